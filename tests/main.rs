@@ -23,6 +23,7 @@ mod chaos;
 mod client_disconnects;
 mod cloud_credentials;
 mod control;
+mod converted_kinds;
 mod custom_hosts;
 mod downstreams;
 mod explain;

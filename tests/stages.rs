@@ -32,9 +32,9 @@ const MESSAGES: &str = "/v1/messages";
 pub(crate) const RESPONSES: &str = "/v1/responses";
 pub(crate) const COMPLETIONS: &str = "/v1/completions";
 
-const WHOLE_CHAT: &str = r#"{"id":"c","object":"chat.completion","created":1,"model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"hello world"},"finish_reason":"stop"}],"usage":{"prompt_tokens":1,"completion_tokens":2,"total_tokens":3}}"#;
-const WHOLE_MESSAGE: &str = r#"{"id":"m","type":"message","role":"assistant","model":"m","content":[{"type":"text","text":"hello world"}],"stop_reason":"end_turn","usage":{"input_tokens":1,"output_tokens":2}}"#;
-const MESSAGE_EVENTS: &str = concat!(
+pub(crate) const WHOLE_CHAT: &str = r#"{"id":"c","object":"chat.completion","created":1,"model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"hello world"},"finish_reason":"stop"}],"usage":{"prompt_tokens":1,"completion_tokens":2,"total_tokens":3}}"#;
+pub(crate) const WHOLE_MESSAGE: &str = r#"{"id":"m","type":"message","role":"assistant","model":"m","content":[{"type":"text","text":"hello world"}],"stop_reason":"end_turn","usage":{"input_tokens":1,"output_tokens":2}}"#;
+pub(crate) const MESSAGE_EVENTS: &str = concat!(
     "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"id\":\"m\",\"type\":\"message\",\"role\":\"assistant\",\"model\":\"m\",\"content\":[],\"stop_reason\":null,\"usage\":{\"input_tokens\":1,\"output_tokens\":0}}}\n\n",
     "event: content_block_start\ndata: {\"type\":\"content_block_start\",\"index\":0,\"content_block\":{\"type\":\"text\",\"text\":\"\"}}\n\n",
     "event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":0,\"delta\":{\"type\":\"text_delta\",\"text\":\"hello\"}}\n\n",
@@ -51,7 +51,7 @@ fn chat_event(delta: &str, finish: &str) -> String {
 }
 
 /// A chat stream with one event for each text.
-fn chat_events(texts: &[&str]) -> String {
+pub(crate) fn chat_events(texts: &[&str]) -> String {
     let mut events: String =
         texts.iter().map(|text| chat_event(&json!({"content": text}).to_string(), "null")).collect();
     events.push_str(&chat_event("{}", "\"stop\""));
@@ -88,7 +88,7 @@ pub(crate) fn body(stream: bool) -> Value {
 }
 
 /// The text of a response in either dialect, whole or streamed.
-fn text_of(body: &str) -> String {
+pub(crate) fn text_of(body: &str) -> String {
     let data = body.lines().filter_map(|line| line.strip_prefix("data: ")).filter(|data| *data != "[DONE]");
     let documents: Vec<&str> = if body.starts_with('{') { vec![body] } else { data.collect() };
     let places = [

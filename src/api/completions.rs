@@ -4,6 +4,10 @@
 //! What chat cannot do is refused: several prompts at once, `echo`, `suffix`, `best_of` and token lists.
 //! Content that a completion has no member for (tool calls, reasoning) is dropped.
 
+mod conversion;
+
+pub use conversion::{WholeCompletion, write_events};
+
 use super::Dialect;
 use super::body::Body;
 use super::chat::read::{parse_string, stop};

@@ -13,8 +13,9 @@
 use super::body_error::BodyError;
 use super::content_kind::ContentKind;
 use super::header_edit::mask_headers;
-use super::response_body::{ResponseBody, ResumeSource};
+use super::response_body::ResponseBody;
 use super::response_policy::ResponsePolicy;
+use super::resume::ResumeSource;
 use super::upstream_stream::{StreamEvent, UpstreamStream};
 use crate::api::chat::ProviderError;
 use crate::api::retry_after;
@@ -22,11 +23,13 @@ use crate::config::policies::StreamRescue;
 use crate::error::Error;
 use crate::provider::error_class::ErrorClass;
 use crate::provider::rewriter::{Rewriter, TextFilters};
+use crate::provider::translation::Translation;
 use crate::route::attempt::Attempt;
 use crate::route::deadlines::{Deadlines, TimeoutKind};
 use crate::route::outcome::Outcome;
 use crate::route::plan::Reason;
 use crate::state::held_bytes::Hold;
+use crate::state::large_work::run_here;
 use crate::state::targets::Permit;
 use bytes::{Bytes, BytesMut};
 use pingora::http::ResponseHeader;
@@ -274,12 +277,15 @@ impl AttemptRun {
         let filters = self.filters.take();
         // A response made by the gateway is decoded only to be filtered.
         let translation = self.attempt.translation.as_ref().filter(|_| !self.is_local || filters.is_some());
+        let kind = ContentKind::of(&header);
+        let converting = self.conversion(kind);
+        let translation = converting.as_ref().or(translation);
         let mut body = Box::new(match self.resumes.take() {
             Some(mut rewriter) => {
                 rewriter.set_filters(filters);
-                ResponseBody::resumed(&header, rewriter, self.policy)
+                ResponseBody::resumed(kind, rewriter, self.policy)
             }
-            None => ResponseBody::new(&header, translation, self.policy, &self.trace_id, filters),
+            None => ResponseBody::new(kind, &header, translation, self.policy, &self.trace_id, filters),
         });
         match end {
             true => body.accept(HttpTask::Done),
@@ -287,6 +293,19 @@ impl AttemptRun {
             false => self.stream.gather(|task| body.accept(task)),
         }
         self.phase = Phase::Body(header, body);
+    }
+
+    /// How a response of the kind that was not requested is converted.
+    fn conversion(&self, kind: ContentKind) -> Option<Translation> {
+        let is_stream = match kind {
+            ContentKind::Events => true,
+            ContentKind::Json => false,
+            ContentKind::Other | ContentKind::Compressed => return None,
+        };
+        if !self.policy.is_other_kind(is_stream) || self.is_local || self.resumes.is_some() {
+            return None;
+        }
+        run_here(self.attempt.body.as_ref().map_or(0, Bytes::len), || self.attempt.conversion(is_stream))
     }
 
     /// `None`: more of the response is needed.
@@ -319,7 +338,7 @@ impl AttemptRun {
         if finished || self.deadlines.rescue == StreamRescue::Buffer {
             return finished;
         }
-        if body.kind == ContentKind::Events && self.streams() {
+        if body.kind == ContentKind::Events && body.streams {
             return body.has_content() || (!self.policy.validates && !body.is_processed());
         }
         match (body.is_processed(), self.policy.validates) {
@@ -341,13 +360,6 @@ impl AttemptRun {
     fn passes_events(&self, body: &ResponseBody) -> bool {
         let validates = self.policy.validates || self.deadlines.rescue == StreamRescue::Buffer;
         body.kind == ContentKind::Events && !validates && !body.is_processed() && body.received > 0
-    }
-
-    /// Whether the client gets events.
-    fn streams(&self) -> bool {
-        let translation = self.attempt.translation.as_ref();
-        translation.is_none_or(|translation| translation.is_patch() || translation.streams())
-            || self.resumes.is_some()
     }
 
     /// Classifies an error response.

@@ -22,6 +22,11 @@ pub(super) enum ContentKind {
 }
 
 impl ContentKind {
+    /// What a chat is when it is what was requested.
+    pub const fn requested(streamed: bool) -> Self {
+        if streamed { Self::Events } else { Self::Json }
+    }
+
     pub fn of(header: &ResponseHeader) -> Self {
         if header.headers.contains_key(CONTENT_ENCODING) {
             return Self::Compressed;
@@ -35,6 +40,13 @@ impl ContentKind {
             _ => Self::Other,
         }
     }
+}
+
+/// Whether the header says that the response is text and no events: a page, which some proxy in between sent in place of the
+/// provider.
+pub(super) fn is_plain_text(header: &ResponseHeader, kind: ContentKind) -> bool {
+    let media = header.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    matches!(kind, ContentKind::Other | ContentKind::Compressed) && media.starts_with("text/")
 }
 
 /// Whether a response that passes unchanged can be a model's output.

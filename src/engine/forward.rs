@@ -76,7 +76,7 @@ impl<D: Downstream> Orchestrator<'_, D> {
             let header = self.client_header(header, &forwarding);
             parts.push(HttpTask::Header(header, false));
             self.response_started = true;
-        } else if self.resume.is_none() && forwarding.body.kind != ContentKind::Events {
+        } else if self.resume.is_none() && !forwarding.body.streams {
             // An early comment already made this response a stream.
             let error = Error::invalid_response("The provider answered with no stream.", "no events");
             return Box::pin(self.end_stream(&ProviderError::from(&error), error))
@@ -136,16 +136,12 @@ impl<D: Downstream> Orchestrator<'_, D> {
         forwarding: &Forwarding,
     ) -> Box<ResponseHeader> {
         let body = &forwarding.body;
-        let translated = body.is_translated();
-        let streams = match translated {
-            true => forwarding.run.attempt.translation.as_ref().is_some_and(|t| t.streams()),
-            false => body.kind == ContentKind::Events,
-        };
+        let streams = body.streams;
         self.ctx.record.streamed = streams;
         let ctx = &*self.ctx;
         let case = HeaderCase::for_response(ctx, &header);
         edit_response_headers(&mut header, case, |headers| {
-            if translated {
+            if body.has_own_type() {
                 let media = if streams { "text/event-stream; charset=utf-8" } else { "application/json" };
                 for name in [CONTENT_ENCODING, TRANSFER_ENCODING] {
                     headers.remove(name);

@@ -4,23 +4,22 @@
 //! sends nothing and waits for nothing.
 
 use super::body_error::BodyError;
-use super::content_kind::{ContentCheck, ContentKind};
+use super::content_kind::{ContentCheck, ContentKind, is_plain_text};
 use super::ready_parts::ReadyParts;
 use super::response_policy::ResponsePolicy;
+use super::resume::ResumeSource;
 use super::retained_events::RetainedEvents;
 use crate::api::Dialect;
 use crate::api::chat::ProviderError;
-use crate::api::operation::ResponseKind;
 use crate::api::sse::{Event, Run, SseParser};
 use crate::api::tap::Tap;
 use crate::json::similarity::SimilarJson;
 use crate::provider::rewriter::{Rewriter, TextFilters};
-use crate::provider::success_error;
 use crate::provider::translation::Translation;
 use crate::route::request_mode::RequestMode;
 use crate::state::large_work::run_here;
 use bytes::Bytes;
-use http::header::{CONTENT_LENGTH, CONTENT_TYPE};
+use http::header::CONTENT_LENGTH;
 use pingora::http::ResponseHeader;
 use pingora_core::protocols::http::HttpTask;
 use std::ops::Range;
@@ -41,8 +40,12 @@ pub(super) struct ResponseBody {
     error: Option<BodyError>,
     /// The events that were sent to the client.
     sent: RetainedEvents,
-    /// Its text is filtered in its own dialect.
-    filtered: bool,
+    /// The client gets events.
+    pub streams: bool,
+    /// It keeps its shape, but not its kind: what is checked and observed is the kind that the client gets.
+    converted: bool,
+    /// Nothing of it may be sent before the gateway has made something of its content.
+    processed: bool,
     /// A part of the response was taken, to be sent.
     taken: bool,
     /// Bytes received from the provider.
@@ -65,37 +68,31 @@ enum Mode {
     Translated(Rewriter),
 }
 
-impl ResponsePolicy {
-    /// Whether the response is a model's output, so that an `error` in it is a failure of the request. In other documents it
-    /// may be a property of what was requested, for example of a failed job.
-    fn expects_model(&self) -> bool {
-        self.mode == RequestMode::Api && self.operation.response_kind() == ResponseKind::Model
-    }
-
-    fn error_in(&self, body: &[u8]) -> ProviderError {
-        success_error::read(self.operation.dialect(), body)
-    }
-}
-
 impl ResponseBody {
-    /// `trace_id`: unique, used for ids that the provider does not send.
+    /// `kind` is the header's; `trace_id` is unique, and used for ids that the provider does not send.
     pub fn new(
+        kind: ContentKind,
         header: &ResponseHeader,
         translation: Option<&Translation>,
         policy: ResponsePolicy,
         trace_id: &str,
         filters: Option<Box<TextFilters>>,
     ) -> Self {
-        let kind = ContentKind::of(header);
         let length = header.headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
         let events = kind == ContentKind::Events;
         let rewriter = translation
             .filter(|_| kind != ContentKind::Compressed)
             .map(|translation| (translation, translation.rewriter(events, trace_id, unix_seconds())));
-        let tap = || Tap::new(policy.operation, events, kind == ContentKind::Json, length);
+        // A response that keeps its shape may be converted into the other kind, which is what is checked and observed.
+        let wanted = rewriter.as_ref().filter(|(translation, _)| translation.is_own_dialect());
+        let streams = wanted.map_or(events, |(translation, _)| translation.streams());
+        let converted = streams != events;
+        let kind = if converted { ContentKind::requested(streams) } else { kind };
+        let length = length.filter(|_| !converted);
+        let tap = || Tap::new(policy.operation, streams, kind == ContentKind::Json, length);
         // The translation of a filtered attempt always decodes, unless the response is compressed.
         let unread = filters.is_some() && rewriter.is_none();
-        let filtered = filters.is_some();
+        let processed = filters.is_some() || converted;
         let mode = match rewriter {
             Some((translation, mut rewriter)) if translation.is_patch() => {
                 rewriter.set_filters(filters);
@@ -112,8 +109,9 @@ impl ResponseBody {
             None => Mode::Passthrough { patch: None, tap: tap(), parser: SseParser::default() },
         };
         let passes = matches!(mode, Mode::Passthrough { .. });
-        let check = ContentCheck::new(kind, passes && policy.expects_model(), policy.streamed);
-        let retains = policy.retains_sent && events && passes;
+        let streams = if passes { streams } else { translation.is_some_and(Translation::streams) };
+        let check = ContentCheck::new(kind, passes && !converted && policy.expects_model(), policy.streamed);
+        let retains = policy.retains_sent && events && streams && passes;
         let mut body = Self {
             kind,
             policy,
@@ -125,12 +123,16 @@ impl ResponseBody {
             is_over: false,
             error: None,
             sent: RetainedEvents::new(retains),
-            filtered,
+            streams,
+            converted,
+            processed,
             taken: false,
             received: 0,
             resumes: false,
         };
-        body.check_header(header);
+        if policy.validates && policy.expects_model() && is_plain_text(header, body.kind) {
+            body.error = Some(BodyError::Malformed("the answer is neither JSON nor events"));
+        }
         if unread {
             body.error = Some(BodyError::Malformed("a compressed answer cannot be filtered"));
         }
@@ -138,35 +140,24 @@ impl ResponseBody {
     }
 
     /// A response that resumes a broken one. `rewriter` was prepared with [`Rewriter::resume`].
-    pub fn resumed(header: &ResponseHeader, rewriter: Rewriter, policy: ResponsePolicy) -> Self {
+    pub fn resumed(kind: ContentKind, rewriter: Rewriter, policy: ResponsePolicy) -> Self {
         Self {
-            kind: ContentKind::of(header),
+            kind,
             policy,
             mode: Mode::Translated(rewriter),
-            check: ContentCheck::new(ContentKind::of(header), false, policy.streamed),
+            check: ContentCheck::new(kind, false, policy.streamed),
             similar: SimilarJson::default(),
             out: ReadyParts::default(),
             ended: false,
             is_over: false,
             error: None,
             sent: RetainedEvents::new(false),
-            filtered: false,
+            streams: true,
+            converted: false,
+            processed: true,
             taken: false,
             received: 0,
             resumes: true,
-        }
-    }
-
-    /// Rejects a page of HTML, which some proxy in between sent in place of the provider.
-    fn check_header(&mut self, header: &ResponseHeader) {
-        let media =
-            header.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
-        if self.policy.validates
-            && self.policy.expects_model()
-            && matches!(self.kind, ContentKind::Other | ContentKind::Compressed)
-            && media.starts_with("text/")
-        {
-            self.error = Some(BodyError::Malformed("the answer is neither JSON nor events"));
         }
     }
 
@@ -407,6 +398,7 @@ impl ResponseBody {
         self.ended
             || match &self.mode {
                 Mode::Translated(rewriter) => rewriter.is_complete(),
+                Mode::Passthrough { patch: Some(rewriter), .. } if self.converted => rewriter.is_complete(),
                 Mode::Passthrough { tap, .. } => {
                     let summary = tap.summary();
                     let events = self.kind == ContentKind::Events && self.is_validated();
@@ -490,7 +482,12 @@ impl ResponseBody {
 
     /// Whether what the client gets depends on what the gateway makes of the content: nothing of it may be sent before.
     pub fn is_processed(&self) -> bool {
-        self.is_translated() || self.filtered
+        self.processed || self.is_translated()
+    }
+
+    /// Whether the content type is not the provider's.
+    pub fn has_own_type(&self) -> bool {
+        self.converted || self.is_translated()
     }
 
     /// The number of bytes that are ready for the client.
@@ -502,7 +499,8 @@ impl ResponseBody {
     /// resume it.
     pub fn held_bytes(&self) -> usize {
         // A document is decoded or patched when it is complete.
-        let is_collected = self.is_rewritten() && self.kind != ContentKind::Events && !self.ended;
+        let is_document = self.kind != ContentKind::Events || self.converted;
+        let is_collected = self.is_rewritten() && is_document && !self.ended;
         let undecoded = if is_collected { self.received } else { 0 };
         self.out.held_bytes() + undecoded + self.sent.held_bytes()
     }
@@ -560,13 +558,6 @@ impl ResponseBody {
             Mode::Passthrough { tap, .. } => (Some(tap), None),
         }
     }
-}
-
-/// What is needed to resume a broken stream.
-pub(super) enum ResumeSource {
-    Rewriter(Box<Rewriter>),
-    /// The events that were sent to the client, if they were retained.
-    Sent(Option<Vec<Bytes>>),
 }
 
 /// Where the forwarding of a run stops.

@@ -2,7 +2,9 @@
 //!
 //! Does not validate it (`response_body`).
 
-use crate::api::operation::Operation;
+use crate::api::chat::ProviderError;
+use crate::api::operation::{Operation, ResponseKind};
+use crate::provider::success_error;
 use crate::route::request_mode::RequestMode;
 
 /// How a response is validated.
@@ -19,4 +21,22 @@ pub(super) struct ResponsePolicy {
     pub n: u64,
     /// The stream may be resumed if it breaks, so what was sent is retained.
     pub retains_sent: bool,
+}
+
+impl ResponsePolicy {
+    /// Whether the response is a model's output, so that an `error` in it is a failure of the request. In other documents it
+    /// may be a property of what was requested, for example of a failed job.
+    pub fn expects_model(&self) -> bool {
+        self.mode == RequestMode::Api && self.operation.response_kind() == ResponseKind::Model
+    }
+
+    /// Reads the error in a response with a success status.
+    pub fn error_in(&self, body: &[u8]) -> ProviderError {
+        success_error::read(self.operation.dialect(), body)
+    }
+
+    /// Whether a response that is a stream (or is none) is not of the kind that was requested, and may be converted.
+    pub fn is_other_kind(&self, is_stream: bool) -> bool {
+        is_stream != self.streamed && self.mode == RequestMode::Api && self.operation.is_chat()
+    }
 }

@@ -4,7 +4,7 @@
 //! and checks that the new response fits what the client already has.
 
 use super::request_context::RequestContext;
-use super::response_body::{ResponseBody, ResumeSource, unix_seconds};
+use super::response_body::{ResponseBody, unix_seconds};
 use crate::api::chat::EncodeContext;
 use crate::api::operation::Operation;
 use crate::error::Error;
@@ -13,7 +13,15 @@ use crate::provider::rewriter::Rewriter;
 use crate::route::attempt::{Attempt, Request};
 use crate::route::outcome::Outcome;
 use crate::route::target::Target;
+use bytes::Bytes;
 use std::sync::Arc;
+
+/// What is needed to resume a broken stream.
+pub(super) enum ResumeSource {
+    Rewriter(Box<Rewriter>),
+    /// The events that were sent to the client, if they were retained.
+    Sent(Option<Vec<Bytes>>),
+}
 
 /// A broken stream that is to be continued.
 pub(super) struct Resume {

@@ -74,9 +74,11 @@ impl Rewriter {
         Self { work: Work::Patch(Patcher::new(patch, streamed)), state: State::default() }
     }
 
-    /// A response that keeps its provider's shape, and whose text is filtered. `streamed`: it is a stream of events.
-    pub fn own_dialect(shape: OwnShape, streamed: bool) -> Self {
-        Self { work: Work::OwnDialect(Box::new(OwnDialect::new(shape, streamed))), state: State::default() }
+    /// A response that keeps its provider's shape, and whose text is filtered. `streamed`: it is a stream of events;
+    /// `wants_stream`: the client's must be one.
+    pub fn own_dialect(shape: OwnShape, streamed: bool, wants_stream: bool) -> Self {
+        let own = Box::new(OwnDialect::new(shape, streamed, wants_stream));
+        Self { work: Work::OwnDialect(own), state: State::default() }
     }
 
     pub fn error_response(translation: ErrorResponseTranslation) -> Self {
@@ -104,7 +106,10 @@ impl Rewriter {
                 }
             }
             Work::Patch(patcher) => patcher.push(bytes, out),
-            Work::OwnDialect(own) => state.filter(|filters| own.push(bytes, filters, out)),
+            Work::OwnDialect(own) => {
+                state.filter(|filters| own.push(bytes, filters, out));
+                state.closed |= own.is_complete();
+            }
             Work::ErrorResponse { held, .. } => {
                 let room = MAX_ERROR_BODY.saturating_sub(held.len()).min(bytes.len());
                 held.extend_from_slice(bytes.get(..room).unwrap_or_default());

@@ -274,6 +274,12 @@ impl Translation {
         matches!(self.work, Work::Patch(_) | Work::OwnDialect(_))
     }
 
+    /// Whether the response is read in the client's dialect and keeps its provider's shape, but for its kind: it becomes a
+    /// stream of events where the client requested one, and a document where not.
+    pub fn is_own_dialect(&self) -> bool {
+        matches!(self.work, Work::OwnDialect(_))
+    }
+
     /// A new decoder for a response that continues a stream started by another attempt
     /// ([`Rewriter::resume`]); `None` where responses are not decoded as a chat.
     pub fn decoder(&self, streamed: bool) -> Option<Box<dyn Decoder>> {
@@ -305,7 +311,7 @@ impl Translation {
             }
             Work::Json(adapter) => Rewriter::json(adapter, self.request.clone(), self.model.clone(), created),
             Work::Patch(patch) => Rewriter::patch(patch, streamed),
-            Work::OwnDialect(shape) => Rewriter::own_dialect(shape, streamed),
+            Work::OwnDialect(shape) => Rewriter::own_dialect(shape, streamed, self.streamed),
         }
     }
 }

@@ -218,6 +218,21 @@ impl Attempt {
         CredentialMask::new(&self.target.account, &self.auth, self.fetched.as_deref())
     }
 
+    /// How a response that is a stream where a document was requested, or the other way round, is converted; `None` where
+    /// that is no chat, or the response is read anyway. `is_stream`: what it is.
+    pub fn conversion(&self, is_stream: bool) -> Option<Translation> {
+        if self.translation.as_ref().is_some_and(|translation| !translation.is_patch()) {
+            return None;
+        }
+        let provider = self.target.provider.id();
+        let model = self.model.as_deref().unwrap_or_default();
+        // A response that would pass unchanged is one to a body in the client's dialect.
+        let body = Body::parse(self.body.clone()?).ok()?;
+        let strict = self.target.policies.is_strict();
+        let translation = Translation::own_dialect(self.operation, provider, model, strict, Some(&body));
+        translation.filter(|translation| translation.streams() != is_stream)
+    }
+
     /// Whether a token must be fetched for it, or it must be signed, before it is sent.
     pub fn needs_credentials(&self) -> bool {
         self.token_exchange.is_some() || self.target.provider.signs(&self.target.account)

@@ -11,6 +11,7 @@
 use crate::api::chat::{EncodeContext, Encoder};
 
 mod builder;
+mod conversion;
 mod from_chat;
 mod input;
 mod item;
@@ -21,6 +22,7 @@ mod response;
 mod stream;
 mod whole;
 
+pub use conversion::{Ending, ending, write_events};
 pub use request::read;
 
 /// The encoder for one response.

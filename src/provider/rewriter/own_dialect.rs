@@ -5,6 +5,7 @@
 //! text is replaced, and what describes text that was replaced is left out. Chats are decoded and encoded again instead.
 
 mod completions;
+mod conversion;
 mod responses;
 
 use super::super::bounded_body::BoundedBody;
@@ -14,6 +15,7 @@ use crate::api::sse::{Event, SseParser, write_event};
 use crate::error::Error;
 use crate::json::Json;
 use crate::json::splice::Object;
+use conversion::Conversion;
 use responses::ResponseText;
 
 /// The dialects that are filtered this way.
@@ -28,6 +30,8 @@ pub enum OwnShape {
 pub(super) struct OwnDialect {
     texts: Texts,
     form: Form,
+    /// Where the client wants the other kind.
+    conversion: Option<Conversion>,
 }
 
 #[derive(Debug)]
@@ -80,15 +84,16 @@ impl Refusal {
 }
 
 impl OwnDialect {
-    /// `streamed`: the provider's response is a stream of events.
-    pub fn new(shape: OwnShape, streamed: bool) -> Self {
+    /// `streamed`: the provider's response is a stream of events; `wants_stream`: the client's must be one.
+    pub fn new(shape: OwnShape, streamed: bool, wants_stream: bool) -> Self {
         let texts = match shape {
             OwnShape::Completions => Texts::Completions,
             OwnShape::Responses => Texts::Responses(ResponseText::default()),
         };
         let form =
             if streamed { Form::Stream(SseParser::default()) } else { Form::Whole(BoundedBody::default()) };
-        Self { texts, form }
+        let conversion = (streamed != wants_stream).then(|| Conversion::new(shape, wants_stream));
+        Self { texts, form, conversion }
     }
 
     /// Takes the next bytes of the response.
@@ -101,16 +106,12 @@ impl OwnDialect {
         filters: &mut TextFilters,
         out: &mut Vec<u8>,
     ) -> Result<(), Refusal> {
-        match &mut self.form {
-            Form::Whole(held) => held.push(bytes).map_err(Refusal::Unreadable),
-            Form::Stream(parser) => {
-                let run = parser.push(bytes);
-                if run.is_oversized() {
-                    return Err(Refusal::unreadable("an event of its stream is over 16 MiB"));
-                }
-                run.events().try_for_each(|event| self.texts.event(&event, filters, out))
-            }
-        }
+        let Some(conversion) = &mut self.conversion else {
+            return self.form.push(&mut self.texts, bytes, filters, out);
+        };
+        let mut filtered = Vec::new();
+        self.form.push(&mut self.texts, bytes, filters, &mut filtered)?;
+        conversion.push(&filtered, out)
     }
 
     /// The response has ended.
@@ -118,20 +119,61 @@ impl OwnDialect {
     /// # Errors
     /// As [`push`](Self::push).
     pub fn finish(&mut self, filters: &mut TextFilters, out: &mut Vec<u8>) -> Result<(), Refusal> {
-        match &mut self.form {
-            Form::Whole(held) => {
+        let Some(conversion) = &mut self.conversion else {
+            return self.form.finish(&mut self.texts, filters, out);
+        };
+        let mut filtered = Vec::new();
+        self.form.finish(&mut self.texts, filters, &mut filtered)?;
+        conversion.push(&filtered, out)?;
+        conversion.finish(out)
+    }
+
+    /// Whether the client has the whole response, although the provider's may not have ended.
+    pub fn is_complete(&self) -> bool {
+        self.conversion.as_ref().is_some_and(Conversion::is_complete)
+    }
+}
+
+impl Form {
+    fn push(
+        &mut self,
+        texts: &mut Texts,
+        bytes: &[u8],
+        filters: &mut TextFilters,
+        out: &mut Vec<u8>,
+    ) -> Result<(), Refusal> {
+        match self {
+            Self::Whole(held) => held.push(bytes).map_err(Refusal::Unreadable),
+            Self::Stream(parser) => {
+                let run = parser.push(bytes);
+                if run.is_oversized() {
+                    return Err(Refusal::unreadable("an event of its stream is over 16 MiB"));
+                }
+                run.events().try_for_each(|event| texts.event(&event, filters, out))
+            }
+        }
+    }
+
+    fn finish(
+        &mut self,
+        texts: &mut Texts,
+        filters: &mut TextFilters,
+        out: &mut Vec<u8>,
+    ) -> Result<(), Refusal> {
+        match self {
+            Self::Whole(held) => {
                 let body = held.take().unwrap_or_default();
-                match self.texts.whole(&body, filters)? {
+                match texts.whole(&body, filters)? {
                     Some(changed) => out.extend_from_slice(&changed),
                     None => out.extend_from_slice(&body),
                 }
                 Ok(())
             }
-            Form::Stream(parser) => {
+            Self::Stream(parser) => {
                 let run = parser.finish();
                 // An event without a blank line behind it may be incomplete; then the response is.
                 let is_whole = |event: &Event<'_>| event.data.as_deref().is_none_or(is_json);
-                run.events().filter(is_whole).try_for_each(|event| self.texts.event(&event, filters, out))
+                run.events().filter(is_whole).try_for_each(|event| texts.event(&event, filters, out))
             }
         }
     }

@@ -51,9 +51,14 @@ fn recordings() -> Option<Vec<Value>> {
 
 /// What the client gets of a response that arrives in chunks of `size`.
 fn filtered(kind: Kind, body: &str, streamed: bool, size: usize) -> String {
+    sent(kind, body, [streamed, streamed], size)
+}
+
+/// What the client gets of a response that is a stream or not, and that it wants as one or not.
+fn sent(kind: Kind, body: &str, [streamed, wants_stream]: [bool; 2], size: usize) -> String {
     let mut filters = TextFilters::default();
     filters.add(Box::new(Filter(kind, String::new())));
-    let mut own = OwnDialect::new(OwnShape::Responses, streamed);
+    let mut own = OwnDialect::new(OwnShape::Responses, streamed, wants_stream);
     let mut out = Vec::new();
     for chunk in body.as_bytes().chunks(size) {
         own.push(chunk, &mut filters, &mut out).unwrap();
@@ -172,5 +177,33 @@ fn held_text_agrees(id: &Value, got: &[Value], recorded: &[Value]) {
             events
         };
         assert_eq!(of_kind(got), of_kind(recorded), "{id} {kind}");
+    }
+}
+
+#[test]
+fn recorded_responses_are_converted_without_loss() {
+    let Some(recordings) = recordings() else { return };
+    for recording in &recordings {
+        let id = &recording["id"];
+        let Some(stream) = recording["sse"].as_str() else {
+            if recording["response"]["status"] == "queued" {
+                continue;
+            }
+            let body = recording["response"].to_string();
+            let stream = sent(Kind::Pass, &body, [false, true], 1000);
+            assert_eq!(sent(Kind::Pass, &stream, [true, false], 7), body, "{id}");
+            let deltas =
+                events(&stream).into_iter().filter(|event| event["type"] == "response.output_text.delta");
+            let deltas: String = deltas.map(|event| event["delta"].as_str().unwrap().to_owned()).collect();
+            let mut texts = String::new();
+            each_text(&mut recording["response"].clone(), &mut |text| texts.push_str(text.as_str().unwrap()));
+            assert_eq!(deltas, texts, "{id}");
+            continue;
+        };
+        let last = events(stream).pop().unwrap();
+        for size in [1, 100, stream.len()] {
+            let whole: Value = serde_json::from_str(&sent(Kind::Pass, stream, [true, false], size)).unwrap();
+            assert_eq!(whole, last["response"], "{id}");
+        }
     }
 }
