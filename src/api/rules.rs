@@ -88,6 +88,10 @@ enum Rule {
     },
     /// `none`, `auto`, or an object that names a function.
     FunctionCall,
+    /// An object whose `type` is one of these.
+    Format(&'static [&'static str]),
+    /// An object whose `format`, if it has one, is an object whose `type` is one of these.
+    TextOptions(&'static [&'static str]),
     /// An object of token id to bias, from -100 to 100.
     Biases,
     /// An object of texts with the spec's limits for metadata.

@@ -9,6 +9,10 @@ use crate::error::Error;
 
 const ROLES: &[&str] = &["system", "developer", "user", "assistant", "tool", "function"];
 
+/// OpenAI's, and those of hosts of open models: Fireworks' and SGLang's grammars, Perplexity's and vLLM's patterns.
+const FORMATS: &[&str] =
+    &["text", "json_object", "json_schema", "grammar", "ebnf", "regex", "structural_tag"];
+
 const ROWS: &[Row] = &[
     required("messages", Rule::Messages { roles: ROLES }),
     required("model", Rule::Text),
@@ -20,7 +24,7 @@ const ROWS: &[Row] = &[
     optional("max_tokens", INTEGER),
     optional("max_completion_tokens", INTEGER),
     optional("n", CHOICES),
-    optional("response_format", Rule::Object),
+    optional("response_format", Rule::Format(FORMATS)),
     optional("seed", INTEGER),
     optional("stop", STOP),
     optional("stream", Rule::Flag),

@@ -42,7 +42,7 @@ const RESPONSES_ROWS: &[Row] = &[
     optional("user", Rule::Text),
     optional("previous_response_id", Rule::Text),
     optional("reasoning", Rule::Object),
-    optional("text", Rule::Object),
+    optional("text", Rule::TextOptions(&["text", "json_object", "json_schema"])),
     optional("max_output_tokens", super::INTEGER),
     optional("truncation", Rule::OneOf(&["auto", "disabled"])),
     optional("parallel_tool_calls", Rule::Flag),

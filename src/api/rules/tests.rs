@@ -104,6 +104,8 @@ fn allowed_and_unknown_fields_pass() {
         json!({"tool_choice": {"function": {"name": "f"}}, "parallel_tool_calls": false}),
         json!({"tool_choice": {"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": []}}}),
         json!({"tool_choice": {"type": "custom", "custom": {"name": "c"}}}),
+        json!({"response_format": {"type": "json_schema", "json_schema": {"name": "n"}}}),
+        json!({"response_format": {"type": "grammar", "grammar": "g"}}),
         json!({"metadata": {"nested": {"is": "theirs"}}, "unheard_of": [1], "reasoning_effort": "max"}),
         json!({"messages": [
             {"role": "system"}, {"role": "developer"}, {"role": "user", "content": [{"type": "hologram"}]},
@@ -122,6 +124,8 @@ fn allowed_and_unknown_fields_pass() {
         (Operation::Completions, json!({"prompt": [], "stop": []})),
         (Operation::BatchesCreate, json!({"metadata": {"k": "ü".repeat(512)}})),
         (Operation::Messages, json!({"temperature": 5, "messages": [{"role": "robot"}]})),
+        (Operation::Responses, json!({"text": {"verbosity": "low"}})),
+        (Operation::Responses, json!({"text": {"format": {"type": "text"}}})),
         (Operation::Responses, json!({"tools": [{"type": "computer_use"}], "input": "hi", "temperature": 2})),
         (
             Operation::Responses,
@@ -238,6 +242,9 @@ const CHAT: &[Refused] = &[
     (r#"{"stop": ["a", 5]}"#, "stop[1]", "Invalid type for 'stop[1]': expected a string, but got an integer"),
     (r#"{"stop": [null]}"#, "stop[0]", "expected a string, but got null"),
     (r#"{"functions": []}"#, "functions", "empty array. Expected an array with minimum length 1"),
+    (r#"{"response_format": {}}"#, "response_format.type", "Missing required"),
+    (r#"{"response_format": {"type": 1}}"#, "response_format.type", "expected a string"),
+    (r#"{"response_format": {"type": "xml"}}"#, "response_format.type", "Invalid value: 'xml'."),
     (r#"{"response_format": "json"}"#, "response_format", "expected an object, but got a string"),
     (r#"{"model": 4}"#, "model", "expected a string, but got an integer"),
     (r#"{"user": 4}"#, "user", "expected a string"),
@@ -298,6 +305,9 @@ const RESPONSES_CASES: &[Refused] = &[
     (r#"{"tools": [{"type": "function"}]}"#, "tools[0].name", "Missing required"),
     (r#"{"tools": "web_search"}"#, "tools", "expected an array, but got a string"),
     (r#"{"max_output_tokens": "5"}"#, "max_output_tokens", "expected an integer"),
+    (r#"{"text": {"format": {"type": "xml"}}}"#, "text.format.type", "Invalid value: 'xml'."),
+    (r#"{"text": {"format": "json"}}"#, "text.format", "expected an object"),
+    (r#"{"text": []}"#, "text", "expected an object"),
     (r#"{"instructions": 5}"#, "instructions", "expected a string"),
     (r#"{"previous_response_id": 5}"#, "previous_response_id", "expected a string"),
 ];

@@ -43,6 +43,12 @@ impl Rule {
             },
             Rule::Messages { roles } => messages(name, value, roles),
             Rule::Biases => biases(name, value),
+            Rule::Format(kinds) => format_kind(name, value, kinds),
+            Rule::TextOptions(kinds) => {
+                expect(kind == JsonKind::Object, name, "an object", value)?;
+                let format = items::member(value, "format");
+                format.map_or(Ok(()), |format| format_kind(&format!("{name}.format"), format, kinds))
+            }
             Rule::Metadata => metadata(name, value),
             Rule::Integrations => integrations(name, value),
         }
@@ -271,6 +277,13 @@ fn metadata(name: &str, value: &[u8]) -> Result<(), Error> {
         }
     }
     Ok(())
+}
+
+fn format_kind(name: &str, value: &[u8], kinds: &'static [&'static str]) -> Result<(), Error> {
+    expect(JsonKind::from_json(value) == JsonKind::Object, name, "an object", value)?;
+    let name = format!("{name}.type");
+    items::member(value, "type")
+        .map_or_else(|| Err(missing(&name)), |kind| Rule::OneOf(kinds).check(&name, kind))
 }
 
 fn integrations(name: &str, value: &[u8]) -> Result<(), Error> {
