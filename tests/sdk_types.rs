@@ -51,14 +51,37 @@ fn responses_parse_strictly_with_the_sdks() {
         recorded.iter().filter_map(|recording| Some((provider(recording)?, model(recording), recording)));
     let goldens = goldens();
     let goldens = goldens.iter().map(|(provider, model, golden)| (provider.as_str(), model.clone(), golden));
+    let (made, count) = encoded(recorded.chain(goldens));
+    assert!(count > wanted, "only {count} responses");
+    judge(SCRIPT, &[], &write("responses.jsonl", &made));
+}
+
+/// What providers document but neither recordings nor goldens have.
+#[test]
+fn documented_responses_parse_strictly_with_the_sdks() {
+    const SCRIPT: &str = "published_responses.py";
+    if python_command(SCRIPT).is_none() {
+        return;
+    }
+    let file = folder().join("documented.jsonl");
+    judge(SCRIPT, &[], &file);
+    let responses = documented(&std::fs::read_to_string(file).unwrap());
+    assert!(responses.len() > 1_000, "only {} responses", responses.len());
+    let responses =
+        responses.iter().map(|(provider, model, response)| (provider.as_str(), model.clone(), response));
+    let (made, _) = encoded(responses);
+    judge("strict_responses.py", &[], &write("documented_responses.jsonl", &made));
+}
+
+/// Every response in the three dialects, whole and streamed, one JSON object a line. Every second one is made for clients
+/// that take members that are not in their dialect's standard, every fifth repeats all that a response repeats.
+fn encoded<'a>(responses: impl Iterator<Item = (&'a str, String, &'a Recording)>) -> (Vec<u8>, usize) {
     let mut made = Vec::new();
     let mut count = 0;
-    for (number, (provider, model, recording)) in recorded.chain(goldens).enumerate() {
+    for (number, (provider, model, recording)) in responses.enumerate() {
         for (operation, path) in DIALECTS {
             for streamed in [false, true] {
                 let call = DialectCall { operation: *operation, path, streamed };
-                // Every second one with members that are not in the dialect's standard, every fifth with all that is
-                // repeated of a request.
                 let strict = number % 2 == 0;
                 let response = ProviderResponse { recording, provider, model: &model, strict };
                 let Some(body) = response.response_for(&call, number % 5 == 0) else { continue };
@@ -69,8 +92,7 @@ fn responses_parse_strictly_with_the_sdks() {
             }
         }
     }
-    assert!(count > wanted, "only {count} responses");
-    judge(SCRIPT, &[], &write("responses.jsonl", &made));
+    (made, count)
 }
 
 /// A call in one dialect.
@@ -118,21 +140,37 @@ fn goldens() -> Vec<(String, String, Recording)> {
         let model = request["model"].as_str().unwrap_or("m").to_owned();
         for (name, streamed) in [("answer.json", false), ("answer.sse", true)] {
             let Ok(body) = std::fs::read(case.join(name)) else { continue };
-            let recording = Recording {
-                id: format!("golden {}", case.file_name().unwrap().to_string_lossy()),
-                host: String::new(),
-                method: String::new(),
-                path: String::new(),
-                request: None,
-                status: 200,
-                content_type: String::new(),
-                body: body.into(),
-                streamed,
-            };
-            found.push((provider.clone(), model.clone(), recording));
+            let id = format!("golden {}", case.file_name().unwrap().to_string_lossy());
+            found.push((provider.clone(), model.clone(), unrecorded(id, body, streamed)));
         }
     }
     found
+}
+
+/// Provider, model and response of each generated line.
+fn documented(text: &str) -> Vec<(String, String, Recording)> {
+    let read = |line: &str| {
+        let line: Value = serde_json::from_str(line).unwrap();
+        let text = |name: &str| line[name].as_str().unwrap().to_owned();
+        let response = unrecorded(text("label"), text("body").into_bytes(), line["streamed"] == true);
+        (text("provider"), text("model"), response)
+    };
+    text.lines().map(read).collect()
+}
+
+/// A good response that was not recorded.
+fn unrecorded(id: String, body: Vec<u8>, streamed: bool) -> Recording {
+    Recording {
+        id,
+        host: String::new(),
+        method: String::new(),
+        path: String::new(),
+        request: None,
+        status: 200,
+        content_type: String::new(),
+        body: body.into(),
+        streamed,
+    }
 }
 
 /// A response of a provider.

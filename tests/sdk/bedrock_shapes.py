@@ -46,3 +46,49 @@ def bounds(shape, value, path):
     low, high = shape.metadata.get("min"), shape.metadata.get("max")
     wrong = (low is not None and value < low) or (high is not None and value > high)
     return [(path, f"is not within {low} and {high}")] if wrong else []
+
+
+def responses():
+    """Responses of Converse with every documented member and value, each with what it is about."""
+    text = {"message": {"role": "assistant", "content": [{"text": "Hello."}]}}
+    usage = {"inputTokens": 3, "outputTokens": 4, "totalTokens": 7}
+    base = {"output": text, "stopReason": "end_turn", "usage": usage, "metrics": {"latencyMs": 1}}
+    shape = MODEL.operation_model("Converse").output_shape
+    yield "", base
+    for name, member in shape.members.items():
+        for label, value in values(member, 7 if name == "output" else 3):
+            yield f"{name}{label}", {**base, name: value}
+
+
+def values(shape, depth):
+    """Pairs of a label and a value, as in type_values."""
+    kind = shape.type_name
+    if getattr(shape, "is_document_type", False):
+        yield "", {"city": "Paris"}
+    elif kind == "structure":
+        required = {name: next(values(shape.members[name], 0))[1] for name in shape.required_members}
+        if shape.is_tagged_union:
+            required = {}
+            if depth <= 0:
+                name, member = next(iter(shape.members.items()))
+                yield f".{name}", {name: next(values(member, 0))[1]}
+                return
+        else:
+            yield "", required
+        for name, member in shape.members.items() if depth > 0 else ():
+            for label, value in values(member, depth - 1):
+                yield f".{name}{label}", {**required, name: value}
+    elif kind == "list":
+        for label, value in values(shape.member, depth - 1):
+            yield "[]" + label, [value]
+            if depth <= 0:
+                return
+    elif kind == "map":
+        yield "", {"key": next(values(shape.value, 0))[1]}
+    elif kind == "string":
+        for value in shape.enum or ["some text"]:
+            yield f"={value}", value
+    elif kind == "blob":
+        yield "", "c29tZSB0ZXh0"
+    else:
+        yield "", {"boolean": True, "timestamp": 1}.get(kind, 1)
