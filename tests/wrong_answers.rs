@@ -103,6 +103,20 @@ async fn what_is_no_models_output_is_a_failure_the_plan_sees() {
     }
 }
 
+/// Only chats are converted; events in place of any other model's output are a failure.
+#[tokio::test]
+async fn events_in_place_of_other_outputs_are_a_failure() {
+    let bad =
+        provider(response("200 OK", "text/event-stream", "data: {\"object\":\"list\"}\n\ndata: [DONE]\n\n"))
+            .await;
+    let engine = MemoryEngine::new(&[]);
+    for path in [EMBEDDINGS, "/v1/moderations"] {
+        let observed = engine.send(path, &target("openai", bad.port), &request(path, false), path).await;
+        assert_eq!(observed.status, 502, "{path}: {observed:?}");
+        assert_eq!(observed.headers["content-type"], "application/json", "{path}");
+    }
+}
+
 #[tokio::test]
 async fn a_good_response_of_the_next_target_replaces_it() {
     let whole = json!({"id": "c", "object": "chat.completion", "created": 1, "model": "m", "choices": [

@@ -314,7 +314,8 @@ impl AttemptRun {
         if let Some(error) = body.error().cloned() {
             // A resumed stream may carry new text before its error. Send that text first; otherwise the next attempt
             // would continue after bytes the client never got. The same holds for events that are forwarded unchecked.
-            if body.has_resumed() || self.passes_events(body) {
+            let is_foreign = matches!(error, BodyError::Malformed(_));
+            if body.has_resumed() || (self.passes_events(body) && !is_foreign) {
                 return Some(Readiness::Committable);
             }
             return Some(self.body_failed(&error));

@@ -4,6 +4,7 @@
 //! and still with the status 200. The rest of a response is judged by `response_body`.
 
 use super::response_headers::is_media;
+use super::response_policy::ResponsePolicy;
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
 use pingora::http::ResponseHeader;
 
@@ -42,11 +43,23 @@ impl ContentKind {
     }
 }
 
-/// Whether the header says that the response is text and no events: a page, which some proxy in between sent in place of the
-/// provider.
-pub(super) fn is_plain_text(header: &ResponseHeader, kind: ContentKind) -> bool {
-    let media = header.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    matches!(kind, ContentKind::Other | ContentKind::Compressed) && media.starts_with("text/")
+/// Why a response cannot be a model's output, as far as its header shows.
+pub(super) fn header_error(
+    header: &ResponseHeader,
+    kind: ContentKind,
+    policy: &ResponsePolicy,
+) -> Option<&'static str> {
+    let media = || header.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    match kind {
+        _ if !policy.expects_model() => None,
+        // Only chats are streamed.
+        ContentKind::Events if !policy.operation.is_chat() => Some("the answer is a stream"),
+        // A page, which some proxy in between sent in place of the provider.
+        ContentKind::Other | ContentKind::Compressed if policy.validates && media().starts_with("text/") => {
+            Some("the answer is neither JSON nor events")
+        }
+        _ => None,
+    }
 }
 
 /// Whether a response that passes unchanged can be a model's output.

@@ -4,7 +4,7 @@
 //! sends nothing and waits for nothing.
 
 use super::body_error::BodyError;
-use super::content_kind::{ContentCheck, ContentKind, is_plain_text};
+use super::content_kind::{ContentCheck, ContentKind, header_error};
 use super::ready_parts::ReadyParts;
 use super::response_policy::ResponsePolicy;
 use super::resume::ResumeSource;
@@ -130,9 +130,7 @@ impl ResponseBody {
             received: 0,
             resumes: false,
         };
-        if policy.validates && policy.expects_model() && is_plain_text(header, body.kind) {
-            body.error = Some(BodyError::Malformed("the answer is neither JSON nor events"));
-        }
+        body.error = header_error(header, kind, &policy).map(BodyError::Malformed);
         if unread {
             body.error = Some(BodyError::Malformed("a compressed answer cannot be filtered"));
         }
