@@ -19,6 +19,14 @@ async fn post(gateway: &Gateway, upstream: &Upstream, kind: RequestKind) -> (u16
     (response.status().as_u16(), response.text().await.unwrap(), trace)
 }
 
+/// Whether a client got the response: as it was sent, or as the stream it requested.
+fn is_response(kind: RequestKind, text: &str) -> bool {
+    match kind {
+        RequestKind::Streamed => text.contains("Hello.") && text.ends_with("data: [DONE]\n\n"),
+        _ => text == RESPONSE,
+    }
+}
+
 /// Responds to `response_count` requests, then closes the connection without having announced it.
 async fn closing_after(response_count: usize, connection: &mut Connection) {
     for _ in 0..response_count {
@@ -37,7 +45,7 @@ async fn a_connection_closed_after_its_response_is_not_reused() {
             Upstream::start(|mut connection| async move { closing_after(1, &mut connection).await }).await;
         for _ in 0..4 {
             let (status, text, _) = post(&gateway, &upstream, kind).await;
-            assert_eq!((status, text.as_str()), (200, RESPONSE), "{kind:?}");
+            assert!(status == 200 && is_response(kind, &text), "{kind:?}: {status} {text}");
         }
         assert_eq!(upstream.connections(), 4, "{kind:?}");
     }
@@ -61,7 +69,7 @@ async fn a_stale_connection_is_replaced_without_using_a_retry() {
         let (status, _, _) = post(&gateway, &upstream, kind).await;
         assert_eq!(status, 200, "{kind:?}");
         let (status, text, trace) = post(&gateway, &upstream, kind).await;
-        assert_eq!((status, text.as_str()), (200, RESPONSE), "{kind:?}");
+        assert!(status == 200 && is_response(kind, &text), "{kind:?}: {status} {text}");
         assert_eq!(upstream.connections(), 2, "{kind:?}");
         let connection = gateway.access_line(&trace).await;
         assert!(connection.get("error_code").is_none(), "{kind:?} {connection}");
