@@ -126,9 +126,9 @@ fn body<'a>(
         object: "text_completion",
         created: start.created.unwrap_or(context.created),
         model: start.model.as_deref().unwrap_or(&context.model),
-        provider: Some(context.provider).filter(|_| !context.is_bare()),
+        provider: Some(context.provider).filter(|_| !context.strict),
         choices,
-        usage: usage.map(|usage| UsageOut::new(usage, context.is_bare())),
+        usage: usage.map(|usage| UsageOut::new(usage, context.strict)),
     };
     // Strings and numbers always serialize.
     serde_json::to_vec(&body).unwrap_or_default()

@@ -28,7 +28,7 @@ pub struct EncodeContext {
 }
 
 impl EncodeContext {
-    /// Whether reasoning, images and other members that the standard lacks, but many providers have, are left out.
+    /// Whether reasoning and images, which the standard lacks but many providers have, are left out.
     pub fn is_bare(&self) -> bool {
         self.strict && !self.is_own_dialect
     }

@@ -91,7 +91,7 @@ impl Stream {
             object: "chat.completion.chunk",
             created: created.unwrap_or(self.context.created),
             model: model.filter(|model| !model.is_empty()).unwrap_or(&self.context.model),
-            provider: Some(self.context.provider).filter(|_| !self.context.is_bare()),
+            provider: Some(self.context.provider).filter(|_| !self.context.strict),
         };
         self.chunk_prefix.extend_from_slice(b"data: ");
         json(&mut self.chunk_prefix, &header);
@@ -275,7 +275,7 @@ impl Stream {
         out.extend_from_slice(b"}]");
         if let Some(usage) = usage {
             out.extend_from_slice(br#","usage":"#);
-            json(out, &UsageOut::new(usage, self.context.is_bare()));
+            json(out, &UsageOut::new(usage, self.context.strict));
         }
         for (name, value) in std::mem::take(&mut self.members) {
             out.push(b',');
@@ -361,7 +361,7 @@ impl Encoder for Stream {
         if let (true, Some(usage)) = (self.context.include_usage, self.usage) {
             out.extend_from_slice(&self.chunk_prefix);
             out.extend_from_slice(br#"],"usage":"#);
-            json(out, &UsageOut::new(usage, self.context.is_bare()));
+            json(out, &UsageOut::new(usage, self.context.strict));
             out.extend_from_slice(b"}\n\n");
         }
         out.extend_from_slice(b"data: [DONE]\n\n");

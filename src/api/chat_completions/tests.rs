@@ -116,6 +116,7 @@ fn extensions_are_written_only_when_not_strict() {
     let own: Value = serde_json::from_str(&encode(false, own)).unwrap();
     let message = &own["choices"][0]["message"];
     assert_eq!((&message["reasoning_content"], message.get("content_blocks")), (&json!("hm"), None));
+    assert_eq!(own.get("provider"), None);
     let streamed = encode(true, context(false, false));
     assert!(streamed.contains(r#""content_blocks":[{"index":0,"delta":{"signature":"sig"}}]"#), "{streamed}");
     assert!(

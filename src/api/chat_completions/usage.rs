@@ -41,9 +41,9 @@ fn is_zero(number: &u64) -> bool {
 }
 
 impl UsageOut {
-    /// `is_bare`: with the standard's members only.
-    pub fn new(usage: Usage, is_bare: bool) -> Self {
-        let (read, written) = if is_bare { (0, 0) } else { (usage.cached, usage.cache_write) };
+    /// `strict`: with the standard's members only.
+    pub fn new(usage: Usage, strict: bool) -> Self {
+        let (read, written) = if strict { (0, 0) } else { (usage.cached, usage.cache_write) };
         Self {
             prompt_tokens: usage.input,
             completion_tokens: usage.output,

@@ -72,8 +72,8 @@ impl Serialize for Body<'_> {
             is_bare: context.is_bare(),
             uses_functions: functions::are_used(context),
         };
-        let Form { strict, is_bare, .. } = form;
-        if !is_bare {
+        let strict = form.strict;
+        if !strict {
             map.serialize_entry("provider", context.provider)?;
         }
         let choices: Vec<ChoiceOut<'_>> = response
@@ -84,7 +84,7 @@ impl Serialize for Body<'_> {
             .collect();
         map.serialize_entry("choices", &choices)?;
         if let Some(usage) = response.usage {
-            map.serialize_entry("usage", &UsageOut::new(usage, is_bare))?;
+            map.serialize_entry("usage", &UsageOut::new(usage, strict))?;
         }
         for (name, json) in &response.members {
             if let (true, Some(json)) = (!strict || is_standard(name, json), Json::parse(json)) {
