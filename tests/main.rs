@@ -36,6 +36,7 @@ mod http2;
 mod limits;
 mod max_connections;
 mod memory_engine;
+mod memory_returned;
 mod messages;
 mod metrics;
 mod observability;

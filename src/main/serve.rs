@@ -4,8 +4,8 @@
 //! Pingora reads no files or flags of its own.
 
 use super::background::{
-    AccessLogWriter, BackgroundTasks, CertificateReloader, EmulatorService, LogWriter, ReadinessNotifier,
-    SettingsReloader,
+    AccessLogWriter, BackgroundTasks, CertificateReloader, EmulatorService, LogWriter, MemoryReturner,
+    ReadinessNotifier, SettingsReloader,
 };
 use super::certificate::Certificate;
 use super::log_queue::LogQueue;
@@ -113,6 +113,7 @@ fn build(
     }
     let tasks: Vec<Box<dyn BackgroundService + Send + Sync>> = vec![
         Box::new(AccessLogWriter(Arc::clone(&shared))),
+        Box::new(MemoryReturner(Arc::clone(&shared))),
         Box::new(SettingsReloader {
             shared: Arc::clone(&shared),
             file: file.to_owned(),

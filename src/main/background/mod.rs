@@ -7,6 +7,7 @@ mod access_log_writer;
 mod certificate_reloader;
 mod emulator_service;
 mod log_writer;
+mod memory_returner;
 mod readiness_notifier;
 mod settings_reloader;
 
@@ -14,6 +15,7 @@ pub use access_log_writer::AccessLogWriter;
 pub use certificate_reloader::CertificateReloader;
 pub use emulator_service::EmulatorService;
 pub use log_writer::LogWriter;
+pub use memory_returner::MemoryReturner;
 pub use readiness_notifier::ReadinessNotifier;
 pub use settings_reloader::SettingsReloader;
 

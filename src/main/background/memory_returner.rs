@@ -1,0 +1,43 @@
+//! Lets the allocator give memory back while no request runs.
+//!
+//! jemalloc gives back what has been free for ten seconds, but it looks only once in a thousand allocations: a process
+//! without requests would keep what the last burst took. Its own background thread is no way out: with it, free memory
+//! of large bodies is given back late, and a burst takes three times as much. Decides nothing about how much is kept.
+
+use async_trait::async_trait;
+use pingora_core::server::ShutdownWatch;
+use pingora_core::services::background::BackgroundService;
+use std::hint::black_box;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::{MissedTickBehavior, interval};
+use turnpike::state::Shared;
+
+/// How often the allocator gets to look.
+const INTERVAL: Duration = Duration::from_secs(1);
+/// After how many allocations and frees it looks for sure.
+const ALLOCATIONS: usize = 1200;
+/// Bytes of such an allocation, more than a thread's cache takes. They are never touched, so they take no memory.
+const ALLOCATION_BYTES: usize = 96 << 10;
+
+/// Makes the allocator look at its free memory every second while no request runs; half a millisecond of work.
+pub struct MemoryReturner(pub Arc<Shared>);
+
+#[async_trait]
+impl BackgroundService for MemoryReturner {
+    async fn start(&self, mut shutdown: ShutdownWatch) {
+        let mut tick = interval(INTERVAL);
+        tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                _ = tick.tick() => {}
+                _ = shutdown.changed() => return,
+            }
+            if self.0.lifecycle.in_flight() == 0 {
+                for _ in 0..ALLOCATIONS {
+                    drop(black_box(Vec::<u8>::with_capacity(ALLOCATION_BYTES)));
+                }
+            }
+        }
+    }
+}
