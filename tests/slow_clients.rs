@@ -63,6 +63,20 @@ async fn an_idle_connection_is_closed_without_a_response() {
 }
 
 #[tokio::test]
+async fn a_body_that_only_trickles_is_refused_with_408() {
+    let gateway = start("body_timeout_ms: 300, min_body_rate: 100000");
+    let trace = new_trace();
+    let mut connection = Raw::connect(gateway.ports.data).await;
+    connection.write(head(&trace, "content-length: 5000\r\n").as_bytes()).await.unwrap();
+    // Never silent for as long as body_timeout_ms.
+    let sent_all = connection.write_slowly(&[b' '; 5000], Duration::from_millis(20)).await;
+    assert!(!sent_all, "5,000 bytes were taken at 50 bytes a second");
+    let line = gateway.access_line(&trace).await;
+    assert_eq!((&line["status"], &line["error_code"]), (&408.into(), &"request_timeout".into()), "{line}");
+    assert!(line["error"].as_str().is_some_and(|error| error.contains("min_body_rate")), "{line}");
+}
+
+#[tokio::test]
 async fn a_slow_body_is_refused_with_408() {
     let gateway = start("body_timeout_ms: 250");
     for framing in ["content-length: 500\r\n", "transfer-encoding: chunked\r\n"] {
