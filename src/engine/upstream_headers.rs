@@ -180,26 +180,23 @@ impl<'a> UpstreamHeaders<'a> {
         let mut headers = HeaderMap::with_capacity(client.len() + 4);
         let has_connection = client.contains_key(header::CONNECTION);
         let search = KeySearch::new(client, &self.snapshot.service_keys);
+        let forwarded = self.attempt.target.policies.forward_headers();
         let mut last = None;
         for (name, value) in client {
             // The map yields all values of one name in a row.
-            let passes = match last {
-                Some((before, passes)) if before == name => passes,
+            let (passes, is_credential) = match last {
+                Some((before, judged)) if before == name => judged,
                 _ => {
                     let ends_here = HOP_BY_HOP.contains(&name.as_str())
                         || has_connection && is_named_by_connection(client, name);
-                    !(ends_here
-                        || is_stripped(
-                            client,
-                            name,
-                            self.attempt.target.policies.forward_headers(),
-                            self.snapshot,
-                            search,
-                        ))
+                    let is_credential = STRIPPED.contains(&name.as_str());
+                    let is_forwarded = !is_gateway_header(name, &self.snapshot.settings.header_prefixes)
+                        && (!is_credential || forwarded.contains(name));
+                    (!ends_here && is_forwarded, is_credential)
                 }
             };
-            last = Some((name, passes));
-            if passes {
+            last = Some((name, (passes, is_credential)));
+            if passes && !holds_key(value, is_credential, search) {
                 headers.append(name.clone(), value.clone());
             }
         }
@@ -261,28 +258,23 @@ fn is_named_by_connection(headers: &HeaderMap, name: &HeaderName) -> bool {
 /// Removes the gateway's own headers and those that are not forwarded.
 fn strip(headers: &mut HeaderMap, forwarded: &[HeaderName], snapshot: &SettingsSnapshot) {
     let search = KeySearch::new(headers, &snapshot.service_keys);
-    let is_removed = |name: &&HeaderName| is_stripped(headers, name, forwarded, snapshot, search);
+    let is_removed = |name: &&HeaderName| {
+        let is_credential = STRIPPED.contains(&name.as_str());
+        is_gateway_header(name, &snapshot.settings.header_prefixes)
+            || is_credential && !forwarded.contains(name)
+            || headers.get_all(*name).iter().any(|value| holds_key(value, is_credential, search))
+    };
     let removed: Vec<HeaderName> = headers.keys().filter(is_removed).cloned().collect();
     for name in removed {
         headers.remove(name);
     }
 }
 
-/// Whether a header is not forwarded. None is that contains a service key, whether `forward_headers` names it or not.
-fn is_stripped(
-    headers: &HeaderMap,
-    name: &HeaderName,
-    forwarded: &[HeaderName],
-    snapshot: &SettingsSnapshot,
-    search: KeySearch<'_>,
-) -> bool {
-    if is_gateway_header(name, &snapshot.settings.header_prefixes) {
-        return true;
-    }
-    let mut values = headers.get_all(name).iter();
-    match STRIPPED.contains(&name.as_str()) {
-        true => !forwarded.contains(name) || values.any(|value| search.is_in_credentials(value)),
-        false => values.any(|value| search.is_in(value)),
+/// Whether a value contains a service key. Such a value is not forwarded, whether `forward_headers` names it or not.
+fn holds_key(value: &HeaderValue, is_credential: bool, search: KeySearch<'_>) -> bool {
+    match is_credential {
+        true => search.is_in_credentials(value),
+        false => search.is_in(value),
     }
 }
 

@@ -20,6 +20,7 @@ use crate::net::outbound::custom_host::HostRules;
 use crate::net::outbound::origin::Origin;
 use crate::provider::{self, Provider};
 use crate::settings::{DefaultConfig, Settings};
+use crate::state::metrics::TargetSeries;
 use crate::state::snapshot::SettingsSnapshot;
 use crate::state::targets::TargetId;
 use std::borrow::Cow;
@@ -383,6 +384,7 @@ fn compile_target(
         origin,
         account,
         operator_account: by_operator_alone,
+        series: TargetSeries::default(),
         index_header: OnceLock::new(),
         auth: OnceLock::new(),
         token_exchange: OnceLock::new(),

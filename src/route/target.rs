@@ -9,6 +9,7 @@ use crate::error::Error;
 use crate::net::outbound::origin::Origin;
 use crate::provider::token_exchange::TokenExchange;
 use crate::provider::{Call, Provider};
+use crate::state::metrics::TargetSeries;
 use crate::state::targets::{TargetId, TargetState};
 use http::{HeaderMap, HeaderValue};
 use std::any::Any;
@@ -36,6 +37,8 @@ pub struct Target {
     pub operator_account: bool,
     /// The engine's stages around attempts at this target, looked up once; opaque to routing.
     pub stages: OnceLock<Box<dyn Any + Send + Sync>>,
+    /// The series its requests are counted in.
+    pub series: TargetSeries,
     /// [`Target::path`] as a header value.
     pub(super) index_header: OnceLock<HeaderValue>,
     /// The auth headers of the first operation requested; a target is nearly always used for one operation.

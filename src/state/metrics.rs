@@ -5,6 +5,7 @@
 
 mod families;
 mod routing;
+mod series;
 mod status;
 
 use super::label_limit::LabelLimit;
@@ -12,9 +13,12 @@ use super::process::Process;
 use super::targets::TargetView;
 use crate::error::Kind;
 use families::{Calls, Reloads, Traffic, add};
-use prometheus::{Encoder, IntCounterVec, IntGaugeVec, Opts, Registry, TextEncoder};
+use prometheus::{Encoder, Histogram, IntCounter, IntCounterVec, IntGaugeVec, Opts, Registry, TextEncoder};
 use routing::Routing;
+use series::RequestSeries;
+pub use series::TargetSeries;
 pub use status::status_text;
+use std::sync::OnceLock;
 use std::time::Duration;
 
 /// Maximum number of model names as label values.
@@ -72,28 +76,48 @@ impl Metrics {
         })
     }
 
-    /// Counts a finished request.
-    pub fn record_request(&self, request: &FinishedRequest<'_>) {
-        let status = status_text(request.status);
-        self.traffic.requests.with_label_values(&[request.operation, request.provider, status]).inc();
-        self.traffic.overhead.with_label_values(&[request.operation]).observe(request.overhead.as_secs_f64());
+    /// Counts a finished request. `target`: the series of the target that responded, if one was called.
+    pub fn record_request(&self, request: &FinishedRequest<'_>, target: Option<&TargetSeries>) {
+        let count = || {
+            let labels = [request.operation, request.provider, status_text(request.status)];
+            self.traffic.requests.with_label_values(&labels)
+        };
         self.traffic.bytes_in.inc_by(request.bytes_in);
         self.traffic.bytes_out.inc_by(request.bytes_out);
-        if request.provider.is_empty() {
-            return;
-        }
-        let model = self.models.bounded(request.model);
-        let labels = [request.operation, request.provider, model];
-        self.calls.duration.with_label_values(&labels).observe(request.total.as_secs_f64());
-        if let Some(first) = request.first_chunk {
-            self.calls.first_chunk.with_label_values(&labels).observe(first.as_secs_f64());
-        }
-        for (tokens, token_type) in [(request.input_tokens, "input"), (request.output_tokens, "output")] {
-            if let Some(tokens) = tokens {
-                let labels = [labels[0], labels[1], labels[2], token_type];
-                self.calls.tokens.with_label_values(&labels).observe(tokens as f64);
+        let overhead = request.overhead.as_secs_f64();
+        let Some(target) = target else {
+            count().inc();
+            return self.traffic.overhead.with_label_values(&[request.operation]).observe(overhead);
+        };
+        let other;
+        let series = match target.of(self, request) {
+            Some(series) => series,
+            None => {
+                other = RequestSeries::new(self, request);
+                &other
             }
+        };
+        match request.status {
+            200 => series.succeeded.get_or_init(count).inc(),
+            _ => count().inc(),
         }
+        series.overhead.observe(overhead);
+        series.duration.observe(request.total.as_secs_f64());
+        let labels = || [request.operation, request.provider, self.models.bounded(request.model)];
+        if let Some(first) = request.first_chunk {
+            let find = || self.calls.first_chunk.with_label_values(&labels());
+            series.first_chunk.get_or_init(find).observe(first.as_secs_f64());
+        }
+        let tokens = |series: &OnceLock<Histogram>, token_type: &str, tokens: Option<u64>| {
+            let Some(tokens) = tokens else { return };
+            let find = || {
+                let [operation, provider, model] = labels();
+                self.calls.tokens.with_label_values(&[operation, provider, model, token_type])
+            };
+            series.get_or_init(find).observe(tokens as f64);
+        };
+        tokens(&series.input_tokens, "input", request.input_tokens);
+        tokens(&series.output_tokens, "output", request.output_tokens);
     }
 
     /// Counts an error response of the gateway itself.
@@ -101,10 +125,19 @@ impl Metrics {
         self.traffic.failures.with_label_values(&[kind.row().code]).inc();
     }
 
-    /// Counts an attempt. `target` is the index path of the target in its config.
-    pub fn record_attempt(&self, provider: &str, target: &str, outcome: &str) {
+    /// Counts an attempt with a successful response. `target` is the index path of the target in its config.
+    pub fn record_answered_attempt(&self, provider: &str, target: &str, series: &TargetSeries) {
+        series.answered.get_or_init(|| self.attempts(provider, target, "answered")).inc();
+    }
+
+    /// Counts an attempt that failed.
+    pub fn record_failed_attempt(&self, provider: &str, target: &str, outcome: &str) {
+        self.attempts(provider, target, outcome).inc();
+    }
+
+    fn attempts(&self, provider: &str, target: &str, outcome: &str) -> IntCounter {
         let target = self.indexes.bounded(target);
-        self.routing.attempts.with_label_values(&[provider, target, outcome]).inc();
+        self.routing.attempts.with_label_values(&[provider, target, outcome])
     }
 
     /// The counter of breaker transitions, with the labels `provider` and `to`.
@@ -189,7 +222,8 @@ mod tests {
     #[test]
     fn recorded_values_are_rendered() {
         let metrics = Metrics::new().unwrap();
-        metrics.record_request(&FinishedRequest {
+        let target = TargetSeries::default();
+        let request = FinishedRequest {
             operation: "chat",
             provider: "openai",
             model: "m",
@@ -201,13 +235,24 @@ mod tests {
             output_tokens: None,
             bytes_in: 10,
             bytes_out: 20,
-        });
+        };
+        metrics.record_request(&request, Some(&target));
+        metrics.record_request(&request, Some(&target));
+        metrics.record_request(&FinishedRequest { model: "other", status: 429, ..request }, Some(&target));
+        metrics.record_request(&FinishedRequest { provider: "", ..request }, None);
+        metrics.record_answered_attempt("openai", "config", &target);
+        metrics.record_answered_attempt("openai", "config", &target);
         metrics.settings_loaded("abc");
         metrics.settings_loaded("def");
         let text = String::from_utf8(metrics.render(&[])).unwrap();
         for line in [
-            r#"turnpike_requests_total{operation="chat",provider="openai",status="200"} 1"#,
-            r#"turnpike_overhead_seconds_bucket{operation="chat",le="0.0001"} 1"#,
+            r#"turnpike_requests_total{operation="chat",provider="openai",status="200"} 2"#,
+            r#"turnpike_requests_total{operation="chat",provider="openai",status="429"} 1"#,
+            r#"turnpike_requests_total{operation="chat",provider="",status="200"} 1"#,
+            r#"gen_ai_request_model="m",gen_ai_token_type="input"} 14"#,
+            r#"gen_ai_request_model="other",gen_ai_token_type="input"} 7"#,
+            r#"outcome="answered",provider="openai",target="config"} 2"#,
+            r#"turnpike_overhead_seconds_bucket{operation="chat",le="0.0001"} 4"#,
             r#"turnpike_settings_info{hash="def"} 1"#,
             "turnpike_settings_last_reload_successful 1",
         ] {

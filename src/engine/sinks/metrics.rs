@@ -20,16 +20,18 @@ impl RecordSink for MetricsSink {
             metrics.record_error(error.kind);
         }
         for attempt in &record.attempts {
-            let outcome = match (attempt.error, attempt.status) {
-                (Some(code), _) => code,
-                (None, Some(status)) if status >= 400 => status_text(status),
-                _ => "answered",
-            };
-            metrics.record_attempt(attempt.target.provider.id(), &attempt.target.path, outcome);
+            let (provider, index) = (attempt.target.provider.id(), &attempt.target.path);
+            match (attempt.error, attempt.status) {
+                (Some(code), _) => metrics.record_failed_attempt(provider, index, code),
+                (None, Some(status)) if status >= 400 => {
+                    metrics.record_failed_attempt(provider, index, status_text(status));
+                }
+                _ => metrics.record_answered_attempt(provider, index, &attempt.target.series),
+            }
         }
         let attempt = record.attempt.as_ref();
         let usage = record.response.usage.as_ref();
-        metrics.record_request(&FinishedRequest {
+        let finished = FinishedRequest {
             operation: record.operation,
             provider: attempt.map_or("", |attempt| attempt.target.provider.id()),
             model: attempt.and_then(|attempt| attempt.model.as_deref()).unwrap_or_default(),
@@ -41,6 +43,7 @@ impl RecordSink for MetricsSink {
             output_tokens: usage.map(|usage| usage.output),
             bytes_in: record.bytes_in,
             bytes_out: record.bytes_out,
-        });
+        };
+        metrics.record_request(&finished, attempt.map(|attempt| &attempt.target.series));
     }
 }

@@ -143,7 +143,7 @@ mod tests {
     fn attempts_are_labelled_by_target_up_to_a_bound() {
         let metrics = Metrics::new().unwrap();
         for number in 0..1_000 {
-            metrics.record_attempt("openai", &format!("config.targets[{number}]"), "answered");
+            metrics.record_failed_attempt("openai", &format!("config.targets[{number}]"), "answered");
         }
         let page = String::from_utf8(metrics.render(&[])).unwrap();
         assert_eq!(page.matches("\nturnpike_attempts_total{").count(), 201);

@@ -1,0 +1,56 @@
+//! The series that a target's usual requests are counted in, looked up once: the search by labels costs more than the
+//! counting.
+//!
+//! Only handles. A series that was never counted is not created here either.
+
+use super::{FinishedRequest, Metrics};
+use prometheus::{Histogram, IntCounter};
+use std::sync::OnceLock;
+
+/// The series of one target.
+#[derive(Debug, Default)]
+pub struct TargetSeries {
+    /// Of the first operation and model: a target is nearly always used for one.
+    requests: OnceLock<RequestSeries>,
+    /// Attempts with a successful response.
+    pub(super) answered: OnceLock<IntCounter>,
+}
+
+/// The series of requests with one operation and model.
+#[derive(Debug)]
+pub(super) struct RequestSeries {
+    operation: Box<str>,
+    model: Box<str>,
+    /// Requests with status 200.
+    pub succeeded: OnceLock<IntCounter>,
+    pub overhead: Histogram,
+    pub duration: Histogram,
+    pub first_chunk: OnceLock<Histogram>,
+    pub input_tokens: OnceLock<Histogram>,
+    pub output_tokens: OnceLock<Histogram>,
+}
+
+impl TargetSeries {
+    /// The series for a request; `None` if it has another operation or model than the first one.
+    pub(super) fn of(&self, metrics: &Metrics, request: &FinishedRequest<'_>) -> Option<&RequestSeries> {
+        let series = self.requests.get_or_init(|| RequestSeries::new(metrics, request));
+        (*series.operation == *request.operation && *series.model == *request.model).then_some(series)
+    }
+}
+
+impl RequestSeries {
+    pub fn new(metrics: &Metrics, request: &FinishedRequest<'_>) -> Self {
+        let model = metrics.models.bounded(request.model);
+        let labels = [request.operation, request.provider, model];
+        Self {
+            operation: request.operation.into(),
+            model: request.model.into(),
+            succeeded: OnceLock::new(),
+            overhead: metrics.traffic.overhead.with_label_values(&[request.operation]),
+            duration: metrics.calls.duration.with_label_values(&labels),
+            first_chunk: OnceLock::new(),
+            input_tokens: OnceLock::new(),
+            output_tokens: OnceLock::new(),
+        }
+    }
+}
