@@ -28,7 +28,7 @@ use crate::route::deadlines::{Deadlines, TimeoutKind};
 use crate::route::outcome::Outcome;
 use crate::route::plan::{Decision, Plan, Reason};
 use crate::route::target::Target;
-use crate::state::large_work::run_here;
+use crate::state::large_work::{run_here, translation};
 use crate::state::targets::Permit;
 use bytes::Bytes;
 use http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
@@ -352,7 +352,7 @@ impl<D: Downstream> Orchestrator<'_, D> {
         let made = match (&mut self.resume, self.prepared.take()) {
             (Some(resume), _) => {
                 let size = self.request.body.as_ref().map_or(0, |body| body.bytes().len());
-                run_here(size, || resume.attempt(&next.target, &self.request))
+                run_here(translation(size), || resume.attempt(&next.target, &self.request))
             }
             (None, Some(prepared)) => Ok(*prepared),
             (None, None) => self.engine.prepare(&next.target, &self.request, &mut self.ctx.held).await,

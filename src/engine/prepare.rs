@@ -7,7 +7,7 @@ use crate::error::Error;
 use crate::route::attempt::{Attempt, Request};
 use crate::route::target::Target;
 use crate::state::held_bytes::Hold;
-use crate::state::large_work::LargeWork;
+use crate::state::large_work::{LargeWork, translation};
 use std::sync::Arc;
 
 /// How much memory translating takes beside the body and the result, in sizes of the body.
@@ -25,18 +25,29 @@ impl Engine {
         held: &mut Hold,
     ) -> Result<Attempt, Error> {
         let size = request.body.as_ref().map_or(0, |body| body.bytes().len());
-        if !LargeWork::is_large(size) {
-            return Attempt::new(Arc::clone(target), request);
+        let work = match LargeWork::is_large(translation(size)) && Attempt::is_translated(target, request) {
+            true => translation(size),
+            false => size,
+        };
+        if !LargeWork::is_large(work) {
+            let attempt = Attempt::new(Arc::clone(target), request)?;
+            return hold(attempt, size, held);
         }
         let mut working = self.shared.held_bytes.holder();
         let prepare = || {
             working.set(size * WORKING_MEMORY)?;
             Attempt::new(Arc::clone(target), request)
         };
-        let attempt = self.shared.large_work.run(size, prepare).await?;
+        let attempt = self.shared.large_work.run(work, prepare).await?;
         drop(working);
-        let sent = attempt.body.as_ref().filter(|_| attempt.body_changed).map_or(0, |body| body.len());
-        held.set(size + sent)?;
-        Ok(attempt)
+        hold(attempt, size, held)
     }
+}
+
+/// Counts the request's body of `size` bytes, and the one that is sent in its place.
+fn hold(attempt: Attempt, size: usize, held: &mut Hold) -> Result<Attempt, Error> {
+    if let Some(body) = attempt.body.as_ref().filter(|_| attempt.body_changed) {
+        held.set(size + body.len())?;
+    }
+    Ok(attempt)
 }

@@ -17,7 +17,7 @@ use crate::json::similarity::SimilarJson;
 use crate::provider::rewriter::{Rewriter, TextFilters};
 use crate::provider::translation::Translation;
 use crate::route::request_mode::RequestMode;
-use crate::state::large_work::run_here;
+use crate::state::large_work::{run_here, translation};
 use bytes::Bytes;
 use http::header::CONTENT_LENGTH;
 use pingora::http::ResponseHeader;
@@ -293,7 +293,7 @@ impl ResponseBody {
         let mut out = Vec::new();
         match &mut self.mode {
             Mode::Translated(rewriter) => {
-                run_here(self.received, || rewriter.finish(&mut out));
+                run_here(translation(self.received), || rewriter.finish(&mut out));
                 self.note(out);
                 if self.error.is_none() && !self.is_complete_response() {
                     self.error = Some(BodyError::Truncated);

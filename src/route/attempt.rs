@@ -13,6 +13,7 @@ use crate::api::operation::Operation;
 use crate::api::rules;
 use crate::error::Error;
 use crate::provider::Call;
+use crate::provider::adapter::Adapter;
 use crate::provider::credential_mask::CredentialMask;
 use crate::provider::token_exchange::{Credentials, TokenExchange};
 use crate::provider::translation::{self, PreparedRequest, Translation};
@@ -77,6 +78,18 @@ impl Request {
         self.uri.path().get(self.path_offset..).unwrap_or_default()
     }
 
+    /// The call as a provider sees it.
+    fn call<'a>(&'a self, model: Option<&'a str>) -> Call<'a> {
+        Call {
+            operation: self.operation,
+            method: &self.method,
+            path: self.path(),
+            query: self.uri.query(),
+            model,
+            streamed: self.is_streamed(),
+        }
+    }
+
     /// Whether the slug before the model is this target's own. Only then does it name the provider; otherwise
     /// it is part of the model's name.
     fn slug_is(&self, target: &Target) -> bool {
@@ -131,14 +144,7 @@ impl Attempt {
     /// The provider's 400 or 401 for an incomplete account or call, and 400 for what it does not support.
     pub fn new(target: Arc<Target>, request: &Request) -> Result<Self, Error> {
         let model = target.model().map(str::to_owned).or_else(|| request.model_for(&target));
-        let call = Call {
-            operation: request.operation,
-            method: &request.method,
-            path: request.path(),
-            query: request.uri.query(),
-            model: model.as_deref(),
-            streamed: request.is_streamed(),
-        };
+        let call = request.call(model.as_deref());
         let edited = edited_body(&target, request);
         let body = edited.as_ref().or(request.body.as_ref());
         let mut notes =
@@ -174,6 +180,13 @@ impl Attempt {
             translation,
             local_response,
         })
+    }
+
+    /// Whether an attempt's body is translated, and not only edited in places.
+    pub fn is_translated(target: &Target, request: &Request) -> bool {
+        let model = target.model().map(str::to_owned).or_else(|| request.model_for(target));
+        let adapter = target.provider.adapter(&request.call(model.as_deref()), &target.account);
+        request.mode == RequestMode::Api && !matches!(adapter, Ok(Adapter::Passthrough(_)))
     }
 
     /// Whether Pingora may proxy it natively: no translation, no local response, no body held in memory and no

@@ -6,8 +6,10 @@
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::Semaphore;
 
-/// Work on at most this many bytes takes well under 20 ms, also where each byte costs a lot.
-const SMALL: usize = 256 << 10;
+/// Reading so many bytes takes well under 20 ms, whatever they are.
+const SMALL: usize = 4 << 20;
+/// How much more a byte costs that is translated.
+const TRANSLATION_WEIGHT: usize = 16;
 
 /// The places for large work.
 #[derive(Debug)]
@@ -23,13 +25,18 @@ impl Default for LargeWork {
     }
 }
 
+/// The work of translating so many bytes, as the number of bytes whose reading takes as long.
+pub fn translation(bytes: usize) -> usize {
+    bytes.saturating_mul(TRANSLATION_WEIGHT)
+}
+
 impl LargeWork {
-    /// Whether work on so many bytes is large.
+    /// Whether it is large work to read so many bytes.
     pub fn is_large(bytes: usize) -> bool {
         bytes > SMALL
     }
 
-    /// Runs work on `bytes` bytes; large work waits for a place.
+    /// Runs work that takes as long as reading `bytes` bytes; large work waits for a place.
     pub async fn run<T>(&self, bytes: usize, work: impl FnOnce() -> T) -> T {
         if !Self::is_large(bytes) {
             return work();
@@ -40,7 +47,7 @@ impl LargeWork {
     }
 }
 
-/// Runs work on `bytes` bytes at once. While large work runs, another thread takes over this worker's connections.
+/// Runs work that takes as long as reading `bytes` bytes, at once. While large work runs, another thread takes over this worker's connections.
 pub fn run_here<T>(bytes: usize, work: impl FnOnce() -> T) -> T {
     // A runtime with a single thread (`server.work_stealing: false`) has no other thread to hand over to.
     let can_hand_over =
