@@ -13,6 +13,10 @@ use serde::de::Deserialize;
 use std::borrow::Cow;
 use std::ops::Range;
 
+/// The most members of a body. Each takes more memory than the shortest members have bytes, and is looked at for each name
+/// that is searched for. No API has more than some dozen.
+const MAX_MEMBERS: usize = 4096;
+
 /// A JSON object as it was received, and the positions of its top-level members.
 #[derive(Debug, Clone)]
 pub struct Body {
@@ -50,6 +54,7 @@ impl Body {
     pub fn parse(bytes: Bytes) -> Result<Self, serde_json::Error> {
         let mut members = Vec::with_capacity(8);
         let mut name_filter = 0;
+        let mut too_many = false;
         let proven = proof::outline(&bytes, |MemberSpan { name, value, name_has_escapes }| {
             let unescaped: Option<Box<str>> = match name_has_escapes {
                 true => Some(unquote(bytes.get(name.start - 1..name.end + 1)?)?.into()),
@@ -57,11 +62,18 @@ impl Body {
             };
             let plain = unescaped.as_deref().map_or(bytes.get(name.clone())?, str::as_bytes);
             name_filter |= name_bit(plain);
+            if members.len() == MAX_MEMBERS {
+                too_many = true;
+                return None;
+            }
             members.push(Member { unescaped, name, value });
             Some(())
         });
         match proven {
             Some(()) => Ok(Self { bytes, members, name_filter, is_object: true }),
+            None if too_many => {
+                Err(serde::de::Error::custom(format!("it has more than {MAX_MEMBERS} members")))
+            }
             None => Err(parse_error(&bytes)),
         }
     }
@@ -282,6 +294,17 @@ mod tests {
             let expected = serde_json::from_str::<Outline<'_>>(text).err().unwrap();
             assert_eq!(error.to_string(), expected.to_string());
         }
+    }
+
+    #[test]
+    fn a_body_of_too_many_members_is_rejected() {
+        let body = |members: usize| {
+            let members: Vec<String> = (0..members).map(|number| format!("\"{number}\":1")).collect();
+            Body::parse(format!("{{{}}}", members.join(",")).into())
+        };
+        assert!(body(MAX_MEMBERS).is_ok());
+        let error = body(MAX_MEMBERS + 1).unwrap_err().to_string();
+        assert!(error.contains("more than 4096 members"), "{error}");
     }
 
     #[test]
