@@ -4,8 +4,8 @@
 //! Not the content of `/metrics` (`metrics`), nor the axum bridge alone (unit tests in `net`).
 
 use crate::support::client::{client, new_trace};
-use crate::support::settings::KEY;
-use crate::support::{gateway, raw};
+use crate::support::settings::{KEY, STANDARD};
+use crate::support::{Gateway, gateway, raw};
 use serde_json::Value;
 
 #[tokio::test]
@@ -135,7 +135,8 @@ async fn idle_control_connections_do_not_block_others() {
 /// this address. Load balancers may call the health routes as they like.
 #[tokio::test]
 async fn pages_of_other_origins_are_refused() {
-    let gateway = gateway();
+    // Its own: it resets all circuits, also those that other tests are about to open.
+    let gateway = Gateway::start(STANDARD);
     let port = gateway.ports.control;
     let (own, own_origin) = (format!("127.0.0.1:{port}"), format!("origin: http://127.0.0.1:{port}\r\n"));
     let evil = "origin: https://evil.example\r\n";
