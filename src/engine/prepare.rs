@@ -46,8 +46,8 @@ impl Engine {
 
 /// Counts the request's body of `size` bytes, and the one that is sent in its place.
 fn hold(attempt: Attempt, size: usize, held: &mut Hold) -> Result<Attempt, Error> {
-    if let Some(body) = attempt.body.as_ref().filter(|_| attempt.body_changed) {
-        held.set(size + body.len())?;
-    }
+    // Also where the body is sent as it is: an earlier attempt may have counted another one.
+    let sent = attempt.body.as_ref().filter(|_| attempt.body_changed).map_or(0, |body| body.len());
+    held.set(size + sent)?;
     Ok(attempt)
 }
