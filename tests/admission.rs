@@ -199,8 +199,8 @@ async fn refusals_by_the_head_are_explained() {
         (400, "limit", Request::new("GET", "/v1/batches?limit=0", &[OURS], "")),
         (400, "nobody", chat(&[unstored])),
         (400, "cf-nobody", chat(&[("x-gateway-config", "cf-nobody")])),
-        (401, "Invalid service key", chat(&[OURS]).with_key("wrong")),
-        (401, "Invalid service key", Request::new("GET", "/v1/logs", &[], "").with_key("wrong")),
+        (401, "Unknown service key", chat(&[OURS]).with_key("wrong")),
+        (401, "Unknown service key", Request::new("GET", "/v1/logs", &[], "").with_key("wrong")),
     ])
     .await;
 }

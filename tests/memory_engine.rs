@@ -142,7 +142,7 @@ impl MemoryEngine {
             settings,
             hosts: &ctx.snapshot.hosts,
             gateway_headers: &gateway_headers,
-            bearer: None,
+            provider_key: None,
             model_slug: None,
         };
         let config = Arc::new(compile(&sources).unwrap());

@@ -39,13 +39,16 @@ async fn received(tag: &str) -> Vec<(String, String)> {
 
 #[tokio::test]
 async fn a_service_key_is_accepted_in_every_header() {
-    let rows: [(&str, String, &str); 6] = [
+    let rows: [(&str, String, &str); 9] = [
         ("x-gateway-api-key", KEY.to_owned(), "tests"),
         ("x-portkey-api-key", OTHER_KEY.to_owned(), "others"),
         ("X-Portkey-API-Key", KEY.to_owned(), "tests"),
         ("authorization", format!("Bearer {KEY}"), "tests"),
         ("Authorization", format!("bearer   {OTHER_KEY}"), "others"),
         ("authorization", KEY.to_owned(), "tests"),
+        ("x-api-key", KEY.to_owned(), "tests"),
+        ("Api-Key", OTHER_KEY.to_owned(), "others"),
+        ("X-Goog-Api-Key", KEY.to_owned(), "tests"),
     ];
     let calls = rows.iter().flat_map(|row| REQUEST_KINDS.map(|kind| assert_identified_as(row, kind)));
     futures_util::future::join_all(calls).await;

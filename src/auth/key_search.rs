@@ -3,30 +3,35 @@
 //! The key by which the client identified itself is searched for everywhere; in headers for credentials and cookies, which
 //! are forwarded only where a config names them, every part is compared with all keys. Removes nothing itself.
 
-use super::ServiceKeys;
+use super::{ServiceKeys, client_keys, own_header};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use http::header::AUTHORIZATION;
-use http::{HeaderMap, HeaderValue};
+use http::uri::PathAndQuery;
+use http::{HeaderMap, HeaderValue, Uri};
 use memchr::{memchr, memmem};
 use percent_encoding::percent_decode;
+use std::borrow::Cow;
 
-/// The search in the headers of one request.
-#[derive(Clone, Copy)]
+/// The search in one request.
 pub struct KeySearch<'a> {
     keys: &'a ServiceKeys,
-    /// The key that the client has shown.
-    shown: Option<&'a [u8]>,
+    /// The key by which the client was identified.
+    shown: Option<Cow<'a, [u8]>>,
 }
 
 impl<'a> KeySearch<'a> {
-    pub fn new(headers: &'a HeaderMap, keys: &'a ServiceKeys) -> Self {
-        Self { keys, shown: keys.are_required().then(|| shown_key(headers, keys)).flatten() }
+    /// `uri`: as the client sent it.
+    pub fn new(headers: &'a HeaderMap, uri: &'a Uri, keys: &'a ServiceKeys) -> Self {
+        Self { keys, shown: keys.are_required().then(|| shown_key(headers, uri, keys)).flatten() }
     }
 
     /// Whether a value of any header contains the client's key, plain or percent-encoded.
     pub fn is_in(&self, value: &HeaderValue) -> bool {
-        let (value, Some(key)) = (value.as_bytes(), self.shown) else { return false };
+        self.is_in_bytes(value.as_bytes())
+    }
+
+    fn is_in_bytes(&self, value: &[u8]) -> bool {
+        let Some(key) = self.shown.as_deref() else { return false };
         // Most values are shorter than a key.
         value.len() >= key.len()
             && (memmem::find(value, key).is_some()
@@ -39,7 +44,8 @@ impl<'a> KeySearch<'a> {
         if !self.keys.are_required() {
             return false;
         }
-        if self.is_in(value) || self.keys.name_in(value).is_some() {
+        if self.is_in(value) || client_keys::bearer(value).is_some_and(|key| self.keys.name_of(key).is_some())
+        {
             return true;
         }
         let text = percent_decode(value.as_bytes()).decode_utf8_lossy();
@@ -48,30 +54,57 @@ impl<'a> KeySearch<'a> {
                 // `Basic` and the like.
                 let decoded = STANDARD.decode(part).unwrap_or_default();
                 self.is_among(&String::from_utf8_lossy(&decoded))
-                    || self.shown.is_some_and(|key| memmem::find(&decoded, key).is_some())
+                    || self.shown.as_deref().is_some_and(|key| memmem::find(&decoded, key).is_some())
             })
+    }
+
+    /// See [`clean_uri`].
+    fn clean_uri(&self, uri: &Uri) -> Uri {
+        let Some(query) = uri.query() else { return uri.clone() };
+        let holds_key = |pair: &client_keys::Pair<'_>| {
+            pair.is_certain_key(uri.path())
+                || self.keys.are_required()
+                    && (self.is_in_bytes(pair.text.as_bytes()) || self.keys.name_of(&pair.value()).is_some())
+        };
+        if !client_keys::pairs(query).any(|pair| holds_key(&pair)) {
+            return uri.clone();
+        }
+        let kept = client_keys::pairs(query).filter(|pair| !holds_key(pair)).map(|pair| pair.text);
+        let kept = kept.collect::<Vec<_>>().join("&");
+        let mark = if kept.is_empty() { "" } else { "?" };
+        let mut parts = uri.clone().into_parts();
+        // Parts of a valid URI make a valid one; the path alone is the safe answer.
+        parts.path_and_query = PathAndQuery::try_from(format!("{}{mark}{kept}", uri.path())).ok();
+        Uri::from_parts(parts).unwrap_or_default()
     }
 
     /// Whether a part of the text is a service key: of a list, of cookies, of a user and password.
     fn is_among(&self, text: &str) -> bool {
         let parts = text.split([';', ',', ' ', '"', ':']);
         let values = parts.flat_map(|part| [Some(part), part.split_once('=').map(|(_, value)| value)]);
-        values.flatten().any(|value| self.keys.name_of(value.trim()).is_some())
+        values.flatten().any(|value| self.keys.name_of(value.trim().as_bytes()).is_some())
+    }
+}
+
+/// The client's URI as it may be passed on: without parameters that contain a service key, and without those that are a
+/// key by the API of the path, which are sent in the provider's own way.
+pub fn clean_uri(headers: &HeaderMap, uri: &Uri, keys: &ServiceKeys) -> Uri {
+    match uri.query() {
+        Some(_) => KeySearch::new(headers, uri, keys).clean_uri(uri),
+        None => uri.clone(),
     }
 }
 
 /// The key by which the client identified itself.
-fn shown_key<'a>(headers: &'a HeaderMap, keys: &ServiceKeys) -> Option<&'a [u8]> {
-    let own = keys.headers.iter().find_map(|name| headers.get(name));
-    let key = match own {
-        Some(value) => value.as_bytes().trim_ascii(),
-        None => {
-            let value = headers.get(AUTHORIZATION)?.as_bytes().trim_ascii();
-            // Behind the scheme, if there is one.
-            value.rsplit(|byte| *byte == b' ').next()?
+fn shown_key<'a>(headers: &'a HeaderMap, uri: &'a Uri, keys: &'a ServiceKeys) -> Option<Cow<'a, [u8]>> {
+    match own_header(headers, keys) {
+        Some((_, value)) => {
+            Some(value.as_bytes().trim_ascii()).filter(|key| !key.is_empty()).map(Cow::Borrowed)
         }
-    };
-    (!key.is_empty()).then_some(key)
+        None => {
+            client_keys::find(headers, uri).map(|found| found.key).find(|key| keys.name_of(key).is_some())
+        }
+    }
 }
 
 #[cfg(test)]
@@ -89,10 +122,18 @@ mod tests {
     #[test]
     fn the_key_of_the_client_is_found_anywhere() {
         let keys = keys("auth: {keys: [{name: a, key: key-one/1}, {name: b, key: key-two-2}]}\n");
-        for (name, value) in [("x-gateway-api-key", " key-one/1"), ("authorization", "Bearer  key-one/1 ")] {
+        for (name, value) in [
+            ("x-gateway-api-key", " key-one/1"),
+            ("authorization", "Bearer  key-one/1 "),
+            ("x-api-key", "key-one/1"),
+            ("x-goog-api-key", "key-one/1"),
+            ("sec-websocket-protocol", "realtime, openai-insecure-api-key.key-one/1"),
+            ("x-none", "/v1/models?key=key-one%2F1"),
+        ] {
             let mut headers = HeaderMap::new();
             headers.insert(name, HeaderValue::from_static(value));
-            let search = KeySearch::new(&headers, &keys);
+            let uri = Uri::from_static(if name == "x-none" { value } else { "/v1/models" });
+            let search = KeySearch::new(&headers, &uri, &keys);
             for text in [
                 "key-one/1",
                 "a=key-one/1; b",
@@ -128,11 +169,33 @@ mod tests {
     }
 
     #[test]
+    fn no_key_stays_in_the_query() {
+        let keys = keys("auth: {keys: [{name: a, key: key-one/1}, {name: b, key: key-two-2}]}\n");
+        let mut headers = HeaderMap::new();
+        headers.insert("x-api-key", HeaderValue::from_static("key-one/1"));
+        for (uri, wanted) in [
+            ("/v1/files?limit=2&key=key-one%2F1&after=a%20b", "/v1/files?limit=2&after=a%20b"),
+            ("/v1/files?any=xkey-one/1x", "/v1/files"),
+            ("/v1/files?key=key-two-2&&a", "/v1/files?&a"),
+            ("/v1/files?token=%6bey-two-2", "/v1/files"),
+            ("http://g/v1/files?key=key-two-2&a=1", "http://g/v1/files?a=1"),
+            ("/v1/files?key=other&api-key=b", "/v1/files?key=other&api-key=b"),
+            ("/v1/files?", "/v1/files?"),
+            ("/v1beta/models/g:generateContent?alt=sse&key=AIza", "/v1beta/models/g:generateContent?alt=sse"),
+            ("/openai/realtime?api-key=b&deployment=d", "/openai/realtime?deployment=d"),
+        ] {
+            let uri = Uri::from_static(uri);
+            assert_eq!(clean_uri(&headers, &uri, &keys).to_string(), wanted, "{uri}");
+        }
+    }
+
+    #[test]
     fn without_keys_nothing_is_found() {
         let keys = keys("{}");
         let mut headers = HeaderMap::new();
         headers.insert("authorization", HeaderValue::from_static("Bearer sk-own"));
-        let search = KeySearch::new(&headers, &keys);
+        let uri = Uri::from_static("/v1/models");
+        let search = KeySearch::new(&headers, &uri, &keys);
         assert!(
             !search.is_in(&headers["authorization"]) && !search.is_in_credentials(&headers["authorization"])
         );

@@ -4,7 +4,7 @@
 
 use crate::config::secret::Secret;
 use crate::settings::Settings;
-use http::{HeaderName, HeaderValue};
+use http::HeaderName;
 use ring::digest::{SHA256, digest};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -30,7 +30,7 @@ impl ServiceKeys {
         let few = settings.service_keys.len() <= MAX_COMPARED_KEYS;
         Self {
             headers: settings.prefixed_headers("api-key"),
-            by_digest: named().map(|(key, name)| (key_digest(key.key.expose()), name)).collect(),
+            by_digest: named().map(|(key, name)| (key_digest(key.key.expose().as_bytes()), name)).collect(),
             compared: named().filter(|_| few).map(|(key, name)| (key.key.clone(), name)).collect(),
         }
     }
@@ -42,29 +42,17 @@ impl ServiceKeys {
 
     /// The name of a service key. Few keys are compared one by one in constant time; many are found by digest, so
     /// that the time does not grow with their number.
-    pub fn name_of(&self, key: &str) -> Option<Arc<str>> {
+    pub fn name_of(&self, key: &[u8]) -> Option<Arc<str>> {
         if self.compared.len() == self.by_digest.len() {
-            let matches =
-                |entry: &&(Secret, Arc<str>)| bool::from(entry.0.expose().as_bytes().ct_eq(key.as_bytes()));
+            let matches = |entry: &&(Secret, Arc<str>)| bool::from(entry.0.expose().as_bytes().ct_eq(key));
             return self.compared.iter().find(matches).map(|(_, name)| Arc::clone(name));
         }
         self.by_digest.get(&key_digest(key)).cloned()
     }
-
-    /// The name of the service key in an `Authorization` value: the credential after the scheme `Bearer`, or the whole
-    /// value if it has no scheme, as in `config::headers`.
-    pub fn name_in(&self, value: &HeaderValue) -> Option<Arc<str>> {
-        let value = value.to_str().ok()?.trim();
-        let credential = match value.split_once(' ') {
-            Some((scheme, key)) => scheme.eq_ignore_ascii_case("bearer").then(|| key.trim())?,
-            None => value,
-        };
-        self.name_of(credential)
-    }
 }
 
-fn key_digest(key: &str) -> [u8; 32] {
+fn key_digest(key: &[u8]) -> [u8; 32] {
     let mut bytes = [0; 32];
-    bytes.copy_from_slice(digest(&SHA256, key.as_bytes()).as_ref());
+    bytes.copy_from_slice(digest(&SHA256, key).as_ref());
     bytes
 }

@@ -1,8 +1,7 @@
-//! Reads the gateway's own request headers, under each accepted prefix, and the bearer token.
+//! Reads the gateway's own request headers, under each accepted prefix.
 //!
 //! One pass sorts the headers into slots, then each slot is read. Only credentials and header names are
-//! copied. Not here: which value wins when config and headers both give one (`route`), and whether the
-//! service key is valid.
+//! copied. Not here: which value wins when config and headers both give one (`route`), and keys (`auth`).
 //!
 //! Example, with the prefixes `x-gateway-` and `x-other-`: `x-gateway-provider: a` and `x-other-provider: b`
 //! both belong to the slot `provider`; `a` is used, because its prefix is earlier in the list. Sending
@@ -16,7 +15,6 @@ use super::account::{Account, AccountSource};
 use super::values::MAX_MS;
 use crate::error::Error;
 use crate::json::JsonStr;
-use http::header::AUTHORIZATION;
 use http::{HeaderMap, HeaderName};
 use raw::{RawAccountHeaders, RawGatewayHeaders, RawHeader};
 use std::borrow::Cow;
@@ -49,10 +47,8 @@ pub struct GatewayHeaders<'a> {
     pub cache_namespace: Option<&'a str>,
     pub cache_force_refresh: bool,
     pub strict_std_compliance: Option<bool>,
-    /// The credential in `Authorization`, without the word `Bearer`. `None` for other schemes.
-    pub bearer: Option<&'a str>,
-    /// Cloud credentials and addressing; `None` without any such header. `api_key` is never set: service key
-    /// and bearer token have their own fields. `custom_host` is set only from a vendor's own header.
+    /// Cloud credentials and addressing; `None` without any such header. `api_key` is never set: `auth` finds
+    /// the client's keys. `custom_host` is set only from a vendor's own header.
     pub account: Option<Box<Account>>,
 }
 
@@ -92,7 +88,6 @@ impl<'a> GatewayHeaders<'a> {
             cache_force_refresh: text(raw.cache_force_refresh)?
                 .is_some_and(|text| text.eq_ignore_ascii_case("true")),
             strict_std_compliance: raw.strict.map(flag).transpose()?,
-            bearer: bearer(headers)?,
             account: (!raw.account.is_empty()).then(|| account(raw.account, provider)).transpose()?,
         })
     }
@@ -212,21 +207,6 @@ fn names(header: RawHeader<'_>, headers: &HeaderMap) -> Result<Vec<HeaderName>, 
         }
     }
     Ok(names)
-}
-
-/// The credential in `Authorization`: the part after `Bearer`, or the whole value if it names no scheme, as
-/// clients of the reference send it.
-fn bearer(headers: &HeaderMap) -> Result<Option<&str>, Error> {
-    let Some(value) = headers.get(AUTHORIZATION) else { return Ok(None) };
-    let header = RawHeader { name: &AUTHORIZATION, value, rank: 0 };
-    let text = header.text()?.trim();
-    let token = match text.split_once(' ') {
-        Some((scheme, token)) if scheme.eq_ignore_ascii_case("bearer") => token.trim(),
-        Some(_) => return Ok(None),
-        None if text.eq_ignore_ascii_case("bearer") => return Ok(None),
-        None => text,
-    };
-    Ok(Some(token).filter(|token| !token.is_empty()))
 }
 
 /// Shows nothing that may hold a credential.

@@ -1,4 +1,4 @@
-//! Errors of control routes: the error body of the data plane, in OpenAI's shape.
+//! Errors of control routes: the error body of the data plane, in OpenAI's shape unless [`super::dialect`] replaces it.
 //!
 //! A handler returns `Result<_, Error>`, and this file turns the error into a response. Handlers decide which error.
 
@@ -12,9 +12,16 @@ use http::{Method, StatusCode, Uri};
 impl IntoResponse for Error {
     fn into_response(self) -> Response {
         let status = StatusCode::from_u16(self.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        let body = ErrorView::from(&self).body(Dialect::OpenAi);
-        (status, [(CONTENT_TYPE, "application/json")], body).into_response()
+        let body = body(&self, Dialect::OpenAi);
+        let mut response = (status, [(CONTENT_TYPE, "application/json")], body).into_response();
+        response.extensions_mut().insert(self);
+        response
     }
+}
+
+/// The body of an error.
+pub(super) fn body(error: &Error, dialect: Dialect) -> Vec<u8> {
+    ErrorView::from(error).body(dialect)
 }
 
 /// 405 for a path that has a route, but not for this method.

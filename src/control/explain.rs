@@ -5,7 +5,7 @@
 
 use super::read_only_env::ReadOnlyEnv;
 use super::routes::control_paths;
-use crate::auth::ClientIdentity;
+use crate::auth::{self, ClientIdentity};
 use crate::config::headers::GatewayHeaders;
 use crate::error::Error;
 use crate::route::admission::{Plane, RequestHead};
@@ -142,9 +142,12 @@ impl ExplainContext<'_> {
         };
         let bytes = parsed.body.clone().unwrap_or_default();
         let body = reading.map(|reading| reading.parse(bytes)).transpose()?;
-        let request = Request::new(head.endpoint, parsed.method.clone(), parsed.uri.clone(), body.clone());
+        let keys = &self.snapshot.service_keys;
+        let uri = auth::clean_uri(&parsed.headers, &parsed.uri, keys);
+        let request = Request::new(head.endpoint, parsed.method.clone(), uri, body.clone());
         let gateway_headers = GatewayHeaders::read(&parsed.headers, &self.snapshot.settings.header_prefixes)?;
-        let sources = Sources::new(self.snapshot, &gateway_headers, client, &request);
+        let provider_key = auth::provider_key(&parsed.headers, &parsed.uri, keys)?;
+        let sources = Sources::new(self.snapshot, &gateway_headers, provider_key.as_deref(), &request);
         let request_snapshot = RequestSnapshot {
             headers: parsed.headers.clone(),
             metadata: gateway_headers.metadata.map(str::to_owned),

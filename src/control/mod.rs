@@ -3,15 +3,16 @@
 //! A route is a handler and a row of the table in [`routes`]. Handlers do not use the data plane; both planes share
 //! state only through `Shared`.
 
+mod dialect;
 mod error;
 pub mod explain;
 mod health;
 mod json;
 mod metrics;
-mod not_implemented;
 mod origin_guard;
 mod read_only_env;
 mod routes;
 mod targets;
+mod unserved;
 
-pub use routes::{control_paths, router};
+pub use routes::{Port, control_paths, router};

@@ -1,22 +1,23 @@
-//! All control routes as rows of one table: method, path, who may call it, whether the data port serves it, too.
+//! All control routes as rows of one table: method, path, who may call it, whether the data port serves it, too. Beside it
+//! the names that the specification gives to the control plane and that no route has yet.
 //!
-//! The axum router and the list of control paths at the data port are both built from this table.
+//! The axum routers of both ports and the list of control paths at the data port are built from these.
 
-use super::{error, explain, health, metrics, not_implemented, origin_guard, targets};
+use super::{dialect, error, explain, health, metrics, origin_guard, targets, unserved};
 use crate::net::inbound::control_paths::ControlPaths;
 use crate::state::Shared;
 use axum::Router;
-use axum::middleware::from_fn_with_state;
+use axum::middleware::{from_fn, from_fn_with_state};
 use axum::routing::{MethodRouter, any, get, post};
 use std::sync::Arc;
 
 /// One route. To add a route, write a handler and a row.
 struct Route {
+    method: &'static str,
     path: &'static str,
     scope: Scope,
-    /// Whether requests for it at the data port are passed to the control plane, so that one base URL serves everything
-    /// (spec "Endpoints"; reference 1.2 for `health`). Not for `targets` and `explain`: they are neither in the spec
-    /// nor in the reference, so at the data port these paths belong to providers.
+    /// Whether the data port serves it, so that one base URL serves everything (spec "Endpoints"; reference 1.2 for
+    /// `health`). Where it does not, its name is the control plane's there all the same.
     on_data_port: bool,
     handler: fn() -> MethodRouter<Arc<Shared>>,
 }
@@ -32,34 +33,86 @@ enum Scope {
 }
 
 const fn row(
+    method: &'static str,
     path: &'static str,
     scope: Scope,
     on_data_port: bool,
     handler: fn() -> MethodRouter<Arc<Shared>>,
 ) -> Route {
-    Route { path, scope, on_data_port, handler }
+    Route { method, path, scope, on_data_port, handler }
 }
 
 const ROUTES: &[Route] = &[
-    row("/livez", Scope::Public, true, || get(health::livez)),
-    row("/readyz", Scope::Public, true, || get(health::readyz)),
-    row("/metrics", Scope::Operator, false, || get(metrics::show)),
-    row("/v1/health", Scope::Public, true, || get(health::health)),
-    row("/v1/targets", Scope::Operator, false, || get(targets::list)),
-    row("/v1/targets/reset", Scope::Operator, false, || post(targets::reset)),
-    row("/v1/explain", Scope::Operator, false, || post(explain::route)),
+    row("GET", "/livez", Scope::Public, true, || get(health::livez)),
+    row("GET", "/readyz", Scope::Public, true, || get(health::readyz)),
+    row("GET", "/metrics", Scope::Operator, false, || get(metrics::show)),
+    row("GET", "/v1/health", Scope::Public, true, || get(health::health)),
+    row("GET", "/v1/targets", Scope::Operator, false, || get(targets::list)),
+    row("POST", "/v1/targets/reset", Scope::Operator, false, || post(targets::reset)),
+    row("POST", "/v1/explain", Scope::Operator, false, || post(explain::route)),
 ];
 
-/// First segments below `/v1` of control routes that the specification has and this version does not: both ports
-/// respond with 501, and these paths never reach a provider.
-const UNBUILT: [&str; 7] =
-    ["prompts", "policies", "analytics", "logs", "workspaces", "mcp-servers", "feedback"];
+/// The names below `/v1` that the specification or the reference (section 1.2) gives to the control plane, with every
+/// path below them: both ports respond with 501 where no route is built, and no provider gets such a request, which may
+/// contain a secret. Not `models`: that is an operation of the data plane.
+const NAMES: &[&str] = &[
+    "prompts",
+    "labels",
+    "collections",
+    "policies",
+    "analytics",
+    "logs",
+    "workspaces",
+    "admin",
+    "mcp-servers",
+    "mcp-integrations",
+    "api-keys",
+    "virtual-keys",
+    "providers",
+    "integrations",
+    "configs",
+    "guardrails",
+    "feedback",
+    "audit-logs",
+    "scim",
+    "secret-references",
+    "workspace-exclusions",
+    "model-configs",
+];
+
+/// The names that the reference also has outside `/v1`.
+const UNVERSIONED: &[&str] = &["model-configs", "metrics"];
+
+/// The port at which a request arrived.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Port {
+    Data,
+    Control,
+}
 
 /// The paths that belong to the control plane when they arrive at the data port.
 pub fn control_paths() -> ControlPaths {
-    let on_data_port = || ROUTES.iter().filter(|route| route.on_data_port).map(|route| route.path);
-    let segments = on_data_port().filter_map(first_segment).chain(UNBUILT).collect();
-    ControlPaths { segments, paths: on_data_port().filter(|path| first_segment(path).is_none()).collect() }
+    let mut names = NAMES.to_vec();
+    names.extend(ROUTES.iter().filter_map(|route| first_segment(route.path)));
+    let is_open = |route: &&Route| route.on_data_port && first_segment(route.path).is_none();
+    let open = ROUTES.iter().filter(is_open).map(|route| route.path).collect();
+    ControlPaths { names, unversioned: UNVERSIONED.to_vec(), open }
+}
+
+/// What is built, as `GET /livez, GET /readyz`. `on_data_port`: whether the data port serves it.
+pub(super) fn built(on_data_port: bool) -> String {
+    let routes = ROUTES.iter().filter(|route| route.on_data_port == on_data_port);
+    routes.map(|route| format!("{} {}", route.method, route.path)).collect::<Vec<_>>().join(", ")
+}
+
+/// Whether this path has a name of the specification. Routes are found before.
+pub(super) fn is_unbuilt(path: &str) -> bool {
+    control_paths().name(path).is_some_and(|name| NAMES.contains(&name))
+}
+
+/// Whether this path is a route of the control port only.
+pub(super) fn is_on_control_port_only(path: &str) -> bool {
+    ROUTES.iter().any(|route| !route.on_data_port && route.path == path)
 }
 
 impl Scope {
@@ -71,21 +124,17 @@ impl Scope {
     }
 }
 
-/// All control routes.
-pub fn router(shared: Arc<Shared>) -> Router {
+/// The control routes of one port.
+pub fn router(shared: Arc<Shared>, port: Port) -> Router {
     let mut router = Router::new();
-    for route in ROUTES {
+    for route in ROUTES.iter().filter(|route| port == Port::Control || route.on_data_port) {
         router = router.route(route.path, route.scope.guard((route.handler)(), &shared));
     }
     router
         .method_not_allowed_fallback(error::wrong_method)
-        .fallback(any(not_implemented::respond))
+        .fallback(any(unserved::respond))
+        .layer(from_fn(dialect::write))
         .with_state(shared)
-}
-
-/// Whether this path is a control route of the specification that is not built.
-pub(super) fn is_unbuilt(path: &str) -> bool {
-    first_segment(path).is_some_and(|first| UNBUILT.contains(&first))
 }
 
 /// The first segment below `/v1`.
@@ -96,20 +145,30 @@ fn first_segment(path: &str) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::api::operation::Operation;
+    use http::Method;
 
     #[test]
     fn control_paths_at_the_data_port_follow_the_table() {
         let paths = control_paths();
-        for path in ["/livez", "/readyz"] {
-            assert!(paths.owns_path(path), "{path}");
+        for route in ROUTES {
+            assert!(paths.owns(route.path), "{}", route.path);
+            let needs_no_key = matches!(route.path, "/livez" | "/readyz");
+            assert_eq!(paths.is_open(route.path), needs_no_key, "{}", route.path);
         }
-        for relative in ["health", "prompts", "prompts/p/render", "mcp-servers", "feedback"] {
-            assert!(paths.owns_relative(relative), "{relative}");
+        for path in ["/v1/chat/completions", "/v1/models", "/v1/healthy", "/v1/files", "/v1/", "/health"] {
+            assert!(!paths.owns(path), "{path}");
         }
-        for relative in ["targets", "explain", "chat/completions", "healthy", ""] {
-            assert!(!paths.owns_relative(relative), "{relative}");
+    }
+
+    /// A name of the control plane would hide an operation of the same name.
+    #[test]
+    fn no_operation_has_a_name_of_the_control_plane() {
+        for name in control_paths().names {
+            for method in [Method::GET, Method::POST, Method::PUT, Method::DELETE] {
+                assert_eq!(Operation::find(&method, name), Operation::Passthrough, "{name}");
+            }
         }
-        assert!(!paths.owns_path("/metrics") && !paths.owns_path("/v1/health"));
     }
 
     #[test]

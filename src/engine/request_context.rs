@@ -29,8 +29,6 @@ pub struct RequestContext {
     pub snapshot: Arc<SettingsSnapshot>,
     /// Whether the client speaks HTTP/1.0: it cannot read chunks, so closing the connection ends the response.
     pub is_http10: bool,
-    /// Whether the bearer token is the client's service key, which must not be forwarded.
-    pub bearer_is_service_key: bool,
     pub mode: RequestMode,
     /// The attempt whose response the client gets, or the last one.
     pub attempt: Option<Arc<Attempt>>,
@@ -57,7 +55,6 @@ impl RequestContext {
             operation: Operation::Passthrough,
             snapshot: shared.settings_arc(),
             is_http10: false,
-            bearer_is_service_key: false,
             mode: RequestMode::Passthrough,
             attempt: None,
             attempt_state: AttemptState::default(),

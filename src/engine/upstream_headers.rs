@@ -9,7 +9,7 @@ use super::request_context::RequestContext;
 use super::stages;
 use crate::api::connection_header;
 use crate::api::operation::BodyKind;
-use crate::auth::KeySearch;
+use crate::auth::{KEY_PROTOCOL, KeySearch};
 use crate::config::headers::is_gateway_header;
 use crate::error::Error;
 use crate::provider::token_exchange::Credentials;
@@ -149,7 +149,7 @@ impl<'a> UpstreamHeaders<'a> {
         let (mut parts, ()) = http::Request::new(()).into_parts();
         parts.uri = self.uri()?;
         parts.method = client.method.clone();
-        parts.headers = self.passed_on(&client.headers);
+        parts.headers = self.passed_on(&client.headers, &client.uri);
         self.complete(&parts.method, &mut parts.headers)?;
         Ok(RequestHeader::from(parts))
     }
@@ -159,11 +159,12 @@ impl<'a> UpstreamHeaders<'a> {
     /// # Errors
     /// As [`UpstreamHeaders::build`].
     pub fn apply(&self, request: &mut RequestHeader) -> Result<(), Error> {
+        let client_uri = request.uri.clone();
         request.set_uri(self.uri()?);
         let method = request.method.clone();
         let mut completed = Ok(());
         edit_request_headers(request, self.case, |headers| {
-            strip(headers, self.attempt.target.policies.forward_headers(), self.snapshot);
+            strip(headers, &client_uri, self.attempt.target.policies.forward_headers(), self.snapshot);
             completed = self.complete(&method, headers);
         });
         completed
@@ -176,10 +177,10 @@ impl<'a> UpstreamHeaders<'a> {
     }
 
     /// The client's headers that are forwarded.
-    fn passed_on(&self, client: &HeaderMap) -> HeaderMap {
+    fn passed_on(&self, client: &HeaderMap, uri: &Uri) -> HeaderMap {
         let mut headers = HeaderMap::with_capacity(client.len() + 4);
         let has_connection = client.contains_key(header::CONNECTION);
-        let search = KeySearch::new(client, &self.snapshot.service_keys);
+        let search = KeySearch::new(client, uri, &self.snapshot.service_keys);
         let forwarded = self.attempt.target.policies.forward_headers();
         let mut last = None;
         for (name, value) in client {
@@ -196,7 +197,7 @@ impl<'a> UpstreamHeaders<'a> {
                 }
             };
             last = Some((name, (passes, is_credential)));
-            if passes && !holds_key(value, is_credential, search) {
+            if passes && !holds_key(value, is_credential, &search) {
                 headers.append(name.clone(), value.clone());
             }
         }
@@ -256,22 +257,37 @@ fn is_named_by_connection(headers: &HeaderMap, name: &HeaderName) -> bool {
 }
 
 /// Removes the gateway's own headers and those that are not forwarded.
-fn strip(headers: &mut HeaderMap, forwarded: &[HeaderName], snapshot: &SettingsSnapshot) {
-    let search = KeySearch::new(headers, &snapshot.service_keys);
+fn strip(headers: &mut HeaderMap, uri: &Uri, forwarded: &[HeaderName], snapshot: &SettingsSnapshot) {
+    let search = KeySearch::new(headers, uri, &snapshot.service_keys);
     let is_removed = |name: &&HeaderName| {
         let is_credential = STRIPPED.contains(&name.as_str());
         is_gateway_header(name, &snapshot.settings.header_prefixes)
             || is_credential && !forwarded.contains(name)
-            || headers.get_all(*name).iter().any(|value| holds_key(value, is_credential, search))
+            || headers.get_all(*name).iter().any(|value| holds_key(value, is_credential, &search))
     };
     let removed: Vec<HeaderName> = headers.keys().filter(is_removed).cloned().collect();
+    let protocols = protocols_without_key(headers).filter(|protocols| !search.is_in(protocols));
     for name in removed {
         headers.remove(name);
     }
+    match protocols {
+        Some(protocols) => drop(headers.insert(header::SEC_WEBSOCKET_PROTOCOL, protocols)),
+        None => drop(headers.remove(header::SEC_WEBSOCKET_PROTOCOL)),
+    }
+}
+
+/// The websocket's subprotocols without the entry that is a key: the provider gets its key in its own header. `None` where
+/// nothing is left.
+fn protocols_without_key(headers: &HeaderMap) -> Option<HeaderValue> {
+    let values = || headers.get_all(header::SEC_WEBSOCKET_PROTOCOL).iter();
+    let entries =
+        values().flat_map(|value| value.as_bytes().split(|byte| *byte == b',')).map(<[u8]>::trim_ascii);
+    let kept: Vec<&[u8]> = entries.filter(|entry| !entry.starts_with(KEY_PROTOCOL.as_bytes())).collect();
+    HeaderValue::from_bytes(&kept.join(&b", "[..])).ok().filter(|value| !value.is_empty())
 }
 
 /// Whether a value contains a service key. Such a value is not forwarded, whether `forward_headers` names it or not.
-fn holds_key(value: &HeaderValue, is_credential: bool, search: KeySearch<'_>) -> bool {
+fn holds_key(value: &HeaderValue, is_credential: bool, search: &KeySearch<'_>) -> bool {
     match is_credential {
         true => search.is_in_credentials(value),
         false => search.is_in(value),

@@ -23,7 +23,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
-use turnpike::control;
+use turnpike::control::{self, Port};
 use turnpike::emulator::{Emulator, Options};
 use turnpike::net::inbound::axum_bridge::{AxumApp, Limits};
 use turnpike::net::inbound::h2c_guard::H2cGuard;
@@ -82,8 +82,9 @@ fn build(
     let shared = Arc::new(Shared::new(SettingsSnapshot::new(settings, 0), metrics, access_log));
 
     let mut certificates = Vec::new();
-    let router = control::router(Arc::clone(&shared));
-    let control_routes = ControlRoutes::new(router.clone(), control::control_paths());
+    let router = control::router(Arc::clone(&shared), Port::Control);
+    let data_port_router = control::router(Arc::clone(&shared), Port::Data);
+    let control_routes = ControlRoutes::new(data_port_router, control::control_paths());
     // One service, and so one pool of upstream connections, for all listeners with the same protocol.
     for h2 in [true, false] {
         let same_protocol: Vec<&Listener> = listen.data.iter().filter(|listener| listener.h2 == h2).collect();

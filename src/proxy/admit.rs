@@ -8,7 +8,7 @@ use super::native::{self, Ctx};
 use super::{Gateway, control_plane};
 use crate::api::body::Body;
 use crate::api::trace::TraceParent;
-use crate::auth::ClientIdentity;
+use crate::auth;
 use crate::config::headers::GatewayHeaders;
 use crate::engine::downstream::Downstream;
 use crate::engine::orchestrator::Admitted;
@@ -69,15 +69,15 @@ async fn admit_request(
     check_framing(header)?;
     let client = head.client()?;
     ctx.record.key.clone_from(&client.name);
-    ctx.bearer_is_service_key = client.by_bearer;
     let Plane::Data { body: reading } = head.plane()? else { return Ok(None) };
     let body = match reading {
         Some(reading) => Some(read_body(gateway, session, ctx, reading).await?),
         None => None,
     };
     let header = session.req_header();
-    let mut request = Request::new(endpoint, header.method.clone(), header.uri.clone(), body);
-    let config = find_config(gateway, &header.headers, ctx, &client, &request)?;
+    let uri = auth::clean_uri(&header.headers, &header.uri, &snapshot.service_keys);
+    let mut request = Request::new(endpoint, header.method.clone(), uri, body);
+    let config = find_config(gateway, header, ctx, &request)?;
     let size = request.body.as_ref().map_or(0, |body| body.bytes().len());
     gateway.engine.shared.large_work.run(size, || request.check(&config)).await?;
     if request.body.is_none() && config.may_repeat() && !session.is_upgrade_req() {
@@ -276,17 +276,17 @@ async fn collect(
 /// The compiled config of the request: from the cache, or compiled now.
 fn find_config(
     gateway: &Gateway,
-    headers: &HeaderMap,
+    header: &RequestHeader,
     ctx: &mut RequestContext,
-    client: &ClientIdentity,
     request: &Request,
 ) -> std::result::Result<Arc<CompiledConfig>, Error> {
     let snapshot = &ctx.snapshot;
-    let gateway_headers = GatewayHeaders::read(headers, &snapshot.settings.header_prefixes)?;
+    let gateway_headers = GatewayHeaders::read(&header.headers, &snapshot.settings.header_prefixes)?;
     ctx.record.metadata = gateway_headers
         .metadata
         .filter(|text| text.len() <= MAX_METADATA_BYTES)
         .and_then(|text| RawValue::from_string(text.to_owned()).ok());
-    let sources = Sources::new(snapshot, &gateway_headers, client, request);
+    let provider_key = auth::provider_key(&header.headers, &header.uri, &snapshot.service_keys)?;
+    let sources = Sources::new(snapshot, &gateway_headers, provider_key.as_deref(), request);
     gateway.config_cache.find_or_compile(&sources, snapshot.generation)
 }

@@ -18,6 +18,7 @@ pub use body_reading::{BodyContent, BodyReading};
 pub use endpoint::Endpoint;
 
 use crate::api::connection_header;
+use crate::api::operation::Operation;
 use crate::auth::{self, ClientIdentity};
 use crate::error::Error;
 use crate::net::inbound::control_paths::ControlPaths;
@@ -67,9 +68,9 @@ impl<'a> RequestHead<'a> {
     /// # Errors
     /// 401 when keys are configured and the request has none of them.
     pub fn client(&self) -> Result<ClientIdentity, Error> {
-        match self.control_paths.owns_path(self.uri.path()) {
+        match self.control_paths.is_open(self.uri.path()) {
             true => Ok(ClientIdentity::default()),
-            false => auth::authenticate(self.headers, &self.snapshot.service_keys),
+            false => auth::authenticate(self.headers, self.uri, &self.snapshot.service_keys),
         }
     }
 
@@ -80,8 +81,8 @@ impl<'a> RequestHead<'a> {
     /// header, and the errors of the body that the headers already show.
     pub fn plane(&self) -> Result<Plane, Error> {
         let path = self.uri.path();
-        let below_version = path.strip_prefix("/v1/").unwrap_or_default();
-        if self.control_paths.owns_path(path) || self.control_paths.owns_relative(below_version) {
+        // The path of an operation is in its table as it is written, and no control path is.
+        if self.endpoint.operation == Operation::Passthrough && self.control_paths.owns(path) {
             return Ok(Plane::Control);
         }
         if self.endpoint.path_offset == path.len() {

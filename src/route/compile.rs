@@ -6,7 +6,6 @@
 use super::attempt::Request;
 use super::compiled::{CompiledConfig, GroupStrategy, Member, Node, TargetGroup};
 use super::target::Target;
-use crate::auth::ClientIdentity;
 use crate::config::account::Account;
 use crate::config::headers::GatewayHeaders;
 use crate::config::policies::Policies;
@@ -34,25 +33,25 @@ pub struct Sources<'a> {
     pub settings: &'a Settings,
     pub hosts: &'a HostRules,
     pub gateway_headers: &'a GatewayHeaders<'a>,
-    /// The client's bearer token, if it is a provider key and not a service key.
-    pub bearer: Option<&'a str>,
+    /// The provider's key that the client has sent.
+    pub provider_key: Option<&'a str>,
     /// The `@slug` of the body's model.
     pub model_slug: Option<&'a str>,
 }
 
 impl<'a> Sources<'a> {
-    /// The sources of `request`, which `client` sent with `gateway_headers`.
+    /// The sources of `request`, which the client sent with `gateway_headers` and `provider_key`.
     pub fn new(
         snapshot: &'a SettingsSnapshot,
         gateway_headers: &'a GatewayHeaders<'a>,
-        client: &ClientIdentity,
+        provider_key: Option<&'a str>,
         request: &'a Request,
     ) -> Self {
         Self {
             settings: &snapshot.settings,
             hosts: &snapshot.hosts,
             gateway_headers,
-            bearer: gateway_headers.bearer.filter(|_| !client.by_bearer),
+            provider_key,
             model_slug: request.slug.as_deref(),
         }
     }
@@ -69,7 +68,7 @@ impl<'a> Sources<'a> {
             gateway_headers.provider,
             gateway_headers.virtual_key,
             gateway_headers.custom_host,
-            self.bearer,
+            self.provider_key,
             self.model_slug,
         ];
         let length: usize = parts.iter().flatten().map(|part| part.len()).sum();
@@ -136,7 +135,7 @@ fn fingerprint(sources: &Sources<'_>) -> u64 {
         gateway_headers.provider,
         gateway_headers.virtual_key,
         gateway_headers.custom_host,
-        sources.bearer,
+        sources.provider_key,
     ];
     (parts, sources.model_slug).hash(&mut hasher);
     hasher.finish()
@@ -474,7 +473,7 @@ fn unstored(sources: &Sources<'_>, config: &Config, name: &str) -> Result<Resolv
         _ => config.account.clone(),
     };
     if account.api_key.is_none() {
-        account.api_key = config.account.api_key.clone().or_else(|| sources.bearer.map(Secret::new));
+        account.api_key = config.account.api_key.clone().or_else(|| sources.provider_key.map(Secret::new));
     }
     Ok((provider, account, None))
 }

@@ -106,7 +106,7 @@ pub(super) fn compiled(json: &str) -> Arc<CompiledConfig> {
         settings: &settings,
         hosts: &hosts,
         gateway_headers: &gateway_headers,
-        bearer: None,
+        provider_key: None,
         model_slug: None,
     };
     Arc::new(compile(&sources).unwrap())

@@ -12,7 +12,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri};
 const LIMIT: usize = 2000;
 
 fn control_paths() -> ControlPaths {
-    ControlPaths { segments: vec!["logs"], paths: vec!["/livez"] }
+    ControlPaths { names: vec!["logs"], unversioned: vec![], open: vec!["/livez"] }
 }
 
 fn snapshot() -> SettingsSnapshot {

@@ -30,7 +30,7 @@ fn explained(config: &str, body: &str, env: &TestEnv) -> Value {
         settings: &settings,
         hosts: &hosts,
         gateway_headers: &gateway_headers,
-        bearer: None,
+        provider_key: None,
         model_slug: None,
     };
     let body = Body::parse(Bytes::from(body.to_owned())).unwrap();
