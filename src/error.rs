@@ -346,6 +346,32 @@ impl Error {
         }
     }
 
+    /// Whether the same request would fail again, so that clients must not repeat it (`x-should-retry: false`).
+    pub const fn is_final(&self) -> bool {
+        match self.kind {
+            Kind::InvalidRequest
+            | Kind::InvalidConfig
+            | Kind::MalformedHttp
+            | Kind::Unauthorized
+            | Kind::Forbidden
+            | Kind::NotFound
+            | Kind::MethodNotAllowed
+            | Kind::BodyTooLarge
+            | Kind::HeadersTooLarge
+            | Kind::NotImplemented => true,
+            Kind::RequestTimeout
+            | Kind::ClientClosed
+            | Kind::Internal
+            | Kind::Unreachable
+            | Kind::InvalidResponse
+            | Kind::CredentialsUnavailable
+            | Kind::TooManyConnections
+            | Kind::MemoryLimit
+            | Kind::UpstreamTimeout
+            | Kind::Draining => false,
+        }
+    }
+
     /// HTTP status of this error.
     pub const fn status(&self) -> u16 {
         self.kind.row().status

@@ -34,7 +34,7 @@ struct Request {
 enum Verdict {
     /// It goes to a provider.
     Passes,
-    /// The control plane responds.
+    /// The control plane responds, or the gateway itself.
     Control,
     /// Status and messages.
     Refused(u64, Vec<String>),
@@ -129,7 +129,7 @@ impl Request {
         let message = |problem: &&Value| problem["message"].as_str().unwrap().to_owned();
         match problems.first() {
             None => Verdict::Passes,
-            Some(first) if message(first).ends_with("no provider is asked.") => Verdict::Control,
+            Some(first) if message(first).contains(" is answered by the ") => Verdict::Control,
             Some(first) => {
                 Verdict::Refused(first["status"].as_u64().unwrap(), problems.iter().map(message).collect())
             }

@@ -76,7 +76,7 @@ fn calls() -> Vec<Call> {
         post("proxy/chat/completions", chat()),
         post("unlisted", json!({"a": 1})),
         get("files"),
-        get("models"),
+        get("models/emulator"),
         get("proxy/anything"),
     ]
 }

@@ -144,6 +144,7 @@ impl MemoryEngine {
             gateway_headers: &gateway_headers,
             provider_key: None,
             model_slug: None,
+            model_config: None,
         };
         let config = Arc::new(compile(&sources).unwrap());
         let body = Some(Body::parse(body).unwrap());

@@ -159,7 +159,9 @@ fn passed_headers(response: &Message) -> Vec<(&str, &str)> {
         response.headers.iter().map(|(name, value)| (&**name, &**value)).collect();
     headers.retain(|(name, _)| {
         let name = name.to_ascii_lowercase();
-        !name.starts_with("x-gateway-") && !matches!(&*name, "connection" | "content-length" | "date")
+        // To clients of Anthropic's dialect, the id of the request under the name that they read.
+        let added = matches!(&*name, "connection" | "content-length" | "date" | "request-id");
+        !name.starts_with("x-gateway-") && !added
     });
     headers
 }

@@ -186,3 +186,55 @@ async fn unstored_responses_can_be_neither_fetched_nor_continued() {
     assert!(warnings.contains("truncation"), "{warnings}");
     assert!(HOSTS.iter().any(|(_, _, provider, ..)| only_chats(provider)));
 }
+
+/// A client that believes its responses stored refers to their items. What it refers to is as if it had been sent.
+#[tokio::test]
+async fn references_to_earlier_items_are_understood() {
+    let gateway = gateway();
+    let client = client();
+    let call = |key: &str, slug: &str, body: &Value| {
+        let call = client.post(format!("{}/responses", gateway.base_url())).json(body);
+        call.header("x-gateway-api-key", key).header("x-gateway-provider", slug.to_owned())
+    };
+    let model = "claude-sonnet-4-5";
+    let thinking = json!({"effort": "low", "summary": "auto"});
+    let user = |text: &str| json!({"role": "user", "content": text});
+    for stream in [false, true] {
+        let first = json!({"model": model, "input": "Hello", "reasoning": thinking, "stream": stream});
+        let text = call(KEY, "@anthropic-emulator", &first).send().await.unwrap().text().await.unwrap();
+        let response: Value = match stream {
+            false => serde_json::from_str(&text).unwrap(),
+            true => data(text.as_bytes()).last().unwrap()["response"].clone(),
+        };
+        let output = response["output"].as_array().unwrap();
+        let kinds: Vec<&str> = output.iter().map(|item| item["type"].as_str().unwrap()).collect();
+        assert_eq!(kinds, ["reasoning", "message"], "{response}");
+        let spoken = output[1]["content"][0]["text"].as_str().unwrap();
+        let signature = output[0]["encrypted_content"].as_str().unwrap();
+        let references = output.iter().map(|item| json!({"type": "item_reference", "id": item["id"]}));
+        let input: Vec<Value> = [user("Hello")].into_iter().chain(references).chain([user("And?")]).collect();
+        let next = json!({"model": model, "input": input, "reasoning": thinking});
+        let tag = crate::support::client::new_trace();
+        let tagged = call(KEY, "@anthropic-emulator", &next).header("x-emulator-tag", &tag);
+        let answer = tagged.send().await.unwrap();
+        assert_eq!(answer.status(), 200, "{}", answer.text().await.unwrap());
+        let sent = gateway.emulator_requests(&tag).await[0]["body"].to_string();
+        assert!(sent.contains(spoken) && sent.contains(signature), "{sent}");
+        // Nobody else's.
+        let others =
+            call(crate::support::settings::OTHER_KEY, "@anthropic-emulator", &next).send().await.unwrap();
+        assert_eq!(others.status(), 400);
+        // A provider with a Responses API of its own gets what the client sent.
+        let tag = crate::support::client::new_trace();
+        let _ = call(KEY, "@emulator", &next).header("x-emulator-tag", &tag).send().await.unwrap();
+        let sent = gateway.emulator_requests(&tag).await[0]["body"].to_string();
+        assert!(sent.contains("item_reference") && !sent.contains(signature), "{sent}");
+    }
+    // Unless the client wants nothing kept.
+    let first = json!({"model": model, "input": "Hello", "store": false});
+    let response: Value =
+        call(KEY, "@anthropic-emulator", &first).send().await.unwrap().json().await.unwrap();
+    let id = &response["output"][0]["id"];
+    let next = json!({"model": model, "input": [{"type": "item_reference", "id": id}, user("And?")]});
+    assert_eq!(call(KEY, "@anthropic-emulator", &next).send().await.unwrap().status(), 400);
+}

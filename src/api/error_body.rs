@@ -6,6 +6,7 @@
 
 use super::Dialect;
 use super::chat::ProviderError;
+use super::error_names::{ErrorNames, provider_code};
 use super::sse::write_event;
 use crate::error::{Error, Problem};
 use serde::{Serialize, Serializer};
@@ -20,12 +21,14 @@ pub struct ErrorView<'a> {
     pub anthropic_type: &'a str,
     pub param: Option<&'a str>,
     pub code: Option<&'a str>,
+    /// The provider's own word, where `code` and `type` are other words.
+    pub provider_code: Option<&'a str>,
     /// Config problems. Only OpenAI's shape has a place for them; the message names them all.
     pub problems: &'a [Problem],
     /// The provider of the attempt. Not in Anthropic's shape.
     pub provider: Option<&'a str>,
-    /// `request_id` of Anthropic's bodies; the other shapes have no place for it.
-    pub trace_id: Option<&'a str>,
+    /// `request_id` of Anthropic's bodies, as in the response's header; the other shapes have no place for it.
+    pub request_id: Option<&'a str>,
 }
 
 impl<'a> From<&'a Error> for ErrorView<'a> {
@@ -37,24 +40,27 @@ impl<'a> From<&'a Error> for ErrorView<'a> {
             anthropic_type: row.anthropic_type,
             param: error.param.as_deref(),
             code: Some(row.code),
+            provider_code: None,
             problems: &error.problems,
             provider: error.provider,
-            trace_id: None,
+            request_id: None,
         }
     }
 }
 
 impl<'a> From<&'a ProviderError> for ErrorView<'a> {
     fn from(error: &'a ProviderError) -> Self {
+        let names = ErrorNames::of(error);
         Self {
             message: &error.message,
-            openai_type: error.openai_kind(),
-            anthropic_type: error.anthropic_kind(),
+            openai_type: names.openai_type,
+            anthropic_type: names.anthropic_type,
             param: error.param.as_deref(),
-            code: error.code.as_deref(),
+            code: names.openai_code,
+            provider_code: provider_code(error),
             problems: &[],
             provider: None,
-            trace_id: None,
+            request_id: None,
         }
     }
 }
@@ -68,8 +74,8 @@ impl<'a> ErrorView<'a> {
     }
 
     #[must_use]
-    pub const fn with_trace_id(mut self, trace_id: &'a str) -> Self {
-        self.trace_id = Some(trace_id);
+    pub const fn with_request_id(mut self, request_id: &'a str) -> Self {
+        self.request_id = Some(request_id);
         self
     }
 
@@ -79,7 +85,7 @@ impl<'a> ErrorView<'a> {
             Dialect::OpenAi | Dialect::Responses => {
                 json(&OpenAiBody { error: self.openai_error(self.code), provider: self.provider })
             }
-            Dialect::Anthropic => self.anthropic_body(self.trace_id),
+            Dialect::Anthropic => self.anthropic_body(self.request_id),
         }
     }
 
@@ -107,11 +113,13 @@ impl<'a> ErrorView<'a> {
 
     fn openai_error(&self, code: Option<&'a str>) -> OpenAiError<'a> {
         let Self { message, openai_type: kind, param, problems, .. } = *self;
-        OpenAiError { message, kind, param, code, problems }
+        let provider_code = self.provider_code.filter(|word| *word != kind && self.code != Some(*word));
+        OpenAiError { message, kind, param, code, provider_code, problems }
     }
 
     fn anthropic_body(&self, request_id: Option<&str>) -> Vec<u8> {
-        let error = AnthropicError { kind: self.anthropic_type, message: self.message };
+        let provider_code = self.provider_code.filter(|word| *word != self.anthropic_type);
+        let error = AnthropicError { kind: self.anthropic_type, message: self.message, provider_code };
         json(&AnthropicBody { kind: "error", error, request_id })
     }
 }
@@ -130,6 +138,8 @@ struct OpenAiError<'a> {
     kind: &'a str,
     param: Option<&'a str>,
     code: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    provider_code: Option<&'a str>,
     #[serde(skip_serializing_if = "<[Problem]>::is_empty", serialize_with = "write_problems")]
     problems: &'a [Problem],
 }
@@ -154,6 +164,8 @@ struct AnthropicError<'a> {
     #[serde(rename = "type")]
     kind: &'a str,
     message: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    provider_code: Option<&'a str>,
 }
 
 /// `ResponseErrorEvent` of OpenAI's schemas, and once more in `error`: OpenAI's API sends it so, and its SDKs
@@ -192,7 +204,7 @@ mod tests {
     }
 
     fn body(error: &Error, dialect: Dialect, trace_id: &str) -> String {
-        text(ErrorView::from(error).with_trace_id(trace_id).body(dialect))
+        text(ErrorView::from(error).with_request_id(trace_id).body(dialect))
     }
 
     fn event(view: &ErrorView<'_>, dialect: Dialect, events: u64) -> String {
@@ -247,40 +259,39 @@ mod tests {
             ),
         ];
         for (dialect, wanted) in cases {
-            let view = ErrorView::from(&error).with_trace_id("t");
+            let view = ErrorView::from(&error).with_request_id("t");
             assert_eq!(event(&view, dialect, 7), wanted);
             assert_eq!(event(&ErrorView::from(&ProviderError::from(&error)), dialect, 7), wanted);
         }
     }
 
     #[test]
-    fn a_provider_error_without_a_code_has_its_type_as_code_in_responses_events() {
-        let error = ProviderError::new(429, "slow down");
+    fn an_error_without_a_code_has_its_type_as_code_in_responses_events() {
+        let error = ProviderError::new(500, "no");
         let view = ErrorView::from(&error).with_provider(Some("x"));
         assert_eq!(
             text(view.body(Dialect::Responses)),
-            r#"{"error":{"message":"slow down","type":"rate_limit_error","param":null,"code":null},"provider":"x"}"#,
+            r#"{"error":{"message":"no","type":"server_error","param":null,"code":null},"provider":"x"}"#,
         );
         assert_eq!(
             event(&view, Dialect::Responses, 3),
-            "event: error\ndata: {\"type\":\"error\",\"code\":\"rate_limit_error\",\"message\":\"slow down\",\"param\":null,\"sequence_number\":3,\"error\":{\"message\":\"slow down\",\"type\":\"rate_limit_error\",\"param\":null,\"code\":\"rate_limit_error\"}}\n\n",
+            "event: error\ndata: {\"type\":\"error\",\"code\":\"server_error\",\"message\":\"no\",\"param\":null,\"sequence_number\":3,\"error\":{\"message\":\"no\",\"type\":\"server_error\",\"param\":null,\"code\":\"server_error\"}}\n\n",
         );
-        assert!(!text(view.with_trace_id("t").body(Dialect::Anthropic)).contains("provider"));
+        assert!(!text(view.with_request_id("t").body(Dialect::Anthropic)).contains("provider"));
     }
 
-    /// A gateway error that ends a stream is converted to a [`ProviderError`], which keeps only OpenAI's type.
-    /// Anthropic's event has the same type if Anthropic knows it, otherwise the one that fits the status.
+    /// A gateway error that ends a stream is converted to a [`ProviderError`], and keeps the words of its kind.
     #[test]
     fn gateway_errors_of_every_kind_keep_their_anthropic_type_inside_a_stream() {
         const BAD: &str = "invalid_request_error";
         let kinds = [
             (Kind::InvalidRequest, BAD),
             (Kind::InvalidConfig, BAD),
-            (Kind::Unauthorized, BAD),
-            (Kind::NotFound, BAD),
+            (Kind::Unauthorized, "authentication_error"),
+            (Kind::NotFound, "not_found_error"),
             (Kind::MethodNotAllowed, BAD),
             (Kind::RequestTimeout, "timeout_error"),
-            (Kind::BodyTooLarge, BAD),
+            (Kind::BodyTooLarge, "request_too_large"),
             (Kind::HeadersTooLarge, BAD),
             (Kind::ClientClosed, BAD),
             (Kind::NotImplemented, BAD),

@@ -17,6 +17,7 @@ pub mod pattern;
 pub mod policies;
 pub mod query;
 pub mod read;
+pub mod reply_headers;
 mod required_keys;
 pub mod secret;
 pub mod strategy;

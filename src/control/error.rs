@@ -6,7 +6,7 @@ use crate::api::Dialect;
 use crate::api::error_body::ErrorView;
 use crate::error::Error;
 use axum::response::{IntoResponse, Response};
-use http::header::CONTENT_TYPE;
+use http::header::{CONTENT_TYPE, HeaderValue};
 use http::{Method, StatusCode, Uri};
 
 impl IntoResponse for Error {
@@ -14,6 +14,9 @@ impl IntoResponse for Error {
         let status = StatusCode::from_u16(self.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         let body = body(&self, Dialect::OpenAi);
         let mut response = (status, [(CONTENT_TYPE, "application/json")], body).into_response();
+        if self.is_final() {
+            response.headers_mut().insert("x-should-retry", HeaderValue::from_static("false"));
+        }
         response.extensions_mut().insert(self);
         response
     }

@@ -135,10 +135,15 @@ impl ExplainContext<'_> {
         parsed: &ParsedRequest,
         client: &ClientIdentity,
     ) -> Result<Explanation, Error> {
-        let Plane::Data { body: reading } = head.plane()? else {
-            let path = head.uri.path();
-            let message = format!("{path} is answered by the control plane; no provider is asked.");
-            return Err(Error::not_found(message));
+        let reading = match head.plane()? {
+            Plane::Data { body } => body,
+            plane => {
+                let who = match plane {
+                    Plane::Models(_) => "the gateway, with its own list of models; no config is used",
+                    _ => "the control plane; no provider is asked",
+                };
+                return Err(Error::not_found(format!("{} is answered by {who}.", head.uri.path())));
+            }
         };
         let bytes = parsed.body.clone().unwrap_or_default();
         let body = reading.map(|reading| reading.parse(bytes)).transpose()?;

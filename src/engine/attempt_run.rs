@@ -18,10 +18,10 @@ use super::response_policy::ResponsePolicy;
 use super::resume::ResumeSource;
 use super::upstream_stream::{StreamEvent, UpstreamStream};
 use crate::api::chat::ProviderError;
+use crate::api::error_class::ErrorClass;
 use crate::api::retry_after;
 use crate::config::policies::StreamRescue;
 use crate::error::Error;
-use crate::provider::error_class::ErrorClass;
 use crate::provider::rewriter::{Rewriter, TextFilters};
 use crate::provider::translation::Translation;
 use crate::route::attempt::Attempt;
@@ -373,7 +373,7 @@ impl AttemptRun {
         let mask = self.attempt.credential_mask();
         mask_headers(&mut header, &mask);
         let body = mask.bytes(body.freeze());
-        let class = ErrorClass::classify(status, &body);
+        let class = ErrorClass::of(&read_error(&header, &body));
         let retry_after = retry_after::retry_delay(&header.headers, status == 429, SystemTime::now());
         let outcome = Outcome::Response { status, class, retry_after };
         Readiness::Failed(outcome, FinalResponse::Provider { header, body })
@@ -398,13 +398,12 @@ impl AttemptRun {
         match error {
             BodyError::Provider(error, _) => {
                 let status = if error.status < 400 { 502 } else { error.status };
-                let body = error.body(crate::api::Dialect::OpenAi, None, None);
-                let class = ErrorClass::classify(status, &body);
+                let error = ProviderError { status, ..self.masked(error.clone()) };
+                let class = ErrorClass::of(&error);
                 let outcome = Outcome::Response { status, class, retry_after: None };
                 let Phase::Body(header, _) = &self.phase else {
                     return Readiness::Failed(outcome, FinalResponse::Error(self.truncated()));
                 };
-                let error = ProviderError { status, ..self.masked(error.clone()) };
                 let mut header = header.clone();
                 mask_headers(&mut header, &self.attempt.credential_mask());
                 Readiness::Failed(outcome, FinalResponse::ProviderError(header, error))
@@ -485,12 +484,18 @@ impl FinalResponse {
                 (provider_error, error)
             }
             FinalResponse::Provider { header, body } => {
-                let provider_error = ProviderError::read(header.status.as_u16(), &body);
+                let provider_error = read_error(&header, &body);
                 let error = late_error(&provider_error);
                 (provider_error, error)
             }
         }
     }
+}
+
+/// The error that a response with an error status reports.
+fn read_error(header: &ResponseHeader, body: &[u8]) -> ProviderError {
+    let error = ProviderError::read(header.status.as_u16(), body);
+    error.or_kind(ProviderError::type_header(&header.headers))
 }
 
 /// The error for the log, if a provider failed after the response header was sent.

@@ -34,7 +34,7 @@ pub async fn send<D: Downstream>(
         ctx.failure = Some(error);
         return Err(Aborted);
     }
-    let body = ErrorView::from(&error).with_trace_id(&ctx.trace_id).body(ctx.operation.dialect());
+    let body = ErrorView::from(&error).with_request_id(&ctx.trace_id).body(ctx.operation.dialect());
     let body = Bytes::from(body);
     let unread = !downstream.body_is_complete();
     if unread {
@@ -59,9 +59,11 @@ fn parts(error: &Error, ctx: &RequestContext, body: Bytes) -> Result<Vec<HttpTas
     header_edit::edit_response_headers(&mut response, HeaderCase::Lower, |headers| {
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
         headers.insert(header::CONTENT_LENGTH, body.len().into());
-        response_headers::add_trace_id(headers, ctx);
         if let Some(seconds) = error.retry_after() {
             headers.insert(header::RETRY_AFTER, seconds.into());
+        }
+        if error.is_final() {
+            headers.insert(header_edit::SHOULD_RETRY, header_edit::NEVER);
         }
         if let Some(attempt) = &ctx.attempt {
             headers.insert(header_edit::PROVIDER, HeaderValue::from_static(attempt.target.provider.id()));
@@ -71,6 +73,7 @@ fn parts(error: &Error, ctx: &RequestContext, body: Bytes) -> Result<Vec<HttpTas
                 header_edit::insert_str(headers, header_edit::ATTEMPTS, &ctx.record.attempts_text());
             }
         }
+        response_headers::add_ids(headers, ctx);
     });
     Ok(vec![HttpTask::Header(Box::new(response), false), HttpTask::Body(Some(body), true)])
 }

@@ -15,8 +15,10 @@ use super::response_headers;
 use super::resume::Resume;
 use super::upstream_stream::StreamEvent;
 use crate::api::chat::ProviderError;
+use crate::api::operation::Operation;
 use crate::config::policies::StreamRescue;
 use crate::error::Error;
+use crate::provider::rewriter::Rewriter;
 use crate::route::attempt::Attempt;
 use crate::route::deadlines::TimeoutKind;
 use crate::route::outcome::Outcome;
@@ -124,8 +126,20 @@ impl<D: Downstream> Orchestrator<'_, D> {
             run.stream.drain();
         }
         (self.ctx.tap, self.ctx.rewriter) = body.into_observers();
+        self.keep_items();
         if let Some(resume) = &self.resume {
             self.engine.shared.metrics.record_rescue(resume.label());
+        }
+    }
+
+    /// Keeps the items of a translated response, for a client that believes them stored.
+    fn keep_items(&self) {
+        let keeps = self.ctx.snapshot.settings.limits.max_kept_items_bytes > 0;
+        if !keeps || self.ctx.operation != Operation::Responses {
+            return;
+        }
+        for (id, json) in self.ctx.rewriter.iter().flat_map(Rewriter::items) {
+            self.engine.shared.kept_items.insert(self.ctx.record.key.as_deref(), &id, json);
         }
     }
 
@@ -319,7 +333,14 @@ impl<D: Downstream> Orchestrator<'_, D> {
         }
         let dialect = self.ctx.operation.dialect();
         let provider = attempt.target.provider.id();
-        let event = body.fail(&ProviderError::from(&error), dialect, provider);
+        // The provider's error keeps its class, so that the client can act on it; the message says what became of it.
+        let provider_error = match body.error() {
+            Some(BodyError::Provider(own, _)) => {
+                ProviderError { message: error.message.clone(), ..own.clone() }
+            }
+            _ => ProviderError::from(&error),
+        };
+        let event = body.fail(&provider_error, dialect, provider);
         let event = attempt.credential_mask().bytes(event);
         (self.ctx.tap, self.ctx.rewriter) = body.into_observers();
         self.send_last_event(event, error).await

@@ -17,12 +17,21 @@ pub struct MemoryDownstream {
     response: Option<Box<ResponseHeader>>,
     response_body: Vec<Bytes>,
     complete: bool,
+    /// The most bytes of a response's body that are kept.
+    limit: usize,
 }
 
 impl MemoryDownstream {
     /// `body`: the request's body, if it was not read before.
     pub fn new(request: RequestHeader, body: Option<Bytes>) -> Self {
-        Self { request, body, response: None, response_body: Vec::new(), complete: false }
+        Self { request, body, response: None, response_body: Vec::new(), complete: false, limit: usize::MAX }
+    }
+
+    /// Takes at most `limit` bytes of the response's body; with more the request fails.
+    #[must_use]
+    pub const fn with_limit(mut self, limit: usize) -> Self {
+        self.limit = limit;
+        self
     }
 
     /// The response's header, its body chunks, and whether it is complete; `None` if there is no response.
@@ -57,7 +66,12 @@ impl Downstream for MemoryDownstream {
             self.complete |= part.is_end();
             match part {
                 HttpTask::Header(header, _) => self.response = Some(header),
-                HttpTask::Body(Some(chunk), _) if !chunk.is_empty() => self.response_body.push(chunk),
+                HttpTask::Body(Some(chunk), _) if !chunk.is_empty() => {
+                    self.limit = self.limit.checked_sub(chunk.len()).ok_or_else(|| {
+                        Error::invalid_response("The provider's answer is too long.", "over the limit")
+                    })?;
+                    self.response_body.push(chunk);
+                }
                 _ => {}
             }
         }

@@ -15,6 +15,7 @@ mod forward;
 pub mod header_edit;
 mod hedge;
 pub mod memory_downstream;
+pub mod model_list;
 mod opener;
 pub mod orchestrator;
 pub mod peer_selection;

@@ -552,6 +552,7 @@ impl<D: Downstream> Orchestrator<'_, D> {
                 header.remove_header(&TRANSFER_ENCODING);
                 // A number is always a valid header value.
                 let _ = header.insert_header(CONTENT_LENGTH, body.len());
+                response_headers::adopt_request_id(&mut header, &body, self.ctx);
                 response_headers::response_filter(&mut header, self.ctx);
                 let mut body = Some(body);
                 response_headers::response_body_filter(&mut body, true, self.ctx);

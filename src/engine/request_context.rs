@@ -7,6 +7,7 @@ use super::attempt_state::AttemptState;
 use super::record_builder::RecordBuilder;
 use crate::api::operation::Operation;
 use crate::api::tap::{ResponseSummary, Tap};
+use crate::config::reply_headers::UsedPrefixes;
 use crate::error::Error;
 use crate::provider::rewriter::Rewriter;
 use crate::route::attempt::Attempt;
@@ -24,6 +25,8 @@ pub struct RequestContext {
     pub started: Instant,
     /// Echoed to the client; empty until the request was admitted.
     pub trace_id: Arc<str>,
+    /// The further header prefixes that the client used, which its response has as well.
+    pub used_prefixes: UsedPrefixes,
     pub operation: Operation,
     /// The settings of this request: they stay the same to its end, even when a reload replaces them.
     pub snapshot: Arc<SettingsSnapshot>,
@@ -52,6 +55,7 @@ impl RequestContext {
         Self {
             started: Instant::now(),
             trace_id: Arc::default(),
+            used_prefixes: UsedPrefixes::default(),
             operation: Operation::Passthrough,
             snapshot: shared.settings_arc(),
             is_http10: false,

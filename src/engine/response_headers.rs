@@ -8,7 +8,10 @@ use super::request_context::RequestContext;
 use crate::api::chat::ProviderError;
 use crate::api::operation::ResponseKind;
 use crate::api::tap::Tap;
+use crate::api::{Dialect, request_id};
 use crate::error::Error;
+use crate::json::JsonStr;
+use crate::provider;
 use crate::provider::rewriter::{ErrorResponseTranslation, Rewriter};
 use crate::route::request_mode::RequestMode;
 use bytes::Bytes;
@@ -32,10 +35,16 @@ pub fn response_filter(response: &mut ResponseHeader, ctx: &mut RequestContext) 
     ctx.record.streamed = streamed;
     ctx.rewriter = if readable { rewriter(response, ctx, streamed, length) } else { None };
     ctx.tap = (streamed || json).then(|| Tap::new(ctx.operation, streamed, json, length));
+    let response_status = response.status;
     header_edit::edit_response_headers(response, HeaderCase::for_response(ctx, response), |headers| {
         if ctx.rewriter.is_some() {
             headers.remove(CONTENT_LENGTH);
             headers.insert(TRANSFER_ENCODING, HeaderValue::from_static("chunked"));
+        }
+        if response_status == http::StatusCode::NOT_IMPLEMENTED
+            && !headers.contains_key(header_edit::SHOULD_RETRY)
+        {
+            headers.insert(header_edit::SHOULD_RETRY, header_edit::NEVER);
         }
         add_gateway_headers(headers, ctx);
     });
@@ -59,7 +68,8 @@ fn rewriter(
             status,
             dialect: ctx.operation.dialect(),
             provider: attempt.target.provider.id(),
-            trace_id: ctx.trace_id.to_string(),
+            request_id: request_id(&response.headers, ctx),
+            kind: ProviderError::type_header(&response.headers).map(str::to_owned),
         };
         return translates.then(|| Rewriter::error_response(error_response));
     }
@@ -81,7 +91,7 @@ pub fn add_gateway_headers(headers: &mut HeaderMap, ctx: &RequestContext) {
             header_edit::insert_str(headers, header_edit::WARNINGS, &warnings(&attempt.warnings));
         }
     }
-    add_trace_id(headers, ctx);
+    add_ids(headers, ctx);
     if ctx.is_http10 {
         headers.remove(TRANSFER_ENCODING);
     }
@@ -101,7 +111,7 @@ pub fn early_header(ctx: &RequestContext) -> Result<ResponseHeader, Error> {
         if !ctx.is_http10 {
             headers.insert(TRANSFER_ENCODING, HeaderValue::from_static("chunked"));
         }
-        add_trace_id(headers, ctx);
+        add_ids(headers, ctx);
     });
     Ok(response)
 }
@@ -113,7 +123,8 @@ pub fn provider_error(
     ctx: &mut RequestContext,
 ) -> Vec<HttpTask> {
     let provider = ctx.attempt.as_ref().map(|attempt| attempt.target.provider.id());
-    let body = Bytes::from(provider_error.body(ctx.operation.dialect(), provider, Some(&ctx.trace_id)));
+    let request_id = request_id(&response.headers, ctx);
+    let body = Bytes::from(provider_error.body(ctx.operation.dialect(), provider, Some(&request_id)));
     let status = http::StatusCode::from_u16(provider_error.status).unwrap_or(http::StatusCode::BAD_GATEWAY);
     // Cannot fail: the status is valid.
     let _ = response.set_status(status);
@@ -132,15 +143,60 @@ pub fn provider_error(
 }
 
 /// Warnings as one header value: plain ASCII, at most 2 KiB.
-fn warnings(messages: &[String]) -> String {
+pub fn warnings(messages: &[String]) -> String {
     let printable = |char: char| if char.is_ascii() && !char.is_ascii_control() { char } else { '?' };
     messages.join("; ").chars().take(2048).map(printable).collect()
 }
 
-/// Adds the trace id: the one header that every response has, the gateway's own errors included.
-pub fn add_trace_id(headers: &mut HeaderMap, ctx: &RequestContext) {
-    if !ctx.trace_id.is_empty() {
-        header_edit::insert_str(headers, header_edit::TRACE_ID, &ctx.trace_id);
+/// Adds the headers that every response has, the gateway's own errors included: the trace id, and the request's id under the
+/// name that the client's SDK reads. Repeats the gateway's headers under the prefixes that the client used, so it is
+/// called last.
+pub fn add_ids(headers: &mut HeaderMap, ctx: &RequestContext) {
+    let trace_id = HeaderValue::from_str(&ctx.trace_id).ok().filter(|id| !id.is_empty());
+    let name = request_id::header_of(ctx.operation.dialect());
+    if !headers.contains_key(&name)
+        && let Some(id) = provider_request_id(headers, ctx).cloned().or_else(|| trace_id.clone())
+    {
+        headers.insert(name, id);
+    }
+    if let Some(trace_id) = trace_id {
+        headers.insert(header_edit::TRACE_ID, trace_id);
+    }
+    ctx.snapshot.reply_headers.repeat(ctx.used_prefixes, headers);
+}
+
+/// The id that the provider gave the request.
+fn provider_request_id<'h>(headers: &'h HeaderMap, ctx: &RequestContext) -> Option<&'h HeaderValue> {
+    provider::request_id::read(ctx.attempt.as_ref()?.target.provider.id(), headers)
+}
+
+/// The id of the request as [`add_ids`] writes it, for a body that names it too.
+fn request_id(headers: &HeaderMap, ctx: &RequestContext) -> String {
+    let id = headers.get(request_id::header_of(ctx.operation.dialect()));
+    let id = id.or_else(|| provider_request_id(headers, ctx)).and_then(|id| id.to_str().ok());
+    id.unwrap_or(&ctx.trace_id).to_owned()
+}
+
+/// Copies the request's id from an error body to the header, where a provider that speaks Anthropic's dialect sends it only
+/// in the body: the two must agree.
+pub fn adopt_request_id(response: &mut ResponseHeader, body: &[u8], ctx: &RequestContext) {
+    #[derive(serde::Deserialize)]
+    struct Named<'a> {
+        #[serde(borrow)]
+        request_id: Option<JsonStr<'a>>,
+    }
+    let headers = &response.headers;
+    let is_anthropic = ctx.operation.dialect() == Dialect::Anthropic;
+    if !is_anthropic
+        || provider_request_id(headers, ctx).is_some()
+        || headers.contains_key(&request_id::ANTHROPIC)
+    {
+        return;
+    }
+    let named = serde_json::from_slice::<Named<'_>>(body).ok().and_then(|body| body.request_id);
+    if let Some(id) = named.and_then(|id| HeaderValue::from_str(&id).ok()).filter(|id| !id.is_empty()) {
+        let edit = |headers: &mut HeaderMap| drop(headers.insert(request_id::ANTHROPIC, id));
+        header_edit::edit_response_headers(response, HeaderCase::for_response(ctx, response), edit);
     }
 }
 

@@ -22,7 +22,7 @@ use crate::api::body::Body;
 use crate::api::chat::{Decoder, Encoder, ProviderError};
 use crate::api::tap::ResponseSummary;
 use crate::error::Error;
-use error_response::{MAX_ERROR_BODY, is_in_dialect};
+use error_response::MAX_ERROR_BODY;
 use own_dialect::OwnDialect;
 use response_state::State;
 use std::sync::Arc;
@@ -151,18 +151,7 @@ impl Rewriter {
                 state.closed = true;
             }
             Work::ErrorResponse { translation, held } => {
-                let error = ProviderError::read(translation.status, held);
-                match is_in_dialect(translation.dialect, held) {
-                    true => out.append(held),
-                    false => {
-                        let body = error.body(
-                            translation.dialect,
-                            Some(translation.provider),
-                            Some(&translation.trace_id),
-                        );
-                        out.extend_from_slice(&body);
-                    }
-                }
+                let error = translation.write(held, out);
                 state.note_error(&error);
                 state.closed = true;
             }
@@ -254,6 +243,14 @@ impl Rewriter {
     pub(super) fn set_encoder(&mut self, other: Box<dyn Encoder>) {
         if let Work::Chat { encoder, .. } = &mut self.work {
             *encoder = other;
+        }
+    }
+
+    /// The finished items that the client may refer to later: id and JSON.
+    pub fn items(&self) -> Vec<(String, String)> {
+        match &self.work {
+            Work::Chat { encoder, .. } => encoder.items(),
+            _ => Vec::new(),
         }
     }
 

@@ -5,10 +5,12 @@
 
 use super::downstream::PingoraDownstream;
 use super::native::{self, Ctx};
-use super::{Gateway, control_plane};
+use super::{Gateway, control_plane, models};
 use crate::api::body::Body;
+use crate::api::operation::Operation;
+use crate::api::responses::references;
 use crate::api::trace::TraceParent;
-use crate::auth;
+use crate::auth::{self, ClientIdentity};
 use crate::config::headers::GatewayHeaders;
 use crate::engine::downstream::Downstream;
 use crate::engine::orchestrator::Admitted;
@@ -16,11 +18,12 @@ use crate::engine::request_context::{RequestContext, new_trace_id};
 use crate::engine::request_env::RequestEnv;
 use crate::engine::reusable_timer::ReusableTimer;
 use crate::error::{Error, Kind};
-use crate::route::admission::{BodyReading, Plane, RequestHead};
+use crate::route::admission::{BodyReading, ModelQuery, Plane, RequestHead};
 use crate::route::attempt::Request;
 use crate::route::compile::Sources;
 use crate::route::compiled::CompiledConfig;
 use crate::route::plan::Plan;
+use crate::route::request_mode::RequestMode;
 use crate::route::request_snapshot::RequestSnapshot;
 use crate::settings::Limits;
 use crate::state::held_bytes::Hold;
@@ -32,6 +35,7 @@ use pingora::http::RequestHeader;
 use pingora_core::Result;
 use pingora_proxy::Session;
 use serde_json::value::RawValue;
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -41,8 +45,11 @@ const MAX_METADATA_BYTES: usize = 4096;
 /// Admits a request and dispatches it. `Ok(true)`: the client has its response. `Ok(false)`: Pingora proxies it.
 pub(super) async fn admit(gateway: &Gateway, session: &mut Session, ctx: &mut Ctx) -> Result<bool> {
     match admit_request(gateway, session, &mut ctx.request).await {
-        Ok(Some(admitted)) => dispatch(gateway, session, ctx, admitted).await,
-        Ok(None) => Box::pin(control_plane::serve(gateway, session, &mut ctx.request)).await,
+        Ok(Admission::Run(admitted)) => dispatch(gateway, session, ctx, admitted).await,
+        Ok(Admission::Control) => Box::pin(control_plane::serve(gateway, session, &mut ctx.request)).await,
+        Ok(Admission::Models(query)) => {
+            Box::pin(models::serve(gateway, session, &mut ctx.request, query)).await
+        }
         Err(error) => {
             if error.kind == Kind::MalformedHttp {
                 // The end of this request is unknown, so what follows must not be parsed as another one.
@@ -53,12 +60,21 @@ pub(super) async fn admit(gateway: &Gateway, session: &mut Session, ctx: &mut Ct
     }
 }
 
-/// The steps of `route::admission`, and what each needs from the connection. `None`: the control plane responds.
+/// Who responds to an admitted request.
+enum Admission {
+    Control,
+    /// The gateway itself, with its list of models.
+    Models(ModelQuery),
+    /// A provider. Boxed because it is moved several times.
+    Run(Box<Admitted>),
+}
+
+/// The steps of `route::admission`, and what each needs from the connection.
 async fn admit_request(
     gateway: &Gateway,
     session: &mut Session,
     ctx: &mut RequestContext,
-) -> std::result::Result<Option<Box<Admitted>>, Error> {
+) -> std::result::Result<Admission, Error> {
     let snapshot = start(gateway, session, ctx);
     let header = session.req_header();
     let control_paths = &gateway.control_routes.paths;
@@ -69,9 +85,21 @@ async fn admit_request(
     check_framing(header)?;
     let client = head.client()?;
     ctx.record.key.clone_from(&client.name);
-    let Plane::Data { body: reading } = head.plane()? else { return Ok(None) };
+    let reading = match head.plane()? {
+        Plane::Data { body } => body,
+        Plane::Control => return Ok(Admission::Control),
+        Plane::Models(query) => {
+            // The name of a model may have slashes, so that its path is not in the table.
+            let operation = if query.model.is_some() { Operation::ModelsGet } else { Operation::Models };
+            (ctx.operation, ctx.mode) = (operation, RequestMode::Api);
+            return Ok(Admission::Models(query));
+        }
+    };
     let body = match reading {
-        Some(reading) => Some(read_body(gateway, session, ctx, reading).await?),
+        Some(reading) => {
+            let body = read_body(gateway, session, ctx, reading).await?;
+            Some(with_kept_items(gateway, ctx, &client, body))
+        }
         None => None,
     };
     let header = session.req_header();
@@ -98,8 +126,7 @@ async fn admit_request(
         true => Some(Box::new(gateway.engine.prepare(&first.0, &request, &mut ctx.held).await?)),
         false => None,
     };
-    // Boxed because it is moved several times.
-    Ok(Some(Box::new(Admitted { plan, request, env, first, prepared })))
+    Ok(Admission::Run(Box::new(Admitted { plan, request, env, first, prepared })))
 }
 
 /// Refuses what only malformed or malicious requests have: HTTP/1.1 demands a `Host` (RFC 9112, 3.2), and of two lengths,
@@ -170,6 +197,7 @@ fn start(gateway: &Gateway, session: &mut Session, ctx: &mut RequestContext) -> 
     let snapshot = Arc::clone(&ctx.snapshot);
     let header = session.req_header();
     ctx.trace_id = trace_id(&header.headers, &snapshot);
+    ctx.used_prefixes = snapshot.reply_headers.used_in(&header.headers);
     ctx.is_http10 = header.version == http::Version::HTTP_10;
     if gateway.engine.shared.lifecycle.is_draining() {
         session.set_keepalive(None);
@@ -203,6 +231,19 @@ async fn read_body(
     ctx.record.body_wait = waiting.elapsed();
     ctx.record.bytes_in = bytes.len() as u64;
     gateway.engine.shared.large_work.run(bytes.len(), || reading.parse(bytes)).await
+}
+
+/// Adds the earlier items that a request refers to, as far as they are kept.
+fn with_kept_items(gateway: &Gateway, ctx: &RequestContext, client: &ClientIdentity, body: Body) -> Body {
+    if ctx.operation != Operation::Responses {
+        return body;
+    }
+    let (kept_items, client) = (&gateway.engine.shared.kept_items, client.name.as_deref());
+    let items: HashMap<String, Arc<str>> = references(&body)
+        .into_iter()
+        .filter_map(|id| kept_items.get(client, &id).map(|json| (id, json)))
+        .collect();
+    body.with_kept_items(items)
 }
 
 /// How fast a body must arrive. Without a least rate, a client could have its part of a body held for ever by sending a

@@ -5,13 +5,13 @@
 
 use super::Gateway;
 use super::native;
-use crate::engine::failure;
 use crate::engine::request_context::RequestContext;
+use crate::engine::{failure, response_headers};
 use crate::error::Error;
 use crate::net::inbound::axum_bridge;
 use crate::net::inbound::control_paths::ControlPaths;
 use axum::Router;
-use http::header::{HeaderName, HeaderValue};
+use http::HeaderMap;
 use pingora_core::Result;
 use pingora_proxy::Session;
 use std::sync::Arc;
@@ -36,10 +36,10 @@ pub(super) async fn serve(
     ctx: &mut RequestContext,
 ) -> Result<bool> {
     ctx.record.is_control = true;
-    let trace_id = HeaderValue::from_str(&ctx.trace_id).ok();
-    let extra_header = trace_id.map(|id| (HeaderName::from_static("x-gateway-trace-id"), id));
+    let mut extra_headers = HeaderMap::new();
+    response_headers::add_ids(&mut extra_headers, ctx);
     let max_body = ctx.snapshot.settings.limits.max_body_bytes;
-    match axum_bridge::serve(session, &gateway.control_routes.router, extra_header, max_body).await {
+    match axum_bridge::serve(session, &gateway.control_routes.router, extra_headers, max_body).await {
         Ok(sent) => {
             ctx.record.bytes_out = sent.body_bytes;
             Ok(true)

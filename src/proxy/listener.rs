@@ -190,9 +190,10 @@ impl DownstreamApp {
         let body = ErrorView::from(error).body(Dialect::OpenAi);
         let status = http::StatusCode::from_u16(error.status()).unwrap_or(http::StatusCode::BAD_REQUEST);
         let retry_after = error.retry_after().map(|seconds| format!("retry-after: {seconds}\r\n"));
+        let never = if error.is_final() { "x-should-retry: false\r\n" } else { "" };
         let head = format!(
-            "HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n{}\
-             x-gateway-trace-id: {trace_id}\r\nconnection: close\r\n\r\n",
+            "HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n{}{never}\
+             x-request-id: {trace_id}\r\nx-gateway-trace-id: {trace_id}\r\nconnection: close\r\n\r\n",
             body.len(),
             retry_after.unwrap_or_default()
         );

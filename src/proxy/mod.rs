@@ -8,6 +8,7 @@ mod control_plane;
 mod downstream;
 mod fast_path;
 mod listener;
+mod models;
 mod native;
 mod raw_head;
 

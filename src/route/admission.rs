@@ -11,11 +11,13 @@
 
 mod body_reading;
 mod endpoint;
+mod model_query;
 #[cfg(test)]
 mod tests;
 
 pub use body_reading::{BodyContent, BodyReading};
 pub use endpoint::Endpoint;
+pub use model_query::ModelQuery;
 
 use crate::api::connection_header;
 use crate::api::operation::Operation;
@@ -42,9 +44,11 @@ pub struct RequestHead<'a> {
 }
 
 /// The plane that handles a request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Plane {
     Control,
+    /// The gateway itself answers, with its list of models.
+    Models(ModelQuery),
     /// `body`: how the body must be read; `None` if it streams through unread.
     Data {
         body: Option<BodyReading>,
@@ -97,6 +101,9 @@ impl<'a> RequestHead<'a> {
             )));
         }
         connection_header::check(self.headers)?;
+        if let Some(query) = ModelQuery::find(self)? {
+            return Ok(Plane::Models(query));
+        }
         let limit = self.snapshot.settings.limits.max_body_bytes;
         BodyReading::find(self, limit).map(|body| Plane::Data { body })
     }

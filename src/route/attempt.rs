@@ -90,10 +90,10 @@ impl Request {
         }
     }
 
-    /// Whether the slug before the model is this target's own. Only then does it name the provider; otherwise
-    /// it is part of the model's name.
+    /// Whether the slug before the model is this target's own, or names its config. Only then does it name the provider;
+    /// otherwise it is part of the model's name.
     fn slug_is(&self, target: &Target) -> bool {
-        self.slug.is_some() && self.slug == target.slug
+        self.slug.is_some() && (self.slug == target.slug || self.slug == target.model_config)
     }
 
     fn model_for(&self, target: &Target) -> Option<String> {
@@ -293,5 +293,6 @@ fn edited_body(target: &Target, request: &Request) -> Option<Body> {
     }
     let bytes = body.edit(&edits);
     // Editing JSON with JSON values yields JSON. A body that is not JSON is returned unedited, as opaque bytes.
-    Some(Body::parse(bytes.clone()).unwrap_or_else(|_| Body::opaque(bytes)))
+    let edited = Body::parse(bytes.clone()).unwrap_or_else(|_| Body::opaque(bytes));
+    Some(edited.with_kept_items_of(body))
 }

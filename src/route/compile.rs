@@ -37,6 +37,32 @@ pub struct Sources<'a> {
     pub provider_key: Option<&'a str>,
     /// The `@slug` of the body's model.
     pub model_slug: Option<&'a str>,
+    /// The saved config that the body's model names, where nothing else names a provider or a config.
+    pub model_config: Option<ModelConfig<'a>>,
+}
+
+/// A saved config that a model names: `@config`, or `@config/model`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ModelConfig<'a> {
+    pub id: &'a str,
+    /// A model follows the config's name.
+    pub has_model: bool,
+}
+
+impl<'a> ModelConfig<'a> {
+    /// The config that the model of `request` names. A stored provider of the same name takes precedence.
+    fn find(settings: &Settings, gateway_headers: &GatewayHeaders<'_>, request: &'a Request) -> Option<Self> {
+        let bare = || request.model.as_deref().and_then(|model| model.strip_prefix('@'));
+        let (id, has_model) = match &request.slug {
+            Some(slug) => (slug.as_str(), true),
+            None => (bare()?, false),
+        };
+        let GatewayHeaders { config, provider, virtual_key, custom_host, .. } = gateway_headers;
+        let is_named =
+            config.is_some() || provider.is_some() || virtual_key.is_some() || custom_host.is_some();
+        let is_config = !settings.providers.contains_key(id) && settings.configs.contains_key(id);
+        (is_config && !is_named).then_some(Self { id, has_model })
+    }
 }
 
 impl<'a> Sources<'a> {
@@ -47,12 +73,14 @@ impl<'a> Sources<'a> {
         provider_key: Option<&'a str>,
         request: &'a Request,
     ) -> Self {
+        let model_config = ModelConfig::find(&snapshot.settings, gateway_headers, request);
         Self {
             settings: &snapshot.settings,
             hosts: &snapshot.hosts,
             gateway_headers,
             provider_key,
-            model_slug: request.slug.as_deref(),
+            model_slug: request.slug.as_deref().filter(|_| model_config.is_none()),
+            model_config,
         }
     }
 
@@ -79,6 +107,11 @@ impl<'a> Sources<'a> {
             key.push_str(part.unwrap_or_default());
             key.push('\n');
         }
+        if let Some(ModelConfig { id, has_model }) = self.model_config {
+            key.push_str(if has_model { "@/" } else { "@" });
+            key.push_str(id);
+        }
+        key.push('\n');
         for name in gateway_headers.forward_headers.iter().flatten() {
             key.push_str(name.as_str());
             key.push(',');
@@ -114,8 +147,8 @@ pub fn compile(sources: &Sources<'_>) -> Result<CompiledConfig, Error> {
     let source = config_source(sources)?;
     reject_unsupported(&source.config)?;
     let hash = fingerprint(sources);
-    let config_name = match sources.gateway_headers.config.filter(|text| !text.trim_start().starts_with('{'))
-    {
+    let saved_id = sources.gateway_headers.config.filter(|text| !text.trim_start().starts_with('{'));
+    let config_name = match saved_id.or(sources.model_config.map(|config| config.id)) {
         Some(id) => id.to_owned(),
         None => format!("inline-{:08x}", hash as u32),
     };
@@ -137,7 +170,8 @@ fn fingerprint(sources: &Sources<'_>) -> u64 {
         gateway_headers.custom_host,
         sources.provider_key,
     ];
-    (parts, sources.model_slug).hash(&mut hasher);
+    let by_model = sources.model_config.map(|config| (config.id, config.has_model));
+    (parts, sources.model_slug, by_model).hash(&mut hasher);
     hasher.finish()
 }
 
@@ -246,6 +280,9 @@ fn member_by_name(members: &[Member], name: Option<&str>) -> Result<usize, Error
 /// The config a request contains or names, or else the default config; an empty one when headers name the provider.
 fn config_source<'a>(sources: &Sources<'a>) -> Result<ConfigSource<'a>, Error> {
     let gateway_headers = sources.gateway_headers;
+    if let Some(config) = sources.model_config {
+        return saved(sources.settings, config.id);
+    }
     let Some(text) = gateway_headers.config else {
         let no_provider_named = gateway_headers.provider.is_none()
             && gateway_headers.virtual_key.is_none()
@@ -371,6 +408,7 @@ fn compile_target(
         None => provider_origin(provider, &mut account, policies.custom_host.take())?,
     };
     policies.inherit(&sources.settings.policies());
+    check_model(sources, &policies, &path)?;
     Ok(Target {
         config_warnings: Arc::clone(&compiler.config_warnings),
         id: compiler.target_id(provider.id(), &path, slug.as_deref(), &policies),
@@ -380,6 +418,10 @@ fn compile_target(
         path,
         provider,
         slug,
+        model_config: sources
+            .model_config
+            .filter(|config| config.has_model)
+            .map(|config| config.id.to_owned()),
         origin,
         account,
         operator_account: by_operator_alone,
@@ -388,6 +430,19 @@ fn compile_target(
         auth: OnceLock::new(),
         token_exchange: OnceLock::new(),
     })
+}
+
+/// A config whose name alone stands for a model must name the model of each target.
+fn check_model(sources: &Sources<'_>, policies: &Policies, path: &str) -> Result<(), Error> {
+    let Some(ModelConfig { id, has_model: false }) = sources.model_config else { return Ok(()) };
+    if policies.override_params.iter().any(|(name, _)| name == "model") {
+        return Ok(());
+    }
+    let message = format!(
+        "The config @{id} names no model at {path} (override_params.model), so its name alone is none. Send the \
+         model as @{id}/MODEL."
+    );
+    Err(Error::invalid_request("model", message))
 }
 
 /// How a target names its provider.

@@ -6,7 +6,7 @@ use crate::config::policies::BreakerPolicy;
 use crate::state::targets::BreakerSignal;
 use std::time::Duration;
 
-pub use crate::provider::error_class::ErrorClass;
+pub use crate::api::error_class::ErrorClass;
 
 /// The outcome of an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

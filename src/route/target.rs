@@ -23,6 +23,8 @@ pub struct Target {
     pub provider: &'static dyn Provider,
     /// The slug of the stored provider it names, without the `@`.
     pub slug: Option<String>,
+    /// The saved config whose name stands before the model in the request (`@config/model`).
+    pub model_config: Option<String>,
     pub account: Account,
     pub origin: Origin,
     /// Its own and inherited policies, including those of the stored provider, the settings and the request headers.

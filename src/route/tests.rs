@@ -108,6 +108,7 @@ pub(super) fn compiled(json: &str) -> Arc<CompiledConfig> {
         gateway_headers: &gateway_headers,
         provider_key: None,
         model_slug: None,
+        model_config: None,
     };
     Arc::new(compile(&sources).unwrap())
 }

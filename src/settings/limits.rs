@@ -13,6 +13,8 @@ pub struct Limits {
     pub max_body_bytes: usize,
     /// Maximum bytes of bodies and responses held in memory, all requests together. `None`: a quarter of the memory.
     pub max_held_bytes: Option<usize>,
+    /// Maximum bytes of items of translated responses that are kept for `item_reference`; 0: none are. Read at the start.
+    pub max_kept_items_bytes: usize,
     /// Maximum size of a request's whole header section. Pingora itself stops at 1 MiB (HTTP/1.1).
     pub max_header_bytes: usize,
     /// Maximum number of downstream connections at a time. `None`: derived from the file descriptors that the
@@ -43,6 +45,7 @@ impl Default for Limits {
         Self {
             max_body_bytes: 32 * 1024 * 1024,
             max_held_bytes: None,
+            max_kept_items_bytes: 16 << 20,
             max_header_bytes: 64 * 1024,
             max_connections: None,
             header_timeout: Duration::from_secs(10),
@@ -65,6 +68,8 @@ impl Limits {
         let limits = Self {
             max_body_bytes: count(f, "max_body_bytes", 1024, 1 << 32).unwrap_or(defaults.max_body_bytes),
             max_held_bytes: count(f, "max_held_bytes", 1 << 20, 1 << 50),
+            max_kept_items_bytes: count(f, "max_kept_items_bytes", 0, 1 << 40)
+                .unwrap_or(defaults.max_kept_items_bytes),
             max_header_bytes: count(f, "max_header_bytes", 1024, 1_048_575)
                 .unwrap_or(defaults.max_header_bytes),
             max_connections: count(f, "max_connections", 1, 10_000_000),
@@ -83,6 +88,7 @@ impl Limits {
         fields.reject_unknown(&[
             "max_body_bytes",
             "max_held_bytes",
+            "max_kept_items_bytes",
             "max_header_bytes",
             "max_connections",
             "header_timeout_ms",

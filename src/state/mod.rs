@@ -8,10 +8,12 @@ pub mod connection_count;
 pub mod credentials;
 pub mod hedge_budget;
 pub mod held_bytes;
+pub mod kept_items;
 pub mod label_limit;
 pub mod large_work;
 pub mod lifecycle;
 pub mod metrics;
+pub mod model_lists;
 mod process;
 pub mod snapshot;
 pub mod sticky_sessions;
@@ -26,9 +28,11 @@ use connection_count::ConnectionCount;
 use credentials::CredentialCache;
 use hedge_budget::HedgeBudget;
 use held_bytes::HeldBytes;
+use kept_items::KeptItems;
 use large_work::LargeWork;
 use lifecycle::Lifecycle;
 use metrics::Metrics;
+use model_lists::ModelLists;
 use snapshot::SettingsSnapshot;
 use std::sync::Arc;
 use sticky_sessions::StickySessions;
@@ -48,7 +52,9 @@ pub struct Shared {
     pub sticky_sessions: StickySessions,
     pub hedge_budget: HedgeBudget,
     pub held_bytes: HeldBytes,
+    pub kept_items: KeptItems,
     pub large_work: LargeWork,
+    pub model_lists: ModelLists,
     /// The connections of clients, on all data listeners.
     pub connections: ConnectionCount,
     /// Connections beyond the limit, as long as they are refused.
@@ -64,6 +70,7 @@ impl Shared {
         let system = SystemLimits::read();
         let held_bytes = HeldBytes::default();
         held_bytes.set_limit(max_held_bytes(&snapshot, &system));
+        let kept_items = KeptItems::new(snapshot.settings.limits.max_kept_items_bytes as u64);
         let credentials = CredentialCache::new(snapshot.settings.tls.ca_file.clone());
         Self {
             snapshot: ArcSwap::from_pointee(snapshot),
@@ -77,7 +84,9 @@ impl Shared {
             sticky_sessions: StickySessions::default(),
             hedge_budget: HedgeBudget::default(),
             held_bytes,
+            kept_items,
             large_work: LargeWork::default(),
+            model_lists: ModelLists::default(),
             connections: ConnectionCount::default(),
             refused_connections: ConnectionCount::default(),
             system,

@@ -3,6 +3,7 @@
 //! A reload replaces it as a whole; it is never changed in place.
 
 use crate::auth::ServiceKeys;
+use crate::config::reply_headers::ReplyHeaders;
 use crate::net::outbound::custom_host::HostRules;
 use crate::settings::Settings;
 use http::HeaderName;
@@ -17,6 +18,8 @@ pub struct SettingsSnapshot {
     pub service_keys: ServiceKeys,
     /// The headers that may carry a trace id.
     pub trace_headers: Vec<HeaderName>,
+    /// The names of response headers under further prefixes.
+    pub reply_headers: ReplyHeaders,
 }
 
 impl SettingsSnapshot {
@@ -25,6 +28,7 @@ impl SettingsSnapshot {
             hosts: HostRules::new(&settings.custom_hosts),
             service_keys: ServiceKeys::new(&settings),
             trace_headers: settings.prefixed_headers("trace-id"),
+            reply_headers: ReplyHeaders::new(&settings.header_prefixes),
             settings,
             generation,
         }

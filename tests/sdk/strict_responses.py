@@ -41,6 +41,7 @@ TOLERATED = (
     "message_delta.usage.service_tier",
     # The gateway's own, documented in the README.
     ".provider",
+    ".provider_code",
     ".reasoning_content",
     ".content_blocks",
     ".images",

@@ -47,4 +47,10 @@ pub trait Encoder: Send + Sync + Debug {
     /// The response failed. For a stream, writes a final error event in the client's dialect, with no end
     /// marker after it; for a whole response, the error body.
     fn fail(&mut self, error: &ProviderError, out: &mut Vec<u8>);
+
+    /// The finished items of the response that the client may refer to later: id and JSON. Only responses of the Responses
+    /// API have any.
+    fn items(&self) -> Vec<(String, String)> {
+        Vec::new()
+    }
 }

@@ -7,6 +7,7 @@ use crate::api::Dialect;
 use crate::api::error_body::ErrorView;
 use crate::error::{Error, Kind};
 use crate::json::Json;
+use http::HeaderMap;
 use serde::Deserialize;
 
 /// Longest message passed on to the client, in bytes.
@@ -22,11 +23,13 @@ pub struct ProviderError {
     pub kind: Option<String>,
     pub code: Option<String>,
     pub param: Option<String>,
+    /// Set if it was the gateway that failed, or could not read the response: then the words are the gateway's.
+    pub gateway: Option<Kind>,
 }
 
 impl ProviderError {
     pub fn new(status: u16, message: impl Into<String>) -> Self {
-        Self { status, message: message.into(), kind: None, code: None, param: None }
+        Self { status, message: message.into(), kind: None, code: None, param: None, gateway: None }
     }
 
     pub fn with_kind(mut self, kind: impl Into<String>) -> Self {
@@ -39,8 +42,13 @@ impl ProviderError {
         // `what` may end with a quoted sentence; avoid a double full stop.
         let what = what.trim_end_matches('.');
         let message = format!("The provider's answer cannot be read: {what}.");
-        Self { code: Some(Kind::InvalidResponse.row().code.to_owned()), ..Self::new(502, message) }
-            .with_kind("upstream_error")
+        let row = Kind::InvalidResponse.row();
+        Self {
+            code: Some(row.code.to_owned()),
+            gateway: Some(Kind::InvalidResponse),
+            ..Self::new(row.status, message)
+        }
+        .with_kind(row.openai_type)
     }
 
     /// Reads the body of an error response in any of the formats providers use: `{"error":{..}}`,
@@ -92,9 +100,11 @@ impl ProviderError {
             self.take_listed(errors);
         }
         let scalar = |json: &Option<Json<'_>>| json.as_ref().and_then(scalar_text);
-        let kind = scalar(&fields.kind).filter(|kind| kind != "error" || fields.error.is_none());
+        let kind = scalar(&fields.kind).filter(|kind| kind != "error");
         self.kind = self.kind.take().or(scalar(&fields.status).filter(|_| fields.error.is_none())).or(kind);
-        self.code = self.code.take().or(scalar(&fields.code));
+        let aws = scalar(&fields.aws_type).map(|kind| kind.rsplit('#').next().unwrap_or(&kind).to_owned());
+        self.kind = self.kind.take().or(aws);
+        self.code = self.code.take().or(scalar(&fields.provider_code)).or(scalar(&fields.code));
         self.param = self.param.take().or(scalar(&fields.param));
         // OpenRouter's own message is only "Provider returned error"; the useful one, from its upstream, is
         // in `raw`.
@@ -116,52 +126,23 @@ impl ProviderError {
         }
     }
 
-    /// `error.type` in OpenAI's dialects: the provider's type, or one that follows from the status.
-    pub fn openai_kind(&self) -> &str {
-        let by_status = match self.status {
-            401 => "authentication_error",
-            403 => "permission_error",
-            429 => "rate_limit_error",
-            500.. => "server_error",
-            _ => "invalid_request_error",
-        };
-        self.kind.as_deref().unwrap_or(by_status)
+    /// The type that a response's headers name: AWS sends it there, and not in the body.
+    pub fn type_header(headers: &HeaderMap) -> Option<&str> {
+        // `ValidationException:http://internal.amazon.com/...`
+        let kind = headers.get("x-amzn-errortype")?.to_str().ok()?.split(':').next();
+        kind.filter(|kind| !kind.is_empty())
     }
 
-    /// `error.type` in Anthropic's dialect: always a value of its published list.
-    pub fn anthropic_kind(&self) -> &str {
-        const PUBLISHED: [&str; 10] = [
-            "invalid_request_error",
-            "authentication_error",
-            "billing_error",
-            "permission_error",
-            "not_found_error",
-            "request_too_large",
-            "rate_limit_error",
-            "timeout_error",
-            "api_error",
-            "overloaded_error",
-        ];
-        match &self.kind {
-            Some(kind) if PUBLISHED.contains(&kind.as_str()) => kind,
-            _ => match self.status {
-                401 => "authentication_error",
-                402 => "billing_error",
-                403 => "permission_error",
-                404 => "not_found_error",
-                408 | 504 => "timeout_error",
-                413 => "request_too_large",
-                429 => "rate_limit_error",
-                503 | 529 => "overloaded_error",
-                500.. => "api_error",
-                _ => "invalid_request_error",
-            },
-        }
+    /// Adds the type that the headers name, where the body has none.
+    #[must_use]
+    pub fn or_kind(mut self, kind: Option<&str>) -> Self {
+        self.kind = self.kind.or_else(|| kind.map(str::to_owned));
+        self
     }
 
     /// The JSON error body in the client's dialect.
-    pub fn body(&self, dialect: Dialect, provider: Option<&str>, trace_id: Option<&str>) -> Vec<u8> {
-        ErrorView { provider, trace_id, ..ErrorView::from(self) }.body(dialect)
+    pub fn body(&self, dialect: Dialect, provider: Option<&str>, request_id: Option<&str>) -> Vec<u8> {
+        ErrorView { provider, request_id, ..ErrorView::from(self) }.body(dialect)
     }
 
     /// Writes the event that ends a broken stream. `events` is the number of events already sent to the
@@ -180,6 +161,7 @@ impl From<&Error> for ProviderError {
             kind: Some(row.openai_type.to_owned()),
             code: Some(row.code.to_owned()),
             param: error.param.clone(),
+            gateway: Some(error.kind),
         }
     }
 }
@@ -201,6 +183,11 @@ struct ErrorFields<'a> {
     /// Google's name for the type.
     status: Option<Json<'a>>,
     code: Option<Json<'a>>,
+    /// The vendor's own code, where another gateway like this one has put OpenAI's in its place.
+    provider_code: Option<Json<'a>>,
+    /// AWS's type: `com.amazon.coral.service#UnrecognizedClientException`.
+    #[serde(rename = "__type")]
+    aws_type: Option<Json<'a>>,
     param: Option<Json<'a>>,
     metadata: Option<Json<'a>>,
 }

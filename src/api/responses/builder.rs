@@ -1,5 +1,6 @@
 //! The state of one response while its events arrive.
 
+use super::item::Item;
 use super::output::{Output, StepSink};
 use super::request::wants_logprobs;
 use super::response::{Envelope, Response};
@@ -16,6 +17,8 @@ pub(super) struct ResponseBuilder {
     members: Vec<(String, String)>,
     /// `strict_std_compliance`: members the API does not have are dropped.
     strict: bool,
+    /// The client may refer to its items later.
+    stores: bool,
 }
 
 impl ResponseBuilder {
@@ -28,6 +31,7 @@ impl ResponseBuilder {
             usage: None,
             members: Vec::new(),
             strict: context.strict,
+            stores: context.request.as_ref().is_none_or(|body| body.raw("store") != Some("false")),
         }
     }
 
@@ -62,6 +66,12 @@ impl ResponseBuilder {
             Finish::ContentFilter => Some("content_filter"),
             Finish::Stop | Finish::ToolCalls => None,
         }
+    }
+
+    /// The items that the client may refer to later: id and JSON.
+    pub fn items(&self) -> Vec<(String, String)> {
+        let json = |item: &Item| Some((item.id.clone(), serde_json::to_string(item).ok()?));
+        self.output.items().iter().filter(|_| self.stores).filter_map(json).collect()
     }
 
     /// The response as it is before its first content.

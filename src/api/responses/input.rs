@@ -8,8 +8,10 @@
 //! function_call_output                tool: [Text]
 //! ```
 
+use super::item::Kind;
 use super::reasoning_token::ReasoningToken;
 use super::request::{INSTEAD, system, tools};
+use crate::api::body::Body;
 use crate::api::chat::read::{missing, parse, parse_string, reread, source};
 use crate::api::chat::{File, Image, Message, Part, Role, Source, Tool, ToolCall};
 use crate::error::Error;
@@ -25,7 +27,18 @@ pub(super) struct Input<'a> {
     tools: Vec<Tool<'a>>,
     /// The signature of the next call.
     call_signature: Option<Cow<'a, str>>,
+    /// A reference to a text of the assistant: whether it can be left out depends on what follows.
+    text_reference: Option<String>,
+    /// What was left out, for the client.
+    warnings: Vec<String>,
+    /// The request, with the earlier items that it refers to.
+    body: Option<&'a Body>,
+    /// Bytes of the earlier items read so far.
+    kept_bytes: usize,
 }
+
+/// The most bytes of earlier items that one request may refer to: a reference is short, and may come many times.
+const MAX_KEPT_BYTES: usize = 16 << 20;
 
 /// The members of all kinds of items in one struct.
 #[derive(Deserialize)]
@@ -48,6 +61,11 @@ struct ItemIn<'a> {
 }
 
 impl<'a> Input<'a> {
+    /// The input of `body`.
+    pub fn of(body: &'a Body) -> Self {
+        Self { body: Some(body), ..Self::default() }
+    }
+
     /// Adds a system message.
     pub fn push_system(&mut self, text: Cow<'a, str>) {
         if !text.is_empty() {
@@ -68,17 +86,17 @@ impl<'a> Input<'a> {
         for (index, json) in list.into_iter().enumerate() {
             self.item(json, &format!("{at}[{index}]"))?;
         }
-        Ok(())
+        self.check_text_reference()
     }
 
-    /// The messages, and the tools that items of the input listed.
-    pub fn finish(mut self) -> (Vec<Message<'a>>, Vec<Tool<'a>>) {
+    /// The messages, the tools that items of the input listed, and what was left out.
+    pub fn finish(mut self) -> (Vec<Message<'a>>, Vec<Tool<'a>>, Vec<String>) {
         // Drop an assistant message that holds only reasoning (its response was cut off there): there is
         // nothing to continue from, and providers refuse it.
         let is_thinking = |part: &Part<'_>| matches!(part, Part::Reasoning { .. } | Part::Redacted { .. });
         self.messages
             .retain(|message| message.role != Role::Assistant || !message.content.iter().all(is_thinking));
-        (self.messages, self.tools)
+        (self.messages, self.tools, self.warnings)
     }
 
     fn item(&mut self, json: Json<'a>, at: &str) -> Result<(), Error> {
@@ -88,9 +106,17 @@ impl<'a> Input<'a> {
             (None, Some(_)) => Cow::Borrowed("message"),
             (None, None) => Cow::Borrowed("item_reference"),
         };
+        if !matches!(kind.as_ref(), "function_call" | "custom_tool_call" | "reasoning" | "item_reference") {
+            self.check_text_reference()?;
+        }
         match kind.as_ref() {
             "message" => self.message(item, at),
-            "function_call" | "custom_tool_call" => self.call(item, at),
+            "function_call" | "custom_tool_call" => {
+                if let Some(text) = self.text_reference.take() {
+                    self.left_out(&text, "the text before a tool call");
+                }
+                self.call(item, at)
+            }
             "function_call_output" | "custom_tool_call_output" => self.result(item, at),
             "reasoning" => self.reasoning(item, at),
             "image_generation_call" => self.generated_image(&item),
@@ -102,18 +128,49 @@ impl<'a> Input<'a> {
             | "mcp_list_tools"
             | "mcp_call"
             | "tool_search_call" => Ok(()),
-            "item_reference" => {
-                let message = format!(
-                    "{at} refers to an item of an earlier response. This provider keeps no responses: send the \
-                     item itself, or {INSTEAD}."
-                );
-                Err(Error::invalid_request(at, message))
-            }
+            "item_reference" => self.reference(item.id.as_deref().unwrap_or_default(), at),
             kind => {
                 let message = format!("{at} is a {kind}, which no chat has. Leave it out, or {INSTEAD}.");
                 Err(Error::invalid_request(format!("{at}.type"), message))
             }
         }
+    }
+
+    /// A reference to an item of an earlier response. Where the item is not kept, what this gateway made when it
+    /// translated a response is left out if the conversation can go on without it.
+    fn reference(&mut self, id: &str, at: &str) -> Result<(), Error> {
+        if let Some(json) = self.body.and_then(|body| body.kept_item(id)) {
+            self.kept_bytes += json.len();
+            if self.kept_bytes > MAX_KEPT_BYTES {
+                let message =
+                    format!("The items that {at} and others refer to have over {MAX_KEPT_BYTES} bytes.");
+                return Err(Error::invalid_request(at, message));
+            }
+            // No item that is kept is itself a reference.
+            if let Some(item) = Json::parse(json) {
+                return self.item(item, at);
+            }
+        }
+        match Kind::of_id(id) {
+            Some("rs") => self.left_out(at, "earlier reasoning"),
+            Some("ws" | "ig") => self.left_out(at, "the call of a built-in tool"),
+            Some("msg") => {
+                self.check_text_reference()?;
+                self.text_reference = Some(at.to_owned());
+            }
+            _ => return Err(unknown_reference(at)),
+        }
+        Ok(())
+    }
+
+    fn left_out(&mut self, at: &str, what: &str) {
+        self.warnings
+            .push(format!("{at}: left out, it refers to {what} and this provider keeps no responses"));
+    }
+
+    /// Refuses a reference to a text of the assistant that no tool call follows: it is a turn of the conversation.
+    fn check_text_reference(&mut self) -> Result<(), Error> {
+        self.text_reference.take().map_or(Ok(()), |at| Err(unknown_reference(&at)))
     }
 
     fn message(&mut self, item: ItemIn<'a>, at: &str) -> Result<(), Error> {
@@ -233,6 +290,14 @@ impl<'a> Input<'a> {
         }
         Ok(())
     }
+}
+
+fn unknown_reference(at: &str) -> Error {
+    let message = format!(
+        "{at} refers to an item of an earlier response. This provider keeps no responses: send the item itself \
+         (SDKs do with store: false), or {INSTEAD}."
+    );
+    Error::invalid_request(at, message)
 }
 
 #[derive(Deserialize)]

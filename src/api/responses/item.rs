@@ -73,6 +73,20 @@ impl Content {
 }
 
 impl Kind {
+    /// The id of an item: the kind's prefix, the response's id and the item's place in the output.
+    pub fn id(&self, response: &str, place: usize) -> String {
+        format!("{}_{response}_{place}", self.prefix())
+    }
+
+    /// The prefix of an id that [`Kind::id`] made; `None` for ids of other origin (OpenAI's have no place at their end).
+    pub fn of_id(id: &str) -> Option<&str> {
+        let (prefix, rest) = id.split_once('_')?;
+        let (response, place) = rest.rsplit_once('_')?;
+        let is_number =
+            !place.is_empty() && place.len() <= 6 && place.bytes().all(|byte| byte.is_ascii_digit());
+        (is_number && !response.is_empty()).then_some(prefix)
+    }
+
     /// The prefix of ids of this kind.
     pub const fn prefix(&self) -> &'static str {
         match self {

@@ -17,12 +17,14 @@ mod input;
 mod item;
 mod output;
 mod reasoning_token;
+mod references;
 mod request;
 mod response;
 mod stream;
 mod whole;
 
 pub use conversion::{Ending, ending, write_events};
+pub use references::references;
 pub use request::read;
 
 /// The encoder for one response.

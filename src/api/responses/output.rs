@@ -129,7 +129,7 @@ impl Output {
             false
         });
         let at = self.items.len();
-        let id = format!("{}_{}_{at}", kind.prefix(), self.id);
+        let id = kind.id(&self.id, at);
         let item = Item { id, status: Status::InProgress, kind };
         sink(at, &item.id, Step::ItemAdded(&item));
         self.items.push(item);

@@ -21,7 +21,7 @@ pub(super) const INSTEAD: &str = "choose a provider with a Responses API of its 
 /// 400 that names the `param`.
 pub fn read(body: &Body) -> Result<ChatRequest<'_>, Error> {
     let mut request = ChatRequest { include_usage: true, ..ChatRequest::default() };
-    let mut input = Input::default();
+    let mut input = Input::of(body);
     let (mut instructions, mut input_text) = (None, None);
     let (mut logprobs, mut top_logprobs) = (false, None);
     for (name, text) in body.members() {
@@ -60,7 +60,8 @@ pub fn read(body: &Body) -> Result<ChatRequest<'_>, Error> {
     }
     let input_text = input_text.ok_or_else(|| missing("input"))?;
     input.read(input_text, "input")?;
-    let (messages, found) = input.finish();
+    let (messages, found, left_out) = input.finish();
+    request.warnings.extend(left_out);
     request.messages = messages;
     add_tools(&mut request.tools, found);
     Ok(request)

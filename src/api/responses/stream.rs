@@ -71,6 +71,10 @@ impl Encoder for Stream {
         events.lifecycle(name, &self.builder.response(), out);
     }
 
+    fn items(&self) -> Vec<(String, String)> {
+        self.builder.items()
+    }
+
     fn fail(&mut self, error: &ProviderError, out: &mut Vec<u8>) {
         error.event(Dialect::Responses, None, self.events.number, out);
         self.events.number += 1;

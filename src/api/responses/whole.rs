@@ -27,6 +27,10 @@ impl Encoder for Whole {
         let _ = serde_json::to_writer(out, &self.builder.response());
     }
 
+    fn items(&self) -> Vec<(String, String)> {
+        self.builder.items()
+    }
+
     fn fail(&mut self, error: &ProviderError, out: &mut Vec<u8>) {
         out.extend_from_slice(&error.body(Dialect::Responses, Some(self.provider), None));
     }

@@ -11,7 +11,7 @@ mod serve;
 pub use axum_app::{AxumApp, Limits};
 
 use axum::Router;
-use http::header::{HeaderName, HeaderValue};
+use http::HeaderMap;
 use pingora_proxy::Session;
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ pub struct BridgeOutcome {
     pub body_bytes: u64,
 }
 
-/// Serves a request of the data plane through `router` and adds `extra_header` to the response.
+/// Serves a request of the data plane through `router` and adds `extra_headers` to the response.
 ///
 /// The request body must not have been read yet; more than `max_body` bytes of it get a 413. The session's filter
 /// modules do not run.
@@ -36,10 +36,10 @@ pub struct BridgeOutcome {
 pub async fn serve(
     session: &mut Session,
     router: &Router,
-    extra_header: Option<(HeaderName, HeaderValue)>,
+    extra_headers: HeaderMap,
     max_body: usize,
 ) -> Result<BridgeOutcome, Box<pingora_core::Error>> {
-    serve::serve(session.as_downstream_mut(), router, extra_header, max_body, BODY_TIMEOUT).await
+    serve::serve(session.as_downstream_mut(), router, extra_headers, max_body, BODY_TIMEOUT).await
 }
 
 #[cfg(test)]

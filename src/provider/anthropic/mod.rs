@@ -63,6 +63,10 @@ impl Provider for Anthropic {
     }
 
     fn path(&self, call: &Call<'_>, account: &Account) -> Result<String, Error> {
+        if call.operation == Operation::Models && call.query.is_none() {
+            // Without it Anthropic lists the first twenty.
+            return SPEC.path(&Call { query: Some("limit=1000"), ..*call }, account);
+        }
         if call.operation != Operation::ChatCompletions {
             return SPEC.path(call, account);
         }

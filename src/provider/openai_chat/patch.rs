@@ -10,8 +10,9 @@
 //! ```
 
 use super::event_emitter;
-use super::provider_error::{Ending, ending};
+use super::provider_error::{Ending, ending, read_error};
 use crate::api::chat::Event;
+use crate::api::error_names::{ErrorNames, provider_code, with_openai_names};
 use crate::json::Json;
 use crate::json::splice::{Object, Splice};
 use crate::provider::adapter::ResponsePatch;
@@ -27,7 +28,10 @@ impl ResponsePatch for ChatPatch {
     fn patch(&self, data: &[u8], streamed: bool) -> Option<Vec<u8>> {
         let text = std::str::from_utf8(data).ok()?.trim_start();
         let response = Object::read(text)?;
-        // Errors are passed on as they are, and a body without choices is no chat.
+        if response.inner("error").is_some_and(|error| error.string("message").is_some()) {
+            return with_openai_names(text, &read_error(text, None));
+        }
+        // A body without choices is no chat.
         if !response.has("choices") || response.get("error").is_some_and(|error| !error.is_null()) {
             return None;
         }
@@ -111,8 +115,10 @@ impl<'t> Patch<'t> {
             // An error given as a finish reason becomes an error: clients would take it for a normal end.
             Ending::Error(failure) if self.streamed => {
                 self.splice.replace(choice, "finish_reason", "null");
+                let names = ErrorNames::of(&failure);
                 let error = serde_json::json!({
-                    "message": failure.message, "type": failure.kind, "param": null, "code": failure.code,
+                    "message": failure.message, "type": names.openai_type, "param": null,
+                    "code": names.openai_code, "provider_code": provider_code(&failure),
                 });
                 return set(&mut self.splice, &self.response, "error", &error.to_string());
             }

@@ -64,6 +64,8 @@ struct ErrorFields<'a> {
     #[serde(rename = "type")]
     kind: Option<Json<'a>>,
     code: Option<Json<'a>>,
+    /// The vendor's own, where `code` was replaced by OpenAI's.
+    provider_code: Option<Json<'a>>,
     status: Option<Json<'a>>,
     status_code: Option<Json<'a>>,
 }
@@ -133,17 +135,18 @@ impl ErrorFields<'_> {
             let number = json.read::<u16>().or_else(|| json.text()?.parse().ok())?;
             (400..600).contains(&number).then_some(number)
         };
-        let status =
-            number(&self.status_code).or_else(|| number(&self.status)).or_else(|| number(&self.code));
-        let kinds = [non_empty_text(&self.kind), non_empty_text(&self.code)];
+        let numbers = [&self.status_code, &self.status, &self.code, &self.provider_code];
+        let status = numbers.into_iter().find_map(number);
+        let kinds = [&self.kind, &self.code, &self.provider_code].map(non_empty_text);
         let has = |part: &str| kinds.iter().flatten().any(|kind| kind.to_ascii_lowercase().contains(part));
         status.or_else(|| match () {
-            () if has("rate_limit") || has("too_many") || has("quota") => Some(429),
-            () if has("authentication") || has("api_key") => Some(401),
+            () if has("rate_limit") || has("too_many") || has("quota") || has("exhausted") => Some(429),
+            () if has("authentication") || has("unauthenticated") || has("api_key") => Some(401),
             () if has("permission") => Some(403),
             () if has("not_found") => Some(404),
             () if has("overloaded") || has("unavailable") => Some(503),
-            () if has("timeout") => Some(504),
+            () if has("timeout") || has("deadline") => Some(504),
+            () if has("internal") => Some(500),
             () if has("invalid") || has("context_length") || has("content_policy") => Some(400),
             () => None,
         })

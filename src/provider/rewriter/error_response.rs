@@ -1,24 +1,59 @@
 //! Translates a response with an error status into the client's dialect. The error itself is read by
-//! `api::chat::provider_error`.
+//! `api::chat::provider_error`, and its words are found by `api::error_names`.
 
 use crate::api::Dialect;
+use crate::api::chat::ProviderError;
+use crate::api::error_names::{with_anthropic_names, with_openai_names};
 use crate::json::JsonStr;
 use serde::Deserialize;
 
-/// A response with an error status. Its message is kept; its shape is changed where it is not the client's.
+/// A response with an error status. Its message is kept; its shape and its words are changed where they are not those of
+/// the client's dialect.
 #[derive(Debug, Clone)]
 pub struct ErrorResponseTranslation {
     pub status: u16,
     pub dialect: Dialect,
     pub provider: &'static str,
-    pub trace_id: String,
+    /// The id of the request, as the response's header names it.
+    pub request_id: String,
+    /// The error's type, where the header has it.
+    pub kind: Option<String>,
+}
+
+impl ErrorResponseTranslation {
+    /// Writes the client's body for the provider's. Returns the error.
+    pub(super) fn write(&self, body: &[u8], out: &mut Vec<u8>) -> ProviderError {
+        let error = ProviderError::read(self.status, body).or_kind(self.kind.as_deref());
+        match is_in_dialect(self.dialect, body) {
+            true => match self.with_names(body, &error) {
+                Some(changed) => out.extend_from_slice(&changed),
+                None => out.extend_from_slice(body),
+            },
+            false => {
+                let body = error.body(self.dialect, Some(self.provider), Some(&self.request_id));
+                out.extend_from_slice(&body);
+            }
+        }
+        error
+    }
+
+    /// A body in the client's dialect with the dialect's words; `None` if it stays as it is. The dialects' own vendors
+    /// are never corrected.
+    fn with_names(&self, body: &[u8], error: &ProviderError) -> Option<Vec<u8>> {
+        let text = std::str::from_utf8(body).ok()?.trim();
+        match (self.dialect, self.provider) {
+            (Dialect::OpenAi | Dialect::Responses, "openai") | (Dialect::Anthropic, "anthropic") => None,
+            (Dialect::OpenAi | Dialect::Responses, _) => with_openai_names(text, error),
+            (Dialect::Anthropic, _) => with_anthropic_names(text, error, Some(&self.request_id)),
+        }
+    }
 }
 
 /// The largest error body read, in bytes.
 pub(super) const MAX_ERROR_BODY: usize = 1 << 20;
 
 /// Whether an error body already has the shape of the client's dialect.
-pub(super) fn is_in_dialect(dialect: Dialect, body: &[u8]) -> bool {
+fn is_in_dialect(dialect: Dialect, body: &[u8]) -> bool {
     #[derive(Deserialize)]
     struct Outer<'a> {
         #[serde(borrow, rename = "type")]
@@ -44,3 +79,6 @@ pub(super) fn is_in_dialect(dialect: Dialect, body: &[u8]) -> bool {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -7,6 +7,7 @@ use super::super::tool_names::ToolNames;
 use super::own_dialect::Refusal;
 use super::text_filters::TextFilters;
 use crate::api::chat::{Encoder, Event, Finish, ProviderError};
+use crate::api::error_names::ErrorNames;
 use crate::api::tap::ResponseSummary;
 use crate::error::Error;
 use std::sync::Arc;
@@ -246,8 +247,9 @@ impl State {
     }
 
     pub fn note_error(&mut self, error: &ProviderError) {
-        let code = error.code.as_deref().unwrap_or_else(|| error.openai_kind());
-        self.summary.error = Some(code.to_owned());
+        let word = error.code.as_deref().or(error.kind.as_deref());
+        let word = word.unwrap_or_else(|| ErrorNames::of(error).openai_type);
+        self.summary.error = Some(word.to_owned());
         self.error = Some(error.clone());
     }
 }

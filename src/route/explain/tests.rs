@@ -32,6 +32,7 @@ fn explained(config: &str, body: &str, env: &TestEnv) -> Value {
         gateway_headers: &gateway_headers,
         provider_key: None,
         model_slug: None,
+        model_config: None,
     };
     let body = Body::parse(Bytes::from(body.to_owned())).unwrap();
     let uri = Uri::from_static("/v1/chat/completions");

@@ -44,6 +44,20 @@ async function aStreamedRoundTripWithATool({ model, providerOptions, thinks }) {
   assert.equal(kinds.includes("reasoning-delta"), thinks, kinds.join(" "));
 }
 
+// What the model said before reaches it again, also where the SDK only refers to it.
+async function aConversation({ model, providerOptions, isTranslated }) {
+  if (!isTranslated) return;
+  const get_weather = tool({ description: "The weather.", inputSchema: z.object({ city: z.string() }), execute: async () => "sunny" });
+  const messages = [{ role: "user", content: "Please call the tool." }];
+  for (const next of ["Thank you. Please call the tool.", "Goodbye.", null]) {
+    const made = await generateText({ model, providerOptions, messages, tools: { get_weather }, stopWhen: stepCountIs(3) });
+    assert.ok(made.text);
+    const warnings = made.steps.map((step) => step.response.headers["x-gateway-warnings"] ?? "");
+    assert.ok(!warnings.join().includes("left out"), warnings.join());
+    messages.push(...made.response.messages, { role: "user", content: next ?? "" });
+  }
+}
+
 async function structuredOutput({ model }) {
   const made = await generateText({ model, prompt: "Say hello.", output: Output.object({ schema: Place }) });
   assert.deepEqual(Place.parse(made.output), made.output);
@@ -81,4 +95,17 @@ clients["responses with thinking"] = {
   providerOptions: { openai: { store: false, forceReasoning: true, reasoningEffort: "low", reasoningSummary: "auto" } },
   thinks: true,
 };
-await run([text, aStreamedRoundTripWithATool, structuredOutput, aBrokenStreamIsAnError], clients);
+// With base URL and key alone, as a newcomer would write it: the SDK believes its responses stored and sends references to
+// their items.
+const plain = createOpenAI({ baseURL: BASE_URL, apiKey: KEY });
+const thinking = { openai: { forceReasoning: true, reasoningEffort: "low", reasoningSummary: "auto" } };
+for (const [name, thinks] of [["@emulator/gpt-4o-mini", false], ["@anthropic-emulator/claude-sonnet-4-5", false], ["@google-emulator/gemini-2.5-flash", false], ["@anthropic-emulator/claude-sonnet-4-5", true]]) {
+  clients[`openai("${name}")${thinks ? " with thinking" : ""}`] = {
+    model: plain(name),
+    broken: plain(`${name}?fault=cut&after=4`),
+    providerOptions: thinks ? thinking : undefined,
+    thinks,
+    isTranslated: !name.startsWith("@emulator"),
+  };
+}
+await run([text, aStreamedRoundTripWithATool, aConversation, structuredOutput, aBrokenStreamIsAnError], clients);

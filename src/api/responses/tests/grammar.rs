@@ -247,7 +247,8 @@ proptest! {
         let last = events.last().unwrap();
         prop_assert_eq!(&last["type"], "error");
         prop_assert_eq!(&last["message"], "overloaded");
-        prop_assert_eq!(&last["error"]["type"], "overloaded_error");
+        prop_assert_eq!(&last["error"]["code"], "server_is_overloaded");
+        prop_assert_eq!(&last["error"]["provider_code"], "overloaded_error");
         let ends = events.iter().filter(|event| event.to_string().contains("response.completed")).count();
         prop_assert_eq!(ends, 0);
     }

@@ -3,6 +3,8 @@
 use super::super::read;
 use crate::api::body::Body;
 use crate::api::chat::{ChatRequest, Image, Message, Part, ResponseFormat, Source, Tool, ToolChoice};
+use serde_json::json;
+use std::collections::HashMap;
 use std::fmt::Write;
 
 fn body(text: &str) -> Body {
@@ -271,4 +273,59 @@ fn unsupported_or_invalid_requests_name_the_param() {
         let error = read(&body).expect_err(text);
         assert_eq!((error.status(), error.param.as_deref()), (400, Some(param)), "{text}: {error}");
     }
+}
+
+/// What was made by this gateway and is not kept any more.
+#[test]
+fn references_are_left_out_where_the_conversation_goes_on_without_them() {
+    let reference = |id: &str| json!({"type": "item_reference", "id": id});
+    let user = json!({"role": "user", "content": "a"});
+    let call = json!({"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"});
+    let result = json!({"type": "function_call_output", "call_id": "c", "output": "1"});
+    let (thought, spoken, search) = (reference("rs_t-1_0"), reference("msg_t-1_1"), reference("ws_t-1_2"));
+    for (items, param, warnings) in [
+        (vec![&user, &thought, &call, &result], None, 1),
+        (vec![&user, &thought, &spoken, &call, &result, &thought, &spoken, &call, &result], None, 4),
+        (vec![&user, &search, &spoken, &thought, &call, &result], None, 3),
+        // A turn of the assistant.
+        (vec![&user, &thought, &spoken, &user], Some("input[2]"), 0),
+        (vec![&user, &spoken], Some("input[1]"), 0),
+        (vec![&user, &spoken, &spoken, &call, &result], Some("input[1]"), 0),
+        (vec![&user, &reference("fc_t-1_0"), &result], Some("input[1]"), 0),
+        // OpenAI's own, whose content only OpenAI has.
+        (vec![&user, &reference("rs_68c42de022c881948db7ed1cc2529f2e"), &call, &result], Some("input[1]"), 0),
+    ] {
+        let text = json!({"model": "m", "input": items}).to_string();
+        let body = body(&text);
+        match (read(&body), param) {
+            (Ok(request), None) => {
+                assert_eq!(request.warnings.len(), warnings, "{text}: {:?}", request.warnings);
+                assert!(request.warnings.iter().all(|warning| warning.contains("left out")));
+            }
+            (read, _) => assert_eq!(read.err().and_then(|error| error.param).as_deref(), param, "{text}"),
+        }
+    }
+}
+
+#[test]
+fn a_reference_to_a_kept_item_is_that_item() {
+    let kept = HashMap::from([
+        ("rs_t_0".to_owned(), r#"{"type":"reasoning","id":"rs_t_0","encrypted_content":"SIG","summary":[{"type":"summary_text","text":"hm"}]}"#.into()),
+        ("msg_t_1".to_owned(), r#"{"type":"message","id":"msg_t_1","role":"assistant","content":[{"type":"output_text","text":"Hi"}]}"#.into()),
+        ("long".to_owned(), json!({"role": "assistant", "content": "x".repeat(1 << 20)}).to_string().into()),
+    ]);
+    let items = |ids: &[&str]| {
+        let references = ids.iter().map(|id| json!({"type": "item_reference", "id": id}));
+        let user = json!({"role": "user", "content": "a"});
+        let list: Vec<_> = references.chain([user]).collect();
+        body(&json!({"model": "m", "input": list}).to_string()).with_kept_items(kept.clone())
+    };
+    let both = items(&["rs_t_0", "msg_t_1"]);
+    let request = read(&both).unwrap();
+    let content = format!("{:?}", request.messages[0].content);
+    assert!(content.contains("hm") && content.contains("SIG") && content.contains("Hi"), "{content}");
+    assert_eq!((request.messages.len(), request.warnings.len()), (2, 0));
+    // What one request can make of a few bytes is bounded.
+    assert!(read(&items(&["long"; 10])).is_ok());
+    assert_eq!(read(&items(&["long"; 20])).unwrap_err().param.as_deref(), Some("input[15]"));
 }

@@ -6,6 +6,7 @@
 use super::serve::serve;
 use async_trait::async_trait;
 use axum::Router;
+use http::HeaderMap;
 use pingora_core::ErrorType::InvalidHTTPHeader;
 use pingora_core::apps::{HttpPersistentSettings, HttpServerApp, HttpServerOptions, ReusedHttpStream};
 use pingora_core::protocols::http::ServerSession;
@@ -95,8 +96,14 @@ impl HttpServerApp for AxumApp {
         session.set_read_timeout(Some(self.limits.body_timeout));
         session.set_write_timeout(Some(self.limits.write_timeout));
         session.set_total_drain_timeout(Some(self.limits.body_timeout));
-        if let Err(error) =
-            serve(&mut session, &self.router, None, self.limits.max_body, self.limits.body_timeout).await
+        if let Err(error) = serve(
+            &mut session,
+            &self.router,
+            HeaderMap::new(),
+            self.limits.max_body,
+            self.limits.body_timeout,
+        )
+        .await
         {
             log::debug!(target: "turnpike", "a response of the control plane was cut off: {error}");
             return None;

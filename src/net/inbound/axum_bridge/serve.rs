@@ -12,7 +12,7 @@ use axum::extract::ConnectInfo;
 use bytes::{Bytes, BytesMut};
 use futures_util::StreamExt;
 use http::header::{self, HeaderName, HeaderValue};
-use http::{Method, Request, Response, StatusCode, Version};
+use http::{HeaderMap, Method, Request, Response, StatusCode, Version};
 use http_body::Body as _;
 use pingora::http::ResponseHeader;
 use pingora_core::ErrorType::{InternalError, ReadTimedout};
@@ -31,14 +31,14 @@ const HOP_BY_HOP: [HeaderName; 6] = [
     HeaderName::from_static("proxy-connection"),
 ];
 
-/// Reads the request body, calls the router and writes its response, with `extra_header` added.
+/// Reads the request body, calls the router and writes its response, with `extra_headers` added.
 ///
 /// # Errors
 /// The client left or stopped reading.
 pub(super) async fn serve(
     session: &mut ServerSession,
     router: &Router,
-    extra_header: Option<(HeaderName, HeaderValue)>,
+    extra_headers: HeaderMap,
     max_body: usize,
     body_timeout: Duration,
 ) -> Result<BridgeOutcome> {
@@ -53,7 +53,7 @@ pub(super) async fn serve(
             error_response(&error)
         }
     };
-    response.headers_mut().extend(extra_header);
+    response.headers_mut().extend(extra_headers);
     send(session, response).await
 }
 
@@ -116,6 +116,9 @@ fn error_response(error: &Error) -> Response<Body> {
     let mut response = Response::new(Body::from(ErrorView::from(error).body(Dialect::OpenAi)));
     *response.status_mut() = StatusCode::from_u16(error.status()).unwrap_or(StatusCode::BAD_REQUEST);
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    if error.is_final() {
+        response.headers_mut().insert("x-should-retry", HeaderValue::from_static("false"));
+    }
     response
 }
 

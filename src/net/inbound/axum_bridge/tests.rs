@@ -6,7 +6,7 @@ use axum::body::Bytes;
 use axum::extract::ConnectInfo;
 use axum::response::sse::{Event, Sse};
 use axum::routing::{get, post};
-use http::StatusCode;
+use http::{HeaderMap, StatusCode};
 use pingora_core::apps::ServerApp;
 use pingora_core::protocols::l4::stream::Stream as L4Stream;
 use pingora_core::protocols::{GetSocketDigest, SocketDigest, Stream};
@@ -246,7 +246,7 @@ async fn the_data_plane_forwards_a_request() {
         let (socket, _) = listener.accept().await.unwrap();
         let mut session = Session::new_h1(stream(socket));
         assert!(session.as_downstream_mut().read_request().await.unwrap());
-        outcomes.push(serve(&mut session, &router(None), None, 8).await.unwrap());
+        outcomes.push(serve(&mut session, &router(None), HeaderMap::new(), 8).await.unwrap());
         session.as_downstream_mut().shutdown().await;
     }
     let (first, second) = client_task.await.unwrap();

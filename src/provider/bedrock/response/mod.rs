@@ -95,8 +95,7 @@ fn finish_reason(stop_reason: &str) -> Result<Finish, ProviderError> {
         "malformed_model_output" | "malformed_tool_use" => {
             let message =
                 format!("The model's answer was malformed ({stop_reason}). Send the request again.");
-            Err(ProviderError { code: Some(stop_reason.to_owned()), ..ProviderError::new(502, message) }
-                .with_kind("upstream_error"))
+            Err(ProviderError { code: Some(stop_reason.to_owned()), ..ProviderError::new(502, message) })
         }
         // `end_turn`, `stop_sequence`, and values Bedrock may add.
         _ => Ok(Finish::Stop),

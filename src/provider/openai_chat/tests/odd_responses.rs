@@ -312,13 +312,20 @@ fn deviations_from_openais_shape_are_patched() {
             "patching twice changes nothing: {patched}"
         );
     }
+    // An error has OpenAI's words, and patching it twice changes nothing.
+    let error = r#"{"error":{"message":"no","code":503}}"#;
+    let patched = CHAT_PATCH.patch(error.as_bytes(), true).unwrap();
+    assert_eq!(
+        String::from_utf8_lossy(&patched),
+        r#"{"error":{"message":"no","code":"server_is_overloaded","type":"server_error","param":null,"provider_code":"503"}}"#
+    );
+    assert!(CHAT_PATCH.patch(&patched, true).is_none());
     // An error given as a finish reason becomes an error.
     let failed =
         r#"{"object":"chat.completion.chunk","choices":[{"index":0,"delta":{},"finish_reason":"error"}]}"#;
     let parsed: Value = serde_json::from_slice(&CHAT_PATCH.patch(failed.as_bytes(), true).unwrap()).unwrap();
     assert!(parsed["error"]["message"].is_string() && parsed["choices"][0]["finish_reason"].is_null());
-    for untouched in ["[DONE]", "", "nonsense", r#"{"error":{"message":"no"}}"#, r#"{"choices":null}"#, "[]"]
-    {
+    for untouched in ["[DONE]", "", "nonsense", r#"{"error":"no"}"#, r#"{"choices":null}"#, "[]"] {
         let object = r#"{"object":"chat.completion.chunk","choices":[]}"#;
         assert!(CHAT_PATCH.patch(object.as_bytes(), true).is_none());
         assert_eq!(

@@ -1,0 +1,163 @@
+//! Makes the gateway's own list of models: asks every stored provider for its list, all at once, and keeps the results.
+//!
+//! Each question is a request of the gateway's own, with a client in memory: it takes the way of any other request and has
+//! its record. Does not send the response (`proxy::models`).
+
+use super::Engine;
+use super::memory_downstream::MemoryDownstream;
+use super::orchestrator::Admitted;
+use super::request_context::RequestContext;
+use super::request_env::RequestEnv;
+use crate::api::chat::ProviderError;
+use crate::api::error_names::ErrorNames;
+use crate::api::model_list::{self, ListedModel};
+use crate::config::Config;
+use crate::config::headers::GatewayHeaders;
+use crate::error::Error;
+use crate::route::admission::Endpoint;
+use crate::route::attempt::Request;
+use crate::route::compile::{Sources, compile, split_slug};
+use crate::route::plan::Plan;
+use crate::state::model_lists::Fetched;
+use futures_util::future::join_all;
+use http::{Method, Uri};
+use pingora::http::RequestHeader;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// How long a provider may take for its list.
+const DEADLINE: Duration = Duration::from_secs(5);
+/// The largest list that is read, bytes.
+const MAX_LIST: usize = 16 << 20;
+
+/// The gateway's list of models.
+#[derive(Debug, Default)]
+pub struct GatewayModels {
+    pub models: Vec<ListedModel>,
+    /// The providers that gave no list, and why.
+    pub warnings: Vec<String>,
+}
+
+impl Engine {
+    /// The models that work as `model`: those of every stored provider, and the saved configs that name their models.
+    /// `only`: of one stored provider.
+    pub async fn gateway_models(self: &Arc<Self>, ctx: &RequestContext, only: Option<&str>) -> GatewayModels {
+        let settings = &ctx.snapshot.settings;
+        let is_wanted = |slug: &str| only.is_none_or(|only| only == slug);
+        let slugs: Vec<&String> = settings.providers.keys().filter(|slug| is_wanted(slug)).collect();
+        let lists = join_all(slugs.iter().map(|slug| self.provider_models(ctx, slug))).await;
+        let mut found = GatewayModels::default();
+        for (slug, list) in slugs.into_iter().zip(lists) {
+            let provider = settings.providers.get(slug).map_or("", |stored| stored.provider.as_str());
+            match list {
+                Ok(models) => found
+                    .models
+                    .extend(models.iter().map(|model| ListedModel::of_provider(model, slug, provider))),
+                Err(why) => found.warnings.push(format!("@{slug}: not listed, {why}")),
+            }
+        }
+        if only.is_none() {
+            let is_callable = |id: &&String| !settings.providers.contains_key(id.as_str());
+            let named = settings.configs.iter().filter(|(_, config)| names_models(config, false));
+            found
+                .models
+                .extend(named.map(|(id, _)| id).filter(is_callable).map(|id| ListedModel::of_config(id)));
+        }
+        found
+    }
+
+    /// The models of one stored provider: kept, or asked for now.
+    async fn provider_models(self: &Arc<Self>, ctx: &RequestContext, slug: &str) -> Fetched {
+        let (lists, generation) = (&self.shared.model_lists, ctx.snapshot.generation);
+        if let Some(kept) = lists.get(slug, generation, Instant::now()) {
+            return kept;
+        }
+        let fetching = lists.fetching(slug, generation);
+        let _one = fetching.lock().await;
+        if let Some(kept) = lists.get(slug, generation, Instant::now()) {
+            return kept;
+        }
+        let fetched = match tokio::time::timeout(DEADLINE, Box::pin(self.fetch_models(ctx, slug))).await {
+            Ok(fetched) => fetched,
+            Err(_) => Err(Arc::from("no answer in time")),
+        };
+        lists.insert(slug, generation, fetched.clone(), Instant::now());
+        fetched
+    }
+
+    /// Asks a stored provider for its list.
+    async fn fetch_models(self: &Arc<Self>, client: &RequestContext, slug: &str) -> Fetched {
+        let why = |error: &Error| Arc::from(reason(error.status(), error.kind.row().code));
+        let mut ctx = RequestContext::new(&self.shared);
+        ctx.snapshot = Arc::clone(&client.snapshot);
+        ctx.trace_id = Arc::clone(&client.trace_id);
+        ctx.record.key.clone_from(&client.record.key);
+        let uri = Uri::from_static("/v1/models");
+        let endpoint = Endpoint::find(&Method::GET, uri.path());
+        (ctx.operation, ctx.mode) = (endpoint.operation, endpoint.mode);
+        let request = Request::new(endpoint, Method::GET, uri.clone(), None);
+        let admitted = self.admit_own(&ctx, request, slug).map_err(|error| why(&error))?;
+        let (parts, ()) = http::Request::get(uri).body(()).map_err(|_| Arc::from("no request"))?.into_parts();
+        let mut downstream = MemoryDownstream::new(RequestHeader::from(parts), None).with_limit(MAX_LIST);
+        let sent = self.run(&mut downstream, &mut ctx, admitted).await;
+        self.record(&downstream, &mut ctx);
+        let response = downstream.into_response().filter(|_| sent.is_ok());
+        let Some((header, body, true)) = response else {
+            return Err(ctx.failure.as_ref().map_or_else(|| Arc::from("no complete list"), why));
+        };
+        let (status, body) = (header.status.as_u16(), body.concat());
+        if !header.status.is_success() {
+            let error = ProviderError::read(status, &body);
+            let code = error.code.as_deref().or_else(|| ErrorNames::of(&error).openai_code);
+            return Err(Arc::from(reason(status, code.unwrap_or_default())));
+        }
+        let models = model_list::read(&body).ok_or_else(|| Arc::from("no list of models"))?;
+        Ok(models.into())
+    }
+
+    /// Admits a request of the gateway's own to a stored provider.
+    fn admit_own(
+        self: &Arc<Self>,
+        ctx: &RequestContext,
+        request: Request,
+        slug: &str,
+    ) -> Result<Box<Admitted>, Error> {
+        let provider = format!("@{slug}");
+        let gateway_headers = GatewayHeaders {
+            provider: Some(&provider),
+            request_timeout: u64::try_from(DEADLINE.as_millis()).ok(),
+            ..GatewayHeaders::default()
+        };
+        let sources = Sources {
+            settings: &ctx.snapshot.settings,
+            hosts: &ctx.snapshot.hosts,
+            gateway_headers: &gateway_headers,
+            provider_key: None,
+            model_slug: None,
+            model_config: None,
+        };
+        let config = Arc::new(compile(&sources)?);
+        let key_name = ctx.record.key.clone();
+        let mut env = RequestEnv { shared: Arc::clone(&self.shared), key_name, request: None };
+        let mut plan = Plan::new(config, None);
+        let first = plan.first(&mut env).ok_or_else(|| Error::internal("a config without a target"))?;
+        Ok(Box::new(Admitted { plan, request, env, first, prepared: None }))
+    }
+}
+
+/// Whether every target of a config names its provider and its model, so that the config's name can stand for a model.
+/// `has_model`: a level above names one.
+fn names_models(config: &Config, has_model: bool) -> bool {
+    let model = config.policies.override_params.iter().find(|(name, _)| name == "model");
+    let has_model = has_model || model.is_some();
+    if !config.targets.is_empty() {
+        return config.targets.iter().all(|target| names_models(target, has_model));
+    }
+    let model = model.and_then(|(_, json)| serde_json::from_str::<String>(json).ok());
+    let has_slug = model.is_some_and(|model| split_slug(&model).is_some());
+    has_model && (config.provider.is_some() || config.virtual_key.is_some() || has_slug)
+}
+
+fn reason(status: u16, code: &str) -> String {
+    format!("{status} {code}").trim_end().to_owned()
+}

@@ -1,0 +1,86 @@
+//! Answers requests for the gateway's own list of models, or for one model of it.
+//!
+//! Which requests those are is decided at admission; the list is made by `engine::model_list`.
+
+use super::Gateway;
+use super::downstream::PingoraDownstream;
+use super::native;
+use crate::api::model_list::list_json;
+use crate::engine::downstream::Downstream;
+use crate::engine::header_edit::{self, HeaderCase, edit_response_headers};
+use crate::engine::model_list::GatewayModels;
+use crate::engine::request_context::RequestContext;
+use crate::engine::response_headers;
+use crate::error::Error;
+use crate::route::admission::ModelQuery;
+use crate::route::compile::split_slug;
+use bytes::Bytes;
+use http::header::{CONTENT_LENGTH, CONTENT_TYPE};
+use http::{HeaderValue, StatusCode};
+use pingora_core::Result;
+use pingora_core::protocols::http::HttpTask;
+use pingora_proxy::Session;
+
+/// Sends the list, or the one model.
+pub(super) async fn serve(
+    gateway: &Gateway,
+    session: &mut Session,
+    ctx: &mut RequestContext,
+    query: ModelQuery,
+) -> Result<bool> {
+    let is_anthropic = session.req_header().headers.contains_key("anthropic-version");
+    let only = query.model.as_deref().and_then(split_slug).map(|(slug, _)| slug);
+    let found = gateway.engine.gateway_models(ctx, only).await;
+    let body = match body(&found, &query, is_anthropic) {
+        Ok(body) => Bytes::from(body),
+        Err(error) => return Err(native::fail_request(ctx, error)),
+    };
+    let parts = parts(&found, body, ctx).map_err(|error| native::fail_request(ctx, error))?;
+    let mut downstream = PingoraDownstream::new(session);
+    if !downstream.body_is_complete() {
+        // Nothing of a body is read, so the next request could not be found.
+        downstream.close_after_response();
+    }
+    let sent = downstream.send(parts).await;
+    sent.map(|()| true).map_err(|error| native::fail_request(ctx, error))
+}
+
+/// # Errors
+/// 404: there is no such model.
+fn body(
+    found: &GatewayModels,
+    query: &ModelQuery,
+    is_anthropic: bool,
+) -> std::result::Result<Vec<u8>, Error> {
+    let Some(wanted) = &query.model else { return Ok(list_json(&found.models, is_anthropic)) };
+    let model = found.models.iter().find(|model| model.id == *wanted);
+    let model = model.ok_or_else(|| {
+        let why = found.warnings.first().map(|why| format!(" ({why})")).unwrap_or_default();
+        let message =
+            format!("There is no model {wanted:?} here{why}. GET /v1/models lists the names that work.");
+        Error::not_found(message).with_param("model").with_unknown_name(wanted)
+    })?;
+    Ok(model.json(is_anthropic))
+}
+
+fn parts(
+    found: &GatewayModels,
+    body: Bytes,
+    ctx: &mut RequestContext,
+) -> std::result::Result<Vec<HttpTask>, Error> {
+    let mut response = response_headers::new_header(StatusCode::OK)?;
+    ctx.record.bytes_out = body.len() as u64;
+    edit_response_headers(&mut response, HeaderCase::Lower, |headers| {
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        headers.insert(CONTENT_LENGTH, body.len().into());
+        if !found.warnings.is_empty() {
+            header_edit::insert_str(
+                headers,
+                header_edit::WARNINGS,
+                &response_headers::warnings(&found.warnings),
+            );
+        }
+        response_headers::add_ids(headers, ctx);
+    });
+    Ok(vec![HttpTask::Header(Box::new(response), false), HttpTask::Body(Some(body), true)])
+}

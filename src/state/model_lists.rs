@@ -1,0 +1,109 @@
+//! The lists of models of stored providers, kept for a few minutes.
+//!
+//! Not how a list is fetched (`engine::model_list`). Bounded by the stored providers of the settings; another generation of
+//! settings starts anew.
+
+use crate::api::model_list::ProviderModel;
+use parking_lot::Mutex;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// How long a list is used.
+const TIME_TO_LIVE: Duration = Duration::from_secs(300);
+/// How long a failure is remembered, so that a provider that is down does not delay every list.
+const FAILURE_TIME_TO_LIVE: Duration = Duration::from_secs(30);
+
+/// The models of a provider, or why it gave no list.
+pub type Fetched = Result<Arc<[ProviderModel]>, Arc<str>>;
+
+/// What is kept of all stored providers.
+#[derive(Debug, Default)]
+pub struct ModelLists {
+    kept: Mutex<Kept>,
+}
+
+#[derive(Debug, Default)]
+struct Kept {
+    generation: u64,
+    slots: HashMap<String, Slot>,
+}
+
+#[derive(Debug, Default)]
+struct Slot {
+    /// Held by the one request that fetches the list.
+    fetching: Arc<tokio::sync::Mutex<()>>,
+    fetched: Option<(Instant, Fetched)>,
+}
+
+impl Kept {
+    /// The slot of a provider; `None` for a generation of settings that is over.
+    fn slot(&mut self, slug: &str, generation: u64) -> Option<&mut Slot> {
+        if generation < self.generation {
+            return None;
+        }
+        if generation > self.generation {
+            *self = Self { generation, slots: HashMap::new() };
+        }
+        if !self.slots.contains_key(slug) {
+            self.slots.insert(slug.to_owned(), Slot::default());
+        }
+        self.slots.get_mut(slug)
+    }
+}
+
+impl ModelLists {
+    /// The list of the stored provider `slug`, if it is fresh at `now`.
+    pub fn get(&self, slug: &str, generation: u64, now: Instant) -> Option<Fetched> {
+        let mut kept = self.kept.lock();
+        let (at, fetched) = kept.slot(slug, generation)?.fetched.as_ref()?;
+        let time_to_live = if fetched.is_ok() { TIME_TO_LIVE } else { FAILURE_TIME_TO_LIVE };
+        (now.saturating_duration_since(*at) < time_to_live).then(|| fetched.clone())
+    }
+
+    /// To be locked while the list is fetched: others wait for the result instead of fetching it too.
+    pub fn fetching(&self, slug: &str, generation: u64) -> Arc<tokio::sync::Mutex<()>> {
+        let mut kept = self.kept.lock();
+        kept.slot(slug, generation).map(|slot| Arc::clone(&slot.fetching)).unwrap_or_default()
+    }
+
+    pub fn insert(&self, slug: &str, generation: u64, fetched: Fetched, now: Instant) {
+        if let Some(slot) = self.kept.lock().slot(slug, generation) {
+            slot.fetched = Some((now, fetched));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_is_kept_for_its_time_and_its_settings() {
+        let lists = ModelLists::default();
+        let start = Instant::now();
+        let after = |seconds: u64| start + Duration::from_secs(seconds);
+        let models: Fetched = Ok(Arc::from([ProviderModel { id: "m".into(), created: 0 }]));
+        let failure: Fetched = Err(Arc::from("401"));
+        assert_eq!(lists.get("a", 3, start), None);
+        lists.insert("a", 3, models.clone(), start);
+        lists.insert("b", 3, failure.clone(), start);
+        assert_eq!(lists.get("a", 3, after(299)), Some(models.clone()));
+        assert_eq!(lists.get("a", 3, after(300)), None);
+        assert_eq!(lists.get("b", 3, after(29)), Some(failure));
+        assert_eq!(lists.get("b", 3, after(30)), None);
+        // A request that began under older settings neither reads nor writes.
+        lists.insert("a", 2, Err(Arc::from("old")), start);
+        assert_eq!((lists.get("a", 2, start), lists.get("a", 3, start)), (None, Some(models)));
+        assert_eq!(lists.get("a", 4, start), None);
+        assert_eq!(lists.kept.lock().slots.len(), 1);
+    }
+
+    #[test]
+    fn one_request_at_a_time_fetches_a_list() {
+        let lists = ModelLists::default();
+        let (first, second) = (lists.fetching("a", 1), lists.fetching("a", 1));
+        let held = first.try_lock();
+        assert!(held.is_ok() && second.try_lock().is_err() && lists.fetching("b", 1).try_lock().is_ok());
+    }
+}
