@@ -299,7 +299,9 @@ async fn paths_that_escape_the_base_are_refused() {
         for method in ["GET", "POST"] {
             let response = call(&gateway, &provider, &new_trace(), (method, path, "")).await;
             assert!(
-                matches!(response.status(), 400 | 404),
+                // `admin` is a name of the control plane.
+                matches!(response.status(), 400 | 404)
+                    || response.status() == 501 && path.ends_with("/admin"),
                 "{method} {path}: {} {}",
                 response.start,
                 response.text()
@@ -314,9 +316,10 @@ async fn paths_that_escape_the_base_are_refused() {
 async fn other_methods_are_refused() {
     let gateway = gateway();
     let provider = Provider::start(|_| response_bytes("200 OK", &[], b"{}")).await;
-    for method in ["PATCH", "OPTIONS", "TRACE", "BREW"] {
+    for method in ["PATCH", "TRACE", "BREW"] {
         let response = call(&gateway, &provider, &new_trace(), (method, "models", "")).await;
         assert_eq!(response.status(), 405, "{method}: {}", response.text());
+        assert_eq!(response.header("allow"), Some("GET, HEAD, POST, PUT, DELETE, OPTIONS"), "{method}");
     }
     assert_eq!(provider.received(), []);
 }

@@ -189,6 +189,89 @@ async fn sub_protocols_and_the_upgrade_reach_the_provider() {
     assert_eq!(header("sec-websocket-version").as_deref(), Some("13"));
 }
 
+/// As `new WebSocket(url, protocols)` of a page sends it: no header can be set there.
+const PROTOCOLS: &str = "realtime, openai-insecure-api-key.THE-KEY, openai-organization.org-1, openai-project.proj-1, \
+                         openai-beta.realtime-v1";
+const OTHER_PROTOCOLS: &str =
+    "realtime, openai-organization.org-1, openai-project.proj-1, openai-beta.realtime-v1";
+
+#[tokio::test]
+async fn a_page_logs_in_by_the_subprotocol() {
+    let gateway = gateway();
+    let (trace, tag) = (new_trace(), new_trace());
+    let protocols = PROTOCOLS.replace("THE-KEY", KEY);
+    let common = [THINKS, ("x-gateway-provider", "@emulator"), ("x-emulator-tag", &*tag)];
+    let own = [("x-gateway-trace-id", &*trace), ("sec-websocket-protocol", &*protocols)];
+    let (mut socket, response) =
+        open(&gateway, "realtime?model=m", &[&common[..], &own].concat()).await.unwrap();
+    assert_eq!(response.headers()["sec-websocket-protocol"], "realtime");
+    next(&mut socket).await;
+    drop(socket);
+    let got = gateway.emulator_requests(&tag).await[0].to_string();
+    assert!(got.contains(OTHER_PROTOCOLS) && got.contains(PROVIDER_KEY) && !got.contains(KEY), "{got}");
+    assert_eq!(gateway.access_line(&trace).await["key"], "tests");
+
+    let wrong = PROTOCOLS.replace("THE-KEY", "sk-wrong-1");
+    let wrong = [("x-gateway-provider", "@emulator"), ("sec-websocket-protocol", &*wrong)];
+    let Err(Error::Http(response)) = open(&gateway, "realtime?model=m", &wrong).await else {
+        panic!("a wrong key was accepted");
+    };
+    let text = String::from_utf8(response.body().clone().unwrap()).unwrap();
+    assert_eq!(response.status(), 401, "{text}");
+    assert!(
+        text.contains("Unknown service key in sec-websocket-protocol") && !text.contains("sk-wrong"),
+        "{text}"
+    );
+}
+
+#[tokio::test]
+async fn a_providers_key_in_the_subprotocol_becomes_its_own_header() {
+    let gateway = gateway();
+    let tag = new_trace();
+    let protocols = PROTOCOLS.replace("THE-KEY", "sk-browser");
+    let host = format!("{}/v1", gateway.emulator_url());
+    let headers = [
+        THINKS,
+        ("x-gateway-api-key", KEY),
+        ("x-gateway-provider", "openai"),
+        ("x-gateway-custom-host", &host),
+        ("x-emulator-tag", &tag),
+        ("sec-websocket-protocol", &protocols),
+    ];
+    let (mut socket, _) = open(&gateway, "realtime?model=m", &headers).await.unwrap();
+    next(&mut socket).await;
+    drop(socket);
+    let got = gateway.emulator_requests(&tag).await[0]["headers"].to_string();
+    assert!(got.contains(OTHER_PROTOCOLS) && got.contains("Bearer sk-browser"), "{got}");
+    assert_eq!(got.matches("sk-browser").count(), 1, "{got}");
+}
+
+/// A browser closes a websocket whose handshake names none of its subprotocols.
+#[tokio::test]
+async fn a_provider_without_subprotocols_is_named_one() {
+    let gateway = gateway();
+    let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+    let host = format!("http://{}/v1", listener.local_addr().unwrap());
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            tokio::time::sleep(THOUGHT).await;
+            let mut socket = accept_async(stream).await.unwrap();
+            socket.send(Message::text("hello")).await.unwrap();
+            let _closed = socket.next().await;
+        }
+    });
+    let protocols = PROTOCOLS.replace("THE-KEY", "sk-browser");
+    let headers = [
+        ("x-gateway-api-key", KEY),
+        ("x-gateway-provider", "openai"),
+        ("x-gateway-custom-host", &*host),
+        ("sec-websocket-protocol", &*protocols),
+    ];
+    let (mut socket, response) = open(&gateway, "realtime?model=m", &headers).await.unwrap();
+    assert_eq!(response.headers()["sec-websocket-protocol"], "realtime");
+    assert_eq!(next(&mut socket).await, Message::text("hello"));
+}
+
 #[tokio::test]
 async fn any_path_may_be_a_websocket_and_the_provider_may_ping_first() {
     let gateway = gateway();

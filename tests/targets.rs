@@ -65,7 +65,7 @@ async fn invalid_resets_are_refused_in_the_usual_shape() {
 }
 
 #[tokio::test]
-async fn the_data_port_treats_it_as_a_provider_path() {
+async fn the_data_port_neither_serves_it_nor_passes_it_on() {
     let gateway = gateway();
     for (method, path) in [(Method::GET, "/v1/targets"), (Method::POST, "/v1/targets/reset")] {
         let trace = new_trace();
@@ -75,7 +75,7 @@ async fn the_data_port_treats_it_as_a_provider_path() {
         let text = response.text().await.unwrap();
         assert!(!text.contains(r#""targets""#) && !text.contains(r#"{"reset""#), "{path}: {text}");
         let line = gateway.access_line(&trace).await;
-        assert_eq!(line["operation"], "proxy", "{line}");
-        assert_eq!(line["attempts"].as_array().map(Vec::len), Some(1), "{line}");
+        assert_eq!((&line["operation"], &line["status"]), (&"control".into(), &404.into()), "{line}");
+        assert_eq!(line["attempts"].as_array().map(Vec::len), Some(0), "{line}");
     }
 }

@@ -172,6 +172,12 @@ impl Operation {
             .map_or(Operation::Passthrough, |row| row.operation)
     }
 
+    /// The methods of the operations at a path; none for a path that is in no row.
+    pub fn methods(path: &str) -> impl Iterator<Item = &'static Method> {
+        let listed = TABLE.iter().filter(|row| row.operation != Operation::Passthrough);
+        listed.filter(move |row| path_matches(row.path, path)).map(|row| row.method)
+    }
+
     fn row(self) -> &'static Row {
         const LAST: &Row = &PASSTHROUGH;
         // The table is in the order of the enum; a test holds it to that.

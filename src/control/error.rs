@@ -27,7 +27,10 @@ pub(super) fn body(error: &Error, dialect: Dialect) -> Vec<u8> {
     ErrorView::from(error).body(dialect)
 }
 
-/// 405 for a path that has a route, but not for this method.
-pub(super) async fn wrong_method(method: Method, uri: Uri) -> Error {
-    Error::method_not_allowed(format!("{} does not take {method}.", uri.path()))
+/// 405 for a path that has a route, but not for this method; 204 for OPTIONS. The router adds `Allow` to both.
+pub(super) async fn wrong_method(method: Method, uri: Uri) -> Response {
+    match method {
+        Method::OPTIONS => StatusCode::NO_CONTENT.into_response(),
+        _ => Error::method_not_allowed(format!("{} does not take {method}.", uri.path())).into_response(),
+    }
 }

@@ -140,6 +140,7 @@ impl ExplainContext<'_> {
             plane => {
                 let who = match plane {
                     Plane::Models(_) => "the gateway, with its own list of models; no config is used",
+                    Plane::Options => "the gateway itself; no provider is asked",
                     _ => "the control plane; no provider is asked",
                 };
                 return Err(Error::not_found(format!("{} is answered by {who}.", head.uri.path())));

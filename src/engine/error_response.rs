@@ -9,6 +9,7 @@ use super::request_context::RequestContext;
 use super::response_headers;
 use crate::api::error_body::ErrorView;
 use crate::error::{Error, Kind};
+use crate::route::admission::allowed_methods;
 use bytes::Bytes;
 use http::{HeaderValue, StatusCode, header};
 use pingora_core::protocols::http::HttpTask;
@@ -41,7 +42,11 @@ pub async fn send<D: Downstream>(
         downstream.close_after_response();
     }
     ctx.record.bytes_out = body.len() as u64;
-    let parts = parts(&error, ctx, body);
+    let allow = match error.kind {
+        Kind::MethodNotAllowed => Some(allowed_methods(downstream.request().uri.path())),
+        _ => None,
+    };
+    let parts = parts(&error, ctx, body, allow);
     ctx.failure = Some(error);
     let sent = match parts {
         Ok(parts) => downstream.send(parts).await.is_ok(),
@@ -53,12 +58,21 @@ pub async fn send<D: Downstream>(
     if sent && !unread { Ok(()) } else { Err(Aborted) }
 }
 
-fn parts(error: &Error, ctx: &RequestContext, body: Bytes) -> Result<Vec<HttpTask>, Error> {
+/// `allow`: the methods of a path that does not take this one.
+fn parts(
+    error: &Error,
+    ctx: &RequestContext,
+    body: Bytes,
+    allow: Option<String>,
+) -> Result<Vec<HttpTask>, Error> {
     let status = StatusCode::from_u16(error.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let mut response = response_headers::new_header(status)?;
     header_edit::edit_response_headers(&mut response, HeaderCase::Lower, |headers| {
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
         headers.insert(header::CONTENT_LENGTH, body.len().into());
+        if let Some(allow) = allow {
+            header_edit::insert_str(headers, header::ALLOW, &allow);
+        }
         if let Some(seconds) = error.retry_after() {
             headers.insert(header::RETRY_AFTER, seconds.into());
         }
@@ -73,7 +87,7 @@ fn parts(error: &Error, ctx: &RequestContext, body: Bytes) -> Result<Vec<HttpTas
                 header_edit::insert_str(headers, header_edit::ATTEMPTS, &ctx.record.attempts_text());
             }
         }
-        response_headers::add_ids(headers, ctx);
+        response_headers::add_basic_headers(headers, ctx);
     });
     Ok(vec![HttpTask::Header(Box::new(response), false), HttpTask::Body(Some(body), true)])
 }

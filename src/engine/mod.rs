@@ -7,6 +7,7 @@ mod attempt_run;
 pub mod attempt_state;
 mod body_error;
 mod content_kind;
+pub mod cors;
 pub mod downstream;
 mod downstream_watch;
 pub mod error_response;

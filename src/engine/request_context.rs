@@ -16,6 +16,7 @@ use crate::state::Shared;
 use crate::state::held_bytes::Hold;
 use crate::state::lifecycle::InFlightGuard;
 use crate::state::snapshot::SettingsSnapshot;
+use http::HeaderValue;
 use std::sync::Arc;
 use std::time::Instant;
 use uuid::Uuid;
@@ -33,6 +34,8 @@ pub struct RequestContext {
     /// Whether the client speaks HTTP/1.0: it cannot read chunks, so closing the connection ends the response.
     pub is_http10: bool,
     pub mode: RequestMode,
+    /// The value of `Access-Control-Allow-Origin` for a page that may read the response.
+    pub allowed_origin: Option<HeaderValue>,
     /// The attempt whose response the client gets, or the last one.
     pub attempt: Option<Arc<Attempt>>,
     pub attempt_state: AttemptState,
@@ -60,6 +63,7 @@ impl RequestContext {
             snapshot: shared.settings_arc(),
             is_http10: false,
             mode: RequestMode::Passthrough,
+            allowed_origin: None,
             attempt: None,
             attempt_state: AttemptState::default(),
             tap: None,

@@ -3,6 +3,7 @@
 //! Also the body of a response that is not validated ([`response_filter`] and [`response_body_filter`]): of requests
 //! that Pingora proxies natively, and of providers' errors. All other bodies go through `response_body`.
 
+use super::cors;
 use super::header_edit::{self, HeaderCase};
 use super::request_context::RequestContext;
 use crate::api::chat::ProviderError;
@@ -91,7 +92,7 @@ pub fn add_gateway_headers(headers: &mut HeaderMap, ctx: &RequestContext) {
             header_edit::insert_str(headers, header_edit::WARNINGS, &warnings(&attempt.warnings));
         }
     }
-    add_ids(headers, ctx);
+    add_basic_headers(headers, ctx);
     if ctx.is_http10 {
         headers.remove(TRANSFER_ENCODING);
     }
@@ -111,7 +112,7 @@ pub fn early_header(ctx: &RequestContext) -> Result<ResponseHeader, Error> {
         if !ctx.is_http10 {
             headers.insert(TRANSFER_ENCODING, HeaderValue::from_static("chunked"));
         }
-        add_ids(headers, ctx);
+        add_basic_headers(headers, ctx);
     });
     Ok(response)
 }
@@ -148,10 +149,11 @@ pub fn warnings(messages: &[String]) -> String {
     messages.join("; ").chars().take(2048).map(printable).collect()
 }
 
-/// Adds the headers that every response has, the gateway's own errors included: the trace id, and the request's id under the
-/// name that the client's SDK reads. Repeats the gateway's headers under the prefixes that the client used, so it is
+/// Adds the headers that every response has, the gateway's own errors included: the trace id, the request's id under the
+/// name that the client's SDK reads, and which pages may read it. Repeats the gateway's headers under the prefixes that the client used, so it is
 /// called last.
-pub fn add_ids(headers: &mut HeaderMap, ctx: &RequestContext) {
+pub fn add_basic_headers(headers: &mut HeaderMap, ctx: &RequestContext) {
+    cors::write(headers, ctx.snapshot.settings.cors.as_ref(), ctx.allowed_origin.as_ref());
     let trace_id = HeaderValue::from_str(&ctx.trace_id).ok().filter(|id| !id.is_empty());
     let name = request_id::header_of(ctx.operation.dialect());
     if !headers.contains_key(&name)
@@ -170,7 +172,7 @@ fn provider_request_id<'h>(headers: &'h HeaderMap, ctx: &RequestContext) -> Opti
     provider::request_id::read(ctx.attempt.as_ref()?.target.provider.id(), headers)
 }
 
-/// The id of the request as [`add_ids`] writes it, for a body that names it too.
+/// The id of the request as [`add_basic_headers`] writes it, for a body that names it too.
 fn request_id(headers: &HeaderMap, ctx: &RequestContext) -> String {
     let id = headers.get(request_id::header_of(ctx.operation.dialect()));
     let id = id.or_else(|| provider_request_id(headers, ctx)).and_then(|id| id.to_str().ok());

@@ -148,7 +148,7 @@ impl<'a> UpstreamHeaders<'a> {
         }
         let (mut parts, ()) = http::Request::new(()).into_parts();
         parts.uri = self.uri()?;
-        parts.method = client.method.clone();
+        parts.method = self.attempt.method.clone();
         parts.headers = self.passed_on(&client.headers, &client.uri);
         self.complete(&parts.method, &mut parts.headers)?;
         Ok(RequestHeader::from(parts))
@@ -161,7 +161,8 @@ impl<'a> UpstreamHeaders<'a> {
     pub fn apply(&self, request: &mut RequestHeader) -> Result<(), Error> {
         let client_uri = request.uri.clone();
         request.set_uri(self.uri()?);
-        let method = request.method.clone();
+        let method = self.attempt.method.clone();
+        request.set_method(method.clone());
         let mut completed = Ok(());
         edit_request_headers(request, self.case, |headers| {
             strip(headers, &client_uri, self.attempt.target.policies.forward_headers(), self.snapshot);

@@ -5,13 +5,14 @@
 
 use super::downstream::PingoraDownstream;
 use super::native::{self, Ctx};
-use super::{Gateway, control_plane, models};
+use super::{Gateway, control_plane, models, options};
 use crate::api::body::Body;
 use crate::api::operation::Operation;
 use crate::api::responses::references;
 use crate::api::trace::TraceParent;
 use crate::auth::{self, ClientIdentity};
 use crate::config::headers::GatewayHeaders;
+use crate::engine::cors;
 use crate::engine::downstream::Downstream;
 use crate::engine::orchestrator::Admitted;
 use crate::engine::request_context::{RequestContext, new_trace_id};
@@ -19,7 +20,7 @@ use crate::engine::request_env::RequestEnv;
 use crate::engine::reusable_timer::ReusableTimer;
 use crate::error::{Error, Kind};
 use crate::route::admission::{BodyReading, ModelQuery, Plane, RequestHead};
-use crate::route::attempt::Request;
+use crate::route::attempt::{Attempt, Request};
 use crate::route::compile::Sources;
 use crate::route::compiled::CompiledConfig;
 use crate::route::plan::Plan;
@@ -50,6 +51,7 @@ pub(super) async fn admit(gateway: &Gateway, session: &mut Session, ctx: &mut Ct
         Ok(Admission::Models(query)) => {
             Box::pin(models::serve(gateway, session, &mut ctx.request, query)).await
         }
+        Ok(Admission::Options) => Box::pin(options::answer(session, &mut ctx.request)).await,
         Err(error) => {
             if error.kind == Kind::MalformedHttp {
                 // The end of this request is unknown, so what follows must not be parsed as another one.
@@ -63,6 +65,8 @@ pub(super) async fn admit(gateway: &Gateway, session: &mut Session, ctx: &mut Ct
 /// Who responds to an admitted request.
 enum Admission {
     Control,
+    /// The gateway itself, to OPTIONS.
+    Options,
     /// The gateway itself, with its list of models.
     Models(ModelQuery),
     /// A provider. Boxed because it is moved several times.
@@ -83,6 +87,9 @@ async fn admit_request(
     // Set first: every refusal is written in the operation's dialect.
     (ctx.operation, ctx.mode) = (endpoint.operation, endpoint.mode);
     check_framing(header)?;
+    if ctx.allowed_origin.is_some() && cors::is_preflight(&header.method, &header.headers) {
+        return Ok(Admission::Options);
+    }
     let client = head.client()?;
     ctx.record.key.clone_from(&client.name);
     let reading = match head.plane()? {
@@ -94,6 +101,7 @@ async fn admit_request(
             (ctx.operation, ctx.mode) = (operation, RequestMode::Api);
             return Ok(Admission::Models(query));
         }
+        Plane::Options => return Ok(Admission::Options),
     };
     let body = match reading {
         Some(reading) => {
@@ -155,9 +163,10 @@ async fn dispatch(
     mut admitted: Box<Admitted>,
 ) -> Result<bool> {
     let is_upgrade = session.is_upgrade_req();
-    if let Some(attempt) =
-        admitted.prepared.take_if(|attempt| gateway.engine.goes_native(attempt, is_upgrade))
-    {
+    // Pingora would forward the body of the response to a HEAD that was sent as GET.
+    let keeps_method = session.req_header().method == admitted.request.method;
+    let native = |attempt: &mut Box<Attempt>| keeps_method && gateway.engine.goes_native(attempt, is_upgrade);
+    if let Some(attempt) = admitted.prepared.take_if(native) {
         ctx.request.record.is_single_attempt = admitted.plan.is_single_attempt();
         let started = native::start(&gateway.engine, session, ctx, *attempt, &admitted.request).await;
         return started.map(|()| false).map_err(|error| native::fail_request(&mut ctx.request, error));
@@ -198,6 +207,7 @@ fn start(gateway: &Gateway, session: &mut Session, ctx: &mut RequestContext) -> 
     let header = session.req_header();
     ctx.trace_id = trace_id(&header.headers, &snapshot);
     ctx.used_prefixes = snapshot.reply_headers.used_in(&header.headers);
+    ctx.allowed_origin = cors::allowed_origin(snapshot.settings.cors.as_ref(), &header.headers);
     ctx.is_http10 = header.version == http::Version::HTTP_10;
     if gateway.engine.shared.lifecycle.is_draining() {
         session.set_keepalive(None);

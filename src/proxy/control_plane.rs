@@ -37,7 +37,7 @@ pub(super) async fn serve(
 ) -> Result<bool> {
     ctx.record.is_control = true;
     let mut extra_headers = HeaderMap::new();
-    response_headers::add_ids(&mut extra_headers, ctx);
+    response_headers::add_basic_headers(&mut extra_headers, ctx);
     let max_body = ctx.snapshot.settings.limits.max_body_bytes;
     match axum_bridge::serve(session, &gateway.control_routes.router, extra_headers, max_body).await {
         Ok(sent) => {

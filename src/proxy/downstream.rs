@@ -6,7 +6,7 @@ use crate::engine::downstream::Downstream;
 use crate::engine::failure;
 use crate::error::Error;
 use bytes::Bytes;
-use http::header;
+use http::{Method, header};
 use pingora::http::RequestHeader;
 use pingora_core::ErrorType;
 use pingora_core::protocols::http::HttpTask;
@@ -75,7 +75,13 @@ impl Downstream for PingoraDownstream<'_> {
         }
     }
 
-    async fn send(&mut self, parts: Vec<HttpTask>) -> Result<(), Error> {
+    async fn send(&mut self, mut parts: Vec<HttpTask>) -> Result<(), Error> {
+        if self.session.req_header().method == Method::HEAD {
+            parts = without_body(parts);
+            if parts.is_empty() {
+                return Ok(());
+            }
+        }
         let sent = self.session.write_response_tasks(parts).await;
         sent.map(|_| ()).map_err(|error| failure::translate(&error.into_down(), None))
     }
@@ -87,4 +93,14 @@ impl Downstream for PingoraDownstream<'_> {
     fn close_after_response(&mut self) {
         self.session.set_keepalive(None);
     }
+}
+
+/// The response to HEAD: its header, and the end.
+fn without_body(parts: Vec<HttpTask>) -> Vec<HttpTask> {
+    let header = parts.into_iter().filter_map(|part| match part {
+        HttpTask::Header(header, _) => Some(HttpTask::Header(header, true)),
+        HttpTask::Failed(error) => Some(HttpTask::Failed(error)),
+        _ => None,
+    });
+    header.collect()
 }

@@ -5,7 +5,7 @@
 //! holds a connection forever; and it peeks for 24 bytes, so a shorter request hangs. Here the whole head has one
 //! deadline and one size limit. HTTP/2 is passed to Pingora when its preface is read. Does not parse the head.
 
-use super::{Gateway, fast_path, raw_head};
+use super::{Gateway, fast_path, first_bytes, raw_head};
 use crate::api::Dialect;
 use crate::api::error_body::ErrorView;
 use crate::engine::reusable_timer::ReusableTimer;
@@ -101,6 +101,7 @@ impl DownstreamApp {
         }
         // Nearly always the first read has the whole head; then the header deadline needs no timer.
         if head.len() <= limit
+            && head.first().is_some_and(u8::is_ascii_uppercase)
             && !head.starts_with(b"PRI")
             && let Some(end) = raw_head::end(&head)
         {
@@ -118,6 +119,9 @@ impl DownstreamApp {
 
     async fn rest_of_head(&self, stream: &mut Stream, mut head: BytesMut, limit: usize) -> ReadHead {
         loop {
+            if let Some(error) = first_bytes::refusal(&head) {
+                return ReadHead::Refused(error);
+            }
             let may_be_h2 = self.h2c && H2_PREFACE.starts_with(head.get(..H2_PREFACE.len()).unwrap_or(&head));
             if may_be_h2 && head.len() >= H2_PREFACE.len() {
                 return ReadHead::Http2(head);
@@ -197,7 +201,8 @@ impl DownstreamApp {
             body.len(),
             retry_after.unwrap_or_default()
         );
-        log::info!(target: "turnpike", "refused a connection before its request: {} trace_id={trace_id}", error.kind.row().code);
+        let reason = error.kind.row().code;
+        log::info!(target: "turnpike", "refused a connection before its request: {reason}: {} trace_id={trace_id}", error.message);
         let _ = timeout(REFUSAL_TIMEOUT, async {
             stream.write_all(head.as_bytes()).await?;
             stream.write_all(&body).await?;

@@ -7,9 +7,11 @@ mod admit;
 mod control_plane;
 mod downstream;
 mod fast_path;
+mod first_bytes;
 mod listener;
 mod models;
 mod native;
+mod options;
 mod raw_head;
 
 pub use control_plane::ControlRoutes;
@@ -110,11 +112,11 @@ impl ProxyHttp for Gateway {
 
     async fn response_filter(
         &self,
-        _session: &mut Session,
+        session: &mut Session,
         response: &mut ResponseHeader,
         ctx: &mut Self::CTX,
     ) -> Result<()> {
-        native::response_filter(response, ctx);
+        native::response_filter(session.req_header(), response, ctx);
         Ok(())
     }
 

@@ -80,7 +80,7 @@ fn parts(
                 &response_headers::warnings(&found.warnings),
             );
         }
-        response_headers::add_ids(headers, ctx);
+        response_headers::add_basic_headers(headers, ctx);
     });
     Ok(vec![HttpTask::Header(Box::new(response), false), HttpTask::Body(Some(body), true)])
 }

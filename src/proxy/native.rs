@@ -4,6 +4,8 @@
 //! here.
 
 use super::downstream::PingoraDownstream;
+use crate::api::operation::Operation;
+use crate::auth::KEY_PROTOCOL;
 use crate::engine::header_edit::mask_headers;
 use crate::engine::header_edit::{HeaderCase, edit_request_headers};
 use crate::engine::peer_selection::PeerSelection;
@@ -16,6 +18,8 @@ use crate::provider::credential_mask::MaskedBody;
 use crate::provider::token_exchange::Credentials;
 use crate::route::attempt::{Attempt, Request};
 use bytes::Bytes;
+use http::header::SEC_WEBSOCKET_PROTOCOL;
+use http::{HeaderMap, StatusCode};
 use pingora::http::{RequestHeader, ResponseHeader};
 use pingora_core::upstreams::peer::HttpPeer;
 use pingora_core::{Error as PingoraError, ErrorType, Result};
@@ -25,6 +29,9 @@ use std::time::Instant;
 
 /// The type of the Pingora error that our hooks return; the real error is in the context.
 const GATEWAY_ERROR: ErrorType = ErrorType::new("GatewayError");
+
+/// The subprotocol of OpenAI's realtime API.
+const REALTIME_PROTOCOL: &str = "realtime";
 
 /// The context of one request in Pingora's phases.
 pub struct Ctx {
@@ -137,7 +144,10 @@ pub(super) fn upstream_request_filter(
 }
 
 /// Adds the gateway's headers to the provider's response.
-pub(super) fn response_filter(response: &mut ResponseHeader, ctx: &mut Ctx) {
+pub(super) fn response_filter(client: &RequestHeader, response: &mut ResponseHeader, ctx: &mut Ctx) {
+    if response.status == StatusCode::SWITCHING_PROTOCOLS && ctx.request.operation == Operation::Realtime {
+        complete_negotiation(&client.headers, response);
+    }
     let failed = response.status.as_u16() >= 400;
     if let Some(attempt) = ctx.request.attempt.as_ref().filter(|_| failed) {
         let mask = attempt.credential_mask();
@@ -145,6 +155,20 @@ pub(super) fn response_filter(response: &mut ResponseHeader, ctx: &mut Ctx) {
         ctx.masked = Some(Box::new(MaskedBody::new(mask)));
     }
     response_headers::response_filter(response, &mut ctx.request);
+}
+
+/// Names the subprotocol that the client speaks, where it offered several to send its key and the provider, which did not
+/// get that entry, names none: browsers close a websocket whose handshake names none of those they offered.
+fn complete_negotiation(client: &HeaderMap, response: &mut ResponseHeader) {
+    if response.headers.contains_key(SEC_WEBSOCKET_PROTOCOL) {
+        return;
+    }
+    let offers = client.get_all(SEC_WEBSOCKET_PROTOCOL).iter().filter_map(|value| value.to_str().ok());
+    let offers: Vec<&str> = offers.flat_map(|value| value.split(',')).map(str::trim).collect();
+    if offers.contains(&REALTIME_PROTOCOL) && offers.iter().any(|offer| offer.starts_with(KEY_PROTOCOL)) {
+        // Name and value are valid.
+        let _ = response.insert_header(SEC_WEBSOCKET_PROTOCOL, REALTIME_PROTOCOL);
+    }
 }
 
 /// Observes a chunk of the response on its way to the client.

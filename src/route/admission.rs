@@ -16,8 +16,10 @@ mod model_query;
 mod tests;
 
 pub use body_reading::{BodyContent, BodyReading};
-pub use endpoint::Endpoint;
+pub use endpoint::{Endpoint, allowed_methods};
 pub use model_query::ModelQuery;
+
+use endpoint::takes;
 
 use crate::api::connection_header;
 use crate::api::operation::Operation;
@@ -49,6 +51,8 @@ pub enum Plane {
     Control,
     /// The gateway itself answers, with its list of models.
     Models(ModelQuery),
+    /// The gateway itself responds to OPTIONS.
+    Options,
     /// `body`: how the body must be read; `None` if it streams through unread.
     Data {
         body: Option<BodyReading>,
@@ -67,12 +71,13 @@ impl<'a> RequestHead<'a> {
         Self { method, uri, headers, endpoint, snapshot, control_paths }
     }
 
-    /// The client that sent the request. The open paths of the control plane need no key.
+    /// The client that sent the request. The open paths of the control plane need no key, nor does OPTIONS: browsers send
+    /// none with it, and it calls nothing.
     ///
     /// # Errors
     /// 401 when keys are configured and the request has none of them.
     pub fn client(&self) -> Result<ClientIdentity, Error> {
-        match self.control_paths.is_open(self.uri.path()) {
+        match *self.method == Method::OPTIONS || self.control_paths.is_open(self.uri.path()) {
             true => Ok(ClientIdentity::default()),
             false => auth::authenticate(self.headers, self.uri, &self.snapshot.service_keys),
         }
@@ -89,15 +94,23 @@ impl<'a> RequestHead<'a> {
         if self.endpoint.operation == Operation::Passthrough && self.control_paths.owns(path) {
             return Ok(Plane::Control);
         }
+        let is_options = *self.method == Method::OPTIONS;
+        // What load balancers send, and the request-target of the server as a whole.
+        if is_options && matches!(path, "*" | "/" | "") {
+            return Ok(Plane::Options);
+        }
         if self.endpoint.path_offset == path.len() {
             return Err(Error::not_found(format!(
                 "There is nothing at {path}. The API is below /v1, for example /v1/chat/completions."
             )));
         }
-        if !matches!(self.method.as_str(), "GET" | "POST" | "PUT" | "DELETE") {
+        if is_options {
+            return Ok(Plane::Options);
+        }
+        if !takes(self.method, path, &self.endpoint) {
+            let (method, allowed) = (self.method, allowed_methods(path));
             return Err(Error::method_not_allowed(format!(
-                "{} is not passed on. Use POST, GET, PUT or DELETE.",
-                self.method
+                "{method} is not passed on to {path}, which takes {allowed}."
             )));
         }
         connection_header::check(self.headers)?;

@@ -29,8 +29,9 @@ pub struct Request {
     pub operation: Operation,
     /// In passthrough mode the content is neither checked nor translated; the provider judges it.
     pub mode: RequestMode,
+    /// Of the upstream request: GET where an operation is requested with HEAD, because few providers know that.
     pub method: Method,
-    /// The URI as the client sent it.
+    /// The URI as the client sent it, without keys.
     pub uri: Uri,
     /// Byte offset in the URI's path at which the part below the version segment begins.
     pub path_offset: usize,
@@ -46,6 +47,10 @@ impl Request {
     /// Makes the request; `body` is `None` when it streams through unread.
     pub fn new(endpoint: Endpoint, method: Method, uri: Uri, body: Option<Body>) -> Self {
         let Endpoint { operation, mode, path_offset } = endpoint;
+        let method = match method == Method::HEAD && mode == RequestMode::Api {
+            true => Method::GET,
+            false => method,
+        };
         let full_model = body.as_ref().and_then(|body| body.text("model")).map(Cow::into_owned);
         let (slug, model) = match full_model.as_deref().and_then(split_slug) {
             Some((slug, model)) => (Some(slug.to_owned()), Some(model.to_owned())),
@@ -113,6 +118,7 @@ pub struct Attempt {
     /// The client's.
     pub operation: Operation,
     pub mode: RequestMode,
+    pub method: Method,
     /// Path and query of the upstream request.
     pub path: String,
     /// The body to send; `None` when the client's body streams through unchanged.
@@ -168,6 +174,7 @@ impl Attempt {
             target,
             operation: request.operation,
             mode: request.mode,
+            method: request.method.clone(),
             path,
             body,
             body_changed,

@@ -6,6 +6,7 @@
 
 pub mod access_log;
 pub mod allow_rule;
+pub mod cors;
 pub mod custom_hosts;
 pub mod limits;
 pub mod listen;
@@ -18,6 +19,7 @@ mod yaml;
 
 pub use access_log::AccessLog;
 pub use allow_rule::AllowRule;
+pub use cors::Cors;
 pub use custom_hosts::CustomHosts;
 pub use limits::Limits;
 pub use listen::{Emulator, Listen, Listener, TlsFiles};
@@ -38,7 +40,7 @@ use std::fmt::Write as _;
 use values::{base_url, is_id, non_empty};
 
 /// The keys of the file's top level, in the order the shipped file has them.
-const KEYS: [&str; 14] = [
+const KEYS: [&str; 15] = [
     "server",
     "listen",
     "emulator",
@@ -50,6 +52,7 @@ const KEYS: [&str; 14] = [
     "default_config",
     "custom_hosts",
     "header_prefixes",
+    "cors",
     "tls",
     "access_log",
     "log",
@@ -74,6 +77,8 @@ pub struct Settings {
     pub custom_hosts: CustomHosts,
     /// Lower-case, each ending in `-`.
     pub header_prefixes: Vec<String>,
+    /// Which web pages may call; `None`: none may.
+    pub cors: Option<Cors>,
     pub tls: UpstreamTls,
     pub access_log: AccessLog,
     pub log: Log,
@@ -141,6 +146,7 @@ impl Settings {
             default_config: default_config(f, &slugs, &ids),
             custom_hosts: section(f, "custom_hosts").map(CustomHosts::read).unwrap_or_default(),
             header_prefixes: header_prefixes(f),
+            cors: section(f, "cors").and_then(Cors::read),
             tls: section(f, "tls").map(UpstreamTls::read).unwrap_or_default(),
             access_log: section(f, "access_log").map(AccessLog::read).unwrap_or_default(),
             log: section(f, "log").map(Log::read).unwrap_or_default(),

@@ -97,6 +97,8 @@ fn commented_out_settings_of_the_shipped_file_are_valid_and_show_the_defaults() 
     assert_eq!(settings.log, Log::default());
     assert_eq!(settings.access_log, AccessLog::File("/var/log/turnpike/access.log".into()));
     assert_eq!(settings.header_prefixes, ["x-gateway-"]);
+    let cors = settings.cors.unwrap();
+    assert!(cors.origins.allow("https://app.example.com") && cors.max_age == Duration::from_secs(600));
     assert_eq!(settings.custom_hosts.allow.len(), 4);
     assert_eq!(settings.listen.data.len(), 2);
     assert_eq!(settings.providers.len(), 4);

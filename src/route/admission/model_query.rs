@@ -19,7 +19,11 @@ impl ModelQuery {
     /// # Errors
     /// 400 for headers of the gateway's own that cannot be read.
     pub(super) fn find(head: &RequestHead<'_>) -> Result<Option<Self>, Error> {
-        let path = head.uri.path().strip_prefix("/v1/models").filter(|_| *head.method == Method::GET);
+        let path = head
+            .uri
+            .path()
+            .strip_prefix("/v1/models")
+            .filter(|_| matches!(*head.method, Method::GET | Method::HEAD));
         let settings = &head.snapshot.settings;
         let Some(rest) = path.filter(|_| !settings.providers.is_empty()) else { return Ok(None) };
         let model = match rest.strip_prefix('/') {
