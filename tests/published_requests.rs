@@ -4,8 +4,8 @@
 //! The types are in Python, and so are the generator and the judge (tests/sdk/published_requests.py); the translations are
 //! made here, in process. Skipped as `sdk` is.
 
-use crate::sdk::python_command;
 use crate::sdk_types::{DIALECTS, DialectCall, account, folder, judge, write};
+use crate::support::packages;
 use http::Method;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -36,7 +36,7 @@ const TARGETS: &[(&str, &str)] = &[
 #[test]
 fn requests_are_valid_for_their_providers() {
     const SCRIPT: &str = "published_requests.py";
-    if python_command(SCRIPT).is_none() {
+    if packages::python("types", SCRIPT).is_none() {
         return;
     }
     let requests = folder().join("requests.jsonl");

@@ -7,7 +7,7 @@
 //! Not a check of meaning (`translations`, `messages`, `responses`). Skipped as `sdk` is; recorded responses also where the
 //! recordings are not beside the checkout.
 
-use crate::sdk::python_command;
+use crate::support::packages;
 use crate::support::recording::{self, Recording};
 use crate::support::report;
 use crate::translations::HOSTS;
@@ -38,7 +38,7 @@ const ACCOUNT: &str = r#"{"api_key": "k", "cloud_a_region": "us-east-1", "cloud_
 #[test]
 fn responses_parse_strictly_with_the_sdks() {
     const SCRIPT: &str = "strict_responses.py";
-    if python_command(SCRIPT).is_none() {
+    if packages::python("types", SCRIPT).is_none() {
         return;
     }
     let recorded = recording::file().map(|file| recording::all(&std::fs::read_to_string(file).unwrap()));
@@ -60,7 +60,7 @@ fn responses_parse_strictly_with_the_sdks() {
 #[test]
 fn documented_responses_parse_strictly_with_the_sdks() {
     const SCRIPT: &str = "published_responses.py";
-    if python_command(SCRIPT).is_none() {
+    if packages::python("types", SCRIPT).is_none() {
         return;
     }
     let file = folder().join("documented.jsonl");
@@ -259,7 +259,7 @@ pub(crate) fn write(name: &str, lines: &[u8]) -> PathBuf {
 
 /// Runs a script of tests/sdk over a file. It prints its counts and fails with every class of failure.
 pub(crate) fn judge(script: &str, arguments: &[&str], file: &Path) {
-    let Some(mut command) = python_command(script) else { return };
+    let Some(mut command) = packages::python("types", script) else { return };
     let output = command.args(arguments).arg(file).output().unwrap();
     report(&(String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr)));
     assert!(output.status.success(), "{script} failed, see above");

@@ -89,7 +89,10 @@ fn no_key() -> Error {
 }
 
 fn unknown_key(place: &str) -> Error {
-    let message = format!("Unknown service key in {place}. Send one of the keys the operator gave out.");
+    // LiteLLM recognizes an authentication error by OpenAI's words, not by status or code.
+    let message = format!(
+        "Unknown service key in {place}. Incorrect API key provided: send one of the keys the operator gave out."
+    );
     Error::unauthorized(message).with_param(place)
 }
 

@@ -219,7 +219,7 @@ fn write_settings(file: &std::path::Path, yaml: &str, ports: Ports) {
 
 /// A shell that kills the gateway when our end of its pipe closes. That happens even when this process is
 /// killed, and the shared gateway is never dropped.
-pub(super) fn guardian(id: u32) -> Child {
+pub(crate) fn guardian(id: u32) -> Child {
     let script = format!("read -r _; kill -KILL {id} 2>/dev/null");
     let discarded = || Stdio::null();
     Command::new("sh")

@@ -11,6 +11,7 @@ pub(crate) mod exclusive;
 pub(crate) mod expected;
 pub(crate) mod gateway;
 pub(crate) mod message;
+pub(crate) mod packages;
 pub(crate) mod ports;
 pub(crate) mod process_output;
 pub(crate) mod provider;

@@ -72,3 +72,60 @@ configs:
 custom_hosts:
   allow_private: true
 ";
+
+/// The emulator as every provider whose dialect it speaks, and as some that differ from OpenAI in details, for clients that have
+/// a base URL and a key only.
+pub(crate) const MATRIX: &str = "
+auth:
+  keys:
+    - {name: tests, key: tp-tests-0123456789}
+providers:
+  openai: {provider: openai, api_key: sk-emulator-0123456789, custom_host: 'http://127.0.0.1:EMULATOR_PORT/v1'}
+  anthropic: {provider: anthropic, api_key: sk-emulator-0123456789, custom_host: 'http://127.0.0.1:EMULATOR_PORT/v1'}
+  google: {provider: google, api_key: sk-emulator-0123456789, custom_host: 'http://127.0.0.1:EMULATOR_PORT'}
+  vertex:
+    provider: vertex-ai
+    api_key: sk-emulator-0123456789
+    cloud_b_project_id: demo
+    cloud_b_region: global
+    custom_host: http://127.0.0.1:EMULATOR_PORT
+  bedrock:
+    provider: bedrock
+    cloud_a_access_key_id: AKIAEMULATOR
+    cloud_a_secret_access_key: sk-emulator-0123456789
+    cloud_a_region: us-east-1
+    custom_host: http://127.0.0.1:EMULATOR_PORT
+  cohere: {provider: cohere, api_key: sk-emulator-0123456789, custom_host: 'http://127.0.0.1:EMULATOR_PORT'}
+  azure: {provider: azure-openai, api_key: sk-emulator-0123456789, custom_host: 'http://127.0.0.1:EMULATOR_PORT'}
+  azure-dated:
+    provider: azure-openai
+    api_key: sk-emulator-0123456789
+    api_version: '2024-10-21'
+    custom_host: http://127.0.0.1:EMULATOR_PORT
+  foundry: {provider: azure-ai, api_key: sk-emulator-0123456789, custom_host: 'http://127.0.0.1:EMULATOR_PORT'}
+  mistral: {provider: mistral-ai, api_key: sk-emulator-0123456789, custom_host: 'http://127.0.0.1:EMULATOR_PORT/v1'}
+  together: {provider: together-ai, api_key: sk-emulator-0123456789, custom_host: 'http://127.0.0.1:EMULATOR_PORT/v1'}
+  groq: {provider: groq, api_key: sk-emulator-0123456789, custom_host: 'http://127.0.0.1:EMULATOR_PORT/v1'}
+  deepseek: {provider: deepseek, api_key: sk-emulator-0123456789, custom_host: 'http://127.0.0.1:EMULATOR_PORT/v1'}
+custom_hosts:
+  allow_private: true
+";
+
+/// A model of each provider of `MATRIX`, named as a client names it.
+pub(crate) const MATRIX_MODELS: &[&str] = &[
+    "@openai/gpt-4o-mini",
+    "@anthropic/claude-sonnet-4-5",
+    "@google/gemini-2.5-flash",
+    "@vertex/gemini-2.5-flash",
+    "@bedrock/anthropic.claude-sonnet-4-5-20250929-v1:0",
+    "@bedrock/amazon.nova-pro-v1:0",
+    "@cohere/command-a-03-2025",
+    "@azure/my-gpt",
+    "@azure-dated/my-gpt",
+    "@foundry/Llama-3.3-70B-Instruct",
+    "@foundry/claude-sonnet-4-5",
+    "@mistral/mistral-large-latest",
+    "@together/meta-llama/Llama-3.3-70B-Instruct-Turbo",
+    "@groq/openai/gpt-oss-120b",
+    "@deepseek/deepseek-chat",
+];
