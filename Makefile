@@ -5,7 +5,7 @@
 # each of the two targets reuses what the other compiled. Use `make release` for real traffic and `make bench` to measure.
 
 .DEFAULT_GOAL := help
-.PHONY: help deps run release test bench fmt lint
+.PHONY: help deps run release dist test test-clients bench fmt lint
 
 # The directory of rustup, for a shell that was opened before Rust was installed.
 export PATH := $(PATH):$(HOME)/.cargo/bin
@@ -15,7 +15,7 @@ CONF ?= conf/turnpike.yaml
 export RUST_TEST_THREADS ?= 8
 
 help: ## list the targets
-	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/make \1\t\2/' | expand -t 16
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/make \1\t\2/' | expand -t 18
 
 deps: ## install what the build needs (above all cmake), or print what to install
 	@.ci/deps
@@ -26,8 +26,14 @@ run: deps ## build and start the gateway with conf/turnpike.yaml and the built-i
 release: deps ## build the binary to install: target/release/turnpike
 	cargo build --locked --release
 
+dist: release ## build the packages to install elsewhere: target/dist/turnpike_*.deb and turnpike-*.tar.gz
+	dist/package.sh target/release/turnpike target/dist
+
 test: deps ## run every test, including the SDK tests, as CI does
 	cargo test --locked
+
+test-clients: deps ## run every client library against every provider; make test runs a representative half
+	TEST_CLIENTS=all cargo test --locked --test turnpike sdk::
 
 bench: deps ## measure the gateway against direct calls and a plain proxy; routing; translation
 	cargo bench --locked

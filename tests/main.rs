@@ -28,6 +28,7 @@ mod control;
 mod control_names;
 mod converted_kinds;
 mod custom_hosts;
+mod distribution;
 mod downstreams;
 mod error_names;
 mod explain;
