@@ -168,6 +168,19 @@ impl Figures {
     }
 }
 
+/// Small chats to a gateway at a fixed rate, on 64 connections.
+pub(crate) fn honest(address: SocketAddr, rate: f64, length: Duration) -> Load {
+    let gateway = Subject { path: Path::Gateway, address, proxy: None };
+    Load {
+        address,
+        request: request(&gateway, SINGLE, &chat("bench", false, QUESTION)),
+        connections: 64,
+        rate: Some(rate),
+        length,
+        expect: Expect::Whole,
+    }
+}
+
 /// Resident memory of a proxy, KiB.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Memory {
@@ -245,7 +258,8 @@ fn request(subject: &Subject, config: &str, body: &str) -> Vec<u8> {
     .into_bytes()
 }
 
-fn percentile(times: &mut [u64], share: f64) -> f64 {
+/// The time, in microseconds, below which this share of `times` lies.
+pub(crate) fn percentile(times: &mut [u64], share: f64) -> f64 {
     times.sort_unstable();
     let last = times.len().saturating_sub(1) as f64;
     times.get((last * share).round() as usize).map_or(0.0, |&nanoseconds| nanoseconds as f64 / 1000.0)

@@ -7,8 +7,11 @@
 //!
 //! After `--`: `--quick` (fewer, shorter rounds), `--rounds N`, `--threads N` (of each proxy, 1),
 //! `--only direct,plain,gateway`, `--cases small_chat,stream,…,memory`, `--upstream ADDR` (a provider that
-//! runs already), `--gateway FILE` (another build of `turnpike`, to compare).
+//! runs already), `--gateway FILE` (another build of `turnpike`, to compare), `--attack SECONDS` (instead of the cases:
+//! honest clients beside attackers; with `--each`, also every kind of attack alone).
 
+mod attack;
+mod attackers;
 mod cases;
 mod client;
 mod process;
@@ -36,15 +39,23 @@ struct Options {
     cases: Option<String>,
     upstream: Option<SocketAddr>,
     gateway: PathBuf,
+    /// How long to attack, instead of running the cases.
+    attack: Option<Duration>,
+    /// Whether to attack in every way alone, too.
+    each: bool,
 }
 
 fn main() -> Result<(), Failure> {
     let options = Options::read(std::env::args().skip(1))?;
     let directory = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("load-{}", std::process::id()));
     std::fs::create_dir_all(&directory)?;
-    let result = measure(&options, directory.clone());
+    let result = match options.attack {
+        Some(length) => attack::run(&options.bench(directory.clone(), PathBuf::new()), length, options.each)
+            .map(|()| None),
+        None => measure(&options, directory.clone()).map(Some),
+    };
     std::fs::remove_dir_all(&directory)?;
-    let results = result?;
+    let Some(results) = result? else { return Ok(()) };
     let mut out = std::io::stdout().lock();
     write!(out, "\n{}\n{}\n", results.markdown(), results.json())?;
     Ok(())
@@ -52,8 +63,7 @@ fn main() -> Result<(), Failure> {
 
 fn measure(options: &Options, directory: PathBuf) -> Result<Results, Failure> {
     process::raise_file_limit(options.streams)?;
-    let plain = process::plain_proxy()?;
-    let bench = Bench { gateway: options.gateway.clone(), plain, threads: options.threads, directory };
+    let bench = options.bench(directory, process::plain_proxy()?);
     let (_emulator, upstream) = match options.upstream {
         Some(upstream) => (None, upstream),
         None => bench.start_emulator().map(|(process, address)| (Some(process), address))?,
@@ -112,6 +122,8 @@ impl Options {
             cases: None,
             upstream: None,
             gateway: PathBuf::from(env!("CARGO_BIN_EXE_turnpike")),
+            attack: None,
+            each: false,
         };
         while let Some(argument) = arguments.next() {
             let mut value = || arguments.next().ok_or(format!("{argument} needs a value"));
@@ -124,6 +136,8 @@ impl Options {
                 "--only" => options.paths = value()?.split(',').map(path_named).collect::<Result<_, _>>()?,
                 "--cases" => options.cases = Some(value()?),
                 "--upstream" => options.upstream = Some(value()?.parse()?),
+                "--each" => options.each = true,
+                "--attack" => options.attack = Some(Duration::from_secs(value()?.parse()?)),
                 "--gateway" => options.gateway = PathBuf::from(value()?),
                 _ => {
                     return Err(
@@ -136,6 +150,11 @@ impl Options {
             return Err("--upstream must be a loopback address: this is no tool to load others with".into());
         }
         Ok(options)
+    }
+
+    fn bench(&self, directory: PathBuf, plain: PathBuf) -> Bench {
+        let gateway = self.gateway.clone();
+        Bench { gateway, plain, threads: self.threads, directory, more_settings: String::new() }
     }
 
     fn wants(&self, case: &str) -> bool {

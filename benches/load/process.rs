@@ -54,8 +54,17 @@ impl Process {
 
     /// Resident memory, KiB.
     pub(crate) fn resident(&self) -> Result<f64, Failure> {
+        self.memory("VmRSS:")
+    }
+
+    /// The most resident memory so far, KiB.
+    pub(crate) fn peak(&self) -> Result<f64, Failure> {
+        self.memory("VmHWM:")
+    }
+
+    fn memory(&self, name: &str) -> Result<f64, Failure> {
         let status = fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).ok_or("no VmRSS")?;
+        let line = status.lines().find_map(|line| line.strip_prefix(name)).ok_or("no such line in /proc")?;
         Ok(line.trim_end_matches("kB").trim().parse()?)
     }
 }
@@ -76,6 +85,8 @@ pub(crate) struct Bench {
     pub(crate) threads: usize,
     /// For settings and logs.
     pub(crate) directory: PathBuf,
+    /// YAML behind the gateway's settings.
+    pub(crate) more_settings: String,
 }
 
 impl Bench {
@@ -86,8 +97,18 @@ impl Bench {
 
     /// `turnpike emulator`: the provider.
     pub(crate) fn start_emulator(&self) -> Result<(Process, SocketAddr), Failure> {
+        self.emulator(Command::new(&self.gateway))
+    }
+
+    /// A provider whose work waits for everybody else's: it stands for one that has a machine of its own.
+    pub(crate) fn start_nice_emulator(&self) -> Result<(Process, SocketAddr), Failure> {
+        let mut command = Command::new("nice");
+        command.args(["-n", "19"]).arg(&self.gateway);
+        self.emulator(command)
+    }
+
+    fn emulator(&self, mut command: Command) -> Result<(Process, SocketAddr), Failure> {
         let address = free_address()?;
-        let mut command = Command::new(&self.gateway);
         command.arg("emulator").arg("--listen").arg(address.to_string());
         Ok((Process::start(command, address, &self.directory.join("emulator.out"))?, address))
     }
@@ -104,7 +125,7 @@ impl Bench {
     pub(crate) fn start_gateway(&self, upstream: SocketAddr) -> Result<(Process, SocketAddr), Failure> {
         let address = free_address()?;
         let settings = self.directory.join("turnpike.yaml");
-        fs::write(&settings, self.settings(address, free_address()?, upstream))?;
+        fs::write(&settings, self.settings(address, free_address()?, upstream) + &self.more_settings)?;
         let mut command = Command::new(&self.gateway);
         command.arg("run").arg("-c").arg(&settings);
         Ok((Process::start(command, address, &self.directory.join("gateway.out"))?, address))

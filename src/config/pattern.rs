@@ -21,6 +21,7 @@ use regex_automata::nfa::thompson::{self, NFA, WhichCaptures};
 use regex_syntax::hir::Hir;
 use std::cell::Cell;
 use std::fmt;
+use std::iter::Sum;
 
 /// Maximum bytes of a pattern.
 const MAX_LEN: usize = 8 << 10;
@@ -42,6 +43,20 @@ const MAX_NFA_BYTES: usize = 128 << 10;
 pub struct Pattern {
     text: Box<str>,
     automaton: Automaton,
+}
+
+/// How many patterns there are, and the bytes they take.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct PatternUse {
+    pub count: usize,
+    pub bytes: usize,
+}
+
+impl Sum for PatternUse {
+    fn sum<I: Iterator<Item = Self>>(uses: I) -> Self {
+        let add = |sum: Self, one: Self| Self { count: sum.count + one.count, bytes: sum.bytes + one.bytes };
+        uses.fold(Self::default(), add)
+    }
 }
 
 /// What the patterns of one config have used.
@@ -92,9 +107,9 @@ impl Pattern {
         self.automaton.is_match(text)
     }
 
-    /// Its size in memory, without the fixed part.
-    pub fn bytes(&self) -> usize {
-        self.text.len() + self.automaton.bytes()
+    /// Itself as one pattern, with its size in memory without the fixed part.
+    pub fn usage(&self) -> PatternUse {
+        PatternUse { count: 1, bytes: self.text.len() + self.automaton.bytes() }
     }
 }
 

@@ -17,7 +17,7 @@ pub use fact::{Fact, Facts};
 
 use super::headers;
 use super::node::{Kind, Node};
-use super::pattern::{Excerpt, Pattern, PatternBudget};
+use super::pattern::{Excerpt, Pattern, PatternBudget, PatternUse};
 use super::read::Cursor;
 use std::fmt;
 
@@ -90,17 +90,17 @@ impl Query {
         self.parts.iter().all(|part| part.holds(facts))
     }
 
-    /// The bytes its patterns use, for the cache of compiled configs.
-    pub fn pattern_bytes(&self) -> usize {
-        let test_bytes = |test: &Test| match test {
-            Test::Matches(pattern) => pattern.bytes(),
-            _ => 0,
+    /// Its patterns: their number, and the memory they take.
+    pub fn patterns(&self) -> PatternUse {
+        let of_test = |test: &Test| match test {
+            Test::Matches(pattern) => pattern.usage(),
+            _ => PatternUse::default(),
         };
-        let part_bytes = |part: &Part| match part {
-            Part::All(queries) | Part::Any(queries) => queries.iter().map(Self::pattern_bytes).sum(),
-            Part::Value(_, tests) => tests.iter().map(test_bytes).sum::<usize>(),
+        let of_part = |part: &Part| match part {
+            Part::All(queries) | Part::Any(queries) => queries.iter().map(Self::patterns).sum(),
+            Part::Value(_, tests) => tests.iter().map(of_test).sum::<PatternUse>(),
         };
-        self.parts.iter().map(part_bytes).sum()
+        self.parts.iter().map(of_part).sum()
     }
 }
 

@@ -305,7 +305,8 @@ impl AttemptRun {
         if !self.policy.is_other_kind(is_stream) || self.is_local || self.resumes.is_some() {
             return None;
         }
-        run_here(self.attempt.body.as_ref().map_or(0, Bytes::len), || self.attempt.conversion(is_stream))
+        let attempt = &self.attempt;
+        run_here(attempt.body.as_ref().map_or(0, Bytes::len), || attempt.conversion(is_stream))
     }
 
     /// `None`: more of the response is needed.

@@ -35,6 +35,7 @@ pub mod reusable_timer;
 pub mod sinks;
 pub mod stages;
 mod streamed_upload;
+pub mod turn;
 pub mod upstream_headers;
 mod upstream_stream;
 

@@ -7,7 +7,7 @@ use crate::error::Error;
 use crate::route::attempt::{Attempt, Request};
 use crate::route::target::Target;
 use crate::state::held_bytes::Hold;
-use crate::state::large_work::{LargeWork, translation};
+use crate::state::large_work::{LargeWork, freed_elsewhere, translation};
 use std::sync::Arc;
 
 /// How much memory translating takes beside the body and the result, in sizes of the body.
@@ -38,8 +38,11 @@ impl Engine {
             working.set(size * WORKING_MEMORY)?;
             Attempt::new(Arc::clone(target), request)
         };
-        let attempt = self.shared.large_work.run(work, prepare).await?;
+        let mut attempt = self.shared.large_work.run(work, prepare).await?;
         drop(working);
+        if attempt.body_changed {
+            attempt.body = attempt.body.map(freed_elsewhere);
+        }
         hold(attempt, size, held)
     }
 }

@@ -12,6 +12,7 @@ use super::response_headers;
 use super::reusable_timer::ReusableTimer;
 use super::stages::LocalResponse;
 use super::streamed_upload::{BodyChunk, StreamedUpload, UploadEvent};
+use super::turn::Turn;
 use crate::error::Error;
 use crate::route::target::Target;
 use futures_util::FutureExt;
@@ -44,6 +45,7 @@ pub(super) struct UpstreamStream {
     waiting_since: Option<Instant>,
     /// A failure met while parts were gathered, not reported yet.
     failed: Option<UpstreamFailure>,
+    turn: Turn,
 }
 
 /// The result of reading from an attempt.
@@ -52,6 +54,14 @@ pub(super) enum StreamEvent {
     Failed(UpstreamFailure),
     /// Nothing was read before the deadline.
     TimedOut,
+}
+
+/// The bytes of a body that a part has.
+fn body_len(task: &HttpTask) -> usize {
+    match task {
+        HttpTask::Body(Some(bytes), _) => bytes.len(),
+        _ => 0,
+    }
 }
 
 type Opening = Pin<Box<dyn Future<Output = (Box<Opener>, Result<OpenConnection, UpstreamFailure>)> + Send>>;
@@ -101,6 +111,7 @@ impl UpstreamStream {
             timer: ReusableTimer::default(),
             waiting_since: None,
             failed: None,
+            turn: Turn::default(),
         }
     }
 
@@ -149,6 +160,7 @@ impl UpstreamStream {
             read_timeout: None,
             waiting_since: None,
             failed: None,
+            turn: Turn::default(),
         }
     }
 
@@ -163,7 +175,8 @@ impl UpstreamStream {
 
     /// Waits for the next part of the response, at most until `deadline`. The future may be dropped while it waits.
     pub async fn next(&mut self, deadline: Option<Instant>) -> StreamEvent {
-        let Self { exchange, timer, read_timeout, waiting_since, failed } = self;
+        self.turn.give_up().await;
+        let Self { exchange, timer, read_timeout, waiting_since, failed, turn } = self;
         if let Some(failure) = failed.take() {
             return StreamEvent::Failed(failure);
         }
@@ -183,19 +196,25 @@ impl UpstreamStream {
         };
         *waiting_since = None;
         match read {
-            Ok(task) => StreamEvent::Task(task),
+            Ok(task) => {
+                turn.count(body_len(&task));
+                StreamEvent::Task(task)
+            }
             Err(failure) => StreamEvent::Failed(failure),
         }
     }
 
-    /// Reads the parts that are available without waiting, so that they are sent with one write.
+    /// Reads the parts that are available without waiting, at most those of one turn, so that they are sent with one write.
     pub fn gather(&mut self, mut take: impl FnMut(HttpTask)) {
         for _ in 0..MAX_BATCH {
-            if matches!(self.exchange.phase, Phase::Ended) || self.failed.is_some() {
+            if matches!(self.exchange.phase, Phase::Ended) || self.failed.is_some() || self.turn.is_over() {
                 return;
             }
             match self.exchange.read().now_or_never() {
-                Some(Ok(task)) => take(task),
+                Some(Ok(task)) => {
+                    self.turn.count(body_len(&task));
+                    take(task);
+                }
                 Some(Err(failure)) => self.failed = Some(failure),
                 None => return,
             }

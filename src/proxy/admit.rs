@@ -18,6 +18,7 @@ use crate::engine::orchestrator::Admitted;
 use crate::engine::request_context::{RequestContext, new_trace_id};
 use crate::engine::request_env::RequestEnv;
 use crate::engine::reusable_timer::ReusableTimer;
+use crate::engine::turn::Turn;
 use crate::error::{Error, Kind};
 use crate::route::admission::{BodyReading, ModelQuery, Plane, RequestHead};
 use crate::route::attempt::{Attempt, Request};
@@ -28,6 +29,7 @@ use crate::route::request_mode::RequestMode;
 use crate::route::request_snapshot::RequestSnapshot;
 use crate::settings::Limits;
 use crate::state::held_bytes::Hold;
+use crate::state::large_work;
 use crate::state::snapshot::SettingsSnapshot;
 use bytes::{Bytes, BytesMut};
 use http::header::{CONTENT_LENGTH, HOST};
@@ -42,6 +44,9 @@ use std::time::{Duration, Instant};
 
 /// The longest `x-gateway-metadata` that is written to the access line, bytes.
 const MAX_METADATA_BYTES: usize = 4096;
+
+/// How many patterns are matched in place; a pattern and the longest value take 0.2 ms.
+const PATTERNS_IN_PLACE: usize = 32;
 
 /// Admits a request and dispatches it. `Ok(true)`: the client has its response. `Ok(false)`: Pingora proxies it.
 pub(super) async fn admit(gateway: &Gateway, session: &mut Session, ctx: &mut Ctx) -> Result<bool> {
@@ -113,7 +118,7 @@ async fn admit_request(
     let header = session.req_header();
     let uri = auth::clean_uri(&header.headers, &header.uri, &snapshot.service_keys);
     let mut request = Request::new(endpoint, header.method.clone(), uri, body);
-    let config = find_config(gateway, header, ctx, &request)?;
+    let config = find_config(gateway, header, ctx, &request).await?;
     let size = request.body.as_ref().map_or(0, |body| body.bytes().len());
     gateway.engine.shared.large_work.run(size, || request.check(&config)).await?;
     if request.body.is_none() && config.may_repeat() && !session.is_upgrade_req() {
@@ -128,7 +133,9 @@ async fn admit_request(
     }
     let mut env = routing_env(gateway, session, ctx, &config, &request);
     let mut plan = Plan::new(Arc::clone(&config), request.model.clone());
-    let first = plan.first(&mut env).ok_or_else(|| Error::internal("a config without a target"))?;
+    let work = if config.patterns().count > PATTERNS_IN_PLACE { large_work::PATTERNS } else { 0 };
+    let first = gateway.engine.shared.large_work.run(work, || plan.first(&mut env)).await;
+    let first = first.ok_or_else(|| Error::internal("a config without a target"))?;
     // An attempt that may be proxied natively is made here, so that its errors are refusals like any other.
     let prepared = match config.is_single_attempt() || session.is_upgrade_req() {
         true => Some(Box::new(gateway.engine.prepare(&first.0, &request, &mut ctx.held).await?)),
@@ -300,8 +307,9 @@ async fn collect(
     let mut whole = BytesMut::new();
     let mut first: Option<Bytes> = None;
     let mut timer = ReusableTimer::default();
-    let mut size = 0;
+    let (mut size, mut turn) = (0, Turn::default());
     loop {
+        turn.give_up().await;
         let left = pace.deadline(size).saturating_duration_since(Instant::now());
         let chunk = timer.timeout(left, downstream.next_chunk()).await.unwrap_or_else(|| {
             downstream.close_after_response();
@@ -309,6 +317,7 @@ async fn collect(
         });
         let Some(chunk) = chunk? else { break };
         size += chunk.len();
+        turn.count(chunk.len());
         reading.check_size(size)?;
         held.set(size)?;
         match first.take() {
@@ -321,11 +330,11 @@ async fn collect(
             }
         }
     }
-    Ok(first.unwrap_or_else(|| whole.freeze()))
+    Ok(large_work::freed_elsewhere(first.unwrap_or_else(|| whole.freeze())))
 }
 
 /// The compiled config of the request: from the cache, or compiled now.
-fn find_config(
+async fn find_config(
     gateway: &Gateway,
     header: &RequestHeader,
     ctx: &mut RequestContext,
@@ -339,5 +348,10 @@ fn find_config(
         .and_then(|text| RawValue::from_string(text.to_owned()).ok());
     let provider_key = auth::provider_key(&header.headers, &header.uri, &snapshot.service_keys)?;
     let sources = Sources::new(snapshot, &gateway_headers, provider_key.as_deref(), request);
-    gateway.config_cache.find_or_compile(&sources, snapshot.generation)
+    let key = sources.key(snapshot.generation);
+    if let Some(config) = gateway.config_cache.find(key.as_deref()) {
+        return Ok(config);
+    }
+    let work = if sources.may_have_patterns() { large_work::PATTERNS } else { 0 };
+    gateway.engine.shared.large_work.run(work, || gateway.config_cache.compile(&sources, key)).await
 }

@@ -84,6 +84,11 @@ impl<'a> Sources<'a> {
         }
     }
 
+    /// Whether the request's own config may have patterns, whose tables take time to make.
+    pub fn may_have_patterns(&self) -> bool {
+        self.gateway_headers.config.is_some_and(|text| text.contains("$regex"))
+    }
+
     /// The cache key of the compiled config: every value it is compiled from. `None` when cloud credentials come
     /// in headers; the config of such a request is compiled every time.
     pub fn key(&self, generation: u64) -> Option<String> {

@@ -6,6 +6,7 @@
 use super::target::Target;
 use crate::config::balance::{BalanceBy, Sticky};
 use crate::config::hedge::Hedge;
+use crate::config::pattern::PatternUse;
 use crate::config::query::Query;
 use std::sync::Arc;
 
@@ -17,6 +18,7 @@ pub struct CompiledConfig {
     targets: Vec<Arc<Target>>,
     /// Whether a strategy reads facts of the request.
     uses_facts: bool,
+    patterns: PatternUse,
 }
 
 /// A target, or a group of nodes.
@@ -68,8 +70,8 @@ impl CompiledConfig {
     pub fn new(root: Node) -> Self {
         let mut targets = Vec::new();
         root.collect(&mut targets);
-        let uses_facts = root.uses_facts();
-        Self { root, targets, uses_facts }
+        let (uses_facts, patterns) = (root.uses_facts(), root.patterns());
+        Self { root, targets, uses_facts, patterns }
     }
 
     pub fn root(&self) -> &Node {
@@ -100,9 +102,9 @@ impl CompiledConfig {
         self.targets.len() > 1 || self.targets.iter().any(|target| target.policies.retry().attempts > 0)
     }
 
-    /// Upper bound of the memory its conditions' patterns take, in bytes.
-    pub fn pattern_bytes(&self) -> usize {
-        self.root.pattern_bytes()
+    /// The patterns in its conditions: their number, and an upper bound of the memory they take.
+    pub fn patterns(&self) -> PatternUse {
+        self.patterns
     }
 
     /// Whether a strategy reads the request's headers, metadata or parameters.
@@ -140,14 +142,12 @@ impl Node {
         ) || group.members.iter().any(|member| member.node.uses_facts())
     }
 
-    fn pattern_bytes(&self) -> usize {
-        let Node::Group(group) = self else { return 0 };
-        let own_bytes: usize = match &group.strategy {
-            GroupStrategy::Conditional { rules, .. } => {
-                rules.iter().map(|(query, _)| query.pattern_bytes()).sum()
-            }
-            _ => 0,
+    fn patterns(&self) -> PatternUse {
+        let Node::Group(group) = self else { return PatternUse::default() };
+        let own = match &group.strategy {
+            GroupStrategy::Conditional { rules, .. } => rules.iter().map(|(query, _)| query.patterns()).sum(),
+            _ => PatternUse::default(),
         };
-        own_bytes + group.members.iter().map(|member| member.node.pattern_bytes()).sum::<usize>()
+        group.members.iter().map(|member| member.node.patterns()).chain([own]).sum()
     }
 }

@@ -1,7 +1,7 @@
 //! A cache of compiled configs, so that repeated requests do not parse their config again.
 //!
 //! The key is every value of the request that a config is compiled from, and the generation of the settings.
-//! Bounded by weight; an entry unused for ten minutes is dropped. Entries hold credentials for as long as they live.
+//! Bounded by weight; an entry unused for a minute is dropped. Entries hold credentials for as long as they live.
 
 use super::compile::{Sources, compile};
 use super::compiled::CompiledConfig;
@@ -14,7 +14,7 @@ use std::time::Duration;
 const MAX_BYTES: u64 = 16 << 20;
 /// Approximate bytes of one target, in addition to the key.
 const TARGET_BYTES: usize = 2048;
-const IDLE_TIMEOUT: Duration = Duration::from_secs(600);
+const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The cache of compiled configs.
 #[derive(Debug, Clone)]
@@ -27,7 +27,7 @@ impl Default for ConfigCache {
         let cache = Cache::builder()
             .max_capacity(MAX_BYTES)
             .weigher(|key: &String, config: &Arc<CompiledConfig>| {
-                let bytes = key.len() + TARGET_BYTES * config.targets().len() + config.pattern_bytes();
+                let bytes = key.len() + TARGET_BYTES * config.targets().len() + config.patterns().bytes;
                 u32::try_from(bytes).unwrap_or(u32::MAX)
             })
             .time_to_idle(IDLE_TIMEOUT)
@@ -37,20 +37,16 @@ impl Default for ConfigCache {
 }
 
 impl ConfigCache {
-    /// The compiled config of `sources`, from the cache if it is there. `generation` is that of the settings in
-    /// `sources`.
+    /// The compiled config that was kept under this key ([`Sources::key`]).
+    pub fn find(&self, key: Option<&str>) -> Option<Arc<CompiledConfig>> {
+        key.and_then(|key| self.cache.get(key))
+    }
+
+    /// Compiles the config of `sources` and keeps it under `key`, if there is one.
     ///
     /// # Errors
-    /// As [`compile`]. Failures are not cached.
-    pub fn find_or_compile(
-        &self,
-        sources: &Sources<'_>,
-        generation: u64,
-    ) -> Result<Arc<CompiledConfig>, Error> {
-        let key = sources.key(generation);
-        if let Some(config) = key.as_deref().and_then(|key| self.cache.get(key)) {
-            return Ok(config);
-        }
+    /// As [`compile`]. Failures are not kept.
+    pub fn compile(&self, sources: &Sources<'_>, key: Option<String>) -> Result<Arc<CompiledConfig>, Error> {
         let config = Arc::new(compile(sources)?);
         if let Some(key) = key {
             self.cache.insert(key, Arc::clone(&config));

@@ -1,8 +1,15 @@
-//! Runs work on large bodies (parsing, translation) without keeping a worker thread from its other connections.
+//! Runs large work (parsing and translating large bodies, making and matching many patterns) so that other requests
+//! hardly notice it.
 //!
-//! Small work runs in place: handing it over would cost more than the work. Does not split work: the operating system
-//! shares the cores between threads.
+//! It runs on a thread of its own, at a lower priority than the worker threads: where cores are busy, the small work of all
+//! other requests comes first. A thread that did both would wait for its turn like the large work it did before.
+//! Small work runs in place, because a thread costs about as much as reading 100 KB. Does not split work: the
+//! operating system shares the cores between threads.
 
+use bytes::Bytes;
+use rustix::process::nice;
+use std::panic::resume_unwind;
+use std::thread;
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::Semaphore;
 
@@ -10,6 +17,10 @@ use tokio::sync::Semaphore;
 const SMALL: usize = 4 << 20;
 /// How much more a byte costs that is translated.
 const TRANSLATION_WEIGHT: usize = 16;
+/// The work of making the patterns of a config, or of matching many, as the number of bytes whose reading takes as long.
+pub const PATTERNS: usize = 2 * SMALL;
+/// How much lower the priority of the threads for large work is: they get a ninth of a worker's share of a busy core.
+const NICE: i32 = 10;
 
 /// The places for large work.
 #[derive(Debug)]
@@ -37,7 +48,7 @@ impl LargeWork {
     }
 
     /// Runs work that takes as long as reading `bytes` bytes; large work waits for a place.
-    pub async fn run<T>(&self, bytes: usize, work: impl FnOnce() -> T) -> T {
+    pub async fn run<T: Send>(&self, bytes: usize, work: impl FnOnce() -> T + Send) -> T {
         if !Self::is_large(bytes) {
             return work();
         }
@@ -47,14 +58,51 @@ impl LargeWork {
     }
 }
 
-/// Runs work that takes as long as reading `bytes` bytes, at once. While large work runs, another thread takes over this worker's connections.
-pub fn run_here<T>(bytes: usize, work: impl FnOnce() -> T) -> T {
+/// Runs work that takes as long as reading `bytes` bytes, at once. While large work runs, another thread takes over this
+/// worker's connections.
+pub fn run_here<T: Send>(bytes: usize, work: impl FnOnce() -> T + Send) -> T {
     // A runtime with a single thread (`server.work_stealing: false`) has no other thread to hand over to.
     let can_hand_over =
         || Handle::try_current().is_ok_and(|handle| handle.runtime_flavor() == RuntimeFlavor::MultiThread);
     match LargeWork::is_large(bytes) && can_hand_over() {
-        true => tokio::task::block_in_place(work),
+        true => tokio::task::block_in_place(|| run_nicely(work)),
         false => work(),
+    }
+}
+
+/// Runs work on a new thread of low priority, and waits for it.
+fn run_nicely<T: Send>(work: impl FnOnce() -> T + Send) -> T {
+    let nicely = || {
+        // A system that refuses leaves the priority as it is. The priority cannot be raised again, so the thread ends.
+        let _ = nice(NICE);
+        work()
+    };
+    thread::scope(|scope| scope.spawn(nicely).join()).unwrap_or_else(|panic| resume_unwind(panic))
+}
+
+/// The same bytes; where they are many, a thread of its own gives their memory back, which takes the system a
+/// millisecond for 5 MiB.
+pub fn freed_elsewhere(bytes: Bytes) -> Bytes {
+    match LargeWork::is_large(bytes.len()) {
+        true => Bytes::from_owner(Large(bytes)),
+        false => bytes,
+    }
+}
+
+struct Large(Bytes);
+
+impl AsRef<[u8]> for Large {
+    fn as_ref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl Drop for Large {
+    fn drop(&mut self) {
+        let bytes = std::mem::take(&mut self.0);
+        // Not nicely: memory must not be given back later than it is asked for. Where no thread can be made, the bytes are
+        // dropped with the closure, here.
+        let _ = thread::Builder::new().spawn(move || drop(bytes));
     }
 }
 
@@ -69,7 +117,28 @@ mod tests {
         let (send, receive) = mpsc::channel();
         tokio::spawn(async move { send.send(7).unwrap() });
         // The only worker thread waits here for the other task, which can run only because it was handed over.
-        assert_eq!(work.run(SMALL + 1, || receive.recv().unwrap()).await, 7);
+        assert_eq!(work.run(SMALL + 1, move || receive.recv().unwrap()).await, 7);
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+    async fn large_work_has_a_low_priority_and_workers_keep_theirs() {
+        let own = || rustix::process::getpriority_process(None).unwrap();
+        let before = own();
+        assert_eq!(run_here(SMALL + 1, own), (before + NICE).min(19));
+        assert_eq!((run_here(SMALL, own), own()), (before, before));
+    }
+
+    #[test]
+    fn large_bytes_are_the_same_bytes() {
+        for len in [0, 1, SMALL, SMALL + 1] {
+            let bytes = Bytes::from(vec![b'x'; len]);
+            let kept = freed_elsewhere(bytes.clone());
+            assert_eq!(kept, bytes);
+            // Until all parts are dropped, none is freed.
+            let part = kept.slice(len / 2..);
+            drop((kept, bytes));
+            assert!(part.iter().all(|&byte| byte == b'x') && part.len() == len - len / 2);
+        }
     }
 
     #[tokio::test]

@@ -68,7 +68,8 @@ fn the_costs_of_a_config_are_bounded() {
         match outcome {
             Ok(pattern) => {
                 accepted += 1;
-                assert!(pattern.bytes() <= MAX_LEN + 256 + 3 * MAX_STEPS, "{}", pattern.bytes());
+                let bytes = pattern.usage().bytes;
+                assert!(bytes <= MAX_LEN + 256 + 3 * MAX_STEPS, "{bytes}");
             }
             Err(problem) => {
                 let wanted = ["is too large a pattern", "maximum number of nested"];

@@ -243,7 +243,7 @@ fn depth_and_patterns_are_bounded() {
         let parts: Vec<_> = (0..count).map(|n| format!(r#""params.p{n}":{{"$regex":"^{n}"}}"#)).collect();
         format!("{{{}}}", parts.join(","))
     };
-    assert!(read(&many(MAX_PATTERNS)).unwrap().pattern_bytes() > MAX_PATTERNS * 256);
+    assert!(read(&many(MAX_PATTERNS)).unwrap().patterns().bytes > MAX_PATTERNS * 256);
     let found = read(&many(MAX_PATTERNS + 2)).unwrap_err();
     assert!(found.len() == 2 && found[0].contains("is too much"), "{found:?}");
 
