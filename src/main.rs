@@ -1,74 +1,53 @@
-//! The command line: `turnpike [run]`, `turnpike check`, `turnpike explain`, `turnpike emulator`.
+//! The process: runs the command that the command line names.
 //!
-//! Builds the parts of the process and runs them. It does not handle requests.
+//! Builds the parts of the process and runs them. It does not handle requests. The commands and their flags are in
+//! `command_line`.
 
+#[path = "main/announcement.rs"]
+mod announcement;
 #[path = "main/background/mod.rs"]
 mod background;
 #[path = "main/certificate.rs"]
 mod certificate;
+#[path = "main/check.rs"]
+mod check;
+#[path = "main/command_line.rs"]
+mod command_line;
 #[path = "main/explain.rs"]
 mod explain;
 #[path = "main/log_queue.rs"]
 mod log_queue;
 #[path = "main/logging.rs"]
 mod logging;
+#[path = "main/man_page.rs"]
+mod man_page;
+#[path = "main/output.rs"]
+mod output;
 #[path = "main/read.rs"]
 mod read;
+#[path = "main/reload.rs"]
+mod reload;
 #[path = "main/repeats.rs"]
 mod repeats;
 #[path = "main/serve.rs"]
 mod serve;
+#[path = "main/start_checks.rs"]
+mod start_checks;
 #[path = "main/stop.rs"]
 mod stop;
 #[path = "main/summing_logger.rs"]
 mod summing_logger;
 
-use clap::{Parser, Subcommand};
+use clap::Parser;
+use command_line::{Cli, Command};
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use turnpike::emulator::{Emulator, Options, Recordings};
+use turnpike::settings::schema;
 
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
-
-/// An AI gateway: one HTTP endpoint in front of many model providers.
-#[derive(Debug, Parser)]
-#[command(version, about)]
-struct Cli {
-    #[command(subcommand)]
-    command: Option<Command>,
-    /// The settings file.
-    #[arg(short, long, global = true, default_value = "conf/turnpike.yaml")]
-    config: PathBuf,
-}
-
-#[derive(Debug, Subcommand)]
-enum Command {
-    /// Serve (the default).
-    Run {
-        /// Take the listeners over from the running process through `server.upgrade_sock`.
-        #[arg(long)]
-        upgrade: bool,
-    },
-    /// Check the settings file: prints every problem with its place, exits 1 when there is one.
-    Check,
-    /// Say what would become of a request, without calling anyone; exits 1 when it would be refused.
-    Explain {
-        /// A file with the request in JSON, or - for standard input.
-        #[arg(long, default_value = "-")]
-        request: PathBuf,
-    },
-    /// Run the built-in provider on its own.
-    Emulator {
-        /// Where it listens.
-        #[arg(long, default_value = "127.0.0.1:8790")]
-        listen: SocketAddr,
-        /// Answer requests that carry `x-replay-id` with recordings from this file (JSON lines).
-        #[arg(long)]
-        replay: Option<PathBuf>,
-    },
-}
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
@@ -76,9 +55,15 @@ fn main() -> ExitCode {
     let _ = rustls::crypto::ring::default_provider().install_default();
     match cli.command.unwrap_or(Command::Run { upgrade: false }) {
         Command::Run { upgrade } => serve::run(&cli.config, upgrade),
-        Command::Check => read::check(&cli.config),
-        Command::Explain { request } => explain::run(&cli.config, &request),
+        Command::Check => check::run(&cli.config),
+        Command::Reload { pid } => reload::run(pid),
+        Command::Explain { request, json } => explain::run(&cli.config, &request, json),
         Command::Emulator { listen, replay } => emulator(listen, replay),
+        Command::Schema => {
+            output::print_json(&schema::build(&turnpike::provider::names().collect::<Vec<_>>()))
+        }
+        Command::Completions { shell } => output::print(&command_line::completions(shell)),
+        Command::Man => output::print(&man_page::text()),
     }
 }
 
@@ -93,12 +78,15 @@ fn emulator(listen: SocketAddr, replay: Option<PathBuf>) -> ExitCode {
         Err(error) => return logging::fatal(&format!("no runtime: {error}")),
     };
     let served = runtime.block_on(async {
-        let recordings = replay.as_deref().map(Recordings::load).transpose()?;
+        let load =
+            |file: &Path| Recordings::load(file).map_err(|why| format!("--replay {}: {why}", file.display()));
+        let recordings = replay.as_deref().map(load).transpose()?;
         let emulator = Emulator::new(Options { recordings, log_all: false });
-        let listener = tokio::net::TcpListener::bind(listen).await?;
+        let listener = tokio::net::TcpListener::bind(listen).await;
+        let listener = listener.map_err(|why| start_checks::cannot_listen(listen, &why))?;
         log::info!(target: "turnpike", "emulator listens on {listen}");
         emulator.serve(listener, stop::shutdown_requested()).await;
-        std::io::Result::Ok(())
+        Ok::<(), String>(())
     });
     log.flush(stop::FINAL_FLUSH_TIMEOUT);
     match served {

@@ -199,20 +199,40 @@ fn the_command_prints_the_same_and_exits_1_on_problems() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
     std::fs::write(path("turnpike.yaml"), STANDARD.replace("EMULATOR_PORT", "1")).unwrap();
-    let run = |question: &str| {
+    let run = |question: &str, arguments: &[&str]| {
         std::fs::write(path("question.json"), question).unwrap();
-        turnpike(&["explain", "-c", &path("turnpike.yaml"), "--request", &path("question.json")])
+        let command = ["explain", "-c", &path("turnpike.yaml"), "--request", &path("question.json")];
+        turnpike(&[&command, arguments].concat())
     };
-    let good = run(&chat(&json!("cf-fallback")).to_string());
+    let good = run(&chat(&json!("cf-fallback")).to_string(), &["--json"]);
     let response: Value = serde_json::from_str(&good.stdout).unwrap_or_else(|_| panic!("{good:?}"));
     assert_eq!((good.code, &response["first"]["index"]), (Some(0), &json!("config.targets[0]")), "{good:?}");
     assert!(good.stdout.starts_with("{\n  \"caller\": \"tests\""), "{good:?}");
     assert!(!good.stdout.contains(PROVIDER_KEY) && !good.stdout.contains("canary"), "{good:?}");
 
-    let bad = run(&chat(&json!({"retry": {"attempts": -1}})).to_string());
+    let summary = run(&chat(&json!("cf-fallback")).to_string(), &[]);
+    assert_eq!(summary.code, Some(0), "{summary:?}");
+    let lines: Vec<&str> = summary.stdout.lines().collect();
+    for (line, expected) in lines.iter().zip([
+        "request   chat from tests",
+        "config    cf-fallback",
+        "first     config.targets[0] is @emulator (openai): ",
+        "sent      /v1/chat/completions, the body as it is; the response is passed on",
+        "failures  429, 500, ",
+    ]) {
+        assert!(line.starts_with(expected), "{expected} is not the start of {line}");
+    }
+    assert!(lines[4].contains(": config.targets[1]"), "{summary:?}");
+    assert_eq!(lines.len(), 5, "{summary:?}");
+
+    let wrong = chat(&json!({"retry": {"attempts": -1}})).to_string();
+    let bad = run(&wrong, &["--json"]);
     assert_eq!(bad.code, Some(1), "{bad:?}");
     assert!(bad.stdout.contains("\"retry.attempts\""), "{bad:?}");
-    let unread = run("{");
+    let bad = run(&wrong, &[]);
+    assert_eq!((bad.code, bad.stdout.lines().count()), (Some(1), 6), "{bad:?}");
+    assert!(bad.stdout.contains("problem   400 retry.attempts: "), "{bad:?}");
+    let unread = run("{", &[]);
     assert!(
         unread.code == Some(1) && unread.stdout.is_empty() && unread.stderr.contains("JSON"),
         "{unread:?}"

@@ -176,49 +176,70 @@ async fn requests_in_flight_are_counted() {
     until("the requests to end", async || (in_flight().await == 0.0).then_some(())).await;
 }
 
+/// 10,000 requests, each with a name that the client made up: models that the provider takes, models that it refuses,
+/// paths, slugs, service keys, methods.
 #[tokio::test]
-async fn client_supplied_values_do_not_create_unbounded_series() {
+async fn names_that_clients_make_up_leave_the_page_small() {
+    const EACH: usize = 200;
+    const CLIENTS: usize = 10;
     let gateway = Gateway::start(STANDARD);
-    let clients = (0..8).map(|client_number| {
+    let before = gateway.metrics().await.len();
+    let clients = (0..CLIENTS).map(|client_number| {
         let (gateway, client) = (&gateway, client());
-        let invent = move |method: reqwest::Method, path: String| {
-            let call = client.request(method, format!("{}/{path}", gateway.base_url()));
-            call.header("x-gateway-api-key", KEY).header("x-gateway-provider", "@emulator")
-        };
         async move {
-            for number in 0..125 {
+            let base = gateway.base_url();
+            let call = |path: &str, key: &str, provider: &str, model: &str| {
                 let mut body = hello(false);
-                body["model"] = json!(format!("invented-{client_number}-{number}?tokens=1"));
-                let call = invent(reqwest::Method::POST, "chat/completions".to_owned()).json(&body);
-                let response = call
-                    .header("x-gateway-metadata", format!(r#"{{"k{number}":"v"}}"#))
-                    .send()
-                    .await
-                    .unwrap();
-                assert_eq!(response.status(), 200);
-                response.bytes().await.unwrap();
+                body["model"] = json!(model);
+                let call = client.post(format!("{base}/{path}")).json(&body);
+                call.header("x-gateway-api-key", key).header("x-gateway-provider", provider)
+            };
+            for number in 0..EACH {
+                let name = format!("invented-{client_number}-{number}");
+                let metadata = format!(r#"{{"{name}":"v"}}"#);
+                let (provider, chat) = ("@emulator", "chat/completions");
+                for (sent, status) in [
+                    (
+                        call(chat, KEY, provider, &format!("{name}?tokens=1"))
+                            .header("x-gateway-metadata", metadata),
+                        200,
+                    ),
+                    (call(chat, KEY, provider, &format!("{name}?status=404")), 404),
+                    (call(&format!("{name}/path"), KEY, provider, "m"), 200),
+                    (call(chat, KEY, &format!("@{name}"), "m"), 400),
+                    (call(chat, &format!("tp-{name}-0123456789"), provider, "m"), 401),
+                ] {
+                    let response = sent.send().await.unwrap();
+                    assert_eq!(response.status(), status, "{}", response.text().await.unwrap());
+                    response.bytes().await.unwrap();
+                }
             }
-            for number in 0..5 {
-                invent(reqwest::Method::GET, format!("invented-{number}/path")).send().await.unwrap();
-                let method = reqwest::Method::from_bytes(format!("INVENTED{number}").as_bytes()).unwrap();
-                invent(method, "models".to_owned()).send().await.unwrap();
-            }
+            let method = reqwest::Method::from_bytes(format!("INVENTED{client_number}").as_bytes()).unwrap();
+            let sent = client.request(method, format!("{base}/models")).header("x-gateway-api-key", KEY);
+            sent.send().await.unwrap();
         }
     });
     futures_util::future::join_all(clients).await;
+    let made = (EACH * CLIENTS * 5 + CLIENTS) as f64;
     let got = until("all requests to be counted", async || {
         let got = scrape(&gateway).await;
-        (got.sum("turnpike_requests_total", &[]) >= 1_080.0).then_some(got)
+        (got.sum("turnpike_requests_total", &[]) >= made).then_some(got)
     })
     .await;
     let models = got.values("gen_ai_request_model");
-    assert!(models.contains("other") && models.len() <= 502, "{} models", models.len());
+    assert!(models.contains("other") && models.len() <= 202, "{} models", models.len());
+    let refused = models.iter().filter(|model| model.contains("status=404")).count();
+    assert_eq!(refused, 0, "a model that no provider took is no label");
     assert_eq!(
         got.sum("gen_ai_client_operation_duration_seconds_count", &[r#"operation_name="chat""#]),
-        1_000.0
+        (EACH * CLIENTS * 2) as f64
     );
     assert!(got.values("operation").len() <= 3, "{:?}", got.values("operation"));
     assert!(got.values("provider").len() <= 2, "{:?}", got.values("provider"));
+    let page = gateway.metrics().await;
+    let outside_models = page.lines().filter(|line| line.contains("invented") && !line.contains("gen_ai_"));
+    assert_eq!(outside_models.count(), 0);
+    assert!(page.len() < 3 << 20, "{} bytes, {before} before", page.len());
 }
 
 #[tokio::test]

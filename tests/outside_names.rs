@@ -112,8 +112,14 @@ fn explained() -> BTreeSet<String> {
         let (settings, request) = (folder.path().join("t.yaml"), folder.path().join("q.json"));
         std::fs::write(&settings, "listen: {data: [{address: 127.0.0.1:0}]}\n").unwrap();
         std::fs::write(&request, question.to_string()).unwrap();
-        let run =
-            turnpike(&["explain", "-c", settings.to_str().unwrap(), "--request", request.to_str().unwrap()]);
+        let run = turnpike(&[
+            "explain",
+            "--json",
+            "-c",
+            settings.to_str().unwrap(),
+            "--request",
+            request.to_str().unwrap(),
+        ]);
         let value: Value =
             serde_json::from_str(&run.stdout).unwrap_or_else(|error| panic!("{error}: {run:?}"));
         paths(&value, "explain", &mut found);

@@ -46,11 +46,11 @@ fn a_start_failure_is_reported_and_ends_the_process() {
         ),
         (
             format!("{listen}access_log: {{output: file, path: /no/such/folder/a.log}}\n"),
-            &["access_log: /no/such/folder/a.log: there is no folder /no/such/folder"],
+            &["access_log.path: /no/such/folder/a.log: there is no folder /no/such/folder"],
         ),
         (
             format!("{listen}server: {{pid_file: /no/such/folder/pid}}\n"),
-            &["server.pid_file", "No such file"],
+            &["server.pid_file", "there is no folder /no/such/folder"],
         ),
     ] {
         let end = run(&yaml, &[]);
@@ -64,7 +64,7 @@ fn a_start_failure_is_reported_and_ends_the_process() {
     }
     if !std::path::Path::new("/run/systemd/journal/socket").exists() {
         let end = run(&format!("{listen}access_log: {{output: journald}}\n"), &[]);
-        assert!(end.code == Some(1) && end.stderr.contains("access_log: "), "{end:?}");
+        assert!(end.code == Some(1) && end.stderr.contains("access_log.output: "), "{end:?}");
     }
     let end = run(&listen, &["--upgrade"]);
     assert!(end.code == Some(1) && end.stderr.contains("needs server.upgrade_sock"), "{end:?}");

@@ -79,7 +79,10 @@ fn the_unit_has_all_it_needs() {
     }
     assert_eq!(value("Type"), "notify");
     assert_eq!(value("NotifyAccess"), "main");
-    assert_eq!(value("ExecReload"), "/bin/kill -HUP $MAINPID");
+    assert!(
+        value("ExecReload").ends_with("turnpike reload --pid $MAINPID"),
+        "a reload that is refused must fail"
+    );
     assert_eq!(value("Restart"), "on-failure");
     for folder in ["StateDirectory", "RuntimeDirectory", "LogsDirectory"] {
         assert_eq!(value(folder), "turnpike");

@@ -3,6 +3,8 @@
 //! Reads the question as the data port would read the request; what it comes to is `route::explain`'s to say.
 //! Nobody is called, and nothing is remembered.
 
+mod summary;
+
 use super::read_only_env::ReadOnlyEnv;
 use super::routes::control_paths;
 use crate::auth::{self, ClientIdentity};
@@ -67,6 +69,11 @@ impl ExplainResponse {
     /// Whether the request would be refused.
     pub fn has_problems(&self) -> bool {
         !self.explained.problems.is_empty()
+    }
+
+    /// Five lines for people, and one for each problem, note and warning.
+    pub fn summary(&self) -> String {
+        summary::text(self)
     }
 }
 

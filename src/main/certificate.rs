@@ -9,6 +9,7 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
+use std::fmt::{self, Display};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -22,6 +23,21 @@ pub struct Certificate {
     read_at: Mutex<Stamp>,
 }
 
+/// Which of the two files cannot be used.
+#[derive(Debug)]
+pub struct CertificateError {
+    /// Its key in the settings: `cert` or `key`.
+    pub key: &'static str,
+    /// The file and the reason.
+    pub why: String,
+}
+
+impl Display for CertificateError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.why)
+    }
+}
+
 /// When the two files were last written.
 type Stamp = [Option<SystemTime>; 2];
 
@@ -30,7 +46,7 @@ impl Certificate {
     ///
     /// # Errors
     /// Which file cannot be used and why.
-    pub fn load(files: &TlsFiles) -> Result<Self, String> {
+    pub fn load(files: &TlsFiles) -> Result<Self, CertificateError> {
         let stamp = stamp(files);
         let current = ArcSwap::from_pointee(read(files)?);
         Ok(Self { files: files.clone(), current, read_at: Mutex::new(stamp) })
@@ -40,7 +56,7 @@ impl Certificate {
     ///
     /// # Errors
     /// As [`Certificate::load`]; the pair in use stays.
-    pub fn reload(&self) -> Result<bool, String> {
+    pub fn reload(&self) -> Result<bool, CertificateError> {
         let stamp = stamp(&self.files);
         {
             let mut read_at = self.read_at.lock();
@@ -65,15 +81,20 @@ fn stamp(files: &TlsFiles) -> Stamp {
     [written(&files.cert), written(&files.key)]
 }
 
-fn read(files: &TlsFiles) -> Result<CertifiedKey, String> {
-    let wrong = |path: &Path, why: &dyn std::fmt::Display| format!("{}: {why}", path.display());
+fn read(files: &TlsFiles) -> Result<CertifiedKey, CertificateError> {
+    let wrong = |key, path: &Path, why: &dyn Display| CertificateError {
+        key,
+        why: format!("{}: {why}", path.display()),
+    };
     let chain = CertificateDer::pem_file_iter(&files.cert)
         .and_then(|chain| chain.collect::<Result<Vec<_>, _>>())
-        .map_err(|why| wrong(&files.cert, &why))?;
+        .map_err(|why| wrong("cert", &files.cert, &why))?;
     if chain.is_empty() {
-        return Err(wrong(&files.cert, &"holds no certificate"));
+        return Err(wrong("cert", &files.cert, &"holds no certificate"));
     }
-    let key = PrivateKeyDer::from_pem_file(&files.key).map_err(|why| wrong(&files.key, &why))?;
+    let key = PrivateKeyDer::from_pem_file(&files.key).map_err(|why| wrong("key", &files.key, &why))?;
     let pair = CertifiedKey::from_der(chain, key, &default_provider());
-    pair.map_err(|why| wrong(&files.cert, &format!("does not go with {}: {why}", files.key.display())))
+    pair.map_err(|why| {
+        wrong("cert", &files.cert, &format!("does not go with {}: {why}", files.key.display()))
+    })
 }

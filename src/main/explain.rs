@@ -2,8 +2,8 @@
 //!
 //! Reads and prints only; `control::explain` makes the response.
 
-use super::{logging, read};
-use std::io::{self, Read, Write};
+use super::{logging, output, read};
+use std::io::{self, IsTerminal, Read};
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -13,13 +13,12 @@ use turnpike::state::snapshot::SettingsSnapshot;
 use turnpike::state::sticky_sessions::StickySessions;
 use turnpike::state::targets::TargetRegistry;
 
-/// Prints how the gateway would treat the request in the file `request`; exits 1 when it would be refused.
-pub fn run(file: &Path, request: &Path) -> ExitCode {
+/// Prints how the gateway would treat the request in the file `request`, in five lines or all of it in JSON; exits 1 when it
+/// would be refused.
+pub fn run(file: &Path, request: &Path, json: bool) -> ExitCode {
     let settings = match read::settings(file) {
         Ok(settings) => settings,
-        Err(error) => {
-            return logging::fatal(&format!("the settings are not usable\n{}", read::report(file, &error)));
-        }
+        Err(error) => return logging::fatal(&read::unusable(file, &error)),
     };
     let text = match read_request(request) {
         Ok(text) => text,
@@ -33,9 +32,12 @@ pub fn run(file: &Path, request: &Path) -> ExitCode {
         Ok(response) => response,
         Err(error) => return logging::fatal(&error.message),
     };
-    let printed = serde_json::to_string_pretty(&response).map_err(io::Error::from);
-    if let Err(error) = printed.and_then(|text| writeln!(io::stdout(), "{text}")) {
-        return logging::fatal(&format!("standard output: {error}"));
+    let printed = match json {
+        true => output::print_json(&response),
+        false => output::print(response.summary().as_bytes()),
+    };
+    if printed != ExitCode::SUCCESS {
+        return printed;
     }
     if response.has_problems() { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }
@@ -43,6 +45,9 @@ pub fn run(file: &Path, request: &Path) -> ExitCode {
 fn read_request(request: &Path) -> io::Result<Vec<u8>> {
     if request != Path::new("-") {
         return std::fs::read(request);
+    }
+    if io::stdin().is_terminal() {
+        logging::note("reading the request in JSON from standard input; end with Ctrl-D");
     }
     let mut text = Vec::new();
     io::stdin().read_to_end(&mut text)?;

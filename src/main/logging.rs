@@ -90,3 +90,9 @@ pub fn fatal(why: &str) -> ExitCode {
     eprintln!("turnpike: {}", why.trim_end());
     ExitCode::FAILURE
 }
+
+/// Prints a hint to stderr, for commands that people use.
+#[expect(clippy::print_stderr, reason = "for people at a terminal")]
+pub fn note(text: &str) {
+    eprintln!("turnpike: {text}");
+}

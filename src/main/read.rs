@@ -1,13 +1,17 @@
-//! Reads the settings file (the I/O that `settings` itself does not do), and `turnpike check`.
+//! Reads the settings file: the I/O that `settings` itself does not do, and the checks that need providers or the machine.
+//!
+//! Start, reload, `check` and `explain` all come through here, so none of them accepts what another refuses.
 
-use super::logging;
+use super::start_checks::{self, Addresses};
+use std::collections::HashSet;
 use std::io;
 use std::path::Path;
-use std::process::ExitCode;
+use std::time::SystemTime;
 use turnpike::config::Checks;
 use turnpike::error::Problem;
 use turnpike::provider;
-use turnpike::settings::{SecretSources, Settings};
+use turnpike::route::stored_calls;
+use turnpike::settings::{Draft, SecretSources, Settings};
 
 /// Why the settings cannot be used.
 pub enum SettingsError {
@@ -15,16 +19,48 @@ pub enum SettingsError {
     Problems(Vec<Problem>),
 }
 
+/// Usable settings, and what is odd about them.
+pub struct Usable {
+    pub settings: Settings,
+    pub warnings: Vec<Problem>,
+}
+
 /// Reads and checks the file and resolves its references.
 ///
 /// # Errors
 /// The file cannot be read, or all the problems in it.
 pub fn settings(file: &Path) -> Result<Settings, SettingsError> {
+    draft(file)?.finish().map_err(SettingsError::Problems)
+}
+
+/// As [`settings`], and checks on this machine what a start needs: certificates, files and directories, addresses.
+///
+/// # Errors
+/// As [`settings`].
+pub fn for_start(file: &Path, addresses: Addresses) -> Result<Usable, SettingsError> {
+    let mut draft = draft(file)?;
+    let warnings = start_checks::run(&mut draft, addresses);
+    let settings = draft.finish().map_err(SettingsError::Problems)?;
+    Ok(Usable { settings, warnings })
+}
+
+fn draft(file: &Path) -> Result<Draft, SettingsError> {
     let text = std::fs::read_to_string(file).map_err(SettingsError::File)?;
     let sources = SecretSources { env: &|name| std::env::var(name).ok(), credential: &credential };
     let checks =
         Checks { provider: &check_provider, account: &provider::check_account, custom_host: &|_| Ok(()) };
-    Settings::parse(&text, &sources, &checks).map_err(SettingsError::Problems)
+    let mut draft = Draft::read(&text, &sources, &checks);
+    let found = draft.settings().map(|settings| stored_calls::problems(settings, SystemTime::now()));
+    let found = found.unwrap_or_default();
+    let sound: HashSet<&str> =
+        found.iter().map(|finding| finding.owner.as_str()).filter(|owner| draft.is_sound(owner)).collect();
+    for finding in &found {
+        // What is wrong with it already may be the cause.
+        if sound.contains(finding.owner.as_str()) {
+            draft.add(&finding.path, &finding.message);
+        }
+    }
+    Ok(draft)
 }
 
 fn check_provider(name: &str) -> Result<(), String> {
@@ -50,21 +86,29 @@ fn credential(name: &str) -> Result<String, String> {
 /// All problems, one line each: `FILE:LINE:COLUMN: path: message`.
 pub fn report(file: &Path, error: &SettingsError) -> String {
     match error {
-        SettingsError::File(error) => format!("{}: {error}", file.display()),
+        SettingsError::File(error) => {
+            let hint = match error.kind() {
+                io::ErrorKind::NotFound => "; name the settings file with -c FILE",
+                io::ErrorKind::PermissionDenied => "; the user that runs turnpike must be able to read it",
+                _ => "",
+            };
+            format!("{}: {error}{hint}", file.display())
+        }
         SettingsError::Problems(problems) => {
             turnpike::settings::report(&file.display().to_string(), problems)
         }
     }
 }
 
-/// `turnpike check`.
-#[expect(clippy::print_stdout, reason = "the output of a command")]
-pub fn check(file: &Path) -> ExitCode {
-    match settings(file) {
-        Ok(_) => {
-            println!("{}: ok", file.display());
-            ExitCode::SUCCESS
-        }
-        Err(error) => logging::fatal(&format!("the settings are not usable\n{}", report(file, &error))),
+/// The whole message of a command that cannot go on.
+pub fn unusable(file: &Path, error: &SettingsError) -> String {
+    let report = report(file, error);
+    format!("the settings are not usable\n{report}")
+}
+
+/// Logs what is odd about settings that are usable.
+pub fn log_warnings(file: &Path, warnings: &[Problem]) {
+    for line in turnpike::settings::report(&file.display().to_string(), warnings).lines() {
+        log::warn!(target: "turnpike", "{line}");
     }
 }

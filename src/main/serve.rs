@@ -3,12 +3,14 @@
 //! The only place that knows how a Pingora server is built. Pingora's configuration is made from ours in code;
 //! Pingora reads no files or flags of its own.
 
+use super::announcement::Announcement;
 use super::background::{
     AccessLogWriter, BackgroundTasks, CertificateReloader, EmulatorService, LogWriter, MemoryReturner,
     ReadinessNotifier, SettingsReloader,
 };
 use super::certificate::Certificate;
 use super::log_queue::LogQueue;
+use super::start_checks::Addresses;
 use super::stop::{DRAIN_MARGIN, Drain, FINAL_FLUSH_TIMEOUT, ShutdownSignals};
 use super::{logging, read};
 use pingora_core::apps::HttpServerOptions;
@@ -19,7 +21,7 @@ use pingora_core::server::{RunArgs, Server};
 use pingora_core::services::background::{BackgroundService, background_service};
 use pingora_core::services::listening::Service;
 use pingora_proxy::http_proxy;
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -28,7 +30,6 @@ use turnpike::emulator::{Emulator, Options};
 use turnpike::net::inbound::axum_bridge::{AxumApp, Limits};
 use turnpike::net::inbound::h2c_guard::H2cGuard;
 use turnpike::net::outbound::connector::Connector;
-use turnpike::net::outbound::peer::TrustRoots;
 use turnpike::proxy::{ControlRoutes, DownstreamApp, Gateway};
 use turnpike::settings::{Listener, Settings};
 use turnpike::state::Shared;
@@ -39,15 +40,16 @@ use turnpike::state::system_limits::raise_descriptor_limit;
 
 /// Serves until a signal stops the process.
 pub fn run(file: &Path, upgrade: bool) -> ExitCode {
-    let settings = match read::settings(file) {
-        Ok(settings) => settings,
-        Err(error) => {
-            return logging::fatal(&format!("the settings are not usable\n{}", read::report(file, &error)));
-        }
+    let addresses = if upgrade { Addresses::Held } else { Addresses::MustBeFree };
+    let usable = match read::for_start(file, addresses) {
+        Ok(usable) => usable,
+        Err(error) => return logging::fatal(&read::unusable(file, &error)),
     };
-    let log = logging::start(&settings.log);
+    let log = logging::start(&usable.settings.log);
+    read::log_warnings(file, &usable.warnings);
     raise_descriptor_limit();
-    match build(file, settings, upgrade, &log) {
+    let ready = if upgrade { can_take_over(&usable.settings) } else { Ok(()) };
+    match ready.and_then(|()| build(file, usable, upgrade, &log)) {
         Ok((server, shared)) => {
             server.run(RunArgs { shutdown_signal: Box::new(ShutdownSignals { shared, log }) });
             ExitCode::SUCCESS
@@ -61,21 +63,17 @@ pub fn run(file: &Path, upgrade: bool) -> ExitCode {
 
 fn build(
     file: &Path,
-    settings: Settings,
+    usable: read::Usable,
     upgrade: bool,
     log: &Arc<LogQueue>,
 ) -> Result<(Server, Arc<Shared>), String> {
-    check_authorities(&settings)?;
-    match upgrade {
-        true => can_take_over(&settings)?,
-        false => can_listen(&settings)?,
-    }
+    let read::Usable { settings, warnings } = usable;
     let mut server = Server::new_with_opt_and_conf(Opt { upgrade, ..Opt::default() }, conf(&settings));
     server.bootstrap();
     let metrics = Metrics::new().map_err(|why| format!("metrics: {why}"))?;
     let access_log = AccessLog::open(&settings.access_log).map_err(|why| format!("access_log: {why}"))?;
     write_pid(&settings)?;
-    warn_if_open(&settings);
+    let announcement = Announcement::new(file, &settings, &warnings);
     let listen = settings.listen.clone();
     let grace = settings.server.grace_period;
     let emulator = settings.emulator.listen;
@@ -121,7 +119,12 @@ fn build(
             started: shared.settings_arc(),
         }),
         Box::new(CertificateReloader(certificates)),
-        Box::new(ReadinessNotifier { shared: Arc::clone(&shared), listeners: addresses }),
+        Box::new(ReadinessNotifier {
+            shared: Arc::clone(&shared),
+            listeners: addresses,
+            announcement,
+            log: Arc::clone(log),
+        }),
         Box::new(LogWriter { queue: Arc::clone(log), shared: Arc::clone(&shared) }),
         Box::new(Drain { shared: Arc::clone(&shared), log: Arc::clone(log), grace }),
     ];
@@ -173,7 +176,7 @@ fn open<A>(
         service.add_listener(endpoint);
         return Ok(());
     };
-    let certificate = Arc::new(Certificate::load(files)?);
+    let certificate = Arc::new(Certificate::load(files).map_err(|error| error.why)?);
     certificates.push(Arc::clone(&certificate));
     let paths = (files.cert.display().to_string(), files.key.display().to_string());
     let mut tls = TlsSettings::intermediate(&paths.0, &paths.1).map_err(|why| why.to_string())?;
@@ -195,35 +198,9 @@ fn buffers(listener: &Listener) -> L4BufferSettings {
     L4BufferSettings::default().read(read).write(4 << 10)
 }
 
-/// Checks the CA file at start. With one that is not usable, Pingora would panic when it first connects.
-fn check_authorities(settings: &Settings) -> Result<(), String> {
-    let Some(path) = &settings.tls.ca_file else { return Ok(()) };
-    let wrong = |why: String| format!("tls.ca_file {}: {why}", path.display());
-    let text = std::fs::read(path).map_err(|why| wrong(why.to_string()))?;
-    TrustRoots::from_pem(&text).map(drop).map_err(wrong)
-}
-
-/// Checks that every address is free. Pingora would retry silently for half a minute, and meanwhile our readiness
-/// check would mistake the other process's listener for our own.
-fn can_listen(settings: &Settings) -> Result<(), String> {
-    let listen = &settings.listen;
-    let data = listen.data.iter().map(|listener| ("listen.data", listener.address));
-    let control = ("listen.control", listen.control.address);
-    let emulator = settings.emulator.listen.map(|address| ("emulator.listen", address));
-    for (key, address) in data.chain([control]).chain(emulator) {
-        TcpListener::bind(address).map_err(|why| format!("{key}: cannot listen on {address}: {why}"))?;
-    }
-    Ok(())
-}
-
 /// Checks that there is a usable upgrade socket. Pingora's own default is in /tmp, where any user could listen.
 fn can_take_over(settings: &Settings) -> Result<(), String> {
     match &settings.server.upgrade_sock {
-        Some(path)
-            if path.parent().is_some_and(|folder| !folder.as_os_str().is_empty() && !folder.is_dir()) =>
-        {
-            Err(format!("server.upgrade_sock: {} is in no folder that exists", path.display()))
-        }
         Some(_) => Ok(()),
         None => Err("run --upgrade needs server.upgrade_sock, the same in the running process".to_owned()),
     }
@@ -233,12 +210,4 @@ fn write_pid(settings: &Settings) -> Result<(), String> {
     let Some(path) = &settings.server.pid_file else { return Ok(()) };
     let pid = format!("{}\n", std::process::id());
     std::fs::write(path, pid).map_err(|why| format!("server.pid_file {}: {why}", path.display()))
-}
-
-/// Warns when clients need no key and the address is not loopback: then anyone can use the operator's providers.
-fn warn_if_open(settings: &Settings) {
-    let public = settings.listen.data.iter().find(|listener| !listener.address.ip().is_loopback());
-    if let (Some(listener), true) = (public, settings.service_keys.is_empty()) {
-        log::warn!(target: "turnpike", "auth.keys is empty and {} is not a loopback address: anyone can use this gateway", listener.address);
-    }
 }

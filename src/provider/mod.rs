@@ -32,6 +32,7 @@ pub mod key;
 pub mod openai_chat;
 pub mod openai_compatible;
 mod patching;
+pub mod plain_call;
 pub mod request_id;
 pub mod rerank;
 pub mod rescue;
@@ -218,6 +219,14 @@ pub fn find(id: &str) -> Option<&'static dyn Provider> {
 pub fn ids() -> impl Iterator<Item = &'static str> {
     let native = NATIVE.iter().map(|provider| provider.id());
     native.chain(openai_compatible::SPECS.iter().map(|spec| spec.id))
+}
+
+/// Every name of a provider that clients and settings may use: ids and aliases.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    let native = NATIVE
+        .iter()
+        .flat_map(|provider| [provider.id()].into_iter().chain(provider.aliases().iter().copied()));
+    native.chain(openai_compatible::names())
 }
 
 /// Checks whether the named provider could authenticate with this account, as far as that is known without a

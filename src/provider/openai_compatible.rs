@@ -21,6 +21,11 @@ pub fn find(id: &str) -> Option<&'static ProviderSpec> {
     SPECS.iter().find(|spec| spec.id == id || spec.aliases.contains(&id))
 }
 
+/// Every id and alias.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    SPECS.iter().flat_map(|spec| [spec.id].into_iter().chain(spec.aliases.iter().copied()))
+}
+
 /// The source of facts that only the reference states.
 const REFERENCE: &str = "reference 12.1";
 

@@ -347,7 +347,7 @@ pub fn check_provider(settings: &Settings, name: &str) -> Result<(), String> {
 
 /// Rejects features that are not implemented and whose absence would go unnoticed: a missing guardrail must not
 /// look like one that found nothing.
-fn reject_unsupported(config: &Config) -> Result<(), Error> {
+pub(super) fn reject_unsupported(config: &Config) -> Result<(), Error> {
     fn is_requested<T>(list: &Option<Vec<T>>) -> bool {
         list.as_ref().is_some_and(|list| !list.is_empty())
     }

@@ -69,6 +69,9 @@ pub struct FirstChoice {
     pub why: &'static str,
     /// One sentence for each group from the root to the target.
     pub because: Vec<String>,
+    /// The provider as people name it: `@slug (openai)`. Not in the JSON, whose `tree` has it.
+    #[serde(skip)]
+    pub target: String,
 }
 
 /// What would be sent to the first target.
@@ -200,8 +203,13 @@ pub fn explain(sources: &Sources<'_>, request: &Request, env: &dyn RoutingEnv) -
     if reasons.is_empty() {
         reasons.push(format!("{}: the only target", target.path));
     }
-    explained.first =
-        Some(FirstChoice { index: target.path.clone(), why: reason.as_str(), because: reasons });
+    let provider = target.provider.id();
+    explained.first = Some(FirstChoice {
+        index: target.path.clone(),
+        why: reason.as_str(),
+        because: reasons,
+        target: target.slug.as_ref().map_or(provider.to_owned(), |slug| format!("@{slug} ({provider})")),
+    });
     let view = attempt_view(&target, &config, request);
     let unsupported = view.error.as_ref().map(|error| error.status);
     explained.request = Some(view);

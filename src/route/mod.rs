@@ -17,6 +17,7 @@ pub mod plan;
 pub mod request_mode;
 pub mod request_snapshot;
 pub mod retry;
+pub mod stored_calls;
 pub mod target;
 pub mod vendor_headers;
 

@@ -8,9 +8,11 @@ pub mod access_log;
 pub mod allow_rule;
 pub mod cors;
 pub mod custom_hosts;
+pub mod draft;
 pub mod limits;
 pub mod listen;
 pub mod reference;
+pub mod schema;
 pub mod server;
 pub mod service_key;
 pub mod stored_provider;
@@ -21,6 +23,7 @@ pub use access_log::AccessLog;
 pub use allow_rule::AllowRule;
 pub use cors::Cors;
 pub use custom_hosts::CustomHosts;
+pub use draft::Draft;
 pub use limits::Limits;
 pub use listen::{Emulator, Listen, Listener, TlsFiles};
 pub use reference::SecretSources;
@@ -103,21 +106,7 @@ impl Settings {
     /// # Errors
     /// All problems, in the order of the file; none of them repeats a resolved reference.
     pub fn parse(text: &str, sources: &SecretSources<'_>, checks: &Checks<'_>) -> Result<Self, Vec<Problem>> {
-        let (mut node, mut found) = yaml::read(text).map_err(|problem| vec![problem])?;
-        if node.kind == Kind::Null {
-            node.kind = Kind::Map(Vec::new());
-        }
-        let resolved = reference::resolve(&mut node, sources);
-        let problems = Problems::default();
-        let settings = Self::read(&node, text, &problems, checks);
-        let read = problems.into_vec().into_iter().filter(|problem| !resolved.failed_at(&problem.path));
-        found.extend(read.map(|problem| Problem { message: resolved.mask(&problem.message), ..problem }));
-        found.extend(resolved.problems);
-        found.sort_by_key(|problem| problem.place.unwrap_or((u64::MAX, 0)));
-        match settings {
-            Some(settings) if found.is_empty() => Ok(settings),
-            _ => Err(found),
-        }
+        Draft::read(text, sources, checks).finish()
     }
 
     /// The names of the gateway's header `suffix`, one per accepted prefix.

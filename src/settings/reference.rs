@@ -12,6 +12,7 @@ use crate::config::account::names::B_SERVICE_ACCOUNT;
 use crate::config::node::{Kind, Node};
 use crate::error::Problem;
 use std::collections::HashSet;
+use std::fmt;
 
 /// Looks up references. `main` passes in the process's environment and credentials directory; this module
 /// does no I/O.
@@ -68,6 +69,13 @@ impl Resolved {
     /// Whether the reference at `path` could not be resolved; other problems at that path follow from it.
     pub(super) fn failed_at(&self, path: &str) -> bool {
         self.failed.contains(path)
+    }
+}
+
+/// Shows no values.
+impl fmt::Debug for Resolved {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Resolved").field("problems", &self.problems).finish_non_exhaustive()
     }
 }
 

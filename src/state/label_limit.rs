@@ -15,7 +15,7 @@ pub struct LabelLimit {
 /// The label of all values beyond the limit.
 pub const OTHER: &str = "other";
 /// Bytes; longer values become [`OTHER`].
-const MAX_LENGTH: usize = 128;
+const MAX_LENGTH: usize = 192;
 
 impl LabelLimit {
     pub fn new(max_values: usize) -> Self {
@@ -24,17 +24,27 @@ impl LabelLimit {
 
     /// `value` itself while there is room, [`OTHER`] after that.
     pub fn bounded<'a>(&self, value: &'a str) -> &'a str {
-        if find(&self.values.read(), value).is_ok() {
-            return value;
+        if self.admit(value) { value } else { OTHER }
+    }
+
+    /// Whether `value` is in use.
+    pub fn contains(&self, value: &str) -> bool {
+        find(&self.values.read(), value).is_ok()
+    }
+
+    /// Takes `value` into use while there is room. Returns whether it is in use.
+    pub fn admit(&self, value: &str) -> bool {
+        if self.contains(value) {
+            return true;
         }
         let mut values = self.values.write();
         // Another thread may have added it.
-        let Err(place) = find(&values, value) else { return value };
+        let Err(place) = find(&values, value) else { return true };
         if value.len() > MAX_LENGTH || values.len() >= self.max_values {
-            return OTHER;
+            return false;
         }
         values.insert(place, value.into());
-        value
+        true
     }
 }
 
@@ -53,5 +63,7 @@ mod tests {
             [limit.bounded("a"), limit.bounded("b"), limit.bounded("c"), limit.bounded("a")],
             ["a", "b", OTHER, "a"]
         );
+        assert!(limit.contains("b") && !limit.contains("c") && !limit.admit("c"));
+        assert!(!LabelLimit::new(2).admit(&"a".repeat(MAX_LENGTH + 1)));
     }
 }

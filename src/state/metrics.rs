@@ -8,7 +8,7 @@ mod routing;
 mod series;
 mod status;
 
-use super::label_limit::LabelLimit;
+use super::label_limit::{LabelLimit, OTHER};
 use super::process::Process;
 use super::targets::TargetView;
 use crate::error::Kind;
@@ -21,10 +21,14 @@ pub use status::status_text;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-/// Maximum number of model names as label values.
-const MAX_MODELS: usize = 500;
+/// Maximum number of combinations of operation, provider and model as label values: each has some fifty lines.
+const MAX_CALLS: usize = 200;
+/// Maximum bytes of a model name as label value.
+const MAX_MODEL_LENGTH: usize = 128;
 /// Maximum number of index paths as label values.
 const MAX_INDEXES: usize = 200;
+/// Maximum number of combinations of provider, index path and outcome as label values.
+const MAX_ATTEMPTS: usize = 1_000;
 
 /// All metric families of the process.
 pub struct Metrics {
@@ -33,8 +37,9 @@ pub struct Metrics {
     routing: Routing,
     calls: Calls,
     reloads: Reloads,
-    models: LabelLimit,
+    named_calls: LabelLimit,
     indexes: LabelLimit,
+    named_attempts: LabelLimit,
 }
 
 /// What the metrics record of a finished request.
@@ -54,6 +59,13 @@ pub struct FinishedRequest<'a> {
     pub bytes_out: u64,
 }
 
+impl FinishedRequest<'_> {
+    /// Whether the provider took the request: 2xx, or the switch to a websocket.
+    fn is_accepted(&self) -> bool {
+        matches!(self.status, 101 | 200..=299)
+    }
+}
+
 impl Metrics {
     /// Registers every family.
     ///
@@ -70,8 +82,9 @@ impl Metrics {
             routing: Routing::new(&registry)?,
             calls: Calls::new(&registry)?,
             reloads: Reloads::new(&registry)?,
-            models: LabelLimit::new(MAX_MODELS),
+            named_calls: LabelLimit::new(MAX_CALLS),
             indexes: LabelLimit::new(MAX_INDEXES),
+            named_attempts: LabelLimit::new(MAX_ATTEMPTS),
             registry,
         })
     }
@@ -103,7 +116,7 @@ impl Metrics {
         }
         series.overhead.observe(overhead);
         series.duration.observe(request.total.as_secs_f64());
-        let labels = || [request.operation, request.provider, self.models.bounded(request.model)];
+        let labels = || [request.operation, request.provider, &*series.model_label];
         if let Some(first) = request.first_chunk {
             let find = || self.calls.first_chunk.with_label_values(&labels());
             series.first_chunk.get_or_init(find).observe(first.as_secs_f64());
@@ -135,8 +148,25 @@ impl Metrics {
         self.attempts(provider, target, outcome).inc();
     }
 
+    /// The model as a label value. A client can name any model, so a name counts once a provider took it, and then up to
+    /// a bound.
+    fn model_label<'a>(&self, request: &FinishedRequest<'a>) -> &'a str {
+        let FinishedRequest { operation, provider, model, .. } = *request;
+        if model.is_empty() {
+            return model;
+        }
+        let call = format!("{operation} {provider} {model}");
+        let named = match request.is_accepted() {
+            true => model.len() <= MAX_MODEL_LENGTH && self.named_calls.admit(&call),
+            false => self.named_calls.contains(&call),
+        };
+        if named { model } else { OTHER }
+    }
+
     fn attempts(&self, provider: &str, target: &str, outcome: &str) -> IntCounter {
         let target = self.indexes.bounded(target);
+        let named = self.named_attempts.admit(&format!("{provider} {target} {outcome}"));
+        let target = if named { target } else { OTHER };
         self.routing.attempts.with_label_values(&[provider, target, outcome])
     }
 
@@ -238,7 +268,7 @@ mod tests {
         };
         metrics.record_request(&request, Some(&target));
         metrics.record_request(&request, Some(&target));
-        metrics.record_request(&FinishedRequest { model: "other", status: 429, ..request }, Some(&target));
+        metrics.record_request(&FinishedRequest { model: "made-up", status: 429, ..request }, Some(&target));
         metrics.record_request(&FinishedRequest { provider: "", ..request }, None);
         metrics.record_answered_attempt("openai", "config", &target);
         metrics.record_answered_attempt("openai", "config", &target);
@@ -258,6 +288,63 @@ mod tests {
         ] {
             assert!(text.contains(line), "{line}\n{text}");
         }
-        assert!(!text.contains(r#"hash="abc""#), "{text}");
+        assert!(!text.contains(r#"hash="abc""#) && !text.contains("made-up"), "{text}");
+    }
+
+    fn request<'a>(model: &'a str, status: u16) -> FinishedRequest<'a> {
+        let time = Duration::from_millis(1);
+        FinishedRequest {
+            operation: "chat",
+            provider: "openai",
+            model,
+            status,
+            total: time,
+            first_chunk: Some(time),
+            overhead: time,
+            input_tokens: Some(1),
+            output_tokens: Some(1),
+            bytes_in: 1,
+            bytes_out: 1,
+        }
+    }
+
+    #[test]
+    fn a_model_is_a_label_once_a_provider_took_it() {
+        let metrics = Metrics::new().unwrap();
+        let target = TargetSeries::default();
+        let named = |model: &str| {
+            let page = String::from_utf8(metrics.render(&[])).unwrap();
+            page.contains(&format!("gen_ai_request_model={model:?}"))
+        };
+        // The first request of a target fails: its series must not stay without the name.
+        metrics.record_request(&request("m", 404), Some(&target));
+        assert!(!named("m") && named("other"));
+        metrics.record_request(&request("m", 200), Some(&target));
+        metrics.record_request(&request("", 500), Some(&target));
+        assert!(named("m") && named(""));
+        let long = "x".repeat(MAX_MODEL_LENGTH + 1);
+        metrics.record_request(&request(&long, 200), Some(&target));
+        assert!(!named(&long));
+    }
+
+    #[test]
+    fn names_that_clients_make_up_leave_the_page_small() {
+        let metrics = Metrics::new().unwrap();
+        for status in [200, 404] {
+            for number in 0..10_000 {
+                let model = format!("made-up-{number}");
+                metrics.record_request(&request(&model, status), Some(&TargetSeries::default()));
+            }
+        }
+        for number in 0..10_000 {
+            let (target, provider) =
+                (format!("config.targets[{}]", number % 199), format!("p{}", number % 61));
+            metrics.record_failed_attempt(&provider, &target, "401");
+        }
+        let page = String::from_utf8(metrics.render(&[])).unwrap();
+        let models = page.matches("gen_ai_client_operation_duration_seconds_count{").count();
+        assert_eq!(models, MAX_CALLS + 1);
+        assert!(page.matches("\nturnpike_attempts_total{").count() <= MAX_ATTEMPTS + 61);
+        assert!(page.len() < 3 << 20, "{} bytes", page.len());
     }
 }

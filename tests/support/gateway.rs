@@ -97,6 +97,11 @@ impl Gateway {
         }
     }
 
+    /// The process's id.
+    pub(crate) fn id(&self) -> u32 {
+        self.id
+    }
+
     /// `http://127.0.0.1:PORT` of the data listener; `base_url` adds `/v1`.
     pub(crate) fn data_url(&self) -> String {
         format!("http://127.0.0.1:{}", self.ports.data)
@@ -151,8 +156,13 @@ impl Gateway {
 
     /// Overwrites its settings and sends SIGHUP. It does not wait for the reload.
     pub(crate) fn reload(&self, yaml: &str) {
-        write_settings(&self.folder().join("turnpike.yaml"), yaml, self.ports);
+        self.write_settings(yaml);
         self.signal("HUP");
+    }
+
+    /// Overwrites its settings, which it does not notice by itself.
+    pub(crate) fn write_settings(&self, yaml: &str) {
+        write_settings(&self.folder().join("turnpike.yaml"), yaml, self.ports);
     }
 
     /// Stops it as systemd does, with SIGTERM.

@@ -2,10 +2,13 @@
 //!
 //! Sets readiness, too; a shutdown unsets it in `stop`.
 
+use crate::announcement::Announcement;
+use crate::log_queue::LogQueue;
 use async_trait::async_trait;
 use pingora_core::server::ShutdownWatch;
 use pingora_core::services::background::BackgroundService;
 use sd_notify::NotifyState;
+use std::io::{self, IsTerminal};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,6 +20,21 @@ use turnpike::state::Shared;
 pub struct ReadinessNotifier {
     pub shared: Arc<Shared>,
     pub listeners: Vec<SocketAddr>,
+    pub announcement: Announcement,
+    pub log: Arc<LogQueue>,
+}
+
+impl ReadinessNotifier {
+    /// Says what is served where: to people, or to the log.
+    fn announce(&self) {
+        if io::stderr().is_terminal() {
+            self.log.push(self.announcement.for_people().into_bytes());
+            return;
+        }
+        for line in self.announcement.lines() {
+            log::info!(target: "turnpike", "{line}");
+        }
+    }
 }
 
 #[async_trait]
@@ -30,6 +48,7 @@ impl BackgroundService for ReadinessNotifier {
         self.shared.lifecycle.serve();
         let _ = sd_notify::notify(&[NotifyState::Ready, NotifyState::Status("serving")]);
         log::info!(target: "turnpike", "serving on {:?}", self.listeners);
+        self.announce();
         let every = sd_notify::watchdog_enabled().map(|limit| limit / 3);
         loop {
             let watchdog_tick = async {

@@ -2,7 +2,8 @@
 //!
 //! Reading and checking the file is `read`'s.
 
-use crate::read;
+use crate::start_checks::Addresses;
+use crate::{read, reload};
 use async_trait::async_trait;
 use pingora_core::server::ShutdownWatch;
 use pingora_core::services::background::BackgroundService;
@@ -47,19 +48,22 @@ impl SettingsReloader {
         if let Ok(now) = NotifyState::monotonic_usec_now() {
             let _ = sd_notify::notify(&[NotifyState::Reloading, now]);
         }
-        if let Err(why) = self.install() {
+        let outcome = self.install();
+        if let Err(why) = &outcome {
             self.shared.metrics.settings_refused();
             log::error!(target: "turnpike", "settings not reloaded, the previous settings stay in force:\n{why}");
         }
+        reload::write_outcome(&outcome);
         let _ = sd_notify::notify(&[NotifyState::Ready]);
     }
 
-    /// Reads the file and puts its settings in force.
+    /// Reads the file and puts its settings in force, if a start with them would succeed. Returns their hash.
     ///
     /// # Errors
     /// Why the settings were rejected.
-    fn install(&self) -> Result<(), String> {
-        let settings = read::settings(&self.file).map_err(|error| read::report(&self.file, &error))?;
+    fn install(&self) -> Result<String, String> {
+        let read = read::for_start(&self.file, Addresses::Held);
+        let read::Usable { settings, warnings } = read.map_err(|error| read::report(&self.file, &error))?;
         let before = self.shared.settings_arc();
         let output = &settings.access_log;
         if *output != before.settings.access_log {
@@ -69,9 +73,11 @@ impl SettingsReloader {
         if !unchangeable_sections.is_empty() {
             log::warn!(target: "turnpike", "settings: changes of {} take effect after a restart", unchangeable_sections.join(", "));
         }
+        read::log_warnings(&self.file, &warnings);
         log::info!(target: "turnpike", "settings reloaded: {}", settings.hash);
+        let hash = settings.hash.clone();
         self.shared.install(SettingsSnapshot::new(settings, before.generation + 1));
-        Ok(())
+        Ok(hash)
     }
 
     fn reopen(&self) {

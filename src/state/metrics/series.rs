@@ -21,6 +21,8 @@ pub struct TargetSeries {
 pub(super) struct RequestSeries {
     operation: Box<str>,
     model: Box<str>,
+    /// The model as a label value.
+    pub model_label: Box<str>,
     /// Requests with status 200.
     pub succeeded: OnceLock<IntCounter>,
     pub overhead: Histogram,
@@ -31,8 +33,12 @@ pub(super) struct RequestSeries {
 }
 
 impl TargetSeries {
-    /// The series for a request; `None` if it has another operation or model than the first one.
+    /// The series for a request; `None` if it has another operation or model than the first one that succeeded.
     pub(super) fn of(&self, metrics: &Metrics, request: &FinishedRequest<'_>) -> Option<&RequestSeries> {
+        // Kept only where the model has its own label, or never will: a name counts once a provider took it.
+        if !request.is_accepted() && self.requests.get().is_none() {
+            return None;
+        }
         let series = self.requests.get_or_init(|| RequestSeries::new(metrics, request));
         (*series.operation == *request.operation && *series.model == *request.model).then_some(series)
     }
@@ -40,11 +46,12 @@ impl TargetSeries {
 
 impl RequestSeries {
     pub fn new(metrics: &Metrics, request: &FinishedRequest<'_>) -> Self {
-        let model = metrics.models.bounded(request.model);
+        let model = metrics.model_label(request);
         let labels = [request.operation, request.provider, model];
         Self {
             operation: request.operation.into(),
             model: request.model.into(),
+            model_label: model.into(),
             succeeded: OnceLock::new(),
             overhead: metrics.traffic.overhead.with_label_values(&[request.operation]),
             duration: metrics.calls.duration.with_label_values(&labels),

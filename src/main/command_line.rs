@@ -1,0 +1,79 @@
+//! The commands and flags of `turnpike`, and the completions made of them.
+//!
+//! Does nothing with them: that is `main`. Their text is also what `--help` and the manual page (`man_page`) print.
+
+use clap::{CommandFactory, Parser, Subcommand};
+use clap_complete::Shell;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+/// An AI gateway: one HTTP endpoint in front of many model providers.
+#[derive(Debug, Parser)]
+#[command(name = "turnpike", version, about, after_help = AFTER_HELP)]
+pub struct Cli {
+    #[command(subcommand)]
+    pub command: Option<Command>,
+    /// The settings file.
+    #[arg(short, long, global = true, value_name = "FILE", default_value = DEFAULT_FILE, value_hint = clap::ValueHint::FilePath)]
+    pub config: PathBuf,
+}
+
+/// The settings file when `-c` is not given, relative to the working directory.
+pub const DEFAULT_FILE: &str = "conf/turnpike.yaml";
+
+const AFTER_HELP: &str = "\
+Exit status: 0 success; 1 a problem, which is printed; 2 a wrong command line.
+The manual page: turnpike man | man -l -";
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Serve (the default).
+    Run {
+        /// Take the listeners over from the running process through `server.upgrade_sock`.
+        #[arg(long)]
+        upgrade: bool,
+    },
+    /// Check everything that a start needs: prints every problem with its place, exits 1 when there is one.
+    Check,
+    /// Have a running process reload the settings, and wait for the outcome; exits 1 when it refuses them. Needs
+    /// RUNTIME_DIRECTORY, as under systemd.
+    Reload {
+        /// The process.
+        #[arg(long)]
+        pid: i32,
+    },
+    /// Say what would become of a request, without calling anyone; exits 1 when it would be refused.
+    Explain {
+        /// A file with the request in JSON, or - for standard input.
+        #[arg(long, value_name = "FILE", default_value = "-", value_hint = clap::ValueHint::FilePath)]
+        request: PathBuf,
+        /// Print the whole explanation in JSON, as POST /v1/explain does.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Run the built-in provider on its own.
+    Emulator {
+        /// Where it listens.
+        #[arg(long, value_name = "IP:PORT", default_value = "127.0.0.1:8790")]
+        listen: SocketAddr,
+        /// Answer requests that carry `x-replay-id` with recordings from this file (JSON lines).
+        #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
+        replay: Option<PathBuf>,
+    },
+    /// Print the JSON Schema of the settings file, for editors.
+    Schema,
+    /// Print the completions for a shell.
+    Completions {
+        /// The shell.
+        shell: Shell,
+    },
+    /// Print the manual page, in roff.
+    Man,
+}
+
+/// The completions for this shell.
+pub fn completions(shell: Shell) -> Vec<u8> {
+    let mut text = Vec::new();
+    clap_complete::generate(shell, &mut Cli::command(), "turnpike", &mut text);
+    text
+}

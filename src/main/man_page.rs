@@ -1,0 +1,122 @@
+//! The manual page: the commands and flags from the command line's own description, and what no flag says (files,
+//! environment, signals, exit status, examples).
+//!
+//! One page for all commands, in roff. The settings have their own description in the shipped file and the schema.
+
+use super::command_line::Cli;
+use clap::{Command, CommandFactory};
+use clap_mangen::Man;
+use clap_mangen::roff::{Roff, bold, roman};
+use std::io;
+
+/// Terms with their descriptions, one list for each section after the commands.
+type Section = (&'static str, &'static [(&'static str, &'static str)]);
+
+const SECTIONS: &[Section] = &[
+    (
+        "EXIT STATUS",
+        &[
+            ("0", "Success. check: the gateway would start with this file (warnings may have been printed)."),
+            (
+                "1",
+                "A problem, printed to standard error. check: the gateway would not start, or not with all of \
+                 what the file says. explain: the request would be refused.",
+            ),
+            ("2", "A wrong command line."),
+        ],
+    ),
+    (
+        "FILES",
+        &[
+            ("/etc/turnpike/turnpike.yaml", "The settings, under the shipped systemd unit."),
+            ("conf/turnpike.yaml", "The settings when no -c is given, in the working directory."),
+            ("/var/log/turnpike", "The access log, where it is a file and the unit is used."),
+        ],
+    ),
+    (
+        "ENVIRONMENT",
+        &[
+            ("NAME", "Any variable that the settings refer to as ${NAME}."),
+            (
+                "CREDENTIALS_DIRECTORY",
+                "The directory with the files that the settings refer to as credential:NAME. systemd sets it \
+                 (LoadCredential=).",
+            ),
+            ("NOTIFY_SOCKET, WATCHDOG_USEC", "Set by systemd, for readiness and its watchdog."),
+        ],
+    ),
+    (
+        "SIGNALS",
+        &[
+            (
+                "SIGHUP",
+                "Reload the settings as a whole. A file with a problem is refused, and the old settings stay.",
+            ),
+            ("SIGUSR1", "Reopen the access log."),
+            ("SIGTERM", "Stop: readiness fails, open requests may end, then the process exits."),
+            ("SIGINT", "Stop at once."),
+            ("SIGQUIT", "Hand the listeners to a process that was started with run --upgrade."),
+        ],
+    ),
+    (
+        "EXAMPLES",
+        &[
+            ("turnpike check -c turnpike.yaml", "All problems of a settings file."),
+            ("turnpike run -c turnpike.yaml", "Serve."),
+            ("curl -f http://127.0.0.1:8788/readyz", "Whether it serves."),
+        ],
+    ),
+];
+
+/// The page in roff.
+pub fn text() -> Vec<u8> {
+    let mut page = Vec::new();
+    // Writing to memory does not fail.
+    let _ = write(&mut page);
+    page
+}
+
+fn write(page: &mut Vec<u8>) -> io::Result<()> {
+    let mut command = Cli::command();
+    command.build();
+    let man = Man::new(command.clone().after_help(""));
+    man.render_title(page)?;
+    man.render_name_section(page)?;
+    man.render_synopsis_section(page)?;
+    man.render_description_section(page)?;
+    man.render_options_section(page)?;
+    let mut roff = Roff::new();
+    roff.control("SH", ["COMMANDS"]);
+    roff.to_writer(page)?;
+    for subcommand in command.get_subcommands().filter(|command| command.get_name() != "help") {
+        write_command(subcommand, page)?;
+    }
+    for (title, entries) in SECTIONS {
+        let mut roff = Roff::new();
+        roff.control("SH", [*title]);
+        for (term, description) in *entries {
+            roff.control("TP", []);
+            roff.text([bold(*term)]);
+            roff.text([roman(*description)]);
+        }
+        roff.to_writer(page)?;
+    }
+    man.render_version_section(page)
+}
+
+/// A command with the flags of its own: those of all commands are listed once.
+fn write_command(command: &Command, page: &mut Vec<u8>) -> io::Result<()> {
+    let name = format!("turnpike {}", command.get_name());
+    let mut roff = Roff::new();
+    roff.control("SS", [name.as_str()]);
+    roff.text([roman(command.get_about().map(ToString::to_string).unwrap_or_default())]);
+    roff.to_writer(page)?;
+    let own =
+        command.get_arguments().filter(|argument| !argument.is_global_set() && argument.get_id() != "help");
+    let flags = Command::new("flags").disable_help_flag(true).disable_version_flag(true).args(own.cloned());
+    let mut section = Vec::new();
+    Man::new(flags).render_options_section(&mut section)?;
+    let section = String::from_utf8_lossy(&section).replace(".SH OPTIONS\n", "");
+    page.extend_from_slice(section.as_bytes());
+    Ok(())
+}

@@ -1,0 +1,192 @@
+//! What a start needs from this machine: certificates that can be used, files that can be written, addresses that are free.
+//!
+//! Everything is tried, and everything that is wrong is found at once, each at its key. Nothing is created or changed. Not
+//! here: what the file alone shows (`settings`), and whether accounts are complete (`route::stored_calls`).
+
+use super::certificate::Certificate;
+use rustix::fs::{Access, access};
+use std::io::{self, ErrorKind};
+use std::net::{SocketAddr, TcpListener};
+use std::path::Path;
+use turnpike::error::Problem;
+use turnpike::net::outbound::peer::TrustRoots;
+use turnpike::route::stored_calls;
+use turnpike::settings::{AccessLog, Draft, Listener, Settings};
+
+/// What becomes of an address that cannot be listened on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Addresses {
+    /// A problem: the process is about to listen there.
+    MustBeFree,
+    /// A warning: a running gateway may be the one that listens there.
+    ShouldBeFree,
+    /// Not looked at: this process listens there, or takes the listeners over.
+    Held,
+}
+
+/// A key and what is wrong with its value.
+type Finding = (String, String);
+
+/// Adds what is wrong to the draft and returns what is only odd. What the draft has problems with already is not tried.
+pub fn run(draft: &mut Draft, addresses: Addresses) -> Vec<Problem> {
+    let Some(settings) = draft.settings() else { return Vec::new() };
+    let mut problems = Vec::new();
+    let mut warnings = Vec::new();
+    if draft.is_sound("listen") {
+        certificates(settings, &mut problems);
+    }
+    if draft.is_sound("tls") {
+        authorities(settings, &mut problems);
+    }
+    if draft.is_sound("server") {
+        process_files(settings, &mut problems);
+    }
+    if draft.is_sound("access_log") {
+        access_log(settings, &mut problems);
+    }
+    if addresses != Addresses::Held && draft.is_sound("listen") && draft.is_sound("emulator") {
+        let found = if addresses == Addresses::MustBeFree { &mut problems } else { &mut warnings };
+        taken_addresses(settings, found);
+    }
+    warnings
+        .extend(stored_calls::warnings(settings).into_iter().map(|finding| (finding.path, finding.message)));
+    open_to_anyone(settings, &mut warnings);
+    let warnings = warnings.iter().map(|(path, message)| draft.located(path, message)).collect();
+    for (path, message) in &problems {
+        draft.add(path, message);
+    }
+    warnings
+}
+
+/// Every listener of the process's services, with its key.
+fn listeners(settings: &Settings) -> impl Iterator<Item = (String, &Listener)> {
+    let listen = &settings.listen;
+    let data = listen.data.iter().enumerate();
+    let data = data.map(|(index, listener)| (format!("listen.data[{index}]"), listener));
+    data.chain([("listen.control".to_owned(), &listen.control)])
+}
+
+fn certificates(settings: &Settings, found: &mut Vec<Finding>) {
+    for (path, listener) in listeners(settings) {
+        if let Some(Err(error)) = listener.tls.as_ref().map(Certificate::load) {
+            found.push((format!("{path}.tls.{}", error.key), error.why));
+        }
+    }
+}
+
+/// The CA file. With one that is not usable, Pingora would panic when it first connects.
+fn authorities(settings: &Settings, found: &mut Vec<Finding>) {
+    let Some(path) = &settings.tls.ca_file else { return };
+    let read = std::fs::read(path).map_err(|why| why.to_string());
+    if let Err(why) = read.and_then(|text| TrustRoots::from_pem(&text).map(drop)) {
+        found.push(("tls.ca_file".to_owned(), format!("{}: {why}", path.display())));
+    }
+}
+
+fn process_files(settings: &Settings, found: &mut Vec<Finding>) {
+    let server = &settings.server;
+    for (key, path) in [("pid_file", &server.pid_file), ("upgrade_sock", &server.upgrade_sock)] {
+        if let Some(Err(why)) = path.as_deref().map(can_write) {
+            found.push((format!("server.{key}"), why));
+        }
+    }
+}
+
+fn access_log(settings: &Settings, found: &mut Vec<Finding>) {
+    let (key, checked) = match &settings.access_log {
+        AccessLog::File(path) => ("access_log.path", can_write(path)),
+        AccessLog::Journald => ("access_log.output", can_reach_journal()),
+        AccessLog::Stdout | AccessLog::Off => return,
+    };
+    if let Err(why) = checked {
+        found.push((key.to_owned(), why));
+    }
+}
+
+fn can_reach_journal() -> Result<(), String> {
+    let journal = systemd_journal_logger::JournalLog::new().map(drop);
+    journal.map_err(|why| format!("there is no journal to write to ({why}); use stdout or file"))
+}
+
+/// Whether a file can be written, or created in its folder.
+fn can_write(path: &Path) -> Result<(), String> {
+    let shown = path.display();
+    if path.is_dir() {
+        return Err(format!("{shown} is a folder; give the path of a file in it"));
+    }
+    let user = rustix::process::geteuid().as_raw();
+    if path.exists() {
+        return access(path, Access::WRITE_OK)
+            .map_err(|why| format!("{shown}: the user of this process ({user}) may not write it ({why})"));
+    }
+    let folder = match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    };
+    if !folder.is_dir() {
+        let folder = folder.display();
+        return Err(format!(
+            "{shown}: there is no folder {folder}; create it (the systemd unit makes /var/log/turnpike and /run/turnpike)"
+        ));
+    }
+    access(folder, Access::WRITE_OK | Access::EXEC_OK).map_err(|why| {
+        let folder = folder.display();
+        format!("{shown}: the user of this process ({user}) may not create files in {folder} ({why})")
+    })
+}
+
+/// Addresses on which this process could not listen now. Pingora would retry silently for half a minute, and meanwhile the
+/// readiness check would mistake the other process's listener for our own.
+fn taken_addresses(settings: &Settings, found: &mut Vec<Finding>) {
+    let services = listeners(settings).map(|(path, listener)| (path, listener.address));
+    let emulator = settings.emulator.listen.map(|address| ("emulator.listen".to_owned(), address));
+    for (path, address) in services.chain(emulator) {
+        if let Err(why) = can_listen(address) {
+            found.push((path, why));
+        }
+    }
+}
+
+fn can_listen(address: SocketAddr) -> Result<(), String> {
+    TcpListener::bind(address).map(drop).map_err(|why| cannot_listen(address, &why))
+}
+
+/// Why an address cannot be listened on, and what to do.
+pub fn cannot_listen(address: SocketAddr, why: &io::Error) -> String {
+    let advice = match why.kind() {
+        ErrorKind::AddrInUse => "; stop the process that listens there, or give another port",
+        ErrorKind::AddrNotAvailable => "; this machine has no such address",
+        ErrorKind::PermissionDenied => {
+            "; ports below 1024 need CAP_NET_BIND_SERVICE (the comments of the systemd unit show it)"
+        }
+        _ => "",
+    };
+    format!("cannot listen on {address}: {why}{advice}")
+}
+
+/// Ports that anyone may use who reaches them.
+fn open_to_anyone(settings: &Settings, found: &mut Vec<Finding>) {
+    for (path, listener) in listeners(settings) {
+        let address = listener.address;
+        if address.ip().is_loopback() {
+            continue;
+        }
+        if path == "listen.control" {
+            found.push((
+                path,
+                format!(
+                    "OPEN TO ANYONE: the control port asks for no key, and {address} is not a loopback address; whoever \
+                     reaches it sees metrics and configs and resets circuits. Use 127.0.0.1, or keep it behind a firewall"
+                ),
+            ));
+        } else if settings.service_keys.is_empty() {
+            found.push((
+                path,
+                format!(
+                    "OPEN TO ANYONE: auth.keys is empty, and {address} is not a loopback address; whoever reaches it can \
+                     spend your providers' keys. Give auth.keys"
+                ),
+            ));
+        }
+    }
+}

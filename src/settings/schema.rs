@@ -1,0 +1,363 @@
+//! The JSON Schema of the settings file (draft 2020-12), for editors and for checks without the binary.
+//!
+//! It describes what `Settings` reads: keys, types, bounds, defaults. `schema/tests.rs` walks both and compares them: the two
+//! know the same keys, and the schema refuses nothing that the reader takes. What only the reader sees (whether a slug
+//! exists, addresses that clash, what a mode requires) is listed there. Names of providers are an argument.
+
+mod account;
+mod config_object;
+mod types;
+
+#[cfg(test)]
+mod tests;
+
+use super::{AccessLog, Limits, Server};
+use serde_json::{Value, json};
+use std::time::Duration;
+use types::{flag, integer, list, millis, non_empty, object, one_of, or, pattern, see};
+
+const ID: &str = "^[A-Za-z0-9._-]{1,128}$";
+
+/// The schema; `providers` are all names of providers.
+pub fn build(providers: &[&str]) -> Value {
+    let mut schema = object("All settings of Turnpike, an AI gateway.", &[], sections());
+    if let Value::Object(members) = &mut schema {
+        members.insert("$schema".to_owned(), "https://json-schema.org/draft/2020-12/schema".into());
+        members.insert("title".to_owned(), "Turnpike settings".into());
+        // An empty file is all defaults.
+        members.insert("type".to_owned(), json!(["object", "null"]));
+        members.insert("$defs".to_owned(), definitions(providers));
+    }
+    schema
+}
+
+fn definitions(providers: &[&str]) -> Value {
+    let mut definitions = config_object::definitions(providers);
+    let own = [
+        (
+            "reference",
+            json!({
+                "type": "string",
+                "pattern": types::REFERENCE,
+                "description": "${NAME}: the environment variable NAME. credential:NAME: the file NAME in systemd's $CREDENTIALS_DIRECTORY.",
+            }),
+        ),
+        (
+            "address",
+            pattern(
+                "IP:PORT, or [IP]:PORT for IPv6.",
+                "^[0-9.]+:[0-9]{1,5}$|^\\[[0-9A-Fa-f:.%]+\\]:[0-9]{1,5}$",
+                &["0.0.0.0:8000", "127.0.0.1:8787", "[::]:8787"],
+            ),
+        ),
+        ("listener", listener()),
+        ("stored_provider", stored_provider(providers)),
+        ("time_limits", config_object::time_limits()),
+    ];
+    if let Value::Object(members) = &mut definitions {
+        members.extend(own.map(|(name, schema)| (name.to_owned(), schema)));
+    }
+    definitions
+}
+
+/// The top level, in the order of the shipped file.
+fn sections() -> Vec<(&'static str, Value)> {
+    vec![
+        ("server", server()),
+        ("listen", listen()),
+        (
+            "emulator",
+            object(
+                "The built-in provider for demos and tests. Not for production.",
+                &[],
+                vec![("listen", see("address", "Where it listens; off when absent."))],
+            ),
+        ),
+        ("limits", limits()),
+        (
+            "time_limits",
+            see(
+                "time_limits",
+                "Time limits of targets whose config sets none, in milliseconds; 0 is no limit.",
+            ),
+        ),
+        ("auth", auth()),
+        ("cors", cors()),
+        ("providers", named("Stored providers by slug: what @slug means.", "stored_provider")),
+        ("configs", named("Saved configs by id, as named in x-gateway-config.", "config")),
+        (
+            "default_config",
+            non_empty(
+                "For requests that name no provider, config or custom host: the id of a saved config, or an @slug. \
+                 Without it they are refused.",
+            ),
+        ),
+        ("custom_hosts", custom_hosts()),
+        ("header_prefixes", header_prefixes()),
+        (
+            "tls",
+            object(
+                "How the certificates of providers are verified.",
+                &[],
+                vec![("ca_file", non_empty("PEM file of the authorities to trust instead of the system's."))],
+            ),
+        ),
+        ("access_log", access_log()),
+        ("log", log()),
+    ]
+}
+
+/// An object with free names, each with a value of this definition.
+fn named(description: &str, definition: &str) -> Value {
+    json!({
+        "type": "object",
+        "description": description,
+        "propertyNames": {"pattern": ID},
+        "additionalProperties": {"$ref": format!("#/$defs/{definition}")},
+    })
+}
+
+fn ms(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+fn server() -> Value {
+    let defaults = Server::default();
+    let grace = "Seconds that requests in flight may continue after a stop was requested. Under systemd, TimeoutStopSec must \
+                 be longer.";
+    object(
+        "The process.",
+        &[],
+        vec![
+            ("threads", integer("Threads per service. Default: the number of CPUs.", 1, Some(1024))),
+            (
+                "work_stealing",
+                or(flag("Whether idle threads take work from busy ones."), defaults.work_stealing),
+            ),
+            ("grace_period_seconds", or(integer(grace, 0, Some(86_400)), defaults.grace_period.as_secs())),
+            (
+                "upstream_pool_size",
+                or(
+                    integer(
+                        "Maximum number of idle connections to providers, per thread and pool.",
+                        0,
+                        Some(65_536),
+                    ),
+                    defaults.upstream_pool_size,
+                ),
+            ),
+            ("upgrade_sock", non_empty("Socket on which an old process hands its listeners to a new one.")),
+            ("pid_file", non_empty("File for the process's id.")),
+        ],
+    )
+}
+
+fn listener() -> Value {
+    let tls = object(
+        "PEM files of the certificate chain and its key, which are reloaded when they change.",
+        &["cert", "key"],
+        vec![("cert", non_empty("The certificate chain.")), ("key", non_empty("The private key."))],
+    );
+    let keys = vec![
+        ("address", see("address", "IP:PORT.")),
+        ("tls", tls),
+        ("h2", or(flag("HTTP/2: by ALPN with TLS, by prior knowledge without."), true)),
+    ];
+    let listener = object("An address with its options.", &["address"], keys);
+    json!({"anyOf": [{"$ref": "#/$defs/address"}, listener]})
+}
+
+fn listen() -> Value {
+    let mut data = list("The addresses for clients.", json!({"$ref": "#/$defs/listener"}));
+    if let Value::Object(members) = &mut data {
+        members.insert("minItems".to_owned(), 1.into());
+    }
+    let names =
+        "Host names under which operators call the control port, besides addresses and names without a dot.";
+    let name = pattern("A host name without scheme and port.", "^[A-Za-z0-9._-]+$", &["gateway.internal"]);
+    let control = "/metrics, /livez, /readyz and the control API. It asks for no key: keep it on loopback or in a private network.";
+    object(
+        "The addresses for clients (data) and for operators (control).",
+        &[],
+        vec![
+            ("data", or(data, json!(["127.0.0.1:8787"]))),
+            ("control", or(see("listener", control), "127.0.0.1:8788")),
+            ("control_names", list(names, name)),
+        ],
+    )
+}
+
+fn limits() -> Value {
+    let mut keys = sizes();
+    keys.extend(times());
+    object(
+        "Limits for one client, one request, one connection. Sizes in bytes, times in milliseconds.",
+        &[],
+        keys,
+    )
+}
+
+fn sizes() -> Vec<(&'static str, Value)> {
+    let defaults = Limits::default();
+    let held =
+        "Bodies and responses held in memory, of all requests together. Default: a quarter of the memory.";
+    let connections =
+        "Connections from clients at the same time. Default: half of the file descriptors, less 192.";
+    let rate = "Bytes per second at which a body that is read must arrive on average after body_timeout_ms.";
+    let kept = "Items of responses of /v1/responses that are kept for clients that refer to them, of all clients together; 0 keeps none. \
+                Read at the start.";
+    let body = integer("A body that is read and inspected (JSON).", 1024, Some(1 << 32));
+    let header = integer("The whole header of a request.", 1024, Some(1_048_575));
+    vec![
+        ("max_body_bytes", or(body, defaults.max_body_bytes)),
+        ("max_held_bytes", integer(held, 1 << 20, Some(1 << 50))),
+        ("max_kept_items_bytes", or(integer(kept, 0, Some(1 << 40)), defaults.max_kept_items_bytes)),
+        ("max_header_bytes", or(header, defaults.max_header_bytes)),
+        ("max_connections", integer(connections, 1, Some(10_000_000))),
+        ("min_body_rate", or(integer(rate, 1, Some(1 << 30)), defaults.min_body_rate)),
+    ]
+}
+
+fn times() -> Vec<(&'static str, Value)> {
+    let defaults = Limits::default();
+    let request = "Until a provider's response is complete, or a stream has its first token, where nothing else sets it. \
+                   Default: no limit.";
+    let rows = [
+        (
+            "header_timeout_ms",
+            "For the whole request header to arrive, from its first byte.",
+            defaults.header_timeout,
+        ),
+        ("body_timeout_ms", "Between two reads of a request's body.", defaults.body_timeout),
+        ("idle_timeout_ms", "Until the next request on a kept-alive connection.", defaults.idle_timeout),
+        ("write_timeout_ms", "For a client that has stopped reading its response.", defaults.write_timeout),
+        (
+            "connect_timeout_ms",
+            "To connect to a provider: for TCP, and again for the TLS handshake.",
+            defaults.connect_timeout,
+        ),
+        (
+            "upstream_read_timeout_ms",
+            "Between two reads of a provider's response.",
+            defaults.upstream_read_timeout,
+        ),
+        (
+            "upstream_idle_timeout_ms",
+            "How long an idle connection to a provider is kept.",
+            defaults.upstream_idle_timeout,
+        ),
+    ];
+    let row = |(name, description, default): (&'static str, &str, Duration)| {
+        (name, or(millis(description), ms(default)))
+    };
+    rows.into_iter().map(row).chain([("request_timeout_ms", millis(request))]).collect()
+}
+
+fn auth() -> Value {
+    let name = json!({
+        "anyOf": [{"type": "string", "pattern": "\\S", "maxLength": 64}, {"$ref": "#/$defs/reference"}],
+        "description": "In the access line; names must differ.",
+        "examples": ["team-a"],
+    });
+    let secret = pattern(
+        "At least 8 visible ASCII characters; keys must differ.",
+        "^[!-~]{8,}$",
+        &["${TURNPIKE_KEY}", "credential:service-key"],
+    );
+    let key = object("A client's key.", &["name", "key"], vec![("name", name), ("key", secret)]);
+    let keys = list("The keys with which clients may call. Without any, everyone may.", key);
+    object("Who may call.", &[], vec![("keys", keys)])
+}
+
+fn cors() -> Value {
+    let origins = json!({
+        "type": "array",
+        "minItems": 1,
+        "items": non_empty("An origin: scheme, host and perhaps a port."),
+        "description": "The origins of pages that may call; '*' alone is all pages.",
+        "examples": [["https://app.example.com"]],
+    });
+    let max_age =
+        integer("Seconds for which a browser may remember the answer to a preflight.", 0, Some(86_400));
+    object(
+        "Which web pages may call the data port from a browser. Without it, none may.",
+        &["origins"],
+        vec![("origins", origins), ("max_age_seconds", or(max_age, 600))],
+    )
+}
+
+fn stored_provider(providers: &[&str]) -> Value {
+    let mut keys = vec![
+        ("provider", one_of("The provider (docs/providers.md).", providers.iter().copied())),
+        ("request_timeout", millis("For one attempt, in milliseconds; a config's takes precedence.")),
+        ("forward_headers", config_object::forward_headers()),
+        ("override_params", types::free("Members to set in the request body.")),
+    ];
+    keys.extend(account::keys(false));
+    object("A provider and the account to call it with.", &["provider"], keys)
+}
+
+fn custom_hosts() -> Value {
+    let allow = "Hosts that clients may name besides public ones: names, *.suffix, addresses, ranges, each with an optional :port.";
+    object(
+        "The hosts that clients may name in custom_host.",
+        &[],
+        vec![
+            (
+                "allow_private",
+                or(flag("Allows all private and loopback ranges; only if every client is trusted."), false),
+            ),
+            ("allow", list(allow, types::text("A host, address or range."))),
+        ],
+    )
+}
+
+fn header_prefixes() -> Value {
+    let prefix = pattern("Lower-case, ending in a dash.", "^[a-z0-9_.-]+-$", &["x-gateway-"]);
+    let description = "Prefixes of the gateway's own headers. The same headers work under each of them.";
+    let mut prefixes = or(list(description, prefix), json!(["x-gateway-"]));
+    if let Value::Object(members) = &mut prefixes {
+        members.insert("minItems".to_owned(), 1.into());
+    }
+    prefixes
+}
+
+fn access_log() -> Value {
+    // Compared with the reader's default in the tests.
+    let default = match AccessLog::default() {
+        AccessLog::Stdout => "stdout",
+        AccessLog::File(_) => "file",
+        AccessLog::Journald => "journald",
+        AccessLog::Off => "off",
+    };
+    let mut schema = object(
+        "One JSON line per request (docs/access-log.md).",
+        &[],
+        vec![
+            (
+                "output",
+                or(one_of("Where the lines are written.", ["stdout", "file", "journald", "off"]), default),
+            ),
+            ("path", non_empty("With output: file. SIGUSR1 reopens it, for logrotate.")),
+        ],
+    );
+    if let Value::Object(members) = &mut schema {
+        members.insert(
+            "if".to_owned(),
+            json!({"properties": {"output": {"const": "file"}}, "required": ["output"]}),
+        );
+        members.insert("then".to_owned(), json!({"required": ["path"]}));
+    }
+    schema
+}
+
+fn log() -> Value {
+    object(
+        "The log of the process itself, on standard error.",
+        &[],
+        vec![
+            ("level", or(one_of("The least level.", ["error", "warn", "info", "debug", "trace"]), "info")),
+            ("format", or(one_of("A line in JSON, or text.", ["json", "text"]), "json")),
+        ],
+    )
+}

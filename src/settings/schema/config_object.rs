@@ -1,0 +1,342 @@
+//! The config object in the schema: what `Config::read` takes, under `configs.<id>`.
+//!
+//! `docs/config.md` says what the keys do. Which keys a config must have at least (spec: a list of combinations) only the
+//! reader checks: an editor's message about it would name them all.
+
+use super::account;
+use super::types::{flag, free, integer, list, number, object, one_of, or, pattern, see, statuses, text};
+use crate::config::policies::{DEFAULT_STATUSES, RetryPolicy};
+use serde_json::{Value, json};
+use std::time::Duration;
+
+/// Every definition that a config refers to.
+pub(super) fn definitions(providers: &[&str]) -> Value {
+    json!({
+        "config": config(providers),
+        "strategy": strategy(),
+        "query": query(),
+        "retry": retry(),
+        "breaker": breaker(),
+        "request_hook": hook(true),
+        "response_hook": hook(false),
+        "request_guardrail": guardrail(true),
+        "response_guardrail": guardrail(false),
+        "deny_action": action(true),
+        "action": action(false),
+    })
+}
+
+fn config(providers: &[&str]) -> Value {
+    let provider = json!({
+        "anyOf": [{"enum": providers}, {"type": "string", "pattern": "^@."}, {"$ref": "#/$defs/reference"}],
+        "description": "A provider, or @slug of a stored one.",
+    });
+    let mut keys = vec![
+        ("name", text("The name by which conditions refer to this target.")),
+        ("provider", provider),
+        ("virtual_key", text("The slug of a stored provider; the older form of provider: '@slug'.")),
+        ("strategy", see("strategy", "How one of the targets is chosen.")),
+        (
+            "targets",
+            list(
+                "Configs themselves; at most 16 levels deep and 1,000 in all.",
+                json!({"$ref": "#/$defs/config"}),
+            ),
+        ),
+        ("weight", or(number("Share in load balancing.", 0.0), 1)),
+        ("on_status_codes", statuses("Statuses on which fallback tries the next target.")),
+        ("hedge", hedge()),
+        ("price", price()),
+        ("prompt_id", text("Not in this version: requests are refused with 501.")),
+        ("retry", see("retry", "How often a target is tried again.")),
+        ("cb_config", see("breaker", "The circuit breaker of a target.")),
+        ("cache", cache()),
+        (
+            "request_timeout",
+            integer(
+                "For each attempt, in milliseconds: a whole response, or a stream's first token.",
+                1,
+                None,
+            ),
+        ),
+        ("time_limits", see("time_limits", "In milliseconds; 0 is no limit.")),
+        (
+            "stream_rescue",
+            one_of("What happens when a stream breaks after its first token.", ["off", "resume", "buffer"]),
+        ),
+        ("forward_headers", forward_headers()),
+        ("override_params", free("Members to set in the request body.")),
+    ];
+    for name in ["strict_std_compliance", "strict_open_ai_compliance"] {
+        let description = "Whether translated responses hold only what the standard has.";
+        keys.push((name, or(flag(description), true)));
+    }
+    keys.extend(hook_lists());
+    keys.extend(account::keys(true));
+    object("How a request is routed (docs/config.md).", &[], keys)
+}
+
+fn hook_lists() -> [(&'static str, Value); 4] {
+    let lists = [
+        ("before_request_hooks", "request_hook"),
+        ("input_guardrails", "request_guardrail"),
+        ("after_request_hooks", "response_hook"),
+        ("output_guardrails", "response_guardrail"),
+    ];
+    lists.map(|(name, item)| {
+        let items = json!({"$ref": format!("#/$defs/{item}")});
+        (name, list("Not in this version: requests are refused with 501.", items))
+    })
+}
+
+pub(super) fn forward_headers() -> Value {
+    let name = pattern("A header name.", "^[!#$%&'*+.^_`|~0-9A-Za-z-]+$", &["x-forwarded-for"]);
+    list("Request headers to forward to the provider unchanged.", name)
+}
+
+fn strategy() -> Value {
+    let condition = object(
+        "Uses the target `then` where the query holds.",
+        &["query", "then"],
+        vec![
+            ("query", see("query", "All members must hold.")),
+            ("then", text("The name of a target of this level.")),
+        ],
+    );
+    let sticky = object(
+        "In loadbalance mode: the same client gets the same target.",
+        &["enabled"],
+        vec![
+            ("enabled", flag("Whether it is on.")),
+            (
+                "hash_fields",
+                json!({
+                    "type": "array",
+                    "maxItems": 16,
+                    "items": pattern("A value of the request.", r"^(metadata|params|headers)\..", &["metadata.user"]),
+                    "description": "What identifies a client besides its service key.",
+                }),
+            ),
+            ("ttl", or(integer("Seconds.", 1, Some(31_536_000)), 300)),
+        ],
+    );
+    object(
+        "How one of the targets is chosen.",
+        &["mode"],
+        vec![
+            ("mode", one_of("The kind of choice.", ["single", "loadbalance", "fallback", "conditional"])),
+            ("conditions", list("In conditional mode: tried in this order.", condition)),
+            ("default", text("In conditional mode: the name of the target when no condition holds.")),
+            ("on_status_codes", statuses("Statuses on which fallback tries the next target.")),
+            ("cb_config", see("breaker", "As cb_config of the config.")),
+            (
+                "by",
+                or(
+                    one_of("In loadbalance mode: the criterion.", ["weight", "least_latency", "price"]),
+                    "weight",
+                ),
+            ),
+            ("sticky", sticky),
+        ],
+    )
+}
+
+/// Members with free names: `null` is a value to compare with here.
+fn query() -> Value {
+    let scalar = json!({"type": ["string", "number", "boolean", "null"]});
+    let scalars = json!({"type": "array", "items": scalar});
+    let bound = json!({"type": ["number", "string"]});
+    let queries = json!({"type": "array", "items": {"$ref": "#/$defs/query"}});
+    let operators = json!({
+        "type": "object",
+        "properties": {
+            "$eq": scalar, "$ne": scalar, "$in": scalars, "$nin": scalars,
+            "$gt": bound, "$gte": bound, "$lt": bound, "$lte": bound,
+            "$regex": {"type": "string"},
+        },
+        "additionalProperties": false,
+    });
+    let test = json!({"anyOf": [scalar, operators]});
+    json!({
+        "type": "object",
+        "description": "Keys are metadata.x, params.x, headers.x and url.pathname, with a value or operators; $and and $or hold queries.",
+        "properties": {"$and": queries, "$or": queries},
+        "patternProperties": {r"^(metadata|params|headers)\.[^.]": test, r"^url\.pathname($|\.)": test},
+        "additionalProperties": false,
+    })
+}
+
+fn retry() -> Value {
+    let time = |description: &str, default: Duration| {
+        or(integer(description, 1, None), u64::try_from(default.as_millis()).unwrap_or(u64::MAX))
+    };
+    let none = RetryPolicy::NONE;
+    let retry_after = "Whether Retry-After headers are obeyed.";
+    object(
+        "How often a target is tried again.",
+        &["attempts"],
+        vec![
+            ("attempts", integer("Attempts after the first.", 0, Some(u32::MAX.into()))),
+            (
+                "on_status_codes",
+                or(statuses("Statuses that are retried; empty: none."), DEFAULT_STATUSES.to_vec()),
+            ),
+            ("use_retry_after_headers", or(flag(retry_after), none.honours_retry_after)),
+            ("use_retry_after_header", or(flag(retry_after), none.honours_retry_after)),
+            (
+                "backoff_ms",
+                time("Upper bound of the first wait, doubled for each further one.", none.backoff),
+            ),
+            ("max_backoff_ms", time("Upper bound of every wait.", none.max_backoff)),
+            ("budget_ms", time("Upper bound of all waits together.", none.budget)),
+        ],
+    )
+}
+
+fn breaker() -> Value {
+    object(
+        "A circuit breaker.",
+        &["failure_threshold", "cooldown_interval"],
+        vec![
+            ("failure_threshold", number("Failures within one cooldown_interval that open it.", 1.0)),
+            ("cooldown_interval", number("Milliseconds that it stays open.", 30_000.0)),
+            ("failure_status_codes", statuses("Statuses that count as failures. Default: those above 500.")),
+        ],
+    )
+}
+
+/// `time_limits`, of a config and of the settings.
+pub(super) fn time_limits() -> Value {
+    let time = |description: &str| integer(description, 0, None);
+    object(
+        "Time limits of a target, in milliseconds; 0 is no limit.",
+        &[],
+        vec![
+            ("connect_ms", time("For a connection, its TLS handshake included.")),
+            ("first_byte_ms", time("Until the response header.")),
+            (
+                "first_token_ms",
+                time(
+                    "Until the first content of a stream. Default: 10,000 where another target is left, else 600,000.",
+                ),
+            ),
+            (
+                "gap_ms",
+                time(
+                    "Between two chunks of a response. Default: 15,000 where another target is left, else 600,000.",
+                ),
+            ),
+            ("total_ms", time("For the whole request. Default: no limit.")),
+            ("heartbeat_ms", or(time("Silence of a stream after which the client gets a comment."), 15_000)),
+            (
+                "early_heartbeat",
+                or(
+                    flag("Whether comments may start before the response: the status is then always 200."),
+                    false,
+                ),
+            ),
+        ],
+    )
+}
+
+fn hedge() -> Value {
+    let ratio = json!({
+        "type": "number", "minimum": 0, "maximum": 1, "default": 0.1,
+        "description": "Extra attempts as a share of all.",
+    });
+    object(
+        "A second attempt, at another target, while the first is slow. Needs two targets.",
+        &["after_ms"],
+        vec![
+            ("after_ms", integer("Milliseconds without a first token.", 1, None)),
+            ("max_extra_ratio", ratio),
+        ],
+    )
+}
+
+fn price() -> Value {
+    object(
+        "US dollars per million tokens.",
+        &["input", "output"],
+        vec![("input", number("Of the request.", 0.0)), ("output", number("Of the response.", 0.0))],
+    )
+}
+
+fn cache() -> Value {
+    object(
+        "Not in this version: checked, then ignored.",
+        &["mode"],
+        vec![
+            ("mode", one_of("Identical requests, or similar ones too.", ["simple", "semantic"])),
+            ("max_age", integer("Seconds.", 0, None)),
+        ],
+    )
+}
+
+/// A key that is for the other lists of hooks only.
+fn elsewhere(description: &str) -> Value {
+    json!({"type": "null", "description": description})
+}
+
+/// The keys that hooks and guardrails share.
+fn controls(is_async: bool, may_deny: bool) -> Vec<(&'static str, Value)> {
+    let action = if may_deny { "deny_action" } else { "action" };
+    vec![
+        ("type", or(one_of("What it may do to the message.", ["guardrail", "mutator"]), "guardrail")),
+        (
+            "async",
+            match is_async {
+                true => or(flag("Runs beside the request and cannot affect it."), false),
+                false => elsewhere("For after_request_hooks only."),
+            },
+        ),
+        ("sequential", or(flag("Checks run one after another."), false)),
+        ("deny", flag("Refuses the message when a check fails.")),
+        ("on_fail", see(action, "When a check fails.")),
+        ("on_success", see(action, "When all checks pass.")),
+    ]
+}
+
+fn hook(on_request: bool) -> Value {
+    let check = object(
+        "A check.",
+        &["id", "parameters"],
+        vec![
+            ("id", text("Which check.")),
+            ("parameters", free("Its parameters.")),
+            ("is_enabled", or(flag("Whether it runs."), true)),
+        ],
+    );
+    let mut keys = vec![("id", text("Its name.")), ("checks", list("What is checked.", check))];
+    keys.extend(controls(!on_request, on_request));
+    object("A hook.", &["id"], keys)
+}
+
+/// A slug, or an object whose other keys are checks.
+fn guardrail(on_request: bool) -> Value {
+    let mut keys = vec![("id", text("Its name."))];
+    keys.extend(controls(true, !on_request));
+    let mut inline = object("A guardrail; other keys are checks with their parameters.", &[], keys);
+    if let Value::Object(members) = &mut inline {
+        members.insert("additionalProperties".to_owned(), json!({"type": "object"}));
+    }
+    let slug = json!({"type": "string", "minLength": 1, "description": "The slug of a saved guardrail."});
+    json!({"anyOf": [slug, inline]})
+}
+
+fn action(may_deny: bool) -> Value {
+    let feedback = object(
+        "Recorded for the request.",
+        &[],
+        vec![
+            ("value", json!({"type": "number", "description": "The value."})),
+            ("weight", json!({"type": "number", "description": "Its weight."})),
+            ("metadata", free("Anything else.")),
+        ],
+    );
+    let deny = match may_deny {
+        true => flag("Whether the message is refused."),
+        false => elsewhere("For before-request hooks and output guardrails only."),
+    };
+    object("What happens then.", &[], vec![("feedback", feedback), ("deny", deny)])
+}
