@@ -168,6 +168,11 @@ pub trait Provider: Send + Sync + std::fmt::Debug {
         operation == Operation::Passthrough
     }
 
+    /// Whether the `api-version` of a client that speaks Azure's dialect goes along with a call.
+    fn takes_api_version(&self) -> bool {
+        false
+    }
+
     /// Headers that clients may send under a neutral name (spec "Authentication" 4): that name and the vendor's own.
     fn neutral_headers(&self) -> &'static [(&'static str, &'static str)] {
         &[]

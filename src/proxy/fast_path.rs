@@ -7,8 +7,10 @@
 
 use super::Gateway;
 use super::native;
-use crate::api::operation::{BodyKind, Operation};
+use crate::api::operation::BodyKind;
 use crate::error::Error;
+use crate::route::admission::Endpoint;
+use crate::route::request_mode::RequestMode;
 use bytes::BytesMut;
 use http::Method;
 use pingora_core::ErrorType;
@@ -17,10 +19,15 @@ use pingora_proxy::{ProxyHttp, Session};
 
 /// Whether the raw head is that of a request whose body is read and whose attempts the engine runs. Not an upgrade.
 pub(super) fn applies_to(head: &[u8]) -> bool {
-    let Some(target) = head.strip_prefix(b"POST /v1/") else { return false };
+    let Some(target) = head.strip_prefix(b"POST ").filter(|target| target.starts_with(b"/")) else {
+        return false;
+    };
     let end = memchr::memchr3(b' ', b'?', b'\n', target).unwrap_or(target.len());
     let Some(Ok(path)) = target.get(..end).map(std::str::from_utf8) else { return false };
-    Operation::find(&Method::POST, path).body_kind() == BodyKind::Json && !is_upgrade(target)
+    let endpoint = Endpoint::find(&Method::POST, path);
+    endpoint.mode == RequestMode::Api
+        && endpoint.operation.body_kind() == BodyKind::Json
+        && !is_upgrade(target)
 }
 
 /// Whether one of the lines after the first is an `Upgrade` header.
@@ -75,6 +82,7 @@ mod tests {
             "POST /v1/chat/completions HTTP/1.1\r\nhost: a\r\n\r\n",
             "POST /v1/embeddings?x=1 HTTP/1.0\r\n\r\n",
             "POST /v1/messages HTTP/1.1\nhost: a\n\n",
+            "POST /openai/deployments/d/chat/completions?api-version=2024-10-21 HTTP/1.1\r\n\r\n",
             "POST /v1/audio/speech HTTP/1.1\r\nx-note: upgrade\r\n\r\n",
         ] {
             assert!(applies_to(head.as_bytes()), "{head}");

@@ -16,7 +16,7 @@ mod model_query;
 mod tests;
 
 pub use body_reading::{BodyContent, BodyReading};
-pub use endpoint::{Endpoint, allowed_methods};
+pub use endpoint::{Endpoint, PathForm, allowed_methods};
 pub use model_query::ModelQuery;
 
 use endpoint::takes;
@@ -83,6 +83,14 @@ impl<'a> RequestHead<'a> {
         }
     }
 
+    /// Whether the control plane owns the path, also where a client made for Azure has it below another prefix.
+    fn is_control_path(&self) -> bool {
+        let path = self.uri.path();
+        let below = path.get(self.endpoint.path_offset..).unwrap_or_default();
+        let is_azure = self.endpoint.form == PathForm::Azure;
+        self.control_paths.owns(path) || (is_azure && self.control_paths.owns(&format!("/v1/{below}")))
+    }
+
     /// The plane that handles the request, and how the body must be read. Call it only for authenticated clients.
     ///
     /// # Errors
@@ -91,7 +99,7 @@ impl<'a> RequestHead<'a> {
     pub fn plane(&self) -> Result<Plane, Error> {
         let path = self.uri.path();
         // The path of an operation is in its table as it is written, and no control path is.
-        if self.endpoint.operation == Operation::Passthrough && self.control_paths.owns(path) {
+        if self.endpoint.operation == Operation::Passthrough && self.is_control_path() {
             return Ok(Plane::Control);
         }
         let is_options = *self.method == Method::OPTIONS;

@@ -2,7 +2,7 @@
 //!
 //! Does not send the attempt (`engine` does) and does not choose the target (`plan` does).
 
-use super::admission::Endpoint;
+use super::admission::{Endpoint, PathForm};
 use super::compile::split_slug;
 use super::compiled::CompiledConfig;
 use super::request_mode::RequestMode;
@@ -12,12 +12,12 @@ use crate::api::body::{Body, Edit};
 use crate::api::operation::Operation;
 use crate::api::rules;
 use crate::error::Error;
-use crate::provider::Call;
 use crate::provider::adapter::Adapter;
 use crate::provider::credential_mask::CredentialMask;
 use crate::provider::token_exchange::{Credentials, TokenExchange};
 use crate::provider::translation::{self, PreparedRequest, Translation};
 use crate::provider::translation_notes::TranslationNotes;
+use crate::provider::{Call, Provider};
 use bytes::Bytes;
 use http::{HeaderMap, Method, Uri};
 use std::borrow::Cow;
@@ -33,6 +33,8 @@ pub struct Request {
     pub method: Method,
     /// The URI as the client sent it, without keys.
     pub uri: Uri,
+    /// Whose paths the URI follows.
+    pub form: PathForm,
     /// Byte offset in the URI's path at which the part below the version segment begins.
     pub path_offset: usize,
     /// The body, if it was read; `None` when it streams through unread.
@@ -46,17 +48,23 @@ pub struct Request {
 impl Request {
     /// Makes the request; `body` is `None` when it streams through unread.
     pub fn new(endpoint: Endpoint, method: Method, uri: Uri, body: Option<Body>) -> Self {
-        let Endpoint { operation, mode, path_offset } = endpoint;
+        let Endpoint { operation, mode, form, path_offset, .. } = endpoint;
         let method = match method == Method::HEAD && mode == RequestMode::Api {
             true => Method::GET,
             false => method,
         };
-        let full_model = body.as_ref().and_then(|body| body.text("model")).map(Cow::into_owned);
+        let path_model = endpoint.model(uri.path()).map(Cow::into_owned);
+        let body = match (body, &path_model) {
+            (Some(body), Some(model)) => Some(with_model(body, model)),
+            (body, _) => body,
+        };
+        let full_model =
+            path_model.or_else(|| body.as_ref().and_then(|body| body.text("model")).map(Cow::into_owned));
         let (slug, model) = match full_model.as_deref().and_then(split_slug) {
             Some((slug, model)) => (Some(slug.to_owned()), Some(model.to_owned())),
             None => (None, full_model),
         };
-        Self { operation, mode, method, uri, path_offset, body, model, slug }
+        Self { operation, mode, method, uri, form, path_offset, body, model, slug }
     }
 
     /// Checks the request against the rules of its operation. In passthrough mode nothing is checked.
@@ -83,13 +91,29 @@ impl Request {
         self.uri.path().get(self.path_offset..).unwrap_or_default()
     }
 
+    /// The query for a provider. Azure's version of an API means nothing at other vendors, and its deployment is their
+    /// model.
+    fn query_for(&self, provider: &dyn Provider) -> Option<Cow<'_, str>> {
+        let query = self.uri.query()?;
+        if self.form == PathForm::Plain || provider.takes_api_version() {
+            return Some(Cow::Borrowed(query));
+        }
+        let pairs = query.split('&').filter(|pair| !pair.starts_with("api-version="));
+        let pairs = pairs.map(|pair| match pair.strip_prefix("deployment=") {
+            Some(model) => Cow::Owned(format!("model={model}")),
+            None => Cow::Borrowed(pair),
+        });
+        let query = pairs.collect::<Vec<_>>().join("&");
+        (!query.is_empty()).then_some(Cow::Owned(query))
+    }
+
     /// The call as a provider sees it.
-    fn call<'a>(&'a self, model: Option<&'a str>) -> Call<'a> {
+    fn call<'a>(&'a self, model: Option<&'a str>, query: Option<&'a str>) -> Call<'a> {
         Call {
             operation: self.operation,
             method: &self.method,
             path: self.path(),
-            query: self.uri.query(),
+            query,
             model,
             streamed: self.is_streamed(),
         }
@@ -150,7 +174,8 @@ impl Attempt {
     /// The provider's 400 or 401 for an incomplete account or call, and 400 for what it does not support.
     pub fn new(target: Arc<Target>, request: &Request) -> Result<Self, Error> {
         let model = target.model().map(str::to_owned).or_else(|| request.model_for(&target));
-        let call = request.call(model.as_deref());
+        let query = request.query_for(target.provider);
+        let call = request.call(model.as_deref(), query.as_deref());
         let edited = edited_body(&target, request);
         let body = edited.as_ref().or(request.body.as_ref());
         let mut notes =
@@ -192,7 +217,8 @@ impl Attempt {
     /// Whether an attempt's body is translated, and not only edited in places.
     pub fn is_translated(target: &Target, request: &Request) -> bool {
         let model = target.model().map(str::to_owned).or_else(|| request.model_for(target));
-        let adapter = target.provider.adapter(&request.call(model.as_deref()), &target.account);
+        let adapter =
+            target.provider.adapter(&request.call(model.as_deref(), request.uri.query()), &target.account);
         request.mode == RequestMode::Api && !matches!(adapter, Ok(Adapter::Passthrough(_)))
     }
 
@@ -278,6 +304,15 @@ fn prepare(
         });
     }
     translation::prepare(target.provider, call, &target.account, body, target.policies.is_strict(), notes)
+}
+
+/// The body with the model that the path names, which counts before the body's own.
+fn with_model(body: Body, model: &str) -> Body {
+    if body.text("model").is_some_and(|named| named == model) {
+        return body;
+    }
+    let bytes = body.edit(&[Edit::Set("model", serde_json::Value::from(model).to_string().into())]);
+    Body::parse(bytes).unwrap_or(body)
 }
 
 /// The client's body with `override_params` merged in and the target's slug removed from the model; `None` when

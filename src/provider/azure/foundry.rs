@@ -271,6 +271,10 @@ impl Provider for AzureAi {
         chat_adapter(call.model, target.account).edits(body, target.account, notes)
     }
 
+    fn takes_api_version(&self) -> bool {
+        true
+    }
+
     fn token_exchange(&self, account: &Account) -> Result<Option<Arc<dyn TokenExchange>>, Error> {
         auth::token_exchange(account, SPEC.id)
     }

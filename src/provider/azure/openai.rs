@@ -239,6 +239,10 @@ impl Provider for AzureOpenAi {
         Ok(edits)
     }
 
+    fn takes_api_version(&self) -> bool {
+        true
+    }
+
     fn token_exchange(&self, account: &Account) -> Result<Option<Arc<dyn TokenExchange>>, Error> {
         auth::token_exchange(account, SPEC.id)
     }
