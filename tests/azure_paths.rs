@@ -15,12 +15,12 @@ const RESPONSE: &str = r#"{"id":"c","object":"chat.completion","created":1,"mode
 /// gets.
 async fn forwarded(provider: &str, path: &str, body: &Value) -> (String, Value) {
     let request = Arc::new(parking_lot::Mutex::new(String::new()));
-    let seen = Arc::clone(&request);
+    let observed = Arc::clone(&request);
     let upstream = Upstream::start(move |mut connection| {
-        let seen = Arc::clone(&seen);
+        let observed = Arc::clone(&observed);
         async move {
             while let Some(request) = connection.request().await {
-                *seen.lock() = request;
+                *observed.lock() = request;
                 connection.send_json(RESPONSE).await;
             }
         }

@@ -5,7 +5,7 @@
 
 use crate::support::client::{client, hello, new_trace};
 use crate::support::conversation::{
-    DIALECTS, Dialect, REQUEST_KINDS, RequestKind, assert_gateway_error, chat_request,
+    ALL_DIALECTS, Dialect, REQUEST_KINDS, RequestKind, assert_gateway_error, chat_request,
 };
 use crate::support::gateway::Gateway;
 use crate::support::settings::{KEY, STANDARD};
@@ -26,7 +26,7 @@ async fn a_provider_that_does_not_respond_is_reported_for_every_request_kind() {
     let gateway = Gateway::start(STANDARD);
     let mut calls = Vec::new();
     for (fault, code) in FAULTS {
-        let kinds = DIALECTS.iter().flat_map(|dialect| REQUEST_KINDS.map(|kind| (*dialect, kind)));
+        let kinds = ALL_DIALECTS.iter().flat_map(|dialect| REQUEST_KINDS.map(|kind| (*dialect, kind)));
         calls.extend(kinds.map(|(dialect, kind)| assert_reported(&gateway, fault, code, dialect, kind)));
     }
     join_all(calls).await;
@@ -34,7 +34,7 @@ async fn a_provider_that_does_not_respond_is_reported_for_every_request_kind() {
         gateway.metric(&format!("turnpike_errors_total{{code=\"{code}\"}}")).await.unwrap_or_default()
     };
     let expected_count = |code: &str| {
-        FAULTS.iter().filter(|(_, fault)| *fault == code).count() * DIALECTS.len() * REQUEST_KINDS.len()
+        FAULTS.iter().filter(|(_, fault)| *fault == code).count() * ALL_DIALECTS.len() * REQUEST_KINDS.len()
     };
     for code in ["upstream_unreachable", "upstream_invalid_answer"] {
         assert_eq!(counted(code).await, expected_count(code) as f64, "{code}");
@@ -61,7 +61,7 @@ async fn assert_reported(gateway: &Gateway, fault: &str, code: &str, dialect: Di
 async fn a_hanging_provider_times_out_after_the_request_timeout() {
     let gateway = gateway();
     let mut calls = Vec::new();
-    for dialect in DIALECTS {
+    for dialect in ALL_DIALECTS {
         for kind in [RequestKind::Plain, RequestKind::Big, RequestKind::Streamed] {
             calls.extend([true, false].map(|by_header| assert_times_out(&gateway, dialect, kind, by_header)));
         }

@@ -37,6 +37,7 @@ mod explain;
 mod failures;
 mod faults;
 mod first_bytes;
+mod gemini_dialect;
 mod held_memory;
 mod hostile_input;
 mod house;

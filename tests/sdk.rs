@@ -35,6 +35,11 @@ fn the_anthropic_sdk_works_with_a_translated_provider() {
 }
 
 #[test]
+fn googles_sdk_works_with_any_provider() {
+    python("google", &["google_genai_sdk.py"], &gateway());
+}
+
+#[test]
 fn the_openai_sdk_for_azure_works_with_any_provider() {
     python("openai", &["azure_openai_sdk.py"], &gateway());
 }

@@ -29,6 +29,7 @@ pub(crate) const DIALECTS: &[(Operation, &str)] = &[
     (Operation::ChatCompletions, "chat/completions"),
     (Operation::Messages, "messages"),
     (Operation::Responses, "responses"),
+    (Operation::GenerateContent, "models/m:generateContent"),
 ];
 
 /// The account of every provider: what addresses are made of.
@@ -73,7 +74,7 @@ fn documented_responses_parse_strictly_with_the_sdks() {
     judge("strict_responses.py", &[], &write("documented_responses.jsonl", &made));
 }
 
-/// Every response in the three dialects, whole and streamed, one JSON object a line. Every second one is made for clients
+/// Every response in every dialect, whole and streamed, one JSON object a line. Every second one is made for clients
 /// that take members that are not in their dialect's standard, every fifth repeats all that a response repeats.
 fn encoded<'a>(responses: impl Iterator<Item = (&'a str, String, &'a Recording)>) -> (Vec<u8>, usize) {
     let mut made = Vec::new();
@@ -190,11 +191,16 @@ impl ProviderResponse<'_> {
         let mut notes = TranslationNotes::default();
         let method = Method::POST;
         let DialectCall { operation, path, streamed } = *call;
+        let operation = match operation {
+            Operation::GenerateContent if streamed => Operation::StreamGenerateContent,
+            operation => operation,
+        };
         let outgoing = Call { operation, method: &method, path, query: None, model: Some(model), streamed };
         let prepared = prepare(provider, &outgoing, &account(), Some(&body), strict, &mut notes).unwrap();
         // What Anthropic's clients get where a filter reads their responses. Goldens are shorter than the types allow.
-        let own = || Translation::own_dialect(operation, "anthropic", model, strict, Some(&body));
+        let own = || Translation::own_dialect(operation, provider.id(), model, strict, Some(&body));
         let translation = match prepared.translation {
+            None if provider.has_gemini(operation, Some(model)) => own()?,
             None if (provider.id(), operation) == ("anthropic", Operation::Messages)
                 && !recording.host.is_empty() =>
             {
@@ -220,6 +226,7 @@ fn client_request(call: &DialectCall, model: &str, full: bool) -> Value {
     let mut body = match call.operation {
         Operation::Responses => json!({"model": model, "input": "Hello."}),
         Operation::Messages => json!({"model": model, "max_tokens": 100, "messages": hello}),
+        Operation::GenerateContent => return json!({"contents": [{"parts": [{"text": "Hello."}]}]}),
         _ => json!({"model": model, "messages": hello}),
     };
     body["stream"] = json!(call.streamed);

@@ -4,6 +4,8 @@
 //! the headers of the response, and not the log. A provider's error body that is in the client's dialect already is
 //! not made here; it passes unchanged.
 
+mod google_error;
+
 use super::Dialect;
 use super::chat::ProviderError;
 use super::error_names::{ErrorNames, provider_code};
@@ -15,6 +17,8 @@ use serde::{Serialize, Serializer};
 #[derive(Debug, Clone, Copy)]
 pub struct ErrorView<'a> {
     pub message: &'a str,
+    /// The HTTP status, which Google's shape repeats.
+    pub status: u16,
     /// `error.type` in OpenAI's dialects.
     pub openai_type: &'a str,
     /// `error.type` in Anthropic's dialect, a value of its published list.
@@ -36,6 +40,7 @@ impl<'a> From<&'a Error> for ErrorView<'a> {
         let row = error.kind.row();
         Self {
             message: &error.message,
+            status: row.status,
             openai_type: row.openai_type,
             anthropic_type: row.anthropic_type,
             param: error.param.as_deref(),
@@ -53,6 +58,7 @@ impl<'a> From<&'a ProviderError> for ErrorView<'a> {
         let names = ErrorNames::of(error);
         Self {
             message: &error.message,
+            status: error.status,
             openai_type: names.openai_type,
             anthropic_type: names.anthropic_type,
             param: error.param.as_deref(),
@@ -86,6 +92,7 @@ impl<'a> ErrorView<'a> {
                 json(&OpenAiBody { error: self.openai_error(self.code), provider: self.provider })
             }
             Dialect::Anthropic => self.anthropic_body(self.request_id),
+            Dialect::Google => google_error::body(self),
         }
     }
 
@@ -94,7 +101,7 @@ impl<'a> ErrorView<'a> {
     /// Responses API numbers them from 0.
     pub fn event(&self, dialect: Dialect, events: u64, out: &mut Vec<u8>) {
         match dialect {
-            Dialect::OpenAi => write_event(out, None, &self.body(dialect)),
+            Dialect::OpenAi | Dialect::Google => write_event(out, None, &self.body(dialect)),
             Dialect::Anthropic => write_event(out, Some("error"), &self.anthropic_body(None)),
             Dialect::Responses => {
                 let code = self.code.unwrap_or(self.openai_type);
@@ -197,7 +204,7 @@ mod tests {
     use super::*;
     use crate::error::Kind;
 
-    const DIALECTS: [Dialect; 3] = [Dialect::OpenAi, Dialect::Anthropic, Dialect::Responses];
+    const DIALECTS: [Dialect; 4] = [Dialect::OpenAi, Dialect::Anthropic, Dialect::Responses, Dialect::Google];
 
     fn text(bytes: Vec<u8>) -> String {
         String::from_utf8(bytes).unwrap()

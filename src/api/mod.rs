@@ -10,6 +10,7 @@ pub mod connection_header;
 pub mod error_body;
 pub mod error_class;
 pub mod error_names;
+pub mod gemini;
 pub mod messages;
 pub mod model_list;
 pub mod operation;
@@ -30,4 +31,6 @@ pub enum Dialect {
     Anthropic,
     /// OpenAI's Responses API: error bodies as [`Dialect::OpenAi`], but its own stream events.
     Responses,
+    /// Google's Gemini API.
+    Google,
 }

@@ -48,6 +48,8 @@ pub enum Terminator {
     MessageStop,
     /// The last event of a response (`response.completed` and the like). Some providers send `[DONE]` after it.
     FinalEvent,
+    /// The end of the body, after an event with the finish reason (Gemini).
+    EndOfBody,
     /// No end marker, or none that the gateway could append.
     None,
 }
@@ -58,7 +60,7 @@ impl Terminator {
         match self {
             Terminator::Done => Some(b"data: [DONE]\n\n"),
             Terminator::MessageStop => Some(b"event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n"),
-            Terminator::FinalEvent | Terminator::None => None,
+            Terminator::FinalEvent | Terminator::EndOfBody | Terminator::None => None,
         }
     }
 
@@ -99,6 +101,8 @@ pub enum StreamShape {
     Completions,
     /// Typed events of OpenAI's Responses API.
     Responses,
+    /// Chunks of Gemini's `GenerateContentResponse`.
+    Gemini,
 }
 
 /// Which hooks an operation supports.
@@ -159,16 +163,34 @@ pub enum Operation {
     Models,
     ModelsGet,
     Realtime,
+    GenerateContent,
+    StreamGenerateContent,
+    /// `streamGenerateContent` without `alt=sse`: the response is a JSON list.
+    ListGenerateContent,
+    GeminiCountTokens,
+    EmbedContent,
+    BatchEmbedContents,
+    GeminiModels,
+    GeminiModelsGet,
     Passthrough,
 }
 
 impl Operation {
     /// Finds the operation of a request. `path` is relative to the version segment, without a leading
-    /// slash: `chat/completions`.
+    /// slash: `chat/completions`. Not one of Gemini's, see [`Operation::find_gemini`].
     pub fn find(method: &Method, path: &str) -> Self {
+        Self::first(method, path, |row| row.dialect != Dialect::Google)
+    }
+
+    /// As [`Operation::find`], among the operations of Gemini's API alone: its list of models has OpenAI's path.
+    pub fn find_gemini(method: &Method, path: &str) -> Self {
+        Self::first(method, path, |row| row.dialect == Dialect::Google)
+    }
+
+    fn first(method: &Method, path: &str, fits: impl Fn(&Row) -> bool) -> Self {
         TABLE
             .iter()
-            .find(|row| *row.method == *method && path_matches(row.path, path))
+            .find(|row| *row.method == *method && path_matches(row.path, path) && fits(row))
             .map_or(Operation::Passthrough, |row| row.operation)
     }
 
@@ -230,6 +252,16 @@ impl Operation {
         self.row().translator.is_some()
     }
 
+    /// Whether its response is a stream of events, where its path says that and not its body.
+    pub fn streams_by_path(self) -> Option<bool> {
+        (self.dialect() == Dialect::Google).then_some(self == Operation::StreamGenerateContent)
+    }
+
+    /// Whether it is one of Gemini's chats.
+    pub fn is_gemini_chat(self) -> bool {
+        self.stream_shape() == Some(StreamShape::Gemini)
+    }
+
     /// What the body is checked against; `None` where nothing is checked.
     pub(super) fn rules(self) -> Option<&'static Table> {
         self.row().rules
@@ -274,6 +306,14 @@ fn path_matches(pattern: &str, path: &str) -> bool {
     if !pattern.as_bytes().contains(&b'*') {
         return false;
     }
+    // Gemini's: the method of a model, whose name may have slashes, and such a name alone.
+    if let Some((before, method)) = pattern.split_once("*:") {
+        let rest = path.strip_prefix(before).and_then(|rest| rest.strip_suffix(method));
+        return rest.and_then(|rest| rest.strip_suffix(':')).is_some_and(|model| !model.is_empty());
+    }
+    if let Some(before) = pattern.strip_suffix("**") {
+        return path.strip_prefix(before).is_some_and(|model| !model.is_empty());
+    }
     let mut wanted = pattern.split('/');
     let mut given = path.split('/');
     loop {
@@ -302,7 +342,16 @@ mod tests {
     fn every_row_is_found_by_its_own_path() {
         for row in TABLE {
             let path = row.path.replace('*', "abc-1");
-            assert_eq!(Operation::find(row.method, &path), row.operation, "{path}");
+            let found = match row.dialect {
+                Dialect::Google => Operation::find_gemini(row.method, &path),
+                _ => Operation::find(row.method, &path),
+            };
+            // One path has two operations, by its query.
+            let operation = match row.operation {
+                Operation::ListGenerateContent => Operation::StreamGenerateContent,
+                operation => operation,
+            };
+            assert_eq!(found, operation, "{path}");
         }
     }
 

@@ -157,7 +157,7 @@ impl ExplainContext<'_> {
         let body = reading.map(|reading| reading.parse(bytes)).transpose()?;
         let keys = &self.snapshot.service_keys;
         let uri = auth::clean_uri(&parsed.headers, &parsed.uri, keys);
-        let request = Request::new(head.endpoint, parsed.method.clone(), uri, body.clone());
+        let request = Request::new(head.endpoint, parsed.method.clone(), uri, body);
         let gateway_headers = GatewayHeaders::read(&parsed.headers, &self.snapshot.settings.header_prefixes)?;
         let provider_key = auth::provider_key(&parsed.headers, &parsed.uri, keys)?;
         let sources = Sources::new(self.snapshot, &gateway_headers, provider_key.as_deref(), &request);
@@ -165,7 +165,7 @@ impl ExplainContext<'_> {
             headers: parsed.headers.clone(),
             metadata: gateway_headers.metadata.map(str::to_owned),
             pathname: parsed.uri.path().to_owned(),
-            body,
+            body: request.body_for_facts(),
             snapshot: Arc::clone(self.snapshot),
         };
         let env = ReadOnlyEnv {

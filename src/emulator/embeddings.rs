@@ -44,8 +44,7 @@ pub(super) fn create(call: &Call<'_>) -> Result<Reply, ApiError> {
                 let bytes: Vec<u8> = vector.iter().flat_map(|number| number.to_le_bytes()).collect();
                 quote(&STANDARD.encode(bytes))
             } else {
-                let numbers: Vec<String> = vector.iter().map(f32::to_string).collect();
-                format!("[{}]", numbers.join(","))
+                list(&vector)
             };
             format!(r#"{{"object":"embedding","index":{index},"embedding":{embedding}}}"#)
         })
@@ -56,6 +55,16 @@ pub(super) fn create(call: &Call<'_>) -> Result<Reply, ApiError> {
         r#"{{"object":"list","data":[{data}],"model":{model},"usage":{{"prompt_tokens":{tokens},"total_tokens":{tokens}}}}}"#
     ));
     Ok(reply.scripted(script))
+}
+
+/// The vector of a text, as a JSON list.
+pub(super) fn numbers(text: &str, dimensions: usize) -> String {
+    list(&vector(text, dimensions))
+}
+
+fn list(vector: &[f32]) -> String {
+    let numbers: Vec<String> = vector.iter().map(f32::to_string).collect();
+    format!("[{}]", numbers.join(","))
 }
 
 /// A unit vector: each word adds to or subtracts from eight components drawn from its hash.

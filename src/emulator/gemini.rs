@@ -1,13 +1,14 @@
-//! Google's Gemini: `models/{model}:generateContent`, `:streamGenerateContent` and `:countTokens`.
+//! Google's Gemini: `models/{model}:generateContent`, `:streamGenerateContent` and `:countTokens`; embeddings are in
+//! `gemini_embeddings`.
 //!
 //! Builds the whole response and decides its content; the events of a stream are in `gemini_stream`.
 
 use super::call::Call;
 use super::conversation::Completion;
-use super::gemini_stream;
 use super::normalize::{self, NormalizedRequest};
 use super::reply::{ApiError, Dialect, Reply};
 use super::sample_text::{End, quote};
+use super::{gemini_embeddings, gemini_stream};
 use serde_json::{Value, json};
 
 const DIALECT: Dialect = Dialect::Gemini;
@@ -24,6 +25,11 @@ pub(super) fn respond(call: &Call<'_>) -> Result<Reply, ApiError> {
     let Some((model, method)) = call.id.rsplit_once(':') else {
         return Err(unknown("a path that names no method"));
     };
+    match method {
+        "embedContent" => return gemini_embeddings::one(call, model),
+        "batchEmbedContents" => return gemini_embeddings::batch(call, model),
+        _ => {}
+    }
     let request: Value = call.read(DIALECT)?;
     let (model, mut script) = call.model(Some(model), DIALECT)?;
     let content_request = if method == "countTokens" && request.get("contents").is_none() {

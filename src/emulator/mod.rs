@@ -79,6 +79,7 @@ mod embeddings;
 mod files;
 mod fine_tuning;
 mod gemini;
+mod gemini_embeddings;
 mod gemini_stream;
 mod journal;
 mod media;

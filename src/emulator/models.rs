@@ -1,4 +1,5 @@
-//! `GET /models` and `GET /models/{id}`, in OpenAI's shape, or in Anthropic's if its version header is sent.
+//! `GET /models` and `GET /models/{id}`, in OpenAI's shape, in Anthropic's if its version header is sent, or in Google's below its
+//! version of the API.
 
 use super::call::Call;
 use super::reply::{ApiError, Dialect, Reply};
@@ -8,13 +9,21 @@ const MODELS: [&str; 4] = ["emulator", "emulator-echo", "emulator-mini", "emulat
 const CREATED: u64 = 1_750_000_000;
 
 fn dialect(call: &Call<'_>) -> Dialect {
-    let anthropic = call.parts.headers.contains_key("anthropic-version");
-    if anthropic { Dialect::Anthropic } else { Dialect::OpenAi }
+    let google = call.parts.uri.path().contains("/v1beta/");
+    match call.parts.headers.contains_key("anthropic-version") {
+        true => Dialect::Anthropic,
+        false if google => Dialect::Gemini,
+        false => Dialect::OpenAi,
+    }
 }
 
 fn model(id: &str, dialect: Dialect) -> Value {
     match dialect {
-        Dialect::OpenAi | Dialect::Gemini | Dialect::Bedrock | Dialect::Cohere => {
+        Dialect::Gemini => json!({
+            "name": format!("models/{id}"), "version": "001", "displayName": id,
+            "supportedGenerationMethods": ["generateContent", "countTokens"],
+        }),
+        Dialect::OpenAi | Dialect::Bedrock | Dialect::Cohere => {
             json!({"id": id, "object": "model", "created": CREATED, "owned_by": "emulator"})
         }
         Dialect::Anthropic => {
@@ -27,7 +36,8 @@ pub(super) fn list(call: &Call<'_>) -> Result<Reply, ApiError> {
     let dialect = dialect(call);
     let data: Vec<Value> = MODELS.iter().map(|id| model(id, dialect)).collect();
     let list = match dialect {
-        Dialect::OpenAi | Dialect::Gemini | Dialect::Bedrock | Dialect::Cohere => {
+        Dialect::Gemini => json!({"models": data}),
+        Dialect::OpenAi | Dialect::Bedrock | Dialect::Cohere => {
             json!({"object": "list", "data": data})
         }
         Dialect::Anthropic => json!({

@@ -9,13 +9,14 @@ use super::content_kind::ContentKind;
 use super::downstream::{Aborted, Downstream};
 use super::downstream_watch::DownstreamWatch;
 use super::header_edit::{HeaderCase, edit_response_headers};
-use super::orchestrator::{AttemptResult, HEARTBEAT_COMMENT, NextAttempt, Orchestrator};
+use super::keep_alive;
+use super::orchestrator::{AttemptResult, NextAttempt, Orchestrator};
 use super::response_body::ResponseBody;
 use super::response_headers;
 use super::resume::Resume;
 use super::upstream_stream::StreamEvent;
 use crate::api::chat::ProviderError;
-use crate::api::operation::Operation;
+use crate::api::operation::{Operation, Terminator};
 use crate::config::policies::StreamRescue;
 use crate::error::Error;
 use crate::provider::rewriter::Rewriter;
@@ -255,7 +256,8 @@ impl<D: Downstream> Orchestrator<'_, D> {
                 }
                 StreamEvent::TimedOut if is_heartbeat => {
                     *last_write = Instant::now();
-                    self.send(vec![HttpTask::Body(Some(HEARTBEAT_COMMENT), false)]).await?;
+                    self.send(vec![HttpTask::Body(Some(keep_alive::bytes(self.ctx.operation)), false)])
+                        .await?;
                 }
                 // Only the end marker is missing: the gateway adds it.
                 StreamEvent::TimedOut | StreamEvent::Failed(_) if finished => {
@@ -369,6 +371,12 @@ impl<D: Downstream> Orchestrator<'_, D> {
     }
 
     async fn send_last_event(&mut self, event: Bytes, error: Error) -> Result<(), Aborted> {
+        if self.ctx.operation.terminator() == Terminator::EndOfBody {
+            // The dialect marks no end, and its clients do not all read errors in a stream: only a body that breaks off cannot
+            // be taken for a complete one.
+            self.send(vec![HttpTask::Body(Some(event), false)]).await?;
+            return Err(self.abort(error));
+        }
         self.ctx.failure = Some(error);
         if !self.downstream.body_is_complete() {
             self.downstream.close_after_response();

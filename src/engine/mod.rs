@@ -15,6 +15,7 @@ pub mod failure;
 mod forward;
 pub mod header_edit;
 mod hedge;
+mod keep_alive;
 pub mod memory_downstream;
 pub mod model_list;
 mod opener;

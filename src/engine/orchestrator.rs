@@ -9,6 +9,7 @@ use super::attempt_state::AttemptState;
 use super::downstream::{Aborted, Downstream};
 use super::downstream_watch::DownstreamWatch;
 use super::forward::Interrupted;
+use super::keep_alive;
 use super::opener::{Opener, RequestBody};
 use super::peer_selection::PeerSelection;
 use super::request_context::RequestContext;
@@ -30,15 +31,11 @@ use crate::route::plan::{Decision, Plan, Reason};
 use crate::route::target::Target;
 use crate::state::large_work::{run_here, translation};
 use crate::state::targets::Permit;
-use bytes::Bytes;
 use http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
 use pingora_core::protocols::http::HttpTask;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::time::{Instant as Clock, sleep, sleep_until};
-
-/// An SSE comment that keeps the connection of a silent stream alive.
-pub(super) const HEARTBEAT_COMMENT: Bytes = Bytes::from_static(b": keep-alive\n\n");
 
 /// An admitted request and its first target.
 pub struct Admitted {
@@ -131,7 +128,6 @@ impl Engine {
     ) -> Result<(), Aborted> {
         let Admitted { plan, request, env, first: (target, reason), prepared } = *admitted;
         ctx.record.is_single_attempt = plan.is_single_attempt();
-        let body = request.body.as_ref();
         let mut orchestrator = Orchestrator {
             engine: self,
             downstream,
@@ -139,7 +135,7 @@ impl Engine {
             plan,
             env,
             streamed: request.is_streamed(),
-            n: body.and_then(|body| body.read("n")).unwrap_or(1),
+            n: request.choices(),
             request,
             prepared,
             response_started: false,
@@ -499,7 +495,7 @@ impl<D: Downstream> Orchestrator<'_, D> {
             self.response_started = true;
             self.ctx.record.streamed = true;
         }
-        parts.push(HttpTask::Body(Some(HEARTBEAT_COMMENT), false));
+        parts.push(HttpTask::Body(Some(keep_alive::bytes(self.ctx.operation)), false));
         self.send(parts).await
     }
 

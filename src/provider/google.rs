@@ -3,13 +3,16 @@
 //!
 //! The format itself is in [`super::gemini`].
 
-use super::adapter::Adapter;
+use super::adapter::{Adapter, CallTarget};
 use super::gemini::count::Count;
 use super::gemini::embeddings::Embeddings;
-use super::gemini::{Gemini, models};
+use super::gemini::{Gemini, models, own_edits};
 use super::key::Key;
 use super::spec::{CustomHost, Host, ProviderSpec, encode_segment};
+use super::translation_notes::TranslationNotes;
 use super::{Call, Provider};
+use crate::api::Dialect;
+use crate::api::body::{Body, Edit};
 use crate::api::operation::Operation;
 use crate::config::account::Account;
 use crate::error::Error;
@@ -34,14 +37,18 @@ pub static SPEC: ProviderSpec = ProviderSpec {
 };
 
 /// Path and query of a call that is served in Gemini's own format; `None` for all others.
-fn native(call: &Call<'_>) -> Option<(Place, Option<&'static str>)> {
+fn native<'a>(call: &Call<'a>) -> Option<(Place, Option<&'a str>)> {
     Some(match call.operation {
         operation if operation.is_chat() => match call.streamed {
             true => (Place::Model(":streamGenerateContent"), Some("alt=sse")),
             false => (Place::Model(":generateContent"), None),
         },
         Operation::Embeddings => (Place::Model(Embeddings::Batch.method()), None),
-        Operation::CountTokens => (Place::Model(":countTokens"), None),
+        Operation::CountTokens | Operation::GeminiCountTokens => (Place::Model(":countTokens"), None),
+        Operation::EmbedContent => (Place::Model(":embedContent"), None),
+        Operation::BatchEmbedContents => (Place::Model(":batchEmbedContents"), None),
+        Operation::GeminiModels => (Place::Same, call.query),
+        Operation::GeminiModelsGet => (Place::Model(""), None),
         // One page of 1000 holds all models; OpenAI's list has no paging.
         Operation::Models => (Place::Same, Some("pageSize=1000")),
         Operation::ModelsGet => (Place::Same, None),
@@ -93,6 +100,8 @@ impl Provider for Google {
 
     fn adapter(&self, call: &Call<'_>, _account: &Account) -> Result<Adapter, Error> {
         Ok(match call.operation {
+            // A client that speaks Gemini's API itself.
+            operation if operation.dialect() == Dialect::Google => Adapter::Passthrough(None),
             operation if operation.is_chat() => Adapter::Chat(&Gemini::Studio),
             Operation::Embeddings => Adapter::Json(&Embeddings::Batch),
             Operation::CountTokens => Adapter::Json(&Count(Gemini::Studio)),
@@ -101,6 +110,22 @@ impl Provider for Google {
             operation if operation.is_stored_response() => return Err(SPEC.no_stored_responses(call)),
             _ => Adapter::Passthrough(None),
         })
+    }
+
+    fn edits(
+        &self,
+        body: &Body,
+        target: &CallTarget<'_>,
+        _notes: &mut TranslationNotes,
+    ) -> Result<Vec<Edit<'static>>, Error> {
+        Ok(match target.call.operation.dialect() {
+            Dialect::Google => own_edits(body, &model_path(Some(target.model))?),
+            _ => Vec::new(),
+        })
+    }
+
+    fn has_gemini(&self, operation: Operation, _model: Option<&str>) -> bool {
+        operation.dialect() == Dialect::Google
     }
 
     fn authorize(&self, call: &Call<'_>, account: &Account, headers: &mut HeaderMap) -> Result<(), Error> {

@@ -36,6 +36,7 @@ pub mod plain_call;
 pub mod request_id;
 pub mod rerank;
 pub mod rescue;
+mod reshape;
 pub mod rewriter;
 mod self_hosted;
 pub mod spec;
@@ -166,6 +167,11 @@ pub trait Provider: Send + Sync + std::fmt::Debug {
     /// itself. A translated call gets the version that its body is written for.
     fn takes_anthropic_version(&self, operation: Operation) -> bool {
         operation == Operation::Passthrough
+    }
+
+    /// Whether the provider has this operation of Gemini's API itself, so that a client's request passes in its own bytes.
+    fn has_gemini(&self, _operation: Operation, _model: Option<&str>) -> bool {
+        false
     }
 
     /// Whether the `api-version` of a client that speaks Azure's dialect goes along with a call.

@@ -17,6 +17,7 @@ use super::adapter::{JsonAdapter, ResponsePatch};
 use super::bounded_body::BoundedBody;
 use super::patching::Patcher;
 use super::rescue::{ResumeMode, Transcript};
+use super::reshape::Reshaped;
 use super::tool_names::ToolNames;
 use crate::api::body::Body;
 use crate::api::chat::{Decoder, Encoder, ProviderError};
@@ -41,7 +42,7 @@ enum Work {
         encoder: Box<dyn Encoder>,
     },
     Json {
-        adapter: &'static dyn JsonAdapter,
+        reader: JsonReader,
         held: BoundedBody,
         request: Option<Body>,
         model: String,
@@ -55,6 +56,13 @@ enum Work {
         translation: ErrorResponseTranslation,
         held: Vec<u8>,
     },
+}
+
+/// Who reads a whole JSON response.
+#[derive(Debug, Clone, Copy)]
+enum JsonReader {
+    Adapter(&'static dyn JsonAdapter),
+    Reshaped(Reshaped),
 }
 
 impl Rewriter {
@@ -87,7 +95,16 @@ impl Rewriter {
 
     /// `now` is in Unix seconds, for responses that must carry a creation time.
     pub fn json(adapter: &'static dyn JsonAdapter, request: Option<Body>, model: String, now: u64) -> Self {
-        let work = Work::Json { adapter, held: BoundedBody::default(), request, model, now };
+        Self::read_by(JsonReader::Adapter(adapter), request, model, now)
+    }
+
+    /// As [`Rewriter::json`], for an operation of Gemini's API.
+    pub fn reshaped(reshaped: Reshaped, request: Option<Body>, model: String, now: u64) -> Self {
+        Self::read_by(JsonReader::Reshaped(reshaped), request, model, now)
+    }
+
+    fn read_by(reader: JsonReader, request: Option<Body>, model: String, now: u64) -> Self {
+        let work = Work::Json { reader, held: BoundedBody::default(), request, model, now };
         Self { work, state: State::default() }
     }
 
@@ -131,9 +148,14 @@ impl Rewriter {
                     state.closed = true;
                 }
             }
-            Work::Json { adapter, held, request, model, now } => {
+            Work::Json { reader, held, request, model, now } => {
                 state.closed = true;
-                match adapter.read_at(&held.take().unwrap_or_default(), request.as_ref(), model, *now) {
+                let response = held.take().unwrap_or_default();
+                let read = match reader {
+                    JsonReader::Adapter(adapter) => adapter.read_at(&response, request.as_ref(), model, *now),
+                    JsonReader::Reshaped(reshaped) => reshaped.read(&response, request.as_ref(), model, *now),
+                };
+                match read {
                     Ok(body) => {
                         state.summary.ended = true;
                         state.summary.content = true;

@@ -279,8 +279,15 @@ impl Provider for ProviderSpec {
             (Operation::Embeddings, _) => return Ok(Adapter::Passthrough(self.embeddings_patch)),
             _ => {}
         }
-        let Some(chat) = self.chat else { return Ok(Adapter::Passthrough(None)) };
+        let Some(chat) = self.chat else {
+            if call.operation.is_gemini_chat() {
+                let message = format!("{} has no chat. Choose another provider.", self.id);
+                return Err(Error::not_implemented(message).with_provider(self.id));
+            }
+            return Ok(Adapter::Passthrough(None));
+        };
         Ok(match call.operation {
+            operation if operation.is_gemini_chat() => Adapter::Chat(chat),
             Operation::ChatCompletions => Adapter::Passthrough(self.chat_patch),
             Operation::Completions if !self.has(NativeApi::Completions) => Adapter::Chat(chat),
             Operation::Messages if !self.has_messages(account) => Adapter::Chat(chat),

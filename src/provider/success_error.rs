@@ -5,19 +5,42 @@
 use super::{anthropic, openai_chat};
 use crate::api::Dialect;
 use crate::api::chat::ProviderError;
+use serde::Deserialize;
 
 /// Reads a whole response, or the data of an event, that is known to hold an error.
 pub fn read(dialect: Dialect, body: &[u8]) -> ProviderError {
     let text = std::str::from_utf8(body).unwrap_or_default();
     match dialect {
         Dialect::Anthropic => anthropic::error_in_success(text),
+        Dialect::Google => google(text),
         Dialect::OpenAi | Dialect::Responses => openai_chat::error_in_success(text),
     }
+}
+
+/// Google's error object has the status in it.
+fn google(text: &str) -> ProviderError {
+    #[derive(Deserialize)]
+    struct Outer {
+        error: Option<Inner>,
+    }
+    #[derive(Deserialize)]
+    struct Inner {
+        code: Option<u16>,
+    }
+    let code = serde_json::from_str::<Outer>(text).ok().and_then(|outer| outer.error?.code);
+    ProviderError::read(code.filter(|code| (400..600).contains(code)).unwrap_or(502), text.as_bytes())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn googles_errors_have_their_status() {
+        let error = read(Dialect::Google, br#"{"error":{"code":503,"message":"no","status":"UNAVAILABLE"}}"#);
+        assert_eq!((error.status, error.message.as_str()), (503, "no"));
+        assert_eq!(read(Dialect::Google, br#"{"error":{"code":200}}"#).status, 502);
+    }
 
     #[test]
     fn the_status_is_the_one_the_error_means() {

@@ -6,6 +6,7 @@
 use super::adapter::{Adapter, CallTarget, ChatAdapter, JsonAdapter, ResponsePatch};
 use super::conversation;
 use super::rescue;
+use super::reshape::{Inner, Reshape, Reshaped};
 use super::rewriter::{OwnShape, Rewriter};
 use super::tool_names::ToolNames;
 use super::translation_notes::TranslationNotes;
@@ -47,6 +48,7 @@ enum Work {
     Json(&'static dyn JsonAdapter),
     Patch(&'static dyn ResponsePatch),
     OwnDialect(OwnShape),
+    Reshaped(Reshaped),
 }
 
 /// A call prepared for its provider.
@@ -80,6 +82,11 @@ pub fn prepare(
     check_stored_responses(provider, call, account)?;
     let model = call.model.unwrap_or_default();
     let preparation = Preparation { provider, target: CallTarget { call, account, model }, strict };
+    if let Some(reshape) = Reshape::find(call.operation)
+        && !provider.has_gemini(call.operation, call.model)
+    {
+        return preparation.reshaped(reshape, body, notes);
+    }
     match (provider.adapter(call, account)?, body) {
         (Adapter::Chat(_), Some(body)) if call.operation == Operation::CountTokens => {
             Ok(preparation.estimate(body, notes))
@@ -124,6 +131,37 @@ impl Preparation<'_> {
         Ok(PreparedRequest { path, body, translation, operation: call.operation, local_response: None })
     }
 
+    /// Prepares an operation of Gemini's API that the provider has in OpenAI's or Anthropic's shape.
+    fn reshaped(
+        &self,
+        reshape: Reshape,
+        body: Option<&Body>,
+        notes: &mut TranslationNotes,
+    ) -> Result<PreparedRequest, Error> {
+        let CallTarget { call, account, model } = self.target;
+        let (operation, path) = reshape.inner(model);
+        let inner_call = Call { operation, path: &path, query: None, streamed: false, ..*call };
+        let inner_body = reshape.request(self.provider, &inner_call, account, body, notes)?;
+        let mut prepared =
+            prepare(self.provider, &inner_call, account, inner_body.as_ref(), self.strict, notes)?;
+        prepared.body = prepared.body.or_else(|| inner_body.map(|body| body.bytes().to_vec()));
+        if let Some(response) = prepared.local_response {
+            let wrong = |_| Error::internal("a response of the gateway's own could not be written");
+            prepared.local_response = Some(reshape.response(&response).map_err(wrong)?);
+            return Ok(prepared);
+        }
+        let translation = prepared.translation.take();
+        let inner = match translation.as_ref().map(|translation| translation.work) {
+            Some(Work::Json(adapter)) => Inner::Json(adapter),
+            Some(Work::Patch(patch)) => Inner::Patch(patch),
+            _ => Inner::Same,
+        };
+        let request = translation.and_then(|translation| translation.request);
+        let work = Work::Reshaped(Reshaped { reshape, inner });
+        prepared.translation = Some(self.translation(work, request.as_ref()));
+        Ok(prepared)
+    }
+
     /// A local estimate of the token count, for a provider that cannot count tokens.
     fn estimate(&self, body: &Body, notes: &mut TranslationNotes) -> PreparedRequest {
         notes.warn("input_tokens", format!("estimated, {} cannot count tokens", self.provider.id()));
@@ -158,6 +196,7 @@ impl Preparation<'_> {
         }
         let mut request = (translator.read)(body)?;
         notes.warnings.append(&mut request.warnings);
+        request.stream = operation.streams_by_path().unwrap_or(request.stream);
         // Spec "POST /chat/completions": it requires `strict_std_compliance` false.
         if self.strict
             && operation == Operation::ChatCompletions
@@ -198,7 +237,14 @@ impl Preparation<'_> {
             None => Vec::new(),
         };
         let changed = body.filter(|_| !edits.is_empty()).map(|body| body.edit(&edits).to_vec());
-        self.prepared(changed, patch.map(|patch| self.translation(Work::Patch(patch), None)))
+        let translation = match self.target.call.operation {
+            // The provider sends an object, and the client expects a list.
+            operation @ Operation::ListGenerateContent => {
+                Translation::own_dialect(operation, self.provider.id(), self.target.model, self.strict, body)
+            }
+            _ => patch.map(|patch| self.translation(Work::Patch(patch), None)),
+        };
+        self.prepared(changed, translation)
     }
 }
 
@@ -238,7 +284,7 @@ impl Translation {
             include_usage: bool,
         }
         let work = match operation.stream_shape()? {
-            StreamShape::Chat | StreamShape::Messages => {
+            StreamShape::Chat | StreamShape::Messages | StreamShape::Gemini => {
                 Work::Chat(rescue::dialect_adapter(operation)?, operation.translator()?)
             }
             StreamShape::Completions => Work::OwnDialect(OwnShape::Completions),
@@ -252,7 +298,9 @@ impl Translation {
             model: model.to_owned(),
             strict,
             is_own_dialect: true,
-            streamed: body.is_some_and(|body| body.is_true("stream")),
+            streamed: operation
+                .streams_by_path()
+                .unwrap_or_else(|| body.is_some_and(|body| body.is_true("stream"))),
             include_usage: options.is_some_and(|options| options.include_usage),
             request: body.cloned(),
             tool_names: None,
@@ -287,7 +335,7 @@ impl Translation {
             Work::Chat(chat, _) => Some(chat.decoder(streamed)),
             // The client's own dialect: its decoder understands every deviation that is patched.
             Work::Patch(_) => rescue::decoder(self.operation, streamed),
-            Work::Json(_) | Work::OwnDialect(_) => None,
+            Work::Json(_) | Work::OwnDialect(_) | Work::Reshaped(_) => None,
         }
     }
 
@@ -310,6 +358,9 @@ impl Translation {
                 Rewriter::chat(chat.decoder(streamed), encoder, id).with_tool_names(self.tool_names.clone())
             }
             Work::Json(adapter) => Rewriter::json(adapter, self.request.clone(), self.model.clone(), created),
+            Work::Reshaped(reshaped) => {
+                Rewriter::reshaped(reshaped, self.request.clone(), self.model.clone(), created)
+            }
             Work::Patch(patch) => Rewriter::patch(patch, streamed),
             Work::OwnDialect(shape) => Rewriter::own_dialect(shape, streamed, self.streamed),
         }

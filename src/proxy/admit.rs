@@ -198,7 +198,7 @@ fn routing_env(
             headers: header.headers.clone(),
             metadata: ctx.record.metadata.as_ref().map(|metadata| metadata.get().to_owned()),
             pathname: header.uri.path().to_owned(),
-            body: request.body.clone(),
+            body: request.body_for_facts(),
         })
     });
     RequestEnv {

@@ -67,7 +67,8 @@ impl<'a> RequestHead<'a> {
         snapshot: &'a SettingsSnapshot,
         control_paths: &'a ControlPaths,
     ) -> Self {
-        let endpoint = Endpoint::find(method, uri.path());
+        let endpoint = Endpoint::find(method, uri.path()).with_query(uri.query());
+        let endpoint = endpoint.for_client(method, uri.path(), headers);
         Self { method, uri, headers, endpoint, snapshot, control_paths }
     }
 

@@ -11,6 +11,7 @@ use super::vendor_headers::VendorHeaders;
 use crate::api::body::{Body, Edit};
 use crate::api::operation::Operation;
 use crate::api::rules;
+use crate::api::{Dialect, gemini};
 use crate::error::Error;
 use crate::provider::adapter::Adapter;
 use crate::provider::credential_mask::CredentialMask;
@@ -55,7 +56,7 @@ impl Request {
         };
         let path_model = endpoint.model(uri.path()).map(Cow::into_owned);
         let body = match (body, &path_model) {
-            (Some(body), Some(model)) => Some(with_model(body, model)),
+            (Some(body), Some(model)) if form == PathForm::Azure => Some(with_model(body, model)),
             (body, _) => body,
         };
         let full_model =
@@ -83,7 +84,30 @@ impl Request {
 
     /// Whether the client requests a streamed response.
     pub fn is_streamed(&self) -> bool {
-        self.body.as_ref().is_some_and(|body| body.is_true("stream"))
+        let by_path = self.operation.streams_by_path();
+        by_path.unwrap_or_else(|| self.body.as_ref().is_some_and(|body| body.is_true("stream")))
+    }
+
+    /// The number of requested choices.
+    pub fn choices(&self) -> u64 {
+        let Some(body) = &self.body else { return 1 };
+        match self.operation.dialect() {
+            Dialect::Google => gemini::choices(body),
+            _ => body.read("n").unwrap_or(1),
+        }
+    }
+
+    /// The body that conditions read: with the model and the stream, where the client's has them in its path.
+    pub fn body_for_facts(&self) -> Option<Body> {
+        let body = self.body.as_ref()?;
+        let Some(streams) = self.operation.streams_by_path() else { return Some(body.clone()) };
+        let model = match (&self.slug, &self.model) {
+            (Some(slug), Some(model)) => format!("@{slug}/{model}"),
+            (_, model) => model.clone().unwrap_or_default(),
+        };
+        let model = serde_json::Value::from(model).to_string();
+        let edits = [Edit::Set("model", model.into()), Edit::Set("stream", streams.to_string().into())];
+        Body::parse(body.edit(&edits)).ok()
     }
 
     /// The path below the version segment, without a leading slash.
@@ -93,10 +117,18 @@ impl Request {
 
     /// The query for a provider. Azure's version of an API means nothing at other vendors, and its deployment is their
     /// model.
-    fn query_for(&self, provider: &dyn Provider) -> Option<Cow<'_, str>> {
+    fn query_for(&self, provider: &dyn Provider, model: Option<&str>) -> Option<Cow<'_, str>> {
         let query = self.uri.query()?;
-        if self.form == PathForm::Plain || provider.takes_api_version() {
-            return Some(Cow::Borrowed(query));
+        match self.form {
+            PathForm::Plain => return Some(Cow::Borrowed(query)),
+            PathForm::Azure if provider.takes_api_version() => return Some(Cow::Borrowed(query)),
+            PathForm::Azure => {}
+            PathForm::Gemini if !provider.has_gemini(self.operation, model) => return None,
+            PathForm::Gemini => {
+                let pairs = query.split('&').filter(|pair| !pair.starts_with("key="));
+                let query = pairs.collect::<Vec<_>>().join("&");
+                return (!query.is_empty()).then_some(Cow::Owned(query));
+            }
         }
         let pairs = query.split('&').filter(|pair| !pair.starts_with("api-version="));
         let pairs = pairs.map(|pair| match pair.strip_prefix("deployment=") {
@@ -174,7 +206,7 @@ impl Attempt {
     /// The provider's 400 or 401 for an incomplete account or call, and 400 for what it does not support.
     pub fn new(target: Arc<Target>, request: &Request) -> Result<Self, Error> {
         let model = target.model().map(str::to_owned).or_else(|| request.model_for(&target));
-        let query = request.query_for(target.provider);
+        let query = request.query_for(target.provider, model.as_deref());
         let call = request.call(model.as_deref(), query.as_deref());
         let edited = edited_body(&target, request);
         let body = edited.as_ref().or(request.body.as_ref());
@@ -319,6 +351,13 @@ fn with_model(body: Body, model: &str) -> Body {
 /// there is nothing to edit.
 fn edited_body(target: &Target, request: &Request) -> Option<Body> {
     let body = request.body.as_ref()?;
+    let params = &target.policies.override_params;
+    if request.operation.dialect() == Dialect::Google {
+        // The model is in the path.
+        let params = params.iter().map(|(name, value)| (name.as_str(), value.as_ref()));
+        let edits = gemini::override_edits(body, params);
+        return if edits.is_empty() { None } else { Body::parse(body.edit(&edits)).ok() };
+    }
     let mut edits: Vec<Edit<'_>> = target
         .policies
         .override_params

@@ -10,7 +10,7 @@ import openai_sdk as plain
 from both import items, refused, run, value
 
 ENDPOINT, KEY = os.environ["BASE_URL"].removesuffix("/v1"), os.environ["KEY"]
-TOLD = {"azure_endpoint": ENDPOINT, "azure_ad_token": KEY, "api_version": "2024-10-21"}
+TOLD = {"azure_endpoint": ENDPOINT, "api_key": KEY, "api_version": "2024-10-21"}
 MODELS = [
     "@emulator/gpt-4o-mini",
     "@anthropic-emulator/claude-sonnet-4-5",

@@ -1,4 +1,4 @@
-"""Parses every response of the gateway without leniency, by the pydantic types of OpenAI's and Anthropic's SDKs.
+"""Parses every response of the gateway without leniency, by the pydantic types of OpenAI's, Anthropic's and Google's SDKs.
 
 Usage: strict_responses.py FILE, a JSON object a line: client (the path of the dialect), streamed, strict, provider, id, body.
 Whole responses by the type of the response; streams event by event by the union of events, by their order, and as the SDK's
@@ -17,10 +17,12 @@ import openai
 import pydantic
 from anthropic.types import ErrorResponse, Message, RawMessageStreamEvent
 from anthropic.types.beta import BetaMessage, BetaRawMessageStreamEvent
+from google.genai import types as genai_types
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
 from openai.types.responses import Response, ResponseStreamEvent
 from type_checker import problems
 
+GEMINI = "models/m:generateContent"
 WHOLE = {"chat/completions": ChatCompletion, "messages": Message, "responses": Response}
 EVENTS = {"chat/completions": ChatCompletionChunk, "messages": RawMessageStreamEvent, "responses": ResponseStreamEvent}
 ADAPTERS = {}
@@ -94,6 +96,8 @@ class Judge:
 
     def of_whole(self, text):
         value = json.loads(text)
+        if self.client == GEMINI:
+            return self.of_gemini(value, last=True)
         if is_error(value) and self.client != "responses":
             return self.of_error(value)
         return self.strict(WHOLE[self.client], value)
@@ -101,6 +105,11 @@ class Judge:
     def of_stream(self, text):
         seen = list(events(text))
         found = []
+        if self.client == GEMINI:
+            named = [name for name, _ in seen if name]
+            values = [json.loads(data) for _, data in seen]
+            checked = (self.of_gemini(value, value is values[-1]) for value in values)
+            return [("event", f"is named {name}") for name in named] + [each for one in checked for each in one]
         for name, data in seen:
             if data == "[DONE]":
                 break
@@ -114,6 +123,26 @@ class Judge:
         if self.client == "chat/completions" and (not seen or seen[-1][1] != "[DONE]"):
             found.append(("", "the stream does not end in [DONE]"))
         return found or self.accumulated(text)
+
+    def of_gemini(self, value, last):
+        """The problems of a response or a chunk. Only the last one says how the response ended, and what it cost."""
+        if "error" in value:
+            return [] if set(value["error"]) >= {"code", "message", "status"} else [("error", "is not Google's")]
+        try:
+            # Unlike those of the other SDKs, these types forbid members that they do not name.
+            response = genai_types.GenerateContentResponse.model_validate_json(json.dumps(value))
+        except pydantic.ValidationError as error:
+            # What the provider documents as an example of its blob is no base64.
+            return [(str(each["loc"]), each["msg"]) for each in error.errors() if each["loc"][-1] != "sdkBlob"]
+        found = []
+        for candidate in response.candidates or []:
+            if not candidate.content.parts or candidate.content.role != "model":
+                found.append(("candidate", "has no content"))
+            if bool(candidate.finish_reason) != last:
+                found.append(("candidate", f"finish reason {candidate.finish_reason}, the last chunk: {last}"))
+            if candidate.finish_reason and candidate.finish_reason.name not in genai_types.FinishReason.__members__:
+                found.append(("candidate", f"unknown finish reason {candidate.finish_reason}"))
+        return found
 
     def of_error(self, value):
         tp = {"messages": ErrorResponse, "responses": ResponseStreamEvent}.get(self.client, OpenAIError)

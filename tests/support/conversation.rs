@@ -1,4 +1,4 @@
-//! Chat requests in either dialect and in each kind that the gateway handles differently.
+//! Chat requests in each dialect and in each kind that the gateway handles differently.
 //!
 //! Responses are checked by the tests, except for what every gateway error must have: `assert_gateway_error`.
 
@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 pub(crate) enum Dialect {
     OpenAi,
     Anthropic,
+    Gemini,
 }
 
 /// The kinds of request that take different paths through the gateway.
@@ -30,15 +31,31 @@ pub(crate) enum RequestKind {
     Proxied,
 }
 
+/// The dialects whose requests are a path and a body.
 pub(crate) const DIALECTS: [Dialect; 2] = [Dialect::OpenAi, Dialect::Anthropic];
+/// Those, and Gemini's, whose model is in the path.
+pub(crate) const ALL_DIALECTS: [Dialect; 3] = [Dialect::OpenAi, Dialect::Anthropic, Dialect::Gemini];
 pub(crate) const REQUEST_KINDS: [RequestKind; 5] =
     [RequestKind::Plain, RequestKind::Timed, RequestKind::Big, RequestKind::Streamed, RequestKind::Proxied];
 
 impl Dialect {
-    fn path(self) -> &'static str {
+    /// The URL of a request of this kind. Gemini's has the model in it, with the emulator's script.
+    fn url(self, gateway: &Gateway, kind: RequestKind, script: &str) -> String {
+        let base = gateway.base_url();
+        let prefix = if kind == RequestKind::Proxied { "/proxy" } else { "" };
         match self {
-            Dialect::OpenAi => "/chat/completions",
-            Dialect::Anthropic => "/messages",
+            Dialect::OpenAi => format!("{base}{prefix}/chat/completions"),
+            Dialect::Anthropic => format!("{base}{prefix}/messages"),
+            // Below `/v1/proxy` the path is not read.
+            Dialect::Gemini => {
+                let method = match kind {
+                    RequestKind::Streamed => "streamGenerateContent?alt=sse",
+                    _ => "generateContent",
+                };
+                let root = base.trim_end_matches("/v1");
+                let script = script.replace('=', "%3D").replace('&', "%26");
+                format!("{root}/v1beta/models/gemini-2.5-flash%3F{script}:{method}")
+            }
         }
     }
 
@@ -47,6 +64,7 @@ impl Dialect {
         match self {
             Dialect::OpenAi => "@emulator",
             Dialect::Anthropic => "@anthropic-emulator",
+            Dialect::Gemini => "@google-emulator",
         }
     }
 }
@@ -57,6 +75,9 @@ pub(crate) fn body(dialect: Dialect, kind: RequestKind, script: &str) -> Value {
         RequestKind::Big => "long ".repeat(20_000),
         _ => "Say hello.".to_owned(),
     };
+    if dialect == Dialect::Gemini {
+        return json!({"contents": [{"role": "user", "parts": [{"text": text}]}]});
+    }
     let mut body = json!({
         "model": format!("gpt-4o-mini?{script}"),
         "messages": [{"role": "user", "content": text}],
@@ -75,9 +96,7 @@ pub(crate) fn chat_request(
     kind: RequestKind,
     script: &str,
 ) -> RequestBuilder {
-    let prefix = if kind == RequestKind::Proxied { "/proxy" } else { "" };
-    let url = format!("{}{prefix}{}", gateway.base_url(), dialect.path());
-    let call = client().post(url).header("x-gateway-api-key", KEY);
+    let call = client().post(dialect.url(gateway, kind, script)).header("x-gateway-api-key", KEY);
     let call = match kind {
         RequestKind::Timed => call.header("x-gateway-request-timeout", "20000"),
         _ => call,
@@ -107,6 +126,13 @@ pub(crate) async fn assert_gateway_error(
         Dialect::Anthropic => {
             assert_eq!((&body["type"], &body["request_id"]), (&json!("error"), &json!(trace)), "{what}");
             assert!(error["type"].is_string() && error.get("code").is_none(), "{what} {body}");
+        }
+        Dialect::Gemini => {
+            assert_eq!(error["code"], status, "{what} {body}");
+            assert!(error["status"].is_string(), "{what} {body}");
+            let info = &error["details"][0];
+            assert_eq!(info["reason"], code.to_ascii_uppercase(), "{what} {body}");
+            assert_eq!(info["metadata"]["request_id"], trace, "{what} {body}");
         }
     }
     let message = error["message"].as_str().unwrap_or_default().to_owned();

@@ -8,7 +8,7 @@ use super::{
     Terminator,
 };
 use crate::api::rules::{self, QueryRule};
-use crate::api::{Dialect, chat_completions, completions, messages, responses};
+use crate::api::{Dialect, chat_completions, completions, gemini, messages, responses};
 use http::Method;
 
 /// One row. The methods of [`Operation`] document the columns.
@@ -88,6 +88,31 @@ const fn bodyless(
     label: &'static str,
 ) -> Row {
     row(operation, method, path, label, BodyKind::Empty)
+}
+
+/// A chat of Gemini's API. The model, and whether the response is a stream, are in its path.
+const fn gemini_chat(operation: Operation, path: &'static str, label: &'static str) -> Row {
+    Row {
+        dialect: Dialect::Google,
+        response: ResponseKind::Model,
+        terminator: Terminator::EndOfBody,
+        completion: Completion::FinishReason,
+        stream: Some(StreamShape::Gemini),
+        translator: Some(ChatTranslator { read: gemini::read, encoder: gemini::encoder }),
+        hooks: HookSupport::BeforeAndAfter,
+        cacheable: true,
+        ..json(operation, path, label)
+    }
+}
+
+const fn gemini_embeddings(operation: Operation, path: &'static str, label: &'static str) -> Row {
+    Row {
+        dialect: Dialect::Google,
+        response: ResponseKind::Model,
+        hooks: HookSupport::BeforeOnly,
+        cacheable: true,
+        ..json(operation, path, label)
+    }
 }
 
 /// Every operation, in the order of the enum. Sources: spec "Endpoints", reference 1.1 and 1.2.
@@ -225,6 +250,33 @@ pub(super) const TABLE: &[Row] = &[
         body: BodyKind::Upgrade,
         response: ResponseKind::Socket,
         ..bodyless(Operation::Realtime, GET, "realtime", "realtime")
+    },
+    gemini_chat(Operation::GenerateContent, "models/*:generateContent", "generate_content"),
+    gemini_chat(
+        Operation::StreamGenerateContent,
+        "models/*:streamGenerateContent",
+        "stream_generate_content",
+    ),
+    // The path of the row above; the query tells them apart.
+    Row {
+        translator: Some(ChatTranslator { read: gemini::read, encoder: gemini::list_encoder }),
+        ..gemini_chat(
+            Operation::ListGenerateContent,
+            "models/*:streamGenerateContent",
+            "list_generate_content",
+        )
+    },
+    Row {
+        dialect: Dialect::Google,
+        hedgeable: false,
+        ..json(Operation::GeminiCountTokens, "models/*:countTokens", "gemini_count_tokens")
+    },
+    gemini_embeddings(Operation::EmbedContent, "models/*:embedContent", "embed_content"),
+    gemini_embeddings(Operation::BatchEmbedContents, "models/*:batchEmbedContents", "batch_embed_contents"),
+    Row { dialect: Dialect::Google, ..bodyless(Operation::GeminiModels, GET, "models", "gemini_models") },
+    Row {
+        dialect: Dialect::Google,
+        ..bodyless(Operation::GeminiModelsGet, GET, "models/**", "gemini_models_get")
     },
     PASSTHROUGH,
 ];

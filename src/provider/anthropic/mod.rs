@@ -28,6 +28,7 @@ use super::key::Key;
 use super::rescue::Prefill;
 use super::spec::{CustomHost, Host, ProviderSpec, Value};
 use super::{Call, Provider};
+use crate::api::Dialect;
 use crate::api::operation::Operation;
 use crate::config::account::Account;
 use crate::error::Error;
@@ -79,6 +80,7 @@ impl Provider for Anthropic {
             Operation::ChatCompletions | Operation::Completions | Operation::Responses => {
                 Adapter::Chat(&CHAT)
             }
+            operation if operation.is_gemini_chat() => Adapter::Chat(&CHAT),
             Operation::Models => Adapter::Json(&listing::Listing),
             Operation::ModelsGet => Adapter::Json(&listing::Single),
             _ => Adapter::Passthrough(None),
@@ -87,6 +89,7 @@ impl Provider for Anthropic {
 
     fn takes_anthropic_version(&self, operation: Operation) -> bool {
         !matches!(operation, Operation::ChatCompletions | Operation::Completions | Operation::Responses)
+            && operation.dialect() != Dialect::Google
     }
 
     fn prefill(&self, model: &str) -> Prefill {

@@ -228,6 +228,8 @@ impl Provider for AzureAi {
             (O::ChatCompletions | O::Completions | O::Responses, Api::Claude) => {
                 Adapter::Chat(&AnthropicChat::OWN)
             }
+            (operation, Api::Claude) if operation.is_gemini_chat() => Adapter::Chat(&AnthropicChat::OWN),
+            (operation, _) if operation.is_gemini_chat() => Adapter::Chat(chat),
             (O::ChatCompletions, _) => Adapter::Passthrough(Some(&CHAT_PATCH)),
             (O::Messages | O::CountTokens, Api::OpenAi | Api::Inference) => Adapter::Chat(chat),
             (O::Completions | O::Responses, Api::Inference) => Adapter::Chat(chat),

@@ -210,6 +210,7 @@ impl Provider for AzureOpenAi {
         Ok(match call.operation {
             Operation::Messages | Operation::CountTokens => Adapter::Chat(&DeployedChat),
             Operation::ChatCompletions => Adapter::Passthrough(Some(&CHAT_PATCH)),
+            operation if operation.is_gemini_chat() => Adapter::Chat(&DeployedChat),
             _ => Adapter::Passthrough(None),
         })
     }

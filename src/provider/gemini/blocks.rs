@@ -7,10 +7,9 @@
 //! `{"type":"server_tool_use","id":"c1","name":"code_execution","input":{"code":"..","language":"PYTHON"}}`
 
 use super::content::PartOut;
+use crate::api::gemini::blocks::{self, BlockKind, BlockPart, CODE};
 use crate::json::{Json, JsonStr};
 use serde::{Deserialize, Serialize};
-
-const CODE: &str = "code_execution";
 
 /// A call of a server tool: Anthropic's `server_tool_use`, with Gemini's signature added.
 #[derive(Debug, Serialize)]
@@ -125,80 +124,20 @@ fn write<T: Serialize>(block: &T) -> String {
     serde_json::to_string(block).unwrap_or_default()
 }
 
-/// A block of an earlier turn.
-#[derive(Deserialize)]
-struct BlockIn<'a> {
-    #[serde(borrow)]
-    id: Option<JsonStr<'a>>,
-    tool_use_id: Option<JsonStr<'a>>,
-    name: Option<JsonStr<'a>>,
-    input: Option<Json<'a>>,
-    content: Option<Json<'a>>,
-    signature: Option<JsonStr<'a>>,
-}
-
-#[derive(Deserialize)]
-struct CodeContent<'a> {
-    #[serde(borrow)]
-    stdout: Option<Json<'a>>,
-    stderr: Option<Json<'a>>,
-    return_code: Option<i64>,
-}
-
-/// Google's own tools, as blocks name them.
-const TOOLS: [&str; 8] = [
-    "google_search_web",
-    "google_search_image",
-    "google_search",
-    "url_context",
-    "google_maps",
-    "file_search",
-    "retrieval",
-    "computer_use",
-];
-
 /// The original part of a block; `None` for another provider's block.
 pub(super) fn part<'a>(kind: &str, json: &Json<'a>) -> Option<PartOut<'a>> {
-    let block: BlockIn<'a> = serde_json::from_str(json.source()?).ok()?;
-    // A generated id is unknown to the model.
-    let id = block.id.or(block.tool_use_id).map(|id| id.0).filter(|id| !id.starts_with("srvtoolu_"));
-    let id = ("id", id.map(|id| Json::from_value(id.as_ref())));
-    let mut part = PartOut { thought_signature: block.signature.map(|text| text.0), ..PartOut::default() };
-    match kind {
-        "server_tool_use" if block.name.as_deref() == Some(CODE) => {
-            let input: ToolPart<'_> = block.input.as_ref()?.read()?;
-            let language = input.language.unwrap_or_else(|| Json::from_value("PYTHON"));
-            part.executable_code = Some(members([id, ("language", Some(language)), ("code", input.code)]));
-        }
-        "server_tool_use" => {
-            let tool = Json::from_value(&tool_type(block.name?.as_ref())?);
-            let args = block.input.filter(|input| input.get() != "{}");
-            part.tool_call = Some(members([id, ("toolType", Some(tool)), ("args", args)]));
-        }
-        "code_execution_tool_result" => {
-            let content: CodeContent<'_> = block.content.as_ref()?.read()?;
-            let is_good = content.return_code.unwrap_or_default() == 0;
-            let output = if is_good { content.stdout } else { content.stderr };
-            let outcome = if is_good { "OUTCOME_OK" } else { "OUTCOME_FAILED" };
-            part.code_execution_result =
-                Some(members([id, ("outcome", Some(Json::from_value(outcome))), ("output", output)]));
-        }
-        _ => {
-            let tool = Json::from_value(&tool_type(kind.strip_suffix("_tool_result")?)?);
-            let response = block.content.filter(|content| content.get() != "{}");
-            part.tool_response = Some(members([id, ("toolType", Some(tool)), ("response", response)]));
-        }
-    }
+    let BlockPart { kind, json, signature } = blocks::part(kind, json.source()?)?;
+    let mut part = PartOut { thought_signature: signature, ..PartOut::default() };
+    let place = match kind {
+        BlockKind::ExecutableCode => &mut part.executable_code,
+        BlockKind::CodeExecutionResult => &mut part.code_execution_result,
+        BlockKind::ToolCall => &mut part.tool_call,
+        BlockKind::ToolResponse => &mut part.tool_response,
+        // A file that the model made is no part of a request.
+        BlockKind::FileData => return None,
+    };
+    *place = Some(json);
     Some(part)
-}
-
-fn tool_type(name: &str) -> Option<String> {
-    TOOLS.contains(&name).then(|| name.to_ascii_uppercase())
-}
-
-fn members<const N: usize>(members: [(&str, Option<Json<'_>>); N]) -> Json<'static> {
-    let present = members.into_iter().filter_map(|(name, json)| Some((name, json?)));
-    Json::object(&present.collect::<Vec<_>>())
 }
 
 #[cfg(test)]

@@ -6,8 +6,11 @@
 use super::adapter::{CallTarget, ChatAdapter};
 use super::tool_names::NameRule;
 use super::translation_notes::TranslationNotes;
+use crate::api::body::{Body, Edit};
 use crate::api::chat::{ChatRequest, Decoder};
+use crate::api::gemini;
 use crate::error::Error;
+use crate::json::Json;
 use model::Model;
 use std::borrow::Cow;
 
@@ -69,6 +72,35 @@ impl ChatAdapter for Gemini {
     fn decoder(&self, streamed: bool) -> Box<dyn Decoder> {
         Box::new(decoder::GeminiDecoder::new(streamed))
     }
+}
+
+/// The edits of a request that is Google's already: the model as it is named there, where the body repeats it, and no signatures of
+/// other providers. `model`: `models/x`.
+pub(super) fn own_edits(body: &Body, model: &str) -> Vec<Edit<'static>> {
+    let mut edits: Vec<Edit<'static>> = gemini::foreign_signatures(body).into_iter().collect();
+    let named = Json::from_value(model);
+    let renamed = |json: &Json<'_>| -> Option<Json<'static>> {
+        let members = Json::members(json.get())?;
+        let renamed = members.iter().map(|(name, json)| match name.as_ref() {
+            "model" => (name.as_ref(), named.get()),
+            name => (name, json.get()),
+        });
+        Some(Json::object_of(renamed))
+    };
+    let set = |name, json: &Json<'_>| Edit::Set(name, Cow::Owned(json.get().to_owned()));
+    if body.text("model").is_some_and(|given| given != model) {
+        edits.push(set("model", &named));
+    }
+    for name in ["generateContentRequest", "generate_content_request"] {
+        let request = body.raw(name).and_then(Json::parse);
+        edits.extend(request.and_then(|request| renamed(&request)).map(|request| set(name, &request)));
+    }
+    if let Some(requests) = body.read::<Vec<Json<'_>>>("requests") {
+        let requests: Vec<Json<'_>> =
+            requests.iter().map(|request| renamed(request).unwrap_or_else(|| request.clone())).collect();
+        edits.push(set("requests", &Json::from_value(&requests)));
+    }
+    edits
 }
 
 /// JSON text without white space between its tokens: Google's responses are spread over many lines, but the

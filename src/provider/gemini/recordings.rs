@@ -9,6 +9,7 @@ use crate::api::chat::response::{ChatResponse, ContentPart};
 use crate::api::chat::{Decoder, Event, Finish};
 use crate::api::operation::Operation;
 use crate::api::tap::Tap;
+use crate::provider::translation::Translation;
 use serde_json::Value;
 use std::path::Path;
 
@@ -91,6 +92,31 @@ fn check_tap(bytes: &[u8], streamed: bool, wanted: &Observed, id: &str) {
         assert_eq!(usage, wanted.usage, "{id}: tapped");
         assert_eq!((&summary.model, &summary.finish), (&wanted.model, &wanted.finish), "{id}: tapped");
         assert!(summary.content && summary.is_complete(), "{id}: tapped");
+    }
+}
+
+/// What a client of Gemini's dialect gets where the response is decoded and encoded again must say the same.
+fn check_encoded_again(bytes: &[u8], is_stream: bool, wanted: &Observed, id: &str) {
+    for streams in [false, true] {
+        let operation = if streams { Operation::StreamGenerateContent } else { Operation::GenerateContent };
+        let own = Translation::own_dialect(operation, "google", "m", true, None).unwrap();
+        let mut rewriter = own.rewriter(is_stream, "made", 0);
+        let mut out = Vec::new();
+        rewriter.push(bytes, &mut out);
+        rewriter.finish(&mut out);
+        assert!(rewriter.is_complete() && rewriter.error().is_none(), "{id}");
+        let mut again = decoded(&out, streams, out.len());
+        // A blocked prompt is a candidate without content then, whose refusal has become its text.
+        let is_empty = wanted.text.is_empty() && wanted.calls.is_empty() && wanted.blocks == 0;
+        if is_empty && wanted.finish.as_deref() != Some("STOP") {
+            again.text.clear();
+            again.finish.clone_from(&wanted.finish);
+        }
+        // Not in the dialect of other providers, so not in the neutral form: which input was audio.
+        if let (Some(again), Some(wanted)) = (&mut again.usage, &wanted.usage) {
+            again[5] = wanted[5];
+        }
+        assert_eq!(again, *wanted, "{id}: encoded again, streamed: {streams}");
     }
 }
 
@@ -189,6 +215,7 @@ fn recorded_responses_are_decoded_faithfully() {
         assert!(wanted.finish.is_some(), "{id}");
         assert_eq!(decoded(&bytes, is_stream, bytes.len()), wanted, "{id}");
         check_tap(&bytes, is_stream, &wanted, id);
+        check_encoded_again(&bytes, is_stream, &wanted, id);
         for size in [1, 7, 61, 4096] {
             assert_eq!(decoded(&bytes, is_stream, size), wanted, "{id}: chunks of {size}");
         }

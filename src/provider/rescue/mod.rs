@@ -17,11 +17,12 @@ pub use transcript::{Transcript, TranscriptCall};
 
 use super::adapter::ChatAdapter;
 use super::anthropic::AnthropicChat;
+use super::gemini::Gemini;
 use super::openai_chat::OPENAI_CHAT;
 use super::rewriter::Rewriter;
 use crate::api::chat::{Decoder, EncodeContext, Encoder, Event, ProviderError};
 use crate::api::operation::{Operation, StreamShape};
-use crate::api::{chat_completions, messages};
+use crate::api::{chat_completions, gemini, messages};
 use bytes::Bytes;
 
 /// A decoder for responses in the client's dialect; `None` for dialects that have none.
@@ -34,6 +35,7 @@ pub(super) fn dialect_adapter(operation: Operation) -> Option<&'static dyn ChatA
     match operation.stream_shape()? {
         StreamShape::Chat => Some(&OPENAI_CHAT),
         StreamShape::Messages => Some(&AnthropicChat::OWN),
+        StreamShape::Gemini => Some(&Gemini::Studio),
         StreamShape::Completions | StreamShape::Responses => None,
     }
 }
@@ -55,6 +57,7 @@ pub fn from_sent_events(operation: Operation, context: EncodeContext, sent: &[By
             let context = EncodeContext { strict: true, is_own_dialect: true, ..context };
             (chat_completions::encoder(true, context), None)
         }
+        StreamShape::Gemini => (gemini::encoder(true, context), None),
         StreamShape::Messages => (Box::new(NullEncoder), Some(messages::resumed_encoder(context, sent)?)),
         StreamShape::Completions | StreamShape::Responses => return None,
     };

@@ -4,6 +4,8 @@
 use super::Prefill;
 use super::transcript::Transcript;
 use crate::api::body::{Body, Edit};
+use crate::api::chat::{self, ToolChoice};
+use crate::api::gemini;
 use crate::api::operation::Operation;
 use crate::json::{Json, JsonStr};
 use serde::Deserialize;
@@ -25,6 +27,10 @@ pub fn request(
     if text.is_empty() || !transcript.can_resume() || !transcript.calls().is_empty() || !is_plain(body) {
         return None;
     }
+    if operation.is_gemini_chat() {
+        let plain = matches!(prefill, Prefill::Plain);
+        return if plain { gemini_request(body, text) } else { None };
+    }
     let flag = match (prefill, operation) {
         (Prefill::No, _) => return None,
         (Prefill::Plain, Operation::ChatCompletions | Operation::Messages) => String::new(),
@@ -41,6 +47,23 @@ pub fn request(
     let text = Json::from_value(text);
     let messages = format!(r#"{before},{{"role":"assistant","content":{}{flag}}}]"#, text.get());
     Some(body.edit(&[Edit::Set("messages", Cow::Owned(messages))]))
+}
+
+/// The same for Gemini's dialect. Of its parameters only those that change nothing about a prefill are let through.
+fn gemini_request(body: &Body, text: &str) -> Option<bytes::Bytes> {
+    let request = gemini::read(body).ok()?;
+    let is_plain = request.response_format.is_none()
+        && request.reasoning.effort.as_deref().is_none_or(|effort| effort == "none")
+        && matches!(request.tool_choice, None | Some(ToolChoice::Auto | ToolChoice::None))
+        && gemini::choices(body) == 1;
+    let ends_with_user = request.messages.last().is_some_and(|message| message.role != chat::Role::Assistant);
+    if !is_plain || !ends_with_user {
+        return None;
+    }
+    let before = body.raw("contents")?.trim_end().strip_suffix(']')?;
+    let text = Json::from_value(text);
+    let contents = format!(r#"{before},{{"role":"model","parts":[{{"text":{}}}]}}]"#, text.get());
+    Some(body.edit(&[Edit::Set("contents", Cow::Owned(contents))]))
 }
 
 #[derive(Deserialize)]

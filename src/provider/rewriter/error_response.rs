@@ -4,7 +4,7 @@
 use crate::api::Dialect;
 use crate::api::chat::ProviderError;
 use crate::api::error_names::{with_anthropic_names, with_openai_names};
-use crate::json::JsonStr;
+use crate::json::{Json, JsonStr};
 use serde::Deserialize;
 
 /// A response with an error status. Its message is kept; its shape and its words are changed where they are not those of
@@ -43,6 +43,8 @@ impl ErrorResponseTranslation {
         let text = std::str::from_utf8(body).ok()?.trim();
         match (self.dialect, self.provider) {
             (Dialect::OpenAi | Dialect::Responses, "openai") | (Dialect::Anthropic, "anthropic") => None,
+            // Only Google has Google's shape.
+            (Dialect::Google, _) => None,
             (Dialect::OpenAi | Dialect::Responses, _) => with_openai_names(text, error),
             (Dialect::Anthropic, _) => with_anthropic_names(text, error, Some(&self.request_id)),
         }
@@ -67,12 +69,17 @@ fn is_in_dialect(dialect: Dialect, body: &[u8]) -> bool {
         message: Option<JsonStr<'a>>,
         /// Present in Google's errors, which have a `message` like OpenAI's but are otherwise different.
         status: Option<JsonStr<'a>>,
+        code: Option<Json<'a>>,
     }
     let Ok(outer) = serde_json::from_slice::<Outer<'_>>(body) else { return false };
     let Some(error) = outer.error else { return false };
     match dialect {
         Dialect::OpenAi | Dialect::Responses => {
             error.message.is_some() && outer.kind.is_none() && error.status.is_none()
+        }
+        Dialect::Google => {
+            let has_code = error.code.is_some_and(|code| code.read::<u16>().is_some());
+            error.message.is_some() && error.status.is_some() && has_code
         }
         Dialect::Anthropic => {
             outer.kind.as_deref() == Some("error") && error.message.is_some() && error.kind.is_some()

@@ -123,7 +123,7 @@ pub(super) fn path(call: &Call<'_>, account: &Account) -> Result<String, Error> 
 fn method(call: &Call<'_>, named: &ModelName<'_>) -> &'static str {
     match (named.api, call.operation) {
         (ModelApi::Gemini, Operation::Embeddings) => Embeddings::on_vertex(named.name).method(),
-        (ModelApi::Gemini, Operation::CountTokens) => ":countTokens",
+        (ModelApi::Gemini, Operation::CountTokens | Operation::GeminiCountTokens) => ":countTokens",
         (ModelApi::Gemini, Operation::Images) => ":predict",
         (ModelApi::Gemini, _) if call.streamed => ":streamGenerateContent?alt=sse",
         (ModelApi::Gemini, _) => ":generateContent",

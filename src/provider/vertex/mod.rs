@@ -25,6 +25,7 @@ use super::translation_notes::TranslationNotes;
 use super::{Call, Provider};
 use crate::api::body::{Body, Edit};
 use crate::api::operation::Operation;
+use crate::api::{Dialect, gemini};
 use crate::config::account::{Account, AuthTypeB};
 use crate::error::Error;
 use crate::json::Json;
@@ -103,6 +104,9 @@ impl Provider for Vertex {
             (_, Operation::Passthrough) => Adapter::Passthrough(None),
             (_, Operation::Models) => Adapter::Json(&models::Listing),
             (_, Operation::ModelsGet) => Adapter::Json(&models::Single),
+            (ModelApi::Gemini, operation) if self.has_gemini(operation, call.model) => {
+                Adapter::Passthrough(None)
+            }
             (ModelApi::Gemini, _) if chats => Adapter::Chat(&Gemini::Vertex),
             (ModelApi::Gemini, Operation::Embeddings) => Adapter::Json(Embeddings::on_vertex(named.name)),
             (ModelApi::Gemini, Operation::CountTokens) => Adapter::Json(&COUNT),
@@ -143,6 +147,9 @@ impl Provider for Vertex {
                 }
                 edits
             }
+            (ModelApi::Gemini, operation) if operation.dialect() == Dialect::Google => {
+                gemini::foreign_signatures(body).into_iter().collect()
+            }
             (ModelApi::Gemini, _) => Vec::new(),
             (api, _) => {
                 let mut edits = Partner::from_api(api).chat().edits(body, target.account, notes)?;
@@ -150,6 +157,11 @@ impl Provider for Vertex {
                 edits
             }
         })
+    }
+
+    fn has_gemini(&self, operation: Operation, model: Option<&str>) -> bool {
+        let is_served = operation.is_gemini_chat() || operation == Operation::GeminiCountTokens;
+        is_served && ModelName::parse(model.unwrap_or_default()).api == ModelApi::Gemini
     }
 
     fn prefill(&self, model: &str) -> Prefill {

@@ -1,0 +1,83 @@
+//! OpenAI's lists of models in Gemini's shape.
+
+use crate::api::chat::ProviderError;
+use crate::json::JsonStr;
+use serde::{Deserialize, Serialize};
+
+#[derive(Deserialize)]
+struct ListIn<'a> {
+    #[serde(borrow)]
+    data: Vec<ModelIn<'a>>,
+}
+
+#[derive(Deserialize)]
+struct ModelIn<'a> {
+    #[serde(borrow)]
+    id: JsonStr<'a>,
+}
+
+#[derive(Serialize)]
+struct ListOut<'a> {
+    models: Vec<ModelOut<'a>>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ModelOut<'a> {
+    name: String,
+    display_name: &'a str,
+    supported_generation_methods: &'static [&'static str],
+}
+
+impl<'a> ModelOut<'a> {
+    fn new(model: &'a ModelIn<'_>) -> Self {
+        let id: &str = &model.id;
+        Self {
+            name: format!("models/{id}"),
+            display_name: id,
+            // OpenAI's lists do not say what a model does; its name does for embeddings.
+            supported_generation_methods: match id.contains("embed") {
+                true => &["embedContent"],
+                false => &["generateContent", "countTokens"],
+            },
+        }
+    }
+}
+
+/// The list.
+///
+/// # Errors
+/// 502 for a response that is no list of models.
+pub fn models_response(response: &[u8]) -> Result<Vec<u8>, ProviderError> {
+    let wrong = || ProviderError::unreadable("it is no list of models");
+    let list: ListIn<'_> = serde_json::from_slice(response).map_err(|_| wrong())?;
+    let models = list.data.iter().map(ModelOut::new).collect();
+    serde_json::to_vec(&ListOut { models }).map_err(|_| wrong())
+}
+
+/// One model.
+///
+/// # Errors
+/// 502 for a response that is no model.
+pub fn model_response(response: &[u8]) -> Result<Vec<u8>, ProviderError> {
+    let wrong = || ProviderError::unreadable("it is no model");
+    let model: ModelIn<'_> = serde_json::from_slice(response).map_err(|_| wrong())?;
+    serde_json::to_vec(&ModelOut::new(&model)).map_err(|_| wrong())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_become_geminis() {
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+        assert_eq!(
+            text(models_response(br#"{"data":[{"id":"@a/gpt"},{"id":"text-embedding-3"}]}"#).unwrap()),
+            r#"{"models":[{"name":"models/@a/gpt","displayName":"@a/gpt","supportedGenerationMethods":["generateContent","countTokens"]},{"name":"models/text-embedding-3","displayName":"text-embedding-3","supportedGenerationMethods":["embedContent"]}]}"#
+        );
+        assert!(text(model_response(br#"{"id":"m"}"#).unwrap()).starts_with(r#"{"name":"models/m""#));
+        assert_eq!(models_response(b"[]").unwrap_err().status, 502);
+        assert_eq!(model_response(b"{}").unwrap_err().status, 502);
+    }
+}

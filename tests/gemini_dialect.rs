@@ -1,0 +1,263 @@
+//! Gemini's API for clients: Google's own bytes at Google, translated at every other dialect of the emulator.
+//!
+//! Not its SDK (`sdk`), nor single members (`api::gemini`), nor failures, which are those of all dialects (`failures`,
+//! `broken_responses`).
+
+use crate::support::client::client;
+use crate::support::gateway::Gateway;
+use crate::support::settings::KEY;
+use crate::support::sse::events;
+use crate::support::upstream::Upstream;
+use crate::support::{gateway, settings};
+use parking_lot::Mutex;
+use reqwest::{RequestBuilder, Response};
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+/// A model of each dialect of the emulator.
+const MODELS: [&str; 6] = [
+    "@google-emulator/gemini-2.5-flash",
+    "@emulator/gpt-4o-mini",
+    "@anthropic-emulator/claude-sonnet-4-5",
+    "@together-emulator/openai%2Fgpt-oss-120b",
+    "@bedrock-emulator/anthropic.claude-sonnet-4-5-20250929-v1:0",
+    "@cohere-emulator/command-a-03-2025",
+];
+
+fn post(gateway: &Gateway, path: &str) -> RequestBuilder {
+    let root = gateway.base_url().trim_end_matches("/v1").to_owned();
+    client().post(format!("{root}{path}")).bearer_auth(KEY)
+}
+
+fn hello() -> Value {
+    json!({"contents": [{"role": "user", "parts": [{"text": "Say hello."}]}]})
+}
+
+async fn value(response: Response) -> Value {
+    let status = response.status();
+    let text = response.text().await.unwrap();
+    assert_eq!(status, 200, "{text}");
+    serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"))
+}
+
+fn text(response: &Value) -> String {
+    let parts = response["candidates"][0]["content"]["parts"].as_array().into_iter().flatten();
+    parts.filter_map(|part| part["text"].as_str()).collect()
+}
+
+#[tokio::test]
+async fn every_provider_answers_whole_streamed_and_as_a_list() {
+    let gateway = gateway();
+    for model in MODELS {
+        let path = format!("/v1beta/models/{model}");
+        let whole =
+            value(post(&gateway, &format!("{path}:generateContent")).json(&hello()).send().await.unwrap())
+                .await;
+        assert_eq!(whole["candidates"][0]["finishReason"], "STOP", "{model}: {whole}");
+        assert!(whole["usageMetadata"]["totalTokenCount"].as_u64().unwrap() > 0, "{model}: {whole}");
+        let whole_text = text(&whole);
+        assert!(!whole_text.is_empty(), "{model}: {whole}");
+
+        let stream = post(&gateway, &format!("{path}:streamGenerateContent?alt=sse")).json(&hello());
+        let stream = stream.send().await.unwrap();
+        let media = stream.headers()["content-type"].to_str().unwrap().to_owned();
+        assert!(media.starts_with("text/event-stream"), "{model}: {media}");
+        let chunks: Vec<Value> = events(&stream.text().await.unwrap())
+            .iter()
+            .map(|event| {
+                assert_eq!(event.name, "", "{model}");
+                serde_json::from_str(&event.data).unwrap()
+            })
+            .collect();
+        let (last, before) = chunks.split_last().unwrap();
+        assert_eq!(chunks.iter().map(text).collect::<String>(), whole_text, "{model}");
+        assert_eq!(last["candidates"][0]["finishReason"], "STOP", "{model}");
+        assert!(before.iter().all(|chunk| chunk["candidates"][0].get("finishReason").is_none()), "{model}");
+
+        let list = post(&gateway, &format!("{path}:streamGenerateContent")).json(&hello());
+        let list = value(list.send().await.unwrap()).await;
+        assert_eq!(list.as_array().unwrap().iter().map(text).collect::<String>(), whole_text, "{model}");
+
+        let count = post(&gateway, &format!("{path}:countTokens")).json(&hello()).send().await.unwrap();
+        assert!(value(count).await["totalTokens"].as_u64().unwrap() > 2, "{model}");
+    }
+}
+
+#[tokio::test]
+async fn embeddings_and_models_have_geminis_shape() {
+    let gateway = gateway();
+    let content = |text: &str| json!({"parts": [{"text": text}]});
+    for model in ["@google-emulator/gemini-embedding-001", "@emulator/text-embedding-3-small"] {
+        let path = format!("/v1beta/models/{model}");
+        let one =
+            json!({"content": content("a"), "outputDimensionality": 4, "model": format!("models/{model}")});
+        let embedding = post(&gateway, &format!("{path}:embedContent")).json(&one).send().await.unwrap();
+        assert_eq!(value(embedding).await["embedding"]["values"].as_array().unwrap().len(), 4, "{model}");
+        let batch = json!({"requests": [one, {"content": content("b"), "outputDimensionality": 4, "model": format!("models/{model}")}]});
+        let batch = post(&gateway, &format!("{path}:batchEmbedContents")).json(&batch).send().await.unwrap();
+        let batch = value(batch).await;
+        assert_eq!(batch["embeddings"].as_array().unwrap().len(), 2, "{model}: {batch}");
+    }
+    let root = gateway.base_url().trim_end_matches("/v1").to_owned();
+    for slug in ["@emulator", "@google-emulator", "@anthropic-emulator"] {
+        let call = client().get(format!("{root}/v1beta/models?pageSize=50")).bearer_auth(KEY);
+        let list = value(call.header("x-gateway-provider", slug).send().await.unwrap()).await;
+        let name = list["models"][0]["name"].as_str().unwrap();
+        assert!(name.starts_with("models/"), "{slug}: {list}");
+        let call = client().get(format!("{root}/v1beta/models/{slug}/emulator")).bearer_auth(KEY);
+        let one = value(call.send().await.unwrap()).await;
+        assert_eq!(one["name"], "models/emulator", "{slug}: {one}");
+    }
+}
+
+/// Sends a request to a provider of ours; returns the first line and the body of what it got, and the response.
+async fn forwarded(path: &str, config: &Value, body: &str, sent: &str) -> (String, String, String) {
+    let request = Arc::new(Mutex::new(String::new()));
+    let (observed, sent) = (Arc::clone(&request), sent.to_owned());
+    let upstream = Upstream::start(move |mut connection| {
+        let (observed, sent) = (Arc::clone(&observed), sent.clone());
+        async move {
+            while let Some(request) = connection.request().await {
+                *observed.lock() = request;
+                if sent.starts_with("data") {
+                    let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length:";
+                    connection.write(&format!("{head} {}\r\n\r\n{sent}", sent.len())).await;
+                } else {
+                    connection.send_json(&sent).await;
+                }
+            }
+        }
+    })
+    .await;
+    let mut config = config.clone();
+    config["provider"] = "google".into();
+    config["api_key"] = "AIza-callers-own".into();
+    config["custom_host"] = format!("http://127.0.0.1:{}", upstream.port).into();
+    let call = post(&gateway(), path).header("x-gateway-config", config.to_string());
+    let response =
+        call.header("content-type", "application/json").body(body.to_owned()).send().await.unwrap();
+    assert_eq!(response.status(), 200, "{path}");
+    let got = response.text().await.unwrap();
+    let request = request.lock().clone();
+    let (head, body) = request.split_once("\r\n\r\n").unwrap();
+    assert!(head.contains("AIza-callers-own") && !head.contains(KEY), "{head}");
+    (head.lines().next().unwrap().trim_end_matches(" HTTP/1.1").to_owned(), body.to_owned(), got)
+}
+
+#[tokio::test]
+async fn at_google_the_bytes_are_the_clients_and_the_providers() {
+    let plain = json!({});
+    let body = r#"{ "contents":[{"parts":[{"text":"a","unheardOf":1.0}]}], "futureMember" : {"x":[1.50]} }"#;
+    let response = r#"{"candidates":[{"content":{"parts":[{"text":"b","thoughtSignature":"c2lnbg=="}],"role":"model"},"finishReason":"STOP","futureMember":1.50}],"usageMetadata":{"promptTokenCount":3,"candidatesTokenCount":4,"totalTokenCount":7}}"#;
+    let stream = format!("data: {response}\r\n\r\n");
+    for (path, sent, line) in [
+        ("/v1beta/models/m:generateContent", response, "POST /v1beta/models/m:generateContent"),
+        ("/v1/models/m:generateContent?key=x", response, "POST /v1beta/models/m:generateContent"),
+        (
+            "/v1beta1/projects/p/locations/l/publishers/google/models/m:streamGenerateContent?alt=sse",
+            stream.as_str(),
+            "POST /v1beta/models/m:streamGenerateContent?alt=sse",
+        ),
+        ("/v1beta/models/m:countTokens", r#"{"totalTokens":3,"x":1.0}"#, "POST /v1beta/models/m:countTokens"),
+    ] {
+        let (first, forwarded, got) = forwarded(path, &plain, body, sent).await;
+        assert_eq!(first, line);
+        assert_eq!(forwarded, body, "{path}");
+        assert_eq!(got, sent, "{path}");
+    }
+    // A list is made of the object that Google sends.
+    let (first, _, got) = forwarded("/v1beta/models/m:streamGenerateContent", &plain, body, response).await;
+    assert_eq!(first, "POST /v1beta/models/m:generateContent");
+    assert_eq!(text(&serde_json::from_str::<Value>(&got).unwrap()[0]), "b");
+    // What a config overrides goes to its place.
+    let config = json!({"override_params": {"model": "other", "temperature": 0.5}});
+    let (first, forwarded, _) = forwarded("/v1beta/models/m:generateContent", &config, body, response).await;
+    assert_eq!(first, "POST /v1beta/models/other:generateContent");
+    assert!(
+        forwarded.starts_with(r#"{ "contents":[{"parts":[{"text":"a","unheardOf":1.0}]}]"#),
+        "{forwarded}"
+    );
+    assert!(forwarded.contains(r#""generationConfig":{"temperature":0.5}"#), "{forwarded}");
+}
+
+#[tokio::test]
+async fn usage_of_what_passes_is_in_the_access_line() {
+    let gateway = gateway();
+    for (method, operation) in [
+        ("generateContent", "generate_content"),
+        ("streamGenerateContent?alt=sse", "stream_generate_content"),
+        ("streamGenerateContent", "list_generate_content"),
+    ] {
+        let trace = crate::support::client::new_trace();
+        let path = format!("/v1beta/models/@google-emulator/gemini-2.5-flash:{method}");
+        let call = post(&gateway, &path).header("x-gateway-trace-id", &trace).json(&hello());
+        call.send().await.unwrap().bytes().await.unwrap();
+        let line = gateway.access_line(&trace).await;
+        assert_eq!(line["operation"], operation, "{line}");
+        assert_eq!(line["model"], "gemini-2.5-flash", "{line}");
+        assert!(line["tokens"]["output"].as_u64().unwrap_or_default() > 0, "{line}");
+    }
+}
+
+#[tokio::test]
+async fn a_broken_stream_goes_on_at_another_provider() {
+    let gateway = gateway();
+    for (first, second) in [
+        ("@google-emulator", "@anthropic-emulator"),
+        ("@anthropic-emulator", "@google-emulator"),
+        ("@emulator", "@bedrock-emulator"),
+    ] {
+        let target = |slug: &str, script: &str| {
+            let model = match slug {
+                "@google-emulator" => "gemini-2.0-flash",
+                "@emulator" => "gpt-4o-mini",
+                _ => "claude-3-5-haiku-20241022",
+            };
+            json!({"provider": slug, "override_params": {"model": format!("{model}?{script}")}})
+        };
+        let config = json!({"strategy": {"mode": "fallback"}, "stream_rescue": "resume",
+            "targets": [target(first, "fault=cut&after=4&tokens=40"), target(second, "tokens=40")]});
+        let call = post(&gateway, "/v1beta/models/asked-for:streamGenerateContent?alt=sse").json(&hello());
+        let response = call.header("x-gateway-config", config.to_string()).send().await.unwrap();
+        let stream = response.text().await.unwrap();
+        let chunks: Vec<Value> =
+            events(&stream).iter().map(|event| serde_json::from_str(&event.data).unwrap()).collect();
+        let whole_text: String = chunks.iter().map(text).collect();
+        assert_eq!(whole_text, crate::faults::case::sample_text(40), "{first} {second}: {stream}");
+        assert_eq!(chunks.last().unwrap()["candidates"][0]["finishReason"], "STOP", "{stream}");
+    }
+}
+
+#[tokio::test]
+async fn errors_have_googles_shape_wherever_they_come_from() {
+    let gateway = Gateway::start(settings::STANDARD);
+    let root = gateway.base_url().trim_end_matches("/v1").to_owned();
+    let no_key = client().post(format!("{root}/v1beta/models/m:generateContent")).json(&hello());
+    let unreadable = post(&gateway, "/v1beta/models/@emulator/m:generateContent").body("{");
+    let of_provider = |slug: &str| {
+        post(&gateway, &format!("/v1beta/models/{slug}/m%3Fstatus=429:generateContent")).json(&hello())
+    };
+    for (call, status, word) in [
+        (no_key, 401, "UNAUTHENTICATED"),
+        (unreadable, 400, "INVALID_ARGUMENT"),
+        (post(&gateway, "/v1beta/models/@nobody/m:generateContent").json(&hello()), 400, "INVALID_ARGUMENT"),
+        (
+            post(&gateway, "/v1beta/models/@emulator/m:generateContent").json(&json!({})),
+            400,
+            "INVALID_ARGUMENT",
+        ),
+        (of_provider("@emulator"), 429, "RESOURCE_EXHAUSTED"),
+        (of_provider("@anthropic-emulator"), 429, "RESOURCE_EXHAUSTED"),
+        (of_provider("@google-emulator"), 429, "RESOURCE_EXHAUSTED"),
+    ] {
+        let response = call.send().await.unwrap();
+        assert_eq!(response.status(), status);
+        let body: Value = response.json().await.unwrap();
+        assert_eq!(
+            (&body["error"]["code"], &body["error"]["status"]),
+            (&json!(status), &json!(word)),
+            "{body}"
+        );
+        assert!(!body["error"]["message"].as_str().unwrap().is_empty(), "{body}");
+    }
+}
