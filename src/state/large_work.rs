@@ -19,8 +19,8 @@ const SMALL: usize = 4 << 20;
 const TRANSLATION_WEIGHT: usize = 16;
 /// The work of making the patterns of a config, or of matching many, as the number of bytes whose reading takes as long.
 pub const PATTERNS: usize = 2 * SMALL;
-/// How much lower the priority of the threads for large work is: they get a ninth of a worker's share of a busy core.
-const NICE: i32 = 10;
+/// How much lower the priority of the threads for large work is: they get a third of a worker's share of a busy core.
+const NICE: i32 = 5;
 
 /// The places for large work.
 #[derive(Debug)]
