@@ -86,7 +86,8 @@ impl<'a> Sources<'a> {
 
     /// Whether the request's own config may have patterns, whose tables take time to make.
     pub fn may_have_patterns(&self) -> bool {
-        self.gateway_headers.config.is_some_and(|text| text.contains("$regex"))
+        // A backslash: any name may be written with escapes.
+        self.gateway_headers.config.is_some_and(|text| text.contains("$regex") || text.contains('\\'))
     }
 
     /// The cache key of the compiled config: every value it is compiled from. `None` when cloud credentials come

@@ -70,14 +70,23 @@ pub fn run_here<T: Send>(bytes: usize, work: impl FnOnce() -> T + Send) -> T {
     }
 }
 
-/// Runs work on a new thread of low priority, and waits for it.
+/// Runs work on a new thread of low priority, and waits for it; here if the system has no thread left.
 fn run_nicely<T: Send>(work: impl FnOnce() -> T + Send) -> T {
-    let nicely = || {
-        // A system that refuses leaves the priority as it is. The priority cannot be raised again, so the thread ends.
-        let _ = nice(NICE);
-        work()
-    };
-    thread::scope(|scope| scope.spawn(nicely).join()).unwrap_or_else(|panic| resume_unwind(panic))
+    let mut work = Some(work);
+    let ended = thread::scope(|scope| {
+        let nicely = || {
+            // A system that refuses leaves the priority as it is. The priority cannot be raised again, so the thread ends.
+            let _ = nice(NICE);
+            work.take().map(|work| work())
+        };
+        thread::Builder::new().spawn_scoped(scope, nicely).ok().map(|thread| thread.join())
+    });
+    match (ended, work) {
+        (Some(Ok(Some(done))), _) => done,
+        (_, Some(work)) => work(),
+        (Some(Err(panic)), None) => resume_unwind(panic),
+        (_, None) => resume_unwind(Box::new("large work was taken and has no result")),
+    }
 }
 
 /// The same bytes; where they are many, a thread of its own gives their memory back, which takes the system a

@@ -11,6 +11,7 @@
 pub mod decoder;
 pub mod encoder;
 pub mod event;
+pub mod logprobs;
 pub mod message;
 pub mod params;
 pub mod provider_error;

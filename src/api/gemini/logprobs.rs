@@ -1,29 +1,8 @@
 //! OpenAI's `logprobs` as `logprobsResult`. Numbers keep their digits.
 
-use crate::json::{Json, JsonStr};
-use serde::{Deserialize, Serialize};
-
-#[derive(Deserialize)]
-struct Logprobs<'a> {
-    #[serde(borrow)]
-    content: Option<Vec<TokenIn<'a>>>,
-}
-
-#[derive(Deserialize)]
-struct TokenIn<'a> {
-    #[serde(borrow)]
-    token: JsonStr<'a>,
-    logprob: Json<'a>,
-    #[serde(default)]
-    top_logprobs: Vec<TopIn<'a>>,
-}
-
-#[derive(Deserialize)]
-struct TopIn<'a> {
-    #[serde(borrow)]
-    token: JsonStr<'a>,
-    logprob: Json<'a>,
-}
+use crate::api::chat::logprobs::{Logprobs, Token};
+use crate::json::Json;
+use serde::Serialize;
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -47,12 +26,11 @@ struct TokenOut<'a> {
 /// `logprobsResult` of several `logprobs` objects, in order; `None` where they have no tokens.
 pub(super) fn logprobs_result<'j>(objects: impl Iterator<Item = &'j str>) -> Option<Json<'static>> {
     let objects: Vec<Logprobs<'_>> = objects.filter_map(|json| serde_json::from_str(json).ok()).collect();
-    let tokens: Vec<&TokenIn<'_>> =
-        objects.iter().flat_map(|object| object.content.iter().flatten()).collect();
+    let tokens: Vec<&Token<'_>> = objects.iter().flat_map(|object| object.content.iter().flatten()).collect();
     (!tokens.is_empty()).then(|| {
         let top_candidates = tokens.iter().map(|token| TopOut {
             candidates: token
-                .top_logprobs
+                .top()
                 .iter()
                 .map(|top| TokenOut { token: &top.token, log_probability: &top.logprob })
                 .collect(),
@@ -74,7 +52,7 @@ mod tests {
     #[test]
     fn tokens_keep_their_digits() {
         let one = r#"{"content":[{"token":"a","logprob":-0.10,"bytes":[97],"top_logprobs":[{"token":"b","logprob":-2.0}]}],"refusal":null}"#;
-        let two = r#"{"content":[{"token":"c","logprob":0}]}"#;
+        let two = r#"{"content":[{"token":"c","logprob":0,"top_logprobs":null}]}"#;
         assert_eq!(
             logprobs_result([one, "{}", two].into_iter()).unwrap().get(),
             r#"{"chosenCandidates":[{"token":"a","logProbability":-0.10},{"token":"c","logProbability":0}],"topCandidates":[{"candidates":[{"token":"b","logProbability":-2.0}]},{"candidates":[]}]}"#

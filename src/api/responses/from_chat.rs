@@ -1,5 +1,6 @@
 //! Conversion of chat annotations, logprobs and web searches, which the Responses API writes differently.
 
+use crate::api::chat::logprobs::{Logprobs, Token};
 use crate::json::write::{ObjectWriter, key};
 use crate::json::{Json, JsonStr};
 use serde::{Deserialize, Serialize};
@@ -42,30 +43,6 @@ pub(super) fn annotation(json: &str) -> Option<Json<'static>> {
     Json::written(out)
 }
 
-#[derive(Deserialize)]
-struct LogprobsIn<'a> {
-    #[serde(borrow)]
-    content: Option<Vec<TokenIn<'a>>>,
-}
-
-#[derive(Deserialize)]
-struct TokenIn<'a> {
-    #[serde(borrow)]
-    token: JsonStr<'a>,
-    logprob: Json<'a>,
-    bytes: Option<Json<'a>>,
-    #[serde(default)]
-    top_logprobs: Option<Vec<TopIn<'a>>>,
-}
-
-#[derive(Deserialize)]
-struct TopIn<'a> {
-    #[serde(borrow)]
-    token: JsonStr<'a>,
-    logprob: Json<'a>,
-    bytes: Option<Json<'a>>,
-}
-
 #[derive(Serialize)]
 struct TokenOut<'a> {
     token: &'a str,
@@ -77,9 +54,9 @@ struct TokenOut<'a> {
 
 /// The tokens of a chat's `logprobs` object. There `bytes` is optional, in this API it is required.
 pub(super) fn logprobs(json: &str) -> Vec<Json<'static>> {
-    let Ok(LogprobsIn { content: Some(tokens) }) = serde_json::from_str(json) else { return Vec::new() };
-    let each = tokens.iter().map(|entry: &TokenIn<'_>| {
-        let top = entry.top_logprobs.as_deref().unwrap_or_default().iter();
+    let Ok(Logprobs { content: Some(tokens) }) = serde_json::from_str(json) else { return Vec::new() };
+    let each = tokens.iter().map(|entry: &Token<'_>| {
+        let top = entry.top().iter();
         let top = top.map(|entry| token(&entry.token, &entry.logprob, entry.bytes.as_ref(), None));
         Json::from_value(&token(&entry.token, &entry.logprob, entry.bytes.as_ref(), Some(top.collect())))
     });
