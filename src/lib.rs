@@ -26,6 +26,8 @@ pub mod provider;
 
 pub mod net;
 
+pub mod store;
+
 pub mod auth;
 pub mod state;
 

@@ -1,0 +1,58 @@
+//! What a database must do for the store: few verbs, the same for SQLite and PostgreSQL.
+//!
+//! The behaviour tests (`store/tests`) run on each backend. Caches nothing and decides nothing: [`Store`](super::Store) does.
+
+use super::audit::{AuditEntry, AuditPage, AuditQuery};
+use super::{Change, Kind, Record, StoreError};
+use async_trait::async_trait;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+use uuid::Uuid;
+
+/// Everything in memory's kinds, and the position up to which it is complete.
+#[derive(Debug, Clone, Default)]
+pub struct Loaded {
+    pub records: Vec<Arc<Record>>,
+    pub position: u64,
+}
+
+/// What changed after a position: the last state of each changed record of memory's kinds.
+#[derive(Debug, Clone, Default)]
+pub struct Changes {
+    pub changes: Vec<Change>,
+    pub position: u64,
+}
+
+/// A database with the store's tables. Every write is durable when its future is ready.
+#[async_trait]
+pub trait Backend: Send + Sync {
+    /// All records of [`Kind::is_in_memory`] kinds.
+    async fn load(&self) -> Result<Loaded, StoreError>;
+
+    /// The changes after `position`, by this process or another.
+    async fn changes(&self, position: u64) -> Result<Changes, StoreError>;
+
+    /// Writes all changes or none, with the entries of the audit log that belong to them. Returns the position after it.
+    ///
+    /// # Errors
+    /// `Taken` for a slug or number in use, `Changed` for a revision that does not follow the stored one.
+    async fn write(&self, changes: Vec<Change>, audit: Vec<AuditEntry>) -> Result<u64, StoreError>;
+
+    /// The records of a kind that belong to `parent`, the highest number first.
+    async fn children(&self, kind: Kind, parent: Uuid) -> Result<Vec<Arc<Record>>, StoreError>;
+
+    async fn audit(&self, query: AuditQuery) -> Result<AuditPage, StoreError>;
+
+    /// Returns when another process has changed something, or at the latest after `at_most`. May return early.
+    async fn changed(&self, at_most: Duration);
+
+    /// Writes a consistent copy to a new file.
+    async fn backup(&self, file: &Path) -> Result<(), StoreError>;
+
+    /// Checks the database and every row. Returns the number of records, or what is wrong.
+    async fn verify(&self) -> Result<u64, StoreError>;
+
+    /// `sqlite` or `postgres`, for logs and metrics.
+    fn name(&self) -> &'static str;
+}

@@ -1,0 +1,100 @@
+//! All current records of the store in memory: immutable, replaced as a whole with every change.
+//!
+//! Looked up by id, by slug and by parent. Does not know what bodies mean.
+
+use super::{Change, Kind, Record};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use uuid::Uuid;
+
+/// A slug's place: the same slug may exist in another workspace.
+type SlugKey = (Kind, Option<Uuid>, String);
+
+/// The records of one moment.
+#[derive(Debug, Clone, Default)]
+pub struct Catalog {
+    /// In order of their ids, which are in order of time.
+    by_id: BTreeMap<(Kind, Uuid), Arc<Record>>,
+    by_slug: HashMap<SlugKey, Uuid>,
+    /// Ids of the records that belong to another one.
+    by_parent: BTreeMap<(Kind, Uuid, Uuid), ()>,
+    /// The position of the database up to which it is complete.
+    pub position: u64,
+}
+
+impl Catalog {
+    pub fn new(records: impl IntoIterator<Item = Arc<Record>>, position: u64) -> Self {
+        let mut catalog = Self { position, ..Self::default() };
+        for record in records {
+            catalog.put(record);
+        }
+        catalog
+    }
+
+    /// This catalog after `changes`.
+    #[must_use]
+    pub fn with(&self, changes: &[Change], position: u64) -> Self {
+        let mut next = self.clone();
+        next.position = position;
+        for change in changes {
+            match change {
+                Change::Put(record) => next.put(Arc::clone(record)),
+                Change::Delete { kind, id } => next.remove(*kind, *id),
+            }
+        }
+        next
+    }
+
+    pub fn get(&self, kind: Kind, id: Uuid) -> Option<&Arc<Record>> {
+        self.by_id.get(&(kind, id))
+    }
+
+    /// The record with this slug in this workspace, or in the organisation for `None`.
+    pub fn by_slug(&self, kind: Kind, workspace: Option<Uuid>, slug: &str) -> Option<&Arc<Record>> {
+        let id = self.by_slug.get(&(kind, workspace, slug.to_owned()))?;
+        self.get(kind, *id)
+    }
+
+    /// All records of a kind, the oldest first.
+    pub fn all(&self, kind: Kind) -> impl DoubleEndedIterator<Item = &Arc<Record>> {
+        self.by_id.range((kind, Uuid::nil())..=(kind, Uuid::max())).map(|(_, record)| record)
+    }
+
+    /// The records of a kind that belong to `parent`, the oldest first.
+    pub fn children(&self, kind: Kind, parent: Uuid) -> impl DoubleEndedIterator<Item = &Arc<Record>> {
+        let range = (kind, parent, Uuid::nil())..=(kind, parent, Uuid::max());
+        self.by_parent.range(range).filter_map(move |((_, _, id), ())| self.get(kind, *id))
+    }
+
+    pub fn len(&self) -> usize {
+        self.by_id.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.by_id.is_empty()
+    }
+
+    fn put(&mut self, record: Arc<Record>) {
+        if !record.kind.is_in_memory() {
+            return;
+        }
+        self.remove(record.kind, record.id);
+        if let Some(slug) = &record.slug {
+            self.by_slug.insert((record.kind, record.workspace, slug.clone()), record.id);
+        }
+        if let Some(parent) = record.parent {
+            self.by_parent.insert((record.kind, parent, record.id), ());
+        }
+        self.by_id.insert((record.kind, record.id), record);
+    }
+
+    fn remove(&mut self, kind: Kind, id: Uuid) {
+        let Some(record) = self.by_id.remove(&(kind, id)) else { return };
+        if let Some(slug) = &record.slug {
+            self.by_slug.remove(&(kind, record.workspace, slug.clone()));
+        }
+        if let Some(parent) = record.parent {
+            self.by_parent.remove(&(kind, parent, id));
+        }
+    }
+}

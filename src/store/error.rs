@@ -1,0 +1,40 @@
+//! Why the store could not do what was asked of it.
+//!
+//! Not written to clients as it is: `control` makes an [`Error`](crate::error::Error) of it.
+
+use std::fmt;
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum StoreError {
+    /// The database does not respond, or not in time. Nothing is known to be written.
+    Unavailable(String),
+    /// No space left. Nothing was written.
+    Full(String),
+    /// A slug or a version number is taken; the text names it.
+    Taken(String),
+    /// The record was changed or deleted since it was read.
+    Changed,
+    /// The database was made by a newer version of the gateway.
+    Newer { database: i64, binary: i64 },
+    /// The content cannot be read: damaged, or sealed under a key that is not here.
+    Damaged(String),
+}
+
+impl fmt::Display for StoreError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unavailable(why) => write!(f, "the store is not available: {why}"),
+            Self::Full(why) => write!(f, "the store has no space left: {why}"),
+            Self::Taken(what) => write!(f, "{what} is taken"),
+            Self::Changed => f.write_str("it was changed at the same time"),
+            Self::Newer { database, binary } => write!(
+                f,
+                "the database has schema {database}, and this binary knows schemas up to {binary}: run the newer binary, or \
+                 restore a backup made before the update"
+            ),
+            Self::Damaged(why) => write!(f, "the store cannot be read: {why}"),
+        }
+    }
+}
+
+impl std::error::Error for StoreError {}
