@@ -13,6 +13,7 @@ use super::log_queue::LogQueue;
 use super::start_checks::Addresses;
 use super::stop::{DRAIN_MARGIN, Drain, FINAL_FLUSH_TIMEOUT, ShutdownSignals};
 use super::{logging, read};
+use axum::Router;
 use pingora_core::apps::HttpServerOptions;
 use pingora_core::listeners::tls::TlsSettings;
 use pingora_core::listeners::{L4BufferSettings, ListenerConfig};
@@ -31,6 +32,7 @@ use turnpike::net::inbound::axum_bridge::{AxumApp, Limits};
 use turnpike::net::inbound::h2c_guard::H2cGuard;
 use turnpike::net::outbound::connector::Connector;
 use turnpike::proxy::{ControlRoutes, DownstreamApp, Gateway};
+use turnpike::route::config_cache::ConfigCache;
 use turnpike::settings::{Listener, Settings};
 use turnpike::state::Shared;
 use turnpike::state::access_log::AccessLog;
@@ -83,23 +85,20 @@ fn build(
     let router = control::router(Arc::clone(&shared), Port::Control);
     let data_port_router = control::router(Arc::clone(&shared), Port::Data);
     let control_routes = ControlRoutes::new(data_port_router, control::control_paths());
+    let config_cache = ConfigCache::default();
     // One service, and so one pool of upstream connections, for all listeners with the same protocol.
     for h2 in [true, false] {
         let same_protocol: Vec<&Listener> = listen.data.iter().filter(|listener| listener.h2 == h2).collect();
         if same_protocol.is_empty() {
             continue;
         }
-        let mut service = data_service(&server, &shared, control_routes.clone(), h2);
+        let mut service = data_service(&server, &shared, (control_routes.clone(), config_cache.clone()), h2);
         for listener in same_protocol {
             open(&mut service, listener, &mut certificates)?;
         }
         server.add_service(service);
     }
-    let limits = Limits::default();
-    let header_timeout = limits.header_timeout;
-    let app = H2cGuard::new(AxumApp::new(router, limits), header_timeout);
-    let mut service = Service::new("control".to_owned(), app);
-    service.threads = Some(1);
+    let mut service = control_service(router);
     open(&mut service, &listen.control, &mut certificates)?;
     server.add_service(service);
 
@@ -112,7 +111,7 @@ fn build(
     }
     let tasks: Vec<Box<dyn BackgroundService + Send + Sync>> = vec![
         Box::new(AccessLogWriter(Arc::clone(&shared))),
-        Box::new(MemoryReturner(Arc::clone(&shared))),
+        Box::new(MemoryReturner { shared: Arc::clone(&shared), config_cache: config_cache.clone() }),
         Box::new(SettingsReloader {
             shared: Arc::clone(&shared),
             file: file.to_owned(),
@@ -132,13 +131,23 @@ fn build(
     Ok((server, shared))
 }
 
+fn control_service(router: Router) -> Service<H2cGuard<AxumApp>> {
+    let limits = Limits::default();
+    let header_timeout = limits.header_timeout;
+    let app = H2cGuard::new(AxumApp::new(router, limits), header_timeout);
+    let mut service = Service::new("control".to_owned(), app);
+    service.threads = Some(1);
+    service
+}
+
 fn data_service(
     server: &Server,
     shared: &Arc<Shared>,
-    control_routes: ControlRoutes,
+    (control_routes, config_cache): (ControlRoutes, ConfigCache),
     h2: bool,
 ) -> Service<DownstreamApp> {
-    let gateway = Gateway::new(Arc::clone(shared), Connector::new(&server.configuration), control_routes);
+    let connector = Connector::new(&server.configuration);
+    let gateway = Gateway::new(Arc::clone(shared), connector, config_cache, control_routes);
     let mut proxy = http_proxy(&server.configuration, gateway.clone());
     let mut options = HttpServerOptions::default();
     options.h2c = h2;

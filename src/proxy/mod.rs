@@ -41,12 +41,13 @@ pub struct Gateway {
 }
 
 impl Gateway {
-    pub fn new(shared: Arc<Shared>, connector: Connector, control_routes: ControlRoutes) -> Self {
-        Self {
-            engine: Arc::new(Engine::new(shared, connector)),
-            config_cache: ConfigCache::default(),
-            control_routes,
-        }
+    pub fn new(
+        shared: Arc<Shared>,
+        connector: Connector,
+        config_cache: ConfigCache,
+        control_routes: ControlRoutes,
+    ) -> Self {
+        Self { engine: Arc::new(Engine::new(shared, connector)), config_cache, control_routes }
     }
 }
 

@@ -95,6 +95,11 @@ impl RoutingEnv for TestEnv {
 
 /// Compiles a config.
 pub(super) fn compiled(json: &str) -> Arc<CompiledConfig> {
+    with_sources(json, |sources| Arc::new(compile(sources).unwrap()))
+}
+
+/// Does `work` with the sources of a request that has this config and default settings.
+pub(super) fn with_sources<T>(json: &str, work: impl FnOnce(&Sources<'_>) -> T) -> T {
     let checks = Checks { provider: &|_| Ok(()), account: &|_, _| Ok(()), custom_host: &|_| Ok(()) };
     let sources = crate::settings::SecretSources { env: &|_| None, credential: &|_| Err(String::new()) };
     let settings = Settings::parse("", &sources, &checks).unwrap();
@@ -110,7 +115,7 @@ pub(super) fn compiled(json: &str) -> Arc<CompiledConfig> {
         model_slug: None,
         model_config: None,
     };
-    Arc::new(compile(&sources).unwrap())
+    work(&sources)
 }
 
 /// A target in short form: a provider, a key and the given further fields.

@@ -59,6 +59,12 @@ impl CredentialCache {
         Self { http: TokenHttpClient::new(ca_file), operators: cache(), clients: cache() }
     }
 
+    /// Drops the credentials that nobody used for long; otherwise only the next uses do.
+    pub fn drop_expired(&self) {
+        self.operators.run_pending_tasks();
+        self.clients.run_pending_tasks();
+    }
+
     /// The credentials of `token_exchange`, from the cache or fetched now. With [`Refresh::Yes`] they should be
     /// refreshed soon: call [`CredentialCache::refresh`] in the background.
     ///

@@ -30,6 +30,10 @@ enum Kept {
 impl KeptItems {
     /// `max_bytes`: of all items together; 0 keeps none.
     pub fn new(max_bytes: u64) -> Self {
+        Self::with_idle_time(max_bytes, IDLE_TIME)
+    }
+
+    fn with_idle_time(max_bytes: u64, idle_time: Duration) -> Self {
         let weigh = |key: &Arc<str>, kept: &Kept| {
             let json = match kept {
                 Kept::Item(json) => json.len(),
@@ -39,8 +43,13 @@ impl KeptItems {
             u32::try_from(key.len() + json + 200).unwrap_or(u32::MAX)
         };
         Self {
-            items: Cache::builder().max_capacity(max_bytes).weigher(weigh).time_to_idle(IDLE_TIME).build(),
+            items: Cache::builder().max_capacity(max_bytes).weigher(weigh).time_to_idle(idle_time).build(),
         }
+    }
+
+    /// Drops the items whose time is over; otherwise only the next uses do.
+    pub fn drop_expired(&self) {
+        self.items.run_pending_tasks();
     }
 
     /// Keeps an item of a response to `client` (the name of its service key).
@@ -89,6 +98,18 @@ mod tests {
         items.insert(Some("a"), "msg_1_0", "{1}".into());
         items.insert(Some("a"), "msg_1_0", "{}".into());
         assert_eq!(items.get(Some("a"), "msg_1_0"), None);
+    }
+
+    #[test]
+    fn unused_items_are_dropped_while_no_request_comes() {
+        for (idle_time, left) in [(Duration::ZERO, 0), (IDLE_TIME, 10)] {
+            let items = KeptItems::with_idle_time(1 << 20, idle_time);
+            for number in 0..10 {
+                items.insert(None, &number.to_string(), "{}".into());
+            }
+            items.drop_expired();
+            assert_eq!(items.items.entry_count(), left);
+        }
     }
 
     #[test]

@@ -22,7 +22,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 /// Maximum number of combinations of operation, provider and model as label values: each has some fifty lines.
-const MAX_CALLS: usize = 200;
+const MAX_CALLS: usize = 100;
 /// Maximum bytes of a model name as label value.
 const MAX_MODEL_LENGTH: usize = 128;
 /// Maximum number of index paths as label values.

@@ -35,6 +35,7 @@ use metrics::Metrics;
 use model_lists::ModelLists;
 use snapshot::SettingsSnapshot;
 use std::sync::Arc;
+use std::time::Instant;
 use sticky_sessions::StickySessions;
 use system_limits::SystemLimits;
 use targets::TargetRegistry;
@@ -107,6 +108,15 @@ impl Shared {
     pub fn max_connections(&self) -> usize {
         let configured = self.settings().settings.limits.max_connections;
         configured.unwrap_or_else(|| self.system.max_connections())
+    }
+
+    /// Drops what the caches keep beyond its time: they do so by themselves only when they are used.
+    pub fn drop_expired(&self, now: Instant) {
+        self.dns.drop_expired();
+        self.credentials.drop_expired();
+        self.sticky_sessions.drop_expired(now);
+        self.kept_items.drop_expired();
+        self.model_lists.drop_expired(now);
     }
 
     /// Puts new settings in force.

@@ -36,6 +36,11 @@ struct Slot {
     fetched: Option<(Instant, Fetched)>,
 }
 
+fn is_fresh((at, fetched): &(Instant, Fetched), now: Instant) -> bool {
+    let time_to_live = if fetched.is_ok() { TIME_TO_LIVE } else { FAILURE_TIME_TO_LIVE };
+    now.saturating_duration_since(*at) < time_to_live
+}
+
 impl Kept {
     /// The slot of a provider; `None` for a generation of settings that is over.
     fn slot(&mut self, slug: &str, generation: u64) -> Option<&mut Slot> {
@@ -56,9 +61,15 @@ impl ModelLists {
     /// The list of the stored provider `slug`, if it is fresh at `now`.
     pub fn get(&self, slug: &str, generation: u64, now: Instant) -> Option<Fetched> {
         let mut kept = self.kept.lock();
-        let (at, fetched) = kept.slot(slug, generation)?.fetched.as_ref()?;
-        let time_to_live = if fetched.is_ok() { TIME_TO_LIVE } else { FAILURE_TIME_TO_LIVE };
-        (now.saturating_duration_since(*at) < time_to_live).then(|| fetched.clone())
+        let fetched = kept.slot(slug, generation)?.fetched.as_ref()?;
+        is_fresh(fetched, now).then(|| fetched.1.clone())
+    }
+
+    /// Drops the lists whose time is over.
+    pub fn drop_expired(&self, now: Instant) {
+        for slot in self.kept.lock().slots.values_mut() {
+            slot.fetched.take_if(|fetched| !is_fresh(fetched, now));
+        }
     }
 
     /// To be locked while the list is fetched: others wait for the result instead of fetching it too.
@@ -97,6 +108,19 @@ mod tests {
         assert_eq!((lists.get("a", 2, start), lists.get("a", 3, start)), (None, Some(models)));
         assert_eq!(lists.get("a", 4, start), None);
         assert_eq!(lists.kept.lock().slots.len(), 1);
+    }
+
+    #[test]
+    fn lists_are_dropped_while_no_request_comes() {
+        let lists = ModelLists::default();
+        let start = Instant::now();
+        let models: Arc<[ProviderModel]> = Arc::from([ProviderModel { id: "m".into(), created: 0 }]);
+        let kept = Arc::downgrade(&models);
+        lists.insert("a", 1, Ok(models), start);
+        lists.drop_expired(start + Duration::from_secs(299));
+        assert_eq!(kept.strong_count(), 1);
+        lists.drop_expired(start + Duration::from_secs(300));
+        assert_eq!(kept.strong_count(), 0);
     }
 
     #[test]

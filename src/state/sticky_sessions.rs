@@ -5,15 +5,20 @@
 
 use moka::policy::EvictionPolicy;
 use moka::sync::Cache;
+use parking_lot::Mutex;
 use std::time::{Duration, Instant};
 
 /// Maximum number of choices, about 100 bytes each. When full, the least recently used one is evicted.
 const MAX_CHOICES: u64 = 100_000;
+/// How often choices that no longer hold are looked for: it reads all of them.
+const EXPIRY_CHECK_INTERVAL: Duration = Duration::from_secs(60);
 
 /// The choices of all sticky configs.
 #[derive(Debug)]
 pub struct StickySessions {
     choices: Cache<[u8; 32], Choice>,
+    /// When choices that no longer hold were last looked for.
+    last_expiry_check: Mutex<Option<Instant>>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -33,7 +38,22 @@ impl StickySessions {
         // LRU, not the default of evicting by frequency, which would reject a new client's choice while old ones
         // are in use.
         let builder = Cache::builder().max_capacity(max_choices).eviction_policy(EvictionPolicy::lru());
-        Self { choices: builder.build() }
+        Self { choices: builder.build(), last_expiry_check: Mutex::default() }
+    }
+
+    /// Drops the choices that no longer hold, once a minute.
+    pub fn drop_expired(&self, now: Instant) {
+        let last = *self.last_expiry_check.lock();
+        if last.is_some_and(|last| now.saturating_duration_since(last) < EXPIRY_CHECK_INTERVAL) {
+            return;
+        }
+        *self.last_expiry_check.lock() = Some(now);
+        for (key, choice) in &self.choices {
+            if choice.until <= now {
+                self.choices.invalidate(&*key);
+            }
+        }
+        self.choices.run_pending_tasks();
     }
 
     /// The target index chosen for this key, until it expires.
@@ -64,6 +84,23 @@ mod tests {
         assert_eq!((sticky.get(&a, at(300)), sticky.get(&b, at(10))), (None, None));
         sticky.insert(&a, 3, Duration::from_secs(5), at(300));
         assert_eq!((sticky.get(&a, at(304)), sticky.get(&a, at(305))), (Some(3), None));
+    }
+
+    #[test]
+    fn choices_that_no_longer_hold_are_dropped_while_no_request_comes() {
+        let (sticky, start) = (StickySessions::default(), Instant::now());
+        let after = |seconds| start + Duration::from_secs(seconds);
+        for number in 0..100 {
+            sticky.insert(&[number; 32], 1, Duration::from_secs(300), start);
+        }
+        // A later choice replaces the time of the one before.
+        sticky.insert(&[0; 32], 2, Duration::from_secs(600), start);
+        for (now, left) in
+            [(after(0), 100), (after(299), 100), (after(300), 100), (after(359), 1), (after(600), 0)]
+        {
+            sticky.drop_expired(now);
+            assert_eq!(sticky.choices.entry_count(), left, "after {:?}", now - start);
+        }
     }
 
     #[test]

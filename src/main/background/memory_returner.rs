@@ -1,6 +1,6 @@
-//! Lets the allocator give memory back while no request runs.
+//! Gives memory back while no request runs: entries of caches whose time is over, and what the allocator keeps.
 //!
-//! jemalloc gives back what has been free for ten seconds, but it looks only once in a thousand allocations: a process
+//! The caches drop expired entries only when they are used. jemalloc gives back what has been free for ten seconds, but it looks only once in a thousand allocations: a process
 //! without requests would keep what the last burst took. Its own background thread is no way out: with it, free memory
 //! of large bodies is given back late, and a burst takes three times as much. Decides nothing about how much is kept.
 
@@ -9,19 +9,24 @@ use pingora_core::server::ShutdownWatch;
 use pingora_core::services::background::BackgroundService;
 use std::hint::black_box;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::time::{MissedTickBehavior, interval};
+use turnpike::route::config_cache::ConfigCache;
 use turnpike::state::Shared;
 
-/// How often the allocator gets to look.
+/// How often expired entries are dropped and the allocator gets to look.
 const INTERVAL: Duration = Duration::from_secs(1);
 /// After how many allocations and frees it looks for sure.
 const ALLOCATIONS: usize = 1200;
 /// Bytes of such an allocation, more than a thread's cache takes. They are never touched, so they take no memory.
 const ALLOCATION_BYTES: usize = 96 << 10;
 
-/// Makes the allocator look at its free memory every second while no request runs; half a millisecond of work.
-pub struct MemoryReturner(pub Arc<Shared>);
+/// Drops expired entries of all caches every second, and makes the allocator look at its free memory while no request runs;
+/// half a millisecond of work.
+pub struct MemoryReturner {
+    pub shared: Arc<Shared>,
+    pub config_cache: ConfigCache,
+}
 
 #[async_trait]
 impl BackgroundService for MemoryReturner {
@@ -33,7 +38,9 @@ impl BackgroundService for MemoryReturner {
                 _ = tick.tick() => {}
                 _ = shutdown.changed() => return,
             }
-            if self.0.lifecycle.in_flight() == 0 {
+            self.shared.drop_expired(Instant::now());
+            self.config_cache.drop_expired();
+            if self.shared.lifecycle.in_flight() == 0 {
                 for _ in 0..ALLOCATIONS {
                     drop(black_box(Vec::<u8>::with_capacity(ALLOCATION_BYTES)));
                 }

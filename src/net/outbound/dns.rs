@@ -95,6 +95,12 @@ impl Dns {
         }
     }
 
+    /// Drops the names whose time is over; otherwise only the next lookups do.
+    pub fn drop_expired(&self) {
+        self.operators.drop_expired();
+        self.clients.drop_expired();
+    }
+
     /// The addresses to connect to for `origin`; never empty. A single forbidden address refuses the whole host: a
     /// name that also points into a private network is not trustworthy. Trusted origins are not checked.
     ///

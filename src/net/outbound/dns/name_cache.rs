@@ -75,6 +75,11 @@ impl NameCache {
         Arc::new(Self { entries, lookups: Mutex::default(), trusted })
     }
 
+    /// Drops the results whose time is over.
+    pub(super) fn drop_expired(&self) {
+        self.entries.run_pending_tasks();
+    }
+
     /// The addresses of `name`, from the cache or from `resolver`.
     pub(super) async fn entry(
         self: &Arc<Self>,
