@@ -5,7 +5,7 @@
 //!
 //! - Words, without I/O: [`error`] what can go wrong, [`json`] JSON as text, [`api`] the shapes clients speak,
 //!   [`config`] the routing object a request carries, [`settings`] the process's own YAML.
-//! - Knowledge: [`provider`] what each vendor wants, [`net`] connections to providers and from clients.
+//! - Knowledge: [`provider`] what each vendor wants, [`prompt`] templates of requests, [`net`] connections to providers and from clients.
 //! - Memory: [`auth`] who may call, [`state`] what the process remembers while it runs.
 //! - Judgment: [`route`] who gets the next try.
 //! - Motion: [`engine`] carries a request out.
@@ -23,6 +23,8 @@ pub mod config;
 pub mod settings;
 
 pub mod provider;
+
+pub mod prompt;
 
 pub mod net;
 

@@ -1,0 +1,59 @@
+//! What a template needs of a request: the names of its variables, sections and partials.
+//!
+//! Not the names that its partials need: a partial may change at any time.
+
+use super::node::{Node, Path};
+use serde::Serialize;
+
+/// The names in a template, each once, in the order of the text.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Components {
+    /// The variables outside of sections.
+    pub variables: Vec<String>,
+    pub sections: Vec<String>,
+    /// The variables inside of sections.
+    #[serde(rename = "sectionVariables")]
+    pub section_variables: Vec<String>,
+    /// With their versions: `p@3`.
+    pub partials: Vec<String>,
+    /// The variables that hold the name of a partial.
+    #[serde(rename = "variablePartials")]
+    pub variable_partials: Vec<String>,
+}
+
+impl Components {
+    /// Adds what `nodes` need.
+    pub(super) fn add(&mut self, nodes: &[Node], in_section: bool) {
+        for node in nodes {
+            match node {
+                Node::Text(_) => {}
+                Node::Value(path) if in_section => add_path(&mut self.section_variables, path),
+                Node::Value(path) => add_path(&mut self.variables, path),
+                Node::Section { path, nodes, .. } => {
+                    add_path(&mut self.sections, path);
+                    self.add(nodes, true);
+                }
+                Node::Partial(partial) => add(&mut self.partials, partial.to_string()),
+                Node::VariablePartial(path) => add_path(&mut self.variable_partials, path),
+            }
+        }
+    }
+
+    /// Whether a variable of this name is used.
+    pub fn has_variable(&self, name: &str) -> bool {
+        let lists = [&self.variables, &self.sections, &self.section_variables, &self.variable_partials];
+        lists.into_iter().flatten().any(|variable| variable == name)
+    }
+}
+
+fn add_path(names: &mut Vec<String>, path: &Path) {
+    if let Some(variable) = path.variable() {
+        add(names, variable.to_owned());
+    }
+}
+
+fn add(names: &mut Vec<String>, name: String) {
+    if !names.contains(&name) {
+        names.push(name);
+    }
+}

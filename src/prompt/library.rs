@@ -1,0 +1,165 @@
+//! The prompts and partials of all workspaces: immutable, and cheap to make anew for a change, because all entries are shared.
+//!
+//! Versions are found here by number, label or `@latest`. Not how they are stored: whoever builds it knows the store.
+
+use super::partial::{Partial, PartialRef, PartialVersion, Partials};
+use super::reference::{PromptReference, VersionReference};
+use super::version::{PromptVersion, RenderedPrompt};
+use crate::error::Error;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use uuid::Uuid;
+
+/// A prompt and its versions.
+#[derive(Debug)]
+pub struct Prompt {
+    pub id: Uuid,
+    pub slug: String,
+    /// The number of the version that is used where none is named.
+    pub published: u32,
+    pub versions: BTreeMap<u32, Arc<PromptVersion>>,
+    /// Names of labels, and the number of the version that each stands for.
+    pub labels: HashMap<String, u32>,
+}
+
+impl Prompt {
+    fn version(&self, version: &VersionReference<'_>) -> Option<&Arc<PromptVersion>> {
+        match version {
+            VersionReference::Published => self.versions.get(&self.published),
+            VersionReference::Latest => self.versions.values().next_back(),
+            VersionReference::Number(number) => self.versions.get(number),
+            VersionReference::Label(label) => self.versions.get(self.labels.get(*label)?),
+        }
+    }
+}
+
+/// A partial and its versions.
+#[derive(Debug)]
+pub struct StoredPartial {
+    pub id: Uuid,
+    pub slug: String,
+    pub published: u32,
+    /// Without those that are not valid.
+    pub versions: BTreeMap<u32, Arc<Partial>>,
+}
+
+/// The version of a prompt that a request names.
+#[derive(Debug, Clone)]
+pub struct FoundPrompt {
+    pub prompt: Arc<Prompt>,
+    pub version: Arc<PromptVersion>,
+}
+
+/// The prompts and partials of one workspace.
+#[derive(Debug, Clone, Default)]
+pub struct PromptSet {
+    /// By slug.
+    prompts: HashMap<String, Arc<Prompt>>,
+    slugs: HashMap<Uuid, String>,
+    /// By slug.
+    partials: HashMap<String, Arc<StoredPartial>>,
+}
+
+impl PromptSet {
+    /// Adds a prompt, or replaces the one with the same slug.
+    pub fn put(&mut self, prompt: Arc<Prompt>) {
+        self.slugs.insert(prompt.id, prompt.slug.clone());
+        self.prompts.insert(prompt.slug.clone(), prompt);
+    }
+
+    /// Adds a partial, or replaces the one with the same slug.
+    pub fn put_partial(&mut self, partial: Arc<StoredPartial>) {
+        self.partials.insert(partial.slug.clone(), partial);
+    }
+
+    /// The prompt with this slug or id.
+    pub fn prompt(&self, slug_or_id: &str) -> Option<&Arc<Prompt>> {
+        self.prompts.get(slug_or_id).or_else(|| {
+            let id = Uuid::try_parse(slug_or_id).ok()?;
+            self.prompts.get(self.slugs.get(&id)?)
+        })
+    }
+
+    pub fn partial(&self, slug: &str) -> Option<&Arc<StoredPartial>> {
+        self.partials.get(slug)
+    }
+
+    /// The version that `reference` names (`slug`, `slug@12`, `slug@latest`, `slug@label`).
+    ///
+    /// # Errors
+    /// 404 that says what does not exist.
+    pub fn find(&self, reference: &str) -> Result<FoundPrompt, Error> {
+        let PromptReference { prompt, version } = PromptReference::parse(reference);
+        let not_found = |what: String, name: &str| {
+            Err(Error::not_found(format!("Invalid prompt id: {what}.")).with_unknown_name(name))
+        };
+        let Some(found) = self.prompt(prompt) else {
+            return not_found(format!("there is no prompt {prompt:?} in this workspace"), prompt);
+        };
+        match (found.version(&version), version) {
+            (Some(version), _) => Ok(FoundPrompt { prompt: Arc::clone(found), version: Arc::clone(version) }),
+            (None, VersionReference::Label(label)) => {
+                not_found(format!("no version of {:?} has the label {label:?}", found.slug), label)
+            }
+            (None, VersionReference::Number(number)) => {
+                not_found(format!("{:?} has no version {number}", found.slug), "")
+            }
+            (None, VersionReference::Published | VersionReference::Latest) => {
+                not_found(format!("{:?} has no version that could be used", found.slug), "")
+            }
+        }
+    }
+}
+
+impl FoundPrompt {
+    /// As [`PromptVersion::render`], with the partials of the prompt's workspace.
+    ///
+    /// # Errors
+    /// As [`PromptVersion::render`].
+    pub fn render<'m>(
+        &self,
+        request: impl Iterator<Item = (&'m str, &'m str)>,
+        set: &PromptSet,
+    ) -> Result<RenderedPrompt, Error> {
+        self.version.render(request, set)
+    }
+}
+
+impl Partials for PromptSet {
+    fn find(&self, partial: &PartialRef) -> Option<&Partial> {
+        let stored = self.partials.get(&*partial.slug)?;
+        let version = match partial.version {
+            PartialVersion::Published => stored.versions.get(&stored.published),
+            PartialVersion::Latest => stored.versions.values().next_back(),
+            PartialVersion::Number(number) => stored.versions.get(&number),
+        };
+        version.map(AsRef::as_ref)
+    }
+}
+
+/// The prompts of all workspaces, by the workspace's id.
+#[derive(Debug, Clone, Default)]
+pub struct PromptLibrary {
+    sets: HashMap<Uuid, Arc<PromptSet>>,
+}
+
+impl PromptLibrary {
+    pub fn new(sets: HashMap<Uuid, PromptSet>) -> Self {
+        Self { sets: sets.into_iter().map(|(workspace, set)| (workspace, Arc::new(set))).collect() }
+    }
+
+    /// The prompts of a workspace; none where it has none.
+    pub fn set(&self, workspace: Uuid) -> Option<&Arc<PromptSet>> {
+        self.sets.get(&workspace)
+    }
+
+    /// A compiled version, so that one whose content did not change is not compiled again.
+    pub fn version(&self, workspace: Uuid, prompt: &str, number: u32) -> Option<&Arc<PromptVersion>> {
+        self.set(workspace)?.prompt(prompt)?.versions.get(&number)
+    }
+
+    /// As [`PromptLibrary::version`].
+    pub fn partial(&self, workspace: Uuid, slug: &str, number: u32) -> Option<&Arc<Partial>> {
+        self.set(workspace)?.partial(slug)?.versions.get(&number)
+    }
+}

@@ -1,0 +1,28 @@
+//! Prompts: templates with variables, compiled when they are saved, and the request bodies that are made of them.
+//!
+//! [`Template`] is a compiled text, [`PromptVersion`] what one version of a prompt stores and how a request's body is made of
+//! it, [`PromptSet`] the prompts and partials of a workspace. Pure: knows no store, no session and no provider. Reference: control-plane.md,
+//! section 3.
+
+mod components;
+mod json_text;
+mod json_tree;
+mod library;
+mod node;
+mod parameters;
+mod partial;
+mod reference;
+mod renderer;
+mod scope;
+mod tags;
+mod template;
+#[cfg(test)]
+mod tests;
+mod version;
+
+pub use components::Components;
+pub use library::{FoundPrompt, Prompt, PromptLibrary, PromptSet, StoredPartial};
+pub use partial::{Partial, PartialRef, PartialVersion, Partials};
+pub use reference::{PromptReference, VersionReference};
+pub use template::{Template, TemplateKind};
+pub use version::{PromptVersion, RenderedPrompt, VersionBody};

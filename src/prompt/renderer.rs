@@ -1,0 +1,236 @@
+//! Renders nodes with variables into a [`Sink`]: sections, loops, partials and their limits.
+//!
+//! A value is written to the sink and never read again, so that no value can be a template.
+
+use super::node::{Node, Path};
+use super::partial::{Partial, PartialRef, Partials};
+use super::scope::{Scopes, is_true, text};
+use crate::error::Error;
+use serde_json::Value;
+use std::collections::HashSet;
+
+/// The longest rendered text, bytes.
+pub const MAX_RENDERED: usize = 1 << 20;
+/// The most items of lists that sections are rendered for, all loops together.
+const MAX_TURNS: usize = 10_000;
+/// The most nodes that are rendered. Without it, loops in partials could take minutes and write nothing.
+const MAX_NODES: usize = 1_000_000;
+/// The most partials inside each other.
+const MAX_PARTIALS: usize = 5;
+
+/// What a template is rendered into.
+pub trait Sink {
+    /// A part of the template's own text.
+    fn literal(&mut self, text: &str);
+
+    /// # Errors
+    /// 400 where no value may stand.
+    fn value(&mut self, value: Option<&Value>) -> Result<(), Error>;
+
+    /// Renders a partial at this place.
+    ///
+    /// # Errors
+    /// As [`Renderer::render`].
+    fn partial<'a>(&mut self, renderer: &mut Renderer<'a>, partial: &'a Partial) -> Result<(), Error>;
+
+    /// The bytes written so far.
+    fn written(&self) -> usize;
+}
+
+/// Plain text.
+impl Sink for String {
+    fn literal(&mut self, text: &str) {
+        self.push_str(text);
+    }
+
+    fn value(&mut self, value: Option<&Value>) -> Result<(), Error> {
+        self.push_str(&text(value));
+        Ok(())
+    }
+
+    fn partial<'a>(&mut self, renderer: &mut Renderer<'a>, partial: &'a Partial) -> Result<(), Error> {
+        renderer.render(&partial.nodes, self)
+    }
+
+    fn written(&self) -> usize {
+        self.len()
+    }
+}
+
+/// One rendering.
+pub struct Renderer<'a> {
+    scopes: Scopes<'a>,
+    partials: &'a dyn Partials,
+    /// The partials that are being rendered, the innermost last.
+    open: Vec<PartialRef>,
+    /// The bytes written to earlier sinks.
+    pub written: usize,
+    turns: usize,
+    nodes: usize,
+}
+
+impl<'a> Renderer<'a> {
+    pub fn new(variables: &'a Value, partials: &'a dyn Partials) -> Self {
+        Self { scopes: Scopes::new(variables), partials, open: Vec::new(), written: 0, turns: 0, nodes: 0 }
+    }
+
+    /// # Errors
+    /// 400 for what the variables or the partials lack, and over a limit.
+    pub fn render(&mut self, nodes: &'a [Node], sink: &mut dyn Sink) -> Result<(), Error> {
+        for node in nodes {
+            self.nodes += 1;
+            if self.nodes > MAX_NODES {
+                return Err(too_large(&format!("more than {MAX_NODES} parts")));
+            }
+            match node {
+                Node::Text(text) => sink.literal(text),
+                Node::Value(path) => sink.value(self.scopes.find(path))?,
+                Node::Section { path, inverted, nodes } => self.section(path, *inverted, nodes, sink)?,
+                Node::Partial(partial) => self.partial(partial.clone(), sink)?,
+                Node::VariablePartial(path) => {
+                    let partial = self.partial_of(path)?;
+                    self.partial(partial, sink)?;
+                }
+            }
+            if self.written + sink.written() > MAX_RENDERED {
+                return Err(too_large(&format!("more than {MAX_RENDERED} bytes")));
+            }
+        }
+        Ok(())
+    }
+
+    fn section(
+        &mut self,
+        path: &Path,
+        inverted: bool,
+        nodes: &'a [Node],
+        sink: &mut dyn Sink,
+    ) -> Result<(), Error> {
+        let value = self.scopes.find(path);
+        match value {
+            value if is_true(value) == inverted => Ok(()),
+            Some(Value::Array(items)) if !inverted => items.iter().try_for_each(|item| {
+                self.turns += 1;
+                if self.turns > MAX_TURNS {
+                    return Err(too_large(&format!("more than {MAX_TURNS} items of lists")));
+                }
+                self.inside(item, nodes, sink)
+            }),
+            Some(value) if !inverted && !value.is_boolean() => self.inside(value, nodes, sink),
+            _ => self.render(nodes, sink),
+        }
+    }
+
+    fn inside(&mut self, value: &'a Value, nodes: &'a [Node], sink: &mut dyn Sink) -> Result<(), Error> {
+        self.scopes.push(value);
+        let rendered = self.render(nodes, sink);
+        self.scopes.pop();
+        rendered
+    }
+
+    fn partial(&mut self, partial: PartialRef, sink: &mut dyn Sink) -> Result<(), Error> {
+        let found = self.partials.find(&partial).ok_or_else(|| missing_partials(&[partial.to_string()]))?;
+        let names = || {
+            let names = self.open.iter().chain([&partial]).map(PartialRef::to_string);
+            names.collect::<Vec<_>>().join(" > ")
+        };
+        if self.open.contains(&partial) {
+            return Err(template_error(&format!("the partials include each other ({})", names())));
+        }
+        if self.open.len() == MAX_PARTIALS {
+            return Err(template_error(&format!(
+                "more than {MAX_PARTIALS} partials inside each other ({})",
+                names()
+            )));
+        }
+        self.open.push(partial);
+        let rendered = sink.partial(self, found);
+        self.open.pop();
+        rendered
+    }
+
+    /// The partial that a variable names.
+    fn partial_of(&self, path: &Path) -> Result<PartialRef, Error> {
+        match self.scopes.find(path) {
+            Some(Value::String(slug)) => {
+                PartialRef::parse(slug.trim()).map_err(|_| missing_partials(std::slice::from_ref(slug)))
+            }
+            _ => Err(missing_variables(&[path.name()])),
+        }
+    }
+
+    /// Checks that all partials exist that `nodes` and their partials name, rendered or not, and the variables with names of
+    /// partials that are outside of sections.
+    ///
+    /// # Errors
+    /// 400 with the names of all that are missing.
+    pub fn check_partials(&self, nodes: &'a [Node]) -> Result<(), Error> {
+        let mut missing = Missing::default();
+        missing.collect(self, nodes, true, 0);
+        match missing {
+            Missing { variables, .. } if !variables.is_empty() => Err(missing_variables(&variables)),
+            Missing { partials, .. } if !partials.is_empty() => Err(missing_partials(&partials)),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// What a template names and a request has not.
+#[derive(Default)]
+struct Missing<'a> {
+    variables: Vec<String>,
+    partials: Vec<String>,
+    visited: HashSet<&'a PartialRef>,
+}
+
+impl<'a> Missing<'a> {
+    /// `depth`: how many partials it is inside of. What is deeper than the limit is refused when it is rendered.
+    fn collect(&mut self, renderer: &Renderer<'a>, nodes: &'a [Node], is_outside: bool, depth: usize) {
+        for node in nodes {
+            match node {
+                Node::Text(_) | Node::Value(_) => {}
+                Node::Section { nodes, .. } => self.collect(renderer, nodes, false, depth),
+                // In a section it may be a member of an item.
+                Node::VariablePartial(_) if !is_outside => {}
+                Node::VariablePartial(path) => match renderer.partial_of(path) {
+                    Ok(partial) if renderer.partials.find(&partial).is_some() => {}
+                    Ok(partial) => add(&mut self.partials, partial.to_string()),
+                    Err(_) => match renderer.scopes.find(path) {
+                        Some(Value::String(slug)) => add(&mut self.partials, slug.clone()),
+                        _ => add(&mut self.variables, path.name()),
+                    },
+                },
+                Node::Partial(partial) if depth <= MAX_PARTIALS && self.visited.insert(partial) => {
+                    match renderer.partials.find(partial) {
+                        Some(found) => self.collect(renderer, &found.nodes, is_outside, depth + 1),
+                        None => add(&mut self.partials, partial.to_string()),
+                    }
+                }
+                Node::Partial(_) => {}
+            }
+        }
+    }
+}
+
+fn add(names: &mut Vec<String>, name: String) {
+    if !names.contains(&name) {
+        names.push(name);
+    }
+}
+
+fn missing_partials(names: &[String]) -> Error {
+    Error::bad_request(format!("Missing prompt partials: {}", names.join(", ")))
+}
+
+fn missing_variables(names: &[String]) -> Error {
+    Error::invalid_request("variables", format!("Missing variable partials: {}", names.join(", ")))
+}
+
+/// 400: the template cannot be rendered as it is.
+pub fn template_error(why: &str) -> Error {
+    Error::bad_request(format!("Error in parsing prompt template: {why}"))
+}
+
+fn too_large(what: &str) -> Error {
+    Error::invalid_request("variables", format!("The rendered prompt has {what}, the most there may be."))
+}

@@ -1,0 +1,147 @@
+//! Tests of how a version and a request become a body, and of how versions are named.
+
+use super::{prompt, render, set};
+use crate::prompt::{PromptSet, PromptVersion, TemplateKind, VersionBody};
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+fn body(value: Value) -> VersionBody {
+    serde_json::from_value(value).unwrap()
+}
+
+fn rendered(stored: Value, request: Value) -> Value {
+    let stored: VersionBody = serde_json::from_str(&stored.to_string()).unwrap();
+    let version = PromptVersion::new(Uuid::now_v7(), 1, &stored);
+    serde_json::from_str(&render(&version, &request, &set(&[])).unwrap().body).unwrap()
+}
+
+const CHAT: &str = r#"[{"role":"user","content":"{{q}}"}]"#;
+
+#[test]
+fn the_request_is_laid_over_the_stored_parameters() {
+    let stored = json!({
+        "string": CHAT, "model": "gpt-4o", "tools": [{"type": "function"}], "tool_choice": "auto",
+        "parameters": {
+            "temperature": 0.2, "stream": true, "stop": null, "top_p": 1.0, "q": "sample", "user": "u",
+            "response_format": {"type": "json_object"}, "messages": [], "variables": {}, "custom": 1
+        }
+    });
+    let messages = json!([{"role": "user", "content": "x"}]);
+    let request = json!({"variables": {"q": "x"}});
+    let wanted = json!({
+        "temperature": 0.2, "top_p": 1.0, "user": "u", "response_format": {"type": "json_object"}, "custom": 1,
+        "model": "gpt-4o", "tools": [{"type": "function"}], "tool_choice": "auto", "messages": messages
+    });
+    assert_eq!(rendered(stored.clone(), request), wanted);
+    let request = json!({
+        "variables": {"q": "x"}, "temperature": 1, "user": null, "response_format": {"a": 1}, "stream": false,
+        "messages": [], "tools": null, "tool_choice": null, "custom": null, "model": "m", "top_p": null, "n": 2
+    });
+    let wanted = json!({
+        "temperature": 1, "response_format": {"a": 1}, "stream": false, "model": "m", "n": 2, "messages": messages
+    });
+    assert_eq!(rendered(stored, request), wanted);
+}
+
+#[test]
+fn the_template_wins_and_a_warning_says_so() {
+    let chat = PromptVersion::new(Uuid::now_v7(), 1, &body(json!({ "string": CHAT })));
+    let request = json!({"variables": {"q": "x"}, "messages": [], "prompt": "y"});
+    let rendered = render(&chat, &request, &set(&[])).unwrap();
+    assert_eq!(rendered.kind, TemplateKind::Chat);
+    assert_eq!(rendered.body, r#"{"messages":[{"role":"user","content":"x"}]}"#);
+    assert_eq!(rendered.warnings.len(), 2);
+    assert!(
+        rendered.warnings[0].starts_with("messages of the request was not used"),
+        "{:?}",
+        rendered.warnings
+    );
+    let text = PromptVersion::new(Uuid::now_v7(), 1, &body(json!({"string": "Say {{q}}"})));
+    let rendered = render(&text, &json!({"variables": {"q": "a\"b"}, "prompt": "y"}), &set(&[])).unwrap();
+    assert_eq!((rendered.kind, rendered.body.as_str()), (TemplateKind::Text, r#"{"prompt":"Say a\"b"}"#));
+}
+
+#[test]
+fn one_limit_on_tokens_replaces_the_other() {
+    let stored = |name: &str| json!({"string": "x", "parameters": {name: 256}});
+    for (first, second) in [("max_tokens", "max_completion_tokens"), ("max_completion_tokens", "max_tokens")]
+    {
+        let body = rendered(stored(first), json!({"variables": {}, second: 9}));
+        assert_eq!(body, json!({second: 9, "prompt": "x"}));
+        let body = rendered(stored(first), json!({"variables": {}, second: null}));
+        assert_eq!(body, json!({first: 256, "prompt": "x"}));
+    }
+    assert_eq!(rendered(stored("max_tokens"), json!({"variables": {}}))["max_tokens"], 256);
+}
+
+#[test]
+fn aliases_of_deployments_replace_the_model() {
+    let stored = json!({"string": "x", "model": "gpt-4o", "template_metadata": {"azure_alias": "mine"}});
+    assert_eq!(rendered(stored.clone(), json!({"variables": {}}))["model"], "mine");
+    assert_eq!(rendered(stored, json!({"variables": {}, "model": "m"}))["model"], "m");
+}
+
+#[test]
+fn the_odd_request_of_the_acceptance_examples() {
+    let stored = json!({"string": r#"[{"role":"user","content":"Say {{q}}{{! x }}"}]"#, "parameters": {"max_tokens": 256}});
+    let request = json!({"variables": {"q": "a \"b\"\nc"}, "temperature": 1, "max_completion_tokens": 9});
+    let messages = json!([{"role": "user", "content": "Say a \"b\"\nc"}]);
+    let wanted = json!({"messages": messages, "temperature": 1, "max_completion_tokens": 9});
+    assert_eq!(rendered(stored, request), wanted);
+}
+
+#[test]
+fn requests_without_variables_are_refused() {
+    let version = PromptVersion::new(Uuid::now_v7(), 1, &body(json!({"string": "x"})));
+    for (request, param) in [
+        (json!({}), "variables"),
+        (json!({"variables": null}), "variables"),
+        (json!({"variables": [1]}), "variables"),
+        (json!({"variables": "x"}), "variables"),
+        (json!({"variables": {}, "hyperparameters": {"n": 1}}), "hyperparameters"),
+    ] {
+        let error = render(&version, &request, &set(&[])).unwrap_err();
+        assert_eq!((error.status(), error.param.as_deref()), (400, Some(param)), "{request}");
+    }
+}
+
+#[test]
+fn versions_are_found_by_number_label_and_place() {
+    let mut set = PromptSet::default();
+    let versions = ["one", "two", "three"].map(|text| body(json!({ "string": text })));
+    let stored = prompt("pp-x", versions.into(), 2, &[("staging", 1), ("gone", 9)]);
+    let id = stored.id;
+    set.put(stored);
+    for (reference, number) in [
+        ("pp-x".to_owned(), 2),
+        ("pp-x@1".to_owned(), 1),
+        ("pp-x@latest".to_owned(), 3),
+        ("pp-x@staging".to_owned(), 1),
+        (id.to_string(), 2),
+        (format!("{id}@3"), 3),
+    ] {
+        let found = set.find(&reference).unwrap();
+        assert_eq!((found.version.number, found.prompt.slug.as_str()), (number, "pp-x"), "{reference}");
+    }
+    for (reference, wanted) in [
+        ("pp-y", "there is no prompt \"pp-y\""),
+        ("pp-y@1", "there is no prompt \"pp-y\""),
+        ("pp-x@4", "has no version 4"),
+        ("pp-x@99999999999", "has the label"),
+        ("pp-x@nolabel", "the label \"nolabel\""),
+        ("pp-x@gone", "the label \"gone\""),
+        ("pp-x@", "the label \"\""),
+        ("", "there is no prompt"),
+    ] {
+        let error = set.find(reference).unwrap_err();
+        assert!(error.message.starts_with("Invalid prompt id: "), "{}", error.message);
+        assert_eq!((error.status(), error.message.contains(wanted)), (404, true), "{}", error.message);
+    }
+}
+
+#[test]
+fn a_stored_template_that_is_not_valid_is_an_error_of_its_own() {
+    let version = PromptVersion::new(Uuid::now_v7(), 1, &body(json!({"string": "{{#f}}"})));
+    let error = render(&version, &json!({"variables": {}}), &set(&[])).unwrap_err();
+    assert_eq!(error.message, "Error in parsing prompt template: {{#f}} is never closed");
+}

@@ -1,0 +1,179 @@
+//! One version of a prompt: its template, its parameters, and how they and a request become the body of a chat or completion.
+
+use super::components::Components;
+use super::parameters::is_parameter;
+use super::partial::Partials;
+use super::template::{Template, TemplateKind};
+use crate::error::Error;
+use crate::json::Json;
+use crate::json::write::ObjectWriter;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use serde_json::value::RawValue;
+use std::collections::HashMap;
+use uuid::Uuid;
+
+/// A version as it is stored. Its content never changes.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct VersionBody {
+    /// The template.
+    pub string: String,
+    /// A JSON object.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parameters: Option<Box<RawValue>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// The slug of the provider that completions are sent to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub virtual_key: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub functions: Option<Box<RawValue>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tools: Option<Box<RawValue>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool_choice: Option<Box<RawValue>>,
+    /// A JSON object.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub template_metadata: Option<Value>,
+    #[serde(default)]
+    pub is_raw_template: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version_description: Option<String>,
+}
+
+/// A version, compiled.
+#[derive(Debug)]
+pub struct PromptVersion {
+    pub id: Uuid,
+    pub number: u32,
+    /// The slug of the provider that completions are sent to, without the `@`.
+    pub virtual_key: Option<String>,
+    /// What is wrong with it, where a version of the gateway with other rules stored it.
+    template: Result<Template, String>,
+    /// The members that the body begins with: name and JSON.
+    stored: Vec<(String, Box<str>)>,
+}
+
+/// A body that is ready to be sent as a chat or a completion.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RenderedPrompt {
+    pub kind: TemplateKind,
+    /// A JSON object.
+    pub body: String,
+    /// What of the request was not used.
+    pub warnings: Vec<String>,
+}
+
+impl PromptVersion {
+    pub fn new(id: Uuid, number: u32, body: &VersionBody) -> Self {
+        let template = Template::compile(&body.string, body.is_raw_template).map_err(|problems| {
+            let problems: Vec<String> = problems.into_iter().map(|problem| problem.message).collect();
+            problems.join("; ")
+        });
+        let stored = stored_members(body, template.as_ref().ok().map(Template::components));
+        let virtual_key = body.virtual_key.as_ref().map(|slug| slug.trim_start_matches('@').to_owned());
+        Self { id, number, virtual_key: virtual_key.filter(|slug| !slug.is_empty()), template, stored }
+    }
+
+    pub fn components(&self) -> Option<&Components> {
+        self.template.as_ref().ok().map(Template::components)
+    }
+
+    /// `None` where the stored template is not valid.
+    pub fn kind(&self) -> Option<TemplateKind> {
+        self.template.as_ref().ok().map(Template::kind)
+    }
+
+    /// Makes the body of a request to `/chat/completions` or `/completions` from the members of a request to render.
+    ///
+    /// # Errors
+    /// 400 for a request without `variables`, and as [`Template::render`].
+    pub fn render<'m>(
+        &self,
+        request: impl Iterator<Item = (&'m str, &'m str)>,
+        partials: &dyn Partials,
+    ) -> Result<RenderedPrompt, Error> {
+        let template = self.template.as_ref().map_err(|problem| super::renderer::template_error(problem))?;
+        let request: HashMap<&str, &str> = request.collect();
+        if request.contains_key("hyperparameters") {
+            let message =
+                "hyperparameters is not unwrapped: send the parameters themselves, beside variables.";
+            return Err(Error::invalid_request("hyperparameters", message));
+        }
+        let variables = variables(request.get("variables").copied())?;
+        let rendered = template.render(&variables, partials)?;
+        let (name, other) = match template.kind() {
+            TemplateKind::Chat => ("messages", "prompt"),
+            TemplateKind::Text => ("prompt", "messages"),
+        };
+        let warnings = [name, other].into_iter().filter(|name| request.contains_key(name));
+        let warnings = warnings.map(|unused| {
+            format!("{unused} of the request was not used: the {name} of this prompt come from its template.")
+        });
+        let warnings = warnings.collect();
+        let mut body = Vec::with_capacity(rendered.len() + 256);
+        let mut object = ObjectWriter::open(&mut body);
+        for (stored, json) in &self.stored {
+            let is_replaced = request.contains_key(stored.as_str()) || is_other_limit(stored, &request);
+            if !is_replaced {
+                object.raw(stored.as_str(), json);
+            }
+        }
+        object.raw(name, &rendered);
+        let mut own: Vec<(&str, &str)> = request.into_iter().collect();
+        own.retain(|(name, json)| !matches!(*name, "variables" | "messages" | "prompt") && *json != "null");
+        own.sort_unstable();
+        own.into_iter().for_each(|(name, json)| object.raw(name, json));
+        object.close();
+        let body = String::from_utf8(body).map_err(|error| Error::internal(error.to_string()))?;
+        Ok(RenderedPrompt { kind: template.kind(), body, warnings })
+    }
+}
+
+/// The members that stand in every body of a version.
+fn stored_members(body: &VersionBody, components: Option<&Components>) -> Vec<(String, Box<str>)> {
+    let mut members: Vec<(String, Box<str>)> = Vec::new();
+    let mut set = |name: &str, json: &str| {
+        members.retain(|(set, _)| set != name);
+        if json != "null" {
+            members.push((name.to_owned(), json.into()));
+        }
+    };
+    let parameters = body.parameters.as_ref().map_or("{}", |parameters| parameters.get());
+    for (name, json) in Json::members(parameters).unwrap_or_default() {
+        let is_sample = !is_parameter(&name) && components.is_some_and(|parts| parts.has_variable(&name));
+        if !is_sample && !matches!(&*name, "stream" | "messages" | "prompt" | "variables") {
+            set(&name, json.get());
+        }
+    }
+    let alias = body.template_metadata.as_ref().and_then(|metadata| metadata.get("azure_alias")?.as_str());
+    if let Some(model) = alias.or(body.model.as_deref()) {
+        set("model", &Value::from(model).to_string());
+    }
+    for (name, json) in
+        [("tools", &body.tools), ("functions", &body.functions), ("tool_choice", &body.tool_choice)]
+    {
+        if let Some(json) = json {
+            set(name, json.get());
+        }
+    }
+    members
+}
+
+/// Whether the request sets the other one of the two limits on tokens, which many models refuse together.
+fn is_other_limit(stored: &str, request: &HashMap<&str, &str>) -> bool {
+    let other = match stored {
+        "max_tokens" => "max_completion_tokens",
+        "max_completion_tokens" => "max_tokens",
+        _ => return false,
+    };
+    request.get(other).is_some_and(|json| *json != "null")
+}
+
+fn variables(json: Option<&str>) -> Result<Value, Error> {
+    let variables = json.and_then(|json| serde_json::from_str::<Value>(json).ok());
+    variables.filter(Value::is_object).ok_or_else(|| {
+        let message = "variables must be a JSON object with the values of the template's variables; it may be empty ({}).";
+        Error::invalid_request("variables", message)
+    })
+}
