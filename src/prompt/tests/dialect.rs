@@ -184,7 +184,7 @@ fn broken_templates_are_refused_when_they_are_saved() {
     }
     let long = format!("{{{{>{}}}}}", "x".repeat(51));
     assert!(Template::compile(&long, false).is_err());
-    assert!(Template::compile(&"{{#f}}".repeat(21).to_string(), false).is_err());
+    assert!(Template::compile(&"{{#f}}".repeat(21), false).is_err());
     let nested = |depth: usize| format!("{}{}", "{{#f}}".repeat(depth), "{{/f}}".repeat(depth));
     assert!(Template::compile(&nested(20), false).is_ok());
     assert!(Template::compile(&nested(21), false).unwrap_err()[0].message.contains("20"));
