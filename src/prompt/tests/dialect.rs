@@ -144,7 +144,7 @@ fn whole_lists_may_be_variables() {
 }
 
 #[test]
-fn texts_and_chats_are_told_apart() {
+fn texts_are_not_taken_for_chats() {
     for (text, wanted) in [
         ("[INST] {{q}} [/INST]", TemplateKind::Text),
         ("{{q}}", TemplateKind::Text),

@@ -44,7 +44,7 @@ fn the_request_is_laid_over_the_stored_parameters() {
 }
 
 #[test]
-fn the_template_wins_and_a_warning_says_so() {
+fn the_template_wins_with_a_warning() {
     let chat = PromptVersion::new(Uuid::now_v7(), 1, &body(json!({ "string": CHAT })));
     let request = json!({"variables": {"q": "x"}, "messages": [], "prompt": "y"});
     let rendered = render(&chat, &request, &set(&[])).unwrap();
