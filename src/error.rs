@@ -33,6 +33,7 @@ pub enum Kind {
     InvalidConfig,
     MalformedHttp,
     Unauthorized,
+    KeyExpired,
     Forbidden,
     NotFound,
     MethodNotAllowed,
@@ -81,6 +82,7 @@ impl Kind {
             // The same code as other bad requests. A kind of its own because its connection must be closed.
             Kind::MalformedHttp => row(400, BAD, BAD, "invalid_request"),
             Kind::Unauthorized => row(401, BAD, "authentication_error", "invalid_api_key"),
+            Kind::KeyExpired => row(401, BAD, "authentication_error", "expired_api_key"),
             Kind::Forbidden => row(403, BAD, "permission_error", "forbidden"),
             Kind::NotFound => row(404, BAD, "not_found_error", "not_found"),
             Kind::MethodNotAllowed => row(405, BAD, BAD, "method_not_allowed"),
@@ -174,6 +176,20 @@ impl Error {
         let message = format!("Invalid request body ({count} {noun}): {}", listed.join("; "));
         let param = problems.first().map(|problem| problem.path.clone());
         Self { param, problems, ..Self::new(Kind::InvalidRequest, message) }
+    }
+
+    /// 403: the key is good, but has not this right.
+    pub fn missing_scope(scope: &str) -> Self {
+        let message =
+            format!("The service key lacks the scope {scope}. Ask the operator for a key that has it.");
+        Self::new(Kind::Forbidden, message)
+    }
+
+    /// 401: the service key was good until `since`.
+    pub fn key_expired(since: &str) -> Self {
+        let message =
+            format!("The service key expired at {since}. Ask the operator for another one. Error Code: 01");
+        Self::new(Kind::KeyExpired, message)
     }
 
     /// 401: no service key, or an unknown one.
@@ -353,6 +369,7 @@ impl Error {
             | Kind::InvalidConfig
             | Kind::MalformedHttp
             | Kind::Unauthorized
+            | Kind::KeyExpired
             | Kind::Forbidden
             | Kind::NotFound
             | Kind::MethodNotAllowed

@@ -6,7 +6,7 @@
 
 use crate::support::message::Message;
 use crate::support::rng::Rng;
-use crate::support::settings::{KEY, STANDARD};
+use crate::support::settings::{KEY, OTHER_KEY, STANDARD};
 use crate::support::{Gateway, raw};
 use futures_util::{StreamExt, stream};
 use serde_json::{Value, json};
@@ -160,7 +160,8 @@ const CHAT: &str = r#"{"model":"gpt-4o-mini","messages":[{"role":"user","content
 const SLUG: &str = r#"{"model":"@emulator/gpt-4o-mini","messages":[{"role":"user","content":"a"}]}"#;
 
 fn settings() -> String {
-    format!("{STANDARD}limits: {{max_body_bytes: {MAX_BODY}}}\n")
+    let narrowed = STANDARD.replace(OTHER_KEY, &format!("{OTHER_KEY}, scopes: [prompts.render]"));
+    format!("{narrowed}limits: {{max_body_bytes: {MAX_BODY}}}\n")
 }
 
 const OURS: (&str, &str) = ("x-gateway-provider", "@emulator");
@@ -200,6 +201,13 @@ async fn refusals_by_the_head_are_explained() {
         (400, "nobody", chat(&[unstored])),
         (400, "cf-nobody", chat(&[("x-gateway-config", "cf-nobody")])),
         (401, "Unknown service key", chat(&[OURS]).with_key("wrong")),
+        (403, "scope completions.write", chat(&[OURS]).with_key(OTHER_KEY)),
+        (403, "scope completions.write", Request::new("GET", "/v1/models", &[OURS], "").with_key(OTHER_KEY)),
+        (
+            403,
+            "scope completions.write",
+            Request::new("POST", "/v1/proxy/x", &[OURS], "{}").with_key(OTHER_KEY),
+        ),
         (401, "Unknown service key", Request::new("GET", "/v1/logs", &[], "").with_key("wrong")),
     ])
     .await;

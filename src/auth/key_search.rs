@@ -22,7 +22,7 @@ pub struct KeySearch<'a> {
 impl<'a> KeySearch<'a> {
     /// `uri`: as the client sent it.
     pub fn new(headers: &'a HeaderMap, uri: &'a Uri, keys: &'a ServiceKeys) -> Self {
-        Self { keys, shown: keys.are_required().then(|| shown_key(headers, uri, keys)).flatten() }
+        Self { keys, shown: (!keys.is_empty()).then(|| shown_key(headers, uri, keys)).flatten() }
     }
 
     /// Whether a value of any header contains the client's key, plain or percent-encoded.
@@ -41,11 +41,10 @@ impl<'a> KeySearch<'a> {
 
     /// Whether a header for credentials or cookies contains any service key.
     pub fn is_in_credentials(&self, value: &HeaderValue) -> bool {
-        if !self.keys.are_required() {
+        if self.keys.is_empty() {
             return false;
         }
-        if self.is_in(value) || client_keys::bearer(value).is_some_and(|key| self.keys.name_of(key).is_some())
-        {
+        if self.is_in(value) || client_keys::bearer(value).is_some_and(|key| self.keys.is_service_key(key)) {
             return true;
         }
         let text = percent_decode(value.as_bytes()).decode_utf8_lossy();
@@ -63,8 +62,8 @@ impl<'a> KeySearch<'a> {
         let Some(query) = uri.query() else { return uri.clone() };
         let holds_key = |pair: &client_keys::Pair<'_>| {
             pair.is_certain_key(uri.path())
-                || self.keys.are_required()
-                    && (self.is_in_bytes(pair.text.as_bytes()) || self.keys.name_of(&pair.value()).is_some())
+                || !self.keys.is_empty()
+                    && (self.is_in_bytes(pair.text.as_bytes()) || self.keys.is_service_key(&pair.value()))
         };
         if !client_keys::pairs(query).any(|pair| holds_key(&pair)) {
             return uri.clone();
@@ -82,7 +81,7 @@ impl<'a> KeySearch<'a> {
     fn is_among(&self, text: &str) -> bool {
         let parts = text.split([';', ',', ' ', '"', ':']);
         let values = parts.flat_map(|part| [Some(part), part.split_once('=').map(|(_, value)| value)]);
-        values.flatten().any(|value| self.keys.name_of(value.trim().as_bytes()).is_some())
+        values.flatten().any(|value| self.keys.is_service_key(value.trim().as_bytes()))
     }
 }
 
@@ -101,9 +100,7 @@ fn shown_key<'a>(headers: &'a HeaderMap, uri: &'a Uri, keys: &'a ServiceKeys) ->
         Some((_, value)) => {
             Some(value.as_bytes().trim_ascii()).filter(|key| !key.is_empty()).map(Cow::Borrowed)
         }
-        None => {
-            client_keys::find(headers, uri).map(|found| found.key).find(|key| keys.name_of(key).is_some())
-        }
+        None => client_keys::find(headers, uri).map(|found| found.key).find(|key| keys.is_service_key(key)),
     }
 }
 
@@ -112,11 +109,12 @@ mod tests {
     use super::*;
     use crate::config::Checks;
     use crate::settings::{SecretSources, Settings};
+    use std::sync::Arc;
 
     fn keys(yaml: &str) -> ServiceKeys {
         let checks = Checks { provider: &|_| Ok(()), account: &|_, _| Ok(()), custom_host: &|_| Ok(()) };
         let sources = SecretSources { env: &|_| None, credential: &|_| Err(String::new()) };
-        ServiceKeys::new(&Settings::parse(yaml, &sources, &checks).unwrap())
+        ServiceKeys::new(&Settings::parse(yaml, &sources, &checks).unwrap(), Arc::default(), &|_| None)
     }
 
     #[test]

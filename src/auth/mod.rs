@@ -1,53 +1,93 @@
 //! Authenticates the client by its service key, wherever client libraries send a key, and finds the provider's key that a
 //! client sends beside it or in its place.
 //!
-//! Uses method, path and headers only, before any byte of the body is read. What a key may do is not decided here.
-//! [`authenticate`] reads the gateway's own header first, which decides alone; else the first service key counts.
+//! Uses method, path and headers only, before any byte of the body is read. The gateway's own header is read first and
+//! decides alone; else the first service key counts. [`authenticate`] is for the data port, which may demand no key;
+//! [`authenticate_operator`] for the control plane, which always does. What the client may do is in its [`ClientIdentity`].
 //! [`provider_key`] is the first key elsewhere that is no service key.
 
 mod client_keys;
+pub mod identity;
+pub mod key_body;
+pub mod key_format;
 mod key_search;
 mod service_keys;
+pub mod stored_keys;
 
 use crate::error::Error;
 use client_keys::ClientKey;
 pub use client_keys::KEY_PROTOCOL;
 use http::header::AUTHORIZATION;
 use http::{HeaderMap, HeaderName, HeaderValue, Uri};
+pub use identity::{ClientIdentity, IdentityKind, KeyDefaults};
+use jiff::Timestamp;
 pub use key_search::{KeySearch, clean_uri};
-pub use service_keys::ServiceKeys;
+pub use service_keys::{DEFAULT_WORKSPACE, ServiceKeys};
 use std::borrow::Cow;
 use std::sync::Arc;
+use stored_keys::KeyRefusal;
+pub use stored_keys::StoredKeys;
 
-/// An authenticated client.
-#[derive(Debug, Clone, Default)]
-pub struct ClientIdentity {
-    /// The name of its service key; `None` where no key is required.
-    pub name: Option<Arc<str>>,
-}
-
-/// Identifies the client (spec "Authentication" 1; reference 18.1 for the bearer).
+/// Identifies a client of the data port (spec "Authentication" 1; reference 18.1 for the bearer).
 ///
 /// # Errors
-/// 401 when keys are configured and the request has none of them.
-pub fn authenticate(headers: &HeaderMap, uri: &Uri, keys: &ServiceKeys) -> Result<ClientIdentity, Error> {
-    if !keys.are_required() {
-        return Ok(ClientIdentity::default());
+/// 401 when a key is demanded and the request has none that is good; also for a key of the gateway that is expired.
+pub fn authenticate(
+    headers: &HeaderMap,
+    uri: &Uri,
+    keys: &ServiceKeys,
+    now: Timestamp,
+) -> Result<Arc<ClientIdentity>, Error> {
+    if keys.are_required() {
+        return authenticate_operator(headers, uri, keys, now);
     }
-    if let Some((place, value)) = own_header(headers, keys) {
-        let name = keys.name_of(value.as_bytes().trim_ascii()).ok_or_else(|| unknown_key(place.as_str()))?;
-        return Ok(ClientIdentity { name: Some(name) });
+    if keys.is_empty() {
+        return Ok(keys.anonymous());
     }
-    let mut unknown = None;
+    // A key of an operator is recognized all the same, so that its scopes hold on both ports.
+    match find(headers, uri, keys, now) {
+        Ok(identity) => Ok(Arc::clone(identity)),
+        Err(_) => Ok(keys.anonymous()),
+    }
+}
+
+/// Identifies a client of the control plane.
+///
+/// # Errors
+/// 401 when the request has no key that is good.
+pub fn authenticate_operator(
+    headers: &HeaderMap,
+    uri: &Uri,
+    keys: &ServiceKeys,
+    now: Timestamp,
+) -> Result<Arc<ClientIdentity>, Error> {
+    find(headers, uri, keys, now).map(Arc::clone)
+}
+
+fn find<'k>(
+    headers: &HeaderMap,
+    uri: &Uri,
+    keys: &'k ServiceKeys,
+    now: Timestamp,
+) -> Result<&'k Arc<ClientIdentity>, Error> {
+    if let Some((name, value)) = own_header(headers, keys) {
+        let identified = keys.identify(value.as_bytes().trim_ascii(), now);
+        return identified.map_err(|refusal| refused(&refusal, name.as_str()));
+    }
+    let mut first = None;
     for ClientKey { place, key, .. } in client_keys::find(headers, uri) {
-        if let Some(name) = keys.name_of(&key) {
-            return Ok(ClientIdentity { name: Some(name) });
+        match keys.identify(&key, now) {
+            Ok(identity) => return Ok(identity),
+            // An expired key is the gateway's; an unknown one may be a provider's.
+            Err(refusal @ KeyRefusal::Expired(_)) => first = Some((refusal, place)),
+            Err(refusal) => {
+                first.get_or_insert((refusal, place));
+            }
         }
-        unknown.get_or_insert(place);
     }
     // A scheme other than `Bearer`.
-    let unknown = unknown.or_else(|| headers.contains_key(AUTHORIZATION).then_some("authorization"));
-    Err(unknown.map_or_else(no_key, unknown_key))
+    let is_other = || headers.contains_key(AUTHORIZATION).then_some((KeyRefusal::Unknown, "authorization"));
+    Err(first.or_else(is_other).map_or_else(no_key, |(refusal, place)| refused(&refusal, place)))
 }
 
 /// The provider's key that the client has sent: the first one that is no service key.
@@ -59,9 +99,8 @@ pub fn provider_key<'a>(
     uri: &'a Uri,
     keys: &ServiceKeys,
 ) -> Result<Option<Cow<'a, str>>, Error> {
-    let is_service_key = |key: &[u8]| keys.are_required() && keys.name_of(key).is_some();
     let mut found = client_keys::find(headers, uri).filter(|found| found.is_certain);
-    let Some(ClientKey { place, key, .. }) = found.find(|found| !is_service_key(&found.key)) else {
+    let Some(ClientKey { place, key, .. }) = found.find(|found| !keys.is_service_key(&found.key)) else {
         return Ok(None);
     };
     let text = match key {
@@ -84,14 +123,21 @@ fn own_header<'a>(
 
 fn no_key() -> Error {
     let message = "No service key. Send it in x-gateway-api-key, as the bearer in Authorization, or where your client \
-                   library puts its key (x-api-key, api-key, x-goog-api-key).";
+                   library puts its key (x-api-key, api-key, x-goog-api-key). Error Code: 03";
     Error::unauthorized(message).with_param("x-gateway-api-key")
+}
+
+fn refused(refusal: &KeyRefusal, place: &str) -> Error {
+    match refusal {
+        KeyRefusal::Unknown => unknown_key(place),
+        KeyRefusal::Expired(end) => Error::key_expired(&end.to_string()).with_param(place),
+    }
 }
 
 fn unknown_key(place: &str) -> Error {
     // LiteLLM recognizes an authentication error by OpenAI's words, not by status or code.
     let message = format!(
-        "Unknown service key in {place}. Incorrect API key provided: send one of the keys the operator gave out."
+        "Unknown service key in {place}. Incorrect API key provided: send one of the keys the operator gave out. Error Code: 03"
     );
     Error::unauthorized(message).with_param(place)
 }

@@ -1,53 +1,134 @@
-//! The service keys of one generation of settings, and the headers that may contain one.
+//! All service keys that count at a moment: those of the settings and those of the store, and the headers that may contain one.
 //!
-//! The time of a lookup does not reveal how much of a key was right. What a key may do is not decided here.
+//! The time of a lookup does not reveal how much of a key was right. Which key of a request counts is decided in `auth` itself.
 
+use super::identity::{ClientIdentity, IdentityKind, KeyDefaults};
+use super::key_format::KeyText;
+use super::stored_keys::{KeyRefusal, StoredKeys};
 use crate::config::secret::Secret;
-use crate::settings::Settings;
+use crate::settings::scopes::Scope;
+use crate::settings::{ServiceKey, Settings};
 use http::HeaderName;
+use jiff::Timestamp;
 use ring::digest::{SHA256, digest};
 use std::collections::HashMap;
 use std::sync::Arc;
 use subtle::ConstantTimeEq;
+use uuid::Uuid;
 
-/// Up to this many keys, comparing with each one is cheaper than a digest.
+/// Up to this many keys of the settings, comparing with each one is cheaper than a digest.
 const MAX_COMPARED_KEYS: usize = 8;
 
-/// All service keys of the settings.
+/// The slug of the workspace of keys that name none.
+pub const DEFAULT_WORKSPACE: &str = "default";
+
+/// The service keys of one generation of settings and one moment of the store.
 #[derive(Debug)]
 pub struct ServiceKeys {
     /// The headers that may contain a service key, one per accepted prefix.
     pub headers: Vec<HeaderName>,
-    /// Names by the digest of their key, so that a lookup never compares two keys byte by byte.
-    by_digest: HashMap<[u8; 32], Arc<str>>,
-    /// All keys if there are at most [`MAX_COMPARED_KEYS`], otherwise empty.
-    compared: Vec<(Secret, Arc<str>)>,
+    /// By the digest of their key, so that a lookup never compares two keys byte by byte.
+    by_digest: HashMap<[u8; 32], Arc<ClientIdentity>>,
+    /// All keys of the settings if there are at most [`MAX_COMPARED_KEYS`], otherwise empty.
+    compared: Vec<(Secret, Arc<ClientIdentity>)>,
+    stored: Arc<StoredKeys>,
+    anonymous: Arc<ClientIdentity>,
+    are_required: bool,
 }
 
 impl ServiceKeys {
-    pub fn new(settings: &Settings) -> Self {
-        let named = || settings.service_keys.iter().map(|key| (key, Arc::<str>::from(key.name.as_str())));
-        let few = settings.service_keys.len() <= MAX_COMPARED_KEYS;
+    /// `workspace`: the id of the workspace with this slug. A key whose workspace does not exist reaches what belongs to the
+    /// organisation, and nothing else.
+    pub fn new(
+        settings: &Settings,
+        stored: Arc<StoredKeys>,
+        workspace: &dyn Fn(&str) -> Option<Uuid>,
+    ) -> Self {
+        let keys = &settings.auth.keys;
+        let identified: Vec<_> = keys.iter().map(|key| (key, Arc::new(identity(key, workspace)))).collect();
+        let few = keys.len() <= MAX_COMPARED_KEYS;
+        let may_call = keys.iter().any(|key| key.scopes.contains(Scope::CompletionsWrite));
         Self {
             headers: settings.prefixed_headers("api-key"),
-            by_digest: named().map(|(key, name)| (key_digest(key.key.expose().as_bytes()), name)).collect(),
-            compared: named().filter(|_| few).map(|(key, name)| (key.key.clone(), name)).collect(),
+            by_digest: identified
+                .iter()
+                .map(|(key, identity)| (key_digest(key.key.expose().as_bytes()), Arc::clone(identity)))
+                .collect(),
+            compared: identified
+                .into_iter()
+                .filter(|_| few)
+                .map(|(key, identity)| (key.key.clone(), identity))
+                .collect(),
+            are_required: may_call || stored.may_call(),
+            stored,
+            anonymous: Arc::new(ClientIdentity::anonymous(workspace(DEFAULT_WORKSPACE))),
         }
     }
 
-    /// Whether clients must show a service key.
+    /// Whether clients of the data port must show a service key: as soon as any key may call. Keys that only administrate leave the
+    /// port open.
     pub fn are_required(&self) -> bool {
-        !self.by_digest.is_empty()
+        self.are_required
     }
 
-    /// The name of a service key. Few keys are compared one by one in constant time; many are found by digest, so
-    /// that the time does not grow with their number.
-    pub fn name_of(&self, key: &[u8]) -> Option<Arc<str>> {
-        if self.compared.len() == self.by_digest.len() {
-            let matches = |entry: &&(Secret, Arc<str>)| bool::from(entry.0.expose().as_bytes().ct_eq(key));
-            return self.compared.iter().find(matches).map(|(_, name)| Arc::clone(name));
+    /// Whether there is no key at all.
+    pub fn is_empty(&self) -> bool {
+        self.by_digest.is_empty() && self.stored.is_empty()
+    }
+
+    pub fn stored(&self) -> &Arc<StoredKeys> {
+        &self.stored
+    }
+
+    /// The client of whom no key is demanded.
+    pub fn anonymous(&self) -> Arc<ClientIdentity> {
+        Arc::clone(&self.anonymous)
+    }
+
+    /// The client with this key.
+    ///
+    /// # Errors
+    /// [`KeyRefusal`].
+    pub fn identify(&self, key: &[u8], now: Timestamp) -> Result<&Arc<ClientIdentity>, KeyRefusal> {
+        match self.of_settings(key) {
+            Some(identity) => Ok(identity),
+            None => self.stored.verify(&KeyText::parse(key).ok_or(KeyRefusal::Unknown)?, now),
         }
-        self.by_digest.get(&key_digest(key)).cloned()
+    }
+
+    /// Whether this is a service key, or was one: it may not travel to a provider. Anything with the form and the checksum of a
+    /// stored key is taken for one.
+    pub fn is_service_key(&self, key: &[u8]) -> bool {
+        self.of_settings(key).is_some() || KeyText::parse(key).is_some_and(|key| key.is_intact())
+    }
+
+    /// A key of the settings. Few keys are compared one by one in constant time; many are found by digest, so that the time does
+    /// not grow with their number.
+    fn of_settings(&self, key: &[u8]) -> Option<&Arc<ClientIdentity>> {
+        if self.compared.len() == self.by_digest.len() {
+            let matches =
+                |entry: &&(Secret, Arc<ClientIdentity>)| bool::from(entry.0.expose().as_bytes().ct_eq(key));
+            return self.compared.iter().find(matches).map(|(_, identity)| identity);
+        }
+        self.by_digest.get(&key_digest(key))
+    }
+}
+
+fn identity(key: &ServiceKey, workspace: &dyn Fn(&str) -> Option<Uuid>) -> ClientIdentity {
+    let name: Arc<str> = key.name.as_str().into();
+    let own = key.workspace.as_deref();
+    ClientIdentity {
+        kind: IdentityKind::Settings,
+        name: Some(Arc::clone(&name)),
+        id: Some(name),
+        key_id: None,
+        workspace: workspace(own.unwrap_or(DEFAULT_WORKSPACE)),
+        is_bound: own.is_some(),
+        scopes: key.scopes,
+        user: None,
+        role: None,
+        defaults: KeyDefaults::default(),
+        expires_at: None,
     }
 }
 

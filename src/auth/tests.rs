@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::config::Checks;
+use crate::settings::scopes::Scope;
 use crate::settings::{SecretSources, Settings};
 
 const KEYS: &str = "auth: {keys: [{name: a, key: service-a}, {name: b, key: service-b}]}\n";
@@ -9,7 +10,7 @@ const KEYS: &str = "auth: {keys: [{name: a, key: service-a}, {name: b, key: serv
 fn keys(yaml: &str) -> ServiceKeys {
     let checks = Checks { provider: &|_| Ok(()), account: &|_, _| Ok(()), custom_host: &|_| Ok(()) };
     let sources = SecretSources { env: &|_| None, credential: &|_| Err(String::new()) };
-    ServiceKeys::new(&Settings::parse(yaml, &sources, &checks).unwrap())
+    ServiceKeys::new(&Settings::parse(yaml, &sources, &checks).unwrap(), Arc::default(), &|_| None)
 }
 
 /// The client's name or the parameter of the error, and the provider's key. A header named `query` is the query.
@@ -24,7 +25,8 @@ fn judged(yaml: &str, lines: &[(&str, &str)]) -> (Result<Option<String>, String>
         }
     }
     let keys = keys(yaml);
-    let name = authenticate(&headers, &uri, &keys).map(|client| client.name.map(|name| name.to_string()));
+    let name = authenticate(&headers, &uri, &keys, Timestamp::UNIX_EPOCH)
+        .map(|client| client.name.as_ref().map(|name| name.to_string()));
     let key = provider_key(&headers, &uri, &keys).unwrap().map(Cow::into_owned);
     let begin = |text: &str| text.chars().take(2).collect::<String>();
     (name.map_err(|error| format!("{} {}", begin(&error.message), error.param.unwrap())), key)
@@ -92,4 +94,75 @@ fn a_key_that_no_header_can_carry_is_refused_by_its_place() {
     let uri = Uri::from_static("/v1beta/models/m:generateContent?key=a%0Ab");
     let refused = |headers: &HeaderMap| provider_key(headers, &uri, &keys("{}")).unwrap_err().param.unwrap();
     assert_eq!((refused(&headers), refused(&HeaderMap::new())), ("x-api-key".into(), "key".into()));
+}
+
+/// Keys that only administrate do not close the data port to others; and they are recognized there all the same.
+#[test]
+fn a_key_is_demanded_as_soon_as_any_key_may_call() {
+    let operator = "auth: {keys: [{name: op, key: key-of-an-operator, scopes: [administration]}]}\n";
+    let client = "auth: {keys: [{name: op, key: key-of-a-client, scopes: [completions.write]}]}\n";
+    assert!(!keys("{}").are_required() && !keys(operator).are_required() && keys(client).are_required());
+    let own = |value| [("x-gateway-api-key", value)];
+    for (yaml, lines, name) in [
+        (operator, &own("key-of-an-operator")[..], Ok(Some("op".into()))),
+        (operator, &own("sk-anything"), Ok(None)),
+        (operator, &[], Ok(None)),
+        (client, &[], Err("No x-gateway-api-key".into())),
+    ] {
+        assert_eq!(judged(yaml, lines).0, name, "{lines:?}");
+    }
+    // An operator's key is no provider's key, on an open port neither.
+    assert_eq!(judged(operator, &[("x-api-key", "key-of-an-operator")]).1, None);
+    let identity = |yaml: &str, lines: &[(&'static str, &'static str)]| {
+        let mut headers = HeaderMap::new();
+        lines
+            .iter()
+            .for_each(|(name, value)| assert!(!headers.append(*name, HeaderValue::from_static(value))));
+        authenticate(&headers, &Uri::from_static("/v1/models"), &keys(yaml), Timestamp::UNIX_EPOCH).unwrap()
+    };
+    let anonymous = identity(operator, &[]);
+    assert!(anonymous.require(Scope::CompletionsWrite).is_ok());
+    assert_eq!(anonymous.require(Scope::ConfigsList).unwrap_err().status(), 401);
+    let op = identity(operator, &own("key-of-an-operator"));
+    assert!(op.require(Scope::ConfigsList).is_ok());
+    assert_eq!(op.require(Scope::CompletionsWrite).unwrap_err().status(), 403);
+}
+
+#[test]
+fn the_control_plane_always_demands_a_key() {
+    let operator = |yaml: &str, lines: &[(&'static str, &'static str)]| {
+        let mut headers = HeaderMap::new();
+        lines
+            .iter()
+            .for_each(|(name, value)| assert!(!headers.append(*name, HeaderValue::from_static(value))));
+        let uri = Uri::from_static("/v1/configs");
+        let found = authenticate_operator(&headers, &uri, &keys(yaml), Timestamp::UNIX_EPOCH);
+        found.map(|client| client.name.as_deref().map(str::to_owned)).map_err(|error| error.status())
+    };
+    assert_eq!(operator("{}", &[]), Err(401));
+    assert_eq!(operator("{}", &[("authorization", "Bearer sk-x")]), Err(401));
+    assert_eq!(operator(KEYS, &[("authorization", "Bearer service-a")]), Ok(Some("a".to_owned())));
+}
+
+/// A key is bound to the workspace that the settings name, and to none that does not exist.
+#[test]
+fn a_key_of_the_settings_acts_in_its_workspace() {
+    let yaml = "auth: {keys: [{name: a, key: service-a}, {name: b, key: service-b, workspace: team}, {name: c, key: service-c, workspace: gone}]}\n";
+    let checks = Checks { provider: &|_| Ok(()), account: &|_, _| Ok(()), custom_host: &|_| Ok(()) };
+    let sources = SecretSources { env: &|_| None, credential: &|_| Err(String::new()) };
+    let settings = Settings::parse(yaml, &sources, &checks).unwrap();
+    let (default, team) = (uuid::Uuid::from_u128(1), uuid::Uuid::from_u128(2));
+    let workspace = |slug: &str| match slug {
+        "default" => Some(default),
+        "team" => Some(team),
+        _ => None,
+    };
+    let keys = ServiceKeys::new(&settings, Arc::default(), &workspace);
+    let find = |key: &str| Arc::clone(keys.identify(key.as_bytes(), Timestamp::UNIX_EPOCH).unwrap());
+    let (a, b, c) = (find("service-a"), find("service-b"), find("service-c"));
+    assert_eq!((a.workspace, b.workspace, c.workspace), (Some(default), Some(team), None));
+    assert!(a.may_enter(Some(team)) && a.may_enter(None));
+    assert!(b.may_enter(Some(team)) && !b.may_enter(Some(default)) && !b.may_enter(None));
+    assert!(!c.may_enter(Some(team)) && !c.may_enter(None));
+    assert_eq!(keys.anonymous().workspace, Some(default));
 }

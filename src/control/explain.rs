@@ -25,6 +25,7 @@ use axum::extract::State;
 use bytes::Bytes;
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE, TRANSFER_ENCODING};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri};
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -121,9 +122,9 @@ impl ExplainContext<'_> {
         let control_paths = control_paths();
         let head = RequestHead::new(method, uri, headers, self.snapshot, &control_paths);
         let mut notes = Vec::new();
-        let client = head.client().unwrap_or_else(|error| {
+        let client = head.client(Timestamp::now()).unwrap_or_else(|error| {
             notes.push(format!("the data port would answer {}: {}", error.status(), error.message));
-            ClientIdentity::default()
+            self.snapshot.service_keys.anonymous()
         });
         if parsed.assumes_json && head.endpoint.mode == RequestMode::Passthrough {
             notes.push("content-type: application/json was assumed, since no other is given".to_owned());
@@ -132,7 +133,7 @@ impl ExplainContext<'_> {
             problems: Rejection::from_error(&error),
             ..Explanation::empty(head.endpoint.operation)
         });
-        Ok(ExplainResponse { caller: client.name, notes, explained })
+        Ok(ExplainResponse { caller: client.name.clone(), notes, explained })
     }
 
     /// `Err`: the request would be refused before its config is read.
@@ -140,9 +141,11 @@ impl ExplainContext<'_> {
         &self,
         head: &RequestHead<'_>,
         parsed: &ParsedRequest,
-        client: &ClientIdentity,
+        client: &Arc<ClientIdentity>,
     ) -> Result<Explanation, Error> {
-        let reading = match head.plane()? {
+        let plane = head.plane()?;
+        head.check_scope(&plane, client)?;
+        let reading = match plane {
             Plane::Data { body } => body,
             plane => {
                 let who = match plane {
@@ -172,7 +175,7 @@ impl ExplainContext<'_> {
             targets: self.targets,
             sticky: self.sticky,
             request: request_snapshot,
-            key_name: client.name.clone(),
+            client: Arc::clone(client),
             now: self.now,
         };
         Ok(explain(&sources, &request, &env))

@@ -2,6 +2,7 @@
 //!
 //! Not the environment that routes requests (`engine::request_env`), which stores sticky choices and creates targets.
 
+use crate::auth::ClientIdentity;
 use crate::config::balance::Sticky;
 use crate::config::query::Query;
 use crate::route::compiled::TargetGroup;
@@ -18,8 +19,7 @@ pub(super) struct ReadOnlyEnv<'a> {
     pub targets: &'a TargetRegistry,
     pub sticky: &'a StickySessions,
     pub request: RequestSnapshot,
-    /// The service key's name.
-    pub key_name: Option<Arc<str>>,
+    pub client: Arc<ClientIdentity>,
     pub now: Instant,
 }
 
@@ -42,7 +42,7 @@ impl RoutingEnv for ReadOnlyEnv<'_> {
     }
 
     fn sticky_choice(&self, group: &TargetGroup, sticky: &Sticky) -> Option<usize> {
-        let key = self.request.sticky_key(self.key_name.as_deref(), group, sticky);
+        let key = self.request.sticky_key(self.client.id.as_deref(), group, sticky);
         self.sticky.get(&key, self.now).and_then(|index| usize::try_from(index).ok())
     }
 

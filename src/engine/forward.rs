@@ -139,8 +139,9 @@ impl<D: Downstream> Orchestrator<'_, D> {
         if !keeps || self.ctx.operation != Operation::Responses {
             return;
         }
+        let client = self.ctx.record.client.as_ref().and_then(|client| client.id.as_deref());
         for (id, json) in self.ctx.rewriter.iter().flat_map(Rewriter::items) {
-            self.engine.shared.kept_items.insert(self.ctx.record.key.as_deref(), &id, json);
+            self.engine.shared.kept_items.insert(client, &id, json);
         }
     }
 

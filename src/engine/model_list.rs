@@ -91,7 +91,7 @@ impl Engine {
         let mut ctx = RequestContext::new(&self.shared);
         ctx.snapshot = Arc::clone(&client.snapshot);
         ctx.trace_id = Arc::clone(&client.trace_id);
-        ctx.record.key.clone_from(&client.record.key);
+        ctx.record.client.clone_from(&client.record.client);
         let uri = Uri::from_static("/v1/models");
         let endpoint = Endpoint::find(&Method::GET, uri.path());
         (ctx.operation, ctx.mode) = (endpoint.operation, endpoint.mode);
@@ -137,8 +137,8 @@ impl Engine {
             model_config: None,
         };
         let config = Arc::new(compile(&sources)?);
-        let key_name = ctx.record.key.clone();
-        let mut env = RequestEnv { shared: Arc::clone(&self.shared), key_name, request: None };
+        let client = ctx.record.client.clone();
+        let mut env = RequestEnv { shared: Arc::clone(&self.shared), client, request: None };
         let mut plan = Plan::new(config, None);
         let first = plan.first(&mut env).ok_or_else(|| Error::internal("a config without a target"))?;
         Ok(Box::new(Admitted { plan, request, env, first, prepared: None }))

@@ -3,6 +3,7 @@
 //! Never holds a key, a body or a raw header.
 
 use crate::api::tap::ResponseSummary;
+use crate::auth::ClientIdentity;
 use crate::error::Error;
 use crate::route::attempt::Attempt;
 use crate::route::plan::Reason;
@@ -17,8 +18,8 @@ use std::time::{Duration, Instant};
 #[derive(Debug)]
 pub struct RequestRecord {
     pub trace_id: Arc<str>,
-    /// The service key's name.
-    pub key: Option<Arc<str>>,
+    /// `None`: it was not authenticated.
+    pub client: Option<Arc<ClientIdentity>>,
     pub client_address: Option<IpAddr>,
     pub method: Method,
     pub uri: Uri,

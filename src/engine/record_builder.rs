@@ -6,6 +6,7 @@ use super::attempt_state::AttemptState;
 use super::downstream::Downstream;
 use super::record::{AttemptRecord, RequestRecord};
 use super::request_context::RequestContext;
+use crate::auth::ClientIdentity;
 use crate::error::{Error, Kind};
 use crate::json::write::push_number;
 use crate::provider::rewriter::Rewriter;
@@ -22,7 +23,8 @@ const MAX_ATTEMPTS_SHOWN: usize = 16;
 /// What is noted of one request while it runs.
 #[derive(Debug, Default)]
 pub struct RecordBuilder {
-    pub key: Option<Arc<str>>,
+    /// Who sent the request; `None` until that is established.
+    pub client: Option<Arc<ClientIdentity>>,
     /// Whether the control plane responded.
     pub is_control: bool,
     pub streamed: bool,
@@ -199,7 +201,7 @@ pub(super) fn finish<D: Downstream>(client: &D, ctx: &mut RequestContext) -> Req
     let request = client.request();
     RequestRecord {
         trace_id: Arc::clone(&ctx.trace_id),
-        key: noted.key,
+        client: noted.client,
         client_address: client.client_address(),
         method: request.method.clone(),
         uri: request.uri.clone(),

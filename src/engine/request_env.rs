@@ -2,6 +2,7 @@
 //!
 //! Decides nothing; the plan (`route::plan`) does.
 
+use crate::auth::ClientIdentity;
 use crate::config::balance::Sticky;
 use crate::config::query::Query;
 use crate::route::compiled::TargetGroup;
@@ -16,8 +17,7 @@ use std::time::{Duration, Instant};
 /// The routing environment of one request.
 pub struct RequestEnv {
     pub shared: Arc<Shared>,
-    /// The service key's name.
-    pub key_name: Option<Arc<str>>,
+    pub client: Option<Arc<ClientIdentity>>,
     /// The request's facts; `None` if no strategy of its config uses them.
     pub request: Option<Box<RequestSnapshot>>,
 }
@@ -31,7 +31,8 @@ impl RequestEnv {
     }
 
     fn sticky_key(&self, group: &TargetGroup, sticky: &Sticky) -> Option<[u8; 32]> {
-        Some(self.request.as_ref()?.sticky_key(self.key_name.as_deref(), group, sticky))
+        let client = self.client.as_ref().and_then(|client| client.id.as_deref());
+        Some(self.request.as_ref()?.sticky_key(client, group, sticky))
     }
 }
 

@@ -32,7 +32,7 @@ impl Announcement {
             file.display(),
             settings.hash
         );
-        let keys = match settings.service_keys.len() {
+        let keys = match settings.auth.keys.len() {
             0 => "no service key needed".to_owned(),
             1 => "with the service key of auth.keys".to_owned(),
             count => format!("with one of {count} service keys"),
@@ -120,7 +120,7 @@ fn curl(settings: &Settings) -> String {
     let mut out =
         format!("curl {insecure}{}/v1/chat/completions -H 'content-type: application/json'", url(listener));
     let prefix = settings.header_prefixes.first().map_or("x-gateway-", String::as_str);
-    if !settings.service_keys.is_empty() {
+    if !settings.auth.keys.is_empty() {
         let _ = write!(out, " -H '{prefix}api-key: YOUR_SERVICE_KEY'");
     }
     let provider = match &settings.default_config {

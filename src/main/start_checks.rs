@@ -179,7 +179,7 @@ fn open_to_anyone(settings: &Settings, found: &mut Vec<Finding>) {
                      reaches it sees metrics and configs and resets circuits. Use 127.0.0.1, or keep it behind a firewall"
                 ),
             ));
-        } else if settings.service_keys.is_empty() {
+        } else if settings.auth.keys.is_empty() {
             found.push((
                 path,
                 format!(

@@ -34,6 +34,7 @@ use crate::state::snapshot::SettingsSnapshot;
 use bytes::{Bytes, BytesMut};
 use http::header::{CONTENT_LENGTH, HOST};
 use http::{HeaderMap, HeaderValue, Version};
+use jiff::Timestamp;
 use pingora::http::RequestHeader;
 use pingora_core::Result;
 use pingora_proxy::Session;
@@ -95,9 +96,11 @@ async fn admit_request(
     if ctx.allowed_origin.is_some() && cors::is_preflight(&header.method, &header.headers) {
         return Ok(Admission::Options);
     }
-    let client = head.client()?;
-    ctx.record.key.clone_from(&client.name);
-    let reading = match head.plane()? {
+    let client = head.client(Timestamp::now())?;
+    ctx.record.client = Some(Arc::clone(&client));
+    let plane = head.plane()?;
+    head.check_scope(&plane, &client)?;
+    let reading = match plane {
         Plane::Data { body } => body,
         Plane::Control => return Ok(Admission::Control),
         Plane::Models(query) => {
@@ -203,7 +206,7 @@ fn routing_env(
     });
     RequestEnv {
         shared: Arc::clone(&gateway.engine.shared),
-        key_name: ctx.record.key.clone(),
+        client: ctx.record.client.clone(),
         request: request_snapshot,
     }
 }
@@ -255,7 +258,7 @@ fn with_kept_items(gateway: &Gateway, ctx: &RequestContext, client: &ClientIdent
     if ctx.operation != Operation::Responses {
         return body;
     }
-    let (kept_items, client) = (&gateway.engine.shared.kept_items, client.name.as_deref());
+    let (kept_items, client) = (&gateway.engine.shared.kept_items, client.id.as_deref());
     let items: HashMap<String, Arc<str>> = references(&body)
         .into_iter()
         .filter_map(|id| kept_items.get(client, &id).map(|json| (id, json)))

@@ -3,8 +3,8 @@
 //!
 //! Pure, and used twice: by the data port, which reads bodies from a connection, and by `explain`, whose own request
 //! contains them; so both reject the same requests with the same messages. The steps, in the order they must be
-//! taken: [`RequestHead::new`], [`RequestHead::client`], [`RequestHead::plane`], [`BodyReading::parse`],
-//! [`GatewayHeaders::read`], [`compile`] or the config cache, [`Request::check`].
+//! taken: [`RequestHead::new`], [`RequestHead::client`], [`RequestHead::plane`],
+//! [`RequestHead::check_scope`], [`BodyReading::parse`], [`GatewayHeaders::read`], [`compile`] or the config cache, [`Request::check`].
 //!
 //! Not here: the choice of a target (`plan`), and what needs a connection, such as the limits on the size of the head
 //! and on time.
@@ -26,8 +26,11 @@ use crate::api::operation::Operation;
 use crate::auth::{self, ClientIdentity};
 use crate::error::Error;
 use crate::net::inbound::control_paths::ControlPaths;
+use crate::settings::scopes::Scope;
 use crate::state::snapshot::SettingsSnapshot;
 use http::{HeaderMap, Method, Uri};
+use jiff::Timestamp;
+use std::sync::Arc;
 
 #[cfg(doc)]
 use super::{attempt::Request, compile::compile};
@@ -76,11 +79,24 @@ impl<'a> RequestHead<'a> {
     /// none with it, and it calls nothing.
     ///
     /// # Errors
-    /// 401 when keys are configured and the request has none of them.
-    pub fn client(&self) -> Result<ClientIdentity, Error> {
+    /// 401 when keys are demanded and the request has none that is good.
+    pub fn client(&self, now: Timestamp) -> Result<Arc<ClientIdentity>, Error> {
+        let keys = &self.snapshot.service_keys;
         match *self.method == Method::OPTIONS || self.control_paths.is_open(self.uri.path()) {
-            true => Ok(ClientIdentity::default()),
-            false => auth::authenticate(self.headers, self.uri, &self.snapshot.service_keys),
+            true => Ok(keys.anonymous()),
+            false => auth::authenticate(self.headers, self.uri, keys, now),
+        }
+    }
+
+    /// Whether `client` may have this of the data plane (reference 4.2). The control plane checks its own routes.
+    ///
+    /// # Errors
+    /// 403 without the scope.
+    pub fn check_scope(&self, plane: &Plane, client: &ClientIdentity) -> Result<(), Error> {
+        match plane {
+            Plane::Control | Plane::Options => Ok(()),
+            Plane::Models(_) if client.scopes.contains(Scope::VirtualKeysList) => Ok(()),
+            Plane::Models(_) | Plane::Data { .. } => client.require(Scope::CompletionsWrite),
         }
     }
 

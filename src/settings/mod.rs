@@ -6,6 +6,7 @@
 
 pub mod access_log;
 pub mod allow_rule;
+pub mod auth;
 pub mod cors;
 pub mod custom_hosts;
 pub mod draft;
@@ -13,6 +14,7 @@ pub mod limits;
 pub mod listen;
 pub mod reference;
 pub mod schema;
+pub mod scopes;
 pub mod server;
 pub mod service_key;
 pub mod stored_provider;
@@ -21,6 +23,7 @@ mod yaml;
 
 pub use access_log::AccessLog;
 pub use allow_rule::AllowRule;
+pub use auth::Auth;
 pub use cors::Cors;
 pub use custom_hosts::CustomHosts;
 pub use draft::Draft;
@@ -70,8 +73,7 @@ pub struct Settings {
     pub limits: Limits,
     /// The timeouts of targets whose config gives none.
     pub time_limits: TimeLimits,
-    /// `auth.keys`; empty when clients need no service key.
-    pub service_keys: Vec<ServiceKey>,
+    pub auth: Auth,
     /// By slug, without the `@`.
     pub providers: BTreeMap<String, StoredProvider>,
     /// Saved configs by id.
@@ -129,7 +131,7 @@ impl Settings {
                 .unwrap_or_default(),
             limits: section(f, "limits").map(Limits::read).unwrap_or_default(),
             time_limits: f.get(&["time_limits"]).and_then(|at| TimeLimits::read(&at)).unwrap_or_default(),
-            service_keys: section(f, "auth").map(ServiceKey::read_all).unwrap_or_default(),
+            auth: section(f, "auth").map(Auth::read).unwrap_or_default(),
             providers: providers(f, checks),
             configs: configs(f, &slugs, checks),
             default_config: default_config(f, &slugs, &ids),

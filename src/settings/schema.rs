@@ -11,6 +11,8 @@ mod types;
 #[cfg(test)]
 mod tests;
 
+use super::auth::SHORTHANDS;
+use super::scopes::Scope;
 use super::{AccessLog, Limits, Server};
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -264,9 +266,29 @@ fn auth() -> Value {
         "^[!-~]{8,}$",
         &["${TURNPIKE_KEY}", "credential:service-key"],
     );
-    let key = object("A client's key.", &["name", "key"], vec![("name", name), ("key", secret)]);
-    let keys = list("The keys with which clients may call. Without any, everyone may.", key);
-    object("Who may call.", &[], vec![("keys", keys)])
+    let workspace = json!({
+        "anyOf": [{"type": "string", "pattern": ID}, {"$ref": "#/$defs/reference"}],
+        "description": "The slug of the workspace the key is bound to. Without it the key acts in the default workspace and may \
+                        enter every other.",
+        "examples": ["default"],
+    });
+    let scopes = scopes("What the key may do (docs/keys.md). Default: everything.");
+    let keys = vec![("name", name), ("key", secret), ("scopes", scopes), ("workspace", workspace)];
+    let key = object("A client's key.", &["name", "key"], keys);
+    let keys = list(
+        "The keys with which clients may call. Without any, and without stored keys, everyone may.",
+        key,
+    );
+    let saved_only = "Refuses configs, providers with the client's own key, custom hosts and forwarded headers in requests: only \
+                      stored providers and saved configs may be used.";
+    object("Who may call.", &[], vec![("keys", keys), ("saved_only", or(flag(saved_only), false))])
+}
+
+/// A list of scopes and their shorthands.
+fn scopes(description: &str) -> Value {
+    let names = SHORTHANDS.into_iter().chain(Scope::ALL.iter().map(|scope| scope.as_str()));
+    // As `Scope::parse` reads it.
+    list(description, one_of("A scope.", names.chain(["logs.read"])))
 }
 
 fn cors() -> Value {

@@ -2,8 +2,10 @@
 //!
 //! Not here: provider keys, and looking up the key of a request.
 
-use super::values::non_empty;
-use crate::config::read::{Cursor, ObjectReader};
+use super::auth;
+use super::scopes::{KeyType, ScopeSet};
+use super::values::{is_id, non_empty};
+use crate::config::read::Cursor;
 use crate::config::secret::Secret;
 use std::collections::HashSet;
 
@@ -14,25 +16,41 @@ const MIN_CHARACTERS: usize = 8;
 pub struct ServiceKey {
     pub name: String,
     pub key: Secret,
+    /// What it may do on either plane; everything where the file gives no scopes.
+    pub scopes: ScopeSet,
+    /// The slug of the workspace it is bound to. Without one it acts in the default workspace and may enter every other.
+    pub workspace: Option<String>,
 }
 
 impl ServiceKey {
-    /// Reads `auth`. Without any key, clients need none.
-    pub(super) fn read_all(mut fields: ObjectReader<'_>) -> Vec<Self> {
-        let items = fields.get(&["keys"]).and_then(|at| at.list()).unwrap_or_default();
-        let (mut names, mut texts) = (HashSet::new(), HashSet::new());
-        let keys = items.iter().filter_map(|at| Self::read(at, &mut names, &mut texts)).collect();
-        fields.reject_unknown(&["keys"]);
-        keys
-    }
-
     /// `names` and `texts`: those of the keys before.
-    fn read<'a>(at: &Cursor<'a>, names: &mut HashSet<&'a str>, texts: &mut HashSet<&'a str>) -> Option<Self> {
+    pub(super) fn read<'a>(
+        at: &Cursor<'a>,
+        names: &mut HashSet<&'a str>,
+        texts: &mut HashSet<&'a str>,
+    ) -> Option<Self> {
         let mut fields = at.fields()?;
         let name = fields.required(&["name"]).and_then(|at| Self::name(&at, names));
         let key = fields.required(&["key"]).and_then(|at| Self::key(&at, texts));
-        fields.reject_unknown(&["name", "key"]);
-        Some(Self { name: name?, key: key? })
+        let workspace = fields.get(&["workspace"]).and_then(|at| Self::workspace(&at));
+        let is_bound = workspace.is_some();
+        let scopes = match fields.get(&["scopes"]) {
+            Some(at) => auth::scopes(&at, is_bound),
+            None if is_bound => KeyType::WorkspaceService.scopes(),
+            None => ScopeSet::all(),
+        };
+        fields.reject_unknown(&["name", "key", "scopes", "workspace"]);
+        Some(Self { name: name?, key: key?, scopes, workspace })
+    }
+
+    fn workspace(at: &Cursor<'_>) -> Option<String> {
+        let slug = non_empty(at)?;
+        if !is_id(slug) {
+            at.problem(
+                "is no slug of a workspace: letters, digits, dots, dashes and underscores, at most 128",
+            );
+        }
+        Some(slug.to_owned())
     }
 
     fn name<'a>(at: &Cursor<'a>, before: &mut HashSet<&'a str>) -> Option<String> {

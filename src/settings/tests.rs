@@ -1,5 +1,6 @@
 //! Whole settings files: the values read from them, and the problems of wrong ones.
 
+use super::scopes::{KeyType, ScopeSet};
 use super::*;
 use proptest::prelude::*;
 use std::time::Duration;
@@ -48,7 +49,7 @@ fn an_empty_file_is_all_defaults() {
         assert_eq!(settings.emulator.listen, None);
         assert_eq!(settings.header_prefixes, ["x-gateway-"]);
         assert_eq!(settings.default_config, None);
-        assert!(settings.service_keys.is_empty() && settings.providers.is_empty());
+        assert!(settings.auth.keys.is_empty() && settings.providers.is_empty());
     }
     assert_eq!(good("").hash, "e3b0c44298fc");
 }
@@ -102,8 +103,36 @@ fn commented_out_settings_of_the_shipped_file_are_valid_and_show_the_defaults() 
     assert_eq!(settings.custom_hosts.allow.len(), 4);
     assert_eq!(settings.listen.data.len(), 2);
     assert_eq!(settings.providers.len(), 4);
-    let keys: Vec<_> = settings.service_keys.iter().map(|k| (k.name.as_str(), k.key.expose())).collect();
+    let keys: Vec<_> = settings.auth.keys.iter().map(|k| (k.name.as_str(), k.key.expose())).collect();
     assert_eq!(keys, [("team-a", "from-the-environment"), ("team-b", "credential-service-key")]);
+    assert!(!settings.auth.saved_only);
+}
+
+#[test]
+fn a_key_holds_the_scopes_that_it_is_given() {
+    let settings = good(
+        "auth:\n  saved_only: true\n  keys:\n  - {name: a, key: key-of-a-1}\n  - {name: b, key: key-of-b-1, workspace: team}\n\
+         \x20 - {name: c, key: key-of-c-1, scopes: [completions.write, logs.read]}\n\
+         \x20 - {name: d, key: key-of-d-1, scopes: [administration]}\n\
+         \x20 - {name: e, key: key-of-e-1, scopes: [all], workspace: team}\n\
+         \x20 - {name: f, key: key-of-f-1, scopes: []}\n",
+    );
+    assert!(settings.auth.saved_only);
+    let scopes: Vec<_> = settings.auth.keys.iter().map(|key| key.scopes).collect();
+    let named = |names: &[&str]| ScopeSet::parse(names.iter().copied()).0;
+    let workspaces = KeyType::WorkspaceService.scopes();
+    let administration = KeyType::OrganisationService.scopes();
+    let wanted = [
+        ScopeSet::all(),
+        workspaces,
+        named(&["completions.write", "logs.view"]),
+        administration,
+        workspaces,
+        named(&[]),
+    ];
+    assert_eq!(scopes, wanted);
+    let bound: Vec<_> = settings.auth.keys.iter().map(|key| key.workspace.as_deref()).collect();
+    assert_eq!(bound, [None, Some("team"), None, None, Some("team"), None]);
 }
 
 #[test]
@@ -159,6 +188,16 @@ const WRONG: &[(&str, &[&str])] = &[
             "t:5:20: auth.keys[2].key: is the same as another key; keys must differ",
             "t:6:5: auth.keys[3].name: is required",
             "t:6:11: auth.keys[3].key: must be visible ASCII characters without spaces: it travels in a header",
+        ],
+    ),
+    (
+        "auth:\n  saved_only: 1\n  keys:\n  - {name: a, key: long-enough, workspace: a b, scopes: [configs.lst, all, 1]}\n  - {name: b, key: long-enough-2, workspace: w, scopes: [audit_logs.list]}\n",
+        &[
+            "t:2:15: auth.saved_only: must be a boolean, not a number",
+            "t:4:44: auth.keys[0].workspace: is no slug of a workspace: letters, digits, dots, dashes and underscores, at most 128",
+            "t:4:58: auth.keys[0].scopes[0]: is no scope; docs/keys.md lists them",
+            "t:4:76: auth.keys[0].scopes[2]: must be a string, not a number",
+            "t:5:58: auth.keys[1].scopes[0]: is a scope of the whole organisation, which a key with a workspace cannot hold",
         ],
     ),
     (
@@ -259,7 +298,7 @@ fn very_many_service_keys_are_read() {
     let count = 30_000;
     let keys = lines(count, |n| format!("    - {{name: n{n}, key: key-number-{n}}}\n"));
     let text = format!("auth:\n  keys:\n{keys}");
-    assert_eq!(good(&text).service_keys.len(), count);
+    assert_eq!(good(&text).auth.keys.len(), count);
     let last = count - 1;
     let twice =
         text.replace(&format!("name: n{last}, key: key-number-{last}"), "name: n0, key: key-number-1");

@@ -7,6 +7,7 @@ use crate::config::reply_headers::ReplyHeaders;
 use crate::net::outbound::custom_host::HostRules;
 use crate::settings::Settings;
 use http::HeaderName;
+use std::sync::Arc;
 
 /// One generation of settings.
 #[derive(Debug)]
@@ -26,7 +27,7 @@ impl SettingsSnapshot {
     pub fn new(settings: Settings, generation: u64) -> Self {
         Self {
             hosts: HostRules::new(&settings.custom_hosts),
-            service_keys: ServiceKeys::new(&settings),
+            service_keys: ServiceKeys::new(&settings, Arc::default(), &|_| None),
             trace_headers: settings.prefixed_headers("trace-id"),
             reply_headers: ReplyHeaders::new(&settings.header_prefixes),
             settings,

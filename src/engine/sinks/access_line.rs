@@ -9,6 +9,7 @@ use crate::json::write::{ObjectWriter, key};
 use crate::state::Shared;
 use std::sync::Arc;
 use std::time::SystemTime;
+use uuid::Uuid;
 
 /// The most attempts one line lists.
 const MAX_ATTEMPTS_SHOWN: usize = 16;
@@ -33,7 +34,11 @@ fn write_line(out: &mut Vec<u8>, stamp: &str, record: &RequestRecord) {
     let mut line = ObjectWriter::open(out);
     line.text(key!("ts"), stamp);
     line.text(key!("trace_id"), &record.trace_id);
-    line.optional_text(key!("key"), record.key.as_deref());
+    let client = record.client.as_deref();
+    line.optional_text(key!("key"), client.and_then(|client| client.name.as_deref()));
+    if let Some(id) = client.and_then(|client| client.key_id) {
+        line.text(key!("key_id"), id.as_hyphenated().encode_lower(&mut Uuid::encode_buffer()));
+    }
     if let Some(address) = record.client_address {
         line.address(key!("caller"), address);
     }

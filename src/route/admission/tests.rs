@@ -94,12 +94,13 @@ fn only_open_paths_need_no_key() {
     let (snapshot, post) = (snapshot(), Method::POST);
     let client = |path: &'static str, lines: &str| {
         let headers = headers(lines);
-        RequestHead::new(&post, &Uri::from_static(path), &headers, &snapshot, &control_paths()).client()
+        RequestHead::new(&post, &Uri::from_static(path), &headers, &snapshot, &control_paths())
+            .client(jiff::Timestamp::UNIX_EPOCH)
     };
     assert_eq!(client("/livez", "").unwrap().name, None);
     for path in ["/v1/logs", "/v1/models", "/nothing", "/livez/x"] {
         assert_eq!(client(path, "").unwrap_err().status(), 401, "{path}");
-        let name = client(path, "x-gateway-api-key: tp-tests-0123456789").unwrap().name;
+        let name = client(path, "x-gateway-api-key: tp-tests-0123456789").unwrap().name.clone();
         assert_eq!(name.as_deref(), Some("tests"), "{path}");
     }
 }

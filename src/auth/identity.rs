@@ -1,0 +1,115 @@
+//! Who sends a request, and what it may do: the outcome of authentication, on both planes.
+//!
+//! Plain data. Which scope a request needs is decided where its operation or route is.
+
+use crate::error::Error;
+use crate::settings::scopes::{KeyType, Scope, ScopeSet};
+use jiff::Timestamp;
+use std::sync::Arc;
+use uuid::Uuid;
+
+/// An authenticated client, or one of whom no key is demanded. Kept behind an `Arc`: a request clones the pointer.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ClientIdentity {
+    pub kind: IdentityKind,
+    /// For logs and metrics; need not be unique. `None` where no key was demanded.
+    pub name: Option<Arc<str>>,
+    /// Tells this client from all others: what is kept for a client is kept under it. `None` where no key was demanded.
+    pub id: Option<Arc<str>>,
+    /// The record of a stored key.
+    pub key_id: Option<Uuid>,
+    /// The workspace it acts in where it names none.
+    pub workspace: Option<Uuid>,
+    /// Whether it must stay in that workspace.
+    pub is_bound: bool,
+    pub scopes: ScopeSet,
+    /// The user a key belongs to, or of whom a token speaks.
+    pub user: Option<Arc<str>>,
+    /// The role that a token gives. The roles of users are in the store.
+    pub role: Option<Role>,
+    pub defaults: KeyDefaults,
+    /// When the key or token expires.
+    pub expires_at: Option<Timestamp>,
+}
+
+/// How a client was authenticated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum IdentityKind {
+    /// Not at all: the data port demands no key.
+    Anonymous,
+    /// By a key of the settings.
+    Settings,
+    /// By a stored key.
+    Stored(KeyType),
+    /// By a token of an identity provider.
+    Jwt,
+}
+
+/// What a key or token sets for the requests made with it (reference 1.4).
+#[derive(Debug, Clone, PartialEq)]
+pub struct KeyDefaults {
+    /// The config of requests that name none.
+    pub config_id: Option<Arc<str>>,
+    /// Members that take precedence over those of a request's metadata.
+    pub metadata: Vec<(Arc<str>, Arc<str>)>,
+    /// Whether a request may name a config in place of `config_id`.
+    pub allow_config_override: bool,
+}
+
+impl Default for KeyDefaults {
+    fn default() -> Self {
+        Self { config_id: None, metadata: Vec::new(), allow_config_override: true }
+    }
+}
+
+/// What a person is in the organisation, or in a workspace (reference 4.4).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Role {
+    /// Of the organisation.
+    Owner,
+    /// Of the organisation.
+    Admin,
+    /// Of a workspace.
+    WorkspaceAdmin,
+    /// Of a workspace.
+    Manager,
+    /// Of a workspace; in the organisation alone it is no right to anything.
+    Member,
+}
+
+impl ClientIdentity {
+    /// A client of whom no key is demanded: it may call, and nothing else.
+    pub fn anonymous(workspace: Option<Uuid>) -> Self {
+        let calls = [Scope::CompletionsWrite, Scope::McpInvoke, Scope::AgentsInvoke, Scope::GuardrailsInvoke];
+        Self {
+            kind: IdentityKind::Anonymous,
+            name: None,
+            id: None,
+            key_id: None,
+            workspace,
+            is_bound: true,
+            scopes: calls.into_iter().collect(),
+            user: None,
+            role: None,
+            defaults: KeyDefaults::default(),
+            expires_at: None,
+        }
+    }
+
+    /// Whether it may act in this workspace; `None` is the organisation as a whole.
+    pub fn may_enter(&self, workspace: Option<Uuid>) -> bool {
+        !self.is_bound || (workspace.is_some() && workspace == self.workspace)
+    }
+
+    /// # Errors
+    /// 403 without the scope; 401 where no key was demanded and so none was sent.
+    pub fn require(&self, scope: Scope) -> Result<(), Error> {
+        if self.scopes.contains(scope) {
+            return Ok(());
+        }
+        match self.kind {
+            IdentityKind::Anonymous => Err(super::no_key()),
+            _ => Err(Error::missing_scope(scope.as_str())),
+        }
+    }
+}

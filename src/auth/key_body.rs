@@ -1,0 +1,159 @@
+//! The body of a stored key's record, as it is written to the store and read from it.
+//!
+//! Not what the API shows (`control`), and not what requests need ([`super::stored_keys`]).
+
+use crate::settings::scopes::{KeyType, ScopeSet};
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// A stored service key without its secrets' text.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct KeyBody {
+    pub name: String,
+    #[serde(default)]
+    pub description: Option<String>,
+    #[serde(rename = "type", with = "type_name")]
+    pub kind: KeyType,
+    /// Names of scopes; names that this version does not know are kept, and give no right.
+    pub scopes: Vec<String>,
+    #[serde(default)]
+    pub user_id: Option<String>,
+    /// At most [`MAX_SECRETS`], the newest first.
+    pub secrets: Vec<KeySecret>,
+    #[serde(default)]
+    pub expires_at: Option<Timestamp>,
+    #[serde(default)]
+    pub defaults: BodyDefaults,
+    /// Kept and shown; nothing enforces them yet.
+    #[serde(default)]
+    pub rate_limits: Value,
+    #[serde(default)]
+    pub usage_limits: Value,
+    #[serde(default)]
+    pub alert_emails: Vec<String>,
+    #[serde(default)]
+    pub rotation_policy: Value,
+    /// The key as it may be shown.
+    pub masked: String,
+    /// Who made it: a user's or a key's id.
+    #[serde(default)]
+    pub created_by: Option<String>,
+}
+
+/// The most secrets of one key that are good at the same time.
+pub const MAX_SECRETS: usize = 2;
+
+/// One secret of a key.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct KeySecret {
+    /// HMAC-SHA-256 of the whole key under the store's pepper, in hexadecimal.
+    pub hash: String,
+    /// Set when another secret has replaced it.
+    #[serde(default)]
+    pub expires_at: Option<Timestamp>,
+}
+
+/// See [`KeyDefaults`](super::identity::KeyDefaults).
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct BodyDefaults {
+    #[serde(default)]
+    pub config_id: Option<String>,
+    #[serde(default)]
+    pub metadata: BTreeMap<String, String>,
+    #[serde(default = "yes")]
+    pub allow_config_override: bool,
+}
+
+impl Default for BodyDefaults {
+    fn default() -> Self {
+        Self { config_id: None, metadata: BTreeMap::new(), allow_config_override: true }
+    }
+}
+
+fn yes() -> bool {
+    true
+}
+
+impl KeyBody {
+    /// # Errors
+    /// What is wrong with it.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        serde_json::from_str(text).map_err(|why| why.to_string())
+    }
+
+    pub fn to_json(&self) -> String {
+        serde_json::to_string(self).unwrap_or_default()
+    }
+
+    /// What the key may do: its scopes that this version knows and that its type may hold.
+    pub fn scope_set(&self) -> ScopeSet {
+        ScopeSet::parse(self.scopes.iter().map(String::as_str)).0.and(&self.kind.scopes())
+    }
+}
+
+impl KeySecret {
+    pub fn new(hash: &[u8; 32]) -> Self {
+        use std::fmt::Write;
+        let mut text = String::with_capacity(64);
+        for byte in hash {
+            // Writing into a String cannot fail.
+            let _ = write!(text, "{byte:02x}");
+        }
+        Self { hash: text, expires_at: None }
+    }
+
+    /// The bytes of the hash.
+    pub fn hash_bytes(&self) -> Option<[u8; 32]> {
+        let mut bytes = [0; 32];
+        if self.hash.len() != 64 {
+            return None;
+        }
+        for (byte, at) in bytes.iter_mut().zip((0..).step_by(2)) {
+            *byte = u8::from_str_radix(self.hash.get(at..at + 2)?, 16).ok()?;
+        }
+        Some(bytes)
+    }
+
+    pub fn is_live(&self, now: Timestamp) -> bool {
+        self.expires_at.is_none_or(|end| now < end)
+    }
+}
+
+mod type_name {
+    use super::KeyType;
+    use serde::de::Error;
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(kind: &KeyType, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(kind.as_str())
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<KeyType, D::Error> {
+        let name = String::deserialize(from)?;
+        KeyType::parse(&name).ok_or_else(|| D::Error::custom(format!("{name} is no type of key")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_body_reads_back_as_it_was_written() {
+        let secret = KeySecret::new(&[0x5a; 32]);
+        assert_eq!(secret.hash_bytes(), Some([0x5a; 32]));
+        let text = r#"{"name":"k","type":"workspace-user","scopes":["completions.write","of.tomorrow","audit_logs.list"],
+            "secrets":[{"hash":"00"},{"hash":"zz","expires_at":"2026-05-03T17:08:55Z"}],"masked":"gk*****abc",
+            "defaults":{"metadata":{"a":"b"}}}"#;
+        let body = KeyBody::parse(text).unwrap();
+        assert!(body.defaults.allow_config_override && body.secrets[0].hash_bytes().is_none());
+        assert_eq!(KeyBody::parse(&body.to_json()).unwrap(), body);
+        let scopes: Vec<_> = body.scope_set().iter().map(|scope| scope.as_str()).collect();
+        assert_eq!(scopes, ["completions.write"], "neither unknown scopes nor those of another type count");
+        let end = body.secrets[1].expires_at.unwrap();
+        assert!(body.secrets[0].is_live(end) && !body.secrets[1].is_live(end));
+        assert!(KeyBody::parse(&text.replace("workspace-user", "nothing")).is_err());
+    }
+}

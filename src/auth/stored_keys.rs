@@ -1,0 +1,242 @@
+//! The service keys of the store: an immutable table by public id, made anew where the store has changed.
+//!
+//! A key is verified by its HMAC once; then its secret is kept in memory and compared in constant time, so that a stored key costs a
+//! request no more than one of the settings. Expiry is compared with the clock of each request. Not here: how keys are made
+//! (`control`), and where in a request they stand.
+
+use super::identity::{ClientIdentity, IdentityKind, KeyDefaults};
+use super::key_body::{BodyDefaults, KeyBody, MAX_SECRETS};
+use super::key_format::{KeyText, Pepper, PublicId};
+use crate::settings::scopes::Scope;
+use crate::store::{Catalog, Kind, Record, Status};
+use jiff::Timestamp;
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::{Arc, OnceLock};
+use subtle::ConstantTimeEq;
+use uuid::Uuid;
+
+/// Why a key does not count.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum KeyRefusal {
+    /// No such key: never made, mistyped, deleted, or another secret has replaced it at once.
+    Unknown,
+    /// The secret is right and its time is over.
+    Expired(Timestamp),
+}
+
+/// All stored keys of one moment.
+#[derive(Debug, Clone)]
+pub struct StoredKeys {
+    pepper: Option<Pepper>,
+    by_public_id: HashMap<PublicId, Arc<StoredKey>>,
+    /// Keys that may call, whether expired or not: an expired key must not open the data port to everyone.
+    calling: usize,
+}
+
+#[derive(Debug)]
+struct StoredKey {
+    record: Uuid,
+    revision: u64,
+    identity: Arc<ClientIdentity>,
+    secrets: Vec<StoredSecret>,
+    last_use: Arc<LastUse>,
+}
+
+struct StoredSecret {
+    hash: [u8; 32],
+    expires_at: Option<Timestamp>,
+    /// The text that had this hash, once it was sent.
+    verified: OnceLock<[u8; 43]>,
+}
+
+impl std::fmt::Debug for StoredSecret {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("***")
+    }
+}
+
+/// When a key was last used, as noted in memory.
+#[derive(Debug, Default)]
+struct LastUse {
+    /// Seconds since 1970; 0 is never.
+    second: AtomicI64,
+    /// Whether it has changed since it was last taken.
+    is_new: AtomicBool,
+}
+
+impl LastUse {
+    fn note(&self, now: Timestamp) {
+        let second = now.as_second();
+        // Written once a second, so that the processors do not pass one line of memory around with every request.
+        if self.second.load(Ordering::Relaxed) != second {
+            self.second.store(second, Ordering::Relaxed);
+            self.is_new.store(true, Ordering::Release);
+        }
+    }
+
+    fn at(&self) -> Option<Timestamp> {
+        match self.second.load(Ordering::Relaxed) {
+            0 => None,
+            second => Timestamp::from_second(second).ok(),
+        }
+    }
+}
+
+impl Default for StoredKeys {
+    fn default() -> Self {
+        Self::new(None)
+    }
+}
+
+impl StoredKeys {
+    /// No keys yet. Without a pepper, every key is unknown.
+    pub fn new(pepper: Option<Pepper>) -> Self {
+        Self { pepper, by_public_id: HashMap::new(), calling: 0 }
+    }
+
+    /// The keys of `catalog`. What has not changed since this table was made is taken over, with its verified secrets and its last
+    /// use. Keys of archived workspaces are left out. The ids of records that cannot be read come second; their keys count as
+    /// unknown.
+    pub fn with(&self, catalog: &Catalog) -> (Self, Vec<Uuid>) {
+        let mut next = Self::new(self.pepper.clone());
+        let mut unreadable = Vec::new();
+        next.by_public_id.reserve(self.by_public_id.len());
+        for record in catalog.all(Kind::ApiKey).filter(|record| record.status == Status::Active) {
+            let Some(public_id) = record.slug.as_deref().and_then(PublicId::parse) else {
+                unreadable.push(record.id);
+                continue;
+            };
+            let before = self.by_public_id.get(&public_id).filter(|key| key.record == record.id);
+            let key = match before.filter(|key| key.revision == record.revision) {
+                Some(key) => Arc::clone(key),
+                None => match StoredKey::read(record, before) {
+                    Some(key) => Arc::new(key),
+                    None => {
+                        unreadable.push(record.id);
+                        continue;
+                    }
+                },
+            };
+            next.calling += usize::from(key.identity.scopes.contains(Scope::CompletionsWrite));
+            if is_usable_in(catalog, record) {
+                next.by_public_id.insert(public_id, key);
+            }
+        }
+        (next, unreadable)
+    }
+
+    /// Whether any key may call, so that clients must show one.
+    pub fn may_call(&self) -> bool {
+        self.calling > 0
+    }
+
+    pub fn len(&self) -> usize {
+        self.by_public_id.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.by_public_id.is_empty()
+    }
+
+    /// Verifies a key, and notes its use.
+    ///
+    /// # Errors
+    /// [`KeyRefusal`]. Whether a secret was ever right is told only to who has it.
+    pub fn verify(&self, key: &KeyText<'_>, now: Timestamp) -> Result<&Arc<ClientIdentity>, KeyRefusal> {
+        let stored = self.by_public_id.get(&key.public_id).ok_or(KeyRefusal::Unknown)?;
+        let secret = self.find_secret(stored, key).ok_or(KeyRefusal::Unknown)?;
+        let ends = [secret.expires_at, stored.identity.expires_at];
+        if let Some(end) = ends.into_iter().flatten().filter(|end| now >= *end).min() {
+            return Err(KeyRefusal::Expired(end));
+        }
+        stored.last_use.note(now);
+        Ok(&stored.identity)
+    }
+
+    fn find_secret<'k>(&self, stored: &'k StoredKey, key: &KeyText<'_>) -> Option<&'k StoredSecret> {
+        let is_verified = |secret: &&StoredSecret| {
+            secret.verified.get().is_some_and(|text| bool::from(text.as_slice().ct_eq(key.secret)))
+        };
+        if let Some(secret) = stored.secrets.iter().find(is_verified) {
+            return Some(secret);
+        }
+        if !key.is_intact() {
+            return None;
+        }
+        let hash = key.hash(self.pepper.as_ref()?);
+        let secret = stored.secrets.iter().find(|secret| bool::from(secret.hash.as_slice().ct_eq(&hash)))?;
+        let _ = secret.verified.set(*key.secret);
+        Some(secret)
+    }
+
+    /// When the key of this record was last used, as far as this process knows.
+    pub fn last_use(&self, public_id: &str) -> Option<Timestamp> {
+        self.by_public_id.get(&PublicId::parse(public_id)?)?.last_use.at()
+    }
+
+    /// The records whose keys were used since this was last called, and when they were. For a task that writes them down now
+    /// and then.
+    pub fn take_last_uses(&self) -> Vec<(Uuid, Timestamp)> {
+        let used =
+            self.by_public_id.values().filter(|key| key.last_use.is_new.swap(false, Ordering::Acquire));
+        used.filter_map(|key| Some((key.record, key.last_use.at()?))).collect()
+    }
+}
+
+/// Whether the workspace of a key is in use.
+fn is_usable_in(catalog: &Catalog, record: &Record) -> bool {
+    record.workspace.is_none_or(|workspace| {
+        catalog.get(Kind::Workspace, workspace).is_some_and(|found| found.status == Status::Active)
+    })
+}
+
+impl StoredKey {
+    /// `before`: the same record's key until now.
+    fn read(record: &Record, before: Option<&Arc<Self>>) -> Option<Self> {
+        let body = KeyBody::parse(&record.body).ok()?;
+        let secrets = body.secrets.iter().take(MAX_SECRETS).map(|secret| {
+            let verified = OnceLock::new();
+            let hash = secret.hash_bytes()?;
+            let same = before.and_then(|key| key.secrets.iter().find(|old| old.hash == hash));
+            if let Some(text) = same.and_then(|old| old.verified.get()) {
+                let _ = verified.set(*text);
+            }
+            Some(StoredSecret { hash, expires_at: secret.expires_at, verified })
+        });
+        let identity = ClientIdentity {
+            kind: IdentityKind::Stored(body.kind),
+            name: Some(body.name.as_str().into()),
+            id: Some(record.id.to_string().into()),
+            key_id: Some(record.id),
+            workspace: record.workspace,
+            is_bound: body.kind.is_in_workspace(),
+            scopes: body.scope_set(),
+            user: body.user_id.as_deref().map(Arc::from),
+            role: None,
+            defaults: KeyDefaults::from(&body.defaults),
+            expires_at: body.expires_at,
+        };
+        Some(Self {
+            record: record.id,
+            revision: record.revision,
+            identity: Arc::new(identity),
+            secrets: secrets.collect::<Option<_>>()?,
+            last_use: before.map(|key| Arc::clone(&key.last_use)).unwrap_or_default(),
+        })
+    }
+}
+
+impl From<&BodyDefaults> for KeyDefaults {
+    fn from(body: &BodyDefaults) -> Self {
+        let text = |text: &String| Arc::from(text.as_str());
+        Self {
+            config_id: body.config_id.as_ref().map(text),
+            metadata: body.metadata.iter().map(|(name, value)| (text(name), text(value))).collect(),
+            allow_config_override: body.allow_config_override,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,249 @@
+//! Keys in and out of a catalog: which are good, when, and what stays in memory as the catalog changes.
+
+use super::*;
+use crate::auth::key_body::KeySecret;
+use crate::auth::key_format::NewKey;
+use crate::settings::scopes::KeyType;
+use crate::store::{Change, Record};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+fn pepper() -> Pepper {
+    Pepper::new(b"a pepper of the tests")
+}
+
+fn body(secrets: Vec<KeySecret>) -> KeyBody {
+    KeyBody {
+        name: "k".to_owned(),
+        description: None,
+        kind: KeyType::WorkspaceService,
+        scopes: vec!["completions.write".to_owned()],
+        user_id: None,
+        secrets,
+        expires_at: None,
+        defaults: BodyDefaults {
+            config_id: Some("pc-a".to_owned()),
+            metadata: BTreeMap::from([("team".to_owned(), "a".to_owned())]),
+            allow_config_override: false,
+        },
+        rate_limits: serde_json::Value::Null,
+        usage_limits: serde_json::Value::Null,
+        alert_emails: Vec::new(),
+        rotation_policy: serde_json::Value::Null,
+        masked: "gk*****abc".to_owned(),
+        created_by: None,
+    }
+}
+
+fn record(kind: Kind, id: Uuid, revision: u64, body: String) -> Record {
+    let now = Timestamp::UNIX_EPOCH;
+    Record {
+        kind,
+        id,
+        parent: None,
+        workspace: None,
+        slug: None,
+        number: None,
+        status: Status::Active,
+        revision,
+        created_at: now,
+        updated_at: now,
+        body: body.into(),
+        sealed: None,
+    }
+}
+
+/// A catalog with a workspace and a key, and the key's text.
+struct Kept {
+    catalog: Catalog,
+    workspace: Uuid,
+    id: Uuid,
+    key: NewKey,
+}
+
+impl Kept {
+    fn new() -> Self {
+        let (workspace, id) = (Uuid::from_u128(1), Uuid::from_u128(2));
+        let key = NewKey::make(&pepper(), None).unwrap();
+        let kept = Self { catalog: Catalog::default(), workspace, id, key };
+        let place = Arc::new(record(Kind::Workspace, workspace, 1, "{}".to_owned()));
+        let catalog = kept.catalog.with(&[Change::Put(place)], 1);
+        let kept = Self { catalog, ..kept };
+        let key_body = body(vec![KeySecret::new(&kept.key.hash)]);
+        kept.put(1, &key_body)
+    }
+
+    fn put(mut self, revision: u64, body: &KeyBody) -> Self {
+        let mut changed = record(Kind::ApiKey, self.id, revision, body.to_json());
+        changed.slug = Some(self.key.public_id.as_str().to_owned());
+        changed.workspace = Some(self.workspace);
+        self.catalog = self.catalog.with(&[Change::Put(Arc::new(changed))], revision + 1);
+        self
+    }
+
+    fn keys(&self, before: &StoredKeys) -> StoredKeys {
+        let (keys, unreadable) = before.with(&self.catalog);
+        assert!(unreadable.is_empty());
+        keys
+    }
+}
+
+fn at(second: i64) -> Timestamp {
+    Timestamp::from_second(second).unwrap()
+}
+
+fn verify(keys: &StoredKeys, text: &str, second: i64) -> Result<Uuid, KeyRefusal> {
+    let key = KeyText::parse(text.as_bytes()).ok_or(KeyRefusal::Unknown)?;
+    keys.verify(&key, at(second)).map(|identity| identity.key_id.unwrap())
+}
+
+#[test]
+fn a_stored_key_is_found_by_its_whole_text() {
+    let kept = Kept::new();
+    let keys = kept.keys(&StoredKeys::new(Some(pepper())));
+    let text = kept.key.text.expose();
+    for _ in 0..2 {
+        assert_eq!(verify(&keys, text, 5), Ok(kept.id), "by its hash, then from memory");
+    }
+    let other = NewKey::make(&pepper(), Some(kept.key.public_id)).unwrap();
+    let mut broken = text.to_owned();
+    broken.replace_range(20..21, if text.as_bytes()[20] == b'a' { "b" } else { "a" });
+    let foreign = NewKey::make(&pepper(), None).unwrap();
+    for wrong in [other.text.expose(), &broken, foreign.text.expose(), "gk_x"] {
+        assert_eq!(verify(&keys, wrong, 5), Err(KeyRefusal::Unknown), "{wrong}");
+    }
+    let identity = keys.verify(&KeyText::parse(text.as_bytes()).unwrap(), at(5)).unwrap();
+    assert_eq!((identity.workspace, identity.is_bound), (Some(kept.workspace), true));
+    assert!(
+        identity.scopes.contains(Scope::CompletionsWrite) && !identity.scopes.contains(Scope::ConfigsRead)
+    );
+    assert_eq!(identity.defaults.config_id.as_deref(), Some("pc-a"));
+    assert!(!identity.defaults.allow_config_override);
+    assert!(!identity.may_enter(None) && !identity.may_enter(Some(Uuid::from_u128(9))));
+    assert!(identity.may_enter(Some(kept.workspace)));
+}
+
+#[test]
+fn without_the_pepper_no_key_is_good() {
+    let kept = Kept::new();
+    for pepper in [None, Some(Pepper::new(b"another"))] {
+        let keys = kept.keys(&StoredKeys::new(pepper));
+        assert_eq!(verify(&keys, kept.key.text.expose(), 5), Err(KeyRefusal::Unknown));
+        assert!(keys.may_call(), "which does not open the port");
+    }
+}
+
+#[test]
+fn a_key_expires_by_the_clock_without_a_change() {
+    let kept = Kept::new();
+    let expiring = KeyBody { expires_at: Some(at(60)), ..body(vec![KeySecret::new(&kept.key.hash)]) };
+    let kept = kept.put(2, &expiring);
+    let keys = kept.keys(&StoredKeys::new(Some(pepper())));
+    let text = kept.key.text.expose();
+    assert_eq!(
+        (verify(&keys, text, 59), verify(&keys, text, 60)),
+        (Ok(kept.id), Err(KeyRefusal::Expired(at(60))))
+    );
+    let other = NewKey::make(&pepper(), Some(kept.key.public_id)).unwrap();
+    assert_eq!(
+        verify(&keys, other.text.expose(), 60),
+        Err(KeyRefusal::Unknown),
+        "only the owner learns of it"
+    );
+    assert!(keys.may_call(), "an expired key does not open the port");
+}
+
+#[test]
+fn of_two_secrets_the_old_one_ends_alone() {
+    let kept = Kept::new();
+    let first = kept.keys(&StoredKeys::new(Some(pepper())));
+    let old = kept.key.clone();
+    assert_eq!(verify(&first, old.text.expose(), 1), Ok(kept.id));
+    let new = NewKey::make(&pepper(), Some(old.public_id)).unwrap();
+    let ending = KeySecret { expires_at: Some(at(100)), ..KeySecret::new(&old.hash) };
+    let kept = kept.put(2, &body(vec![KeySecret::new(&new.hash), ending]));
+    let second = kept.keys(&first);
+    for (text, second_of_day, wanted) in [
+        (&old, 99, Ok(kept.id)),
+        (&new, 99, Ok(kept.id)),
+        (&old, 100, Err(KeyRefusal::Expired(at(100)))),
+        (&new, 100, Ok(kept.id)),
+    ] {
+        assert_eq!(verify(&second, text.text.expose(), second_of_day), wanted, "{second_of_day}");
+    }
+    let kept = kept.put(3, &body(vec![KeySecret::new(&new.hash)]));
+    let third = kept.keys(&second);
+    assert_eq!(verify(&third, old.text.expose(), 1), Err(KeyRefusal::Unknown));
+}
+
+#[test]
+fn narrowed_deleted_and_archived_keys_change_at_once() {
+    let kept = Kept::new();
+    let first = kept.keys(&StoredKeys::new(Some(pepper())));
+    let narrow =
+        KeyBody { scopes: vec!["prompts.render".to_owned()], ..body(vec![KeySecret::new(&kept.key.hash)]) };
+    let mut kept = kept.put(2, &narrow);
+    let text = kept.key.text.expose().to_owned();
+    let second = kept.keys(&first);
+    let scopes = second.verify(&KeyText::parse(text.as_bytes()).unwrap(), at(1)).unwrap().scopes;
+    assert!(!scopes.contains(Scope::CompletionsWrite) && scopes.contains(Scope::PromptsRender));
+    assert!(first.may_call() && !second.may_call());
+    let mut closed = record(Kind::Workspace, kept.workspace, 2, "{}".to_owned());
+    closed.status = Status::Archived;
+    let archived = kept.catalog.with(&[Change::Put(Arc::new(closed))], 9);
+    assert_eq!(verify(&second.with(&archived).0, &text, 1), Err(KeyRefusal::Unknown));
+    kept.catalog = kept.catalog.with(&[Change::Delete { kind: Kind::ApiKey, id: kept.id }], 10);
+    assert_eq!(verify(&kept.keys(&second), &text, 1), Err(KeyRefusal::Unknown));
+}
+
+#[test]
+fn uses_are_noted_once_a_second_and_outlive_a_change() {
+    let kept = Kept::new();
+    let first = kept.keys(&StoredKeys::new(Some(pepper())));
+    let text = kept.key.text.expose().to_owned();
+    let (public_id, hash) = (kept.key.public_id.as_str().to_owned(), kept.key.hash);
+    assert_eq!((first.last_use(&public_id), first.take_last_uses()), (None, vec![]));
+    verify(&first, &text, 7).unwrap();
+    verify(&first, &text, 7).unwrap();
+    let kept = kept.put(2, &body(vec![KeySecret::new(&hash)]));
+    let second = kept.keys(&first);
+    assert_eq!(second.last_use(&public_id), Some(at(7)));
+    assert_eq!(second.take_last_uses(), [(kept.id, at(7))]);
+    assert_eq!(second.take_last_uses(), []);
+    let refused = NewKey::make(&pepper(), Some(kept.key.public_id)).unwrap();
+    assert!(verify(&second, refused.text.expose(), 9).is_err());
+    assert_eq!(second.take_last_uses(), []);
+}
+
+#[test]
+fn what_cannot_be_read_is_reported_and_no_key() {
+    let mut kept = Kept::new();
+    let mut broken = record(Kind::ApiKey, kept.id, 2, r#"{"name":"k"}"#.to_owned());
+    broken.slug = Some(kept.key.public_id.as_str().to_owned());
+    broken.workspace = Some(kept.workspace);
+    kept.catalog = kept.catalog.with(&[Change::Put(Arc::new(broken))], 5);
+    let (keys, unreadable) = StoredKeys::new(Some(pepper())).with(&kept.catalog);
+    assert_eq!(unreadable, [kept.id]);
+    assert_eq!(verify(&keys, kept.key.text.expose(), 1), Err(KeyRefusal::Unknown));
+}
+
+/// 10,000 keys must be read within the second that a start may take for them, and a change applied within 100 ms.
+#[test]
+fn many_keys_are_taken_over_quickly() {
+    let workspace = Arc::new(record(Kind::Workspace, Uuid::from_u128(1), 1, "{}".to_owned()));
+    let records = (0..10_000u128).map(|index| {
+        let key_body = body(vec![KeySecret::new(&[7; 32])]);
+        let mut key = record(Kind::ApiKey, Uuid::from_u128(index), 1, key_body.to_json());
+        key.slug = Some(format!("{index:012}"));
+        key.workspace = Some(Uuid::from_u128(1));
+        Arc::new(key)
+    });
+    let catalog = Catalog::new(records.chain([workspace]), 1);
+    let (keys, _) = StoredKeys::new(Some(pepper())).with(&catalog);
+    assert_eq!(keys.len(), 10_000);
+    let started = std::time::Instant::now();
+    let (again, _) = keys.with(&catalog);
+    assert_eq!(again.len(), 10_000);
+    // An unoptimized build takes about ten times as long as a release.
+    assert!(started.elapsed() < Duration::from_millis(1000), "{:?}", started.elapsed());
+}
