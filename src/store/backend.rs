@@ -42,17 +42,18 @@ pub trait Backend: Send + Sync {
     /// The records of a kind that belong to `parent`, the highest number first.
     async fn children(&self, kind: Kind, parent: Uuid) -> Result<Vec<Arc<Record>>, StoreError>;
 
+    /// Records that are sealed under any other key than this, of all kinds, at most `limit`.
+    async fn sealed_under_others(&self, key_id: &str, limit: u32) -> Result<Vec<Arc<Record>>, StoreError>;
+
+    /// A page of the audit log.
     async fn audit(&self, query: AuditQuery) -> Result<AuditPage, StoreError>;
 
-    /// Returns when another process has changed something, or at the latest after `at_most`. May return early.
-    async fn changed(&self, at_most: Duration);
+    /// Returns when the database is no longer at `position`, or at the latest after `at_most`. May return early.
+    async fn changed(&self, position: u64, at_most: Duration);
 
     /// Writes a consistent copy to a new file.
     async fn backup(&self, file: &Path) -> Result<(), StoreError>;
 
     /// Checks the database and every row. Returns the number of records, or what is wrong.
     async fn verify(&self) -> Result<u64, StoreError>;
-
-    /// `sqlite` or `postgres`, for logs and metrics.
-    fn name(&self) -> &'static str;
 }

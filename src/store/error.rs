@@ -16,8 +16,18 @@ pub enum StoreError {
     Changed,
     /// The database was made by a newer version of the gateway.
     Newer { database: i64, binary: i64 },
-    /// The content cannot be read: damaged, or sealed under a key that is not here.
+    /// The content cannot be read.
     Damaged(String),
+    /// The settings do not fit: a URL that is none, a master key that is none or not the one of this database.
+    Misconfigured(String),
+}
+
+impl StoreError {
+    /// Whether only an operator can end it, so that a start must be refused. Without such an error the gateway starts with
+    /// what it has, and tries again.
+    pub const fn is_fatal(&self) -> bool {
+        matches!(self, Self::Newer { .. } | Self::Misconfigured(_))
+    }
 }
 
 impl fmt::Display for StoreError {
@@ -33,6 +43,7 @@ impl fmt::Display for StoreError {
                  restore a backup made before the update"
             ),
             Self::Damaged(why) => write!(f, "the store cannot be read: {why}"),
+            Self::Misconfigured(why) => f.write_str(why),
         }
     }
 }

@@ -7,12 +7,32 @@
 pub mod audit;
 pub mod backend;
 pub mod catalog;
+mod disk_snapshot;
 pub mod error;
+mod follow;
+pub mod health;
 pub mod kind;
+mod master_key;
+pub mod options;
+pub mod pepper;
+mod postgres;
 pub mod record;
+mod rekey;
+mod rows;
+mod sealing;
+mod sqlite;
+#[expect(clippy::module_inception, reason = "the main type of the room, named as its file")]
+pub mod store;
 
 pub use backend::Backend;
 pub use catalog::Catalog;
 pub use error::StoreError;
+pub use health::StoreHealth;
 pub use kind::Kind;
+pub use options::StoreOptions;
+pub use pepper::Pepper;
 pub use record::{Change, Record, Sealed, Status};
+pub use store::Store;
+
+#[cfg(test)]
+mod tests;

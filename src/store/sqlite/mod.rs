@@ -1,0 +1,211 @@
+//! The embedded database: SQLite in one file, in WAL mode.
+//!
+//! One thread writes (`writer`), several connections read. Every write is synced to the disk before it is acknowledged. The
+//! statements are in `statements`. Other processes may write to the same file; what they wrote is noticed by the position, which every
+//! write raises.
+
+mod migrations;
+mod statements;
+mod writer;
+
+use super::audit::{AuditEntry, AuditPage, AuditQuery};
+use super::backend::{Backend, Changes, Loaded};
+use super::{Change, Kind, Record, StoreError};
+use async_trait::async_trait;
+use parking_lot::Mutex;
+use rusqlite::{Connection, OpenFlags};
+use statements::failure;
+use std::fs::{DirBuilder, OpenOptions};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+use uuid::Uuid;
+use writer::Writer;
+
+/// How long a write waits for another process that writes.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
+/// How often the file is looked at for changes by another process.
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
+/// Connections for reading that are kept open.
+const MAX_IDLE_READERS: usize = 3;
+
+/// A database in one file, or in memory for tests.
+pub struct Sqlite {
+    writer: Writer,
+    readers: Arc<Readers>,
+}
+
+impl Sqlite {
+    /// Opens or makes the database and brings its tables up to date. Blocks.
+    ///
+    /// # Errors
+    /// `Newer`; `Damaged` for a file that is no database; `Unavailable`, `Full` for what the system refuses.
+    pub fn open(file: Option<&Path>) -> Result<Self, StoreError> {
+        if let Some(file) = file {
+            make_private(file)
+                .map_err(|why| StoreError::Unavailable(format!("{}: {why}", file.display())))?;
+        }
+        let mut connection = connect(file, false)?;
+        migrations::run(&mut connection)?;
+        statements::forget_old_deletions(&connection).map_err(failure)?;
+        let readers = Arc::new(Readers { file: file.map(Path::to_owned), idle: Mutex::default() });
+        Ok(Self { writer: Writer::start(connection)?, readers })
+    }
+
+    /// As if the disk were full beyond this number of pages.
+    #[cfg(test)]
+    pub(super) async fn limit_pages(&self, pages: u32) {
+        let limit = move |connection: &mut Connection| {
+            connection.pragma_update(None, "max_page_count", pages).map_err(failure)
+        };
+        self.writer.run(limit).await.unwrap();
+    }
+
+    /// Runs `read` on a connection for reading, or on the only one of a database in memory.
+    async fn read<T: Send + 'static>(
+        &self,
+        read: impl FnOnce(&mut Connection) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        if self.readers.file.is_none() {
+            return self.writer.run(read).await;
+        }
+        let readers = Arc::clone(&self.readers);
+        off_thread(move || {
+            let mut connection = readers.take()?;
+            let result = read(&mut connection);
+            readers.put_back(connection);
+            result
+        })
+        .await
+    }
+}
+
+/// Runs what blocks where it may block.
+async fn off_thread<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, StoreError> + Send + 'static,
+) -> Result<T, StoreError> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.unwrap_or_else(|why| Err(StoreError::Unavailable(format!("the read was given up: {why}"))))
+}
+
+/// The connections for reading.
+struct Readers {
+    /// `None`: the database is in memory, and only the writer's connection sees it.
+    file: Option<PathBuf>,
+    idle: Mutex<Vec<Connection>>,
+}
+
+impl Readers {
+    fn take(&self) -> Result<Connection, StoreError> {
+        let idle = self.idle.lock().pop();
+        idle.map_or_else(|| connect(self.file.as_deref(), true), Ok)
+    }
+
+    fn put_back(&self, connection: Connection) {
+        let mut idle = self.idle.lock();
+        if idle.len() < MAX_IDLE_READERS {
+            idle.push(connection);
+        }
+    }
+}
+
+#[async_trait]
+impl Backend for Sqlite {
+    async fn load(&self) -> Result<Loaded, StoreError> {
+        self.read(statements::load).await
+    }
+
+    async fn changes(&self, position: u64) -> Result<Changes, StoreError> {
+        self.read(move |connection| statements::changes(connection, position)).await
+    }
+
+    async fn write(&self, changes: Vec<Change>, audit: Vec<AuditEntry>) -> Result<u64, StoreError> {
+        self.writer.write(changes, audit).await
+    }
+
+    async fn children(&self, kind: Kind, parent: Uuid) -> Result<Vec<Arc<Record>>, StoreError> {
+        self.read(move |connection| statements::children(connection, kind, parent)).await
+    }
+
+    async fn sealed_under_others(&self, key_id: &str, limit: u32) -> Result<Vec<Arc<Record>>, StoreError> {
+        let key_id = key_id.to_owned();
+        self.read(move |connection| statements::sealed_under_others(connection, &key_id, limit)).await
+    }
+
+    async fn audit(&self, query: AuditQuery) -> Result<AuditPage, StoreError> {
+        self.read(move |connection| statements::audit(connection, &query)).await
+    }
+
+    async fn changed(&self, position: u64, at_most: Duration) {
+        let end = tokio::time::Instant::now() + at_most;
+        while tokio::time::Instant::now() < end && self.position().await == Ok(position) {
+            let next = tokio::time::Instant::now() + POLL_INTERVAL;
+            tokio::time::sleep_until(next.min(end)).await;
+        }
+    }
+
+    async fn backup(&self, file: &Path) -> Result<(), StoreError> {
+        let file = file.to_owned();
+        self.read(move |connection| back_up(connection, &file)).await
+    }
+
+    async fn verify(&self) -> Result<u64, StoreError> {
+        self.read(statements::verify).await
+    }
+}
+
+impl Sqlite {
+    async fn position(&self) -> Result<u64, StoreError> {
+        self.read(|connection| statements::position(connection)).await
+    }
+}
+
+/// Opens a connection with the settings that every one has.
+fn connect(file: Option<&Path>, for_reading: bool) -> Result<Connection, StoreError> {
+    let flags = match for_reading {
+        true => OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX,
+        false => {
+            OpenFlags::SQLITE_OPEN_READ_WRITE
+                | OpenFlags::SQLITE_OPEN_CREATE
+                | OpenFlags::SQLITE_OPEN_NO_MUTEX
+        }
+    };
+    let opened = match file {
+        Some(file) => Connection::open_with_flags(file, flags),
+        None => Connection::open_in_memory(),
+    };
+    let connection = opened.map_err(failure)?;
+    connection.busy_timeout(BUSY_TIMEOUT).map_err(failure)?;
+    if !for_reading {
+        let settings =
+            "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA journal_size_limit = 4194304;";
+        connection.execute_batch(settings).map_err(failure)?;
+    }
+    Ok(connection)
+}
+
+/// Makes the file and its folder readable by their owner alone, where they are not there yet.
+fn make_private(file: &Path) -> std::io::Result<()> {
+    if let Some(folder) = file.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+        DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+    }
+    if !file.exists() {
+        OpenOptions::new().append(true).create(true).mode(0o600).open(file)?;
+    }
+    Ok(())
+}
+
+/// Copies the database of one moment into a new file.
+fn back_up(connection: &Connection, file: &Path) -> Result<(), StoreError> {
+    let name = file.to_str().ok_or_else(|| StoreError::Unavailable("its name is not UTF-8".to_owned()))?;
+    let refused = |why: std::io::Error| StoreError::Unavailable(format!("{name}: {why}"));
+    let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(file).map_err(refused)?;
+    let copied = connection.execute("VACUUM INTO ?1", [name]).map_err(failure);
+    let synced = copied.and_then(|_| made.sync_all().map_err(refused));
+    if synced.is_err() {
+        // A part of a copy would be taken for one.
+        let _ = std::fs::remove_file(file);
+    }
+    synced
+}

@@ -1,0 +1,155 @@
+//! The one thread that writes to a SQLite database.
+//!
+//! Writes that wait are joined into one transaction, because the disk is synced once a transaction: many small writes at a
+//! time cost little more than one. Each has a savepoint, so that one that is refused takes no other with it.
+
+use super::super::audit::AuditEntry;
+use super::super::{Change, StoreError};
+use super::statements::{self, failure};
+use rusqlite::{Connection, TransactionBehavior};
+use std::thread::JoinHandle;
+use tokio::sync::{mpsc, oneshot};
+
+/// Writes that may wait; more are held back.
+const QUEUE: usize = 1024;
+/// Writes in one transaction.
+const MAX_BATCH: usize = 256;
+
+type Reply = oneshot::Sender<Result<u64, StoreError>>;
+type Work = Box<dyn FnOnce(&mut Connection) + Send>;
+
+enum Job {
+    Write(Write),
+    /// Anything else that needs this connection: reads of a database in memory.
+    Run(Work),
+}
+
+struct Write {
+    changes: Vec<Change>,
+    audit: Vec<AuditEntry>,
+    reply: Reply,
+}
+
+/// Sends writes to the thread. Dropping it waits until what is queued is written and the file is closed.
+pub(super) struct Writer {
+    /// `None` while it is dropped.
+    queue: Option<mpsc::Sender<Job>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        self.queue = None;
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Writer {
+    pub(super) fn start(connection: Connection) -> Result<Self, StoreError> {
+        let (queue, jobs) = mpsc::channel(QUEUE);
+        let thread = std::thread::Builder::new().name("store-writer".to_owned());
+        let started = thread.spawn(move || serve(connection, jobs));
+        let thread = started.map_err(|why| StoreError::Unavailable(format!("no thread: {why}")))?;
+        Ok(Self { queue: Some(queue), thread: Some(thread) })
+    }
+
+    pub(super) async fn write(
+        &self,
+        changes: Vec<Change>,
+        audit: Vec<AuditEntry>,
+    ) -> Result<u64, StoreError> {
+        let (reply, done) = oneshot::channel();
+        self.send(Job::Write(Write { changes, audit, reply })).await?;
+        done.await.unwrap_or_else(|_| Err(gone()))
+    }
+
+    pub(super) async fn run<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut Connection) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let (reply, done) = oneshot::channel();
+        let work: Work = Box::new(move |connection| {
+            let _ = reply.send(work(connection));
+        });
+        self.send(Job::Run(work)).await?;
+        done.await.unwrap_or_else(|_| Err(gone()))
+    }
+
+    async fn send(&self, job: Job) -> Result<(), StoreError> {
+        let queue = self.queue.as_ref().ok_or_else(gone)?;
+        queue.send(job).await.map_err(|_| gone())
+    }
+}
+
+fn gone() -> StoreError {
+    StoreError::Unavailable("the thread that writes has ended".to_owned())
+}
+
+fn serve(mut connection: Connection, mut jobs: mpsc::Receiver<Job>) {
+    while let Some(job) = jobs.blocking_recv() {
+        let mut batch = Vec::new();
+        let mut next = Some(job);
+        let mut work = None;
+        while let Some(job) = next.take() {
+            match job {
+                Job::Write(write) => batch.push(write),
+                Job::Run(run) => work = Some(run),
+            }
+            if work.is_none() && batch.len() < MAX_BATCH {
+                next = jobs.try_recv().ok();
+            }
+        }
+        write_all(&mut connection, batch);
+        if let Some(work) = work {
+            work(&mut connection);
+        }
+    }
+}
+
+/// Writes a batch in one transaction; where that fails as a whole, each of it in one of its own.
+fn write_all(connection: &mut Connection, batch: Vec<Write>) {
+    if batch.is_empty() {
+        return;
+    }
+    let results = match try_together(connection, &batch) {
+        Ok(results) => results,
+        Err(error) if batch.len() == 1 => vec![Err(error)],
+        Err(_) => batch.iter().map(|write| write_alone(connection, write)).collect(),
+    };
+    for (write, result) in batch.into_iter().zip(results) {
+        // Who gave up waiting reads it with the next changes.
+        let _ = write.reply.send(result);
+    }
+}
+
+fn write_alone(connection: &mut Connection, write: &Write) -> Result<u64, StoreError> {
+    try_together(connection, std::slice::from_ref(write))?.pop().unwrap_or_else(|| Err(gone()))
+}
+
+/// The outcome of each write, all of them durable.
+///
+/// # Errors
+/// What stopped the transaction as a whole: nothing of it was written.
+fn try_together(
+    connection: &mut Connection,
+    batch: &[Write],
+) -> Result<Vec<Result<u64, StoreError>>, StoreError> {
+    let mut transaction =
+        connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(failure)?;
+    let mut results = Vec::with_capacity(batch.len());
+    for write in batch {
+        let savepoint = transaction.savepoint().map_err(failure)?;
+        let result = statements::write(&savepoint, &write.changes, &write.audit);
+        match &result {
+            Ok(_) => savepoint.commit().map_err(failure)?,
+            // Dropped: rolled back to where this write began. A full disk and the like end the whole transaction.
+            Err(StoreError::Taken(_) | StoreError::Changed | StoreError::Misconfigured(_)) => drop(savepoint),
+            Err(error) => return Err(error.clone()),
+        }
+        results.push(result);
+    }
+    transaction.commit().map_err(failure)?;
+    Ok(results)
+}
