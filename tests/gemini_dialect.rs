@@ -29,6 +29,11 @@ fn post(gateway: &Gateway, path: &str) -> RequestBuilder {
     client().post(format!("{root}{path}")).bearer_auth(KEY)
 }
 
+fn get(gateway: &Gateway, path: &str) -> RequestBuilder {
+    let root = gateway.base_url().trim_end_matches("/v1").to_owned();
+    client().get(format!("{root}{path}")).bearer_auth(KEY)
+}
+
 fn hello() -> Value {
     json!({"contents": [{"role": "user", "parts": [{"text": "Say hello."}]}]})
 }
@@ -75,8 +80,12 @@ async fn every_provider_answers_whole_streamed_and_as_a_list() {
         assert!(before.iter().all(|chunk| chunk["candidates"][0].get("finishReason").is_none()), "{model}");
 
         let list = post(&gateway, &format!("{path}:streamGenerateContent")).json(&hello());
-        let list = value(list.send().await.unwrap()).await;
-        assert_eq!(list.as_array().unwrap().iter().map(text).collect::<String>(), whole_text, "{model}");
+        let list = list.send().await.unwrap();
+        assert_eq!(list.headers()["content-type"], "application/json; charset=UTF-8", "{model}");
+        let list = value(list).await;
+        let elements = list.as_array().unwrap();
+        assert_eq!(elements.iter().map(text).collect::<String>(), whole_text, "{model}");
+        assert_eq!(elements.len(), chunks.len(), "{model}: an element for each event");
 
         let count = post(&gateway, &format!("{path}:countTokens")).json(&hello()).send().await.unwrap();
         assert!(value(count).await["totalTokens"].as_u64().unwrap() > 2, "{model}");
@@ -98,16 +107,84 @@ async fn embeddings_and_models_have_geminis_shape() {
         let batch = value(batch).await;
         assert_eq!(batch["embeddings"].as_array().unwrap().len(), 2, "{model}: {batch}");
     }
-    let root = gateway.base_url().trim_end_matches("/v1").to_owned();
     for slug in ["@emulator", "@google-emulator", "@anthropic-emulator"] {
-        let call = client().get(format!("{root}/v1beta/models?pageSize=50")).bearer_auth(KEY);
-        let list = value(call.header("x-gateway-provider", slug).send().await.unwrap()).await;
-        let name = list["models"][0]["name"].as_str().unwrap();
-        assert!(name.starts_with("models/"), "{slug}: {list}");
-        let call = client().get(format!("{root}/v1beta/models/{slug}/emulator")).bearer_auth(KEY);
-        let one = value(call.send().await.unwrap()).await;
-        assert_eq!(one["name"], "models/emulator", "{slug}: {one}");
+        for (path, member) in [("models?pageSize=50", "/models/0/name"), ("models/emulator", "/name")] {
+            let call = get(&gateway, &format!("/v1beta/{path}")).header("x-gateway-provider", slug);
+            let response = value(call.send().await.unwrap()).await;
+            let name = response.pointer(member).unwrap().as_str().unwrap();
+            assert!(name.starts_with("models/") && !name.contains('@'), "{slug}: {response}");
+        }
     }
+}
+
+#[tokio::test]
+async fn the_gateways_own_models_have_geminis_shape_and_names_that_work() {
+    let gateway = gateway();
+    let list = value(get(&gateway, "/v1beta/models").send().await.unwrap()).await;
+    let names: Vec<&str> =
+        list["models"].as_array().unwrap().iter().map(|model| model["name"].as_str().unwrap()).collect();
+    for name in [
+        "models/@emulator/emulator",
+        "models/@google-emulator/emulator",
+        "models/@anthropic-emulator/emulator",
+    ] {
+        assert!(names.contains(&name), "{name}: {names:?}");
+        let one = value(get(&gateway, &format!("/v1beta/{name}")).send().await.unwrap()).await;
+        assert_eq!(one["name"], name);
+        let answer = post(&gateway, &format!("/v1beta/{name}:generateContent")).json(&hello());
+        assert!(!text(&value(answer.send().await.unwrap()).await).is_empty(), "{name}");
+    }
+    let missing = get(&gateway, "/v1beta/models/@emulator/nothing").send().await.unwrap();
+    assert_eq!(missing.status(), 404);
+    assert_eq!(missing.json::<Value>().await.unwrap()["error"]["status"], "NOT_FOUND");
+}
+
+#[tokio::test]
+async fn errors_of_any_google_path_have_googles_shape() {
+    let gateway = gateway();
+    for path in
+        ["/v1beta/files", "/v1beta/cachedContents/a", "/v1beta1/projects/p/locations/l/endpoints/e:predict"]
+    {
+        let response = get(&gateway, path).header("x-gateway-provider", "@nobody").send().await.unwrap();
+        assert_eq!(response.status(), 400, "{path}");
+        let body: Value = response.json().await.unwrap();
+        assert_eq!(
+            (&body["error"]["status"], &body["error"]["code"]),
+            (&json!("INVALID_ARGUMENT"), &json!(400)),
+            "{path}: {body}"
+        );
+        let root = gateway.base_url().trim_end_matches("/v1").to_owned();
+        let response = client().get(format!("{root}{path}")).bearer_auth("sk-unknown").send().await.unwrap();
+        assert_eq!(response.json::<Value>().await.unwrap()["error"]["status"], "UNAUTHENTICATED", "{path}");
+    }
+}
+
+#[tokio::test]
+async fn a_list_is_sent_element_by_element_and_a_broken_one_has_no_end() {
+    let gateway = gateway();
+    for model in ["@google-emulator/gemini-2.5-flash", "@anthropic-emulator/claude-sonnet-4-5"] {
+        let call = post(&gateway, &format!("/v1beta/models/{model}:streamGenerateContent")).json(&hello());
+        let mut response = call.header("x-emulator-script", "fault=cut&after=5").send().await.unwrap();
+        assert_eq!(response.status(), 200, "{model}");
+        let mut list = String::new();
+        let broken = loop {
+            match response.chunk().await {
+                Ok(Some(chunk)) => list.push_str(std::str::from_utf8(&chunk).unwrap()),
+                Ok(None) => break false,
+                Err(_) => break true,
+            }
+        };
+        assert!(broken, "{model}: {list}");
+        // With the bracket that is missing it is a list: some text, and the error.
+        let elements: Vec<Value> = serde_json::from_str(&format!("{list}]")).unwrap();
+        let (last, before) = elements.split_last().unwrap();
+        assert!(before.iter().map(text).collect::<String>().len() > 4, "{model}: {list}");
+        assert!(last["error"]["code"].is_u64(), "{model}: {list}");
+    }
+    let call = post(&gateway, "/v1beta/models/@google-emulator/gemini-2.5-flash:streamGenerateContent");
+    let refused = call.header("x-emulator-script", "status=429").json(&hello()).send().await.unwrap();
+    assert_eq!(refused.status(), 429);
+    assert_eq!(refused.json::<Value>().await.unwrap()["error"]["status"], "RESOURCE_EXHAUSTED");
 }
 
 /// Sends a request to a provider of ours; returns the first line and the body of what it got, and the response.
@@ -165,10 +242,10 @@ async fn at_google_the_bytes_are_the_clients_and_the_providers() {
         assert_eq!(forwarded, body, "{path}");
         assert_eq!(got, sent, "{path}");
     }
-    // A list is made of the object that Google sends.
-    let (first, _, got) = forwarded("/v1beta/models/m:streamGenerateContent", &plain, body, response).await;
-    assert_eq!(first, "POST /v1beta/models/m:generateContent");
-    assert_eq!(text(&serde_json::from_str::<Value>(&got).unwrap()[0]), "b");
+    // A list is made of the events that Google sends, with their bytes.
+    let (first, _, got) = forwarded("/v1beta/models/m:streamGenerateContent", &plain, body, &stream).await;
+    assert_eq!(first, "POST /v1beta/models/m:streamGenerateContent?alt=sse");
+    assert_eq!(got, format!("[{response}\n]"));
     // What a config overrides goes to its place.
     let config = json!({"override_params": {"model": "other", "temperature": 0.5}});
     let (first, forwarded, _) = forwarded("/v1beta/models/m:generateContent", &config, body, response).await;

@@ -128,7 +128,7 @@ impl MemoryEngine {
         let header = RequestHeader::from(parts);
         let mut ctx = RequestContext::new(&self.engine.shared);
         let endpoint = Endpoint::find(&Method::POST, header.uri.path());
-        (ctx.operation, ctx.mode) = (endpoint.operation, endpoint.mode);
+        (ctx.operation, ctx.mode, ctx.dialect) = (endpoint.operation, endpoint.mode, endpoint.dialect());
         let bytes = Bytes::from(body.to_string());
         ctx.record.bytes_in = bytes.len() as u64;
         let admitted = self.admitted(&header, &ctx, bytes);

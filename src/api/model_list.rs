@@ -2,6 +2,7 @@
 //!
 //! Not where the lists come from (`engine::model_list`), and not how long they are kept (`state::model_lists`).
 
+use crate::api::gemini::{GeminiModel, GeminiModels};
 use crate::json::JsonStr;
 use serde::{Deserialize, Serialize};
 
@@ -9,6 +10,14 @@ use serde::{Deserialize, Serialize};
 const MAX_MODELS: usize = 10_000;
 /// The longest name of a model, bytes.
 const MAX_ID: usize = 512;
+
+/// Whose shape a client expects.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ListShape {
+    OpenAi,
+    Anthropic,
+    Gemini,
+}
 
 /// One model of a provider.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -93,26 +102,30 @@ impl ListedModel {
         }
     }
 
-    /// The JSON of one model. `is_anthropic`: in Anthropic's shape, else in OpenAI's.
-    pub fn json(&self, is_anthropic: bool) -> Vec<u8> {
-        match is_anthropic {
-            true => json(&self.anthropic()),
-            false => json(self),
+    /// The JSON of one model.
+    pub fn json(&self, shape: ListShape) -> Vec<u8> {
+        match shape {
+            ListShape::OpenAi => json(self),
+            ListShape::Anthropic => json(&self.anthropic()),
+            ListShape::Gemini => json(&GeminiModel::new(&self.id)),
         }
     }
 }
 
 /// The JSON of the list.
-pub fn list_json(models: &[ListedModel], is_anthropic: bool) -> Vec<u8> {
-    if !is_anthropic {
-        return json(&OpenAiList { object: "list", data: models });
+pub fn list_json(models: &[ListedModel], shape: ListShape) -> Vec<u8> {
+    match shape {
+        ListShape::OpenAi => json(&OpenAiList { object: "list", data: models }),
+        ListShape::Anthropic => json(&AnthropicList {
+            data: models.iter().map(ListedModel::anthropic).collect(),
+            has_more: false,
+            first_id: models.first().map(|model| model.id.as_str()),
+            last_id: models.last().map(|model| model.id.as_str()),
+        }),
+        ListShape::Gemini => {
+            json(&GeminiModels { models: models.iter().map(|model| GeminiModel::new(&model.id)).collect() })
+        }
     }
-    json(&AnthropicList {
-        data: models.iter().map(ListedModel::anthropic).collect(),
-        has_more: false,
-        first_id: models.first().map(|model| model.id.as_str()),
-        last_id: models.last().map(|model| model.id.as_str()),
-    })
 }
 
 #[derive(Serialize)]
@@ -175,26 +188,30 @@ mod tests {
     }
 
     #[test]
-    fn the_list_is_written_in_both_shapes() {
+    fn the_list_is_written_in_each_shape() {
         let model = ProviderModel { id: "m".into(), created: 1_700_000_000 };
         let models = [ListedModel::of_provider(&model, "s", "openai"), ListedModel::of_config("c")];
-        let written =
-            |is_anthropic| serde_json::from_slice::<Value>(&list_json(&models, is_anthropic)).unwrap();
+        let written = |shape| serde_json::from_slice::<Value>(&list_json(&models, shape)).unwrap();
         assert_eq!(
-            written(false),
+            written(ListShape::OpenAi),
             json!({"object": "list", "data": [
                 {"id": "@s/m", "object": "model", "created": 1_700_000_000, "owned_by": "openai", "provider": "s"},
                 {"id": "@c", "object": "model", "created": 0, "owned_by": "config"},
             ]})
         );
         assert_eq!(
-            written(true),
+            written(ListShape::Anthropic),
             json!({"has_more": false, "first_id": "@s/m", "last_id": "@c", "data": [
                 {"type": "model", "id": "@s/m", "display_name": "@s/m", "created_at": "2023-11-14T22:13:20Z", "provider": "s"},
                 {"type": "model", "id": "@c", "display_name": "@c", "created_at": "1970-01-01T00:00:00Z"},
             ]})
         );
-        let empty: Value = serde_json::from_slice(&list_json(&[], true)).unwrap();
+        let methods = json!(["generateContent", "countTokens"]);
+        let gemini = |name: &str| json!({"name": format!("models/{name}"), "displayName": name, "supportedGenerationMethods": methods});
+        assert_eq!(written(ListShape::Gemini), json!({"models": [gemini("@s/m"), gemini("@c")]}));
+        let one: Value = serde_json::from_slice(&models[0].json(ListShape::Gemini)).unwrap();
+        assert_eq!(one, gemini("@s/m"));
+        let empty: Value = serde_json::from_slice(&list_json(&[], ListShape::Anthropic)).unwrap();
         assert_eq!(empty, json!({"data": [], "has_more": false, "first_id": null, "last_id": null}));
     }
 }

@@ -165,7 +165,8 @@ pub enum Operation {
     Realtime,
     GenerateContent,
     StreamGenerateContent,
-    /// `streamGenerateContent` without `alt=sse`: the response is a JSON list.
+    /// `streamGenerateContent` without `alt=sse`: the events of the stream are sent as elements of a JSON list
+    /// (`api::gemini::ListFraming`).
     ListGenerateContent,
     GeminiCountTokens,
     EmbedContent,
@@ -254,7 +255,8 @@ impl Operation {
 
     /// Whether its response is a stream of events, where its path says that and not its body.
     pub fn streams_by_path(self) -> Option<bool> {
-        (self.dialect() == Dialect::Google).then_some(self == Operation::StreamGenerateContent)
+        let streams = matches!(self, Operation::StreamGenerateContent | Operation::ListGenerateContent);
+        (self.dialect() == Dialect::Google).then_some(streams)
     }
 
     /// Whether it is one of Gemini's chats.

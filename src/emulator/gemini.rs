@@ -3,11 +3,12 @@
 //!
 //! Builds the whole response and decides its content; the events of a stream are in `gemini_stream`.
 
+use super::anthropic::{SIGNATURE, THOUGHT};
 use super::call::Call;
 use super::conversation::Completion;
 use super::normalize::{self, NormalizedRequest};
 use super::reply::{ApiError, Dialect, Reply};
-use super::sample_text::{End, quote};
+use super::sample_text::{self, End, quote};
 use super::{gemini_embeddings, gemini_stream};
 use serde_json::{Value, json};
 
@@ -16,6 +17,8 @@ const DIALECT: Dialect = Dialect::Gemini;
 /// What whole and streamed responses share.
 pub(super) struct Generated {
     pub(super) completion: Completion,
+    /// Thoughts are shown before the content.
+    pub(super) thinks: bool,
     pub(super) finish: &'static str,
     /// `usageMetadata` and the members after it, as JSON text without braces.
     pub(super) tail: String,
@@ -42,7 +45,7 @@ pub(super) fn respond(call: &Call<'_>) -> Result<Reply, ApiError> {
         let counted = json!({"totalTokens": prompt});
         return Ok(Reply::value(&counted).in_dialect(DIALECT).scripted(script));
     }
-    let generated = generate(call, model, completion, prompt);
+    let generated = generate(call, model, completion, (prompt, thinks(&request)));
     let reply = match method {
         "generateContent" => Reply::json(whole(&generated)),
         "streamGenerateContent" => {
@@ -98,6 +101,13 @@ fn read(request: &Value) -> Result<NormalizedRequest, ApiError> {
     })
 }
 
+/// Whether the request asks for the model's thoughts.
+fn thinks(request: &Value) -> bool {
+    let config = member(request, "generationConfig", "generation_config");
+    let thinking = member(config, "thinkingConfig", "thinking_config");
+    member(thinking, "includeThoughts", "include_thoughts") == true
+}
+
 fn tools(request: &Value) -> Vec<Value> {
     let tools = request.get("tools").and_then(Value::as_array).into_iter().flatten();
     let functions = tools
@@ -142,31 +152,47 @@ fn lower_types(schema: &Value) -> Value {
     }
 }
 
-fn generate(call: &Call<'_>, model: &str, completion: Completion, prompt: u64) -> Generated {
+fn generate(
+    call: &Call<'_>,
+    model: &str,
+    completion: Completion,
+    (prompt, thinks): (u64, bool),
+) -> Generated {
     let finish = match &completion {
         Completion::Text(sample) if sample.end == End::Length => "MAX_TOKENS",
         _ => "STOP",
     };
-    let output = completion.tokens();
-    let (id, model, total) = (call.state.id("", 22), quote(model), prompt + output);
+    let (output, thought) = (completion.tokens(), if thinks { sample_text::count(THOUGHT) } else { 0 });
+    let thoughts = if thinks { format!(r#""thoughtsTokenCount":{thought},"#) } else { String::new() };
+    let (id, model, total) = (call.state.id("", 22), quote(model), prompt + output + thought);
     let tail = format!(
-        r#""usageMetadata":{{"promptTokenCount":{prompt},"candidatesTokenCount":{output},"totalTokenCount":{total},"promptTokensDetails":[{{"modality":"TEXT","tokenCount":{prompt}}}]}},"modelVersion":{model},"responseId":"{id}""#
+        r#""usageMetadata":{{"promptTokenCount":{prompt},"candidatesTokenCount":{output},{thoughts}"totalTokenCount":{total},"promptTokensDetails":[{{"modality":"TEXT","tokenCount":{prompt}}}]}},"modelVersion":{model},"responseId":"{id}""#
     );
-    Generated { completion, finish, tail }
+    Generated { completion, thinks, finish, tail }
 }
 
 fn whole(generated: &Generated) -> String {
-    let parts: Vec<String> = match &generated.completion {
-        Completion::Text(sample) => vec![format!(r#"{{"text":{}}}"#, quote(&sample.text))],
-        Completion::Tools(calls) => calls
-            .iter()
-            .map(|tool| {
-                let (name, arguments) = (quote(&tool.name), &tool.arguments);
-                format!(r#"{{"functionCall":{{"name":{name},"args":{arguments}}}}}"#)
-            })
-            .collect(),
-    };
+    let mut parts: Vec<String> = generated.thinks.then(thought).into_iter().collect();
+    match &generated.completion {
+        Completion::Text(sample) => parts.push(format!(r#"{{"text":{}}}"#, quote(&sample.text))),
+        Completion::Tools(calls) => {
+            parts.extend(calls.iter().enumerate().map(|(index, tool)| {
+                function_call(&tool.name, &tool.arguments, generated.thinks && index == 0)
+            }));
+        }
+    }
     chunk(&parts.join(","), Some(generated.finish), &generated.tail)
+}
+
+/// The part with the model's thoughts.
+pub(super) fn thought() -> String {
+    format!(r#"{{"text":{},"thought":true}}"#, quote(THOUGHT))
+}
+
+/// A call. `signed`: with the signature of the thoughts before it, which Gemini puts on the first call.
+pub(super) fn function_call(name: &str, arguments: &str, signed: bool) -> String {
+    let signature = if signed { format!(r#","thoughtSignature":"{SIGNATURE}""#) } else { String::new() };
+    format!(r#"{{"functionCall":{{"name":{},"args":{arguments}}}{signature}}}"#, quote(name))
 }
 
 /// One `GenerateContentResponse`: a whole response, or one chunk of a stream.

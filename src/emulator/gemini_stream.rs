@@ -5,23 +5,27 @@
 //! calls are never split, as with Gemini.
 
 use super::conversation::Completion;
-use super::gemini::{Generated, chunk};
+use super::gemini::{Generated, chunk, function_call, thought};
 use super::reply::{Event, Part, Reply};
-use super::sample_text::{Tokens, quote};
+use super::sample_text::Tokens;
 use bytes::Bytes;
 
 pub(super) fn reply(generated: Generated, is_sse: bool) -> Reply {
-    let Generated { completion, finish, tail } = generated;
-    let parts: Box<dyn Iterator<Item = String> + Send> = match completion {
-        Completion::Text(sample) => {
-            let mut tokens = Tokens::new(sample.text);
-            Box::new(std::iter::from_fn(move || Some(format!(r#"{{"text":{}}}"#, tokens.next_quoted()?))))
-        }
-        Completion::Tools(calls) => Box::new(calls.into_iter().map(|tool| {
-            let (name, arguments) = (quote(&tool.name), tool.arguments);
-            format!(r#"{{"functionCall":{{"name":{name},"args":{arguments}}}}}"#)
-        })),
-    };
+    let Generated { completion, thinks, finish, tail } = generated;
+    let parts: Box<dyn Iterator<Item = String> + Send> =
+        match completion {
+            Completion::Text(sample) => {
+                let mut tokens = Tokens::new(sample.text);
+                Box::new(std::iter::from_fn(move || Some(format!(r#"{{"text":{}}}"#, tokens.next_quoted()?))))
+            }
+            Completion::Tools(calls) => {
+                let parts = calls.into_iter().enumerate();
+                Box::new(parts.map(move |(index, tool)| {
+                    function_call(&tool.name, &tool.arguments, thinks && index == 0)
+                }))
+            }
+        };
+    let parts = thinks.then(thought).into_iter().chain(parts);
     let end = (Part::Finish, chunk(r#"{"text":""}"#, Some(finish), &tail));
     let responses = parts.map(move |part| (Part::Content, chunk(&part, None, &tail)));
     let responses = responses.chain(std::iter::once(end));

@@ -35,7 +35,7 @@ pub async fn send<D: Downstream>(
         ctx.failure = Some(error);
         return Err(Aborted);
     }
-    let body = ErrorView::from(&error).with_request_id(&ctx.trace_id).body(ctx.operation.dialect());
+    let body = ErrorView::from(&error).with_request_id(&ctx.trace_id).body(ctx.dialect);
     let body = Bytes::from(body);
     let unread = !downstream.body_is_complete();
     if unread {

@@ -334,7 +334,7 @@ impl<D: Downstream> Orchestrator<'_, D> {
         if self.resume.is_some() {
             self.engine.shared.metrics.record_rescue("failed");
         }
-        let dialect = self.ctx.operation.dialect();
+        let dialect = self.ctx.dialect;
         let provider = attempt.target.provider.id();
         // The provider's error keeps its class, so that the client can act on it; the message says what became of it.
         let provider_error = match body.error() {
@@ -355,7 +355,7 @@ impl<D: Downstream> Orchestrator<'_, D> {
         provider_error: &ProviderError,
         error: Error,
     ) -> Result<(), Aborted> {
-        let dialect = self.ctx.operation.dialect();
+        let dialect = self.ctx.dialect;
         let mut out = Vec::new();
         match self.resume.as_mut().and_then(|resume| resume.take_rewriter()) {
             Some(mut rewriter) => {

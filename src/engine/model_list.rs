@@ -94,7 +94,7 @@ impl Engine {
         ctx.record.client.clone_from(&client.record.client);
         let uri = Uri::from_static("/v1/models");
         let endpoint = Endpoint::find(&Method::GET, uri.path());
-        (ctx.operation, ctx.mode) = (endpoint.operation, endpoint.mode);
+        (ctx.operation, ctx.mode, ctx.dialect) = (endpoint.operation, endpoint.mode, endpoint.dialect());
         let request = Request::new(endpoint, Method::GET, uri.clone(), None);
         let admitted = self.admit_own(&ctx, request, slug).map_err(|error| why(&error))?;
         let (parts, ()) = http::Request::get(uri).body(()).map_err(|_| Arc::from("no request"))?.into_parts();

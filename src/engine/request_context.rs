@@ -5,6 +5,7 @@
 
 use super::attempt_state::AttemptState;
 use super::record_builder::RecordBuilder;
+use crate::api::Dialect;
 use crate::api::operation::Operation;
 use crate::api::tap::{ResponseSummary, Tap};
 use crate::config::reply_headers::UsedPrefixes;
@@ -29,6 +30,8 @@ pub struct RequestContext {
     /// The further header prefixes that the client used, which its response has as well.
     pub used_prefixes: UsedPrefixes,
     pub operation: Operation,
+    /// Whose error bodies and stream events the client expects.
+    pub dialect: Dialect,
     /// The settings of this request: they stay the same to its end, even when a reload replaces them.
     pub snapshot: Arc<SettingsSnapshot>,
     /// Whether the client speaks HTTP/1.0: it cannot read chunks, so closing the connection ends the response.
@@ -60,6 +63,7 @@ impl RequestContext {
             trace_id: Arc::default(),
             used_prefixes: UsedPrefixes::default(),
             operation: Operation::Passthrough,
+            dialect: Operation::Passthrough.dialect(),
             snapshot: shared.settings_arc(),
             is_http10: false,
             mode: RequestMode::Passthrough,

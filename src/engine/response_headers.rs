@@ -67,7 +67,7 @@ fn rewriter(
         let translates = printable && length != Some(0) && !streamed;
         let error_response = ErrorResponseTranslation {
             status,
-            dialect: ctx.operation.dialect(),
+            dialect: ctx.dialect,
             provider: attempt.target.provider.id(),
             request_id: request_id(&response.headers, ctx),
             kind: ProviderError::type_header(&response.headers).map(str::to_owned),
@@ -125,7 +125,7 @@ pub fn provider_error(
 ) -> Vec<HttpTask> {
     let provider = ctx.attempt.as_ref().map(|attempt| attempt.target.provider.id());
     let request_id = request_id(&response.headers, ctx);
-    let body = Bytes::from(provider_error.body(ctx.operation.dialect(), provider, Some(&request_id)));
+    let body = Bytes::from(provider_error.body(ctx.dialect, provider, Some(&request_id)));
     let status = http::StatusCode::from_u16(provider_error.status).unwrap_or(http::StatusCode::BAD_GATEWAY);
     // Cannot fail: the status is valid.
     let _ = response.set_status(status);
@@ -155,7 +155,7 @@ pub fn warnings(messages: &[String]) -> String {
 pub fn add_basic_headers(headers: &mut HeaderMap, ctx: &RequestContext) {
     cors::write(headers, ctx.snapshot.settings.cors.as_ref(), ctx.allowed_origin.as_ref());
     let trace_id = HeaderValue::from_str(&ctx.trace_id).ok().filter(|id| !id.is_empty());
-    let name = request_id::header_of(ctx.operation.dialect());
+    let name = request_id::header_of(ctx.dialect);
     if !headers.contains_key(&name)
         && let Some(id) = provider_request_id(headers, ctx).cloned().or_else(|| trace_id.clone())
     {
@@ -174,7 +174,7 @@ fn provider_request_id<'h>(headers: &'h HeaderMap, ctx: &RequestContext) -> Opti
 
 /// The id of the request as [`add_basic_headers`] writes it, for a body that names it too.
 fn request_id(headers: &HeaderMap, ctx: &RequestContext) -> String {
-    let id = headers.get(request_id::header_of(ctx.operation.dialect()));
+    let id = headers.get(request_id::header_of(ctx.dialect));
     let id = id.or_else(|| provider_request_id(headers, ctx)).and_then(|id| id.to_str().ok());
     id.unwrap_or(&ctx.trace_id).to_owned()
 }
@@ -188,7 +188,7 @@ pub fn adopt_request_id(response: &mut ResponseHeader, body: &[u8], ctx: &Reques
         request_id: Option<JsonStr<'a>>,
     }
     let headers = &response.headers;
-    let is_anthropic = ctx.operation.dialect() == Dialect::Anthropic;
+    let is_anthropic = ctx.dialect == Dialect::Anthropic;
     if !is_anthropic
         || provider_request_id(headers, ctx).is_some()
         || headers.contains_key(&request_id::ANTHROPIC)

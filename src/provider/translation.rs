@@ -237,13 +237,7 @@ impl Preparation<'_> {
             None => Vec::new(),
         };
         let changed = body.filter(|_| !edits.is_empty()).map(|body| body.edit(&edits).to_vec());
-        let translation = match self.target.call.operation {
-            // The provider sends an object, and the client expects a list.
-            operation @ Operation::ListGenerateContent => {
-                Translation::own_dialect(operation, self.provider.id(), self.target.model, self.strict, body)
-            }
-            _ => patch.map(|patch| self.translation(Work::Patch(patch), None)),
-        };
+        let translation = patch.map(|patch| self.translation(Work::Patch(patch), None));
         self.prepared(changed, translation)
     }
 }

@@ -7,6 +7,7 @@ use super::downstream::PingoraDownstream;
 use super::native::{self, Ctx};
 use super::{Gateway, control_plane, models, options};
 use crate::api::body::Body;
+use crate::api::model_list::ListShape;
 use crate::api::operation::Operation;
 use crate::api::responses::references;
 use crate::api::trace::TraceParent;
@@ -91,7 +92,7 @@ async fn admit_request(
     let head = RequestHead::new(&header.method, &header.uri, &header.headers, &snapshot, control_paths);
     let endpoint = head.endpoint;
     // Set first: every refusal is written in the operation's dialect.
-    (ctx.operation, ctx.mode) = (endpoint.operation, endpoint.mode);
+    (ctx.operation, ctx.mode, ctx.dialect) = (endpoint.operation, endpoint.mode, endpoint.dialect());
     check_framing(header)?;
     if ctx.allowed_origin.is_some() && cors::is_preflight(&header.method, &header.headers) {
         return Ok(Admission::Options);
@@ -105,8 +106,10 @@ async fn admit_request(
         Plane::Control => return Ok(Admission::Control),
         Plane::Models(query) => {
             // The name of a model may have slashes, so that its path is not in the table.
-            let operation = if query.model.is_some() { Operation::ModelsGet } else { Operation::Models };
-            (ctx.operation, ctx.mode) = (operation, RequestMode::Api);
+            if query.shape != ListShape::Gemini {
+                ctx.operation = if query.model.is_some() { Operation::ModelsGet } else { Operation::Models };
+            }
+            ctx.mode = RequestMode::Api;
             return Ok(Admission::Models(query));
         }
         Plane::Options => return Ok(Admission::Options),
@@ -181,7 +184,8 @@ async fn dispatch(
         let started = native::start(&gateway.engine, session, ctx, *attempt, &admitted.request).await;
         return started.map(|()| false).map_err(|error| native::fail_request(&mut ctx.request, error));
     }
-    let mut downstream = PingoraDownstream::new(session);
+    let is_list = ctx.request.operation == Operation::ListGenerateContent;
+    let mut downstream = PingoraDownstream::new(session).with_list(is_list);
     let sent = gateway.engine.run(&mut downstream, &mut ctx.request, admitted).await;
     sent.map(|()| true).map_err(|_| native::stopped())
 }

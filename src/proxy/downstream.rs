@@ -2,12 +2,14 @@
 //!
 //! Does not make responses, and does not send those of the control plane (`net::inbound::axum_bridge`).
 
+use crate::api::gemini::ListFraming;
 use crate::engine::downstream::Downstream;
 use crate::engine::failure;
+use crate::engine::header_edit::{HeaderCase, edit_response_headers};
 use crate::error::Error;
 use bytes::Bytes;
-use http::{Method, header};
-use pingora::http::RequestHeader;
+use http::{HeaderValue, Method, header};
+use pingora::http::{RequestHeader, ResponseHeader};
 use pingora_core::ErrorType;
 use pingora_core::protocols::http::HttpTask;
 use pingora_proxy::Session;
@@ -16,11 +18,25 @@ use std::net::IpAddr;
 /// The session of one request.
 pub(super) struct PingoraDownstream<'a> {
     session: &'a mut Session,
+    list: List,
+}
+
+/// Whether the events of the response are sent as a JSON list.
+enum List {
+    No,
+    /// If the response is a stream of events.
+    IfStreamed,
+    Yes(Box<ListFraming>),
 }
 
 impl<'a> PingoraDownstream<'a> {
     pub fn new(session: &'a mut Session) -> Self {
-        Self { session }
+        Self { session, list: List::No }
+    }
+
+    /// Sends a stream of events as a JSON list if `is_list`, for Gemini's streams without `alt=sse`.
+    pub fn with_list(self, is_list: bool) -> Self {
+        Self { list: if is_list { List::IfStreamed } else { List::No }, ..self }
     }
 
     /// Sends `100 Continue` to a client that waits for it before it sends its body. The provider never gets the
@@ -82,6 +98,9 @@ impl Downstream for PingoraDownstream<'_> {
                 return Ok(());
             }
         }
+        if !matches!(self.list, List::No) {
+            parts = parts.into_iter().map(|part| self.list.part(part)).collect();
+        }
         let sent = self.session.write_response_tasks(parts).await;
         sent.map(|_| ()).map_err(|error| failure::translate(&error.into_down(), None))
     }
@@ -93,6 +112,37 @@ impl Downstream for PingoraDownstream<'_> {
     fn close_after_response(&mut self) {
         self.session.set_keepalive(None);
     }
+}
+
+impl List {
+    fn part(&mut self, part: HttpTask) -> HttpTask {
+        match (&mut *self, part) {
+            (List::IfStreamed, HttpTask::Header(mut header, false)) if is_event_stream(&header) => {
+                *self = List::Yes(Box::default());
+                edit_response_headers(&mut header, HeaderCase::Lower, |headers| {
+                    headers.insert(header::CONTENT_TYPE, LIST_TYPE);
+                });
+                HttpTask::Header(header, false)
+            }
+            (List::Yes(framing), HttpTask::Body(bytes, is_end)) => {
+                let mut out = Vec::new();
+                framing.push(&bytes.unwrap_or_default(), &mut out);
+                if is_end {
+                    framing.finish(&mut out);
+                }
+                HttpTask::Body(Some(Bytes::from(out)), is_end)
+            }
+            (_, part) => part,
+        }
+    }
+}
+
+/// The content type of Google's lists.
+const LIST_TYPE: HeaderValue = HeaderValue::from_static("application/json; charset=UTF-8");
+
+fn is_event_stream(header: &ResponseHeader) -> bool {
+    let kind = header.headers.get(header::CONTENT_TYPE);
+    kind.is_some_and(|kind| kind.as_bytes().starts_with(b"text/event-stream"))
 }
 
 /// The response to HEAD: its header, and the end.

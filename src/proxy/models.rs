@@ -28,10 +28,9 @@ pub(super) async fn serve(
     ctx: &mut RequestContext,
     query: ModelQuery,
 ) -> Result<bool> {
-    let is_anthropic = session.req_header().headers.contains_key("anthropic-version");
     let only = query.model.as_deref().and_then(split_slug).map(|(slug, _)| slug);
     let found = gateway.engine.gateway_models(ctx, only).await;
-    let body = match body(&found, &query, is_anthropic) {
+    let body = match body(&found, &query) {
         Ok(body) => Bytes::from(body),
         Err(error) => return Err(native::fail_request(ctx, error)),
     };
@@ -47,12 +46,8 @@ pub(super) async fn serve(
 
 /// # Errors
 /// 404: there is no such model.
-fn body(
-    found: &GatewayModels,
-    query: &ModelQuery,
-    is_anthropic: bool,
-) -> std::result::Result<Vec<u8>, Error> {
-    let Some(wanted) = &query.model else { return Ok(list_json(&found.models, is_anthropic)) };
+fn body(found: &GatewayModels, query: &ModelQuery) -> std::result::Result<Vec<u8>, Error> {
+    let Some(wanted) = &query.model else { return Ok(list_json(&found.models, query.shape)) };
     let model = found.models.iter().find(|model| model.id == *wanted);
     let model = model.ok_or_else(|| {
         let why = found.warnings.first().map(|why| format!(" ({why})")).unwrap_or_default();
@@ -60,7 +55,7 @@ fn body(
             format!("There is no model {wanted:?} here{why}. GET /v1/models lists the names that work.");
         Error::not_found(message).with_param("model").with_unknown_name(wanted)
     })?;
-    Ok(model.json(is_anthropic))
+    Ok(model.json(query.shape))
 }
 
 fn parts(

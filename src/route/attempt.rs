@@ -120,7 +120,7 @@ impl Request {
     fn query_for(&self, provider: &dyn Provider, model: Option<&str>) -> Option<Cow<'_, str>> {
         let query = self.uri.query()?;
         match self.form {
-            PathForm::Plain => return Some(Cow::Borrowed(query)),
+            PathForm::Plain | PathForm::Google => return Some(Cow::Borrowed(query)),
             PathForm::Azure if provider.takes_api_version() => return Some(Cow::Borrowed(query)),
             PathForm::Azure => {}
             PathForm::Gemini if !provider.has_gemini(self.operation, model) => return None,

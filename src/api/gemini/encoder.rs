@@ -24,16 +24,10 @@ pub fn encoder(streamed: bool, context: EncodeContext) -> Box<dyn Encoder> {
     Box::new(Responses::new(context, if streamed { Form::Events } else { Form::Object }))
 }
 
-/// An encoder for one response as a list, which `streamGenerateContent` has without `alt=sse`.
-pub fn list_encoder(_streamed: bool, context: EncodeContext) -> Box<dyn Encoder> {
-    Box::new(Responses::new(context, Form::List))
-}
-
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Form {
     Events,
     Object,
-    List,
 }
 
 /// Encodes one response.
@@ -351,18 +345,13 @@ impl Encoder for Responses {
         match self.form {
             Form::Events => write_event(out, None, &data),
             Form::Object => out.append(&mut data),
-            Form::List => {
-                out.push(b'[');
-                out.append(&mut data);
-                out.push(b']');
-            }
         }
     }
 
     fn fail(&mut self, error: &ProviderError, out: &mut Vec<u8>) {
         match self.form {
             Form::Events => error.event(Dialect::Google, None, 0, out),
-            Form::Object | Form::List => out.extend_from_slice(&error.body(Dialect::Google, None, None)),
+            Form::Object => out.extend_from_slice(&error.body(Dialect::Google, None, None)),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! OpenAI's lists of models in Gemini's shape.
+//! Lists of models in Gemini's shape: providers' lists in OpenAI's shape rewritten, and the shape itself for the gateway's own.
 
 use crate::api::chat::ProviderError;
 use crate::json::JsonStr;
@@ -16,22 +16,24 @@ struct ModelIn<'a> {
     id: JsonStr<'a>,
 }
 
-#[derive(Serialize)]
-struct ListOut<'a> {
-    models: Vec<ModelOut<'a>>,
+/// A list of models.
+#[derive(Debug, Serialize)]
+pub struct GeminiModels<'a> {
+    pub models: Vec<GeminiModel<'a>>,
 }
 
-#[derive(Serialize)]
+/// One model.
+#[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct ModelOut<'a> {
+pub struct GeminiModel<'a> {
     name: String,
     display_name: &'a str,
     supported_generation_methods: &'static [&'static str],
 }
 
-impl<'a> ModelOut<'a> {
-    fn new(model: &'a ModelIn<'_>) -> Self {
-        let id: &str = &model.id;
+impl<'a> GeminiModel<'a> {
+    /// `id`: without `models/`.
+    pub fn new(id: &'a str) -> Self {
         Self {
             name: format!("models/{id}"),
             display_name: id,
@@ -51,8 +53,8 @@ impl<'a> ModelOut<'a> {
 pub fn models_response(response: &[u8]) -> Result<Vec<u8>, ProviderError> {
     let wrong = || ProviderError::unreadable("it is no list of models");
     let list: ListIn<'_> = serde_json::from_slice(response).map_err(|_| wrong())?;
-    let models = list.data.iter().map(ModelOut::new).collect();
-    serde_json::to_vec(&ListOut { models }).map_err(|_| wrong())
+    let models = list.data.iter().map(|model| GeminiModel::new(&model.id)).collect();
+    serde_json::to_vec(&GeminiModels { models }).map_err(|_| wrong())
 }
 
 /// One model.
@@ -62,7 +64,7 @@ pub fn models_response(response: &[u8]) -> Result<Vec<u8>, ProviderError> {
 pub fn model_response(response: &[u8]) -> Result<Vec<u8>, ProviderError> {
     let wrong = || ProviderError::unreadable("it is no model");
     let model: ModelIn<'_> = serde_json::from_slice(response).map_err(|_| wrong())?;
-    serde_json::to_vec(&ModelOut::new(&model)).map_err(|_| wrong())
+    serde_json::to_vec(&GeminiModel::new(&model.id)).map_err(|_| wrong())
 }
 
 #[cfg(test)]

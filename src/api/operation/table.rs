@@ -258,14 +258,7 @@ pub(super) const TABLE: &[Row] = &[
         "stream_generate_content",
     ),
     // The path of the row above; the query tells them apart.
-    Row {
-        translator: Some(ChatTranslator { read: gemini::read, encoder: gemini::list_encoder }),
-        ..gemini_chat(
-            Operation::ListGenerateContent,
-            "models/*:streamGenerateContent",
-            "list_generate_content",
-        )
-    },
+    gemini_chat(Operation::ListGenerateContent, "models/*:streamGenerateContent", "list_generate_content"),
     Row {
         dialect: Dialect::Google,
         hedgeable: false,

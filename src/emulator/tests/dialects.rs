@@ -118,6 +118,17 @@ async fn gemini_has_googles_shape() {
     assert_eq!((status, list.len()), (200, events_of_stream.len()));
     assert_eq!(list.last().unwrap()["candidates"][0]["finishReason"], "STOP");
 
+    // Thoughts are shown on request; the first call is signed.
+    let mut thinking = body.clone();
+    thinking["generationConfig"] = json!({"thinkingConfig": {"includeThoughts": true}});
+    let (_, text) = server.post(path, thinking.clone()).await;
+    let whole = server.post_ok("/v1beta/models/gemini-2.5-flash:generateContent", thinking).await;
+    let parts = |response: &serde_json::Value| response["candidates"][0]["content"]["parts"].clone();
+    let streamed = events(&text);
+    assert_eq!(parts(&whole), json!([parts(&streamed[0])[0], parts(&streamed[1])[0]]));
+    assert!(parts(&whole)[0]["thought"] == true && parts(&whole)[1]["thoughtSignature"].is_string());
+    assert!(whole["usageMetadata"]["thoughtsTokenCount"].as_u64().unwrap() > 0);
+
     let contents = body["contents"].as_array_mut().unwrap();
     contents
         .push(json!({"role": "user", "parts": [{"functionResponse": {"name": "weather", "response": {}}}]}));

@@ -2,6 +2,7 @@
 //!
 //! Nothing is rejected here: the errors of later steps are written in the API format of the operation found here.
 
+use crate::api::Dialect;
 use crate::api::operation::Operation;
 use crate::route::request_mode::RequestMode;
 use http::{HeaderMap, Method};
@@ -32,6 +33,8 @@ pub enum PathForm {
     /// Gemini's, at Google (`/v1beta/models/{model}:generateContent`) and on Vertex AI
     /// (`/v1/projects/{p}/locations/{l}/publishers/google/models/{model}:generateContent`).
     Gemini,
+    /// Any other path of Google's APIs, which is passed on.
+    Google,
 }
 
 /// The versions of Google's APIs.
@@ -95,7 +98,7 @@ impl Endpoint {
             Operation::GeminiModelsGet => path.len(),
             _ => path.rfind(':').unwrap_or_default(),
         };
-        let form = if operation == Operation::Passthrough { PathForm::Plain } else { PathForm::Gemini };
+        let form = if operation == Operation::Passthrough { PathForm::Google } else { PathForm::Gemini };
         let mode = RequestMode::new(operation, false);
         let model = (operation != Operation::Passthrough && start < end).then_some((start, end));
         Self { operation, mode, form, path_offset, model }
@@ -141,6 +144,14 @@ impl Endpoint {
         });
         // Other paths of a deployment are Azure's own.
         found.next().unwrap_or_else(|| listed(below, None))
+    }
+
+    /// Whose error bodies the client expects.
+    pub fn dialect(&self) -> Dialect {
+        match self.form {
+            PathForm::Google => Dialect::Google,
+            PathForm::Plain | PathForm::Azure | PathForm::Gemini => self.operation.dialect(),
+        }
     }
 
     /// The model that the path names, decoded; `None` where the path's form has none.

@@ -1,16 +1,20 @@
 //! Which requests are for the gateway's own list of models, and not for a provider's.
 
-use super::RequestHead;
+use super::{PathForm, RequestHead};
+use crate::api::model_list::ListShape;
+use crate::api::operation::Operation;
 use crate::config::headers::GatewayHeaders;
 use crate::error::Error;
 use http::Method;
 use percent_encoding::percent_decode_str;
+use std::borrow::Cow;
 
 /// A request for the gateway's list of models.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ModelQuery {
     /// The one model that is wanted; `None` for the list.
     pub model: Option<String>,
+    pub shape: ListShape,
 }
 
 impl ModelQuery {
@@ -19,18 +23,20 @@ impl ModelQuery {
     /// # Errors
     /// 400 for headers of the gateway's own that cannot be read.
     pub(super) fn find(head: &RequestHead<'_>) -> Result<Option<Self>, Error> {
-        let path = head
-            .uri
-            .path()
-            .strip_prefix("/v1/models")
-            .filter(|_| matches!(*head.method, Method::GET | Method::HEAD));
         let settings = &head.snapshot.settings;
-        let Some(rest) = path.filter(|_| !settings.providers.is_empty()) else { return Ok(None) };
-        let model = match rest.strip_prefix('/') {
-            None if rest.is_empty() => None,
-            // The name of a model may have slashes, which some clients encode.
-            Some(name) if !name.is_empty() => Some(percent_decode_str(name).decode_utf8_lossy().into_owned()),
-            _ => return Ok(None),
+        if !matches!(*head.method, Method::GET | Method::HEAD) || settings.providers.is_empty() {
+            return Ok(None);
+        }
+        let (model, shape) = match head.endpoint.form {
+            PathForm::Gemini => match head.endpoint.operation {
+                Operation::GeminiModels => (None, ListShape::Gemini),
+                _ => (head.endpoint.model(head.uri.path()).map(Cow::into_owned), ListShape::Gemini),
+            },
+            _ => {
+                let Some(model) = plain_model(head.uri.path()) else { return Ok(None) };
+                let is_anthropic = head.headers.contains_key("anthropic-version");
+                (model, if is_anthropic { ListShape::Anthropic } else { ListShape::OpenAi })
+            }
         };
         let headers = GatewayHeaders::read(head.headers, &settings.header_prefixes)?;
         let GatewayHeaders { config, provider, virtual_key, custom_host, .. } = &headers;
@@ -39,6 +45,19 @@ impl ModelQuery {
         }
         // A name without a slug is one of the default provider, which is asked for it.
         let is_plain = model.as_ref().is_some_and(|model| !model.starts_with('@'));
-        Ok(Some(Self { model }).filter(|_| !is_plain || settings.default_config.is_none()))
+        Ok(Some(Self { model, shape }).filter(|_| !is_plain || settings.default_config.is_none()))
+    }
+}
+
+/// The model of `/v1/models/{model}`, or `None` in it for `/v1/models`; `None` for any other path.
+fn plain_model(path: &str) -> Option<Option<String>> {
+    let rest = path.strip_prefix("/v1/models")?;
+    match rest.strip_prefix('/') {
+        None if rest.is_empty() => Some(None),
+        // The name of a model may have slashes, which some clients encode.
+        Some(name) if !name.is_empty() => {
+            Some(Some(percent_decode_str(name).decode_utf8_lossy().into_owned()))
+        }
+        _ => None,
     }
 }

@@ -1,4 +1,5 @@
-"""LangChain's chat models, OpenAI's and Anthropic's, at every provider: `langchain_all.py openai|anthropic`.
+"""LangChain's chat models, OpenAI's (over chat completions and over responses) and Anthropic's, at every provider:
+`langchain_all.py openai|responses|anthropic...`
 
 Each needs packages of its own, which is why the import is inside.
 """
@@ -70,10 +71,30 @@ async def structured_output(client, model):
     assert isinstance(await invoked(shaped, grid.HELLO, kind), Place)
 
 
-def openai_model(model):
+async def thinking_comes_back(client, model):
+    """Of OpenAI's two APIs only responses have a place for it; the emulator thinks aloud as Anthropic."""
+    make, kind = client
+    if make is not responses_model or not model.startswith(("@anthropic/", "@foundry/claude")):
+        return
+    thinking = {"reasoning": {"effort": "low"}, "output_version": "responses/v1", "max_tokens": 4000}
+    bound = make(model, **thinking).bind_tools([get_weather])
+    messages = [HumanMessage(grid.CALL_THE_TOOL)]
+    answer = await streamed(bound, messages, kind)
+    assert [block["type"] for block in answer.content] == ["reasoning", "function_call"], answer.content
+    messages.append(answer)
+    for each in answer.tool_calls:
+        messages.append(ToolMessage("sunny", tool_call_id=each["id"]))
+    assert (await streamed(bound, messages, kind)).text
+
+
+def openai_model(model, **more):
     from langchain_openai import ChatOpenAI
 
-    return ChatOpenAI(model=model, base_url=grid.BASE_URL, api_key=grid.KEY, stream_usage=True)
+    return ChatOpenAI(model=model, base_url=grid.BASE_URL, api_key=grid.KEY, stream_usage=True, **more)
+
+
+def responses_model(model, **more):
+    return openai_model(model, use_responses_api=True, **more)
 
 
 def anthropic_model(model):
@@ -83,6 +104,7 @@ def anthropic_model(model):
 
 
 if __name__ == "__main__":
-    make = {"openai": openai_model, "anthropic": anthropic_model}[sys.argv[1]]
-    clients = {kind: lambda kind=kind: (make, kind) for kind in ("sync", "async")}
-    grid.run([text, a_tool, structured_output], clients)
+    makers = {"openai": openai_model, "responses": responses_model, "anthropic": anthropic_model}
+    pairs = [(name, kind) for name in sys.argv[1:] for kind in ("sync", "async")]
+    clients = {f"{name} {kind}": lambda made=(makers[name], kind): made for name, kind in pairs}
+    grid.run([text, a_tool, structured_output, thinking_comes_back], clients)

@@ -1,4 +1,5 @@
-"""LiteLLM as a client at every provider, under the prefixes by which it speaks OpenAI's or Anthropic's API: `litellm_all.py PREFIX...`"""
+"""LiteLLM as a client at every provider, under the prefixes by which it speaks the API of OpenAI, Anthropic or
+Gemini: `litellm_all.py PREFIX...`"""
 
 import json
 import sys
@@ -7,12 +8,13 @@ import grid
 import litellm
 from grid import items, refused, value
 
-PREFIXES = {"openai": grid.BASE_URL, "anthropic": grid.ROOT}
+PREFIXES = {"openai": grid.BASE_URL, "anthropic": grid.ROOT, "gemini": f"{grid.ROOT}/v1beta"}
 HELLO = [{"role": "user", "content": grid.HELLO}]
 FUNCTION = {"name": "get_weather", "description": "The weather in a city.", "parameters": grid.SCHEMA}
 TOOL = {"type": "function", "function": FUNCTION}
 
 litellm.telemetry = False
+litellm.suppress_debug_info = True
 
 
 async def called(client, model, messages, key=grid.KEY, **more):
@@ -58,8 +60,9 @@ async def a_tool(client, model):
 
 
 async def errors_are_of_their_kind(client, model):
-    limited = grid.script(model, "status=429")
-    await refused(litellm.RateLimitError, lambda: called(client, limited, HELLO))
+    # In a header: LiteLLM writes a Gemini model's name into the path.
+    limited = {"x-emulator-script": "status=429"}
+    await refused(litellm.RateLimitError, lambda: called(client, model, HELLO, extra_headers=limited))
     await refused(litellm.AuthenticationError, lambda: called(client, model, HELLO, key=grid.WRONG_KEY))
 
 

@@ -120,6 +120,6 @@ ERRORS = [errors_are_of_their_kind, a_wrong_key_is_an_authentication_error]
 if __name__ == "__main__":
     if sys.argv[1:] == ["azure"]:
         told = {"azure_endpoint": grid.ROOT, "api_key": grid.KEY, "api_version": "2024-10-21"}
-        grid.run(CHAT + ERRORS, grid.kinds(openai.AzureOpenAI, openai.AsyncAzureOpenAI, **told))
+        grid.run(CHAT + RESPONSES + ERRORS, grid.kinds(openai.AzureOpenAI, openai.AsyncAzureOpenAI, **told))
     told = {"base_url": grid.BASE_URL, "api_key": grid.KEY}
     grid.run(CHAT + RESPONSES + ERRORS, grid.kinds(openai.OpenAI, openai.AsyncOpenAI, **told))
