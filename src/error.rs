@@ -192,6 +192,19 @@ impl Error {
         Self::new(Kind::KeyExpired, message)
     }
 
+    /// 401: the token was good and its time is over. `code` is for the log.
+    pub fn token_expired(code: &str) -> Self {
+        let message = "The token has expired. Fetch a new one.";
+        Self { cause: Some(code.to_owned()), ..Self::new(Kind::KeyExpired, message) }
+    }
+
+    /// 401: the token does not count; why is for the log.
+    pub fn bad_token(code: &str) -> Self {
+        let message =
+            "The token is not valid here. Send one that your identity provider has made for this gateway.";
+        Self { cause: Some(code.to_owned()), ..Self::new(Kind::Unauthorized, message) }
+    }
+
     /// 401: no service key, or an unknown one.
     pub fn unauthorized(message: impl Into<String>) -> Self {
         Self::new(Kind::Unauthorized, message)

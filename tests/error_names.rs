@@ -158,55 +158,6 @@ async fn errors_inside_streams_have_the_clients_names() {
     }
 }
 
-/// A stream in the client's dialect passes with its bytes, but for an error event in another vendor's words.
-#[tokio::test]
-async fn error_events_of_foreign_vendors_in_streams_that_pass_have_the_clients_names() {
-    let created = r#"{"type":"response.created","response":{"id":"r","object":"response","status":"in_progress","output":[]}}"#;
-    let delta = r#"{"type":"response.output_text.delta","item_id":"i","output_index":0,"content_index":0,"delta":"Hi","odd" : 1.0}"#;
-    let own = r#"{"type":"error","code":"engine_overloaded_error","message":"busy","param":null}"#;
-    let ours = r#"{"type":"error","code":"server_is_overloaded","message":"busy","param":null,"provider_code":"engine_overloaded_error"}"#;
-    let responses =
-        (vec![("response.created", created), ("response.output_text.delta", delta)], ("error", own, ours));
-
-    let start = r#"{"type":"message_start","message":{"id":"m","type":"message","role":"assistant","model":"m","content":[],"stop_reason":null,"usage":{"input_tokens":1,"output_tokens":1}}}"#;
-    let block = r#"{"type":"content_block_start","index":0,"content_block":{"type":"text","text":"Hi"} }"#;
-    let own = r#"{"type":"error","error":{"type":"rate_limit_reached_error","message":"slow"}}"#;
-    let ours = r#"{"type":"error","error":{"type":"rate_limit_error","message":"slow","provider_code":"rate_limit_reached_error"}}"#;
-    let messages = (vec![("message_start", start), ("content_block_start", block)], ("error", own, ours));
-
-    let chunk = r#"{"id":"c","object":"text_completion","created":1,"model":"m","choices":[{"index":0,"text":"Hi","finish_reason":null,"odd" : 1.0}]}"#;
-    let own = r#"{"error":{"message":"slow","type":"x","code":"too_many_requests"}}"#;
-    let ours = r#"{"error":{"message":"slow","type":"requests","code":"rate_limit_exceeded","param":null,"provider_code":"too_many_requests"}}"#;
-    let completions = (vec![("", chunk)], ("", own, ours));
-
-    let gateway = gateway();
-    for (path, (before, (name, own, ours))) in
-        [("/responses", responses), ("/messages", messages), ("/completions", completions)]
-    {
-        let event = |(name, data): (&str, &str)| match name {
-            "" => format!("data: {data}\n\n"),
-            name => format!("event: {name}\ndata: {data}\n\n"),
-        };
-        let before: String = before.into_iter().map(event).collect();
-        let sent = answer("200 OK", "", "text/event-stream", &format!("{before}{}", event((name, own))));
-        let host = Provider::start(move |_| sent.clone()).await;
-        for retry in [0, 1] {
-            let body = json!({"model": "m", "stream": true, "max_tokens": 9, "input": "hi", "prompt": "hi",
-                "messages": [{"role": "user", "content": "hi"}]});
-            let config = json!({"provider": "vllm", "custom_host": host.base_url(), "api_key": "k",
-                "retry": {"attempts": retry}});
-            let call = client().post(format!("{}{path}", gateway.base_url())).json(&body);
-            let call = call.header("x-gateway-api-key", KEY).header("x-gateway-config", config.to_string());
-            let text = call.send().await.unwrap().text().await.unwrap();
-            match text.starts_with(&before) {
-                true => assert_eq!(text, format!("{before}{}", event((name, ours))), "{path} {retry}"),
-                // What fails before any of it was sent is a whole error.
-                false => assert!(retry > 0 && text.contains("\"provider_code\":"), "{path} {retry}: {text}"),
-            }
-        }
-    }
-}
-
 /// SDKs repeat what they may: 408, 409, 429 and all of 5xx, unless they are told not to.
 #[tokio::test]
 async fn what_cannot_succeed_is_not_repeated() {

@@ -80,6 +80,7 @@ mod streams;
 mod systemd;
 mod targets;
 mod tls_listener;
+mod tokens;
 mod transfer;
 mod translations;
 mod trust;

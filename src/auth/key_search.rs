@@ -114,7 +114,7 @@ mod tests {
     fn keys(yaml: &str) -> ServiceKeys {
         let checks = Checks { provider: &|_| Ok(()), account: &|_, _| Ok(()), custom_host: &|_| Ok(()) };
         let sources = SecretSources { env: &|_| None, credential: &|_| Err(String::new()) };
-        ServiceKeys::new(&Settings::parse(yaml, &sources, &checks).unwrap(), Arc::default(), &|_| None)
+        ServiceKeys::new(&Settings::parse(yaml, &sources, &checks).unwrap(), Arc::default(), None)
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Authenticates the client by its service key, wherever client libraries send a key, and finds the provider's key that a
+//! Authenticates the client by its service key or token, wherever client libraries send a key, and finds the provider's key that a
 //! client sends beside it or in its place.
 //!
 //! Uses method, path and headers only, before any byte of the body is read. The gateway's own header is read first and
@@ -8,9 +8,13 @@
 
 mod client_keys;
 pub mod identity;
+pub mod jwks;
+pub mod jwt;
+mod jwt_crypto;
 pub mod key_body;
 pub mod key_format;
 mod key_search;
+pub mod roles;
 mod service_keys;
 pub mod stored_keys;
 
@@ -21,17 +25,24 @@ use http::header::AUTHORIZATION;
 use http::{HeaderMap, HeaderName, HeaderValue, Uri};
 pub use identity::{ClientIdentity, IdentityKind, KeyDefaults};
 use jiff::Timestamp;
+pub use jwt::{TokenRefusal, Tokens};
 pub use key_search::{KeySearch, clean_uri};
-pub use service_keys::{DEFAULT_WORKSPACE, ServiceKeys};
+pub use service_keys::{DEFAULT_WORKSPACE, Refusal, ServiceKeys};
 use std::borrow::Cow;
 use std::sync::Arc;
 use stored_keys::KeyRefusal;
 pub use stored_keys::StoredKeys;
 
+/// Whether a token was refused because it names a key that is not in the identity provider's set, as it is here: look for a newer
+/// set, and try again.
+pub fn needs_new_keys(error: &Error) -> bool {
+    error.cause.as_deref() == Some(TokenRefusal::KidUnknown.code())
+}
+
 /// Identifies a client of the data port (spec "Authentication" 1; reference 18.1 for the bearer).
 ///
 /// # Errors
-/// 401 when a key is demanded and the request has none that is good; also for a key of the gateway that is expired.
+/// 401 when a key is demanded and the request has none that is good.
 pub fn authenticate(
     headers: &HeaderMap,
     uri: &Uri,
@@ -45,10 +56,7 @@ pub fn authenticate(
         return Ok(keys.anonymous());
     }
     // A key of an operator is recognized all the same, so that its scopes hold on both ports.
-    match find(headers, uri, keys, now) {
-        Ok(identity) => Ok(Arc::clone(identity)),
-        Err(_) => Ok(keys.anonymous()),
-    }
+    authenticate_operator(headers, uri, keys, now).or_else(|_| Ok(keys.anonymous()))
 }
 
 /// Identifies a client of the control plane.
@@ -61,32 +69,24 @@ pub fn authenticate_operator(
     keys: &ServiceKeys,
     now: Timestamp,
 ) -> Result<Arc<ClientIdentity>, Error> {
-    find(headers, uri, keys, now).map(Arc::clone)
-}
-
-fn find<'k>(
-    headers: &HeaderMap,
-    uri: &Uri,
-    keys: &'k ServiceKeys,
-    now: Timestamp,
-) -> Result<&'k Arc<ClientIdentity>, Error> {
     if let Some((name, value)) = own_header(headers, keys) {
         let identified = keys.identify(value.as_bytes().trim_ascii(), now);
         return identified.map_err(|refusal| refused(&refusal, name.as_str()));
     }
+    const UNKNOWN: Refusal = Refusal::Key(KeyRefusal::Unknown);
     let mut first = None;
     for ClientKey { place, key, .. } in client_keys::find(headers, uri) {
         match keys.identify(&key, now) {
             Ok(identity) => return Ok(identity),
-            // An expired key is the gateway's; an unknown one may be a provider's.
-            Err(refusal @ KeyRefusal::Expired(_)) => first = Some((refusal, place)),
-            Err(refusal) => {
-                first.get_or_insert((refusal, place));
+            Err(UNKNOWN) => {
+                first.get_or_insert((UNKNOWN, place));
             }
+            // What is the gateway's own and not good is named before an unknown key, which may be a provider's.
+            Err(refusal) => first = Some((refusal, place)),
         }
     }
     // A scheme other than `Bearer`.
-    let is_other = || headers.contains_key(AUTHORIZATION).then_some((KeyRefusal::Unknown, "authorization"));
+    let is_other = || headers.contains_key(AUTHORIZATION).then_some((UNKNOWN, "authorization"));
     Err(first.or_else(is_other).map_or_else(no_key, |(refusal, place)| refused(&refusal, place)))
 }
 
@@ -127,10 +127,14 @@ fn no_key() -> Error {
     Error::unauthorized(message).with_param("x-gateway-api-key")
 }
 
-fn refused(refusal: &KeyRefusal, place: &str) -> Error {
+fn refused(refusal: &Refusal, place: &str) -> Error {
     match refusal {
-        KeyRefusal::Unknown => unknown_key(place),
-        KeyRefusal::Expired(end) => Error::key_expired(&end.to_string()).with_param(place),
+        Refusal::Key(KeyRefusal::Unknown) => unknown_key(place),
+        Refusal::Key(KeyRefusal::Expired(end)) => Error::key_expired(&end.to_string()).with_param(place),
+        Refusal::Token(TokenRefusal::Expired) => {
+            Error::token_expired(TokenRefusal::Expired.code()).with_param(place)
+        }
+        Refusal::Token(refusal) => Error::bad_token(refusal.code()).with_param(place),
     }
 }
 

@@ -3,6 +3,7 @@
 //! The time of a lookup does not reveal how much of a key was right. Which key of a request counts is decided in `auth` itself.
 
 use super::identity::{ClientIdentity, IdentityKind, KeyDefaults};
+use super::jwt::{self, TokenRefusal, Tokens};
 use super::key_format::KeyText;
 use super::stored_keys::{KeyRefusal, StoredKeys};
 use crate::config::secret::Secret;
@@ -32,20 +33,24 @@ pub struct ServiceKeys {
     /// All keys of the settings if there are at most [`MAX_COMPARED_KEYS`], otherwise empty.
     compared: Vec<(Secret, Arc<ClientIdentity>)>,
     stored: Arc<StoredKeys>,
+    tokens: Option<Arc<Tokens>>,
     anonymous: Arc<ClientIdentity>,
     are_required: bool,
 }
 
+/// Why a key or token does not count.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Refusal {
+    Key(KeyRefusal),
+    Token(TokenRefusal),
+}
+
 impl ServiceKeys {
-    /// `workspace`: the id of the workspace with this slug. A key whose workspace does not exist reaches what belongs to the
-    /// organisation, and nothing else.
-    pub fn new(
-        settings: &Settings,
-        stored: Arc<StoredKeys>,
-        workspace: &dyn Fn(&str) -> Option<Uuid>,
-    ) -> Self {
+    /// `stored`: the keys and workspaces of the store. `tokens`: made from `settings.auth.jwt`. A key of the settings whose workspace does not exist reaches what
+    /// belongs to the organisation, and nothing else.
+    pub fn new(settings: &Settings, stored: Arc<StoredKeys>, tokens: Option<Arc<Tokens>>) -> Self {
         let keys = &settings.auth.keys;
-        let identified: Vec<_> = keys.iter().map(|key| (key, Arc::new(identity(key, workspace)))).collect();
+        let identified: Vec<_> = keys.iter().map(|key| (key, Arc::new(identity(key, &stored)))).collect();
         let few = keys.len() <= MAX_COMPARED_KEYS;
         let may_call = keys.iter().any(|key| key.scopes.contains(Scope::CompletionsWrite));
         Self {
@@ -59,21 +64,22 @@ impl ServiceKeys {
                 .filter(|_| few)
                 .map(|(key, identity)| (key.key.clone(), identity))
                 .collect(),
-            are_required: may_call || stored.may_call(),
+            are_required: may_call || stored.may_call() || tokens.is_some(),
+            anonymous: Arc::new(ClientIdentity::anonymous(stored.workspace(DEFAULT_WORKSPACE))),
             stored,
-            anonymous: Arc::new(ClientIdentity::anonymous(workspace(DEFAULT_WORKSPACE))),
+            tokens,
         }
     }
 
-    /// Whether clients of the data port must show a service key: as soon as any key may call. Keys that only administrate leave the
-    /// port open.
+    /// Whether clients of the data port must show a service key: as soon as any key may call, or tokens count. Keys that only
+    /// administrate leave the port open.
     pub fn are_required(&self) -> bool {
         self.are_required
     }
 
     /// Whether there is no key at all.
     pub fn is_empty(&self) -> bool {
-        self.by_digest.is_empty() && self.stored.is_empty()
+        self.by_digest.is_empty() && self.stored.is_empty() && self.tokens.is_none()
     }
 
     pub fn stored(&self) -> &Arc<StoredKeys> {
@@ -85,21 +91,43 @@ impl ServiceKeys {
         Arc::clone(&self.anonymous)
     }
 
-    /// The client with this key.
+    pub fn tokens(&self) -> Option<&Arc<Tokens>> {
+        self.tokens.as_ref()
+    }
+
+    /// The client with this key or token.
     ///
     /// # Errors
-    /// [`KeyRefusal`].
-    pub fn identify(&self, key: &[u8], now: Timestamp) -> Result<&Arc<ClientIdentity>, KeyRefusal> {
-        match self.of_settings(key) {
-            Some(identity) => Ok(identity),
-            None => self.stored.verify(&KeyText::parse(key).ok_or(KeyRefusal::Unknown)?, now),
+    /// [`Refusal`].
+    pub fn identify(&self, key: &[u8], now: Timestamp) -> Result<Arc<ClientIdentity>, Refusal> {
+        if let Some(identity) = self.of_settings(key) {
+            return Ok(Arc::clone(identity));
+        }
+        if let Some(key) = KeyText::parse(key) {
+            return self.stored.verify(&key, now).map(Arc::clone).map_err(Refusal::Key);
+        }
+        match (&self.tokens, str::from_utf8(key)) {
+            (Some(tokens), Ok(token)) if jwt::has_form(token) => {
+                tokens.verify(token, &|name| self.workspace(name), now).map_err(Refusal::Token)
+            }
+            _ => Err(Refusal::Key(KeyRefusal::Unknown)),
         }
     }
 
-    /// Whether this is a service key, or was one: it may not travel to a provider. Anything with the form and the checksum of a
-    /// stored key is taken for one.
+    /// The id of a workspace in use, by slug or id. Without a store there is none, and what a token names is not looked for.
+    fn workspace(&self, name: &str) -> Option<Option<Uuid>> {
+        match self.stored.workspace(name) {
+            Some(id) => Some(Some(id)),
+            None => self.stored.has_no_workspace().then_some(None),
+        }
+    }
+
+    /// Whether this is a service key or token, or was one: it may not travel to a provider. Anything with the form and the checksum
+    /// of a stored key is taken for one, and anything that claims to be a token of the identity provider for this gateway.
     pub fn is_service_key(&self, key: &[u8]) -> bool {
-        self.of_settings(key).is_some() || KeyText::parse(key).is_some_and(|key| key.is_intact())
+        self.of_settings(key).is_some()
+            || KeyText::parse(key).is_some_and(|key| key.is_intact())
+            || self.tokens.as_ref().is_some_and(|tokens| tokens.is_ours(key))
     }
 
     /// A key of the settings. Few keys are compared one by one in constant time; many are found by digest, so that the time does
@@ -114,7 +142,7 @@ impl ServiceKeys {
     }
 }
 
-fn identity(key: &ServiceKey, workspace: &dyn Fn(&str) -> Option<Uuid>) -> ClientIdentity {
+fn identity(key: &ServiceKey, stored: &StoredKeys) -> ClientIdentity {
     let name: Arc<str> = key.name.as_str().into();
     let own = key.workspace.as_deref();
     ClientIdentity {
@@ -122,7 +150,7 @@ fn identity(key: &ServiceKey, workspace: &dyn Fn(&str) -> Option<Uuid>) -> Clien
         name: Some(Arc::clone(&name)),
         id: Some(name),
         key_id: None,
-        workspace: workspace(own.unwrap_or(DEFAULT_WORKSPACE)),
+        workspace: stored.workspace(own.unwrap_or(DEFAULT_WORKSPACE)),
         is_bound: own.is_some(),
         scopes: key.scopes,
         user: None,

@@ -30,6 +30,8 @@ pub enum KeyRefusal {
 pub struct StoredKeys {
     pepper: Option<Pepper>,
     by_public_id: HashMap<PublicId, Arc<StoredKey>>,
+    /// The workspaces in use, by slug and by id.
+    workspaces: HashMap<String, Uuid>,
     /// Keys that may call, whether expired or not: an expired key must not open the data port to everyone.
     calling: usize,
 }
@@ -92,7 +94,7 @@ impl Default for StoredKeys {
 impl StoredKeys {
     /// No keys yet. Without a pepper, every key is unknown.
     pub fn new(pepper: Option<Pepper>) -> Self {
-        Self { pepper, by_public_id: HashMap::new(), calling: 0 }
+        Self { pepper, by_public_id: HashMap::new(), workspaces: HashMap::new(), calling: 0 }
     }
 
     /// The keys of `catalog`. What has not changed since this table was made is taken over, with its verified secrets and its last
@@ -100,6 +102,7 @@ impl StoredKeys {
     /// unknown.
     pub fn with(&self, catalog: &Catalog) -> (Self, Vec<Uuid>) {
         let mut next = Self::new(self.pepper.clone());
+        next.workspaces = workspaces(catalog);
         let mut unreadable = Vec::new();
         next.by_public_id.reserve(self.by_public_id.len());
         for record in catalog.all(Kind::ApiKey).filter(|record| record.status == Status::Active) {
@@ -124,6 +127,16 @@ impl StoredKeys {
             }
         }
         (next, unreadable)
+    }
+
+    /// The id of a workspace in use, by its slug or its id.
+    pub fn workspace(&self, name: &str) -> Option<Uuid> {
+        self.workspaces.get(name).copied()
+    }
+
+    /// Whether no workspace is in use: there is no store.
+    pub fn has_no_workspace(&self) -> bool {
+        self.workspaces.is_empty()
     }
 
     /// Whether any key may call, so that clients must show one.
@@ -182,6 +195,16 @@ impl StoredKeys {
             self.by_public_id.values().filter(|key| key.last_use.is_new.swap(false, Ordering::Acquire));
         used.filter_map(|key| Some((key.record, key.last_use.at()?))).collect()
     }
+}
+
+fn workspaces(catalog: &Catalog) -> HashMap<String, Uuid> {
+    let in_use = catalog.all(Kind::Workspace).filter(|record| record.status == Status::Active);
+    in_use
+        .flat_map(|record| {
+            let slug = record.slug.clone().map(|slug| (slug, record.id));
+            slug.into_iter().chain([(record.id.to_string(), record.id)])
+        })
+        .collect()
 }
 
 /// Whether the workspace of a key is in use.

@@ -4,13 +4,14 @@ use super::*;
 use crate::config::Checks;
 use crate::settings::scopes::Scope;
 use crate::settings::{SecretSources, Settings};
+use crate::store::{Catalog, Kind, Record, Status};
 
 const KEYS: &str = "auth: {keys: [{name: a, key: service-a}, {name: b, key: service-b}]}\n";
 
 fn keys(yaml: &str) -> ServiceKeys {
     let checks = Checks { provider: &|_| Ok(()), account: &|_, _| Ok(()), custom_host: &|_| Ok(()) };
     let sources = SecretSources { env: &|_| None, credential: &|_| Err(String::new()) };
-    ServiceKeys::new(&Settings::parse(yaml, &sources, &checks).unwrap(), Arc::default(), &|_| None)
+    ServiceKeys::new(&Settings::parse(yaml, &sources, &checks).unwrap(), Arc::default(), None)
 }
 
 /// The client's name or the parameter of the error, and the provider's key. A header named `query` is the query.
@@ -29,7 +30,8 @@ fn judged(yaml: &str, lines: &[(&str, &str)]) -> (Result<Option<String>, String>
         .map(|client| client.name.as_ref().map(|name| name.to_string()));
     let key = provider_key(&headers, &uri, &keys).unwrap().map(Cow::into_owned);
     let begin = |text: &str| text.chars().take(2).collect::<String>();
-    (name.map_err(|error| format!("{} {}", begin(&error.message), error.param.unwrap())), key)
+    let shown = |error: Error| format!("{} {}", begin(&error.message), error.param.unwrap());
+    (name.map_err(shown), key)
 }
 
 #[test]
@@ -152,13 +154,25 @@ fn a_key_of_the_settings_acts_in_its_workspace() {
     let sources = SecretSources { env: &|_| None, credential: &|_| Err(String::new()) };
     let settings = Settings::parse(yaml, &sources, &checks).unwrap();
     let (default, team) = (uuid::Uuid::from_u128(1), uuid::Uuid::from_u128(2));
-    let workspace = |slug: &str| match slug {
-        "default" => Some(default),
-        "team" => Some(team),
-        _ => None,
+    let workspace = |id, slug: &str| {
+        Arc::new(Record {
+            kind: Kind::Workspace,
+            id,
+            parent: None,
+            workspace: None,
+            slug: Some(slug.to_owned()),
+            number: None,
+            status: Status::Active,
+            revision: 1,
+            created_at: Timestamp::UNIX_EPOCH,
+            updated_at: Timestamp::UNIX_EPOCH,
+            body: "{}".into(),
+            sealed: None,
+        })
     };
-    let keys = ServiceKeys::new(&settings, Arc::default(), &workspace);
-    let find = |key: &str| Arc::clone(keys.identify(key.as_bytes(), Timestamp::UNIX_EPOCH).unwrap());
+    let catalog = Catalog::new([workspace(default, "default"), workspace(team, "team")], 1);
+    let keys = ServiceKeys::new(&settings, Arc::new(StoredKeys::default().with(&catalog).0), None);
+    let find = |key: &str| keys.identify(key.as_bytes(), Timestamp::UNIX_EPOCH).unwrap();
     let (a, b, c) = (find("service-a"), find("service-b"), find("service-c"));
     assert_eq!((a.workspace, b.workspace, c.workspace), (Some(default), Some(team), None));
     assert!(a.may_enter(Some(team)) && a.may_enter(None));

@@ -377,7 +377,6 @@ impl<D: Downstream> Orchestrator<'_, D> {
         let may_resume = self.streamed && deadlines.rescue == StreamRescue::Resume;
         let policy = ResponsePolicy {
             operation: self.ctx.operation,
-            provider: next.target.provider.id(),
             mode: self.ctx.mode,
             validates: self.plan.may_repeat()
                 || next.target.policies.time_limits.first_token.is_some()

@@ -38,8 +38,6 @@ pub(super) struct ResponseBody {
     /// An event that nothing may follow has passed: what follows it all the same is dropped.
     is_over: bool,
     error: Option<BodyError>,
-    /// The provider's error event in the dialect's words, and the place of the original in its run.
-    corrected: Option<(Range<usize>, Bytes)>,
     /// The events that were sent to the client.
     sent: RetainedEvents,
     /// The client gets events.
@@ -124,7 +122,6 @@ impl ResponseBody {
             ended: false,
             is_over: false,
             error: None,
-            corrected: None,
             sent: RetainedEvents::new(retains),
             streams,
             converted,
@@ -152,7 +149,6 @@ impl ResponseBody {
             ended: false,
             is_over: false,
             error: None,
-            corrected: None,
             sent: RetainedEvents::new(false),
             streams: true,
             converted: false,
@@ -224,30 +220,18 @@ impl ResponseBody {
         })
     }
 
-    /// Forwards the bytes of a run up to where it stops, unchanged but for an error event in another vendor's words.
+    /// Forwards the bytes of a run unchanged, up to where it stops.
     fn forward(&mut self, bytes: Bytes, stop: Option<Stop>) {
         let good = match stop {
             None => bytes,
             Some(Stop::Behind(end)) => bytes.slice(..end.min(bytes.len())),
             Some(Stop::At(bad)) => {
                 if let Some(BodyError::Provider(_, event)) = &mut self.error {
-                    let corrected = self.corrected.take().map(|(_, corrected)| corrected);
-                    *event = Some(corrected.unwrap_or_else(|| bytes.slice(bad.clone())));
+                    *event = Some(bytes.slice(bad.clone()));
                 }
                 bytes.slice(..bad.start)
             }
         };
-        match self.corrected.take() {
-            Some((place, corrected)) if place.end <= good.len() => {
-                self.add(good.slice(..place.start));
-                self.add(corrected);
-                self.add(good.slice(place.end..));
-            }
-            _ => self.add(good),
-        }
-    }
-
-    fn add(&mut self, good: Bytes) {
         if !good.is_empty() {
             self.sent.add(&good);
             self.out.push(good);
@@ -265,12 +249,7 @@ impl ResponseBody {
         let failed = tap.summary().error.is_some();
         tap.event(event);
         let summary = tap.summary();
-        let fails = !failed && summary.error.is_some();
-        if fails {
-            let place = event.start..event.end();
-            self.corrected = self.policy.corrected_error(event).map(|corrected| (place, corrected));
-        }
-        if fails && self.policy.validates {
+        if !failed && summary.error.is_some() && self.policy.validates {
             self.error = Some(BodyError::Provider(self.policy.error_in(data), None));
         } else if summary.ended && !summary.is_complete_for(self.policy.operation) {
             // An end marker without a finish reason: forwarding it would make the response look complete.

@@ -4,16 +4,13 @@
 
 use crate::api::chat::ProviderError;
 use crate::api::operation::{Operation, ResponseKind};
-use crate::api::sse::{Event, write_event};
-use crate::provider::{error_event, success_error};
+use crate::provider::success_error;
 use crate::route::request_mode::RequestMode;
-use bytes::Bytes;
 
 /// How a response is validated.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ResponsePolicy {
     pub operation: Operation,
-    pub provider: &'static str,
     /// Responses of the generic endpoint are not validated.
     pub mode: RequestMode,
     /// Another attempt may be made, so an invalid part is held back instead of forwarded.
@@ -36,15 +33,6 @@ impl ResponsePolicy {
     /// Reads the error in a response with a success status.
     pub fn error_in(&self, body: &[u8]) -> ProviderError {
         success_error::read(self.operation.dialect(), body)
-    }
-
-    /// An error event in the client's dialect with the dialect's words; `None` if it has them.
-    pub fn corrected_error(&self, event: &Event<'_>) -> Option<Bytes> {
-        let data = event.data.as_deref()?;
-        let corrected = error_event::corrected(self.operation.dialect(), self.provider, data)?;
-        let mut out = Vec::with_capacity(corrected.len() + 32);
-        write_event(&mut out, event.name, &corrected);
-        Some(Bytes::from(out))
     }
 
     /// Whether a response that is a stream (or is none) is not of the kind that was requested, and may be converted.

@@ -5,8 +5,8 @@
 
 use super::announcement::Announcement;
 use super::background::{
-    AccessLogWriter, BackgroundTasks, CertificateReloader, EmulatorService, LogWriter, MemoryReturner,
-    ReadinessNotifier, SettingsReloader,
+    AccessLogWriter, BackgroundTasks, CertificateReloader, EmulatorService, KeySetRefresher, LogWriter,
+    MemoryReturner, ReadinessNotifier, SettingsReloader,
 };
 use super::certificate::Certificate;
 use super::log_queue::LogQueue;
@@ -111,6 +111,7 @@ fn build(
     }
     let tasks: Vec<Box<dyn BackgroundService + Send + Sync>> = vec![
         Box::new(AccessLogWriter(Arc::clone(&shared))),
+        Box::new(KeySetRefresher(Arc::clone(&shared))),
         Box::new(MemoryReturner { shared: Arc::clone(&shared), config_cache: config_cache.clone() }),
         Box::new(SettingsReloader {
             shared: Arc::clone(&shared),

@@ -26,7 +26,6 @@ pub mod cohere;
 mod conversation;
 pub mod credential_mask;
 pub mod embeddings;
-pub mod error_event;
 pub mod gemini;
 pub mod google;
 pub mod key;

@@ -29,6 +29,7 @@ use crate::route::plan::Plan;
 use crate::route::request_mode::RequestMode;
 use crate::route::request_snapshot::RequestSnapshot;
 use crate::settings::Limits;
+use crate::state::authentication;
 use crate::state::held_bytes::Hold;
 use crate::state::large_work;
 use crate::state::snapshot::SettingsSnapshot;
@@ -97,7 +98,7 @@ async fn admit_request(
     if ctx.allowed_origin.is_some() && cors::is_preflight(&header.method, &header.headers) {
         return Ok(Admission::Options);
     }
-    let client = head.client(Timestamp::now())?;
+    let client = identify(gateway, &head).await?;
     ctx.record.client = Some(Arc::clone(&client));
     let plane = head.plane()?;
     head.check_scope(&plane, &client)?;
@@ -148,6 +149,20 @@ async fn admit_request(
         false => None,
     };
     Ok(Admission::Run(Box::new(Admitted { plan, request, env, first, prepared })))
+}
+
+/// The client. Waits only for a token that names a key the gateway has not fetched yet.
+async fn identify(
+    gateway: &Gateway,
+    head: &RequestHead<'_>,
+) -> std::result::Result<Arc<ClientIdentity>, Error> {
+    match head.client(Timestamp::now()) {
+        Err(error) if auth::needs_new_keys(&error) => {
+            Box::pin(authentication::fetch_keys(&gateway.engine.shared)).await;
+            head.client(Timestamp::now())
+        }
+        identified => identified,
+    }
 }
 
 /// Refuses what only malformed or malicious requests have: HTTP/1.1 demands a `Host` (RFC 9112, 3.2), and of two lengths,

@@ -2,9 +2,9 @@
 //!
 //! Not here: provider keys, and looking up the key of a request (`auth`).
 
-use super::ServiceKey;
 use super::scopes::{KeyType, ScopeSet};
-use crate::config::read::ObjectReader;
+use super::{Jwt, ServiceKey};
+use crate::config::read::{Cursor, ObjectReader};
 use std::collections::HashSet;
 
 /// The section `auth`.
@@ -14,6 +14,8 @@ pub struct Auth {
     pub keys: Vec<ServiceKey>,
     /// Whether requests may only use stored providers and saved configs (reference 1.6).
     pub saved_only: bool,
+    /// The identity provider whose tokens count, too.
+    pub jwt: Option<Jwt>,
 }
 
 impl Auth {
@@ -23,8 +25,9 @@ impl Auth {
         let auth = Self {
             keys: items.iter().filter_map(|at| ServiceKey::read(at, &mut names, &mut texts)).collect(),
             saved_only: fields.flag(&["saved_only"]).unwrap_or_default(),
+            jwt: fields.get(&["jwt"]).and_then(|at| Jwt::read(&at)),
         };
-        fields.reject_unknown(&["keys", "saved_only"]);
+        fields.reject_unknown(&["keys", "saved_only", "jwt"]);
         auth
     }
 }
@@ -33,7 +36,7 @@ impl Auth {
 pub(super) const SHORTHANDS: [&str; 2] = ["all", "administration"];
 
 /// The scopes that a list of names and shorthands gives; `at` is that list. Unknown names are reported.
-pub(super) fn scopes(at: &crate::config::read::Cursor<'_>, of_workspace: bool) -> ScopeSet {
+pub(super) fn scopes(at: &Cursor<'_>, of_workspace: bool) -> ScopeSet {
     let mut scopes = ScopeSet::default();
     let most = if of_workspace { KeyType::WorkspaceService.scopes() } else { ScopeSet::all() };
     for item in at.list().unwrap_or_default() {

@@ -281,7 +281,50 @@ fn auth() -> Value {
     );
     let saved_only = "Refuses configs, providers with the client's own key, custom hosts and forwarded headers in requests: only \
                       stored providers and saved configs may be used.";
-    object("Who may call.", &[], vec![("keys", keys), ("saved_only", or(flag(saved_only), false))])
+    let sections = vec![("keys", keys), ("saved_only", or(flag(saved_only), false)), ("jwt", jwt())];
+    object("Who may call.", &[], sections)
+}
+
+fn jwt() -> Value {
+    let audience = json!({
+        "anyOf": [non_empty("An audience."), {"type": "array", "minItems": 1, "items": non_empty("An audience.")}],
+        "description": "A token must be for one of these (aud).",
+        "examples": ["turnpike"],
+    });
+    let claim =
+        |what: &str| non_empty(&format!("{what} A name, or a JSON pointer such as /realm_access/roles."));
+    let claims = object(
+        "The claims that say something about the client.",
+        &[],
+        vec![
+            (
+                "workspace",
+                claim("The workspace's slug. Default: workspace_slug, or a name that ends in _workspace."),
+            ),
+            ("user", claim("The user. Default: email_id, else sub, else uid.")),
+            ("role", claim("admin, manager or member. Default: role.")),
+            ("scopes", claim("A list, or a text with spaces. Default: scope, else scopes.")),
+            ("defaults", claim("An object with config_id and metadata. Default: defaults.")),
+        ],
+    );
+    let url = pattern(
+        "Where the provider publishes its keys.",
+        "^https?://[^/?#@]+[^?#]*$",
+        &["https://id.example.com/jwks"],
+    );
+    let workspace = pattern("The slug of the workspace of tokens that name none.", ID, &["default"]);
+    let keys = vec![
+        ("jwks_url", url),
+        ("jwks_file", non_empty("A file with the keys in place of jwks_url; read again on a reload.")),
+        ("issuer", non_empty("The only issuer that counts (iss).")),
+        ("audience", audience),
+        ("claims", claims),
+        ("default_scopes", scopes("The scopes of tokens that name none. Default: none.")),
+        ("workspace", workspace),
+    ];
+    let description =
+        "An identity provider whose tokens (JWT) count as service keys of a workspace (docs/keys.md).";
+    object(description, &["issuer", "audience"], keys)
 }
 
 /// A list of scopes and their shorthands.

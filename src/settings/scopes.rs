@@ -174,6 +174,23 @@ impl Scope {
         !matches!(self.action(), "list" | "read" | "view" | "export")
     }
 
+    /// Whether a token of an identity provider may give it (reference 4.3): what a workspace's key may hold, without the management
+    /// of keys; of policies, guardrails and what else operators set up only the reading.
+    pub fn is_for_tokens(self) -> bool {
+        let is_written = matches!(
+            self.resource(),
+            "logs"
+                | "configs"
+                | "providers"
+                | "virtual_keys"
+                | "workspaces"
+                | "workspace_users"
+                | "prompts"
+                | "feedbacks"
+        );
+        KeyType::WorkspaceUser.may_hold(self) && (!self.writes() || is_written || self.is_invocation())
+    }
+
     /// Whether it is a right to call models and tools, or to write what calls leave behind.
     const fn is_invocation(self) -> bool {
         matches!(

@@ -4,10 +4,12 @@
 //! statics. Nothing here outlives the process.
 
 pub mod access_log;
+pub mod authentication;
 pub mod connection_count;
 pub mod credentials;
 pub mod hedge_budget;
 pub mod held_bytes;
+pub mod jwks;
 pub mod kept_items;
 pub mod label_limit;
 pub mod large_work;
@@ -28,6 +30,7 @@ use connection_count::ConnectionCount;
 use credentials::CredentialCache;
 use hedge_budget::HedgeBudget;
 use held_bytes::HeldBytes;
+use jwks::JwksFetcher;
 use kept_items::KeptItems;
 use large_work::LargeWork;
 use lifecycle::Lifecycle;
@@ -49,6 +52,8 @@ pub struct Shared {
     pub dns: Dns,
     pub peer_limit: PeerLimit,
     pub credentials: CredentialCache,
+    /// Fetches the keys of the identity provider (`auth.jwt`).
+    pub jwks: JwksFetcher,
     pub targets: TargetRegistry,
     pub sticky_sessions: StickySessions,
     pub hedge_budget: HedgeBudget,
@@ -73,6 +78,7 @@ impl Shared {
         held_bytes.set_limit(max_held_bytes(&snapshot, &system));
         let kept_items = KeptItems::new(snapshot.settings.limits.max_kept_items_bytes as u64);
         let credentials = CredentialCache::new(snapshot.settings.tls.ca_file.clone());
+        let jwks = JwksFetcher::new(snapshot.settings.tls.ca_file.clone());
         Self {
             snapshot: ArcSwap::from_pointee(snapshot),
             metrics,
@@ -81,6 +87,7 @@ impl Shared {
             dns: Dns::system(),
             peer_limit: PeerLimit::default(),
             credentials,
+            jwks,
             targets,
             sticky_sessions: StickySessions::default(),
             hedge_budget: HedgeBudget::default(),
@@ -123,7 +130,13 @@ impl Shared {
     pub fn install(&self, snapshot: SettingsSnapshot) {
         self.metrics.settings_loaded(&snapshot.settings.hash);
         self.held_bytes.set_limit(max_held_bytes(&snapshot, &self.system));
+        if let (Some(tokens), Some(before)) =
+            (snapshot.service_keys.tokens(), self.settings().service_keys.tokens())
+        {
+            tokens.take_over(before);
+        }
         self.snapshot.store(Arc::new(snapshot));
+        self.jwks.settings_changed();
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! A reload replaces it as a whole; it is never changed in place.
 
-use crate::auth::ServiceKeys;
+use crate::auth::{ServiceKeys, Tokens};
 use crate::config::reply_headers::ReplyHeaders;
 use crate::net::outbound::custom_host::HostRules;
 use crate::settings::Settings;
@@ -27,11 +27,16 @@ impl SettingsSnapshot {
     pub fn new(settings: Settings, generation: u64) -> Self {
         Self {
             hosts: HostRules::new(&settings.custom_hosts),
-            service_keys: ServiceKeys::new(&settings, Arc::default(), &|_| None),
+            service_keys: ServiceKeys::new(&settings, Arc::default(), tokens(&settings)),
             trace_headers: settings.prefixed_headers("trace-id"),
             reply_headers: ReplyHeaders::new(&settings.header_prefixes),
             settings,
             generation,
         }
     }
+}
+
+/// What verifies tokens under these settings; its keys are set by `jwks`.
+fn tokens(settings: &Settings) -> Option<Arc<Tokens>> {
+    settings.auth.jwt.clone().map(|jwt| Arc::new(Tokens::new(jwt)))
 }

@@ -6,6 +6,7 @@
 mod access_log_writer;
 mod certificate_reloader;
 mod emulator_service;
+mod key_set_refresher;
 mod log_writer;
 mod memory_returner;
 mod readiness_notifier;
@@ -14,6 +15,7 @@ mod settings_reloader;
 pub use access_log_writer::AccessLogWriter;
 pub use certificate_reloader::CertificateReloader;
 pub use emulator_service::EmulatorService;
+pub use key_set_refresher::KeySetRefresher;
 pub use log_writer::LogWriter;
 pub use memory_returner::MemoryReturner;
 pub use readiness_notifier::ReadinessNotifier;

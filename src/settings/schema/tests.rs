@@ -15,7 +15,7 @@ use std::collections::BTreeSet;
 const PROVIDERS: [&str; 2] = ["openai", "groq"];
 
 /// What only the reader sees: parts of its messages.
-const ONLY_THE_READER: [&str; 25] = [
+const ONLY_THE_READER: [&str; 29] = [
     "must be IP:PORT",
     "clashes with",
     "takes its default",
@@ -41,6 +41,10 @@ const ONLY_THE_READER: [&str; 25] = [
     "is no operator of queries",
     "must be an origin",
     "means all pages",
+    "is required, or jwks_file",
+    "not both",
+    "must not hold a user or password",
+    "is a scope of the whole organisation",
 ];
 
 fn checks() -> Checks<'static> {

@@ -1,0 +1,327 @@
+//! Verifies tokens of an identity provider (reference 4.3), and makes the client's identity of their claims.
+//!
+//! Pure: the provider's keys are set from outside, time is an argument. A verified token is remembered for at most five minutes, and no
+//! longer than it is good. Why a token was refused is for the log; its sender learns whether it expired and nothing else.
+
+use super::identity::{ClientIdentity, IdentityKind, KeyDefaults, Role};
+use super::jwks::KeySet;
+use super::jwt_crypto;
+use super::roles;
+use crate::settings::Jwt;
+use crate::settings::scopes::{Scope, ScopeSet};
+use arc_swap::ArcSwap;
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use jiff::Timestamp;
+use jsonwebtoken::{Validation, decode, decode_header};
+use moka::sync::Cache;
+use ring::digest::{SHA256, digest};
+use serde_json::{Map, Value};
+use std::sync::Arc;
+use std::time::Duration;
+use uuid::Uuid;
+
+/// How far the provider's clock may be off, seconds.
+const LEEWAY_SECONDS: i64 = 60;
+/// The longest token that is read, bytes.
+const MAX_BYTES: usize = 16 << 10;
+/// How many verified tokens are remembered, and how long.
+const MAX_REMEMBERED: u64 = 10_000;
+const REMEMBERED_FOR: Duration = Duration::from_secs(300);
+
+/// Why a token does not count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TokenRefusal {
+    Malformed,
+    Type,
+    Algorithm,
+    KidMissing,
+    KidUnknown,
+    Signature,
+    Expired,
+    NotYetValid,
+    Issuer,
+    Audience,
+    ClaimMissing,
+    WorkspaceUnknown,
+}
+
+impl TokenRefusal {
+    /// For the log and the audit log.
+    pub const fn code(self) -> &'static str {
+        match self {
+            Self::Malformed => "jwt_malformed",
+            Self::Type => "jwt_type",
+            Self::Algorithm => "jwt_algorithm",
+            Self::KidMissing => "jwt_kid_missing",
+            Self::KidUnknown => "jwt_kid_unknown",
+            Self::Signature => "jwt_signature",
+            Self::Expired => "jwt_expired",
+            Self::NotYetValid => "jwt_not_yet_valid",
+            Self::Issuer => "jwt_issuer",
+            Self::Audience => "jwt_audience",
+            Self::ClaimMissing => "jwt_claim_missing",
+            Self::WorkspaceUnknown => "jwt_workspace_unknown",
+        }
+    }
+}
+
+/// The tokens of one identity provider.
+pub struct Tokens {
+    settings: Jwt,
+    keys: ArcSwap<KeySet>,
+    verified: Cache<[u8; 32], Arc<Verified>>,
+}
+
+/// A token that was verified.
+struct Verified {
+    identity: Arc<ClientIdentity>,
+    workspace: String,
+    until: i64,
+}
+
+impl std::fmt::Debug for Tokens {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Tokens").field("issuer", &self.settings.issuer).finish_non_exhaustive()
+    }
+}
+
+impl Tokens {
+    /// Without keys: every token is refused until [`Tokens::set_keys`].
+    pub fn new(settings: Jwt) -> Self {
+        jwt_crypto::install();
+        let verified = Cache::builder().max_capacity(MAX_REMEMBERED).time_to_live(REMEMBERED_FOR).build();
+        Self { settings, keys: ArcSwap::default(), verified }
+    }
+
+    pub fn settings(&self) -> &Jwt {
+        &self.settings
+    }
+
+    /// Puts a new set of keys in force. Tokens of keys that are gone must be verified again.
+    pub fn set_keys(&self, keys: KeySet) {
+        self.keys.store(Arc::new(keys));
+        self.verified.invalidate_all();
+    }
+
+    /// Takes over the keys of those tokens that were in force before, if they have the same provider.
+    pub fn take_over(&self, before: &Self) {
+        if before.settings.keys == self.settings.keys && before.settings.issuer == self.settings.issuer {
+            self.keys.store(before.keys.load_full());
+        }
+    }
+
+    pub fn has_keys(&self) -> bool {
+        !self.keys.load().is_empty()
+    }
+
+    pub fn drop_expired(&self) {
+        self.verified.run_pending_tasks();
+    }
+
+    /// The client that a token is of. `workspace`: the id of the workspace with this slug or id, as text; the outer `None` is an
+    /// unknown one.
+    ///
+    /// # Errors
+    /// [`TokenRefusal`].
+    pub fn verify(
+        &self,
+        token: &str,
+        workspace: &dyn Fn(&str) -> Option<Option<Uuid>>,
+        now: Timestamp,
+    ) -> Result<Arc<ClientIdentity>, TokenRefusal> {
+        if token.len() > MAX_BYTES {
+            return Err(TokenRefusal::Malformed);
+        }
+        let mut hash = [0; 32];
+        hash.copy_from_slice(digest(&SHA256, token.as_bytes()).as_ref());
+        if let Some(found) = self.verified.get(&hash)
+            && now.as_second() < found.until
+            // The workspace may have been archived since.
+            && workspace(&found.workspace) == Some(found.identity.workspace)
+        {
+            return Ok(Arc::clone(&found.identity));
+        }
+        let claims = self.claims(token, now)?;
+        let slug = self.workspace_of(&claims).ok_or(TokenRefusal::ClaimMissing)?;
+        let id = workspace(slug).ok_or(TokenRefusal::WorkspaceUnknown)?;
+        let identity = Arc::new(self.identity(&claims, id).ok_or(TokenRefusal::ClaimMissing)?);
+        let end = identity.expires_at.map_or(0, Timestamp::as_second) + LEEWAY_SECONDS;
+        let until = end.min(now.as_second() + REMEMBERED_FOR.as_secs() as i64);
+        let verified = Verified { identity: Arc::clone(&identity), workspace: slug.to_owned(), until };
+        self.verified.insert(hash, Arc::new(verified));
+        Ok(identity)
+    }
+
+    /// Whether a text claims to be a token for this gateway, whoever signed it: such a text is never a provider's key.
+    pub fn is_ours(&self, text: &[u8]) -> bool {
+        let Some(text) = str::from_utf8(text).ok().filter(|text| has_form(text)) else { return false };
+        let payload = text.split('.').nth(1).and_then(|part| URL_SAFE_NO_PAD.decode(part).ok());
+        let claims = payload.and_then(|payload| serde_json::from_slice::<Map<String, Value>>(&payload).ok());
+        claims.is_some_and(|claims| self.has_issuer(&claims) && self.has_audience(&claims))
+    }
+
+    /// The claims of a token that is good now.
+    fn claims(&self, token: &str, now: Timestamp) -> Result<Map<String, Value>, TokenRefusal> {
+        let header = decode_header(token).map_err(|why| match why.kind() {
+            // The header names an algorithm that the library does not know, or it is no header.
+            jsonwebtoken::errors::ErrorKind::Json(_) => TokenRefusal::Algorithm,
+            _ => TokenRefusal::Malformed,
+        })?;
+        if !jwt_crypto::ALGORITHMS.contains(&header.alg) {
+            return Err(TokenRefusal::Algorithm);
+        }
+        let kind = header.typ.as_deref().unwrap_or("JWT");
+        if !["JWT", "at+jwt", "application/at+jwt"].iter().any(|good| good.eq_ignore_ascii_case(kind)) {
+            return Err(TokenRefusal::Type);
+        }
+        let id = header.kid.as_deref().ok_or(TokenRefusal::KidMissing)?;
+        let keys = self.keys.load();
+        let key = keys.find(id).ok_or(TokenRefusal::KidUnknown)?;
+        if !key.algorithms.contains(&header.alg) {
+            return Err(TokenRefusal::Algorithm);
+        }
+        let mut validation = Validation::new(header.alg);
+        // The library reads the system's clock; here time is an argument.
+        validation.required_spec_claims.clear();
+        (validation.validate_exp, validation.validate_nbf, validation.validate_aud) = (false, false, false);
+        let claims = decode::<Map<String, Value>>(token, &key.key, &validation);
+        let claims = claims.map_err(|_| TokenRefusal::Signature)?.claims;
+        self.check(&claims, now.as_second())?;
+        Ok(claims)
+    }
+
+    fn check(&self, claims: &Map<String, Value>, now: i64) -> Result<(), TokenRefusal> {
+        let end = time(claims, "exp")?.ok_or(TokenRefusal::ClaimMissing)?;
+        if now >= end.saturating_add(LEEWAY_SECONDS) {
+            return Err(TokenRefusal::Expired);
+        }
+        for name in ["nbf", "iat"] {
+            if time(claims, name)?.is_some_and(|start| now < start.saturating_sub(LEEWAY_SECONDS)) {
+                return Err(TokenRefusal::NotYetValid);
+            }
+        }
+        if !self.has_issuer(claims) {
+            return Err(TokenRefusal::Issuer);
+        }
+        if !self.has_audience(claims) {
+            return Err(TokenRefusal::Audience);
+        }
+        Ok(())
+    }
+
+    fn has_issuer(&self, claims: &Map<String, Value>) -> bool {
+        claims.get("iss").and_then(Value::as_str) == Some(&self.settings.issuer)
+    }
+
+    fn has_audience(&self, claims: &Map<String, Value>) -> bool {
+        let is_ours = |value: &Value| {
+            value.as_str().is_some_and(|name| self.settings.audience.iter().any(|own| own == name))
+        };
+        match claims.get("aud") {
+            Some(Value::Array(items)) => items.iter().any(is_ours),
+            Some(value) => is_ours(value),
+            None => false,
+        }
+    }
+
+    fn workspace_of<'c>(&'c self, claims: &'c Map<String, Value>) -> Option<&'c str> {
+        let of_reference = || {
+            let exact = claims.get("workspace_slug");
+            exact.or_else(|| {
+                claims.iter().find(|(name, _)| name.ends_with("_workspace")).map(|(_, value)| value)
+            })
+        };
+        let named = match &self.settings.claims.workspace {
+            Some(name) => claim(claims, name),
+            None => of_reference(),
+        };
+        named.and_then(Value::as_str).filter(|slug| !slug.is_empty()).or(self.settings.workspace.as_deref())
+    }
+
+    fn identity(&self, claims: &Map<String, Value>, workspace: Option<Uuid>) -> Option<ClientIdentity> {
+        let named = |name: &Option<String>, of_reference: &[&str]| match name {
+            Some(name) => claim(claims, name).cloned(),
+            None => of_reference.iter().find_map(|name| claims.get(*name)).cloned(),
+        };
+        let subject = claims.get("sub").and_then(Value::as_str);
+        let user = named(&self.settings.claims.user, &["email_id", "sub", "uid"]);
+        let user: Arc<str> = user.as_ref().and_then(Value::as_str).filter(|user| !user.is_empty())?.into();
+        let role = named(&self.settings.claims.role, &["role"]);
+        let role = role.as_ref().and_then(Value::as_str).and_then(Role::of_token);
+        let given = named(&self.settings.claims.scopes, &["scope", "scopes"]);
+        let scopes = given.map_or(self.settings.default_scopes, |given| scopes(&given));
+        let scopes = match role {
+            Some(role) => scopes.and(&roles::most(role)),
+            None => scopes,
+        };
+        let defaults = named(&self.settings.claims.defaults, &["defaults"]);
+        Some(ClientIdentity {
+            kind: IdentityKind::Jwt,
+            name: Some(Arc::clone(&user)),
+            // No name of a key has a line feed.
+            id: Some(format!("jwt {}\n{}", self.settings.issuer, subject.unwrap_or(&user)).into()),
+            key_id: None,
+            workspace,
+            is_bound: true,
+            scopes,
+            user: Some(user),
+            role,
+            defaults: defaults.as_ref().map(key_defaults).unwrap_or_default(),
+            expires_at: Timestamp::from_second(time(claims, "exp").ok()??).ok(),
+        })
+    }
+}
+
+/// Whether a text has the form of a signed token: three parts of base64url.
+pub fn has_form(text: &str) -> bool {
+    let is_part = |part: &str| {
+        !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte))
+    };
+    text.starts_with("eyJ") && text.split('.').count() == 3 && text.split('.').all(is_part)
+}
+
+/// A claim by its name, or by a JSON pointer.
+fn claim<'c>(claims: &'c Map<String, Value>, name: &str) -> Option<&'c Value> {
+    let Some(path) = name.strip_prefix('/') else { return claims.get(name) };
+    let mut steps = path.split('/').map(|step| step.replace("~1", "/").replace("~0", "~"));
+    let first = claims.get(&steps.next()?)?;
+    steps.try_fold(first, |value, step| value.get(step))
+}
+
+/// A claim that is a time in seconds. A fraction is allowed (RFC 7519, 2).
+fn time(claims: &Map<String, Value>, name: &str) -> Result<Option<i64>, TokenRefusal> {
+    match claims.get(name) {
+        None => Ok(None),
+        Some(Value::Number(number)) => {
+            let seconds = number.as_i64().or_else(|| number.as_f64().map(|seconds| seconds as i64));
+            seconds.map(Some).ok_or(TokenRefusal::Malformed)
+        }
+        Some(_) => Err(TokenRefusal::Malformed),
+    }
+}
+
+/// Scopes as a list or as a text with spaces, bare or behind a vendor's prefix. Unknown ones are ignored.
+fn scopes(value: &Value) -> ScopeSet {
+    let names: Vec<&str> = match value {
+        Value::String(text) => text.split_whitespace().collect(),
+        Value::Array(items) => items.iter().filter_map(Value::as_str).collect(),
+        _ => Vec::new(),
+    };
+    let parse = |name: &str| {
+        Scope::parse(name).or_else(|| name.split_once('.').and_then(|(_, bare)| Scope::parse(bare)))
+    };
+    names.into_iter().filter_map(parse).filter(|scope| scope.is_for_tokens()).collect()
+}
+
+fn key_defaults(value: &Value) -> KeyDefaults {
+    let config_id = value.get("config_id").and_then(Value::as_str).filter(|id| !id.is_empty()).map(Arc::from);
+    let metadata = value.get("metadata").and_then(Value::as_object);
+    let metadata = metadata.into_iter().flatten();
+    let metadata =
+        metadata.filter_map(|(name, value)| Some((Arc::from(name.as_str()), Arc::from(value.as_str()?))));
+    KeyDefaults { config_id, metadata: metadata.collect(), allow_config_override: true }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,242 @@
+//! Tokens signed here, each wrong in one way, and what the claims of good ones come to.
+
+use super::*;
+use crate::config::Checks;
+use crate::settings::{SecretSources, Settings};
+use ring::rand::SystemRandom;
+use ring::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, Ed25519KeyPair, KeyPair};
+use serde_json::json;
+
+const NOW: i64 = 1_900_000_000;
+
+fn jwt_settings(more: &str) -> Jwt {
+    let yaml = format!(
+        "auth: {{jwt: {{jwks_url: 'https://id.example.com/jwks', issuer: 'https://id.example.com', audience: turnpike{more}}}}}\n"
+    );
+    let checks = Checks { provider: &|_| Ok(()), account: &|_, _| Ok(()), custom_host: &|_| Ok(()) };
+    let sources = SecretSources { env: &|_| None, credential: &|_| Err(String::new()) };
+    Settings::parse(&yaml, &sources, &checks).unwrap().auth.jwt.unwrap()
+}
+
+fn encode(bytes: impl AsRef<[u8]>) -> String {
+    URL_SAFE_NO_PAD.encode(bytes)
+}
+
+/// An identity provider with two keys.
+struct Provider {
+    ec: EcdsaKeyPair,
+    ed: Ed25519KeyPair,
+}
+
+impl Provider {
+    fn new() -> Self {
+        let random = SystemRandom::new();
+        let document = EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &random).unwrap();
+        let ec =
+            EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, document.as_ref(), &random).unwrap();
+        let ed =
+            Ed25519KeyPair::from_pkcs8(Ed25519KeyPair::generate_pkcs8(&random).unwrap().as_ref()).unwrap();
+        Self { ec, ed }
+    }
+
+    fn key_set(&self) -> Value {
+        let point = self.ec.public_key().as_ref();
+        json!({"keys": [
+            {"kty": "EC", "crv": "P-256", "kid": "ec", "alg": "ES256", "x": encode(&point[1..33]), "y": encode(&point[33..])},
+            {"kty": "OKP", "crv": "Ed25519", "kid": "ed", "use": "sig", "x": encode(self.ed.public_key())},
+            {"kty": "oct", "kid": "shared", "k": encode("a secret that anyone may know")},
+            {"kty": "OKP", "crv": "Ed25519", "kid": "enc", "use": "enc", "x": encode(self.ed.public_key())},
+            {"kty": "of tomorrow", "kid": "new"}, 7,
+        ]})
+    }
+
+    fn tokens(&self, more: &str) -> Tokens {
+        let tokens = Tokens::new(jwt_settings(more));
+        tokens.set_keys(KeySet::parse(self.key_set().to_string().as_bytes()).unwrap());
+        tokens
+    }
+
+    fn sign(&self, header: &Value, claims: &Value) -> String {
+        let message = format!("{}.{}", encode(header.to_string()), encode(claims.to_string()));
+        let signature = match header["alg"].as_str() {
+            Some("ES256") => {
+                self.ec.sign(&SystemRandom::new(), message.as_bytes()).unwrap().as_ref().to_vec()
+            }
+            _ => self.ed.sign(message.as_bytes()).as_ref().to_vec(),
+        };
+        format!("{message}.{}", encode(signature))
+    }
+
+    fn token(&self, claims: &Value) -> String {
+        self.sign(&json!({"alg": "EdDSA", "kid": "ed", "typ": "JWT"}), claims)
+    }
+}
+
+fn claims() -> Value {
+    json!({"iss": "https://id.example.com", "aud": ["other", "turnpike"], "sub": "ann", "exp": NOW + 600,
+        "workspace_slug": "team", "scope": "completions.write vendor.prompts.render nope workspaces.create"})
+}
+
+fn team(name: &str) -> Option<Option<Uuid>> {
+    (name == "team").then_some(Some(Uuid::from_u128(7)))
+}
+
+fn at(second: i64) -> Timestamp {
+    Timestamp::from_second(second).unwrap()
+}
+
+#[test]
+fn a_good_token_becomes_the_identity_of_its_claims() {
+    let provider = Provider::new();
+    let tokens = provider.tokens("");
+    for header in
+        [json!({"alg": "ES256", "kid": "ec", "typ": "at+jwt"}), json!({"alg": "EdDSA", "kid": "ed"})]
+    {
+        let token = provider.sign(&header, &claims());
+        assert!(has_form(&token) && tokens.is_ours(token.as_bytes()));
+        let identity = tokens.verify(&token, &team, at(NOW)).unwrap();
+        assert_eq!((identity.kind, identity.workspace), (IdentityKind::Jwt, Some(Uuid::from_u128(7))));
+        assert!(identity.is_bound && identity.name.as_deref() == Some("ann"));
+        let scopes: Vec<_> = identity.scopes.iter().map(Scope::as_str).collect();
+        assert_eq!(
+            scopes,
+            ["prompts.render", "completions.write"],
+            "no others, and none of the organisation"
+        );
+        assert_eq!(identity.expires_at, Some(at(NOW + 600)));
+    }
+}
+
+#[test]
+fn rsa_tokens_count_with_long_keys_and_their_own_algorithm() {
+    let golden: Value = serde_json::from_str(include_str!("../../../tests/golden/jwt/rsa.json")).unwrap();
+    let tokens = Tokens::new(jwt_settings(""));
+    tokens.set_keys(KeySet::parse(golden["jwks"].to_string().as_bytes()).unwrap());
+    for (name, wanted) in [
+        ("RS256", None),
+        ("RS512", None),
+        ("PS256", None),
+        ("short", Some(TokenRefusal::Signature)),
+        ("RS512 with a key for RS256", Some(TokenRefusal::Algorithm)),
+    ] {
+        let found = tokens.verify(golden[name].as_str().unwrap(), &team, at(NOW));
+        assert_eq!(found.err(), wanted, "{name}");
+    }
+}
+
+#[test]
+fn a_token_with_one_thing_wrong_is_refused() {
+    let provider = Provider::new();
+    let tokens = provider.tokens("");
+    let ed = json!({"alg": "EdDSA", "kid": "ed", "typ": "JWT"});
+    let header = |name: &str, value: Value| {
+        let mut header = ed.clone();
+        header[name] = value;
+        provider.sign(&header, &claims())
+    };
+    let claim = |name: &str, value: Value| {
+        let mut claims = claims();
+        claims[name] = value;
+        provider.token(&claims)
+    };
+    let without = |name: &str| {
+        let mut claims = claims();
+        claims.as_object_mut().unwrap().remove(name);
+        provider.token(&claims)
+    };
+    let good = provider.token(&claims());
+    let (message, signature) = good.rsplit_once('.').unwrap();
+    let stranger = Provider::new().token(&claims());
+    let payload = good.split('.').nth(1).unwrap();
+    let unsigned = format!("{}.{payload}.", encode(json!({"alg": "none", "kid": "ed"}).to_string()));
+    // The classic confusion: the public key as the secret of an HMAC.
+    let hs = json!({"alg": "HS256", "kid": "ed"});
+    let hs_message = format!("{}.{payload}", encode(hs.to_string()));
+    let hmac = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, provider.ed.public_key().as_ref());
+    let confused = format!("{hs_message}.{}", encode(ring::hmac::sign(&hmac, hs_message.as_bytes())));
+    let shared = confused
+        .replace(&encode(hs.to_string()), &encode(json!({"alg": "HS256", "kid": "shared"}).to_string()));
+    for (token, wanted) in [
+        (unsigned, TokenRefusal::Algorithm),
+        (confused, TokenRefusal::Algorithm),
+        (shared, TokenRefusal::Algorithm),
+        (header("alg", json!("ES256")).replace(' ', ""), TokenRefusal::Algorithm),
+        (header("typ", json!("JOSE")), TokenRefusal::Type),
+        (header("kid", Value::Null), TokenRefusal::KidMissing),
+        (header("kid", json!("gone")), TokenRefusal::KidUnknown),
+        (header("kid", json!("enc")), TokenRefusal::KidUnknown),
+        (header("kid", json!("shared")), TokenRefusal::KidUnknown),
+        (stranger, TokenRefusal::Signature),
+        (format!("{message}.{}", signature.chars().rev().collect::<String>()), TokenRefusal::Signature),
+        (claim("exp", json!(NOW - 60)), TokenRefusal::Expired),
+        (claim("exp", json!("2033")), TokenRefusal::Malformed),
+        (without("exp"), TokenRefusal::ClaimMissing),
+        (claim("nbf", json!(NOW + 61)), TokenRefusal::NotYetValid),
+        (claim("iat", json!(NOW + 61)), TokenRefusal::NotYetValid),
+        (claim("iss", json!("https://id.example.com/")), TokenRefusal::Issuer),
+        (claim("aud", json!(["other"])), TokenRefusal::Audience),
+        (without("aud"), TokenRefusal::Audience),
+        (without("workspace_slug"), TokenRefusal::ClaimMissing),
+        (claim("workspace_slug", json!("gone")), TokenRefusal::WorkspaceUnknown),
+        (without("sub"), TokenRefusal::ClaimMissing),
+        ("eyJ.a.b".to_owned(), TokenRefusal::Malformed),
+        (format!("{good}{}", "a".repeat(20_000)), TokenRefusal::Malformed),
+    ] {
+        assert_eq!(tokens.verify(&token, &team, at(NOW)).err(), Some(wanted), "{token}");
+    }
+    for token in [claim("exp", json!(NOW - 59)), claim("nbf", json!(NOW + 60))] {
+        assert!(tokens.verify(&token, &team, at(NOW)).is_ok(), "within the leeway");
+    }
+}
+
+#[test]
+fn a_remembered_token_ends_with_its_time_its_workspace_and_its_key() {
+    let provider = Provider::new();
+    let tokens = provider.tokens("");
+    let token = provider.token(&claims());
+    let first = tokens.verify(&token, &team, at(NOW)).unwrap();
+    assert!(Arc::ptr_eq(&first, &tokens.verify(&token, &team, at(NOW + 100)).unwrap()), "remembered");
+    assert_eq!(tokens.verify(&token, &|_| None, at(NOW)).err(), Some(TokenRefusal::WorkspaceUnknown));
+    assert_eq!(tokens.verify(&token, &team, at(NOW + 660)).err(), Some(TokenRefusal::Expired));
+    tokens.set_keys(KeySet::parse(Provider::new().key_set().to_string().as_bytes()).unwrap());
+    assert_eq!(tokens.verify(&token, &team, at(NOW)).err(), Some(TokenRefusal::Signature));
+    let other = Tokens::new(jwt_settings(""));
+    assert_eq!(other.verify(&token, &team, at(NOW)).err(), Some(TokenRefusal::KidUnknown));
+    other.take_over(&tokens);
+    assert_eq!(other.verify(&token, &team, at(NOW)).err(), Some(TokenRefusal::Signature));
+}
+
+#[test]
+fn claims_are_mapped_by_the_settings() {
+    let provider = Provider::new();
+    let more = ", workspace: team, default_scopes: [configs.list], claims: {user: /person/mail, scopes: /access/roles, \
+                role: kind, defaults: gateway}";
+    let tokens = provider.tokens(more);
+    let mut given = claims();
+    given.as_object_mut().unwrap().remove("workspace_slug");
+    given["person"] = json!({"mail": "ann@example.com"});
+    given["gateway"] = json!({"config_id": "pc-a", "metadata": {"team": "a", "n": 1}});
+    let bare = tokens.verify(&provider.token(&given), &team, at(NOW)).unwrap();
+    assert_eq!(bare.user.as_deref(), Some("ann@example.com"));
+    assert_eq!(bare.scopes, [Scope::ConfigsList].into_iter().collect());
+    assert_eq!(bare.defaults.config_id.as_deref(), Some("pc-a"));
+    assert_eq!(bare.defaults.metadata, [("team".into(), "a".into())]);
+    given["access"] = json!({"roles": ["configs.read", "logs.read", "audit_logs.list"]});
+    given["kind"] = json!("member");
+    let mapped = tokens.verify(&provider.token(&given), &team, at(NOW)).unwrap();
+    assert_eq!((mapped.role, mapped.user.as_deref()), (Some(Role::Member), Some("ann@example.com")));
+    assert_eq!(mapped.scopes, [Scope::ConfigsRead, Scope::LogsView].into_iter().collect());
+    assert_eq!(bare.id, mapped.id, "another token of the same person is the same client");
+}
+
+#[test]
+fn a_set_without_a_usable_key_is_refused() {
+    for (text, part) in [
+        ("", "no JSON Web Key Set"),
+        ("[]", "no JSON Web Key Set"),
+        (r#"{"keys":[]}"#, "no public key"),
+        (r#"{"keys":[{"kty":"oct","kid":"a","k":"YQ"}]}"#, "no public key"),
+    ] {
+        assert!(KeySet::parse(text.as_bytes()).unwrap_err().contains(part), "{text}");
+    }
+}

@@ -1,0 +1,154 @@
+//! Tokens of an identity provider as service keys: where they count, how new keys are found, what a bad one learns.
+//!
+//! Which tokens are good is tested beside the code (`auth::jwt`).
+
+use crate::support::client::{client, new_trace};
+use crate::support::gateway::Gateway;
+use crate::support::settings::STANDARD;
+use crate::support::upstream::Upstream;
+use crate::support::wait::until;
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use parking_lot::Mutex;
+use ring::rand::SystemRandom;
+use ring::signature::{Ed25519KeyPair, KeyPair};
+use serde_json::{Value, json};
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// An identity provider that publishes its keys over HTTP.
+struct IdentityProvider {
+    published: Arc<Mutex<Vec<Value>>>,
+    server: Upstream,
+}
+
+/// A key of the provider.
+struct SigningKey {
+    id: &'static str,
+    pair: Ed25519KeyPair,
+}
+
+impl SigningKey {
+    fn new(id: &'static str) -> Self {
+        let document = Ed25519KeyPair::generate_pkcs8(&SystemRandom::new()).unwrap();
+        Self { id, pair: Ed25519KeyPair::from_pkcs8(document.as_ref()).unwrap() }
+    }
+
+    fn token(&self, more: &Value) -> String {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
+        let mut claims = json!({"iss": "https://id.test", "aud": "turnpike", "sub": "ann", "exp": now + 600,
+            "workspace_slug": "default", "scope": "completions.write"});
+        claims.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        let header = json!({"alg": "EdDSA", "kid": self.id, "typ": "JWT"});
+        let encode = |bytes: &[u8]| URL_SAFE_NO_PAD.encode(bytes);
+        let message =
+            format!("{}.{}", encode(header.to_string().as_bytes()), encode(claims.to_string().as_bytes()));
+        format!("{message}.{}", encode(self.pair.sign(message.as_bytes()).as_ref()))
+    }
+}
+
+impl IdentityProvider {
+    async fn start() -> Self {
+        let published = Arc::<Mutex<Vec<Value>>>::default();
+        let keys = Arc::clone(&published);
+        let server = Upstream::start(move |mut connection| {
+            let body = json!({"keys": *keys.lock()}).to_string();
+            async move {
+                connection.request().await;
+                connection.send_json(&body).await;
+            }
+        })
+        .await;
+        Self { published, server }
+    }
+
+    fn publish(&self, key: &SigningKey) {
+        let x = URL_SAFE_NO_PAD.encode(key.pair.public_key());
+        self.published.lock().push(json!({"kty": "OKP", "crv": "Ed25519", "kid": key.id, "x": x}));
+    }
+
+    fn gateway(&self) -> Gateway {
+        let jwt = format!(
+            "auth:\n  jwt:\n    jwks_url: http://127.0.0.1:{}/jwks\n    issuer: https://id.test\n    audience: turnpike\n",
+            self.server.port
+        );
+        Gateway::start(&STANDARD.replacen("auth:\n", &jwt, 1))
+    }
+}
+
+/// The status and body of a call with this header, and its trace id.
+async fn call(gateway: &Gateway, tag: &str, name: &str, value: &str) -> (u16, String, String) {
+    let trace = new_trace();
+    let response = client()
+        .post(format!("{}/chat/completions", gateway.base_url()))
+        .header("x-gateway-provider", "@emulator")
+        .header("x-emulator-tag", tag)
+        .header("x-gateway-trace-id", &trace)
+        .header(name, value)
+        .json(&json!({"model": "m", "messages": [{"role": "user", "content": "a"}]}))
+        .send()
+        .await
+        .unwrap();
+    (response.status().as_u16(), response.text().await.unwrap(), trace)
+}
+
+#[tokio::test]
+async fn a_token_counts_where_keys_do_and_new_keys_are_found() {
+    let provider = IdentityProvider::start().await;
+    let first = SigningKey::new("first");
+    provider.publish(&first);
+    let gateway = provider.gateway();
+    let token = first.token(&json!({}));
+    let bearer = format!("Bearer {token}");
+    for (name, value) in [("x-gateway-api-key", &token), ("authorization", &bearer), ("x-api-key", &token)] {
+        let tag = new_trace();
+        let (status, body, trace) = call(&gateway, &tag, name, value).await;
+        assert_eq!(status, 200, "{name}: {body}");
+        assert_eq!(gateway.access_line(&trace).await["key"], "ann");
+        let sent = gateway.emulator_requests(&tag).await;
+        assert!(!sent[0].to_string().contains(&token), "{name}: {sent:?}");
+    }
+    // A key that is published later is looked for when a token names it.
+    let second = SigningKey::new("second");
+    provider.publish(&second);
+    let (status, body, _) = call(&gateway, "-", "x-gateway-api-key", &second.token(&json!({}))).await;
+    assert_eq!(status, 200, "{body}");
+}
+
+#[tokio::test]
+async fn a_bad_token_learns_nothing_and_the_log_has_the_reason() {
+    let provider = IdentityProvider::start().await;
+    let (key, stranger) = (SigningKey::new("key"), SigningKey::new("key"));
+    provider.publish(&key);
+    let gateway = provider.gateway();
+    // The keys are there.
+    until("the first token", async || {
+        let (status, ..) = call(&gateway, "-", "x-gateway-api-key", &key.token(&json!({}))).await;
+        (status == 200).then_some(())
+    })
+    .await;
+    let mut bodies = Vec::new();
+    for (token, reason) in [
+        (stranger.token(&json!({})), "jwt_signature"),
+        (key.token(&json!({"aud": "another"})), "jwt_audience"),
+        (key.token(&json!({"iss": "https://other.test"})), "jwt_issuer"),
+    ] {
+        let tag = new_trace();
+        let (status, body, trace) = call(&gateway, &tag, "x-gateway-api-key", &token).await;
+        assert_eq!(status, 401, "{reason}: {body}");
+        assert!(!body.contains("jwt"), "{body}");
+        bodies.push(body);
+        let line = gateway.access_line(&trace).await;
+        assert!(line["error"].as_str().unwrap().contains(reason), "{line}");
+        let url = format!("{}/_emulator/requests?tag={tag}", gateway.emulator_url());
+        let sent: Vec<Value> = client().get(url).send().await.unwrap().json().await.unwrap();
+        assert!(sent.is_empty(), "{sent:?}");
+        assert!(!gateway.log().contains(&token));
+    }
+    assert!(bodies.windows(2).all(|pair| pair[0] == pair[1]), "{bodies:?}");
+    let (status, body, _) = call(&gateway, "-", "x-gateway-api-key", &key.token(&json!({"exp": 1000}))).await;
+    assert!(status == 401 && body.contains("expired_api_key"), "{body}");
+    let narrow = key.token(&json!({"scope": "configs.list"}));
+    let (status, body, _) = call(&gateway, "-", "x-gateway-api-key", &narrow).await;
+    assert!(status == 403 && body.contains("completions.write"), "{body}");
+}
