@@ -35,6 +35,8 @@ mod serve;
 mod start_checks;
 #[path = "main/stop.rs"]
 mod stop;
+#[path = "main/store_commands.rs"]
+mod store_commands;
 #[path = "main/summing_logger.rs"]
 mod summing_logger;
 
@@ -58,6 +60,7 @@ fn main() -> ExitCode {
         Command::Check => check::run(&cli.config),
         Command::Reload { pid } => reload::run(pid),
         Command::Explain { request, json } => explain::run(&cli.config, &request, json),
+        Command::Store { command } => store_commands::run(&cli.config, command),
         Command::Emulator { listen, replay } => emulator(listen, replay),
         Command::Schema => {
             output::print_json(&schema::build(&turnpike::provider::names().collect::<Vec<_>>()))

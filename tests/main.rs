@@ -76,6 +76,7 @@ mod stages;
 mod stale_connections;
 mod starting;
 mod stopping;
+mod store_commands;
 mod streams;
 mod systemd;
 mod targets;

@@ -51,6 +51,11 @@ pub enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Look after the store of the control plane. Run it as the user of the gateway; the gateway may run meanwhile.
+    Store {
+        #[command(subcommand)]
+        command: StoreCommand,
+    },
     /// Run the built-in provider on its own.
     Emulator {
         /// Where it listens.
@@ -69,6 +74,24 @@ pub enum Command {
     },
     /// Print the manual page, in roff.
     Man,
+}
+
+/// What `turnpike store` does.
+#[derive(Debug, Subcommand)]
+pub enum StoreCommand {
+    /// Make the database, or bring its tables up to date. A start does so, too.
+    Migrate,
+    /// Copy the database of this moment into a new SQLite file, also from PostgreSQL. Its secrets stay sealed under the master
+    /// key, which it does not hold.
+    Backup {
+        /// The new file.
+        #[arg(value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
+        file: PathBuf,
+    },
+    /// Check the database, every row and every sealed secret; exits 1 at the first thing that is wrong.
+    Verify,
+    /// Seal all secrets under store.encryption_key; without that key in the settings, under a new one in the file master.key.
+    Rekey,
 }
 
 /// The completions for this shell.

@@ -13,7 +13,7 @@ use turnpike::settings::{Log, LogFormat};
 
 /// Libraries that handle headers and bodies, including keys. Below the warning level they print whole requests, so
 /// they never log below it, whatever level is set.
-const CONTENT_LOGGING_LIBRARIES: [&str; 9] = [
+const CONTENT_LOGGING_LIBRARIES: [&str; 11] = [
     "pingora",
     "pingora_core",
     "pingora_proxy",
@@ -23,6 +23,8 @@ const CONTENT_LOGGING_LIBRARIES: [&str; 9] = [
     "h2",
     "hyper",
     "tower",
+    "tokio_postgres",
+    "refinery_core",
 ];
 /// Libraries that log every failed connection as an error. The access line has what matters of it. Of Pingora's listener,
 /// `summing_logger` passes on what matters.

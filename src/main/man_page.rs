@@ -30,6 +30,11 @@ const SECTIONS: &[Section] = &[
         &[
             ("/etc/turnpike/turnpike.yaml", "The settings, under the shipped systemd unit."),
             ("conf/turnpike.yaml", "The settings when no -c is given, in the working directory."),
+            (
+                "/var/lib/turnpike, conf/data",
+                "The store (turnpike.db), its master key (master.key) and its last snapshot, under the shipped unit and from a \
+                 checkout.",
+            ),
             ("/var/log/turnpike", "The access log, where it is a file and the unit is used."),
         ],
     ),
@@ -42,6 +47,7 @@ const SECTIONS: &[Section] = &[
                 "The directory with the files that the settings refer to as credential:NAME. systemd sets it \
                  (LoadCredential=).",
             ),
+            ("STATE_DIRECTORY", "The directory of the store. systemd sets it (StateDirectory=)."),
             ("NOTIFY_SOCKET, WATCHDOG_USEC", "Set by systemd, for readiness and its watchdog."),
         ],
     ),

@@ -12,6 +12,7 @@ use turnpike::error::Problem;
 use turnpike::net::outbound::peer::TrustRoots;
 use turnpike::route::stored_calls;
 use turnpike::settings::{AccessLog, Draft, Listener, Settings};
+use turnpike::store::options::Location;
 
 /// What becomes of an address that cannot be listened on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,6 +41,9 @@ pub fn run(draft: &mut Draft, addresses: Addresses) -> Vec<Problem> {
     }
     if draft.is_sound("server") {
         process_files(settings, &mut problems);
+    }
+    if draft.is_sound("store") {
+        store(settings, &mut problems);
     }
     if draft.is_sound("access_log") {
         access_log(settings, &mut problems);
@@ -89,6 +93,19 @@ fn process_files(settings: &Settings, found: &mut Vec<Finding>) {
         if let Some(Err(why)) = path.as_deref().map(can_write) {
             found.push((format!("server.{key}"), why));
         }
+    }
+}
+
+/// The URL. Whether there is a database is not a matter of the settings: a start goes on without one.
+fn store(settings: &Settings, found: &mut Vec<Finding>) {
+    let location = settings.store.url.as_ref().map(|url| Location::parse(url.expose()));
+    match location {
+        Some(Err(why)) => found.push(("store.url".to_owned(), why)),
+        Some(Ok(Location::Postgres(_))) if settings.store.encryption_key.is_none() => {
+            let why = "is required with PostgreSQL, the same for all gateways (openssl rand -hex 32)";
+            found.push(("store.encryption_key".to_owned(), why.to_owned()));
+        }
+        _ => {}
     }
 }
 

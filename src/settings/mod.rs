@@ -18,6 +18,7 @@ pub mod schema;
 pub mod scopes;
 pub mod server;
 pub mod service_key;
+pub mod store_settings;
 pub mod stored_provider;
 mod values;
 mod yaml;
@@ -34,6 +35,7 @@ pub use listen::{Emulator, Listen, Listener, TlsFiles};
 pub use reference::SecretSources;
 pub use server::{Log, LogFormat, Server, UpstreamTls};
 pub use service_key::ServiceKey;
+pub use store_settings::StoreSettings;
 pub use stored_provider::StoredProvider;
 
 use crate::config::node::{Kind, Node};
@@ -48,13 +50,14 @@ use std::fmt::Write as _;
 use values::{base_url, is_id, non_empty};
 
 /// The keys of the file's top level, in the order the shipped file has them.
-const KEYS: [&str; 15] = [
+const KEYS: [&str; 16] = [
     "server",
     "listen",
     "emulator",
     "limits",
     "time_limits",
     "auth",
+    "store",
     "providers",
     "configs",
     "default_config",
@@ -76,6 +79,7 @@ pub struct Settings {
     /// The timeouts of targets whose config gives none.
     pub time_limits: TimeLimits,
     pub auth: Auth,
+    pub store: StoreSettings,
     /// By slug, without the `@`.
     pub providers: BTreeMap<String, StoredProvider>,
     /// Saved configs by id.
@@ -134,6 +138,7 @@ impl Settings {
             limits: section(f, "limits").map(Limits::read).unwrap_or_default(),
             time_limits: f.get(&["time_limits"]).and_then(|at| TimeLimits::read(&at)).unwrap_or_default(),
             auth: section(f, "auth").map(Auth::read).unwrap_or_default(),
+            store: section(f, "store").map(StoreSettings::read).unwrap_or_default(),
             providers: providers(f, checks),
             configs: configs(f, &slugs, checks),
             default_config: default_config(f, &slugs, &ids),

@@ -84,6 +84,7 @@ fn sections() -> Vec<(&'static str, Value)> {
             ),
         ),
         ("auth", auth()),
+        ("store", store()),
         ("cors", cors()),
         ("providers", named("Stored providers by slug: what @slug means.", "stored_provider")),
         ("configs", named("Saved configs by id, as named in x-gateway-config.", "config")),
@@ -332,6 +333,31 @@ fn scopes(description: &str) -> Value {
     let names = SHORTHANDS.into_iter().chain(Scope::ALL.iter().map(|scope| scope.as_str()));
     // As `Scope::parse` reads it.
     list(description, one_of("A scope.", names.chain(["logs.read"])))
+}
+
+fn store() -> Value {
+    let key = |description: &str| {
+        let text = "^[0-9A-Fa-f]{64}$|^[A-Za-z0-9+/]{43}=$";
+        pattern(description, text, &["credential:store-key", "${TURNPIKE_STORE_KEY}"])
+    };
+    let url = "sqlite:///PATH, or postgres://USER:PASSWORD@HOST/DATABASE where several gateways share it. Default: turnpike.db in \
+               $STATE_DIRECTORY, else in data/ beside this file.";
+    let examples = ["sqlite:///var/lib/turnpike/turnpike.db", "postgres://turnpike@db.internal/turnpike"];
+    let current = "The master key of the secrets in it: 32 bytes as 64 hex digits or in base64. Default: master.key beside the \
+                   database, made at the first start.";
+    let previous = list(
+        "Master keys of before, which still unseal while `turnpike store rekey` runs.",
+        key("A key in the same form."),
+    );
+    object(
+        "Where keys, workspaces, configs and the like of the control API are kept (docs/store.md).",
+        &[],
+        vec![
+            ("url", pattern(url, "^sqlite:.|^postgres(ql)?://.", &examples)),
+            ("encryption_key", key(current)),
+            ("previous_encryption_keys", previous),
+        ],
+    )
 }
 
 fn cors() -> Value {

@@ -10,6 +10,7 @@ const SHIPPED: &str = include_str!("../../conf/turnpike.yaml");
 fn env(name: &str) -> Option<String> {
     match name {
         "CANARY" => Some("canary-value".to_owned()),
+        "OLD_STORE_KEY" => Some("ab".repeat(32)),
         "TURNPIKE_KEY" | "GROQ_API_KEY" => Some("from-the-environment".to_owned()),
         _ => None,
     }
@@ -19,6 +20,7 @@ fn credential(name: &str) -> Result<String, String> {
     match name {
         "canary" => Ok("canary-file\n".to_owned()),
         "service-key" | "openai" => Ok(format!("credential-{name}\n")),
+        "store-key" => Ok(format!("{}\n", "cd".repeat(32))),
         "vertex" => Ok("{\"type\":\"service_account\",\"private_key\":\"canary-pem\"}\n".to_owned()),
         _ => Err("CREDENTIALS_DIRECTORY is not set".to_owned()),
     }
@@ -106,6 +108,10 @@ fn commented_out_settings_of_the_shipped_file_are_valid_and_show_the_defaults() 
     let keys: Vec<_> = settings.auth.keys.iter().map(|k| (k.name.as_str(), k.key.expose())).collect();
     assert_eq!(keys, [("team-a", "from-the-environment"), ("team-b", "credential-service-key")]);
     assert!(!settings.auth.saved_only);
+    let store = settings.store;
+    assert_eq!(store.url.unwrap().expose(), "sqlite:///var/lib/turnpike/turnpike.db");
+    assert_eq!(store.encryption_key.unwrap().expose().trim(), "cd".repeat(32));
+    assert_eq!(store.previous_encryption_keys.len(), 1);
 }
 
 #[test]
@@ -255,6 +261,21 @@ const WRONG: &[(&str, &[&str])] = &[
         &[
             "t:1:13: access_log.path: is required",
             "t:2:14: log.level: must be one of: error, warn, info, debug, trace",
+        ],
+    ),
+    (
+        "store: {url: mysql://u:canary@h/d, encryption_key: abc, previous_encryption_keys: [1, AAAA]}\n",
+        &[
+            "t:1:14: store.url: must be sqlite:///PATH or postgres://USER:PASSWORD@HOST/DATABASE",
+            "t:1:52: store.encryption_key: must be a key of 32 bytes: 64 hex digits, or 44 characters of base64 (openssl rand -hex 32)",
+            "t:1:84: store.previous_encryption_keys[0]: must be a string, not a number",
+            "t:1:87: store.previous_encryption_keys[1]: must be a key of 32 bytes: 64 hex digits, or 44 characters of base64 (openssl rand -hex 32)",
+        ],
+    ),
+    (
+        "store: {previous_encryption_keys: ['${OLD_STORE_KEY}']}\n",
+        &[
+            "t:1:35: store.previous_encryption_keys: is only used with encryption_key, the key that is used now",
         ],
     ),
     ("access_log: {path: /x}\n", &["t:1:20: access_log.path: is only used with output: file"]),

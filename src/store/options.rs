@@ -5,6 +5,7 @@
 use super::StoreError;
 use super::master_key::KeySource;
 use crate::config::secret::Secret;
+use crate::settings::StoreSettings;
 use std::path::{Path, PathBuf};
 
 /// What [`Store::open`](super::Store::open) needs to be told.
@@ -22,6 +23,16 @@ pub struct StoreOptions {
 }
 
 impl StoreOptions {
+    /// What the settings say; `state_dir` as [`state_dir`](Self::state_dir) finds it.
+    pub fn new(settings: &StoreSettings, state_dir: PathBuf) -> Self {
+        Self {
+            url: settings.url.clone(),
+            state_dir,
+            encryption_key: settings.encryption_key.clone(),
+            previous_encryption_keys: settings.previous_encryption_keys.clone(),
+        }
+    }
+
     /// A store that ends with the process.
     pub fn in_memory() -> Self {
         Self {
@@ -47,7 +58,8 @@ impl StoreOptions {
     /// `Misconfigured`, without repeating the URL.
     pub fn location(&self) -> Result<Location, StoreError> {
         match &self.url {
-            Some(url) => Location::parse(url.expose()),
+            Some(url) => Location::parse(url.expose())
+                .map_err(|why| StoreError::Misconfigured(format!("store.url: {why}"))),
             None => Ok(Location::File(self.state_dir.join("turnpike.db"))),
         }
     }
@@ -91,9 +103,9 @@ impl Location {
     /// Reads a URL.
     ///
     /// # Errors
-    /// `Misconfigured`, without repeating the URL, which may hold a password.
-    pub fn parse(url: &str) -> Result<Self, StoreError> {
-        let wrong = |why: &str| StoreError::Misconfigured(format!("store.url: {why}"));
+    /// What is wrong with it, without repeating it: it may hold a password.
+    pub fn parse(url: &str) -> Result<Self, String> {
+        let wrong = |why: &str| why.to_owned();
         if url == "sqlite::memory:" {
             return Ok(Self::Memory);
         }
@@ -108,7 +120,7 @@ impl Location {
             return Ok(Self::File(PathBuf::from(path)));
         }
         if url.starts_with("postgres://") || url.starts_with("postgresql://") {
-            super::postgres::check_url(url).map_err(|why| wrong(&why))?;
+            super::postgres::check_url(url)?;
             return Ok(Self::Postgres(Secret::new(url)));
         }
         Err(wrong("must begin with sqlite:// or postgres://"))
@@ -161,8 +173,7 @@ mod tests {
             "postgres://h:hunter22@a/db?unheard=hunter22",
         ] {
             let why = Location::parse(bad).unwrap_err();
-            assert!(why.is_fatal() && why.to_string().starts_with("store.url: "), "{bad}: {why}");
-            assert!(!why.to_string().contains("hunter22"), "{why}");
+            assert!(!why.is_empty() && !why.contains("hunter22"), "{bad}: {why}");
         }
     }
 

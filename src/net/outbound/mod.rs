@@ -1,9 +1,10 @@
 //! Upstream connections: parsing a base URL ([`origin`]), which hosts a client may name ([`custom_host`], [`ranges`]),
 //! resolving names ([`dns`]), the peer Pingora connects to ([`peer`], [`peer_limit`]), connections and their pools
-//! ([`connector`], [`connection`]), and the gateway's own small requests to token servers ([`token_http`]).
+//! ([`connector`], [`connection`]), the certificate authorities that servers are verified with ([`authorities`]), and the gateway's own small requests to token servers ([`token_http`]).
 //!
 //! Not here: which provider to call and what to send; `route` and `engine` decide that.
 
+pub mod authorities;
 pub mod connection;
 pub mod connector;
 pub mod custom_host;

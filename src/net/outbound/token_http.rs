@@ -4,13 +4,13 @@
 //! and a pooled connection would end with the runtime that opened it (each service has one). Ignores the
 //! environment's proxies, follows no redirects, and bounds the response body and the time.
 
+use super::authorities;
 use super::custom_host::HostRules;
 use super::dns::Dns;
 use super::origin::{Host, Origin};
 use crate::provider::token_exchange::{TokenRequest, TokenResponse};
-use pingora_core::tls::{load_ca_file_into_store, load_platform_certs_incl_env_into_store};
 use reqwest::redirect::Policy;
-use rustls::{ClientConfig, RootCertStore};
+use rustls::ClientConfig;
 use std::error::Error as StdError;
 use std::fmt;
 use std::net::IpAddr;
@@ -124,12 +124,7 @@ impl TokenHttpClient {
     /// The TLS configuration, with the same certificate authorities as for providers.
     fn tls(&self) -> Result<ClientConfig, FetchError> {
         let config = self.tls.get_or_init(|| {
-            let mut roots = RootCertStore::empty();
-            match &self.ca_file {
-                Some(path) => load_ca_file_into_store(path, &mut roots),
-                None => load_platform_certs_incl_env_into_store(&mut roots),
-            }
-            .map_err(|why| why.to_string())?;
+            let roots = authorities::load(self.ca_file.as_deref())?;
             let provider = rustls::crypto::ring::default_provider().into();
             let config = ClientConfig::builder_with_provider(provider)
                 .with_safe_default_protocol_versions()

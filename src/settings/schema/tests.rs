@@ -15,7 +15,7 @@ use std::collections::BTreeSet;
 const PROVIDERS: [&str; 2] = ["openai", "groq"];
 
 /// What only the reader sees: parts of its messages.
-const ONLY_THE_READER: [&str; 29] = [
+const ONLY_THE_READER: [&str; 30] = [
     "must be IP:PORT",
     "clashes with",
     "takes its default",
@@ -36,6 +36,7 @@ const ONLY_THE_READER: [&str; 29] = [
     "must name a host",
     "is not a host name, an address or a range",
     "is only used with output: file",
+    "is only used with encryption_key",
     "means the same as",
     "a text that begins with one",
     "is no operator of queries",

@@ -1,10 +1,39 @@
 //! The shared database: PostgreSQL, for several gateways.
 //!
-//! Not here: the URL's parts (`url`).
+//! All connections live on a runtime of its own, so that a call may come from any of the process's runtimes and the
+//! connections outlive it. Every call has a time limit. The statements are in `statements`.
 
+mod copy;
+mod failure;
+mod listener;
+mod migrations;
+mod statements;
+mod tls;
 mod url;
 
-use super::StoreError;
+use super::audit::{AuditEntry, AuditPage, AuditQuery};
+use super::backend::{Backend, Changes, Loaded};
+use super::{Change, Kind, Record, StoreError};
+use async_trait::async_trait;
+use deadpool_postgres::{Manager, ManagerConfig, Object, Pool, RecyclingMethod, Timeouts};
+use failure::{failure, no_connection};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::runtime::Runtime;
+use tokio::sync::Notify;
+use tokio::time::timeout;
+use uuid::Uuid;
+
+/// Of one read or write. A client of the control plane waits for it.
+const CALL_TIMEOUT: Duration = Duration::from_secs(5);
+/// Of reading all records, and of making the tables.
+const LOAD_TIMEOUT: Duration = Duration::from_secs(60);
+/// Of reading everything there is, for `verify` and `backup`.
+const COPY_TIMEOUT: Duration = Duration::from_secs(3600);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
+/// Connections of one gateway, besides the one that listens.
+const MAX_CONNECTIONS: usize = 4;
 
 /// Whether the URL can be read.
 ///
@@ -19,7 +48,127 @@ pub(super) fn describe(text: &str) -> String {
     url::describe(text)
 }
 
-/// Opens the database.
-pub(super) async fn connect(_text: &str) -> Result<super::sqlite::Sqlite, StoreError> {
-    Err(StoreError::Unavailable("this build has no PostgreSQL yet".to_owned()))
+/// A pool of connections to one database.
+pub(super) struct Postgres {
+    /// `None` while it is dropped.
+    runtime: Option<Runtime>,
+    pool: Pool,
+    announced: Arc<Notify>,
+}
+
+impl Drop for Postgres {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            // It may be dropped on another runtime, where waiting is not allowed.
+            runtime.shutdown_background();
+        }
+    }
+}
+
+/// Connects, brings the tables up to date, and listens for changes of others.
+///
+/// # Errors
+/// `Newer`, `Unavailable`, `Misconfigured` for authorities that cannot be read.
+pub(super) async fn connect(text: &str) -> Result<Postgres, StoreError> {
+    let wrong = |why: String| StoreError::Misconfigured(format!("store.url: {why}"));
+    let (mut config, verification) = url::parse(text).map_err(wrong)?;
+    config.connect_timeout(CONNECT_TIMEOUT);
+    config.tcp_user_timeout(CALL_TIMEOUT);
+    config.keepalives_idle(Duration::from_secs(15));
+    let tls = tls::connector(&verification).map_err(wrong)?;
+    let mut runtime = tokio::runtime::Builder::new_multi_thread();
+    let runtime = runtime.worker_threads(1).thread_name("store-postgres").enable_all().build();
+    let runtime = runtime.map_err(|why| StoreError::Unavailable(format!("no runtime: {why}")))?;
+    let manager_config = ManagerConfig { recycling_method: RecyclingMethod::Verified };
+    let manager = Manager::from_config(config.clone(), tls.clone(), manager_config);
+    let limits = Timeouts {
+        wait: Some(CONNECT_TIMEOUT),
+        create: Some(CONNECT_TIMEOUT),
+        recycle: Some(CONNECT_TIMEOUT),
+    };
+    let pool = Pool::builder(manager).max_size(MAX_CONNECTIONS).timeouts(limits);
+    let pool = pool.runtime(deadpool_postgres::Runtime::Tokio1).build();
+    let pool = pool.map_err(|why| StoreError::Unavailable(why.to_string()))?;
+    let announced = Arc::new(Notify::new());
+    let database = Postgres { runtime: Some(runtime), pool, announced };
+    database.run(LOAD_TIMEOUT, |mut client| async move { migrations::run(&mut client).await }).await?;
+    if let Some(runtime) = &database.runtime {
+        runtime.spawn(listener::listen(config, tls, Arc::clone(&database.announced)));
+    }
+    Ok(database)
+}
+
+impl Postgres {
+    /// Runs `call` with a connection of the pool, on the runtime of the connections.
+    async fn run<T: Send + 'static, F: Future<Output = Result<T, StoreError>> + Send + 'static>(
+        &self,
+        at_most: Duration,
+        call: impl FnOnce(Object) -> F + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let gone = || StoreError::Unavailable("it is being closed".to_owned());
+        let runtime = self.runtime.as_ref().ok_or_else(gone)?;
+        let pool = self.pool.clone();
+        let done = runtime.spawn(async move {
+            let call = async { call(pool.get().await.map_err(no_connection)?).await };
+            let late = |_| StoreError::Unavailable(format!("no response within {} s", at_most.as_secs()));
+            timeout(at_most, call).await.map_err(late)?
+        });
+        done.await.unwrap_or_else(|why| Err(StoreError::Damaged(why.to_string())))
+    }
+}
+
+#[async_trait]
+impl Backend for Postgres {
+    async fn load(&self) -> Result<Loaded, StoreError> {
+        self.run(LOAD_TIMEOUT, |mut client| async move { statements::load(&mut client).await }).await
+    }
+
+    async fn changes(&self, position: u64) -> Result<Changes, StoreError> {
+        let read = move |mut client: Object| async move { statements::changes(&mut client, position).await };
+        self.run(CALL_TIMEOUT, read).await
+    }
+
+    async fn write(&self, changes: Vec<Change>, audit: Vec<AuditEntry>) -> Result<u64, StoreError> {
+        let write =
+            |mut client: Object| async move { statements::write(&mut client, &changes, &audit).await };
+        self.run(CALL_TIMEOUT, write).await
+    }
+
+    async fn children(&self, kind: Kind, parent: Uuid) -> Result<Vec<Arc<Record>>, StoreError> {
+        let read = move |client: Object| async move { statements::children(&client, kind, parent).await };
+        self.run(CALL_TIMEOUT, read).await
+    }
+
+    async fn sealed_under_others(&self, key_id: &str, limit: u32) -> Result<Vec<Arc<Record>>, StoreError> {
+        let key_id = key_id.to_owned();
+        let read = move |client: Object| async move {
+            statements::sealed_under_others(&client, &key_id, limit).await
+        };
+        self.run(CALL_TIMEOUT, read).await
+    }
+
+    async fn audit(&self, query: AuditQuery) -> Result<AuditPage, StoreError> {
+        let read = |mut client: Object| async move { statements::audit(&mut client, &query).await };
+        self.run(CALL_TIMEOUT, read).await
+    }
+
+    async fn changed(&self, _position: u64, at_most: Duration) {
+        // An announcement that came while nobody waited is kept.
+        let _ = timeout(at_most, self.announced.notified()).await;
+    }
+
+    async fn backup(&self, file: &Path) -> Result<(), StoreError> {
+        let file = file.to_owned();
+        self.run(COPY_TIMEOUT, |mut client| async move { copy::to_file(&mut client, file).await }).await
+    }
+
+    async fn verify(&self) -> Result<u64, StoreError> {
+        self.run(COPY_TIMEOUT, |mut client| async move { copy::verify(&mut client).await }).await
+    }
+}
+
+/// Starts a transaction that sees one moment and changes nothing.
+async fn one_moment(client: &mut Object) -> Result<deadpool_postgres::Transaction<'_>, StoreError> {
+    let level = tokio_postgres::IsolationLevel::RepeatableRead;
+    client.build_transaction().isolation_level(level).read_only(true).start().await.map_err(failure)
 }

@@ -4,6 +4,7 @@
 //! statements are in `statements`. Other processes may write to the same file; what they wrote is noticed by the position, which every
 //! write raises.
 
+mod copy;
 mod migrations;
 mod statements;
 mod writer;
@@ -11,11 +12,13 @@ mod writer;
 use super::audit::{AuditEntry, AuditPage, AuditQuery};
 use super::backend::{Backend, Changes, Loaded};
 use super::{Change, Kind, Record, StoreError};
+pub(super) use copy::Copy;
+
 use async_trait::async_trait;
 use parking_lot::Mutex;
 use rusqlite::{Connection, OpenFlags};
 use statements::failure;
-use std::fs::{DirBuilder, OpenOptions};
+use std::fs::{DirBuilder, File, OpenOptions};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -32,8 +35,9 @@ const MAX_IDLE_READERS: usize = 3;
 
 /// A database in one file, or in memory for tests.
 pub struct Sqlite {
-    writer: Writer,
+    // Closed before the writer: the last connection moves everything into the one file, and must be able to write.
     readers: Arc<Readers>,
+    writer: Writer,
 }
 
 impl Sqlite {
@@ -199,13 +203,22 @@ fn make_private(file: &Path) -> std::io::Result<()> {
 /// Copies the database of one moment into a new file.
 fn back_up(connection: &Connection, file: &Path) -> Result<(), StoreError> {
     let name = file.to_str().ok_or_else(|| StoreError::Unavailable("its name is not UTF-8".to_owned()))?;
-    let refused = |why: std::io::Error| StoreError::Unavailable(format!("{name}: {why}"));
-    let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(file).map_err(refused)?;
+    let made = create_new(file)?;
     let copied = connection.execute("VACUUM INTO ?1", [name]).map_err(failure);
-    let synced = copied.and_then(|_| made.sync_all().map_err(refused));
+    let synced = copied.and_then(|_| made.sync_all().map_err(|why| refused(file, &why)));
     if synced.is_err() {
         // A part of a copy would be taken for one.
         let _ = std::fs::remove_file(file);
     }
     synced
+}
+
+/// Makes an empty file that only its owner can read, where there is none.
+fn create_new(file: &Path) -> Result<File, StoreError> {
+    let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(file);
+    made.map_err(|why| refused(file, &why))
+}
+
+fn refused(file: &Path, why: &std::io::Error) -> StoreError {
+    StoreError::Unavailable(format!("{}: {why}", file.display()))
 }

@@ -16,6 +16,9 @@ use uuid::Uuid;
 
 const COLUMNS: &str = "kind, id, parent, workspace, slug, number, status, revision, created_at, updated_at, body, key_id, sealed";
 
+const VALUES: &str = "(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)";
+const AUDIT_COLUMNS: &str = "id, time, workspace, actor, actor_type, action, resource, method, status, body";
+
 /// What a failure of SQLite means.
 pub(super) fn failure(error: rusqlite::Error) -> StoreError {
     failure_of(&error)
@@ -126,6 +129,29 @@ pub(super) fn write(
 }
 
 fn put(connection: &Connection, record: &Record) -> Result<(), StoreError> {
+    let sql = match record.revision {
+        1 => format!("INSERT INTO records ({COLUMNS}) VALUES {VALUES} ON CONFLICT (kind, id) DO NOTHING"),
+        _ => format!(
+            "UPDATE records SET ({COLUMNS}) = {VALUES} WHERE kind = ?1 AND id = ?2 AND revision = ?8 - 1"
+        ),
+    };
+    execute_with(connection, &sql, record)
+}
+
+/// Adds a record whatever its revision is: to a copy.
+pub(super) fn insert(connection: &Connection, record: &Record) -> Result<(), StoreError> {
+    execute_with(connection, &format!("INSERT INTO records ({COLUMNS}) VALUES {VALUES}"), record)
+}
+
+/// The position of a copy.
+pub(super) fn set_position(connection: &Connection, position: u64) -> Result<(), StoreError> {
+    let position = integer(position)?;
+    let changed = connection.execute("UPDATE last_position SET position = ?1", [position]);
+    changed.map(|_| ()).map_err(failure)
+}
+
+/// Executes a statement with the values of a record.
+fn execute_with(connection: &Connection, sql: &str, record: &Record) -> Result<(), StoreError> {
     let key_id = record.sealed.as_ref().map(|sealed| &sealed.key_id);
     let values = params![
         record.kind.as_str(),
@@ -142,17 +168,7 @@ fn put(connection: &Connection, record: &Record) -> Result<(), StoreError> {
         key_id,
         record.sealed.as_ref().map(|sealed| &*sealed.bytes),
     ];
-    let sql = match record.revision {
-        1 => format!(
-            "INSERT INTO records ({COLUMNS}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13) \
-             ON CONFLICT (kind, id) DO NOTHING"
-        ),
-        _ => format!(
-            "UPDATE records SET ({COLUMNS}) = (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13) \
-             WHERE kind = ?1 AND id = ?2 AND revision = ?8 - 1"
-        ),
-    };
-    match connection.execute(&sql, values) {
+    match connection.execute(sql, values) {
         Ok(0) => Err(StoreError::Changed),
         Ok(_) => Ok(()),
         Err(error) => Err(conflict(&error, record)),
@@ -182,7 +198,7 @@ fn conflict(error: &rusqlite::Error, record: &Record) -> StoreError {
     StoreError::Changed
 }
 
-fn add_audit_entry(connection: &Connection, entry: &AuditEntry) -> Result<(), StoreError> {
+pub(super) fn add_audit_entry(connection: &Connection, entry: &AuditEntry) -> Result<(), StoreError> {
     let values = params![
         entry.id.to_string(),
         nanoseconds(entry.time),
@@ -207,7 +223,7 @@ pub(super) fn audit(connection: &mut Connection, query: &AuditQuery) -> Result<A
         transaction.query_row(&count, params_from_iter(values.iter()), |row| row.get(0)).map_err(failure)?;
     values.extend([Value::from(query.limit), Value::from(query.offset)]);
     let sql = format!(
-        "SELECT id, time, workspace, actor, actor_type, action, resource, method, status, body FROM audit{condition} \
+        "SELECT {AUDIT_COLUMNS} FROM audit{condition} \
          ORDER BY time DESC, id DESC LIMIT ? OFFSET ?"
     );
     let mut statement = transaction.prepare(&sql).map_err(failure)?;
@@ -245,7 +261,7 @@ fn audit_condition(query: &AuditQuery) -> (String, Vec<Value>) {
         values.push(Value::from(status));
     }
     for (member, text) in &query.members {
-        conditions.push("json_extract(body, ?) = ?");
+        conditions.push("CAST(json_extract(body, ?) AS TEXT) = ?");
         values.extend([Value::from(format!("$.\"{member}\"")), Value::from(text.clone())]);
     }
     match conditions.is_empty() {
@@ -279,7 +295,8 @@ pub(super) fn verify(connection: &mut Connection) -> Result<u64, StoreError> {
     for record in &all {
         check(record)?;
     }
-    let mut statement = transaction.prepare("SELECT id, time, workspace, actor, actor_type, action, resource, method, status, body FROM audit").map_err(failure)?;
+    let mut statement =
+        transaction.prepare(&format!("SELECT {AUDIT_COLUMNS} FROM audit")).map_err(failure)?;
     let mut rows = statement.query([]).map_err(failure)?;
     while let Some(row) = rows.next().map_err(failure)? {
         audit_entry(row)?;

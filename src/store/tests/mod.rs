@@ -4,6 +4,9 @@
 
 mod behaviour;
 mod files;
+mod killed;
+mod postgres_server;
+mod server_down;
 
 use super::audit::AuditEntry;
 use super::{Change, Kind, Record, Status, Store, StoreOptions};
@@ -23,6 +26,12 @@ pub(super) const KEY: &str = "000102030405060708090a0b0c0d0e0f101112131415161718
 impl Database {
     pub(super) fn sqlite() -> Self {
         Self { folder: tempfile::tempdir().unwrap(), url: None }
+    }
+
+    /// `None` where this machine has no PostgreSQL, which is printed.
+    pub(super) fn postgres() -> Option<Self> {
+        let url = postgres_server::shared()?.new_database();
+        Some(Self { folder: tempfile::tempdir().unwrap(), url: Some(url) })
     }
 
     pub(super) fn options(&self) -> StoreOptions {
@@ -45,6 +54,9 @@ impl Database {
 pub(super) fn on_each<F: Future<Output = ()>>(test: impl Fn(Database) -> F) {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     runtime.block_on(test(Database::sqlite()));
+    if let Some(database) = Database::postgres() {
+        runtime.block_on(test(database));
+    }
 }
 
 pub(super) fn record(kind: Kind, slug: Option<&str>) -> Record {

@@ -1,0 +1,79 @@
+//! Everything that is in a PostgreSQL database, in one pass: checked, or copied into a file.
+//!
+//! The file is a SQLite database with the same content, which `store.url` can name: nothing else is needed to read it.
+
+use super::super::rows::check;
+use super::super::sqlite::Copy;
+use super::statements::{AUDIT_COLUMNS, COLUMNS, audit_entry, position, records};
+use super::{StoreError, failure, one_moment};
+use deadpool_postgres::{Object, Transaction};
+use std::path::PathBuf;
+use tokio::sync::mpsc;
+
+use super::super::audit::AuditEntry;
+
+/// Rows that are in memory at a time.
+const BATCH: i64 = 1000;
+/// Batches that may wait for the disk.
+const QUEUE: usize = 4;
+
+pub(super) async fn to_file(client: &mut Object, file: PathBuf) -> Result<(), StoreError> {
+    let transaction = one_moment(client).await?;
+    let position = position(&transaction).await?;
+    let all = records(&transaction, &format!("SELECT {COLUMNS} FROM records"), &[]).await?;
+    let (sender, mut batches) = mpsc::channel(QUEUE);
+    let writing = tokio::task::spawn_blocking(move || {
+        let mut copy = Copy::create(&file)?;
+        copy.add(&all, position)?;
+        // Ends with the sender. An error from there ends it without the copy.
+        while let Some(batch) = batches.blocking_recv() {
+            let batch: Vec<AuditEntry> = batch?;
+            copy.add_audit_entries(&batch)?;
+        }
+        copy.finish()
+    });
+    if let Err(error) = send_audit_entries(&transaction, &sender).await {
+        let _ = sender.send(Err(error)).await;
+    }
+    drop(sender);
+    writing.await.unwrap_or_else(|why| Err(StoreError::Unavailable(why.to_string())))
+}
+
+async fn send_audit_entries(
+    transaction: &Transaction<'_>,
+    sender: &mpsc::Sender<Result<Vec<AuditEntry>, StoreError>>,
+) -> Result<(), StoreError> {
+    let sql = format!("SELECT {AUDIT_COLUMNS} FROM audit");
+    let statement = transaction.prepare(&sql).await.map_err(failure)?;
+    let portal = transaction.bind(&statement, &[]).await.map_err(failure)?;
+    loop {
+        let rows =
+            transaction.query_portal(&portal, i32::try_from(BATCH).unwrap_or(1000)).await.map_err(failure)?;
+        if rows.is_empty() {
+            return Ok(());
+        }
+        let entries = rows.iter().map(audit_entry).collect::<Result<Vec<_>, _>>()?;
+        // The file failed: its error is what is returned.
+        if sender.send(Ok(entries)).await.is_err() {
+            return Ok(());
+        }
+    }
+}
+
+/// Checks every row. Returns the number of records.
+pub(super) async fn verify(client: &mut Object) -> Result<u64, StoreError> {
+    let transaction = one_moment(client).await?;
+    let all = records(&transaction, &format!("SELECT {COLUMNS} FROM records"), &[]).await?;
+    for record in &all {
+        check(record)?;
+    }
+    let (sender, mut batches) = mpsc::channel(QUEUE);
+    let send = async {
+        let sent = send_audit_entries(&transaction, &sender).await;
+        drop(sender);
+        sent
+    };
+    let receive = async { while batches.recv().await.is_some() {} };
+    tokio::join!(send, receive).0?;
+    Ok(u64::try_from(all.len()).unwrap_or(u64::MAX))
+}
