@@ -37,6 +37,7 @@ pub enum Kind {
     Forbidden,
     NotFound,
     MethodNotAllowed,
+    Conflict,
     RequestTimeout,
     BodyTooLarge,
     HeadersTooLarge,
@@ -48,6 +49,8 @@ pub enum Kind {
     Draining,
     TooManyConnections,
     MemoryLimit,
+    StoreUnavailable,
+    StoreFull,
     UpstreamTimeout,
     Internal,
 }
@@ -86,6 +89,7 @@ impl Kind {
             Kind::Forbidden => row(403, BAD, "permission_error", "forbidden"),
             Kind::NotFound => row(404, BAD, "not_found_error", "not_found"),
             Kind::MethodNotAllowed => row(405, BAD, BAD, "method_not_allowed"),
+            Kind::Conflict => row(409, BAD, BAD, "conflict"),
             Kind::RequestTimeout => row(408, "timeout_error", "timeout_error", "request_timeout"),
             Kind::BodyTooLarge => row(413, BAD, "request_too_large", "body_too_large"),
             Kind::HeadersTooLarge => row(431, BAD, BAD, "head_too_large"),
@@ -97,6 +101,8 @@ impl Kind {
             Kind::CredentialsUnavailable => row(502, "upstream_error", "api_error", "upstream_grant_failed"),
             Kind::TooManyConnections => row(503, "server_error", "overloaded_error", "too_many_connections"),
             Kind::MemoryLimit => row(503, "server_error", "overloaded_error", "memory_limit"),
+            Kind::StoreUnavailable => row(503, "server_error", "api_error", "store_unavailable"),
+            Kind::StoreFull => row(507, "server_error", "api_error", "store_full"),
             Kind::UpstreamTimeout => row(504, "upstream_error", "timeout_error", "upstream_timeout"),
             Kind::Draining => row(503, "server_error", "overloaded_error", "draining"),
         }
@@ -319,6 +325,21 @@ impl Error {
         Self::new(Kind::Draining, "This gateway is shutting down. Send the request again to another one.")
     }
 
+    /// 409: it exists already, is still in use, or was changed at the same time.
+    pub fn conflict(message: impl Into<String>) -> Self {
+        Self::new(Kind::Conflict, message)
+    }
+
+    /// 503: the store of the control plane cannot be used now.
+    pub fn store_unavailable(message: impl Into<String>) -> Self {
+        Self::new(Kind::StoreUnavailable, message)
+    }
+
+    /// 507: the store has no space left.
+    pub fn store_full(message: impl Into<String>) -> Self {
+        Self::new(Kind::StoreFull, message)
+    }
+
     /// 500: a defect of the gateway. The client learns only that, the cause is for the log.
     pub fn internal(cause: impl Into<String>) -> Self {
         let message = "The gateway failed to handle this request. Quote the trace id to the operator.";
@@ -329,6 +350,13 @@ impl Error {
     #[must_use]
     pub fn with_param(mut self, param: impl Into<String>) -> Self {
         self.param = Some(param.into());
+        self
+    }
+
+    /// Adds details for the operator.
+    #[must_use]
+    pub fn with_cause(mut self, cause: impl Into<String>) -> Self {
+        self.cause = Some(cause.into());
         self
     }
 
@@ -370,7 +398,7 @@ impl Error {
     /// When the same request may succeed, in seconds, for `Retry-After`; `None` where waiting does not help.
     pub const fn retry_after(&self) -> Option<u32> {
         match self.kind {
-            Kind::TooManyConnections | Kind::MemoryLimit | Kind::Draining => Some(1),
+            Kind::TooManyConnections | Kind::MemoryLimit | Kind::StoreUnavailable | Kind::Draining => Some(1),
             _ => None,
         }
     }
@@ -386,6 +414,7 @@ impl Error {
             | Kind::Forbidden
             | Kind::NotFound
             | Kind::MethodNotAllowed
+            | Kind::Conflict
             | Kind::BodyTooLarge
             | Kind::HeadersTooLarge
             | Kind::NotImplemented => true,
@@ -397,6 +426,8 @@ impl Error {
             | Kind::CredentialsUnavailable
             | Kind::TooManyConnections
             | Kind::MemoryLimit
+            | Kind::StoreUnavailable
+            | Kind::StoreFull
             | Kind::UpstreamTimeout
             | Kind::Draining => false,
         }

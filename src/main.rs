@@ -37,6 +37,8 @@ mod start_checks;
 mod stop;
 #[path = "main/store_commands.rs"]
 mod store_commands;
+#[path = "main/store_opening.rs"]
+mod store_opening;
 #[path = "main/summing_logger.rs"]
 mod summing_logger;
 

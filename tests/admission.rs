@@ -6,7 +6,7 @@
 
 use crate::support::message::Message;
 use crate::support::rng::Rng;
-use crate::support::settings::{KEY, OTHER_KEY, STANDARD};
+use crate::support::settings::{KEY, OPERATOR_KEY, OTHER_KEY, STANDARD};
 use crate::support::{Gateway, raw};
 use futures_util::{StreamExt, stream};
 use serde_json::{Value, json};
@@ -100,6 +100,10 @@ impl Request {
             return Verdict::Passes;
         }
         let body: Value = serde_json::from_slice(&response.body).unwrap_or_default();
+        // Only the control plane says so.
+        if body["success"] == false {
+            return Verdict::Control;
+        }
         match body["error"]["message"].as_str() {
             Some(message) => Verdict::Refused(response.status().into(), vec![message.to_owned()]),
             None => Verdict::Control,
@@ -109,7 +113,8 @@ impl Request {
     async fn explained(&self, gateway: &Gateway) -> Verdict {
         let question = self.as_question();
         let head = format!(
-            "POST /v1/explain HTTP/1.1\r\nhost: g\r\nconnection: close\r\ncontent-length: {}\r\n\r\n",
+            "POST /v1/explain HTTP/1.1\r\nhost: g\r\nconnection: close\r\nx-gateway-api-key: {OPERATOR_KEY}\r\n\
+             content-length: {}\r\n\r\n",
             question.len()
         );
         let bytes = raw::send(gateway.ports.control, &[head.as_bytes(), question.as_bytes()].concat()).await;
@@ -208,7 +213,7 @@ async fn refusals_by_the_head_are_explained() {
             "scope completions.write",
             Request::new("POST", "/v1/proxy/x", &[OURS], "{}").with_key(OTHER_KEY),
         ),
-        (401, "Unknown service key", Request::new("GET", "/v1/logs", &[], "").with_key("wrong")),
+        (401, "Unknown service key", Request::new("GET", "/v1/files", &[], "").with_key("wrong")),
     ])
     .await;
 }

@@ -9,6 +9,7 @@ use crate::support::client::{client, new_trace};
 use crate::support::settings::{KEY, STANDARD};
 use crate::support::wait::until;
 use crate::support::{Gateway, gateway};
+use reqwest::Method;
 use serde_json::{Value, json};
 
 /// A fallback of these targets, with a breaker that opens at the second failure.
@@ -35,8 +36,7 @@ async fn request_count(gateway: &Gateway, trace: &str, role: &str) -> usize {
 
 /// The entry in the control port's list whose model starts with the role's.
 async fn shown(gateway: &Gateway, role: &str) -> Value {
-    let url = format!("{}/v1/targets", gateway.control_url());
-    let list: Value = client().get(url).send().await.unwrap().json().await.unwrap();
+    let list: Value = gateway.control(Method::GET, "/v1/targets").send().await.unwrap().json().await.unwrap();
     let model = PrimaryDialect::OpenAi.model(role);
     let targets = list["targets"].as_array().unwrap().clone();
     let found =
@@ -66,7 +66,7 @@ async fn an_open_target_is_skipped_shown_and_reset() {
     };
     assert_eq!(gauge("config.targets[0]").await.as_deref(), Some("1"));
     assert_eq!(gauge("config.targets[1]").await.as_deref(), Some("0"));
-    let reset = client().post(format!("{}/v1/targets/reset", gateway.control_url())).json(&json!({}));
+    let reset = gateway.control(Method::POST, "/v1/targets/reset").json(&json!({}));
     assert_eq!(reset.send().await.unwrap().json::<Value>().await.unwrap(), json!({"reset": 1}));
     assert_eq!(shown(&gateway, "primary").await["state"], "closed");
     assert_eq!(gauge("config.targets[0]").await.as_deref(), Some("0"));

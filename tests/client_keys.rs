@@ -158,7 +158,8 @@ async fn no_service_key_reaches_a_provider_in_any_place() {
 #[tokio::test]
 async fn without_service_keys_it_is_the_providers_key() {
     let yaml = STANDARD.replace(
-        "auth:\n  keys:\n    - {name: tests, key: tp-tests-0123456789}\n    - {name: others, key: tp-others-0123456789}\n",
+        "auth:\n  keys:\n    - {name: tests, key: tp-tests-0123456789}\n    - {name: others, key: tp-others-0123456789}\n    - \
+         {name: operator, key: tp-operator-0123456789, scopes: [administration]}\n",
         "",
     );
     assert!(!yaml.contains("auth:"));

@@ -38,13 +38,11 @@ async fn unimplemented_and_unknown_paths_are_refused() {
     let gateway = gateway();
     for base in [gateway.data_url(), gateway.control_url()] {
         for path in [
-            "/v1/prompts",
-            "/v1/prompts/p1/render",
             "/v1/policies/usage-limits",
             "/v1/analytics/cost",
             "/v1/logs",
-            "/v1/workspaces",
-            "/v1/mcp-servers",
+            "/v1/scim/workspaces",
+            "/v1/mcp-integrations",
             "/v1/feedback",
         ] {
             for method in [reqwest::Method::GET, reqwest::Method::POST, reqwest::Method::DELETE] {
@@ -58,7 +56,7 @@ async fn unimplemented_and_unknown_paths_are_refused() {
         }
     }
     for path in ["/", "/v1", "/v1/nothing", "/metricsx", "/v1/chat/completions"] {
-        let response = client().get(format!("{}{path}", gateway.control_url())).send().await.unwrap();
+        let response = gateway.control(reqwest::Method::GET, path).send().await.unwrap();
         assert_eq!(response.status(), 404, "{path}");
         let body: Value = response.json().await.unwrap();
         assert_eq!(body["error"]["code"], "not_found", "{body}");
@@ -99,7 +97,7 @@ async fn malformed_control_requests_are_answered_and_closed() {
         ("GET\r\n\r\n".to_owned(), "400"),
         ("GET /livez HTTP/1.1\r\nbad header\r\n\r\n".to_owned(), "400"),
         ("\x16\x03\x01\x02\x00 hello\r\n\r\n".to_owned(), "400"),
-        ("OPTIONS / HTTP/1.0\r\n\r\n".to_owned(), "404"),
+        ("OPTIONS / HTTP/1.0\r\n\r\n".to_owned(), "401"),
         ("GET /livez HTTP/1.0\r\n\r\n".to_owned(), "200"),
         ("POST /v1/feedback HTTP/1.1\r\nhost: x\r\ncontent-length: 99999999\r\n\r\n".to_owned(), "413"),
         (format!("GET /livez HTTP/1.1\r\nx: {}\r\n\r\n", "y".repeat(2 << 20)), "4"),
@@ -155,7 +153,8 @@ async fn pages_of_other_origins_are_refused() {
         ("GET /readyz", "balancer.example", evil, "200"),
     ] {
         let request = format!(
-            "{line} HTTP/1.1\r\nhost: {host}\r\n{origin}content-length: 0\r\nconnection: close\r\n\r\n"
+            "{line} HTTP/1.1\r\nhost: {host}\r\n{origin}x-gateway-api-key: {KEY}\r\ncontent-length: 0\r\n\
+             connection: close\r\n\r\n"
         );
         let response = String::from_utf8_lossy(&raw::send(port, request.as_bytes()).await).into_owned();
         assert!(response.starts_with(&format!("HTTP/1.1 {status}")), "{line} {host} {origin}: {response}");

@@ -8,6 +8,7 @@ use crate::support::command::turnpike;
 use crate::support::settings::{KEY, PROVIDER_KEY, STANDARD};
 use crate::support::wait::until;
 use crate::support::{Gateway, gateway};
+use reqwest::Method;
 use serde_json::{Value, json};
 
 fn chat(config: &Value) -> Value {
@@ -19,8 +20,8 @@ fn chat(config: &Value) -> Value {
 
 /// The status and body the control port returns for this question.
 async fn post_explain(gateway: &Gateway, question: &str) -> (u16, Value) {
-    let url = format!("{}/v1/explain", gateway.control_url());
-    let response = client().post(url).body(question.to_owned()).send().await.unwrap();
+    let call = gateway.control(Method::POST, "/v1/explain");
+    let response = call.body(question.to_owned()).send().await.unwrap();
     (response.status().as_u16(), response.json().await.unwrap())
 }
 
@@ -171,8 +172,7 @@ async fn an_open_breaker_is_shown_and_explain_has_no_side_effects() {
     assert_eq!(before["tree"]["targets"][0]["breaker"]["state"], "closed", "{before}");
     assert_eq!(before["first"]["index"], "config.targets[0]", "{before}");
     let targets = async || {
-        let url = format!("{}/v1/targets", gateway.control_url());
-        client().get(url).send().await.unwrap().json::<Value>().await.unwrap()
+        gateway.control(Method::GET, "/v1/targets").send().await.unwrap().json::<Value>().await.unwrap()
     };
     assert_eq!(targets().await, json!({"targets": []}), "explain created a target state");
 

@@ -79,7 +79,8 @@ impl MemoryEngine {
         let settings = Settings::parse("custom_hosts: {allow_private: true}", &sources, &checks).unwrap();
         let log = tempfile::NamedTempFile::new().unwrap();
         let access_log = AccessLog::open(&Output::File(log.path().to_owned())).unwrap();
-        let shared = Shared::new(SettingsSnapshot::new(settings, 0), Metrics::new().unwrap(), access_log);
+        let shared =
+            Shared::new(SettingsSnapshot::new(settings, 0), Metrics::new().unwrap(), access_log, None);
         let engine = Engine::with_stages(Arc::new(shared), Connector::new(&ServerConf::default()), stages);
         Self { engine: Arc::new(engine), log }
     }
@@ -141,6 +142,7 @@ impl MemoryEngine {
         let sources = Sources {
             settings,
             hosts: &ctx.snapshot.hosts,
+            directory: ctx.snapshot.directory(None),
             gateway_headers: &gateway_headers,
             provider_key: None,
             model_slug: None,

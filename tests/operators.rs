@@ -284,7 +284,8 @@ async fn reload_waits_for_the_outcome_and_fails_on_a_bad_file() {
 async fn a_start_lists_what_is_served_and_its_curl_works() {
     let with_default = format!("{STANDARD}default_config: '@emulator'\n");
     let keyless = with_default.replace(
-        "    - {name: tests, key: tp-tests-0123456789}\n    - {name: others, key: tp-others-0123456789}\n",
+        "    - {name: tests, key: tp-tests-0123456789}\n    - {name: others, key: tp-others-0123456789}\n    - \
+         {name: operator, key: tp-operator-0123456789, scopes: [administration]}\n",
         "",
     );
     let keyless = keyless.replace("  keys:\n", "  keys: []\n");

@@ -11,8 +11,7 @@ use serde_json::{Value, json};
 #[tokio::test]
 async fn targets_are_listed_and_reset_on_the_control_port() {
     let gateway = gateway();
-    let url = format!("{}/v1/targets", gateway.control_url());
-    let response = client().get(&url).send().await.unwrap();
+    let response = gateway.control(Method::GET, "/v1/targets").send().await.unwrap();
     assert_eq!(
         (response.status().as_u16(), &response.headers()["content-type"]),
         (200, &"application/json".parse().unwrap())
@@ -37,7 +36,7 @@ async fn targets_are_listed_and_reset_on_the_control_port() {
     }
     // A config that does not exist, so that breaker tests are not disturbed.
     let unknown = json!({"config": "cf-nobody", "index": "config.targets[0]"}).to_string();
-    let response = client().post(format!("{url}/reset")).body(unknown).send().await.unwrap();
+    let response = gateway.control(Method::POST, "/v1/targets/reset").body(unknown).send().await.unwrap();
     assert_eq!(
         (response.status().as_u16(), response.json::<Value>().await.unwrap()),
         (200, json!({"reset": 0}))
@@ -46,7 +45,6 @@ async fn targets_are_listed_and_reset_on_the_control_port() {
 
 #[tokio::test]
 async fn invalid_resets_are_refused_in_the_usual_shape() {
-    let url = format!("{}/v1/targets", gateway().control_url());
     for (method, path, body, status, code) in [
         (Method::POST, "/reset", "{", 400, "invalid_request"),
         (Method::POST, "/reset", "[]", 400, "invalid_request"),
@@ -56,7 +54,7 @@ async fn invalid_resets_are_refused_in_the_usual_shape() {
         (Method::POST, "", "", 405, "method_not_allowed"),
         (Method::GET, "/cf-nobody", "", 404, "not_found"),
     ] {
-        let call = client().request(method.clone(), format!("{url}{path}")).body(body);
+        let call = gateway().control(method.clone(), &format!("/v1/targets{path}")).body(body);
         let response = call.send().await.unwrap();
         assert_eq!(response.status(), status, "{method} {path} {body}");
         let response: Value = response.json().await.unwrap();

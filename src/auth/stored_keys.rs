@@ -139,6 +139,10 @@ impl StoredKeys {
         self.workspaces.is_empty()
     }
 
+    pub fn has_pepper(&self) -> bool {
+        self.pepper.is_some()
+    }
+
     /// Whether any key may call, so that clients must show one.
     pub fn may_call(&self) -> bool {
         self.calling > 0

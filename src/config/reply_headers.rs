@@ -21,12 +21,12 @@ const OWN_PREFIX: &str = "x-gateway-";
 const MAX_PREFIXES: usize = 64;
 
 /// The names under each further prefix of the settings.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone)]
 pub struct ReplyHeaders {
     prefixes: Vec<ReplyPrefix>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct ReplyPrefix {
     prefix: String,
     /// The gateway's own name of a header, and the name under this prefix.

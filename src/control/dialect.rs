@@ -2,7 +2,7 @@
 //!
 //! All other responses are the same in each dialect.
 
-use super::error::body;
+use super::error::body_in;
 use crate::api::Dialect;
 use crate::error::Error;
 use axum::body::Body;
@@ -20,7 +20,7 @@ pub(super) async fn write(request: Request, next: Next) -> Response {
     let mut response = next.run(request).await;
     if let Some(error) = response.extensions_mut().remove::<Error>().filter(|_| is_anthropic) {
         response.headers_mut().remove(CONTENT_LENGTH);
-        *response.body_mut() = Body::from(body(&error, Dialect::Anthropic));
+        *response.body_mut() = Body::from(body_in(&error, Dialect::Anthropic));
     }
     response
 }

@@ -1,19 +1,23 @@
-//! Errors of control routes: the error body of the data plane, in OpenAI's shape unless [`super::dialect`] replaces it.
+//! Errors of control routes: one body that both families of client libraries read, unless [`super::dialect`] replaces it.
 //!
-//! A handler returns `Result<_, Error>`, and this file turns the error into a response. Handlers decide which error.
+//! `{"success":false,"data":{"message","errorCode"},"error":{"message","type","param","code","details"}}`: the first part is
+//! the reference's, the second OpenAI's. A handler returns `Result<_, Error>`, and this file turns the error into a response.
 
 use crate::api::Dialect;
 use crate::api::error_body::ErrorView;
 use crate::error::Error;
 use axum::response::{IntoResponse, Response};
-use http::header::{CONTENT_TYPE, HeaderValue};
+use http::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER};
 use http::{Method, StatusCode, Uri};
+use serde_json::{Value, json};
 
 impl IntoResponse for Error {
     fn into_response(self) -> Response {
         let status = StatusCode::from_u16(self.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        let body = body(&self, Dialect::OpenAi);
-        let mut response = (status, [(CONTENT_TYPE, "application/json")], body).into_response();
+        let mut response = (status, [(CONTENT_TYPE, "application/json")], body(&self)).into_response();
+        if let Some(seconds) = self.retry_after() {
+            response.headers_mut().insert(RETRY_AFTER, seconds.into());
+        }
         if self.is_final() {
             response.headers_mut().insert("x-should-retry", HeaderValue::from_static("false"));
         }
@@ -22,9 +26,45 @@ impl IntoResponse for Error {
     }
 }
 
-/// The body of an error.
-pub(super) fn body(error: &Error, dialect: Dialect) -> Vec<u8> {
+/// The body for every client but Anthropic's.
+fn body(error: &Error) -> Vec<u8> {
+    let mut whole: Value =
+        serde_json::from_slice(&ErrorView::from(error).body(Dialect::OpenAi)).unwrap_or_default();
+    if let Some(members) = whole.get_mut("error").and_then(Value::as_object_mut) {
+        let detail =
+            |problem: &crate::error::Problem| json!({"path": problem.path, "message": problem.message});
+        let details: Vec<Value> = match (error.problems.as_slice(), &error.param) {
+            ([], Some(param)) => vec![json!({"path": param, "message": error.message})],
+            (problems, _) => problems.iter().map(detail).collect(),
+        };
+        members.insert("details".to_owned(), details.into());
+    }
+    if let Some(members) = whole.as_object_mut() {
+        members.insert("success".to_owned(), false.into());
+        members
+            .insert("data".to_owned(), json!({"message": error.message, "errorCode": reference_code(error)}));
+    }
+    whole.to_string().into_bytes()
+}
+
+/// The body for a client of this dialect.
+pub(super) fn body_in(error: &Error, dialect: Dialect) -> Vec<u8> {
     ErrorView::from(error).body(dialect)
+}
+
+/// The reference's code (section 1.1) for a status.
+fn reference_code(error: &Error) -> &'static str {
+    match error.status() {
+        400 | 413 | 431 => "AB01",
+        401 => "AB05",
+        403 => "AB03",
+        404 if error.message.contains("control route") => "AB02",
+        404 => "AB08",
+        405 | 501 => "AB02",
+        409 => "AB07",
+        429 => "AB06",
+        _ => "AB04",
+    }
 }
 
 /// 405 for a path that has a route, but not for this method; 204 for OPTIONS. The router adds `Allow` to both.

@@ -5,7 +5,10 @@
 
 mod summary;
 
+use super::call::Call;
 use super::read_only_env::ReadOnlyEnv;
+use super::reply::Reply;
+use super::route::{self, Access, Route};
 use super::routes::control_paths;
 use crate::auth::{self, ClientIdentity};
 use crate::config::headers::GatewayHeaders;
@@ -16,12 +19,10 @@ use crate::route::compile::Sources;
 use crate::route::explain::{Explanation, Rejection, explain};
 use crate::route::request_mode::RequestMode;
 use crate::route::request_snapshot::RequestSnapshot;
-use crate::state::Shared;
+use crate::settings::scopes::Scope;
 use crate::state::snapshot::SettingsSnapshot;
 use crate::state::sticky_sessions::StickySessions;
 use crate::state::targets::TargetRegistry;
-use axum::Json;
-use axum::extract::State;
 use bytes::Bytes;
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE, TRANSFER_ENCODING};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri};
@@ -78,18 +79,27 @@ impl ExplainResponse {
     }
 }
 
+pub(super) const ROUTES: &[Route] = &[route::post(
+    "/v1/explain",
+    Access::Scope(&[Scope::ExplainRead]),
+    "What would become of a request",
+    |call| Box::pin(respond(call)),
+)
+.raw_body()
+.on_control_port_only()];
+
 /// `POST /v1/explain`.
-pub(super) async fn route(
-    State(shared): State<Arc<Shared>>,
-    body: axum::body::Bytes,
-) -> Result<Json<ExplainResponse>, Error> {
+async fn respond(call: Call) -> Result<Reply, Error> {
     let context = ExplainContext {
-        snapshot: &shared.settings_arc(),
-        targets: &shared.targets,
-        sticky: &shared.sticky_sessions,
+        snapshot: &call.snapshot,
+        targets: &call.shared.targets,
+        sticky: &call.shared.sticky_sessions,
         now: Instant::now(),
     };
-    context.explain(&body).map(Json)
+    let explained = context.explain(&call.bytes)?;
+    serde_json::to_value(&explained)
+        .map(Reply::from)
+        .map_err(|why| Error::internal(format!("an explanation: {why}")))
 }
 
 /// What an explanation may look at.
@@ -163,7 +173,13 @@ impl ExplainContext<'_> {
         let request = Request::new(head.endpoint, parsed.method.clone(), uri, body);
         let gateway_headers = GatewayHeaders::read(&parsed.headers, &self.snapshot.settings.header_prefixes)?;
         let provider_key = auth::provider_key(&parsed.headers, &parsed.uri, keys)?;
-        let sources = Sources::new(self.snapshot, &gateway_headers, provider_key.as_deref(), &request);
+        let sources = Sources::new(
+            self.snapshot,
+            &gateway_headers,
+            provider_key.as_deref(),
+            &request,
+            client.workspace,
+        );
         let request_snapshot = RequestSnapshot {
             headers: parsed.headers.clone(),
             metadata: gateway_headers.metadata.map(str::to_owned),

@@ -1,35 +1,73 @@
 //! Liveness and readiness of the process.
 //!
-//! Readiness is about this process only: a provider that is down does not change it.
+//! Readiness is about this process only: neither a provider nor a store that is down changes it. The store's state is a
+//! detail of it.
 
-use crate::state::Shared;
-use axum::Json;
-use axum::extract::State;
+use super::call::Call;
+use super::field::{Field, Type, optional, required};
+use super::reply::Reply;
+use super::route::{Access, Route, Shape, get};
+use crate::error::Error;
 use http::StatusCode;
 use serde_json::{Value, json};
-use std::sync::Arc;
+
+const READY: &[Field] = &[
+    required("status", Type::OneOf(&["ready", "starting", "draining"]), "`ready` with status 200, else 503."),
+    required(
+        "requests_in_flight",
+        Type::Integer(0, i64::MAX),
+        "Requests of clients that are not answered yet.",
+    ),
+    optional("store", Type::AnyObject, "`backend`, `available`, `since`, `from_disk`: see docs/store.md."),
+];
+
+const HEALTH: &[Field] = &[
+    required("status", Type::Text(20), "`success`."),
+    required("message", Type::Text(100), "For people."),
+    required("version", Type::Text(40), "The gateway's version."),
+];
+
+pub(super) const ROUTES: &[Route] = &[
+    get("/livez", Access::Open, "Whether the process responds", |_| Box::pin(livez()))
+        .replies(Shape::Text("text/plain; charset=utf-8")),
+    get("/readyz", Access::Open, "Whether the process serves requests", |call| Box::pin(readyz(call)))
+        .replies(Shape::Object(READY)),
+    get("/v1/health", Access::Open, "The reference's health check", |_| Box::pin(health()))
+        .replies(Shape::Object(HEALTH)),
+];
 
 /// `GET /livez`: 200 as long as the process responds.
-pub(super) async fn livez() -> &'static str {
-    "ok\n"
+async fn livez() -> Result<Reply, Error> {
+    Ok(Reply::text("text/plain; charset=utf-8", "ok\n"))
 }
 
 /// `GET /readyz`: 200 while serving; 503 before the listeners are up and from the start of a shutdown.
-pub(super) async fn readyz(State(shared): State<Arc<Shared>>) -> (StatusCode, Json<Value>) {
-    let in_flight = shared.lifecycle.in_flight();
-    let (code, status) = match (shared.lifecycle.is_ready(), shared.lifecycle.is_draining()) {
+async fn readyz(call: Call) -> Result<Reply, Error> {
+    let lifecycle = &call.shared.lifecycle;
+    let (code, status) = match (lifecycle.is_ready(), lifecycle.is_draining()) {
         (true, _) => (StatusCode::OK, "ready"),
         (_, true) => (StatusCode::SERVICE_UNAVAILABLE, "draining"),
         _ => (StatusCode::SERVICE_UNAVAILABLE, "starting"),
     };
-    (code, Json(json!({"status": status, "requests_in_flight": in_flight})))
+    let mut body = json!({"status": status, "requests_in_flight": lifecycle.in_flight()});
+    if let (Some(store), Value::Object(members)) = (call.shared.store(), &mut body) {
+        let health = store.health();
+        let detail = json!({
+            "backend": health.backend,
+            "available": health.available,
+            "since": format!("{:.3}", health.since),
+            "from_disk": health.from_disk,
+        });
+        members.insert("store".to_owned(), detail);
+    }
+    Ok(Reply::from(body).with_status(code))
 }
 
 /// `GET /v1/health`, as in the reference (section 1.2).
-pub(super) async fn health() -> Json<Value> {
-    Json(json!({
+async fn health() -> Result<Reply, Error> {
+    Ok(Reply::from(json!({
         "status": "success",
         "message": "Server is healthy",
         "version": env!("CARGO_PKG_VERSION"),
-    }))
+    })))
 }

@@ -2,16 +2,26 @@
 //!
 //! Only renders the page; the metrics are in `state::metrics`.
 
-use crate::state::Shared;
-use axum::extract::State;
-use http::header::{CONTENT_TYPE, HeaderName};
-use std::sync::Arc;
+use super::call::Call;
+use super::reply::Reply;
+use super::route::{Access, Route, Shape, get};
+use crate::error::Error;
 use std::time::Instant;
 
-pub(super) async fn show(State(shared): State<Arc<Shared>>) -> ([(HeaderName, &'static str); 1], Vec<u8>) {
+const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+pub(super) const ROUTES: &[Route] =
+    &[get("/metrics", Access::Metrics, "Metrics, for Prometheus", |call| Box::pin(show(call)))
+        .replies(Shape::Text(CONTENT_TYPE))
+        .on_control_port_only()];
+
+async fn show(call: Call) -> Result<Reply, Error> {
+    let shared = &call.shared;
     shared.metrics.set_in_flight(shared.lifecycle.in_flight());
     shared.metrics.set_held_bytes(shared.held_bytes.held(), shared.held_bytes.limit());
+    let store = shared.store();
+    let records = store.map_or(0, |store| store.catalog().len());
+    shared.metrics.set_store(store.is_some_and(|store| store.health().available), records);
     shared.metrics.record_dropped_log_lines(shared.access_log.take_dropped());
-    let page = shared.metrics.render(&shared.targets.list(Instant::now()));
-    ([(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], page)
+    Ok(Reply::text(CONTENT_TYPE, shared.metrics.render(&shared.targets.list(Instant::now()))))
 }

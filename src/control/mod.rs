@@ -1,18 +1,45 @@
-//! The control plane: a second Pingora service with health, metrics and the routes for operators.
+//! The control plane: a second Pingora service with health, metrics and the API for operators.
 //!
-//! A route is a handler and a row of the table in [`routes`]. Handlers do not use the data plane; both planes share
-//! state only through `Shared`.
+//! A resource is one file with a table of routes ([`route`]) and tables of fields ([`field`]), and a line in [`routes`]. Handlers do
+//! not use the data plane; both planes share state only through `Shared` and its store.
 
+mod audit;
+mod audit_logs;
+mod call;
+mod configs;
+mod credential;
 mod dialect;
+mod dispatch;
 mod error;
 pub mod explain;
+mod field;
+pub mod first_start;
+mod guardrails;
 mod health;
-mod json;
+mod integrations;
+mod limits;
+mod masking;
 mod metrics;
+mod openapi;
 mod origin_guard;
+mod page;
+mod providers;
 mod read_only_env;
+mod records;
+mod reply;
+mod route;
 mod routes;
+mod store_error;
 mod targets;
 mod unserved;
+mod users;
+mod virtual_keys;
+mod workspaces;
 
+pub use openapi::document as openapi_document;
 pub use routes::{Port, control_paths, router};
+
+use uuid::Uuid;
+
+/// The organisation: one for each store, so that its id need not differ between stores.
+const ORGANISATION: Uuid = Uuid::from_u128(0x0190_0000_0000_7000_8000_0000_0000_0001);

@@ -5,25 +5,17 @@
 //! by the `Host` it calls. Not authentication: whoever can connect without a browser is not held up.
 
 use crate::error::Error;
-use crate::state::Shared;
-use axum::extract::{Request, State};
-use axum::middleware::Next;
-use axum::response::Response;
 use http::header::{HOST, ORIGIN};
+use http::request::Parts;
 use http::{HeaderMap, Uri, Version};
 use std::net::{IpAddr, Ipv6Addr};
-use std::sync::Arc;
 
 /// Refuses requests for hosts that are not this port, and from pages of other origins.
-pub(super) async fn check(
-    State(shared): State<Arc<Shared>>,
-    request: Request,
-    next: Next,
-) -> Result<Response, Error> {
-    let snapshot = shared.settings_arc();
-    let names = &snapshot.settings.listen.control_names;
-    judge(request.version(), request.uri(), request.headers(), names)?;
-    Ok(next.run(request).await)
+///
+/// # Errors
+/// 403 for such a request, 400 for one without `Host`.
+pub(super) fn check(request: &Parts, names: &[String]) -> Result<(), Error> {
+    judge(request.version, &request.uri, &request.headers, names)
 }
 
 /// `names`: the host names that are allowed besides addresses and names without a dot.

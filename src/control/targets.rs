@@ -2,16 +2,16 @@
 //!
 //! On the control port only: see `routes`.
 
-use super::json::{self, Json};
-use crate::config::read::Cursor;
-use crate::state::Shared;
+use super::call::Call;
+use super::field::{Field, Type, optional, required};
+use super::reply::Reply;
+use super::route::{Access, Route, Shape, get, post};
+use crate::error::Error;
+use crate::settings::scopes::Scope;
 use crate::state::targets::TargetView;
-use axum::extract::State;
-use axum::response::{IntoResponse, Response};
 use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::json;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// A target in the response; `docs/control.md` describes the fields.
@@ -30,38 +30,46 @@ struct TargetJson<'a> {
     latency_ms: Option<f64>,
 }
 
-/// Which breakers to reset; an absent field matches any.
-#[derive(Debug)]
-pub(super) struct ResetFilter {
-    config: Option<String>,
-    index: Option<String>,
-}
+const RESET: &[Field] = &[
+    optional("config", Type::Text(4096), "The config's name; any where absent."),
+    optional("index", Type::Text(4096), "The target's path in it; any where absent."),
+];
 
-/// `GET /v1/targets`.
-pub(super) async fn list(State(shared): State<Arc<Shared>>) -> Response {
-    let (now, clock) = (Instant::now(), Timestamp::now());
-    let view = shared.targets.list(now);
+const LISTED: &[Field] = &[required(
+    "targets",
+    Type::List(&Type::AnyObject, 0, 10_000),
+    "The targets, as docs/control.md describes them.",
+)];
+const WAS_RESET: &[Field] =
+    &[required("reset", Type::Integer(0, i64::MAX), "Breakers that were open or half-open.")];
+
+pub(super) const ROUTES: &[Route] = &[
+    get("/v1/targets", Access::Scope(&[Scope::TargetsRead]), "The state of targets", |call| {
+        Box::pin(list(call))
+    })
+    .replies(Shape::Object(LISTED))
+    .on_control_port_only(),
+    post("/v1/targets/reset", Access::Scope(&[Scope::TargetsUpdate]), "Closes circuit breakers", |call| {
+        Box::pin(reset(call))
+    })
+    .body(RESET)
+    .replies(Shape::Object(WAS_RESET))
+    .changes("targets", "reset")
+    .on_control_port_only(),
+];
+
+async fn list(call: Call) -> Result<Reply, Error> {
+    let (now, clock) = (Instant::now(), call.now);
+    let view = call.shared.targets.list(now);
     let targets: Vec<TargetJson<'_>> = view.iter().map(|view| target_json(view, now, clock)).collect();
-    axum::Json(json!({ "targets": targets })).into_response()
+    Ok(Reply::from(json!({ "targets": targets })))
 }
 
-/// `POST /v1/targets/reset`.
-pub(super) async fn reset(
-    State(shared): State<Arc<Shared>>,
-    Json(filter): Json<ResetFilter>,
-) -> axum::Json<serde_json::Value> {
-    let reset = shared.targets.reset(filter.config.as_deref(), filter.index.as_deref());
+async fn reset(mut call: Call) -> Result<Reply, Error> {
+    let reset = call.shared.targets.reset(call.text("config"), call.text("index"));
     log::info!(target: "turnpike", "{reset} circuit breakers were reset on the control port");
-    axum::Json(json!({ "reset": reset }))
-}
-
-impl json::Body for ResetFilter {
-    fn read(at: &Cursor<'_>) -> Option<Self> {
-        let mut fields = at.fields()?;
-        let filter = Self { config: fields.text(&["config"]), index: fields.text(&["index"]) };
-        fields.reject_unknown(&["config", "index"]);
-        Some(filter)
-    }
+    call.record_change().await;
+    Ok(Reply::from(json!({ "reset": reset })))
 }
 
 fn target_json(view: &TargetView, now: Instant, clock: Timestamp) -> TargetJson<'_> {

@@ -1,13 +1,25 @@
 //! The response for control paths without a route at this port: 501 for names of the specification that are not built, 404
 //! for all others. It lists what is built.
 //!
-//! Not a stub: it only reports that the route does not exist.
+//! Not a stub: it only reports that the route does not exist, and only to who has a key.
 
 use super::routes::{built, is_on_control_port_only, is_unbuilt};
 use crate::error::Error;
-use http::{Method, Uri};
+use crate::state::{Shared, authentication};
+use axum::extract::State;
+use http::{HeaderMap, Method, Uri};
+use jiff::Timestamp;
+use std::sync::Arc;
 
-pub(super) async fn respond(method: Method, uri: Uri) -> Error {
+pub(super) async fn respond(
+    State(shared): State<Arc<Shared>>,
+    method: Method,
+    uri: Uri,
+    headers: HeaderMap,
+) -> Error {
+    if let Err(error) = authentication::authenticate(&shared, &headers, &uri, Timestamp::now()).await {
+        return error;
+    }
     let path = uri.path();
     if is_on_control_port_only(path) {
         // Only the data port's router gets here: the other one has a route.
@@ -20,9 +32,7 @@ pub(super) async fn respond(method: Method, uri: Uri) -> Error {
     }
     Error::not_implemented(format!(
         "{method} {path} belongs to the control plane and is not available in this version of the gateway; no provider \
-         was called. Available: {} on both ports; {} on the control port. A provider's own path of this name is called \
-         below /v1/proxy/.",
-        built(true),
-        built(false)
+         was called. GET /v1/openapi.json has what is: {}. A provider's own path of this name is called below /v1/proxy/.",
+        built().into_iter().collect::<Vec<_>>().join(", ")
     ))
 }

@@ -18,6 +18,7 @@ use crate::route::admission::Endpoint;
 use crate::route::attempt::Request;
 use crate::route::compile::{Sources, compile, split_slug};
 use crate::route::plan::Plan;
+use crate::settings::StoredProvider;
 use crate::state::model_lists::Fetched;
 use futures_util::future::join_all;
 use http::{Method, Uri};
@@ -42,13 +43,14 @@ impl Engine {
     /// The models that work as `model`: those of every stored provider, and the saved configs that name their models.
     /// `only`: of one stored provider.
     pub async fn gateway_models(self: &Arc<Self>, ctx: &RequestContext, only: Option<&str>) -> GatewayModels {
-        let settings = &ctx.snapshot.settings;
+        let directory = ctx.snapshot.directory(ctx.workspace());
         let is_wanted = |slug: &str| only.is_none_or(|only| only == slug);
-        let slugs: Vec<&String> = settings.providers.keys().filter(|slug| is_wanted(slug)).collect();
-        let lists = join_all(slugs.iter().map(|slug| self.provider_models(ctx, slug))).await;
+        let wanted: Vec<(&str, &StoredProvider)> =
+            directory.providers().filter(|(slug, _)| is_wanted(slug)).collect();
+        let lists = join_all(wanted.iter().map(|(slug, _)| self.provider_models(ctx, slug))).await;
         let mut found = GatewayModels::default();
-        for (slug, list) in slugs.into_iter().zip(lists) {
-            let provider = settings.providers.get(slug).map_or("", |stored| stored.provider.as_str());
+        for ((slug, stored), list) in wanted.into_iter().zip(lists) {
+            let provider = stored.provider.as_str();
             match list {
                 Ok(models) => found
                     .models
@@ -57,8 +59,8 @@ impl Engine {
             }
         }
         if only.is_none() {
-            let is_callable = |id: &&String| !settings.providers.contains_key(id.as_str());
-            let named = settings.configs.iter().filter(|(_, config)| names_models(config, false));
+            let is_callable = |id: &&str| directory.provider(id).is_none();
+            let named = directory.configs().filter(|(_, config)| names_models(config, false));
             found
                 .models
                 .extend(named.map(|(id, _)| id).filter(is_callable).map(|id| ListedModel::of_config(id)));
@@ -68,20 +70,21 @@ impl Engine {
 
     /// The models of one stored provider: kept, or asked for now.
     async fn provider_models(self: &Arc<Self>, ctx: &RequestContext, slug: &str) -> Fetched {
-        let (lists, generation) = (&self.shared.model_lists, ctx.snapshot.generation);
-        if let Some(kept) = lists.get(slug, generation, Instant::now()) {
+        let (lists, generation) = (&self.shared.model_lists, ctx.snapshot.routing_generation());
+        let key = ctx.workspace().map_or_else(|| slug.to_owned(), |workspace| format!("{workspace}/{slug}"));
+        if let Some(kept) = lists.get(&key, generation, Instant::now()) {
             return kept;
         }
-        let fetching = lists.fetching(slug, generation);
+        let fetching = lists.fetching(&key, generation);
         let _one = fetching.lock().await;
-        if let Some(kept) = lists.get(slug, generation, Instant::now()) {
+        if let Some(kept) = lists.get(&key, generation, Instant::now()) {
             return kept;
         }
         let fetched = match tokio::time::timeout(DEADLINE, Box::pin(self.fetch_models(ctx, slug))).await {
             Ok(fetched) => fetched,
             Err(_) => Err(Arc::from("no answer in time")),
         };
-        lists.insert(slug, generation, fetched.clone(), Instant::now());
+        lists.insert(&key, generation, fetched.clone(), Instant::now());
         fetched
     }
 
@@ -131,6 +134,7 @@ impl Engine {
         let sources = Sources {
             settings: &ctx.snapshot.settings,
             hosts: &ctx.snapshot.hosts,
+            directory: ctx.snapshot.directory(ctx.workspace()),
             gateway_headers: &gateway_headers,
             provider_key: None,
             model_slug: None,

@@ -79,6 +79,11 @@ impl RequestContext {
         }
     }
 
+    /// The client's workspace: which stored objects it may name.
+    pub fn workspace(&self) -> Option<Uuid> {
+        self.record.client.as_ref()?.workspace
+    }
+
     /// What was observed of the response so far.
     pub fn response_summary(&self) -> Option<&ResponseSummary> {
         let rewritten = self.rewriter.as_ref().and_then(Rewriter::summary);

@@ -1,12 +1,14 @@
 //! What a started process says of itself: version, file, what is served where, and one request to try.
 //!
-//! For people when standard error is a terminal, else as log lines. Holds no key.
+//! For people when standard error is a terminal, else as log lines. Holds no key but the administrator's, at the start that made it.
 
 use std::fmt::Write as _;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
+use turnpike::config::secret::Secret;
 use turnpike::error::Problem;
 use turnpike::settings::{DefaultConfig, Listener, Settings, StoredProvider};
+use turnpike::state::snapshot::SettingsSnapshot;
 
 /// The texts of one start.
 #[derive(Debug, Clone)]
@@ -22,7 +24,14 @@ pub struct Announcement {
 }
 
 impl Announcement {
-    pub fn new(file: &Path, settings: &Settings, warnings: &[Problem]) -> Self {
+    /// `administrator_key`: the one that this start has made; it is shown here and never again.
+    pub fn new(
+        file: &Path,
+        snapshot: &SettingsSnapshot,
+        warnings: &[Problem],
+        administrator_key: Option<&Secret>,
+    ) -> Self {
+        let settings = &snapshot.settings;
         let warnings = warnings.iter().map(ToString::to_string).collect();
         let file = std::path::absolute(file).unwrap_or_else(|_| file.to_owned());
         let title = format!(
@@ -33,7 +42,8 @@ impl Announcement {
             settings.hash
         );
         let keys = match settings.auth.keys.len() {
-            0 => "no service key needed".to_owned(),
+            _ if !snapshot.service_keys.are_required() => "no service key needed".to_owned(),
+            0 => "with a service key of the store".to_owned(),
             1 => "with the service key of auth.keys".to_owned(),
             count => format!("with one of {count} service keys"),
         };
@@ -44,7 +54,17 @@ impl Announcement {
             .map(|data| ("data", format!("{}/v1 for clients, {keys}", url(data))))
             .collect();
         let control = url(&listen.control);
-        services.push(("control", format!("{control} for operators: /metrics /readyz /v1/explain")));
+        services.push((
+            "control",
+            format!("{control} for operators: /metrics /readyz, the API below /v1 with a key"),
+        ));
+        if let Some(key) = administrator_key {
+            let key = key.expose();
+            services.push((
+                "key",
+                format!("{key} administrates the control port. It is shown this once: keep it."),
+            ));
+        }
         if let Some(address) = settings.emulator.listen {
             services
                 .push(("emulator", format!("http://{address} the built-in provider, no model behind it")));

@@ -47,8 +47,11 @@ pub fn for_start(file: &Path, addresses: Addresses) -> Result<Usable, SettingsEr
 fn draft(file: &Path) -> Result<Draft, SettingsError> {
     let text = std::fs::read_to_string(file).map_err(SettingsError::File)?;
     let sources = SecretSources { env: &|name| std::env::var(name).ok(), credential: &credential };
-    let checks =
-        Checks { provider: &check_provider, account: &provider::check_account, custom_host: &|_| Ok(()) };
+    let checks = Checks {
+        provider: &provider::check_name,
+        account: &provider::check_account,
+        custom_host: &|_| Ok(()),
+    };
     let mut draft = Draft::read(&text, &sources, &checks);
     let found = draft.settings().map(|settings| stored_calls::problems(settings, SystemTime::now()));
     let found = found.unwrap_or_default();
@@ -61,13 +64,6 @@ fn draft(file: &Path) -> Result<Draft, SettingsError> {
         }
     }
     Ok(draft)
-}
-
-fn check_provider(name: &str) -> Result<(), String> {
-    match provider::find(name) {
-        Some(_) => Ok(()),
-        None => Err(provider::unknown(name)),
-    }
 }
 
 /// A credential that systemd passed to this service (`LoadCredential=`).

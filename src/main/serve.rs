@@ -6,13 +6,14 @@
 use super::announcement::Announcement;
 use super::background::{
     AccessLogWriter, BackgroundTasks, CertificateReloader, EmulatorService, KeySetRefresher, LogWriter,
-    MemoryReturner, ReadinessNotifier, SettingsReloader,
+    MemoryReturner, ReadinessNotifier, SettingsReloader, StoreFollower,
 };
 use super::certificate::Certificate;
 use super::log_queue::LogQueue;
 use super::start_checks::Addresses;
 use super::stop::{DRAIN_MARGIN, Drain, FINAL_FLUSH_TIMEOUT, ShutdownSignals};
-use super::{logging, read};
+use super::store_opening::Opened;
+use super::{logging, read, store_opening};
 use axum::Router;
 use pingora_core::apps::HttpServerOptions;
 use pingora_core::listeners::tls::TlsSettings;
@@ -75,11 +76,13 @@ fn build(
     let metrics = Metrics::new().map_err(|why| format!("metrics: {why}"))?;
     let access_log = AccessLog::open(&settings.access_log).map_err(|why| format!("access_log: {why}"))?;
     write_pid(&settings)?;
-    let announcement = Announcement::new(file, &settings, &warnings);
+    let Opened { store, administrator_key } = store_opening::open(file, &settings)?;
     let listen = settings.listen.clone();
     let grace = settings.server.grace_period;
     let emulator = settings.emulator.listen;
-    let shared = Arc::new(Shared::new(SettingsSnapshot::new(settings, 0), metrics, access_log));
+    let snapshot = SettingsSnapshot::new(settings, 0);
+    let shared = Arc::new(Shared::new(snapshot, metrics, access_log, Some(store)));
+    let announcement = Announcement::new(file, &shared.settings(), &warnings, administrator_key.as_ref());
 
     let mut certificates = Vec::new();
     let router = control::router(Arc::clone(&shared), Port::Control);
@@ -112,6 +115,7 @@ fn build(
     let tasks: Vec<Box<dyn BackgroundService + Send + Sync>> = vec![
         Box::new(AccessLogWriter(Arc::clone(&shared))),
         Box::new(KeySetRefresher(Arc::clone(&shared))),
+        Box::new(StoreFollower(Arc::clone(&shared))),
         Box::new(MemoryReturner { shared: Arc::clone(&shared), config_cache: config_cache.clone() }),
         Box::new(SettingsReloader {
             shared: Arc::clone(&shared),

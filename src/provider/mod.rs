@@ -250,6 +250,14 @@ pub fn check_account(name: &str, account: &Account) -> Result<(), Error> {
     provider.token_exchange(account).map(drop)
 }
 
+/// Whether there is this provider. Not for slugs of stored ones.
+///
+/// # Errors
+/// The error text for an unknown name.
+pub fn check_name(name: &str) -> Result<(), String> {
+    find(name).map(drop).ok_or_else(|| unknown(name))
+}
+
 /// The error text for an unknown provider name.
 pub fn unknown(name: &str) -> String {
     let supported: Vec<&str> = ids().collect();

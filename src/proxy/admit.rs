@@ -369,8 +369,8 @@ async fn find_config(
         .filter(|text| text.len() <= MAX_METADATA_BYTES)
         .and_then(|text| RawValue::from_string(text.to_owned()).ok());
     let provider_key = auth::provider_key(&header.headers, &header.uri, &snapshot.service_keys)?;
-    let sources = Sources::new(snapshot, &gateway_headers, provider_key.as_deref(), request);
-    let key = sources.key(snapshot.generation);
+    let sources = Sources::new(snapshot, &gateway_headers, provider_key.as_deref(), request, ctx.workspace());
+    let key = sources.key(snapshot.routing_generation());
     if let Some(config) = gateway.config_cache.find(key.as_deref()) {
         return Ok(config);
     }

@@ -82,9 +82,14 @@ impl<'a> RequestHead<'a> {
     /// 401 when keys are demanded and the request has none that is good.
     pub fn client(&self, now: Timestamp) -> Result<Arc<ClientIdentity>, Error> {
         let keys = &self.snapshot.service_keys;
-        match *self.method == Method::OPTIONS || self.control_paths.is_open(self.uri.path()) {
-            true => Ok(keys.anonymous()),
-            false => auth::authenticate(self.headers, self.uri, keys, now),
+        if *self.method == Method::OPTIONS {
+            return Ok(keys.anonymous());
+        }
+        let client = auth::authenticate(self.headers, self.uri, keys, now);
+        match client {
+            // The control plane judges its own clients.
+            Err(_) if self.is_for_control() => Ok(keys.anonymous()),
+            client => client,
         }
     }
 
@@ -98,6 +103,11 @@ impl<'a> RequestHead<'a> {
             Plane::Models(_) if client.scopes.contains(Scope::VirtualKeysList) => Ok(()),
             Plane::Models(_) | Plane::Data { .. } => client.require(Scope::CompletionsWrite),
         }
+    }
+
+    /// Whether the control plane responds. The path of an operation is in its table as it is written, and no control path is.
+    fn is_for_control(&self) -> bool {
+        self.endpoint.operation == Operation::Passthrough && self.is_control_path()
     }
 
     /// Whether the control plane owns the path, also where a client made for Azure has it below another prefix.
@@ -115,8 +125,7 @@ impl<'a> RequestHead<'a> {
     /// header, and the errors of the body that the headers already show.
     pub fn plane(&self) -> Result<Plane, Error> {
         let path = self.uri.path();
-        // The path of an operation is in its table as it is written, and no control path is.
-        if self.endpoint.operation == Operation::Passthrough && self.is_control_path() {
+        if self.is_for_control() {
             return Ok(Plane::Control);
         }
         let is_options = *self.method == Method::OPTIONS;

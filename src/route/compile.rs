@@ -19,6 +19,7 @@ use crate::net::outbound::custom_host::HostRules;
 use crate::net::outbound::origin::Origin;
 use crate::provider::{self, Provider};
 use crate::settings::{DefaultConfig, Settings};
+use crate::state::directory::{Directory, Origin as DirectoryOrigin};
 use crate::state::metrics::TargetSeries;
 use crate::state::snapshot::SettingsSnapshot;
 use crate::state::targets::TargetId;
@@ -26,12 +27,15 @@ use std::borrow::Cow;
 use std::fmt::Write;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, OnceLock};
+use uuid::Uuid;
 
 /// Everything a config is compiled from.
 #[derive(Debug, Clone, Copy)]
 pub struct Sources<'a> {
     pub settings: &'a Settings,
     pub hosts: &'a HostRules,
+    /// What the client may name.
+    pub directory: Directory<'a>,
     pub gateway_headers: &'a GatewayHeaders<'a>,
     /// The provider's key that the client has sent.
     pub provider_key: Option<&'a str>,
@@ -51,7 +55,11 @@ pub struct ModelConfig<'a> {
 
 impl<'a> ModelConfig<'a> {
     /// The config that the model of `request` names. A stored provider of the same name takes precedence.
-    fn find(settings: &Settings, gateway_headers: &GatewayHeaders<'_>, request: &'a Request) -> Option<Self> {
+    fn find(
+        directory: Directory<'_>,
+        gateway_headers: &GatewayHeaders<'_>,
+        request: &'a Request,
+    ) -> Option<Self> {
         let bare = || request.model.as_deref().and_then(|model| model.strip_prefix('@'));
         let (id, has_model) = match &request.slug {
             Some(slug) => (slug.as_str(), true),
@@ -60,8 +68,8 @@ impl<'a> ModelConfig<'a> {
         let GatewayHeaders { config, provider, virtual_key, custom_host, .. } = gateway_headers;
         let is_named =
             config.is_some() || provider.is_some() || virtual_key.is_some() || custom_host.is_some();
-        let is_config = !settings.providers.contains_key(id) && settings.configs.contains_key(id);
-        (is_config && !is_named).then_some(Self { id, has_model })
+        let is_config = || directory.provider(id).is_none() && directory.config(id).is_some();
+        (!is_named && is_config()).then_some(Self { id, has_model })
     }
 }
 
@@ -72,11 +80,14 @@ impl<'a> Sources<'a> {
         gateway_headers: &'a GatewayHeaders<'a>,
         provider_key: Option<&'a str>,
         request: &'a Request,
+        workspace: Option<Uuid>,
     ) -> Self {
-        let model_config = ModelConfig::find(&snapshot.settings, gateway_headers, request);
+        let directory = snapshot.directory(workspace);
+        let model_config = ModelConfig::find(directory, gateway_headers, request);
         Self {
             settings: &snapshot.settings,
             hosts: &snapshot.hosts,
+            directory,
             gateway_headers,
             provider_key,
             model_slug: request.slug.as_deref().filter(|_| model_config.is_none()),
@@ -133,6 +144,10 @@ impl<'a> Sources<'a> {
             let _ = write!(key, "{timeout}");
         }
         key.push('\n');
+        if let Some(workspace) = self.directory.workspace {
+            let _ = write!(key, "{:x}", workspace.as_u128());
+        }
+        key.push('\n');
         push_number(&mut key, generation);
         Some(key)
     }
@@ -141,7 +156,18 @@ impl<'a> Sources<'a> {
 /// A config and who wrote it: the operator's hosts and keys are treated differently from a client's.
 struct ConfigSource<'a> {
     config: Cow<'a, Config>,
-    by_operator: bool,
+    by: Author,
+}
+
+/// Who wrote a config.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Author {
+    /// In the settings.
+    Operator,
+    /// Somebody with a key of the control plane.
+    Workspace,
+    /// The client, for this request.
+    Client,
 }
 
 /// Compiles the config of a request.
@@ -159,8 +185,8 @@ pub fn compile(sources: &Sources<'_>) -> Result<CompiledConfig, Error> {
         None => format!("inline-{:08x}", hash as u32),
     };
     let config_warnings = unused_keys::find(&source.config).into();
-    let by_operator = source.by_operator;
-    let compiler = Compiler { sources, by_operator, config_name, hash, config_warnings };
+    let by = source.by;
+    let compiler = Compiler { sources, by, config_name, hash, config_warnings };
     let root = compiler.node(&source.config, &Policies::default(), "config".to_owned())?;
     Ok(CompiledConfig::new(root))
 }
@@ -177,14 +203,14 @@ fn fingerprint(sources: &Sources<'_>) -> u64 {
         sources.provider_key,
     ];
     let by_model = sources.model_config.map(|config| (config.id, config.has_model));
-    (parts, sources.model_slug, by_model).hash(&mut hasher);
+    (parts, sources.model_slug, by_model, sources.directory.workspace).hash(&mut hasher);
     hasher.finish()
 }
 
 /// One compilation.
 struct Compiler<'a> {
     sources: &'a Sources<'a>,
-    by_operator: bool,
+    by: Author,
     /// The config's name in metrics and on the control port.
     config_name: String,
     hash: u64,
@@ -287,7 +313,7 @@ fn member_by_name(members: &[Member], name: Option<&str>) -> Result<usize, Error
 fn config_source<'a>(sources: &Sources<'a>) -> Result<ConfigSource<'a>, Error> {
     let gateway_headers = sources.gateway_headers;
     if let Some(config) = sources.model_config {
-        return saved(sources.settings, config.id);
+        return saved(sources, config.id);
     }
     let Some(text) = gateway_headers.config else {
         let no_provider_named = gateway_headers.provider.is_none()
@@ -295,55 +321,43 @@ fn config_source<'a>(sources: &Sources<'a>) -> Result<ConfigSource<'a>, Error> {
             && gateway_headers.custom_host.is_none()
             && sources.model_slug.is_none();
         return match &sources.settings.default_config {
-            Some(DefaultConfig::Saved(id)) if no_provider_named => saved(sources.settings, id),
+            Some(DefaultConfig::Saved(id)) if no_provider_named => saved(sources, id),
             Some(DefaultConfig::Slug(slug)) if no_provider_named => {
                 let config = Config { provider: Some(format!("@{slug}")), ..Config::default() };
-                Ok(ConfigSource { config: Cow::Owned(config), by_operator: true })
+                Ok(ConfigSource { config: Cow::Owned(config), by: Author::Operator })
             }
-            _ => Ok(ConfigSource { config: Cow::Owned(Config::default()), by_operator: false }),
+            _ => Ok(ConfigSource { config: Cow::Owned(Config::default()), by: Author::Client }),
         };
     };
     if !text.trim_start().starts_with('{') {
-        return saved(sources.settings, text);
+        return saved(sources, text);
     }
-    let provider = |name: &str| check_provider(sources.settings, name);
     let custom_host = |host: &str| {
         let origin = Origin::parse(host, false)?;
         sources.hosts.check_name(&origin)
     };
-    let checks = Checks { provider: &provider, account: &provider::check_account, custom_host: &custom_host };
+    let checks = Checks {
+        provider: &provider::check_name,
+        account: &provider::check_account,
+        custom_host: &custom_host,
+    };
     let config = Config::from_json(text.as_bytes(), &checks)
         .map_err(|problems| Error::invalid_config("x-gateway-config", problems))?;
-    Ok(ConfigSource { config: Cow::Owned(config), by_operator: false })
+    Ok(ConfigSource { config: Cow::Owned(config), by: Author::Client })
 }
 
-fn saved<'a>(settings: &'a Settings, id: &str) -> Result<ConfigSource<'a>, Error> {
-    let found = settings
-        .configs
-        .get(id)
-        .map(|config| ConfigSource { config: Cow::Borrowed(config), by_operator: true });
+fn saved<'a>(sources: &Sources<'a>, id: &str) -> Result<ConfigSource<'a>, Error> {
+    let found = sources.directory.config(id).map(|(config, origin)| {
+        let by = if origin == DirectoryOrigin::Settings { Author::Operator } else { Author::Workspace };
+        ConfigSource { config: Cow::Borrowed(config), by }
+    });
     found.ok_or_else(|| {
         let message = format!(
             "Invalid config id passed: there is no saved config {id:?}. Send a JSON object, or an id from \
-             the settings' `configs`."
+             the settings' `configs` or the workspace's saved configs."
         );
         Error::bad_request(message).with_param("x-gateway-config").with_unknown_name(id)
     })
-}
-
-/// Whether a config may name this provider; the error text explains what is wrong.
-pub fn check_provider(settings: &Settings, name: &str) -> Result<(), String> {
-    if let Some(slug) = name.strip_prefix('@') {
-        let slug = slug.split('/').next().unwrap_or(slug);
-        return match settings.providers.contains_key(slug) {
-            true => Ok(()),
-            false => Err(format!("there is no stored provider @{slug}")),
-        };
-    }
-    match provider::find(name) {
-        Some(_) => Ok(()),
-        None => Err(provider::unknown(name)),
-    }
 }
 
 /// Rejects features that are not implemented and whose absence would go unnoticed: a missing guardrail must not
@@ -373,9 +387,10 @@ fn compile_target(
     mut policies: Policies,
     path: String,
 ) -> Result<Target, Error> {
-    let (sources, by_operator) = (compiler.sources, compiler.by_operator);
+    let (sources, by) = (compiler.sources, compiler.by);
+    let by_operator = by == Author::Operator;
     let provider_ref = provider_ref(sources, config, &mut policies.override_params)?;
-    let (provider, mut account, slug) = match provider_ref {
+    let (provider, mut account, slug, is_trusted) = match provider_ref {
         ProviderRef::Slug(slug) => {
             stored(sources, &slug, &mut policies).map_err(|error| match path.as_str() {
                 "config" => error,
@@ -389,15 +404,18 @@ fn compile_target(
         (Some(headers), None, None) => headers.custom_host.as_deref(),
         _ => None,
     };
-    let client_host = sources.gateway_headers.custom_host.or(vendor_host).or(match by_operator {
+    let header_host = sources.gateway_headers.custom_host.or(vendor_host);
+    let client_host = header_host.or(match by_operator {
         true => None,
         false => policies.custom_host.as_deref(),
     });
     // Only an operator's account may use the machine's identity. A saved config that leaves the provider to a header
     // leaves the account to it as well, so that account is not the operator's.
-    let operators_account = slug.is_some() || (by_operator && config.provider.is_some());
+    let operators_account = is_trusted || (by_operator && config.provider.is_some());
     let by_operator_alone = operators_account && client_host.is_none();
-    let operator_key = slug.is_some() || (by_operator && config.account.holds_secret());
+    // A host in a workspace's config goes with a key in the same config, and with no stored one.
+    let is_saved = header_host.is_some() && by != Author::Client;
+    let operator_key = slug.is_some() || (is_saved && config.account.holds_secret());
     let origin = match client_host {
         Some(_) if operator_key => {
             return Err(Error::bad_request(
@@ -410,6 +428,10 @@ fn compile_target(
         Some(host) => {
             account.custom_host = Some(host.to_owned());
             client_origin(sources, host)?
+        }
+        // The host of a workspace's provider is checked as a client's is.
+        None if slug.is_some() && !is_trusted && account.custom_host.is_some() => {
+            client_origin(sources, account.custom_host.as_deref().unwrap_or_default())?
         }
         None => provider_origin(provider, &mut account, policies.custom_host.take())?,
     };
@@ -508,21 +530,22 @@ pub fn split_slug(model: &str) -> Option<(&str, &str)> {
     (!matches!(slug, "cf" | "hf") && !slug.is_empty() && !rest.is_empty()).then_some((slug, rest))
 }
 
-type ResolvedProvider = (&'static dyn Provider, Account, Option<String>);
+/// The provider, its account, its slug, and whether the account may use the identity of the machine: only the operator's.
+type ResolvedProvider = (&'static dyn Provider, Account, Option<String>, bool);
 
 /// Resolves a stored provider and its account. Its policies apply where the config sets none.
 fn stored(sources: &Sources<'_>, slug: &str, policies: &mut Policies) -> Result<ResolvedProvider, Error> {
-    let stored = sources.settings.providers.get(slug).ok_or_else(|| {
+    let (stored, origin) = sources.directory.provider(slug).ok_or_else(|| {
         Error::bad_request(format!(
-            "Following keys are not valid: {slug}. There is no stored provider of that name in the settings' \
-             `providers`."
+            "Following keys are not valid: {slug}. There is no stored provider of that name, neither in the \
+             settings' `providers` nor in the workspace."
         ))
         .with_param("x-gateway-provider")
         .with_unknown_name(slug)
     })?;
     let provider = find_provider(&stored.provider)?;
     policies.inherit(&stored.policies);
-    Ok((provider, stored.account.clone(), Some(slug.to_owned())))
+    Ok((provider, stored.account.clone(), Some(slug.to_owned()), origin == DirectoryOrigin::Settings))
 }
 
 /// Resolves a plain provider. Its account is the config's, or that of the cloud headers if the config names no
@@ -536,7 +559,7 @@ fn unstored(sources: &Sources<'_>, config: &Config, name: &str) -> Result<Resolv
     if account.api_key.is_none() {
         account.api_key = config.account.api_key.clone().or_else(|| sources.provider_key.map(Secret::new));
     }
-    Ok((provider, account, None))
+    Ok((provider, account, None, false))
 }
 
 fn find_provider(name: &str) -> Result<&'static dyn Provider, Error> {

@@ -16,6 +16,8 @@ use crate::config::headers::GatewayHeaders;
 use crate::config::query::Query;
 use crate::net::outbound::custom_host::HostRules;
 use crate::settings::Settings;
+use crate::state::directory::Directory;
+use crate::state::stored::Stored;
 use crate::state::targets::CircuitStatus;
 use http::HeaderMap;
 use std::collections::HashMap;
@@ -104,12 +106,14 @@ pub(super) fn with_sources<T>(json: &str, work: impl FnOnce(&Sources<'_>) -> T) 
     let sources = crate::settings::SecretSources { env: &|_| None, credential: &|_| Err(String::new()) };
     let settings = Settings::parse("", &sources, &checks).unwrap();
     let hosts = HostRules::new(&settings.custom_hosts);
+    let stored = Stored::default();
     let mut headers = HeaderMap::new();
     headers.insert("x-gateway-config", json.parse().unwrap());
     let gateway_headers = GatewayHeaders::read(&headers, &settings.header_prefixes).unwrap();
     let sources = Sources {
         settings: &settings,
         hosts: &hosts,
+        directory: Directory { settings: &settings, stored: &stored, workspace: None },
         gateway_headers: &gateway_headers,
         provider_key: None,
         model_slug: None,

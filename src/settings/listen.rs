@@ -16,6 +16,8 @@ pub struct Listen {
     pub control: Listener,
     /// Host names under which the control port may be called, besides addresses and names without a dot. Lower-case.
     pub control_names: Vec<String>,
+    /// Whether `/metrics` needs no key.
+    pub open_metrics: bool,
 }
 
 /// One listener.
@@ -40,6 +42,7 @@ impl Default for Listen {
             data: vec![Listener::loopback(8787)],
             control: Listener::loopback(8788),
             control_names: Vec::new(),
+            open_metrics: true,
         }
     }
 }
@@ -110,8 +113,9 @@ impl Listen {
         }
         let names = fields.get(&["control_names"]).and_then(|at| at.list()).unwrap_or_default();
         let control_names = names.iter().filter_map(host_name).collect();
-        fields.reject_unknown(&["data", "control", "control_names"]);
-        Self { data, control, control_names }
+        let metrics = fields.get(&["metrics"]).and_then(|at| at.one_of(&[("open", true), ("key", false)]));
+        fields.reject_unknown(&["data", "control", "control_names", "metrics"]);
+        Self { data, control, control_names, open_metrics: metrics.unwrap_or(true) }
     }
 
     fn data(at: &Cursor<'_>, used: &mut UsedAddresses) -> Option<Vec<Listener>> {

@@ -186,6 +186,16 @@ fn listen() -> Value {
             ("data", or(data, json!(["127.0.0.1:8787"]))),
             ("control", or(see("listener", control), "127.0.0.1:8788")),
             ("control_names", list(names, name)),
+            (
+                "metrics",
+                or(
+                    one_of(
+                        "Whether /metrics needs no key, or one with the scope metrics.read.",
+                        ["open", "key"],
+                    ),
+                    "open",
+                ),
+            ),
         ],
     )
 }

@@ -27,6 +27,12 @@ impl StoredProvider {
         if !is_id(slug) {
             at.problem("a slug is made of letters, digits, dots, dashes and underscores, at most 128");
         }
+        Some((slug.to_owned(), Self::read_members(at, checks)?))
+    }
+
+    /// Reads the members of a stored provider; those of the store have the same. `None` when it is not an object; all problems
+    /// are recorded in `at`.
+    pub fn read_members(at: &Cursor<'_>, checks: &Checks<'_>) -> Option<Self> {
         let before = at.problem_count();
         let mut fields = at.fields()?;
         let provider = fields.required(&["provider"]).and_then(|at| Self::provider(&at, checks));
@@ -51,7 +57,7 @@ impl StoredProvider {
         let mut valid_keys = vec!["provider", "request_timeout", "forward_headers", "override_params"];
         valid_keys.extend(names::keys());
         fields.reject_unknown(&valid_keys);
-        Some((slug.to_owned(), stored))
+        Some(stored)
     }
 
     fn provider(at: &Cursor<'_>, checks: &Checks<'_>) -> Option<String> {

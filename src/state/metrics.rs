@@ -206,6 +206,12 @@ impl Metrics {
         self.traffic.held_bytes_limit.set(i64::try_from(limit).unwrap_or(i64::MAX));
     }
 
+    /// Whether the store's database is available, and how many objects are kept in memory.
+    pub fn set_store(&self, is_available: bool, records: usize) {
+        self.traffic.store_available.set(i64::from(is_available));
+        self.traffic.store_records.set(i64::try_from(records).unwrap_or(i64::MAX));
+    }
+
     pub fn record_dropped_process_log_lines(&self, lines: u64) {
         self.traffic.process_log_dropped.inc_by(lines);
     }

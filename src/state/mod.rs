@@ -7,6 +7,7 @@ pub mod access_log;
 pub mod authentication;
 pub mod connection_count;
 pub mod credentials;
+pub mod directory;
 pub mod hedge_budget;
 pub mod held_bytes;
 pub mod jwks;
@@ -19,23 +20,29 @@ pub mod model_lists;
 mod process;
 pub mod snapshot;
 pub mod sticky_sessions;
+pub mod stored;
 pub mod system_limits;
 pub mod targets;
 
+use crate::auth::StoredKeys;
+use crate::auth::key_format::Pepper;
 use crate::net::outbound::dns::Dns;
 use crate::net::outbound::peer_limit::PeerLimit;
+use crate::store::{Catalog, Store};
 use access_log::AccessLog;
 use arc_swap::{ArcSwap, Guard};
 use connection_count::ConnectionCount;
 use credentials::CredentialCache;
 use hedge_budget::HedgeBudget;
 use held_bytes::HeldBytes;
+use jiff::Timestamp;
 use jwks::JwksFetcher;
 use kept_items::KeptItems;
 use large_work::LargeWork;
 use lifecycle::Lifecycle;
 use metrics::Metrics;
 use model_lists::ModelLists;
+use parking_lot::Mutex;
 use snapshot::SettingsSnapshot;
 use std::sync::Arc;
 use std::time::Instant;
@@ -46,6 +53,10 @@ use targets::TargetRegistry;
 /// The state that the data plane, the control plane and the background tasks share.
 pub struct Shared {
     snapshot: ArcSwap<SettingsSnapshot>,
+    /// Held while a snapshot is replaced: settings and stored objects change independently.
+    replacing: Mutex<()>,
+    /// `None` where it could not be opened at the start.
+    store: Option<Arc<Store>>,
     pub metrics: Metrics,
     pub access_log: AccessLog,
     pub lifecycle: Lifecycle,
@@ -70,7 +81,12 @@ pub struct Shared {
 }
 
 impl Shared {
-    pub fn new(snapshot: SettingsSnapshot, metrics: Metrics, access_log: AccessLog) -> Self {
+    pub fn new(
+        snapshot: SettingsSnapshot,
+        metrics: Metrics,
+        access_log: AccessLog,
+        store: Option<Arc<Store>>,
+    ) -> Self {
         metrics.settings_loaded(&snapshot.settings.hash);
         let targets = TargetRegistry::with_counter(metrics.breaker_transitions());
         let system = SystemLimits::read();
@@ -79,8 +95,10 @@ impl Shared {
         let kept_items = KeptItems::new(snapshot.settings.limits.max_kept_items_bytes as u64);
         let credentials = CredentialCache::new(snapshot.settings.tls.ca_file.clone());
         let jwks = JwksFetcher::new(snapshot.settings.tls.ca_file.clone());
-        Self {
+        let shared = Self {
             snapshot: ArcSwap::from_pointee(snapshot),
+            replacing: Mutex::default(),
+            store,
             metrics,
             access_log,
             lifecycle: Lifecycle::default(),
@@ -98,7 +116,16 @@ impl Shared {
             connections: ConnectionCount::default(),
             refused_connections: ConnectionCount::default(),
             system,
+        };
+        if let Some(catalog) = shared.store().map(|store| store.catalog()) {
+            shared.install_catalog(&catalog);
         }
+        shared
+    }
+
+    /// What outlives the process.
+    pub fn store(&self) -> Option<&Arc<Store>> {
+        self.store.as_ref()
     }
 
     /// The settings in force. Load them once per request: a reload replaces them as a whole.
@@ -126,8 +153,9 @@ impl Shared {
         self.model_lists.drop_expired(now);
     }
 
-    /// Puts new settings in force.
+    /// Puts new settings in force. The stored objects stay.
     pub fn install(&self, snapshot: SettingsSnapshot) {
+        let _one = self.replacing.lock();
         self.metrics.settings_loaded(&snapshot.settings.hash);
         self.held_bytes.set_limit(max_held_bytes(&snapshot, &self.system));
         if let (Some(tokens), Some(before)) =
@@ -135,8 +163,31 @@ impl Shared {
         {
             tokens.take_over(before);
         }
-        self.snapshot.store(Arc::new(snapshot));
+        let before = self.snapshot.load();
+        let keys = Arc::clone(before.service_keys.stored());
+        self.snapshot.store(Arc::new(snapshot.with_stored(Arc::clone(&before.stored), keys)));
         self.jwks.settings_changed();
+    }
+
+    /// Puts the stored objects of a catalog in force, unless a newer one is.
+    pub fn install_catalog(&self, catalog: &Arc<Catalog>) {
+        let Some(store) = &self.store else { return };
+        let _one = self.replacing.lock();
+        let before = self.snapshot.load_full();
+        if catalog.position < before.stored.catalog().position {
+            return;
+        }
+        let stored = before.stored.update(catalog, store, &before.hosts, Timestamp::now());
+        let before_keys = before.service_keys.stored();
+        let before_keys = match store.pepper().filter(|_| !before_keys.has_pepper()) {
+            Some(pepper) => Arc::new(StoredKeys::new(Some(Pepper::new(pepper.as_bytes())))),
+            None => Arc::clone(before_keys),
+        };
+        let (keys, unreadable) = before_keys.with(catalog);
+        if !unreadable.is_empty() {
+            log::warn!(target: "turnpike", "{} stored service keys cannot be read and are unknown", unreadable.len());
+        }
+        self.snapshot.store(Arc::new(before.with_stored(Arc::new(stored), Arc::new(keys))));
     }
 }
 

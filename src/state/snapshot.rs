@@ -2,21 +2,26 @@
 //!
 //! A reload replaces it as a whole; it is never changed in place.
 
-use crate::auth::{ServiceKeys, Tokens};
+use super::directory::Directory;
+use super::stored::Stored;
+use crate::auth::{ServiceKeys, StoredKeys, Tokens};
 use crate::config::reply_headers::ReplyHeaders;
 use crate::net::outbound::custom_host::HostRules;
 use crate::settings::Settings;
 use http::HeaderName;
 use std::sync::Arc;
+use uuid::Uuid;
 
 /// One generation of settings.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct SettingsSnapshot {
-    pub settings: Settings,
-    pub hosts: HostRules,
-    /// Counts reloads; part of the key of everything compiled under these settings.
+    pub settings: Arc<Settings>,
+    pub hosts: Arc<HostRules>,
+    /// The objects of the store.
+    pub stored: Arc<Stored>,
+    /// Counts reloads; part of [`SettingsSnapshot::routing_generation`].
     pub generation: u64,
-    pub service_keys: ServiceKeys,
+    pub service_keys: Arc<ServiceKeys>,
     /// The headers that may carry a trace id.
     pub trace_headers: Vec<HeaderName>,
     /// The names of response headers under further prefixes.
@@ -26,13 +31,32 @@ pub struct SettingsSnapshot {
 impl SettingsSnapshot {
     pub fn new(settings: Settings, generation: u64) -> Self {
         Self {
-            hosts: HostRules::new(&settings.custom_hosts),
-            service_keys: ServiceKeys::new(&settings, Arc::default(), tokens(&settings)),
+            hosts: Arc::new(HostRules::new(&settings.custom_hosts)),
+            stored: Arc::default(),
+            service_keys: Arc::new(ServiceKeys::new(&settings, Arc::default(), tokens(&settings))),
             trace_headers: settings.prefixed_headers("trace-id"),
             reply_headers: ReplyHeaders::new(&settings.header_prefixes),
-            settings,
+            settings: Arc::new(settings),
             generation,
         }
+    }
+
+    /// This snapshot with other stored objects and keys.
+    #[must_use]
+    pub fn with_stored(&self, stored: Arc<Stored>, keys: Arc<StoredKeys>) -> Self {
+        let tokens = self.service_keys.tokens().cloned();
+        let service_keys = ServiceKeys::new(&self.settings, keys, tokens);
+        Self { service_keys: Arc::new(service_keys), stored, ..self.clone() }
+    }
+
+    /// The providers and configs that a client of `workspace` may name.
+    pub fn directory(&self, workspace: Option<Uuid>) -> Directory<'_> {
+        Directory { settings: &self.settings, stored: &self.stored, workspace }
+    }
+
+    /// Differs from that of every other snapshot under which a config may compile to something else.
+    pub fn routing_generation(&self) -> u64 {
+        (self.generation << 32) | self.stored.routing_generation
     }
 }
 

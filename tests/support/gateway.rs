@@ -6,7 +6,7 @@
 use super::client::client;
 use super::ports::Ports;
 use super::process_output::ProcessOutput;
-use super::settings::LISTEN;
+use super::settings::{LISTEN, OPERATOR, OPERATOR_KEY};
 use super::wait::{until, until_blocking};
 use parking_lot::Mutex;
 use serde_json::Value;
@@ -100,6 +100,12 @@ impl Gateway {
     /// The process's id.
     pub(crate) fn id(&self) -> u32 {
         self.id
+    }
+
+    /// Calls a route of the control port with the operator's key.
+    pub(crate) fn control(&self, method: reqwest::Method, path: &str) -> reqwest::RequestBuilder {
+        let url = format!("{}{path}", self.control_url());
+        client().request(method, url).header("x-gateway-api-key", OPERATOR_KEY)
     }
 
     /// `http://127.0.0.1:PORT` of the data listener; `base_url` adds `/v1`.
@@ -223,7 +229,9 @@ impl Drop for Gateway {
 
 fn write_settings(file: &std::path::Path, yaml: &str, ports: Ports) {
     let listens = yaml.lines().any(|line| line.starts_with("listen:"));
-    let text = if listens { yaml.to_owned() } else { format!("{LISTEN}{yaml}") };
+    let authenticates = yaml.lines().any(|line| line.starts_with("auth:"));
+    let (listen, operator) = (if listens { "" } else { LISTEN }, if authenticates { "" } else { OPERATOR });
+    let text = format!("{listen}{operator}{yaml}");
     std::fs::write(file, ports.fill(&text)).unwrap();
 }
 

@@ -7,6 +7,14 @@
 pub(crate) const KEY: &str = "tp-tests-0123456789";
 /// The service key of a second client, named `others`.
 pub(crate) const OTHER_KEY: &str = "tp-others-0123456789";
+/// The key of the control plane in every gateway whose settings have no `auth` of their own.
+pub(crate) const OPERATOR_KEY: &str = "tp-operator-0123456789";
+/// Prepended to settings without `auth:`. The key may not call, so the data port needs none.
+pub(crate) const OPERATOR: &str = "
+auth:
+  keys:
+    - {name: operator, key: tp-operator-0123456789, scopes: [administration]}
+";
 /// The provider key that the gateway sends to the emulator for `@emulator`.
 pub(crate) const PROVIDER_KEY: &str = "sk-emulator-0123456789";
 
@@ -28,6 +36,7 @@ auth:
   keys:
     - {name: tests, key: tp-tests-0123456789}
     - {name: others, key: tp-others-0123456789}
+    - {name: operator, key: tp-operator-0123456789, scopes: [administration]}
 providers:
   emulator:
     provider: openai

@@ -11,6 +11,7 @@ mod log_writer;
 mod memory_returner;
 mod readiness_notifier;
 mod settings_reloader;
+mod store_follower;
 
 pub use access_log_writer::AccessLogWriter;
 pub use certificate_reloader::CertificateReloader;
@@ -20,6 +21,7 @@ pub use log_writer::LogWriter;
 pub use memory_returner::MemoryReturner;
 pub use readiness_notifier::ReadinessNotifier;
 pub use settings_reloader::SettingsReloader;
+pub use store_follower::StoreFollower;
 
 use async_trait::async_trait;
 use futures_util::future::join_all;

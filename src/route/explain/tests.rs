@@ -10,6 +10,8 @@ use crate::route::attempt::Request;
 use crate::route::compile::Sources;
 use crate::route::tests::{TestEnv, target};
 use crate::settings::Settings;
+use crate::state::directory::Directory;
+use crate::state::stored::Stored;
 use bytes::Bytes;
 use http::{HeaderMap, Method, Uri};
 use serde_json::{Value, json};
@@ -23,12 +25,14 @@ fn explained(config: &str, body: &str, env: &TestEnv) -> Value {
     let sources = crate::settings::SecretSources { env: &|_| None, credential: &|_| Err(String::new()) };
     let settings = Settings::parse("", &sources, &checks).unwrap();
     let hosts = HostRules::new(&settings.custom_hosts);
+    let stored = Stored::default();
     let mut headers = HeaderMap::new();
     headers.insert("x-gateway-config", config.parse().unwrap());
     let gateway_headers = GatewayHeaders::read(&headers, &settings.header_prefixes).unwrap();
     let sources = Sources {
         settings: &settings,
         hosts: &hosts,
+        directory: Directory { settings: &settings, stored: &stored, workspace: None },
         gateway_headers: &gateway_headers,
         provider_key: None,
         model_slug: None,

@@ -44,6 +44,8 @@ pub(super) struct Traffic {
     pub held_bytes: IntGauge,
     pub held_bytes_limit: IntGauge,
     pub token_exchanges: IntCounterVec,
+    pub store_available: IntGauge,
+    pub store_records: IntGauge,
 }
 
 /// `gen_ai_*`: calls to providers.
@@ -99,6 +101,17 @@ impl Traffic {
             held_bytes_limit: add(
                 r,
                 IntGauge::new("turnpike_held_bytes_limit", "limits.max_held_bytes, or its default.")?,
+            )?,
+            store_available: add(
+                r,
+                IntGauge::new(
+                    "turnpike_store_available",
+                    "1 while the store's database can be read and written, else 0.",
+                )?,
+            )?,
+            store_records: add(
+                r,
+                IntGauge::new("turnpike_store_records", "Objects of the store that are kept in memory.")?,
             )?,
             token_exchanges: counters(
                 r,

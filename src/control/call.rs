@@ -1,0 +1,300 @@
+//! One request to a control route: authenticated, its scope checked, its query and body read.
+//!
+//! What every resource needs: the workspace it acts in, objects by id or slug, and writes with their entry in the audit
+//! log. Knows no resource.
+
+use super::audit::{self, Trail};
+use super::{masking, records, store_error};
+use crate::auth::ClientIdentity;
+use crate::error::Error;
+use crate::state::Shared;
+use crate::state::snapshot::SettingsSnapshot;
+use crate::store::{Catalog, Change, Kind, Record, Status, Store};
+use bytes::Bytes;
+use jiff::Timestamp;
+use serde_json::{Map, Value};
+use std::sync::Arc;
+use uuid::Uuid;
+
+/// A request to a control route.
+pub(super) struct Call {
+    pub shared: Arc<Shared>,
+    pub snapshot: Arc<SettingsSnapshot>,
+    pub identity: Arc<ClientIdentity>,
+    /// The values of the path's parameters.
+    pub params: Vec<(String, String)>,
+    pub query: Map<String, Value>,
+    /// The members of the body, by the route's table of fields. A null is kept: an update clears a member with it.
+    pub body: Map<String, Value>,
+    /// The body as it was sent.
+    pub bytes: Bytes,
+    pub now: Timestamp,
+    pub trail: Trail,
+}
+
+impl Call {
+    /// The value of a parameter of the path.
+    pub fn param(&self, name: &str) -> &str {
+        let found = self.params.iter().find(|(param, _)| param == name);
+        found.map_or("", |(_, value)| value.as_str())
+    }
+
+    /// A text of the body.
+    pub fn text(&self, name: &str) -> Option<&str> {
+        self.body.get(name)?.as_str()
+    }
+
+    /// A text of the query.
+    pub fn query_text(&self, name: &str) -> Option<&str> {
+        self.query.get(name)?.as_str()
+    }
+
+    pub fn flag(&self, name: &str) -> Option<bool> {
+        self.body.get(name)?.as_bool()
+    }
+
+    /// Whether the body has this member, null or not.
+    pub fn has(&self, name: &str) -> bool {
+        self.body.contains_key(name)
+    }
+
+    /// # Errors
+    /// 503 where the process runs without a store.
+    pub fn store(&self) -> Result<&Arc<Store>, Error> {
+        self.shared.store().ok_or_else(|| {
+            Error::store_unavailable(
+                "This process runs without a store: it could not be opened at the start. See its log.",
+            )
+        })
+    }
+
+    /// All stored objects.
+    ///
+    /// # Errors
+    /// As [`Call::store`].
+    pub fn catalog(&self) -> Result<Arc<Catalog>, Error> {
+        self.store().map(|store| store.catalog())
+    }
+
+    /// Writes changes, with this call in the audit log, and puts them in force before it returns.
+    ///
+    /// # Errors
+    /// 409 for a slug that is taken or an object that has changed, 503 and 507 where the store cannot write.
+    pub async fn commit(&mut self, changes: Vec<Change>) -> Result<(), Error> {
+        let of_change = changes.iter().find_map(|change| match change {
+            Change::Put(record) => record.workspace,
+            Change::Delete { .. } => None,
+        });
+        self.trail.workspace = self.trail.workspace.or(of_change);
+        let entry = self.trail.entry(Some(&self.identity), 200, self.now);
+        let catalog =
+            self.store()?.commit(changes, entry.into_iter().collect()).await.map_err(store_error::error)?;
+        self.trail.is_written = true;
+        self.shared.install_catalog(&catalog);
+        Ok(())
+    }
+
+    /// Has this call written to the audit log, where it changes nothing in the store.
+    pub async fn record_change(&mut self) {
+        if let Some(entry) = self.trail.entry(Some(&self.identity), 200, self.now) {
+            audit::append(&self.shared, entry).await;
+            self.trail.is_written = true;
+        }
+    }
+
+    /// The members of a record's body, with the secrets that are masked in it.
+    ///
+    /// # Errors
+    /// As [`Call::store`].
+    pub fn open_members(&self, record: &Record) -> Result<Map<String, Value>, Error> {
+        let mut members = records::members(record);
+        if record.sealed.is_some() {
+            members.extend(self.store()?.unseal(record).map_err(store_error::error)?);
+        }
+        Ok(members)
+    }
+
+    /// Gives a record its body. Where one of `names` has secrets in it, the member is sealed, and the body has it masked.
+    ///
+    /// # Errors
+    /// As [`Call::store`].
+    pub fn set_body(
+        &self,
+        record: &mut Record,
+        mut body: Map<String, Value>,
+        names: &[&str],
+    ) -> Result<(), Error> {
+        let mut secrets = Map::new();
+        for name in names {
+            let Some(value) = body.get_mut(*name) else { continue };
+            let open = value.clone();
+            masking::mask(value);
+            if *value != open {
+                secrets.insert((*name).to_owned(), open);
+            }
+        }
+        record.body = Value::Object(body).to_string().into();
+        record.sealed = match secrets.is_empty() {
+            true => None,
+            false => Some(self.store()?.seal(record.kind, record.id, &secrets).map_err(store_error::error)?),
+        };
+        Ok(())
+    }
+
+    /// The workspace that the call may see; `None`: all of the organisation.
+    pub fn own_workspace(&self) -> Option<Uuid> {
+        // A bound key whose workspace is gone sees nothing.
+        self.identity.is_bound.then(|| self.identity.workspace.unwrap_or_default())
+    }
+
+    /// The workspace of the client's key, the default one where it has none.
+    fn workspace_of_identity(&self) -> Uuid {
+        let own = self.identity.workspace.or_else(|| self.snapshot.stored.default_workspace());
+        own.unwrap_or_default()
+    }
+
+    /// The workspace that a list is restricted to: the client's, or the one it names, or none.
+    ///
+    /// # Errors
+    /// 403 for another workspace than the client's, 404 for an unknown one.
+    pub fn list_workspace(&self) -> Result<Option<Uuid>, Error> {
+        match self.named_workspace()? {
+            Some(workspace) => Ok(Some(workspace)),
+            None => Ok(self.own_workspace()),
+        }
+    }
+
+    /// The workspace in which an object is created: the one named, or the client's, or the default one.
+    ///
+    /// # Errors
+    /// As [`Call::list_workspace`].
+    pub fn new_workspace(&self) -> Result<Uuid, Error> {
+        Ok(self.named_workspace()?.unwrap_or_else(|| self.workspace_of_identity()))
+    }
+
+    /// The workspace that query or body name by id or slug, in `workspace_id` or `workspace_slug`.
+    fn named_workspace(&self) -> Result<Option<Uuid>, Error> {
+        let names = ["workspace_id", "workspace_slug"];
+        let named = names.iter().find_map(|name| self.text(name).or_else(|| self.query_text(name)));
+        let Some(named) = named else { return Ok(None) };
+        let catalog = self.catalog()?;
+        let found = by_id_or_slug(&catalog, Kind::Workspace, None, named);
+        let own = self.own_workspace();
+        match (found, own) {
+            (Some(record), None) if record.status == Status::Active => Ok(Some(record.id)),
+            (Some(record), Some(own)) if record.id == own => Ok(Some(own)),
+            // The same for a foreign workspace and for none: which exist is not for this key to know.
+            (_, Some(_)) => {
+                Err(Error::forbidden("The key belongs to another workspace.").with_param("workspace_id"))
+            }
+            _ => Err(Error::invalid_request("workspace_id", format!("There is no workspace {named:?}."))),
+        }
+    }
+
+    /// The active object of this kind that the parameter of the path names by id or slug.
+    ///
+    /// # Errors
+    /// 404 for an unknown one, and for one that the client may not know of.
+    pub fn find(&self, kind: Kind, param: &str) -> Result<Arc<Record>, Error> {
+        let record = self.find_any_status(kind, param)?;
+        match record.status {
+            Status::Active => Ok(record),
+            Status::Archived => Err(missing(kind, self.param(param))),
+        }
+    }
+
+    /// As [`Call::find`], archived objects included.
+    ///
+    /// # Errors
+    /// As [`Call::find`].
+    pub fn find_any_status(&self, kind: Kind, param: &str) -> Result<Arc<Record>, Error> {
+        let named = self.param(param);
+        let catalog = self.catalog()?;
+        let own = self.own_workspace();
+        let workspace = match own {
+            Some(own) => Some(own),
+            None => self.named_workspace()?,
+        };
+        let found = match Uuid::try_parse(named) {
+            Ok(id) => catalog.get(kind, id).cloned(),
+            Err(_) => match workspace {
+                Some(workspace) => catalog
+                    .by_slug(kind, Some(workspace), named)
+                    .or_else(|| catalog.by_slug(kind, None, named)),
+                None => catalog.all(kind).find(|record| record.slug.as_deref() == Some(named)),
+            }
+            .cloned(),
+        };
+        found.filter(|record| is_visible(record, own)).ok_or_else(|| missing(kind, named))
+    }
+
+    /// The active objects of a kind that the client may see, the newest first.
+    ///
+    /// # Errors
+    /// As [`Call::list_workspace`].
+    pub fn list(&self, kind: Kind) -> Result<Vec<Arc<Record>>, Error> {
+        let workspace = self.list_workspace()?;
+        let catalog = self.catalog()?;
+        let active = catalog.all(kind).rev().filter(|record| record.status == Status::Active);
+        Ok(active.filter(|record| is_visible(record, workspace)).cloned().collect())
+    }
+
+    /// # Errors
+    /// 409 if the settings file has given this name to something: `is_taken`.
+    pub fn check_free_slug(&self, param: &str, slug: &str, is_taken: bool) -> Result<(), Error> {
+        match is_taken {
+            true => {
+                Err(Error::conflict(format!("{slug} is a name in the settings file. Choose another one."))
+                    .with_param(param))
+            }
+            false => Ok(()),
+        }
+    }
+
+    /// # Errors
+    /// 403 for an object of the organisation, which keys of one workspace may use and not change.
+    pub fn check_owner(&self, record: &Record) -> Result<(), Error> {
+        match self.identity.is_bound && record.workspace.is_none() {
+            true => {
+                Err(Error::forbidden("It belongs to the organisation. A key of the organisation changes it."))
+            }
+            false => Ok(()),
+        }
+    }
+
+    /// Who makes a change, for `created_by` and `owner_id`: the id of a user or a key.
+    pub fn actor(&self) -> String {
+        audit::actor(&self.identity)
+    }
+}
+
+/// The object with this id or slug; a slug is looked for in the workspace, then in the organisation.
+pub(super) fn by_id_or_slug(
+    catalog: &Catalog,
+    kind: Kind,
+    workspace: Option<Uuid>,
+    named: &str,
+) -> Option<Arc<Record>> {
+    let found = match Uuid::try_parse(named) {
+        Ok(id) => catalog.get(kind, id),
+        Err(_) => catalog.by_slug(kind, workspace, named).or_else(|| catalog.by_slug(kind, None, named)),
+    };
+    found.filter(|record| is_visible(record, workspace)).cloned()
+}
+
+/// Whether a client of this workspace may know of the object; `None`: a client of the whole organisation.
+fn is_visible(record: &Record, workspace: Option<Uuid>) -> bool {
+    let Some(workspace) = workspace else { return true };
+    match (record.kind, record.workspace) {
+        (Kind::Workspace, _) => record.id == workspace,
+        (_, Some(own)) => own == workspace,
+        // The organisation's keys, users and invites are for its administrators.
+        (Kind::ApiKey | Kind::User | Kind::Invite | Kind::Pepper, None) => false,
+        (_, None) => true,
+    }
+}
+
+fn missing(kind: Kind, named: &str) -> Error {
+    let name = kind.as_str().replace('_', " ");
+    Error::not_found(format!("There is no {name} {named:?} that this key may see.")).with_unknown_name(named)
+}

@@ -1,0 +1,138 @@
+//! Checks a config before it is saved: its own rules, and that what it names exists.
+//!
+//! The reference finds out at request time; here a config that is saved can be used.
+
+use super::super::call::{Call, by_id_or_slug};
+use super::super::records::members;
+use crate::config::read::Problems;
+use crate::config::{Checks, Config};
+use crate::error::{Error, Problem};
+use crate::net::outbound::origin::Origin;
+use crate::provider;
+use crate::store::{Kind, Record};
+use serde_json::Value;
+use uuid::Uuid;
+
+/// Keys under which a config names guardrails by slug.
+const GUARDRAILS: [&str; 4] =
+    ["input_guardrails", "output_guardrails", "before_request_hooks", "after_request_hooks"];
+
+/// The config of a request's body, checked; `None` where it has none.
+///
+/// # Errors
+/// 400 with all problems, each with its path below `config`.
+pub(super) fn config(call: &Call, workspace: Option<Uuid>) -> Result<Option<Value>, Error> {
+    let config = match call.body.get("config") {
+        None | Some(Value::Null) => return Ok(None),
+        Some(Value::String(text)) => serde_json::from_str(text).map_err(|why| {
+            Error::invalid_request(
+                "config",
+                format!("config must be a JSON object, or the text of one: {why}."),
+            )
+        })?,
+        Some(config) => config.clone(),
+    };
+    let hosts = &call.snapshot.hosts;
+    let custom_host = |host: &str| hosts.check_name(&Origin::parse(host, false)?);
+    let checks = Checks {
+        provider: &provider::check_name,
+        account: &provider::check_account,
+        custom_host: &custom_host,
+    };
+    let mut problems: Vec<Problem> = match Config::from_json(config.to_string().as_bytes(), &checks) {
+        Ok(_) => Vec::new(),
+        Err(problems) => problems,
+    };
+    let named = Problems::default();
+    names(call, workspace, &config, "", &named)?;
+    problems.extend(named.into_vec());
+    for problem in &mut problems {
+        problem.path = match problem.path.as_str() {
+            "" => "config".to_owned(),
+            path => format!("config.{path}"),
+        };
+    }
+    match problems.is_empty() {
+        true => Ok(Some(config)),
+        false => Err(Error::invalid_body(problems)),
+    }
+}
+
+/// Reports providers, prompts and guardrails that do not exist.
+fn names(
+    call: &Call,
+    workspace: Option<Uuid>,
+    level: &Value,
+    path: &str,
+    problems: &Problems,
+) -> Result<(), Error> {
+    let at = |name: &str| if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") };
+    let text = |name: &str| level.get(name).and_then(Value::as_str);
+    let directory = call.snapshot.directory(workspace);
+    let catalog = call.catalog()?;
+    let slug_of = |name: &str| name.trim_start_matches('@').split('/').next().unwrap_or_default().to_owned();
+    let by_provider =
+        text("provider").filter(|name| name.starts_with('@')).map(|name| ("provider", slug_of(name)));
+    let by_key =
+        text("virtual_key").filter(|name| !name.is_empty()).map(|name| ("virtual_key", slug_of(name)));
+    for (name, slug) in by_provider.into_iter().chain(by_key).filter(|(_, slug)| !slug.is_empty()) {
+        if directory.provider(&slug).is_none() {
+            problems.push(at(name), None, format!("names the stored provider @{slug}, which does not exist"));
+        }
+    }
+    if let Some(prompt) = text("prompt_id") {
+        let name = prompt.split('@').next().unwrap_or_default();
+        if by_id_or_slug(&catalog, Kind::Prompt, workspace, name).is_none() {
+            problems.push(at("prompt_id"), None, format!("names the prompt {name}, which does not exist"));
+        }
+    }
+    for key in GUARDRAILS {
+        let items = level.get(key).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+        for (index, item) in items.iter().enumerate() {
+            // A text names a saved guardrail; so does an object with nothing but an id.
+            let id =
+                item.as_str().or_else(|| item.get("id")?.as_str().filter(|_| item.get("checks").is_none()));
+            let Some(id) =
+                id.filter(|_| item.is_string() || item.as_object().is_some_and(|item| item.len() == 1))
+            else {
+                continue;
+            };
+            if by_id_or_slug(&catalog, Kind::Guardrail, workspace, id).is_none() {
+                problems.push(
+                    at(&format!("{key}[{index}]")),
+                    None,
+                    format!("names the guardrail {id}, which does not exist"),
+                );
+            }
+        }
+    }
+    let targets = level.get("targets").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    for (index, target) in targets.iter().enumerate() {
+        names(call, workspace, target, &at(&format!("targets[{index}]")), problems)?;
+    }
+    Ok(())
+}
+
+/// # Errors
+/// 409 while a key or a workspace uses the config by default.
+pub(super) fn is_unused(call: &Call, config: &Record) -> Result<(), Error> {
+    let catalog = call.catalog()?;
+    let is_it = |name: Option<&Value>| {
+        let name = name.and_then(Value::as_str).unwrap_or_default();
+        config.slug.as_deref() == Some(name) || Uuid::try_parse(name).is_ok_and(|id| id == config.id)
+    };
+    for key in catalog.all(Kind::ApiKey) {
+        if is_it(members(key).get("defaults").and_then(|defaults| defaults.get("config_id"))) {
+            return Err(Error::conflict("The config is the default of a service key. Change the key first."));
+        }
+    }
+    for workspace in catalog.all(Kind::Workspace) {
+        if is_it(members(workspace).get("defaults").and_then(|defaults| defaults.get("user_api_key_config")))
+        {
+            return Err(Error::conflict(
+                "The config is the default of a workspace's user keys. Change the workspace first.",
+            ));
+        }
+    }
+    Ok(())
+}

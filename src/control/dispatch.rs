@@ -1,0 +1,190 @@
+//! From a row of the route table to an axum handler: authenticates, checks the scope, reads query and body by their tables,
+//! runs the route, and has refused changes written to the audit log.
+//!
+//! The only place where a control route's caller is judged.
+
+use super::audit::{self, Trail};
+use super::call::Call;
+use super::field::{Field, read_object, read_text};
+use super::origin_guard;
+use super::reply::Reply;
+use super::route::{Access, Body, Route};
+use super::routes::Port;
+use crate::auth::ClientIdentity;
+use crate::config::node::{Kind, Node};
+use crate::config::read::Problems;
+use crate::error::Error;
+use crate::settings::scopes::Scope;
+use crate::state::{Shared, authentication};
+use axum::extract::{ConnectInfo, RawPathParams, Request, State};
+use axum::response::IntoResponse;
+use axum::routing::{MethodFilter, MethodRouter, on};
+use bytes::Bytes;
+use http::HeaderMap;
+use http_body_util::BodyExt;
+use jiff::Timestamp;
+use serde_json::{Map, Value};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use uuid::Uuid;
+
+/// The handler of a route at a port.
+pub(super) fn handler(route: &'static Route, port: Port) -> MethodRouter<Arc<Shared>> {
+    let filter = match route.method {
+        "POST" => MethodFilter::POST,
+        "PUT" => MethodFilter::PUT,
+        "DELETE" => MethodFilter::DELETE,
+        _ => MethodFilter::GET,
+    };
+    on(filter, move |State(shared): State<Arc<Shared>>, params: RawPathParams, request: Request| async move {
+        let params = params.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+        Box::pin(serve(route, port, shared, params, request)).await.into_response()
+    })
+}
+
+async fn serve(
+    route: &'static Route,
+    port: Port,
+    shared: Arc<Shared>,
+    params: Vec<(String, String)>,
+    request: Request,
+) -> Result<Reply, Error> {
+    let (parts, body) = request.into_parts();
+    let snapshot = shared.settings_arc();
+    let now = Timestamp::now();
+    // Clients call the data port under any name, and by their key alone.
+    if route.access != Access::Open && port == Port::Control {
+        origin_guard::check(&parts, &snapshot.settings.listen.control_names)?;
+    }
+    let address = parts.extensions.get::<ConnectInfo<SocketAddr>>().map(|info| info.0.ip().to_string());
+    let mut trail = Trail {
+        change: route.change,
+        method: route.method.to_owned(),
+        uri: parts.uri.path().to_owned(),
+        query: parts.uri.query().unwrap_or_default().to_owned(),
+        request_id: Uuid::now_v7().to_string(),
+        client_ip: address.unwrap_or_default(),
+        ..Trail::default()
+    };
+    let bytes = body.collect().await.map(http_body_util::Collected::to_bytes);
+    let bytes =
+        bytes.map_err(|_| Error::bad_request("The request body could not be read. Send it again."))?;
+    if route.change.is_some() {
+        trail.set_headers(&parts.headers);
+        trail.set_body(&bytes);
+    }
+    let identity = match authorize(route, &shared, &parts.headers, &parts.uri, now).await {
+        Ok(identity) => identity,
+        Err((identity, error)) => return Err(refused(&shared, trail, identity.as_deref(), error, now).await),
+    };
+    trail.workspace = identity.workspace;
+    let read = read_request(route, parts.uri.query().unwrap_or_default(), &bytes);
+    let (query, body) = match read {
+        Ok(read) => read,
+        Err(error) => return Err(refused(&shared, trail, Some(&identity), error, now).await),
+    };
+    let call = Call {
+        shared: Arc::clone(&shared),
+        snapshot,
+        identity: Arc::clone(&identity),
+        params,
+        query,
+        body,
+        bytes,
+        now,
+        trail: trail.clone(),
+    };
+    match (route.run)(call).await {
+        Ok(reply) => Ok(reply),
+        Err(error) => Err(refused(&shared, trail, Some(&identity), error, now).await),
+    }
+}
+
+/// Who calls, if it may. The identity beside an error is for the audit log.
+async fn authorize(
+    route: &Route,
+    shared: &Arc<Shared>,
+    headers: &HeaderMap,
+    uri: &http::Uri,
+    now: Timestamp,
+) -> Result<Arc<ClientIdentity>, (Option<Arc<ClientIdentity>>, Error)> {
+    let snapshot = shared.settings_arc();
+    let anonymous = || Ok(snapshot.service_keys.anonymous());
+    let scopes = match route.access {
+        Access::Open => return anonymous(),
+        Access::Metrics if snapshot.settings.listen.open_metrics => return anonymous(),
+        Access::Metrics => &[Scope::MetricsRead][..],
+        Access::AnyKey => &[],
+        Access::Scope(scopes) => scopes,
+    };
+    let identity = authentication::authenticate(shared, headers, uri, now).await;
+    let identity = identity.map_err(|error| (None, error))?;
+    match scopes.is_empty() || scopes.iter().any(|scope| identity.scopes.contains(*scope)) {
+        true => Ok(identity),
+        false => {
+            let names: Vec<&str> = scopes.iter().map(|scope| scope.as_str()).collect();
+            Err((Some(identity), Error::missing_scope(&names.join(" or "))))
+        }
+    }
+}
+
+/// Has a refused change written to the audit log.
+async fn refused(
+    shared: &Arc<Shared>,
+    trail: Trail,
+    identity: Option<&ClientIdentity>,
+    error: Error,
+    now: Timestamp,
+) -> Error {
+    if let Some(entry) = trail.entry(identity, error.status(), now) {
+        audit::append(shared, entry).await;
+    }
+    error
+}
+
+/// The query's parameters and the body's members, or all their problems.
+fn read_request(
+    route: &Route,
+    query: &str,
+    bytes: &Bytes,
+) -> Result<(Map<String, Value>, Map<String, Value>), Error> {
+    let problems = Problems::default();
+    let query = read_query(route.query, query, &problems);
+    let body = match route.body {
+        Body::None | Body::Raw => Map::new(),
+        Body::Object(fields) => {
+            let node = match bytes.trim_ascii() {
+                b"" => Node { kind: Kind::Map(Vec::new()), place: None },
+                text => Node::from_json(text).map_err(|why| {
+                    Error::bad_request(format!("The request body must be a JSON object: {why}."))
+                })?,
+            };
+            read_object(fields, &node, "", &problems)
+        }
+    };
+    match problems.is_empty() {
+        true => Ok((query, body)),
+        false => Err(Error::invalid_body(problems.into_vec())),
+    }
+}
+
+/// Parameters that are not in the table are ignored: clients of the reference add their own.
+fn read_query(fields: &[Field], query: &str, problems: &Problems) -> Map<String, Value> {
+    let mut read = Map::new();
+    let is_sent = |name: &str| url::form_urlencoded::parse(query.as_bytes()).any(|(sent, _)| sent == name);
+    for (name, text) in url::form_urlencoded::parse(query.as_bytes()) {
+        let Some(field) = fields.iter().find(|field| field.name == name) else { continue };
+        if text.is_empty() && !field.is_required {
+            continue;
+        }
+        if let Some(value) = read_text(&field.of, &text, field.name, problems) {
+            read.insert(field.name.to_owned(), value);
+        }
+    }
+    for field in fields.iter().filter(|field| field.is_required && !read.contains_key(field.name)) {
+        if !is_sent(field.name) {
+            problems.push(field.name, None, "is required");
+        }
+    }
+    read
+}

@@ -1,0 +1,66 @@
+//! What a new store gets: the default workspace, and one administrator's key where there is no key at all.
+//!
+//! Called before anything is served. Prints nothing: the key is returned, and shown once by `main`.
+
+use super::records::{created, put};
+use crate::auth::DEFAULT_WORKSPACE;
+use crate::auth::key_body::{BodyDefaults, KeyBody, KeySecret};
+use crate::auth::key_format::{NewKey, Pepper, mask};
+use crate::config::secret::Secret;
+use crate::settings::Settings;
+use crate::settings::scopes::KeyType;
+use crate::store::{Kind, Record, Store};
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+/// Makes what is missing. Returns the administrator's key if it made one.
+///
+/// # Errors
+/// Why the store could not be written.
+pub async fn run(store: &Store, settings: &Settings) -> Result<Option<Secret>, String> {
+    if !store.health().available {
+        return Err("it is not available".to_owned());
+    }
+    let catalog = store.catalog();
+    let now = Timestamp::now();
+    let mut changes = Vec::new();
+    if catalog.by_slug(Kind::Workspace, None, DEFAULT_WORKSPACE).is_none() {
+        let body = json!({"name": "Default", "description": "The workspace of keys that name none."});
+        changes.push(put(created(Kind::Workspace, None, DEFAULT_WORKSPACE.to_owned(), &body, now)));
+    }
+    let mut key = None;
+    if settings.auth.keys.is_empty() && catalog.all(Kind::ApiKey).next().is_none() {
+        let pepper = store.pepper().ok_or("it has no secret for keys")?;
+        let made = NewKey::make(&Pepper::new(pepper.as_bytes()), None)?;
+        changes.push(put(administrator(&made, now)));
+        key = Some(Secret::new(made.text.expose()));
+    }
+    if !changes.is_empty() {
+        store.commit(changes, Vec::new()).await.map_err(|why| why.to_string())?;
+    }
+    Ok(key)
+}
+
+/// A key of the organisation that may do all such a key can.
+fn administrator(made: &NewKey, now: Timestamp) -> Record {
+    let body = KeyBody {
+        name: "administrator".to_owned(),
+        description: Some(
+            "Made at the first start. Make keys of your own with it, then delete it.".to_owned(),
+        ),
+        kind: KeyType::OrganisationService,
+        scopes: KeyType::OrganisationService.scopes().iter().map(|scope| scope.as_str().to_owned()).collect(),
+        user_id: None,
+        secrets: vec![KeySecret::new(&made.hash)],
+        expires_at: None,
+        defaults: BodyDefaults::default(),
+        rate_limits: Value::Null,
+        usage_limits: Value::Null,
+        alert_emails: Vec::new(),
+        rotation_policy: Value::Null,
+        masked: mask(made.text.expose()),
+        created_by: None,
+    };
+    let record = created(Kind::ApiKey, None, made.public_id.as_str().to_owned(), &Value::Null, now);
+    Record { body: body.to_json().into(), ..record }
+}

@@ -1,0 +1,202 @@
+//! Integrations (reference 1.5): a credential with a provider, of the organisation or of one workspace.
+//!
+//! One of the three views of a stored provider: see [`super::credential`]. By default an integration is a provider as well,
+//! under the same slug.
+
+use super::call::Call;
+use super::credential::{self, AccountInput, CONFIGURATIONS, KEY, NOTE, has_role, set_account, set_common};
+use super::field::{Field, Type, nullable, optional, required};
+use super::page::{self, Page};
+use super::records::{archived, changed, created, member, members, put, slug, time};
+use super::reply::Reply;
+use super::route::{Access, Route, Shape, delete, get, post, put as put_route};
+use super::{ORGANISATION, providers};
+use crate::error::Error;
+use crate::settings::scopes::Scope;
+use crate::store::{Kind, Record, Status};
+use serde_json::{Map, Value, json};
+use std::sync::Arc;
+
+const CREATE: &[Field] = &[
+    required("name", Type::Name(255), "For people; the slug begins with it."),
+    required("ai_provider_id", Type::Name(64), "The vendor: `openai`, `anthropic` … (docs/providers.md)."),
+    KEY,
+    optional("slug", Type::Slug(1, 128), "Its name, unique in the workspace."),
+    optional("description", Type::Text(2048), "For people."),
+    NOTE,
+    optional(
+        "workspace_id",
+        Type::Name(128),
+        "Id or slug; without one, keys of the organisation make it usable in every workspace.",
+    ),
+    optional("organisation_id", Type::Text(64), "Taken from the key."),
+    CONFIGURATIONS,
+    optional(
+        "create_default_provider",
+        Type::Flag,
+        "Whether it can be used as `@slug` at once; true by default.",
+    ),
+    optional(
+        "default_provider_slug",
+        Type::Slug(1, 128),
+        "The slug of that provider; the integration's where absent.",
+    ),
+];
+
+const UPDATE: &[Field] = &[
+    optional("name", Type::Name(255), "For people."),
+    KEY,
+    optional("description", Type::Text(2048), "For people."),
+    NOTE,
+    CONFIGURATIONS,
+];
+
+const MADE: &[Field] =
+    &[required("id", Type::Uuid, "The integration."), required("slug", Type::Text(128), "Its name.")];
+
+const ITEM: &[Field] = &[
+    required("id", Type::Uuid, "The integration."),
+    required("slug", Type::Text(128), "Its name."),
+    required("organisation_id", Type::Uuid, "The organisation."),
+    required("ai_provider_id", Type::Text(64), "The vendor."),
+    required("name", Type::Text(255), "For people."),
+    required("status", Type::Text(20), "`active`."),
+    nullable("description", Type::Text(2048), "For people."),
+    required("created_at", Type::Time, "When it was made."),
+    required("last_updated_at", Type::Time, "When it was changed last."),
+    nullable("workspace_id", Type::Uuid, "Where it is used; null for every workspace."),
+    required("type", Type::OneOf(&["organisation", "workspace"]), "Where it is used."),
+    required("masked_key", Type::Text(64), "The key's first two and last three characters."),
+    required("configurations", Type::AnyObject, "What else the account has, secrets masked."),
+    required("object", Type::Text(20), "`integration`."),
+];
+
+const CREATES: Access =
+    Access::Scope(&[Scope::OrganisationIntegrationsCreate, Scope::WorkspaceIntegrationsCreate]);
+const LISTS: Access = Access::Scope(&[Scope::OrganisationIntegrationsList, Scope::WorkspaceIntegrationsList]);
+const READS: Access = Access::Scope(&[Scope::OrganisationIntegrationsRead, Scope::WorkspaceIntegrationsRead]);
+const UPDATES: Access =
+    Access::Scope(&[Scope::OrganisationIntegrationsUpdate, Scope::WorkspaceIntegrationsUpdate]);
+const DELETES: Access =
+    Access::Scope(&[Scope::OrganisationIntegrationsDelete, Scope::WorkspaceIntegrationsDelete]);
+
+pub(super) const ROUTES: &[Route] = &[
+    post("/v1/integrations", CREATES, "Stores a provider's credential", |call| Box::pin(create(call)))
+        .body(CREATE)
+        .replies(Shape::Object(MADE))
+        .changes("integrations", "create"),
+    get("/v1/integrations", LISTS, "Lists integrations", |call| Box::pin(list(call)))
+        .query(page::WORKSPACE_QUERY)
+        .replies(Shape::List(ITEM)),
+    get("/v1/integrations/{slug}", READS, "Reads an integration", |call| Box::pin(read(call)))
+        .replies(Shape::Object(ITEM)),
+    put_route("/v1/integrations/{slug}", UPDATES, "Changes an integration", |call| Box::pin(update(call)))
+        .body(UPDATE)
+        .replies(Shape::Empty)
+        .changes("integrations", "update"),
+    delete("/v1/integrations/{slug}", DELETES, "Removes an integration", |call| Box::pin(remove(call)))
+        .replies(Shape::Empty)
+        .changes("integrations", "delete"),
+];
+
+async fn create(mut call: Call) -> Result<Reply, Error> {
+    let vendor = credential::vendor(&call, "ai_provider_id")?;
+    let is_bound = call.identity.is_bound;
+    let workspace = match call.text("workspace_id").is_some() || is_bound {
+        true => Some(call.new_workspace()?),
+        false => None,
+    };
+    let name = call.text("name").unwrap_or_default();
+    let slug = call.text("slug").map_or_else(|| slug("", name), str::to_owned);
+    call.check_free_slug("slug", &slug, call.snapshot.settings.providers.contains_key(&slug))?;
+    let wants_provider = call.flag("create_default_provider") != Some(false);
+    let provider_slug = call.text("default_provider_slug").filter(|_| wants_provider).map(str::to_owned);
+    let is_provider = wants_provider && provider_slug.as_ref().is_none_or(|given| *given == slug);
+    let mut body = Map::from_iter([
+        ("ai_provider".to_owned(), vendor.into()),
+        ("is_integration".to_owned(), true.into()),
+        ("is_provider".to_owned(), is_provider.into()),
+    ]);
+    set_common(&call, &mut body)?;
+    let mut record = created(Kind::Provider, workspace, slug, &Value::Null, call.now);
+    set_account(&call, &mut record, &mut body, &AccountInput::read(&call)?)?;
+    record.body = Value::Object(body).to_string().into();
+    let mut changes = vec![put(record.clone())];
+    if let Some(provider_slug) = provider_slug.filter(|_| !is_provider) {
+        let taken = call.snapshot.settings.providers.contains_key(&provider_slug);
+        call.check_free_slug("default_provider_slug", &provider_slug, taken)?;
+        changes.push(put(providers::derived(&call, &record, workspace, provider_slug, name)));
+    }
+    call.commit(changes).await?;
+    Ok(Reply::from(json!({"id": record.id, "slug": record.slug})))
+}
+
+async fn list(call: Call) -> Result<Reply, Error> {
+    let mut found = call.list(Kind::Provider)?;
+    found.retain(|record| has_role(record, "is_integration"));
+    Ok(Page::of(&call, 100).reply(&found, |record| view(record)))
+}
+
+async fn read(call: Call) -> Result<Reply, Error> {
+    let record = find(&call)?;
+    Ok(Reply::from(view(&record)))
+}
+
+async fn update(mut call: Call) -> Result<Reply, Error> {
+    let before = find(&call)?;
+    call.check_owner(&before)?;
+    let mut body = members(&before);
+    set_common(&call, &mut body)?;
+    let mut record = changed(&before, &Value::Null, call.now);
+    let input = AccountInput::read(&call)?;
+    if !input.is_empty() {
+        set_account(&call, &mut record, &mut body, &input)?;
+    }
+    record.body = Value::Object(body).to_string().into();
+    call.commit(vec![put(record)]).await?;
+    Ok(Reply::empty())
+}
+
+async fn remove(mut call: Call) -> Result<Reply, Error> {
+    let record = find(&call)?;
+    call.check_owner(&record)?;
+    let catalog = call.catalog()?;
+    let mut changes = vec![put(archived(&record, call.now))];
+    let derived =
+        catalog.children(Kind::Provider, record.id).filter(|record| record.status == Status::Active);
+    changes.extend(derived.map(|record| put(archived(record, call.now))));
+    call.commit(changes).await?;
+    Ok(Reply::empty())
+}
+
+fn find(call: &Call) -> Result<Arc<Record>, Error> {
+    let record = call.find(Kind::Provider, "slug")?;
+    match has_role(&record, "is_integration") {
+        true => Ok(record),
+        false => Err(Error::not_found(format!("There is no integration {:?}.", call.param("slug")))),
+    }
+}
+
+fn view(record: &Record) -> Value {
+    let body = members(record);
+    let description = match member(&body, "description") {
+        Value::Null => member(&body, "note"),
+        text => text,
+    };
+    json!({
+        "id": record.id,
+        "slug": record.slug,
+        "organisation_id": ORGANISATION,
+        "ai_provider_id": member(&body, "ai_provider"),
+        "name": member(&body, "name"),
+        "status": record.status.as_str(),
+        "description": description,
+        "created_at": time(record.created_at),
+        "last_updated_at": time(record.updated_at),
+        "workspace_id": record.workspace,
+        "type": if record.workspace.is_some() { "workspace" } else { "organisation" },
+        "masked_key": member(&body, "masked_key"),
+        "configurations": member(&body, "account"),
+        "object": "integration",
+    })
+}

@@ -1,0 +1,52 @@
+//! Paging of lists (reference 1.1): `current_page` from 0 and `page_size`, in both spellings.
+
+use super::call::Call;
+use super::field::{Field, Type, optional};
+use super::reply::Reply;
+use serde_json::{Value, json};
+
+const PAGE: Type = Type::Integer(0, 1_000_000);
+const SIZE: Type = Type::Integer(1, 1000);
+
+pub(super) const CURRENT_PAGE: Field = optional("current_page", PAGE, "The page, from 0.");
+pub(super) const PAGE_SIZE: Field = optional("page_size", SIZE, "Items on a page; 50 by default.");
+pub(super) const CURRENT_PAGE_CAMEL: Field = optional("currentPage", PAGE, "The same as `current_page`.");
+pub(super) const PAGE_SIZE_CAMEL: Field = optional("pageSize", SIZE, "The same as `page_size`.");
+
+/// The parameters of a list without others.
+pub(super) const QUERY: &[Field] = &[CURRENT_PAGE, PAGE_SIZE, CURRENT_PAGE_CAMEL, PAGE_SIZE_CAMEL];
+
+pub(super) const WORKSPACE: Field =
+    optional("workspace_id", Type::Text(128), "Id or slug of a workspace; the key's own where absent.");
+
+/// The parameters of a list of one workspace's objects.
+pub(super) const WORKSPACE_QUERY: &[Field] =
+    &[WORKSPACE, CURRENT_PAGE, PAGE_SIZE, CURRENT_PAGE_CAMEL, PAGE_SIZE_CAMEL];
+
+/// Which part of a list was requested.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Page {
+    pub offset: usize,
+    pub size: usize,
+}
+
+impl Page {
+    /// `default_size`: items on a page where the request names no number.
+    pub fn of(call: &Call, default_size: usize) -> Self {
+        let number = |names: [&str; 2]| {
+            names
+                .iter()
+                .find_map(|name| call.query.get(*name)?.as_u64())
+                .and_then(|n| usize::try_from(n).ok())
+        };
+        let size = number(["page_size", "pageSize"]).unwrap_or(default_size);
+        let page = number(["current_page", "currentPage"]).unwrap_or(0);
+        Self { offset: page.saturating_mul(size), size }
+    }
+
+    /// The list's envelope with the part of `items` on this page.
+    pub fn reply<T>(self, items: &[T], show: impl Fn(&T) -> Value) -> Reply {
+        let data: Vec<Value> = items.iter().skip(self.offset).take(self.size).map(show).collect();
+        Reply::from(json!({"object": "list", "total": items.len(), "data": data}))
+    }
+}

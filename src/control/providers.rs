@@ -1,0 +1,256 @@
+//! Providers (reference 1.5): what `@slug` means in a workspace.
+//!
+//! One of the three views of a stored provider: see [`super::credential`]. A provider uses the account of an integration, or is
+//! one itself. Those of the settings file are listed, and read-only.
+
+use super::call::{Call, by_id_or_slug};
+use super::credential::{
+    self, AccountInput, CONFIGURATIONS, EXPIRES, KEY, NOTE, RATES, USAGE, has_role, integration_of,
+    set_account, set_common,
+};
+use super::field::{Field, Type, nullable, optional, required};
+use super::page::{self, Page};
+use super::records::{archived, changed, created, member, members, put, slug, time};
+use super::reply::Reply;
+use super::route::{Access, Route, Shape, delete, get, post, put as put_route};
+use crate::error::Error;
+use crate::settings::scopes::Scope;
+use crate::store::{Kind, Record};
+use serde_json::{Map, Value, json};
+use std::sync::Arc;
+use uuid::Uuid;
+
+const CREATE: &[Field] = &[
+    required("name", Type::Name(255), "For people; the slug begins with it."),
+    optional("integration_id", Type::Name(128), "Slug or id of the integration whose account it uses."),
+    optional("provider", Type::Name(64), "The vendor, where it has an account of its own instead."),
+    KEY,
+    CONFIGURATIONS,
+    optional("slug", Type::Slug(1, 128), "What `@slug` names; unique in the workspace."),
+    NOTE,
+    optional("workspace_id", Type::Name(128), "Id or slug of the workspace."),
+    USAGE,
+    RATES,
+    EXPIRES,
+];
+
+const UPDATE: &[Field] = &[
+    optional("name", Type::Name(255), "For people."),
+    NOTE,
+    KEY,
+    CONFIGURATIONS,
+    USAGE,
+    RATES,
+    EXPIRES,
+    optional("reset_usage", Type::Flag, "Whether what was used is forgotten."),
+];
+
+const MADE: &[Field] =
+    &[required("id", Type::Uuid, "The provider."), required("slug", Type::Text(128), "What `@slug` names.")];
+
+const ITEM: &[Field] = &[
+    nullable("id", Type::Uuid, "The provider; null for one of the settings."),
+    required("slug", Type::Text(128), "What `@slug` names."),
+    required("name", Type::Text(255), "For people."),
+    nullable("note", Type::Text(2048), "For people."),
+    required("status", Type::OneOf(&["active", "expired", "exhausted"]), "Whether it can be used."),
+    required("provider", Type::Text(64), "The vendor."),
+    nullable("integration_id", Type::Text(128), "Slug of the integration whose account it uses."),
+    nullable("workspace_id", Type::Uuid, "Where it is used; null for every workspace."),
+    required("masked_key", Type::Text(64), "The key's first two and last three characters."),
+    nullable("usage_limits", Type::AnyObject, "How much may be used."),
+    nullable("rate_limits", Type::List(&Type::AnyObject, 0, 20), "How much may be used in a unit of time."),
+    nullable("expires_at", Type::Time, "When it goes out of use."),
+    nullable("created_at", Type::Time, "When it was made."),
+    nullable("last_updated_at", Type::Time, "When it was changed last."),
+    required("origin", Type::OneOf(&["settings", "store"]), "`settings`: from the settings file, read-only."),
+    required("object", Type::Text(20), "`provider`."),
+];
+
+pub(super) const ROUTES: &[Route] = &[
+    post("/v1/providers", Access::Scope(&[Scope::ProvidersCreate]), "Stores a provider", |call| {
+        Box::pin(create(call))
+    })
+    .body(CREATE)
+    .replies(Shape::Object(MADE))
+    .changes("providers", "create"),
+    get("/v1/providers", Access::Scope(&[Scope::ProvidersList]), "Lists providers", |call| {
+        Box::pin(list(call))
+    })
+    .query(page::WORKSPACE_QUERY)
+    .replies(Shape::List(ITEM)),
+    get("/v1/providers/{slug}", Access::Scope(&[Scope::ProvidersRead]), "Reads a provider", |call| {
+        Box::pin(read(call))
+    })
+    .replies(Shape::Object(ITEM)),
+    put_route(
+        "/v1/providers/{slug}",
+        Access::Scope(&[Scope::ProvidersUpdate]),
+        "Changes a provider",
+        |call| Box::pin(update(call)),
+    )
+    .body(UPDATE)
+    .replies(Shape::Object(MADE))
+    .changes("providers", "update"),
+    delete(
+        "/v1/providers/{slug}",
+        Access::Scope(&[Scope::ProvidersDelete]),
+        "Takes a provider out of use",
+        |call| Box::pin(remove(call)),
+    )
+    .replies(Shape::Empty)
+    .changes("providers", "delete"),
+];
+
+async fn create(mut call: Call) -> Result<Reply, Error> {
+    let workspace = Some(call.new_workspace()?);
+    let name = call.text("name").unwrap_or_default();
+    let slug = call.text("slug").map_or_else(|| slug("", name), str::to_owned);
+    call.check_free_slug("slug", &slug, call.snapshot.settings.providers.contains_key(&slug))?;
+    let record = match call.text("integration_id") {
+        Some(integration) => {
+            let catalog = call.catalog()?;
+            let found = by_id_or_slug(&catalog, Kind::Provider, workspace, integration);
+            let found = found.filter(|found| has_role(found, "is_integration"));
+            let Some(integration) = found else {
+                return Err(Error::invalid_request(
+                    "integration_id",
+                    "There is no such integration in the workspace.",
+                ));
+            };
+            let mut record = derived(&call, &integration, workspace, slug, name);
+            let mut body = members(&record);
+            set_common(&call, &mut body)?;
+            record.body = Value::Object(body).to_string().into();
+            record
+        }
+        None => own_account(&call, workspace, slug)?,
+    };
+    call.commit(vec![put(record.clone())]).await?;
+    Ok(Reply::from(json!({"id": record.id, "slug": record.slug})))
+}
+
+/// A provider with an account of its own: an integration and a provider in one.
+pub(super) fn own_account(call: &Call, workspace: Option<Uuid>, slug: String) -> Result<Record, Error> {
+    if !call.has("provider") {
+        return Err(Error::invalid_request("integration_id", "Send integration_id, or provider and key."));
+    }
+    let mut body = Map::from_iter([
+        ("ai_provider".to_owned(), credential::vendor(call, "provider")?.into()),
+        ("is_integration".to_owned(), true.into()),
+        ("is_provider".to_owned(), true.into()),
+    ]);
+    set_common(call, &mut body)?;
+    let mut record = created(Kind::Provider, workspace, slug, &Value::Null, call.now);
+    set_account(call, &mut record, &mut body, &AccountInput::read(call)?)?;
+    record.body = Value::Object(body).to_string().into();
+    Ok(record)
+}
+
+/// A provider that uses the account of an integration.
+pub(super) fn derived(
+    call: &Call,
+    integration: &Record,
+    workspace: Option<Uuid>,
+    slug: String,
+    name: &str,
+) -> Record {
+    let body = json!({"name": name, "is_provider": true, "is_integration": false});
+    Record { parent: Some(integration.id), ..created(Kind::Provider, workspace, slug, &body, call.now) }
+}
+
+async fn list(call: Call) -> Result<Reply, Error> {
+    let mut found = call.list(Kind::Provider)?;
+    found.retain(|record| has_role(record, "is_provider"));
+    let mut items = Vec::with_capacity(found.len());
+    for record in &found {
+        items.push(view(&call, record)?);
+    }
+    let settings = call.snapshot.settings.providers.iter();
+    items.extend(settings.map(|(slug, stored)| view_of_settings(slug, &stored.provider)));
+    Ok(Page::of(&call, 50).reply(&items, Value::clone))
+}
+
+async fn read(call: Call) -> Result<Reply, Error> {
+    let named = call.param("slug");
+    if let Some(stored) = call.snapshot.settings.providers.get(named) {
+        return Ok(Reply::from(view_of_settings(named, &stored.provider)));
+    }
+    let record = find(&call)?;
+    Ok(Reply::from(view(&call, &record)?))
+}
+
+async fn update(mut call: Call) -> Result<Reply, Error> {
+    let before = find(&call)?;
+    let record = updated(&call, &before)?;
+    call.commit(vec![put(record)]).await?;
+    Ok(Reply::from(json!({"id": before.id, "slug": before.slug})))
+}
+
+/// The record after an update by the request's body.
+pub(super) fn updated(call: &Call, before: &Record) -> Result<Record, Error> {
+    call.check_owner(before)?;
+    let mut body = members(before);
+    set_common(call, &mut body)?;
+    let mut record = changed(before, &Value::Null, call.now);
+    let input = AccountInput::read(call)?;
+    if !input.is_empty() {
+        if before.parent.is_some() {
+            return Err(Error::invalid_request("key", "The account is its integration's; change that one."));
+        }
+        set_account(call, &mut record, &mut body, &input)?;
+    }
+    record.body = Value::Object(body).to_string().into();
+    Ok(record)
+}
+
+async fn remove(mut call: Call) -> Result<Reply, Error> {
+    let record = find(&call)?;
+    call.check_owner(&record)?;
+    call.commit(vec![put(archived(&record, call.now))]).await?;
+    Ok(Reply::empty())
+}
+
+/// The provider that the path names.
+pub(super) fn find(call: &Call) -> Result<Arc<Record>, Error> {
+    if call.snapshot.settings.providers.contains_key(call.param("slug")) {
+        return Err(Error::conflict("The provider is one of the settings file, and changed there."));
+    }
+    let record = call.find(Kind::Provider, "slug")?;
+    match has_role(&record, "is_provider") {
+        true => Ok(record),
+        false => Err(Error::not_found(format!("There is no provider {:?}.", call.param("slug")))),
+    }
+}
+
+fn view(call: &Call, record: &Arc<Record>) -> Result<Value, Error> {
+    let body = members(record);
+    let integration = integration_of(call, record)?;
+    let account = members(&integration);
+    Ok(json!({
+        "id": record.id,
+        "slug": record.slug,
+        "name": member(&body, "name"),
+        "note": member(&body, "note"),
+        "status": credential::status(&body, call.now),
+        "provider": member(&account, "ai_provider"),
+        "integration_id": integration.slug,
+        "workspace_id": record.workspace,
+        "masked_key": member(&account, "masked_key"),
+        "usage_limits": member(&body, "usage_limits"),
+        "rate_limits": member(&body, "rate_limits"),
+        "expires_at": member(&body, "expires_at"),
+        "created_at": time(record.created_at),
+        "last_updated_at": time(record.updated_at),
+        "origin": "store",
+        "object": "provider",
+    }))
+}
+
+fn view_of_settings(slug: &str, vendor: &str) -> Value {
+    json!({
+        "id": null, "slug": slug, "name": slug, "note": null, "status": "active", "provider": vendor,
+        "integration_id": null, "workspace_id": null, "masked_key": "", "usage_limits": null, "rate_limits": null,
+        "expires_at": null, "created_at": null, "last_updated_at": null, "origin": "settings", "object": "provider",
+    })
+}

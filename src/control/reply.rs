@@ -1,0 +1,52 @@
+//! The response of a control route, before it is written.
+
+use axum::body::Body;
+use axum::response::{IntoResponse, Response};
+use http::StatusCode;
+use http::header::{CONTENT_TYPE, HeaderValue};
+use serde_json::{Value, json};
+
+/// Status and body.
+#[derive(Debug)]
+pub(super) struct Reply {
+    status: StatusCode,
+    content_type: &'static str,
+    body: Vec<u8>,
+}
+
+impl Reply {
+    /// `{}`: what the reference responds to most changes.
+    pub fn empty() -> Self {
+        Self::from(json!({}))
+    }
+
+    /// `{"success":true,"data":…}`.
+    pub fn data(data: Value) -> Self {
+        Self::from(json!({"success": true, "data": data}))
+    }
+
+    pub fn text(content_type: &'static str, body: impl Into<Vec<u8>>) -> Self {
+        Self { status: StatusCode::OK, content_type, body: body.into() }
+    }
+
+    #[must_use]
+    pub fn with_status(mut self, status: StatusCode) -> Self {
+        self.status = status;
+        self
+    }
+}
+
+impl From<Value> for Reply {
+    fn from(body: Value) -> Self {
+        Self { status: StatusCode::OK, content_type: "application/json", body: body.to_string().into_bytes() }
+    }
+}
+
+impl IntoResponse for Reply {
+    fn into_response(self) -> Response {
+        let mut response = Response::new(Body::from(self.body));
+        *response.status_mut() = self.status;
+        response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(self.content_type));
+        response
+    }
+}

@@ -1,0 +1,143 @@
+//! One control route as data: method, path, who may call it, what it takes and returns, and the function that does it.
+//!
+//! The table of all of them is `routes`; the router (`dispatch`), the list of control paths and the OpenAPI document are made
+//! from it.
+
+use super::call::Call;
+use super::field::Field;
+use super::reply::Reply;
+use crate::error::Error;
+use crate::settings::scopes::Scope;
+use futures_util::future::BoxFuture;
+
+/// What a route does. Box the future of an async function: `|call| Box::pin(list(call))`.
+pub(super) type Run = fn(Call) -> BoxFuture<'static, Result<Reply, Error>>;
+
+/// One route.
+#[derive(Clone, Copy)]
+pub(super) struct Route {
+    pub method: &'static str,
+    /// With parameters in braces: `/v1/configs/{id}`.
+    pub path: &'static str,
+    pub access: Access,
+    /// Whether the data port serves it, so that one base URL serves everything (spec "Endpoints"). Where it does not, its
+    /// name is the control plane's there all the same.
+    pub on_data_port: bool,
+    /// One line for the OpenAPI document.
+    pub summary: &'static str,
+    pub query: &'static [Field],
+    pub body: Body,
+    pub reply: Shape,
+    /// What the audit log calls it: resource and action. Only for routes that change something.
+    pub change: Option<(&'static str, &'static str)>,
+    pub run: Run,
+}
+
+/// Who may call a route.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Access {
+    /// Anyone: the route shows no settings and no traffic.
+    Open,
+    /// Any key.
+    AnyKey,
+    /// A key with one of these scopes.
+    Scope(&'static [Scope]),
+    /// Anyone while `listen.metrics` is `open`, else a key with the scope `metrics.read`.
+    Metrics,
+}
+
+/// The body that a route takes.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Body {
+    None,
+    Object(&'static [Field]),
+    /// The route reads the bytes itself; they are JSON.
+    Raw,
+}
+
+/// What a route returns with status 200.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Shape {
+    /// `{}`.
+    Empty,
+    Object(&'static [Field]),
+    /// `{"object":"list","total":n,"data":[…]}` of these objects.
+    List(&'static [Field]),
+    /// `{"success":true,"data":{…}}`.
+    Data(&'static [Field]),
+    /// Any JSON object.
+    Free,
+    /// Text of this content type.
+    Text(&'static str),
+}
+
+const fn route(
+    method: &'static str,
+    path: &'static str,
+    access: Access,
+    summary: &'static str,
+    run: Run,
+) -> Route {
+    Route {
+        method,
+        path,
+        access,
+        on_data_port: true,
+        summary,
+        query: &[],
+        body: Body::None,
+        reply: Shape::Free,
+        change: None,
+        run,
+    }
+}
+
+/// A route that reads.
+pub(super) const fn get(path: &'static str, access: Access, summary: &'static str, run: Run) -> Route {
+    route("GET", path, access, summary, run)
+}
+
+pub(super) const fn post(path: &'static str, access: Access, summary: &'static str, run: Run) -> Route {
+    route("POST", path, access, summary, run)
+}
+
+pub(super) const fn put(path: &'static str, access: Access, summary: &'static str, run: Run) -> Route {
+    route("PUT", path, access, summary, run)
+}
+
+pub(super) const fn delete(path: &'static str, access: Access, summary: &'static str, run: Run) -> Route {
+    route("DELETE", path, access, summary, run)
+}
+
+impl Route {
+    pub const fn query(mut self, query: &'static [Field]) -> Self {
+        self.query = query;
+        self
+    }
+
+    pub const fn body(mut self, fields: &'static [Field]) -> Self {
+        self.body = Body::Object(fields);
+        self
+    }
+
+    pub const fn raw_body(mut self) -> Self {
+        self.body = Body::Raw;
+        self
+    }
+
+    pub const fn replies(mut self, reply: Shape) -> Self {
+        self.reply = reply;
+        self
+    }
+
+    /// Has each call written to the audit log.
+    pub const fn changes(mut self, resource: &'static str, action: &'static str) -> Self {
+        self.change = Some((resource, action));
+        self
+    }
+
+    pub const fn on_control_port_only(mut self) -> Self {
+        self.on_data_port = false;
+        self
+    }
+}

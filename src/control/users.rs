@@ -1,0 +1,315 @@
+//! Users of the organisation and invites (reference 1.11), as far as roles need them. Nothing is mailed: an invite is a record,
+//! and its link is given to the person by whoever made it.
+
+use super::call::Call;
+use super::field::{Field, Type, nullable, optional, required};
+use super::page::{self, Page};
+use super::records::{changed, created, member, members, put, time};
+use super::reply::Reply;
+use super::route::{Access, Route, Shape, delete, get, post, put as put_route};
+use crate::error::Error;
+use crate::settings::scopes::Scope;
+use crate::store::{Catalog, Change, Kind, Record};
+use jiff::{SignedDuration, Timestamp};
+use serde_json::{Value, json};
+
+const ROLE: Type = Type::OneOf(&["owner", "admin", "member"]);
+const WORKSPACE_ROLE: Type = Type::Object(&[
+    required("id", Type::Name(128), "Id or slug of the workspace."),
+    required("role", Type::OneOf(&["admin", "manager", "member"]), "What the person may do in it."),
+]);
+
+const INVITE: &[Field] = &[
+    required("email", Type::Name(320), "The person's address."),
+    required("role", Type::OneOf(&["admin", "member"]), "What the person is in the organisation."),
+    required("workspaces", Type::List(&WORKSPACE_ROLE, 0, 100), "Workspaces the person is a member of."),
+    optional("first_name", Type::Text(255), "For people."),
+    optional("last_name", Type::Text(255), "For people."),
+    optional("workspace_api_key_details", Type::AnyObject, "Kept; keys are made by /v1/api-keys."),
+];
+
+const UPDATE: &[Field] = &[
+    optional("role", ROLE, "What the user is in the organisation."),
+    optional("first_name", Type::Text(255), "For people."),
+    optional("last_name", Type::Text(255), "For people."),
+];
+
+const USER: &[Field] = &[
+    required("object", Type::Text(20), "`user`."),
+    required("id", Type::Uuid, "The user."),
+    nullable("first_name", Type::Text(255), "For people."),
+    nullable("last_name", Type::Text(255), "For people."),
+    required("email", Type::Text(320), "The user's address."),
+    required("role", ROLE, "What the user is in the organisation."),
+    required("created_at", Type::Time, "When the user was made."),
+    required("last_updated_at", Type::Time, "When the user was changed last."),
+    nullable("workspace_ids", Type::List(&Type::Uuid, 0, 10_000), "The workspaces the user is a member of."),
+];
+
+const INVITED: &[Field] = &[
+    required("id", Type::Uuid, "The invite."),
+    required("invite_link", Type::Text(2048), "For the person."),
+];
+
+const SHOWN: &[Field] = &[
+    required("object", Type::Text(20), "`invite`."),
+    required("id", Type::Uuid, "The invite."),
+    required("email", Type::Text(320), "The person's address."),
+    required("role", ROLE, "What the person becomes in the organisation."),
+    required("created_at", Type::Time, "When it was made."),
+    required("expires_at", Type::Time, "When it ends."),
+    nullable("accepted_at", Type::Time, "When it was taken up."),
+    required("status", Type::OneOf(&["pending", "cancelled", "accepted", "expired"]), "Where it stands."),
+    required("invited_by", Type::Text(128), "Who made it."),
+    required(
+        "workspaces",
+        Type::List(&Type::AnyObject, 0, 100),
+        "Workspaces the person becomes a member of.",
+    ),
+];
+
+const LIST: &[Field] = &[
+    page::CURRENT_PAGE,
+    page::PAGE_SIZE,
+    page::CURRENT_PAGE_CAMEL,
+    page::PAGE_SIZE_CAMEL,
+    optional("email", Type::Text(320), "Only of this address."),
+    optional("role", ROLE, "Only with this role."),
+    optional(
+        "status",
+        Type::OneOf(&["pending", "cancelled", "accepted", "expired"]),
+        "Only invites that stand there.",
+    ),
+];
+
+const CREATES: Access = Access::Scope(&[Scope::OrganisationUsersCreate]);
+const LISTS: Access = Access::Scope(&[Scope::OrganisationUsersList]);
+const READS: Access = Access::Scope(&[Scope::OrganisationUsersRead]);
+const UPDATES: Access = Access::Scope(&[Scope::OrganisationUsersUpdate]);
+const DELETES: Access = Access::Scope(&[Scope::OrganisationUsersDelete]);
+
+pub(super) const ROUTES: &[Route] = &[
+    get("/v1/admin/users", LISTS, "Lists users", |call| Box::pin(list(call)))
+        .query(LIST)
+        .replies(Shape::List(USER)),
+    get("/v1/admin/users/{id}", READS, "Reads a user", |call| Box::pin(read(call)))
+        .replies(Shape::Object(USER)),
+    put_route("/v1/admin/users/{id}", UPDATES, "Changes a user", |call| Box::pin(update(call)))
+        .body(UPDATE)
+        .replies(Shape::Object(USER))
+        .changes("users", "update"),
+    delete("/v1/admin/users/{id}", DELETES, "Removes a user", |call| Box::pin(remove(call)))
+        .replies(Shape::Empty)
+        .changes("users", "delete"),
+    post("/v1/admin/users/invites", CREATES, "Invites a person", |call| Box::pin(invite(call)))
+        .body(INVITE)
+        .replies(Shape::Object(INVITED))
+        .changes("invites", "create"),
+    get("/v1/admin/users/invites", LISTS, "Lists invites", |call| Box::pin(list_invites(call)))
+        .query(LIST)
+        .replies(Shape::List(SHOWN)),
+    get("/v1/admin/users/invites/{id}", READS, "Reads an invite", |call| Box::pin(read_invite(call)))
+        .replies(Shape::Object(SHOWN)),
+    delete("/v1/admin/users/invites/{id}", DELETES, "Cancels an invite", |call| Box::pin(cancel(call)))
+        .replies(Shape::Empty)
+        .changes("invites", "delete"),
+    post("/v1/admin/users/invites/{id}/accept", CREATES, "Makes the invited person a user", |call| {
+        Box::pin(accept(call))
+    })
+    .replies(Shape::Object(USER))
+    .changes("invites", "accept"),
+];
+
+/// How long an invite can be taken up.
+const INVITE_DAYS: i64 = 7;
+
+async fn list(call: Call) -> Result<Reply, Error> {
+    let mut found = call.list(Kind::User)?;
+    found.retain(|record| fits(&call, record, &["email", "role"]));
+    let catalog = call.catalog()?;
+    Ok(Page::of(&call, 50).reply(&found, |record| user(&catalog, record)))
+}
+
+/// Whether the members of a record are those of the query, where it has them.
+fn fits(call: &Call, record: &Record, names: &[&str]) -> bool {
+    let body = members(record);
+    names.iter().all(|name| call.query_text(name).is_none_or(|wanted| member(&body, name) == wanted))
+}
+
+async fn read(call: Call) -> Result<Reply, Error> {
+    let record = call.find(Kind::User, "id")?;
+    Ok(Reply::from(user(&*call.catalog()?, &record)))
+}
+
+async fn update(mut call: Call) -> Result<Reply, Error> {
+    let before = call.find(Kind::User, "id")?;
+    let mut body = members(&before);
+    if call.text("role").is_some_and(|role| member(&body, "role") == role) {
+        return Err(Error::invalid_request("role", "The user has this role already."));
+    }
+    let owners =
+        call.list(Kind::User)?.iter().filter(|user| member(&members(user), "role") == "owner").count();
+    if call.has("role") && member(&body, "role") == "owner" && owners < 2 {
+        return Err(Error::conflict("The organisation's last owner stays one."));
+    }
+    for name in ["role", "first_name", "last_name"] {
+        if let Some(value) = call.body.get(name).filter(|value| !value.is_null()) {
+            body.insert(name.to_owned(), value.clone());
+        }
+    }
+    let record = changed(&before, &Value::Object(body), call.now);
+    call.commit(vec![put(record.clone())]).await?;
+    Ok(Reply::from(user(&*call.catalog()?, &record)))
+}
+
+async fn remove(mut call: Call) -> Result<Reply, Error> {
+    let record = call.find(Kind::User, "id")?;
+    let catalog = call.catalog()?;
+    let id = record.id.to_string();
+    let mut changes = vec![Change::Delete { kind: Kind::User, id: record.id }];
+    for kind in [Kind::Member, Kind::ApiKey] {
+        // A user's keys end with the user.
+        let of_user = catalog.all(kind).filter(|found| member(&members(found), "user_id") == id.as_str());
+        changes.extend(of_user.map(|found| Change::Delete { kind, id: found.id }));
+    }
+    call.commit(changes).await?;
+    Ok(Reply::empty())
+}
+
+async fn invite(mut call: Call) -> Result<Reply, Error> {
+    let email = call.text("email").unwrap_or_default().to_owned();
+    if !email.split_once('@').is_some_and(|(name, host)| !name.is_empty() && !host.is_empty()) {
+        return Err(Error::invalid_request("email", "email must be an address."));
+    }
+    let is_taken = |kind: Kind, status: Option<&str>| {
+        let catalog = call.catalog()?;
+        let found = catalog.all(kind).any(|record| {
+            let body = members(record);
+            member(&body, "email") == email.as_str()
+                && status.is_none_or(|status| invite_status(&body, call.now) == status)
+        });
+        Ok::<_, Error>(found)
+    };
+    if is_taken(Kind::User, None)? || is_taken(Kind::Invite, Some("pending"))? {
+        return Err(Error::conflict("There is a user or a pending invite with this address."));
+    }
+    let expires_at = call.now.checked_add(SignedDuration::from_hours(24 * INVITE_DAYS)).unwrap_or(call.now);
+    let body = json!({
+        "email": email,
+        "role": member(&call.body, "role"),
+        "workspaces": member(&call.body, "workspaces"),
+        "first_name": member(&call.body, "first_name"),
+        "last_name": member(&call.body, "last_name"),
+        "expires_at": time(expires_at),
+        "status": "pending",
+        "invited_by": call.actor(),
+    });
+    let record = created(Kind::Invite, None, String::new(), &body, call.now);
+    let record = Record { slug: None, ..record };
+    let link = format!("/v1/admin/users/invites/{}/accept", record.id);
+    call.commit(vec![put(record.clone())]).await?;
+    Ok(Reply::from(json!({"id": record.id, "invite_link": link})))
+}
+
+async fn list_invites(call: Call) -> Result<Reply, Error> {
+    let mut found = call.list(Kind::Invite)?;
+    found.retain(|record| fits(&call, record, &["email", "role"]));
+    let status = call.query_text("status");
+    found.retain(|record| status.is_none_or(|status| invite_status(&members(record), call.now) == status));
+    Ok(Page::of(&call, 50).reply(&found, |record| invite_view(record, call.now)))
+}
+
+async fn read_invite(call: Call) -> Result<Reply, Error> {
+    Ok(Reply::from(invite_view(&*call.find(Kind::Invite, "id")?, call.now)))
+}
+
+async fn cancel(mut call: Call) -> Result<Reply, Error> {
+    let record = pending(&call)?;
+    let mut body = members(&record);
+    body.insert("status".to_owned(), "cancelled".into());
+    let record = changed(&record, &Value::Object(body), call.now);
+    call.commit(vec![put(record)]).await?;
+    Ok(Reply::empty())
+}
+
+/// Makes the user and the memberships that an invite names.
+async fn accept(mut call: Call) -> Result<Reply, Error> {
+    let before = pending(&call)?;
+    let mut body = members(&before);
+    let catalog = call.catalog()?;
+    let names = ["email", "role", "first_name", "last_name"];
+    let of_user: serde_json::Map<String, Value> =
+        names.iter().map(|name| ((*name).to_owned(), member(&body, name))).collect();
+    let user_record = created(Kind::User, None, String::new(), &Value::Object(of_user), call.now);
+    let user_record = Record { slug: None, ..user_record };
+    let mut changes = vec![put(user_record.clone())];
+    let workspaces = member(&body, "workspaces");
+    for item in workspaces.as_array().map(Vec::as_slice).unwrap_or_default() {
+        let named = item.get("id").and_then(Value::as_str).unwrap_or_default();
+        let workspace = super::call::by_id_or_slug(&catalog, Kind::Workspace, None, named);
+        let Some(workspace) = workspace else {
+            return Err(Error::conflict(format!("The workspace {named:?} of the invite is gone.")));
+        };
+        let membership = json!({"user_id": user_record.id, "role": item.get("role")});
+        let record =
+            created(Kind::Member, Some(workspace.id), user_record.id.to_string(), &membership, call.now);
+        changes.push(put(Record { parent: Some(workspace.id), ..record }));
+    }
+    body.insert("status".to_owned(), "accepted".into());
+    body.insert("accepted_at".to_owned(), time(call.now));
+    changes.push(put(changed(&before, &Value::Object(body), call.now)));
+    call.commit(changes).await?;
+    Ok(Reply::from(user(&*call.catalog()?, &user_record)))
+}
+
+fn pending(call: &Call) -> Result<std::sync::Arc<Record>, Error> {
+    let record = call.find(Kind::Invite, "id")?;
+    match invite_status(&members(&record), call.now) {
+        "pending" => Ok(record),
+        status => Err(Error::conflict(format!("The invite is {status}."))),
+    }
+}
+
+fn invite_status(body: &serde_json::Map<String, Value>, now: Timestamp) -> &'static str {
+    let expiry = member(body, "expires_at").as_str().and_then(|text| text.parse::<Timestamp>().ok());
+    match member(body, "status").as_str() {
+        Some("accepted") => "accepted",
+        Some("cancelled") => "cancelled",
+        _ if expiry.is_some_and(|expiry| expiry <= now) => "expired",
+        _ => "pending",
+    }
+}
+
+fn invite_view(record: &Record, now: Timestamp) -> Value {
+    let body = members(record);
+    json!({
+        "object": "invite",
+        "id": record.id,
+        "email": member(&body, "email"),
+        "role": member(&body, "role"),
+        "created_at": time(record.created_at),
+        "expires_at": member(&body, "expires_at"),
+        "accepted_at": member(&body, "accepted_at"),
+        "status": invite_status(&body, now),
+        "invited_by": member(&body, "invited_by"),
+        "workspaces": member(&body, "workspaces"),
+    })
+}
+
+fn user(catalog: &Catalog, record: &Record) -> Value {
+    let body = members(record);
+    let id = record.id.to_string();
+    let memberships = catalog.all(Kind::Member).filter(|found| found.slug.as_deref() == Some(id.as_str()));
+    let workspaces: Vec<Value> = memberships.map(|found| json!(found.workspace)).collect();
+    json!({
+        "object": "user",
+        "id": record.id,
+        "first_name": member(&body, "first_name"),
+        "last_name": member(&body, "last_name"),
+        "email": member(&body, "email"),
+        "role": member(&body, "role"),
+        "created_at": time(record.created_at),
+        "last_updated_at": time(record.updated_at),
+        "workspace_ids": workspaces,
+    })
+}

@@ -1,0 +1,107 @@
+//! Compiles a record's body and secrets to what requests use.
+//!
+//! The same readers as for the settings file: a stored provider has the members of `providers.<slug>`, in `account`.
+
+use crate::config::node::Node;
+use crate::config::read::{Cursor, Problems};
+use crate::config::{Checks, Config};
+use crate::error::Problem;
+use crate::net::outbound::custom_host::HostRules;
+use crate::net::outbound::origin::Origin;
+use crate::provider;
+use crate::settings::StoredProvider;
+use crate::store::{Catalog, Kind, Record, Store};
+use jiff::Timestamp;
+use serde_json::{Map, Value};
+use std::sync::Arc;
+
+/// A provider, and when it goes out of use.
+#[derive(Debug, Clone)]
+pub struct SavedProvider {
+    pub provider: Arc<StoredProvider>,
+    pub expires_at: Option<Timestamp>,
+}
+
+/// A provider's record: `ai_provider` and `account` of its body, and its sealed members; those of the integration that it
+/// belongs to, if it does. `None`: an integration that is no provider.
+///
+/// # Errors
+/// Why it cannot be used, without secrets.
+pub fn compile_provider(
+    record: &Record,
+    catalog: &Catalog,
+    store: &Store,
+) -> Result<Option<SavedProvider>, String> {
+    let body: Value = serde_json::from_str(&record.body).map_err(|why| why.to_string())?;
+    if body.get("is_provider").and_then(Value::as_bool) != Some(true) {
+        return Ok(None);
+    }
+    let owner =
+        record.parent.map(|parent| catalog.get(Kind::Provider, parent).ok_or("its integration is gone"));
+    let owner = owner.transpose()?.map(|owner| &**owner);
+    let account: Option<Value> =
+        owner.map(|owner| serde_json::from_str(&owner.body)).transpose().map_err(|why| why.to_string())?;
+    let mut members = account_members(account.as_ref().unwrap_or(&body));
+    let owner = owner.unwrap_or(record);
+    if owner.sealed.is_some() {
+        members.extend(store.unseal(owner).map_err(|why| why.to_string())?);
+    }
+    let provider = read_provider(&members).map_err(|problems| texts(&problems))?;
+    let expires_at = body.get("expires_at").and_then(Value::as_str).and_then(|text| text.parse().ok());
+    Ok(Some(SavedProvider { provider: Arc::new(provider), expires_at }))
+}
+
+/// The members of `providers.<slug>` that a record's body has.
+pub fn account_members(body: &Value) -> Map<String, Value> {
+    let mut members = body.get("account").and_then(Value::as_object).cloned().unwrap_or_default();
+    if let Some(provider) = body.get("ai_provider") {
+        members.insert("provider".to_owned(), provider.clone());
+    }
+    members
+}
+
+/// Reads a provider as the settings file does.
+///
+/// # Errors
+/// All problems, with paths of the settings' names.
+pub fn read_provider(members: &Map<String, Value>) -> Result<StoredProvider, Vec<Problem>> {
+    let problems = Problems::default();
+    let text = Value::Object(members.clone()).to_string();
+    let node = Node::from_json(text.as_bytes()).map_err(|why| vec![problem(&why.to_string())])?;
+    let checks = Checks {
+        provider: &provider::check_name,
+        account: &provider::check_account,
+        custom_host: &|_| Ok(()),
+    };
+    let read = StoredProvider::read_members(&Cursor::root(&node, &problems), &checks);
+    match (read, problems.is_empty()) {
+        (Some(stored), true) => Ok(stored),
+        _ => Err(problems.into_vec()),
+    }
+}
+
+/// A config's record: `config` of its body, or of its sealed members where it has secrets.
+///
+/// # Errors
+/// Why it cannot be used, without secrets.
+pub fn compile_config(record: &Record, store: &Store, hosts: &HostRules) -> Result<Config, String> {
+    let sealed = match record.sealed {
+        Some(_) => store.unseal(record).map_err(|why| why.to_string())?,
+        None => Map::new(),
+    };
+    let body: Value = serde_json::from_str(&record.body).map_err(|why| why.to_string())?;
+    let config = sealed.get("config").or_else(|| body.get("config"));
+    let text = config.ok_or("it has no config")?.to_string();
+    let named = |_: &str| Ok(());
+    let custom_host = |host: &str| hosts.check_name(&Origin::parse(host, false)?);
+    let checks = Checks { provider: &named, account: &provider::check_account, custom_host: &custom_host };
+    Config::from_json(text.as_bytes(), &checks).map_err(|problems| texts(&problems))
+}
+
+fn texts(problems: &[Problem]) -> String {
+    problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+}
+
+fn problem(message: &str) -> Problem {
+    Problem { path: String::new(), message: message.to_owned(), place: None }
+}
