@@ -1,8 +1,8 @@
 #!/bin/bash
 # Makes a tarball and a Debian package of a binary: dist/package.sh BINARY DIRECTORY
 #
-# `make dist` calls it with the release build. Both packages contain the binary, the settings, the unit, the completions, the
-# manual page, the documentation, the licences of everything that is linked in and an SBOM (inventory.py). The same commit,
+# `make dist` calls it with the release build. Both packages contain the binary, the settings, their schema, the unit, the
+# completions, the manual page, the documentation, the licences of everything that is linked in and an SBOM (inventory.py). The same commit,
 # toolchain and checkout directory give the same bytes: times are those of the commit, or $SOURCE_DATE_EPOCH. Needs python3,
 # binutils (which a C compiler needs as well) and, for the Debian package, dpkg-deb; without dpkg-deb there is only the tarball.
 set -euo pipefail
@@ -45,6 +45,7 @@ tree() {
         put 644 "$prefix/share/fish/vendor_completions.d/turnpike.fish" <"$work/completions.fish"
         gzip -9n <"$work/turnpike.1" | put 644 "$prefix/share/man/man1/turnpike.1.gz"
     fi
+    put 644 "$prefix/share/turnpike/turnpike.schema.json" <conf/turnpike.schema.json
     put 644 "$prefix/lib/systemd/system/turnpike.service" <"$work/turnpike.service"
     put 644 "$prefix/lib/sysusers.d/turnpike.conf" <dist/sysusers.conf
     put 644 "$doc/README.md" <README.md
@@ -55,6 +56,9 @@ tree() {
     put 644 "$doc/turnpike.cdx.json" <"$work/sbom.json"
     if [ -e "$work/rust.html" ]; then gzip -9n <"$work/rust.html" | put 644 "$doc/rust-standard-library.html.gz"; fi
 }
+
+# The settings, which name their schema to editors where the package puts it.
+settings() { sed "1s|=turnpike.schema.json|=$1/share/turnpike/turnpike.schema.json|" conf/turnpike.yaml; }
 
 # The unit with the binary where the package puts it.
 unit() { sed "s|/usr/local/bin/turnpike|$1/bin/turnpike|g" systemd/turnpike.service >"$work/turnpike.service"; }
@@ -78,7 +82,7 @@ if [ -e "$notices" ]; then cp "$notices" "$work/rust.html"; fi
 name=turnpike-$version-linux-$architecture
 unit /usr/local
 tree "$work/$name" "" site-functions
-put 644 "$work/$name/etc/turnpike/turnpike.yaml" <conf/turnpike.yaml
+settings /usr/local | put 644 "$work/$name/etc/turnpike/turnpike.yaml"
 tar --create --directory "$work" --sort=name --owner=0 --group=0 --numeric-owner --mtime="@$SOURCE_DATE_EPOCH" "$name" |
     gzip -n >"$out/$name.tar.gz"
 echo "$out/$name.tar.gz"
@@ -92,7 +96,7 @@ fi
 root=$work/deb
 unit /usr
 tree "$root" /usr vendor-completions
-put 644 "$root/etc/turnpike/turnpike.yaml" <conf/turnpike.yaml
+settings /usr | put 644 "$root/etc/turnpike/turnpike.yaml"
 put 644 "$root/usr/share/doc/turnpike/copyright" <<COPYRIGHT
 Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/
 Upstream-Name: turnpike

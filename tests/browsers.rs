@@ -259,3 +259,94 @@ async fn head_has_the_headers_of_get() {
         assert_eq!(response.ends_with("\r\n\r\n"), method == "HEAD", "{response}");
     }
 }
+
+/// Sends these bytes; returns the beginning of the response.
+async fn head_of(gateway: &Gateway, bytes: &str) -> String {
+    let port = gateway.data_url().rsplit(':').next().unwrap().parse().unwrap();
+    let mut connection = raw::Raw::connect(port).await;
+    connection.write(bytes.as_bytes()).await.unwrap();
+    String::from_utf8_lossy(&connection.read_some().await).into_owned()
+}
+
+/// A simple request is sent without a preflight: the page cannot read the response, but the provider would be called.
+#[tokio::test]
+async fn without_keys_pages_of_other_origins_call_no_provider() {
+    let yaml = format!("{STANDARD}cors: {{origins: ['{PAGE}']}}\ndefault_config: '@emulator'\n");
+    let (before, after) = yaml.split_once("auth:\n").unwrap();
+    let open = Gateway::start(&format!("{before}{}", &after[after.find("providers:").unwrap()..]));
+    let own = open.data_url();
+    let body = r#"{"model":"gpt-4o-mini","messages":[{"role":"user","content":"hi"}]}"#;
+    for (origin, status) in [
+        (None, 200),
+        (Some(PAGE), 200),
+        (Some(own.as_str()), 200),
+        (Some(OTHER_PAGE), 403),
+        (Some("null"), 403),
+        (Some("http://127.0.0.1:1"), 403),
+    ] {
+        for (method, path, media) in [
+            (Method::POST, "chat/completions", "text/plain"),
+            (Method::POST, "unlisted", "text/plain"),
+            (Method::DELETE, "files/file-1", "text/plain"),
+        ] {
+            let tag = new_trace();
+            let call = client().request(method, format!("{}/{path}", open.base_url())).body(body);
+            let call = call.header("content-type", media).header("x-emulator-tag", &tag);
+            let response = origin
+                .into_iter()
+                .fold(call, |call, origin| call.header("origin", origin))
+                .send()
+                .await
+                .unwrap();
+            let got = response.status().as_u16();
+            assert_eq!(got == 403, status == 403, "{origin:?} {path}: {got}");
+            let log = client().get(format!("{}/_emulator/requests?tag={tag}", open.emulator_url()));
+            let log = log.send().await.unwrap().text().await.unwrap();
+            assert_eq!(log.trim() == "[]", status == 403, "{origin:?} {path}: {log}");
+            if status == 403 {
+                let error: serde_json::Value = response.json().await.unwrap();
+                assert_eq!(
+                    (&error["error"]["code"], &error["error"]["param"]),
+                    (&"forbidden".into(), &"origin".into())
+                );
+            }
+        }
+        // What only reads passes, a websocket is more than that.
+        let read = client().get(format!("{}/models", open.base_url()));
+        let read = origin.into_iter().fold(read, |call, origin| call.header("origin", origin));
+        assert_eq!(read.send().await.unwrap().status(), 200, "{origin:?}");
+        let port = own.rsplit(':').next().unwrap();
+        let origin_line = origin.map(|origin| format!("origin: {origin}\r\n")).unwrap_or_default();
+        let head = format!(
+            "GET /v1/realtime?model=m HTTP/1.1\r\nhost: 127.0.0.1:{port}\r\nconnection: upgrade\r\nupgrade: websocket\r\n\
+             sec-websocket-version: 13\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n{origin_line}\r\n"
+        );
+        let response = head_of(&open, &head).await;
+        assert_eq!(response.starts_with("HTTP/1.1 403"), status == 403, "{origin:?}: {response}");
+    }
+    // With a key it is the key that decides.
+    let call =
+        client().post(format!("{}/chat/completions", gateway().base_url())).header("origin", OTHER_PAGE);
+    let call = call.header("x-gateway-api-key", KEY).header("x-gateway-provider", "@emulator");
+    assert_eq!(
+        call.header("content-type", "application/json").body(body).send().await.unwrap().status(),
+        200
+    );
+}
+
+#[tokio::test]
+async fn refusals_before_a_request_is_parsed_can_be_read_by_a_listed_page() {
+    let gateway = with_cors();
+    let many = "a: b\r\n".repeat(300);
+    for (origin, allowed) in [(PAGE, true), (OTHER_PAGE, false)] {
+        for rest in [many.as_str(), &format!("x: {}\r\n", "y".repeat(70_000))] {
+            let head =
+                format!("POST /v1/chat/completions HTTP/1.1\r\nhost: a\r\norigin: {origin}\r\n{rest}\r\n");
+            let response = head_of(gateway, &head).await.to_lowercase();
+            assert!(response.starts_with("http/1.1 431"), "{response}");
+            let line = format!("access-control-allow-origin: {PAGE}\r\n");
+            assert_eq!(response.contains(&line), allowed, "{response}");
+            assert!(response.contains("vary: origin\r\n"), "{response}");
+        }
+    }
+}

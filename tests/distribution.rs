@@ -131,10 +131,29 @@ async fn the_tarball_runs() {
     report(&format!("tarball: first response {:.1} s after unpacking began", start.elapsed().as_secs_f32()));
     let unit = std::fs::read_to_string(root.join("lib/systemd/system/turnpike.service")).unwrap();
     assert!(unit.contains("ExecStart=/usr/local/bin/turnpike "));
-    // Where the binary has the commands that print them.
-    let has_page = Command::new(root.join("bin/turnpike")).arg("man").output().unwrap().status.success();
-    assert_eq!(root.join("share/man/man1/turnpike.1.gz").exists(), has_page);
-    assert_eq!(root.join("share/bash-completion/completions/turnpike").exists(), has_page);
+    helps_people(&root, &root.join("bin/turnpike"), "/usr/local", "site-functions");
+}
+
+/// What shells, `man` and editors find: completions, the manual page, and the schema that the settings name. `share`: below
+/// `prefix`, the installed `/usr` or `/usr/local` (`installed`); `zsh`: where zsh looks for completions.
+fn helps_people(prefix: &Path, binary: &Path, installed: &str, zsh: &str) {
+    let share = prefix.join("share");
+    for (path, shell) in [
+        ("bash-completion/completions/turnpike".to_owned(), "bash"),
+        (format!("zsh/{zsh}/_turnpike"), "zsh"),
+        ("fish/vendor_completions.d/turnpike.fish".to_owned(), "fish"),
+    ] {
+        let printed = finish(Command::new(binary).args(["completions", shell]));
+        assert_eq!(std::fs::read_to_string(share.join(&path)).unwrap(), printed, "{path}");
+    }
+    let page = finish(Command::new("gzip").arg("-dc").arg(share.join("man/man1/turnpike.1.gz")));
+    assert_eq!(page, finish(Command::new(binary).arg("man")));
+    let schema = std::fs::read_to_string(share.join("turnpike/turnpike.schema.json")).unwrap();
+    assert_eq!(schema, finish(Command::new(binary).arg("schema")));
+    let root = if installed == "/usr" { prefix.parent().unwrap() } else { prefix };
+    let settings = std::fs::read_to_string(root.join("etc/turnpike/turnpike.yaml")).unwrap();
+    let line = format!("# yaml-language-server: $schema={installed}/share/turnpike/turnpike.schema.json");
+    assert_eq!(settings.lines().next(), Some(line.as_str()));
 }
 
 #[tokio::test]
@@ -196,6 +215,7 @@ async fn life(package: &Path, root: &Path, options: &[&str]) {
     first_request(&root.join("usr/bin/turnpike"), &settings, ports).await;
     report(&format!("deb: first response {:.1} s after dpkg began", start.elapsed().as_secs_f32()));
 
+    helps_people(&root.join("usr"), &root.join("usr/bin/turnpike"), "/usr", "vendor-completions");
     let unit = std::fs::read_to_string(root.join("usr/lib/systemd/system/turnpike.service")).unwrap();
     assert!(unit.contains("ExecStart=/usr/bin/turnpike ") && !unit.contains("/usr/local"), "{unit}");
     let wanted = root.join("etc/systemd/system/multi-user.target.wants/turnpike.service");

@@ -153,6 +153,7 @@ impl ExplainContext<'_> {
         parsed: &ParsedRequest,
         client: &Arc<ClientIdentity>,
     ) -> Result<Explanation, Error> {
+        head.check_origin()?;
         let plane = head.plane()?;
         head.check_scope(&plane, client)?;
         let reading = match plane {

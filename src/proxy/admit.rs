@@ -7,7 +7,6 @@ use super::downstream::PingoraDownstream;
 use super::native::{self, Ctx};
 use super::{Gateway, control_plane, models, options};
 use crate::api::body::Body;
-use crate::api::model_list::ListShape;
 use crate::api::operation::Operation;
 use crate::api::responses::references;
 use crate::api::trace::TraceParent;
@@ -99,6 +98,7 @@ async fn admit_request(
         return Ok(Admission::Options);
     }
     let client = identify(gateway, &head).await?;
+    head.check_origin()?;
     ctx.record.client = Some(Arc::clone(&client));
     let plane = head.plane()?;
     head.check_scope(&plane, &client)?;
@@ -106,11 +106,7 @@ async fn admit_request(
         Plane::Data { body } => body,
         Plane::Control => return Ok(Admission::Control),
         Plane::Models(query) => {
-            // The name of a model may have slashes, so that its path is not in the table.
-            if query.shape != ListShape::Gemini {
-                ctx.operation = if query.model.is_some() { Operation::ModelsGet } else { Operation::Models };
-            }
-            ctx.mode = RequestMode::Api;
+            (ctx.operation, ctx.mode) = (query.operation(), RequestMode::Api);
             return Ok(Admission::Models(query));
         }
         Plane::Options => return Ok(Admission::Options),

@@ -8,18 +8,22 @@
 use super::{Gateway, fast_path, first_bytes, raw_head};
 use crate::api::Dialect;
 use crate::api::error_body::ErrorView;
+use crate::engine::cors;
 use crate::engine::reusable_timer::ReusableTimer;
 use crate::error::Error;
 use crate::state::Shared;
 use crate::state::connection_count::ConnectionGuard;
 use async_trait::async_trait;
 use bytes::BytesMut;
+use http::header::ORIGIN;
+use http::{HeaderMap, HeaderValue};
 use pingora_core::apps::{HttpServerApp, ServerApp};
 use pingora_core::protocols::http::ServerSession;
 use pingora_core::protocols::l4::stream::Stream as Socket;
 use pingora_core::protocols::{ALPN, Stream};
 use pingora_core::server::ShutdownWatch;
 use pingora_proxy::{HttpProxy, Session};
+use std::mem::take;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -53,8 +57,8 @@ enum ReadHead {
     Http2(BytesMut),
     /// The client disconnected, or sent nothing for the idle time.
     Gone,
-    /// The client gets this error, then the connection closes.
-    Refused(Error),
+    /// The client gets this error, then the connection closes. With what was read of the head.
+    Refused(Error, BytesMut),
 }
 
 impl DownstreamApp {
@@ -62,6 +66,20 @@ impl DownstreamApp {
     pub fn new(proxy: Arc<HttpProxy<Gateway>>, gateway: Gateway, h2c: bool) -> Self {
         let shared = Arc::clone(&gateway.engine.shared);
         Self { proxy, gateway, shared, h2c }
+    }
+
+    /// The headers of CORS for a refused request, as far as its origin was read.
+    fn cors_lines(&self, read: &[u8]) -> String {
+        let settings = self.shared.settings();
+        let cors = settings.settings.cors.as_ref();
+        let origin =
+            raw_head::header(read, b"origin").and_then(|origin| HeaderValue::from_bytes(origin).ok());
+        let request: HeaderMap = origin.map(|origin| (ORIGIN, origin)).into_iter().collect();
+        let mut headers = HeaderMap::new();
+        cors::write(&mut headers, cors, cors::allowed_origin(cors, &request).as_ref());
+        let lines =
+            headers.iter().map(|(name, value)| format!("{name}: {}\r\n", value.to_str().unwrap_or_default()));
+        lines.collect()
     }
 
     /// Counts the connection, or refuses it if there are too many.
@@ -75,7 +93,7 @@ impl DownstreamApp {
     /// and time, and these are what is short.
     async fn refuse_connection(&self, stream: Stream, error: &Error) {
         match self.shared.refused_connections.enter(MAX_REFUSALS) {
-            Some(_guard) => self.refuse(stream, error).await,
+            Some(_guard) => self.refuse(stream, error, b"").await,
             None => self.shared.metrics.record_error(error.kind),
         }
     }
@@ -107,33 +125,38 @@ impl DownstreamApp {
         {
             return whole_head(head, end);
         }
-        let rest = self.rest_of_head(stream, head, limit);
-        timeout(deadline, rest).await.unwrap_or_else(|_| {
-            ReadHead::Refused(Error::slow_client(format!(
-                "The request head did not arrive within {} ms. Send it faster, or ask the operator to raise \
-                 limits.header_timeout_ms.",
-                deadline.as_millis()
-            )))
-        })
+        let rest = self.rest_of_head(stream, &mut head, limit);
+        match timeout(deadline, rest).await {
+            Ok(read) => read,
+            Err(_) => {
+                let message = format!(
+                    "The request head did not arrive within {} ms. Send it faster, or ask the operator to raise \
+                     limits.header_timeout_ms.",
+                    deadline.as_millis()
+                );
+                ReadHead::Refused(Error::slow_client(message), head)
+            }
+        }
     }
 
-    async fn rest_of_head(&self, stream: &mut Stream, mut head: BytesMut, limit: usize) -> ReadHead {
+    /// Takes `head` with what it returns.
+    async fn rest_of_head(&self, stream: &mut Stream, head: &mut BytesMut, limit: usize) -> ReadHead {
         loop {
-            if let Some(error) = first_bytes::refusal(&head) {
-                return ReadHead::Refused(error);
+            if let Some(error) = first_bytes::refusal(head) {
+                return ReadHead::Refused(error, take(head));
             }
-            let may_be_h2 = self.h2c && H2_PREFACE.starts_with(head.get(..H2_PREFACE.len()).unwrap_or(&head));
+            let may_be_h2 = self.h2c && H2_PREFACE.starts_with(head.get(..H2_PREFACE.len()).unwrap_or(head));
             if may_be_h2 && head.len() >= H2_PREFACE.len() {
-                return ReadHead::Http2(head);
+                return ReadHead::Http2(take(head));
             }
-            let end = if may_be_h2 { None } else { raw_head::end(&head) };
+            let end = if may_be_h2 { None } else { raw_head::end(head) };
             if end.unwrap_or(head.len()) > limit {
-                return ReadHead::Refused(Error::headers_too_large(limit as u64));
+                return ReadHead::Refused(Error::headers_too_large(limit as u64), take(head));
             }
             if let Some(end) = end {
-                return whole_head(head, end);
+                return whole_head(take(head), end);
             }
-            match stream.read_buf(&mut head).await {
+            match stream.read_buf(head).await {
                 Ok(read) if read > 0 => {}
                 _ => return ReadHead::Gone,
             }
@@ -187,8 +210,9 @@ impl DownstreamApp {
         session.set_pipelined_prefix(head);
     }
 
-    /// Sends `error` and closes the connection. There is no request yet, so the dialect is OpenAI's.
-    async fn refuse(&self, mut stream: Stream, error: &Error) {
+    /// Sends `error` and closes the connection. There is no request yet, so the dialect is OpenAI's. `read`: what was read of
+    /// the head.
+    async fn refuse(&self, mut stream: Stream, error: &Error, read: &[u8]) {
         let trace_id = crate::engine::request_context::new_trace_id();
         self.shared.metrics.record_error(error.kind);
         let body = ErrorView::from(error).body(Dialect::OpenAi);
@@ -196,10 +220,11 @@ impl DownstreamApp {
         let retry_after = error.retry_after().map(|seconds| format!("retry-after: {seconds}\r\n"));
         let never = if error.is_final() { "x-should-retry: false\r\n" } else { "" };
         let head = format!(
-            "HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n{}{never}\
+            "HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n{}{never}{}\
              x-request-id: {trace_id}\r\nx-gateway-trace-id: {trace_id}\r\nconnection: close\r\n\r\n",
             body.len(),
-            retry_after.unwrap_or_default()
+            retry_after.unwrap_or_default(),
+            self.cors_lines(read)
         );
         let reason = error.kind.row().code;
         log::info!(target: "turnpike", "refused a connection before its request: {reason}: {} trace_id={trace_id}", error.message);
@@ -242,8 +267,8 @@ impl ServerApp for DownstreamApp {
                     return self.proxy.process_new(socket, shutdown).await;
                 }
                 ReadHead::Gone => return None,
-                ReadHead::Refused(error) => {
-                    self.refuse(stream, &error).await;
+                ReadHead::Refused(error, read) => {
+                    self.refuse(stream, &error, &read).await;
                     return None;
                 }
             }
@@ -259,7 +284,7 @@ impl ServerApp for DownstreamApp {
 fn whole_head(head: BytesMut, end: usize) -> ReadHead {
     // The shortest header has three bytes, so most heads need not be counted.
     match end > MAX_HEADERS * 3 && raw_head::header_count(head.get(..end).unwrap_or_default()) > MAX_HEADERS {
-        true => ReadHead::Refused(Error::too_many_headers(MAX_HEADERS)),
+        true => ReadHead::Refused(Error::too_many_headers(MAX_HEADERS), head),
         false => ReadHead::Whole(head),
     }
 }

@@ -30,11 +30,16 @@ pub(super) fn may_have_body(head: &[u8]) -> bool {
 
 /// The declared length of the body, if there is one.
 pub(super) fn content_length(head: &[u8]) -> Option<usize> {
-    let mut lines = head.split(|byte| *byte == b'\n');
+    std::str::from_utf8(header(head, b"content-length")?).ok()?.parse().ok()
+}
+
+/// The value of the first header with this name in a head, or in the part of it that has arrived.
+pub(super) fn header<'h>(head: &'h [u8], name: &[u8]) -> Option<&'h [u8]> {
+    // The last piece is empty, or a line that is not complete.
+    let mut lines = head.split_inclusive(|byte| *byte == b'\n').filter(|line| line.ends_with(b"\n")).skip(1);
     lines.find_map(|line| {
-        let (name, value) = line.split_at_checked(line.iter().position(|byte| *byte == b':')?)?;
-        let value = std::str::from_utf8(value.get(1..)?).ok()?;
-        name.eq_ignore_ascii_case(b"content-length").then(|| value.trim().parse().ok())?
+        let (found, value) = line.split_at_checked(line.iter().position(|byte| *byte == b':')?)?;
+        found.eq_ignore_ascii_case(name).then(|| value.get(1..).map(<[u8]>::trim_ascii))?
     })
 }
 
@@ -83,5 +88,10 @@ mod tests {
         }
         assert_eq!(content_length(b"POST / HTTP/1.1\r\na: b\r\nContent-Length: 57 \r\n\r\n"), Some(57));
         assert_eq!(content_length(b"POST / HTTP/1.1\r\ncontent-length: x\r\n\r\n"), None);
+        assert_eq!(
+            header(b"GET / HTTP/1.1\r\nOrigin: https://a.example \r\nx", b"origin"),
+            Some(&b"https://a.example"[..])
+        );
+        assert_eq!(header(b"GET / HTTP/1.1\r\nOrigin: https://a.exam", b"origin"), None);
     }
 }

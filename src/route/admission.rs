@@ -3,7 +3,7 @@
 //!
 //! Pure, and used twice: by the data port, which reads bodies from a connection, and by `explain`, whose own request
 //! contains them; so both reject the same requests with the same messages. The steps, in the order they must be
-//! taken: [`RequestHead::new`], [`RequestHead::client`], [`RequestHead::plane`],
+//! taken: [`RequestHead::new`], [`RequestHead::client`], [`RequestHead::check_origin`], [`RequestHead::plane`],
 //! [`RequestHead::check_scope`], [`BodyReading::parse`], [`GatewayHeaders::read`], [`compile`] or the config cache, [`Request::check`].
 //!
 //! Not here: the choice of a target (`plan`), and what needs a connection, such as the limits on the size of the head
@@ -12,6 +12,7 @@
 mod body_reading;
 mod endpoint;
 mod model_query;
+mod origin;
 #[cfg(test)]
 mod tests;
 

@@ -18,6 +18,16 @@ pub struct ModelQuery {
 }
 
 impl ModelQuery {
+    /// The operation. The name of a model may have slashes, so that its path is not in the table of operations.
+    pub fn operation(&self) -> Operation {
+        match (self.shape, &self.model) {
+            (ListShape::Gemini, None) => Operation::GeminiModels,
+            (ListShape::Gemini, Some(_)) => Operation::GeminiModelsGet,
+            (_, None) => Operation::Models,
+            (_, Some(_)) => Operation::ModelsGet,
+        }
+    }
+
     /// `None`: the request is for a provider: it names one, there are no stored providers, or it is no request for models.
     ///
     /// # Errors

@@ -1,0 +1,43 @@
+//! Keeps web pages of other origins from using a gateway that demands no key.
+//!
+//! A browser sends some requests of any page without asking first (a form, a `fetch` in mode `no-cors`, a websocket). The page
+//! of the first two cannot read the response, but a provider would be called with the operator's key. Client libraries
+//! outside of browsers send no `Origin`. Not here: which pages may read responses (`engine::cors`).
+
+use super::RequestHead;
+use crate::error::Error;
+use http::header::{HOST, ORIGIN, UPGRADE};
+use http::{HeaderMap, HeaderValue, Method, Uri};
+
+impl RequestHead<'_> {
+    /// # Errors
+    /// 403: no key is demanded, and the request is from a page of another origin that `cors.origins` does not list. Requests
+    /// that only read pass: their pages cannot read the response.
+    pub fn check_origin(&self) -> Result<(), Error> {
+        let reads = matches!(*self.method, Method::GET | Method::HEAD | Method::OPTIONS);
+        if self.snapshot.service_keys.are_required() || (reads && !self.headers.contains_key(UPGRADE)) {
+            return Ok(());
+        }
+        let cors = self.snapshot.settings.cors.as_ref();
+        let is_allowed = |origin: &HeaderValue| {
+            let Ok(origin) = origin.to_str() else { return false };
+            is_own(origin, self.headers, self.uri) || cors.is_some_and(|cors| cors.origins.allow(origin))
+        };
+        match self.headers.get_all(ORIGIN).iter().all(is_allowed) {
+            true => Ok(()),
+            false => Err(Error::forbidden(
+                "This gateway demands no key, so it takes no requests from pages of other origins. List the page's origin in \
+                 the settings' cors.origins to let it call.",
+            )
+            .with_param("origin")),
+        }
+    }
+}
+
+/// Whether a page of this origin is from the host that is called.
+fn is_own(origin: &str, headers: &HeaderMap, uri: &Uri) -> bool {
+    let host = headers.get(HOST).and_then(|host| host.to_str().ok());
+    let host = host.or_else(|| uri.authority().map(|authority| authority.as_str()));
+    let authority = origin.split_once("://").map(|(_, authority)| authority);
+    authority.zip(host).is_some_and(|(authority, host)| authority.eq_ignore_ascii_case(host))
+}
