@@ -143,7 +143,7 @@ async fn create(mut call: Call) -> Result<Reply, Error> {
 }
 
 async fn update(mut call: Call) -> Result<Reply, Error> {
-    let before = call.find(Kind::Config, "slug")?;
+    let before = stored(&call)?;
     call.check_owner(&before)?;
     let config = check::config(&call, before.workspace)?;
     let mut body = call.open_members(&before)?;
@@ -180,7 +180,7 @@ async fn update(mut call: Call) -> Result<Reply, Error> {
 }
 
 async fn remove(mut call: Call) -> Result<Reply, Error> {
-    let record = call.find(Kind::Config, "slug")?;
+    let record = stored(&call)?;
     call.check_owner(&record)?;
     check::is_unused(&call, &record)?;
     call.commit(vec![put(archived(&record, call.now))]).await?;
@@ -204,8 +204,16 @@ async fn read(call: Call) -> Result<Reply, Error> {
     Ok(Reply::from(shown(&call.find(Kind::Config, "slug")?, None)))
 }
 
+/// The config that the path names, which can be changed.
+fn stored(call: &Call) -> Result<Arc<Record>, Error> {
+    match call.snapshot.settings.configs.contains_key(call.param("slug")) {
+        true => Err(Error::conflict("The config is one of the settings file, and changed there.")),
+        false => call.find(Kind::Config, "slug"),
+    }
+}
+
 async fn versions(call: Call) -> Result<Reply, Error> {
-    let record = call.find(Kind::Config, "slug")?;
+    let record = stored(&call)?;
     let versions =
         call.store()?.children(Kind::ConfigVersion, record.id).await.map_err(store_error::error)?;
     Ok(Page::of(&call, 50).reply(&versions, |version| shown(&record, Some(version))))

@@ -26,6 +26,7 @@ use jiff::Timestamp;
 use serde_json::{Map, Value};
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Instant;
 use uuid::Uuid;
 
 /// The handler of a route at a port.
@@ -136,6 +137,10 @@ async fn refused(
     error: Error,
     now: Timestamp,
 ) -> Error {
+    // Anyone can be refused without a key, as often as they like.
+    if identity.is_none() && !shared.unknown_clients.allows(Instant::now()) {
+        return error;
+    }
     if let Some(entry) = trail.entry(identity, error.status(), now) {
         audit::append(shared, entry).await;
     }

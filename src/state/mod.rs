@@ -18,6 +18,7 @@ pub mod lifecycle;
 pub mod metrics;
 pub mod model_lists;
 mod process;
+pub mod rate;
 pub mod snapshot;
 pub mod sticky_sessions;
 pub mod stored;
@@ -43,12 +44,16 @@ use lifecycle::Lifecycle;
 use metrics::Metrics;
 use model_lists::ModelLists;
 use parking_lot::Mutex;
+use rate::Rate;
 use snapshot::SettingsSnapshot;
 use std::sync::Arc;
 use std::time::Instant;
 use sticky_sessions::StickySessions;
 use system_limits::SystemLimits;
 use targets::TargetRegistry;
+
+/// Entries of the audit log a second for clients without a good key, so that nobody can fill it from outside.
+const MAX_UNKNOWN_CLIENTS: u32 = 10;
 
 /// The state that the data plane, the control plane and the background tasks share.
 pub struct Shared {
@@ -76,6 +81,8 @@ pub struct Shared {
     pub connections: ConnectionCount,
     /// Connections beyond the limit, as long as they are refused.
     pub refused_connections: ConnectionCount,
+    /// Entries of the audit log for clients that nobody knows.
+    pub unknown_clients: Rate,
     /// As at the start of the process.
     system: SystemLimits,
 }
@@ -115,6 +122,7 @@ impl Shared {
             model_lists: ModelLists::default(),
             connections: ConnectionCount::default(),
             refused_connections: ConnectionCount::default(),
+            unknown_clients: Rate::new(MAX_UNKNOWN_CLIENTS),
             system,
         };
         if let Some(catalog) = shared.store().map(|store| store.catalog()) {

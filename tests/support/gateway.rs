@@ -97,6 +97,17 @@ impl Gateway {
         }
     }
 
+    /// Kills the process, and starts another one with the same settings, folder and ports.
+    pub(crate) fn killed_and_started_again(self) -> Self {
+        self.signal("KILL");
+        let ended = until_blocking(|| self.exited());
+        assert!(ended.is_some(), "it was killed");
+        let next = Self::launch(self.ports, Arc::clone(&self.folder), &[], &|_| {});
+        let ready = until_blocking(|| (status_of(next.ports.control, "/readyz") == Some(200)).then_some(()));
+        assert!(ready.is_some(), "{}", next.log());
+        next
+    }
+
     /// The process's id.
     pub(crate) fn id(&self) -> u32 {
         self.id

@@ -1,0 +1,204 @@
+//! What the control plane stores is used by requests as that of the settings file is, outlives the process, and shows no secret.
+//!
+//! On the running binary with its own database. Who may call is in `control_access`.
+
+use crate::support::client::{client, new_trace};
+use crate::support::{Gateway, wait};
+use reqwest::Method;
+use serde_json::{Value, json};
+
+const SECRET: &str = "sk-canary-stored-0123456789";
+
+/// The emulator is on loopback, where providers of the store may not go by default.
+const SETTINGS: &str = "
+custom_hosts: {allow: [127.0.0.1]}
+configs:
+  of-file: {provider: '@of-file'}
+providers:
+  of-file: {provider: openai, api_key: k, custom_host: 'http://127.0.0.1:EMULATOR_PORT/v1'}
+";
+
+async fn call(gateway: &Gateway, method: Method, path: &str, body: &Value) -> (u16, Value) {
+    let response = gateway.control(method, path).json(body).send().await.unwrap();
+    let status = response.status().as_u16();
+    let text = response.text().await.unwrap();
+    assert!(!text.contains("canary"), "{path}: {text}");
+    (status, serde_json::from_str(&text).unwrap_or_default())
+}
+
+async fn made(gateway: &Gateway, path: &str, body: &Value) -> Value {
+    let (status, made) = call(gateway, Method::POST, path, body).await;
+    assert_eq!(status, 200, "{path}: {made}");
+    made
+}
+
+/// A virtual key for the emulator, and a config that uses it.
+async fn provider_and_config(gateway: &Gateway) {
+    let host = format!("{}/v1", gateway.emulator_url());
+    let key = json!({"name": "k", "provider": "openai", "key": SECRET, "slug": "stored", "customHost": host});
+    made(gateway, "/v1/virtual-keys", &key).await;
+    let config = json!({"name": "c", "slug": "saved", "config": {"provider": "@stored", "override_params": {"model": "first"}}});
+    made(gateway, "/v1/configs", &config).await;
+}
+
+/// A chat through a saved config; the status, and the model and key that the provider got.
+async fn chat(gateway: &Gateway, config: &str) -> (u16, Option<(String, String)>) {
+    let trace = new_trace();
+    let url = format!("{}/chat/completions", gateway.base_url());
+    let body = json!({"model": "m", "messages": [{"role": "user", "content": "Hello"}], "user": trace});
+    let call = client().post(url).header("x-gateway-config", config).header("x-emulator-tag", &trace);
+    let response = call.json(&body).send().await.unwrap();
+    let status = response.status().as_u16();
+    let text = response.text().await.unwrap();
+    assert!(!text.contains("canary"), "{text}");
+    let received = gateway.emulator_requests(&trace).await.first().map(|request| {
+        let body: Value = serde_json::from_str(request["body"].as_str().unwrap()).unwrap();
+        let headers = request["headers"].as_array().unwrap();
+        let key =
+            headers.iter().find(|header| header[0].as_str().unwrap().eq_ignore_ascii_case("authorization"));
+        (body["model"].as_str().unwrap().to_owned(), key.unwrap()[1].as_str().unwrap().to_owned())
+    });
+    (status, received)
+}
+
+#[tokio::test]
+async fn requests_use_stored_providers_and_configs_at_once() {
+    let gateway = Gateway::start(SETTINGS);
+    assert_eq!(chat(&gateway, "saved").await.0, 400, "there is no such config yet");
+    provider_and_config(&gateway).await;
+    let first = chat(&gateway, "saved").await;
+    assert_eq!(first, (200, Some(("first".to_owned(), format!("Bearer {SECRET}")))));
+    let update = json!({"config": {"provider": "@stored", "override_params": {"model": "second"}}});
+    assert_eq!(call(&gateway, Method::PUT, "/v1/configs/saved", &update).await.0, 200);
+    assert_eq!(chat(&gateway, "saved").await.1.unwrap().0, "second");
+    let rotated = json!({"key": "sk-canary-rotated-0123456789"});
+    assert_eq!(call(&gateway, Method::PUT, "/v1/virtual-keys/stored", &rotated).await.0, 200);
+    assert_eq!(chat(&gateway, "saved").await.1.unwrap().1, "Bearer sk-canary-rotated-0123456789");
+    let (_, versions) = call(&gateway, Method::GET, "/v1/configs/saved/versions", &Value::Null).await;
+    let models: Vec<&Value> = versions["data"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|version| &version["data"]["config"]["override_params"]["model"])
+        .collect();
+    assert_eq!(models, ["second", "first"], "{versions}");
+    assert_eq!(call(&gateway, Method::DELETE, "/v1/virtual-keys/stored", &json!({})).await.0, 200);
+    assert_eq!(chat(&gateway, "saved").await.0, 400, "its provider is gone");
+    assert_eq!(call(&gateway, Method::DELETE, "/v1/configs/saved", &json!({})).await.0, 200);
+    assert_eq!(call(&gateway, Method::GET, "/v1/configs/saved", &Value::Null).await.0, 404);
+}
+
+#[tokio::test]
+async fn secrets_are_nowhere_to_be_read() {
+    let gateway = Gateway::start(SETTINGS);
+    provider_and_config(&gateway).await;
+    let inline =
+        json!({"name": "with key", "slug": "inline", "config": {"provider": "openai", "api_key": SECRET}});
+    made(&gateway, "/v1/configs", &inline).await;
+    let refused = json!({"name": "k", "provider": "nobody", "key": SECRET, "configurations": {"aws_secret_access_key": SECRET}});
+    assert_eq!(call(&gateway, Method::POST, "/v1/virtual-keys", &refused).await.0, 400);
+    for path in [
+        "/v1/providers",
+        "/v1/providers/stored",
+        "/v1/virtual-keys",
+        "/v1/virtual-keys/stored",
+        "/v1/integrations",
+        "/v1/integrations/stored",
+        "/v1/configs",
+        "/v1/configs/inline",
+        "/v1/configs/inline/versions",
+        "/v1/audit-logs",
+    ] {
+        let (status, body) = call(&gateway, Method::GET, path, &Value::Null).await;
+        assert_eq!(status, 200, "{path}: {body}");
+    }
+    let (_, log) =
+        call(&gateway, Method::GET, "/v1/audit-logs?resource_type=virtual-keys", &Value::Null).await;
+    let statuses: Vec<u64> = log["records"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(|entry| entry["response_status_code"].as_u64())
+        .collect();
+    assert_eq!(statuses, [400, 200], "the refused one, too: {log}");
+    assert!(!gateway.log().contains("canary"));
+    let data = gateway.folder().join("data");
+    for entry in std::fs::read_dir(data).unwrap() {
+        let path = entry.unwrap().path();
+        // Temporary files come and go.
+        let Ok(bytes) = std::fs::read(&path) else { continue };
+        let found = bytes.windows(6).any(|window| window == b"canary");
+        assert!(!found, "{}", path.display());
+    }
+}
+
+#[tokio::test]
+async fn names_of_the_settings_file_are_listed_and_cannot_be_taken() {
+    let gateway = Gateway::start(SETTINGS);
+    let provider = json!({"name": "p", "provider": "openai", "key": SECRET, "slug": "of-file"});
+    let config = json!({"name": "c", "slug": "of-file", "config": {"provider": "@of-file"}});
+    for (list, body) in [("/v1/providers", provider), ("/v1/configs", config)] {
+        let (status, refusal) = call(&gateway, Method::POST, list, &body).await;
+        assert_eq!((status, &refusal["data"]["errorCode"]), (409, &"AB07".into()), "{refusal}");
+        let (_, listed) = call(&gateway, Method::GET, list, &Value::Null).await;
+        assert_eq!(
+            (&listed["data"][0]["slug"], &listed["data"][0]["origin"]),
+            (&"of-file".into(), &"settings".into())
+        );
+        let path = format!("{list}/of-file");
+        assert_eq!(call(&gateway, Method::GET, &path, &Value::Null).await.0, 200);
+        for method in [Method::PUT, Method::DELETE] {
+            let (status, refusal) = call(&gateway, method, &path, &json!({"name": "x"})).await;
+            assert_eq!(status, 409, "{path} {refusal}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_was_acknowledged_survives_a_kill() {
+    let gateway = Gateway::start(SETTINGS);
+    provider_and_config(&gateway).await;
+    let gateway = gateway.killed_and_started_again();
+    assert_eq!(chat(&gateway, "saved").await.1.unwrap().1, format!("Bearer {SECRET}"));
+    let (_, log) = call(&gateway, Method::GET, "/v1/audit-logs", &Value::Null).await;
+    assert_eq!(log["total"], 2, "{log}");
+}
+
+#[tokio::test]
+async fn every_problem_of_a_body_is_reported_with_its_path() {
+    let gateway = Gateway::start(SETTINGS);
+    let body = json!({"name": " ", "slug": "a b", "config": {"provider": "@nobody", "retry": {"attemptz": 1}, "targets": 7}, "isDefault": "yes", "x": 1});
+    let (status, refusal) = call(&gateway, Method::POST, "/v1/configs", &body).await;
+    let paths = |refusal: &Value| -> Vec<String> {
+        let details = refusal["error"]["details"].as_array().unwrap().iter();
+        details.map(|detail| detail["path"].as_str().unwrap().to_owned()).collect()
+    };
+    assert_eq!(
+        (status, paths(&refusal)),
+        (400, ["isDefault", "name", "slug", "x"].map(str::to_owned).into()),
+        "{refusal}"
+    );
+    let body = json!({"name": "n", "config": {"provider": "@nobody", "retry": {"attemptz": 1}, "input_guardrails": ["pg-none"]}});
+    let (_, refusal) = call(&gateway, Method::POST, "/v1/configs", &body).await;
+    let wanted =
+        ["config.retry.attempts", "config.retry.attemptz", "config.provider", "config.input_guardrails[0]"];
+    assert_eq!(paths(&refusal), wanted.map(str::to_owned), "{refusal}");
+    let limits = json!({"name": "n", "provider": "openai", "key": SECRET, "usage_limits": {"credit_limit": 5, "alert_threshold": 9}});
+    let (_, refusal) = call(&gateway, Method::POST, "/v1/providers", &limits).await;
+    assert_eq!(paths(&refusal), ["usage_limits.alert_threshold"], "{refusal}");
+}
+
+/// Changes are in force when they are acknowledged; only the clock takes a moment.
+#[tokio::test]
+async fn a_provider_goes_out_of_use_when_it_expires() {
+    let gateway = Gateway::start(SETTINGS);
+    provider_and_config(&gateway).await;
+    let soon = jiff::Timestamp::now() + jiff::SignedDuration::from_millis(1500);
+    let update = json!({"expires_at": format!("{soon:.3}")});
+    assert_eq!(call(&gateway, Method::PUT, "/v1/providers/stored", &update).await.0, 200);
+    assert_eq!(chat(&gateway, "saved").await.0, 200);
+    wait::until("the provider to expire", async || (chat(&gateway, "saved").await.0 == 400).then_some(()))
+        .await;
+    let (_, shown) = call(&gateway, Method::GET, "/v1/providers/stored", &Value::Null).await;
+    assert_eq!(shown["status"], "expired", "{shown}");
+}
