@@ -159,6 +159,9 @@ impl Shared {
         self.sticky_sessions.drop_expired(now);
         self.kept_items.drop_expired();
         self.model_lists.drop_expired(now);
+        if let Some(tokens) = self.settings().service_keys.tokens() {
+            tokens.drop_expired();
+        }
     }
 
     /// Puts new settings in force. The stored objects stay.
