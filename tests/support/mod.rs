@@ -13,6 +13,8 @@ pub(crate) mod gateway;
 pub(crate) mod message;
 pub(crate) mod packages;
 pub(crate) mod ports;
+#[path = "../../src/store/tests/postgres_server.rs"]
+pub(crate) mod postgres_server;
 pub(crate) mod process_output;
 pub(crate) mod provider;
 pub(crate) mod raw;

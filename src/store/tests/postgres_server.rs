@@ -21,7 +21,7 @@ wait $server
 [ "$line" = stop ] || rm -rf "$0"
 "#;
 
-pub(super) struct Server {
+pub(crate) struct Server {
     binaries: PathBuf,
     folder: tempfile::TempDir,
     port: u16,
@@ -31,14 +31,14 @@ pub(super) struct Server {
 }
 
 /// The server that tests share. `None` where this machine has no PostgreSQL.
-pub(super) fn shared() -> Option<&'static Server> {
+pub(crate) fn shared() -> Option<&'static Server> {
     static SERVER: OnceLock<Option<Server>> = OnceLock::new();
     SERVER.get_or_init(Server::start).as_ref()
 }
 
 impl Server {
     /// Makes a cluster and starts it.
-    pub(super) fn start() -> Option<Self> {
+    pub(crate) fn start() -> Option<Self> {
         let Some(binaries) = binaries() else {
             assert!(std::env::var_os("CI").is_none(), "CI installs PostgreSQL (.ci/run)");
             eprintln!("SKIPPED on PostgreSQL: no initdb in /usr/lib/postgresql/*/bin or PATH");
@@ -75,7 +75,7 @@ impl Server {
     }
 
     /// Starts the server and waits until it accepts connections.
-    pub(super) fn run(&self) {
+    pub(crate) fn run(&self) {
         let mut postgres = self.command(Path::new("/bin/sh"));
         postgres.args(["-c", WATCH]).arg(self.folder.path());
         postgres.arg(self.binaries.join("postgres")).arg("-D").arg(self.data());
@@ -94,14 +94,14 @@ impl Server {
     }
 
     /// Kills the server as a crash would.
-    pub(super) fn kill(&self) {
+    pub(crate) fn kill(&self) {
         if let Some(mut process) = self.process.lock().take() {
             process.stdin.take().unwrap().write_all(b"stop\n").unwrap();
             process.wait().unwrap();
         }
     }
 
-    pub(super) fn sql(&self, database: &str, text: &str) -> bool {
+    pub(crate) fn sql(&self, database: &str, text: &str) -> bool {
         let port = self.port.to_string();
         let mut psql = self.command(&self.binaries.join("psql"));
         psql.args(["-q", "-h", "127.0.0.1", "-p", &port, "-U", "turnpike", "-d", database, "-c", text]);
@@ -109,7 +109,7 @@ impl Server {
     }
 
     /// The URL of a new, empty database.
-    pub(super) fn new_database(&self) -> String {
+    pub(crate) fn new_database(&self) -> String {
         let name = format!("test_{}", self.databases.fetch_add(1, Ordering::Relaxed));
         assert!(self.sql("postgres", &format!("CREATE DATABASE {name}")), "no database {name}");
         format!("postgres://turnpike@127.0.0.1:{}/{name}?sslmode=disable", self.port)
