@@ -3,18 +3,11 @@
 //! Opens the store and prints the outcome; what is done is `turnpike::store`'s.
 
 use super::command_line::StoreCommand;
-use super::{logging, output, read};
+use super::{logging, output, read, store_opening};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use turnpike::settings::Settings;
 use turnpike::store::options::Location;
 use turnpike::store::{Store, StoreError, StoreOptions};
-
-/// The store that these settings mean; `file` is the settings file.
-pub fn options(settings: &Settings, file: &Path) -> StoreOptions {
-    let variable = std::env::var("STATE_DIRECTORY").ok();
-    StoreOptions::new(&settings.store, StoreOptions::state_dir(variable.as_deref(), file))
-}
 
 /// Runs a command on the store and prints the outcome.
 pub fn run(file: &Path, command: StoreCommand) -> ExitCode {
@@ -22,7 +15,7 @@ pub fn run(file: &Path, command: StoreCommand) -> ExitCode {
         Ok(settings) => settings,
         Err(error) => return logging::fatal(&read::unusable(file, &error)),
     };
-    let options = options(&settings, file);
+    let options = store_opening::options(file, &settings);
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return logging::fatal(&format!("no runtime: {error}")),

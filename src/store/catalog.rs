@@ -1,9 +1,10 @@
-//! All current records of the store in memory: immutable, replaced as a whole with every change.
+//! All current records of the store in memory: immutable, replaced as a whole with every change. The next one shares all
+//! that has not changed.
 //!
 //! Looked up by id, by slug and by parent. Does not know what bodies mean.
 
 use super::{Change, Kind, Record};
-use std::collections::{BTreeMap, HashMap};
+use imbl::OrdMap;
 use std::sync::Arc;
 use uuid::Uuid;
 
@@ -14,10 +15,10 @@ type SlugKey = (Kind, Option<Uuid>, String);
 #[derive(Debug, Clone, Default)]
 pub struct Catalog {
     /// In order of their ids, which are in order of time.
-    by_id: BTreeMap<(Kind, Uuid), Arc<Record>>,
-    by_slug: HashMap<SlugKey, Uuid>,
+    by_id: OrdMap<(Kind, Uuid), Arc<Record>>,
+    by_slug: OrdMap<SlugKey, Uuid>,
     /// Ids of the records that belong to another one.
-    by_parent: BTreeMap<(Kind, Uuid, Uuid), ()>,
+    by_parent: OrdMap<(Kind, Uuid, Uuid), ()>,
     /// The position of the database up to which it is complete.
     pub position: u64,
 }
@@ -91,10 +92,54 @@ impl Catalog {
     fn remove(&mut self, kind: Kind, id: Uuid) {
         let Some(record) = self.by_id.remove(&(kind, id)) else { return };
         if let Some(slug) = &record.slug {
-            self.by_slug.remove(&(kind, record.workspace, slug.clone()));
+            let key = (kind, record.workspace, slug.clone());
+            // Another record may have taken it in the same write.
+            if self.by_slug.get(&key) == Some(&id) {
+                self.by_slug.remove(&key);
+            }
         }
         if let Some(parent) = record.parent {
             self.by_parent.remove(&(kind, parent, id));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::Status;
+    use jiff::Timestamp;
+
+    fn record(id: u128, slug: &str, revision: u64) -> Arc<Record> {
+        Arc::new(Record {
+            kind: Kind::Config,
+            id: Uuid::from_u128(id),
+            parent: None,
+            workspace: None,
+            slug: Some(slug.to_owned()),
+            number: None,
+            status: Status::Active,
+            revision,
+            created_at: Timestamp::UNIX_EPOCH,
+            updated_at: Timestamp::UNIX_EPOCH,
+            body: "{}".into(),
+            sealed: None,
+        })
+    }
+
+    #[test]
+    fn a_slug_that_passes_from_one_record_to_another_is_found_in_whatever_order_they_change() {
+        let catalog = Catalog::new([record(1, "a", 1), record(2, "b", 1)], 1);
+        let changes = [Change::Put(record(1, "b", 2)), Change::Put(record(2, "a", 2))];
+        for changes in [changes.clone(), [changes[1].clone(), changes[0].clone()]] {
+            let next = catalog.with(&changes, 2);
+            let id = |slug| next.by_slug(Kind::Config, None, slug).unwrap().id.as_u128();
+            assert_eq!((id("a"), id("b"), next.len()), (2, 1, 2));
+        }
+        let one = Change::Put(record(3, "a", 1));
+        let gone = Change::Delete { kind: Kind::Config, id: Uuid::from_u128(1) };
+        for changes in [[one.clone(), gone.clone()], [gone, one]] {
+            assert_eq!(catalog.with(&changes, 2).by_slug(Kind::Config, None, "a").unwrap().id.as_u128(), 3);
         }
     }
 }

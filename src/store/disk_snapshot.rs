@@ -2,18 +2,18 @@
 //!
 //! The whole file is encrypted under the master key and belongs to one database. It is a copy: nothing is lost without it.
 
-use super::rows::{Columns, nanoseconds, parse_record};
-use super::sealing::Keyring;
+use super::rows::{Columns, nanoseconds, parse_record, parse_uuid};
+use super::sealing::{Keyring, NONCE_LEN};
 use super::{Catalog, Kind, Record, Sealed, StoreError};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use serde_json::{Value, json};
+use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::Write as _;
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::PathBuf;
 use std::sync::Arc;
-use uuid::Uuid;
 
 /// The first line, before the id of the key.
 const MAGIC: &str = "turnpike-snapshot 1 ";
@@ -32,11 +32,14 @@ impl DiskSnapshot {
     /// # Errors
     /// `Full`, `Unavailable`: what the system refuses. The previous file is still there.
     pub fn save(&self, catalog: &Catalog, keys: &Keyring) -> Result<(), StoreError> {
-        let records: Vec<Value> =
-            Kind::ALL.into_iter().flat_map(|kind| catalog.all(kind)).map(|record| to_json(record)).collect();
-        let text = json!({"position": catalog.position, "records": records}).to_string();
-        let sealed = keys.seal_bytes(&self.context(), text.into_bytes())?;
-        self.replace(&sealed).map_err(|why| match why.kind() {
+        let mut bytes = format!("{MAGIC}{}\n", keys.current_id()).into_bytes();
+        let from = bytes.len();
+        bytes.extend([0; NONCE_LEN]);
+        // One record after another into one buffer, which is sealed in place: a large store is in memory once more, not thrice.
+        let lines = Kind::ALL.into_iter().flat_map(|kind| catalog.all(kind)).map(|record| Row::new(record));
+        write_lines(&mut bytes, catalog.position, lines).map_err(|why| self.damaged(&why.to_string()))?;
+        keys.seal_in_place(&self.context(), &mut bytes, from)?;
+        self.replace(&bytes).map_err(|why| match why.kind() {
             std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => {
                 StoreError::Full(format!("{}: {why}", self.file.display()))
             }
@@ -44,15 +47,14 @@ impl DiskSnapshot {
         })
     }
 
-    fn replace(&self, sealed: &Sealed) -> std::io::Result<()> {
+    fn replace(&self, bytes: &[u8]) -> std::io::Result<()> {
         let folder = self.file.parent().unwrap_or(std::path::Path::new("."));
         DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
         let part = self.file.with_extension(format!("part.{}", std::process::id()));
         let _ = std::fs::remove_file(&part);
         let write = || {
             let mut out = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&part)?;
-            out.write_all(format!("{MAGIC}{}\n", sealed.key_id).as_bytes())?;
-            out.write_all(&sealed.bytes)?;
+            out.write_all(bytes)?;
             out.sync_all()?;
             std::fs::rename(&part, &self.file)?;
             File::open(folder)?.sync_all()
@@ -85,14 +87,14 @@ impl DiskSnapshot {
         let plain = keys
             .unseal_bytes(&self.context(), &sealed)
             .map_err(|why| self.damaged(&format!("{why}, or it is of another database")))?;
-        let content: Value = serde_json::from_slice(&plain).map_err(|why| self.damaged(&why.to_string()))?;
-        let items = content.get("records").and_then(Value::as_array).ok_or_else(no_snapshot)?;
-        let mut records = Vec::with_capacity(items.len());
-        for item in items {
-            let record = from_json(item).ok_or_else(no_snapshot)?;
-            records.extend(parse_record(record.columns())?.map(Arc::new));
+        let mut lines = plain.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+        let position =
+            lines.next().and_then(|line| serde_json::from_slice(line).ok()).ok_or_else(no_snapshot)?;
+        let mut records = Vec::new();
+        for line in lines {
+            let row: Row<'_> = serde_json::from_slice(line).map_err(|why| self.damaged(&why.to_string()))?;
+            records.extend(row.record()?.map(Arc::new));
         }
-        let position = content.get("position").and_then(Value::as_u64).ok_or_else(no_snapshot)?;
         Ok(Some(Catalog::new(records, position)))
     }
 
@@ -105,68 +107,90 @@ impl DiskSnapshot {
     }
 }
 
-fn to_json(record: &Record) -> Value {
-    let id = |id: Option<Uuid>| id.map(|id| id.to_string());
-    json!([
-        record.kind.as_str(),
-        record.id.to_string(),
-        id(record.parent),
-        id(record.workspace),
-        record.slug,
-        record.number,
-        record.status.as_str(),
-        record.revision,
-        nanoseconds(record.created_at),
-        nanoseconds(record.updated_at),
-        &*record.body,
-        record.sealed.as_ref().map(|sealed| &sealed.key_id),
-        record.sealed.as_ref().map(|sealed| BASE64_STANDARD.encode(&sealed.bytes)),
-    ])
+/// The position, then each record, in a line.
+fn write_lines<'a>(
+    bytes: &mut Vec<u8>,
+    position: u64,
+    rows: impl Iterator<Item = Row<'a>>,
+) -> serde_json::Result<()> {
+    serde_json::to_writer(&mut *bytes, &position)?;
+    for row in rows {
+        bytes.push(b'\n');
+        serde_json::to_writer(&mut *bytes, &row)?;
+    }
+    Ok(())
 }
 
-/// A row of the file.
-struct Row<'a> {
-    item: &'a [Value; 13],
-    id: Uuid,
-    parent: Option<Uuid>,
-    workspace: Option<Uuid>,
-    sealed: Option<Vec<u8>>,
-}
+/// A line of the file: a record's columns, in an array.
+#[derive(Serialize, Deserialize)]
+struct Row<'a>(
+    Cow<'a, str>,
+    String,
+    Option<String>,
+    Option<String>,
+    Option<Cow<'a, str>>,
+    Option<u32>,
+    Cow<'a, str>,
+    i64,
+    i64,
+    i64,
+    Cow<'a, str>,
+    Option<Cow<'a, str>>,
+    Option<String>,
+);
 
-fn from_json(item: &Value) -> Option<Row<'_>> {
-    let item: &[Value; 13] = item.as_array()?.as_slice().try_into().ok()?;
-    let [_, id, parent, workspace, .., sealed] = item;
-    let optional = |value: &Value| match value.as_str() {
-        Some(text) => Uuid::try_parse(text).ok().map(Some),
-        None => Some(None),
-    };
-    let sealed = match sealed.as_str() {
-        Some(text) => Some(BASE64_STANDARD.decode(text).ok()?),
-        None => None,
-    };
-    let id = Uuid::try_parse(id.as_str()?).ok()?;
-    Some(Row { item, id, parent: optional(parent)?, workspace: optional(workspace)?, sealed })
-}
+impl<'a> Row<'a> {
+    fn new(record: &'a Record) -> Self {
+        let sealed = record.sealed.as_ref();
+        Self(
+            record.kind.as_str().into(),
+            record.id.to_string(),
+            record.parent.map(|id| id.to_string()),
+            record.workspace.map(|id| id.to_string()),
+            record.slug.as_deref().map(Cow::from),
+            record.number,
+            record.status.as_str().into(),
+            i64::try_from(record.revision).unwrap_or(i64::MAX),
+            nanoseconds(record.created_at),
+            nanoseconds(record.updated_at),
+            Cow::from(&*record.body),
+            sealed.map(|sealed| sealed.key_id.as_str().into()),
+            sealed.map(|sealed| BASE64_STANDARD.encode(&sealed.bytes)),
+        )
+    }
 
-impl Row<'_> {
-    fn columns(&self) -> Columns<'_> {
-        let [kind, _, _, _, slug, number, status, revision, created_at, updated_at, body, key_id, _] =
-            self.item;
-        let integer = |value: &Value| value.as_i64().unwrap_or(-1);
-        Columns {
-            kind: kind.as_str().unwrap_or_default(),
-            id: self.id,
-            parent: self.parent,
-            workspace: self.workspace,
-            slug: slug.as_str().map(str::to_owned),
-            number: number.as_i64(),
-            status: status.as_str().unwrap_or_default(),
-            revision: integer(revision),
-            created_at: integer(created_at),
-            updated_at: integer(updated_at),
-            body: body.as_str().unwrap_or_default(),
-            key_id: key_id.as_str().map(str::to_owned),
-            sealed: self.sealed.as_deref(),
-        }
+    fn record(self) -> Result<Option<Record>, StoreError> {
+        let Self(
+            kind,
+            id,
+            parent,
+            workspace,
+            slug,
+            number,
+            status,
+            revision,
+            created_at,
+            updated_at,
+            body,
+            key_id,
+            sealed,
+        ) = self;
+        let damaged = |_| StoreError::Damaged(format!("{kind} {id}: its sealed part"));
+        let sealed = sealed.map(|text| BASE64_STANDARD.decode(text).map_err(damaged)).transpose()?;
+        parse_record(Columns {
+            kind: &kind,
+            id: parse_uuid(&id)?,
+            parent: parent.as_deref().map(parse_uuid).transpose()?,
+            workspace: workspace.as_deref().map(parse_uuid).transpose()?,
+            slug: slug.map(Cow::into_owned),
+            number: number.map(i64::from),
+            status: &status,
+            revision,
+            created_at,
+            updated_at,
+            body: &body,
+            key_id: key_id.map(Cow::into_owned),
+            sealed: sealed.as_deref(),
+        })
     }
 }

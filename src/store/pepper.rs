@@ -46,7 +46,7 @@ pub(super) fn make(keys: &Keyring) -> Result<Change, StoreError> {
         created_at: now,
         updated_at: now,
         body: "{}".into(),
-        sealed: Some(keys.seal(Kind::Pepper, ID, bytes.to_vec())?),
+        sealed: Some(keys.seal(Kind::Pepper, ID, &bytes)?),
     })))
 }
 

@@ -62,7 +62,7 @@ impl Store {
 
     fn reseal_record(&self, record: &Record) -> Result<Change, StoreError> {
         let plain = self.unseal_bytes(record)?;
-        let sealed = plain.map(|plain| self.seal_bytes(record.kind, record.id, plain)).transpose()?;
+        let sealed = plain.map(|plain| self.seal_bytes(record.kind, record.id, &plain)).transpose()?;
         Ok(Change::Put(Arc::new(Record { revision: record.revision + 1, sealed, ..record.clone() })))
     }
 

@@ -4,11 +4,11 @@
 //! read, so that `rekey` needs no stop. Where the keys come from is `master_key`'s.
 
 use super::{Kind, Sealed, StoreError};
-use ring::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
+pub use ring::aead::NONCE_LEN;
+use ring::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 use ring::hmac;
 use ring::rand::{SecureRandom, SystemRandom};
 use std::fmt::Write as _;
-use std::sync::Arc;
 use uuid::Uuid;
 
 /// Bytes of a master key.
@@ -48,7 +48,7 @@ impl Keyring {
     ///
     /// # Errors
     /// The system has no random numbers.
-    pub fn seal(&self, kind: Kind, id: Uuid, plain: Vec<u8>) -> Result<Sealed, StoreError> {
+    pub fn seal(&self, kind: Kind, id: Uuid, plain: &[u8]) -> Result<Sealed, StoreError> {
         self.seal_bytes(&record_context(kind, id), plain)
     }
 
@@ -62,14 +62,22 @@ impl Keyring {
     }
 
     /// Seals `plain`, readable only together with the same `context`.
-    pub fn seal_bytes(&self, context: &[u8], mut plain: Vec<u8>) -> Result<Sealed, StoreError> {
-        let mut nonce = [0; NONCE_LEN];
-        random(&mut nonce)?;
-        let key = &self.current.key;
-        key.seal_in_place_append_tag(Nonce::assume_unique_for_key(nonce), Aad::from(context), &mut plain)
-            .map_err(|_| StoreError::Damaged("too large to be sealed".to_owned()))?;
-        let bytes: Arc<[u8]> = [&nonce[..], &plain].concat().into();
-        Ok(Sealed { key_id: self.current.id.clone(), bytes })
+    pub fn seal_bytes(&self, context: &[u8], plain: &[u8]) -> Result<Sealed, StoreError> {
+        let mut bytes = [&[0; NONCE_LEN], plain].concat();
+        self.seal_in_place(context, &mut bytes, 0)?;
+        Ok(Sealed { key_id: self.current.id.clone(), bytes: bytes.into() })
+    }
+
+    /// Seals what follows the first [`NONCE_LEN`] bytes after `from`, which the nonce replaces.
+    pub fn seal_in_place(&self, context: &[u8], bytes: &mut Vec<u8>, from: usize) -> Result<(), StoreError> {
+        let too_large = || StoreError::Damaged("it cannot be sealed".to_owned());
+        let part = bytes.get_mut(from..).and_then(|part| part.split_first_chunk_mut::<NONCE_LEN>());
+        let (nonce, plain) = part.ok_or_else(too_large)?;
+        random(nonce)?;
+        let used = Nonce::assume_unique_for_key(*nonce);
+        let tag = self.current.key.seal_in_place_separate_tag(used, Aad::from(context), plain);
+        bytes.extend_from_slice(tag.map_err(|_| too_large())?.as_ref());
+        Ok(())
     }
 
     pub fn unseal_bytes(&self, context: &[u8], sealed: &Sealed) -> Result<Vec<u8>, StoreError> {
@@ -124,7 +132,7 @@ mod tests {
         let both = Keyring::new(&new, &[old]).unwrap();
         let after = Keyring::new(&new, &[]).unwrap();
         let (id, other) = (Uuid::from_u128(1), Uuid::from_u128(2));
-        let sealed = before.seal(Kind::Provider, id, b"sk-1".to_vec()).unwrap();
+        let sealed = before.seal(Kind::Provider, id, b"sk-1").unwrap();
         assert_eq!(before.unseal(Kind::Provider, id, &sealed).unwrap(), b"sk-1");
         assert_eq!(both.unseal(Kind::Provider, id, &sealed).unwrap(), b"sk-1");
         let missing = after.unseal(Kind::Provider, id, &sealed).unwrap_err().to_string();
@@ -132,14 +140,14 @@ mod tests {
         assert!(before.unseal(Kind::Provider, other, &sealed).is_err(), "moved to another record");
         assert!(before.unseal(Kind::McpServer, id, &sealed).is_err(), "moved to another kind");
         assert!(both.has(before.current_id()) && !after.has(before.current_id()));
-        assert_ne!(sealed, before.seal(Kind::Provider, id, b"sk-1".to_vec()).unwrap(), "a nonce of its own");
+        assert_ne!(sealed, before.seal(Kind::Provider, id, b"sk-1").unwrap(), "a nonce of its own");
     }
 
     #[test]
     fn a_change_of_any_byte_is_noticed() {
         let keys = Keyring::new(&[7; KEY_BYTES], &[]).unwrap();
         let id = Uuid::from_u128(1);
-        let sealed = keys.seal(Kind::Provider, id, b"sk-1".to_vec()).unwrap();
+        let sealed = keys.seal(Kind::Provider, id, b"sk-1").unwrap();
         for at in 0..sealed.bytes.len() {
             let mut bytes = sealed.bytes.to_vec();
             bytes[at] ^= 1;

@@ -14,10 +14,16 @@ use super::{Backend, Catalog, Change, Kind, Record, Sealed, StoreError};
 use arc_swap::{ArcSwap, ArcSwapOption};
 use parking_lot::Mutex;
 use serde_json::{Map, Value};
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 use tokio::sync::watch;
+use tokio::time::timeout;
 use uuid::Uuid;
+
+/// How long a write waits for one of our own that comes before it, before it reads what others wrote.
+const OWN_WRITES: Duration = Duration::from_millis(20);
 
 /// The one store of a process.
 pub struct Store {
@@ -28,8 +34,8 @@ pub struct Store {
     backend: OnceLock<Arc<dyn Backend>>,
     catalog: ArcSwap<Catalog>,
     pepper: ArcSwapOption<Pepper>,
-    /// Held while a catalog is replaced, never across an await.
-    replacing: Mutex<()>,
+    /// Held while a catalog is replaced, never across an await: our own writes that wait for the one before them.
+    waiting: Mutex<BTreeMap<u64, Vec<Change>>>,
     updated: watch::Sender<u64>,
     pub(super) health: Health,
     pub(super) snapshot: Option<DiskSnapshot>,
@@ -59,7 +65,7 @@ impl Store {
             backend: OnceLock::new(),
             catalog: ArcSwap::default(),
             pepper: ArcSwapOption::empty(),
-            replacing: Mutex::default(),
+            waiting: Mutex::default(),
             updated: watch::Sender::new(0),
             snapshot,
         };
@@ -160,7 +166,13 @@ impl Store {
     /// `Misconfigured`; the keys before stay in use.
     pub fn reload_keys(&self, options: &StoreOptions) -> Result<(), StoreError> {
         let source = options.key_source(&self.location)?;
-        if !matches!(source, KeySource::Random) {
+        // A database that could not be opened yet may not have its key file yet.
+        let is_there = match &source {
+            KeySource::Settings { .. } => true,
+            KeySource::File(file) => file.exists(),
+            KeySource::Random => false,
+        };
+        if is_there {
             let keys = source.read()?;
             *self.key_source.lock() = source;
             self.keys.store(Arc::new(keys));
@@ -207,11 +219,14 @@ impl Store {
         let written = backend.write(changes.clone(), audit).await;
         self.health.note(&written);
         let position = written?;
-        // Only where nobody else has written since; else theirs are read as well, in order.
-        let is_next = |current: &Catalog| current.position + 1 == position;
-        let catalog = self.update(|current| is_next(current).then(|| current.with(&changes, position)));
+        let catalog = self.apply_own(position, changes.clone());
         if catalog.position >= position {
             return Ok(catalog);
+        }
+        // Most likely one of our own comes before it, and is acknowledged in this moment.
+        let mut updated = self.updated();
+        if timeout(OWN_WRITES, updated.wait_for(|at| *at >= position)).await.is_ok() {
+            return Ok(self.catalog());
         }
         match self.catch_up(backend).await {
             Ok(catalog) => Ok(catalog),
@@ -252,11 +267,27 @@ impl Store {
         Ok(self.update(|_| Some(Catalog::new(loaded.records, loaded.position))))
     }
 
-    /// Replaces the catalog by what `next` makes of it, and returns the one that is in force then.
+    /// Applies a write of our own where the catalog has all before it, with those that waited for it. Else it waits.
+    fn apply_own(&self, position: u64, changes: Vec<Change>) -> Arc<Catalog> {
+        self.waiting.lock().insert(position, changes);
+        self.update(|_| None)
+    }
+
+    /// Replaces the catalog by what `next` makes of it and what waited for that, and returns the one that is in force then.
     fn update(&self, next: impl FnOnce(&Catalog) -> Option<Catalog>) -> Arc<Catalog> {
-        let _replacing = self.replacing.lock();
+        let mut waiting = self.waiting.lock();
         let current = self.catalog.load_full();
-        let Some(next) = next(&current).map(Arc::new) else { return current };
+        let mut next = next(&current);
+        let position = |next: &Option<Catalog>| next.as_ref().map_or(current.position, |next| next.position);
+        while let Some((at, changes)) = waiting.pop_first() {
+            if at == position(&next) + 1 {
+                next = Some(next.as_ref().unwrap_or(&current).with(&changes, at));
+            } else if at > position(&next) {
+                waiting.insert(at, changes);
+                break;
+            }
+        }
+        let Some(next) = next.map(Arc::new) else { return current };
         let pepper = next.get(Kind::Pepper, pepper::ID);
         if pepper != current.get(Kind::Pepper, pepper::ID) {
             match pepper.map(|record| pepper::read(record, &self.keys.load())).transpose() {
@@ -304,7 +335,7 @@ impl Store {
     /// The system has no random numbers.
     pub fn seal(&self, kind: Kind, id: Uuid, secrets: &Map<String, Value>) -> Result<Sealed, StoreError> {
         let plain = serde_json::to_vec(secrets).map_err(|why| StoreError::Damaged(why.to_string()))?;
-        self.seal_bytes(kind, id, plain)
+        self.seal_bytes(kind, id, &plain)
     }
 
     /// The secrets of a record; none where nothing is sealed.
@@ -318,7 +349,7 @@ impl Store {
         serde_json::from_slice(&plain).map_err(|_| no_object())
     }
 
-    pub(super) fn seal_bytes(&self, kind: Kind, id: Uuid, plain: Vec<u8>) -> Result<Sealed, StoreError> {
+    pub(super) fn seal_bytes(&self, kind: Kind, id: Uuid, plain: &[u8]) -> Result<Sealed, StoreError> {
         self.keys.load().seal(kind, id, plain)
     }
 

@@ -3,7 +3,7 @@
 //! Reading and checking the file is `read`'s.
 
 use crate::start_checks::Addresses;
-use crate::{read, reload};
+use crate::{read, reload, store_opening};
 use async_trait::async_trait;
 use pingora_core::server::ShutdownWatch;
 use pingora_core::services::background::BackgroundService;
@@ -69,6 +69,10 @@ impl SettingsReloader {
         if *output != before.settings.access_log {
             self.shared.access_log.reopen(output).map_err(|why| format!("access_log: {why}"))?;
         }
+        if let Some(store) = self.shared.store() {
+            let options = store_opening::options(&self.file, &settings);
+            store.reload_keys(&options).map_err(|why| why.to_string())?;
+        }
         let unchangeable_sections = unchangeable(&settings, &self.started.settings);
         if !unchangeable_sections.is_empty() {
             log::warn!(target: "turnpike", "settings: changes of {} take effect after a restart", unchangeable_sections.join(", "));
@@ -96,6 +100,7 @@ fn unchangeable(new: &Settings, started: &Settings) -> Vec<&'static str> {
         ("server", new.server != started.server),
         ("listen", listeners(new) != listeners(started)),
         ("emulator", new.emulator != started.emulator),
+        ("store.url", new.store.url != started.store.url),
         ("tls", new.tls != started.tls),
         ("log", new.log != started.log),
     ];

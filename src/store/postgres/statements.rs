@@ -22,6 +22,16 @@ pub(super) const COLUMNS: &str = "kind, id, parent, workspace, slug, number, sta
 pub(super) const AUDIT_COLUMNS: &str =
     "id, time, workspace, actor, actor_type, action, resource, method, status, body";
 
+/// Executes a statement that is prepared once a connection: half the round trips.
+async fn execute(
+    transaction: &Transaction<'_>,
+    sql: &str,
+    values: &[&(dyn ToSql + Sync)],
+) -> Result<u64, tokio_postgres::Error> {
+    let statement = transaction.prepare_cached(sql).await?;
+    transaction.execute(&statement, values).await
+}
+
 /// A value of a statement.
 type Parameter = Box<dyn ToSql + Sync + Send>;
 
@@ -55,7 +65,8 @@ pub(super) async fn changes(client: &mut Object, after: u64) -> Result<Changes, 
                    WHERE c.position > $1 AND r.id IS NULL";
     // Deletions first: a slug that was freed may have been taken by another record since.
     let mut changes = Vec::new();
-    for row in transaction.query(deleted, &[&after]).await.map_err(failure)? {
+    let deleted = transaction.prepare_cached(deleted).await.map_err(failure)?;
+    for row in transaction.query(&deleted, &[&after]).await.map_err(failure)? {
         // A kind of a newer binary is not in memory.
         if let Some(kind) = Kind::parse(cell(&row, 0)?) {
             changes.push(Change::Delete { kind, id: cell(&row, 1)? });
@@ -98,7 +109,8 @@ pub(super) async fn write(
     } else {
         // Locks the row until the commit: positions are in the order of commits.
         let next = "UPDATE last_position SET position = position + 1 RETURNING position";
-        let row = transaction.query_one(next, &[]).await.map_err(failure)?;
+        let next = transaction.prepare_cached(next).await.map_err(failure)?;
+        let row = transaction.query_one(&next, &[]).await.map_err(failure)?;
         unsigned(cell(&row, 0)?)?
     };
     for change in changes {
@@ -116,14 +128,14 @@ pub(super) async fn write(
             let note = "INSERT INTO changes VALUES ($1, $2, $3, $4) ON CONFLICT (kind, id) DO UPDATE \
                         SET position = excluded.position, changed_at = excluded.changed_at";
             let values: [&(dyn ToSql + Sync); 4] = [&kind.as_str(), &id, &integer(position)?, &now()];
-            transaction.execute(note, &values).await.map_err(failure)?;
+            execute(&transaction, note, &values).await.map_err(failure)?;
         }
     }
     for entry in audit {
         add_audit_entry(&transaction, entry).await?;
     }
     if !changes.is_empty() {
-        transaction.execute("SELECT pg_notify($1, '')", &[&CHANNEL]).await.map_err(failure)?;
+        execute(&transaction, "SELECT pg_notify($1, '')", &[&CHANNEL]).await.map_err(failure)?;
     }
     transaction.commit().await.map_err(failure)?;
     Ok(position)
@@ -155,7 +167,7 @@ async fn put(transaction: &Transaction<'_>, record: &Record) -> Result<(), Store
             "UPDATE records SET ({COLUMNS}) = {VALUES} WHERE kind = $1 AND id = $2 AND revision = $8::bigint - 1"
         ),
     };
-    match transaction.execute(&sql, &values).await {
+    match execute(transaction, &sql, &values).await {
         Ok(0) => Err(StoreError::Changed),
         Ok(_) => Ok(()),
         Err(error) => Err(match violated_index(&error) {
@@ -168,7 +180,7 @@ async fn put(transaction: &Transaction<'_>, record: &Record) -> Result<(), Store
 
 async fn delete(transaction: &Transaction<'_>, kind: Kind, id: Uuid) -> Result<(), StoreError> {
     let sql = "DELETE FROM records WHERE kind = $1 AND id = $2";
-    match transaction.execute(sql, &[&kind.as_str(), &id]).await.map_err(failure)? {
+    match execute(transaction, sql, &[&kind.as_str(), &id]).await.map_err(failure)? {
         0 => Err(StoreError::Changed),
         _ => Ok(()),
     }
@@ -189,7 +201,7 @@ async fn add_audit_entry(transaction: &Transaction<'_>, entry: &AuditEntry) -> R
         &entry.body,
     ];
     let sql = "INSERT INTO audit VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)";
-    transaction.execute(sql, &values).await.map(|_| ()).map_err(failure)
+    execute(transaction, sql, &values).await.map(|_| ()).map_err(failure)
 }
 
 pub(super) async fn audit(client: &mut Object, query: &AuditQuery) -> Result<AuditPage, StoreError> {
@@ -270,7 +282,8 @@ pub(super) fn audit_entry(row: &Row) -> Result<AuditEntry, StoreError> {
 
 /// The number of the last write.
 pub(super) async fn position(client: &impl GenericClient) -> Result<u64, StoreError> {
-    let row = client.query_one("SELECT position FROM last_position", &[]).await.map_err(failure)?;
+    let statement = client.prepare_cached("SELECT position FROM last_position").await.map_err(failure)?;
+    let row = client.query_one(&statement, &[]).await.map_err(failure)?;
     unsigned(cell(&row, 0)?)
 }
 
@@ -279,7 +292,8 @@ pub(super) async fn records(
     sql: &str,
     values: &[&(dyn ToSql + Sync)],
 ) -> Result<Vec<Arc<Record>>, StoreError> {
-    let rows = client.query(sql, values).await.map_err(failure)?;
+    let statement = client.prepare_cached(sql).await.map_err(failure)?;
+    let rows = client.query(&statement, values).await.map_err(failure)?;
     let mut found = Vec::with_capacity(rows.len());
     for row in &rows {
         found.extend(record(row)?.map(Arc::new));
