@@ -57,6 +57,7 @@ mod outputs;
 mod outside_names;
 mod own_dialects;
 mod passing_headers;
+mod prompts;
 mod published_requests;
 mod realtime;
 mod recipes;

@@ -147,6 +147,7 @@ impl MemoryEngine {
             provider_key: None,
             model_slug: None,
             model_config: None,
+            prompt: None,
         };
         let config = Arc::new(compile(&sources).unwrap());
         let body = Some(Body::parse(body).unwrap());

@@ -33,6 +33,8 @@ pub struct ErrorView<'a> {
     pub provider: Option<&'a str>,
     /// `request_id` of Anthropic's bodies, as in the response's header; the other shapes have no place for it.
     pub request_id: Option<&'a str>,
+    /// Whether the body has `status` and `message` beside OpenAI's `error`, as clients of stored prompts read them.
+    pub has_failure_status: bool,
 }
 
 impl<'a> From<&'a Error> for ErrorView<'a> {
@@ -49,6 +51,7 @@ impl<'a> From<&'a Error> for ErrorView<'a> {
             problems: &error.problems,
             provider: error.provider,
             request_id: None,
+            has_failure_status: false,
         }
     }
 }
@@ -67,6 +70,7 @@ impl<'a> From<&'a ProviderError> for ErrorView<'a> {
             problems: &[],
             provider: None,
             request_id: None,
+            has_failure_status: false,
         }
     }
 }
@@ -85,11 +89,19 @@ impl<'a> ErrorView<'a> {
         self
     }
 
+    #[must_use]
+    pub const fn with_failure_status(mut self, has_failure_status: bool) -> Self {
+        self.has_failure_status = has_failure_status;
+        self
+    }
+
     /// The JSON error body.
     pub fn body(&self, dialect: Dialect) -> Vec<u8> {
         match dialect {
             Dialect::OpenAi | Dialect::Responses => {
-                json(&OpenAiBody { error: self.openai_error(self.code), provider: self.provider })
+                let failure =
+                    self.has_failure_status.then_some(Failure { status: "failure", message: self.message });
+                json(&OpenAiBody { failure, error: self.openai_error(self.code), provider: self.provider })
             }
             Dialect::Anthropic => self.anthropic_body(self.request_id),
             Dialect::Google => google_error::body(self),
@@ -133,9 +145,18 @@ impl<'a> ErrorView<'a> {
 
 #[derive(Serialize)]
 struct OpenAiBody<'a> {
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    failure: Option<Failure<'a>>,
     error: OpenAiError<'a>,
     #[serde(skip_serializing_if = "Option::is_none")]
     provider: Option<&'a str>,
+}
+
+/// The reference's own shape.
+#[derive(Serialize)]
+struct Failure<'a> {
+    status: &'static str,
+    message: &'a str,
 }
 
 #[derive(Serialize)]

@@ -173,6 +173,8 @@ pub enum Operation {
     BatchEmbedContents,
     GeminiModels,
     GeminiModelsGet,
+    /// A stored prompt's chat or completion. It becomes one of those before it is routed.
+    PromptCompletions,
     Passthrough,
 }
 

@@ -172,6 +172,7 @@ impl ExplainContext<'_> {
         let keys = &self.snapshot.service_keys;
         let uri = auth::clean_uri(&parsed.headers, &parsed.uri, keys);
         let request = Request::new(head.endpoint, parsed.method.clone(), uri, body);
+        let request = request.rendered(self.snapshot.stored.prompts(client.workspace))?;
         let gateway_headers = GatewayHeaders::read(&parsed.headers, &self.snapshot.settings.header_prefixes)?;
         let provider_key = auth::provider_key(&parsed.headers, &parsed.uri, keys)?;
         let sources = Sources::new(

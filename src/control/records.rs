@@ -84,6 +84,19 @@ pub(super) fn time(time: Timestamp) -> Value {
     format!("{time:.3}").into()
 }
 
+/// Sets a member.
+pub(super) fn set(members: &mut Map<String, Value>, name: &str, value: impl Into<Value>) {
+    members.insert(name.to_owned(), value.into());
+}
+
+/// The members of what `json!` made.
+pub(super) fn object(value: Value) -> Map<String, Value> {
+    match value {
+        Value::Object(members) => members,
+        _ => Map::new(),
+    }
+}
+
 /// Takes over the members of an update that the body has: a null clears.
 pub(super) fn overlay(members: &mut Map<String, Value>, update: &Map<String, Value>, names: &[&str]) {
     for name in names {

@@ -1,5 +1,6 @@
 //! The response of a control route, before it is written.
 
+use crate::engine::header_edit::WARNINGS;
 use axum::body::Body;
 use axum::response::{IntoResponse, Response};
 use http::StatusCode;
@@ -12,6 +13,8 @@ pub(super) struct Reply {
     status: StatusCode,
     content_type: &'static str,
     body: Vec<u8>,
+    /// What of the request was not used.
+    warnings: Vec<String>,
 }
 
 impl Reply {
@@ -26,7 +29,13 @@ impl Reply {
     }
 
     pub fn text(content_type: &'static str, body: impl Into<Vec<u8>>) -> Self {
-        Self { status: StatusCode::OK, content_type, body: body.into() }
+        Self { status: StatusCode::OK, content_type, body: body.into(), warnings: Vec::new() }
+    }
+
+    #[must_use]
+    pub fn with_warnings(mut self, warnings: Vec<String>) -> Self {
+        self.warnings = warnings;
+        self
     }
 
     #[must_use]
@@ -38,7 +47,7 @@ impl Reply {
 
 impl From<Value> for Reply {
     fn from(body: Value) -> Self {
-        Self { status: StatusCode::OK, content_type: "application/json", body: body.to_string().into_bytes() }
+        Self::text("application/json", body.to_string())
     }
 }
 
@@ -47,6 +56,14 @@ impl IntoResponse for Reply {
         let mut response = Response::new(Body::from(self.body));
         *response.status_mut() = self.status;
         response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(self.content_type));
+        if let Some(warnings) = warnings_header(&self.warnings) {
+            response.headers_mut().insert(WARNINGS, warnings);
+        }
         response
     }
+}
+
+/// As the data plane writes them.
+fn warnings_header(warnings: &[String]) -> Option<HeaderValue> {
+    (!warnings.is_empty()).then(|| HeaderValue::from_str(&warnings.join("; ")).ok())?
 }

@@ -5,8 +5,9 @@
 
 use super::route::Route;
 use super::{
-    audit_logs, configs, dialect, dispatch, error, explain, guardrails, health, integrations, metrics,
-    openapi, providers, targets, unserved, users, virtual_keys, workspaces,
+    audit_logs, collections, configs, dialect, dispatch, error, explain, guardrails, health, integrations,
+    labels, metrics, openapi, partials, prompts, providers, targets, unserved, users, virtual_keys,
+    workspaces,
 };
 use crate::net::inbound::control_paths::ControlPaths;
 use crate::state::Shared;
@@ -31,6 +32,10 @@ const TABLES: &[&[Route]] = &[
     virtual_keys::ROUTES,
     configs::ROUTES,
     guardrails::ROUTES,
+    prompts::ROUTES,
+    partials::ROUTES,
+    labels::ROUTES,
+    collections::ROUTES,
     audit_logs::ROUTES,
 ];
 

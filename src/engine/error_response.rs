@@ -8,8 +8,10 @@ use super::header_edit::{self, HeaderCase};
 use super::request_context::RequestContext;
 use super::response_headers;
 use crate::api::error_body::ErrorView;
+use crate::api::operation::Operation;
 use crate::error::{Error, Kind};
 use crate::route::admission::allowed_methods;
+use crate::route::request_mode::RequestMode;
 use bytes::Bytes;
 use http::{HeaderValue, StatusCode, header};
 use pingora_core::protocols::http::HttpTask;
@@ -35,7 +37,9 @@ pub async fn send<D: Downstream>(
         ctx.failure = Some(error);
         return Err(Aborted);
     }
-    let body = ErrorView::from(&error).with_request_id(&ctx.trace_id).body(ctx.dialect);
+    let is_prompt = ctx.operation == Operation::PromptCompletions && ctx.mode == RequestMode::Api;
+    let view = ErrorView::from(&error).with_request_id(&ctx.trace_id).with_failure_status(is_prompt);
+    let body = view.body(ctx.dialect);
     let body = Bytes::from(body);
     let unread = !downstream.body_is_complete();
     if unread {

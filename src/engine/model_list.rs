@@ -16,8 +16,9 @@ use crate::config::headers::GatewayHeaders;
 use crate::error::Error;
 use crate::route::admission::Endpoint;
 use crate::route::attempt::Request;
-use crate::route::compile::{Sources, compile, split_slug};
+use crate::route::compile::{Sources, compile};
 use crate::route::plan::Plan;
+use crate::route::provider_ref::split_slug;
 use crate::settings::StoredProvider;
 use crate::state::model_lists::Fetched;
 use futures_util::future::join_all;
@@ -139,6 +140,7 @@ impl Engine {
             provider_key: None,
             model_slug: None,
             model_config: None,
+            prompt: None,
         };
         let config = Arc::new(compile(&sources)?);
         let client = ctx.record.client.clone();

@@ -24,7 +24,7 @@ impl Engine {
         request: &Request,
         held: &mut Hold,
     ) -> Result<Attempt, Error> {
-        let size = request.body.as_ref().map_or(0, |body| body.bytes().len());
+        let size = request.size();
         let work = match LargeWork::is_large(translation(size)) && Attempt::is_translated(target, request) {
             true => translation(size),
             false => size,

@@ -5,6 +5,7 @@
 use crate::api::tap::ResponseSummary;
 use crate::auth::ClientIdentity;
 use crate::error::Error;
+use crate::prompt::FoundPrompt;
 use crate::route::attempt::Attempt;
 use crate::route::plan::Reason;
 use crate::route::target::Target;
@@ -27,6 +28,8 @@ pub struct RequestRecord {
     pub operation: &'static str,
     /// The attempt whose response the client got, or the last one.
     pub attempt: Option<Arc<Attempt>>,
+    /// The prompt of that attempt, or the one that the client named.
+    pub prompt: Option<FoundPrompt>,
     pub attempts: Vec<AttemptRecord>,
     /// The status of the response that was sent, or would have been sent.
     pub status: u16,

@@ -9,6 +9,7 @@ use super::request_context::RequestContext;
 use crate::auth::ClientIdentity;
 use crate::error::{Error, Kind};
 use crate::json::write::push_number;
+use crate::prompt::FoundPrompt;
 use crate::provider::rewriter::Rewriter;
 use crate::route::plan::Reason;
 use crate::route::target::Target;
@@ -40,6 +41,8 @@ pub struct RecordBuilder {
     pub retries: i32,
     /// The client's `x-gateway-metadata`, a JSON object.
     pub metadata: Option<Box<serde_json::value::RawValue>>,
+    /// The prompt that the client named.
+    pub prompt: Option<FoundPrompt>,
     attempts: Vec<AttemptRecord>,
     /// Time spent waiting for providers; without the last attempt, unless `last_counted`.
     upstream: Duration,
@@ -198,6 +201,8 @@ pub(super) fn finish<D: Downstream>(client: &D, ctx: &mut RequestContext) -> Req
     if let (Some(provider_error), Some(attempt)) = (&mut response.error, &attempt) {
         attempt.credential_mask().text(provider_error);
     }
+    let own_prompt = attempt.as_ref().and_then(|attempt| attempt.target.prompt.clone());
+    let prompt = own_prompt.or(noted.prompt);
     let request = client.request();
     RequestRecord {
         trace_id: Arc::clone(&ctx.trace_id),
@@ -207,6 +212,7 @@ pub(super) fn finish<D: Downstream>(client: &D, ctx: &mut RequestContext) -> Req
         uri: request.uri.clone(),
         operation: if noted.is_control { "control" } else { ctx.operation.label() },
         attempt,
+        prompt,
         attempts: noted.attempts,
         status,
         error,

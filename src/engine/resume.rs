@@ -84,6 +84,7 @@ impl Resume {
     pub fn attempt(&mut self, target: &Arc<Target>, request: &Request) -> Result<Attempt, Error> {
         self.last = Some(Arc::clone(target));
         self.mode = ResumeMode::Restart;
+        let request = &*request.for_target(target)?;
         if let Some(prefilled) = self.prefilled(target, request)
             && let Ok(attempt) = Attempt::new(Arc::clone(target), &prefilled)
         {

@@ -58,9 +58,15 @@ pub struct PromptSet {
     slugs: HashMap<Uuid, String>,
     /// By slug.
     partials: HashMap<String, Arc<StoredPartial>>,
+    /// Differs from that of any other set of the workspace.
+    pub generation: u64,
 }
 
 impl PromptSet {
+    pub fn new(generation: u64) -> Self {
+        Self { generation, ..Self::default() }
+    }
+
     /// Adds a prompt, or replaces the one with the same slug.
     pub fn put(&mut self, prompt: Arc<Prompt>) {
         self.slugs.insert(prompt.id, prompt.slug.clone());

@@ -48,6 +48,8 @@ pub struct PromptVersion {
     pub number: u32,
     /// The slug of the provider that completions are sent to, without the `@`.
     pub virtual_key: Option<String>,
+    /// The model of requests that name none.
+    pub model: Option<String>,
     /// What is wrong with it, where a version of the gateway with other rules stored it.
     template: Result<Template, String>,
     /// The members that the body begins with: name and JSON.
@@ -72,7 +74,10 @@ impl PromptVersion {
         });
         let stored = stored_members(body, template.as_ref().ok().map(Template::components));
         let virtual_key = body.virtual_key.as_ref().map(|slug| slug.trim_start_matches('@').to_owned());
-        Self { id, number, virtual_key: virtual_key.filter(|slug| !slug.is_empty()), template, stored }
+        let virtual_key = virtual_key.filter(|slug| !slug.is_empty());
+        let model = stored.iter().find(|(name, _)| name == "model");
+        let model = model.and_then(|(_, json)| serde_json::from_str(json).ok());
+        Self { id, number, virtual_key, model, template, stored }
     }
 
     pub fn components(&self) -> Option<&Components> {

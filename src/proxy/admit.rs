@@ -120,8 +120,10 @@ async fn admit_request(
     };
     let header = session.req_header();
     let uri = auth::clean_uri(&header.headers, &header.uri, &snapshot.service_keys);
-    let mut request = Request::new(endpoint, header.method.clone(), uri, body);
+    let request = Request::new(endpoint, header.method.clone(), uri, body);
+    let mut request = render_prompt(gateway, ctx, request).await?;
     let config = find_config(gateway, header, ctx, &request).await?;
+    ctx.operation = request.operation;
     let size = request.body.as_ref().map_or(0, |body| body.bytes().len());
     gateway.engine.shared.large_work.run(size, || request.check(&config)).await?;
     if request.body.is_none() && config.may_repeat() && !session.is_upgrade_req() {
@@ -349,6 +351,24 @@ async fn collect(
         }
     }
     Ok(large_work::freed_elsewhere(first.unwrap_or_else(|| whole.freeze())))
+}
+
+/// A request to a prompt's completions as the chat or completion that it stands for.
+async fn render_prompt(
+    gateway: &Gateway,
+    ctx: &mut RequestContext,
+    request: Request,
+) -> std::result::Result<Request, Error> {
+    if request.operation != Operation::PromptCompletions {
+        return Ok(request);
+    }
+    let workspace = ctx.record.client.as_ref().and_then(|client| client.workspace);
+    let prompts = ctx.snapshot.stored.prompts(workspace);
+    let render = || request.rendered(prompts);
+    let rendered = gateway.engine.shared.large_work.run(ctx.record.bytes_in as usize, render).await?;
+    ctx.record.prompt = rendered.prompt.as_ref().map(|call| call.found.clone());
+    ctx.held.set(rendered.size())?;
+    Ok(rendered)
 }
 
 /// The compiled config of the request: from the cache, or compiled now.

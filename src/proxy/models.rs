@@ -13,7 +13,7 @@ use crate::engine::request_context::RequestContext;
 use crate::engine::response_headers;
 use crate::error::Error;
 use crate::route::admission::ModelQuery;
-use crate::route::compile::split_slug;
+use crate::route::provider_ref::split_slug;
 use bytes::Bytes;
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE};
 use http::{HeaderValue, StatusCode};

@@ -3,8 +3,9 @@
 //! Does not send the attempt (`engine` does) and does not choose the target (`plan` does).
 
 use super::admission::{Endpoint, PathForm};
-use super::compile::split_slug;
 use super::compiled::CompiledConfig;
+use super::prompt_call::PromptCall;
+use super::provider_ref::split_slug;
 use super::request_mode::RequestMode;
 use super::target::Target;
 use super::vendor_headers::VendorHeaders;
@@ -44,6 +45,10 @@ pub struct Request {
     pub model: Option<String>,
     /// The slug of a leading `@slug/` in the model.
     pub slug: Option<String>,
+    /// What it was rendered from, if it was sent to a prompt.
+    pub prompt: Option<Arc<PromptCall>>,
+    /// What of the client's request is not used.
+    pub warnings: Vec<String>,
 }
 
 impl Request {
@@ -65,7 +70,8 @@ impl Request {
             Some((slug, model)) => (Some(slug.to_owned()), Some(model.to_owned())),
             None => (None, full_model),
         };
-        Self { operation, mode, method, uri, form, path_offset, body, model, slug }
+        let (prompt, warnings) = (None, Vec::new());
+        Self { operation, mode, method, uri, form, path_offset, body, model, slug, prompt, warnings }
     }
 
     /// Checks the request against the rules of its operation. In passthrough mode nothing is checked.
@@ -205,6 +211,8 @@ impl Attempt {
     /// # Errors
     /// The provider's 400 or 401 for an incomplete account or call, and 400 for what it does not support.
     pub fn new(target: Arc<Target>, request: &Request) -> Result<Self, Error> {
+        let request = request.for_target(&target)?;
+        let (request, has_own_prompt) = (&*request, matches!(request, Cow::Owned(_)));
         let model = target.model().map(str::to_owned).or_else(|| request.model_for(&target));
         let query = request.query_for(target.provider, model.as_deref());
         let call = request.call(model.as_deref(), query.as_deref());
@@ -212,6 +220,7 @@ impl Attempt {
         let body = edited.as_ref().or(request.body.as_ref());
         let mut notes =
             TranslationNotes { warnings: target.config_warnings.to_vec(), ..TranslationNotes::default() };
+        notes.warnings.extend_from_slice(&request.warnings);
         let ready = prepare(&target, &call, request, body, &mut notes)?;
         let upstream_call = Call { operation: ready.operation, ..call };
         let path = match target.provider.base_path(&upstream_call, &target.account, &target.origin.base_path)
@@ -221,7 +230,7 @@ impl Attempt {
         };
         let auth = target.auth(&upstream_call)?;
         let token_exchange = target.token_exchange()?;
-        let body_changed = edited.is_some() || ready.body.is_some();
+        let body_changed = has_own_prompt || edited.is_some() || ready.body.is_some();
         let body = ready.body.map(Bytes::from).or_else(|| body.map(|body| body.bytes().clone()));
         let TranslationNotes { headers, warnings } = notes;
         let vendor_headers = VendorHeaders::new(headers, &target.account)?;

@@ -5,7 +5,10 @@
 
 use super::attempt::Request;
 use super::compiled::{CompiledConfig, GroupStrategy, Member, Node, TargetGroup};
+use super::prompt_call::PromptCall;
+use super::provider_ref::{ProviderRef, provider_ref};
 use super::target::Target;
+use super::target_prompt;
 use crate::config::account::Account;
 use crate::config::headers::GatewayHeaders;
 use crate::config::policies::Policies;
@@ -17,6 +20,7 @@ use crate::error::Error;
 use crate::json::write::push_number;
 use crate::net::outbound::custom_host::HostRules;
 use crate::net::outbound::origin::Origin;
+use crate::prompt::FoundPrompt;
 use crate::provider::{self, Provider};
 use crate::settings::{DefaultConfig, Settings};
 use crate::state::directory::{Directory, Origin as DirectoryOrigin};
@@ -43,6 +47,8 @@ pub struct Sources<'a> {
     pub model_slug: Option<&'a str>,
     /// The saved config that the body's model names, where nothing else names a provider or a config.
     pub model_config: Option<ModelConfig<'a>>,
+    /// What the client called, where that was a prompt.
+    pub prompt: Option<&'a PromptCall>,
 }
 
 /// A saved config that a model names: `@config`, or `@config/model`.
@@ -92,6 +98,7 @@ impl<'a> Sources<'a> {
             provider_key,
             model_slug: request.slug.as_deref().filter(|_| model_config.is_none()),
             model_config,
+            prompt: request.prompt.as_deref(),
         }
     }
 
@@ -148,6 +155,9 @@ impl<'a> Sources<'a> {
             let _ = write!(key, "{:x}", workspace.as_u128());
         }
         key.push('\n');
+        if let Some(PromptCall { found, set, .. }) = self.prompt {
+            let _ = writeln!(key, "{}@{}", found.version.id, set.generation);
+        }
         push_number(&mut key, generation);
         Some(key)
     }
@@ -178,6 +188,7 @@ enum Author {
 pub fn compile(sources: &Sources<'_>) -> Result<CompiledConfig, Error> {
     let source = config_source(sources)?;
     reject_unsupported(&source.config)?;
+    target_prompt::check(&source.config, sources.prompt)?;
     let hash = fingerprint(sources);
     let saved_id = sources.gateway_headers.config.filter(|text| !text.trim_start().starts_with('{'));
     let config_name = match saved_id.or(sources.model_config.map(|config| config.id)) {
@@ -187,7 +198,7 @@ pub fn compile(sources: &Sources<'_>) -> Result<CompiledConfig, Error> {
     let config_warnings = unused_keys::find(&source.config).into();
     let by = source.by;
     let compiler = Compiler { sources, by, config_name, hash, config_warnings };
-    let root = compiler.node(&source.config, &Policies::default(), "config".to_owned())?;
+    let root = compiler.node(&source.config, &Policies::default(), None, "config".to_owned())?;
     Ok(CompiledConfig::new(root))
 }
 
@@ -218,18 +229,25 @@ struct Compiler<'a> {
 }
 
 impl Compiler<'_> {
-    fn node(&self, config: &Config, inherited: &Policies, path: String) -> Result<Node, Error> {
+    fn node(
+        &self,
+        config: &Config,
+        inherited: &Policies,
+        prompt: Option<&FoundPrompt>,
+        path: String,
+    ) -> Result<Node, Error> {
         let mut policies = config.policies.clone();
         policies.inherit(inherited);
+        let prompt = target_prompt::resolve(config, self.sources.prompt, prompt);
         match &config.strategy {
             Some(strategy) if !config.targets.is_empty() => {
-                let group = self.group(config, strategy, &policies, path)?;
+                let group = self.group(config, strategy, &policies, prompt.as_ref(), path)?;
                 Ok(Node::Group(Box::new(group)))
             }
             _ => {
                 let mut own = Policies::from_headers(self.sources.gateway_headers);
                 own.inherit(&policies);
-                Ok(Node::Target(Arc::new(compile_target(self, config, own, path)?)))
+                Ok(Node::Target(Arc::new(compile_target(self, config, own, prompt, path)?)))
             }
         }
     }
@@ -239,6 +257,7 @@ impl Compiler<'_> {
         config: &Config,
         strategy: &Strategy,
         policies: &Policies,
+        prompt: Option<&FoundPrompt>,
         path: String,
     ) -> Result<TargetGroup, Error> {
         let mut members = Vec::with_capacity(config.targets.len());
@@ -247,7 +266,7 @@ impl Compiler<'_> {
         for (number, target) in config.targets.iter().take(used_count).enumerate() {
             let price = target.price.map_or(f64::INFINITY, |price| price.input + price.output);
             members.push(Member {
-                node: self.node(target, policies, format!("{path}.targets[{number}]"))?,
+                node: self.node(target, policies, prompt, format!("{path}.targets[{number}]"))?,
                 name: target.name.clone(),
                 weight: target.weight.unwrap_or(1.0),
                 price,
@@ -320,9 +339,10 @@ fn config_source<'a>(sources: &Sources<'a>) -> Result<ConfigSource<'a>, Error> {
             && gateway_headers.virtual_key.is_none()
             && gateway_headers.custom_host.is_none()
             && sources.model_slug.is_none();
+        let prompt_names_one = || sources.prompt.is_some_and(|call| call.found.version.virtual_key.is_some());
         return match &sources.settings.default_config {
             Some(DefaultConfig::Saved(id)) if no_provider_named => saved(sources, id),
-            Some(DefaultConfig::Slug(slug)) if no_provider_named => {
+            Some(DefaultConfig::Slug(slug)) if no_provider_named && !prompt_names_one() => {
                 let config = Config { provider: Some(format!("@{slug}")), ..Config::default() };
                 Ok(ConfigSource { config: Cow::Owned(config), by: Author::Operator })
             }
@@ -371,7 +391,6 @@ pub(super) fn reject_unsupported(config: &Config) -> Result<(), Error> {
         (is_requested(&config.policies.response_hooks.hooks), "after_request_hooks"),
         (is_requested(&config.policies.request_hooks.guardrails), "input_guardrails"),
         (is_requested(&config.policies.response_hooks.guardrails), "output_guardrails"),
-        (config.prompt_id.is_some(), "prompt_id"),
     ];
     if let Some((_, key)) = requested.into_iter().find(|(requested, _)| *requested) {
         let message = format!("{key} is not available in this version of the gateway. Leave it out.");
@@ -385,11 +404,12 @@ fn compile_target(
     compiler: &Compiler<'_>,
     config: &Config,
     mut policies: Policies,
+    prompt: Option<FoundPrompt>,
     path: String,
 ) -> Result<Target, Error> {
     let (sources, by) = (compiler.sources, compiler.by);
     let by_operator = by == Author::Operator;
-    let provider_ref = provider_ref(sources, config, &mut policies.override_params)?;
+    let provider_ref = provider_ref(sources, config, &mut policies.override_params, prompt.as_ref())?;
     let (provider, mut account, slug, is_trusted) = match provider_ref {
         ProviderRef::Slug(slug) => {
             stored(sources, &slug, &mut policies).map_err(|error| match path.as_str() {
@@ -446,6 +466,7 @@ fn compile_target(
         path,
         provider,
         slug,
+        prompt,
         model_config: sources
             .model_config
             .filter(|config| config.has_model)
@@ -471,63 +492,6 @@ fn check_model(sources: &Sources<'_>, policies: &Policies, path: &str) -> Result
          model as @{id}/MODEL."
     );
     Err(Error::invalid_request("model", message))
-}
-
-/// How a target names its provider.
-enum ProviderRef {
-    Slug(String),
-    Plain(String),
-}
-
-fn provider_ref(
-    sources: &Sources<'_>,
-    config: &Config,
-    override_params: &mut [(String, Box<str>)],
-) -> Result<ProviderRef, Error> {
-    let parse = |name: &str| match name.strip_prefix('@') {
-        Some(slug) => ProviderRef::Slug(slug.split('/').next().unwrap_or(slug).to_owned()),
-        None => ProviderRef::Plain(name.to_owned()),
-    };
-    if let Some(name) = &config.provider {
-        return Ok(parse(name));
-    }
-    if let Some(key) = &config.virtual_key {
-        return Ok(ProviderRef::Slug(key.trim_start_matches('@').to_owned()));
-    }
-    if let Some(slug) = slug_in_override(override_params) {
-        return Ok(ProviderRef::Slug(slug));
-    }
-    let gateway_headers = sources.gateway_headers;
-    if let Some(name) = gateway_headers.provider {
-        return Ok(parse(name));
-    }
-    if let Some(key) = gateway_headers.virtual_key {
-        return Ok(ProviderRef::Slug(key.trim_start_matches('@').to_owned()));
-    }
-    match sources.model_slug {
-        Some(slug) => Ok(ProviderRef::Slug(slug.to_owned())),
-        None => Err(Error::bad_request(
-            "No provider was named. Send x-gateway-provider (a provider's name with its key as bearer, or \
-             @slug), x-gateway-config, or a model written as @slug/model.",
-        )
-        .with_param("x-gateway-provider")),
-    }
-}
-
-/// The slug of an `override_params.model` written as `@slug/model`; it is removed from the model.
-fn slug_in_override(override_params: &mut [(String, Box<str>)]) -> Option<String> {
-    let (_, value) = override_params.iter_mut().find(|(name, _)| name == "model")?;
-    let text: String = serde_json::from_str(value).ok()?;
-    let (slug, model) = split_slug(&text)?;
-    let slug = slug.to_owned();
-    *value = serde_json::Value::from(model).to_string().into_boxed_str();
-    Some(slug)
-}
-
-/// Splits `@slug/model` into slug and model. `@cf/…` and `@hf/…` are Workers AI's own model names (reference 2.5).
-pub fn split_slug(model: &str) -> Option<(&str, &str)> {
-    let (slug, rest) = model.strip_prefix('@')?.split_once('/')?;
-    (!matches!(slug, "cf" | "hf") && !slug.is_empty() && !rest.is_empty()).then_some((slug, rest))
 }
 
 /// The provider, its account, its slug, and whether the account may use the identity of the machine: only the operator's.

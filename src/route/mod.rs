@@ -14,11 +14,14 @@ pub mod facts;
 pub mod outcome;
 pub mod pick;
 pub mod plan;
+pub mod prompt_call;
+pub mod provider_ref;
 pub mod request_mode;
 pub mod request_snapshot;
 pub mod retry;
 pub mod stored_calls;
 pub mod target;
+mod target_prompt;
 pub mod vendor_headers;
 
 #[cfg(test)]

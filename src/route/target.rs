@@ -7,6 +7,7 @@ use crate::config::account::Account;
 use crate::config::policies::{Policies, TimeLimits};
 use crate::error::Error;
 use crate::net::outbound::origin::Origin;
+use crate::prompt::FoundPrompt;
 use crate::provider::token_exchange::TokenExchange;
 use crate::provider::{Call, Provider};
 use crate::state::metrics::TargetSeries;
@@ -25,6 +26,8 @@ pub struct Target {
     pub slug: Option<String>,
     /// The saved config whose name stands before the model in the request (`@config/model`).
     pub model_config: Option<String>,
+    /// The prompt that is rendered for it, where the client called one.
+    pub prompt: Option<FoundPrompt>,
     pub account: Account,
     pub origin: Origin,
     /// Its own and inherited policies, including those of the stored provider, the settings and the request headers.

@@ -118,6 +118,7 @@ pub(super) fn with_sources<T>(json: &str, work: impl FnOnce(&Sources<'_>) -> T) 
         provider_key: None,
         model_slug: None,
         model_config: None,
+        prompt: None,
     };
     work(&sources)
 }

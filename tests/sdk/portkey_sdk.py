@@ -8,7 +8,7 @@ import json
 import os
 
 import portkey_ai
-from both import run, value
+from both import items, refused, run, value
 
 BASE_URL, KEY = os.environ["BASE_URL"], os.environ["KEY"]
 MODEL = "gpt-4o-mini"
@@ -43,7 +43,57 @@ async def a_config_with_vendor_spellings(client):
     assert answer.choices[0].message.content
 
 
-CHECKS = [embeddings, a_config_with_a_fallback, a_config_with_vendor_spellings]
+async def prompts(client):
+    folders = await value(client.collections.list())
+    (folder,) = [item for item in folders.data if item["is_default"]]
+    partial = await value(client.prompts.partials.create(name="Tone", string="Be {{how}}."))
+    template = [{"role": "system", "content": "{{>%s}}" % partial.slug}, {"role": "user", "content": "Greet {{name}}"}]
+    made = await value(
+        client.prompts.create(
+            name="Greeting",
+            collection_id=folder["id"],
+            string=json.dumps(template),
+            parameters={"temperature": 0.5},
+            virtual_key="emulator",
+            model=MODEL,
+        )
+    )
+    variables = {"how": 'very "kind"', "name": "Ann"}
+    rendered = await value(client.prompts.render(prompt_id=made.slug, variables=variables, max_tokens=40))
+    assert [message.content for message in rendered.data.messages] == ['Be very "kind".', "Greet Ann"]
+    assert (rendered.data.temperature, rendered.data.max_tokens) == (0.5, 40)
+    answer = await value(client.prompts.completions.create(prompt_id=made.slug, variables=variables))
+    assert answer.choices[0].message.content
+    chunks = await items(
+        await value(client.prompts.completions.create(prompt_id=made.slug, variables=variables, stream=True))
+    )
+    text = "".join(chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices)
+    assert text == answer.choices[0].message.content
+    second = json.dumps(template[1:])
+    parts = {"string": second, "parameters": {}, "model": MODEL, "virtual_key": "emulator"}
+    await value(client.prompts.update(made.slug, **parts))
+    await value(client.prompts.publish(made.slug, version=2))
+    assert (await value(client.prompts.retrieve(made.slug))).string == second
+    versions = await value(client.prompts.versions.list(made.slug))
+    assert [version["prompt_version"] for version in versions.data] == [2, 1]
+    labels = await value(client.labels.list())
+    (staging,) = [label for label in labels.data if label["name"] == "staging"]
+    await value(client.prompts.versions.update(made.slug, versions.data[1]["prompt_version_id"], label_id=staging["id"]))
+    older = await value(client.prompts.render(prompt_id=made.slug + "@staging", variables=variables))
+    assert len(older.data.messages) == 2
+    await value(client.prompts.partials.update(partial.slug, string="Be quick."))
+    await value(client.prompts.partials.publish(partial.slug, version=2))
+    older = await value(client.prompts.render(prompt_id=made.slug + "@1", variables=variables))
+    assert older.data.messages[0].content == "Be quick."
+    assert made.slug in [prompt["slug"] for prompt in (await value(client.prompts.list(search="greet"))).data]
+    await value(client.prompts.delete(made.slug))
+    await refused(
+        portkey_ai.api_resources.exceptions.NotFoundError,
+        lambda: client.prompts.completions.create(prompt_id=made.slug, variables=variables),
+    )
+
+
+CHECKS = [prompts, embeddings, a_config_with_a_fallback, a_config_with_vendor_spellings]
 
 if __name__ == "__main__":
     told = {"base_url": BASE_URL, "api_key": KEY, "provider": "@emulator"}

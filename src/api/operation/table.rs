@@ -271,6 +271,10 @@ pub(super) const TABLE: &[Row] = &[
         dialect: Dialect::Google,
         ..bodyless(Operation::GeminiModelsGet, GET, "models/**", "gemini_models_get")
     },
+    Row {
+        response: ResponseKind::Model,
+        ..json(Operation::PromptCompletions, "prompts/*/completions", "prompt_completions")
+    },
     PASSTHROUGH,
 ];
 

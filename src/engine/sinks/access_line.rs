@@ -6,6 +6,7 @@ use super::RecordSink;
 use crate::api::usage::Usage;
 use crate::engine::record::{AttemptRecord, RequestRecord};
 use crate::json::write::{ObjectWriter, key};
+use crate::prompt::FoundPrompt;
 use crate::state::Shared;
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -47,6 +48,10 @@ fn write_line(out: &mut Vec<u8>, stamp: &str, record: &RequestRecord) {
     line.text(key!("operation"), record.operation);
     line.optional_text(key!("provider"), target.map(|target| target.provider.id()));
     line.optional_text(key!("slug"), target.and_then(|target| target.slug.as_deref()));
+    if let Some(FoundPrompt { prompt, version }) = &record.prompt {
+        line.text(key!("prompt_slug"), clipped(&prompt.slug, MAX_NAME_BYTES));
+        line.text(key!("prompt_version_id"), &version.id.to_string());
+    }
     line.optional_text(key!("model"), name(attempt.and_then(|attempt| attempt.model.as_deref())));
     line.optional_text(key!("response_model"), name(response.model.as_deref()));
     line.number(key!("status"), record.status.into());

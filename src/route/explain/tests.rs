@@ -37,6 +37,7 @@ fn explained(config: &str, body: &str, env: &TestEnv) -> Value {
         provider_key: None,
         model_slug: None,
         model_config: None,
+        prompt: None,
     };
     let body = Body::parse(Bytes::from(body.to_owned())).unwrap();
     let uri = Uri::from_static("/v1/chat/completions");

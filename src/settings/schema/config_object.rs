@@ -47,7 +47,7 @@ fn config(providers: &[&str]) -> Value {
         ("on_status_codes", statuses("Statuses on which fallback tries the next target.")),
         ("hedge", hedge()),
         ("price", price()),
-        ("prompt_id", text("Not in this version: requests are refused with 501.")),
+        ("prompt_id", text("The prompt that a target renders, in requests to /v1/prompts/{id}/completions.")),
         ("retry", see("retry", "How often a target is tried again.")),
         ("cb_config", see("breaker", "The circuit breaker of a target.")),
         ("cache", cache()),

@@ -4,6 +4,7 @@
 //! sealed under a key that is not here) is left out and logged. Not here: reading and writing objects (`store`, `control`).
 
 mod compile;
+pub mod prompts;
 #[cfg(test)]
 mod tests;
 
@@ -14,6 +15,7 @@ use compile::{SavedProvider, compile_config, compile_provider};
 use crate::auth::DEFAULT_WORKSPACE;
 use crate::config::Config;
 use crate::net::outbound::custom_host::HostRules;
+use crate::prompt::{PromptLibrary, PromptSet};
 use crate::settings::StoredProvider;
 use crate::store::{Catalog, Kind, Record, Status, Store};
 use jiff::Timestamp;
@@ -28,6 +30,7 @@ pub struct Stored {
     /// By the id of their record.
     providers: HashMap<Uuid, SavedProvider>,
     configs: HashMap<Uuid, Arc<Config>>,
+    prompts: PromptLibrary,
     /// When it was compiled: what has expired by then is not used.
     now: Timestamp,
     /// Counts changes of what configs are compiled from.
@@ -42,6 +45,7 @@ impl Stored {
             catalog: Arc::clone(catalog),
             now,
             routing_generation: self.routing_generation,
+            prompts: prompts::compile(catalog, (&self.prompts, &self.catalog)),
             ..Self::default()
         };
         let mut is_changed = self.next_expiry().is_some_and(|expiry| expiry <= now);
@@ -91,6 +95,11 @@ impl Stored {
     /// When the next provider goes out of use.
     pub fn next_expiry(&self) -> Option<Timestamp> {
         self.providers.values().filter_map(|saved| saved.expires_at).filter(|expiry| *expiry > self.now).min()
+    }
+
+    /// The prompts and partials that a client of `workspace` may name.
+    pub fn prompts(&self, workspace: Option<Uuid>) -> Option<&Arc<PromptSet>> {
+        self.prompts.set(workspace.or_else(|| self.default_workspace())?)
     }
 
     /// The provider with this slug that a client of `workspace` may use: the workspace's, else the organisation's.

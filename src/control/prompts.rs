@@ -1,0 +1,357 @@
+//! Stored prompts (reference 1.7): a prompt has versions, one of them published; a version's content never changes.
+//!
+//! Rendering is in `prompts/render`, versions and labels of versions in `prompts/versions`. Templates are compiled by the room
+//! `prompt`; requests use what `state::stored` compiled.
+
+mod content;
+mod render;
+mod versions;
+
+pub(super) use versions::{find_version, publish_version};
+
+use super::call::{Call, by_id_or_slug};
+use super::collections::collection_of;
+use super::field::{Field, Type, nullable, optional, required};
+use super::page::{self, Page};
+use super::records::{archived, changed, created, member, members, object, put, set, slug, time, version};
+use super::reply::Reply;
+use super::route::{Access, Route, Shape, delete, get, post, put as put_route};
+use crate::error::Error;
+use crate::prompt::VersionBody;
+use crate::settings::scopes::Scope;
+use crate::state::stored::prompts::read as published;
+use crate::store::{Catalog, Kind, Record};
+use serde_json::{Map, Value, json};
+use std::sync::Arc;
+use uuid::Uuid;
+
+const TEXT: Type = Type::Text(1 << 20);
+const FUNCTIONS: Type = Type::List(&Type::AnyObject, 0, 1024);
+const CHOICE: Type = Type::AnyOf(&[Type::Text(64), Type::AnyObject]);
+const METADATA: &str = "Kept with the version; `azure_alias` replaces the model.";
+
+const CREATE: &[Field] = &[
+    required("name", Type::Name(255), "For people; the slug begins with it."),
+    required("string", TEXT, "The template: a JSON array of messages, or the text of a completion."),
+    required("parameters", Type::AnyObject, "Parameters of the chat or completion, such as `temperature`."),
+    required("virtual_key", Type::Name(128), "Slug of the provider that completions are sent to."),
+    optional(
+        "collection_id",
+        Type::Name(128),
+        "Id or slug of a collection; the workspace's default one where absent.",
+    ),
+    optional("model", Type::Text(255), "The model."),
+    optional("functions", FUNCTIONS, "Functions in the older form."),
+    optional("tools", FUNCTIONS, "Tools."),
+    optional("tool_choice", CHOICE, "Which tool is called."),
+    optional("version_description", Type::Text(1024), "What this version is for."),
+    optional("template_metadata", Type::AnyObject, METADATA),
+    optional("prompt_metadata", Type::AnyObject, "The same as `template_metadata`."),
+    optional("metadata", Type::AnyObject, "The same as `template_metadata`."),
+    optional(
+        "is_raw_template",
+        Type::Flag,
+        "Whether a template that begins with a tag is a list of messages.",
+    ),
+    optional(
+        "workspace_id",
+        Type::Name(128),
+        "Id or slug; needed with keys of the organisation unless it is the default one.",
+    ),
+    optional("organisation_id", Type::Text(64), "Taken from the key."),
+];
+
+const UPDATE: &[Field] = &[
+    optional("name", Type::Name(255), "For people. Makes no version."),
+    optional("collection_id", Type::Name(128), "Id or slug of a collection. Makes no version."),
+    optional("patch", Type::Flag, "Whether members that are absent are taken from the latest version."),
+    optional("string", TEXT, "The template of a new version."),
+    optional("parameters", Type::AnyObject, "Parameters of a new version."),
+    optional("virtual_key", Type::Name(128), "Provider of a new version."),
+    optional("model", Type::Text(255), "Model of a new version."),
+    optional("functions", FUNCTIONS, "Functions of a new version."),
+    optional("tools", FUNCTIONS, "Tools of a new version."),
+    optional("tool_choice", CHOICE, "Which tool is called."),
+    optional("version_description", Type::Text(1024), "What the new version is for. Alone it makes none."),
+    optional("template_metadata", Type::AnyObject, METADATA),
+    optional("prompt_metadata", Type::AnyObject, "The same as `template_metadata`."),
+    optional("metadata", Type::AnyObject, "The same as `template_metadata`."),
+    optional(
+        "is_raw_template",
+        Type::Flag,
+        "Whether a template that begins with a tag is a list of messages.",
+    ),
+];
+
+const CREATED: &[Field] = &[
+    required("id", Type::Uuid, "The prompt."),
+    required("slug", Type::Text(128), "How requests name it."),
+    required("version_id", Type::Uuid, "Version 1, which is published."),
+    required("object", Type::Text(20), "`prompt`."),
+];
+
+const UPDATED: &[Field] = &[
+    required("id", Type::Uuid, "The prompt."),
+    required("slug", Type::Text(128), "How requests name it."),
+    required("prompt_version_id", Type::Uuid, "The new version, or the published one where none was made."),
+];
+
+const ITEM: &[Field] = &[
+    required("id", Type::Uuid, "The prompt."),
+    required("slug", Type::Text(128), "How requests name it."),
+    required("name", Type::Text(255), "For people."),
+    required("collection_id", Type::Uuid, "Its collection."),
+    nullable("workspace_id", Type::Uuid, "Its workspace."),
+    nullable("model", Type::Text(255), "The model of the published version."),
+    required("status", Type::Text(20), "`active`."),
+    required("created_at", Type::Time, "When it was made."),
+    required("last_updated_at", Type::Time, "When it was changed last."),
+    required("object", Type::Text(20), "`prompt`."),
+];
+
+const ONE: &[Field] = &[
+    required("id", Type::Uuid, "The prompt."),
+    required("slug", Type::Text(128), "How requests name it."),
+    required("name", Type::Text(255), "For people."),
+    required("collection_id", Type::Uuid, "Its collection."),
+    nullable("workspace_id", Type::Uuid, "Its workspace."),
+    required("status", Type::Text(20), "`active`."),
+    required("created_at", Type::Time, "When it was made; of a version: when the version was made."),
+    required("last_updated_at", Type::Time, "When it was changed last."),
+    required("string", TEXT, "The template."),
+    required("parameters", Type::AnyObject, "Parameters of the chat or completion."),
+    nullable("model", Type::Text(255), "The model."),
+    nullable("virtual_key", Type::Text(128), "Slug of the provider."),
+    nullable("functions", FUNCTIONS, "Functions in the older form."),
+    nullable("tools", FUNCTIONS, "Tools."),
+    nullable("tool_choice", CHOICE, "Which tool is called."),
+    nullable("template_metadata", Type::AnyObject, "Kept with the version."),
+    required(
+        "is_raw_template",
+        Type::Bit,
+        "Whether a template that begins with a tag is a list of messages.",
+    ),
+    required("prompt_version", Type::Integer(1, u32::MAX as i64), "The number of the version."),
+    required("prompt_version_id", Type::Uuid, "The version."),
+    required(
+        "prompt_version_status",
+        Type::OneOf(&["active", "archived"]),
+        "`active`: it is the published one.",
+    ),
+    nullable("prompt_version_description", Type::Text(1024), "What the version is for."),
+    required("prompt_version_labels", Type::List(&Type::Text(64), 0, 1000), "Names of its labels."),
+    required(
+        "variable_components",
+        Type::AnyObject,
+        "`variables`, `sections`, `sectionVariables`, `partials`, `variablePartials`: what the template needs.",
+    ),
+    required("object", Type::Text(20), "`prompt`."),
+];
+
+const LIST: &[Field] = &[
+    optional("collection_id", Type::Text(128), "Only of this collection: id or slug."),
+    optional("search", Type::Text(255), "Only with this text in name or slug."),
+    page::WORKSPACE,
+    page::CURRENT_PAGE,
+    page::PAGE_SIZE,
+    page::CURRENT_PAGE_CAMEL,
+    page::PAGE_SIZE_CAMEL,
+];
+
+pub(super) const ROUTES: &[Route] = &[
+    post("/v1/prompts", Access::Scope(&[Scope::PromptsCreate]), "Saves a prompt", |call| {
+        Box::pin(create(call))
+    })
+    .body(CREATE)
+    .replies(Shape::Object(CREATED))
+    .changes("prompts", "create"),
+    get("/v1/prompts", Access::Scope(&[Scope::PromptsList]), "Lists prompts", |call| Box::pin(list(call)))
+        .query(LIST)
+        .replies(Shape::List(ITEM)),
+    get(
+        "/v1/prompts/{id}",
+        Access::Scope(&[Scope::PromptsRead]),
+        "Reads the published version of a prompt",
+        |call| Box::pin(read(call)),
+    )
+    .replies(Shape::Object(ONE)),
+    put_route(
+        "/v1/prompts/{id}",
+        Access::Scope(&[Scope::PromptsUpdate]),
+        "Changes a prompt, or makes a version",
+        |call| Box::pin(update(call)),
+    )
+    .body(UPDATE)
+    .replies(Shape::Object(UPDATED))
+    .changes("prompts", "update"),
+    delete("/v1/prompts/{id}", Access::Scope(&[Scope::PromptsDelete]), "Takes a prompt out of use", |call| {
+        Box::pin(remove(call))
+    })
+    .replies(Shape::Empty)
+    .changes("prompts", "delete"),
+    versions::LIST_ROUTE,
+    versions::READ_ROUTE,
+    versions::LABEL_ROUTE,
+    versions::PUBLISH_ROUTE,
+    render::ROUTE,
+];
+
+async fn create(mut call: Call) -> Result<Reply, Error> {
+    let workspace = call.new_workspace()?;
+    let content = content::of_request(&call, VersionBody::default());
+    content::check(&call, &content, Some(workspace))?;
+    let collection = collection_of(&call, workspace, call.text("collection_id"))?;
+    let name = call.text("name").unwrap_or_default();
+    let body = json!({
+        "name": name,
+        "collection_id": collection,
+        "published": 1,
+        "owner_id": call.actor(),
+        "updated_by": call.actor(),
+    });
+    let record = created(Kind::Prompt, Some(workspace), slug("pp-", name), &body, call.now);
+    let first = version(Kind::PromptVersion, &record, 1, &content::stored(&content)?, call.now);
+    let reply = json!({"id": record.id, "slug": record.slug, "version_id": first.id, "object": "prompt"});
+    call.commit(vec![put(record), put(first)]).await?;
+    Ok(Reply::from(reply))
+}
+
+async fn update(mut call: Call) -> Result<Reply, Error> {
+    let before = call.find(Kind::Prompt, "id")?;
+    let workspace = before.workspace.unwrap_or_default();
+    let catalog = call.catalog()?;
+    let mut body = members(&before);
+    if let Some(name) = call.text("name") {
+        set(&mut body, "name", name);
+    }
+    if call.has("collection_id") {
+        let collection = collection_of(&call, workspace, call.text("collection_id"))?;
+        set(&mut body, "collection_id", collection.to_string());
+    }
+    set(&mut body, "updated_by", call.actor());
+    let latest = catalog.children(Kind::PromptVersion, before.id).max_by_key(|version| version.number);
+    let mut version_id = published_version(&catalog, &before).map(|version| version.id);
+    let mut changes = vec![put(changed(&before, &Value::Object(body), call.now))];
+    if content::is_changed(&call) {
+        let base = match call.flag("patch") {
+            Some(true) => latest.map(|latest| content::read(latest)).unwrap_or_default(),
+            _ => {
+                content::check_complete(&call)?;
+                VersionBody::default()
+            }
+        };
+        let content = content::of_request(&call, base);
+        content::check(&call, &content, Some(workspace))?;
+        let number = latest.and_then(|latest| latest.number).unwrap_or_default() + 1;
+        let next = version(Kind::PromptVersion, &before, number, &content::stored(&content)?, call.now);
+        version_id = Some(next.id);
+        changes.push(put(next));
+    }
+    call.commit(changes).await?;
+    Ok(Reply::from(json!({"id": before.id, "slug": before.slug, "prompt_version_id": version_id})))
+}
+
+async fn remove(mut call: Call) -> Result<Reply, Error> {
+    let record = call.find(Kind::Prompt, "id")?;
+    call.commit(vec![put(archived(&record, call.now))]).await?;
+    Ok(Reply::empty())
+}
+
+async fn list(call: Call) -> Result<Reply, Error> {
+    let catalog = call.catalog()?;
+    let mut records = call.list(Kind::Prompt)?;
+    if let Some(named) = call.query_text("collection_id") {
+        let collection = match Uuid::try_parse(named) {
+            Ok(id) => Some(id),
+            Err(_) => {
+                by_id_or_slug(&catalog, Kind::Collection, call.list_workspace()?, named).map(|found| found.id)
+            }
+        };
+        records.retain(|record| collection.is_some_and(|id| is_in(record, id)));
+    }
+    if let Some(text) = call.query_text("search") {
+        records.retain(|record| matches(record, text));
+    }
+    Ok(Page::of(&call, 50).reply(&records, |record| {
+        let model = published_version(&catalog, record).and_then(|version| content::read(version).model);
+        let mut item = head(record);
+        set(&mut item, "model", model);
+        Value::Object(item)
+    }))
+}
+
+async fn read(call: Call) -> Result<Reply, Error> {
+    let record = call.find(Kind::Prompt, "id")?;
+    let catalog = call.catalog()?;
+    let version =
+        published_version(&catalog, &record).ok_or_else(|| Error::internal("a prompt without a version"))?;
+    Ok(Reply::from(shown(&catalog, &record, version, false)))
+}
+
+/// Whether a prompt, partial or collection is in this collection.
+pub(super) fn is_in(record: &Record, collection: Uuid) -> bool {
+    let of = members(record);
+    of.get("collection_id").and_then(Value::as_str).and_then(|id| Uuid::try_parse(id).ok())
+        == Some(collection)
+}
+
+/// Whether name or slug of a record have this text, in any case.
+pub(super) fn matches(record: &Record, text: &str) -> bool {
+    let text = text.to_lowercase();
+    let name = member(&members(record), "name");
+    let names = [name.as_str(), record.slug.as_deref()];
+    names.into_iter().flatten().any(|name| name.to_lowercase().contains(&text))
+}
+
+fn published_version<'c>(catalog: &'c Catalog, prompt: &Record) -> Option<&'c Arc<Record>> {
+    let number = published(prompt).published;
+    catalog.children(Kind::PromptVersion, prompt.id).find(|version| version.number == Some(number))
+}
+
+/// What a prompt has without its versions.
+fn head(record: &Record) -> Map<String, Value> {
+    let body = members(record);
+    object(json!({
+        "id": record.id,
+        "slug": record.slug,
+        "name": member(&body, "name"),
+        "collection_id": member(&body, "collection_id"),
+        "workspace_id": record.workspace,
+        "status": record.status.as_str(),
+        "created_at": time(record.created_at),
+        "last_updated_at": time(record.updated_at),
+        "object": "prompt",
+    }))
+}
+
+/// A prompt with one of its versions. `is_version`: the times are the version's.
+fn shown(catalog: &Catalog, record: &Record, version: &Record, is_version: bool) -> Value {
+    let content = content::read(version);
+    let mut shown = head(record);
+    if is_version {
+        set(&mut shown, "created_at", time(version.created_at));
+    }
+    let of = published(record);
+    let status = if version.number == Some(of.published) { "active" } else { "archived" };
+    let labels: Vec<String> = versions::labels(catalog, record, version);
+    let components = content::components(&content);
+    let more = json!({
+        "string": content.string,
+        "parameters": content.parameters.map_or_else(|| json!({}), |raw| content::value(&raw)),
+        "model": content.model,
+        "virtual_key": content.virtual_key,
+        "functions": content.functions.map(|raw| content::value(&raw)),
+        "tools": content.tools.map(|raw| content::value(&raw)),
+        "tool_choice": content.tool_choice.map(|raw| content::value(&raw)),
+        "template_metadata": content.template_metadata,
+        "is_raw_template": u8::from(content.is_raw_template),
+        "prompt_version": version.number,
+        "prompt_version_id": version.id,
+        "prompt_version_status": status,
+        "prompt_version_description": content.version_description,
+        "prompt_version_labels": labels,
+        "variable_components": components,
+    });
+    shown.extend(object(more));
+    Value::Object(shown)
+}

@@ -1,0 +1,129 @@
+//! The content of a version: read from a request, checked, written to a record and read from one.
+
+use super::super::call::Call;
+use crate::error::{Error, Problem};
+use crate::prompt::{Components, Template, VersionBody};
+use crate::store::Record;
+use serde_json::Value;
+use serde_json::value::{RawValue, to_raw_value};
+use uuid::Uuid;
+
+/// The members that make a version. `version_description` alone makes none.
+const NAMES: [&str; 11] = [
+    "string",
+    "parameters",
+    "virtual_key",
+    "model",
+    "functions",
+    "tools",
+    "tool_choice",
+    "template_metadata",
+    "prompt_metadata",
+    "metadata",
+    "is_raw_template",
+];
+
+/// The members that a change without `patch` must have.
+const COMPLETE: [&str; 4] = ["string", "parameters", "model", "virtual_key"];
+
+/// Three names of one member, in the order in which they count.
+const METADATA: [&str; 3] = ["template_metadata", "prompt_metadata", "metadata"];
+
+/// Whether a request makes a version.
+pub(super) fn is_changed(call: &Call) -> bool {
+    NAMES.iter().any(|name| call.has(name))
+}
+
+/// # Errors
+/// 400 with each member that is missing.
+pub(super) fn check_complete(call: &Call) -> Result<(), Error> {
+    let is_missing = |name: &&&str| call.body.get(**name).is_none_or(Value::is_null);
+    let problems: Vec<Problem> = COMPLETE
+        .iter()
+        .filter(is_missing)
+        .map(|name| {
+            let message = "is required for a new version without patch: true".to_owned();
+            Problem { path: (*name).to_owned(), message, place: None }
+        })
+        .collect();
+    match problems.is_empty() {
+        true => Ok(()),
+        false => Err(Error::invalid_body(problems)),
+    }
+}
+
+/// The content that a request describes; what it does not name is as in `base`, and what is null is absent.
+pub(super) fn of_request(call: &Call, base: VersionBody) -> VersionBody {
+    let text = |name: &str, before: Option<String>| match call.body.get(name) {
+        None => before,
+        Some(value) => value.as_str().map(str::to_owned),
+    };
+    let raw = |name: &str, before: Option<Box<RawValue>>| match call.body.get(name) {
+        None => before,
+        Some(Value::Null) => None,
+        Some(value) => to_raw_value(value).ok(),
+    };
+    let metadata = METADATA.iter().find_map(|name| call.body.get(*name));
+    VersionBody {
+        string: text("string", Some(base.string)).unwrap_or_default(),
+        parameters: raw("parameters", base.parameters),
+        model: text("model", base.model),
+        virtual_key: text("virtual_key", base.virtual_key),
+        functions: raw("functions", base.functions),
+        tools: raw("tools", base.tools),
+        tool_choice: raw("tool_choice", base.tool_choice),
+        template_metadata: match metadata {
+            None => base.template_metadata,
+            Some(metadata) => Some(metadata.clone()).filter(|metadata| !metadata.is_null()),
+        },
+        is_raw_template: call
+            .body
+            .get("is_raw_template")
+            .map_or(base.is_raw_template, |flag| flag == &Value::Bool(true)),
+        version_description: call.text("version_description").map(str::to_owned),
+    }
+}
+
+/// # Errors
+/// 400 with everything that is wrong with the template, and for an unknown provider.
+pub(super) fn check(call: &Call, content: &VersionBody, workspace: Option<Uuid>) -> Result<(), Error> {
+    let mut problems = Template::compile(&content.string, content.is_raw_template).err().unwrap_or_default();
+    for problem in &mut problems {
+        problem.message = format!("Error in parsing prompt template: {}", problem.message);
+    }
+    let slug = content.virtual_key.as_deref().unwrap_or_default().trim_start_matches('@');
+    if call.snapshot.directory(workspace).provider(slug).is_none() {
+        let message = match slug {
+            "" => "must name the provider that completions are sent to".to_owned(),
+            slug => format!("there is no stored provider {slug:?}"),
+        };
+        problems.push(Problem { path: "virtual_key".to_owned(), message, place: None });
+    }
+    match problems.is_empty() {
+        true => Ok(()),
+        false => Err(Error::invalid_body(problems)),
+    }
+}
+
+/// The body of a version's record.
+///
+/// # Errors
+/// 500: it cannot be written as JSON.
+pub(super) fn stored(content: &VersionBody) -> Result<Value, Error> {
+    serde_json::to_value(content).map_err(|why| Error::internal(format!("a version of a prompt: {why}")))
+}
+
+/// The content of a version's record.
+pub(super) fn read(record: &Record) -> VersionBody {
+    serde_json::from_str(&record.body).unwrap_or_default()
+}
+
+/// What the template needs; nothing where it is not valid.
+pub(super) fn components(content: &VersionBody) -> Components {
+    let template = Template::compile(&content.string, content.is_raw_template);
+    template.map(|template| template.components().clone()).unwrap_or_default()
+}
+
+pub(super) fn value(raw: &RawValue) -> Value {
+    serde_json::from_str(raw.get()).unwrap_or_default()
+}

@@ -1,0 +1,66 @@
+//! `POST /prompts/{id}/render`: the body of a chat or completion, made of a prompt and the request's variables.
+
+use super::super::call::{Call, by_id_or_slug};
+use super::super::field::{Field, Type, required};
+use super::super::reply::Reply;
+use super::super::route::{Access, Route, Shape, post};
+use crate::api::body::Body;
+use crate::error::Error;
+use crate::prompt::PromptReference;
+use crate::settings::scopes::Scope;
+use crate::store::{Kind, Record, Status};
+use std::sync::Arc;
+use uuid::Uuid;
+
+const RENDERED: &[Field] = &[
+    required("success", Type::Flag, "`true`."),
+    required(
+        "data",
+        Type::AnyObject,
+        "The body of a request to `/chat/completions`, or `/completions` for a text.",
+    ),
+];
+
+pub(super) const ROUTE: Route = post(
+    "/v1/prompts/{id}/render",
+    Access::Scope(&[Scope::PromptsRender]),
+    "Renders a prompt (`slug`, `slug@12`, `slug@latest`, `slug@label`) with `variables`; any parameter of a chat beside them",
+    |call| Box::pin(render(call)),
+)
+.raw_body()
+.replies(Shape::Object(RENDERED));
+
+async fn render(call: Call) -> Result<Reply, Error> {
+    let (prompt, reference) = find(&call)?;
+    let stored = &call.snapshot.stored;
+    let set = stored.prompts(prompt.workspace).ok_or_else(|| not_found(call.param("id")))?;
+    let found = set.find(&reference)?;
+    let body = Body::parse(call.bytes.clone())
+        .map_err(|why| Error::bad_request(format!("The request body must be a JSON object: {why}.")))?;
+    let rendered = found.version.render(body.members(), &**set)?;
+    let reply = format!(r#"{{"success":true,"data":{}}}"#, rendered.body);
+    Ok(Reply::text("application/json", reply).with_warnings(rendered.warnings))
+}
+
+/// The record of the prompt that the path names, and the reference with its slug.
+fn find(call: &Call) -> Result<(Arc<Record>, String), Error> {
+    let named = call.param("id");
+    let prompt = PromptReference::parse(named).prompt;
+    let catalog = call.catalog()?;
+    let found = match (call.list_workspace()?, Uuid::try_parse(prompt)) {
+        (Some(workspace), _) => by_id_or_slug(&catalog, Kind::Prompt, Some(workspace), prompt),
+        (None, Ok(id)) => catalog.get(Kind::Prompt, id).cloned(),
+        (None, Err(_)) => {
+            catalog.all(Kind::Prompt).find(|record| record.slug.as_deref() == Some(prompt)).cloned()
+        }
+    };
+    let found = found.filter(|record| record.status == Status::Active).ok_or_else(|| not_found(prompt))?;
+    let version = named.get(prompt.len()..).unwrap_or_default();
+    let reference = format!("{}{version}", found.slug.as_deref().unwrap_or_default());
+    Ok((found, reference))
+}
+
+fn not_found(prompt: &str) -> Error {
+    Error::not_found(format!("Invalid prompt id: there is no prompt {prompt:?} that this key may see."))
+        .with_unknown_name(prompt)
+}

@@ -1,0 +1,213 @@
+//! The prompts of the store, compiled: from its records to the library that requests and the control plane render from.
+//!
+//! A prompt is compiled anew only when its record or a label changed; a version, whose content never changes, only once.
+
+use crate::prompt::{Partial, Prompt, PromptLibrary, PromptSet, PromptVersion, StoredPartial, VersionBody};
+use crate::store::{Catalog, Kind, Record, Status};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use uuid::Uuid;
+
+/// The labels that every workspace has. They have no records.
+pub const UNIVERSAL_LABELS: [(Uuid, &str); 3] = [
+    (Uuid::from_u128(0x0190_0000_0000_7000_8000_0000_0000_0011), "production"),
+    (Uuid::from_u128(0x0190_0000_0000_7000_8000_0000_0000_0012), "staging"),
+    (Uuid::from_u128(0x0190_0000_0000_7000_8000_0000_0000_0013), "development"),
+];
+
+/// What the body of a prompt's or partial's record says of its versions.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Published {
+    /// The number of the published version.
+    pub published: u32,
+    /// Ids of labels, and the number of the version that each stands for. Partials have none.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<Uuid, u32>,
+}
+
+/// What the body of a partial version's record has.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct PartialBody {
+    pub string: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version_description: Option<String>,
+}
+
+/// The library of `catalog`. `before`: the last library and the catalog that it was made of.
+pub fn compile(catalog: &Catalog, before: (&PromptLibrary, &Catalog)) -> PromptLibrary {
+    let builder = Builder { catalog, before, same_labels: is_unchanged(catalog, before.1, Kind::Label) };
+    let mut sets: HashMap<Uuid, PromptSet> = HashMap::new();
+    let new_set = || PromptSet::new(catalog.position);
+    for (workspace, record) in active(catalog, Kind::Prompt) {
+        sets.entry(workspace).or_insert_with(new_set).put(builder.prompt(workspace, record));
+    }
+    for (workspace, record) in active(catalog, Kind::Partial) {
+        sets.entry(workspace).or_insert_with(new_set).put_partial(builder.partial(workspace, record));
+    }
+    PromptLibrary::new(sets)
+}
+
+fn active(catalog: &Catalog, kind: Kind) -> impl Iterator<Item = (Uuid, &Arc<Record>)> {
+    let active = catalog.all(kind).filter(|record| record.status == Status::Active);
+    active.filter_map(|record| Some((record.workspace?, record)))
+}
+
+/// Whether the catalogs have the same records of a kind.
+fn is_unchanged(catalog: &Catalog, before: &Catalog, kind: Kind) -> bool {
+    let is_same = |(now, before): (&Arc<Record>, &Arc<Record>)| Arc::ptr_eq(now, before);
+    catalog.all(kind).count() == before.all(kind).count()
+        && catalog.all(kind).zip(before.all(kind)).all(is_same)
+}
+
+struct Builder<'a> {
+    catalog: &'a Catalog,
+    before: (&'a PromptLibrary, &'a Catalog),
+    same_labels: bool,
+}
+
+impl Builder<'_> {
+    /// Whether the record was compiled before as it is.
+    fn is_same(&self, record: &Arc<Record>) -> bool {
+        let before = self.before.1.get(record.kind, record.id);
+        before.is_some_and(|before| Arc::ptr_eq(before, record))
+    }
+
+    fn prompt(&self, workspace: Uuid, record: &Arc<Record>) -> Arc<Prompt> {
+        let slug = record.slug.clone().unwrap_or_default();
+        let before = self.before.0.set(workspace).and_then(|set| set.prompt(&slug));
+        let before = before.filter(|before| before.id == record.id);
+        if let Some(before) = before.filter(|_| self.same_labels && self.is_same(record)) {
+            return Arc::clone(before);
+        }
+        let Published { published, labels } = read(record);
+        let versions = self.catalog.children(Kind::PromptVersion, record.id).filter_map(|version| {
+            let number = version.number?;
+            let kept = before.and_then(|before| before.versions.get(&number));
+            let compiled = kept.filter(|kept| kept.id == version.id).cloned();
+            Some((number, compiled.unwrap_or_else(|| compiled_version(version, number))))
+        });
+        let name = |(id, number): (&Uuid, &u32)| {
+            if let Some((_, name)) = UNIVERSAL_LABELS.iter().find(|(universal, _)| universal == id) {
+                return Some(((*name).to_owned(), *number));
+            }
+            let label = self.catalog.get(Kind::Label, *id).filter(|label| label.status == Status::Active)?;
+            Some((label.slug.clone()?, *number))
+        };
+        let labels = labels.iter().filter_map(name).collect();
+        Arc::new(Prompt { id: record.id, slug, published, versions: versions.collect(), labels })
+    }
+
+    fn partial(&self, workspace: Uuid, record: &Arc<Record>) -> Arc<StoredPartial> {
+        let slug = record.slug.clone().unwrap_or_default();
+        let before = self.before.0.set(workspace).and_then(|set| set.partial(&slug));
+        let before = before.filter(|before| before.id == record.id);
+        if let Some(before) = before.filter(|_| self.is_same(record)) {
+            return Arc::clone(before);
+        }
+        let versions = self.catalog.children(Kind::PartialVersion, record.id).filter_map(|version| {
+            let number = version.number?;
+            let compiled = before.and_then(|before| before.versions.get(&number)).cloned();
+            Some((number, compiled.or_else(|| compiled_partial(version))?))
+        });
+        let Published { published, .. } = read(record);
+        Arc::new(StoredPartial { id: record.id, slug, published, versions: versions.collect() })
+    }
+}
+
+/// What a record's body says of its versions; version 1 where it cannot be read.
+pub fn read(record: &Record) -> Published {
+    serde_json::from_str(&record.body).unwrap_or(Published { published: 1, labels: BTreeMap::new() })
+}
+
+fn compiled_version(record: &Record, number: u32) -> Arc<PromptVersion> {
+    let body = serde_json::from_str::<VersionBody>(&record.body).unwrap_or_default();
+    Arc::new(PromptVersion::new(record.id, number, &body))
+}
+
+/// `None` and a log line where the text is not valid, which only a version of the gateway with other rules can have stored.
+fn compiled_partial(record: &Record) -> Option<Arc<Partial>> {
+    let body = serde_json::from_str::<PartialBody>(&record.body).unwrap_or_default();
+    let compiled = Partial::compile(&body.string);
+    if let Err(problems) = &compiled {
+        log::warn!(target: "turnpike", "a stored partial cannot be used: {}: {}", record.id, problems.join("; "));
+    }
+    compiled.ok().map(Arc::new)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use jiff::Timestamp;
+    use serde_json::{Value, json};
+
+    fn record(kind: Kind, parent: Option<&Record>, slug: &str, number: u32, body: Value) -> Arc<Record> {
+        Arc::new(Record {
+            kind,
+            id: Uuid::now_v7(),
+            parent: parent.map(|parent| parent.id),
+            workspace: Some(Uuid::nil()),
+            slug: (number == 0).then(|| slug.to_owned()),
+            number: (number > 0).then_some(number),
+            status: Status::Active,
+            revision: 1,
+            created_at: Timestamp::UNIX_EPOCH,
+            updated_at: Timestamp::UNIX_EPOCH,
+            body: body.to_string().into(),
+            sealed: None,
+        })
+    }
+
+    fn numbers(library: &PromptLibrary, references: &[&str]) -> Vec<Option<u32>> {
+        let set = library.set(Uuid::nil()).unwrap();
+        references
+            .iter()
+            .map(|reference| set.find(reference).ok().map(|found| found.version.number))
+            .collect()
+    }
+
+    #[test]
+    fn records_become_prompts_and_only_changes_are_compiled() {
+        let label = record(Kind::Label, None, "staging", 0, json!({}));
+        let prompt = |published: u32| json!({"name": "x", "published": published, "labels": {label.id.to_string(): 1}});
+        let first = record(Kind::Prompt, None, "pp-x", 0, prompt(1));
+        let other = record(Kind::Prompt, None, "pp-y", 0, json!({"published": 1}));
+        let text = |text: &str| json!({"string": text, "is_raw_template": false});
+        let mut records = vec![Arc::clone(&label), Arc::clone(&first), Arc::clone(&other)];
+        records.push(record(Kind::PromptVersion, Some(&*first), "", 1, text("one {{>p}}")));
+        records.push(record(Kind::PromptVersion, Some(&*first), "", 2, text("two")));
+        records.push(record(Kind::PromptVersion, Some(&*other), "", 1, text("y")));
+        let partial = record(Kind::Partial, None, "p", 0, json!({"published": 1}));
+        records.push(record(Kind::PartialVersion, Some(&*partial), "", 1, json!({"string": "hi"})));
+        records.push(partial);
+        let catalog = Catalog::new(records, 7);
+        let empty = Catalog::default();
+        let library = compile(&catalog, (&PromptLibrary::default(), &empty));
+        let wanted = [Some(1), Some(1), Some(2), Some(1), None];
+        assert_eq!(numbers(&library, &["pp-x", "pp-x@staging", "pp-x@latest", "pp-y", "pp-z"]), wanted);
+        let set = library.set(Uuid::nil()).unwrap();
+        assert_eq!(set.generation, 7);
+        let rendered =
+            set.find("pp-x").unwrap().version.render([("variables", "{}")].into_iter(), &**set).unwrap();
+        assert_eq!(rendered.body, r#"{"prompt":"one hi"}"#);
+
+        // Publishing another version changes its prompt alone, and compiles no version again.
+        let changed = Record { body: prompt(2).to_string().into(), revision: 2, ..(*first).clone() };
+        let put = crate::store::Change::Put(Arc::new(changed));
+        let next_catalog = catalog.with(&[put], 8);
+        let next = compile(&next_catalog, (&library, &catalog));
+        assert_eq!(numbers(&next, &["pp-x", "pp-x@staging"]), [Some(2), Some(1)]);
+        let same = |slug: &str| {
+            let of =
+                |library: &PromptLibrary| Arc::clone(library.set(Uuid::nil()).unwrap().prompt(slug).unwrap());
+            let (now, before) = (of(&next), of(&library));
+            (Arc::ptr_eq(&now, &before), Arc::ptr_eq(&now.versions[&1], &before.versions[&1]))
+        };
+        assert_eq!((same("pp-x"), same("pp-y")), ((false, true), (true, true)));
+
+        // Without its label a reference finds nothing.
+        let gone = crate::store::Change::Delete { kind: Kind::Label, id: label.id };
+        let last = compile(&next_catalog.with(&[gone], 9), (&next, &next_catalog));
+        assert_eq!(numbers(&last, &["pp-x@staging", "pp-x"]), [None, Some(2)]);
+    }
+}
