@@ -31,6 +31,7 @@ impl fmt::Display for Problem {
 pub enum Kind {
     InvalidRequest,
     InvalidConfig,
+    InlineBlocked(Inline),
     MalformedHttp,
     Unauthorized,
     KeyExpired,
@@ -53,6 +54,38 @@ pub enum Kind {
     StoreFull,
     UpstreamTimeout,
     Internal,
+}
+
+/// What a request brings with it and `auth.saved_only` forbids.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Inline {
+    Config,
+    Provider,
+    CustomHost,
+    /// An account, and with it an address, in headers of the cloud providers.
+    ProviderUrl,
+    ForwardHeaders,
+}
+
+impl Inline {
+    /// The code (reference 1.6), the header if it is one, and what it is.
+    const fn row(self) -> (&'static str, Option<&'static str>, &'static str) {
+        match self {
+            Self::Config => ("inline_config_blocked", Some("x-gateway-config"), "a config of its own"),
+            Self::Provider => {
+                ("inline_provider_blocked", Some("x-gateway-provider"), "a provider that is not stored")
+            }
+            Self::CustomHost => ("inline_custom_host_blocked", Some("x-gateway-custom-host"), "a host"),
+            Self::ProviderUrl => {
+                ("inline_provider_url_blocked", None, "an account or address of a cloud provider")
+            }
+            Self::ForwardHeaders => (
+                "inline_forward_headers_blocked",
+                Some("x-gateway-forward-headers"),
+                "headers to be forwarded",
+            ),
+        }
+    }
 }
 
 /// One row of the table that every error is made from.
@@ -82,6 +115,7 @@ impl Kind {
         match self {
             Kind::InvalidRequest => row(400, BAD, BAD, "invalid_request"),
             Kind::InvalidConfig => row(400, BAD, BAD, "invalid_config"),
+            Kind::InlineBlocked(inline) => row(400, BAD, BAD, inline.row().0),
             // The same code as other bad requests. A kind of its own because its connection must be closed.
             Kind::MalformedHttp => row(400, BAD, BAD, "invalid_request"),
             Kind::Unauthorized => row(401, BAD, "authentication_error", "invalid_api_key"),
@@ -172,6 +206,16 @@ impl Error {
         let noun = if count == 1 { "problem" } else { "problems" };
         let message = format!("Invalid config passed ({count} {noun}): {}", listed.join("; "));
         Self { param: Some(param.into()), problems, ..Self::new(Kind::InvalidConfig, message) }
+    }
+
+    /// 400: `auth.saved_only` forbids it.
+    pub fn inline_blocked(inline: Inline) -> Self {
+        let (_, header, what) = inline.row();
+        let message = format!(
+            "The request names {what}, and this gateway takes only stored providers and saved configs. Name one of those, \
+             or ask the operator (auth.saved_only)."
+        );
+        Self { param: header.map(str::to_owned), ..Self::new(Kind::InlineBlocked(inline), message) }
     }
 
     /// 400: the body of a control request is invalid; carries every problem with its path.
@@ -408,6 +452,7 @@ impl Error {
         match self.kind {
             Kind::InvalidRequest
             | Kind::InvalidConfig
+            | Kind::InlineBlocked(_)
             | Kind::MalformedHttp
             | Kind::Unauthorized
             | Kind::KeyExpired

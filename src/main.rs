@@ -15,6 +15,8 @@ mod check;
 mod command_line;
 #[path = "main/explain.rs"]
 mod explain;
+#[path = "main/key_commands.rs"]
+mod key_commands;
 #[path = "main/log_queue.rs"]
 mod log_queue;
 #[path = "main/logging.rs"]
@@ -62,6 +64,7 @@ fn main() -> ExitCode {
         Command::Check => check::run(&cli.config),
         Command::Reload { pid } => reload::run(pid),
         Command::Explain { request, json } => explain::run(&cli.config, &request, json),
+        Command::Keys { command } => key_commands::run(&cli.config, command),
         Command::Store { command } => store_commands::run(&cli.config, command),
         Command::Emulator { listen, replay } => emulator(listen, replay),
         Command::Schema => {

@@ -219,6 +219,26 @@ async fn refusals_by_the_head_are_explained() {
 }
 
 #[tokio::test]
+async fn with_saved_only_nothing_inline_passes() {
+    let gateway = Gateway::start(&settings().replacen("auth:\n", "auth:\n  saved_only: true\n", 1));
+    for (header, value, part) in [
+        ("x-gateway-provider", "@emulator", None),
+        ("x-gateway-config", "cf-emulator", None),
+        ("x-gateway-config", r#"{"provider":"@emulator"}"#, Some("a config of its own")),
+        ("x-gateway-provider", "openai", Some("a provider that is not stored")),
+        ("x-gateway-custom-host", "https://a.example.com", Some("a host")),
+    ] {
+        match (agreed(&gateway, &chat(&[(header, value)])).await, part) {
+            (Verdict::Passes, None) => {}
+            (Verdict::Refused(400, problems), Some(part)) => {
+                assert!(problems[0].contains(part), "{problems:?}")
+            }
+            (verdict, _) => panic!("{header}: {value}: {verdict:?}"),
+        }
+    }
+}
+
+#[tokio::test]
 async fn refusals_by_the_body_are_explained() {
     let text = ("content-type", "text/plain");
     let gzip = ("content-encoding", "gzip");

@@ -17,6 +17,7 @@ mod support;
 
 mod admission;
 mod anthropic_responses;
+mod api_keys;
 mod azure_paths;
 mod breakers;
 mod broken_responses;

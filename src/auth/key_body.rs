@@ -40,6 +40,9 @@ pub struct KeyBody {
     /// Who made it: a user's or a key's id.
     #[serde(default)]
     pub created_by: Option<String>,
+    /// When it was last used, written now and then.
+    #[serde(default)]
+    pub last_used_at: Option<Timestamp>,
 }
 
 /// The most secrets of one key that are good at the same time.
@@ -77,6 +80,27 @@ fn yes() -> bool {
 }
 
 impl KeyBody {
+    /// A key without scopes, limits and secrets.
+    pub fn new(name: &str, kind: KeyType) -> Self {
+        Self {
+            name: name.to_owned(),
+            description: None,
+            kind,
+            scopes: Vec::new(),
+            user_id: None,
+            secrets: Vec::new(),
+            expires_at: None,
+            defaults: BodyDefaults::default(),
+            rate_limits: Value::Null,
+            usage_limits: Value::Null,
+            alert_emails: Vec::new(),
+            rotation_policy: Value::Null,
+            masked: String::new(),
+            created_by: None,
+            last_used_at: None,
+        }
+    }
+
     /// # Errors
     /// What is wrong with it.
     pub fn parse(text: &str) -> Result<Self, String> {

@@ -13,6 +13,7 @@ pub mod jwt;
 mod jwt_crypto;
 pub mod key_body;
 pub mod key_format;
+pub mod key_records;
 mod key_search;
 pub mod roles;
 mod service_keys;

@@ -10,6 +10,7 @@ use super::key_format::{KeyText, Pepper, PublicId};
 use crate::settings::scopes::Scope;
 use crate::store::{Catalog, Kind, Record, Status};
 use jiff::Timestamp;
+use serde_json::Value;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -25,6 +26,15 @@ pub enum KeyRefusal {
     Expired(Timestamp),
 }
 
+/// What a workspace sets for the requests made in it (reference 1.11).
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct WorkspaceDefaults {
+    /// Members that take precedence over those of keys and requests.
+    pub metadata: Vec<(String, String)>,
+    /// The config of keys of users that name none.
+    pub user_api_key_config: Option<String>,
+}
+
 /// All stored keys of one moment.
 #[derive(Debug, Clone)]
 pub struct StoredKeys {
@@ -32,6 +42,8 @@ pub struct StoredKeys {
     by_public_id: HashMap<PublicId, Arc<StoredKey>>,
     /// The workspaces in use, by slug and by id.
     workspaces: HashMap<String, Uuid>,
+    /// What workspaces set for the requests made in them; only those that set something.
+    defaults: HashMap<Uuid, WorkspaceDefaults>,
     /// Keys that may call, whether expired or not: an expired key must not open the data port to everyone.
     calling: usize,
 }
@@ -94,7 +106,13 @@ impl Default for StoredKeys {
 impl StoredKeys {
     /// No keys yet. Without a pepper, every key is unknown.
     pub fn new(pepper: Option<Pepper>) -> Self {
-        Self { pepper, by_public_id: HashMap::new(), workspaces: HashMap::new(), calling: 0 }
+        Self {
+            pepper,
+            by_public_id: HashMap::new(),
+            workspaces: HashMap::new(),
+            defaults: HashMap::new(),
+            calling: 0,
+        }
     }
 
     /// The keys of `catalog`. What has not changed since this table was made is taken over, with its verified secrets and its last
@@ -103,6 +121,7 @@ impl StoredKeys {
     pub fn with(&self, catalog: &Catalog) -> (Self, Vec<Uuid>) {
         let mut next = Self::new(self.pepper.clone());
         next.workspaces = workspaces(catalog);
+        next.defaults = defaults(catalog);
         let mut unreadable = Vec::new();
         next.by_public_id.reserve(self.by_public_id.len());
         for record in catalog.all(Kind::ApiKey).filter(|record| record.status == Status::Active) {
@@ -132,6 +151,12 @@ impl StoredKeys {
     /// The id of a workspace in use, by its slug or its id.
     pub fn workspace(&self, name: &str) -> Option<Uuid> {
         self.workspaces.get(name).copied()
+    }
+
+    /// What a workspace sets for the requests made in it.
+    pub fn workspace_defaults(&self, workspace: Option<Uuid>) -> Option<&WorkspaceDefaults> {
+        // Most stores have none.
+        if self.defaults.is_empty() { None } else { self.defaults.get(&workspace?) }
     }
 
     /// Whether no workspace is in use: there is no store.
@@ -199,6 +224,20 @@ impl StoredKeys {
             self.by_public_id.values().filter(|key| key.last_use.is_new.swap(false, Ordering::Acquire));
         used.filter_map(|key| Some((key.record, key.last_use.at()?))).collect()
     }
+}
+
+fn defaults(catalog: &Catalog) -> HashMap<Uuid, WorkspaceDefaults> {
+    let in_use = catalog.all(Kind::Workspace).filter(|record| record.status == Status::Active);
+    let read = |record: &Arc<Record>| {
+        let body: Value = serde_json::from_str(&record.body).ok()?;
+        let defaults = body.get("defaults")?;
+        let metadata = defaults.get("metadata").and_then(Value::as_object).into_iter().flatten();
+        let metadata = metadata.filter_map(|(name, value)| Some((name.clone(), value.as_str()?.to_owned())));
+        let config = defaults.get("user_api_key_config").and_then(Value::as_str).map(str::to_owned);
+        let found = WorkspaceDefaults { metadata: metadata.collect(), user_api_key_config: config };
+        (found != WorkspaceDefaults::default()).then_some((record.id, found))
+    };
+    in_use.filter_map(read).collect()
 }
 
 fn workspaces(catalog: &Catalog) -> HashMap<String, Uuid> {

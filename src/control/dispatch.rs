@@ -79,7 +79,7 @@ async fn serve(
         Err((identity, error)) => return Err(refused(&shared, trail, identity.as_deref(), error, now).await),
     };
     trail.workspace = identity.workspace;
-    let read = read_request(route, parts.uri.query().unwrap_or_default(), &bytes);
+    let read = read_request(route, parts.uri.query().unwrap_or_default(), &bytes, now);
     let (query, body) = match read {
         Ok(read) => read,
         Err(error) => return Err(refused(&shared, trail, Some(&identity), error, now).await),
@@ -152,10 +152,11 @@ fn read_request(
     route: &Route,
     query: &str,
     bytes: &Bytes,
+    now: Timestamp,
 ) -> Result<(Map<String, Value>, Map<String, Value>), Error> {
     let problems = Problems::default();
     let query = read_query(route.query, query, &problems);
-    let body = match route.body {
+    let mut body = match route.body {
         Body::None | Body::Raw => Map::new(),
         Body::Object(fields) => {
             let node = match bytes.trim_ascii() {
@@ -167,6 +168,9 @@ fn read_request(
             read_object(fields, &node, "", &problems)
         }
     };
+    if let Some(check) = route.check {
+        check(&mut body, now, &problems);
+    }
     match problems.is_empty() {
         true => Ok((query, body)),
         false => Err(Error::invalid_body(problems.into_vec())),

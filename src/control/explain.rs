@@ -13,6 +13,7 @@ use super::routes::control_paths;
 use crate::auth::{self, ClientIdentity};
 use crate::config::headers::GatewayHeaders;
 use crate::error::Error;
+use crate::route::admission::key_rules::KeyRules;
 use crate::route::admission::{Plane, RequestHead};
 use crate::route::attempt::Request;
 use crate::route::compile::Sources;
@@ -30,6 +31,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
@@ -173,7 +175,11 @@ impl ExplainContext<'_> {
         let uri = auth::clean_uri(&parsed.headers, &parsed.uri, keys);
         let request = Request::new(head.endpoint, parsed.method.clone(), uri, body);
         let request = request.rendered(self.snapshot.stored.prompts(client.workspace))?;
-        let gateway_headers = GatewayHeaders::read(&parsed.headers, &self.snapshot.settings.header_prefixes)?;
+        let settings = &self.snapshot.settings;
+        let mut gateway_headers = GatewayHeaders::read(&parsed.headers, &settings.header_prefixes)?;
+        let rules = KeyRules::new(client, self.snapshot);
+        let directory = self.snapshot.directory(client.workspace);
+        rules.apply(&mut gateway_headers, |name| directory.config(name).is_some())?;
         let provider_key = auth::provider_key(&parsed.headers, &parsed.uri, keys)?;
         let sources = Sources::new(
             self.snapshot,
@@ -184,7 +190,7 @@ impl ExplainContext<'_> {
         );
         let request_snapshot = RequestSnapshot {
             headers: parsed.headers.clone(),
-            metadata: gateway_headers.metadata.map(str::to_owned),
+            metadata: rules.metadata(&gateway_headers).map(Cow::into_owned),
             pathname: parsed.uri.path().to_owned(),
             body: request.body_for_facts(),
             snapshot: Arc::clone(self.snapshot),

@@ -4,7 +4,7 @@
 
 use super::records::{created, put};
 use crate::auth::DEFAULT_WORKSPACE;
-use crate::auth::key_body::{BodyDefaults, KeyBody, KeySecret};
+use crate::auth::key_body::{KeyBody, KeySecret};
 use crate::auth::key_format::{NewKey, Pepper, mask};
 use crate::config::secret::Secret;
 use crate::settings::Settings;
@@ -44,22 +44,13 @@ pub async fn run(store: &Store, settings: &Settings) -> Result<Option<Secret>, S
 /// A key of the organisation that may do all such a key can.
 fn administrator(made: &NewKey, now: Timestamp) -> Record {
     let body = KeyBody {
-        name: "administrator".to_owned(),
         description: Some(
             "Made at the first start. Make keys of your own with it, then delete it.".to_owned(),
         ),
-        kind: KeyType::OrganisationService,
         scopes: KeyType::OrganisationService.scopes().iter().map(|scope| scope.as_str().to_owned()).collect(),
-        user_id: None,
         secrets: vec![KeySecret::new(&made.hash)],
-        expires_at: None,
-        defaults: BodyDefaults::default(),
-        rate_limits: Value::Null,
-        usage_limits: Value::Null,
-        alert_emails: Vec::new(),
-        rotation_policy: Value::Null,
         masked: mask(made.text.expose()),
-        created_by: None,
+        ..KeyBody::new("administrator", KeyType::OrganisationService)
     };
     let record = created(Kind::ApiKey, None, made.public_id.as_str().to_owned(), &Value::Null, now);
     Record { body: body.to_json().into(), ..record }

@@ -6,12 +6,18 @@
 use super::call::Call;
 use super::field::Field;
 use super::reply::Reply;
+use crate::config::read::Problems;
 use crate::error::Error;
 use crate::settings::scopes::Scope;
 use futures_util::future::BoxFuture;
+use jiff::Timestamp;
+use serde_json::{Map, Value};
 
 /// What a route does. Box the future of an async function: `|call| Box::pin(list(call))`.
 pub(super) type Run = fn(Call) -> BoxFuture<'static, Result<Reply, Error>>;
+
+/// Checks members of a body that depend on each other or on the time, and brings them to their normal form.
+pub(super) type Check = fn(&mut Map<String, Value>, Timestamp, &Problems);
 
 /// One route.
 #[derive(Clone, Copy)]
@@ -27,6 +33,8 @@ pub(super) struct Route {
     pub summary: &'static str,
     pub query: &'static [Field],
     pub body: Body,
+    /// Beyond the table: its problems are reported with those of the table.
+    pub check: Option<Check>,
     pub reply: Shape,
     /// What the audit log calls it: resource and action. Only for routes that change something.
     pub change: Option<(&'static str, &'static str)>,
@@ -86,6 +94,7 @@ const fn route(
         summary,
         query: &[],
         body: Body::None,
+        check: None,
         reply: Shape::Free,
         change: None,
         run,
@@ -117,6 +126,11 @@ impl Route {
 
     pub const fn body(mut self, fields: &'static [Field]) -> Self {
         self.body = Body::Object(fields);
+        self
+    }
+
+    pub const fn checked_by(mut self, check: Check) -> Self {
+        self.check = Some(check);
         self
     }
 

@@ -5,9 +5,9 @@
 
 use super::route::Route;
 use super::{
-    audit_logs, collections, configs, dialect, dispatch, error, explain, guardrails, health, integrations,
-    labels, metrics, openapi, partials, prompts, providers, targets, unserved, users, virtual_keys,
-    workspaces,
+    api_keys, audit_logs, collections, configs, dialect, dispatch, error, explain, guardrails, health,
+    integrations, labels, metrics, openapi, partials, prompts, providers, targets, unserved, users,
+    virtual_keys, workspaces,
 };
 use crate::net::inbound::control_paths::ControlPaths;
 use crate::state::Shared;
@@ -27,6 +27,7 @@ const TABLES: &[&[Route]] = &[
     workspaces::ROUTES,
     workspaces::MEMBER_ROUTES,
     users::ROUTES,
+    api_keys::ROUTES,
     providers::ROUTES,
     integrations::ROUTES,
     virtual_keys::ROUTES,

@@ -51,6 +51,11 @@ pub enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Make, list, rotate and revoke stored service keys, with or without a running gateway.
+    Keys {
+        #[command(subcommand)]
+        command: KeyCommand,
+    },
     /// Look after the store of the control plane. Run it as the user of the gateway; the gateway may run meanwhile.
     Store {
         #[command(subcommand)]
@@ -74,6 +79,44 @@ pub enum Command {
     },
     /// Print the manual page, in roff.
     Man,
+}
+
+/// What `turnpike keys` does.
+#[derive(Debug, Subcommand)]
+pub enum KeyCommand {
+    /// Make a key and print it, once.
+    Create {
+        /// Its name in the access line.
+        #[arg(long)]
+        name: String,
+        /// What it may do (docs/keys.md), repeated for each scope; `all` is everything a key of its type may hold.
+        #[arg(long = "scope", value_name = "SCOPE", default_value = "completions.write")]
+        scopes: Vec<String>,
+        /// The workspace it belongs to, by slug or id; `default` when absent.
+        #[arg(long, value_name = "SLUG", conflicts_with = "organisation")]
+        workspace: Option<String>,
+        /// Make a key of the organisation, which administrates and calls nothing.
+        #[arg(long)]
+        organisation: bool,
+        /// When it ends, such as 2027-01-31T00:00:00Z.
+        #[arg(long, value_name = "TIME")]
+        expires_at: Option<String>,
+    },
+    /// List all keys: id, public id, name, type, workspace, status, scopes.
+    List,
+    /// Give a key another secret and print it, once.
+    Rotate {
+        /// Its id or public id.
+        key: String,
+        /// How long the old secret stays good, in milliseconds; 0 ends it at once.
+        #[arg(long, value_name = "MS", default_value_t = 1_800_000)]
+        transition_ms: i64,
+    },
+    /// Delete a key.
+    Revoke {
+        /// Its id or public id.
+        key: String,
+    },
 }
 
 /// What `turnpike store` does.

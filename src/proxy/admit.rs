@@ -20,6 +20,7 @@ use crate::engine::request_env::RequestEnv;
 use crate::engine::reusable_timer::ReusableTimer;
 use crate::engine::turn::Turn;
 use crate::error::{Error, Kind};
+use crate::route::admission::key_rules::KeyRules;
 use crate::route::admission::{BodyReading, ModelQuery, Plane, RequestHead};
 use crate::route::attempt::{Attempt, Request};
 use crate::route::compile::Sources;
@@ -379,11 +380,14 @@ async fn find_config(
     request: &Request,
 ) -> std::result::Result<Arc<CompiledConfig>, Error> {
     let snapshot = &ctx.snapshot;
-    let gateway_headers = GatewayHeaders::read(&header.headers, &snapshot.settings.header_prefixes)?;
-    ctx.record.metadata = gateway_headers
-        .metadata
+    let mut gateway_headers = GatewayHeaders::read(&header.headers, &snapshot.settings.header_prefixes)?;
+    let client = ctx.record.client.clone().unwrap_or_else(|| snapshot.service_keys.anonymous());
+    let rules = KeyRules::new(&client, snapshot);
+    rules.apply(&mut gateway_headers, |name| snapshot.directory(client.workspace).config(name).is_some())?;
+    ctx.record.metadata = rules
+        .metadata(&gateway_headers)
         .filter(|text| text.len() <= MAX_METADATA_BYTES)
-        .and_then(|text| RawValue::from_string(text.to_owned()).ok());
+        .and_then(|text| RawValue::from_string(text.into_owned()).ok());
     let provider_key = auth::provider_key(&header.headers, &header.uri, &snapshot.service_keys)?;
     let sources = Sources::new(snapshot, &gateway_headers, provider_key.as_deref(), request, ctx.workspace());
     let key = sources.key(snapshot.routing_generation());

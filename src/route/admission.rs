@@ -11,6 +11,7 @@
 
 mod body_reading;
 mod endpoint;
+pub mod key_rules;
 mod model_query;
 mod origin;
 #[cfg(test)]

@@ -14,24 +14,14 @@ fn pepper() -> Pepper {
 
 fn body(secrets: Vec<KeySecret>) -> KeyBody {
     KeyBody {
-        name: "k".to_owned(),
-        description: None,
-        kind: KeyType::WorkspaceService,
         scopes: vec!["completions.write".to_owned()],
-        user_id: None,
         secrets,
-        expires_at: None,
         defaults: BodyDefaults {
             config_id: Some("pc-a".to_owned()),
             metadata: BTreeMap::from([("team".to_owned(), "a".to_owned())]),
             allow_config_override: false,
         },
-        rate_limits: serde_json::Value::Null,
-        usage_limits: serde_json::Value::Null,
-        alert_emails: Vec::new(),
-        rotation_policy: serde_json::Value::Null,
-        masked: "gk*****abc".to_owned(),
-        created_by: None,
+        ..KeyBody::new("k", KeyType::WorkspaceService)
     }
 }
 

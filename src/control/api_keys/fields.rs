@@ -1,0 +1,161 @@
+//! The members of keys in requests and responses.
+//!
+//! What depends on other members or on what is stored is checked beside the routes.
+
+use crate::auth::key_records::{MAX_TRANSITION_MS, TRANSITION_MS};
+use crate::control::field::{Field, Type, nullable, optional, required};
+use crate::control::limits::{RATE_LIMITS, USAGE_LIMITS};
+use crate::control::page;
+
+const DEFAULTS: Type = Type::Object(&[
+    optional("config_id", Type::Name(128), "Id or slug of the config of requests that name none."),
+    optional(
+        "metadata",
+        Type::Map(&Type::Text(512), 16),
+        "Added to the metadata of every request; takes precedence over the request's.",
+    ),
+    optional(
+        "allow_config_override",
+        Type::Flag,
+        "Whether a request may name another config; true by default.",
+    ),
+]);
+
+const ROTATION: Type = Type::Object(&[
+    optional("rotation_period", Type::OneOf(&["weekly", "monthly"]), "How often."),
+    optional("rotation_period_days", Type::Integer(1, 365), "How often, in days."),
+    optional("next_rotation_at", Type::Time, "When next."),
+    optional(
+        "key_transition_period_ms",
+        Type::Integer(TRANSITION_MS, MAX_TRANSITION_MS),
+        "How long the old secret stays good after a rotation.",
+    ),
+]);
+
+const SCOPES: Type = Type::List(&Type::Name(128), 1, 200);
+const EMAILS: Type = Type::List(&Type::Name(320), 0, 50);
+
+const NAME: Field = required("name", Type::Name(255), "For people and the access line.");
+const DESCRIPTION: Field = optional("description", Type::Text(2048), "For people.");
+const DEFAULTS_FIELD: Field =
+    optional("defaults", DEFAULTS, "What its requests have where they say nothing else.");
+const ALERT_EMAILS: Field = optional("alert_emails", EMAILS, "Kept and shown; nothing is mailed.");
+const EXPIRES: Field = optional("expires_at", Type::Time, "When the key ends; in the future.");
+const ROTATION_FIELD: Field = optional(
+    "rotation_policy",
+    ROTATION,
+    "Kept and shown; keys are rotated by `POST /v1/api-keys/{id}/rotate` alone.",
+);
+const SCOPES_DOC: &str = "What the key may do (docs/keys.md).";
+const ORGANISATION_ID: Field = optional("organisation_id", Type::Text(64), "Taken from the key.");
+
+pub(super) const OF_ORGANISATION: &[Field] = &[
+    NAME,
+    required("scopes", SCOPES, SCOPES_DOC),
+    DESCRIPTION,
+    ORGANISATION_ID,
+    RATE_LIMITS,
+    USAGE_LIMITS,
+    DEFAULTS_FIELD,
+    ALERT_EMAILS,
+    EXPIRES,
+    ROTATION_FIELD,
+];
+
+pub(super) const OF_WORKSPACE: &[Field] = &[
+    NAME,
+    required("scopes", SCOPES, SCOPES_DOC),
+    DESCRIPTION,
+    page::WORKSPACE,
+    ORGANISATION_ID,
+    RATE_LIMITS,
+    USAGE_LIMITS,
+    DEFAULTS_FIELD,
+    ALERT_EMAILS,
+    EXPIRES,
+    ROTATION_FIELD,
+];
+
+pub(super) const OF_USER: &[Field] = &[
+    NAME,
+    required("scopes", SCOPES, SCOPES_DOC),
+    required("user_id", Type::Uuid, "The user the key belongs to."),
+    DESCRIPTION,
+    page::WORKSPACE,
+    ORGANISATION_ID,
+    RATE_LIMITS,
+    USAGE_LIMITS,
+    DEFAULTS_FIELD,
+    ALERT_EMAILS,
+    EXPIRES,
+    ROTATION_FIELD,
+];
+
+pub(super) const UPDATE: &[Field] = &[
+    optional("name", Type::Name(255), "For people and the access line."),
+    optional("scopes", SCOPES, "Replaces all scopes."),
+    DESCRIPTION,
+    RATE_LIMITS,
+    USAGE_LIMITS,
+    DEFAULTS_FIELD,
+    ALERT_EMAILS,
+    EXPIRES,
+    ROTATION_FIELD,
+    optional("reset_usage", Type::Flag, "Whether what was used counts from 0 again."),
+];
+
+pub(super) const ROTATE: &[Field] = &[optional(
+    "key_transition_period_ms",
+    Type::Integer(0, MAX_TRANSITION_MS),
+    "How long the old secret stays good: 0 ends it at once, else at least 1800000, which is the default.",
+)];
+
+pub(super) const MADE: &[Field] = &[
+    required("id", Type::Uuid, "The key's id."),
+    required("key", Type::Text(128), "The key. It is never shown again."),
+    required("object", Type::Text(20), "`api-key`."),
+];
+
+pub(super) const ROTATED: &[Field] = &[
+    required("id", Type::Uuid, "The key's id; a rotation does not change it."),
+    required("key", Type::Text(128), "The new key. It is never shown again."),
+    nullable("key_transition_expires_at", Type::Time, "Until when the old secret is good."),
+    required("object", Type::Text(20), "`api-key`."),
+];
+
+pub(super) const VIEW: &[Field] = &[
+    nullable("id", Type::Uuid, "The key's id; null for one of the settings."),
+    required("key", Type::Text(128), "The key, masked."),
+    required("name", Type::Text(255), "For people and the access line."),
+    nullable("description", Type::Text(2048), "For people."),
+    required(
+        "type",
+        Type::OneOf(&["organisation-service", "workspace-service", "workspace-user", "token"]),
+        "Whom it belongs to; `token`: no key, but a token of the identity provider.",
+    ),
+    required("organisation_id", Type::Uuid, "The organisation."),
+    nullable("workspace_id", Type::Uuid, "The workspace it is bound to."),
+    nullable("user_id", Type::Text(128), "The user it belongs to."),
+    required("status", Type::OneOf(&["active", "exhausted", "expired"]), "Whether it is good."),
+    nullable("created_at", Type::Time, "When it was made."),
+    nullable("last_updated_at", Type::Time, "When it was changed last."),
+    nullable(
+        "last_used_at",
+        Type::Time,
+        "When it was used last, to the second; as far as this process knows.",
+    ),
+    required("creation_mode", Type::OneOf(&["ui", "api", "auto"]), "`auto`: at the first start."),
+    required("rate_limits", Type::List(&Type::AnyObject, 0, 20), "How much may be used in a unit of time."),
+    nullable("usage_limits", Type::AnyObject, "How much may be used."),
+    nullable("reset_usage", Type::Flag, "Always null."),
+    nullable("expires_at", Type::Time, "When it ends."),
+    nullable("last_reset_at", Type::Time, "When its usage was reset."),
+    nullable("next_usage_reset_at", Type::Time, "When its usage is reset next."),
+    required("alert_emails", Type::List(&Type::Text(320), 0, 50), "Kept; nothing is mailed."),
+    required("expiry_enforced", Type::Bit, "Always 0."),
+    required("scopes", Type::List(&Type::Text(128), 0, 200), "What it may do."),
+    required("defaults", Type::AnyObject, "What its requests have where they say nothing else."),
+    nullable("rotation_policy", Type::AnyObject, "Kept."),
+    required("origin", Type::OneOf(&["settings", "store"]), "`settings`: from the settings file, read-only."),
+    required("object", Type::Text(20), "`api-key`."),
+];
