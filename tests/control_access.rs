@@ -142,6 +142,7 @@ fn creations() -> Vec<(&'static str, Value)> {
             "/v1/integrations",
             json!({"name": "i", "ai_provider_id": "openai", "key": "sk-0123456789", "slug": "in"}),
         ),
+        ("/v1/mcp-servers", json!({"name": "m", "url": "https://mcp.example.com/mcp", "slug": "mcp"})),
         ("/v1/configs", json!({"name": "c", "config": {"retry": {"attempts": 2}}, "slug": "co"})),
         (
             "/v1/guardrails",

@@ -46,6 +46,7 @@ mod house;
 mod http2;
 mod limits;
 mod max_connections;
+mod mcp_servers;
 mod memory_engine;
 mod memory_returned;
 mod messages;

@@ -22,6 +22,7 @@ mod integrations;
 mod labels;
 mod limits;
 mod masking;
+mod mcp_servers;
 mod metrics;
 mod openapi;
 mod origin_guard;

@@ -6,8 +6,8 @@
 use super::route::Route;
 use super::{
     api_keys, audit_logs, collections, configs, dialect, dispatch, error, explain, guardrails, health,
-    integrations, labels, metrics, openapi, partials, prompts, providers, targets, unserved, users,
-    virtual_keys, workspaces,
+    integrations, labels, mcp_servers, metrics, openapi, partials, prompts, providers, targets, unserved,
+    users, virtual_keys, workspaces,
 };
 use crate::net::inbound::control_paths::ControlPaths;
 use crate::state::Shared;
@@ -37,6 +37,7 @@ const TABLES: &[&[Route]] = &[
     partials::ROUTES,
     labels::ROUTES,
     collections::ROUTES,
+    mcp_servers::ROUTES,
     audit_logs::ROUTES,
 ];
 

@@ -15,6 +15,7 @@ pub mod kept_items;
 pub mod label_limit;
 pub mod large_work;
 pub mod lifecycle;
+pub mod mcp_servers;
 pub mod metrics;
 pub mod model_lists;
 mod process;
@@ -41,6 +42,7 @@ use jwks::JwksFetcher;
 use kept_items::KeptItems;
 use large_work::LargeWork;
 use lifecycle::Lifecycle;
+use mcp_servers::McpServers;
 use metrics::Metrics;
 use model_lists::ModelLists;
 use parking_lot::Mutex;
@@ -70,6 +72,7 @@ pub struct Shared {
     pub credentials: CredentialCache,
     /// Fetches the keys of the identity provider (`auth.jwt`).
     pub jwks: JwksFetcher,
+    pub mcp_servers: McpServers,
     pub targets: TargetRegistry,
     pub sticky_sessions: StickySessions,
     pub hedge_budget: HedgeBudget,
@@ -102,6 +105,7 @@ impl Shared {
         let kept_items = KeptItems::new(snapshot.settings.limits.max_kept_items_bytes as u64);
         let credentials = CredentialCache::new(snapshot.settings.tls.ca_file.clone());
         let jwks = JwksFetcher::new(snapshot.settings.tls.ca_file.clone());
+        let mcp_servers = McpServers::new(snapshot.settings.tls.ca_file.clone());
         let shared = Self {
             snapshot: ArcSwap::from_pointee(snapshot),
             replacing: Mutex::default(),
@@ -113,6 +117,7 @@ impl Shared {
             peer_limit: PeerLimit::default(),
             credentials,
             jwks,
+            mcp_servers,
             targets,
             sticky_sessions: StickySessions::default(),
             hedge_budget: HedgeBudget::default(),
@@ -156,6 +161,7 @@ impl Shared {
     pub fn drop_expired(&self, now: Instant) {
         self.dns.drop_expired();
         self.credentials.drop_expired();
+        self.mcp_servers.drop_expired();
         self.sticky_sessions.drop_expired(now);
         self.kept_items.drop_expired();
         self.model_lists.drop_expired(now);

@@ -1,6 +1,7 @@
 //! Upstream connections: parsing a base URL ([`origin`]), which hosts a client may name ([`custom_host`], [`ranges`]),
 //! resolving names ([`dns`]), the peer Pingora connects to ([`peer`], [`peer_limit`]), connections and their pools
-//! ([`connector`], [`connection`]), the certificate authorities that servers are verified with ([`authorities`]), and the gateway's own small requests to token servers ([`token_http`]).
+//! ([`connector`], [`connection`]), the certificate authorities that servers are verified with ([`authorities`]), the
+//! clients for the gateway's own small requests ([`side_client`]), to token servers ([`token_http`]) and MCP servers ([`mcp`]).
 //!
 //! Not here: which provider to call and what to send; `route` and `engine` decide that.
 
@@ -10,9 +11,11 @@ pub mod connector;
 pub mod custom_host;
 pub mod dns;
 mod idle_pool;
+pub mod mcp;
 pub mod origin;
 pub mod peer;
 pub mod peer_limit;
 pub mod ranges;
+pub mod side_client;
 pub mod token_http;
 mod write_coalescing;

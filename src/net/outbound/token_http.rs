@@ -1,21 +1,14 @@
-//! The HTTP client for the gateway's own small requests to token servers and cloud metadata servers.
+//! Sends the gateway's own small requests to token servers and cloud metadata servers, and bounds body and time of their responses.
 //!
-//! Not for client traffic, which goes through Pingora. Each request opens its own connection: such requests are rare,
-//! and a pooled connection would end with the runtime that opened it (each service has one). Ignores the
-//! environment's proxies, follows no redirects, and bounds the response body and the time.
+//! Which addresses they may reach, and how connections are made, is [`super::side_client`]'s.
 
-use super::authorities;
 use super::custom_host::HostRules;
 use super::dns::Dns;
 use super::origin::{Host, Origin};
+use super::side_client::{FetchError, SideClients, error_chain};
 use crate::provider::token_exchange::{TokenRequest, TokenResponse};
-use reqwest::redirect::Policy;
-use rustls::ClientConfig;
-use std::error::Error as StdError;
-use std::fmt;
 use std::net::IpAddr;
 use std::path::PathBuf;
-use std::sync::OnceLock;
 use std::time::Duration;
 use tokio::io::AsyncReadExt;
 
@@ -27,25 +20,15 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Short, because packets to a metadata server that does not exist are dropped silently.
 const METADATA_CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Why there is no response.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum FetchError {
-    /// This account may not use this address; worded for the client.
-    Refused(String),
-    /// The request failed or its response is not usable; worded for the log.
-    Broken(String),
-}
-
-/// Sends token requests. The TLS configuration is built on the first one.
+/// Sends token requests.
+#[derive(Debug)]
 pub struct TokenHttpClient {
-    /// Certificate authorities in place of the system's, as for providers.
-    ca_file: Option<PathBuf>,
-    tls: OnceLock<Result<ClientConfig, String>>,
+    clients: SideClients,
 }
 
 impl TokenHttpClient {
     pub fn new(ca_file: Option<PathBuf>) -> Self {
-        Self { ca_file, tls: OnceLock::new() }
+        Self { clients: SideClients::new(ca_file) }
     }
 
     /// Sends a token request, or reads its local source. `by_operator`: the operator wrote the account it is made
@@ -83,25 +66,10 @@ impl TokenHttpClient {
         rules: &HostRules,
     ) -> Result<TokenResponse, FetchError> {
         let origin = origin(token_request, by_operator)?;
-        let addresses = dns.addresses(&origin, rules).await.map_err(|why| match why {
-            super::dns::ResolveError::Refused(why) => FetchError::Refused(why),
-            other => FetchError::Broken(format!("{}: {other}", origin.authority())),
-        })?;
-        let addresses: Vec<_> = addresses.iter().collect();
         let broken =
             |why: reqwest::Error| FetchError::Broken(format!("{}: {}", origin.authority(), error_chain(why)));
         let connect = if token_request.is_metadata { METADATA_CONNECT_TIMEOUT } else { CONNECT_TIMEOUT };
-        let client = reqwest::Client::builder()
-            .tls_backend_preconfigured(self.tls()?)
-            .no_proxy()
-            .redirect(Policy::none())
-            .connect_timeout(connect)
-            .pool_max_idle_per_host(0)
-            .user_agent(concat!("turnpike/", env!("CARGO_PKG_VERSION")))
-            // Connects to exactly the checked addresses: a name that changes its DNS result gains nothing.
-            .resolve_to_addrs(origin.sni(), &addresses)
-            .build()
-            .map_err(broken)?;
+        let client = self.clients.client_for(&origin, dns, rules, connect).await?;
         let request = client
             .request(token_request.method.clone(), &token_request.url)
             .headers(token_request.headers.clone())
@@ -119,25 +87,6 @@ impl TokenHttpClient {
             body.extend_from_slice(&chunk);
         }
         Ok(TokenResponse { status, body })
-    }
-
-    /// The TLS configuration, with the same certificate authorities as for providers.
-    fn tls(&self) -> Result<ClientConfig, FetchError> {
-        let config = self.tls.get_or_init(|| {
-            let roots = authorities::load(self.ca_file.as_deref())?;
-            let provider = rustls::crypto::ring::default_provider().into();
-            let config = ClientConfig::builder_with_provider(provider)
-                .with_safe_default_protocol_versions()
-                .map_err(|why| why.to_string())?;
-            Ok(config.with_root_certificates(roots).with_no_client_auth())
-        });
-        config.clone().map_err(|why| FetchError::Broken(format!("authorities: {why}")))
-    }
-}
-
-impl fmt::Debug for TokenHttpClient {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TokenHttpClient").field("ca_file", &self.ca_file).finish_non_exhaustive()
     }
 }
 
@@ -210,19 +159,6 @@ impl<'a> LocalSource<'a> {
             body,
         }))
     }
-}
-
-/// The error and its causes as text, without the URL: a query may contain a credential.
-fn error_chain(error: reqwest::Error) -> String {
-    let error = error.without_url();
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        text.push_str(": ");
-        text.push_str(&cause.to_string());
-        source = cause.source();
-    }
-    text
 }
 
 #[cfg(test)]

@@ -1,0 +1,247 @@
+//! How an MCP server is called, as a request saves it: URL, transport, authentication, headers; all problems at once.
+//!
+//! Secrets stay with their host: where an update names another one, headers that were saved are not taken over.
+
+use crate::config::read::Problems;
+use crate::control::call::Call;
+use crate::error::Error;
+use crate::net::outbound::custom_host::HostRules;
+use crate::net::outbound::origin::Origin;
+use http::{HeaderName, HeaderValue};
+use serde_json::{Map, Value, json};
+
+/// What stands for a secret in responses; in an update, for the secret that is there.
+const MASK: &str = "*****";
+
+/// Headers that the connection and the protocol need themselves. Beside them all that begin with `mcp-` or `proxy-`.
+const RESERVED: [&str; 13] = [
+    "accept",
+    "connection",
+    "content-encoding",
+    "content-length",
+    "content-type",
+    "expect",
+    "host",
+    "keep-alive",
+    "last-event-id",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+];
+
+/// Puts URL, transport, authentication and headers of a request into the body of a record, where `body` has those of before.
+///
+/// # Errors
+/// 400 with all problems.
+pub(super) fn set_connection(call: &Call, body: &mut Map<String, Value>) -> Result<(), Error> {
+    let problems = Problems::default();
+    connect(&call.body, body, &call.snapshot.hosts, &problems);
+    match problems.is_empty() {
+        true => Ok(()),
+        false => Err(Error::invalid_body(problems.into_vec())),
+    }
+}
+
+fn connect(sent: &Map<String, Value>, body: &mut Map<String, Value>, rules: &HostRules, problems: &Problems) {
+    let text = |name: &str| sent.get(name).and_then(Value::as_str);
+    if text("auth_type") == Some("oauth_auto") {
+        let why = "is oauth_auto, and the gateway cannot sign in at MCP servers: save a token with auth_type headers";
+        problems.push("auth_type", None, why);
+    }
+    if text("transport") == Some("sse") {
+        let why = "is sse, the transport that MCP has given up: use http (streamable HTTP) and its URL";
+        problems.push("transport", None, why);
+    }
+    let stored_origin =
+        body.get("url").and_then(Value::as_str).and_then(|url| Origin::parse(url, false).ok());
+    if sent.get("url").is_some_and(Value::is_null) {
+        problems.push("url", None, "must not be null");
+    }
+    let mut is_other_host = false;
+    if let Some(url) = text("url") {
+        match Origin::parse(url, false) {
+            Ok(origin) => {
+                if let Err(why) = rules.check_name(&origin) {
+                    problems.push("url", None, why);
+                }
+                let place = |origin: &Origin| (origin.tls, origin.host.clone(), origin.port);
+                is_other_host = stored_origin.is_some_and(|stored| place(&stored) != place(&origin));
+                body.insert("url".to_owned(), url.trim_matches(' ').into());
+            }
+            Err(why) => problems.push("url", None, why),
+        }
+    }
+    let before = custom_headers(body);
+    let headers = match (sent.get("configurations"), text("auth_type")) {
+        (None, Some("none")) => Map::new(),
+        (None, _) => {
+            if is_other_host && !before.is_empty() {
+                let why =
+                    "must be given again: the URL names another host, where the saved headers are not sent";
+                problems.push("configurations.custom_headers", None, why);
+            }
+            before
+        }
+        (Some(configurations), _) => {
+            let before = if is_other_host { Map::new() } else { before };
+            read_headers(configurations, &before, problems)
+        }
+    };
+    let auth_type = match (text("auth_type"), headers.is_empty()) {
+        (Some("headers"), true) => {
+            let why = "must have the headers that auth_type headers sends";
+            problems.push("configurations.custom_headers", None, why);
+            "headers"
+        }
+        (Some("none"), false) => {
+            problems.push("auth_type", None, "is none, and there are headers: use headers");
+            "none"
+        }
+        (_, true) => "none",
+        (_, false) => "headers",
+    };
+    body.insert("auth_type".to_owned(), auth_type.into());
+    body.insert("configurations".to_owned(), json!({"custom_headers": headers}));
+}
+
+/// The headers of a request, with those of before where it has the mask.
+fn read_headers(
+    configurations: &Value,
+    before: &Map<String, Value>,
+    problems: &Problems,
+) -> Map<String, Value> {
+    let mut headers = Map::new();
+    let sent = configurations.get("custom_headers").and_then(Value::as_object);
+    for (name, value) in sent.into_iter().flatten() {
+        let problem = |why: &str| problems.push(format!("configurations.custom_headers.{name}"), None, why);
+        let Ok(header) = HeaderName::from_bytes(name.as_bytes()) else {
+            problem("is not the name of a header");
+            continue;
+        };
+        let plain = header.as_str();
+        if RESERVED.contains(&plain) || plain.starts_with("mcp-") || plain.starts_with("proxy-") {
+            problem("is a header that the gateway sets itself");
+        }
+        let value = match value.as_str().unwrap_or_default() {
+            MASK => match before.get(plain).and_then(Value::as_str) {
+                Some(value) => value,
+                None => {
+                    problem("is a mask, and there is no value of this header to keep");
+                    continue;
+                }
+            },
+            value => value,
+        };
+        if value.is_empty() || HeaderValue::from_str(value).is_err() {
+            problem("is not the value of a header");
+        }
+        if headers.insert(plain.to_owned(), value.into()).is_some() {
+            problem("is given twice");
+        }
+    }
+    headers
+}
+
+fn custom_headers(body: &Map<String, Value>) -> Map<String, Value> {
+    let headers = body.get("configurations").and_then(|configurations| configurations.get("custom_headers"));
+    headers.and_then(Value::as_object).cloned().unwrap_or_default()
+}
+
+/// The headers of a record's opened body.
+pub(super) fn headers(body: &Map<String, Value>) -> Vec<(HeaderName, HeaderValue)> {
+    let pair = |(name, value): (String, Value)| {
+        let mut secret = HeaderValue::from_str(value.as_str()?).ok()?;
+        secret.set_sensitive(true);
+        Some((HeaderName::from_bytes(name.as_bytes()).ok()?, secret))
+    };
+    custom_headers(body).into_iter().filter_map(pair).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SAVED: &str = r#"{"url":"https://a.example/mcp","auth_type":"headers",
+        "configurations":{"custom_headers":{"authorization":"Bearer one","x-two":"two"}}}"#;
+
+    /// The body after the request, or the paths of its problems.
+    fn connected(before: &str, sent: &Value) -> Result<Value, Vec<String>> {
+        let mut body = serde_json::from_str(before).unwrap();
+        let problems = Problems::default();
+        connect(sent.as_object().unwrap(), &mut body, &HostRules::default(), &problems);
+        match problems.is_empty() {
+            true => Ok(body.into()),
+            false => Err(problems.into_vec().into_iter().map(|problem| problem.path).collect()),
+        }
+    }
+
+    #[test]
+    fn what_the_gateway_cannot_do_is_refused() {
+        let header = |name: &str, value: &str| json!({"custom_headers": {name: value}});
+        for (members, path) in [
+            (json!({"auth_type": "oauth_auto"}), "auth_type"),
+            (json!({"transport": "sse"}), "transport"),
+            (json!({"url": null}), "url"),
+            (json!({"url": "ftp://a.example"}), "url"),
+            (json!({"url": "https://a.example/mcp?key=1"}), "url"),
+            (json!({"url": "https://me:pw@a.example/mcp"}), "url"),
+            (json!({"url": "http://169.254.169.254/mcp"}), "url"),
+            (json!({"url": "http://127.0.0.1/mcp"}), "url"),
+            (json!({"url": "http://[::1]/mcp"}), "url"),
+            (json!({"url": "http://2130706433/mcp"}), "url"),
+            (json!({"url": "http://tools.internal/mcp"}), "url"),
+            (json!({"auth_type": "headers"}), "configurations.custom_headers"),
+            (json!({"auth_type": "none", "configurations": header("x-a", "1")}), "auth_type"),
+            (json!({"configurations": header("Host", "x")}), "configurations.custom_headers.Host"),
+            (
+                json!({"configurations": header("Mcp-Session-Id", "x")}),
+                "configurations.custom_headers.Mcp-Session-Id",
+            ),
+            (json!({"configurations": header("a b", "x")}), "configurations.custom_headers.a b"),
+            (json!({"configurations": header("x-a", "1\r\nx: y")}), "configurations.custom_headers.x-a"),
+            (json!({"configurations": header("x-a", "")}), "configurations.custom_headers.x-a"),
+            (json!({"configurations": header("x-a", MASK)}), "configurations.custom_headers.x-a"),
+            (
+                json!({"configurations": {"custom_headers": {"X-A": "1", "x-a": "2"}}}),
+                "configurations.custom_headers.x-a",
+            ),
+        ] {
+            let mut sent = json!({"url": "https://a.example/mcp"});
+            sent.as_object_mut().unwrap().extend(members.as_object().unwrap().clone());
+            assert_eq!(connected("{}", &sent), Err(vec![path.to_owned()]), "{sent}");
+        }
+    }
+
+    #[test]
+    fn headers_are_kept_replaced_and_removed() {
+        let headers = |sent: Value| {
+            connected(SAVED, &sent).map(|body| body["configurations"]["custom_headers"].clone())
+        };
+        let both = json!({"authorization": "Bearer one", "x-two": "two"});
+        assert_eq!(headers(json!({})), Ok(both.clone()));
+        assert_eq!(headers(json!({"url": "https://a.example/other"})), Ok(both));
+        let sent = json!({"configurations": {"custom_headers": {"Authorization": MASK, "x-three": "3"}}});
+        assert_eq!(headers(sent), Ok(json!({"authorization": "Bearer one", "x-three": "3"})));
+        for sent in [json!({"configurations": null}), json!({"auth_type": "none"})] {
+            let body = connected(SAVED, &sent).unwrap();
+            assert_eq!(
+                (&body["auth_type"], &body["configurations"]),
+                (&"none".into(), &json!({"custom_headers": {}}))
+            );
+        }
+    }
+
+    /// Who may change a server must not learn its secrets by sending them to a host of their own.
+    #[test]
+    fn saved_headers_are_not_sent_to_another_host() {
+        let masked = json!({"custom_headers": {"authorization": MASK}});
+        for url in ["https://b.example/mcp", "http://a.example/mcp", "https://a.example:8443/mcp"] {
+            assert!(connected(SAVED, &json!({"url": url})).is_err(), "{url}");
+            assert!(connected(SAVED, &json!({"url": url, "configurations": masked})).is_err(), "{url}");
+            let fresh = json!({"custom_headers": {"authorization": "Bearer new"}});
+            let body = connected(SAVED, &json!({"url": url, "configurations": fresh})).unwrap();
+            assert_eq!((&body["url"], &body["configurations"]), (&url.into(), &fresh));
+        }
+    }
+}

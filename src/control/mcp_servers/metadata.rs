@@ -1,0 +1,115 @@
+//! What an MCP server is by its own account: `metadata` from what is remembered, `test` from a session now.
+//!
+//! A server that cannot be reached is no error of the request: the response has why.
+
+use super::check;
+use crate::control::call::Call;
+use crate::control::field::{Field, Type, nullable, required};
+use crate::control::records::time;
+use crate::control::reply::Reply;
+use crate::error::Error;
+use crate::net::outbound::mcp::{McpDescription, McpServer};
+use crate::state::mcp_servers::{McpSync, McpSyncStatus, synced};
+use crate::store::{Kind, Record};
+use serde_json::{Value, json};
+use std::sync::Arc;
+use std::time::Instant;
+
+const NAMES: Type = Type::List(&Type::Text(128), 0, 1000);
+const STATUS: Type = Type::OneOf(&["pending", "synced", "failed"]);
+
+pub(super) const METADATA: &[Field] = &[
+    nullable(
+        "server_name",
+        Type::Text(128),
+        "The server's name for itself; null before the first synchronisation.",
+    ),
+    nullable("server_version", Type::Text(128), "Its version."),
+    nullable("protocol_version", Type::Text(128), "The version of MCP that both agreed on."),
+    nullable("capability_flags", Type::AnyObject, "Its capabilities: a name, and whether it has it."),
+    nullable("title", Type::Text(2000), "For people."),
+    nullable("description", Type::Text(2000), "For people."),
+    nullable("icons", Type::List(&Type::AnyObject, 0, 8), "`{src, mime_type, sizes}`."),
+    nullable("tools", NAMES, "The names of its tools."),
+    nullable("prompts", NAMES, "The names of its prompts."),
+    nullable("resources", NAMES, "The names of its resources."),
+    required("sync_status", STATUS, "How the last synchronisation ended; `pending` before its end."),
+    nullable(
+        "last_synced_at",
+        Type::Time,
+        "The last synchronisation that did not fail, from which the members above are.",
+    ),
+    nullable("sync_error", Type::Text(1000), "Why the last one failed."),
+];
+
+pub(super) const TESTED: &[Field] = &[
+    required("success", Type::Flag, "Whether a session was initialized."),
+    nullable("status_code", Type::Integer(100, 999), "The server's HTTP status; null where it sent none."),
+    required("response_time_ms", Type::Integer(0, 60_000), "Milliseconds."),
+    required("url", Type::Text(2048), "What was called."),
+    nullable("server_name", Type::Text(128), "The server's name for itself."),
+    nullable("error", Type::Text(1000), "Why there is no session."),
+];
+
+pub(super) async fn read(call: Call) -> Result<Reply, Error> {
+    let record = call.find(Kind::McpServer, "id")?;
+    let server = server(&call, &record)?;
+    let sync = synced(&call.shared, record.id, record.revision, server).await;
+    Ok(Reply::from(view(&sync)))
+}
+
+pub(super) async fn test(mut call: Call) -> Result<Reply, Error> {
+    let record = call.find(Kind::McpServer, "id")?;
+    let server = server(&call, &record)?;
+    let started = Instant::now();
+    let client = &call.shared.mcp_servers.client;
+    let found = client.describe(&server, false, &call.shared.dns, &call.snapshot.hosts).await;
+    let elapsed = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
+    call.record_change().await;
+    let (status, name, error) = match &found {
+        Ok(description) => (Some(200), text(&description.server_name), None),
+        Err(failure) => (failure.status, Value::Null, Some(failure.message.as_str())),
+    };
+    Ok(Reply::from(json!({
+        "success": found.is_ok(),
+        "status_code": status,
+        "response_time_ms": elapsed,
+        "url": server.url,
+        "server_name": name,
+        "error": error,
+    })))
+}
+
+fn server(call: &Call, record: &Arc<Record>) -> Result<McpServer, Error> {
+    let body = call.open_members(record)?;
+    let url = body.get("url").and_then(Value::as_str).unwrap_or_default().to_owned();
+    Ok(McpServer { url, headers: check::headers(&body) })
+}
+
+fn view(sync: &McpSync) -> Value {
+    let status = match sync.status() {
+        McpSyncStatus::Pending => "pending",
+        McpSyncStatus::Synced => "synced",
+        McpSyncStatus::Failed => "failed",
+    };
+    let of = |member: fn(&McpDescription) -> Value| sync.description.as_deref().map(member);
+    json!({
+        "server_name": of(|description| text(&description.server_name)),
+        "server_version": of(|description| text(&description.server_version)),
+        "protocol_version": of(|description| text(&description.protocol_version)),
+        "capability_flags": of(|description| description.capability_flags.clone().into()),
+        "title": of(|description| json!(description.title)),
+        "description": of(|description| json!(description.description)),
+        "icons": of(|description| json!(description.icons)),
+        "tools": of(|description| json!(description.tools)),
+        "prompts": of(|description| json!(description.prompts)),
+        "resources": of(|description| json!(description.resources)),
+        "sync_status": status,
+        "last_synced_at": sync.last_synced_at.map(time),
+        "sync_error": sync.error,
+    })
+}
+
+fn text(text: &str) -> Value {
+    if text.is_empty() { Value::Null } else { text.into() }
+}

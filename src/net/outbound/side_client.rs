@@ -1,0 +1,100 @@
+//! HTTP clients for the gateway's own small requests: to token servers, metadata servers of clouds, MCP servers.
+//!
+//! Not for client traffic, which goes through Pingora. Each client connects to checked addresses of one host only, opens its own
+//! connections (such requests are rare, and a pooled connection would end with the runtime that opened it: each service has one),
+//! ignores the environment's proxies and follows no redirects. What is sent, and bounds of body and time, are the users' own.
+
+use super::authorities;
+use super::custom_host::HostRules;
+use super::dns::{Dns, ResolveError};
+use super::origin::Origin;
+use reqwest::redirect::Policy;
+use rustls::ClientConfig;
+use std::error::Error as StdError;
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::OnceLock;
+use std::time::Duration;
+
+/// Why there is no response.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum FetchError {
+    /// This account may not use this address; worded for the client.
+    Refused(String),
+    /// The request failed or its response is not usable; worded for the log.
+    Broken(String),
+}
+
+/// Makes the clients. The TLS configuration is built for the first one.
+pub struct SideClients {
+    /// Certificate authorities in place of the system's, as for providers.
+    ca_file: Option<PathBuf>,
+    tls: OnceLock<Result<ClientConfig, String>>,
+}
+
+impl SideClients {
+    pub fn new(ca_file: Option<PathBuf>) -> Self {
+        Self { ca_file, tls: OnceLock::new() }
+    }
+
+    /// A client for requests to `origin`, whose addresses are looked up and checked now.
+    ///
+    /// # Errors
+    /// [`FetchError`].
+    pub async fn client_for(
+        &self,
+        origin: &Origin,
+        dns: &Dns,
+        rules: &HostRules,
+        connect_timeout: Duration,
+    ) -> Result<reqwest::Client, FetchError> {
+        let addresses = dns.addresses(origin, rules).await.map_err(|why| match why {
+            ResolveError::Refused(why) => FetchError::Refused(why),
+            other => FetchError::Broken(format!("{}: {other}", origin.authority())),
+        })?;
+        let addresses: Vec<_> = addresses.iter().collect();
+        reqwest::Client::builder()
+            .tls_backend_preconfigured(self.tls()?)
+            .no_proxy()
+            .redirect(Policy::none())
+            .connect_timeout(connect_timeout)
+            .pool_max_idle_per_host(0)
+            .user_agent(concat!("turnpike/", env!("CARGO_PKG_VERSION")))
+            // Connects to exactly the checked addresses: a name that changes its DNS result gains nothing.
+            .resolve_to_addrs(origin.sni(), &addresses)
+            .build()
+            .map_err(|why| FetchError::Broken(format!("{}: {}", origin.authority(), error_chain(why))))
+    }
+
+    /// The TLS configuration, with the same certificate authorities as for providers.
+    fn tls(&self) -> Result<ClientConfig, FetchError> {
+        let config = self.tls.get_or_init(|| {
+            let roots = authorities::load(self.ca_file.as_deref())?;
+            let provider = rustls::crypto::ring::default_provider().into();
+            let config = ClientConfig::builder_with_provider(provider)
+                .with_safe_default_protocol_versions()
+                .map_err(|why| why.to_string())?;
+            Ok(config.with_root_certificates(roots).with_no_client_auth())
+        });
+        config.clone().map_err(|why| FetchError::Broken(format!("authorities: {why}")))
+    }
+}
+
+impl fmt::Debug for SideClients {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SideClients").field("ca_file", &self.ca_file).finish_non_exhaustive()
+    }
+}
+
+/// The error and its causes as text, without the URL: a query may contain a credential.
+pub fn error_chain(error: reqwest::Error) -> String {
+    let error = error.without_url();
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        text.push_str(": ");
+        text.push_str(&cause.to_string());
+        source = cause.source();
+    }
+    text
+}

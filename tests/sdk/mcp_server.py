@@ -1,0 +1,118 @@
+"""MCP servers over streamable HTTP, by the official Python SDK: what the gateway's metadata are synchronised from.
+
+Usage: mcp_server.py. Prints a line `{"port": n}` when it listens on 127.0.0.1, and ends when its standard input does.
+`/stateful/mcp` (sessions, responses as events), `/stateless/mcp` (no sessions, JSON responses) and `/guarded/mcp` (needs
+`Authorization: Bearer of-the-tests`) are the same server; `/bare/mcp` has no capabilities.
+`/calls` counts the `initialize` requests of each.
+"""
+
+import asyncio
+import collections
+import contextlib
+import json
+import socket
+import sys
+import threading
+
+import uvicorn
+from mcp.server.lowlevel import Server
+from mcp.server.mcpserver import MCPServer
+from mcp.types import Icon
+from starlette.applications import Starlette
+from starlette.responses import JSONResponse
+from starlette.routing import Mount, Route
+
+CALLS = collections.Counter()
+
+
+def server():
+    icons = [
+        Icon(src="https://tools.example/icon.png", mime_type="image/png", sizes=["48x48"]),
+        Icon(src="javascript:alert(1)"),
+    ]
+    about = {"title": "Tools of the tests", "description": "Adds numbers.", "version": "1.2.3", "icons": icons}
+    served = MCPServer("test-tools", **about, log_level="WARNING")
+
+    @served.tool()
+    def add(a: int, b: int) -> int:
+        """Adds two numbers."""
+        return a + b
+
+    @served.tool()
+    def subtract(a: int, b: int) -> int:
+        """Subtracts two numbers."""
+        return a - b
+
+    @served.prompt()
+    def greeting(name: str) -> str:
+        """Greets."""
+        return f"Greet {name}."
+
+    @served.resource("test://settings", name="settings")
+    def settings() -> str:
+        """Settings."""
+        return "{}"
+
+    return served
+
+
+class Counted:
+    """Counts `initialize` requests; with `secret`, refuses requests without it."""
+
+    def __init__(self, name, app, secret=None):
+        self.name, self.app, self.secret = name, app, secret
+
+    async def __call__(self, scope, receive, send):
+        if scope["type"] != "http":
+            return await self.app(scope, receive, send)
+        sent = dict(scope["headers"]).get(b"authorization", b"").decode()
+        if self.secret and sent != f"Bearer {self.secret}":
+            response = JSONResponse({"error": f"wrong credentials: {sent}"}, status_code=401)
+            return await response(scope, receive, send)
+        message = await receive()
+        if b'"initialize"' in message.get("body", b""):
+            CALLS[self.name] += 1
+        first = [message]
+
+        async def again():
+            return first.pop() if first else await receive()
+
+        return await self.app(scope, again, send)
+
+
+async def calls(_request):
+    return JSONResponse(dict(CALLS))
+
+
+def main():
+    servers = {"stateful": server(), "stateless": server(), "guarded": server(), "bare": Server("bare")}
+    plain = {"json_response": True, "stateless_http": True}
+    apps = {
+        name: served.streamable_http_app(**(plain if name == "stateless" else {})) for name, served in servers.items()
+    }
+
+    @contextlib.asynccontextmanager
+    async def lifespan(_app):
+        async with contextlib.AsyncExitStack() as stack:
+            for served in servers.values():
+                await stack.enter_async_context(served.session_manager.run())
+            yield
+
+    secrets = {"guarded": "of-the-tests"}
+    mounts = [Mount(f"/{name}", Counted(name, app, secrets.get(name))) for name, app in apps.items()]
+    app = Starlette(routes=[Route("/calls", calls), *mounts], lifespan=lifespan)
+    listener = socket.create_server(("127.0.0.1", 0))
+    running = uvicorn.Server(uvicorn.Config(app, log_level="warning"))
+
+    def until_input_ends():
+        sys.stdin.read()
+        running.should_exit = True
+        running.force_exit = True
+
+    threading.Thread(target=until_input_ends, daemon=True).start()
+    print(json.dumps({"port": listener.getsockname()[1]}), flush=True)
+    asyncio.run(running.serve(sockets=[listener]))
+
+
+if __name__ == "__main__":
+    main()
