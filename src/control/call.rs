@@ -90,7 +90,7 @@ impl Call {
         let catalog =
             self.store()?.commit(changes, entry.into_iter().collect()).await.map_err(store_error::error)?;
         self.trail.is_written = true;
-        self.shared.install_catalog(&catalog);
+        self.shared.install_stored(catalog.position);
         Ok(())
     }
 

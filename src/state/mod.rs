@@ -30,7 +30,7 @@ use crate::auth::StoredKeys;
 use crate::auth::key_format::Pepper;
 use crate::net::outbound::dns::Dns;
 use crate::net::outbound::peer_limit::PeerLimit;
-use crate::store::{Catalog, Store};
+use crate::store::Store;
 use access_log::AccessLog;
 use arc_swap::{ArcSwap, Guard};
 use connection_count::ConnectionCount;
@@ -130,9 +130,7 @@ impl Shared {
             unknown_clients: Rate::new(MAX_UNKNOWN_CLIENTS),
             system,
         };
-        if let Some(catalog) = shared.store().map(|store| store.catalog()) {
-            shared.install_catalog(&catalog);
-        }
+        shared.install_stored(u64::MAX);
         shared
     }
 
@@ -186,15 +184,18 @@ impl Shared {
         self.jwks.settings_changed();
     }
 
-    /// Puts the stored objects of a catalog in force, unless a newer one is.
-    pub fn install_catalog(&self, catalog: &Arc<Catalog>) {
+    /// Puts what is stored in force for requests, at least up to this position. Many changes at a time take one call's work: it
+    /// takes all that is there, and the calls that waited for it find theirs done.
+    pub fn install_stored(&self, position: u64) {
         let Some(store) = &self.store else { return };
         let _one = self.replacing.lock();
         let before = self.snapshot.load_full();
-        if catalog.position < before.stored.catalog().position {
+        let now = Timestamp::now();
+        if position <= before.stored.catalog().position && !before.stored.has_expired(now) {
             return;
         }
-        let stored = before.stored.update(catalog, store, &before.hosts, Timestamp::now());
+        let catalog = &store.catalog();
+        let stored = before.stored.update(catalog, store, &before.hosts, now);
         let before_keys = before.service_keys.stored();
         let before_keys = match store.pepper().filter(|_| !before_keys.has_pepper()) {
             Some(pepper) => Arc::new(StoredKeys::new(Some(Pepper::new(pepper.as_bytes())))),

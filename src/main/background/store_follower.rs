@@ -3,7 +3,6 @@
 //! The store reads the changes itself (`Store::follow`); what they mean for requests is compiled in `state`.
 
 use async_trait::async_trait;
-use jiff::Timestamp;
 use pingora_core::server::ShutdownWatch;
 use pingora_core::services::background::BackgroundService;
 use std::sync::Arc;
@@ -41,14 +40,10 @@ impl StoreFollower {
         loop {
             tokio::select! {
                 changed = updated.changed() => if changed.is_err() { return },
-                _ = tick.tick() => {
-                    let expiry = self.0.settings().stored.next_expiry();
-                    if expiry.is_none_or(|expiry| expiry > Timestamp::now()) {
-                        continue;
-                    }
-                }
+                // What has expired.
+                _ = tick.tick() => {}
             }
-            self.0.install_catalog(&store.catalog());
+            self.0.install_stored(store.catalog().position);
         }
     }
 }

@@ -48,7 +48,7 @@ impl Stored {
             prompts: prompts::compile(catalog, (&self.prompts, &self.catalog)),
             ..Self::default()
         };
-        let mut is_changed = self.next_expiry().is_some_and(|expiry| expiry <= now);
+        let mut is_changed = self.has_expired(now);
         for record in active(catalog, Kind::Provider) {
             let is_same = self.is_unchanged(catalog, record);
             let compiled = match self.providers.get(&record.id).filter(|_| is_same) {
@@ -92,8 +92,13 @@ impl Stored {
         self.catalog.get(record.kind, record.id).is_some() && !self.providers.contains_key(&record.id)
     }
 
+    /// Whether a provider has gone out of use since this was compiled.
+    pub fn has_expired(&self, now: Timestamp) -> bool {
+        self.next_expiry().is_some_and(|expiry| expiry <= now)
+    }
+
     /// When the next provider goes out of use.
-    pub fn next_expiry(&self) -> Option<Timestamp> {
+    fn next_expiry(&self) -> Option<Timestamp> {
         self.providers.values().filter_map(|saved| saved.expires_at).filter(|expiry| *expiry > self.now).min()
     }
 
