@@ -190,18 +190,18 @@ async fn remove(mut call: Call) -> Result<Reply, Error> {
 async fn list(call: Call) -> Result<Reply, Error> {
     let records = call.list(Kind::Config)?;
     let settings = call.snapshot.settings.configs.keys();
-    let mut items: Vec<Value> = records.iter().map(|record| item(record)).collect();
-    items.extend(settings.map(|id| item_of_settings(id)));
+    let mut items: Vec<Value> = records.iter().map(|record| Value::Object(item(record))).collect();
+    items.extend(settings.map(|id| Value::Object(item_of_settings(id))));
     Ok(Page::of(&call, 50).reply(&items, Value::clone))
 }
 
 async fn read(call: Call) -> Result<Reply, Error> {
     let named = call.param("slug");
     if call.snapshot.settings.configs.contains_key(named) {
-        let item = item_of_settings(named);
-        return Ok(Reply::from(one(item, "{}", json!({"config": {}, "note": "See the settings file."}))));
+        return Ok(Reply::from(one(item_of_settings(named), &json!({}))));
     }
-    Ok(Reply::from(shown(&call.find(Kind::Config, "slug")?, None)))
+    let record = call.find(Kind::Config, "slug")?;
+    Ok(Reply::from(shown(&record, None)))
 }
 
 /// The config that the path names, which can be changed.
@@ -216,7 +216,7 @@ async fn versions(call: Call) -> Result<Reply, Error> {
     let record = stored(&call)?;
     let versions =
         call.store()?.children(Kind::ConfigVersion, record.id).await.map_err(store_error::error)?;
-    Ok(Page::of(&call, 50).reply(&versions, |version| shown(&record, Some(version))))
+    Ok(Page::of(&call, 50).reply(&versions, |version| shown(&record, Some(&**version))))
 }
 
 fn is_default(call: &Call) -> Option<bool> {
@@ -252,72 +252,72 @@ fn no_longer_default(call: &Call, record: &Record, is_default: bool) -> Result<V
     Ok(changes)
 }
 
-fn item(record: &Arc<Record>) -> Value {
+/// The members of a config in a list.
+fn item(record: &Record) -> Map<String, Value> {
     let body = members(record);
-    json!({
-        "id": record.id,
-        "name": member(&body, "name"),
-        "workspace_id": record.workspace,
-        "slug": record.slug,
-        "organisation_id": ORGANISATION,
-        "is_default": u8::from(body.get("is_default").and_then(Value::as_bool) == Some(true)),
-        "status": record.status.as_str(),
-        "owner_id": member(&body, "owner_id"),
-        "updated_by": member(&body, "updated_by"),
-        "created_at": time(record.created_at),
-        "last_updated_at": time(record.updated_at),
-        "origin": "store",
-        "object": "config",
-    })
+    let mut item = Map::from_iter([
+        ("id".to_owned(), json!(record.id)),
+        ("name".to_owned(), member(&body, "name")),
+        ("workspace_id".to_owned(), json!(record.workspace)),
+        ("slug".to_owned(), json!(record.slug)),
+        ("is_default".to_owned(), u8::from(member(&body, "is_default") == true).into()),
+        ("status".to_owned(), record.status.as_str().into()),
+        ("owner_id".to_owned(), member(&body, "owner_id")),
+        ("updated_by".to_owned(), member(&body, "updated_by")),
+        ("created_at".to_owned(), time(record.created_at)),
+        ("last_updated_at".to_owned(), time(record.updated_at)),
+        ("version_id".to_owned(), member(&body, "version_id")),
+        ("origin".to_owned(), "store".into()),
+    ]);
+    item.extend(of_every_config());
+    item
 }
 
 /// A config of the settings file. Its content is not shown: it may have secrets that came by reference.
-fn item_of_settings(id: &str) -> Value {
-    json!({
-        "id": null,
-        "name": id,
-        "workspace_id": null,
-        "slug": id,
-        "organisation_id": ORGANISATION,
-        "is_default": 0,
-        "status": "active",
-        "owner_id": null,
-        "updated_by": null,
-        "created_at": null,
-        "last_updated_at": null,
-        "origin": "settings",
-        "object": "config",
-    })
+fn item_of_settings(id: &str) -> Map<String, Value> {
+    let names =
+        ["id", "workspace_id", "owner_id", "updated_by", "created_at", "last_updated_at", "version_id"];
+    let mut item = Map::from_iter(names.map(|name| (name.to_owned(), Value::Null)));
+    item.extend([
+        ("name".to_owned(), id.into()),
+        ("slug".to_owned(), id.into()),
+        ("is_default".to_owned(), 0.into()),
+        ("status".to_owned(), "active".into()),
+        ("origin".to_owned(), "settings".into()),
+    ]);
+    item.extend(of_every_config());
+    item
+}
+
+fn of_every_config() -> [(String, Value); 2] {
+    [("organisation_id".to_owned(), json!(ORGANISATION)), ("object".to_owned(), "config".into())]
 }
 
 /// A config, or one of its versions, in both shapes that clients read.
-fn shown(record: &Arc<Record>, version: Option<&Arc<Record>>) -> Value {
-    let mut item = item(record);
-    let of = version.unwrap_or(record);
-    let body = members(of);
-    let config = member(&body, "config");
-    item["version_id"] = match version {
-        Some(version) => json!(version.id),
-        None => member(&body, "version_id"),
-    };
+fn shown(record: &Record, version: Option<&Record>) -> Value {
+    let mut shown = item(record);
+    let body = members(version.unwrap_or(record));
     if let Some(version) = version {
-        item["version"] = json!(version.number);
-        item["created_at"] = time(version.created_at);
-        item["updated_by"] = member(&body, "updated_by");
+        shown.extend([
+            ("version_id".to_owned(), json!(version.id)),
+            ("version".to_owned(), json!(version.number)),
+            ("created_at".to_owned(), time(version.created_at)),
+            ("updated_by".to_owned(), member(&body, "updated_by")),
+        ]);
     }
-    let mut data = item.clone();
-    data["config"] = config.clone();
-    one(item, &config.to_string(), data)
+    one(shown, &member(&body, "config"))
 }
 
-fn one(mut item: Value, config: &str, data: Value) -> Value {
-    item["config"] = config.into();
-    item["format"] = "json".into();
-    item["type"] = "ORG_CONFIG".into();
-    item["success"] = true.into();
-    if item.get("version_id").is_none() {
-        item["version_id"] = Value::Null;
-    }
-    item["data"] = data;
-    item
+/// The reference's recorded answers are flat, with the config as text; its document shows `data` with an object.
+fn one(mut item: Map<String, Value>, config: &Value) -> Value {
+    let mut data = item.clone();
+    data.insert("config".to_owned(), config.clone());
+    item.extend([
+        ("config".to_owned(), config.to_string().into()),
+        ("format".to_owned(), "json".into()),
+        ("type".to_owned(), "ORG_CONFIG".into()),
+        ("success".to_owned(), true.into()),
+        ("data".to_owned(), Value::Object(data)),
+    ]);
+    Value::Object(item)
 }

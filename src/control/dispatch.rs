@@ -76,7 +76,10 @@ async fn serve(
     }
     let identity = match authorize(route, &shared, &parts.headers, &parts.uri, now).await {
         Ok(identity) => identity,
-        Err((identity, error)) => return Err(refused(&shared, trail, identity.as_deref(), error, now).await),
+        Err(unauthorized) => {
+            let Unauthorized { identity, error } = *unauthorized;
+            return Err(refused(&shared, trail, identity.as_deref(), error, now).await);
+        }
     };
     trail.workspace = identity.workspace;
     let read = read_request(route, parts.uri.query().unwrap_or_default(), &bytes, now);
@@ -101,14 +104,20 @@ async fn serve(
     }
 }
 
-/// Who calls, if it may. The identity beside an error is for the audit log.
+/// Why a client may not call, and who it is if that is clear: for the audit log.
+struct Unauthorized {
+    identity: Option<Arc<ClientIdentity>>,
+    error: Error,
+}
+
+/// Who calls, if it may.
 async fn authorize(
     route: &Route,
     shared: &Arc<Shared>,
     headers: &HeaderMap,
     uri: &http::Uri,
     now: Timestamp,
-) -> Result<Arc<ClientIdentity>, (Option<Arc<ClientIdentity>>, Error)> {
+) -> Result<Arc<ClientIdentity>, Box<Unauthorized>> {
     let snapshot = shared.settings_arc();
     let anonymous = || Ok(snapshot.service_keys.anonymous());
     let scopes = match route.access {
@@ -119,12 +128,13 @@ async fn authorize(
         Access::Scope(scopes) => scopes,
     };
     let identity = authentication::authenticate(shared, headers, uri, now).await;
-    let identity = identity.map_err(|error| (None, error))?;
+    let identity = identity.map_err(|error| Box::new(Unauthorized { identity: None, error }))?;
     match scopes.is_empty() || scopes.iter().any(|scope| identity.scopes.contains(*scope)) {
         true => Ok(identity),
         false => {
             let names: Vec<&str> = scopes.iter().map(|scope| scope.as_str()).collect();
-            Err((Some(identity), Error::missing_scope(&names.join(" or "))))
+            let error = Error::missing_scope(&names.join(" or "));
+            Err(Box::new(Unauthorized { identity: Some(identity), error }))
         }
     }
 }
@@ -147,13 +157,15 @@ async fn refused(
     error
 }
 
+type QueryAndBody = (Map<String, Value>, Map<String, Value>);
+
 /// The query's parameters and the body's members, or all their problems.
 fn read_request(
     route: &Route,
     query: &str,
     bytes: &Bytes,
     now: Timestamp,
-) -> Result<(Map<String, Value>, Map<String, Value>), Error> {
+) -> Result<QueryAndBody, Error> {
     let problems = Problems::default();
     let query = read_query(route.query, query, &problems);
     let mut body = match route.body {

@@ -62,9 +62,7 @@ impl Engine {
         if only.is_none() {
             let is_callable = |id: &&str| directory.provider(id).is_none();
             let named = directory.configs().filter(|(_, config)| names_models(config, false));
-            found
-                .models
-                .extend(named.map(|(id, _)| id).filter(is_callable).map(|id| ListedModel::of_config(id)));
+            found.models.extend(named.map(|(id, _)| id).filter(is_callable).map(ListedModel::of_config));
         }
         found
     }

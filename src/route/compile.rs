@@ -420,34 +420,16 @@ fn compile_target(
         }
         ProviderRef::Plain(name) => unstored(sources, config, &name)?,
     };
-    let vendor_host = match (&sources.gateway_headers.account, &slug, &config.provider) {
-        (Some(headers), None, None) => headers.custom_host.as_deref(),
-        _ => None,
-    };
-    let header_host = sources.gateway_headers.custom_host.or(vendor_host);
-    let client_host = header_host.or(match by_operator {
-        true => None,
-        false => policies.custom_host.as_deref(),
-    });
+    let client_host = client_host(compiler, config, &policies, slug.is_some())?;
     // Only an operator's account may use the machine's identity. A saved config that leaves the provider to a header
     // leaves the account to it as well, so that account is not the operator's.
     let operators_account = is_trusted || (by_operator && config.provider.is_some());
     let by_operator_alone = operators_account && client_host.is_none();
-    // A host in a workspace's config goes with a key in the same config, and with no stored one.
-    let is_saved = header_host.is_some() && by != Author::Client;
-    let operator_key = slug.is_some() || (is_saved && config.account.holds_secret());
     let origin = match client_host {
-        Some(_) if operator_key => {
-            return Err(Error::bad_request(
-                "A custom host cannot be combined with a stored provider or a saved key: the key would be \
-                 sent to a host its owner did not name. Send the provider's own key, or have the operator \
-                 store the host.",
-            )
-            .with_param("custom_host"));
-        }
         Some(host) => {
-            account.custom_host = Some(host.to_owned());
-            client_origin(sources, host)?
+            let origin = client_origin(sources, &host)?;
+            account.custom_host = Some(host);
+            origin
         }
         // The host of a workspace's provider is checked as a client's is.
         None if slug.is_some() && !is_trusted && account.custom_host.is_some() => {
@@ -479,6 +461,35 @@ fn compile_target(
         auth: OnceLock::new(),
         token_exchange: OnceLock::new(),
     })
+}
+
+/// The host that a client, or the author of a workspace's config, has named; `None`: the provider's own or the operator's.
+///
+/// # Errors
+/// 400 where it would meet a key that is not theirs.
+fn client_host(
+    compiler: &Compiler<'_>,
+    config: &Config,
+    policies: &Policies,
+    has_slug: bool,
+) -> Result<Option<String>, Error> {
+    let headers = compiler.sources.gateway_headers;
+    let account = headers.account.as_ref().filter(|_| !has_slug && config.provider.is_none());
+    let vendor_host = account.and_then(|account| account.custom_host.as_deref());
+    let header_host = headers.custom_host.or(vendor_host);
+    let of_config = policies.custom_host.as_deref().filter(|_| compiler.by != Author::Operator);
+    // A host in a workspace's config goes with a key in the same config, and with no stored one.
+    let is_saved = header_host.is_some() && compiler.by != Author::Client;
+    let operator_key = has_slug || (is_saved && config.account.holds_secret());
+    let host = header_host.or(of_config);
+    match host {
+        Some(_) if operator_key => Err(Error::bad_request(
+            "A custom host cannot be combined with a stored provider or a saved key: the key would be sent to a host its \
+             owner did not name. Send the provider's own key, or have the operator store the host.",
+        )
+        .with_param("custom_host")),
+        host => Ok(host.map(str::to_owned)),
+    }
 }
 
 /// A config whose name alone stands for a model must name the model of each target.

@@ -1,10 +1,10 @@
 //! Reads a JSON object, or the text of a query parameter, by a table of fields.
 
 use super::{Field, Type};
-use crate::config::node::{Kind, Node};
+use crate::config::node::{Entry, Kind, Node};
 use crate::config::read::{Problems, nearest};
 use jiff::Timestamp;
-use serde_json::{Map, Value};
+use serde_json::{Map, Number, Value};
 use uuid::Uuid;
 
 /// Reads an object. Members that are null are kept as null, absent ones are absent. Flags become booleans, times UTC.
@@ -74,91 +74,94 @@ pub(in super::super) fn read_text(of: &Type, text: &str, path: &str, problems: &
 }
 
 fn read_value(of: &Type, node: &Node, path: &str, problems: &Problems) -> Option<Value> {
-    let problem = |message: String| {
-        problems.push(path, node.place, message);
-        None
-    };
-    let wrong = |wanted: &str| problem(format!("must be {wanted}, not {}", node.type_name()));
-    match (of, &node.kind) {
-        (Type::Text(max) | Type::Name(max), Kind::Text(text)) => match text {
-            _ if text.chars().count() > *max => problem(format!("must have at most {max} characters")),
-            _ if matches!(of, Type::Name(_)) && text.trim().is_empty() => {
-                problem("must not be blank".to_owned())
-            }
-            _ => Some(Value::from(text.as_str())),
-        },
-        (Type::Slug(min, max), Kind::Text(text)) => {
-            let is_slug = text.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b));
-            match is_slug && (*min..=*max).contains(&text.len()) {
-                true => Some(Value::from(text.as_str())),
-                false => {
-                    problem(format!("must be {min} to {max} letters, digits, dashes, underscores and dots"))
-                }
-            }
-        }
-        (Type::Uuid, Kind::Text(text)) => match Uuid::try_parse(text) {
-            Ok(id) => Some(Value::from(id.to_string())),
-            Err(_) => problem("must be a UUID".to_owned()),
-        },
-        (Type::Time, Kind::Text(text)) => match text.parse::<Timestamp>() {
-            Ok(time) => Some(Value::from(format!("{time:.3}"))),
-            Err(_) => problem("must be a time such as 2026-05-03T17:08:55Z".to_owned()),
-        },
-        (Type::Flag | Type::Bit, Kind::Bool(flag)) => Some(Value::Bool(*flag)),
-        (Type::Flag | Type::Bit, Kind::Number(number)) if matches!(number.as_f64(), Some(0.0 | 1.0)) => {
-            Some(Value::Bool(number.as_f64() == Some(1.0)))
-        }
-        (Type::Integer(min, max), Kind::Number(number)) => match number.as_i64().or_else(|| whole(number)) {
-            Some(number) if number < *min => problem(format!("must be at least {min}")),
-            Some(number) if number > *max => problem(format!("must be at most {max}")),
-            Some(number) => Some(Value::from(number)),
-            None => wrong("an integer"),
-        },
-        (Type::Number(min, max), Kind::Number(number)) => match number.as_f64().unwrap_or(f64::NAN) {
-            value if value < *min => problem(format!("must be at least {min}")),
-            value if value <= *max => Some(Value::Number(number.clone())),
-            _ => problem(format!("must be at most {max}")),
-        },
-        (Type::OneOf(names), Kind::Text(text)) => match names.contains(&text.as_str()) {
-            true => Some(Value::from(text.as_str())),
-            false => problem(format!("must be one of {}", names.join(", "))),
-        },
-        (Type::List(of, min, max), Kind::List(items)) => {
-            if !(*min..=*max).contains(&items.len()) {
-                return problem(format!("must have {min} to {max} items"));
-            }
-            let read =
-                |(index, item): (usize, &Node)| read_value(of, item, &format!("{path}[{index}]"), problems);
-            Some(items.iter().enumerate().filter_map(read).collect())
-        }
-        (Type::Map(of, max), Kind::Map(entries)) => {
-            if entries.len() > *max {
-                return problem(format!("must have at most {max} members"));
-            }
-            let mut read = Map::new();
-            for entry in entries {
-                let at = joined(path, &entry.name);
-                if let Some(value) = read_value(of, &entry.value, &at, problems) {
-                    read.insert(entry.name.clone(), value);
-                }
-            }
-            Some(Value::Object(read))
-        }
-        (Type::Object(fields), Kind::Map(_)) => {
-            Some(Value::Object(read_object(fields, node, path, problems)))
-        }
-        (Type::AnyOf(types), _) => match types.iter().find(|of| fits(of, &node.kind)) {
-            Some(of) => read_value(of, node, path, problems),
-            None => wrong(&types.iter().map(kind_name).collect::<Vec<_>>().join(" or ")),
+    let read = match (of, &node.kind) {
+        (Type::AnyOf(types), kind) => match types.iter().find(|of| fits(of, kind)) {
+            Some(of) => return read_value(of, node, path, problems),
+            None => Err(wrong_type(&types.iter().map(kind_name).collect::<Vec<_>>().join(" or "), node)),
         },
         (Type::AnyObject, Kind::Map(_)) | (Type::Any, _) => {
-            serde_json::from_str(&node.to_json()).ok().or_else(|| wrong("a JSON value"))
+            serde_json::from_str(&node.to_json()).map_err(|_| wrong_type("a JSON value", node))
         }
-        _ => wrong(kind_name(of)),
-    }
+        (Type::Object(fields), Kind::Map(_)) => Ok(Value::Object(read_object(fields, node, path, problems))),
+        (Type::List(of, min, max), Kind::List(items)) if (*min..=*max).contains(&items.len()) => {
+            let item =
+                |(index, item): (usize, &Node)| read_value(of, item, &format!("{path}[{index}]"), problems);
+            Ok(items.iter().enumerate().filter_map(item).collect())
+        }
+        (Type::List(_, min, max), Kind::List(_)) => Err(format!("must have {min} to {max} items")),
+        (Type::Map(of, max), Kind::Map(entries)) if entries.len() <= *max => {
+            let member = |entry: &Entry| {
+                let value = read_value(of, &entry.value, &joined(path, &entry.name), problems)?;
+                Some((entry.name.clone(), value))
+            };
+            Ok(Value::Object(entries.iter().filter_map(member).collect()))
+        }
+        (Type::Map(_, max), Kind::Map(_)) => Err(format!("must have at most {max} members")),
+        (Type::Flag | Type::Bit, Kind::Bool(flag)) => Ok(Value::Bool(*flag)),
+        (Type::Flag | Type::Bit, Kind::Number(number)) if matches!(number.as_f64(), Some(0.0 | 1.0)) => {
+            Ok(Value::Bool(number.as_f64() == Some(1.0)))
+        }
+        (of, Kind::Text(text)) if fits(of, &node.kind) => string(of, text),
+        (of, Kind::Number(value)) if fits(of, &node.kind) => number(of, value),
+        _ => Err(wrong_type(kind_name(of), node)),
+    };
+    read.map_err(|message| problems.push(path, node.place, message)).ok()
 }
 
-fn whole(number: &serde_json::Number) -> Option<i64> {
+fn wrong_type(wanted: &str, node: &Node) -> String {
+    format!("must be {wanted}, not {}", node.type_name())
+}
+
+/// A value of one of the types that are written as strings.
+fn string(of: &Type, text: &str) -> Result<Value, String> {
+    let value = match of {
+        Type::Text(max) | Type::Name(max) if text.chars().count() > *max => {
+            return Err(format!("must have at most {max} characters"));
+        }
+        Type::Name(_) if text.trim().is_empty() => return Err("must not be blank".to_owned()),
+        Type::Slug(min, max) => {
+            let is_slug = text.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b));
+            if !is_slug || !(*min..=*max).contains(&text.len()) {
+                return Err(format!("must be {min} to {max} letters, digits, dashes, underscores and dots"));
+            }
+            text.to_owned()
+        }
+        Type::Uuid => Uuid::try_parse(text).map_err(|_| "must be a UUID")?.to_string(),
+        Type::Time => {
+            let time: Timestamp = text.parse().map_err(|_| "must be a time such as 2026-05-03T17:08:55Z")?;
+            format!("{time:.3}")
+        }
+        Type::OneOf(names) if !names.contains(&text) => {
+            return Err(format!("must be one of {}", names.join(", ")));
+        }
+        _ => text.to_owned(),
+    };
+    Ok(value.into())
+}
+
+fn number(of: &Type, value: &Number) -> Result<Value, String> {
+    let bounds = match of {
+        Type::Integer(min, max) => {
+            let Some(whole) = value.as_i64().or_else(|| whole(value)) else {
+                return Err("must be an integer, not a number".to_owned());
+            };
+            match whole {
+                whole if whole < *min => Err(format!("must be at least {min}")),
+                whole if whole > *max => Err(format!("must be at most {max}")),
+                whole => return Ok(whole.into()),
+            }
+        }
+        Type::Number(min, max) => match value.as_f64().unwrap_or(f64::NAN) {
+            number if number < *min => Err(format!("must be at least {min}")),
+            number if number <= *max => Ok(()),
+            _ => Err(format!("must be at most {max}")),
+        },
+        _ => Ok(()),
+    };
+    bounds.map(|()| Value::Number(value.clone()))
+}
+
+fn whole(number: &Number) -> Option<i64> {
     number.as_f64().filter(|value| value.fract() == 0.0 && value.abs() < 9e15).map(|value| value as i64)
 }
 

@@ -67,10 +67,11 @@ fn or_null(mut schema: Value) -> Value {
     match members.get_mut("type") {
         Some(Value::Array(kinds)) => kinds.push("null".into()),
         Some(kind) => *kind = json!([kind.clone(), "null"]),
-        None => match members.get_mut("anyOf") {
-            Some(Value::Array(choices)) => choices.push(json!({"type": "null"})),
-            _ => {}
-        },
+        None => {
+            if let Some(Value::Array(choices)) = members.get_mut("anyOf") {
+                choices.push(json!({"type": "null"}));
+            }
+        }
     }
     schema
 }
