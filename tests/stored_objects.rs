@@ -282,3 +282,18 @@ async fn requests_go_on_without_the_database() {
     assert_eq!(chat(&gateway, "later").await.0, 200);
     assert_eq!(gateway.metric("turnpike_store_available").await, Some(1.0));
 }
+
+#[tokio::test]
+async fn the_data_port_stays_closed_when_the_last_key_is_deleted() {
+    let gateway = Gateway::start(SETTINGS);
+    let body = json!({"name": "k", "scopes": ["completions.write"], "workspace_id": "default"});
+    assert_eq!(chat_status(&gateway, "of-file", "open").await, 200, "no key is demanded before there is one");
+    let key = made(&gateway, "/v1/api-keys/workspace/service", &body).await;
+    assert_eq!(chat_status(&gateway, "of-file", "closed").await, 401);
+    let path = format!("/v1/api-keys/{}", key["id"].as_str().unwrap());
+    assert_eq!(call(&gateway, Method::DELETE, &path, &json!({})).await.0, 200);
+    assert_eq!(call(&gateway, Method::GET, &path, &Value::Null).await.0, 404);
+    assert_eq!(chat_status(&gateway, "of-file", "closed").await, 401);
+    let gateway = gateway.killed_and_started_again();
+    assert_eq!(chat_status(&gateway, "of-file", "closed").await, 401);
+}

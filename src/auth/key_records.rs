@@ -78,6 +78,29 @@ pub fn make(
     Ok(Made { record, text: key.text, transition_ends: None })
 }
 
+/// The key with the time of its last use; `None` where a later one is written down.
+pub fn used(record: &Record, last_use: Timestamp) -> Option<Record> {
+    let mut body = KeyBody::parse(&record.body).ok()?;
+    if record.status != Status::Active || body.last_used_at.is_some_and(|before| before >= last_use) {
+        return None;
+    }
+    body.last_used_at = Some(last_use);
+    Some(Record { revision: record.revision + 1, body: body.to_json().into(), ..record.clone() })
+}
+
+/// The key out of use, without its secrets. Its record stays: a data port that demanded a key does not open to everyone because
+/// the last key is deleted.
+pub fn revoked(record: &Record, now: Timestamp) -> Record {
+    let body = KeyBody::parse(&record.body).map(|body| KeyBody { secrets: Vec::new(), ..body }.to_json());
+    Record {
+        status: Status::Archived,
+        revision: record.revision + 1,
+        updated_at: now,
+        body: body.unwrap_or_default().into(),
+        ..record.clone()
+    }
+}
+
 /// The key with another secret. The old one stays good for `transition_ms`; with 0 every old secret ends at once, also in the
 /// transition of an earlier rotation, which is otherwise never touched.
 ///

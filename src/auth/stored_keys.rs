@@ -44,7 +44,7 @@ pub struct StoredKeys {
     workspaces: HashMap<String, Uuid>,
     /// What workspaces set for the requests made in them; only those that set something.
     defaults: HashMap<Uuid, WorkspaceDefaults>,
-    /// Keys that may call, whether expired or not: an expired key must not open the data port to everyone.
+    /// Keys that may call, expired and deleted ones as well: they must not open the data port to everyone.
     calling: usize,
 }
 
@@ -124,7 +124,12 @@ impl StoredKeys {
         next.defaults = defaults(catalog);
         let mut unreadable = Vec::new();
         next.by_public_id.reserve(self.by_public_id.len());
-        for record in catalog.all(Kind::ApiKey).filter(|record| record.status == Status::Active) {
+        for record in catalog.all(Kind::ApiKey) {
+            if record.status == Status::Archived {
+                let may_call = record.body.contains(Scope::CompletionsWrite.as_str());
+                next.calling += usize::from(may_call);
+                continue;
+            }
             let Some(public_id) = record.slug.as_deref().and_then(PublicId::parse) else {
                 unreadable.push(record.id);
                 continue;

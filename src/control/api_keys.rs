@@ -20,7 +20,7 @@ use crate::config::read::Problems;
 use crate::error::Error;
 use crate::settings::ServiceKey;
 use crate::settings::scopes::{KeyType, Scope, ScopeSet};
-use crate::store::{Change, Kind, Record};
+use crate::store::{Kind, Record};
 use fields::{MADE, OF_ORGANISATION, OF_USER, OF_WORKSPACE, ROTATE, ROTATED, UPDATE, VIEW};
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
@@ -392,7 +392,8 @@ async fn update(mut call: Call) -> Result<Reply, Error> {
 async fn remove(mut call: Call) -> Result<Reply, Error> {
     let (record, _) = find(&call, Action::Delete)?;
     call.trail.workspace = record.workspace;
-    call.commit(vec![Change::Delete { kind: Kind::ApiKey, id: record.id }]).await?;
+    let revoked = key_records::revoked(&record, call.now);
+    call.commit(vec![put(revoked)]).await?;
     Ok(Reply::empty())
 }
 

@@ -160,12 +160,7 @@ async fn refused(
 type QueryAndBody = (Map<String, Value>, Map<String, Value>);
 
 /// The query's parameters and the body's members, or all their problems.
-fn read_request(
-    route: &Route,
-    query: &str,
-    bytes: &Bytes,
-    now: Timestamp,
-) -> Result<QueryAndBody, Error> {
+fn read_request(route: &Route, query: &str, bytes: &Bytes, now: Timestamp) -> Result<QueryAndBody, Error> {
     let problems = Problems::default();
     let query = read_query(route.query, query, &problems);
     let mut body = match route.body {

@@ -7,6 +7,7 @@ use super::page::{self, Page};
 use super::records::{changed, created, member, members, put, time};
 use super::reply::Reply;
 use super::route::{Access, Route, Shape, delete, get, post, put as put_route};
+use crate::auth::key_records::revoked;
 use crate::error::Error;
 use crate::settings::scopes::Scope;
 use crate::store::{Catalog, Change, Kind, Record};
@@ -170,7 +171,10 @@ async fn remove(mut call: Call) -> Result<Reply, Error> {
     for kind in [Kind::Member, Kind::ApiKey] {
         // A user's keys end with the user.
         let of_user = catalog.all(kind).filter(|found| member(&members(found), "user_id") == id.as_str());
-        changes.extend(of_user.map(|found| Change::Delete { kind, id: found.id }));
+        changes.extend(of_user.map(|found| match kind {
+            Kind::ApiKey => put(revoked(found, call.now)),
+            kind => Change::Delete { kind, id: found.id },
+        }));
     }
     call.commit(changes).await?;
     Ok(Reply::empty())

@@ -12,6 +12,7 @@ use super::records::{archived, changed, created, member, overlay, put, slug, tim
 use super::reply::Reply;
 use super::route::{Access, Route, Shape, delete, get, post, put as put_route};
 use crate::auth::DEFAULT_WORKSPACE;
+use crate::auth::key_records::revoked;
 use crate::config::read::Problems;
 use crate::error::Error;
 use crate::settings::scopes::Scope;
@@ -224,7 +225,8 @@ async fn remove(mut call: Call) -> Result<Reply, Error> {
     let mut changes = vec![put(archived(&record, call.now))];
     for kind in Kind::ALL.into_iter().filter(|kind| kind.is_in_memory()) {
         changes.extend(of_it(kind).map(|found| match kind {
-            Kind::ApiKey | Kind::Member => Change::Delete { kind, id: found.id },
+            Kind::ApiKey => put(revoked(found, call.now)),
+            Kind::Member => Change::Delete { kind, id: found.id },
             _ => put(archived(found, call.now)),
         }));
     }

@@ -50,7 +50,8 @@ async fn execute(options: StoreOptions, command: KeyCommand) -> Result<String, S
         KeyCommand::Rotate { key, transition_ms } => rotate(&store, &key, transition_ms).await,
         KeyCommand::Revoke { key } => {
             let record = find(&store, &key)?;
-            commit(&store, Change::Delete { kind: Kind::ApiKey, id: record.id }).await?;
+            let revoked = key_records::revoked(&record, Timestamp::now());
+            commit(&store, Change::Put(Arc::new(revoked))).await?;
             Ok(format!("revoked {}\n", record.id))
         }
     }
@@ -123,7 +124,7 @@ fn find_workspace(store: &Store, named: &str) -> Result<Uuid, String> {
 /// The key with this id or public id.
 fn find(store: &Store, named: &str) -> Result<Arc<Record>, String> {
     let catalog = store.catalog();
-    let mut keys = catalog.all(Kind::ApiKey);
+    let mut keys = catalog.all(Kind::ApiKey).filter(|key| key.status == Status::Active);
     let found = keys.find(|record| record.id.to_string() == named || record.slug.as_deref() == Some(named));
     found.cloned().ok_or_else(|| format!("there is no key {named}; turnpike keys list shows them"))
 }
@@ -131,7 +132,7 @@ fn find(store: &Store, named: &str) -> Result<Arc<Record>, String> {
 fn list(store: &Store) -> String {
     let (catalog, now) = (store.catalog(), Timestamp::now());
     let mut out = String::new();
-    for record in catalog.all(Kind::ApiKey) {
+    for record in catalog.all(Kind::ApiKey).filter(|key| key.status == Status::Active) {
         let Ok(body) = KeyBody::parse(&record.body) else {
             let _ = writeln!(out, "{}\tcannot be read", record.id);
             continue;

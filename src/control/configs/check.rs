@@ -9,7 +9,7 @@ use crate::config::{Checks, Config};
 use crate::error::{Error, Problem};
 use crate::net::outbound::origin::Origin;
 use crate::provider;
-use crate::store::{Kind, Record};
+use crate::store::{Kind, Record, Status};
 use serde_json::Value;
 use uuid::Uuid;
 
@@ -121,7 +121,7 @@ pub(super) fn is_unused(call: &Call, config: &Record) -> Result<(), Error> {
         let name = name.and_then(Value::as_str).unwrap_or_default();
         config.slug.as_deref() == Some(name) || Uuid::try_parse(name).is_ok_and(|id| id == config.id)
     };
-    for key in catalog.all(Kind::ApiKey) {
+    for key in catalog.all(Kind::ApiKey).filter(|key| key.status == Status::Active) {
         if is_it(members(key).get("defaults").and_then(|defaults| defaults.get("config_id"))) {
             return Err(Error::conflict("The config is the default of a service key. Change the key first."));
         }

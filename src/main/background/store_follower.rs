@@ -1,4 +1,5 @@
-//! Puts in force what changes in the store: by the control plane of this process, by other processes, and by the clock.
+//! Puts in force what changes in the store: by the control plane of this process, by other processes, and by the clock. Writes down
+//! when keys were last used.
 //!
 //! The store reads the changes itself (`Store::follow`); what they mean for requests is compiled in `state`.
 
@@ -8,11 +9,16 @@ use pingora_core::services::background::BackgroundService;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{MissedTickBehavior, interval};
+use turnpike::auth::key_records::used;
 use turnpike::state::Shared;
-use turnpike::store::Store;
+use turnpike::store::{Change, Kind, Store};
 
 /// How often it looks for what has expired.
 const INTERVAL: Duration = Duration::from_secs(1);
+/// How often the last uses of keys are written down. Those of the last such time are lost with the process.
+const LAST_USES_INTERVAL: Duration = Duration::from_secs(60);
+/// Keys written at a time.
+const LAST_USES: usize = 500;
 
 /// Follows the store to the end of the process.
 pub struct StoreFollower(pub Arc<Shared>);
@@ -28,6 +34,7 @@ impl BackgroundService for StoreFollower {
         tokio::select! {
             () = &mut follow => {}
             () = self.install(store) => follow.await,
+            () = self.write_last_uses(store) => {}
         }
     }
 }
@@ -44,6 +51,22 @@ impl StoreFollower {
                 _ = tick.tick() => {}
             }
             self.0.install_stored(store.catalog().position);
+        }
+    }
+
+    async fn write_last_uses(&self, store: &Arc<Store>) {
+        loop {
+            tokio::time::sleep(LAST_USES_INTERVAL).await;
+            let uses = self.0.settings().service_keys.stored().take_last_uses();
+            for uses in uses.chunks(LAST_USES) {
+                let catalog = store.catalog();
+                let used = uses.iter().filter_map(|(id, at)| used(catalog.get(Kind::ApiKey, *id)?, *at));
+                let changes: Vec<Change> = used.map(|record| Change::Put(Arc::new(record))).collect();
+                // One that was changed meanwhile is noted again with its next use.
+                if let Err(why) = store.commit(changes, Vec::new()).await {
+                    log::debug!(target: "turnpike", "the last uses of keys are not written: {why}");
+                }
+            }
         }
     }
 }
