@@ -105,10 +105,9 @@ fn build(
     open(&mut service, &listen.control, &mut certificates)?;
     server.add_service(service);
 
-    let mut addresses: Vec<SocketAddr> = listen.data.iter().map(|listener| listener.address).collect();
-    addresses.push(listen.control.address);
+    let data = listen.data.iter().map(|listener| listener.address);
+    let addresses: Vec<SocketAddr> = data.chain([listen.control.address]).chain(emulator).collect();
     if let Some(listen) = emulator {
-        addresses.push(listen);
         let emulator_service = EmulatorService { emulator: Emulator::new(Options::default()), listen };
         server.add_service(background_service("emulator", emulator_service));
     }
