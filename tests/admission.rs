@@ -231,7 +231,7 @@ async fn with_saved_only_nothing_inline_passes() {
         match (agreed(&gateway, &chat(&[(header, value)])).await, part) {
             (Verdict::Passes, None) => {}
             (Verdict::Refused(400, problems), Some(part)) => {
-                assert!(problems[0].contains(part), "{problems:?}")
+                assert!(problems[0].contains(part), "{problems:?}");
             }
             (verdict, _) => panic!("{header}: {value}: {verdict:?}"),
         }
