@@ -194,7 +194,7 @@ fn open_ports_and_configs_without_effect_are_warned_of() {
     };
     let warnings = check(&open);
     assert_reported(&warnings, "2:10", "listen.data[0]: OPEN TO ANYONE: auth.keys is empty");
-    assert_reported(&warnings, "3:12", "listen.control: OPEN TO ANYONE: the control port");
+    assert_reported(&warnings, "3:12", "listen.control: OPEN TO ANYONE: the control port shows /metrics");
     let warnings = check(&format!("{open}{keys}"));
     assert!(!warnings.contains("listen.data[0]") && warnings.contains("listen.control"), "{warnings}");
     let closed = open.replace("0.0.0.0", "127.0.0.1");

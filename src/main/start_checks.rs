@@ -188,20 +188,20 @@ fn open_to_anyone(settings: &Settings, found: &mut Vec<Finding>) {
         if address.ip().is_loopback() {
             continue;
         }
-        if path == "listen.control" {
+        if path == "listen.control" && settings.listen.open_metrics {
             found.push((
                 path,
                 format!(
-                    "OPEN TO ANYONE: the control port asks for no key, and {address} is not a loopback address; whoever \
-                     reaches it sees metrics and configs and resets circuits. Use 127.0.0.1, or keep it behind a firewall"
+                    "OPEN TO ANYONE: the control port shows /metrics without a key, and {address} is not a loopback address. \
+                     Use 127.0.0.1, or listen.metrics: key"
                 ),
             ));
-        } else if settings.auth.keys.is_empty() {
+        } else if path != "listen.control" && settings.auth.keys.is_empty() && settings.auth.jwt.is_none() {
             found.push((
                 path,
                 format!(
-                    "OPEN TO ANYONE: auth.keys is empty, and {address} is not a loopback address; whoever reaches it can \
-                     spend your providers' keys. Give auth.keys"
+                    "OPEN TO ANYONE: auth.keys is empty, and {address} is not a loopback address; unless the store has a key \
+                     that may call, whoever reaches it can spend your providers' keys. Give auth.keys"
                 ),
             ));
         }
