@@ -287,7 +287,7 @@ async fn headers_reach_the_server_only() {
     assert!(tested["error"].as_str().unwrap().contains("wrong credentials"), "it is repeated: {tested}");
     // The right ones are used as soon as they are saved.
     let (status, _) =
-        call(&gateway, Method::PUT, "/v1/mcp-servers/wrong", &with_token("wrong", "of-the-tests")).await;
+        call(&gateway, Method::PUT, "/v1/mcp-servers/wrong", &with_token("another", "of-the-tests")).await;
     assert_eq!(status, 400, "the slug cannot be changed");
     let update = json!({"configurations": {"custom_headers": {"authorization": "Bearer of-the-tests"}}});
     assert_eq!(call(&gateway, Method::PUT, "/v1/mcp-servers/wrong", &update).await.0, 200);

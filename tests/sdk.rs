@@ -1,5 +1,5 @@
 //! The libraries clients use (OpenAI's, Anthropic's, Google's, LangChain, LiteLLM, the Vercel AI SDK, another gateway's)
-//! against the gateway.
+//! against the gateway, and Schemathesis against the control API's own document.
 //!
 //! The scripts of tests/sdk contain the checks. The first half tests what each library can do, with `base_url` and headers; the
 //! matrix tests every library with every provider, with base URL and key alone. `make test` runs a representative half of the
@@ -7,7 +7,7 @@
 //! print clearly that they were skipped.
 
 use crate::support::packages;
-use crate::support::settings::{KEY, MATRIX, MATRIX_MODELS, STANDARD};
+use crate::support::settings::{KEY, MATRIX, MATRIX_MODELS, OPERATOR_KEY, STANDARD};
 use crate::support::{Gateway, gateway, report};
 use std::process::Command;
 
@@ -47,6 +47,22 @@ fn the_openai_sdk_for_azure_works() {
 #[test]
 fn the_sdk_of_another_gateway_works() {
     python("portkey", &["portkey_sdk.py"], &Gateway::start(&format!("{PREFIXES}{STANDARD}")));
+}
+
+#[test]
+fn the_sdk_of_another_gateway_administrates() {
+    python("portkey", &["portkey_admin.py"], &Gateway::start(&format!("{PREFIXES}{STANDARD}")));
+}
+
+#[test]
+fn the_sdk_of_another_gateway_for_node_administrates() {
+    node("node-newest", "portkey_admin.mjs", &Gateway::start(&format!("{PREFIXES}{STANDARD}")));
+}
+
+/// Schemathesis sends what the document allows and what it does not, and compares the responses with it.
+#[test]
+fn the_control_api_follows_its_document() {
+    python("schemathesis", &["openapi_document.py"], &Gateway::start(STANDARD));
 }
 
 #[test]
@@ -162,6 +178,9 @@ fn run(script: &str, command: &mut Command, gateway: &Gateway) {
     let output = command
         .env("BASE_URL", gateway.base_url())
         .env("KEY", KEY)
+        .env("CONTROL", gateway.control_url())
+        .env("OPERATOR_KEY", OPERATOR_KEY)
+        .env("EMULATOR", format!("{}/v1", gateway.emulator_url()))
         .env("MODELS", MATRIX_MODELS.join(" "))
         // The machine's own proxy.
         .env("NO_PROXY", "127.0.0.1")

@@ -74,7 +74,7 @@ pub(super) const ROUTES: &[Route] = &[
         |call| Box::pin(create(call, KeyType::OrganisationService)),
     )
     .body(OF_ORGANISATION)
-    .checked_by(check_create)
+    .checked_by(check_body)
     .replies(Shape::Object(MADE))
     .changes("api-keys", "create"),
     post(
@@ -84,7 +84,7 @@ pub(super) const ROUTES: &[Route] = &[
         |call| Box::pin(create(call, KeyType::WorkspaceService)),
     )
     .body(OF_WORKSPACE)
-    .checked_by(check_create)
+    .checked_by(check_body)
     .replies(Shape::Object(MADE))
     .changes("api-keys", "create"),
     post(
@@ -94,7 +94,7 @@ pub(super) const ROUTES: &[Route] = &[
         |call| Box::pin(create(call, KeyType::WorkspaceUser)),
     )
     .body(OF_USER)
-    .checked_by(check_create)
+    .checked_by(check_body)
     .replies(Shape::Object(MADE))
     .changes("api-keys", "create"),
     get("/v1/api-keys", of_types(Action::List), "Lists keys, those of the settings last", |call| {
@@ -108,7 +108,7 @@ pub(super) const ROUTES: &[Route] = &[
         .replies(Shape::Object(VIEW)),
     put_route("/v1/api-keys/{id}", of_types(Action::Update), "Changes a key", |call| Box::pin(update(call)))
         .body(UPDATE)
-        .checked_by(check_update)
+        .checked_by(check_body)
         .replies(Shape::Empty)
         .changes("api-keys", "update"),
     delete("/v1/api-keys/{id}", of_types(Action::Delete), "Deletes a key, effective at once", |call| {
@@ -146,20 +146,11 @@ fn grantable(identity: &ClientIdentity) -> ScopeSet {
     }
 }
 
-fn check_create(body: &mut Map<String, Value>, now: Timestamp, problems: &Problems) {
+fn check_body(body: &mut Map<String, Value>, now: Timestamp, problems: &Problems) {
     check_scopes(body, problems);
     check_expiry(body, now, problems);
     check_policy(body, problems);
     limits::normalise(body, false, now, problems);
-}
-
-fn check_update(body: &mut Map<String, Value>, now: Timestamp, problems: &Problems) {
-    for name in ["name", "scopes"] {
-        if body.get(name).is_some_and(Value::is_null) {
-            problems.push(name, None, "must not be null");
-        }
-    }
-    check_create(body, now, problems);
 }
 
 fn check_rotate(body: &mut Map<String, Value>, _: Timestamp, problems: &Problems) {

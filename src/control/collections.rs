@@ -4,7 +4,7 @@
 //! deleted.
 
 use super::call::Call;
-use super::field::{Field, Type, nullable, optional, required};
+use super::field::{Field, Type, not_null, nullable, optional, required};
 use super::page::{self, Page};
 use super::prompts::{is_in, matches};
 use super::records::{archived, changed, created, member, members, put, set, slug, time};
@@ -31,7 +31,7 @@ const CREATE: &[Field] = &[
     optional("organisation_id", Type::Text(64), "Taken from the key."),
 ];
 
-const UPDATE: &[Field] = &[optional("name", Type::Name(255), "For people.")];
+const UPDATE: &[Field] = &[not_null("name", Type::Name(255), "For people.")];
 
 const CREATED: &[Field] = &[
     required("id", Type::Uuid, "The collection."),

@@ -5,7 +5,7 @@
 mod check;
 
 use super::call::Call;
-use super::field::{Field, Type, nullable, optional, required};
+use super::field::{Field, Type, not_null, nullable, optional, required};
 use super::page::{self, Page};
 use super::records::{archived, changed, created, member, members, put, slug, time, version};
 use super::reply::Reply;
@@ -38,7 +38,7 @@ const CREATE: &[Field] = &[
 ];
 
 const UPDATE: &[Field] = &[
-    optional("name", Type::Name(255), "For people."),
+    not_null("name", Type::Name(255), "For people."),
     optional("config", CONFIG, "The config object, or its JSON text: a new version."),
     optional("status", Type::OneOf(&["active", "archived"]), "`archived` takes it out of use."),
     optional("isDefault", Type::Flag, "Whether it is the workspace's default config."),
@@ -49,6 +49,7 @@ const CHANGED: &[Field] = &[
     required("id", Type::Uuid, "The config."),
     required("version_id", Type::Uuid, "The version that was made."),
     required("slug", Type::Text(128), "How requests name it."),
+    required("object", Type::Text(20), "`config`."),
 ];
 
 const ITEM: &[Field] = &[
@@ -91,10 +92,12 @@ pub(super) const ROUTES: &[Route] = &[
     get("/v1/configs/{slug}", Access::Scope(&[Scope::ConfigsRead]), "Reads a config", |call| {
         Box::pin(read(call))
     })
+    .query(page::IN_WORKSPACE)
     .replies(Shape::Object(ONE)),
     put_route("/v1/configs/{slug}", Access::Scope(&[Scope::ConfigsUpdate]), "Changes a config", |call| {
         Box::pin(update(call))
     })
+    .query(page::IN_WORKSPACE)
     .body(UPDATE)
     .replies(Shape::Data(CHANGED))
     .changes("configs", "update"),
@@ -104,6 +107,7 @@ pub(super) const ROUTES: &[Route] = &[
         "Takes a config out of use",
         |call| Box::pin(remove(call)),
     )
+    .query(page::IN_WORKSPACE)
     .replies(Shape::Empty)
     .changes("configs", "delete"),
     get(
@@ -139,7 +143,12 @@ async fn create(mut call: Call) -> Result<Reply, Error> {
     changes.extend(no_longer_default(&call, &record, is_default)?);
     changes.push(put(record.clone()));
     call.commit(changes).await?;
-    Ok(Reply::data(json!({"id": record.id, "version_id": version_id, "slug": record.slug})))
+    Ok(Reply::data(made(&record, &json!(version_id))))
+}
+
+/// What a client gets of a config it has made or changed.
+fn made(record: &Record, version_id: &Value) -> Value {
+    json!({"id": record.id, "version_id": version_id, "slug": record.slug, "object": "config"})
 }
 
 async fn update(mut call: Call) -> Result<Reply, Error> {
@@ -176,7 +185,7 @@ async fn update(mut call: Call) -> Result<Reply, Error> {
     }
     changes.push(put(record));
     call.commit(changes).await?;
-    Ok(Reply::data(json!({"id": before.id, "version_id": version_id, "slug": before.slug})))
+    Ok(Reply::data(made(&before, &version_id)))
 }
 
 async fn remove(mut call: Call) -> Result<Reply, Error> {
@@ -198,10 +207,14 @@ async fn list(call: Call) -> Result<Reply, Error> {
 async fn read(call: Call) -> Result<Reply, Error> {
     let named = call.param("slug");
     if call.snapshot.settings.configs.contains_key(named) {
-        return Ok(Reply::from(one(item_of_settings(named), &json!({}))));
+        return Ok(Reply::from(one_of_settings(named)));
     }
     let record = call.find(Kind::Config, "slug")?;
     Ok(Reply::from(shown(&record, None)))
+}
+
+fn one_of_settings(slug: &str) -> Value {
+    one(item_of_settings(slug), &json!({}))
 }
 
 /// The config that the path names, which can be changed.
@@ -213,7 +226,11 @@ fn stored(call: &Call) -> Result<Arc<Record>, Error> {
 }
 
 async fn versions(call: Call) -> Result<Reply, Error> {
-    let record = stored(&call)?;
+    let named = call.param("slug");
+    if call.snapshot.settings.configs.contains_key(named) {
+        return Ok(Page::of(&call, 50).reply(&[one_of_settings(named)], Value::clone));
+    }
+    let record = call.find(Kind::Config, "slug")?;
     let versions =
         call.store()?.children(Kind::ConfigVersion, record.id).await.map_err(store_error::error)?;
     Ok(Page::of(&call, 50).reply(&versions, |version| shown(&record, Some(&**version))))

@@ -14,7 +14,6 @@ use crate::config::account::names;
 use crate::config::read::Problems;
 use crate::error::{Error, Problem};
 use crate::net::outbound::origin::Origin;
-use crate::provider;
 use crate::state::stored::{account_members, read_provider};
 use crate::store::{Kind, Record};
 use serde_json::{Map, Value, json};
@@ -225,20 +224,7 @@ pub(super) fn set_common(call: &Call, body: &mut Map<String, Value>) -> Result<(
         return Err(Error::invalid_body(problems.into_vec()));
     }
     overlay(body, &update, &COMMON);
-    match body.contains_key("name") {
-        true => Ok(()),
-        false => Err(Error::invalid_request("name", "name must not be null.")),
-    }
-}
-
-/// # Errors
-/// 400 for a vendor that is not known.
-pub(super) fn vendor<'a>(call: &'a Call, field: &'static str) -> Result<&'a str, Error> {
-    let name = call.text(field).unwrap_or_default();
-    match provider::find(name) {
-        Some(_) => Ok(name),
-        None => Err(Error::invalid_request(field, provider::unknown(name)).with_unknown_name(name)),
-    }
+    Ok(())
 }
 
 /// The integration whose account a provider uses: itself, where it has one of its own.

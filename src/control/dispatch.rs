@@ -82,7 +82,7 @@ async fn serve(
         }
     };
     trail.workspace = identity.workspace;
-    let read = read_request(route, parts.uri.query().unwrap_or_default(), &bytes, now);
+    let read = read_request(route, &parts.uri, &bytes, now);
     let (query, body) = match read {
         Ok(read) => read,
         Err(error) => return Err(refused(&shared, trail, Some(&identity), error, now).await),
@@ -160,18 +160,24 @@ async fn refused(
 type QueryAndBody = (Map<String, Value>, Map<String, Value>);
 
 /// The query's parameters and the body's members, or all their problems.
-fn read_request(route: &Route, query: &str, bytes: &Bytes, now: Timestamp) -> Result<QueryAndBody, Error> {
+fn read_request(
+    route: &Route,
+    uri: &http::Uri,
+    bytes: &Bytes,
+    now: Timestamp,
+) -> Result<QueryAndBody, Error> {
     let problems = Problems::default();
-    let query = read_query(route.query, query, &problems);
+    let query = read_query(route.query, uri.query().unwrap_or_default(), &problems);
     let mut body = match route.body {
-        Body::None | Body::Raw => Map::new(),
+        Body::None | Body::Raw(_) => Map::new(),
         Body::Object(fields) => {
-            let node = match bytes.trim_ascii() {
+            let mut node = match bytes.trim_ascii() {
                 b"" => Node { kind: Kind::Map(Vec::new()), place: None },
                 text => Node::from_json(text).map_err(|why| {
                     Error::bad_request(format!("The request body must be a JSON object: {why}."))
                 })?,
             };
+            remove_repeats(&mut node, fields, uri.path());
             read_object(fields, &node, "", &problems)
         }
     };
@@ -182,6 +188,18 @@ fn read_request(route: &Route, query: &str, bytes: &Bytes, now: Timestamp) -> Re
         true => Ok((query, body)),
         false => Err(Error::invalid_body(problems.into_vec())),
     }
+}
+
+/// Removes the members that only repeat a segment of the path: clients of the reference send `slug`, `userId`, `workspaceId` …
+/// in the body as well.
+fn remove_repeats(node: &mut Node, fields: &[Field], path: &str) {
+    let Kind::Map(entries) = &mut node.kind else { return };
+    entries.retain(|entry| {
+        let is_listed = fields.iter().any(|field| field.name == entry.name);
+        let is_repeat =
+            matches!(&entry.value.kind, Kind::Text(text) if path.split('/').any(|part| part == text.as_str()));
+        is_listed || !is_repeat
+    });
 }
 
 /// Parameters that are not in the table are ignored: clients of the reference add their own.
@@ -203,4 +221,25 @@ fn read_query(fields: &[Field], query: &str, problems: &Problems) -> Map<String,
         }
     }
     read
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::field::{Type, optional};
+    use super::*;
+
+    #[test]
+    fn members_that_repeat_the_path_are_ignored_and_others_are_not() {
+        const FIELDS: &[Field] = &[optional("name", Type::Text(10), "A name.")];
+        let left = |body: &str| {
+            let mut node = Node::from_json(body.as_bytes()).unwrap();
+            remove_repeats(&mut node, FIELDS, "/v1/admin/workspaces/ws-1/users/u-2");
+            node.to_json()
+        };
+        assert_eq!(left(r#"{"workspaceId":"ws-1","userId":"u-2","name":"u-2"}"#), r#"{"name":"u-2"}"#);
+        assert_eq!(
+            left(r#"{"userId":"u-3","workspaceId":["ws-1"]}"#),
+            r#"{"userId":"u-3","workspaceId":["ws-1"]}"#
+        );
+    }
 }

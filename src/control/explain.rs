@@ -6,6 +6,7 @@
 mod summary;
 
 use super::call::Call;
+use super::field::{Field, Type, not_null, optional};
 use super::read_only_env::ReadOnlyEnv;
 use super::reply::Reply;
 use super::route::{self, Access, Route};
@@ -81,6 +82,17 @@ impl ExplainResponse {
     }
 }
 
+const REQUEST: &[Field] = &[
+    not_null("method", Type::Text(16), "`POST` where absent."),
+    not_null("path", Type::Text(8192), "`/v1/chat/completions` where absent; with a leading slash."),
+    not_null(
+        "headers",
+        Type::Map(&Type::Any, 1000),
+        "By name: a text, a list of texts, or an object (a config, metadata).",
+    ),
+    optional("body", Type::Any, "The body, as JSON."),
+];
+
 pub(super) const ROUTES: &[Route] = &[route::post(
     "/v1/explain",
     Access::Scope(&[Scope::ExplainRead]),
@@ -88,6 +100,7 @@ pub(super) const ROUTES: &[Route] = &[route::post(
     |call| Box::pin(respond(call)),
 )
 .raw_body()
+.of_members(REQUEST)
 .on_control_port_only()];
 
 /// `POST /v1/explain`.

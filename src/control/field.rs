@@ -42,6 +42,14 @@ pub(super) enum Type {
     Integer(i64, i64),
     Number(f64, f64),
     OneOf(&'static [&'static str]),
+    /// One or several of these names, with commas.
+    Names(&'static [&'static str]),
+    /// Ids and slugs with commas, at most so many characters.
+    Ids(usize),
+    /// An address of a person: `name@host`, at most 320 characters.
+    Email,
+    /// The name of a vendor, or an alias of it (docs/providers.md).
+    Vendor,
     /// A list of a type, with the least and the largest number of items.
     List(&'static Type, usize, usize),
     /// An object with free names and values of one type, at most so many.
@@ -63,6 +71,11 @@ pub(super) const fn required(name: &'static str, of: Type, doc: &'static str) ->
 /// A member that may be absent or null.
 pub(super) const fn optional(name: &'static str, of: Type, doc: &'static str) -> Field {
     Field { name, of, is_required: false, is_nullable: true, doc }
+}
+
+/// A member that may be absent and not null: an update can change it, and cannot clear it.
+pub(super) const fn not_null(name: &'static str, of: Type, doc: &'static str) -> Field {
+    Field { name, of, is_required: false, is_nullable: false, doc }
 }
 
 /// A member of a response that is always there and may be null.

@@ -2,7 +2,7 @@
 
 use super::ORGANISATION;
 use super::call::Call;
-use super::field::{Field, Type, nullable, optional, required};
+use super::field::{Field, Type, not_null, nullable, optional, required};
 use super::page::{self, Page};
 use super::records::{archived, changed, created, member, members, overlay, put, slug, time};
 use super::reply::Reply;
@@ -50,7 +50,7 @@ const CREATE: &[Field] = &[
 ];
 
 const UPDATE: &[Field] = &[
-    optional("name", Type::Name(255), "For people."),
+    not_null("name", Type::Name(255), "For people."),
     optional("checks", CHECKS, "Replaces all checks."),
     optional("actions", ACTIONS, "Replaces all actions."),
 ];
@@ -82,7 +82,7 @@ const LIST: &[Field] = &[
     page::WORKSPACE,
     page::CURRENT_PAGE,
     page::PAGE_SIZE,
-    optional("ids", Type::Text(16 << 10), "Only these: ids or slugs with commas."),
+    optional("ids", Type::Ids(4096), "Only these: ids or slugs with commas."),
 ];
 
 pub(super) const ROUTES: &[Route] = &[
@@ -109,6 +109,7 @@ pub(super) const ROUTES: &[Route] = &[
         "Reads a guardrail",
         |call| Box::pin(read(call)),
     )
+    .query(page::IN_WORKSPACE)
     .replies(Shape::Object(ITEM)),
     put_route(
         "/v1/guardrails/{id}",
@@ -116,6 +117,7 @@ pub(super) const ROUTES: &[Route] = &[
         "Changes a guardrail",
         |call| Box::pin(update(call)),
     )
+    .query(page::IN_WORKSPACE)
     .body(UPDATE)
     .replies(Shape::Object(MADE))
     .changes("guardrails", "update"),
@@ -125,6 +127,7 @@ pub(super) const ROUTES: &[Route] = &[
         "Takes a guardrail out of use",
         |call| Box::pin(remove(call)),
     )
+    .query(page::IN_WORKSPACE)
     .replies(Shape::Empty)
     .changes("guardrails", "delete"),
 ];

@@ -31,7 +31,8 @@ pub(super) const ROUTES: &[Route] = &[
     get("/livez", Access::Open, "Whether the process responds", |_| Box::pin(livez()))
         .replies(Shape::Text("text/plain; charset=utf-8")),
     get("/readyz", Access::Open, "Whether the process serves requests", |call| Box::pin(readyz(call)))
-        .replies(Shape::Object(READY)),
+        .replies(Shape::Object(READY))
+        .also("503", "Before the listeners are up, and while the process stops."),
     get("/v1/health", Access::Open, "The reference's health check", |_| Box::pin(health()))
         .replies(Shape::Object(HEALTH)),
 ];

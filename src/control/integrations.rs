@@ -4,8 +4,8 @@
 //! under the same slug.
 
 use super::call::Call;
-use super::credential::{self, AccountInput, CONFIGURATIONS, KEY, NOTE, has_role, set_account, set_common};
-use super::field::{Field, Type, nullable, optional, required};
+use super::credential::{AccountInput, CONFIGURATIONS, KEY, NOTE, has_role, set_account, set_common};
+use super::field::{Field, Type, not_null, nullable, optional, required};
 use super::page::{self, Page};
 use super::records::{archived, changed, created, member, members, put, slug, time};
 use super::reply::Reply;
@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 const CREATE: &[Field] = &[
     required("name", Type::Name(255), "For people; the slug begins with it."),
-    required("ai_provider_id", Type::Name(64), "The vendor: `openai`, `anthropic` … (docs/providers.md)."),
+    required("ai_provider_id", Type::Vendor, "The vendor: `openai`, `anthropic` … (docs/providers.md)."),
     KEY,
     optional("slug", Type::Slug(1, 128), "Its name, unique in the workspace."),
     optional("description", Type::Text(2048), "For people."),
@@ -44,7 +44,7 @@ const CREATE: &[Field] = &[
 ];
 
 const UPDATE: &[Field] = &[
-    optional("name", Type::Name(255), "For people."),
+    not_null("name", Type::Name(255), "For people."),
     KEY,
     optional("description", Type::Text(2048), "For people."),
     NOTE,
@@ -89,18 +89,21 @@ pub(super) const ROUTES: &[Route] = &[
         .query(page::WORKSPACE_QUERY)
         .replies(Shape::List(ITEM)),
     get("/v1/integrations/{slug}", READS, "Reads an integration", |call| Box::pin(read(call)))
+        .query(page::IN_WORKSPACE)
         .replies(Shape::Object(ITEM)),
     put_route("/v1/integrations/{slug}", UPDATES, "Changes an integration", |call| Box::pin(update(call)))
+        .query(page::IN_WORKSPACE)
         .body(UPDATE)
         .replies(Shape::Empty)
         .changes("integrations", "update"),
     delete("/v1/integrations/{slug}", DELETES, "Removes an integration", |call| Box::pin(remove(call)))
+        .query(page::IN_WORKSPACE)
         .replies(Shape::Empty)
         .changes("integrations", "delete"),
 ];
 
 async fn create(mut call: Call) -> Result<Reply, Error> {
-    let vendor = credential::vendor(&call, "ai_provider_id")?;
+    let vendor = call.text("ai_provider_id").unwrap_or_default();
     let is_bound = call.identity.is_bound;
     let workspace = match call.text("workspace_id").is_some() || is_bound {
         true => Some(call.new_workspace()?),

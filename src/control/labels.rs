@@ -4,7 +4,7 @@
 
 use super::ORGANISATION;
 use super::call::Call;
-use super::field::{Field, Type, nullable, optional, required};
+use super::field::{Field, Type, not_null, nullable, optional, required};
 use super::page::{self, Page};
 use super::records::{changed, created, member, members, overlay, put, time};
 use super::reply::Reply;
@@ -34,7 +34,7 @@ const CREATE: &[Field] = &[
 ];
 
 const UPDATE: &[Field] = &[
-    optional("name", Type::Slug(1, 64), "As when it is made."),
+    not_null("name", Type::Slug(1, 64), "As when it is made."),
     optional("description", Type::Text(1024), "For people."),
     optional("color_code", Type::Text(32), "For people."),
 ];

@@ -8,7 +8,7 @@ mod metadata;
 
 use super::ORGANISATION;
 use super::call::Call;
-use super::field::{Field, Type, nullable, optional, required};
+use super::field::{Field, Type, not_null, nullable, optional, required};
 use super::page::{self, Page};
 use super::records::{archived, changed, created, member, members, overlay, put, slug, time};
 use super::reply::Reply;
@@ -47,8 +47,8 @@ const CREATE: &[Field] = &[
 ];
 
 const UPDATE: &[Field] = &[
-    optional("name", Type::Name(255), "For people."),
-    optional(
+    not_null("name", Type::Name(255), "For people."),
+    not_null(
         "url",
         Type::Name(2048),
         "Another host needs its headers with it: the old ones are not sent there.",
@@ -158,9 +158,6 @@ async fn update(mut call: Call) -> Result<Reply, Error> {
     call.check_owner(&before)?;
     let mut body = call.open_members(&before)?;
     overlay(&mut body, &call.body, &PLAIN);
-    if !body.contains_key("name") {
-        return Err(Error::invalid_request("name", "name must not be null."));
-    }
     check::set_connection(&call, &mut body)?;
     body.insert("updated_by".to_owned(), call.actor().into());
     let mut record = changed(&before, &Value::Null, call.now);

@@ -8,7 +8,9 @@ use super::reply::Reply;
 use super::route::{Access, Body, Route, Shape, get};
 use super::routes::routes;
 use crate::error::Error;
+use crate::settings::scopes::Scope;
 use serde_json::{Map, Value, json};
+use std::collections::BTreeSet;
 
 pub(super) const ROUTES: &[Route] =
     &[get("/v1/openapi.json", Access::Open, "This document", |_| Box::pin(show()))];
@@ -35,6 +37,7 @@ pub fn document() -> Value {
                             port where `x-on-data-port` is true. Requests of models are the data plane's, whose shapes are the vendors'.",
         },
         "security": [{"service_key": []}, {"bearer": []}],
+        "tags": tags(),
         "paths": paths,
         "components": {
             "securitySchemes": {
@@ -42,11 +45,7 @@ pub fn document() -> Value {
                 "bearer": {"type": "http", "scheme": "bearer"},
             },
             "schemas": {"error": error_schema()},
-            "responses": {"error": {
-                "description": "An error: 400 what was sent, 401 no or a bad key, 403 a missing scope, 404 nothing there that this key may see, \
-                                409 taken or in use, 503 and 507 the store.",
-                "content": {"application/json": {"schema": {"$ref": "#/components/schemas/error"}}},
-            }},
+            "responses": error_responses(),
         },
     })
 }
@@ -56,32 +55,35 @@ fn operation(route: &Route) -> Value {
     parameters.extend(route.query.iter().map(query_parameter));
     let mut operation = json!({
         "summary": route.summary,
+        "description": description(route),
         "operationId": operation_id(route),
-        "tags": [route.path.trim_start_matches("/v1/").split('/').next().unwrap_or_default()],
+        "tags": [tag(route)],
         "parameters": parameters,
-        "responses": {
-            "200": {"description": "Done.", "content": content(&route.reply)},
-            "default": {"$ref": "#/components/responses/error"},
-        },
+        "responses": responses(route),
         "x-on-data-port": route.on_data_port,
     });
     let Value::Object(members) = &mut operation else { return operation };
     match route.access {
         Access::Open => drop(members.insert("security".to_owned(), json!([]))),
-        Access::AnyKey => {}
-        Access::Metrics => drop(members.insert("x-scopes".to_owned(), json!(["metrics.read"]))),
-        Access::Scope(scopes) => {
-            let names: Vec<&str> = scopes.iter().map(|scope| scope.as_str()).collect();
-            members.insert("x-scopes".to_owned(), names.into());
+        Access::Metrics => {
+            members.insert("security".to_owned(), json!([{}, {"service_key": []}, {"bearer": []}]));
         }
+        Access::AnyKey | Access::Scope(_) => {}
+    }
+    let scopes = scopes(route);
+    if !scopes.is_empty() {
+        members.insert("x-scopes".to_owned(), scopes.into());
     }
     let schema = match route.body {
         Body::None => return operation,
-        Body::Object(fields) => object_schema(fields, true),
-        Body::Raw => json!({"type": "object"}),
+        Body::Raw([]) => json!({"type": "object"}),
+        Body::Object(fields) | Body::Raw(fields) => object_schema(fields, true),
     };
-    let is_required =
-        matches!(route.body, Body::Object(fields) if fields.iter().any(|field| field.is_required));
+    let is_required = match route.body {
+        Body::Object(fields) => fields.iter().any(|field| field.is_required),
+        Body::Raw(fields) => !fields.is_empty(),
+        Body::None => false,
+    };
     members.insert(
         "requestBody".to_owned(),
         json!({"required": is_required, "content": {"application/json": {"schema": schema}}}),
@@ -89,11 +91,89 @@ fn operation(route: &Route) -> Value {
     operation
 }
 
+/// Who may call it.
+fn description(route: &Route) -> String {
+    match (route.access, scopes(route).join("` or `")) {
+        (Access::Open, _) => "Needs no key.".to_owned(),
+        (Access::AnyKey, _) => "Needs a key; any is good.".to_owned(),
+        (Access::Metrics, scope) => {
+            format!("Needs no key while `listen.metrics` is `open`, else one with the scope `{scope}`.")
+        }
+        (Access::Scope(_), scopes) => format!("Needs a key with the scope `{scopes}`."),
+    }
+}
+
+fn scopes(route: &Route) -> Vec<&'static str> {
+    match route.access {
+        Access::Open | Access::AnyKey => Vec::new(),
+        Access::Metrics => vec![Scope::MetricsRead.as_str()],
+        Access::Scope(scopes) => scopes.iter().map(|scope| scope.as_str()).collect(),
+    }
+}
+
+/// The errors that a route can have besides those of every HTTP server: status, name in the components, when.
+const ERRORS: &[(&str, &str, &str)] = &[
+    ("400", "bad_request", "What was sent is wrong; `error.details` has every problem with its path."),
+    ("401", "unauthorized", "No key or token, or one that is not good."),
+    ("403", "forbidden", "The key lacks the scope, or belongs to another workspace."),
+    ("404", "not_found", "There is nothing that this key may see."),
+    ("409", "conflict", "The name is taken, or the object is in use, read-only or in another state."),
+    ("413", "too_large", "The body is too large."),
+    ("503", "unavailable", "The store is not available; `Retry-After` says when to try again."),
+    ("507", "no_space", "The store has no space left."),
+];
+
+fn responses(route: &Route) -> Map<String, Value> {
+    let mut responses = Map::new();
+    responses.insert("200".to_owned(), json!({"description": "Done.", "content": content(&route.reply)}));
+    let has_body = !matches!(route.body, Body::None);
+    let needs_key = route.access != Access::Open;
+    for (status, name, _) in ERRORS {
+        let is_possible = match *status {
+            "400" => needs_key && (has_body || !route.query.is_empty()),
+            "404" => route.path.contains('{'),
+            "409" | "507" => route.change.is_some(),
+            "413" => has_body,
+            _ => needs_key,
+        };
+        if is_possible {
+            responses.insert((*status).to_owned(), json!({"$ref": format!("#/components/responses/{name}")}));
+        }
+    }
+    responses.extend(route.also.map(|(status, description)| {
+        (status.to_owned(), json!({"description": description, "content": content(&route.reply)}))
+    }));
+    responses
+}
+
+fn error_responses() -> Map<String, Value> {
+    let schema = json!({"application/json": {"schema": {"$ref": "#/components/schemas/error"}}});
+    let response = |(_, name, description): &(&str, &str, &str)| {
+        ((*name).to_owned(), json!({"description": description, "content": schema}))
+    };
+    ERRORS.iter().map(response).collect()
+}
+
+/// The resource: the first segment of the path below `/v1` and `/v1/admin`.
+fn tag(route: &Route) -> &'static str {
+    let mut segments = route.path.split('/').filter(|segment| !matches!(*segment, "" | "v1" | "admin"));
+    segments.next().unwrap_or_default()
+}
+
+fn tags() -> Value {
+    let names: BTreeSet<&str> = routes().map(tag).collect();
+    names.into_iter().map(|name| json!({"name": name})).collect()
+}
+
 fn operation_id(route: &Route) -> String {
     let mut id = route.method.to_ascii_lowercase();
-    for segment in route.path.split('/').filter(|segment| !segment.is_empty() && *segment != "v1") {
+    for segment in route.path.split('/').filter(|segment| !matches!(*segment, "" | "v1")) {
         id.push('_');
-        id.extend(segment.chars().map(|char| if char.is_ascii_alphanumeric() { char } else { '_' }));
+        let name = segment.trim_matches(['{', '}']);
+        if name != segment {
+            id.push_str("by_");
+        }
+        id.extend(name.chars().map(|char| if char.is_ascii_alphanumeric() { char } else { '_' }));
     }
     id
 }
@@ -114,6 +194,8 @@ fn query_parameter(field: &Field) -> Value {
         "name": field.name,
         "in": "query",
         "required": field.is_required,
+        // An empty one is as if it were absent.
+        "allowEmptyValue": !field.is_required,
         "description": field.doc,
         "schema": type_schema(&field.of, true),
     })
@@ -132,11 +214,18 @@ fn content(reply: &Shape) -> Value {
                 "data": {"type": "array", "items": object_schema(fields, false)},
             },
         }),
-        Shape::Data(fields) => json!({
-            "type": "object",
-            "required": ["success", "data"],
-            "properties": {"success": {"type": "boolean", "enum": [true]}, "data": object_schema(fields, false)},
-        }),
+        Shape::Data(fields) => {
+            let mut schema = object_schema(fields, false);
+            let data = schema.clone();
+            if let Some(properties) = schema.get_mut("properties").and_then(Value::as_object_mut) {
+                properties.insert("success".to_owned(), json!({"type": "boolean", "enum": [true]}));
+                properties.insert("data".to_owned(), data);
+            }
+            if let Some(required) = schema.get_mut("required").and_then(Value::as_array_mut) {
+                required.extend(["success".into(), "data".into()]);
+            }
+            schema
+        }
         Shape::Free => json!({"type": "object"}),
         Shape::Text(content_type) => return json!({*content_type: {"schema": {"type": "string"}}}),
     };

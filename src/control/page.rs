@@ -19,6 +19,13 @@ pub(super) const QUERY: &[Field] = &[CURRENT_PAGE, PAGE_SIZE, CURRENT_PAGE_CAMEL
 pub(super) const WORKSPACE: Field =
     optional("workspace_id", Type::Text(128), "Id or slug of a workspace; the key's own where absent.");
 
+/// The parameter of a route whose path names an object by its slug, which is unique in a workspace.
+pub(super) const IN_WORKSPACE: &[Field] = &[optional(
+    "workspace_id",
+    Type::Text(128),
+    "Id or slug of the workspace that has the object; for keys of the organisation, where several have the slug.",
+)];
+
 /// The parameters of a list of one workspace's objects.
 pub(super) const WORKSPACE_QUERY: &[Field] =
     &[WORKSPACE, CURRENT_PAGE, PAGE_SIZE, CURRENT_PAGE_CAMEL, PAGE_SIZE_CAMEL];

@@ -4,7 +4,7 @@
 
 use super::call::{Call, by_id_or_slug};
 use super::collections::collection_of;
-use super::field::{Field, Type, nullable, optional, required};
+use super::field::{Field, Type, not_null, nullable, optional, required};
 use super::page::{self, Page};
 use super::prompts::{find_version, is_in, matches, publish_version};
 use super::records::{archived, changed, created, member, members, object, put, set, slug, time, version};
@@ -39,7 +39,7 @@ const CREATE: &[Field] = &[
 ];
 
 const UPDATE: &[Field] = &[
-    optional("name", Type::Name(255), "For people. Makes no version."),
+    not_null("name", Type::Name(255), "For people. Makes no version."),
     optional("string", TEXT, "The text of a new version, which is not published by this."),
     optional("description", Type::Text(1024), "What the new version is for."),
     optional("version_description", Type::Text(1024), "The same as `description`."),

@@ -11,7 +11,7 @@ pub(super) use versions::{find_version, publish_version};
 
 use super::call::{Call, by_id_or_slug};
 use super::collections::collection_of;
-use super::field::{Field, Type, nullable, optional, required};
+use super::field::{Field, Type, not_null, nullable, optional, required};
 use super::page::{self, Page};
 use super::records::{archived, changed, created, member, members, object, put, set, slug, time, version};
 use super::reply::Reply;
@@ -62,7 +62,7 @@ const CREATE: &[Field] = &[
 ];
 
 const UPDATE: &[Field] = &[
-    optional("name", Type::Name(255), "For people. Makes no version."),
+    not_null("name", Type::Name(255), "For people. Makes no version."),
     optional("collection_id", Type::Name(128), "Id or slug of a collection. Makes no version."),
     optional("patch", Type::Flag, "Whether members that are absent are taken from the latest version."),
     optional("string", TEXT, "The template of a new version."),

@@ -8,7 +8,7 @@ use super::credential::{
     self, AccountInput, CONFIGURATIONS, EXPIRES, KEY, NOTE, RATES, USAGE, has_role, integration_of,
     set_account, set_common,
 };
-use super::field::{Field, Type, nullable, optional, required};
+use super::field::{Field, Type, not_null, nullable, optional, required};
 use super::page::{self, Page};
 use super::records::{archived, changed, created, member, members, put, slug, time};
 use super::reply::Reply;
@@ -23,7 +23,7 @@ use uuid::Uuid;
 const CREATE: &[Field] = &[
     required("name", Type::Name(255), "For people; the slug begins with it."),
     optional("integration_id", Type::Name(128), "Slug or id of the integration whose account it uses."),
-    optional("provider", Type::Name(64), "The vendor, where it has an account of its own instead."),
+    optional("provider", Type::Vendor, "The vendor, where it has an account of its own instead."),
     KEY,
     CONFIGURATIONS,
     optional("slug", Type::Slug(1, 128), "What `@slug` names; unique in the workspace."),
@@ -35,7 +35,7 @@ const CREATE: &[Field] = &[
 ];
 
 const UPDATE: &[Field] = &[
-    optional("name", Type::Name(255), "For people."),
+    not_null("name", Type::Name(255), "For people."),
     NOTE,
     KEY,
     CONFIGURATIONS,
@@ -59,7 +59,11 @@ const ITEM: &[Field] = &[
     nullable("workspace_id", Type::Uuid, "Where it is used; null for every workspace."),
     required("masked_key", Type::Text(64), "The key's first two and last three characters."),
     nullable("usage_limits", Type::AnyObject, "How much may be used."),
-    nullable("rate_limits", Type::List(&Type::AnyObject, 0, 20), "How much may be used in a unit of time."),
+    nullable(
+        "rate_limits",
+        Type::AnyOf(&[Type::List(&Type::AnyObject, 0, 20), Type::AnyObject]),
+        "How much may be used in a unit of time: a list. In the list of providers a single one stands alone.",
+    ),
     nullable("expires_at", Type::Time, "When it goes out of use."),
     nullable("created_at", Type::Time, "When it was made."),
     nullable("last_updated_at", Type::Time, "When it was changed last."),
@@ -82,6 +86,7 @@ pub(super) const ROUTES: &[Route] = &[
     get("/v1/providers/{slug}", Access::Scope(&[Scope::ProvidersRead]), "Reads a provider", |call| {
         Box::pin(read(call))
     })
+    .query(page::IN_WORKSPACE)
     .replies(Shape::Object(ITEM)),
     put_route(
         "/v1/providers/{slug}",
@@ -89,6 +94,7 @@ pub(super) const ROUTES: &[Route] = &[
         "Changes a provider",
         |call| Box::pin(update(call)),
     )
+    .query(page::IN_WORKSPACE)
     .body(UPDATE)
     .replies(Shape::Object(MADE))
     .changes("providers", "update"),
@@ -98,6 +104,7 @@ pub(super) const ROUTES: &[Route] = &[
         "Takes a provider out of use",
         |call| Box::pin(remove(call)),
     )
+    .query(page::IN_WORKSPACE)
     .replies(Shape::Empty)
     .changes("providers", "delete"),
 ];
@@ -132,11 +139,11 @@ async fn create(mut call: Call) -> Result<Reply, Error> {
 
 /// A provider with an account of its own: an integration and a provider in one.
 pub(super) fn own_account(call: &Call, workspace: Option<Uuid>, slug: String) -> Result<Record, Error> {
-    if !call.has("provider") {
+    if call.text("provider").is_none() {
         return Err(Error::invalid_request("integration_id", "Send integration_id, or provider and key."));
     }
     let mut body = Map::from_iter([
-        ("ai_provider".to_owned(), credential::vendor(call, "provider")?.into()),
+        ("ai_provider".to_owned(), call.text("provider").into()),
         ("is_integration".to_owned(), true.into()),
         ("is_provider".to_owned(), true.into()),
     ]);
@@ -164,11 +171,21 @@ async fn list(call: Call) -> Result<Reply, Error> {
     found.retain(|record| has_role(record, "is_provider"));
     let mut items = Vec::with_capacity(found.len());
     for record in &found {
-        items.push(view(&call, record)?);
+        items.push(listed(view(&call, record)?));
     }
     let settings = call.snapshot.settings.providers.iter();
     items.extend(settings.map(|(slug, stored)| view_of_settings(slug, &stored.provider)));
     Ok(Page::of(&call, 50).reply(&items, Value::clone))
+}
+
+/// A provider as a member of the list: the reference's clients read an object there, and a list from the provider itself.
+fn listed(mut item: Value) -> Value {
+    if let Some(limits) = item.get_mut("rate_limits")
+        && let Some([one]) = limits.as_array().map(Vec::as_slice)
+    {
+        *limits = one.clone();
+    }
+    item
 }
 
 async fn read(call: Call) -> Result<Reply, Error> {
@@ -196,7 +213,9 @@ pub(super) fn updated(call: &Call, before: &Record) -> Result<Record, Error> {
     let input = AccountInput::read(call)?;
     if !input.is_empty() {
         if before.parent.is_some() {
-            return Err(Error::invalid_request("key", "The account is its integration's; change that one."));
+            return Err(
+                Error::conflict("The account is its integration's; change that one.").with_param("key")
+            );
         }
         set_account(call, &mut record, &mut body, &input)?;
     }

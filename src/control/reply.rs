@@ -23,9 +23,15 @@ impl Reply {
         Self::from(json!({}))
     }
 
-    /// `{"success":true,"data":…}`.
+    /// `{"success":true,"data":{…}}` with the members of `data` beside it: the reference's document has the one, its client
+    /// libraries read the other.
     pub fn data(data: Value) -> Self {
-        Self::from(json!({"success": true, "data": data}))
+        let mut body = data.clone();
+        if let Value::Object(members) = &mut body {
+            members.insert("success".to_owned(), true.into());
+            members.insert("data".to_owned(), data);
+        }
+        Self::from(body)
     }
 
     pub fn text(content_type: &'static str, body: impl Into<Vec<u8>>) -> Self {

@@ -36,6 +36,8 @@ pub(super) struct Route {
     /// Beyond the table: its problems are reported with those of the table.
     pub check: Option<Check>,
     pub reply: Shape,
+    /// Another status with the same body, and when: no error.
+    pub also: Option<(&'static str, &'static str)>,
     /// What the audit log calls it: resource and action. Only for routes that change something.
     pub change: Option<(&'static str, &'static str)>,
     pub run: Run,
@@ -59,8 +61,8 @@ pub(super) enum Access {
 pub(super) enum Body {
     None,
     Object(&'static [Field]),
-    /// The route reads the bytes itself; they are JSON.
-    Raw,
+    /// The route reads the bytes itself; they are JSON. The table only describes them, where it is not empty.
+    Raw(&'static [Field]),
 }
 
 /// What a route returns with status 200.
@@ -71,7 +73,7 @@ pub(super) enum Shape {
     Object(&'static [Field]),
     /// `{"object":"list","total":n,"data":[…]}` of these objects.
     List(&'static [Field]),
-    /// `{"success":true,"data":{…}}`.
+    /// `{"success":true,"data":{…}}`, with the members of `data` beside it.
     Data(&'static [Field]),
     /// Any JSON object.
     Free,
@@ -96,6 +98,7 @@ const fn route(
         body: Body::None,
         check: None,
         reply: Shape::Free,
+        also: None,
         change: None,
         run,
     }
@@ -135,12 +138,24 @@ impl Route {
     }
 
     pub const fn raw_body(mut self) -> Self {
-        self.body = Body::Raw;
+        self.body = Body::Raw(&[]);
+        self
+    }
+
+    /// Describes a body that the route reads itself.
+    pub const fn of_members(mut self, fields: &'static [Field]) -> Self {
+        self.body = Body::Raw(fields);
         self
     }
 
     pub const fn replies(mut self, reply: Shape) -> Self {
         self.reply = reply;
+        self
+    }
+
+    /// Says that the route also responds with this status, with the same body.
+    pub const fn also(mut self, status: &'static str, when: &'static str) -> Self {
+        self.also = Some((status, when));
         self
     }
 

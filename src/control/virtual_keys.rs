@@ -4,7 +4,7 @@
 
 use super::call::Call;
 use super::credential::{self, CONFIGURATIONS, EXPIRES, KEY, NOTE, RATES, USAGE, has_role, integration_of};
-use super::field::{Field, Type, nullable, optional, required};
+use super::field::{Field, Type, not_null, nullable, optional, required};
 use super::page::{self, Page};
 use super::providers::{find, own_account, updated};
 use super::records::{archived, member, members, put, slug};
@@ -51,13 +51,13 @@ const ACCOUNT: [Field; 23] = [
 
 const CREATE: &[Field] = &joined::<4, 27>([
     required("name", Type::Name(255), "For people; the slug begins with it."),
-    required("provider", Type::Name(64), "The vendor: `openai`, `anthropic` … (docs/providers.md)."),
+    required("provider", Type::Vendor, "The vendor: `openai`, `anthropic` … (docs/providers.md)."),
     optional("slug", Type::Slug(1, 128), "What `@slug` names; made of the name where absent."),
     optional("workspace_id", Type::Name(128), "Id or slug of the workspace."),
 ]);
 
 const UPDATE: &[Field] = &joined::<2, 25>([
-    optional("name", Type::Name(255), "For people."),
+    not_null("name", Type::Name(255), "For people."),
     optional("reset_usage", Type::Flag, "Whether what was used is forgotten."),
 ]);
 
@@ -73,7 +73,11 @@ const fn joined<const OWN: usize, const ALL: usize>(own: [Field; OWN]) -> [Field
     all
 }
 
-const MADE: &[Field] = &[required("slug", Type::Text(128), "What `@slug` names.")];
+const MADE: &[Field] = &[
+    required("id", Type::Uuid, "The virtual key."),
+    required("slug", Type::Text(128), "What `@slug` names."),
+    required("object", Type::Text(20), "`virtual-key`."),
+];
 
 const ITEM: &[Field] = &[
     required("id", Type::Uuid, "The virtual key."),
@@ -110,6 +114,7 @@ pub(super) const ROUTES: &[Route] = &[
     get("/v1/virtual-keys/{slug}", Access::Scope(&[Scope::VirtualKeysRead]), "Reads a virtual key", |call| {
         Box::pin(read(call))
     })
+    .query(page::IN_WORKSPACE)
     .replies(Shape::Object(ITEM)),
     put_route(
         "/v1/virtual-keys/{slug}",
@@ -117,6 +122,7 @@ pub(super) const ROUTES: &[Route] = &[
         "Changes a virtual key",
         |call| Box::pin(update(call)),
     )
+    .query(page::IN_WORKSPACE)
     .body(UPDATE)
     .replies(Shape::Data(MADE))
     .changes("virtual-keys", "update"),
@@ -126,6 +132,7 @@ pub(super) const ROUTES: &[Route] = &[
         "Removes a virtual key",
         |call| Box::pin(remove(call)),
     )
+    .query(page::IN_WORKSPACE)
     .replies(Shape::Empty)
     .changes("virtual-keys", "delete"),
 ];
@@ -137,7 +144,7 @@ async fn create(mut call: Call) -> Result<Reply, Error> {
     call.check_free_slug("slug", &slug, call.snapshot.settings.providers.contains_key(&slug))?;
     let record = own_account(&call, workspace, slug)?;
     call.commit(vec![put(record.clone())]).await?;
-    Ok(Reply::data(json!({"slug": record.slug})))
+    Ok(Reply::data(made(&record)))
 }
 
 async fn list(call: Call) -> Result<Reply, Error> {
@@ -159,7 +166,7 @@ async fn update(mut call: Call) -> Result<Reply, Error> {
     let before = find(&call)?;
     let record = updated(&call, &before)?;
     call.commit(vec![put(record)]).await?;
-    Ok(Reply::data(json!({"slug": before.slug})))
+    Ok(Reply::data(made(&before)))
 }
 
 async fn remove(mut call: Call) -> Result<Reply, Error> {
@@ -167,6 +174,10 @@ async fn remove(mut call: Call) -> Result<Reply, Error> {
     call.check_owner(&record)?;
     call.commit(vec![put(archived(&record, call.now))]).await?;
     Ok(Reply::empty())
+}
+
+fn made(record: &Record) -> Value {
+    json!({"id": record.id, "slug": record.slug, "object": "virtual-key"})
 }
 
 fn view(call: &Call, record: &Arc<Record>) -> Result<Value, Error> {

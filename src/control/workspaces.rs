@@ -5,7 +5,7 @@
 mod members;
 
 use super::call::{Call, by_id_or_slug};
-use super::field::{Field, Type, nullable, optional, required};
+use super::field::{Field, Type, not_null, nullable, optional, required};
 use super::limits::{self, RATE_LIMITS, USAGE_LIMITS};
 use super::page::{self, Page};
 use super::records::{archived, changed, created, member, overlay, put, slug, time};
@@ -54,7 +54,7 @@ const CREATE: &[Field] = &[
     optional("description", Type::Text(2048), "For people."),
     optional("icon", Type::Text(2048), "A picture of it."),
     optional("defaults", DEFAULTS, "What its requests have where they say nothing else."),
-    optional("users", Type::List(&Type::AnyObject, 0, 100), "First members: `{id, role}`."),
+    optional("users", Type::List(&members::USER, 0, 100), "First members."),
     optional(
         "security_settings",
         Type::Map(&Type::Flag, 64),
@@ -65,7 +65,7 @@ const CREATE: &[Field] = &[
 ];
 
 const UPDATE: &[Field] = &[
-    optional("name", Type::Name(255), "For people."),
+    not_null("name", Type::Name(255), "For people."),
     optional("description", Type::Text(2048), "For people."),
     optional("icon", Type::Text(2048), "A picture of it."),
     optional("defaults", DEFAULTS, "Replaces all of them."),
@@ -86,7 +86,7 @@ const DELETE: &[Field] = &[
 const LIST: &[Field] = &[
     optional(
         "status",
-        Type::Text(64),
+        Type::Names(&["active", "archived"]),
         "`active`, `archived` or both with a comma; `active` by default. Archived ones need a key of the whole organisation.",
     ),
     optional("name", Type::Text(255), "Part of the name; upper and lower case differ."),
@@ -138,12 +138,8 @@ const LISTS: Access = Access::Scope(&[Scope::WorkspacesList]);
 const CONTENT: [Kind; 3] = [Kind::Provider, Kind::Config, Kind::ApiKey];
 
 async fn list(call: Call) -> Result<Reply, Error> {
-    let mut wanted = Vec::new();
-    for name in call.query_text("status").unwrap_or("active").split(',') {
-        wanted.push(Status::parse(name.trim()).ok_or_else(|| {
-            Error::invalid_request("status", format!("{name:?} must be active or archived."))
-        })?);
-    }
+    let statuses = call.query_text("status").unwrap_or("active").split(',');
+    let wanted: Vec<Status> = statuses.filter_map(|name| Status::parse(name.trim())).collect();
     if wanted.contains(&Status::Archived) && call.identity.is_bound {
         return Err(Error::forbidden(
             "Only keys of the whole organisation (admins and owners) list archived workspaces.",
@@ -193,9 +189,6 @@ async fn update(mut call: Call) -> Result<Reply, Error> {
         &update,
         &["name", "description", "icon", "defaults", "security_settings", "usage_limits", "rate_limits"],
     );
-    if !members.contains_key("name") {
-        return Err(Error::invalid_request("name", "name must not be null."));
-    }
     let record = changed(&record, &Value::Object(members), call.now);
     let shown = view(&record);
     call.commit(vec![put(record)]).await?;

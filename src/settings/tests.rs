@@ -99,7 +99,7 @@ fn commented_out_settings_of_the_shipped_file_are_valid_and_show_the_defaults() 
     assert_eq!(Server { upgrade_sock: None, pid_file: None, ..settings.server }, server);
     assert_eq!(settings.log, Log::default());
     assert_eq!(settings.access_log, AccessLog::File("/var/log/turnpike/access.log".into()));
-    assert_eq!(settings.header_prefixes, ["x-gateway-"]);
+    assert_eq!(settings.header_prefixes, ["x-gateway-", "x-portkey-"]);
     let cors = settings.cors.unwrap();
     assert!(cors.origins.allow("https://app.example.com") && cors.max_age == Duration::from_secs(600));
     assert_eq!(settings.custom_hosts.allow.len(), 4);

@@ -3,7 +3,7 @@
 //! What depends on other members or on what is stored is checked beside the routes.
 
 use crate::auth::key_records::{MAX_TRANSITION_MS, TRANSITION_MS};
-use crate::control::field::{Field, Type, nullable, optional, required};
+use crate::control::field::{Field, Type, not_null, nullable, optional, required};
 use crate::control::limits::{RATE_LIMITS, USAGE_LIMITS};
 use crate::control::page;
 
@@ -92,8 +92,8 @@ pub(super) const OF_USER: &[Field] = &[
 ];
 
 pub(super) const UPDATE: &[Field] = &[
-    optional("name", Type::Name(255), "For people and the access line."),
-    optional("scopes", SCOPES, "Replaces all scopes."),
+    not_null("name", Type::Name(255), "For people and the access line."),
+    not_null("scopes", SCOPES, "Replaces all scopes."),
     DESCRIPTION,
     RATE_LIMITS,
     USAGE_LIMITS,

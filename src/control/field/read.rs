@@ -3,6 +3,7 @@
 use super::{Field, Type};
 use crate::config::node::{Entry, Kind, Node};
 use crate::config::read::{Problems, nearest};
+use crate::provider;
 use jiff::Timestamp;
 use serde_json::{Map, Number, Value};
 use uuid::Uuid;
@@ -134,6 +135,21 @@ fn string(of: &Type, text: &str) -> Result<Value, String> {
         Type::OneOf(names) if !names.contains(&text) => {
             return Err(format!("must be one of {}", names.join(", ")));
         }
+        Type::Names(names) => {
+            if let Some(name) = text.split(',').find(|name| !names.contains(&name.trim_matches(' '))) {
+                return Err(format!("{name:?} must be one of {}", names.join(", ")));
+            }
+            text.to_owned()
+        }
+        Type::Ids(max) => {
+            let is_id = |b: u8| b.is_ascii_alphanumeric() || b"-_., ".contains(&b);
+            if text.len() > *max || !text.bytes().all(is_id) {
+                return Err(format!("must be ids or slugs with commas, at most {max} characters"));
+            }
+            text.to_owned()
+        }
+        Type::Email if !is_email(text) => return Err("must be an address such as ann@example.com".to_owned()),
+        Type::Vendor if provider::find(text).is_none() => return Err(provider::unknown(text)),
         _ => text.to_owned(),
     };
     Ok(value.into())
@@ -165,32 +181,53 @@ fn whole(number: &Number) -> Option<i64> {
     number.as_f64().filter(|value| value.fract() == 0.0 && value.abs() < 9e15).map(|value| value as i64)
 }
 
+/// `name@host` without spaces, in the bounds of the schema.
+fn is_email(text: &str) -> bool {
+    let is_part = |part: &str, max: usize| {
+        (1..=max).contains(&part.len()) && part.bytes().all(|b| b.is_ascii_graphic() && b != b'@')
+    };
+    text.split_once('@').is_some_and(|(name, host)| is_part(name, 64) && is_part(host, 255))
+}
+
+/// Whether values of this type are texts.
+fn is_text(of: &Type) -> bool {
+    matches!(
+        of,
+        Type::Text(_)
+            | Type::Name(_)
+            | Type::Slug(..)
+            | Type::Uuid
+            | Type::Time
+            | Type::OneOf(_)
+            | Type::Names(_)
+            | Type::Ids(_)
+            | Type::Email
+            | Type::Vendor
+    )
+}
+
 /// Whether a value of this kind can be of this type, whatever its content.
 fn fits(of: &Type, kind: &Kind) -> bool {
     match of {
-        Type::Text(_) | Type::Name(_) | Type::Slug(..) | Type::Uuid | Type::Time | Type::OneOf(_) => {
-            matches!(kind, Kind::Text(_))
-        }
+        of if is_text(of) => matches!(kind, Kind::Text(_)),
         Type::Flag | Type::Bit => matches!(kind, Kind::Bool(_)),
         Type::Integer(..) | Type::Number(..) => matches!(kind, Kind::Number(_)),
         Type::List(..) => matches!(kind, Kind::List(_)),
         Type::Map(..) | Type::Object(_) | Type::AnyObject => matches!(kind, Kind::Map(_)),
         Type::AnyOf(types) => types.iter().any(|of| fits(of, kind)),
-        Type::Any => true,
+        _ => true,
     }
 }
 
 fn kind_name(of: &Type) -> &'static str {
     match of {
-        Type::Text(_) | Type::Name(_) | Type::Slug(..) | Type::Uuid | Type::Time | Type::OneOf(_) => {
-            "a string"
-        }
+        of if is_text(of) => "a string",
         Type::Flag | Type::Bit => "a boolean",
         Type::Integer(..) => "an integer",
         Type::Number(..) => "a number",
         Type::List(..) => "an array",
         Type::Map(..) | Type::Object(_) | Type::AnyObject => "an object",
-        Type::AnyOf(_) | Type::Any => "a value",
+        _ => "a value",
     }
 }
 

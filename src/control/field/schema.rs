@@ -1,6 +1,7 @@
 //! Writes a table of fields as JSON Schema, for the OpenAPI document.
 
 use super::{Field, Type};
+use crate::provider;
 use serde_json::{Map, Value, json};
 
 /// The schema of an object with these members. `is_closed`: whether it has no others.
@@ -43,6 +44,15 @@ pub(in super::super) fn type_schema(of: &Type, is_closed: bool) -> Value {
         Type::Integer(min, max) => json!({"type": "integer", "minimum": min, "maximum": max}),
         Type::Number(min, max) => json!({"type": "number", "minimum": min, "maximum": max}),
         Type::OneOf(names) => json!({"type": "string", "enum": names}),
+        Type::Names(names) => {
+            let any = names.join("|");
+            json!({"type": "string", "pattern": format!("^ *({any}) *(, *({any}) *)*$")})
+        }
+        Type::Ids(max) => {
+            json!({"type": "string", "pattern": format!("^[A-Za-z0-9._, -]{{0,{max}}}$")})
+        }
+        Type::Email => json!({"type": "string", "pattern": "^[!-?A-~]{1,64}@[!-?A-~]{1,255}$"}),
+        Type::Vendor => json!({"type": "string", "enum": provider::names().collect::<Vec<_>>()}),
         Type::List(of, min, max) => {
             json!({"type": "array", "items": type_schema(of, is_closed), "minItems": min, "maxItems": max})
         }
@@ -74,4 +84,49 @@ fn or_null(mut schema: Value) -> Value {
         }
     }
     schema
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{optional, read_text};
+    use super::*;
+    use crate::config::read::Problems;
+
+    /// Types whose schema is a pattern: reader and document accept the same texts.
+    #[test]
+    fn a_pattern_accepts_what_the_reader_accepts() {
+        let names = Type::Names(&["active", "archived"]);
+        for (of, text, is_right) in [
+            (names, "active", true),
+            (names, "archived, active", true),
+            (names, "active,", false),
+            (names, "gone", false),
+            (Type::Ids(8), "a-1, b_2", true),
+            (Type::Ids(8), "a/b", false),
+            (Type::Ids(8), "a,b,c,d,e", false),
+            (Type::Email, "ann@example.com", true),
+            (Type::Email, "ann", false),
+            (Type::Email, "a@b@c", false),
+            (Type::Email, "a b@c", false),
+            (Type::Slug(2, 4), "a.b", true),
+            (Type::Slug(2, 4), "a", false),
+        ] {
+            let problems = Problems::default();
+            let _ = read_text(&of, text, "", &problems);
+            assert_eq!(problems.is_empty(), is_right, "{of:?} {text:?}");
+            let schema = object_schema(&[optional("x", of, "")], true);
+            let found = jsonschema::is_valid(&schema, &json!({"x": text}));
+            assert_eq!(found, is_right, "{schema} {text:?}");
+        }
+    }
+
+    #[test]
+    fn a_vendor_is_one_of_those_that_the_reader_knows() {
+        let Value::Array(names) = type_schema(&Type::Vendor, true)["enum"].clone() else { panic!() };
+        for name in names {
+            let problems = Problems::default();
+            let _ = read_text(&Type::Vendor, name.as_str().unwrap(), "", &problems);
+            assert!(problems.is_empty(), "{name}");
+        }
+    }
 }

@@ -55,9 +55,6 @@ fn connect(sent: &Map<String, Value>, body: &mut Map<String, Value>, rules: &Hos
     }
     let stored_origin =
         body.get("url").and_then(Value::as_str).and_then(|url| Origin::parse(url, false).ok());
-    if sent.get("url").is_some_and(Value::is_null) {
-        problems.push("url", None, "must not be null");
-    }
     let mut is_other_host = false;
     if let Some(url) = text("url") {
         match Origin::parse(url, false) {
@@ -182,7 +179,6 @@ mod tests {
         for (members, path) in [
             (json!({"auth_type": "oauth_auto"}), "auth_type"),
             (json!({"transport": "sse"}), "transport"),
-            (json!({"url": null}), "url"),
             (json!({"url": "ftp://a.example"}), "url"),
             (json!({"url": "https://a.example/mcp?key=1"}), "url"),
             (json!({"url": "https://me:pw@a.example/mcp"}), "url"),

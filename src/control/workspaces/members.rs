@@ -15,7 +15,7 @@ use uuid::Uuid;
 
 const ROLE: Type = Type::OneOf(&["admin", "manager", "member"]);
 
-const USER: Type = Type::Object(&[
+pub(super) const USER: Type = Type::Object(&[
     required("id", Type::Uuid, "The user."),
     required("role", ROLE, "What the user may do in the workspace."),
 ]);

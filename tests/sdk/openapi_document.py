@@ -1,0 +1,36 @@
+"""The control API against its own document, with Schemathesis: no 500, no response that contradicts the document.
+
+Environment: CONTROL (the control port), OPERATOR_KEY (a key with every scope of administration that no call can delete). Bounded
+and with a fixed seed (schemathesis.toml), so that two runs send the same.
+"""
+
+import json
+import os
+import sys
+import tempfile
+import urllib.request
+from pathlib import Path
+
+from openapi_spec_validator import OpenAPIV31SpecValidator
+
+HERE = Path(__file__).parent
+DOCUMENT = f"{os.environ['CONTROL']}/v1/openapi.json"
+
+# Read at import.
+os.environ["SCHEMATHESIS_HOOKS"] = str(HERE / "schemathesis_checks.py")
+
+
+def validate():
+    with urllib.request.urlopen(DOCUMENT) as response:
+        OpenAPIV31SpecValidator(json.load(response)).validate()
+    print("the document is valid OpenAPI 3.1", flush=True)
+
+
+if __name__ == "__main__":
+    validate()
+    # It keeps what has failed in the working directory, and repeats it in the next run.
+    os.chdir(tempfile.mkdtemp())
+    from schemathesis.cli import schemathesis
+
+    run = ["run", DOCUMENT, "--phases", "examples,coverage,fuzzing", "--max-examples", "3", "--no-color", "--warnings", "off"]
+    schemathesis(["--config-file", str(HERE / "schemathesis.toml"), *run, *sys.argv[1:]])

@@ -1,0 +1,63 @@
+"""What Schemathesis checks beside its own checks (openapi_document.py).
+
+Valid data must be accepted. What no schema can say is an exception and stands in a list here: references to what is not there,
+members that do not go together, times in the past. A refusal for any other reason is a contradiction of the document.
+"""
+
+import re
+
+import schemathesis
+from schemathesis.core.failures import Failure
+
+# The path of a problem, and its message.
+BEYOND_A_SCHEMA = [
+    # The problems after the first hundred.
+    ("", "and [0-9]+ more"),
+    ("workspace_id", "There is no workspace"),
+    (r"users\[\d+\]\.id", "There is no such user"),
+    ("collection_id|parent_collection_id", "There is no collection"),
+    ("label_id", "There is no label"),
+    # A pattern without lookahead cannot say it.
+    ("name", "letters, digits, _ and -, not latest, not default"),
+    (r"scopes\[\d+\]", "is no scope|may not hold|is not yours"),
+    ("user_id", "There is no|no such user"),
+    (r"rotation_policy(\..*)?", "must have rotation_period|cannot be combined|must be shorter"),
+    ("key_transition_period_ms", "must be 0, or at least"),
+    # MCP servers: docs/mcp.md.
+    ("url|transport|auth_type", ""),
+    ("virtual_key", "there is no stored provider"),
+    ("string|parameters|model|virtual_key", "is required for a new version"),
+    ("string", "template|tag|partial"),
+    ("integration_id", "There is no such integration|Send integration_id, or provider and key"),
+    ("defaults.user_api_key_config|defaults.config_id", "names no config|There is no"),
+    ("expires_at|rotation_policy.*", "must be in the future"),
+    (r"usage_limits(\[\d+\])?\.alert_threshold", "must be below credit_limit"),
+    (r"usage_limits(\[\d+\])?\.periodic_reset_days", "cannot be combined"),
+    ("usage_limits", "takes one limit"),
+    (r"rate_limits\[\d+\]\.(unit|value)", "is required"),
+    ("name", "It is not the name of this workspace"),
+    # A config and an account have languages of their own, with conditions between their members.
+    (r"config(\..*)?", ""),
+    (r"configurations(\..*)?|customHost|.*ServiceAccountJson|azureAuthMode|deploymentConfig.*", ""),
+    # A request that is to be explained: see docs/control.md.
+    (r"method|path|headers\..*|body", ""),
+]
+
+
+def problems(response):
+    """The problems that a refusal names: pairs of path and message."""
+    error = response.json()["error"]
+    return [(problem["path"], problem["message"]) for problem in error["details"]] or [("", error["message"])]
+
+
+def is_beyond_a_schema(path, message):
+    return any(re.fullmatch(paths, path) and re.search(messages, message) for paths, messages in BEYOND_A_SCHEMA)
+
+
+@schemathesis.check
+def valid_data_is_accepted(ctx, response, case):
+    if case.meta is None or not case.meta.generation.mode.is_positive or response.status_code != 400:
+        return
+    unexpected = [problem for problem in problems(response) if not is_beyond_a_schema(*problem)]
+    if unexpected:
+        raise Failure(operation=case.operation.label, title="Valid data refused", message=repr(unexpected))
