@@ -178,7 +178,7 @@ fn listen() -> Value {
     let names =
         "Host names under which operators call the control port, besides addresses and names without a dot.";
     let name = pattern("A host name without scheme and port.", "^[A-Za-z0-9._-]+$", &["gateway.internal"]);
-    let control = "/metrics, /livez, /readyz and the control API. It asks for no key: keep it on loopback or in a private network.";
+    let control = "/metrics, /livez, /readyz and the control API. The API requires a key; keep it on loopback or in a private network all the same.";
     object(
         "The addresses for clients (data) and for operators (control).",
         &[],
