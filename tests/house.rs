@@ -9,9 +9,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// The rooms from left to right (ARCHITECTURE.md). A room uses only rooms to its left.
-const ROOMS: [&str; 22] = [
-    "error", "json", "api", "config", "settings", "provider", "price", "prompt", "net", "store", "auth",
-    "state", "limits", "cache", "guard", "route", "engine", "batch", "control", "proxy", "emulator", "main",
+const ROOMS: [&str; 23] = [
+    "error", "json", "api", "config", "settings", "provider", "price", "prompt", "net", "store", "ledger",
+    "auth", "state", "limits", "cache", "guard", "route", "engine", "batch", "control", "proxy", "emulator",
+    "main",
 ];
 /// Rooms that clients come in through. They do not use each other; `main` connects them.
 const DOORS: [&str; 3] = ["control", "proxy", "emulator"];
