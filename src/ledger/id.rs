@@ -1,0 +1,69 @@
+//! Ids of rows: version 7 UUIDs that begin with the time of the row, and the row's key within its day.
+//!
+//! Knows no clock: the time is an argument.
+
+use super::row::MS_A_DAY;
+use std::sync::atomic::{AtomicU64, Ordering};
+use uuid::Uuid;
+
+/// Bits of a key below the milliseconds of the day.
+const TAIL_BITS: u32 = 36;
+const TAIL_MASK: u64 = (1 << TAIL_BITS) - 1;
+
+/// Makes the ids of one process. No two are equal, and no two of one day have the same key, unless they are of processes whose random
+/// beginnings meet within the same millisecond.
+#[derive(Debug)]
+pub struct RowIds {
+    next: AtomicU64,
+    random: u64,
+}
+
+impl Default for RowIds {
+    fn default() -> Self {
+        Self { next: AtomicU64::new(fastrand::u64(..)), random: fastrand::u64(..) }
+    }
+}
+
+impl RowIds {
+    /// An id for a row of this time.
+    pub fn new_id(&self, created_ms: i64) -> Uuid {
+        // 36 bits that count, then 38 random ones, which are the process's.
+        let tail = self.next.fetch_add(1, Ordering::Relaxed) & TAIL_MASK;
+        let ms = created_ms.max(0).cast_unsigned() & 0xFFFF_FFFF_FFFF;
+        let high = (ms << 16) | 0x7000 | (tail >> 24);
+        let low = (0b10 << 62) | ((tail & 0xFF_FFFF) << 38) | (self.random & 0x3F_FFFF_FFFF);
+        Uuid::from_u64_pair(high, low)
+    }
+}
+
+/// When the row with this id began, milliseconds since 1970.
+pub fn created_ms(id: Uuid) -> i64 {
+    (id.as_u64_pair().0 >> 16).cast_signed()
+}
+
+/// The key of the row within its day: milliseconds of the day, then the counting bits of its id. In order of time.
+pub fn day_key(id: Uuid) -> i64 {
+    let (high, low) = id.as_u64_pair();
+    let ms = created_ms(id).rem_euclid(MS_A_DAY);
+    let tail = ((high & 0xFFF) << 24) | ((low >> 38) & 0xFF_FFFF);
+    (ms << TAIL_BITS) | tail.cast_signed()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_gives_back_its_time_and_a_key_in_order_of_time() {
+        let ids = RowIds::default();
+        let now = 1_795_000_000_123;
+        let id = ids.new_id(now);
+        assert_eq!(id.get_version_num(), 7);
+        assert_eq!(created_ms(id), now);
+        assert!(day_key(id) >= 0 && day_key(id) < day_key(ids.new_id(now + 1)));
+        let mut keys: Vec<i64> = (0..100_000).map(|_| day_key(ids.new_id(now))).collect();
+        keys.sort_unstable();
+        keys.dedup();
+        assert_eq!(keys.len(), 100_000);
+    }
+}

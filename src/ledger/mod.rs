@@ -1,0 +1,15 @@
+//! What was done, for whom, and what it cost: one row for each request and each attempt, kept for logs, analytics and bills.
+//!
+//! A request hands over its rows and goes on: nothing in this room makes it wait. Knows no request, no session and no prices; the
+//! rows are made by a sink of the engine, and by the route for logs of others.
+//!
+//! Rows are written in batches, one transaction each. A row is written once however often it is handed over (its id is unique), and
+//! what is summed up of rows (`rollup`) takes the rows that were really written, in the same transaction.
+
+pub mod column;
+pub mod id;
+pub mod row;
+pub mod text;
+
+pub use row::{Row, RowKind};
+pub use text::Text;
