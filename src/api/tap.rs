@@ -10,6 +10,7 @@ mod vendor_event;
 mod whole_fast_path;
 
 use super::operation::{Completion, Operation, SummaryShape};
+use super::service_tier::ServiceTier;
 use super::sse::Event;
 use super::usage::{Usage, UsageParts};
 use crate::json::scan::{JsonScanner, Path};
@@ -22,6 +23,8 @@ pub struct ResponseSummary {
     pub usage: Option<Usage>,
     /// The model that responded, as the provider names it.
     pub model: Option<String>,
+    /// The service tier that the provider served and bills.
+    pub service_tier: Option<ServiceTier>,
     /// The provider's finish reason: `stop`, `tool_use`, `completed`, `max_output_tokens`.
     pub finish: Option<String>,
     /// The code (or else the type) of an error in the body or in an event: `overloaded_error`.
@@ -84,6 +87,7 @@ enum Field {
     Usage,
     Model,
     Finish,
+    Tier,
     Error,
     Status,
     IncompleteDetails,
@@ -95,6 +99,7 @@ const PATHS: &[(Path, Field)] = &[
     (&["model"], Field::Model),
     (&["choices", "*", "finish_reason"], Field::Finish),
     (&["stop_reason"], Field::Finish),
+    (&["service_tier"], Field::Tier),
     (&["error"], Field::Error),
     (&["status"], Field::Status),
     (&["incomplete_details"], Field::IncompleteDetails),
@@ -190,7 +195,9 @@ impl ResponseSummary {
             let Some(read) = UsageParts::read(usage) else { return false };
             usage_parts.update(&read);
             self.usage = usage_parts.usage();
+            self.service_tier = read.service_tier();
         }
+        self.note_tier(fields.tier);
         self.note_model(fields.model.and_then(openai_event::text));
         self.note_finish(fields.finish.and_then(openai_event::text));
         self.ended = true;
@@ -209,6 +216,7 @@ impl ResponseSummary {
             Field::Usage => self.record_usage(usage_parts, value),
             Field::Model => self.note_model(openai_event::text(value)),
             Field::Finish => self.note_finish(openai_event::text(value)),
+            Field::Tier => self.note_tier(Some(value)),
             Field::Error => self.note_error(value),
             // Batches and files have a status too; only that of a response is a finish reason.
             Field::Status if is_response_object && self.finish.is_none() => {
@@ -224,7 +232,12 @@ impl ResponseSummary {
         if let Some(parts) = UsageParts::read(value) {
             sum.update(&parts);
             self.usage = sum.usage();
+            self.service_tier = sum.service_tier().or(self.service_tier);
         }
+    }
+
+    fn note_tier(&mut self, tier: Option<&[u8]>) {
+        self.service_tier = tier.and_then(ServiceTier::read).or(self.service_tier);
     }
 
     /// Records the first model name that is not empty: Azure's first chunk has an empty one.

@@ -5,6 +5,7 @@
 
 mod native;
 
+use super::service_tier::ServiceTier;
 use crate::json::walk;
 use serde::Deserialize;
 use serde::de::{Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
@@ -23,15 +24,28 @@ pub struct Usage {
     pub cached: u64,
     /// Input tokens written to the provider's prompt cache.
     pub cache_write: u64,
+    /// Of `cache_write`, the tokens kept for an hour; the others are kept for five minutes or as the provider likes.
+    pub cache_write_1h: u64,
     pub reasoning: u64,
+    /// Parts of `input` and `output` by what they are, as far as the provider says so.
     pub input_audio: u64,
     pub output_audio: u64,
+    pub input_image: u64,
+    pub output_image: u64,
+    pub input_video: u64,
+    /// Parts of `cached` by what they are.
+    pub cached_audio: u64,
+    pub cached_image: u64,
+    /// Searches of the web that the provider made for this response and bills by the piece.
+    pub web_searches: u64,
+    /// Searches of a reranker, billed by the piece.
+    pub rerank_searches: u64,
 }
 
 impl Usage {
     /// Reads the JSON text of a `usage` object: the shapes of OpenAI's chat, completions, embeddings, responses, images
     /// and audio with the variants of other providers, Anthropic's, Bedrock's, Cohere's, and Gemini's `usageMetadata`.
-    /// `None` if it is none of them or counts no tokens (rerank's search units, a transcription's seconds).
+    /// `None` if it is none of them or counts nothing that is billed by the token or search (a transcription's seconds).
     pub fn read(json: &[u8]) -> Option<Self> {
         UsageParts::read(json)?.usage()
     }
@@ -61,6 +75,12 @@ pub struct UsageParts {
     prompt_cache_hit_tokens: Count,
     num_cached_tokens: Count,
     cached_tokens: Count,
+    // Billed by the piece: Anthropic and OpenRouter, Perplexity, xAI; Cohere's reranker.
+    web_searches: Count,
+    rerank_searches: Count,
+    // Anthropic: the writes that are kept for an hour. Bedrock has the same in `cacheDetails`.
+    cache_write_1h: Count,
+    service_tier: Option<ServiceTier>,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -69,6 +89,11 @@ struct Details {
     /// OpenAI and OpenRouter.
     cache_write_tokens: Count,
     audio_tokens: Count,
+    image_tokens: Count,
+    video_tokens: Count,
+    /// OpenAI's realtime API: what the cached tokens are.
+    cached_audio: Count,
+    cached_image: Count,
     reasoning_tokens: Count,
     /// Anthropic's name for reasoning tokens.
     thinking_tokens: Count,
@@ -103,13 +128,30 @@ impl UsageParts {
                 b"prompt_cache_hit_tokens" => parts.prompt_cache_hit_tokens = Count::read(value),
                 b"num_cached_tokens" => parts.num_cached_tokens = Count::read(value),
                 b"cached_tokens" => parts.cached_tokens = Count::read(value),
+                b"service_tier" => parts.service_tier = parts.service_tier.or(ServiceTier::read(value)),
+                // Anthropic's fast mode has a price of its own, whatever the tier is.
+                b"speed" if value == b"\"fast\"" => parts.service_tier = ServiceTier::new("fast"),
+                b"cache_creation" => {
+                    parts.cache_write_1h = member(value, b"ephemeral_1h_input_tokens");
+                }
+                b"server_tool_use" | b"server_tool_use_details" => {
+                    parts.web_searches = member(value, b"web_search_requests");
+                }
+                b"num_search_queries" | b"num_sources_used" => {
+                    parts.web_searches = parts.web_searches.or(Count::read(value));
+                }
                 _ => {}
             }
         }
         Some(parts)
     }
 
-    /// Whether any token count was reported.
+    /// The service tier that billed the response, for providers that report it with the usage.
+    pub fn service_tier(&self) -> Option<ServiceTier> {
+        self.service_tier
+    }
+
+    /// Whether anything billed was reported.
     fn counts(&self) -> bool {
         let counts = [
             self.prompt_tokens,
@@ -117,6 +159,7 @@ impl UsageParts {
             self.total_tokens,
             self.input_tokens,
             self.output_tokens,
+            self.rerank_searches,
         ];
         counts.iter().any(|count| count.0.is_some())
     }
@@ -141,6 +184,10 @@ impl UsageParts {
         self.prompt_cache_hit_tokens = later.prompt_cache_hit_tokens.or(self.prompt_cache_hit_tokens);
         self.num_cached_tokens = later.num_cached_tokens.or(self.num_cached_tokens);
         self.cached_tokens = later.cached_tokens.or(self.cached_tokens);
+        self.web_searches = later.web_searches.or(self.web_searches);
+        self.rerank_searches = later.rerank_searches.or(self.rerank_searches);
+        self.cache_write_1h = later.cache_write_1h.or(self.cache_write_1h);
+        self.service_tier = later.service_tier.or(self.service_tier);
     }
 
     /// The counts with OpenAI's meaning; `None` if no token count was reported.
@@ -157,9 +204,17 @@ impl UsageParts {
             total: 0,
             cached: self.cached(into).value(),
             cache_write: into.cache_write_tokens.or(self.cache_creation_input_tokens).value(),
+            cache_write_1h: self.cache_write_1h.value(),
             reasoning: out.reasoning_tokens.or(out.thinking_tokens).value(),
             input_audio: into.audio_tokens.value(),
             output_audio: out.audio_tokens.value(),
+            input_image: into.image_tokens.value(),
+            output_image: out.image_tokens.value(),
+            input_video: into.video_tokens.value(),
+            cached_audio: into.cached_audio.value(),
+            cached_image: into.cached_image.value(),
+            web_searches: self.web_searches.value(),
+            rerank_searches: self.rerank_searches.value(),
         };
         // Anthropic does not include cache reads and writes in `input_tokens`. A report with `prompt_tokens` (LiteLLM,
         // with Anthropic's fields added) or with details of the input includes them.
@@ -196,6 +251,12 @@ impl Details {
                 b"cached_tokens" => details.cached_tokens = Count::read(value),
                 b"cache_write_tokens" => details.cache_write_tokens = Count::read(value),
                 b"audio_tokens" => details.audio_tokens = Count::read(value),
+                b"image_tokens" => details.image_tokens = Count::read(value),
+                b"video_tokens" => details.video_tokens = Count::read(value),
+                b"cached_tokens_details" => {
+                    details.cached_audio = member(value, b"audio_tokens");
+                    details.cached_image = member(value, b"image_tokens");
+                }
                 b"reasoning_tokens" => details.reasoning_tokens = Count::read(value),
                 b"thinking_tokens" => details.thinking_tokens = Count::read(value),
                 _ => {}
@@ -203,6 +264,12 @@ impl Details {
         }
         Some(details)
     }
+}
+
+/// A count in an object inside the usage; absent if there is no such object.
+fn member(object: &[u8], name: &[u8]) -> Count {
+    let found = walk::members(object).and_then(|mut members| members.find(|(key, _)| *key == name));
+    found.map_or(Count(None), |(_, value)| Count::read(value))
 }
 
 /// A count that may be absent, null, or not a number: one unexpected field must not lose the others.
@@ -282,98 +349,4 @@ impl<'de> Deserialize<'de> for Count {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn usage(counts: [u64; 8]) -> Option<Usage> {
-        let [input, output, total, cached, cache_write, reasoning, input_audio, output_audio] = counts;
-        Some(Usage { input, output, total, cached, cache_write, reasoning, input_audio, output_audio })
-    }
-
-    #[test]
-    fn every_shape_is_read_in_the_same_sense() {
-        let cases = [
-            // OpenAI chat.
-            (
-                r#"{"prompt_tokens":100,"completion_tokens":30,"total_tokens":130,
-                    "prompt_tokens_details":{"cached_tokens":64,"audio_tokens":5},
-                    "completion_tokens_details":{"reasoning_tokens":20,"audio_tokens":3}}"#,
-                usage([100, 30, 130, 64, 0, 20, 5, 3]),
-            ),
-            // Embeddings.
-            (r#"{"prompt_tokens":8,"total_tokens":8}"#, usage([8, 0, 8, 0, 0, 0, 0, 0])),
-            // Responses.
-            (
-                r#"{"input_tokens":10,"input_tokens_details":{"cached_tokens":4,"cache_write_tokens":2},
-                    "output_tokens":5,"output_tokens_details":{"reasoning_tokens":1},"total_tokens":15}"#,
-                usage([10, 5, 15, 4, 2, 1, 0, 0]),
-            ),
-            // Transcription.
-            (
-                r#"{"type":"tokens","input_tokens":14,"input_token_details":{"text_tokens":0,"audio_tokens":14},
-                    "output_tokens":45,"total_tokens":59}"#,
-                usage([14, 45, 59, 0, 0, 0, 14, 0]),
-            ),
-            // Anthropic: cache reads and writes are not included in the input.
-            (
-                r#"{"input_tokens":3,"cache_creation_input_tokens":100,"cache_read_input_tokens":1000,
-                    "cache_creation":{"ephemeral_5m_input_tokens":100},"output_tokens":50,
-                    "output_tokens_details":{"thinking_tokens":40}}"#,
-                usage([1103, 50, 1153, 1000, 100, 40, 0, 0]),
-            ),
-            // DeepSeek, Mistral, Together, LiteLLM.
-            (
-                r#"{"prompt_tokens":9,"completion_tokens":1,"total_tokens":10,"prompt_cache_hit_tokens":7}"#,
-                usage([9, 1, 10, 7, 0, 0, 0, 0]),
-            ),
-            (
-                r#"{"prompt_tokens":9,"completion_tokens":1,"num_cached_tokens":6,"prompt_tokens_details":null}"#,
-                usage([9, 1, 10, 6, 0, 0, 0, 0]),
-            ),
-            (r#"{"prompt_tokens":9,"cached_tokens":5}"#, usage([9, 0, 9, 5, 0, 0, 0, 0])),
-            (
-                r#"{"prompt_tokens":110,"completion_tokens":1,"total_tokens":111,
-                    "cache_read_input_tokens":80,"cache_creation_input_tokens":20}"#,
-                usage([110, 1, 111, 80, 20, 0, 0, 0]),
-            ),
-            // xAI: reasoning is not included in the completion.
-            (
-                r#"{"prompt_tokens":10,"completion_tokens":2,"total_tokens":112,
-                    "completion_tokens_details":{"reasoning_tokens":100}}"#,
-                usage([10, 102, 112, 0, 0, 100, 0, 0]),
-            ),
-            // Unexpected values do not affect the others.
-            (
-                r#"{"prompt_tokens":7.0,"completion_tokens":-1,"total_tokens":"x","cached_tokens":[{}]}"#,
-                usage([7, 0, 7, 0, 0, 0, 0, 0]),
-            ),
-            // Objects without token counts.
-            (r#"{"search_units":1}"#, None),
-            (r#"{"type":"duration","seconds":9}"#, None),
-            ("null", None),
-            ("[1]", None),
-            ("{", None),
-        ];
-        for (json, wanted) in cases {
-            assert_eq!(Usage::read(json.as_bytes()), wanted, "{json}");
-        }
-    }
-
-    #[test]
-    fn cached_tokens_with_details_are_part_of_the_input() {
-        // Responses with Anthropic's counts added.
-        let json = r#"{"input_tokens":100,"input_tokens_details":{"cached_tokens":80},"output_tokens":5,
-            "cache_read_input_tokens":80}"#;
-        assert_eq!(Usage::read(json.as_bytes()), usage([100, 5, 105, 80, 0, 0, 0, 0]));
-    }
-
-    #[test]
-    fn a_later_report_overrides_only_what_it_contains() {
-        let read = |json: &str| UsageParts::read(json.as_bytes()).unwrap();
-        let mut parts = read(r#"{"input_tokens":5,"cache_read_input_tokens":9,"output_tokens":1}"#);
-        parts.update(&read(r#"{"output_tokens":30}"#));
-        assert_eq!(parts.usage(), usage([14, 30, 44, 9, 0, 0, 0, 0]));
-        parts.update(&read(r#"{"input_tokens":6,"cache_read_input_tokens":10,"output_tokens":31}"#));
-        assert_eq!(parts.usage(), usage([16, 31, 47, 10, 0, 0, 0, 0]));
-    }
-}
+mod tests;

@@ -107,7 +107,7 @@ impl<D: Downstream> Orchestrator<'_, D> {
         let state = run.stream.state();
         self.ctx.attempt = Some(Arc::clone(&run.attempt));
         self.ctx.attempt_state = state;
-        self.ctx.record.attempt_finished(&run.attempt.target, state, run.reason, None);
+        self.ctx.record.attempt_finished(&run.attempt, state, run.reason, None);
         // A response made by the gateway says nothing about the target's latency.
         if let Some(memory) = run.attempt.target.state.get().filter(|_| !run.is_local()) {
             let now = Instant::now();

@@ -137,7 +137,7 @@ impl<D: Downstream> Orchestrator<'_, D> {
     }
 
     fn lost_race(&mut self, run: &AttemptRun) {
-        self.ctx.record.lost_race(&run.attempt.target, run.stream.state(), run.reason);
+        self.ctx.record.lost_race(&run.attempt, run.stream.state(), run.reason);
     }
 
     /// Notes the failure of one of the two attempts.

@@ -223,7 +223,7 @@ impl<D: Downstream> Orchestrator<'_, D> {
             Readiness::Stopped(error) => {
                 self.ctx.attempt_state = run.stream.state();
                 let state = run.stream.state();
-                self.ctx.record.attempt_finished(&run.attempt.target, state, run.reason, Some(&error));
+                self.ctx.record.attempt_finished(&run.attempt, state, run.reason, Some(&error));
                 self.return_rewriter(*run);
                 Ok(AttemptResult::Final(FinalResponse::Error(error)))
             }
@@ -270,7 +270,7 @@ impl<D: Downstream> Orchestrator<'_, D> {
                 ((stream, DownstreamWatch::default()), None, true)
             }
             Flow::Refuse(outcome, error) => {
-                self.ctx.record.attempt_finished(&next.target, state, next.reason, Some(&error));
+                self.ctx.record.attempt_finished(&attempt, state, next.reason, Some(&error));
                 return Started::Failed(outcome, FinalResponse::Error(error));
             }
         };
@@ -447,7 +447,7 @@ impl<D: Downstream> Orchestrator<'_, D> {
             _ => None,
         };
         let state = run.stream.state();
-        self.ctx.record.attempt_finished(target, state, run.reason, error);
+        self.ctx.record.attempt_finished(&run.attempt, state, run.reason, error);
         if let FinalResponse::ProviderError(_, error) = response {
             self.ctx.record.error_in_success(error.status);
         }

@@ -2,7 +2,9 @@
 //!
 //! Never holds a key, a body or a raw header.
 
+use crate::api::service_tier::ServiceTier;
 use crate::api::tap::ResponseSummary;
+use crate::api::usage::Usage;
 use crate::auth::ClientIdentity;
 use crate::error::Error;
 use crate::prompt::FoundPrompt;
@@ -51,7 +53,11 @@ pub struct RequestRecord {
 /// One attempt.
 #[derive(Debug)]
 pub struct AttemptRecord {
+    /// Its number within the request, from 1.
+    pub id: u32,
     pub target: Arc<Target>,
+    /// The model it requested; `None` if the request names none, or the attempt was never made.
+    pub model: Option<Arc<str>>,
     pub status: Option<u16>,
     /// The code of its error.
     pub error: Option<&'static str>,
@@ -59,4 +65,68 @@ pub struct AttemptRecord {
     pub reason: Reason,
     pub started: Option<Instant>,
     pub spent: Duration,
+    /// What it used; `None`: nothing is charged for it, because the provider sent nothing of a response.
+    pub used: Option<AttemptUsage>,
+    /// Whether the client got its response. Of a resumed stream that is the last attempt.
+    pub responded: bool,
+}
+
+impl AttemptRecord {
+    /// An attempt of which nothing is known but its target.
+    pub(super) fn new(target: &Arc<Target>, reason: Reason) -> Self {
+        Self {
+            id: 0,
+            target: Arc::clone(target),
+            model: None,
+            status: None,
+            error: None,
+            reason,
+            started: None,
+            spent: Duration::ZERO,
+            used: None,
+            responded: false,
+        }
+    }
+}
+
+/// What the provider charges for one attempt.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AttemptUsage {
+    pub usage: Usage,
+    pub source: UsageSource,
+    /// The model that responded, as the provider names it.
+    pub response_model: Option<String>,
+    /// The service tier that the response reports.
+    pub service_tier: Option<ServiceTier>,
+}
+
+impl AttemptUsage {
+    /// What a response reported; `None` if it reported nothing.
+    pub(super) fn reported(response: &ResponseSummary) -> Option<Self> {
+        Some(Self {
+            usage: response.usage?,
+            source: UsageSource::Reported,
+            response_model: response.model.clone(),
+            service_tier: response.service_tier,
+        })
+    }
+}
+
+/// Where the token counts come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum UsageSource {
+    /// The provider's own report, complete.
+    Reported,
+    /// Counted by the gateway, at least in part: an estimate.
+    Counted,
+}
+
+impl UsageSource {
+    /// As logs and rows name it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Reported => "reported",
+            Self::Counted => "counted",
+        }
+    }
 }

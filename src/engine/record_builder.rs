@@ -4,13 +4,15 @@
 
 use super::attempt_state::AttemptState;
 use super::downstream::Downstream;
-use super::record::{AttemptRecord, RequestRecord};
+use super::record::{AttemptRecord, AttemptUsage, RequestRecord};
 use super::request_context::RequestContext;
+use crate::api::tap::ResponseSummary;
 use crate::auth::ClientIdentity;
 use crate::error::{Error, Kind};
 use crate::json::write::push_number;
 use crate::prompt::FoundPrompt;
 use crate::provider::rewriter::Rewriter;
+use crate::route::attempt::Attempt;
 use crate::route::plan::Reason;
 use crate::route::target::Target;
 use std::sync::Arc;
@@ -54,7 +56,7 @@ impl RecordBuilder {
     /// Notes an attempt and how it ended.
     pub fn attempt_finished(
         &mut self,
-        target: &Arc<Target>,
+        attempt: &Attempt,
         state: AttemptState,
         reason: Reason,
         error: Option<&Error>,
@@ -62,7 +64,15 @@ impl RecordBuilder {
         let (started, status) = (state.sent_at, state.status);
         let spent = started.map_or(Duration::ZERO, |started| started.elapsed());
         let error = error.map(|error| error.kind.row().code);
-        self.push(AttemptRecord { target: Arc::clone(target), status, error, reason, started, spent });
+        let model = attempt.model.clone();
+        self.push(AttemptRecord {
+            model,
+            status,
+            error,
+            started,
+            spent,
+            ..AttemptRecord::new(&attempt.target, reason)
+        });
         let failed = error.is_some() || status.is_some_and(|status| status >= 300);
         if failed {
             self.upstream += spent;
@@ -88,28 +98,15 @@ impl RecordBuilder {
     /// Notes an attempt that could not be made because its target does not support the request.
     pub fn attempt_unsupported(&mut self, target: &Arc<Target>, reason: Reason, error: &Error) {
         let error = Some(error.kind.row().code);
-        self.push(AttemptRecord {
-            target: Arc::clone(target),
-            status: None,
-            error,
-            reason,
-            started: None,
-            spent: Duration::ZERO,
-        });
+        self.push(AttemptRecord { error, ..AttemptRecord::new(target, reason) });
     }
 
     /// Notes an attempt that lost the race against a parallel one (`hedge`).
-    pub fn lost_race(&mut self, target: &Arc<Target>, state: AttemptState, reason: Reason) {
+    pub fn lost_race(&mut self, attempt: &Attempt, state: AttemptState, reason: Reason) {
         let spent = state.sent_at.map_or(Duration::ZERO, |started| started.elapsed());
-        let target = Arc::clone(target);
-        self.push(AttemptRecord {
-            target,
-            status: None,
-            error: Some("outrun"),
-            reason,
-            started: None,
-            spent,
-        });
+        let model = attempt.model.clone();
+        let error = Some("outrun");
+        self.push(AttemptRecord { model, error, spent, ..AttemptRecord::new(&attempt.target, reason) });
     }
 
     /// Notes that the last attempt's response broke after it had begun.
@@ -122,8 +119,9 @@ impl RecordBuilder {
         self.last_counted = true;
     }
 
-    fn push(&mut self, attempt: AttemptRecord) {
+    fn push(&mut self, mut attempt: AttemptRecord) {
         if self.attempts.len() < MAX_ATTEMPTS_COUNTED {
+            attempt.id = u32::try_from(self.attempts.len() + 1).unwrap_or(u32::MAX);
             self.attempts.push(attempt);
         }
     }
@@ -172,7 +170,7 @@ pub(super) fn finish<D: Downstream>(client: &D, ctx: &mut RequestContext) -> Req
     let state = ctx.attempt_state;
     if let Some(attempt) = attempt.as_ref().filter(|_| noted.attempts.is_empty()) {
         let failed = error.as_ref().filter(|_| state.status.is_none());
-        noted.attempt_finished(&attempt.target, state, Reason::Only, failed);
+        noted.attempt_finished(attempt, state, Reason::Only, failed);
     }
     // A response that broke after it had begun counts as the provider's failure, whatever its status was.
     if let (Some(error), Some(attempt)) = (&error, noted.attempts.last_mut())
@@ -191,15 +189,10 @@ pub(super) fn finish<D: Downstream>(client: &D, ctx: &mut RequestContext) -> Req
     let since_start = |moment: Option<Instant>| moment.map(|moment| moment.duration_since(ctx.started));
     let (time_to_first_byte, time_to_first_token) =
         (since_start(noted.first_byte), since_start(noted.first_token));
-    let rewritten = ctx.rewriter.take().and_then(Rewriter::into_summary);
-    let response = rewritten.or_else(|| {
-        let mut tap = ctx.tap.take()?;
-        tap.finish();
-        Some(tap.into_summary())
-    });
-    let mut response = response.unwrap_or_default();
-    if let (Some(provider_error), Some(attempt)) = (&mut response.error, &attempt) {
-        attempt.credential_mask().text(provider_error);
+    let response = observed_response(ctx, attempt.as_deref());
+    if let Some(last) = noted.attempts.last_mut() {
+        last.responded = error.is_none() || client.sent_status().is_some();
+        last.used = AttemptUsage::reported(&response);
     }
     let own_prompt = attempt.as_ref().and_then(|attempt| attempt.target.prompt.clone());
     let prompt = own_prompt.or(noted.prompt);
@@ -226,4 +219,19 @@ pub(super) fn finish<D: Downstream>(client: &D, ctx: &mut RequestContext) -> Req
         overhead: total.saturating_sub(noted.upstream + last + noted.body_wait),
         metadata: noted.metadata,
     }
+}
+
+/// What was observed of the response, without the gateway's credentials.
+fn observed_response(ctx: &mut RequestContext, attempt: Option<&Attempt>) -> ResponseSummary {
+    let rewritten = ctx.rewriter.take().and_then(Rewriter::into_summary);
+    let response = rewritten.or_else(|| {
+        let mut tap = ctx.tap.take()?;
+        tap.finish();
+        Some(tap.into_summary())
+    });
+    let mut response = response.unwrap_or_default();
+    if let (Some(provider_error), Some(attempt)) = (&mut response.error, attempt) {
+        attempt.credential_mask().text(provider_error);
+    }
+    response
 }

@@ -56,7 +56,7 @@ impl Resume {
                 let context = EncodeContext {
                     id: ctx.trace_id.to_string(),
                     created: unix_seconds(),
-                    model: attempt.model.clone().unwrap_or_default(),
+                    model: attempt.model.as_deref().unwrap_or_default().to_owned(),
                     provider: attempt.target.provider.id(),
                     strict: attempt.target.policies.is_strict(),
                     is_own_dialect: true,

@@ -187,8 +187,8 @@ pub struct Attempt {
     pub body: Option<Bytes>,
     /// Whether `body` differs from the body the client sent.
     pub body_changed: bool,
-    /// The requested model.
-    pub model: Option<String>,
+    /// The requested model. Shared, because the record of the attempt keeps it.
+    pub model: Option<Arc<str>>,
     /// The provider's auth headers for this call.
     pub auth: Arc<HeaderMap>,
     /// The token or temporary credentials it is sent with, once they are fetched. Boxed because few attempts have them.
@@ -244,7 +244,7 @@ impl Attempt {
             path,
             body,
             body_changed,
-            model,
+            model: model.map(Arc::from),
             auth,
             fetched: None,
             token_exchange,

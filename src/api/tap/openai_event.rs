@@ -19,6 +19,7 @@ pub(super) struct ChatChunk<'a> {
     model: Raw<'a>,
     choices: Raw<'a>,
     usage: Raw<'a>,
+    service_tier: Raw<'a>,
     error: Raw<'a>,
     /// Gemini's members: its chunks are events without a name too.
     pub(super) candidates: Raw<'a>,
@@ -64,6 +65,10 @@ impl<'a> ChatChunk<'a> {
 
     pub(super) fn usage(&self) -> Option<&'a [u8]> {
         bytes(self.usage.or(self.usage_metadata))
+    }
+
+    pub(super) fn service_tier(&self) -> Option<&'a [u8]> {
+        bytes(self.service_tier)
     }
 
     pub(super) fn is_gemini(&self) -> bool {
@@ -151,6 +156,7 @@ pub(super) struct ResponseObject<'a> {
     #[serde(borrow)]
     model: Raw<'a>,
     usage: Raw<'a>,
+    service_tier: Raw<'a>,
     status: Raw<'a>,
     error: Raw<'a>,
     incomplete_details: Raw<'a>,
@@ -171,6 +177,10 @@ impl<'a> ResponseObject<'a> {
 
     pub(super) fn usage(&self) -> Option<&'a [u8]> {
         bytes(self.usage)
+    }
+
+    pub(super) fn service_tier(&self) -> Option<&'a [u8]> {
+        bytes(self.service_tier)
     }
 
     pub(super) fn error(&self) -> Option<&'a [u8]> {

@@ -115,6 +115,7 @@ impl EventReader {
         for object in [event.message(), event.response()].into_iter().flatten() {
             summary.note_model(object.model());
             self.usage(object.usage(), summary);
+            summary.note_tier(object.service_tier());
             if let Some(error) = object.error() {
                 summary.note_error(error);
             }
@@ -147,6 +148,7 @@ impl EventReader {
             summary.note_finish(finish.or_else(|| vendor_event::block(chunk.prompt_feedback)));
         }
         self.usage(chunk.usage(), summary);
+        summary.note_tier(chunk.service_tier());
         if let Some(error) = chunk.error() {
             summary.note_error(error);
         }

@@ -299,8 +299,19 @@ fn expected_usage(usage: &Value) -> Option<Usage> {
             "/output_tokens_details/reasoning_tokens",
             "/output_tokens_details/thinking_tokens",
         ]),
+        cache_write_1h: value(&["/cache_creation/ephemeral_1h_input_tokens"]),
         input_audio: nested("audio_tokens"),
         output_audio: value(&["/completion_tokens_details/audio_tokens"]),
+        input_image: nested("image_tokens"),
+        output_image: value(&["/completion_tokens_details/image_tokens"]),
+        input_video: nested("video_tokens"),
+        cached_audio: 0,
+        cached_image: 0,
+        web_searches: value(&[
+            "/server_tool_use/web_search_requests",
+            "/server_tool_use_details/web_search_requests",
+        ]),
+        rerank_searches: 0,
     })
 }
 

@@ -20,6 +20,7 @@ pub(super) struct CommonFields<'a> {
     pub usage: Option<&'a [u8]>,
     pub model: Option<&'a [u8]>,
     pub finish: Option<&'a [u8]>,
+    pub tier: Option<&'a [u8]>,
 }
 
 /// Reads a whole response of chat, completions or embeddings. `None` if this is not enough.
@@ -28,13 +29,14 @@ pub(super) fn find(response: &[u8]) -> Option<CommonFields<'_>> {
     if text.len() > MAX_BYTES || text.first() != Some(&b'{') || text.last() != Some(&b'}') {
         return None;
     }
-    let (mut usage, mut model, mut finish) = (None, None, None);
+    let (mut usage, mut model, mut finish, mut tier) = (None, None, None, None);
     // There are few colons: a search for one name would cost as much as all of these steps.
     for colon in memchr::memchr_iter(b':', text) {
         let slot = match name_before(text, colon) {
             Some(b"usage") => &mut usage,
             Some(b"model") => &mut model,
             Some(b"finish_reason") => &mut finish,
+            Some(b"service_tier") => &mut tier,
             // Errors are rare and have many shapes.
             Some(b"error") => return None,
             _ => continue,
@@ -48,6 +50,7 @@ pub(super) fn find(response: &[u8]) -> Option<CommonFields<'_>> {
         usage: object_start(usage.unwrap_or_default())?,
         model: plain_string(model.unwrap_or_default())?,
         finish: plain_string(finish.unwrap_or_default())?,
+        tier: plain_string(tier.unwrap_or_default())?,
     })
 }
 
@@ -58,6 +61,7 @@ fn name_before(text: &[u8], colon: usize) -> Option<&'static [u8]> {
         b'e' => b"usage",
         b'l' => b"model",
         b'n' => b"finish_reason",
+        b'r' if before.ends_with(b"_tier") => b"service_tier",
         b'r' => b"error",
         _ => return None,
     };
@@ -94,12 +98,13 @@ mod tests {
     fn common_responses_are_read_and_doubtful_ones_are_left() {
         let response =
             br#" {"model": "m","choices":[{"message":{"content":"\"usage\":{}"},"finish_reason":"stop"}],
-            "usage" : {"a":1,"b":{"c":2}}} "#;
+            "service_tier":"default","usage" : {"a":1,"b":{"c":2}}} "#;
         let fields = find(response).unwrap();
         assert_eq!(fields.usage, Some(&br#"{"a":1,"b":{"c":2}}}"#[..]));
         assert_eq!(fields.model, Some(&b"\"m\""[..]));
         assert_eq!(fields.finish, Some(&b"\"stop\""[..]));
-        let none = CommonFields { usage: None, model: None, finish: None };
+        assert_eq!(fields.tier, Some(&b"\"default\""[..]));
+        let none = CommonFields { usage: None, model: None, finish: None, tier: None };
         assert_eq!(find(br#"{"object":"model","a\"model":"x","b:":["error"]}"#).as_ref(), Some(&none));
         assert_eq!(find(br#"{"usage":null,"data":[]}"#), Some(none));
         for doubtful in [

@@ -3,6 +3,7 @@
 //! For responses that pass unchanged. Usage of translated responses is read by the provider's decoder, with the same
 //! meaning.
 
+use super::super::service_tier::{self, ServiceTier};
 use super::{Count, Details, UsageParts};
 use serde::Deserialize;
 
@@ -15,6 +16,7 @@ struct Native {
     output_tokens: Count,
     cache_read_input_tokens: Count,
     cache_write_input_tokens: Count,
+    cache_details: Vec<CacheShare>,
     // Gemini's `usageMetadata`: tokens read by Google's own tools are input, thoughts are output.
     prompt_token_count: Count,
     tool_use_prompt_token_count: Count,
@@ -25,6 +27,12 @@ struct Native {
     prompt_tokens_details: Vec<Share>,
     tool_use_prompt_tokens_details: Vec<Share>,
     candidates_tokens_details: Vec<Share>,
+    cache_tokens_details: Vec<Share>,
+    // Gemini's tier, and Vertex's way to say it.
+    #[serde(deserialize_with = "service_tier::deserialize")]
+    service_tier: Option<ServiceTier>,
+    #[serde(deserialize_with = "service_tier::deserialize")]
+    traffic_type: Option<ServiceTier>,
     // Cohere: `usage` of a chat, `meta` of everything else.
     tokens: Option<Cohere>,
     #[serde(rename = "billed_units")]
@@ -41,12 +49,21 @@ struct Share {
     token_count: Count,
 }
 
+/// Bedrock's cache writes of one lifetime.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct CacheShare {
+    ttl: String,
+    input_tokens: Count,
+}
+
 #[derive(Debug, Clone, Copy, Default, Deserialize)]
 #[serde(default)]
 struct Cohere {
     input_tokens: Count,
     image_tokens: Count,
     output_tokens: Count,
+    search_units: Count,
 }
 
 /// Reads the JSON text of an object; `None` if it has no token counts in these shapes.
@@ -58,21 +75,42 @@ pub(super) fn read(json: &[u8]) -> Option<UsageParts> {
 
 impl Native {
     fn bedrock_and_gemini(&self) -> UsageParts {
-        let details = |cached_tokens, audio_tokens, reasoning_tokens| {
-            Some(Details { cached_tokens, audio_tokens, reasoning_tokens, ..Details::default() })
+        let of_input = |kind| {
+            sum(
+                modality(&self.prompt_tokens_details, kind),
+                modality(&self.tool_use_prompt_tokens_details, kind),
+            )
         };
-        let audio_in = sum(audio(&self.prompt_tokens_details), audio(&self.tool_use_prompt_tokens_details));
-        let audio_out = audio(&self.candidates_tokens_details);
+        let of_output = |kind| modality(&self.candidates_tokens_details, kind);
+        let of_cached = |kind| modality(&self.cache_tokens_details, kind);
+        let into = Details {
+            cached_tokens: self.cached_content_token_count,
+            audio_tokens: of_input("AUDIO"),
+            image_tokens: of_input("IMAGE"),
+            video_tokens: of_input("VIDEO"),
+            cached_audio: of_cached("AUDIO"),
+            cached_image: of_cached("IMAGE"),
+            ..Details::default()
+        };
+        let out = Details {
+            audio_tokens: of_output("AUDIO"),
+            image_tokens: of_output("IMAGE"),
+            reasoning_tokens: self.thoughts_token_count,
+            ..Details::default()
+        };
+        let for_an_hour = self.cache_details.iter().filter(|share| share.ttl == "1h");
         UsageParts {
             input_tokens: self.input_tokens,
             output_tokens: self.output_tokens,
             cache_read_input_tokens: self.cache_read_input_tokens,
             cache_creation_input_tokens: self.cache_write_input_tokens,
+            cache_write_1h: for_an_hour.fold(Count(None), |total, share| sum(total, share.input_tokens)),
             prompt_tokens: sum(self.prompt_token_count, self.tool_use_prompt_token_count),
             completion_tokens: sum(self.candidates_token_count, self.thoughts_token_count),
             total_tokens: self.total_token_count,
-            prompt_tokens_details: details(self.cached_content_token_count, audio_in, Count(None)),
-            completion_tokens_details: details(Count(None), audio_out, self.thoughts_token_count),
+            prompt_tokens_details: Some(into),
+            completion_tokens_details: Some(out),
+            service_tier: self.service_tier.or(self.traffic_type),
             ..UsageParts::default()
         }
     }
@@ -80,8 +118,11 @@ impl Native {
     /// The tokens that the model processed, or the billed ones if only those are reported.
     fn cohere(&self) -> Option<UsageParts> {
         let has_tokens = |counts: &Cohere| sum(counts.input(), counts.output_tokens).0.is_some();
-        let counts = self.tokens.filter(has_tokens).or(self.billed_units.filter(has_tokens))?;
+        let searches = self.billed_units.map_or(Count(None), |billed| billed.search_units);
+        let counts = self.tokens.filter(has_tokens).or(self.billed_units.filter(has_tokens));
+        let counts = counts.or_else(|| searches.0.map(|_| Cohere::default()))?;
         Some(UsageParts {
+            rerank_searches: searches,
             prompt_tokens: counts.input(),
             completion_tokens: counts.output_tokens,
             cached_tokens: self.cached_tokens,
@@ -104,9 +145,10 @@ fn sum(one: Count, other: Count) -> Count {
     }
 }
 
-fn audio(shares: &[Share]) -> Count {
-    let audio = shares.iter().filter(|share| share.modality == "AUDIO");
-    audio.fold(Count(None), |total, share| sum(total, share.token_count))
+/// The tokens of one kind of content; absent if none is reported.
+fn modality(shares: &[Share], kind: &str) -> Count {
+    let of_kind = shares.iter().filter(|share| share.modality == kind);
+    of_kind.fold(Count(None), |total, share| sum(total, share.token_count))
 }
 
 #[cfg(test)]
@@ -115,7 +157,7 @@ mod tests {
 
     fn usage(counts: [u64; 7]) -> Option<Usage> {
         let [input, output, total, cached, cache_write, reasoning, input_audio] = counts;
-        Some(Usage { input, output, total, cached, cache_write, reasoning, input_audio, output_audio: 0 })
+        Some(Usage { input, output, total, cached, cache_write, reasoning, input_audio, ..Usage::default() })
     }
 
     #[test]
@@ -145,7 +187,31 @@ mod tests {
                 r#"{"api_version":{"version":"2"},"billed_units":{"image_tokens":3,"input_tokens":2}}"#,
                 usage([5, 0, 5, 0, 0, 0, 0]),
             ),
-            (r#"{"billed_units":{"search_units":1}}"#, None),
+            // A reranker is billed by searches.
+            (
+                r#"{"billed_units":{"search_units":1}}"#,
+                Some(Usage { rerank_searches: 1, ..Usage::default() }),
+            ),
+            // Bedrock says which cache writes are kept for an hour.
+            (
+                r#"{"inputTokens":3,"outputTokens":1,"totalTokens":104,"cacheWriteInputTokens":100,
+                    "cacheDetails":[{"ttl":"5m","inputTokens":60},{"ttl":"1h","inputTokens":40}]}"#,
+                usage([103, 1, 104, 0, 100, 0, 0]).map(|usage| Usage { cache_write_1h: 40, ..usage }),
+            ),
+            // Gemini says what the tokens are.
+            (
+                r#"{"promptTokenCount":10,"candidatesTokenCount":5,"totalTokenCount":15,"cachedContentTokenCount":6,
+                    "promptTokensDetails":[{"modality":"IMAGE","tokenCount":4},{"modality":"VIDEO","tokenCount":2}],
+                    "cacheTokensDetails":[{"modality":"AUDIO","tokenCount":3}],
+                    "candidatesTokensDetails":[{"modality":"IMAGE","tokenCount":5}]}"#,
+                usage([10, 5, 15, 6, 0, 0, 0]).map(|usage| Usage {
+                    input_image: 4,
+                    input_video: 2,
+                    cached_audio: 3,
+                    output_image: 5,
+                    ..usage
+                }),
+            ),
             (r#"{"trafficType":"ON_DEMAND"}"#, None),
             (r#"{"api_version":{"version":"1"}}"#, None),
         ];

@@ -100,6 +100,7 @@ pub(super) struct UsageIn<'a> {
     prompt_tokens_details: Option<Vec<Share<'a>>>,
     tool_use_prompt_tokens_details: Option<Vec<Share<'a>>>,
     candidates_tokens_details: Option<Vec<Share<'a>>>,
+    cache_tokens_details: Option<Vec<Share<'a>>>,
     /// The tier on Google's host; Vertex has `traffic_type` instead.
     #[serde(borrow)]
     service_tier: Option<JsonStr<'a>>,
@@ -125,16 +126,26 @@ impl UsageIn<'_> {
         let input = value(self.prompt_token_count).saturating_add(value(self.tool_use_prompt_token_count));
         let reasoning = value(self.thoughts_token_count);
         let output = value(self.candidates_token_count).saturating_add(reasoning);
+        let of_input = |kind| {
+            let by_tools = tokens_of(&self.tool_use_prompt_tokens_details, kind);
+            tokens_of(&self.prompt_tokens_details, kind).saturating_add(by_tools)
+        };
+        let of_output = |kind| tokens_of(&self.candidates_tokens_details, kind);
+        let of_cached = |kind| tokens_of(&self.cache_tokens_details, kind);
         Some(Usage {
             input,
             output,
             total: self.total_token_count.unwrap_or(input.saturating_add(output)),
             cached: value(self.cached_content_token_count),
-            cache_write: 0,
             reasoning,
-            input_audio: audio(&self.prompt_tokens_details)
-                .saturating_add(audio(&self.tool_use_prompt_tokens_details)),
-            output_audio: audio(&self.candidates_tokens_details),
+            input_audio: of_input("AUDIO"),
+            output_audio: of_output("AUDIO"),
+            input_image: of_input("IMAGE"),
+            output_image: of_output("IMAGE"),
+            input_video: of_input("VIDEO"),
+            cached_audio: of_cached("AUDIO"),
+            cached_image: of_cached("IMAGE"),
+            ..Usage::default()
         })
     }
 
@@ -151,8 +162,8 @@ impl UsageIn<'_> {
     }
 }
 
-fn audio(shares: &Option<Vec<Share<'_>>>) -> u64 {
-    let shares = shares.iter().flatten();
-    let audio = shares.filter(|share| share.modality.as_deref() == Some("AUDIO"));
-    audio.fold(0, |sum: u64, share| sum.saturating_add(share.token_count.unwrap_or_default()))
+/// The tokens of one kind of content.
+fn tokens_of(shares: &Option<Vec<Share<'_>>>, kind: &str) -> u64 {
+    let of_kind = shares.iter().flatten().filter(|share| share.modality.as_deref() == Some(kind));
+    of_kind.fold(0, |sum: u64, share| sum.saturating_add(share.token_count.unwrap_or_default()))
 }

@@ -8,6 +8,7 @@ use super::own_dialect::Refusal;
 use super::text_filters::TextFilters;
 use crate::api::chat::{Encoder, Event, Finish, ProviderError};
 use crate::api::error_names::ErrorNames;
+use crate::api::service_tier::ServiceTier;
 use crate::api::tap::ResponseSummary;
 use crate::error::Error;
 use std::sync::Arc;
@@ -181,6 +182,9 @@ impl State {
                 return;
             }
             Event::Usage(usage) => self.summary.usage = Some(*usage),
+            Event::Member { name: "service_tier", json } => {
+                self.summary.service_tier = ServiceTier::read(json.as_bytes());
+            }
             Event::ToolCall { .. } => return self.call(event, encoder, out),
             Event::Arguments { choice, index, fragment } if !fragment.is_empty() => {
                 self.choice_state(*choice).bare.retain(|bare| bare != index);

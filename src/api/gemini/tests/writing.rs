@@ -53,9 +53,17 @@ const USAGE: Usage = Usage {
     total: 17,
     cached: 4,
     cache_write: 0,
+    cache_write_1h: 0,
     reasoning: 3,
     input_audio: 0,
     output_audio: 0,
+    input_image: 0,
+    output_image: 0,
+    input_video: 0,
+    cached_audio: 0,
+    cached_image: 0,
+    web_searches: 0,
+    rerank_searches: 0,
 };
 
 fn conversation() -> Vec<Event<'static>> {

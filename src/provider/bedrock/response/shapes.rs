@@ -135,6 +135,15 @@ pub struct TokenUsage {
     total_tokens: Option<u64>,
     cache_read_input_tokens: Option<u64>,
     cache_write_input_tokens: Option<u64>,
+    cache_details: Option<Vec<CacheShare>>,
+}
+
+/// The cache writes that are kept for one time.
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+struct CacheShare {
+    ttl: Option<String>,
+    input_tokens: Option<u64>,
 }
 
 impl TokenUsage {
@@ -146,7 +155,11 @@ impl TokenUsage {
         let sum = input.saturating_add(output);
         // Some totals leave the cache out; then the sum is used.
         let total = self.total_tokens.unwrap_or_default().max(sum);
-        Usage { input, output, total, cached, cache_write, ..Usage::default() }
+        let shares = self.cache_details.iter().flatten();
+        let for_an_hour = shares.filter(|share| share.ttl.as_deref() == Some("1h"));
+        let tokens = |share: &CacheShare| share.input_tokens.unwrap_or_default();
+        let cache_write_1h = for_an_hour.fold(0, |sum: u64, share| sum.saturating_add(tokens(share)));
+        Usage { input, output, total, cached, cache_write, cache_write_1h, ..Usage::default() }
     }
 }
 
