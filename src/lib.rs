@@ -6,7 +6,8 @@
 //! - Words, without I/O: [`error`] what can go wrong, [`json`] JSON as text, [`api`] the shapes clients speak,
 //!   [`config`] the routing object a request carries, [`settings`] the process's own YAML.
 //! - Knowledge: [`provider`] what each vendor wants, [`prompt`] templates of requests, [`net`] connections to providers and from clients.
-//! - Memory: [`store`] what outlives the process, [`ledger`] what was done and what it cost, [`auth`] who may call, [`state`] what the process remembers while it runs.
+//! - Memory: [`store`] what outlives the process, [`ledger`] what was done and what it cost, [`auth`] who may call, [`state`] what the process remembers while it runs,
+//!   [`limits`] what may be used, and what was.
 //! - Judgment: [`route`] who gets the next try.
 //! - Motion: [`engine`] carries a request out.
 //! - Doors: [`control`] the control plane, [`proxy`] the data plane, [`emulator`] the built-in provider.
@@ -34,6 +35,8 @@ pub mod ledger;
 
 pub mod auth;
 pub mod state;
+
+pub mod limits;
 
 pub mod route;
 

@@ -1,0 +1,116 @@
+//! What a request is expected to use, and what it did use.
+//!
+//! Numbers only: prices and tokens are counted elsewhere.
+
+use super::limit::Counted;
+
+/// What is reserved for a request or attempt before it is sent. Tokens are of all choices (`n`) together.
+#[derive(Clone, Copy)]
+pub struct Estimate<'a> {
+    /// How many requests it is: 1. 0 for a further attempt of a request that the same limits have counted.
+    pub requests: u64,
+    /// Of the input, cached or not.
+    pub input_tokens: u64,
+    /// As much output as is likely.
+    pub output_tokens: u64,
+    /// As much output as is possible. `None`: the request has no bound, and `hard` limits refuse it.
+    pub max_output_tokens: Option<u64>,
+    /// Nanodollars of the input and `output_tokens`; `None` where the price is unknown.
+    pub cost: Option<i64>,
+    /// Nanodollars of the input and `max_output_tokens`, without cached input; `None` where price or bound is unknown.
+    pub max_cost: Option<i64>,
+    /// The price is declared to be nothing: limits on cost do not apply.
+    pub is_free: bool,
+    /// Nanodollars of the input with that much output; never less for more. For limits that `fit`.
+    pub cost_of: Option<&'a (dyn Fn(u64) -> i64 + Sync)>,
+}
+
+impl Default for Estimate<'_> {
+    /// One request that uses nothing, at an unknown price.
+    fn default() -> Self {
+        Self {
+            requests: 1,
+            input_tokens: 0,
+            output_tokens: 0,
+            max_output_tokens: None,
+            cost: None,
+            max_cost: None,
+            is_free: false,
+            cost_of: None,
+        }
+    }
+}
+
+impl Estimate<'_> {
+    /// What is likely. `None`: not to be foretold.
+    pub(super) fn likely(&self, counted: Counted) -> Option<i64> {
+        match counted {
+            Counted::Requests => Some(whole(self.requests)),
+            Counted::Tokens => Some(whole(self.input_tokens).saturating_add(whole(self.output_tokens))),
+            Counted::Cost => self.cost.map(|cost| cost.max(0)),
+        }
+    }
+
+    /// What is possible, with the output lowered to `fitted`.
+    pub(super) fn most(&self, counted: Counted, fitted: Option<u64>) -> Option<i64> {
+        let output = fitted.or(self.max_output_tokens);
+        match counted {
+            Counted::Requests => Some(whole(self.requests)),
+            Counted::Tokens => Some(whole(self.input_tokens).saturating_add(whole(output?))),
+            Counted::Cost => match (fitted, self.cost_of) {
+                (Some(fitted), Some(cost_of)) => Some(cost_of(fitted).max(0)),
+                _ => self.max_output_tokens.and(self.max_cost).map(|cost| cost.max(0)),
+            },
+        }
+    }
+
+    /// The most output that `headroom` pays for, at least one token. `None`: not even that.
+    pub(super) fn fitting(&self, counted: Counted, headroom: i64) -> Option<u64> {
+        let most = self.max_output_tokens.unwrap_or(MAX_FITTED);
+        let pays = |output: u64| match (counted, self.cost_of) {
+            (Counted::Cost, Some(cost_of)) => cost_of(output) <= headroom,
+            (Counted::Cost, None) => self.max_cost.is_some_and(|cost| cost <= headroom),
+            (Counted::Tokens, _) => whole(self.input_tokens).saturating_add(whole(output)) <= headroom,
+            (Counted::Requests, _) => whole(self.requests) <= headroom,
+        };
+        if pays(most) {
+            return Some(most);
+        }
+        let (mut pays_for, mut too_much) = (0, most);
+        while too_much - pays_for > 1 {
+            let middle = pays_for + (too_much - pays_for) / 2;
+            if pays(middle) { pays_for = middle } else { too_much = middle }
+        }
+        (pays_for > 0).then_some(pays_for)
+    }
+}
+
+/// The output bound that `fit` gives a request without one where there is room for anything: more than any model writes.
+const MAX_FITTED: u64 = 1 << 20;
+
+/// What a request or attempt did use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Actual {
+    /// 1; 0 where the attempt was not counted; the number of lines of a batch.
+    pub requests: u64,
+    /// Input and output.
+    pub tokens: u64,
+    /// Nanodollars; `None` where the price is unknown.
+    pub cost: Option<i64>,
+}
+
+impl Actual {
+    /// What is charged to a limit that counts this and holds `held`.
+    pub(super) fn of(&self, counted: Counted, held: i64, hard: bool) -> i64 {
+        match counted {
+            Counted::Requests => whole(self.requests),
+            Counted::Tokens => whole(self.tokens),
+            // A hard limit takes what it does not know for what it can be at most.
+            Counted::Cost => self.cost.map_or(if hard { held } else { 0 }, |cost| cost.max(0)),
+        }
+    }
+}
+
+fn whole(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}

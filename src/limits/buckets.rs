@@ -1,0 +1,231 @@
+//! The buckets in memory: found by their hash in shards, bounded, and forgotten when their window is over.
+//!
+//! Not here: judging (`judgment`).
+
+use super::entity::{Entity, Past, State};
+use super::events::{EventKind, EventQueue, LimitEvent};
+use super::facts::Facts;
+use super::limit::Limit;
+use super::limit_set::{BucketHash, Selected, value_key};
+use super::window::Calendar;
+use jiff::Timestamp;
+use parking_lot::{Mutex, RwLock};
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::hash::{BuildHasherDefault, Hasher};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use uuid::Uuid;
+
+const SHARDS: usize = 64;
+/// Live buckets of one rate limit and of one usage limit. More of them share one.
+const MAX_RATE_BUCKETS: usize = 100_000;
+const MAX_USAGE_BUCKETS: usize = 1_000_000;
+
+/// The hash is random already.
+#[derive(Debug, Default)]
+struct Taken(u64);
+
+impl Hasher for Taken {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = self.0.rotate_left(8) ^ u64::from(*byte);
+        }
+    }
+
+    fn write_u128(&mut self, number: u128) {
+        // The shard is chosen by the lowest bits.
+        self.0 = u64::try_from(number >> 64).unwrap_or(0);
+    }
+}
+
+type Shard = HashMap<u128, Arc<Entity>, BuildHasherDefault<Taken>>;
+
+/// All buckets of the process.
+#[derive(Debug)]
+pub(super) struct Buckets {
+    pub hash: BucketHash,
+    shards: Box<[RwLock<Shard>]>,
+    /// How many buckets each limit has.
+    live: Mutex<HashMap<(Uuid, u8), usize>>,
+    /// Requests that were counted in a bucket shared for want of room.
+    overflowed: AtomicU64,
+    pub sink: Arc<Sink>,
+}
+
+/// Where buckets leave what others take: alerts, and what is to be written.
+#[derive(Debug, Default)]
+pub(super) struct Sink {
+    pub events: EventQueue,
+    /// `None`: nothing is written.
+    pub unwritten: Option<Mutex<Unwritten>>,
+}
+
+/// What the journal has not got.
+#[derive(Debug, Default)]
+pub(super) struct Unwritten {
+    pub dirty: Vec<Arc<Entity>>,
+    pub past: Vec<(Arc<Entity>, Past)>,
+}
+
+impl Buckets {
+    pub(super) fn new(hash: BucketHash, sink: Sink) -> Self {
+        let shards = (0..SHARDS).map(|_| RwLock::default()).collect();
+        Self { hash, shards, live: Mutex::default(), overflowed: AtomicU64::new(0), sink: Arc::new(sink) }
+    }
+
+    fn shard(&self, id: u128) -> Option<&RwLock<Shard>> {
+        let index = usize::try_from(id % SHARDS as u128).unwrap_or(0);
+        self.shards.get(index)
+    }
+
+    /// The bucket with this hash, if there is one.
+    pub(super) fn get(&self, id: u128) -> Option<Arc<Entity>> {
+        self.shard(id)?.read().get(&id).cloned()
+    }
+
+    /// The bucket of a selected limit. Made where there is none; where there is no room, the one that others without room have.
+    pub(super) fn entity(
+        &self,
+        selected: &Selected<'_>,
+        facts: &Facts<'_>,
+        (calendar, now): (&Calendar, i64),
+    ) -> Arc<Entity> {
+        if let Some(entity) = self.get(selected.bucket) {
+            return entity;
+        }
+        let limit = selected.limit;
+        let make = |id, value_key: String| {
+            let state = Mutex::new(State::new(limit, calendar, now));
+            Entity { id, limit: (limit.id, limit.index), value_key: value_key.into(), state }
+        };
+        if self.has_room(limit) {
+            return self.insert(make(selected.bucket, value_key(limit, facts)));
+        }
+        self.overflowed.fetch_add(1, Ordering::Relaxed);
+        let id = self.hash.overflow(limit);
+        self.get(id).unwrap_or_else(|| self.insert(make(id, OVERFLOW_KEY.to_owned())))
+    }
+
+    fn has_room(&self, limit: &Limit) -> bool {
+        let max = if limit.is_rate() { MAX_RATE_BUCKETS } else { MAX_USAGE_BUCKETS };
+        self.live.lock().get(&(limit.id, limit.index)).is_none_or(|live| *live < max)
+    }
+
+    /// Adds a bucket, or returns the one that is there.
+    pub(super) fn insert(&self, entity: Entity) -> Arc<Entity> {
+        let entity = Arc::new(entity);
+        let Some(shard) = self.shard(entity.id) else { return entity };
+        match shard.write().entry(entity.id) {
+            Entry::Occupied(there) => return Arc::clone(there.get()),
+            Entry::Vacant(place) => {
+                place.insert(Arc::clone(&entity));
+            }
+        }
+        *self.live.lock().entry(entity.limit).or_default() += 1;
+        entity
+    }
+
+    /// Forgets buckets whose window is over. Their usage is in the journal.
+    pub(super) fn drop_over(&self, now: i64) {
+        for shard in &self.shards {
+            let mut dropped = Vec::new();
+            shard.write().retain(|_, entity| {
+                // One that a reservation holds is used soon.
+                let keep = Arc::strong_count(entity) > 1 || !entity.state.lock().is_over(now);
+                if !keep {
+                    dropped.push(entity.limit);
+                }
+                keep
+            });
+            let mut live = self.live.lock();
+            for limit in dropped {
+                let Entry::Occupied(mut count) = live.entry(limit) else { continue };
+                *count.get_mut() = count.get().saturating_sub(1);
+                if *count.get() == 0 {
+                    count.remove();
+                }
+            }
+        }
+    }
+
+    /// The buckets of a limit.
+    pub(super) fn of_limit(&self, id: Uuid, index: u8) -> Vec<Arc<Entity>> {
+        let mut found = Vec::new();
+        for shard in &self.shards {
+            found.extend(shard.read().values().filter(|entity| entity.limit == (id, index)).cloned());
+        }
+        found
+    }
+
+    /// How many there are.
+    pub(super) fn len(&self) -> usize {
+        self.shards.iter().map(|shard| shard.read().len()).sum()
+    }
+
+    pub(super) fn overflowed(&self) -> u64 {
+        self.overflowed.load(Ordering::Relaxed)
+    }
+}
+
+/// The value key of the bucket that is shared for want of room.
+const OVERFLOW_KEY: &str = "(other)";
+
+impl Sink {
+    /// Has usage of a window that is over written.
+    pub(super) fn past(&self, limit: &Limit, entity: &Arc<Entity>, past: Option<Past>) {
+        if let (Some(past), Some(unwritten), true) = (past, &self.unwritten, limit.is_journalled()) {
+            unwritten.lock().past.push((Arc::clone(entity), past));
+        }
+    }
+
+    /// Reports the marks that usage has reached.
+    pub(super) fn marks(&self, limit: &Arc<Limit>, entity: &Entity, state: &mut State, now: i64) {
+        if limit.is_rate() {
+            return;
+        }
+        if let Some(at) = limit.alert_at()
+            && state.threshold_sent == 0
+            && state.spent >= at
+        {
+            // An alert at 0 is one at the first use.
+            state.threshold_sent = at.max(1);
+            self.send(EventKind::Threshold, limit, entity, (state, now));
+        }
+        if state.spent >= limit.value() {
+            self.exhausted(limit, entity, state, now);
+        }
+    }
+
+    /// Reports that nothing is left, once. That a limit of 0 lets nothing pass is no news.
+    pub(super) fn exhausted(&self, limit: &Arc<Limit>, entity: &Entity, state: &mut State, now: i64) {
+        if state.exhausted_sent == 0 && limit.value() > 0 {
+            state.exhausted_sent = limit.value();
+            self.send(EventKind::Exhausted, limit, entity, (state, now));
+        }
+    }
+
+    fn send(&self, kind: EventKind, limit: &Arc<Limit>, entity: &Entity, (state, now): (&State, i64)) {
+        self.events.send(LimitEvent {
+            kind,
+            limit: Arc::clone(limit),
+            value_key: Arc::clone(&entity.value_key),
+            spent: state.spent,
+            at: Timestamp::from_millisecond(now).unwrap_or_default(),
+            reset_at: state.window.reset_at(),
+        });
+    }
+
+    /// Has the bucket written. `state` is the bucket's.
+    pub(super) fn changed(&self, limit: &Limit, entity: &Arc<Entity>, state: &mut State) {
+        let Some(unwritten) = &self.unwritten else { return };
+        if !state.is_dirty && limit.is_journalled() {
+            state.is_dirty = true;
+            unwritten.lock().dirty.push(Arc::clone(entity));
+        }
+    }
+}

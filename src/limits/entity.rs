@@ -1,0 +1,239 @@
+//! What is counted for one limit and one combination of values: the bucket of the present window.
+//!
+//! Pure: the time is an argument. Several entities of one request are locked together (`buckets`).
+
+use super::limit::{Limit, LimitKind, RateOf, RateUnit, Reset};
+use super::tightest::Remaining;
+use super::window::{Calendar, Window};
+use parking_lot::Mutex;
+use std::sync::Arc;
+use std::time::Duration;
+use uuid::Uuid;
+
+/// One bucket after another of a limit's values. Under `id` it is journalled and shown.
+#[derive(Debug)]
+pub(super) struct Entity {
+    pub id: u128,
+    pub limit: (Uuid, u8),
+    pub value_key: Arc<str>,
+    pub state: Mutex<State>,
+}
+
+/// The bucket of the present window.
+#[derive(Debug, Clone)]
+pub(super) struct State {
+    pub window: Window,
+    rule: Rule,
+    /// Counts the windows, so that what was reserved in one is not settled in another.
+    pub epoch: u32,
+    /// Of the limit, when this was last used.
+    limit_generation: u32,
+    /// Manual resets of this entity.
+    resets: u32,
+    pub spent: i64,
+    pub held: i64,
+    /// What the window before used, of limits that are smooth.
+    previous: i64,
+    /// How much of `spent` the journal has.
+    pub journalled: i64,
+    /// Of `spent`: holds of a process that ended before it settled them.
+    pub unreconciled: i64,
+    /// Whether it waits for the journal.
+    pub is_dirty: bool,
+    /// The threshold and the limit that were last reported as reached; 0: none.
+    pub threshold_sent: i64,
+    pub exhausted_sent: i64,
+}
+
+/// What windows are computed from: when it changes, usage is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Rule {
+    Rate(RateUnit),
+    Usage(Reset),
+}
+
+impl Rule {
+    fn of(kind: &LimitKind) -> Self {
+        match *kind {
+            LimitKind::Rate { unit, .. } => Self::Rate(unit),
+            LimitKind::Usage { reset, .. } => Self::Usage(reset),
+        }
+    }
+}
+
+/// Usage that was counted in a window, or before a reset, that is no longer the present one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Past {
+    pub window: Window,
+    pub generation: u64,
+    /// To be added to what the journal has.
+    pub delta: i64,
+}
+
+/// What a reservation holds of one entity.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Hold {
+    pub amount: i64,
+    pub epoch: u32,
+    pub generation: u64,
+    pub window: Window,
+}
+
+impl State {
+    pub(super) fn new(limit: &Limit, calendar: &Calendar, now: i64) -> Self {
+        Self {
+            window: calendar.window(&limit.kind, now),
+            rule: Rule::of(&limit.kind),
+            epoch: 0,
+            limit_generation: limit.generation,
+            resets: 0,
+            spent: 0,
+            held: 0,
+            previous: 0,
+            journalled: 0,
+            unreconciled: 0,
+            is_dirty: false,
+            threshold_sent: 0,
+            exhausted_sent: 0,
+        }
+    }
+
+    /// Resets of the limit and of the entity, as one number that only grows.
+    pub(super) fn generation(&self) -> u64 {
+        u64::from(self.limit_generation) << 32 | u64::from(self.resets)
+    }
+
+    /// Takes up the window of `now`, and the rules of the limit as they are now. What the journal lacks of the window before is
+    /// returned.
+    pub(super) fn bring_up_to(&mut self, limit: &Limit, calendar: &Calendar, now: i64) -> Option<Past> {
+        self.rearm(limit);
+        let rule = Rule::of(&limit.kind);
+        let is_same = rule == self.rule && self.window.contains(now);
+        if is_same && limit.generation == self.limit_generation {
+            return None;
+        }
+        let past = self.past();
+        if limit.generation != self.limit_generation {
+            self.forget_spent();
+            self.limit_generation = limit.generation;
+        }
+        if !is_same {
+            let window = calendar.window(&limit.kind, now);
+            if rule == self.rule || now >= self.window.end {
+                self.begin(window);
+            } else {
+                // Another reset or unit: the usage so far counts on, under another name in the journal.
+                self.journalled = 0;
+            }
+            self.window = window;
+            self.rule = rule;
+        }
+        past
+    }
+
+    /// Forgets alerts of marks that were raised since.
+    fn rearm(&mut self, limit: &Limit) {
+        if limit.alert_at().is_none_or(|at| at > self.threshold_sent) {
+            self.threshold_sent = 0;
+        }
+        if limit.value() > self.exhausted_sent {
+            self.exhausted_sent = 0;
+        }
+    }
+
+    fn begin(&mut self, window: Window) {
+        let is_next = window.start == self.window.end;
+        self.previous = if is_next { self.spent.saturating_add(self.held) } else { 0 };
+        self.epoch = self.epoch.wrapping_add(1);
+        self.held = 0;
+        self.forget_spent();
+    }
+
+    fn forget_spent(&mut self) {
+        self.spent = 0;
+        self.journalled = 0;
+        self.unreconciled = 0;
+        self.threshold_sent = 0;
+        self.exhausted_sent = 0;
+    }
+
+    /// What the journal lacks, before `spent` is forgotten.
+    fn past(&self) -> Option<Past> {
+        let delta = self.spent.saturating_sub(self.journalled);
+        (delta != 0).then(|| Past { window: self.window, generation: self.generation(), delta })
+    }
+
+    /// Sets `spent` to nothing. What is held stays held, and what is settled of it counts for the generation before.
+    pub(super) fn reset(&mut self) -> Option<Past> {
+        let past = self.past();
+        self.forget_spent();
+        self.resets = self.resets.wrapping_add(1);
+        past
+    }
+
+    /// Settled and held, and what a smooth limit counts of the window before.
+    pub(super) fn used(&self, limit: &Limit, now: i64) -> i64 {
+        let present = self.spent.saturating_add(self.held);
+        if !limit.smooth || self.previous == 0 {
+            return present;
+        }
+        let length = self.window.end.saturating_sub(self.window.start).max(1);
+        let left = self.window.end.saturating_sub(now).clamp(0, length);
+        let of_previous = i128::from(self.previous) * i128::from(left) / i128::from(length);
+        present.saturating_add(i64::try_from(of_previous).unwrap_or(i64::MAX))
+    }
+
+    /// How long until `amount` fits, if nothing else comes: within the window or, of a smooth limit, the one after.
+    pub(super) fn fits_in(&self, limit: &Limit, amount: i64, now: i64) -> Duration {
+        let end = self.window.end.saturating_sub(now);
+        let wait = if limit.smooth { self.smooth_wait(limit, amount, now) } else { end };
+        Duration::from_millis(u64::try_from(wait.max(0)).unwrap_or(0))
+    }
+
+    fn smooth_wait(&self, limit: &Limit, amount: i64, now: i64) -> i64 {
+        let length = self.window.end.saturating_sub(self.window.start).max(1);
+        let room = limit.value().saturating_sub(amount);
+        let present = self.spent.saturating_add(self.held);
+        // The part of a window that must have passed before `old` counts for no more than `room`.
+        let passed = |old: i64, room: i64| {
+            let kept = i128::from(length) * i128::from(room.max(0)) / i128::from(old.max(1));
+            length.saturating_sub(i64::try_from(kept).unwrap_or(length)).max(0)
+        };
+        if present <= room {
+            let at = self.window.start.saturating_add(passed(self.previous, room.saturating_sub(present)));
+            return at.saturating_sub(now);
+        }
+        let at = self.window.end.saturating_add(passed(present, room));
+        at.saturating_sub(now)
+    }
+
+    /// What is left, for the headers of rate limits.
+    pub(super) fn remaining(&self, limit: &Limit, now: i64) -> Option<(RateOf, Remaining)> {
+        let LimitKind::Rate { of, value, .. } = limit.kind else { return None };
+        let remaining = value.saturating_sub(self.used(limit, now)).max(0);
+        let reset_in = u64::try_from(self.window.end.saturating_sub(now)).unwrap_or(0);
+        Some((of, Remaining { limit: value, remaining, reset_in: Duration::from_millis(reset_in) }))
+    }
+
+    pub(super) fn take(&mut self, amount: i64) -> Hold {
+        self.held = self.held.saturating_add(amount);
+        Hold { amount, epoch: self.epoch, generation: self.generation(), window: self.window }
+    }
+
+    /// Ends a hold; `actual` was used. What belongs to a window or generation that is over is returned.
+    pub(super) fn settle(&mut self, hold: &Hold, actual: i64) -> Option<Past> {
+        if hold.epoch == self.epoch {
+            self.held = self.held.saturating_sub(hold.amount);
+            if hold.generation == self.generation() {
+                self.spent = self.spent.saturating_add(actual);
+                return None;
+            }
+        }
+        (actual != 0).then_some(Past { window: hold.window, generation: hold.generation, delta: actual })
+    }
+
+    /// Whether nothing is lost when it is forgotten.
+    pub(super) fn is_over(&self, now: i64) -> bool {
+        now >= self.window.end && self.held == 0 && !self.is_dirty
+    }
+}

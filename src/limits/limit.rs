@@ -1,0 +1,256 @@
+//! One limit, compiled: what it counts, for whom, how much of it, and in which window.
+//!
+//! Plain data. Whether a request is within it is judged in `buckets`; what records of the store mean is read elsewhere.
+
+use super::fact_key::{Condition, FactKey};
+use jiff::civil::Date;
+use std::sync::Arc;
+use uuid::Uuid;
+
+/// A usage or rate limit of a policy, key, workspace, provider or integration (reference 1.3 and 1.8).
+///
+/// `id` and `index` together name it: usage is kept under them, so that a changed limit keeps its usage.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Limit {
+    /// The record it belongs to.
+    pub id: Uuid,
+    /// Which of that record's limits it is.
+    pub index: u8,
+    pub scope: LimitScope,
+    /// For the messages of refusals.
+    pub name: Option<Arc<str>>,
+    /// Of a policy: the workspace whose requests it is for. `None`: all of the organisation. Unused in the other scopes.
+    pub workspace: Option<Uuid>,
+    pub kind: LimitKind,
+    /// All must match. None: every request does.
+    pub conditions: Vec<Condition>,
+    /// One bucket for each combination of their values. None: one bucket.
+    pub group_by: Vec<FactKey>,
+    /// What a request without a value for one of `group_by` means.
+    pub on_missing: OnMissing,
+    /// Never exceeded: what a request can cost at most must fit, and must be certain.
+    pub hard: bool,
+    /// With `hard`: a request that does not fit is given the output bound that does.
+    pub fit: bool,
+    /// Rate limits: the window before counts in part, so that twice the value cannot pass around a boundary.
+    pub smooth: bool,
+    /// Counts the times that the usage of all its buckets was reset.
+    pub generation: u32,
+}
+
+impl Limit {
+    /// A limit that is for every request in its scope, with one bucket.
+    pub fn new(id: Uuid, scope: LimitScope, kind: LimitKind) -> Self {
+        Self {
+            id,
+            index: 0,
+            scope,
+            name: None,
+            workspace: None,
+            kind,
+            conditions: Vec::new(),
+            group_by: Vec::new(),
+            on_missing: OnMissing::Skip,
+            hard: false,
+            fit: false,
+            smooth: false,
+            generation: 0,
+        }
+    }
+
+    /// Whether it can be judged only when the target of an attempt is certain.
+    pub fn is_for_targets(&self) -> bool {
+        let keys = self.conditions.iter().map(|condition| &condition.key).chain(&self.group_by);
+        matches!(self.scope, LimitScope::Provider | LimitScope::Integration)
+            || keys.into_iter().any(FactKey::is_of_target)
+    }
+
+    /// Whether it counts money.
+    pub fn is_cost(&self) -> bool {
+        matches!(self.kind, LimitKind::Usage { of: UsageOf::Cost, .. })
+    }
+
+    /// Whether it is a rate limit.
+    pub fn is_rate(&self) -> bool {
+        matches!(self.kind, LimitKind::Rate { .. })
+    }
+
+    /// Whether its usage outlives the process: that of short rate windows is over before it would matter.
+    pub(super) fn is_journalled(&self) -> bool {
+        !matches!(self.kind, LimitKind::Rate { unit: RateUnit::Second | RateUnit::Minute, .. })
+    }
+
+    /// What passes in one window: nanodollars, tokens or requests.
+    pub fn value(&self) -> i64 {
+        match self.kind {
+            LimitKind::Rate { value, .. } => value,
+            LimitKind::Usage { credit, .. } => credit,
+        }
+    }
+
+    /// What it counts.
+    pub fn counts(&self) -> Counted {
+        match self.kind {
+            LimitKind::Rate { of: RateOf::Requests, .. } | LimitKind::Usage { of: UsageOf::Requests, .. } => {
+                Counted::Requests
+            }
+            LimitKind::Rate { of: RateOf::Tokens, .. } | LimitKind::Usage { of: UsageOf::Tokens, .. } => {
+                Counted::Tokens
+            }
+            LimitKind::Usage { of: UsageOf::Cost, .. } => Counted::Cost,
+        }
+    }
+
+    /// When usage is worth an alert, short of being spent.
+    pub fn alert_at(&self) -> Option<i64> {
+        match self.kind {
+            LimitKind::Rate { .. } => None,
+            LimitKind::Usage { alert_at, .. } => alert_at,
+        }
+    }
+}
+
+/// Whose limit it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum LimitScope {
+    Policy,
+    Key,
+    Workspace,
+    Provider,
+    Integration,
+}
+
+impl LimitScope {
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Policy => "policy",
+            Self::Key => "key",
+            Self::Workspace => "workspace",
+            Self::Provider => "provider",
+            Self::Integration => "integration",
+        }
+    }
+}
+
+/// What is limited. Values are whole: of a fraction in a record, a rate and a `hard` limit take what is below it, a usage limit what
+/// is above it (usage is spent when it is *at least* the limit).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LimitKind {
+    Rate {
+        of: RateOf,
+        unit: RateUnit,
+        value: i64,
+    },
+    Usage {
+        of: UsageOf,
+        /// Nanodollars, tokens or requests. 0: nothing passes.
+        credit: i64,
+        alert_at: Option<i64>,
+        reset: Reset,
+    },
+}
+
+/// What a rate limit counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum RateOf {
+    Requests,
+    Tokens,
+}
+
+/// What a usage limit counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum UsageOf {
+    /// In nanodollars.
+    Cost,
+    Tokens,
+    Requests,
+}
+
+/// What any limit counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Counted {
+    Cost,
+    Tokens,
+    Requests,
+}
+
+impl Counted {
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Cost => "cost",
+            Self::Tokens => "tokens",
+            Self::Requests => "requests",
+        }
+    }
+}
+
+/// The window of a rate limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum RateUnit {
+    Second,
+    Minute,
+    Hour,
+    Day,
+    Week,
+}
+
+impl RateUnit {
+    /// All of them, shortest first.
+    pub const ALL: [Self; 5] = [Self::Second, Self::Minute, Self::Hour, Self::Day, Self::Week];
+
+    /// As records write it: `rps`, `rpm`, `rph`, `rpd`, `rpw`.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Second => "rps",
+            Self::Minute => "rpm",
+            Self::Hour => "rph",
+            Self::Day => "rpd",
+            Self::Week => "rpw",
+        }
+    }
+
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|unit| unit.as_str() == text)
+    }
+}
+
+/// When a usage limit begins anew.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Reset {
+    Never,
+    /// At the start of each week (`limits.week_start`).
+    Weekly,
+    /// On the first of each month.
+    Monthly,
+    /// Every so many days, counted from a day.
+    Days {
+        days: u16,
+        from: Date,
+    },
+}
+
+/// What a request means that has no value for a key of `group_by`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum OnMissing {
+    /// The limit is not for it.
+    #[default]
+    Skip,
+    /// All such requests have one bucket together.
+    Shared,
+    /// It is refused.
+    Deny,
+}
+
+impl OnMissing {
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Skip => "skip",
+            Self::Shared => "shared",
+            Self::Deny => "deny",
+        }
+    }
+
+    pub fn parse(text: &str) -> Option<Self> {
+        [Self::Skip, Self::Shared, Self::Deny].into_iter().find(|way| way.as_str() == text)
+    }
+}

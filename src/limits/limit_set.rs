@@ -1,0 +1,218 @@
+//! All limits in force, and which of them are for a request.
+//!
+//! Immutable. Usage is not here (`buckets`): a new set goes on with the usage there is.
+
+use super::facts::{Facts, Value};
+use super::limit::{Limit, LimitScope, OnMissing};
+use super::refusal::MissingFact;
+use siphasher::sip128::{Hasher128 as _, SipHasher13};
+use smallvec::SmallVec;
+use std::collections::{HashMap, HashSet};
+use std::fmt::Write as _;
+use std::hash::Hasher as _;
+use std::sync::Arc;
+use uuid::Uuid;
+
+/// Which limits are judged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Phase {
+    /// Those of the request as a whole, once.
+    Request,
+    /// Those of an attempt's target, for each attempt.
+    Target,
+}
+
+/// The secret with which buckets are found: nobody outside can make two names for one bucket. Of one process.
+#[derive(Debug, Clone, Copy)]
+pub struct BucketHash(u64, u64);
+
+impl BucketHash {
+    pub fn random() -> Self {
+        Self(fastrand::u64(..), fastrand::u64(..))
+    }
+
+    fn start(self, limit: &Limit) -> SipHasher13 {
+        let mut hasher = SipHasher13::new_with_keys(self.0, self.1);
+        hasher.write(limit.id.as_bytes());
+        hasher.write_u8(limit.index);
+        hasher
+    }
+
+    /// The bucket of a limit that takes what there is no room for elsewhere.
+    pub(super) fn overflow(self, limit: &Limit) -> u128 {
+        let mut hasher = self.start(limit);
+        hasher.write(b"overflow");
+        hasher.finish128().as_u128()
+    }
+
+    /// The bucket with these values.
+    pub(super) fn bucket<'a>(self, limit: &Limit, values: impl Iterator<Item = Option<Value<'a>>>) -> u128 {
+        let mut hasher = self.start(limit);
+        for value in values {
+            match value {
+                Some(value) => value.hash(&mut hasher),
+                None => hasher.write_u32(u32::MAX),
+            }
+        }
+        hasher.finish128().as_u128()
+    }
+}
+
+/// The limits in force.
+#[derive(Debug)]
+pub struct LimitSet {
+    hash: BucketHash,
+    request: Index,
+    target: Index,
+}
+
+/// The limits of one phase, by what they belong to.
+#[derive(Debug, Default)]
+struct Index {
+    policies: HashMap<Option<Uuid>, Vec<Arc<Limit>>>,
+    others: HashMap<(LimitScope, Uuid), Vec<Arc<Limit>>>,
+}
+
+/// The limits that are for one request or attempt, each with its bucket.
+pub struct Selection<'a> {
+    pub(super) facts: &'a Facts<'a>,
+    pub(super) items: SmallVec<[Selected<'a>; 4]>,
+}
+
+#[derive(Clone, Copy)]
+pub(super) struct Selected<'a> {
+    pub limit: &'a Arc<Limit>,
+    pub bucket: u128,
+}
+
+impl Selection<'_> {
+    /// Whether no limit is for it: it passes.
+    pub fn is_empty(&self) -> bool {
+        self.items.is_empty()
+    }
+
+    /// The limits, in no particular order.
+    pub fn limits(&self) -> impl Iterator<Item = &Arc<Limit>> {
+        self.items.iter().map(|item| item.limit)
+    }
+}
+
+impl LimitSet {
+    /// Of two limits with the same id and index, the first is in force.
+    pub fn new(limits: Vec<Limit>, hash: BucketHash) -> Self {
+        let mut set = Self { hash, request: Index::default(), target: Index::default() };
+        let mut names = HashSet::new();
+        for limit in limits {
+            if !names.insert((limit.id, limit.index)) {
+                continue;
+            }
+            let index = if limit.is_for_targets() { &mut set.target } else { &mut set.request };
+            let place = match limit.scope {
+                LimitScope::Policy => index.policies.entry(limit.workspace).or_default(),
+                scope => index.others.entry((scope, limit.id)).or_default(),
+            };
+            place.push(Arc::new(limit));
+        }
+        set
+    }
+
+    /// Whether any limit is for requests as a whole.
+    pub fn has_request_limits(&self) -> bool {
+        !self.request.is_empty()
+    }
+
+    /// Whether any limit is for targets.
+    pub fn has_target_limits(&self) -> bool {
+        !self.target.is_empty()
+    }
+
+    /// All limits, in no particular order.
+    pub fn limits(&self) -> impl Iterator<Item = &Arc<Limit>> {
+        self.request.all().chain(self.target.all())
+    }
+
+    /// The limits that are for this request or attempt.
+    ///
+    /// # Errors
+    /// It lacks a value that a limit insists on.
+    pub fn select<'a>(&'a self, facts: &'a Facts<'a>, phase: Phase) -> Result<Selection<'a>, MissingFact> {
+        let index = match phase {
+            Phase::Request => &self.request,
+            Phase::Target => &self.target,
+        };
+        let mut items = SmallVec::new();
+        for limit in index.candidates(facts) {
+            if let Some(bucket) = self.bucket(limit, facts)? {
+                items.push(Selected { limit, bucket });
+            }
+        }
+        Ok(Selection { facts, items })
+    }
+
+    /// The bucket that the request has of this limit, if the limit is for it.
+    fn bucket(&self, limit: &Arc<Limit>, facts: &Facts<'_>) -> Result<Option<u128>, MissingFact> {
+        if !limit.conditions.iter().all(|condition| condition.matches(facts.value(&condition.key))) {
+            return Ok(None);
+        }
+        let missing = limit.group_by.iter().find(|key| facts.group_value(key).is_none());
+        match (missing, limit.on_missing) {
+            (Some(_), OnMissing::Skip) => return Ok(None),
+            (Some(key), OnMissing::Deny) => {
+                return Err(MissingFact { limit: Arc::clone(limit), key: key.to_string().into() });
+            }
+            (None, _) | (_, OnMissing::Shared) => {}
+        }
+        let values = limit.group_by.iter().map(|key| facts.group_value(key));
+        Ok(Some(self.hash.bucket(limit, values)))
+    }
+}
+
+impl Index {
+    fn is_empty(&self) -> bool {
+        self.policies.is_empty() && self.others.is_empty()
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Arc<Limit>> {
+        self.policies.values().chain(self.others.values()).flatten()
+    }
+
+    /// Those of the organisation, workspace, key and target of the request.
+    fn candidates(&self, facts: &Facts<'_>) -> impl Iterator<Item = &Arc<Limit>> {
+        let key = match facts.api_key {
+            Some(super::facts::Id::Record(id)) => Some(id),
+            _ => None,
+        };
+        let target = facts.target.as_ref();
+        let provider = match target.and_then(|target| target.virtual_key?.id.into()) {
+            Some(super::facts::Id::Record(id)) => Some(id),
+            _ => None,
+        };
+        let others = [
+            (LimitScope::Key, key),
+            (LimitScope::Workspace, facts.workspace),
+            (LimitScope::Provider, provider),
+            (LimitScope::Integration, target.and_then(|target| target.integration)),
+        ];
+        let of_policies = [None, facts.workspace];
+        let count = if facts.workspace.is_some() { 2 } else { 1 };
+        let policies = of_policies.into_iter().take(count);
+        let policies = policies.filter_map(|workspace| self.policies.get(&workspace)).flatten();
+        let others = others.into_iter().filter(|_| !self.others.is_empty());
+        policies.chain(others.filter_map(|(scope, id)| self.others.get(&(scope, id?))).flatten())
+    }
+}
+
+/// The text that shows which bucket of a limit a request has: `metadata._user:ann-model:openai.gpt-4o`.
+pub(super) fn value_key(limit: &Limit, facts: &Facts<'_>) -> String {
+    let mut text = String::new();
+    for key in &limit.group_by {
+        if !text.is_empty() {
+            text.push('-');
+        }
+        let _ = write!(text, "{key}:");
+        if let Some(value) = facts.group_value(key) {
+            let _ = write!(text, "{value}");
+        }
+    }
+    text
+}

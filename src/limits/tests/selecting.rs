@@ -1,0 +1,140 @@
+//! Which limits are for a request: scopes, conditions, groups, missing values.
+
+use super::*;
+
+const NOON: &str = "2026-11-22T12:00:00Z";
+const WORKSPACE: Uuid = Uuid::from_u128(0x77);
+const KEY: Uuid = Uuid::from_u128(0x88);
+const PROVIDER: Uuid = Uuid::from_u128(0x99);
+
+const NONE: &[(&str, &str)] = &[];
+
+fn request() -> Facts<'static> {
+    Facts {
+        workspace: Some(WORKSPACE),
+        api_key: Some(Id::Record(KEY)),
+        config: Some(Named { slug: "pc-main", id: Id::Settings("pc-main") }),
+        endpoint_type: Some("chatComplete"),
+        ..facts(&NONE)
+    }
+}
+
+fn attempt() -> Facts<'static> {
+    let target = TargetFacts {
+        model: Some("gpt-4o"),
+        provider: "openai",
+        virtual_key: Some(Named { slug: "emu", id: Id::Record(PROVIDER) }),
+        integration: None,
+    };
+    Facts { target: Some(target), ..request() }
+}
+
+fn selects(limit: Limit, facts: &Facts<'_>, phase: Phase) -> bool {
+    let set = LimitSet::new(vec![limit], BucketHash::random());
+    !set.select(facts, phase).unwrap().is_empty()
+}
+
+fn rpm() -> LimitKind {
+    rate(RateOf::Requests, RateUnit::Minute, 5)
+}
+
+#[test]
+fn conditions_compare_what_the_reference_says() {
+    // (key, values, excludes, whether it is for the attempt)
+    let id = KEY.to_string();
+    let cases: &[(&str, &[&str], &[&str], bool)] = &[
+        ("model", &["@emu/gpt-4o"], &[], true),
+        ("model", &["@openai/gpt-4o"], &[], true),
+        ("model", &["gpt-4o"], &[], true),
+        ("model", &["@emu/*"], &[], true),
+        ("model", &["@em/*"], &[], false),
+        ("model", &["@emu/gpt-4*"], &[], false),
+        ("model", &["gpt-4"], &[], false),
+        ("model", &["*"], &["@emu/*"], false),
+        ("model", &["x", "@emu/gpt-4o"], &[], true),
+        ("model", &[], &["@emu/gpt-5"], true),
+        ("provider", &["openai"], &[], true),
+        ("provider", &["emu"], &[], false),
+        ("provider", &["open*"], &[], false),
+        ("virtual_key", &["emu"], &[], true),
+        ("api_key", &[&id], &[], true),
+        ("api_key", &["*"], &[&id], false),
+        ("config", &["pc-main"], &[], true),
+        ("prompt", &["*"], &[], false),
+        ("endpoint_type", &["embed", "chatComplete"], &[], true),
+        ("metadata._user", &["*"], &[], false),
+        ("metadata._user", &[], &["bob"], false),
+        ("organisation_id", &["*"], &[], false),
+        ("workspace_id", &["*"], &[], true),
+    ];
+    for (key, values, excludes, wanted) in cases {
+        let key = FactKey::parse(key).unwrap();
+        let condition = Condition::new(key, values.iter().copied(), excludes.iter().copied());
+        let limit = Limit { conditions: vec![condition], ..policy(1, rpm()) };
+        let phase = if limit.is_for_targets() { Phase::Target } else { Phase::Request };
+        assert_eq!(selects(limit.clone(), &attempt(), phase), *wanted, "{limit:?}");
+        let other = if phase == Phase::Target { Phase::Request } else { Phase::Target };
+        assert!(!selects(limit, &attempt(), other), "judged twice");
+    }
+    for key in FactKey::NAMES.into_iter().chain(["metadata.a.b"]) {
+        assert_eq!(FactKey::parse(key).unwrap().to_string(), key);
+    }
+    assert!([FactKey::parse("metadata."), FactKey::parse("user")].iter().all(Option::is_none));
+}
+
+#[test]
+fn limits_are_for_those_they_belong_to() {
+    let other = Uuid::from_u128(5);
+    for (scope, id, workspace, phase, wanted) in [
+        (LimitScope::Policy, other, None, Phase::Request, true),
+        (LimitScope::Policy, other, Some(WORKSPACE), Phase::Request, true),
+        (LimitScope::Policy, other, Some(other), Phase::Request, false),
+        (LimitScope::Key, KEY, None, Phase::Request, true),
+        (LimitScope::Key, other, None, Phase::Request, false),
+        (LimitScope::Workspace, WORKSPACE, None, Phase::Request, true),
+        (LimitScope::Workspace, KEY, None, Phase::Request, false),
+        (LimitScope::Provider, PROVIDER, None, Phase::Target, true),
+        (LimitScope::Provider, other, None, Phase::Target, false),
+        (LimitScope::Integration, PROVIDER, None, Phase::Target, false),
+    ] {
+        let limit = Limit { workspace, ..Limit::new(id, scope, rpm()) };
+        assert_eq!(selects(limit.clone(), &attempt(), phase), wanted, "{limit:?}");
+    }
+}
+
+#[test]
+fn a_missing_group_value_skips_shares_or_denies() {
+    let limit = |on_missing| Limit {
+        on_missing,
+        group_by: vec![FactKey::Metadata("_user".into())],
+        ..policy(1, usage(UsageOf::Tokens, 5, Reset::Never))
+    };
+    let now = at(NOON);
+    let it = Fixture::new(vec![limit(OnMissing::Skip)]);
+    assert!(it.reserve(None, &tokens(5), now).unwrap().is_empty());
+    let it = Fixture::new(vec![limit(OnMissing::Shared)]);
+    drop(it.reserve(None, &tokens(5), now).unwrap());
+    assert_eq!(it.reserve(None, &tokens(5), now).unwrap_err().cause, Cause::Spent);
+    drop(it.reserve(Some(""), &tokens(5), now).unwrap());
+    drop(it.reserve(Some("ann"), &tokens(5), now).unwrap());
+    assert_eq!(it.limits.peek(&limit(OnMissing::Shared), now).len(), 3);
+    let set = LimitSet::new(vec![limit(OnMissing::Deny)], it.limits.hash());
+    let facts = request();
+    let missing = set.select(&facts, Phase::Request).err().unwrap();
+    assert_eq!(&*missing.key, "metadata._user");
+}
+
+#[test]
+fn buckets_are_named_by_ids() {
+    let keys = ["api_key", "model", "virtual_key", "config"];
+    let group_by = keys.iter().map(|key| FactKey::parse(key).unwrap()).collect();
+    let limit = Limit { group_by, ..policy(1, rpm()) };
+    let it = Fixture::new(vec![limit.clone()]);
+    let facts = attempt();
+    let selection = it.set.select(&facts, Phase::Target).unwrap();
+    let estimate = tokens(1);
+    let held = it.limits.reserve(&selection, &estimate, at(NOON)).now_or_never().unwrap().unwrap();
+    let wanted = format!("api_key:{KEY}-model:emu.gpt-4o-virtual_key:{PROVIDER}-config:pc-main");
+    assert_eq!(*it.limits.peek(&limit, at(NOON))[0].value_key, *wanted);
+    held.cancel(at(NOON));
+}

@@ -1,0 +1,322 @@
+//! One limit at a time: the rules of admission, windows, resets, edits, alerts.
+
+use super::*;
+
+const NOON: &str = "2026-11-22T12:00:00Z";
+
+#[test]
+fn a_bucket_is_full_reserved_and_spent() {
+    let limit = policy(1, usage(UsageOf::Cost, 100, Reset::Never));
+    let it = Fixture::new(vec![limit.clone()]);
+    let now = at(NOON);
+    let first = it.reserve(None, &priced(60), now).unwrap();
+    // What is left is less than the estimate: it passes, and holds what is left.
+    let second = it.reserve(None, &priced(60), now).unwrap();
+    assert_eq!(it.totals(&limit, now), (0, 100));
+    let refused = it.reserve(None, &priced(1), now).unwrap_err();
+    assert_eq!((refused.cause, refused.retry_after.as_secs(), refused.reset_at), (Cause::Reserved, 1, None));
+    first.settle(used(0, 50), now);
+    second.settle(used(0, 70), now);
+    assert_eq!(it.totals(&limit, now), (120, 0));
+    let refused = it.reserve(None, &priced(1), now).unwrap_err();
+    assert_eq!((refused.cause, refused.spent, refused.held), (Cause::Spent, 120, 0));
+}
+
+#[test]
+fn a_limit_of_zero_lets_nothing_pass() {
+    for kind in [
+        usage(UsageOf::Cost, 0, Reset::Never),
+        usage(UsageOf::Tokens, 0, Reset::Weekly),
+        usage(UsageOf::Requests, 0, Reset::Monthly),
+        rate(RateOf::Requests, RateUnit::Minute, 0),
+        rate(RateOf::Tokens, RateUnit::Minute, 0),
+    ] {
+        let it = Fixture::new(vec![policy(1, kind)]);
+        assert!(it.reserve(None, &priced(0), at(NOON)).is_err(), "{kind:?}");
+    }
+}
+
+#[test]
+fn a_free_model_passes_a_spent_budget_and_tokens_still_count() {
+    let it = Fixture::new(vec![
+        policy(1, usage(UsageOf::Cost, 0, Reset::Never)),
+        policy(2, usage(UsageOf::Tokens, 20, Reset::Never)),
+    ]);
+    let free = Estimate { is_free: true, cost: Some(0), ..tokens(15) };
+    let now = at(NOON);
+    it.reserve(None, &free, now).unwrap().settle(used(20, 0), now);
+    assert_eq!(it.reserve(None, &free, now).unwrap_err().limit.id, Uuid::from_u128(2));
+}
+
+#[test]
+fn an_unknown_price_passes_soft_limits_only() {
+    let now = at(NOON);
+    let soft = policy(1, usage(UsageOf::Cost, 10, Reset::Never));
+    let it = Fixture::new(vec![soft.clone()]);
+    let unknown = Estimate { max_output_tokens: Some(9), ..Estimate::default() };
+    it.reserve(None, &unknown, now).unwrap().settle(Actual { requests: 1, tokens: 9, cost: None }, now);
+    assert_eq!(it.totals(&soft, now), (0, 0));
+    let it = Fixture::new(vec![Limit { hard: true, ..soft.clone() }]);
+    assert_eq!(it.reserve(None, &unknown, now).unwrap_err().cause, Cause::UnknownPrice);
+    let unbounded = Estimate { max_output_tokens: None, ..priced(1) };
+    assert_eq!(it.reserve(None, &unbounded, now).unwrap_err().cause, Cause::NoBound);
+}
+
+#[test]
+fn a_hard_limit_refuses_what_may_not_fit() {
+    let limit = Limit { hard: true, ..policy(1, usage(UsageOf::Cost, 100, Reset::Never)) };
+    let it = Fixture::new(vec![limit.clone()]);
+    let now = at(NOON);
+    let first = it.reserve(None, &priced(60), now).unwrap();
+    assert_eq!(it.reserve(None, &priced(60), now).unwrap_err().cause, Cause::Reserved);
+    assert_eq!(it.reserve(None, &priced(101), now).unwrap_err().cause, Cause::Spent);
+    first.settle(used(0, 60), now);
+    assert_eq!(it.reserve(None, &priced(41), now).unwrap_err().cause, Cause::Spent);
+    it.reserve(None, &priced(40), now).unwrap().settle(used(0, 40), now);
+    assert_eq!(it.totals(&limit, now), (100, 0));
+}
+
+#[test]
+fn a_limit_that_fits_lowers_the_output() {
+    let limit = Limit { hard: true, fit: true, ..policy(1, usage(UsageOf::Cost, 1_000, Reset::Never)) };
+    let it = Fixture::new(vec![limit.clone()]);
+    let now = at(NOON);
+    let cost_of = |output: u64| 100 + 10 * i64::try_from(output).unwrap();
+    let estimate = Estimate {
+        max_output_tokens: Some(500),
+        cost: Some(200),
+        max_cost: Some(cost_of(500)),
+        cost_of: Some(&cost_of),
+        ..Estimate::default()
+    };
+    let first = it.reserve(None, &estimate, now).unwrap();
+    assert_eq!((first.fitted_output(), it.totals(&limit, now)), (Some(90), (0, 1_000)));
+    assert_eq!(it.reserve(None, &estimate, now).unwrap_err().cause, Cause::Reserved);
+    first.settle(used(0, 300), now);
+    let small = Estimate { max_output_tokens: Some(5), max_cost: Some(150), ..estimate };
+    let second = it.reserve(None, &small, now).unwrap();
+    assert_eq!((second.fitted_output(), it.totals(&limit, now)), (None, (300, 150)));
+    second.settle(used(0, 595), now);
+    assert_eq!(it.reserve(None, &small, now).unwrap_err().cause, Cause::Spent);
+}
+
+#[test]
+fn a_rate_passes_so_many_a_window_and_refused_ones_do_not_count() {
+    let it = Fixture::new(vec![policy(1, rate(RateOf::Requests, RateUnit::Minute, 2))]);
+    let now = at("2026-11-22T12:00:30Z");
+    let first = it.reserve(None, &tokens(0), now).unwrap();
+    assert_eq!(first.tightest().requests.unwrap().remaining, 1);
+    // A failed attempt was a request all the same.
+    first.release(now);
+    it.reserve(None, &tokens(0), now).unwrap().settle(used(0, 0), now);
+    for _ in 0..20 {
+        let refused = it.reserve(None, &tokens(0), now).unwrap_err();
+        assert_eq!((refused.cause, refused.retry_after.as_secs()), (Cause::Rate, 30));
+        let left = refused.tightest.requests.unwrap();
+        assert_eq!((left.limit, left.remaining, left.reset_in.as_secs()), (2, 0, 30));
+    }
+    it.reserve(None, &tokens(0), at("2026-11-22T12:01:00Z")).unwrap().cancel(now);
+}
+
+#[test]
+fn what_is_cancelled_was_never_there() {
+    let limit = policy(1, rate(RateOf::Requests, RateUnit::Minute, 1));
+    let it = Fixture::new(vec![limit.clone()]);
+    let now = at(NOON);
+    for _ in 0..3 {
+        it.reserve(None, &tokens(0), now).unwrap().cancel(now);
+    }
+    assert_eq!(it.totals(&limit, now), (0, 0));
+}
+
+#[test]
+fn a_rate_of_tokens_is_corrected_within_its_window_only() {
+    let limit = policy(1, rate(RateOf::Tokens, RateUnit::Minute, 100));
+    let it = Fixture::new(vec![limit.clone()]);
+    let now = at(NOON);
+    let first = it.reserve(None, &tokens(90), now).unwrap();
+    let second = it.reserve(None, &tokens(90), now).unwrap();
+    assert_eq!(it.reserve(None, &tokens(1), now).unwrap_err().cause, Cause::Rate);
+    first.settle(used(20, 0), now);
+    assert_eq!(it.totals(&limit, now), (20, 10));
+    let next = at("2026-11-22T12:01:00Z");
+    it.reserve(None, &tokens(1), next).unwrap().settle(used(7, 0), next);
+    second.settle(used(1_000, 0), next);
+    assert_eq!(it.totals(&limit, next), (7, 0));
+}
+
+#[test]
+fn a_smooth_rate_counts_a_part_of_the_window_before() {
+    let limit = Limit { smooth: true, ..policy(1, rate(RateOf::Requests, RateUnit::Minute, 10)) };
+    let it = Fixture::new(vec![limit]);
+    let try_at = |time: &str| {
+        let now = at(time);
+        it.reserve(None, &tokens(0), now).map(|reservation| reservation.settle(used(0, 0), now))
+    };
+    for _ in 0..10 {
+        try_at("2026-11-22T12:00:59Z").unwrap();
+    }
+    // All ten count: nothing passes before a tenth of the next window has.
+    let refused = try_at("2026-11-22T12:01:00Z").unwrap_err();
+    assert_eq!(refused.retry_after.as_secs(), 6);
+    try_at("2026-11-22T12:01:06Z").unwrap();
+    assert_eq!(try_at("2026-11-22T12:01:06Z").unwrap_err().retry_after.as_secs(), 6);
+    for _ in 0..5 {
+        try_at("2026-11-22T12:01:36Z").unwrap();
+    }
+    try_at("2026-11-22T12:01:36Z").unwrap_err();
+    // Full in this window: when one fits again is in the next.
+    for second in ["42", "48", "54"] {
+        try_at(&format!("2026-11-22T12:01:{second}Z")).unwrap();
+    }
+    try_at("2026-11-22T12:03:00Z").unwrap();
+}
+
+#[test]
+fn windows_are_those_of_the_calendar() {
+    let new_york =
+        Calendar { zone: jiff::tz::TimeZone::get("America/New_York").unwrap(), ..Calendar::default() };
+    let sunday = Calendar { week_start: jiff::civil::Weekday::Sunday, ..Calendar::default() };
+    let utc = Calendar::default();
+    let days = Reset::Days { days: 10, from: jiff::civil::date(2026, 11, 1) };
+    let budget = |reset| usage(UsageOf::Cost, 1, reset);
+    let per = |unit| rate(RateOf::Requests, unit, 1);
+    // The window of a time: 22 November 2026 is a Sunday.
+    let cases = [
+        (&utc, per(RateUnit::Second), "2026-11-22T23:59:59.5Z 2026-11-22T23:59:59Z 2026-11-23T00:00:00Z"),
+        (&utc, per(RateUnit::Hour), "2026-11-22T23:59:59Z 2026-11-22T23:00:00Z 2026-11-23T00:00:00Z"),
+        (&utc, per(RateUnit::Day), "2026-11-22T23:59:59Z 2026-11-22T00:00:00Z 2026-11-23T00:00:00Z"),
+        (&utc, per(RateUnit::Week), "2026-11-22T23:59:59Z 2026-11-16T00:00:00Z 2026-11-23T00:00:00Z"),
+        (&utc, budget(Reset::Weekly), "2026-11-23T00:00:00Z 2026-11-23T00:00:00Z 2026-11-30T00:00:00Z"),
+        (&sunday, budget(Reset::Weekly), "2026-11-22T23:59:59Z 2026-11-22T00:00:00Z 2026-11-29T00:00:00Z"),
+        (&utc, budget(Reset::Monthly), "2028-02-29T01:00:00Z 2028-02-01T00:00:00Z 2028-03-01T00:00:00Z"),
+        (&utc, budget(days), "2026-11-22T01:00:00Z 2026-11-21T00:00:00Z 2026-12-01T00:00:00Z"),
+        // Before the day it is counted from.
+        (&utc, budget(days), "2026-10-31T01:00:00Z 2026-10-22T00:00:00Z 2026-11-01T00:00:00Z"),
+        // A month with a change of the clock in it.
+        (&new_york, budget(Reset::Monthly), "2026-11-22T01:00:00Z 2026-11-01T04:00:00Z 2026-12-01T05:00:00Z"),
+    ];
+    for (calendar, kind, times) in cases {
+        let times: Vec<i64> = times.split(' ').map(|time| at(time).as_millisecond()).collect();
+        let wanted = Window { start: times[1], end: times[2] };
+        assert_eq!(calendar.window(&kind, times[0]), wanted, "{kind:?} at {}", times[0]);
+    }
+}
+
+#[test]
+fn a_late_settlement_is_of_its_own_window() {
+    let limit = policy(1, usage(UsageOf::Tokens, 20, Reset::Weekly));
+    let it = Fixture::new(vec![limit.clone()]);
+    let sunday = at("2026-11-22T23:59:00Z");
+    let late = it.reserve(None, &tokens(5), sunday).unwrap();
+    it.reserve(None, &tokens(5), sunday).unwrap().settle(used(30, 0), sunday);
+    let refused = it.reserve(None, &tokens(5), sunday).unwrap_err();
+    assert_eq!(refused.reset_at, Some(at("2026-11-23T00:00:00Z")));
+    let monday = at("2026-11-23T00:00:01Z");
+    it.reserve(None, &tokens(5), monday).unwrap().settle(used(3, 0), monday);
+    late.settle(used(1_000, 0), monday);
+    assert_eq!(it.totals(&limit, monday), (3, 0));
+}
+
+#[test]
+fn a_reset_forgets_what_was_spent_and_keeps_what_is_held() {
+    let limit = policy(1, usage(UsageOf::Tokens, 20, Reset::Never));
+    let it = Fixture::new(vec![limit.clone()]);
+    let now = at(NOON);
+    it.reserve(None, &tokens(5), now).unwrap().settle(used(12, 0), now);
+    let held = it.reserve(None, &tokens(6), now).unwrap();
+    let entity = it.limits.usage(&limit, now).unwrap().entity;
+    assert!(it.limits.reset(&limit, entity, now));
+    assert!(!it.limits.reset(&limit, Uuid::from_u128(9), now));
+    assert_eq!(it.totals(&limit, now), (0, 6));
+    held.settle(used(500, 0), now);
+    assert_eq!(it.totals(&limit, now), (0, 0));
+    // The same for all buckets, by the record.
+    let held = it.reserve(None, &tokens(6), now).unwrap();
+    it.reserve(None, &tokens(5), now).unwrap().settle(used(12, 0), now);
+    let mut it = it;
+    let limit = Limit { generation: 1, ..limit };
+    it.change(vec![limit.clone()]);
+    assert_eq!(it.totals(&limit, now), (0, 6));
+    held.settle(used(500, 0), now);
+    assert_eq!(it.totals(&limit, now), (0, 0));
+}
+
+#[test]
+fn edits_keep_usage() {
+    let mut it = Fixture::new(vec![policy(1, usage(UsageOf::Tokens, 0, Reset::Never))]);
+    let now = at(NOON);
+    assert_eq!(it.reserve(None, &tokens(1), now).unwrap_err().cause, Cause::Spent);
+    it.change(vec![policy(1, usage(UsageOf::Tokens, 10, Reset::Never))]);
+    let held = it.reserve(None, &tokens(1), now).unwrap();
+    it.reserve(None, &tokens(1), now).unwrap().settle(used(8, 0), now);
+    // Lowered: spent at once. Another reset: goes on counting.
+    let lowered = policy(1, usage(UsageOf::Tokens, 8, Reset::Monthly));
+    it.change(vec![lowered.clone()]);
+    assert_eq!(it.reserve(None, &tokens(1), now).unwrap_err().cause, Cause::Spent);
+    held.settle(used(2, 0), now);
+    assert_eq!(it.totals(&lowered, now), (10, 0));
+    it.reserve(None, &tokens(1), at("2026-12-01T00:00:00Z")).unwrap();
+}
+
+#[test]
+fn alerts_come_once_a_window_and_again_when_the_limit_was_raised() {
+    let limit = |credit, alert_at| {
+        let kind = LimitKind::Usage { of: UsageOf::Tokens, credit, alert_at, reset: Reset::Monthly };
+        policy(1, kind)
+    };
+    let mut it = Fixture::new(vec![limit(20, Some(10))]);
+    let mut events = it.limits.events().unwrap();
+    assert!(it.limits.events().is_none());
+    let mut spend = |it: &Fixture, time: &str| {
+        let now = at(time);
+        let _ = it.reserve(None, &tokens(5), now).map(|held| held.settle(used(6, 0), now));
+        std::iter::from_fn(|| events.try_recv().ok())
+            .map(|event| (event.kind, event.spent))
+            .collect::<Vec<_>>()
+    };
+    use EventKind::{Exhausted, Threshold};
+    assert_eq!(spend(&it, NOON), []);
+    assert_eq!(spend(&it, NOON), [(Threshold, 12)]);
+    assert_eq!(spend(&it, NOON), []);
+    assert_eq!(spend(&it, NOON), [(Exhausted, 24)]);
+    assert_eq!(spend(&it, NOON), []);
+    it.change(vec![limit(40, Some(30))]);
+    assert_eq!(spend(&it, NOON), [(Threshold, 30)]);
+    assert_eq!(spend(&it, NOON), []);
+    assert_eq!(spend(&it, NOON), [(Exhausted, 42)]);
+    let next = "2026-12-01T00:00:00Z";
+    assert_eq!([spend(&it, next), spend(&it, next)].concat(), []);
+    assert_eq!([spend(&it, next), spend(&it, next), spend(&it, next)].concat(), [(Threshold, 30)]);
+}
+
+#[test]
+fn a_dropped_reservation_is_settled_as_estimated() {
+    let limit = policy(1, usage(UsageOf::Tokens, 20, Reset::Never));
+    let it = Fixture::new(vec![limit.clone()]);
+    drop(it.reserve(None, &tokens(5), at(NOON)).unwrap());
+    assert_eq!(it.totals(&limit, at(NOON)), (5, 0));
+}
+
+#[test]
+fn values_that_read_the_same_when_joined_have_buckets_of_their_own() {
+    let limit = Limit {
+        group_by: vec![FactKey::Metadata("a".into()), FactKey::Metadata("b".into())],
+        ..policy(1, usage(UsageOf::Tokens, 20, Reset::Never))
+    };
+    let it = Fixture::new(vec![limit.clone()]);
+    for (a, b) in [("a-b", "c"), ("a", "b-c")] {
+        let members = [("a", a), ("b", b)];
+        let metadata = members.as_slice();
+        let facts = facts(&metadata);
+        let selection = it.set.select(&facts, Phase::Request).unwrap();
+        let estimate = tokens(5);
+        let reserved = it.limits.reserve(&selection, &estimate, at(NOON)).now_or_never();
+        drop(reserved.unwrap().unwrap());
+    }
+    let mut keys: Vec<_> =
+        it.limits.peek(&limit, at(NOON)).into_iter().map(|view| (view.value_key, view.spent)).collect();
+    keys.sort();
+    let wanted = [("metadata.a:a-b-metadata.b:c", 5), ("metadata.a:a-metadata.b:b-c", 5)];
+    assert_eq!(keys.iter().map(|(key, spent)| (&**key, *spent)).collect::<Vec<_>>(), wanted);
+}

@@ -1,0 +1,58 @@
+//! The usage of one bucket, as the control plane shows it.
+
+use super::entity::{Entity, State};
+use super::limit::Limit;
+use super::window::Window;
+use std::sync::Arc;
+use uuid::Uuid;
+
+/// One bucket of a limit, at present. Amounts are nanodollars, tokens or requests.
+#[derive(Debug, Clone, PartialEq)]
+pub struct UsageView {
+    /// The same as long as the limit has this bucket.
+    pub entity: Uuid,
+    /// `metadata._user:ann`; empty where the limit has one bucket.
+    pub value_key: Arc<str>,
+    pub spent: i64,
+    /// Of requests under way.
+    pub held: i64,
+    /// Of `spent`: what requests may have used whose gateway ended before it could count.
+    pub unreconciled: i64,
+    pub status: UsageStatus,
+    pub window: Window,
+    pub is_threshold_alert_sent: bool,
+    pub is_exhausted_alert_sent: bool,
+}
+
+/// Whether requests pass.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum UsageStatus {
+    Active,
+    Exhausted,
+}
+
+impl UsageStatus {
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Active => "active",
+            Self::Exhausted => "exhausted",
+        }
+    }
+}
+
+impl UsageView {
+    pub(super) fn of(limit: &Limit, entity: &Entity, state: &State, now: i64) -> Self {
+        let used = if limit.is_rate() { state.used(limit, now) } else { state.spent };
+        Self {
+            entity: Uuid::from_u128(entity.id),
+            value_key: Arc::clone(&entity.value_key),
+            spent: state.spent,
+            held: state.held,
+            unreconciled: state.unreconciled,
+            status: if used >= limit.value() { UsageStatus::Exhausted } else { UsageStatus::Active },
+            window: state.window,
+            is_threshold_alert_sent: state.threshold_sent > 0,
+            is_exhausted_alert_sent: state.exhausted_sent > 0,
+        }
+    }
+}
