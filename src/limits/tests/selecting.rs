@@ -39,7 +39,7 @@ fn rpm() -> LimitKind {
 }
 
 #[test]
-fn conditions_compare_what_the_reference_says() {
+fn conditions_compare_the_values_of_the_reference() {
     // (key, values, excludes, whether it is for the attempt)
     let id = KEY.to_string();
     let cases: &[(&str, &[&str], &[&str], bool)] = &[
