@@ -5,7 +5,7 @@
 //!
 //! - Words, without I/O: [`error`] what can go wrong, [`json`] JSON as text, [`api`] the shapes clients speak,
 //!   [`config`] the routing object a request carries, [`settings`] the process's own YAML.
-//! - Knowledge: [`provider`] what each vendor wants, [`prompt`] templates of requests, [`net`] connections to providers and from clients.
+//! - Knowledge: [`provider`] what each vendor wants, [`price`] what calls cost, [`prompt`] templates of requests, [`net`] connections to providers and from clients.
 //! - Memory: [`store`] what outlives the process, [`ledger`] what was done and what it cost, [`auth`] who may call, [`state`] what the process remembers while it runs,
 //!   [`limits`] what may be used, and what was.
 //! - Judgment: [`route`] who gets the next try.
@@ -24,6 +24,8 @@ pub mod config;
 pub mod settings;
 
 pub mod provider;
+
+pub mod price;
 
 pub mod prompt;
 

@@ -37,6 +37,7 @@ pub use server::{Log, LogFormat, Server, UpstreamTls};
 pub use service_key::ServiceKey;
 pub use store_settings::StoreSettings;
 pub use stored_provider::StoredProvider;
+pub use yaml::read as read_yaml;
 
 use crate::config::node::{Kind, Node};
 use crate::config::policies::{Policies, TimeLimits};

@@ -20,7 +20,7 @@ const MAX_DEPTH: usize = 32;
 ///
 /// # Errors
 /// The one problem that makes the text unreadable, with its line and column.
-pub(super) fn read(text: &str) -> Result<(Node, Vec<Problem>), Problem> {
+pub fn read(text: &str) -> Result<(Node, Vec<Problem>), Problem> {
     let error = match parse(text, DuplicateKeyPolicy::Error) {
         Ok(node) => return Ok((node, Vec::new())),
         Err(error) => error,

@@ -30,6 +30,7 @@ use crate::auth::StoredKeys;
 use crate::auth::key_format::Pepper;
 use crate::net::outbound::dns::Dns;
 use crate::net::outbound::peer_limit::PeerLimit;
+use crate::price::PriceBook;
 use crate::store::Store;
 use access_log::AccessLog;
 use arc_swap::{ArcSwap, Guard};
@@ -80,6 +81,8 @@ pub struct Shared {
     pub kept_items: KeptItems,
     pub large_work: LargeWork,
     pub model_lists: ModelLists,
+    /// What models cost. Replaced as a whole when the overlay or the catalogue changes.
+    pub prices: ArcSwap<PriceBook>,
     /// The connections of clients, on all data listeners.
     pub connections: ConnectionCount,
     /// Connections beyond the limit, as long as they are refused.
@@ -125,6 +128,7 @@ impl Shared {
             kept_items,
             large_work: LargeWork::default(),
             model_lists: ModelLists::default(),
+            prices: ArcSwap::default(),
             connections: ConnectionCount::default(),
             refused_connections: ConnectionCount::default(),
             unknown_clients: Rate::new(MAX_UNKNOWN_CLIENTS),

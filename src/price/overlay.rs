@@ -1,0 +1,275 @@
+//! The operator's own prices: a YAML file of `provider/model` and what it costs.
+//!
+//! Not here: who reads the file (`main`), and prices of single stored providers (`own_prices`).
+
+use super::money;
+use super::multiplier::Multiplier;
+use super::rate_card::{Period, PriceSource, RateCard, fnv};
+use super::rates::{Rate, Rates, Tier};
+use super::unit::Unit;
+use crate::config::read::{Cursor, ObjectReader, Problems};
+use crate::error::Problem;
+use crate::settings::read_yaml;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// The keys of an entry that are no prices.
+const KEYS: [&str; 3] = ["free", "like", "multiplier"];
+
+/// What an entry says of a model.
+#[derive(Debug, Clone, PartialEq)]
+pub enum OverlayPrice {
+    Free,
+    Rates(Arc<RateCard>),
+    /// What another model costs; of the same vendor, if no other is named.
+    Like {
+        vendor: Option<Box<str>>,
+        model: Box<str>,
+    },
+    /// What the catalogue says: only multiplied.
+    Same,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct OverlayEntry {
+    pub price: OverlayPrice,
+    pub multiplier: Option<Multiplier>,
+}
+
+/// Entries by vendor and model, in lower case.
+#[derive(Debug, Clone, Default)]
+pub struct Overlay {
+    vendors: HashMap<Box<str>, VendorEntries>,
+    /// Of the text it was read from; `None` if there is none.
+    fingerprint: Option<u64>,
+}
+
+#[derive(Debug, Clone, Default)]
+struct VendorEntries {
+    exact: HashMap<Box<str>, OverlayEntry>,
+    /// Beginnings of names; the longest first.
+    prefixes: Vec<(Box<str>, OverlayEntry)>,
+}
+
+impl Overlay {
+    /// # Errors
+    /// All problems, with line and column.
+    pub fn read(text: &str) -> Result<Self, Vec<Problem>> {
+        let (node, before) = read_yaml(text).map_err(|problem| vec![problem])?;
+        let problems = Problems::default();
+        let mut overlay = Self { vendors: HashMap::new(), fingerprint: Some(fnv(text.as_bytes())) };
+        for (entry, at) in Cursor::root(&node, &problems).entries().unwrap_or_default() {
+            overlay.add(&entry.name, &at);
+        }
+        for entries in overlay.vendors.values_mut() {
+            entries.prefixes.sort_by_key(|(prefix, _)| std::cmp::Reverse(prefix.len()));
+        }
+        let problems: Vec<Problem> = before.into_iter().chain(problems.into_vec()).collect();
+        if problems.is_empty() { Ok(overlay) } else { Err(problems) }
+    }
+
+    /// The entry for a model: the one of its name, else the one with the longest beginning of it.
+    pub fn find(&self, vendor: &str, model: &str) -> Option<&OverlayEntry> {
+        let entries = self.vendors.get(vendor)?;
+        let model = model.to_lowercase();
+        entries.exact.get(model.as_str()).or_else(|| {
+            let mut prefixes = entries.prefixes.iter();
+            prefixes.find(|(prefix, _)| model.starts_with(&**prefix)).map(|(_, entry)| entry)
+        })
+    }
+
+    /// Names the text it was read from; `None` if there is none.
+    pub fn fingerprint(&self) -> Option<u64> {
+        self.fingerprint
+    }
+
+    /// How many entries there are.
+    pub fn len(&self) -> usize {
+        self.vendors.values().map(|entries| entries.exact.len() + entries.prefixes.len()).sum()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    fn add(&mut self, name: &str, at: &Cursor<'_>) {
+        let Some((vendor, model)) =
+            name.split_once('/').filter(|(vendor, model)| !vendor.is_empty() && !model.is_empty())
+        else {
+            at.problem(
+                "must be named provider/model, such as openai/gpt-5; a * at the end stands for any ending",
+            );
+            return;
+        };
+        let Some(entry) = at.fields().and_then(|fields| read_entry(model, at, fields)) else { return };
+        let (vendor, model) = (vendor.to_lowercase(), model.to_lowercase());
+        let entries = self.vendors.entry(vendor.into()).or_default();
+        match model.strip_suffix('*') {
+            Some(prefix) => entries.prefixes.push((prefix.into(), entry)),
+            None => _ = entries.exact.insert(model.into(), entry),
+        }
+    }
+}
+
+fn read_entry(model: &str, at: &Cursor<'_>, mut fields: ObjectReader<'_>) -> Option<OverlayEntry> {
+    let before = at.problem_count();
+    let free = fields.flag(&["free"]);
+    let like = fields.get(&["like"]).and_then(|at| read_like(&at));
+    let multiplier = fields.get(&["multiplier"]).and_then(|at| read_multiplier(&at));
+    let rates = read_rates(&mut fields);
+    let keys: Vec<&str> = KEYS.into_iter().chain(Unit::ALL.into_iter().map(Unit::price_key)).collect();
+    fields.reject_unknown(&keys);
+    if at.problem_count() > before {
+        return None;
+    }
+    let price = match (free, like, rates.is_empty()) {
+        (Some(true), None, true) if multiplier.is_none() => OverlayPrice::Free,
+        (Some(false), ..) => {
+            at.problem("is free or not: leave the key free out of it");
+            return None;
+        }
+        (None, Some(like), true) => like,
+        (None, None, false) if has_price(&rates) => {
+            let periods = vec![Period { constraint: None, rates }];
+            let card = RateCard::new(model, PriceSource::Overlay, periods, Vec::new());
+            OverlayPrice::Rates(Arc::new(card))
+        }
+        (None, None, false) => {
+            at.problem("has only prices of 0: a model that costs nothing is declared with free: true");
+            return None;
+        }
+        (None, None, true) if multiplier.is_some() => OverlayPrice::Same,
+        _ => {
+            at.problem("must have one of: prices (input_mtok, output_mtok, …), free: true, like, or a multiplier; a multiplier may stand beside prices or like");
+            return None;
+        }
+    };
+    Some(OverlayEntry { price, multiplier })
+}
+
+fn has_price(rates: &Rates) -> bool {
+    rates.iter().any(|(_, rate)| rate.base > 0 || rate.tiers.iter().any(|tier| tier.price > 0))
+}
+
+/// A model's name, or `{provider, model}`.
+fn read_like(at: &Cursor<'_>) -> Option<OverlayPrice> {
+    if !at.node.is_object() {
+        return at.text().map(|model| OverlayPrice::Like { vendor: None, model: model.into() });
+    }
+    let mut fields = at.fields()?;
+    let vendor = fields.text(&["provider"]);
+    let model = fields.required(&["model"]).and_then(|at| at.text());
+    fields.reject_unknown(&["provider", "model"]);
+    Some(OverlayPrice::Like { vendor: vendor.map(Into::into), model: model?.into() })
+}
+
+fn read_multiplier(at: &Cursor<'_>) -> Option<Multiplier> {
+    let multiplier = Multiplier::new(at.number()?);
+    if multiplier.is_none() {
+        at.problem("must be a factor between 0 and 1000000, such as 0.8 for 20 % off");
+    }
+    multiplier
+}
+
+fn read_rates(fields: &mut ObjectReader<'_>) -> Rates {
+    let mut rates = Rates::default();
+    for unit in Unit::ALL {
+        if let Some(rate) = fields.get(&[unit.price_key()]).and_then(|at| read_rate(&at)) {
+            rates.set(unit, rate);
+        }
+    }
+    rates
+}
+
+/// A number, or `{base, tiers: [{start, price}]}`.
+fn read_rate(at: &Cursor<'_>) -> Option<Rate> {
+    if !at.node.is_object() {
+        return read_price(at).map(Rate::flat);
+    }
+    let mut fields = at.fields()?;
+    let base = fields.required(&["base"]).and_then(|at| read_price(&at));
+    let list = fields.required(&["tiers"]).and_then(|at| at.list()).unwrap_or_default();
+    fields.reject_unknown(&["base", "tiers"]);
+    let mut tiers: Vec<Tier> = list.iter().filter_map(read_tier).collect();
+    tiers.sort_by_key(|tier| tier.start);
+    Some(Rate { base: base?, tiers: tiers.into() })
+}
+
+fn read_tier(at: &Cursor<'_>) -> Option<Tier> {
+    let mut fields = at.fields()?;
+    let start = fields.required(&["start"]).and_then(|at| at.integer_within(0, i64::from(u32::MAX)));
+    let price = fields.required(&["price"]).and_then(|at| read_price(&at));
+    fields.reject_unknown(&["start", "price"]);
+    Some(Tier { start: u64::try_from(start?).ok()?, price: price? })
+}
+
+fn read_price(at: &Cursor<'_>) -> Option<u64> {
+    let price = money::price_from_dollars(at.number()?);
+    if price.is_none() {
+        at.problem("must be a price in dollars, at least 0");
+    }
+    price
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn entries_are_found_by_name_then_by_the_longest_beginning() {
+        let overlay = Overlay::read(
+            "openai/gpt-x: {input_mtok: 1}\n'OpenAI/gpt-*': {input_mtok: 2}\nopenai/*: {free: true}\n\
+             openai/gpt-long*: {like: gpt-x, multiplier: 0.5}\ntogether-ai/a/b: {like: {provider: openai, model: gpt-x}}\n",
+        );
+        let overlay = overlay.unwrap();
+        assert_eq!(overlay.len(), 5);
+        let price = |vendor, model| overlay.find(vendor, model).map(|entry| entry.price.clone());
+        let input = |price: Option<OverlayPrice>| match price {
+            Some(OverlayPrice::Rates(card)) => {
+                card.rates(jiff::Timestamp::UNIX_EPOCH).unwrap().get(Unit::Input).unwrap().base
+            }
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(input(price("openai", "GPT-X")), 1_000_000);
+        assert_eq!(input(price("openai", "gpt-y")), 2_000_000);
+        assert_eq!(price("openai", "other"), Some(OverlayPrice::Free));
+        assert!(matches!(price("openai", "gpt-long-one"), Some(OverlayPrice::Like { vendor: None, .. })));
+        assert!(matches!(price("together-ai", "a/b"), Some(OverlayPrice::Like { vendor: Some(_), .. })));
+        assert_eq!(price("anthropic", "x"), None);
+        assert!(Overlay::default().fingerprint().is_none() && overlay.fingerprint().is_some());
+    }
+
+    #[test]
+    fn every_mistake_has_its_place() {
+        for (text, expected) in [
+            ("gpt: {free: true}", "provider/model"),
+            ("a/b: {free: false}", "leave the key free out"),
+            ("a/b: {}", "must have one of"),
+            ("a/b: {free: true, input_mtok: 1}", "must have one of"),
+            ("a/b: {input_mtok: 0, output_mtok: 0}", "declared with free: true"),
+            ("a/b: {input_mtok: -1}", "at least 0"),
+            ("a/b: {input_mtok: x}", "number"),
+            ("a/b: {inputs: 1}", "inputs"),
+            ("a/b: {multiplier: -2}", "factor"),
+            ("a/b: {input_mtok: {base: 1}}", "tiers"),
+            ("a/b: {input_mtok: {base: 1, tiers: [{start: 5}]}}", "price"),
+            ("a/b: {like: {provider: openai}}", "model"),
+            ("a/b: 5", ""),
+            ("- 1", ""),
+            ("a/b: {free: true}\na/b: {free: true}", "twice"),
+        ] {
+            let problems = Overlay::read(text).map(|_| ()).unwrap_err();
+            let listed = format!("{problems:?}");
+            assert!(listed.contains(expected), "{text}: {listed}");
+        }
+        let problems = Overlay::read("a/b: {free: true}\nc/d:\n  input_mtok: -1\n").map(|_| ()).unwrap_err();
+        assert_eq!(problems[0].place, Some((3, 15)));
+    }
+
+    #[test]
+    fn an_empty_file_is_refused_or_empty() {
+        // A file with comments only is an overlay without entries, or a problem; never a panic.
+        let _ = Overlay::read("# nothing\n");
+        let _ = Overlay::read("");
+    }
+}

@@ -1,0 +1,173 @@
+//! All prices in force: the catalogue, the operator's overlay, and how a name finds its price.
+//!
+//! The order is: prices of the stored provider (`own_prices`), the overlay, the catalogue. A book does not change; a newer one
+//! replaces it as a whole. Not here: arithmetic (`rate_card`).
+
+use super::catalog::{Catalog, SHIPPED_VERSION};
+use super::cost::Cost;
+use super::overlay::{Overlay, OverlayPrice};
+use super::own_prices::OwnPrices;
+use super::rate_card::{PriceSource, RateCard, Rating};
+use super::rating_cache::RatingCache;
+use super::vendors::catalogue_provider;
+use crate::api::usage::Usage;
+use jiff::Timestamp;
+use std::sync::{Arc, OnceLock};
+
+/// How often an overlay entry may refer to another (`like`).
+const MAX_REFERENCES: usize = 8;
+
+/// One call that is charged.
+#[derive(Debug, Clone, Copy)]
+pub struct Charge<'a> {
+    /// The vendor's identifier (`openai`), as `provider` calls it.
+    pub vendor: &'a str,
+    /// As the request named it.
+    pub model: &'a str,
+    /// As the response named it: it counts where the request's name has no price, as names of deployments have none.
+    pub response_model: Option<&'a str>,
+    pub own: Option<&'a OwnPrices>,
+    pub usage: &'a Usage,
+    /// As the response reports it.
+    pub service_tier: Option<&'a str>,
+    pub is_batch: bool,
+    /// When the request began.
+    pub at: Timestamp,
+}
+
+#[derive(Debug)]
+pub struct PriceBook {
+    /// Read from the binary when it is first used, unless it is another one.
+    catalog: OnceLock<Catalog>,
+    overlay: Overlay,
+    version: Arc<str>,
+    cache: RatingCache,
+}
+
+impl PriceBook {
+    /// The catalogue of the binary with the operator's overlay.
+    pub fn shipped(overlay: Overlay) -> Self {
+        Self::build(OnceLock::new(), SHIPPED_VERSION, overlay)
+    }
+
+    /// Another catalogue; the version says which.
+    pub fn new(catalog: Catalog, version: &str, overlay: Overlay) -> Self {
+        Self::build(OnceLock::from(catalog), version, overlay)
+    }
+
+    fn build(catalog: OnceLock<Catalog>, version: &str, overlay: Overlay) -> Self {
+        let version = match overlay.fingerprint() {
+            None => version.into(),
+            Some(fingerprint) => format!("{version}+{fingerprint:016x}").into(),
+        };
+        Self { catalog, overlay, version, cache: RatingCache::default() }
+    }
+
+    /// The catalogue. The one of the binary is read here when it is first used, which takes tens of milliseconds: do it at the
+    /// start.
+    pub fn catalog(&self) -> &Catalog {
+        // The test of the shipped data proves that it can be read.
+        self.catalog.get_or_init(|| Catalog::shipped().unwrap_or_default())
+    }
+
+    pub fn overlay(&self) -> &Overlay {
+        &self.overlay
+    }
+
+    /// Names catalogue and overlay; every row that is priced keeps it.
+    pub fn version(&self) -> &Arc<str> {
+        &self.version
+    }
+
+    /// What a model costs. A lookup that was made before allocates nothing.
+    pub fn rating(&self, vendor: &str, model: &str, own: Option<&OwnPrices>) -> Rating {
+        let identity = own.map_or(0, OwnPrices::identity);
+        if let Some(rating) = self.cache.get(identity, vendor, model) {
+            return rating;
+        }
+        let rating = self.find(vendor, model, own);
+        self.cache.insert(identity, vendor, model, rating.clone());
+        rating
+    }
+
+    /// What a call cost.
+    pub fn cost(&self, charge: &Charge<'_>) -> Cost {
+        let version = || Arc::clone(&self.version);
+        let card = match self.rating_of(charge) {
+            Rating::Free => return Cost::free(version()),
+            Rating::Unknown => return Cost::unknown(version(), 0),
+            Rating::Priced(card) => card,
+        };
+        match card.cost(charge.usage, charge.service_tier, charge.is_batch, charge.at) {
+            Some(nanodollars) => Cost::priced(nanodollars, version(), card.hash()),
+            None => Cost::unknown(version(), card.hash()),
+        }
+    }
+
+    fn rating_of(&self, charge: &Charge<'_>) -> Rating {
+        let rating = self.rating(charge.vendor, charge.model, charge.own);
+        match (&rating, charge.response_model) {
+            (Rating::Unknown, Some(model)) if model != charge.model => {
+                self.rating(charge.vendor, model, charge.own)
+            }
+            _ => rating,
+        }
+    }
+
+    fn find(&self, vendor: &str, model: &str, own: Option<&OwnPrices>) -> Rating {
+        let Some(own) = own else { return self.listed(vendor, model, 0) };
+        match own.model(model) {
+            Some(rating) => rating,
+            None => own.adjust(self.listed(vendor, own.base_model(model), 0)),
+        }
+    }
+
+    /// By the overlay, else by the catalogue.
+    fn listed(&self, vendor: &str, model: &str, references: usize) -> Rating {
+        let Some(entry) = self.overlay.find(vendor, model) else { return self.catalogued(vendor, model) };
+        let rating = match &entry.price {
+            OverlayPrice::Free => return Rating::Free,
+            OverlayPrice::Rates(card) => Rating::Priced(Arc::clone(card)),
+            OverlayPrice::Like { .. } if references >= MAX_REFERENCES => return Rating::Unknown,
+            OverlayPrice::Like { vendor: other, model } => {
+                self.listed(other.as_deref().unwrap_or(vendor), model, references + 1)
+            }
+            OverlayPrice::Same => self.catalogued(vendor, model),
+        };
+        match (rating, &entry.multiplier) {
+            (Rating::Priced(card), Some(multiplier)) => {
+                let card = card.map(PriceSource::Overlay, |rates| multiplier.apply(rates));
+                Rating::Priced(Arc::new(card))
+            }
+            (rating, _) => rating,
+        }
+    }
+
+    fn catalogued(&self, vendor: &str, model: &str) -> Rating {
+        // A fine-tuned model costs more than the one it was made of, whose name it begins with.
+        if model.starts_with("ft:") {
+            return Rating::Unknown;
+        }
+        let (provider, name) = catalogue_provider(vendor, model);
+        match self.catalog().find(&provider, name) {
+            Some(found) if found.is_free => Rating::Free,
+            Some(found) if found.card.has_rates() => Rating::Priced(found.card),
+            _ => Rating::Unknown,
+        }
+    }
+}
+
+impl Default for PriceBook {
+    fn default() -> Self {
+        Self::shipped(Overlay::default())
+    }
+}
+
+impl Rating {
+    pub fn card(&self) -> Option<&Arc<RateCard>> {
+        match self {
+            Self::Priced(card) => Some(card),
+            Self::Free | Self::Unknown => None,
+        }
+    }
+}
