@@ -6,8 +6,11 @@
 //! Rows are written in batches, one transaction each. A row is written once however often it is handed over (its id is unique), and
 //! what is summed up of rows (`rollup`) takes the rows that were really written, in the same transaction.
 
+pub mod analytics;
 pub mod column;
+pub mod filter;
 pub mod id;
+pub mod rollup;
 pub mod row;
 pub mod text;
 

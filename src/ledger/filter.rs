@@ -1,0 +1,299 @@
+//! Which requests of the ledger a query is about: the parameters of logs, exports and analytics (reference 1.9), checked and in
+//! units of the ledger. As a condition of SQL for both databases. Knows no parameter's text and no table.
+
+use super::rollup::sample::Dimension;
+use uuid::Uuid;
+
+/// Bounds that are both included.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Bounds<T> {
+    pub min: Option<T>,
+    pub max: Option<T>,
+}
+
+impl<T> Default for Bounds<T> {
+    fn default() -> Self {
+        Self { min: None, max: None }
+    }
+}
+
+impl<T> Bounds<T> {
+    pub const fn is_open(&self) -> bool {
+        self.min.is_none() && self.max.is_none()
+    }
+}
+
+/// What must be true of a request. An empty list requires nothing, otherwise one of its values is needed.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Filter {
+    /// `None`: all. The nil id: requests of no workspace.
+    pub workspaces: Option<Vec<Uuid>>,
+    /// Milliseconds since 1970: from the first to before the second.
+    pub since: Option<i64>,
+    pub until: Option<i64>,
+    pub total_tokens: Bounds<i64>,
+    pub input_tokens: Bounds<i64>,
+    pub output_tokens: Bounds<i64>,
+    /// Nanodollars.
+    pub cost: Bounds<i64>,
+    /// The average of value times weight of a trace's feedback.
+    pub feedback: Bounds<f64>,
+    /// In decimal.
+    pub status_codes: Vec<String>,
+    /// Slugs of stored providers (`virtual_keys`).
+    pub providers: Vec<String>,
+    pub configs: Vec<String>,
+    pub prompts: Vec<String>,
+    pub api_keys: Vec<String>,
+    pub traces: Vec<String>,
+    pub spans: Vec<String>,
+    pub models: Vec<String>,
+    /// Vendor and model.
+    pub vendor_models: Vec<(String, String)>,
+    /// As in rows: `HIT`, `MISS` …
+    pub cache_statuses: Vec<String>,
+    /// All of them.
+    pub metadata: Vec<(String, String)>,
+}
+
+/// The database that a condition is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Dialect {
+    Sqlite,
+    Postgres,
+}
+
+/// A value of a condition.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Argument {
+    Int(i64),
+    Real(f64),
+    Text(String),
+    Uuid(Uuid),
+}
+
+/// A condition with its arguments, `?1` or `$1` for the first.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Condition {
+    dialect: Dialect,
+    sql: String,
+    arguments: Vec<Argument>,
+}
+
+impl Condition {
+    /// Without arguments: true for every row.
+    pub fn new(dialect: Dialect) -> Self {
+        Self { dialect, sql: String::new(), arguments: Vec::new() }
+    }
+
+    /// The text, for after `WHERE`.
+    pub fn sql(&self) -> &str {
+        match self.sql.as_str() {
+            "" => "1 = 1",
+            sql => sql,
+        }
+    }
+
+    pub fn arguments(&self) -> &[Argument] {
+        &self.arguments
+    }
+
+    pub fn into_parts(self) -> (String, Vec<Argument>) {
+        (self.sql().to_owned(), self.arguments)
+    }
+
+    /// Adds an argument; returns its place holder.
+    pub fn argument(&mut self, value: Argument) -> String {
+        self.arguments.push(value);
+        match self.dialect {
+            Dialect::Sqlite => format!("?{}", self.arguments.len()),
+            Dialect::Postgres => format!("${}", self.arguments.len()),
+        }
+    }
+
+    /// Requires something else too.
+    pub fn and(&mut self, sql: &str) {
+        if !self.sql.is_empty() {
+            self.sql.push_str(" AND ");
+        }
+        self.sql.push_str(sql);
+    }
+
+    /// Requires a comparison of `left` with a value: `left` ends with the operator.
+    pub fn compare(&mut self, left: &str, value: Option<Argument>) {
+        if let Some(value) = value {
+            let place = self.argument(value);
+            self.and(&format!("{left} {place}"));
+        }
+    }
+
+    fn bounds(&mut self, column: &str, bounds: Bounds<i64>) {
+        self.compare(&format!("{column} >="), bounds.min.map(Argument::Int));
+        self.compare(&format!("{column} <="), bounds.max.map(Argument::Int));
+    }
+
+    /// Requires that the column has one of the values, where there are any.
+    fn any(&mut self, column: &str, values: impl IntoIterator<Item = Argument>) {
+        let places: Vec<String> = values.into_iter().map(|value| self.argument(value)).collect();
+        if !places.is_empty() {
+            self.and(&format!("{column} IN ({})", places.join(", ")));
+        }
+    }
+
+    fn workspaces(&mut self, workspaces: &[Uuid]) {
+        let ids = workspaces.iter().filter(|id| !id.is_nil());
+        let places: Vec<String> = ids.map(|id| self.argument(Argument::Uuid(*id))).collect();
+        let mut either = Vec::new();
+        if !places.is_empty() {
+            either.push(format!("workspace IN ({})", places.join(", ")));
+        }
+        if workspaces.iter().any(Uuid::is_nil) {
+            either.push("workspace IS NULL".to_owned());
+        }
+        match either.is_empty() {
+            true => self.and("1 = 0"),
+            false => self.and(&format!("({})", either.join(" OR "))),
+        }
+    }
+
+    fn metadata(&mut self, name: &str, value: &str) {
+        let sql = match self.dialect {
+            Dialect::Sqlite => {
+                let name = self.argument(Argument::Text(name.to_owned()));
+                let value = self.argument(Argument::Text(value.to_owned()));
+                format!(
+                    "EXISTS (SELECT 1 FROM json_each(metadata) AS pair WHERE pair.key = {name} AND pair.value = {value})"
+                )
+            }
+            Dialect::Postgres => {
+                let name = self.argument(Argument::Text(name.to_owned()));
+                let value = self.argument(Argument::Text(value.to_owned()));
+                format!("metadata::jsonb ->> {name}::text = {value}")
+            }
+        };
+        self.and(&sql);
+    }
+
+    fn feedback(&mut self, bounds: Bounds<f64>) {
+        if bounds.is_open() {
+            return;
+        }
+        let mut having = Vec::new();
+        for (operator, bound) in [(">=", bounds.min), ("<=", bounds.max)] {
+            if let Some(bound) = bound {
+                let place = self.argument(Argument::Real(bound));
+                having.push(format!("avg(feedback.value * feedback.weight) {operator} {place}"));
+            }
+        }
+        self.and(&format!(
+            "trace_id IN (SELECT feedback.trace_id FROM feedback GROUP BY feedback.trace_id HAVING {})",
+            having.join(" AND ")
+        ));
+    }
+}
+
+impl Filter {
+    /// Whether cells can answer: it is about nothing but time, workspaces and dimensions.
+    pub fn is_by_dimensions(&self) -> bool {
+        let bounds = [self.total_tokens, self.input_tokens, self.output_tokens, self.cost];
+        bounds.iter().all(Bounds::is_open)
+            && self.feedback.is_open()
+            && self.traces.is_empty()
+            && self.spans.is_empty()
+            && self.metadata.is_empty()
+    }
+
+    /// The dimensions that it is about, with the values that it lets pass.
+    pub fn dimensions(&self) -> impl Iterator<Item = (Dimension, &Vec<String>)> {
+        let lists = [
+            (Dimension::StatusCode, &self.status_codes),
+            (Dimension::Provider, &self.providers),
+            (Dimension::Config, &self.configs),
+            (Dimension::Prompt, &self.prompts),
+            (Dimension::ApiKey, &self.api_keys),
+            (Dimension::Model, &self.models),
+            (Dimension::CacheStatus, &self.cache_statuses),
+        ];
+        lists.into_iter().filter(|(_, values)| !values.is_empty())
+    }
+
+    /// As a condition on the columns of the ledger's rows.
+    pub fn condition(&self, dialect: Dialect) -> Condition {
+        let mut condition = Condition::new(dialect);
+        condition.compare("created_ms >=", self.since.map(Argument::Int));
+        condition.compare("created_ms <", self.until.map(Argument::Int));
+        if let Some(workspaces) = &self.workspaces {
+            condition.workspaces(workspaces);
+        }
+        condition.bounds("total_tokens", self.total_tokens);
+        condition.bounds("input_tokens", self.input_tokens);
+        condition.bounds("output_tokens", self.output_tokens);
+        condition.bounds("cost", self.cost);
+        let codes = self.status_codes.iter().filter_map(|code| code.parse().ok().map(Argument::Int));
+        condition.any("status", codes);
+        let texts = [
+            ("provider", &self.providers),
+            ("config", &self.configs),
+            ("prompt", &self.prompts),
+            ("api_key", &self.api_keys),
+            ("trace_id", &self.traces),
+            ("span_id", &self.spans),
+            ("model", &self.models),
+            ("cache_status", &self.cache_statuses),
+        ];
+        for (column, values) in texts {
+            condition.any(column, values.iter().cloned().map(Argument::Text));
+        }
+        let pairs: Vec<String> = self
+            .vendor_models
+            .iter()
+            .map(|(vendor, model)| {
+                let vendor = condition.argument(Argument::Text(vendor.clone()));
+                let model = condition.argument(Argument::Text(model.clone()));
+                format!("(vendor = {vendor} AND model = {model})")
+            })
+            .collect();
+        if !pairs.is_empty() {
+            condition.and(&format!("({})", pairs.join(" OR ")));
+        }
+        for (name, value) in &self.metadata {
+            condition.metadata(name, value);
+        }
+        condition.feedback(self.feedback);
+        condition
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_value_is_an_argument() {
+        let filter = Filter {
+            workspaces: Some(vec![Uuid::nil(), Uuid::from_u128(7)]),
+            since: Some(5),
+            cost: Bounds { min: None, max: Some(9) },
+            status_codes: vec!["200".to_owned(), "429".to_owned()],
+            vendor_models: vec![("openai".to_owned(), "x' OR 1".to_owned())],
+            metadata: vec![("a\"b".to_owned(), "c".to_owned())],
+            ..Filter::default()
+        };
+        let condition = filter.condition(Dialect::Postgres);
+        assert_eq!(
+            condition.sql(),
+            "created_ms >= $1 AND (workspace IN ($2) OR workspace IS NULL) AND cost <= $3 AND status IN ($4, $5) AND \
+             ((vendor = $6 AND model = $7)) AND metadata::jsonb ->> $8::text = $9"
+        );
+        assert_eq!(condition.arguments().len(), 9);
+        assert!(!filter.is_by_dimensions());
+        assert_eq!(Filter::default().condition(Dialect::Sqlite).sql(), "1 = 1");
+    }
+
+    #[test]
+    fn a_filter_for_no_workspace_finds_nothing() {
+        let filter = Filter { workspaces: Some(Vec::new()), ..Filter::default() };
+        assert_eq!(filter.condition(Dialect::Sqlite).sql(), "1 = 0");
+        assert!(filter.is_by_dimensions());
+    }
+}

@@ -1,0 +1,133 @@
+//! Which pieces of rollups are merged next, and into what: several of one hour into one, the hours of a day into the day, days into a block.
+//!
+//! A step is one transaction. What the database has afterwards counts the same requests for every range of time.
+
+use super::bytes::Damaged;
+use super::cells::{Cells, Encoded};
+use super::hour_cells::Piece;
+use super::level::{DAY, HOUR, Level};
+use super::statements::{LARGE, Part};
+use std::ops::Range;
+use uuid::Uuid;
+
+/// Small pieces of one span that are read one by one as long as more requests are expected there.
+const MAX_PIECES: i64 = 64;
+/// How long after its end a span is taken to be complete, milliseconds. What comes later is merged later.
+const LATE: i64 = HOUR / 6;
+/// Entries of one part of a piece, at most: bounds what merging holds in memory. A longer span with more does without the part.
+const MAX_ENTRIES: usize = if cfg!(test) { 40 } else { 50_000 };
+
+/// The pieces of one workspace and span of which nothing is in a longer span yet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Open {
+    pub level: Level,
+    pub workspace: Uuid,
+    pub start: i64,
+    /// Those with few combinations.
+    pub small: i64,
+}
+
+/// What is to be merged: the open pieces of this level, workspace and range.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Step {
+    pub level: Level,
+    pub workspace: Uuid,
+    pub range: Range<i64>,
+    /// Whether they go into the level above; else the small ones of a span become one.
+    is_raise: bool,
+}
+
+/// A piece in the database.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stored {
+    pub id: i64,
+    pub start: i64,
+    pub encoded: Encoded,
+}
+
+/// What a step changes.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Change {
+    pub delete: Vec<i64>,
+    /// Those whose content is in the level above now, but for what the bits leave out.
+    pub mark: Vec<i64>,
+    pub bits: i64,
+    pub insert: Option<Piece>,
+}
+
+/// The next step. `now`: milliseconds since 1970.
+pub fn next(open: &[Open], now: i64) -> Option<Step> {
+    // Joined before they are raised: fewer pieces stay.
+    let join = |open: &Open| {
+        let range = open.start..open.start + open.level.length();
+        let is_over = range.end + LATE < now;
+        let is_worth_it = open.small > MAX_PIECES || (is_over && open.small > 1);
+        is_worth_it.then_some(Step { level: open.level, workspace: open.workspace, range, is_raise: false })
+    };
+    let raise = |open: &Open| {
+        let above = open.level.above()?;
+        let start = above.start(open.start);
+        let range = start..start + above.length();
+        let delay = if above == Level::Block { DAY } else { HOUR };
+        let is_over = range.end + delay < now;
+        is_over.then_some(Step { level: open.level, workspace: open.workspace, range, is_raise: true })
+    };
+    open.iter().find_map(join).or_else(|| open.iter().find_map(raise))
+}
+
+impl Step {
+    /// Whether it has no use for pieces with many combinations.
+    pub fn is_for_small(&self) -> bool {
+        !self.is_raise
+    }
+
+    /// Begins to merge.
+    pub fn merger(self) -> Merger {
+        Merger { step: self, cells: Cells::empty(), change: Change::default(), size: 0 }
+    }
+}
+
+/// The merging of a step's pieces, one after the other, so that they are never in memory together.
+pub struct Merger {
+    step: Step,
+    cells: Cells,
+    change: Change,
+    size: i64,
+}
+
+impl Merger {
+    /// Adds a piece. Returns whether it wants more.
+    ///
+    /// # Errors
+    /// `Damaged` for a piece that cannot be read.
+    pub fn add(&mut self, piece: &Stored) -> Result<bool, Damaged> {
+        self.size += piece.encoded.size;
+        if self.step.is_raise {
+            self.cells.merge(piece.start, &piece.encoded, MAX_ENTRIES)?;
+            self.change.mark.push(piece.id);
+            return Ok(true);
+        }
+        // Nothing may be left out of the shortest spans.
+        self.cells.merge(piece.start, &piece.encoded, usize::MAX)?;
+        self.change.delete.push(piece.id);
+        Ok(self.size < LARGE)
+    }
+
+    /// What is to be changed.
+    pub fn finish(self) -> Change {
+        let Self { step, cells, mut change, .. } = self;
+        let level = if step.is_raise { step.level.above() } else { Some(step.level) };
+        let is_empty = change.mark.is_empty() && change.delete.is_empty();
+        let Some(level) = level.filter(|_| !is_empty) else { return change };
+        let start = step.range.start;
+        let encoded = cells.encode(start);
+        let parts = [
+            (Part::Total, true),
+            (Part::Margins, encoded.margins.is_some()),
+            (Part::Combinations, encoded.combinations.is_some()),
+        ];
+        change.bits = parts.iter().filter(|(_, is_there)| *is_there).map(|(part, _)| part.bit()).sum();
+        change.insert = Some(Piece { level, workspace: step.workspace, start, encoded });
+        change
+    }
+}
