@@ -67,6 +67,7 @@ mod recordings;
 mod request_rules;
 mod response_passthrough;
 mod responses;
+mod roles;
 mod routing;
 mod sdk;
 mod sdk_types;

@@ -152,3 +152,28 @@ async fn a_bad_token_learns_nothing_and_the_log_has_the_reason() {
     let (status, body, _) = call(&gateway, "-", "x-gateway-api-key", &narrow).await;
     assert!(status == 403 && body.contains("completions.write"), "{body}");
 }
+
+#[tokio::test]
+async fn a_token_may_do_what_its_scopes_and_its_role_allow() {
+    let provider = IdentityProvider::start().await;
+    let key = SigningKey::new("key");
+    provider.publish(&key);
+    let gateway = provider.gateway();
+    until("the first token", async || {
+        let (status, ..) = call(&gateway, "-", "x-gateway-api-key", &key.token(&json!({}))).await;
+        (status == 200).then_some(())
+    })
+    .await;
+    let config = json!({"name": "c", "config": {"retry": {"attempts": 2}}});
+    for (claims, wanted) in [
+        (json!({"scope": "configs.create", "role": "member"}), 403),
+        (json!({"scope": "configs.create", "role": "manager"}), 200),
+        (json!({"scope": "configs.create"}), 200),
+        (json!({"scope": "configs.read", "role": "admin"}), 403),
+    ] {
+        let create = client().post(format!("{}/v1/configs", gateway.control_url())).json(&config);
+        let response = create.header("x-gateway-api-key", key.token(&claims)).send().await.unwrap();
+        let (status, body) = (response.status().as_u16(), response.text().await.unwrap());
+        assert_eq!(status, wanted, "{claims}: {body}");
+    }
+}

@@ -1,17 +1,106 @@
 //! What a role allows, by the matrix of reference 4.4 and the switches of a workspace.
 //!
 //! Keys of services act by their scopes alone. A person's key or token may do what both its scopes and the person's role allow:
-//! [`may`] is the one place that decides it. Which role a user has is in the store.
+//! [`may`] is the one place that decides it, and `control/dispatch.rs` asks it for every request. Which role a user has is in the store
+//! ([`client_role`]).
 
-use super::identity::{ClientIdentity, Role};
+use super::identity::{ClientIdentity, IdentityKind, Role};
 use crate::settings::scopes::{KeyType, Scope, ScopeSet};
+use crate::store::{Catalog, Kind, Record, Status};
+use serde_json::{Map, Value};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use uuid::Uuid;
 
 /// What a workspace allows its managers and members, by the names of the API: `membersWriteConfigs`.
 pub type Switches = BTreeMap<String, bool>;
 
+/// By what a client acts, besides the scopes of its key or token.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ClientRole {
+    /// By its scopes alone: a key of a service, or a token that names neither a role nor a user of the store.
+    Scopes,
+    /// As a person with this role in the client's workspace.
+    Person(Role, Switches),
+    /// As a person without a role there: a user who is no member of the workspace, or none any more.
+    Stranger,
+}
+
+/// The role of a client in its own workspace.
+pub fn client_role(identity: &ClientIdentity, catalog: &Catalog) -> ClientRole {
+    let user = identity.user.as_deref();
+    let role = match (identity.kind, identity.role) {
+        (_, Some(role)) => Some(role),
+        (IdentityKind::Stored(KeyType::WorkspaceUser), None) => user
+            .and_then(|user| user_by_id(catalog, user))
+            .and_then(|user| role_of(catalog, user, identity.workspace)),
+        (IdentityKind::Jwt, None) => match user.and_then(|user| user_of_token(catalog, user)) {
+            Some(user) => role_of(catalog, user, identity.workspace),
+            None => return ClientRole::Scopes,
+        },
+        _ => return ClientRole::Scopes,
+    };
+    match role {
+        Some(role) => ClientRole::Person(role, switches(catalog, identity.workspace)),
+        None => ClientRole::Stranger,
+    }
+}
+
+fn user_by_id<'c>(catalog: &'c Catalog, id: &str) -> Option<&'c Arc<Record>> {
+    let found = catalog.get(Kind::User, Uuid::try_parse(id).ok()?);
+    found.filter(|record| record.status == Status::Active)
+}
+
+/// The user that a token speaks of, by id or e-mail address.
+fn user_of_token<'c>(catalog: &'c Catalog, user: &str) -> Option<&'c Arc<Record>> {
+    let has_address = |record: &&Arc<Record>| {
+        // Most bodies need not be read.
+        record.body.contains(user) && text(&members(record), "email") == Some(user)
+    };
+    let by_address =
+        || catalog.all(Kind::User).filter(|record| record.status == Status::Active).find(has_address);
+    user_by_id(catalog, user).or_else(by_address)
+}
+
+/// Owners and admins of the organisation are that in every workspace; others are what the workspace says.
+fn role_of(catalog: &Catalog, user: &Record, workspace: Option<Uuid>) -> Option<Role> {
+    let of_organisation = text(&members(user), "role").and_then(Role::of_organisation);
+    match of_organisation {
+        Some(role @ (Role::Owner | Role::Admin)) => Some(role),
+        _ => {
+            let member = catalog.by_slug(Kind::Member, workspace, &user.id.to_string())?;
+            text(&members(member), "role").and_then(Role::of_workspace)
+        }
+    }
+}
+
+fn switches(catalog: &Catalog, workspace: Option<Uuid>) -> Switches {
+    let record = workspace.and_then(|id| catalog.get(Kind::Workspace, id));
+    let body = record.map(|record| members(record)).unwrap_or_default();
+    let settings = body.get("security_settings").and_then(Value::as_object).into_iter().flatten();
+    settings.filter_map(|(name, value)| Some((name.clone(), value.as_bool()?))).collect()
+}
+
+fn members(record: &Record) -> Map<String, Value> {
+    serde_json::from_str(&record.body).unwrap_or_default()
+}
+
+fn text<'m>(members: &'m Map<String, Value>, name: &str) -> Option<&'m str> {
+    members.get(name)?.as_str()
+}
+
 impl Role {
+    /// For messages.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Owner => "owner",
+            Self::Admin => "admin of the organisation",
+            Self::WorkspaceAdmin => "admin",
+            Self::Manager => "manager",
+            Self::Member => "member",
+        }
+    }
+
     /// The role that a token names. A token acts in a workspace, so that an organisation's owner is its admin there.
     pub fn of_token(name: &str) -> Option<Self> {
         match name {
@@ -43,18 +132,20 @@ impl Role {
     }
 }
 
-/// Whether `identity` may do this in `workspace` (`None`: in the organisation as a whole). `role`: the role of the person it belongs
-/// to, there; `None` for keys of services, which act by their scopes. `switches`: those of the workspace.
-pub fn may(
-    identity: &ClientIdentity,
-    scope: Scope,
-    workspace: Option<Uuid>,
-    role: Option<Role>,
-    switches: &Switches,
-) -> bool {
+/// What a client in this role may do, of the scopes it has.
+pub fn allowed(identity: &ClientIdentity, client_role: &ClientRole) -> ScopeSet {
+    identity.scopes.iter().filter(|scope| may(identity, client_role, *scope)).collect()
+}
+
+/// Whether a client in this role may do this: its scopes and the person's role both allow it. Whether it may do so in a workspace
+/// other than its own is decided where the workspace is named (`control/call.rs`).
+pub fn may(identity: &ClientIdentity, client_role: &ClientRole, scope: Scope) -> bool {
     identity.scopes.contains(scope)
-        && identity.may_enter(workspace)
-        && role.or(identity.role).is_none_or(|role| allows(role, scope, switches))
+        && match client_role {
+            ClientRole::Scopes => true,
+            ClientRole::Person(role, switches) => allows(*role, scope, switches),
+            ClientRole::Stranger => is_call(scope),
+        }
 }
 
 /// All that a role can come to allow, whatever the switches are.
@@ -72,23 +163,30 @@ fn allows(role: Role, scope: Scope, switches: &Switches) -> bool {
     };
     let in_workspace = most(role).contains(scope);
     match role {
-        Role::Owner | Role::Admin => true,
+        Role::Owner => true,
+        Role::Admin => switched(true),
         Role::WorkspaceAdmin => in_workspace,
-        Role::Manager => in_workspace && switched(!is_if_allowed(scope)),
+        Role::Manager => in_workspace && (is_call(scope) || switched(!is_if_allowed(scope))),
         // To call models is no administration.
         Role::Member => in_workspace && (is_call(scope) || switched(!scope.writes() && !is_keys(scope))),
     }
 }
 
-/// What managers may do only where the workspace says so: its settings, its members, its keys.
+/// What managers may do only where the workspace says so: its settings and limits, its members, its keys.
 fn is_if_allowed(scope: Scope) -> bool {
-    scope == Scope::WorkspacesUpdate
+    is_workspace_settings(scope)
         || (scope.writes() && (scope.resource() == "workspace_users" || is_keys(scope)))
 }
 
+/// The settings of a workspace, and its limits.
+fn is_workspace_settings(scope: Scope) -> bool {
+    scope == Scope::WorkspacesUpdate || (scope.resource() == "policies" && scope.writes())
+}
+
+/// To call models and tools, and to write what calls leave behind.
 fn is_call(scope: Scope) -> bool {
     matches!(scope.action(), "invoke" | "render")
-        || matches!(scope, Scope::CompletionsWrite | Scope::LogsWrite)
+        || matches!(scope, Scope::CompletionsWrite | Scope::LogsWrite | Scope::FeedbacksWrite)
 }
 
 fn is_keys(scope: Scope) -> bool {
@@ -100,9 +198,13 @@ fn switch(role: Role, scope: Scope) -> Option<String> {
     let who = match role {
         Role::Manager => "managers",
         Role::Member => "members",
-        Role::Owner | Role::Admin | Role::WorkspaceAdmin => return None,
+        Role::Admin => {
+            let is_view = scope.resource() == "logs" && !scope.writes();
+            return is_view.then(|| "organisationAdminsViewLogs".to_owned());
+        }
+        Role::Owner | Role::WorkspaceAdmin => return None,
     };
-    if scope == Scope::WorkspacesUpdate {
+    if is_workspace_settings(scope) {
         return (role == Role::Manager).then(|| "managersUpdateWs".to_owned());
     }
     let what = match scope.resource() {
@@ -126,21 +228,27 @@ fn switch(role: Role, scope: Scope) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
 
-    fn holder(scopes: ScopeSet, workspace: Option<Uuid>) -> ClientIdentity {
-        ClientIdentity { scopes, workspace, is_bound: workspace.is_some(), ..ClientIdentity::anonymous(None) }
+    fn holder(scopes: ScopeSet) -> ClientIdentity {
+        ClientIdentity { scopes, ..ClientIdentity::anonymous(None) }
+    }
+
+    fn may_as(role: Role, scope: Scope, switches: &Switches) -> bool {
+        may(&holder(ScopeSet::all()), &ClientRole::Person(role, switches.clone()), scope)
     }
 
     /// The matrix of the reference: owner, admin, workspace admin, manager, member.
     #[test]
     fn the_matrix_holds_without_switches() {
         let roles = [Role::Owner, Role::Admin, Role::WorkspaceAdmin, Role::Manager, Role::Member];
-        let all = holder(ScopeSet::all(), None);
         for (scope, wanted) in [
             (Scope::WorkspacesCreate, [true, true, false, false, false]),
             (Scope::OrganisationServiceApiKeysCreate, [true, true, false, false, false]),
             (Scope::AuditLogsList, [true, true, false, false, false]),
             (Scope::WorkspacesUpdate, [true, true, true, false, false]),
+            (Scope::PoliciesUpdate, [true, true, true, false, false]),
+            (Scope::PoliciesRead, [true, true, true, true, true]),
             (Scope::WorkspaceUsersCreate, [true, true, true, false, false]),
             (Scope::WorkspaceServiceApiKeysCreate, [true, true, true, false, false]),
             (Scope::ConfigsUpdate, [true, true, true, true, false]),
@@ -149,44 +257,122 @@ mod tests {
             (Scope::LogsView, [true, true, true, true, true]),
             (Scope::WorkspaceServiceApiKeysList, [true, true, true, true, false]),
             (Scope::CompletionsWrite, [true, true, true, true, true]),
+            (Scope::FeedbacksWrite, [true, true, true, true, true]),
         ] {
-            let found = roles.map(|role| may(&all, scope, None, Some(role), &Switches::new()));
+            let found = roles.map(|role| may_as(role, scope, &Switches::new()));
             assert_eq!(found, wanted, "{scope}");
         }
     }
 
     #[test]
     fn switches_give_and_take() {
-        let all = holder(ScopeSet::all(), None);
         for (role, scope, name, before) in [
+            (Role::Admin, Scope::LogsView, "organisationAdminsViewLogs", true),
             (Role::Manager, Scope::ConfigsUpdate, "managersWriteConfigs", true),
             (Role::Manager, Scope::WorkspacesUpdate, "managersUpdateWs", false),
+            (Role::Manager, Scope::PoliciesCreate, "managersUpdateWs", false),
             (Role::Manager, Scope::WorkspaceUsersCreate, "managersWriteWsUsers", false),
             (Role::Member, Scope::PromptsCreate, "membersWritePrompts", false),
             (Role::Member, Scope::LogsView, "membersViewLogs", true),
             (Role::Member, Scope::WorkspaceUserApiKeysCreate, "membersWriteApiKeys", false),
         ] {
-            assert_eq!(may(&all, scope, None, Some(role), &Switches::new()), before, "{name}");
+            assert_eq!(may_as(role, scope, &Switches::new()), before, "{name}");
             for wanted in [true, false] {
                 let switches = Switches::from([(name.to_owned(), wanted)]);
-                assert_eq!(may(&all, scope, None, Some(role), &switches), wanted, "{name}");
-                assert!(may(&all, scope, None, Some(Role::WorkspaceAdmin), &switches), "{name}");
+                assert_eq!(may_as(role, scope, &switches), wanted, "{name}");
+                assert!(may_as(Role::WorkspaceAdmin, scope, &switches), "{name}");
             }
         }
         let switches = Switches::from([("membersWriteConfigs".to_owned(), true)]);
-        assert!(!may(&all, Scope::WorkspacesDelete, None, Some(Role::Member), &switches));
+        assert!(!may_as(Role::Member, Scope::WorkspacesDelete, &switches));
     }
 
     #[test]
-    fn scopes_and_workspace_bind_whatever_the_role() {
-        let home = Some(Uuid::from_u128(1));
-        let bound = holder([Scope::ConfigsRead].into_iter().collect(), home);
-        let none = Switches::new();
-        for role in [None, Some(Role::Owner)] {
-            assert!(may(&bound, Scope::ConfigsRead, home, role, &none));
-            assert!(!may(&bound, Scope::ConfigsUpdate, home, role, &none));
-            assert!(!may(&bound, Scope::ConfigsRead, Some(Uuid::from_u128(2)), role, &none));
-            assert!(!may(&bound, Scope::ConfigsRead, None, role, &none));
+    fn scopes_bind_whatever_the_role() {
+        let reader = holder([Scope::ConfigsRead].into_iter().collect());
+        let owner = ClientRole::Person(Role::Owner, Switches::new());
+        for client_role in [ClientRole::Scopes, owner] {
+            assert!(may(&reader, &client_role, Scope::ConfigsRead));
+            assert!(!may(&reader, &client_role, Scope::ConfigsUpdate));
+        }
+        assert!(!may(&reader, &ClientRole::Stranger, Scope::ConfigsRead));
+    }
+
+    fn record(
+        kind: Kind,
+        id: u128,
+        workspace: Option<Uuid>,
+        slug: Option<String>,
+        body: &Value,
+    ) -> Arc<Record> {
+        let now = jiff::Timestamp::UNIX_EPOCH;
+        Arc::new(Record {
+            kind,
+            id: Uuid::from_u128(id),
+            parent: workspace,
+            workspace,
+            slug,
+            number: None,
+            status: Status::Active,
+            revision: 1,
+            created_at: now,
+            updated_at: now,
+            body: body.to_string().into(),
+            sealed: None,
+        })
+    }
+
+    #[test]
+    fn a_role_is_that_of_the_token_or_else_of_the_user_in_the_workspace() {
+        let home = Uuid::from_u128(1);
+        let member = |id: u128, role: &str| {
+            let user = Uuid::from_u128(id).to_string();
+            record(Kind::Member, 100 + id, Some(home), Some(user), &json!({"role": role}))
+        };
+        let user = |id: u128, role: &str| {
+            record(Kind::User, id, None, None, &json!({"role": role, "email": format!("u{id}@example.com")}))
+        };
+        let switched = json!({"security_settings": {"membersWriteConfigs": true}});
+        let catalog = Catalog::new(
+            [
+                record(Kind::Workspace, 1, None, Some("home".to_owned()), &switched),
+                user(10, "owner"),
+                user(11, "member"),
+                member(11, "manager"),
+                user(12, "member"),
+            ],
+            1,
+        );
+        let key = |user: u128| ClientIdentity {
+            kind: IdentityKind::Stored(KeyType::WorkspaceUser),
+            user: Some(Uuid::from_u128(user).to_string().into()),
+            ..ClientIdentity::anonymous(Some(home))
+        };
+        let token = |user: &str, role| ClientIdentity {
+            kind: IdentityKind::Jwt,
+            user: Some(user.into()),
+            role,
+            ..ClientIdentity::anonymous(Some(home))
+        };
+        let person =
+            |role| ClientRole::Person(role, Switches::from([("membersWriteConfigs".to_owned(), true)]));
+        for (identity, wanted) in [
+            (key(10), person(Role::Owner)),
+            (key(11), person(Role::Manager)),
+            (key(12), ClientRole::Stranger),
+            (key(99), ClientRole::Stranger),
+            (token("u10@example.com", None), person(Role::Owner)),
+            (token("u10@example.com", Some(Role::Member)), person(Role::Member)),
+            (token("u11@example.com", None), person(Role::Manager)),
+            (token("u12@example.com", None), ClientRole::Stranger),
+            (token("u1", None), ClientRole::Scopes),
+            (ClientIdentity { kind: IdentityKind::Settings, ..key(11) }, ClientRole::Scopes),
+            (
+                ClientIdentity { kind: IdentityKind::Stored(KeyType::WorkspaceService), ..key(11) },
+                ClientRole::Scopes,
+            ),
+        ] {
+            assert_eq!(client_role(&identity, &catalog), wanted, "{identity:?}");
         }
     }
 }

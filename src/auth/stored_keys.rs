@@ -1,4 +1,5 @@
-//! The service keys of the store: an immutable table by public id, made anew where the store has changed.
+//! The service keys of the store: an immutable table by public id. The next one is made from the one before: only what has changed in the
+//! store is looked at, and everything else is shared.
 //!
 //! A key is verified by its HMAC once; then its secret is kept in memory and compared in constant time, so that a stored key costs a
 //! request no more than one of the settings. Expiry is compared with the clock of each request. Not here: how keys are made
@@ -9,9 +10,10 @@ use super::key_body::{BodyDefaults, KeyBody, MAX_SECRETS};
 use super::key_format::{KeyText, Pepper, PublicId};
 use crate::settings::scopes::Scope;
 use crate::store::{Catalog, Kind, Record, Status};
+use imbl::HashMap;
 use jiff::Timestamp;
 use serde_json::Value;
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, OnceLock};
 use subtle::ConstantTimeEq;
@@ -26,6 +28,9 @@ pub enum KeyRefusal {
     Expired(Timestamp),
 }
 
+/// The record of a key before and now.
+type Change<'a> = (Option<&'a Arc<Record>>, Option<&'a Arc<Record>>);
+
 /// What a workspace sets for the requests made in it (reference 1.11).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct WorkspaceDefaults {
@@ -39,6 +44,8 @@ pub struct WorkspaceDefaults {
 #[derive(Debug, Clone)]
 pub struct StoredKeys {
     pepper: Option<Pepper>,
+    /// What it was made from.
+    catalog: Catalog,
     by_public_id: HashMap<PublicId, Arc<StoredKey>>,
     /// The workspaces in use, by slug and by id.
     workspaces: HashMap<String, Uuid>,
@@ -51,7 +58,6 @@ pub struct StoredKeys {
 #[derive(Debug)]
 struct StoredKey {
     record: Uuid,
-    revision: u64,
     identity: Arc<ClientIdentity>,
     secrets: Vec<StoredSecret>,
     last_use: Arc<LastUse>,
@@ -108,6 +114,7 @@ impl StoredKeys {
     pub fn new(pepper: Option<Pepper>) -> Self {
         Self {
             pepper,
+            catalog: Catalog::default(),
             by_public_id: HashMap::new(),
             workspaces: HashMap::new(),
             defaults: HashMap::new(),
@@ -115,42 +122,86 @@ impl StoredKeys {
         }
     }
 
-    /// The keys of `catalog`. What has not changed since this table was made is taken over, with its verified secrets and its last
-    /// use. Keys of archived workspaces are left out. The ids of records that cannot be read come second; their keys count as
-    /// unknown.
+    /// The keys of `catalog`. A key that has changed keeps its verified secrets and its last use. Keys of archived workspaces are left
+    /// out. The ids of records that have changed and cannot be read come second; their keys count as unknown.
     pub fn with(&self, catalog: &Catalog) -> (Self, Vec<Uuid>) {
-        let mut next = Self::new(self.pepper.clone());
-        next.workspaces = workspaces(catalog);
-        next.defaults = defaults(catalog);
-        let mut unreadable = Vec::new();
-        next.by_public_id.reserve(self.by_public_id.len());
-        for record in catalog.all(Kind::ApiKey) {
-            if record.status == Status::Archived {
-                let may_call = record.body.contains(Scope::CompletionsWrite.as_str());
-                next.calling += usize::from(may_call);
-                continue;
-            }
-            let Some(public_id) = record.slug.as_deref().and_then(PublicId::parse) else {
-                unreadable.push(record.id);
-                continue;
-            };
-            let before = self.by_public_id.get(&public_id).filter(|key| key.record == record.id);
-            let key = match before.filter(|key| key.revision == record.revision) {
-                Some(key) => Arc::clone(key),
-                None => match StoredKey::read(record, before) {
-                    Some(key) => Arc::new(key),
-                    None => {
-                        unreadable.push(record.id);
-                        continue;
+        let mut next = Self { catalog: catalog.clone(), ..self.clone() };
+        let mut keys: BTreeMap<Uuid, Change<'_>> = BTreeMap::new();
+        for change in catalog.changed_since(&self.catalog) {
+            match change.kind {
+                Kind::Workspace => {
+                    next.set_workspace(change.before, change.now);
+                    // All keys of a workspace that comes into use or goes out of it.
+                    if in_use(change.before).is_some() != in_use(change.now).is_some() {
+                        let of_it = catalog.all(Kind::ApiKey).filter(|key| key.workspace == Some(change.id));
+                        keys.extend(
+                            of_it.map(|key| (key.id, (self.catalog.get(Kind::ApiKey, key.id), Some(key)))),
+                        );
                     }
-                },
-            };
-            next.calling += usize::from(key.identity.scopes.contains(Scope::CompletionsWrite));
-            if is_usable_in(catalog, record) {
-                next.by_public_id.insert(public_id, key);
+                }
+                Kind::ApiKey => drop(keys.insert(change.id, (change.before, change.now))),
+                _ => {}
+            }
+        }
+        let mut unreadable = Vec::new();
+        let before: BTreeMap<Uuid, Arc<StoredKey>> =
+            keys.values().filter_map(|(before, _)| next.remove((*before)?)).collect();
+        for (id, (record, now)) in keys {
+            let Some(now) = now else { continue };
+            let is_same = record.is_some_and(|record| Arc::ptr_eq(record, now));
+            if !next.put(now, before.get(&id), is_same) {
+                unreadable.push(id);
             }
         }
         (next, unreadable)
+    }
+
+    /// Takes a key out, and returns it where it was usable.
+    fn remove(&mut self, record: &Arc<Record>) -> Option<(Uuid, Arc<StoredKey>)> {
+        let public_id = public_id(record);
+        let found = public_id.and_then(|public_id| self.by_public_id.get(&public_id)).cloned();
+        let found = found.filter(|key| key.record == record.id);
+        let may_call = match &found {
+            Some(key) => key.may_call(),
+            None => may_call(record),
+        };
+        self.calling -= usize::from(may_call);
+        self.by_public_id.remove(&public_id.filter(|_| found.is_some())?);
+        Some((record.id, found?))
+    }
+
+    /// Takes a key in; `before`: what it was until now, `is_same`: its record has not changed. `false` for one that cannot be read.
+    fn put(&mut self, record: &Arc<Record>, before: Option<&Arc<StoredKey>>, is_same: bool) -> bool {
+        if record.status == Status::Archived {
+            self.calling += usize::from(may_call(record));
+            return true;
+        }
+        let key = match before.filter(|_| is_same) {
+            Some(key) => Some(Arc::clone(key)),
+            None => StoredKey::read(record, before).map(Arc::new),
+        };
+        let (Some(public_id), Some(key)) = (public_id(record), key) else { return false };
+        self.calling += usize::from(key.may_call());
+        if is_usable_in(&self.catalog, record) {
+            self.by_public_id.insert(public_id, key);
+        }
+        true
+    }
+
+    fn set_workspace(&mut self, before: Option<&Arc<Record>>, now: Option<&Arc<Record>>) {
+        if let Some(record) = in_use(before) {
+            for name in names(record) {
+                // Another one may have taken the slug in the same write.
+                if self.workspaces.get(&name) == Some(&record.id) {
+                    self.workspaces.remove(&name);
+                }
+            }
+            self.defaults.remove(&record.id);
+        }
+        if let Some(record) = in_use(now) {
+            self.workspaces.extend(names(record).map(|name| (name, record.id)));
+            self.defaults.extend(defaults(record).map(|defaults| (record.id, defaults)));
+        }
     }
 
     /// The id of a workspace in use, by its slug or its id.
@@ -231,28 +282,38 @@ impl StoredKeys {
     }
 }
 
-fn defaults(catalog: &Catalog) -> HashMap<Uuid, WorkspaceDefaults> {
-    let in_use = catalog.all(Kind::Workspace).filter(|record| record.status == Status::Active);
-    let read = |record: &Arc<Record>| {
-        let body: Value = serde_json::from_str(&record.body).ok()?;
-        let defaults = body.get("defaults")?;
-        let metadata = defaults.get("metadata").and_then(Value::as_object).into_iter().flatten();
-        let metadata = metadata.filter_map(|(name, value)| Some((name.clone(), value.as_str()?.to_owned())));
-        let config = defaults.get("user_api_key_config").and_then(Value::as_str).map(str::to_owned);
-        let found = WorkspaceDefaults { metadata: metadata.collect(), user_api_key_config: config };
-        (found != WorkspaceDefaults::default()).then_some((record.id, found))
-    };
-    in_use.filter_map(read).collect()
+/// What a workspace sets, where it sets something.
+fn defaults(record: &Record) -> Option<WorkspaceDefaults> {
+    let body: Value = serde_json::from_str(&record.body).ok()?;
+    let defaults = body.get("defaults")?;
+    let metadata = defaults.get("metadata").and_then(Value::as_object).into_iter().flatten();
+    let metadata = metadata.filter_map(|(name, value)| Some((name.clone(), value.as_str()?.to_owned())));
+    let config = defaults.get("user_api_key_config").and_then(Value::as_str).map(str::to_owned);
+    let found = WorkspaceDefaults { metadata: metadata.collect(), user_api_key_config: config };
+    (found != WorkspaceDefaults::default()).then_some(found)
 }
 
-fn workspaces(catalog: &Catalog) -> HashMap<String, Uuid> {
-    let in_use = catalog.all(Kind::Workspace).filter(|record| record.status == Status::Active);
-    in_use
-        .flat_map(|record| {
-            let slug = record.slug.clone().map(|slug| (slug, record.id));
-            slug.into_iter().chain([(record.id.to_string(), record.id)])
-        })
-        .collect()
+fn in_use(record: Option<&Arc<Record>>) -> Option<&Arc<Record>> {
+    record.filter(|record| record.status == Status::Active)
+}
+
+/// What names a workspace: its slug and its id.
+fn names(record: &Record) -> impl Iterator<Item = String> {
+    record.slug.clone().into_iter().chain([record.id.to_string()])
+}
+
+fn public_id(record: &Record) -> Option<PublicId> {
+    PublicId::parse(record.slug.as_deref()?)
+}
+
+/// Whether a key counts as one that may call: a deleted one does as well.
+fn may_call(record: &Record) -> bool {
+    match record.status {
+        Status::Archived => record.body.contains(Scope::CompletionsWrite.as_str()),
+        Status::Active => {
+            public_id(record).is_some() && StoredKey::read(record, None).is_some_and(|key| key.may_call())
+        }
+    }
 }
 
 /// Whether the workspace of a key is in use.
@@ -263,6 +324,10 @@ fn is_usable_in(catalog: &Catalog, record: &Record) -> bool {
 }
 
 impl StoredKey {
+    fn may_call(&self) -> bool {
+        self.identity.scopes.contains(Scope::CompletionsWrite)
+    }
+
     /// `before`: the same record's key until now.
     fn read(record: &Record, before: Option<&Arc<Self>>) -> Option<Self> {
         let body = KeyBody::parse(&record.body).ok()?;
@@ -290,7 +355,6 @@ impl StoredKey {
         };
         Some(Self {
             record: record.id,
-            revision: record.revision,
             identity: Arc::new(identity),
             secrets: secrets.collect::<Option<_>>()?,
             last_use: before.map(|key| Arc::clone(&key.last_use)).unwrap_or_default(),

@@ -87,10 +87,9 @@ impl Call {
         });
         self.trail.workspace = self.trail.workspace.or(of_change);
         let entry = self.trail.entry(Some(&self.identity), 200, self.now);
-        let catalog =
-            self.store()?.commit(changes, entry.into_iter().collect()).await.map_err(store_error::error)?;
+        self.store()?.commit(changes, entry.into_iter().collect()).await.map_err(store_error::error)?;
         self.trail.is_written = true;
-        self.shared.install_stored(catalog.position);
+        self.shared.install_stored();
         Ok(())
     }
 
@@ -179,12 +178,10 @@ impl Call {
         let Some(named) = named else { return Ok(None) };
         let catalog = self.catalog()?;
         let found = by_id_or_slug(&catalog, Kind::Workspace, None, named);
-        let own = self.own_workspace();
-        match (found, own) {
-            (Some(record), None) if record.status == Status::Active => Ok(Some(record.id)),
-            (Some(record), Some(own)) if record.id == own => Ok(Some(own)),
+        match found.filter(|record| record.status == Status::Active) {
+            Some(record) if self.identity.may_enter(Some(record.id)) => Ok(Some(record.id)),
             // The same for a foreign workspace and for none: which exist is not for this key to know.
-            (_, Some(_)) => {
+            _ if self.identity.is_bound => {
                 Err(Error::forbidden("The key belongs to another workspace.").with_param("workspace_id"))
             }
             _ => Err(Error::invalid_request("workspace_id", format!("There is no workspace {named:?}."))),
@@ -221,7 +218,7 @@ impl Call {
                 Some(workspace) => catalog
                     .by_slug(kind, Some(workspace), named)
                     .or_else(|| catalog.by_slug(kind, None, named)),
-                None => catalog.all(kind).find(|record| record.slug.as_deref() == Some(named)),
+                None => in_any_workspace(&catalog, kind, named),
             }
             .cloned(),
         };
@@ -266,6 +263,13 @@ impl Call {
     pub fn actor(&self) -> String {
         audit::actor(&self.identity)
     }
+}
+
+/// The oldest object with this slug, in the organisation or any workspace.
+fn in_any_workspace<'c>(catalog: &'c Catalog, kind: Kind, slug: &str) -> Option<&'c Arc<Record>> {
+    let workspaces = catalog.all(Kind::Workspace).map(|workspace| Some(workspace.id));
+    let found = workspaces.chain([None]).filter_map(|workspace| catalog.by_slug(kind, workspace, slug));
+    found.min_by_key(|record| record.id)
 }
 
 /// The object with this id or slug; a slug is looked for in the workspace, then in the organisation.

@@ -11,6 +11,7 @@ use super::reply::Reply;
 use super::route::{Access, Body, Route};
 use super::routes::Port;
 use crate::auth::ClientIdentity;
+use crate::auth::roles::{self, ClientRole};
 use crate::config::node::{Kind, Node};
 use crate::config::read::Problems;
 use crate::error::Error;
@@ -110,7 +111,7 @@ struct Unauthorized {
     error: Error,
 }
 
-/// Who calls, if it may.
+/// Who calls, if it may: with the scopes that are left of its key's by the role of the person it belongs to.
 async fn authorize(
     route: &Route,
     shared: &Arc<Shared>,
@@ -129,13 +130,36 @@ async fn authorize(
     };
     let identity = authentication::authenticate(shared, headers, uri, now).await;
     let identity = identity.map_err(|error| Box::new(Unauthorized { identity: None, error }))?;
-    match scopes.is_empty() || scopes.iter().any(|scope| identity.scopes.contains(*scope)) {
-        true => Ok(identity),
-        false => {
-            let names: Vec<&str> = scopes.iter().map(|scope| scope.as_str()).collect();
-            let error = Error::missing_scope(&names.join(" or "));
-            Err(Box::new(Unauthorized { identity: Some(identity), error }))
-        }
+    let client_role =
+        shared.store().map_or(ClientRole::Scopes, |store| roles::client_role(&identity, &store.catalog()));
+    if scopes.is_empty() || scopes.iter().any(|scope| roles::may(&identity, &client_role, *scope)) {
+        return Ok(match client_role {
+            ClientRole::Scopes => identity,
+            _ => {
+                let scopes = roles::allowed(&identity, &client_role);
+                Arc::new(ClientIdentity { scopes, ..(*identity).clone() })
+            }
+        });
+    }
+    let error = refusal(&identity, &client_role, scopes);
+    Err(Box::new(Unauthorized { identity: Some(identity), error }))
+}
+
+/// Why none of the scopes of a route is there.
+fn refusal(identity: &ClientIdentity, client_role: &ClientRole, scopes: &[Scope]) -> Error {
+    let names: Vec<&str> = scopes.iter().map(|scope| scope.as_str()).collect();
+    let names = names.join(" or ");
+    let has_scope = scopes.iter().any(|scope| identity.scopes.contains(*scope));
+    match client_role {
+        ClientRole::Person(role, _) if has_scope => Error::forbidden(format!(
+            "The key has the scope {names}, and the role of its user in this workspace ({}) does not allow it. Ask an administrator of the \
+             workspace.",
+            role.as_str()
+        )),
+        ClientRole::Stranger if has_scope => Error::forbidden(format!(
+            "The key has the scope {names}, and its user is no member of this workspace. Ask an administrator of the workspace."
+        )),
+        _ => Error::missing_scope(&names),
     }
 }
 

@@ -1,4 +1,5 @@
-//! The prompts and partials of all workspaces: immutable, and cheap to make anew for a change, because all entries are shared.
+//! The prompts and partials of all workspaces. A copy shares everything with its original, and a change of the copy replaces only what
+//! it concerns: the next library takes no more time with many prompts than with few.
 //!
 //! Versions are found here by number, label or `@latest`. Not how they are stored: whoever builds it knows the store.
 
@@ -6,6 +7,7 @@ use super::partial::{Partial, PartialRef, PartialVersion, Partials};
 use super::reference::{PromptReference, VersionReference};
 use super::version::{PromptVersion, RenderedPrompt};
 use crate::error::Error;
+use imbl::HashMap as SharedMap;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use uuid::Uuid;
@@ -54,17 +56,49 @@ pub struct FoundPrompt {
 #[derive(Debug, Clone, Default)]
 pub struct PromptSet {
     /// By slug.
-    prompts: HashMap<String, Arc<Prompt>>,
-    slugs: HashMap<Uuid, String>,
+    prompts: SharedMap<String, Arc<Prompt>>,
+    slugs: SharedMap<Uuid, String>,
     /// By slug.
-    partials: HashMap<String, Arc<StoredPartial>>,
+    partials: SharedMap<String, Arc<StoredPartial>>,
     /// Differs from that of any other set of the workspace.
     pub generation: u64,
 }
 
 impl PromptSet {
-    pub fn new(generation: u64) -> Self {
-        Self { generation, ..Self::default() }
+    /// A set of another generation, with the same content.
+    #[must_use]
+    pub fn changed(self, generation: u64) -> Self {
+        Self { generation, ..self }
+    }
+
+    /// Without prompts and partials.
+    pub fn is_empty(&self) -> bool {
+        self.prompts.is_empty() && self.partials.is_empty()
+    }
+
+    /// All prompts, in no order.
+    pub fn prompts(&self) -> impl Iterator<Item = &Arc<Prompt>> {
+        self.prompts.values()
+    }
+
+    /// All partials, in no order.
+    pub fn partials(&self) -> impl Iterator<Item = &Arc<StoredPartial>> {
+        self.partials.values()
+    }
+
+    /// Removes the prompt with this id, unless another one has taken its slug.
+    pub fn remove(&mut self, slug: &str, id: Uuid) {
+        if self.prompts.get(slug).is_some_and(|prompt| prompt.id == id) {
+            self.prompts.remove(slug);
+        }
+        self.slugs.remove(&id);
+    }
+
+    /// As [`PromptSet::remove`].
+    pub fn remove_partial(&mut self, slug: &str, id: Uuid) {
+        if self.partials.get(slug).is_some_and(|partial| partial.id == id) {
+            self.partials.remove(slug);
+        }
     }
 
     /// Adds a prompt, or replaces the one with the same slug.
@@ -146,26 +180,25 @@ impl Partials for PromptSet {
 /// The prompts of all workspaces, by the workspace's id.
 #[derive(Debug, Clone, Default)]
 pub struct PromptLibrary {
-    sets: HashMap<Uuid, Arc<PromptSet>>,
+    sets: SharedMap<Uuid, Arc<PromptSet>>,
 }
 
 impl PromptLibrary {
-    pub fn new(sets: HashMap<Uuid, PromptSet>) -> Self {
-        Self { sets: sets.into_iter().map(|(workspace, set)| (workspace, Arc::new(set))).collect() }
-    }
-
     /// The prompts of a workspace; none where it has none.
     pub fn set(&self, workspace: Uuid) -> Option<&Arc<PromptSet>> {
         self.sets.get(&workspace)
     }
 
-    /// A compiled version, so that one whose content did not change is not compiled again.
-    pub fn version(&self, workspace: Uuid, prompt: &str, number: u32) -> Option<&Arc<PromptVersion>> {
-        self.set(workspace)?.prompt(prompt)?.versions.get(&number)
+    /// The workspaces with prompts or partials, in no order.
+    pub fn workspaces(&self) -> impl Iterator<Item = Uuid> {
+        self.sets.keys().copied()
     }
 
-    /// As [`PromptLibrary::version`].
-    pub fn partial(&self, workspace: Uuid, slug: &str, number: u32) -> Option<&Arc<Partial>> {
-        self.set(workspace)?.partial(slug)?.versions.get(&number)
+    /// Replaces the prompts of a workspace.
+    pub fn put(&mut self, workspace: Uuid, set: PromptSet) {
+        match set.is_empty() {
+            true => drop(self.sets.remove(&workspace)),
+            false => drop(self.sets.insert(workspace, Arc::new(set))),
+        }
     }
 }

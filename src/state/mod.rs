@@ -52,6 +52,7 @@ use snapshot::SettingsSnapshot;
 use std::sync::Arc;
 use std::time::Instant;
 use sticky_sessions::StickySessions;
+use stored::CompilerEnv;
 use system_limits::SystemLimits;
 use targets::TargetRegistry;
 
@@ -134,7 +135,7 @@ impl Shared {
             unknown_clients: Rate::new(MAX_UNKNOWN_CLIENTS),
             system,
         };
-        shared.install_stored(u64::MAX);
+        shared.install_stored();
         shared
     }
 
@@ -184,28 +185,34 @@ impl Shared {
         }
         let before = self.snapshot.load();
         let keys = Arc::clone(before.service_keys.stored());
-        self.snapshot.store(Arc::new(snapshot.with_stored(Arc::clone(&before.stored), keys)));
+        let stored = match &self.store {
+            Some(store) => {
+                Arc::new(before.stored.with_broken_again(CompilerEnv { store, hosts: &snapshot.hosts }))
+            }
+            None => Arc::clone(&before.stored),
+        };
+        self.snapshot.store(Arc::new(snapshot.with_stored(stored, keys)));
         self.jwks.settings_changed();
     }
 
-    /// Puts what is stored in force for requests, at least up to this position. Many changes at a time take one call's work: it
-    /// takes all that is there, and the calls that waited for it find theirs done.
-    pub fn install_stored(&self, position: u64) {
+    /// Puts what is stored in force for requests: all that the store has when this is called. Many changes at a time take one call's
+    /// work: it takes all that is there, and the calls that waited for it find theirs done.
+    pub fn install_stored(&self) {
         let Some(store) = &self.store else { return };
         let _one = self.replacing.lock();
         let before = self.snapshot.load_full();
-        let now = Timestamp::now();
-        if position <= before.stored.catalog().position && !before.stored.has_expired(now) {
+        let (catalog, now) = (store.catalog(), Timestamp::now());
+        if Arc::ptr_eq(&catalog, before.stored.catalog()) && !before.stored.has_expired(now) {
             return;
         }
-        let catalog = &store.catalog();
-        let stored = before.stored.update(catalog, store, &before.hosts, now);
+        let env = CompilerEnv { store, hosts: &before.hosts };
+        let stored = before.stored.update(&catalog, env, now);
         let before_keys = before.service_keys.stored();
         let before_keys = match store.pepper().filter(|_| !before_keys.has_pepper()) {
             Some(pepper) => Arc::new(StoredKeys::new(Some(Pepper::new(pepper.as_bytes())))),
             None => Arc::clone(before_keys),
         };
-        let (keys, unreadable) = before_keys.with(catalog);
+        let (keys, unreadable) = before_keys.with(&catalog);
         if !unreadable.is_empty() {
             log::warn!(target: "turnpike", "{} stored service keys cannot be read and are unknown", unreadable.len());
         }

@@ -5,11 +5,21 @@
 
 use super::{Change, Kind, Record};
 use imbl::OrdMap;
+use imbl::ordmap::DiffItem;
 use std::sync::Arc;
 use uuid::Uuid;
 
 /// A slug's place: the same slug may exist in another workspace.
 type SlugKey = (Kind, Option<Uuid>, String);
+
+/// A record that is not the same in two catalogs.
+#[derive(Debug, Clone, Copy)]
+pub struct Difference<'a> {
+    pub kind: Kind,
+    pub id: Uuid,
+    pub before: Option<&'a Arc<Record>>,
+    pub now: Option<&'a Arc<Record>>,
+}
 
 /// The records of one moment.
 #[derive(Debug, Clone, Default)]
@@ -44,6 +54,19 @@ impl Catalog {
             }
         }
         next
+    }
+
+    /// The records that are not the same in `before`, in order of kind and id. What both share is not looked at, so that this takes
+    /// time for what has changed and not for what is there.
+    pub fn changed_since<'a>(&'a self, before: &'a Self) -> impl Iterator<Item = Difference<'a>> {
+        before.by_id.diff(&self.by_id).map(|item| {
+            let ((kind, id), before, now) = match item {
+                DiffItem::Add(key, now) => (key, None, Some(now)),
+                DiffItem::Update { old: (_, before), new: (key, now) } => (key, Some(before), Some(now)),
+                DiffItem::Remove(key, before) => (key, Some(before), None),
+            };
+            Difference { kind: *kind, id: *id, before, now }
+        })
     }
 
     pub fn get(&self, kind: Kind, id: Uuid) -> Option<&Arc<Record>> {
@@ -125,6 +148,24 @@ mod tests {
             body: "{}".into(),
             sealed: None,
         })
+    }
+
+    #[test]
+    fn only_what_differs_is_found_however_the_catalogs_came_about() {
+        let records = |changed: u128| {
+            (1..500u128).map(move |id| record(id, &id.to_string(), 1 + u64::from(id == changed)))
+        };
+        let before = Catalog::new(records(0), 1);
+        let gone = Change::Delete { kind: Kind::Config, id: Uuid::from_u128(9) };
+        let next = before.with(&[Change::Put(record(7, "7", 2)), Change::Put(record(1000, "x", 1)), gone], 2);
+        let read_again =
+            Catalog::new(records(7).filter(|found| found.id.as_u128() != 9).chain([record(1000, "x", 1)]), 2);
+        for now in [&next, &read_again] {
+            let found = now.changed_since(&before);
+            let found = found.map(|one| (one.id.as_u128(), one.before.is_some(), one.now.is_some()));
+            assert_eq!(found.collect::<Vec<_>>(), [(7, true, true), (9, true, false), (1000, false, true)]);
+        }
+        assert_eq!(next.changed_since(&next).count() + read_again.changed_since(&next).count(), 0);
     }
 
     #[test]

@@ -25,7 +25,7 @@ mod sqlite;
 pub mod store;
 
 pub use backend::Backend;
-pub use catalog::Catalog;
+pub use catalog::{Catalog, Difference};
 pub use error::StoreError;
 pub use health::StoreHealth;
 pub use kind::Kind;

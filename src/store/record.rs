@@ -6,7 +6,7 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 /// One stored object, or one version of one.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Record {
     pub kind: Kind,
     pub id: Uuid,
@@ -64,7 +64,7 @@ impl Status {
 }
 
 /// One part of a write. All changes of a write happen, or none.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Change {
     /// Creates the record (`revision` 1) or replaces it.
     Put(Arc<Record>),

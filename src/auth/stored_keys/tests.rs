@@ -5,6 +5,7 @@ use crate::auth::key_body::KeySecret;
 use crate::auth::key_format::NewKey;
 use crate::settings::scopes::KeyType;
 use crate::store::{Change, Record};
+use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -236,4 +237,67 @@ fn many_keys_are_taken_over_quickly() {
     assert_eq!(again.len(), 10_000);
     // An unoptimized build takes about ten times as long as a release.
     assert!(started.elapsed() < Duration::from_millis(1000), "{:?}", started.elapsed());
+}
+
+/// All that a table says, in order.
+fn described(keys: &StoredKeys) -> String {
+    let by_id: BTreeMap<PublicId, String> = keys
+        .by_public_id
+        .iter()
+        .map(|(id, key)| {
+            let scopes: Vec<Scope> = key.identity.scopes.iter().collect();
+            let hashes: Vec<[u8; 32]> = key.secrets.iter().map(|secret| secret.hash).collect();
+            (*id, format!("{} {:?} {scopes:?} {hashes:?}", key.record, key.identity.workspace))
+        })
+        .collect();
+    let workspaces: BTreeMap<_, _> = keys.workspaces.iter().collect();
+    let defaults: BTreeMap<_, _> = keys.defaults.iter().collect();
+    format!("{by_id:?} {workspaces:?} {defaults:?} {}", keys.calling)
+}
+
+/// A change of one of a few keys and workspaces.
+fn change() -> impl Strategy<Value = Change> {
+    let key = (0..6u128, 1..9u64, 0..3u128, 0..4u8).prop_map(|(id, revision, workspace, form)| {
+        let scopes =
+            if form == 1 { vec!["configs.read".to_owned()] } else { vec!["completions.write".to_owned()] };
+        let secret = KeySecret::new(&[u8::try_from(revision).unwrap(); 32]);
+        let body = KeyBody { scopes, ..body(vec![secret]) }.to_json();
+        let body = if form == 2 { r#"{"name":"completions.write"}"#.to_owned() } else { body };
+        let mut key = record(Kind::ApiKey, Uuid::from_u128(100 + id), revision, body);
+        key.slug = Some(format!("{id:012}"));
+        key.workspace = (workspace > 0).then(|| Uuid::from_u128(workspace));
+        key.status = if form == 3 { Status::Archived } else { Status::Active };
+        Change::Put(Arc::new(key))
+    });
+    let workspace = (1..3u128, 1..9u64, 0..4u8).prop_map(|(id, revision, form)| {
+        let defaults = r#"{"defaults":{"metadata":{"a":"b"}}}"#;
+        let body = if form == 1 { defaults } else { "{}" };
+        let mut workspace = record(Kind::Workspace, Uuid::from_u128(id), revision, body.to_owned());
+        workspace.slug = Some(format!("w{}", if form == 2 { 1 } else { id }));
+        workspace.status = if form == 3 { Status::Archived } else { Status::Active };
+        Change::Put(Arc::new(workspace))
+    });
+    let gone = (0..6u128).prop_map(|id| Change::Delete { kind: Kind::ApiKey, id: Uuid::from_u128(100 + id) });
+    let closed = (1..3u128).prop_map(|id| Change::Delete { kind: Kind::Workspace, id: Uuid::from_u128(id) });
+    prop_oneof![6 => key, 3 => workspace, 2 => gone, 1 => closed]
+}
+
+proptest! {
+    /// Many changes, one after another and several at a time, come to the same as reading everything.
+    #[test]
+    fn what_is_made_of_changes_is_what_is_made_of_everything(
+        writes in prop::collection::vec(prop::collection::vec(change(), 1..5), 1..20),
+    ) {
+        let (mut catalog, mut keys) = (Catalog::default(), StoredKeys::new(Some(pepper())));
+        for (position, changes) in (1..).zip(&writes) {
+            catalog = catalog.with(changes, position);
+            keys = keys.with(&catalog).0;
+            let whole = StoredKeys::new(Some(pepper())).with(&catalog).0;
+            let (found, wanted) = (described(&keys), described(&whole));
+            // Where two workspaces have one slug, which the database refuses, either may be found by it.
+            let slugs: Vec<_> = catalog.all(Kind::Workspace).map(|record| record.slug.clone()).collect();
+            prop_assume!(slugs.len() < 2 || slugs[0] != slugs[1]);
+            prop_assert_eq!(found, wanted);
+        }
+    }
 }

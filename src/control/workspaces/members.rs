@@ -6,6 +6,7 @@ use super::super::page::{self, Page};
 use super::super::records::{changed, created, member, members, put, time};
 use super::super::reply::Reply;
 use super::super::route::{Access, Route, Shape, delete, get, post, put as put_route};
+use crate::auth::key_records::revoked;
 use crate::error::Error;
 use crate::settings::scopes::Scope;
 use crate::store::{Catalog, Change, Kind, Record, Status};
@@ -154,7 +155,16 @@ async fn change(mut call: Call) -> Result<Reply, Error> {
 
 async fn remove(mut call: Call) -> Result<Reply, Error> {
     let record = find(&call)?;
-    call.commit(vec![Change::Delete { kind: Kind::Member, id: record.id }]).await?;
+    let mut changes = vec![Change::Delete { kind: Kind::Member, id: record.id }];
+    // The user's keys of this workspace end with the membership.
+    let catalog = call.catalog()?;
+    let keys = catalog.all(Kind::ApiKey).filter(|key| {
+        key.workspace == record.workspace
+            && key.status == Status::Active
+            && Some(&member(&members(key), "user_id")) == members(&record).get("user_id")
+    });
+    changes.extend(keys.map(|key| put(revoked(key, call.now))));
+    call.commit(changes).await?;
     Ok(Reply::empty())
 }
 

@@ -50,7 +50,7 @@ impl StoreFollower {
                 // What has expired.
                 _ = tick.tick() => {}
             }
-            self.0.install_stored(store.catalog().position);
+            self.0.install_stored();
         }
     }
 

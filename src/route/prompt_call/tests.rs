@@ -31,7 +31,7 @@ fn snapshot(more: &str) -> SettingsSnapshot {
 
 /// `pp-a`, a chat at `@a`; `pp-b`, a chat at `@b`; `pp-t`, a text at `@a`; `pp-m`, a chat whose model names `@c`.
 fn prompts() -> Arc<PromptSet> {
-    let mut set = PromptSet::new(1);
+    let mut set = PromptSet::default();
     let chat = |text: &str| json!([{"role": "user", "content": text}]).to_string();
     for (slug, body) in [
         (

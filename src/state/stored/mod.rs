@@ -18,78 +18,138 @@ use crate::net::outbound::custom_host::HostRules;
 use crate::prompt::{PromptLibrary, PromptSet};
 use crate::settings::StoredProvider;
 use crate::store::{Catalog, Kind, Record, Status, Store};
+use imbl::{HashMap, OrdSet};
 use jiff::Timestamp;
-use std::collections::HashMap;
+use prompts::PromptCompiler;
+use std::collections::BTreeSet;
+use std::ops::Bound;
 use std::sync::Arc;
 use uuid::Uuid;
 
-/// The compiled objects of one moment.
+/// The compiled objects of one moment. A copy shares everything with its original.
 #[derive(Debug, Clone, Default)]
 pub struct Stored {
     catalog: Arc<Catalog>,
     /// By the id of their record.
     providers: HashMap<Uuid, SavedProvider>,
+    /// When providers go out of use.
+    expiries: OrdSet<(Timestamp, Uuid)>,
     configs: HashMap<Uuid, Arc<Config>>,
+    /// Records that could not be compiled.
+    broken: OrdSet<(Kind, Uuid)>,
     prompts: PromptLibrary,
     /// When it was compiled: what has expired by then is not used.
     now: Timestamp,
     /// Counts changes of what configs are compiled from.
     pub routing_generation: u64,
+    /// Counts all changes.
+    updates: u64,
+}
+
+/// What is compiled with: the keys of sealed members, and the rules for hosts.
+#[derive(Clone, Copy)]
+pub struct CompilerEnv<'a> {
+    pub store: &'a Store,
+    pub hosts: &'a HostRules,
 }
 
 impl Stored {
-    /// The objects of `catalog` at `now`. What has not changed since `self` is taken from it.
+    /// The objects of `catalog` at `now`, made from `self`: only what has changed is looked at and compiled.
     #[must_use]
-    pub fn update(&self, catalog: &Arc<Catalog>, store: &Store, hosts: &HostRules, now: Timestamp) -> Self {
-        let mut next = Self {
-            catalog: Arc::clone(catalog),
-            now,
-            routing_generation: self.routing_generation,
-            prompts: prompts::compile(catalog, (&self.prompts, &self.catalog)),
-            ..Self::default()
-        };
-        let mut is_changed = self.has_expired(now);
-        for record in active(catalog, Kind::Provider) {
-            let is_same = self.is_unchanged(catalog, record);
-            let compiled = match self.providers.get(&record.id).filter(|_| is_same) {
-                Some(before) => Some(before.clone()),
-                None if is_same && self.is_no_provider(record) => None,
-                None => {
-                    is_changed = true;
-                    logged(record, compile_provider(record, catalog, store)).flatten()
+    pub fn update(&self, catalog: &Arc<Catalog>, env: CompilerEnv<'_>, now: Timestamp) -> Self {
+        let mut next = Self { catalog: Arc::clone(catalog), now, updates: self.updates + 1, ..self.clone() };
+        let mut prompts = PromptCompiler::new(catalog, &self.prompts, next.updates);
+        let mut routing = BTreeSet::new();
+        for change in catalog.changed_since(&self.catalog) {
+            match change.kind {
+                Kind::Provider => {
+                    routing.insert((change.kind, change.id));
+                    // They use its account.
+                    let children = catalog.children(change.kind, change.id);
+                    routing.extend(children.map(|child| (child.kind, child.id)));
                 }
-            };
-            next.providers.extend(compiled.map(|compiled| (record.id, compiled)));
+                Kind::Config => drop(routing.insert((change.kind, change.id))),
+                _ => prompts.note(&change),
+            }
         }
-        for record in active(catalog, Kind::Config) {
-            let before = self.configs.get(&record.id).filter(|_| self.is_unchanged(catalog, record));
-            let compiled = before.cloned().or_else(|| {
-                is_changed = true;
-                logged(record, compile_config(record, store, hosts)).map(Arc::new)
-            });
-            next.configs.extend(compiled.map(|compiled| (record.id, compiled)));
+        let is_changed = next.compile(&routing, env);
+        if is_changed || self.has_expired(now) {
+            next.routing_generation += 1;
         }
-        let is_smaller =
-            next.providers.len() < self.providers.len() || next.configs.len() < self.configs.len();
-        if is_changed || is_smaller {
+        next.prompts = prompts.finish();
+        next
+    }
+
+    /// These objects with those that could not be compiled until now, where that has changed: settings may have brought the key that
+    /// they are sealed under, or other rules for hosts.
+    #[must_use]
+    pub fn with_broken_again(&self, env: CompilerEnv<'_>) -> Self {
+        let mut next = self.clone();
+        if next.compile(&self.broken.iter().copied().collect(), env) {
             next.routing_generation += 1;
         }
         next
     }
 
-    /// Whether the record, and the one it belongs to, are those that were compiled before.
-    fn is_unchanged(&self, catalog: &Catalog, record: &Arc<Record>) -> bool {
-        let is_same = |kind, id, now: Option<&Arc<Record>>| match (self.catalog.get(kind, id), now) {
-            (Some(before), Some(now)) => Arc::ptr_eq(before, now),
-            _ => false,
-        };
-        let parent = record.parent.is_none_or(|id| is_same(record.kind, id, catalog.get(record.kind, id)));
-        parent && is_same(record.kind, record.id, Some(record))
+    /// Compiles these records anew; whether that changes anything that requests use.
+    fn compile(&mut self, records: &BTreeSet<(Kind, Uuid)>, env: CompilerEnv<'_>) -> bool {
+        let mut is_changed = false;
+        for (kind, id) in records {
+            let catalog = Arc::clone(&self.catalog);
+            let record = catalog.get(*kind, *id).filter(|record| record.status == Status::Active);
+            self.broken.remove(&(*kind, *id));
+            is_changed |= match kind {
+                Kind::Provider => {
+                    let compiled = record.map(|record| compile_provider(record, &catalog, env.store));
+                    let compiled = self.usable_one((*kind, *id), record, compiled).flatten();
+                    self.set_provider(*id, compiled)
+                }
+                _ => {
+                    let compiled = record.map(|record| compile_config(record, env.store, env.hosts));
+                    let compiled = self.usable_one((*kind, *id), record, compiled);
+                    match compiled {
+                        Some(config) => {
+                            self.configs.insert(*id, Arc::new(config));
+                            true
+                        }
+                        None => self.configs.remove(id).is_some(),
+                    }
+                }
+            };
+        }
+        is_changed
     }
 
-    /// Whether the record was looked at before and is no provider, or cannot be used.
-    fn is_no_provider(&self, record: &Record) -> bool {
-        self.catalog.get(record.kind, record.id).is_some() && !self.providers.contains_key(&record.id)
+    /// What was compiled, or nothing and a log line.
+    fn usable_one<T>(
+        &mut self,
+        key: (Kind, Uuid),
+        record: Option<&Arc<Record>>,
+        compiled: Option<Result<T, String>>,
+    ) -> Option<T> {
+        match compiled? {
+            Ok(compiled) => Some(compiled),
+            Err(why) => {
+                let slug = record.and_then(|record| record.slug.as_deref()).unwrap_or_default();
+                log::warn!(target: "turnpike", "the stored {} {slug} cannot be used: {why}", key.0.as_str());
+                self.broken.insert(key);
+                None
+            }
+        }
+    }
+
+    fn set_provider(&mut self, id: Uuid, provider: Option<SavedProvider>) -> bool {
+        let expiry = provider.as_ref().and_then(|saved| saved.expires_at);
+        let is_there = provider.is_some();
+        let before = match provider {
+            Some(provider) => self.providers.insert(id, provider),
+            None => self.providers.remove(&id),
+        };
+        if let Some(expiry) = before.as_ref().and_then(|saved| saved.expires_at) {
+            self.expiries.remove(&(expiry, id));
+        }
+        self.expiries.extend(expiry.map(|expiry| (expiry, id)));
+        is_there || before.is_some()
     }
 
     /// Whether a provider has gone out of use since this was compiled.
@@ -99,7 +159,8 @@ impl Stored {
 
     /// When the next provider goes out of use.
     fn next_expiry(&self) -> Option<Timestamp> {
-        self.providers.values().filter_map(|saved| saved.expires_at).filter(|expiry| *expiry > self.now).min()
+        let later = (Bound::Excluded((self.now, Uuid::max())), Bound::Unbounded);
+        self.expiries.range(later).next().map(|(expiry, _)| *expiry)
     }
 
     /// The prompts and partials that a client of `workspace` may name.
@@ -167,16 +228,4 @@ impl Stored {
 
 fn active(catalog: &Catalog, kind: Kind) -> impl Iterator<Item = &Arc<Record>> {
     catalog.all(kind).filter(|record| record.status == Status::Active)
-}
-
-/// The compiled object, or nothing and a log line.
-fn logged<T>(record: &Record, compiled: Result<T, String>) -> Option<T> {
-    match compiled {
-        Ok(compiled) => Some(compiled),
-        Err(why) => {
-            let (kind, slug) = (record.kind.as_str(), record.slug.as_deref().unwrap_or_default());
-            log::warn!(target: "turnpike", "the stored {kind} {slug} cannot be used: {why}");
-            None
-        }
-    }
 }

@@ -3,9 +3,9 @@
 //! A prompt is compiled anew only when its record or a label changed; a version, whose content never changes, only once.
 
 use crate::prompt::{Partial, Prompt, PromptLibrary, PromptSet, PromptVersion, StoredPartial, VersionBody};
-use crate::store::{Catalog, Kind, Record, Status};
+use crate::store::{Catalog, Difference, Kind, Record, Status};
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use uuid::Uuid;
 
@@ -34,58 +34,124 @@ pub struct PartialBody {
     pub version_description: Option<String>,
 }
 
-/// The library of `catalog`. `before`: the last library and the catalog that it was made of.
-pub fn compile(catalog: &Catalog, before: (&PromptLibrary, &Catalog)) -> PromptLibrary {
-    let builder = Builder { catalog, before, same_labels: is_unchanged(catalog, before.1, Kind::Label) };
-    let mut sets: HashMap<Uuid, PromptSet> = HashMap::new();
-    let new_set = || PromptSet::new(catalog.position);
-    for (workspace, record) in active(catalog, Kind::Prompt) {
-        sets.entry(workspace).or_insert_with(new_set).put(builder.prompt(workspace, record));
-    }
-    for (workspace, record) in active(catalog, Kind::Partial) {
-        sets.entry(workspace).or_insert_with(new_set).put_partial(builder.partial(workspace, record));
-    }
-    PromptLibrary::new(sets)
-}
-
-fn active(catalog: &Catalog, kind: Kind) -> impl Iterator<Item = (Uuid, &Arc<Record>)> {
-    let active = catalog.all(kind).filter(|record| record.status == Status::Active);
-    active.filter_map(|record| Some((record.workspace?, record)))
-}
-
-/// Whether the catalogs have the same records of a kind.
-fn is_unchanged(catalog: &Catalog, before: &Catalog, kind: Kind) -> bool {
-    let is_same = |(now, before): (&Arc<Record>, &Arc<Record>)| Arc::ptr_eq(now, before);
-    catalog.all(kind).count() == before.all(kind).count()
-        && catalog.all(kind).zip(before.all(kind)).all(is_same)
-}
-
-struct Builder<'a> {
+/// The library of a catalog, made from the one before: only what its changes concern is compiled.
+pub struct PromptCompiler<'a> {
     catalog: &'a Catalog,
-    before: (&'a PromptLibrary, &'a Catalog),
-    same_labels: bool,
+    before: &'a PromptLibrary,
+    /// Of the sets that change.
+    generation: u64,
+    /// Prompts and partials to compile anew, with the slugs that they had until now.
+    concerned: BTreeMap<(Kind, Uuid), Option<&'a Arc<Record>>>,
+    /// Versions that have changed.
+    versions: BTreeSet<Uuid>,
+    /// Ids of labels that have changed, as text.
+    labels: Vec<String>,
 }
 
-impl Builder<'_> {
-    /// Whether the record was compiled before as it is.
-    fn is_same(&self, record: &Arc<Record>) -> bool {
-        let before = self.before.1.get(record.kind, record.id);
-        before.is_some_and(|before| Arc::ptr_eq(before, record))
+impl<'a> PromptCompiler<'a> {
+    /// `generation`: differs from that of any library before.
+    pub fn new(catalog: &'a Catalog, before: &'a PromptLibrary, generation: u64) -> Self {
+        Self {
+            catalog,
+            before,
+            generation,
+            concerned: BTreeMap::new(),
+            versions: BTreeSet::new(),
+            labels: Vec::new(),
+        }
     }
 
-    fn prompt(&self, workspace: Uuid, record: &Arc<Record>) -> Arc<Prompt> {
-        let slug = record.slug.clone().unwrap_or_default();
-        let before = self.before.0.set(workspace).and_then(|set| set.prompt(&slug));
-        let before = before.filter(|before| before.id == record.id);
-        if let Some(before) = before.filter(|_| self.same_labels && self.is_same(record)) {
-            return Arc::clone(before);
+    /// Takes note of a difference between `catalog` and the one that the library before was made of.
+    pub fn note(&mut self, change: &Difference<'a>) {
+        let of_parent = |kind| {
+            let parents =
+                [change.before, change.now].into_iter().flatten().filter_map(|record| record.parent);
+            parents.map(move |parent| (kind, parent)).collect::<Vec<_>>()
+        };
+        match change.kind {
+            Kind::Prompt | Kind::Partial => {
+                self.concerned.insert((change.kind, change.id), change.before);
+            }
+            Kind::PromptVersion | Kind::PartialVersion => {
+                self.versions.insert(change.id);
+                self.concern(of_parent(if change.kind == Kind::PromptVersion {
+                    Kind::Prompt
+                } else {
+                    Kind::Partial
+                }));
+            }
+            Kind::Label => self.labels.push(change.id.to_string()),
+            _ => {}
         }
+    }
+
+    fn concern(&mut self, objects: Vec<(Kind, Uuid)>) {
+        for (kind, id) in objects {
+            let now = self.catalog.get(kind, id);
+            self.concerned.entry((kind, id)).or_insert(now);
+        }
+    }
+
+    /// The library with all that was noted.
+    pub fn finish(mut self) -> PromptLibrary {
+        if !self.labels.is_empty() {
+            let has_one =
+                |record: &&Arc<Record>| self.labels.iter().any(|id| record.body.contains(id.as_str()));
+            let labelled = self.catalog.all(Kind::Prompt).filter(has_one);
+            let labelled = labelled.map(|record| (record.kind, record.id)).collect();
+            self.concern(labelled);
+        }
+        let mut sets: HashMap<Uuid, PromptSet> = HashMap::new();
+        // All leave their places before any takes a new one: slugs may have been exchanged.
+        for ((kind, id), before) in &self.concerned {
+            let Some((workspace, slug)) = before.and_then(place) else { continue };
+            let set = self.set(&mut sets, workspace);
+            match kind {
+                Kind::Prompt => set.remove(slug, *id),
+                _ => set.remove_partial(slug, *id),
+            }
+        }
+        for ((kind, id), before) in &self.concerned {
+            let now = self.catalog.get(*kind, *id).filter(|record| record.status == Status::Active);
+            let Some((record, (workspace, slug))) = now.and_then(|now| Some((now, place(now)?))) else {
+                continue;
+            };
+            let before = before.and_then(place);
+            match kind {
+                Kind::Prompt => {
+                    let prompt = self.prompt(record, slug, before);
+                    self.set(&mut sets, workspace).put(prompt);
+                }
+                _ => {
+                    let partial = self.partial(record, slug, before);
+                    self.set(&mut sets, workspace).put_partial(partial);
+                }
+            }
+        }
+        let mut library = self.before.clone();
+        for (workspace, set) in sets {
+            library.put(workspace, set);
+        }
+        library
+    }
+
+    /// The set of a workspace, begun with what it has been.
+    fn set<'s>(&self, sets: &'s mut HashMap<Uuid, PromptSet>, workspace: Uuid) -> &'s mut PromptSet {
+        sets.entry(workspace).or_insert_with(|| {
+            let before = self.before.set(workspace).map(|set| (**set).clone()).unwrap_or_default();
+            before.changed(self.generation)
+        })
+    }
+
+    fn prompt(&self, record: &Record, slug: &str, before: Option<(Uuid, &str)>) -> Arc<Prompt> {
+        let before = before.and_then(|(workspace, slug)| self.before.set(workspace)?.prompt(slug));
+        let before = before.filter(|before| before.id == record.id);
         let Published { published, labels } = read(record);
         let versions = self.catalog.children(Kind::PromptVersion, record.id).filter_map(|version| {
             let number = version.number?;
-            let kept = before.and_then(|before| before.versions.get(&number));
-            let compiled = kept.filter(|kept| kept.id == version.id).cloned();
-            Some((number, compiled.unwrap_or_else(|| compiled_version(version, number))))
+            let kept = before.and_then(|before| before.versions.get(&number)).cloned();
+            let kept = kept.filter(|_| !self.versions.contains(&version.id));
+            Some((number, kept.unwrap_or_else(|| compiled_version(version, number))))
         });
         let name = |(id, number): (&Uuid, &u32)| {
             if let Some((_, name)) = UNIVERSAL_LABELS.iter().find(|(universal, _)| universal == id) {
@@ -95,24 +161,28 @@ impl Builder<'_> {
             Some((label.slug.clone()?, *number))
         };
         let labels = labels.iter().filter_map(name).collect();
+        let slug = slug.to_owned();
         Arc::new(Prompt { id: record.id, slug, published, versions: versions.collect(), labels })
     }
 
-    fn partial(&self, workspace: Uuid, record: &Arc<Record>) -> Arc<StoredPartial> {
-        let slug = record.slug.clone().unwrap_or_default();
-        let before = self.before.0.set(workspace).and_then(|set| set.partial(&slug));
+    fn partial(&self, record: &Record, slug: &str, before: Option<(Uuid, &str)>) -> Arc<StoredPartial> {
+        let before = before.and_then(|(workspace, slug)| self.before.set(workspace)?.partial(slug));
         let before = before.filter(|before| before.id == record.id);
-        if let Some(before) = before.filter(|_| self.is_same(record)) {
-            return Arc::clone(before);
-        }
         let versions = self.catalog.children(Kind::PartialVersion, record.id).filter_map(|version| {
             let number = version.number?;
-            let compiled = before.and_then(|before| before.versions.get(&number)).cloned();
-            Some((number, compiled.or_else(|| compiled_partial(version))?))
+            let kept = before.and_then(|before| before.versions.get(&number)).cloned();
+            let kept = kept.filter(|_| !self.versions.contains(&version.id));
+            Some((number, kept.or_else(|| compiled_partial(version))?))
         });
         let Published { published, .. } = read(record);
+        let slug = slug.to_owned();
         Arc::new(StoredPartial { id: record.id, slug, published, versions: versions.collect() })
     }
+}
+
+/// The workspace and the slug of a prompt or partial.
+fn place(record: &Arc<Record>) -> Option<(Uuid, &str)> {
+    Some((record.workspace?, record.slug.as_deref()?))
 }
 
 /// What a record's body says of its versions; version 1 where it cannot be read.
@@ -164,6 +234,12 @@ mod tests {
             .iter()
             .map(|reference| set.find(reference).ok().map(|found| found.version.number))
             .collect()
+    }
+
+    fn compile(catalog: &Catalog, before: (&PromptLibrary, &Catalog)) -> PromptLibrary {
+        let mut compiler = PromptCompiler::new(catalog, before.0, catalog.position);
+        catalog.changed_since(before.1).for_each(|change| compiler.note(&change));
+        compiler.finish()
     }
 
     #[test]

@@ -3,7 +3,9 @@
 use super::*;
 use crate::settings::CustomHosts;
 use crate::store::{Change, StoreOptions};
+use proptest::prelude::*;
 use serde_json::json;
+use std::collections::BTreeMap;
 
 const WORKSPACE: Uuid = Uuid::from_u128(7);
 const NOW: &str = "2026-05-03T17:08:55Z";
@@ -53,7 +55,8 @@ impl Compiled {
 
     fn update(&mut self, now: &str) {
         let hosts = HostRules::new(&CustomHosts::default());
-        self.stored = self.stored.update(&self.store.catalog(), &self.store, &hosts, now.parse().unwrap());
+        let env = CompilerEnv { store: &self.store, hosts: &hosts };
+        self.stored = self.stored.update(&self.store.catalog(), env, now.parse().unwrap());
     }
 }
 
@@ -129,4 +132,110 @@ async fn what_cannot_be_compiled_is_left_out() {
     compiled.put(record(Kind::Config, "c", None, &json!({"config": {"targets": 5}})), None).await;
     assert!(compiled.stored.provider(Some(WORKSPACE), "a").is_none());
     assert!(compiled.stored.config(Some(WORKSPACE), "c").is_none());
+}
+
+/// All that is compiled, in order.
+fn described(stored: &Stored) -> String {
+    let providers: BTreeMap<_, _> = stored.providers.iter().collect();
+    let configs: BTreeMap<_, _> = stored.configs.iter().collect();
+    let mut prompts = BTreeMap::new();
+    for workspace in stored.prompts.workspaces() {
+        let set = stored.prompts.set(workspace).unwrap();
+        for prompt in set.prompts() {
+            assert!(set.prompt(&prompt.id.to_string()).is_some_and(|found| found.slug == prompt.slug));
+            let labels: BTreeMap<_, _> = prompt.labels.iter().collect();
+            let versions: Vec<_> =
+                prompt.versions.iter().map(|(number, version)| (number, version.id)).collect();
+            prompts.insert(
+                format!("{workspace} {}", prompt.slug),
+                format!("{} {versions:?} {labels:?}", prompt.published),
+            );
+        }
+        for partial in set.partials() {
+            let found = format!("{} {:?}", partial.published, partial.versions);
+            prompts.insert(format!("{workspace} partial {}", partial.slug), found);
+        }
+    }
+    format!("{providers:?} {configs:?} {:?} {:?} {prompts:?}", stored.expiries, stored.broken)
+}
+
+/// A record of one of a few, with an id and a slug of its own.
+fn any_record() -> impl Strategy<Value = Record> {
+    let kinds = [
+        Kind::Provider,
+        Kind::Config,
+        Kind::Prompt,
+        Kind::PromptVersion,
+        Kind::Partial,
+        Kind::PartialVersion,
+        Kind::Label,
+    ];
+    (0..kinds.len(), 0..3u128, 0..4u32, 0..3u128, any::<bool>()).prop_map(move |(kind, id, form, parent, is_active)| {
+        let kind = kinds[kind];
+        let is_version = matches!(kind, Kind::PromptVersion | Kind::PartialVersion);
+        let expiry = ["2026-05-03T17:09:00Z", "2026-05-03T17:10:00Z"].get(form as usize);
+        let body = match kind {
+            Kind::Provider => json!({"ai_provider": if form == 3 { "nobody" } else { "openai" }, "is_provider": form != 2,
+                "account": {"custom_host": format!("https://{form}.example.com")}, "expires_at": expiry}),
+            Kind::Config => json!({"config": if form == 3 { json!(3) } else { json!({"retry": {"attempts": form + 1}}) }}),
+            Kind::Prompt => json!({"published": form + 1, "labels": {Uuid::from_u128(600).to_string(): 1, Uuid::from_u128(601).to_string(): 2}}),
+            Kind::Partial => json!({"published": form + 1}),
+            Kind::PromptVersion | Kind::PartialVersion => json!({"string": if form == 3 { "{{" } else { "text" }, "is_raw_template": false}),
+            _ => json!({}),
+        };
+        let number = u128::from(kind as u8) * 100;
+        let parent_kind = match kind {
+            Kind::PromptVersion => Some(Kind::Prompt),
+            Kind::PartialVersion => Some(Kind::Partial),
+            // The first one's account.
+            Kind::Provider if id > 0 && form == 1 => Some(Kind::Provider),
+            _ => None,
+        };
+        let parent = parent_kind.map(|of| Uuid::from_u128(u128::from(of as u8) * 100 + if of == kind { 0 } else { parent }));
+        let id_of = Uuid::from_u128(if kind == Kind::Label { 600 + id } else { number + id });
+        let workspace = Uuid::from_u128(7 + u128::from(form == 0));
+        let slug = format!("{}-{id}-{}", kind.as_str(), form % 2);
+        Record {
+            id: id_of,
+            parent,
+            slug: (!is_version).then_some(slug),
+            number: is_version.then(|| u32::try_from(id).unwrap() + 1),
+            status: if is_active { Status::Active } else { Status::Archived },
+            revision: u64::from(form),
+            ..record(kind, "", Some(workspace), &body)
+        }
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(96))]
+
+    /// Many changes, one after another and several at a time, come to the same as compiling everything.
+    #[test]
+    fn what_is_made_of_changes_is_what_is_made_of_everything(
+        writes in prop::collection::vec(prop::collection::vec((any_record(), 0..5u8), 1..6), 1..16),
+    ) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let store = runtime.block_on(Store::open(StoreOptions::in_memory())).unwrap();
+        let hosts = HostRules::new(&CustomHosts::default());
+        let env = CompilerEnv { store: &store, hosts: &hosts };
+        let now: Timestamp = NOW.parse().unwrap();
+        let (mut catalog, mut stored) = (Catalog::default(), Stored::default());
+        for (position, write) in (1..).zip(writes) {
+            let changes: Vec<Change> = write
+                .into_iter()
+                .map(|(record, form)| match form {
+                    0 => Change::Delete { kind: record.kind, id: record.id },
+                    _ => Change::Put(Arc::new(record)),
+                })
+                .collect();
+            catalog = catalog.with(&changes, position);
+            let now = now + jiff::SignedDuration::from_secs(i64::try_from(position).unwrap());
+            stored = stored.update(&Arc::new(catalog.clone()), env, now);
+            let whole = Stored::default().update(&Arc::new(catalog.clone()), env, now);
+            let found = described(&stored);
+            prop_assert_eq!(&found, &described(&whole));
+            prop_assert_eq!(stored.next_expiry(), whole.next_expiry());
+        }
+    }
 }
