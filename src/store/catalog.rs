@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_differs_is_found_however_the_catalogs_came_about() {
+    fn only_what_differs_between_catalogs_is_found() {
         let records = |changed: u128| {
             (1..500u128).map(move |id| record(id, &id.to_string(), 1 + u64::from(id == changed)))
         };
