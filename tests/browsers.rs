@@ -41,7 +41,7 @@ fn calls(gateway: &Gateway) -> Vec<(&'static str, RequestBuilder, u16)> {
         ("unknown slug", call(Method::GET, "models").header("x-gateway-provider", "@nobody"), 400),
         ("wrong method", call(Method::PATCH, "models"), 405),
         ("control route", call(Method::GET, "health"), 200),
-        ("unbuilt", call(Method::POST, "policies/usage-limits").body("{}"), 501),
+        ("unbuilt", call(Method::POST, "secret-references").body("{}"), 501),
         ("refused control route", call(Method::POST, "virtual-keys").body("{}"), 400),
         ("head", call(Method::HEAD, "models"), 200),
     ]

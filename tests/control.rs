@@ -38,7 +38,7 @@ async fn unimplemented_and_unknown_paths_are_refused() {
     let gateway = gateway();
     for base in [gateway.data_url(), gateway.control_url()] {
         for path in [
-            "/v1/policies/usage-limits",
+            "/v1/secret-references",
             "/v1/analytics/cost",
             "/v1/logs",
             "/v1/scim/workspaces",

@@ -54,8 +54,7 @@ async fn every_name_is_the_control_planes_at_both_ports() {
     let gateway = Gateway::start(&format!("{STANDARD}default_config: '@emulator'\n"));
     let paths = control_paths();
     // Those of the reference that no route has yet.
-    let unbuilt =
-        ["policies", "analytics", "logs", "feedback", "mcp-integrations", "scim", "secret-references"];
+    let unbuilt = ["analytics", "logs", "feedback", "mcp-integrations", "scim", "secret-references"];
     assert!(
         paths.names.len() > 20 && unbuilt.iter().all(|name| paths.names.contains(name)),
         "{:?}",
@@ -111,7 +110,7 @@ async fn a_clients_dialect_is_kept() {
     let gateway = crate::support::gateway();
     for port in [gateway.ports.data, gateway.ports.control] {
         for (method, path, status) in [
-            ("POST", "/v1/policies/usage-limits", 501),
+            ("POST", "/v1/secret-references", 501),
             ("POST", "/v1/health", 405),
             ("GET", "/v1/health/x", 404),
         ] {

@@ -59,6 +59,7 @@ mod outputs;
 mod outside_names;
 mod own_dialects;
 mod passing_headers;
+mod policies;
 mod prompts;
 mod published_requests;
 mod realtime;

@@ -26,11 +26,15 @@ pub struct KeyBody {
     pub expires_at: Option<Timestamp>,
     #[serde(default)]
     pub defaults: BodyDefaults,
-    /// Kept and shown; nothing enforces them yet.
     #[serde(default)]
     pub rate_limits: Value,
     #[serde(default)]
     pub usage_limits: Value,
+    /// How often its usage was reset by hand.
+    #[serde(default)]
+    pub usage_resets: u32,
+    #[serde(default)]
+    pub last_reset_at: Option<Timestamp>,
     #[serde(default)]
     pub alert_emails: Vec<String>,
     #[serde(default)]
@@ -93,6 +97,8 @@ impl KeyBody {
             defaults: BodyDefaults::default(),
             rate_limits: Value::Null,
             usage_limits: Value::Null,
+            usage_resets: 0,
+            last_reset_at: None,
             alert_emails: Vec::new(),
             rotation_policy: Value::Null,
             masked: String::new(),

@@ -9,15 +9,18 @@ use super::ORGANISATION;
 use super::call::{Call, by_id_or_slug};
 use super::limits;
 use super::page::{self, Page};
-use super::records::{changed, put, time};
+use super::records::{changed, members, put, time};
 use super::reply::Reply;
 use super::route::{Access, Route, Shape, delete, get, post, put as put_route};
+use super::used::Used;
 use crate::auth::key_body::{BodyDefaults, KeyBody};
 use crate::auth::key_format::Pepper;
 use crate::auth::key_records::{self, RotationRefusal, TRANSITION_MS};
 use crate::auth::{ClientIdentity, IdentityKind};
 use crate::config::read::Problems;
 use crate::error::Error;
+use crate::limits::LimitScope;
+use crate::limits::from_records::limits_of_key;
 use crate::settings::ServiceKey;
 use crate::settings::scopes::{KeyType, Scope, ScopeSet};
 use crate::store::{Kind, Record};
@@ -150,7 +153,7 @@ fn check_body(body: &mut Map<String, Value>, now: Timestamp, problems: &Problems
     check_scopes(body, problems);
     check_expiry(body, now, problems);
     check_policy(body, problems);
-    limits::normalise(body, false, now, problems);
+    limits::normalise(body, false, problems);
 }
 
 fn check_rotate(body: &mut Map<String, Value>, _: Timestamp, problems: &Problems) {
@@ -282,6 +285,7 @@ async fn create(mut call: Call, kind: KeyType) -> Result<Reply, Error> {
             return Err(Error::invalid_request("user_id", format!("There is no user {user}.")));
         }
     }
+    limits::set_first_days(&mut call.body, &Map::new(), call.now);
     let take = |name: &str| call.body.get(name).cloned().unwrap_or_default();
     let body = KeyBody {
         description: call.text("description").map(str::to_owned),
@@ -365,14 +369,21 @@ async fn update(mut call: Call) -> Result<Reply, Error> {
     if call.has("alert_emails") {
         body.alert_emails = texts(&call.body, "alert_emails");
     }
-    for (name, member) in [
-        ("rate_limits", &mut body.rate_limits),
-        ("usage_limits", &mut body.usage_limits),
-        ("rotation_policy", &mut body.rotation_policy),
-    ] {
+    for (name, member) in
+        [("rate_limits", &mut body.rate_limits), ("rotation_policy", &mut body.rotation_policy)]
+    {
         if let Some(value) = call.body.get(name) {
             *member = value.clone();
         }
+    }
+    let mut update = call.body.clone();
+    limits::set_first_days(&mut update, &members(&record), call.now);
+    if let Some(limits) = update.remove("usage_limits") {
+        body.usage_limits = limits;
+    }
+    if call.flag("reset_usage") == Some(true) {
+        body.usage_resets = body.usage_resets.saturating_add(1);
+        body.last_reset_at = Some(call.now);
     }
     let body = serde_json::to_value(&body).map_err(|why| Error::internal(why.to_string()))?;
     call.trail.workspace = record.workspace;
@@ -422,7 +433,8 @@ fn view(call: &Call, record: &Record, body: &KeyBody) -> Value {
     let is_expired = body.expires_at.is_some_and(|end| end <= call.now);
     let noted = record.slug.as_deref().and_then(|slug| call.snapshot.service_keys.stored().last_use(slug));
     let last_use = noted.max(body.last_used_at);
-    let next_reset = body.usage_limits.get("next_usage_reset_at").cloned().unwrap_or_default();
+    let used = Used::of(call, record, LimitScope::Key);
+    let last_reset = used.last_reset(&members(record), record.created_at);
     json!({
         "id": record.id,
         "key": body.masked,
@@ -432,17 +444,18 @@ fn view(call: &Call, record: &Record, body: &KeyBody) -> Value {
         "organisation_id": ORGANISATION,
         "workspace_id": record.workspace,
         "user_id": body.user_id,
-        "status": if is_expired { "expired" } else { "active" },
+        "status": if is_expired { "expired" } else { used.status() },
         "created_at": time(record.created_at),
         "last_updated_at": time(record.updated_at),
         "last_used_at": last_use.map(time),
         "creation_mode": if body.created_by.is_some() { "api" } else { "auto" },
         "rate_limits": if body.rate_limits.is_array() { body.rate_limits.clone() } else { json!([]) },
-        "usage_limits": body.usage_limits,
+        "usage_limits": used.shown(body.usage_limits.clone()),
+        "usage": used.list(),
         "reset_usage": null,
         "expires_at": body.expires_at.map(time),
-        "last_reset_at": null,
-        "next_usage_reset_at": next_reset,
+        "last_reset_at": last_reset,
+        "next_usage_reset_at": used.next_reset(),
         "alert_emails": body.alert_emails,
         "expiry_enforced": 0,
         "scopes": body.scopes,
@@ -459,7 +472,8 @@ fn unstored(name: &str, kind: &str, workspace: Option<Uuid>, scopes: &ScopeSet) 
     json!({
         "id": null, "key": "*****", "name": name, "description": null, "type": kind, "organisation_id": ORGANISATION,
         "workspace_id": workspace, "user_id": null, "status": "active", "created_at": null, "last_updated_at": null,
-        "last_used_at": null, "creation_mode": "auto", "rate_limits": [], "usage_limits": null, "reset_usage": null,
+        "last_used_at": null, "creation_mode": "auto", "rate_limits": [], "usage_limits": null, "usage": [],
+        "reset_usage": null,
         "expires_at": null, "last_reset_at": null, "next_usage_reset_at": null, "alert_emails": [], "expiry_enforced": 0,
         "scopes": scopes, "defaults": BodyDefaults::default(), "rotation_policy": null, "origin": "settings",
         "object": "api-key",
@@ -469,7 +483,25 @@ fn unstored(name: &str, kind: &str, workspace: Option<Uuid>, scopes: &ScopeSet) 
 fn settings_view(call: &Call, key: &ServiceKey) -> Value {
     let workspace = key.workspace.as_deref().and_then(|slug| call.snapshot.stored.workspace(slug));
     let kind = if key.workspace.is_some() { KeyType::WorkspaceService } else { KeyType::OrganisationService };
-    unstored(&key.name, kind.as_str(), workspace, &key.scopes)
+    let used = Used::of_limits(call, limits_of_key(key), LimitScope::Key);
+    let mut shown = unstored(&key.name, kind.as_str(), workspace, &key.scopes);
+    if let Value::Object(shown) = &mut shown {
+        let usage_limits = match key.limits.usage.as_slice() {
+            [] => Value::Null,
+            [one] => one.clone(),
+            several => several.into(),
+        };
+        for (name, value) in [
+            ("status", used.status().into()),
+            ("rate_limits", key.limits.rates.as_slice().into()),
+            ("usage_limits", used.shown(usage_limits)),
+            ("usage", used.list()),
+            ("next_usage_reset_at", used.next_reset()),
+        ] {
+            shown.insert(name.to_owned(), value);
+        }
+    }
+    shown
 }
 
 fn token_view(call: &Call) -> Value {

@@ -7,6 +7,7 @@ use super::audit::{self, Trail};
 use super::{masking, records, store_error};
 use crate::auth::ClientIdentity;
 use crate::error::Error;
+use crate::limits::Limits;
 use crate::state::Shared;
 use crate::state::snapshot::SettingsSnapshot;
 use crate::store::{Catalog, Change, Kind, Record, Status, Store};
@@ -19,6 +20,7 @@ use uuid::Uuid;
 /// A request to a control route.
 pub(super) struct Call {
     pub shared: Arc<Shared>,
+    pub limits: Arc<Limits>,
     pub snapshot: Arc<SettingsSnapshot>,
     pub identity: Arc<ClientIdentity>,
     /// The values of the path's parameters.
@@ -90,6 +92,8 @@ impl Call {
         self.store()?.commit(changes, entry.into_iter().collect()).await.map_err(store_error::error)?;
         self.trail.is_written = true;
         self.shared.install_stored();
+        // Here rather than in the next request.
+        self.limits.in_force(&self.shared.settings());
         Ok(())
     }
 
@@ -193,10 +197,18 @@ impl Call {
     /// # Errors
     /// 404 for an unknown one, and for one that the client may not know of.
     pub fn find(&self, kind: Kind, param: &str) -> Result<Arc<Record>, Error> {
+        self.find_with_status(kind, param, Status::Active)
+    }
+
+    /// As [`Call::find`], for an object of this status.
+    ///
+    /// # Errors
+    /// As [`Call::find`].
+    pub fn find_with_status(&self, kind: Kind, param: &str, status: Status) -> Result<Arc<Record>, Error> {
         let record = self.find_any_status(kind, param)?;
-        match record.status {
-            Status::Active => Ok(record),
-            Status::Archived => Err(missing(kind, self.param(param))),
+        match record.status == status {
+            true => Ok(record),
+            false => Err(missing(kind, self.param(param))),
         }
     }
 
@@ -230,10 +242,23 @@ impl Call {
     /// # Errors
     /// As [`Call::list_workspace`].
     pub fn list(&self, kind: Kind) -> Result<Vec<Arc<Record>>, Error> {
+        self.list_with_status(kind, Status::Active)
+    }
+
+    /// As [`Call::list`], for objects of this status.
+    ///
+    /// # Errors
+    /// As [`Call::list_workspace`].
+    pub fn list_with_status(&self, kind: Kind, status: Status) -> Result<Vec<Arc<Record>>, Error> {
         let workspace = self.list_workspace()?;
         let catalog = self.catalog()?;
-        let active = catalog.all(kind).rev().filter(|record| record.status == Status::Active);
-        Ok(active.filter(|record| is_visible(record, workspace)).cloned().collect())
+        let found = catalog.all(kind).rev().filter(|record| record.status == status);
+        Ok(found.filter(|record| is_visible(record, workspace)).cloned().collect())
+    }
+
+    /// The status that the query names in `status`; active where it names none.
+    pub fn wanted_status(&self) -> Status {
+        self.query_text("status").and_then(Status::parse).unwrap_or(Status::Active)
     }
 
     /// # Errors

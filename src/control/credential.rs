@@ -9,10 +9,13 @@ use super::limits::{self, RATE_LIMITS, USAGE_LIMITS};
 use super::masking::is_secret;
 use super::records::{member, members, overlay};
 use super::store_error;
+use super::used::Used;
 use crate::auth::key_format::mask;
 use crate::config::account::names;
 use crate::config::read::Problems;
 use crate::error::{Error, Problem};
+use crate::limits::LimitScope;
+use crate::limits::from_records::OF_INTEGRATION;
 use crate::net::outbound::origin::Origin;
 use crate::state::stored::{account_members, read_provider};
 use crate::store::{Kind, Record};
@@ -29,8 +32,31 @@ const OTHER_NAMES: [(&str, &str); 5] = [
 ];
 
 /// Members that every one of the three APIs takes in a change.
-pub(super) const COMMON: [&str; 6] =
-    ["name", "note", "expires_at", "usage_limits", "rate_limits", "description"];
+const COMMON: [&str; 4] = ["name", "note", "expires_at", "description"];
+
+/// As what a record has limits. One record may be an integration and a provider, with limits of each.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum LimitedAs {
+    Provider,
+    Integration,
+}
+
+impl LimitedAs {
+    /// What the names of its members begin with.
+    pub const fn prefix(self) -> &'static str {
+        match self {
+            Self::Provider => "",
+            Self::Integration => OF_INTEGRATION,
+        }
+    }
+
+    pub const fn scope(self) -> LimitScope {
+        match self {
+            Self::Provider => LimitScope::Provider,
+            Self::Integration => LimitScope::Integration,
+        }
+    }
+}
 
 pub(super) const KEY: Field =
     optional("key", Type::Text(64 << 10), "The provider's key. Kept encrypted, never shown.");
@@ -208,14 +234,14 @@ fn deployments(value: &Value) -> Value {
     items.iter().map(one).collect()
 }
 
-/// Takes over name, note, expiry and limits of a request.
+/// Takes over name, note, expiry and limits of a request, and resets usage where it says so.
 ///
 /// # Errors
 /// 400 for limits that do not go together, and for an expiry that is over.
-pub(super) fn set_common(call: &Call, body: &mut Map<String, Value>) -> Result<(), Error> {
+pub(super) fn set_common(call: &Call, body: &mut Map<String, Value>, role: LimitedAs) -> Result<(), Error> {
     let mut update = call.body.clone();
     let problems = Problems::default();
-    limits::normalise(&mut update, false, call.now, &problems);
+    limits::normalise(&mut update, false, &problems);
     let expiry = update.get("expires_at").and_then(Value::as_str).and_then(|text| text.parse().ok());
     if expiry.is_some_and(|expiry: jiff::Timestamp| expiry <= call.now) {
         problems.push("expires_at", None, "must be in the future");
@@ -224,6 +250,21 @@ pub(super) fn set_common(call: &Call, body: &mut Map<String, Value>) -> Result<(
         return Err(Error::invalid_body(problems.into_vec()));
     }
     overlay(body, &update, &COMMON);
+    let prefix = role.prefix();
+    let own = |name: &str| format!("{prefix}{name}");
+    let before = body.get(&own("usage_limits")).cloned().unwrap_or_default();
+    let before = Map::from_iter([("usage_limits".to_owned(), before)]);
+    limits::set_first_days(&mut update, &before, call.now);
+    for name in ["usage_limits", "rate_limits"] {
+        match update.remove(name) {
+            Some(Value::Null) => drop(body.remove(&own(name))),
+            Some(limits) => drop(body.insert(own(name), limits)),
+            None => {}
+        }
+    }
+    if call.flag("reset_usage") == Some(true) {
+        limits::reset(body, prefix, call.now);
+    }
     Ok(())
 }
 
@@ -239,8 +280,11 @@ pub(super) fn has_role(record: &Record, role: &str) -> bool {
     members(record).get(role).and_then(Value::as_bool) == Some(true)
 }
 
-/// `active`, or `expired` by the clock.
-pub(super) fn status(body: &Map<String, Value>, now: jiff::Timestamp) -> &'static str {
+/// `expired` by the clock, `exhausted` where a usage limit is, else `active`.
+pub(super) fn status(body: &Map<String, Value>, used: &Used, now: jiff::Timestamp) -> &'static str {
     let expiry = member(body, "expires_at").as_str().and_then(|text| text.parse::<jiff::Timestamp>().ok());
-    if expiry.is_some_and(|expiry| expiry <= now) { "expired" } else { "active" }
+    match expiry.is_some_and(|expiry| expiry <= now) {
+        true => "expired",
+        false => used.status(),
+    }
 }

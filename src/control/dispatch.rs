@@ -10,6 +10,7 @@ use super::origin_guard;
 use super::reply::Reply;
 use super::route::{Access, Body, Route};
 use super::routes::Port;
+use super::services::Services;
 use crate::auth::ClientIdentity;
 use crate::auth::roles::{self, ClientRole};
 use crate::config::node::{Kind, Node};
@@ -31,23 +32,23 @@ use std::time::Instant;
 use uuid::Uuid;
 
 /// The handler of a route at a port.
-pub(super) fn handler(route: &'static Route, port: Port) -> MethodRouter<Arc<Shared>> {
+pub(super) fn handler(route: &'static Route, port: Port) -> MethodRouter<Services> {
     let filter = match route.method {
         "POST" => MethodFilter::POST,
         "PUT" => MethodFilter::PUT,
         "DELETE" => MethodFilter::DELETE,
         _ => MethodFilter::GET,
     };
-    on(filter, move |State(shared): State<Arc<Shared>>, params: RawPathParams, request: Request| async move {
+    on(filter, move |State(services): State<Services>, params: RawPathParams, request: Request| async move {
         let params = params.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
-        Box::pin(serve(route, port, shared, params, request)).await.into_response()
+        Box::pin(serve(route, port, services, params, request)).await.into_response()
     })
 }
 
 async fn serve(
     route: &'static Route,
     port: Port,
-    shared: Arc<Shared>,
+    Services { shared, limits }: Services,
     params: Vec<(String, String)>,
     request: Request,
 ) -> Result<Reply, Error> {
@@ -90,6 +91,7 @@ async fn serve(
     };
     let call = Call {
         shared: Arc::clone(&shared),
+        limits,
         snapshot,
         identity: Arc::clone(&identity),
         params,

@@ -4,12 +4,16 @@
 //! under the same slug.
 
 use super::call::Call;
-use super::credential::{AccountInput, CONFIGURATIONS, KEY, NOTE, has_role, set_account, set_common};
+use super::credential::{
+    AccountInput, CONFIGURATIONS, KEY, LimitedAs, NOTE, RATES, USAGE, has_role, set_account, set_common,
+};
 use super::field::{Field, Type, not_null, nullable, optional, required};
+use super::limits::RESET_USAGE;
 use super::page::{self, Page};
 use super::records::{archived, changed, created, member, members, put, slug, time};
 use super::reply::Reply;
 use super::route::{Access, Route, Shape, delete, get, post, put as put_route};
+use super::used::Used;
 use super::{ORGANISATION, providers};
 use crate::error::Error;
 use crate::settings::scopes::Scope;
@@ -41,6 +45,8 @@ const CREATE: &[Field] = &[
         Type::Slug(1, 128),
         "The slug of that provider; the integration's where absent.",
     ),
+    USAGE,
+    RATES,
 ];
 
 const UPDATE: &[Field] = &[
@@ -49,6 +55,9 @@ const UPDATE: &[Field] = &[
     optional("description", Type::Text(2048), "For people."),
     NOTE,
     CONFIGURATIONS,
+    USAGE,
+    RATES,
+    RESET_USAGE,
 ];
 
 const MADE: &[Field] =
@@ -60,12 +69,19 @@ const ITEM: &[Field] = &[
     required("organisation_id", Type::Uuid, "The organisation."),
     required("ai_provider_id", Type::Text(64), "The vendor."),
     required("name", Type::Text(255), "For people."),
-    required("status", Type::Text(20), "`active`."),
+    required("status", Type::OneOf(&["active", "exhausted"]), "Whether it can be used."),
     nullable("description", Type::Text(2048), "For people."),
     required("created_at", Type::Time, "When it was made."),
     required("last_updated_at", Type::Time, "When it was changed last."),
     nullable("workspace_id", Type::Uuid, "Where it is used; null for every workspace."),
     required("type", Type::OneOf(&["organisation", "workspace"]), "Where it is used."),
+    nullable("usage_limits", Type::AnyObject, "How much all its providers together may be used."),
+    required(
+        "rate_limits",
+        Type::List(&Type::AnyObject, 0, 20),
+        "How much all its providers together may be used in a unit of time.",
+    ),
+    nullable("last_reset_at", Type::Time, "When its usage counted from 0 last."),
     required("masked_key", Type::Text(64), "The key's first two and last three characters."),
     required("configurations", Type::AnyObject, "What else the account has, secrets masked."),
     required("object", Type::Text(20), "`integration`."),
@@ -120,7 +136,7 @@ async fn create(mut call: Call) -> Result<Reply, Error> {
         ("is_integration".to_owned(), true.into()),
         ("is_provider".to_owned(), is_provider.into()),
     ]);
-    set_common(&call, &mut body)?;
+    set_common(&call, &mut body, LimitedAs::Integration)?;
     let mut record = created(Kind::Provider, workspace, slug, &Value::Null, call.now);
     set_account(&call, &mut record, &mut body, &AccountInput::read(&call)?)?;
     record.body = Value::Object(body).to_string().into();
@@ -137,19 +153,19 @@ async fn create(mut call: Call) -> Result<Reply, Error> {
 async fn list(call: Call) -> Result<Reply, Error> {
     let mut found = call.list(Kind::Provider)?;
     found.retain(|record| has_role(record, "is_integration"));
-    Ok(Page::of(&call, 100).reply(&found, |record| view(record)))
+    Ok(Page::of(&call, 100).reply(&found, |record| view(&call, record)))
 }
 
 async fn read(call: Call) -> Result<Reply, Error> {
     let record = find(&call)?;
-    Ok(Reply::from(view(&record)))
+    Ok(Reply::from(view(&call, &record)))
 }
 
 async fn update(mut call: Call) -> Result<Reply, Error> {
     let before = find(&call)?;
     call.check_owner(&before)?;
     let mut body = members(&before);
-    set_common(&call, &mut body)?;
+    set_common(&call, &mut body, LimitedAs::Integration)?;
     let mut record = changed(&before, &Value::Null, call.now);
     let input = AccountInput::read(&call)?;
     if !input.is_empty() {
@@ -180,8 +196,10 @@ fn find(call: &Call) -> Result<Arc<Record>, Error> {
     }
 }
 
-fn view(record: &Record) -> Value {
+fn view(call: &Call, record: &Record) -> Value {
     let body = members(record);
+    let used = Used::of(call, record, LimitedAs::Integration.scope());
+    let own = |name: &str| format!("{}{name}", LimitedAs::Integration.prefix());
     let description = match member(&body, "description") {
         Value::Null => member(&body, "note"),
         text => text,
@@ -192,12 +210,15 @@ fn view(record: &Record) -> Value {
         "organisation_id": ORGANISATION,
         "ai_provider_id": member(&body, "ai_provider"),
         "name": member(&body, "name"),
-        "status": record.status.as_str(),
+        "status": used.status(),
         "description": description,
         "created_at": time(record.created_at),
         "last_updated_at": time(record.updated_at),
         "workspace_id": record.workspace,
         "type": if record.workspace.is_some() { "workspace" } else { "organisation" },
+        "usage_limits": used.shown(member(&body, &own("usage_limits"))),
+        "rate_limits": body.get(&own("rate_limits")).cloned().unwrap_or_else(|| json!([])),
+        "last_reset_at": used.last_reset(&body, record.created_at),
         "masked_key": member(&body, "masked_key"),
         "configurations": member(&body, "account"),
         "object": "integration",

@@ -1,14 +1,37 @@
 //! The limit objects of keys, workspaces and providers (reference 1.3): read, checked, normalised, shown.
 //!
-//! Nothing here counts or enforces them.
+//! Nothing here counts or enforces them: that is the room `limits`, which has them from `limits::from_records`.
 
 use super::field::{Field, Type, optional};
+use super::records::time;
 use crate::config::read::Problems;
+use crate::limits::from_records::{LAST_RESET, RESETS};
 use jiff::tz::TimeZone;
-use jiff::{Timestamp, ToSpan, civil::Weekday};
-use serde_json::{Map, Value, json};
+use jiff::{Timestamp, ToSpan};
+use serde_json::{Map, Value};
 
 const DAYS: Type = Type::Integer(1, 365);
+/// Below 2^53, so that no client rounds it.
+pub(super) const COUNT: Type = Type::Number(0.0, 9e15);
+
+pub(super) const HARD: Field = optional(
+    "hard",
+    Type::Flag,
+    "Whether it is never exceeded: a request is refused when what it can cost at most is more than what is left. False: the request \
+     that crosses the limit completes.",
+);
+pub(super) const FIT: Field = optional(
+    "fit",
+    Type::Flag,
+    "With `hard`: whether a request that could cost too much has its `max_completion_tokens` lowered to what is left, instead of \
+     being refused.",
+);
+pub(super) const SMOOTH: Field = optional(
+    "smooth",
+    Type::Flag,
+    "Whether the window before counts in part, so that no more than about `value` passes in any span of a window's length. False: \
+     windows stand alone, and up to twice the value passes around the end of one.",
+);
 
 const USAGE: &[Field] = &[
     optional(
@@ -16,15 +39,25 @@ const USAGE: &[Field] = &[
         Type::OneOf(&["cost", "tokens", "requests"]),
         "What is counted; `cost` by default, in dollars.",
     ),
-    optional("credit_limit", Type::Number(0.0, 1e15), "The most that may be used; dollars for `cost`."),
-    optional("alert_threshold", Type::Number(0.0, 1e15), "Where an alert is sent; below `credit_limit`."),
+    optional(
+        "credit_limit",
+        COUNT,
+        "The most that may be used; dollars for `cost`. 0: nothing passes. Absent: no limit, only the alert.",
+    ),
+    optional("alert_threshold", COUNT, "Where an alert is sent; below `credit_limit`."),
     optional("periodic_reset", Type::OneOf(&["weekly", "monthly"]), "When the count starts anew."),
     optional(
         "periodic_reset_days",
         DAYS,
         "Days until the count starts anew; not together with `periodic_reset`.",
     ),
-    optional("next_usage_reset_at", Type::Time, "When the count starts anew next; midnight UTC."),
+    optional(
+        "next_usage_reset_at",
+        Type::Time,
+        "With `periodic_reset_days`: a day at whose start the count starts anew. In responses: when it does next.",
+    ),
+    HARD,
+    FIT,
 ];
 
 const RATE: &[Field] = &[
@@ -34,7 +67,8 @@ const RATE: &[Field] = &[
         Type::OneOf(&["rps", "rpm", "rph", "rpd", "rpw"]),
         "Per second, minute, hour, day or week.",
     ),
-    optional("value", Type::Integer(0, i64::MAX), "The most in a unit of time."),
+    optional("value", COUNT, "The most in a unit of time; 0: nothing passes."),
+    SMOOTH,
 ];
 
 const USAGE_OBJECT: Type = Type::Object(USAGE);
@@ -44,34 +78,36 @@ const RATE_OBJECT: Type = Type::Object(RATE);
 pub(super) const USAGE_LIMITS: Field = optional(
     "usage_limits",
     Type::AnyOf(&[USAGE_OBJECT, Type::List(&USAGE_OBJECT, 0, 10)]),
-    "How much may be used. Kept and shown; not enforced yet.",
+    "How much may be used (docs/limits.md).",
 );
 pub(super) const RATE_LIMITS: Field = optional(
     "rate_limits",
     Type::AnyOf(&[Type::List(&RATE_OBJECT, 0, 20), RATE_OBJECT]),
-    "How much may be used in a unit of time. Kept and shown; not enforced yet.",
+    "How much may be used in a unit of time (docs/limits.md).",
 );
+pub(super) const RESET_USAGE: Field =
+    optional("reset_usage", Type::Flag, "Whether what was used counts from 0 again.");
 
-/// Checks the limits of a body and brings them to their normal form: usage limits with a type and the next reset.
-/// `is_list`: whether the resource has a list of usage limits, or one.
-pub(super) fn normalise(body: &mut Map<String, Value>, is_list: bool, now: Timestamp, problems: &Problems) {
+/// Checks the limits of a body and brings them to their normal form. `is_list`: whether the resource has a list of usage limits, or
+/// one.
+pub(super) fn normalise(body: &mut Map<String, Value>, is_list: bool, problems: &Problems) {
     if let Some(value) = body.get_mut("usage_limits") {
         let items = listed(value.take());
-        let many = items.len() > 1 || is_list;
-        let items: Vec<Value> = items
-            .into_iter()
-            .enumerate()
-            .map(|(index, item)| {
-                let path = if is_list { format!("usage_limits[{index}]") } else { "usage_limits".to_owned() };
-                usage(item, &path, now, problems)
-            })
-            .collect();
         if items.len() > 1 && !is_list {
             problems.push("usage_limits", None, "takes one limit");
         }
-        *value = match (many, items.into_iter().collect::<Vec<_>>()) {
-            (true, items) => items.into(),
-            (false, items) => items.into_iter().next().unwrap_or(Value::Null),
+        let item = |(index, item): (usize, Value)| {
+            let path = if is_list { format!("usage_limits[{index}].") } else { "usage_limits.".to_owned() };
+            let item = with_default(item, "type", "cost");
+            if let Value::Object(members) = &item {
+                check_usage(members, &path, problems);
+            }
+            item
+        };
+        let mut items = items.into_iter().enumerate().map(item);
+        *value = match is_list {
+            true => items.collect(),
+            false => items.next().unwrap_or(Value::Null),
         };
     }
     if let Some(value) = body.get_mut("rate_limits") {
@@ -85,6 +121,88 @@ pub(super) fn normalise(body: &mut Map<String, Value>, is_list: bool, now: Times
         }
         *value = items.into_iter().map(|item| with_default(item, "type", "requests")).collect();
     }
+}
+
+/// Checks what depends on each other in one usage limit whose members are at `path`.
+pub(super) fn check_usage(item: &Map<String, Value>, path: &str, problems: &Problems) {
+    let number = |name: &str| item.get(name).and_then(Value::as_f64);
+    let has = |name: &str| item.get(name).is_some_and(|value| !value.is_null());
+    let is_set = |name: &str| item.get(name).and_then(Value::as_bool) == Some(true);
+    let problem = |name: &str, message: &str| problems.push(format!("{path}{name}"), None, message);
+    if let (Some(limit), Some(threshold)) = (number("credit_limit"), number("alert_threshold"))
+        && threshold >= limit
+    {
+        problem("alert_threshold", "must be below credit_limit");
+    }
+    if item.get("type").and_then(Value::as_str) == Some("cost")
+        && number("credit_limit").is_some_and(|limit| limit > MAX_DOLLARS)
+    {
+        problem("credit_limit", "must be at most 9000000000 dollars");
+    }
+    if has("periodic_reset") && has("periodic_reset_days") {
+        problem("periodic_reset_days", "cannot be combined with periodic_reset");
+    }
+    if has("next_usage_reset_at") && !has("periodic_reset") && !has("periodic_reset_days") {
+        problem("next_usage_reset_at", "needs periodic_reset_days, which says how often");
+    }
+    if is_set("fit") && !is_set("hard") {
+        problem("fit", "needs hard: true");
+    }
+}
+
+/// Gives the usage limits of an update that start anew every so many days the day from which they count: the one they name; that of
+/// the limit before, where it is as long, so that a change does not begin a new window; else the next start.
+pub(super) fn set_first_days(update: &mut Map<String, Value>, before: &Map<String, Value>, now: Timestamp) {
+    let before = listed(before.get("usage_limits").cloned().unwrap_or_default());
+    match update.get_mut("usage_limits") {
+        Some(Value::Array(items)) => {
+            for (index, item) in items.iter_mut().enumerate() {
+                set_first_day(item, before.get(index), now);
+            }
+        }
+        Some(item) => set_first_day(item, before.first(), now),
+        None => {}
+    }
+}
+
+fn set_first_day(item: &mut Value, before: Option<&Value>, now: Timestamp) {
+    let Value::Object(members) = item else { return };
+    let before = before.and_then(Value::as_object);
+    set_day(members, before, now);
+}
+
+/// As [`set_first_days`], for one limit.
+pub(super) fn set_day(item: &mut Map<String, Value>, before: Option<&Map<String, Value>>, now: Timestamp) {
+    let Some(days) = item.get("periodic_reset_days").and_then(Value::as_i64) else {
+        item.remove("next_usage_reset_at");
+        return;
+    };
+    let day =
+        |item: &Map<String, Value>| item.get("next_usage_reset_at")?.as_str()?.parse::<Timestamp>().ok();
+    let is_as_long = |before: &&Map<String, Value>| {
+        before.get("periodic_reset_days").and_then(Value::as_i64) == Some(days)
+    };
+    let given = day(item).or_else(|| day(before.filter(is_as_long)?));
+    let midnight = |time: Timestamp| time.to_zoned(TimeZone::UTC).start_of_day().ok();
+    let first = match given {
+        Some(given) => midnight(given),
+        None => midnight(now).and_then(|today| today.checked_add(days.days()).ok()),
+    };
+    if let Some(first) = first {
+        item.insert("next_usage_reset_at".to_owned(), time(first.timestamp()));
+    }
+}
+
+/// Of more, the nanodollars do not fit into 63 bits.
+const MAX_DOLLARS: f64 = 9e9;
+
+/// Has all that was used count from 0 again: limits are compiled with the number of resets.
+/// `prefix`: what the names of the limits begin with.
+pub(super) fn reset(members: &mut Map<String, Value>, prefix: &str, now: Timestamp) {
+    let name = format!("{prefix}{RESETS}");
+    let resets = members.get(&name).and_then(Value::as_u64).unwrap_or(0);
+    members.insert(name, resets.saturating_add(1).into());
+    members.insert(format!("{prefix}{LAST_RESET}"), time(now));
 }
 
 fn listed(value: Value) -> Vec<Value> {
@@ -104,65 +222,34 @@ fn with_default(mut item: Value, name: &str, default: &str) -> Value {
     item
 }
 
-fn usage(item: Value, path: &str, now: Timestamp, problems: &Problems) -> Value {
-    let mut item = with_default(item, "type", "cost");
-    let number = |name: &str| item.get(name).and_then(Value::as_f64);
-    let has = |name: &str| item.get(name).is_some_and(|value| !value.is_null());
-    if let (Some(limit), Some(threshold)) = (number("credit_limit"), number("alert_threshold"))
-        && threshold >= limit
-    {
-        problems.push(format!("{path}.alert_threshold"), None, "must be below credit_limit");
-    }
-    if has("periodic_reset") && has("periodic_reset_days") {
-        problems.push(format!("{path}.periodic_reset_days"), None, "cannot be combined with periodic_reset");
-    }
-    let next = next_reset(&item, now);
-    if let Value::Object(members) = &mut item {
-        members.insert(
-            "next_usage_reset_at".to_owned(),
-            next.map_or(Value::Null, |next| json!(format!("{next:.3}"))),
-        );
-    }
-    item
-}
-
-/// When the count starts anew next: the time given, at midnight UTC, else as the period says (weeks begin on Monday).
-fn next_reset(item: &Value, now: Timestamp) -> Option<Timestamp> {
-    let given = item.get("next_usage_reset_at").and_then(Value::as_str);
-    let midnight = |time: Timestamp| time.to_zoned(TimeZone::UTC).start_of_day().ok();
-    if let Some(given) = given.and_then(|text| text.parse().ok()) {
-        return midnight(given).map(|time| time.timestamp());
-    }
-    let today = midnight(now)?;
-    if let Some(days) = item.get("periodic_reset_days").and_then(Value::as_i64) {
-        return today.checked_add(days.days()).ok().map(|time| time.timestamp());
-    }
-    let next = match item.get("periodic_reset").and_then(Value::as_str)? {
-        "weekly" => today.nth_weekday(1, Weekday::Monday).ok()?,
-        _ => today.first_of_month().ok()?.checked_add(1.month()).ok()?,
-    };
-    Some(next.timestamp())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
+
+    fn now() -> Timestamp {
+        "2026-05-06T10:00:00Z".parse().unwrap()
+    }
 
     fn normal(text: &str, is_list: bool) -> (Value, Vec<String>) {
         let mut body = serde_json::from_str(text).unwrap();
         let problems = Problems::default();
-        normalise(&mut body, is_list, "2026-05-06T10:00:00Z".parse().unwrap(), &problems);
+        normalise(&mut body, is_list, &problems);
+        set_first_days(&mut body, &Map::new(), now());
         (Value::Object(body), problems.into_vec().into_iter().map(|problem| problem.path).collect())
     }
 
     #[test]
-    fn the_next_reset_is_at_midnight_and_weeks_begin_on_monday() {
+    fn days_count_from_the_next_start_and_periods_from_the_calendar() {
         for (limits, wanted) in [
-            (r#"{"credit_limit":1,"periodic_reset":"weekly"}"#, json!("2026-05-11T00:00:00.000Z")),
-            (r#"{"credit_limit":1,"periodic_reset":"monthly"}"#, json!("2026-06-01T00:00:00.000Z")),
+            (r#"{"credit_limit":1,"periodic_reset":"weekly"}"#, Value::Null),
+            (
+                r#"{"credit_limit":1,"periodic_reset":"monthly","next_usage_reset_at":"2026-07-01T12:00:00Z"}"#,
+                Value::Null,
+            ),
             (r#"{"credit_limit":1,"periodic_reset_days":3}"#, json!("2026-05-09T00:00:00.000Z")),
             (
-                r#"{"credit_limit":1,"next_usage_reset_at":"2026-07-01T12:00:00Z"}"#,
+                r#"{"credit_limit":1,"periodic_reset_days":3,"next_usage_reset_at":"2026-07-01T12:00:00Z"}"#,
                 json!("2026-07-01T00:00:00.000Z"),
             ),
             (r#"{"credit_limit":1}"#, Value::Null),
@@ -171,6 +258,23 @@ mod tests {
             assert_eq!(body["usage_limits"]["next_usage_reset_at"], wanted, "{limits}");
             assert_eq!((problems, &body["usage_limits"]["type"]), (vec![], &json!("cost")));
         }
+    }
+
+    #[test]
+    fn a_changed_limit_keeps_its_first_day() {
+        let of = |limits: Value| Map::from_iter([("usage_limits".to_owned(), limits)]);
+        let day_after = |before: Value, update: Value| {
+            let mut update = of(json!([{"credit_limit": 1}, update]));
+            set_first_days(&mut update, &of(json!([{"credit_limit": 1}, before])), now());
+            update["usage_limits"][1]["next_usage_reset_at"].as_str().unwrap().get(..10).unwrap().to_owned()
+        };
+        let before = json!({"periodic_reset_days": 3, "next_usage_reset_at": "2026-01-02T00:00:00.000Z"});
+        let days = |days: u8| json!({"periodic_reset_days": days});
+        assert_eq!(day_after(before.clone(), days(3)), "2026-01-02");
+        assert_eq!(day_after(before.clone(), days(4)), "2026-05-10", "another length");
+        assert_eq!(day_after(Value::Null, days(3)), "2026-05-09");
+        let named = json!({"periodic_reset_days": 3, "next_usage_reset_at": "2026-06-01T10:00:00Z"});
+        assert_eq!(day_after(before, named), "2026-06-01");
     }
 
     #[test]
@@ -185,13 +289,24 @@ mod tests {
     #[test]
     fn what_does_not_go_together_is_refused() {
         let (_, problems) = normal(
-            r#"{"usage_limits":{"credit_limit":5,"alert_threshold":9,"periodic_reset":"weekly","periodic_reset_days":2},
+            r#"{"usage_limits":{"credit_limit":5,"alert_threshold":9,"periodic_reset":"weekly","periodic_reset_days":2,"fit":true},
                 "rate_limits":[{"value":1}]}"#,
             false,
         );
         assert_eq!(
             problems,
-            ["usage_limits.alert_threshold", "usage_limits.periodic_reset_days", "rate_limits[0].unit"]
+            [
+                "usage_limits.alert_threshold",
+                "usage_limits.periodic_reset_days",
+                "usage_limits.fit",
+                "rate_limits[0].unit"
+            ]
         );
+        let (_, problems) = normal(
+            r#"{"usage_limits":[{"credit_limit":9e12},{"credit_limit":1,"next_usage_reset_at":"2026-07-01T12:00:00Z"}]}"#,
+            true,
+        );
+        assert_eq!(problems, ["usage_limits[0].credit_limit", "usage_limits[1].next_usage_reset_at"]);
+        assert_eq!(normal(r#"{"usage_limits":[{},{}]}"#, false).1, ["usage_limits"]);
     }
 }

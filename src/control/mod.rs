@@ -28,6 +28,7 @@ mod openapi;
 mod origin_guard;
 mod page;
 mod partials;
+mod policies;
 mod prompts;
 mod providers;
 mod read_only_env;
@@ -35,15 +36,18 @@ mod records;
 mod reply;
 mod route;
 mod routes;
+mod services;
 mod store_error;
 mod targets;
 mod unserved;
+mod used;
 mod users;
 mod virtual_keys;
 mod workspaces;
 
 pub use openapi::document as openapi_document;
 pub use routes::{Port, control_paths, router};
+pub use services::Services;
 
 use uuid::Uuid;
 

@@ -5,14 +5,16 @@
 
 use super::call::{Call, by_id_or_slug};
 use super::credential::{
-    self, AccountInput, CONFIGURATIONS, EXPIRES, KEY, NOTE, RATES, USAGE, has_role, integration_of,
-    set_account, set_common,
+    self, AccountInput, CONFIGURATIONS, EXPIRES, KEY, LimitedAs, NOTE, RATES, USAGE, has_role,
+    integration_of, set_account, set_common,
 };
 use super::field::{Field, Type, not_null, nullable, optional, required};
+use super::limits::RESET_USAGE;
 use super::page::{self, Page};
 use super::records::{archived, changed, created, member, members, put, slug, time};
 use super::reply::Reply;
 use super::route::{Access, Route, Shape, delete, get, post, put as put_route};
+use super::used::Used;
 use crate::error::Error;
 use crate::settings::scopes::Scope;
 use crate::store::{Kind, Record};
@@ -42,7 +44,7 @@ const UPDATE: &[Field] = &[
     USAGE,
     RATES,
     EXPIRES,
-    optional("reset_usage", Type::Flag, "Whether what was used is forgotten."),
+    RESET_USAGE,
 ];
 
 const MADE: &[Field] =
@@ -64,6 +66,7 @@ const ITEM: &[Field] = &[
         Type::AnyOf(&[Type::List(&Type::AnyObject, 0, 20), Type::AnyObject]),
         "How much may be used in a unit of time: a list. In the list of providers a single one stands alone.",
     ),
+    nullable("last_reset_at", Type::Time, "When its usage counted from 0 last."),
     nullable("expires_at", Type::Time, "When it goes out of use."),
     nullable("created_at", Type::Time, "When it was made."),
     nullable("last_updated_at", Type::Time, "When it was changed last."),
@@ -127,7 +130,7 @@ async fn create(mut call: Call) -> Result<Reply, Error> {
             };
             let mut record = derived(&call, &integration, workspace, slug, name);
             let mut body = members(&record);
-            set_common(&call, &mut body)?;
+            set_common(&call, &mut body, LimitedAs::Provider)?;
             record.body = Value::Object(body).to_string().into();
             record
         }
@@ -147,7 +150,7 @@ pub(super) fn own_account(call: &Call, workspace: Option<Uuid>, slug: String) ->
         ("is_integration".to_owned(), true.into()),
         ("is_provider".to_owned(), true.into()),
     ]);
-    set_common(call, &mut body)?;
+    set_common(call, &mut body, LimitedAs::Provider)?;
     let mut record = created(Kind::Provider, workspace, slug, &Value::Null, call.now);
     set_account(call, &mut record, &mut body, &AccountInput::read(call)?)?;
     record.body = Value::Object(body).to_string().into();
@@ -208,7 +211,7 @@ async fn update(mut call: Call) -> Result<Reply, Error> {
 pub(super) fn updated(call: &Call, before: &Record) -> Result<Record, Error> {
     call.check_owner(before)?;
     let mut body = members(before);
-    set_common(call, &mut body)?;
+    set_common(call, &mut body, LimitedAs::Provider)?;
     let mut record = changed(before, &Value::Null, call.now);
     let input = AccountInput::read(call)?;
     if !input.is_empty() {
@@ -246,18 +249,20 @@ fn view(call: &Call, record: &Arc<Record>) -> Result<Value, Error> {
     let body = members(record);
     let integration = integration_of(call, record)?;
     let account = members(&integration);
+    let used = Used::of(call, record, LimitedAs::Provider.scope());
     Ok(json!({
         "id": record.id,
         "slug": record.slug,
         "name": member(&body, "name"),
         "note": member(&body, "note"),
-        "status": credential::status(&body, call.now),
+        "status": credential::status(&body, &used, call.now),
         "provider": member(&account, "ai_provider"),
         "integration_id": integration.slug,
         "workspace_id": record.workspace,
         "masked_key": member(&account, "masked_key"),
-        "usage_limits": member(&body, "usage_limits"),
+        "usage_limits": used.shown(member(&body, "usage_limits")),
         "rate_limits": member(&body, "rate_limits"),
+        "last_reset_at": used.last_reset(&body, record.created_at),
         "expires_at": member(&body, "expires_at"),
         "created_at": time(record.created_at),
         "last_updated_at": time(record.updated_at),
@@ -270,6 +275,6 @@ fn view_of_settings(slug: &str, vendor: &str) -> Value {
     json!({
         "id": null, "slug": slug, "name": slug, "note": null, "status": "active", "provider": vendor,
         "integration_id": null, "workspace_id": null, "masked_key": "", "usage_limits": null, "rate_limits": null,
-        "expires_at": null, "created_at": null, "last_updated_at": null, "origin": "settings", "object": "provider",
+        "last_reset_at": null, "expires_at": null, "created_at": null, "last_updated_at": null, "origin": "settings", "object": "provider",
     })
 }

@@ -4,18 +4,17 @@
 //! The axum routers of both ports, the list of control paths at the data port and the OpenAPI document are built from these.
 
 use super::route::Route;
+use super::services::Services;
 use super::{
     api_keys, audit_logs, collections, configs, dialect, dispatch, error, explain, guardrails, health,
-    integrations, labels, mcp_servers, metrics, openapi, partials, prompts, providers, targets, unserved,
-    users, virtual_keys, workspaces,
+    integrations, labels, mcp_servers, metrics, openapi, partials, policies, prompts, providers, targets,
+    unserved, users, virtual_keys, workspaces,
 };
 use crate::net::inbound::control_paths::ControlPaths;
-use crate::state::Shared;
 use axum::Router;
 use axum::middleware::from_fn;
 use axum::routing::any;
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 /// The tables of routes. To add a resource, add its table.
 const TABLES: &[&[Route]] = &[
@@ -37,6 +36,9 @@ const TABLES: &[&[Route]] = &[
     partials::ROUTES,
     labels::ROUTES,
     collections::ROUTES,
+    policies::USAGE_ROUTES,
+    policies::ENTITY_ROUTES,
+    policies::RATE_ROUTES,
     mcp_servers::ROUTES,
     audit_logs::ROUTES,
 ];
@@ -110,7 +112,7 @@ pub(super) fn is_on_control_port_only(path: &str) -> bool {
 }
 
 /// The control routes of one port.
-pub fn router(shared: Arc<Shared>, port: Port) -> Router {
+pub fn router(services: Services, port: Port) -> Router {
     let mut router = Router::new();
     for route in routes().filter(|route| port == Port::Control || route.on_data_port) {
         router = router.route(route.path, dispatch::handler(route, port));
@@ -119,7 +121,7 @@ pub fn router(shared: Arc<Shared>, port: Port) -> Router {
         .method_not_allowed_fallback(error::wrong_method)
         .fallback(any(unserved::respond))
         .layer(from_fn(dialect::write))
-        .with_state(shared)
+        .with_state(services)
 }
 
 /// The first segment below `/v1`.

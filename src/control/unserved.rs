@@ -4,20 +4,21 @@
 //! Not a stub: it only reports that the route does not exist, and only to who has a key.
 
 use super::routes::{built, is_on_control_port_only, is_unbuilt};
+use super::services::Services;
 use crate::error::Error;
-use crate::state::{Shared, authentication};
+use crate::state::authentication;
 use axum::extract::State;
 use http::{HeaderMap, Method, Uri};
 use jiff::Timestamp;
-use std::sync::Arc;
 
 pub(super) async fn respond(
-    State(shared): State<Arc<Shared>>,
+    State(services): State<Services>,
     method: Method,
     uri: Uri,
     headers: HeaderMap,
 ) -> Error {
-    if let Err(error) = authentication::authenticate(&shared, &headers, &uri, Timestamp::now()).await {
+    if let Err(error) = authentication::authenticate(&services.shared, &headers, &uri, Timestamp::now()).await
+    {
         return error;
     }
     let path = uri.path();

@@ -3,13 +3,17 @@
 //! One of the three views of a stored provider: see [`super::credential`].
 
 use super::call::Call;
-use super::credential::{self, CONFIGURATIONS, EXPIRES, KEY, NOTE, RATES, USAGE, has_role, integration_of};
+use super::credential::{
+    self, CONFIGURATIONS, EXPIRES, KEY, LimitedAs, NOTE, RATES, USAGE, has_role, integration_of,
+};
 use super::field::{Field, Type, not_null, nullable, optional, required};
+use super::limits::RESET_USAGE;
 use super::page::{self, Page};
 use super::providers::{find, own_account, updated};
 use super::records::{archived, member, members, put, slug};
 use super::reply::Reply;
 use super::route::{Access, Route, Shape, delete, get, post, put as put_route};
+use super::used::Used;
 use crate::error::Error;
 use crate::settings::scopes::Scope;
 use crate::store::{Kind, Record};
@@ -56,10 +60,7 @@ const CREATE: &[Field] = &joined::<4, 27>([
     optional("workspace_id", Type::Name(128), "Id or slug of the workspace."),
 ]);
 
-const UPDATE: &[Field] = &joined::<2, 25>([
-    not_null("name", Type::Name(255), "For people."),
-    optional("reset_usage", Type::Flag, "Whether what was used is forgotten."),
-]);
+const UPDATE: &[Field] = &joined::<2, 25>([not_null("name", Type::Name(255), "For people."), RESET_USAGE]);
 
 /// These fields and those of an account.
 #[allow(clippy::indexing_slicing, reason = "computed by the compiler, which refuses what is out of bounds")]
@@ -184,20 +185,21 @@ fn view(call: &Call, record: &Arc<Record>) -> Result<Value, Error> {
     let body = members(record);
     let integration = integration_of(call, record)?;
     let account = members(&integration);
+    let used = Used::of(call, record, LimitedAs::Provider.scope());
     Ok(json!({
         "id": record.id,
         "slug": record.slug,
         "name": member(&body, "name"),
         "note": member(&body, "note"),
-        "status": credential::status(&body, call.now),
+        "status": credential::status(&body, &used, call.now),
         "ai_provider_name": member(&account, "ai_provider"),
         "model_config": member(&account, "account"),
         "key": "",
         "masked_api_key": member(&account, "masked_key"),
-        "usage_limits": member(&body, "usage_limits"),
+        "usage_limits": used.shown(member(&body, "usage_limits")),
         "rate_limits": member(&body, "rate_limits"),
         "expires_at": member(&body, "expires_at"),
-        "last_reset_at": null,
+        "last_reset_at": used.last_reset(&body, record.created_at),
         "integration_id": integration.slug,
         "workspace_id": record.workspace,
         "tags": null,

@@ -6,15 +6,17 @@ mod members;
 
 use super::call::{Call, by_id_or_slug};
 use super::field::{Field, Type, not_null, nullable, optional, required};
-use super::limits::{self, RATE_LIMITS, USAGE_LIMITS};
+use super::limits::{self, RATE_LIMITS, RESET_USAGE, USAGE_LIMITS};
 use super::page::{self, Page};
 use super::records::{archived, changed, created, member, overlay, put, slug, time};
 use super::reply::Reply;
 use super::route::{Access, Route, Shape, delete, get, post, put as put_route};
+use super::used::Used;
 use crate::auth::DEFAULT_WORKSPACE;
 use crate::auth::key_records::revoked;
 use crate::config::read::Problems;
 use crate::error::Error;
+use crate::limits::LimitScope;
 use crate::settings::scopes::Scope;
 use crate::store::{Change, Kind, Record, Status};
 pub(super) use members::ROUTES as MEMBER_ROUTES;
@@ -44,7 +46,12 @@ const VIEW: &[Field] = &[
     nullable("usage_limits", Type::List(&Type::AnyObject, 0, 10), "How much may be used."),
     nullable("rate_limits", Type::List(&Type::AnyObject, 0, 20), "How much may be used in a unit of time."),
     nullable("security_settings", Type::AnyObject, "What members and managers may see and change."),
-    required("status", Type::OneOf(&["active", "archived"]), "Archived ones are out of use."),
+    nullable("last_reset_at", Type::Time, "When its usage counted from 0 last."),
+    required(
+        "status",
+        Type::OneOf(&["active", "exhausted", "archived"]),
+        "`exhausted`: a usage limit is reached. Archived ones are out of use.",
+    ),
     required("object", Type::Text(20), "`workspace`."),
 ];
 
@@ -72,6 +79,7 @@ const UPDATE: &[Field] = &[
     optional("security_settings", Type::Map(&Type::Flag, 64), "Replaces all of them."),
     USAGE_LIMITS,
     RATE_LIMITS,
+    RESET_USAGE,
 ];
 
 const DELETE: &[Field] = &[
@@ -156,11 +164,11 @@ async fn list(call: Call) -> Result<Reply, Error> {
         .filter(|record| call.query_text("name").is_none_or(|part| name_of(record).contains(part)))
         .filter(|record| call.query_text("exact_name").is_none_or(|name| name_of(record) == name))
         .collect();
-    Ok(Page::of(&call, 50).reply(&found, |record| view(record)))
+    Ok(Page::of(&call, 50).reply(&found, |record| view(&call, record)))
 }
 
 async fn read(call: Call) -> Result<Reply, Error> {
-    Ok(Reply::from(view(&*call.find(Kind::Workspace, "id")?)))
+    Ok(Reply::from(view(&call, &*call.find(Kind::Workspace, "id")?)))
 }
 
 async fn create(mut call: Call) -> Result<Reply, Error> {
@@ -168,6 +176,7 @@ async fn create(mut call: Call) -> Result<Reply, Error> {
         return Err(Error::forbidden("Only keys of the whole organisation create workspaces."));
     }
     let mut body = checked(&call)?;
+    limits::set_first_days(&mut body, &Map::new(), call.now);
     let users = body.remove("users");
     let name = call.text("name").unwrap_or_default();
     let slug = call.text("slug").map_or_else(|| slug("ws-", name), str::to_owned);
@@ -177,22 +186,25 @@ async fn create(mut call: Call) -> Result<Reply, Error> {
     changes.extend(members::of_new_workspace(&call, record.id, users.as_ref())?);
     call.trail.workspace = Some(record.id);
     call.commit(changes).await?;
-    Ok(Reply::from(view(&record)))
+    Ok(Reply::from(view(&call, &record)))
 }
 
 async fn update(mut call: Call) -> Result<Reply, Error> {
     let record = call.find(Kind::Workspace, "id")?;
-    let update = checked(&call)?;
+    let mut update = checked(&call)?;
     let mut members = body(&record);
+    limits::set_first_days(&mut update, &members, call.now);
     overlay(
         &mut members,
         &update,
         &["name", "description", "icon", "defaults", "security_settings", "usage_limits", "rate_limits"],
     );
+    if call.flag("reset_usage") == Some(true) {
+        limits::reset(&mut members, "", call.now);
+    }
     let record = changed(&record, &Value::Object(members), call.now);
-    let shown = view(&record);
-    call.commit(vec![put(record)]).await?;
-    Ok(Reply::from(shown))
+    call.commit(vec![put(record.clone())]).await?;
+    Ok(Reply::from(view(&call, &record)))
 }
 
 async fn remove(mut call: Call) -> Result<Reply, Error> {
@@ -231,7 +243,7 @@ async fn remove(mut call: Call) -> Result<Reply, Error> {
 fn checked(call: &Call) -> Result<Map<String, Value>, Error> {
     let mut body = call.body.clone();
     let problems = Problems::default();
-    limits::normalise(&mut body, true, call.now, &problems);
+    limits::normalise(&mut body, true, &problems);
     let config = body.get("defaults").and_then(|defaults| defaults.get("user_api_key_config")?.as_str());
     if let Some(config) = config {
         let catalog = call.catalog()?;
@@ -250,8 +262,13 @@ fn body(record: &Record) -> Map<String, Value> {
     super::records::members(record)
 }
 
-fn view(record: &Record) -> Value {
+fn view(call: &Call, record: &Record) -> Value {
     let members = body(record);
+    let used = Used::of(call, record, LimitScope::Workspace);
+    let status = match record.status {
+        Status::Active => used.status(),
+        Status::Archived => Status::Archived.as_str(),
+    };
     json!({
         "id": record.id,
         "slug": record.slug,
@@ -262,10 +279,11 @@ fn view(record: &Record) -> Value {
         "last_updated_at": time(record.updated_at),
         "defaults": member(&members, "defaults"),
         "is_default": u8::from(record.slug.as_deref() == Some(DEFAULT_WORKSPACE)),
-        "usage_limits": member(&members, "usage_limits"),
+        "usage_limits": used.shown(member(&members, "usage_limits")),
         "rate_limits": member(&members, "rate_limits"),
+        "last_reset_at": used.last_reset(&members, record.created_at),
         "security_settings": member(&members, "security_settings"),
-        "status": record.status.as_str(),
+        "status": status,
         "object": "workspace",
     })
 }

@@ -109,6 +109,8 @@ impl LimitSet {
             let index = if limit.is_for_targets() { &mut set.target } else { &mut set.request };
             let place = match limit.scope {
                 LimitScope::Policy => index.policies.entry(limit.workspace).or_default(),
+                // Of a key of the settings, which has no record.
+                LimitScope::Key if !limit.conditions.is_empty() => index.policies.entry(None).or_default(),
                 scope => index.others.entry((scope, limit.id)).or_default(),
             };
             place.push(Arc::new(limit));

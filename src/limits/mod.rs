@@ -9,6 +9,8 @@ mod entity;
 pub mod events;
 pub mod fact_key;
 pub mod facts;
+pub mod from_records;
+mod in_force;
 mod judgment;
 pub mod limit;
 pub mod limit_set;
@@ -30,8 +32,10 @@ pub use tightest::{Remaining, Tightest};
 pub use usage_view::{UsageStatus, UsageView};
 pub use window::{Calendar, Window};
 
+use crate::state::snapshot::SettingsSnapshot;
 use arc_swap::ArcSwap;
 use buckets::{Buckets, Sink};
+use in_force::InForce;
 use jiff::Timestamp;
 use judgment::Judgment;
 use std::sync::Arc;
@@ -46,18 +50,29 @@ pub const ASSUME_OUTPUT_TOKENS: u64 = 4096;
 pub struct Limits {
     buckets: Buckets,
     calendar: ArcSwap<Calendar>,
+    in_force: InForce,
 }
 
 impl Limits {
     /// Counters that end with the process.
     pub fn in_memory(calendar: Calendar) -> Self {
         let buckets = Buckets::new(BucketHash::random(), Sink::default());
-        Self { buckets, calendar: ArcSwap::from_pointee(calendar) }
+        Self { buckets, calendar: ArcSwap::from_pointee(calendar), in_force: InForce::default() }
     }
 
     /// With this hash limits are compiled to a set ([`LimitSet::new`]).
     pub fn hash(&self) -> BucketHash {
         self.buckets.hash
+    }
+
+    /// The limits of the settings and stored objects in force. Compiled again when they have changed.
+    pub fn in_force(&self, snapshot: &SettingsSnapshot) -> Arc<LimitSet> {
+        self.in_force.set(snapshot, self.hash())
+    }
+
+    /// Where days and weeks begin.
+    pub fn calendar(&self) -> Arc<Calendar> {
+        self.calendar.load_full()
     }
 
     /// New settings. Windows that have begun end as they would have.

@@ -27,8 +27,9 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
-use turnpike::control::{self, Port};
+use turnpike::control::{self, Port, Services};
 use turnpike::emulator::{Emulator, Options};
+use turnpike::limits::Calendar;
 use turnpike::net::inbound::axum_bridge::{AxumApp, Limits};
 use turnpike::net::inbound::h2c_guard::H2cGuard;
 use turnpike::net::outbound::connector::Connector;
@@ -85,8 +86,10 @@ fn build(
     let announcement = Announcement::new(file, &shared.settings(), &warnings, administrator_key.as_ref());
 
     let mut certificates = Vec::new();
-    let router = control::router(Arc::clone(&shared), Port::Control);
-    let data_port_router = control::router(Arc::clone(&shared), Port::Data);
+    let limits = Arc::new(turnpike::limits::Limits::in_memory(Calendar::default()));
+    let services = Services { shared: Arc::clone(&shared), limits };
+    let router = control::router(services.clone(), Port::Control);
+    let data_port_router = control::router(services, Port::Data);
     let control_routes = ControlRoutes::new(data_port_router, control::control_paths());
     let config_cache = ConfigCache::default();
     // One service, and so one pool of upstream connections, for all listeners with the same protocol.

@@ -16,7 +16,7 @@ use super::scopes::Scope;
 use super::{AccessLog, Limits, Server};
 use serde_json::{Value, json};
 use std::time::Duration;
-use types::{flag, integer, list, millis, non_empty, object, one_of, or, pattern, see};
+use types::{flag, integer, list, millis, non_empty, object, one_of, or, pattern, see, text};
 
 const ID: &str = "^[A-Za-z0-9._-]{1,128}$";
 
@@ -284,7 +284,14 @@ fn auth() -> Value {
         "examples": ["default"],
     });
     let scopes = scopes("What the key may do (docs/keys.md). Default: everything.");
-    let keys = vec![("name", name), ("key", secret), ("scopes", scopes), ("workspace", workspace)];
+    let keys = vec![
+        ("name", name),
+        ("key", secret),
+        ("scopes", scopes),
+        ("workspace", workspace),
+        ("usage_limits", usage_limits()),
+        ("rate_limits", rate_limits()),
+    ];
     let key = object("A client's key.", &["name", "key"], keys);
     let keys = list(
         "The keys with which clients may call. Without any, and without stored keys, everyone may.",
@@ -294,6 +301,47 @@ fn auth() -> Value {
                       stored providers and saved configs may be used.";
     let sections = vec![("keys", keys), ("saved_only", or(flag(saved_only), false)), ("jwt", jwt())];
     object("Who may call.", &[], sections)
+}
+
+fn usage_limits() -> Value {
+    let limit = object(
+        "One limit.",
+        &["credit_limit"],
+        vec![
+            ("type", one_of("What is counted. Default: cost.", ["cost", "tokens", "requests"])),
+            ("credit_limit", amount("The most that may be used; dollars for `cost`. 0: nothing passes.")),
+            ("alert_threshold", amount("Where an alert is sent; below `credit_limit`.")),
+            ("periodic_reset", one_of("When the count starts anew. Default: never.", ["weekly", "monthly"])),
+            ("periodic_reset_days", integer("Days until the count starts anew.", 1, Some(365))),
+            (
+                "next_usage_reset_at",
+                text("With `periodic_reset_days`: a day from which the days count. Default: 2024-01-01."),
+            ),
+            ("hard", flag("Never exceeded: what a request can cost at most must fit. Default: false.")),
+            ("fit", flag("With `hard`: `max_completion_tokens` is lowered to what is left. Default: false.")),
+        ],
+    );
+    list("How much the key may use (docs/limits.md).", limit)
+}
+
+fn rate_limits() -> Value {
+    let units = ["rps", "rpm", "rph", "rpd", "rpw"];
+    let limit = object(
+        "One limit.",
+        &["unit", "value"],
+        vec![
+            ("type", one_of("What is counted. Default: requests.", ["requests", "tokens"])),
+            ("unit", one_of("Per second, minute, hour, day or week.", units)),
+            ("value", amount("The most in a unit of time.")),
+            ("smooth", flag("The window before counts in part. Default: false.")),
+        ],
+    );
+    list("How much the key may use in a unit of time (docs/limits.md).", limit)
+}
+
+/// An amount of a limit.
+fn amount(description: &str) -> Value {
+    json!({"type": "number", "minimum": 0, "maximum": 9e15, "description": description})
 }
 
 fn jwt() -> Value {

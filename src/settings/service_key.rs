@@ -3,6 +3,7 @@
 //! Not here: provider keys, and looking up the key of a request.
 
 use super::auth;
+use super::key_limits::KeyLimits;
 use super::scopes::{KeyType, ScopeSet};
 use super::values::{is_id, non_empty};
 use crate::config::read::Cursor;
@@ -20,6 +21,8 @@ pub struct ServiceKey {
     pub scopes: ScopeSet,
     /// The slug of the workspace it is bound to. Without one it acts in the default workspace and may enter every other.
     pub workspace: Option<String>,
+    /// What it may use.
+    pub limits: KeyLimits,
 }
 
 impl ServiceKey {
@@ -39,8 +42,9 @@ impl ServiceKey {
             None if is_bound => KeyType::WorkspaceService.scopes(),
             None => ScopeSet::all(),
         };
-        fields.reject_unknown(&["name", "key", "scopes", "workspace"]);
-        Some(Self { name: name?, key: key?, scopes, workspace })
+        let limits = KeyLimits::read(&mut fields);
+        fields.reject_unknown(&["name", "key", "scopes", "workspace", "usage_limits", "rate_limits"]);
+        Some(Self { name: name?, key: key?, scopes, workspace, limits })
     }
 
     fn workspace(at: &Cursor<'_>) -> Option<String> {

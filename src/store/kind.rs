@@ -26,12 +26,14 @@ pub enum Kind {
     Label,
     Collection,
     McpServer,
+    UsagePolicy,
+    RatePolicy,
     /// The process's own: the secret with which service keys are hashed.
     Pepper,
 }
 
 impl Kind {
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 19] = [
         Self::Workspace,
         Self::Member,
         Self::User,
@@ -48,6 +50,8 @@ impl Kind {
         Self::Label,
         Self::Collection,
         Self::McpServer,
+        Self::UsagePolicy,
+        Self::RatePolicy,
         Self::Pepper,
     ];
 
@@ -70,6 +74,8 @@ impl Kind {
             Self::Label => "label",
             Self::Collection => "collection",
             Self::McpServer => "mcp_server",
+            Self::UsagePolicy => "usage_limits_policy",
+            Self::RatePolicy => "rate_limits_policy",
             Self::Pepper => "pepper",
         }
     }

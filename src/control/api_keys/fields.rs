@@ -4,7 +4,7 @@
 
 use crate::auth::key_records::{MAX_TRANSITION_MS, TRANSITION_MS};
 use crate::control::field::{Field, Type, not_null, nullable, optional, required};
-use crate::control::limits::{RATE_LIMITS, USAGE_LIMITS};
+use crate::control::limits::{COUNT, RATE_LIMITS, RESET_USAGE, USAGE_LIMITS};
 use crate::control::page;
 
 const DEFAULTS: Type = Type::Object(&[
@@ -101,7 +101,7 @@ pub(super) const UPDATE: &[Field] = &[
     ALERT_EMAILS,
     EXPIRES,
     ROTATION_FIELD,
-    optional("reset_usage", Type::Flag, "Whether what was used counts from 0 again."),
+    RESET_USAGE,
 ];
 
 pub(super) const ROTATE: &[Field] = &[optional(
@@ -121,6 +121,22 @@ pub(super) const ROTATED: &[Field] = &[
     required("key", Type::Text(128), "The new key. It is never shown again."),
     nullable("key_transition_expires_at", Type::Time, "Until when the old secret is good."),
     required("object", Type::Text(20), "`api-key`."),
+];
+
+const USAGE: &[Field] = &[
+    required(
+        "kind",
+        Type::OneOf(&["usage", "rate"]),
+        "Whether it is one of `usage_limits` or of `rate_limits`.",
+    ),
+    required("type", Type::OneOf(&["cost", "tokens", "requests"]), "What is counted."),
+    nullable("unit", Type::OneOf(&["rps", "rpm", "rph", "rpd", "rpw"]), "Of a rate limit."),
+    nullable("limit", COUNT, "The most in a window; dollars for `cost`. Null: there is only an alert."),
+    required("current_usage", COUNT, "What was used in this window."),
+    required("reserved", COUNT, "What is held for requests under way."),
+    required("remaining", COUNT, "What is left."),
+    required("status", Type::OneOf(&["active", "exhausted"]), "Whether nothing is left."),
+    nullable("resets_at", Type::Time, "When the window ends; null: never."),
 ];
 
 pub(super) const VIEW: &[Field] = &[
@@ -146,10 +162,19 @@ pub(super) const VIEW: &[Field] = &[
     ),
     required("creation_mode", Type::OneOf(&["ui", "api", "auto"]), "`auto`: at the first start."),
     required("rate_limits", Type::List(&Type::AnyObject, 0, 20), "How much may be used in a unit of time."),
-    nullable("usage_limits", Type::AnyObject, "How much may be used."),
+    nullable(
+        "usage_limits",
+        Type::AnyOf(&[Type::AnyObject, Type::List(&Type::AnyObject, 0, 10)]),
+        "How much may be used. A key of the settings may have a list.",
+    ),
+    required(
+        "usage",
+        Type::List(&Type::Object(USAGE), 0, 30),
+        "What is used of its limits in their windows, as far as this process has counted.",
+    ),
     nullable("reset_usage", Type::Flag, "Always null."),
     nullable("expires_at", Type::Time, "When it ends."),
-    nullable("last_reset_at", Type::Time, "When its usage was reset."),
+    nullable("last_reset_at", Type::Time, "When its usage counted from 0 last."),
     nullable("next_usage_reset_at", Type::Time, "When its usage is reset next."),
     required("alert_emails", Type::List(&Type::Text(320), 0, 50), "Kept; nothing is mailed."),
     required("expiry_enforced", Type::Bit, "Always 0."),

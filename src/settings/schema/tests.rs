@@ -15,7 +15,7 @@ use std::collections::BTreeSet;
 const PROVIDERS: [&str; 2] = ["openai", "groq"];
 
 /// What only the reader sees: parts of its messages.
-const ONLY_THE_READER: [&str; 30] = [
+const ONLY_THE_READER: [&str; 36] = [
     "must be IP:PORT",
     "clashes with",
     "takes its default",
@@ -46,6 +46,12 @@ const ONLY_THE_READER: [&str; 30] = [
     "not both",
     "must not hold a user or password",
     "is a scope of the whole organisation",
+    "must be below credit_limit",
+    "cannot be combined with periodic_reset",
+    "needs periodic_reset_days",
+    "needs hard: true",
+    "must be a day such as",
+    "must be from 0 to 9000000000",
 ];
 
 fn checks() -> Checks<'static> {

@@ -1,0 +1,167 @@
+//! Policies (reference 1.8): what usage and rate limits of policies have in common.
+//!
+//! The two kinds are `usage` and `rate`, whose requests a policy applies to is checked in `conditions`. Nothing here counts: that is
+//! `limits`.
+
+mod conditions;
+mod entities;
+mod rate;
+mod usage;
+
+use super::ORGANISATION;
+use super::call::Call;
+use super::field::{Field, Type, nullable, optional, required};
+use super::records::{member, members, time};
+use super::reply::Reply;
+use crate::config::read::Problems;
+use crate::error::Error;
+use crate::store::{Kind, Record, Status};
+pub(super) use entities::ROUTES as ENTITY_ROUTES;
+pub(super) use rate::ROUTES as RATE_ROUTES;
+use serde_json::{Map, Value, json};
+pub(super) use usage::ROUTES as USAGE_ROUTES;
+use uuid::Uuid;
+
+const NAME: Field = optional("name", Type::Text(255), "For people.");
+const DESCRIPTION: Field = optional("description", Type::Text(500), "For people.");
+const SLUG: Field =
+    optional("slug", Type::Slug(2, 128), "As good as the id in paths; made of the name where absent.");
+const WORKSPACE: Field = optional(
+    "workspace_id",
+    Type::Name(128),
+    "Id or slug of the workspace whose requests are limited; the key's own, or the default one, where absent. Null, from a key of \
+     the organisation: the requests of every workspace.",
+);
+const ORGANISATION_ID: Field = optional("organisation_id", Type::Text(64), "Taken from the key.");
+const ON_MISSING: Field = optional(
+    "on_missing",
+    Type::OneOf(&["skip", "shared", "deny"]),
+    "A request without a value for a key of `group_by`: `skip` (the default): the policy does not apply; `shared`: all such \
+     requests share one bucket; `deny`: refused with 400.",
+);
+const STATUS: Field = optional("status", Type::OneOf(&["active", "archived"]), "`active` by default.");
+
+const MADE: &[Field] = &[
+    required("id", Type::Uuid, "The policy."),
+    required("object", Type::Text(20), "`policy_usage_limits` or `policy_rate_limits`."),
+];
+
+const READ: &[Field] = &[STATUS];
+
+/// The fields that records of both kinds have.
+const SHOWN: [Field; 14] = [
+    required("id", Type::Uuid, "The policy."),
+    required("slug", Type::Text(128), "As good as the id in paths."),
+    nullable("name", Type::Text(255), "For people."),
+    nullable("description", Type::Text(500), "For people."),
+    required("conditions", conditions::CONDITIONS, "Whose requests are limited."),
+    required("group_by", conditions::GROUP_BY, "What has a bucket of its own."),
+    required("on_missing", Type::Text(10), "A request without a value for a key of `group_by`."),
+    required("status", Type::OneOf(&["active", "archived"]), "Archived ones limit nothing."),
+    nullable("workspace_id", Type::Uuid, "Whose requests are limited; null: those of every workspace."),
+    required("organisation_id", Type::Uuid, "The organisation."),
+    required("created_at", Type::Time, "When it was made."),
+    required("last_updated_at", Type::Time, "When it was changed last."),
+    nullable("owner_id", Type::Text(128), "Who made it."),
+    required("object", Type::Text(20), "`policy_usage_limits` or `policy_rate_limits`."),
+];
+
+/// `fields` after those that records of both kinds have.
+#[allow(clippy::indexing_slicing, reason = "computed by the compiler, which refuses what is out of bounds")]
+const fn shown<const OWN: usize, const ALL: usize>(own: [Field; OWN]) -> [Field; ALL] {
+    let mut all = [SHOWN[0]; ALL];
+    let mut index = 0;
+    while index < ALL {
+        all[index] = if index < SHOWN.len() { SHOWN[index] } else { own[index - SHOWN.len()] };
+        index += 1;
+    }
+    all
+}
+
+/// The record's members of both kinds.
+fn view(record: &Record, object: &str) -> Map<String, Value> {
+    let body = members(record);
+    let shown = json!({
+        "id": record.id,
+        "slug": record.slug,
+        "name": member(&body, "name"),
+        "description": member(&body, "description"),
+        "conditions": member(&body, "conditions"),
+        "group_by": member(&body, "group_by"),
+        "on_missing": body.get("on_missing").and_then(Value::as_str).unwrap_or("skip"),
+        "status": record.status.as_str(),
+        "workspace_id": record.workspace,
+        "organisation_id": ORGANISATION,
+        "created_at": time(record.created_at),
+        "last_updated_at": time(record.updated_at),
+        "owner_id": member(&body, "owner_id"),
+        "object": object,
+    });
+    super::records::object(shown)
+}
+
+/// The workspace of a new policy; `None`: all.
+fn workspace(call: &Call) -> Result<Option<Uuid>, Error> {
+    let is_null = call.body.get("workspace_id").is_some_and(Value::is_null);
+    match is_null && !call.identity.is_bound {
+        true => Ok(None),
+        false => call.new_workspace().map(Some),
+    }
+}
+
+/// Writes a new policy with these members of the request's body.
+async fn create(
+    mut call: Call,
+    kind: Kind,
+    prefix: &str,
+    object: &str,
+    names: &[&str],
+) -> Result<Reply, Error> {
+    let workspace = workspace(&call)?;
+    conditions::check_workspace(&call, workspace)?;
+    let name = call.text("name").filter(|name| !name.is_empty()).unwrap_or("policy");
+    let slug = call.text("slug").map_or_else(|| super::records::slug(prefix, name), str::to_owned);
+    let mut body = Map::new();
+    super::records::overlay(&mut body, &call.body, names);
+    super::records::set(&mut body, "owner_id", call.actor());
+    let record = super::records::created(kind, workspace, slug, &Value::Object(body), call.now);
+    call.commit(vec![super::records::put(record.clone())]).await?;
+    Ok(Reply::from(json!({"id": record.id, "object": object})))
+}
+
+/// Takes a policy out of use; what it counted stays.
+async fn remove(mut call: Call, kind: Kind) -> Result<Reply, Error> {
+    let record = call.find(kind, "id")?;
+    call.check_owner(&record)?;
+    call.commit(vec![super::records::put(super::records::archived(&record, call.now))]).await?;
+    Ok(Reply::empty())
+}
+
+/// The policies of a list that have this value for each of these members, where the query names one.
+fn filtered(call: &Call, kind: Kind, names: &[&str]) -> Result<Vec<std::sync::Arc<Record>>, Error> {
+    let mut found = call.list_with_status(kind, call.wanted_status())?;
+    found.retain(|record| {
+        let body = members(record);
+        names.iter().all(|name| {
+            let wanted = call.query_text(name);
+            wanted.is_none_or(|wanted| body.get(*name).and_then(Value::as_str) == Some(wanted))
+        })
+    });
+    Ok(found)
+}
+
+/// The policy that the path names, for a change.
+fn for_change(call: &Call, kind: Kind) -> Result<std::sync::Arc<Record>, Error> {
+    let record = call.find_with_status(kind, "id", Status::Active)?;
+    call.check_owner(&record)?;
+    Ok(record)
+}
+
+/// # Errors
+/// 400 with the problems, if there are any.
+fn check(problems: Problems) -> Result<(), Error> {
+    match problems.is_empty() {
+        true => Ok(()),
+        false => Err(Error::invalid_body(problems.into_vec())),
+    }
+}

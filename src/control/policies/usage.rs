@@ -1,0 +1,254 @@
+//! Usage-limit policies (reference 1.8): budgets of money, tokens or requests, a bucket for each value of `group_by`.
+
+use super::super::call::Call;
+use super::super::field::{Field, Type, not_null, nullable, optional, required};
+use super::super::limits::{COUNT as CREDIT, FIT, HARD, check_usage, set_day};
+use super::super::page::{self, Page};
+use super::super::records::{changed, member, members, overlay, put, set};
+use super::super::reply::Reply;
+use super::super::route::{Access, Route, Shape, delete, get, post, put as put_route};
+use super::super::used::Used;
+use super::conditions::{self, CONDITIONS, CONDITIONS_FIELD, GROUP_BY_FIELD};
+use super::entities;
+use super::{DESCRIPTION, MADE, NAME, ON_MISSING, ORGANISATION_ID, SLUG, STATUS, WORKSPACE};
+use crate::config::read::Problems;
+use crate::error::Error;
+use crate::limits::LimitScope;
+use crate::settings::scopes::Scope;
+use crate::store::{Kind, Record};
+use jiff::Timestamp;
+use serde_json::{Map, Value, json};
+
+pub(super) const OBJECT: &str = "policy_usage_limits";
+
+const TYPE: Type = Type::OneOf(&["cost", "tokens", "requests"]);
+const CREDIT_DOC: &str = "The most that may be used in a bucket: dollars for `cost`; 0: nothing passes.";
+
+const ALERT: Field = optional(
+    "alert_threshold",
+    CREDIT,
+    "Where an alert is sent, in the unit of `credit_limit`, and below it.",
+);
+const PERIOD: Field = optional(
+    "periodic_reset",
+    Type::OneOf(&["weekly", "monthly"]),
+    "When buckets are empty again: at the start of each week (`limits.week_start`) or month, in `limits.timezone`. Absent: never.",
+);
+const DAYS: Field = optional(
+    "periodic_reset_days",
+    Type::Integer(1, 365),
+    "Every so many days instead; not together with `periodic_reset`.",
+);
+const NEXT: Field = optional(
+    "next_usage_reset_at",
+    Type::Time,
+    "With `periodic_reset_days`: the day from which the days count. Today where absent.",
+);
+const CREATE: &[Field] = &[
+    CONDITIONS_FIELD,
+    GROUP_BY_FIELD,
+    required("type", TYPE, "What is counted."),
+    required("credit_limit", CREDIT, CREDIT_DOC),
+    NAME,
+    DESCRIPTION,
+    SLUG,
+    ALERT,
+    PERIOD,
+    DAYS,
+    NEXT,
+    ON_MISSING,
+    HARD,
+    FIT,
+    WORKSPACE,
+    ORGANISATION_ID,
+];
+
+const UPDATE: &[Field] = &[
+    NAME,
+    DESCRIPTION,
+    not_null("conditions", CONDITIONS, "Replaces all conditions."),
+    not_null("credit_limit", CREDIT, CREDIT_DOC),
+    ALERT,
+    PERIOD,
+    DAYS,
+    NEXT,
+    ON_MISSING,
+    HARD,
+    FIT,
+    optional(
+        "reset_usage_for_value",
+        Type::Text(4096),
+        "The value key of the bucket that is emptied, as `value_key` of the entities has it: `metadata._user:ann`.",
+    ),
+];
+
+/// The members of a body that a policy keeps.
+const KEPT: [&str; 13] = [
+    "name",
+    "description",
+    "conditions",
+    "group_by",
+    "type",
+    "credit_limit",
+    "alert_threshold",
+    "periodic_reset",
+    "periodic_reset_days",
+    "next_usage_reset_at",
+    "on_missing",
+    "hard",
+    "fit",
+];
+
+const VALUE_USAGE: Type = Type::Object(&[
+    required("current_usage", Type::Number(0.0, 9e15), "What was used in this window."),
+    required("status", Type::OneOf(&["active", "exhausted"]), "Whether nothing is left."),
+    required("is_threshold_alerts_sent", Type::Flag, "Whether `alert_threshold` was reached in this window."),
+    required("is_exhausted_alerts_sent", Type::Flag, "Whether `credit_limit` was reached in this window."),
+]);
+
+const VIEW: &[Field] = &super::shown::<10, 24>([
+    required("type", TYPE, "What is counted."),
+    required("credit_limit", CREDIT, CREDIT_DOC),
+    nullable("alert_threshold", CREDIT, "Where an alert is sent."),
+    nullable("periodic_reset", Type::Text(10), "When buckets are empty again."),
+    nullable("periodic_reset_days", Type::Integer(1, 365), "After how many days buckets are empty again."),
+    nullable("next_usage_reset_at", Type::Time, "When buckets are empty again next."),
+    nullable(
+        "last_reset_at",
+        Type::Time,
+        "When buckets became empty last: the start of the window, once there was one before.",
+    ),
+    required("hard", Type::Flag, "Whether it is never exceeded."),
+    required("fit", Type::Flag, "Whether the length of responses is lowered to what is left."),
+    optional(
+        "value_key_usage_map",
+        Type::Map(&VALUE_USAGE, 1000),
+        "With `include_usage=true`: what was used in this window, by the value key of each bucket; at most 1,000 of them. The \
+         list of entities has all.",
+    ),
+]);
+
+const LIST: &[Field] = &[
+    page::WORKSPACE,
+    STATUS,
+    optional("type", TYPE, "Only policies of this type."),
+    page::CURRENT_PAGE,
+    page::PAGE_SIZE,
+];
+
+const READ: &[Field] =
+    &[STATUS, optional("include_usage", Type::Flag, "Whether the response has `value_key_usage_map`.")];
+
+pub(in super::super) const ROUTES: &[Route] = &[
+    post(
+        "/v1/policies/usage-limits",
+        Access::Scope(&[Scope::PoliciesCreate]),
+        "Creates a usage-limit policy",
+        |call| Box::pin(create(call)),
+    )
+    .body(CREATE)
+    .checked_by(check_create)
+    .replies(Shape::Object(MADE))
+    .changes("usage-limits-policies", "create"),
+    get(
+        "/v1/policies/usage-limits",
+        Access::Scope(&[Scope::PoliciesList]),
+        "Lists usage-limit policies",
+        |call| Box::pin(list(call)),
+    )
+    .query(LIST)
+    .replies(Shape::List(VIEW)),
+    get(
+        "/v1/policies/usage-limits/{id}",
+        Access::Scope(&[Scope::PoliciesRead]),
+        "Reads a usage-limit policy",
+        |call| Box::pin(read(call)),
+    )
+    .query(READ)
+    .replies(Shape::Object(VIEW)),
+    put_route(
+        "/v1/policies/usage-limits/{id}",
+        Access::Scope(&[Scope::PoliciesUpdate]),
+        "Changes a usage-limit policy, which keeps what it has counted",
+        |call| Box::pin(update(call)),
+    )
+    .body(UPDATE)
+    .checked_by(check_form)
+    .replies(Shape::Empty)
+    .changes("usage-limits-policies", "update"),
+    delete(
+        "/v1/policies/usage-limits/{id}",
+        Access::Scope(&[Scope::PoliciesDelete]),
+        "Archives a usage-limit policy",
+        |call| Box::pin(super::remove(call, Kind::UsagePolicy)),
+    )
+    .replies(Shape::Empty)
+    .changes("usage-limits-policies", "delete"),
+];
+
+fn check_form(body: &mut Map<String, Value>, _: Timestamp, problems: &Problems) {
+    conditions::check(body, problems);
+}
+
+fn check_create(body: &mut Map<String, Value>, now: Timestamp, problems: &Problems) {
+    conditions::check(body, problems);
+    check_usage(body, "", problems);
+    set_day(body, None, now);
+}
+
+async fn create(call: Call) -> Result<Reply, Error> {
+    super::create(call, Kind::UsagePolicy, "ul-", OBJECT, &KEPT).await
+}
+
+async fn list(call: Call) -> Result<Reply, Error> {
+    let found = super::filtered(&call, Kind::UsagePolicy, &["type"])?;
+    Ok(Page::of(&call, 50).reply(&found, |record| Value::Object(view(&call, record))))
+}
+
+async fn read(call: Call) -> Result<Reply, Error> {
+    let record = call.find_with_status(Kind::UsagePolicy, "id", call.wanted_status())?;
+    let mut shown = view(&call, &record);
+    if call.query.get("include_usage").and_then(Value::as_bool) == Some(true) {
+        set(&mut shown, "value_key_usage_map", entities::usage_map(&call, &record)?);
+    }
+    Ok(Reply::from(Value::Object(shown)))
+}
+
+async fn update(mut call: Call) -> Result<Reply, Error> {
+    let before = super::for_change(&call, Kind::UsagePolicy)?;
+    conditions::check_workspace(&call, before.workspace)?;
+    let mut body = members(&before);
+    overlay(&mut body, &call.body, &KEPT);
+    let problems = Problems::default();
+    check_usage(&body, "", &problems);
+    set_day(&mut body, Some(&members(&before)), call.now);
+    super::check(problems)?;
+    let entity = match call.text("reset_usage_for_value") {
+        Some(value) => Some(entities::named(&call, &before, value)?),
+        None => None,
+    };
+    call.commit(vec![put(changed(&before, &Value::Object(body), call.now))]).await?;
+    if let Some(entity) = entity {
+        entities::reset_one(&call, &before, entity)?;
+    }
+    Ok(Reply::empty())
+}
+
+fn view(call: &Call, record: &Record) -> Map<String, Value> {
+    let body = members(record);
+    let used = Used::of(call, record, LimitScope::Policy);
+    let mut shown = super::view(record, OBJECT);
+    let own = json!({
+        "type": member(&body, "type"),
+        "credit_limit": member(&body, "credit_limit"),
+        "alert_threshold": member(&body, "alert_threshold"),
+        "periodic_reset": member(&body, "periodic_reset"),
+        "periodic_reset_days": member(&body, "periodic_reset_days"),
+        "next_usage_reset_at": used.next_reset(),
+        "last_reset_at": used.last_reset(&body, record.created_at),
+        "hard": body.get("hard").and_then(Value::as_bool).unwrap_or(false),
+        "fit": body.get("fit").and_then(Value::as_bool).unwrap_or(false),
+    });
+    shown.extend(super::super::records::object(own));
+    shown
+}

@@ -1,0 +1,14 @@
+//! What control routes work on besides the state of the process: made in `main`, the same objects that the data plane has.
+//!
+//! Only pointers; nothing is done here.
+
+use crate::limits::Limits;
+use crate::state::Shared;
+use std::sync::Arc;
+
+/// The objects that control routes use.
+#[derive(Clone)]
+pub struct Services {
+    pub shared: Arc<Shared>,
+    pub limits: Arc<Limits>,
+}

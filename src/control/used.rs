@@ -1,0 +1,144 @@
+//! What is used of the limits of one record, as records of keys, workspaces, providers and policies show it.
+//!
+//! Reads the counters of `limits` and changes none.
+
+use super::call::Call;
+use super::records::time;
+use crate::limits::from_records::{LAST_RESET, OF_INTEGRATION, limits_of, reset_of};
+use crate::limits::{
+    Calendar, Counted, Limit, LimitKind, LimitScope, Reset, UsageOf, UsageStatus, UsageView, Window,
+};
+use crate::store::Record;
+use jiff::Timestamp;
+use serde_json::{Map, Number, Value, json};
+use std::sync::Arc;
+
+/// The limits of a record in their present windows.
+pub(super) struct Used {
+    scope: LimitScope,
+    limits: Vec<(Limit, Window, Option<UsageView>)>,
+    calendar: Arc<Calendar>,
+    now: Timestamp,
+}
+
+impl Used {
+    /// The limits that a record has in this scope. Of limits with `group_by`, no bucket.
+    pub fn of(call: &Call, record: &Record, scope: LimitScope) -> Self {
+        let limits = call.catalog().map(|catalog| limits_of(record, &catalog)).unwrap_or_default();
+        Self::of_limits(call, limits.into_iter().filter(|limit| limit.scope == scope), scope)
+    }
+
+    /// Of these limits.
+    pub fn of_limits(call: &Call, limits: impl IntoIterator<Item = Limit>, scope: LimitScope) -> Self {
+        let calendar = call.limits.calendar();
+        let with_usage = |limit: Limit| {
+            let window = calendar.window(&limit.kind, call.now.as_millisecond());
+            let view = call.limits.usage(&limit, call.now).filter(|_| limit.group_by.is_empty());
+            (limit, window, view)
+        };
+        let limits = limits.into_iter().map(with_usage).collect();
+        Self { scope, limits, calendar, now: call.now }
+    }
+
+    /// `exhausted` where a usage limit is used up, else `active`.
+    pub fn status(&self) -> &'static str {
+        let is_exhausted = |(limit, _, view): &(Limit, Window, Option<UsageView>)| {
+            // A limit of 0 is used up without a bucket.
+            !limit.is_rate()
+                && view.as_ref().map_or(limit.value() <= 0, |view| view.status == UsageStatus::Exhausted)
+        };
+        let status =
+            if self.limits.iter().any(is_exhausted) { UsageStatus::Exhausted } else { UsageStatus::Active };
+        status.as_str()
+    }
+
+    fn usage_limits(&self) -> impl Iterator<Item = (&Limit, &Window)> {
+        self.limits.iter().filter(|(limit, ..)| !limit.is_rate()).map(|(limit, window, _)| (limit, window))
+    }
+
+    /// When usage counts from 0 next; of several limits, the first time.
+    pub fn next_reset(&self) -> Value {
+        self.usage_limits().filter_map(|(_, window)| window.reset_at()).min().map_or(Value::Null, time)
+    }
+
+    /// When usage counted from 0 last: the start of the window, where that was not the first one, or the last reset by hand.
+    pub fn last_reset(&self, body: &Map<String, Value>, created_at: Timestamp) -> Value {
+        let prefix = if self.scope == LimitScope::Integration { OF_INTEGRATION } else { "" };
+        let by_hand = body
+            .get(&format!("{prefix}{LAST_RESET}"))
+            .and_then(Value::as_str)
+            .and_then(|text| text.parse().ok());
+        let starts = self.usage_limits().filter(|(limit, _)| resets(limit)).map(|(_, window)| window.start);
+        let starts = starts.filter_map(|start| Timestamp::from_millisecond(start).ok());
+        let last = starts.filter(|start| *start > created_at).chain(by_hand).max();
+        last.map_or(Value::Null, time)
+    }
+
+    /// The usage limits as they are shown: `limits`, with the time of the next reset.
+    pub fn shown(&self, mut limits: Value) -> Value {
+        let next = |item: &Value| {
+            let reset = reset_of(item.as_object()?);
+            let kind = LimitKind::Usage { of: UsageOf::Cost, credit: 0, alert_at: None, reset };
+            self.calendar.window(&kind, self.now.as_millisecond()).reset_at()
+        };
+        let items = match &mut limits {
+            Value::Array(items) => items.iter_mut().collect(),
+            Value::Null => Vec::new(),
+            item => vec![item],
+        };
+        for item in items {
+            let next = next(item).map_or(Value::Null, time);
+            if let Value::Object(members) = item {
+                members.insert("next_usage_reset_at".to_owned(), next);
+            }
+        }
+        limits
+    }
+
+    /// What is used of each limit: for `usage` of keys.
+    pub fn list(&self) -> Value {
+        let one = |(limit, window, view): &(Limit, Window, Option<UsageView>)| {
+            let of = limit.counts();
+            let spent = view.as_ref().map_or(0, |view| view.spent);
+            let held = view.as_ref().map_or(0, |view| view.held);
+            let status = view.as_ref().map_or(UsageStatus::Active, |view| view.status);
+            json!({
+                "kind": if limit.is_rate() { "rate" } else { "usage" },
+                "type": of.as_str(),
+                "unit": match limit.kind {
+                    LimitKind::Rate { unit, .. } => Some(unit.as_str()),
+                    LimitKind::Usage { .. } => None,
+                },
+                "limit": if limit.value() == i64::MAX { Value::Null } else { amount(of, limit.value()) },
+                "current_usage": amount(of, spent),
+                "reserved": amount(of, held),
+                "remaining": amount(of, limit.value().saturating_sub(spent).saturating_sub(held).max(0)),
+                "status": status.as_str(),
+                "resets_at": window.reset_at().map(time),
+            })
+        };
+        self.limits.iter().map(one).collect()
+    }
+}
+
+fn resets(limit: &Limit) -> bool {
+    matches!(limit.kind, LimitKind::Usage { reset, .. } if reset != Reset::Never)
+}
+
+/// An amount as the API shows it: dollars of nanodollars, else the number itself.
+pub(super) fn amount(of: Counted, amount: i64) -> Value {
+    match of {
+        Counted::Cost => dollars(amount),
+        Counted::Tokens | Counted::Requests => amount.into(),
+    }
+}
+
+/// Nanodollars as dollars, with all their digits.
+fn dollars(nanodollars: i64) -> Value {
+    let text = format!("{}.{:09}", nanodollars / 1_000_000_000, (nanodollars % 1_000_000_000).abs());
+    let dollars = text.parse().ok().and_then(Number::from_f64);
+    match nanodollars % 1_000_000_000 {
+        0 => (nanodollars / 1_000_000_000).into(),
+        _ => dollars.map_or(Value::Null, Value::Number),
+    }
+}

@@ -1,0 +1,229 @@
+//! What records of the store, and keys of the settings, limit: their bodies read as [`Limit`]s.
+//!
+//! The control plane has checked what it wrote. What this version cannot read of a body is left out, never guessed. Not here: which
+//! of them are in force (`in_force`).
+
+use super::fact_key::{Condition, FactKey};
+use super::limit::{Limit, LimitKind, LimitScope, OnMissing, RateOf, RateUnit, Reset, UsageOf};
+use crate::settings::ServiceKey;
+use crate::store::{Catalog, Kind, Record};
+use jiff::Timestamp;
+use jiff::civil::Date;
+use jiff::tz::TimeZone;
+use ring::digest::{SHA256, digest};
+use serde_json::{Map, Number, Value};
+use std::sync::Arc;
+use uuid::Uuid;
+
+/// The member of a body that counts how often its usage was reset by hand.
+pub const RESETS: &str = "usage_resets";
+/// When that was done last.
+pub const LAST_RESET: &str = "last_reset_at";
+/// What the names of an integration's own limits begin with: its record may be a provider as well.
+pub const OF_INTEGRATION: &str = "integration_";
+
+/// The kinds of records that have limits.
+pub const KINDS: [Kind; 5] =
+    [Kind::UsagePolicy, Kind::RatePolicy, Kind::ApiKey, Kind::Workspace, Kind::Provider];
+
+/// Where the indices of a record's rate limits begin, and those of what it limits as an integration.
+const RATES: usize = 64;
+const INTEGRATIONS: usize = 128;
+
+/// The limits of a record. `catalog`: the workspaces that conditions name.
+pub fn limits_of(record: &Record, catalog: &Catalog) -> Vec<Limit> {
+    let Ok(Value::Object(body)) = serde_json::from_str(&record.body) else { return Vec::new() };
+    let name = text(&body, "name").or(record.slug.as_deref()).map(Arc::from);
+    let limits = match record.kind {
+        Kind::UsagePolicy => policy(record, &body, catalog, usage(&body)),
+        Kind::RatePolicy => policy(record, &body, catalog, rate(&body)),
+        Kind::ApiKey => of_members(record.id, LimitScope::Key, &body, ""),
+        Kind::Workspace => of_members(record.id, LimitScope::Workspace, &body, ""),
+        Kind::Provider => {
+            let mut limits = of_members(record.id, LimitScope::Provider, &body, "");
+            limits.extend(of_members(record.id, LimitScope::Integration, &body, OF_INTEGRATION));
+            limits
+        }
+        _ => Vec::new(),
+    };
+    limits.into_iter().map(|limit| Limit { name: name.clone(), ..limit }).collect()
+}
+
+/// The limits of a key of the settings: those of requests whose key has its name.
+pub fn limits_of_key(key: &ServiceKey) -> Vec<Limit> {
+    let id = settings_key_id(&key.name);
+    let items = key.limits.usage.iter().filter_map(Value::as_object).enumerate();
+    let usages = items.filter_map(|(index, item)| limit(id, LimitScope::Key, index, item, usage(item)?));
+    let items = key.limits.rates.iter().filter_map(Value::as_object).enumerate();
+    let rates =
+        items.filter_map(|(index, item)| limit(id, LimitScope::Key, RATES + index, item, rate(item)?));
+    let is_it = || vec![Condition::new(FactKey::ApiKey, [key.name.as_str()], [])];
+    let name: Arc<str> = key.name.as_str().into();
+    let named = |limit| Limit { conditions: is_it(), name: Some(Arc::clone(&name)), ..limit };
+    usages.chain(rates).map(named).collect()
+}
+
+/// Under which id the usage of a key of the settings is kept: the same as long as its name is.
+pub fn settings_key_id(name: &str) -> Uuid {
+    let digest = digest(&SHA256, format!("turnpike settings key {name}").as_bytes());
+    let mut bytes = [0; 16];
+    for (byte, of) in bytes.iter_mut().zip(digest.as_ref()) {
+        *byte = *of;
+    }
+    uuid::Builder::from_custom_bytes(bytes).into_uuid()
+}
+
+fn policy(
+    record: &Record,
+    body: &Map<String, Value>,
+    catalog: &Catalog,
+    kind: Option<LimitKind>,
+) -> Vec<Limit> {
+    let read = || {
+        let conditions = items(body, "conditions").map(|item| condition(item, catalog));
+        let group_by = items(body, "group_by").map(|item| FactKey::parse(item.get("key")?.as_str()?));
+        Some(Limit {
+            workspace: record.workspace,
+            conditions: conditions.collect::<Option<_>>()?,
+            group_by: group_by.collect::<Option<_>>()?,
+            on_missing: text(body, "on_missing").and_then(OnMissing::parse).unwrap_or_default(),
+            ..limit(record.id, LimitScope::Policy, 0, body, kind?)?
+        })
+    };
+    read().into_iter().collect()
+}
+
+fn condition(item: &Value, catalog: &Catalog) -> Option<Condition> {
+    let key = FactKey::parse(item.get("key")?.as_str()?)?;
+    let texts = |name: &str| match item.get(name) {
+        Some(Value::Array(items)) => items.iter().filter_map(Value::as_str).collect(),
+        Some(Value::String(text)) => vec![text.as_str()],
+        _ => Vec::new(),
+    };
+    // Requests have the workspace's id.
+    let id_of = |text: &str| match key {
+        FactKey::Workspace => catalog.by_slug(Kind::Workspace, None, text).map(|found| found.id.to_string()),
+        _ => None,
+    };
+    let ids = |name: &str| -> Vec<String> {
+        texts(name).into_iter().map(|text| id_of(text).unwrap_or_else(|| text.to_owned())).collect()
+    };
+    let (values, excludes) = (ids("value"), ids("excludes"));
+    Some(Condition::new(key, values.iter().map(String::as_str), excludes.iter().map(String::as_str)))
+}
+
+/// `usage_limits` and `rate_limits` of a body, with `prefix` before their names: objects or lists of them.
+fn of_members(id: Uuid, scope: LimitScope, body: &Map<String, Value>, prefix: &str) -> Vec<Limit> {
+    let first = if prefix.is_empty() { 0 } else { INTEGRATIONS };
+    let listed = |name: &str| match body.get(&format!("{prefix}{name}")) {
+        Some(Value::Array(items)) => items.iter().filter_map(Value::as_object).collect(),
+        Some(Value::Object(item)) => vec![item],
+        _ => Vec::new(),
+    };
+    let resets = body.get(&format!("{prefix}{RESETS}")).and_then(Value::as_u64);
+    let generation = resets.and_then(|resets| u32::try_from(resets).ok()).unwrap_or(0);
+    let usages = listed("usage_limits").into_iter().enumerate();
+    let usages = usages.filter_map(|(index, item)| limit(id, scope, first + index, item, usage(item)?));
+    let rates = listed("rate_limits").into_iter().enumerate();
+    let rates = rates.filter_map(|(index, item)| limit(id, scope, first + RATES + index, item, rate(item)?));
+    usages.chain(rates).map(|limit| Limit { generation, ..limit }).collect()
+}
+
+fn limit(
+    id: Uuid,
+    scope: LimitScope,
+    index: usize,
+    item: &Map<String, Value>,
+    kind: LimitKind,
+) -> Option<Limit> {
+    let is_set = |name: &str| item.get(name).and_then(Value::as_bool) == Some(true);
+    Some(Limit {
+        index: u8::try_from(index).ok()?,
+        hard: is_set("hard"),
+        fit: is_set("fit"),
+        smooth: is_set("smooth"),
+        ..Limit::new(id, scope, kind)
+    })
+}
+
+fn usage(item: &Map<String, Value>) -> Option<LimitKind> {
+    let of = match text(item, "type") {
+        Some("cost") | None => UsageOf::Cost,
+        Some("tokens") => UsageOf::Tokens,
+        Some("requests") => UsageOf::Requests,
+        Some(_) => return None,
+    };
+    let decimals = if of == UsageOf::Cost { NANODOLLARS } else { 0 };
+    let is_hard = item.get("hard").and_then(Value::as_bool) == Some(true);
+    let number = |name: &str| item.get(name).and_then(Value::as_number);
+    let credit = number("credit_limit").map(|number| whole(number, decimals, !is_hard));
+    let alert_at = number("alert_threshold").map(|number| whole(number, decimals, true));
+    if credit.is_none() && alert_at.is_none() {
+        return None;
+    }
+    // A limit may consist of the alert alone.
+    Some(LimitKind::Usage { of, credit: credit.unwrap_or(i64::MAX), alert_at, reset: reset_of(item) })
+}
+
+fn rate(item: &Map<String, Value>) -> Option<LimitKind> {
+    let of = match text(item, "type") {
+        Some("requests") | None => RateOf::Requests,
+        Some("tokens") => RateOf::Tokens,
+        Some(_) => return None,
+    };
+    let value = whole(item.get("value")?.as_number()?, 0, false);
+    Some(LimitKind::Rate { of, unit: RateUnit::parse(text(item, "unit")?)?, value })
+}
+
+/// When a usage limit, as a body has it, begins anew.
+pub fn reset_of(item: &Map<String, Value>) -> Reset {
+    let days = item.get("periodic_reset_days").and_then(Value::as_u64);
+    match (text(item, "periodic_reset"), days.and_then(|days| u16::try_from(days).ok())) {
+        (Some("weekly"), _) => Reset::Weekly,
+        (Some("monthly"), _) => Reset::Monthly,
+        (_, Some(days)) if days > 0 => {
+            let day = text(item, "next_usage_reset_at").and_then(|text| text.parse::<Timestamp>().ok());
+            let day = day.map(|day| TimeZone::UTC.to_datetime(day).date());
+            Reset::Days { days, from: day.unwrap_or(FIRST_DAY) }
+        }
+        _ => Reset::Never,
+    }
+}
+
+/// From which day days count where nothing says it: a Monday.
+const FIRST_DAY: Date = Date::constant(2024, 1, 1);
+
+/// The decimals of dollars that are a nanodollar.
+const NANODOLLARS: i32 = 9;
+
+/// `number * 10^decimals` as a whole number: of a fraction, what is above it or below it. Exact: from its digits, not from a float.
+fn whole(number: &Number, decimals: i32, up: bool) -> i64 {
+    let text = number.to_string();
+    let (digits, exponent) = text.split_once(['e', 'E']).unwrap_or((&text, "0"));
+    let exponent: i32 = exponent.parse().unwrap_or(0);
+    let (before, after) = digits.split_once('.').unwrap_or((digits, ""));
+    let fraction = i32::try_from(after.len()).unwrap_or(i32::MAX);
+    let Ok(value) = format!("{before}{after}").parse::<i128>() else { return i64::MAX };
+    let shift = decimals.saturating_add(exponent).saturating_sub(fraction);
+    let power = |of: i32| u32::try_from(of).ok().and_then(|of| 10_i128.checked_pow(of));
+    let scaled = match shift {
+        0.. => power(shift).and_then(|power| value.checked_mul(power)),
+        _ => match power(-shift) {
+            Some(power) => Some(value.div_euclid(power) + i128::from(up && value.rem_euclid(power) > 0)),
+            // Less than one by more digits than there are.
+            None => Some(i128::from(up && value > 0)),
+        },
+    };
+    scaled.and_then(|scaled| i64::try_from(scaled).ok()).unwrap_or(i64::MAX)
+}
+
+fn text<'a>(body: &'a Map<String, Value>, name: &str) -> Option<&'a str> {
+    body.get(name)?.as_str()
+}
+
+fn items<'a>(body: &'a Map<String, Value>, name: &str) -> impl Iterator<Item = &'a Value> {
+    body.get(name).and_then(Value::as_array).into_iter().flatten()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,180 @@
+//! What bodies mean, as the control plane writes them.
+
+use super::*;
+use crate::store::Status;
+use serde_json::json;
+
+fn record(kind: Kind, body: Value) -> Record {
+    Record {
+        kind,
+        id: Uuid::from_u128(7),
+        parent: None,
+        workspace: Some(Uuid::from_u128(1)),
+        slug: Some("own".to_owned()),
+        number: None,
+        status: Status::Active,
+        revision: 1,
+        created_at: Timestamp::UNIX_EPOCH,
+        updated_at: Timestamp::UNIX_EPOCH,
+        body: body.to_string().into(),
+        sealed: None,
+    }
+}
+
+fn limits(kind: Kind, body: Value) -> Vec<Limit> {
+    let team = Record {
+        id: Uuid::from_u128(5),
+        slug: Some("team".to_owned()),
+        ..record(Kind::Workspace, json!({}))
+    };
+    let catalog = Catalog::new([Arc::new(Record { workspace: None, ..team })], 1);
+    limits_of(&record(kind, body), &catalog)
+}
+
+#[test]
+fn a_usage_policy() {
+    let body = json!({
+        "name": "a", "type": "cost", "credit_limit": 0.000_75, "alert_threshold": 0.0005, "periodic_reset": "weekly",
+        "conditions": [{"key": "workspace_id", "value": ["team", "*"], "excludes": "x"}, {"key": "metadata._user", "value": "ann"}],
+        "group_by": [{"key": "metadata._user"}, {"key": "model"}], "on_missing": "deny", "hard": true, "fit": true,
+    });
+    let team = Uuid::from_u128(5).to_string();
+    let wanted = Limit {
+        name: Some("a".into()),
+        workspace: Some(Uuid::from_u128(1)),
+        conditions: vec![
+            Condition::new(FactKey::Workspace, [team.as_str(), "*"], ["x"]),
+            Condition::new(FactKey::Metadata("_user".into()), ["ann"], []),
+        ],
+        group_by: vec![FactKey::Metadata("_user".into()), FactKey::Model],
+        on_missing: OnMissing::Deny,
+        hard: true,
+        fit: true,
+        ..Limit::new(
+            Uuid::from_u128(7),
+            LimitScope::Policy,
+            LimitKind::Usage {
+                of: UsageOf::Cost,
+                credit: 750_000,
+                alert_at: Some(500_000),
+                reset: Reset::Weekly,
+            },
+        )
+    };
+    assert_eq!(limits(Kind::UsagePolicy, body), [wanted]);
+}
+
+#[test]
+fn what_this_version_cannot_read_limits_nothing_rather_than_something_else() {
+    let body = json!({"type": "cost", "credit_limit": 1, "conditions": [{"key": "of_tomorrow", "value": "*"}], "group_by": []});
+    assert_eq!(limits(Kind::UsagePolicy, body), []);
+    let body = json!({"type": "requests", "unit": "rpy", "value": 1, "conditions": [], "group_by": []});
+    assert_eq!(limits(Kind::RatePolicy, body), []);
+    assert_eq!(limits(Kind::Config, json!({"usage_limits": {"credit_limit": 1}})), []);
+}
+
+#[test]
+fn members_of_keys_workspaces_and_providers() {
+    let body = json!({
+        "usage_limits": {"credit_limit": 2.5, "type": "tokens", "periodic_reset_days": 3, "next_usage_reset_at": "2026-05-09T00:00:00.000Z"},
+        "rate_limits": [{"unit": "rpm", "value": 2.5, "smooth": true}, {"type": "tokens", "unit": "rpw", "value": 9}],
+        "usage_resets": 3,
+    });
+    let found = limits(Kind::ApiKey, body.clone());
+    let days = Reset::Days { days: 3, from: Date::constant(2026, 5, 9) };
+    let kinds: Vec<_> = found.iter().map(|limit| (limit.index, limit.kind)).collect();
+    let of = UsageOf::Tokens;
+    assert_eq!(
+        kinds,
+        [
+            (0, LimitKind::Usage { of, credit: 3, alert_at: None, reset: days }),
+            (64, LimitKind::Rate { of: RateOf::Requests, unit: RateUnit::Minute, value: 2 }),
+            (65, LimitKind::Rate { of: RateOf::Tokens, unit: RateUnit::Week, value: 9 }),
+        ]
+    );
+    assert!(
+        found[1].smooth && found.iter().all(|limit| limit.scope == LimitScope::Key && limit.generation == 3)
+    );
+    let list = json!({"usage_limits": [{"credit_limit": 1}, {"alert_threshold": 1}, {}]});
+    let found = limits(Kind::Workspace, list);
+    assert_eq!(
+        found.iter().map(|limit| (limit.index, limit.value())).collect::<Vec<_>>(),
+        [(0, 1_000_000_000), (1, i64::MAX)]
+    );
+    let both = json!({"usage_limits": {"credit_limit": 1}, "integration_rate_limits": [{"unit": "rps", "value": 1}]});
+    let found = limits(Kind::Provider, both);
+    let scopes: Vec<_> = found.iter().map(|limit| (limit.scope, limit.index)).collect();
+    assert_eq!(scopes, [(LimitScope::Provider, 0), (LimitScope::Integration, 192)]);
+}
+
+#[test]
+fn amounts_are_exact() {
+    let amount = |text: &str, decimals, up| whole(&serde_json::from_str(text).unwrap(), decimals, up);
+    for (text, decimals, below, above) in [
+        ("0.1", 9, 100_000_000, 100_000_000),
+        ("0.00075", 9, 750_000, 750_000),
+        ("7.5e-4", 9, 750_000, 750_000),
+        ("1e-10", 9, 0, 1),
+        ("1e-300", 9, 0, 1),
+        ("0", 9, 0, 0),
+        ("9000000000", 9, 9_000_000_000_000_000_000, 9_000_000_000_000_000_000),
+        ("1e300", 9, i64::MAX, i64::MAX),
+        ("2.5", 0, 2, 3),
+        ("2.0", 0, 2, 2),
+        ("1.1", 9, 1_100_000_000, 1_100_000_000),
+        ("9e15", 0, 9_000_000_000_000_000, 9_000_000_000_000_000),
+    ] {
+        assert_eq!((amount(text, decimals, false), amount(text, decimals, true)), (below, above), "{text}");
+    }
+}
+
+#[test]
+fn keys_of_the_settings_have_limits_under_their_name() {
+    use crate::config::secret::Secret;
+    use crate::settings::KeyLimits;
+    use crate::settings::scopes::ScopeSet;
+    let usage = vec![json!({"type": "requests", "credit_limit": 3})];
+    let rates = vec![json!({"type": "tokens", "unit": "rph", "value": 8})];
+    let key = ServiceKey {
+        name: "a".to_owned(),
+        key: Secret::new("k"),
+        scopes: ScopeSet::all(),
+        workspace: None,
+        limits: KeyLimits { usage, rates },
+    };
+    let found = limits_of_key(&key);
+    let values: Vec<_> = found.iter().map(|limit| (limit.id, limit.index, limit.value())).collect();
+    let id = settings_key_id("a");
+    assert_eq!(values, [(id, 0, 3), (id, 64, 8)]);
+    assert_eq!(found[0].conditions, [Condition::new(FactKey::ApiKey, ["a"], [])]);
+    assert_ne!(settings_key_id("b"), id);
+}
+
+#[test]
+fn a_limit_of_a_settings_key_is_for_its_requests_alone() {
+    use crate::limits::{BucketHash, Facts, Id, LimitSet, Phase};
+    let condition = Condition::new(FactKey::ApiKey, ["a"], []);
+    let kind = LimitKind::Rate { of: RateOf::Requests, unit: RateUnit::Minute, value: 1 };
+    let limit =
+        Limit { conditions: vec![condition], ..Limit::new(settings_key_id("a"), LimitScope::Key, kind) };
+    let set = LimitSet::new(vec![limit], BucketHash::random());
+    for (key, wanted) in [
+        (Some(Id::Settings("a")), 1),
+        (Some(Id::Settings("b")), 0),
+        (Some(Id::Record(settings_key_id("a"))), 0),
+        (None, 0),
+    ] {
+        let nothing: &[(&str, &str)] = &[];
+        let facts = Facts {
+            organisation: None,
+            workspace: None,
+            api_key: key,
+            config: None,
+            prompt: None,
+            endpoint_type: None,
+            metadata: &nothing,
+            target: None,
+        };
+        assert_eq!(set.select(&facts, Phase::Request).unwrap().limits().count(), wanted, "{key:?}");
+    }
+}

@@ -1,0 +1,88 @@
+//! The limits in force: those of the active records and of the settings' keys, compiled again when one of them has changed.
+//!
+//! A request that meets an unchanged snapshot compares two pointers. Records that have not changed are not read again.
+
+use super::from_records::{KINDS, limits_of, limits_of_key};
+use super::limit::Limit;
+use super::limit_set::{BucketHash, LimitSet};
+use crate::settings::Settings;
+use crate::state::snapshot::SettingsSnapshot;
+use crate::store::{Catalog, Status};
+use arc_swap::ArcSwapOption;
+use parking_lot::Mutex;
+use std::collections::HashMap;
+use std::sync::Arc;
+use uuid::Uuid;
+
+/// What was compiled last.
+#[derive(Debug, Default)]
+pub(super) struct InForce {
+    current: ArcSwapOption<Compiled>,
+    /// Held while another is compiled, so that one request does it and the others wait for it.
+    compiling: Mutex<()>,
+}
+
+#[derive(Debug)]
+struct Compiled {
+    settings: Arc<Settings>,
+    catalog: Arc<Catalog>,
+    /// By the id of the record. Only those that have limits.
+    records: HashMap<Uuid, Arc<[Limit]>>,
+    set: Arc<LimitSet>,
+}
+
+impl InForce {
+    /// The limits of this snapshot.
+    pub(super) fn set(&self, snapshot: &SettingsSnapshot, hash: BucketHash) -> Arc<LimitSet> {
+        if let Some(current) = &*self.current.load()
+            && current.is_of(snapshot)
+        {
+            return Arc::clone(&current.set);
+        }
+        let _one = self.compiling.lock();
+        let before = self.current.load_full();
+        if let Some(before) = before.as_ref().filter(|before| before.is_of(snapshot)) {
+            return Arc::clone(&before.set);
+        }
+        let compiled = Compiled::after(before.as_deref(), snapshot, hash);
+        let set = Arc::clone(&compiled.set);
+        self.current.store(Some(Arc::new(compiled)));
+        set
+    }
+}
+
+impl Compiled {
+    fn is_of(&self, snapshot: &SettingsSnapshot) -> bool {
+        Arc::ptr_eq(&self.catalog, snapshot.stored.catalog())
+            && Arc::ptr_eq(&self.settings, &snapshot.settings)
+    }
+
+    fn after(before: Option<&Self>, snapshot: &SettingsSnapshot, hash: BucketHash) -> Self {
+        let catalog = snapshot.stored.catalog();
+        let (nothing, none) = (Catalog::default(), HashMap::new());
+        let (catalog_before, mut records) =
+            before.map_or((&nothing, none), |before| (&*before.catalog, before.records.clone()));
+        let mut is_changed = before.is_none_or(|before| !Arc::ptr_eq(&before.settings, &snapshot.settings));
+        for difference in catalog.changed_since(catalog_before) {
+            if !KINDS.contains(&difference.kind) {
+                continue;
+            }
+            is_changed |= records.remove(&difference.id).is_some();
+            let now = difference.now.filter(|record| record.status == Status::Active);
+            let limits = now.map(|record| limits_of(record, catalog)).unwrap_or_default();
+            if !limits.is_empty() {
+                records.insert(difference.id, limits.into());
+                is_changed = true;
+            }
+        }
+        let set = match before {
+            Some(before) if !is_changed => Arc::clone(&before.set),
+            _ => {
+                let of_keys = snapshot.settings.auth.keys.iter().flat_map(limits_of_key);
+                let of_records = records.values().flat_map(|limits| limits.iter().cloned());
+                Arc::new(LimitSet::new(of_records.chain(of_keys).collect(), hash))
+            }
+        };
+        Self { settings: Arc::clone(&snapshot.settings), catalog: Arc::clone(catalog), records, set }
+    }
+}
