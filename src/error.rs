@@ -3,6 +3,10 @@
 //! Not here: how an error is written (`api::error_body`, in the client's dialect) and when it is logged (once,
 //! with the request's record). Constructors are named as outcomes and never log.
 
+mod limit_details;
+
+pub use limit_details::{Amounts, LimitDetails, LimitView};
+
 use std::borrow::Cow;
 use std::fmt;
 
@@ -40,7 +44,13 @@ pub enum Kind {
     MethodNotAllowed,
     Conflict,
     RequestTimeout,
+    /// A usage limit is spent.
+    LimitSpent,
     BodyTooLarge,
+    /// The rest of a usage limit is reserved for requests in flight.
+    LimitReserved,
+    /// A rate limit is reached.
+    LimitRate,
     HeadersTooLarge,
     ClientClosed,
     NotImplemented,
@@ -52,6 +62,7 @@ pub enum Kind {
     MemoryLimit,
     StoreUnavailable,
     StoreFull,
+    LimitsUnavailable,
     UpstreamTimeout,
     Internal,
 }
@@ -125,7 +136,12 @@ impl Kind {
             Kind::MethodNotAllowed => row(405, BAD, BAD, "method_not_allowed"),
             Kind::Conflict => row(409, BAD, BAD, "conflict"),
             Kind::RequestTimeout => row(408, "timeout_error", "timeout_error", "request_timeout"),
+            Kind::LimitSpent => row(412, "usage_limits_exhaust_error", "billing_error", "usage_limit"),
             Kind::BodyTooLarge => row(413, BAD, "request_too_large", "body_too_large"),
+            Kind::LimitReserved => {
+                row(429, "budget_reserved_error", "rate_limit_error", "usage_limit_reserved")
+            }
+            Kind::LimitRate => row(429, "rate_limits_exhaust_error", "rate_limit_error", "rate_limit"),
             Kind::HeadersTooLarge => row(431, BAD, BAD, "head_too_large"),
             Kind::ClientClosed => row(499, BAD, BAD, "caller_left"),
             Kind::Internal => row(500, "server_error", "api_error", "internal_error"),
@@ -137,6 +153,7 @@ impl Kind {
             Kind::MemoryLimit => row(503, "server_error", "overloaded_error", "memory_limit"),
             Kind::StoreUnavailable => row(503, "server_error", "api_error", "store_unavailable"),
             Kind::StoreFull => row(507, "server_error", "api_error", "store_full"),
+            Kind::LimitsUnavailable => row(503, "server_error", "api_error", "limits_unavailable"),
             Kind::UpstreamTimeout => row(504, "upstream_error", "timeout_error", "upstream_timeout"),
             Kind::Draining => row(503, "server_error", "overloaded_error", "draining"),
         }
@@ -155,10 +172,12 @@ pub struct Error {
     /// The provider the attempt went to, when there was one.
     pub provider: Option<&'static str>,
     /// Details for the operator only.
-    pub cause: Option<String>,
+    pub cause: Option<Box<str>>,
     /// Where in `message` a name is that the client made up, from byte to byte. It may be a key in the wrong header, so
     /// logs have its beginning only.
     pub unknown_name: (u16, u16),
+    /// The limit that refused the request. Boxed because few errors have one.
+    pub limit: Option<Box<LimitDetails>>,
 }
 
 /// How much of a name that the client made up is logged, characters.
@@ -174,6 +193,7 @@ impl Error {
             provider: None,
             cause: None,
             unknown_name: (0, 0),
+            limit: None,
         }
     }
 
@@ -186,7 +206,7 @@ impl Error {
     pub fn malformed_http(cause: impl Into<String>) -> Self {
         let message = "The request is not proper HTTP: its headers or the marks of its chunked body cannot be read. \
                        Look at what made it.";
-        Self { cause: Some(cause.into()), ..Self::new(Kind::MalformedHttp, message) }
+        Self { cause: Some(cause.into().into()), ..Self::new(Kind::MalformedHttp, message) }
     }
 
     /// 400: a header that frames the request is missing or ambiguous; the text says which.
@@ -245,14 +265,14 @@ impl Error {
     /// 401: the token was good and its time is over. `code` is for the log.
     pub fn token_expired(code: &str) -> Self {
         let message = "The token has expired. Fetch a new one.";
-        Self { cause: Some(code.to_owned()), ..Self::new(Kind::KeyExpired, message) }
+        Self { cause: Some(code.into()), ..Self::new(Kind::KeyExpired, message) }
     }
 
     /// 401: the token does not count; why is for the log.
     pub fn bad_token(code: &str) -> Self {
         let message =
             "The token is not valid here. Send one that your identity provider has made for this gateway.";
-        Self { cause: Some(code.to_owned()), ..Self::new(Kind::Unauthorized, message) }
+        Self { cause: Some(code.into()), ..Self::new(Kind::Unauthorized, message) }
     }
 
     /// 401: no service key, or an unknown one.
@@ -328,17 +348,17 @@ impl Error {
 
     /// 502: the provider could not be reached, or the connection broke before a response.
     pub fn unreachable(message: impl Into<String>, cause: impl Into<String>) -> Self {
-        Self { cause: Some(cause.into()), ..Self::new(Kind::Unreachable, message) }
+        Self { cause: Some(cause.into().into()), ..Self::new(Kind::Unreachable, message) }
     }
 
     /// 502: the provider sent something that is no usable HTTP response.
     pub fn invalid_response(message: impl Into<String>, cause: impl Into<String>) -> Self {
-        Self { cause: Some(cause.into()), ..Self::new(Kind::InvalidResponse, message) }
+        Self { cause: Some(cause.into().into()), ..Self::new(Kind::InvalidResponse, message) }
     }
 
     /// 502: the token or temporary credentials for a provider could not be fetched.
     pub fn credentials_unavailable(message: impl Into<String>, cause: impl Into<String>) -> Self {
-        Self { cause: Some(cause.into()), ..Self::new(Kind::CredentialsUnavailable, message) }
+        Self { cause: Some(cause.into().into()), ..Self::new(Kind::CredentialsUnavailable, message) }
     }
 
     /// 503: more connections than the operator allows.
@@ -361,7 +381,7 @@ impl Error {
 
     /// 504: the provider sent nothing for longer than the operator lets a connection idle.
     pub fn upstream_timeout(message: impl Into<String>, cause: impl Into<String>) -> Self {
-        Self { cause: Some(cause.into()), ..Self::new(Kind::UpstreamTimeout, message) }
+        Self { cause: Some(cause.into().into()), ..Self::new(Kind::UpstreamTimeout, message) }
     }
 
     /// 503: the process is shutting down.
@@ -384,10 +404,22 @@ impl Error {
         Self::new(Kind::StoreFull, message)
     }
 
+    /// 412 or 429: a limit refused the request; `kind` says why.
+    pub fn limited(kind: Kind, message: impl Into<String>, limit: LimitDetails) -> Self {
+        Self { limit: Some(Box::new(limit)), ..Self::new(kind, message) }
+    }
+
+    /// 503: the store of the limits does not answer, and the operator has requests refused then.
+    pub fn limits_unavailable() -> Self {
+        let message = "This gateway cannot read its budgets now, and requests are refused meanwhile \
+                       (limits.on_store_error: deny). Try again in a moment.";
+        Self::new(Kind::LimitsUnavailable, message)
+    }
+
     /// 500: a defect of the gateway. The client learns only that, the cause is for the log.
     pub fn internal(cause: impl Into<String>) -> Self {
         let message = "The gateway failed to handle this request. Quote the trace id to the operator.";
-        Self { cause: Some(cause.into()), ..Self::new(Kind::Internal, message) }
+        Self { cause: Some(cause.into().into()), ..Self::new(Kind::Internal, message) }
     }
 
     /// Names the field, header or path that is wrong.
@@ -400,7 +432,7 @@ impl Error {
     /// Adds details for the operator.
     #[must_use]
     pub fn with_cause(mut self, cause: impl Into<String>) -> Self {
-        self.cause = Some(cause.into());
+        self.cause = Some(cause.into().into());
         self
     }
 
@@ -440,10 +472,14 @@ impl Error {
     }
 
     /// When the same request may succeed, in seconds, for `Retry-After`; `None` where waiting does not help.
-    pub const fn retry_after(&self) -> Option<u32> {
+    pub fn retry_after(&self) -> Option<u32> {
         match self.kind {
-            Kind::TooManyConnections | Kind::MemoryLimit | Kind::StoreUnavailable | Kind::Draining => Some(1),
-            _ => None,
+            Kind::TooManyConnections
+            | Kind::MemoryLimit
+            | Kind::StoreUnavailable
+            | Kind::LimitsUnavailable
+            | Kind::Draining => Some(1),
+            _ => self.limit.as_ref()?.retry_after,
         }
     }
 
@@ -460,10 +496,14 @@ impl Error {
             | Kind::NotFound
             | Kind::MethodNotAllowed
             | Kind::Conflict
+            | Kind::LimitSpent
             | Kind::BodyTooLarge
             | Kind::HeadersTooLarge
             | Kind::NotImplemented => true,
             Kind::RequestTimeout
+            | Kind::LimitReserved
+            | Kind::LimitRate
+            | Kind::LimitsUnavailable
             | Kind::ClientClosed
             | Kind::Internal
             | Kind::Unreachable

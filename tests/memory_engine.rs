@@ -20,6 +20,7 @@ use turnpike::engine::orchestrator::Admitted;
 use turnpike::engine::request_context::RequestContext;
 use turnpike::engine::request_env::RequestEnv;
 use turnpike::engine::stages::Compile;
+use turnpike::limits::{Calendar, Limits};
 use turnpike::net::outbound::connector::Connector;
 use turnpike::route::admission::Endpoint;
 use turnpike::route::attempt::{Attempt, Request};
@@ -81,7 +82,12 @@ impl MemoryEngine {
         let access_log = AccessLog::open(&Output::File(log.path().to_owned())).unwrap();
         let shared =
             Shared::new(SettingsSnapshot::new(settings, 0), Metrics::new().unwrap(), access_log, None);
-        let engine = Engine::with_stages(Arc::new(shared), Connector::new(&ServerConf::default()), stages);
+        let engine = Engine::with_stages(
+            Arc::new(shared),
+            Arc::new(Limits::in_memory(Calendar::default())),
+            Connector::new(&ServerConf::default()),
+            stages,
+        );
         Self { engine: Arc::new(engine), log }
     }
 

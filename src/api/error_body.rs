@@ -10,7 +10,7 @@ use super::Dialect;
 use super::chat::ProviderError;
 use super::error_names::{ErrorNames, provider_code};
 use super::sse::write_event;
-use crate::error::{Error, Problem};
+use crate::error::{Error, LimitDetails, LimitView, Problem};
 use serde::{Serialize, Serializer};
 
 /// What the error bodies of all dialects are made from.
@@ -35,23 +35,27 @@ pub struct ErrorView<'a> {
     pub request_id: Option<&'a str>,
     /// Whether the body has `status` and `message` beside OpenAI's `error`, as clients of stored prompts read them.
     pub has_failure_status: bool,
+    /// The limit that refused the request, in OpenAI's shape.
+    pub limit: Option<&'a LimitDetails>,
 }
 
 impl<'a> From<&'a Error> for ErrorView<'a> {
     fn from(error: &'a Error) -> Self {
         let row = error.kind.row();
+        let limit = error.limit.as_deref();
         Self {
             message: &error.message,
             status: row.status,
-            openai_type: row.openai_type,
+            openai_type: limit.map_or(row.openai_type, |limit| limit.error_type),
             anthropic_type: row.anthropic_type,
             param: error.param.as_deref(),
-            code: Some(row.code),
+            code: Some(limit.map_or(row.code, |limit| limit.code)),
             provider_code: None,
             problems: &error.problems,
             provider: error.provider,
             request_id: None,
-            has_failure_status: false,
+            has_failure_status: limit.is_some(),
+            limit,
         }
     }
 }
@@ -71,6 +75,7 @@ impl<'a> From<&'a ProviderError> for ErrorView<'a> {
             provider: None,
             request_id: None,
             has_failure_status: false,
+            limit: None,
         }
     }
 }
@@ -91,7 +96,7 @@ impl<'a> ErrorView<'a> {
 
     #[must_use]
     pub const fn with_failure_status(mut self, has_failure_status: bool) -> Self {
-        self.has_failure_status = has_failure_status;
+        self.has_failure_status |= has_failure_status;
         self
     }
 
@@ -131,9 +136,9 @@ impl<'a> ErrorView<'a> {
     }
 
     fn openai_error(&self, code: Option<&'a str>) -> OpenAiError<'a> {
-        let Self { message, openai_type: kind, param, problems, .. } = *self;
+        let Self { message, openai_type: kind, param, problems, limit, .. } = *self;
         let provider_code = self.provider_code.filter(|word| *word != kind && self.code != Some(*word));
-        OpenAiError { message, kind, param, code, provider_code, problems }
+        OpenAiError { message, kind, param, code, provider_code, problems, limit: limit.map(LimitView::from) }
     }
 
     fn anthropic_body(&self, request_id: Option<&str>) -> Vec<u8> {
@@ -170,6 +175,8 @@ struct OpenAiError<'a> {
     provider_code: Option<&'a str>,
     #[serde(skip_serializing_if = "<[Problem]>::is_empty", serialize_with = "write_problems")]
     problems: &'a [Problem],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    limit: Option<LimitView<'a>>,
 }
 
 #[derive(Serialize)]

@@ -3,6 +3,7 @@
 //! All of it is in one table (`operation/table.rs`), a row for each operation. Not a router: nothing is dispatched
 //! here. A path that is not in the table is [`Operation::Passthrough`].
 
+mod reference_name;
 mod table;
 
 use super::Dialect;

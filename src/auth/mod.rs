@@ -33,6 +33,10 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use stored_keys::KeyRefusal;
 pub use stored_keys::StoredKeys;
+use uuid::Uuid;
+
+/// The organisation: one for each store, so that its id need not differ between stores.
+pub const ORGANISATION: Uuid = Uuid::from_u128(0x0190_0000_0000_7000_8000_0000_0000_0001);
 
 /// Whether a token was refused because it names a key that is not in the identity provider's set, as it is here: look for a newer
 /// set, and try again.

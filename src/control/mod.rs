@@ -49,7 +49,4 @@ pub use openapi::document as openapi_document;
 pub use routes::{Port, control_paths, router};
 pub use services::Services;
 
-use uuid::Uuid;
-
-/// The organisation: one for each store, so that its id need not differ between stores.
-const ORGANISATION: Uuid = Uuid::from_u128(0x0190_0000_0000_7000_8000_0000_0000_0001);
+use crate::auth::ORGANISATION;

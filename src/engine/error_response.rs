@@ -83,6 +83,13 @@ fn parts(
         if error.is_final() {
             headers.insert(header_edit::SHOULD_RETRY, header_edit::NEVER);
         }
+        ctx.limits.add_refusal_headers(headers);
+        if let Some(limit) = &error.limit {
+            header_edit::insert_str(headers, header_edit::LIMIT, &limit.id);
+            if let Some(reset_at) = &limit.reset_at {
+                header_edit::insert_str(headers, header_edit::LIMIT_RESET, reset_at);
+            }
+        }
         if let Some(attempt) = &ctx.attempt {
             headers.insert(header_edit::PROVIDER, HeaderValue::from_static(attempt.target.provider.id()));
             headers.insert(header_edit::OPTION_INDEX, attempt.target.index_header());

@@ -19,6 +19,10 @@ pub const ATTEMPTS: HeaderName = HeaderName::from_static("x-gateway-attempts");
 pub const WARNINGS: HeaderName = HeaderName::from_static("x-gateway-warnings");
 pub const TRACE_ID: HeaderName = HeaderName::from_static("x-gateway-trace-id");
 
+/// The id of the limit that refused a request, and when its bucket starts anew.
+pub const LIMIT: HeaderName = HeaderName::from_static("x-gateway-limit");
+pub const LIMIT_RESET: HeaderName = HeaderName::from_static("x-gateway-limit-reset");
+
 /// Read by the clients of OpenAI and Anthropic before they repeat a request.
 pub const SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
 pub const NEVER: HeaderValue = HeaderValue::from_static("false");

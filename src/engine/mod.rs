@@ -16,6 +16,8 @@ mod forward;
 pub mod header_edit;
 mod hedge;
 mod keep_alive;
+pub mod limit_holds;
+mod limit_refusal;
 pub mod memory_downstream;
 pub mod model_list;
 mod opener;
@@ -39,7 +41,9 @@ mod streamed_upload;
 pub mod turn;
 pub mod upstream_headers;
 mod upstream_stream;
+mod usage_estimate;
 
+use crate::limits::Limits;
 use crate::net::outbound::connection::UpstreamConnection;
 use crate::net::outbound::connector::Connector;
 use crate::state::Shared;
@@ -56,25 +60,32 @@ use std::sync::Arc;
 /// What every request needs: the process's state, its upstream connections, and the sinks of request records.
 pub struct Engine {
     pub shared: Arc<Shared>,
+    pub limits: Arc<Limits>,
     connector: Arc<Connector>,
     sinks: Vec<Box<dyn RecordSink>>,
     stages: &'static [Compile],
 }
 
 impl Engine {
-    pub fn new(shared: Arc<Shared>, connector: Connector) -> Self {
-        Self::with_stages(shared, connector, stages::STAGES)
+    pub fn new(shared: Arc<Shared>, limits: Arc<Limits>, connector: Connector) -> Self {
+        Self::with_stages(shared, limits, connector, stages::STAGES)
     }
 
     /// An engine with other stages than the product's, in the order an attempt passes them.
-    pub fn with_stages(shared: Arc<Shared>, connector: Connector, stages: &'static [Compile]) -> Self {
+    pub fn with_stages(
+        shared: Arc<Shared>,
+        limits: Arc<Limits>,
+        connector: Connector,
+        stages: &'static [Compile],
+    ) -> Self {
         let sinks = sinks::all(&shared);
-        Self { shared, connector: Arc::new(connector), sinks, stages }
+        Self { shared, limits, connector: Arc::new(connector), sinks, stages }
     }
 
     /// Hands the record of a finished request to all sinks. `client`: the downstream of its response.
     pub fn record<D: Downstream>(&self, client: &D, ctx: &mut RequestContext) {
         let record = record_builder::finish(client, ctx);
+        ctx.limits.settle(&record);
         for sink in &self.sinks {
             sink.record(&record);
         }

@@ -239,6 +239,15 @@ impl<D: Downstream> Orchestrator<'_, D> {
                 return Started::Failed(Outcome::Unsupported(error.status()), FinalResponse::Error(error));
             }
         };
+        let may_fit = self.resume.is_none();
+        if self.ctx.limits.has_target_limits()
+            && let Err(error) =
+                Box::pin(self.engine.reserve_attempt(self.ctx, &self.request, &mut attempt, may_fit)).await
+        {
+            self.ctx.record.attempt_unsupported(&next.target, next.reason, &error);
+            self.ctx.attempt = None;
+            return Started::Failed(Outcome::Limited(error.status()), FinalResponse::Error(error));
+        }
         let mut state = AttemptState::default();
         let passed = match attempt.local_response.clone() {
             // The gateway makes this response itself, without calling the target.
@@ -458,6 +467,7 @@ impl<D: Downstream> Orchestrator<'_, D> {
             memory.attempt_failed(now.saturating_duration_since(run.started()), now);
         }
         self.engine.end_stages(&run.attempt, outcome);
+        self.ctx.release_unused(target);
         if let Some(permit) = run.permit.take() {
             permit.finish(outcome.breaker_signal(target.policies.breaker.as_ref()), now);
         }

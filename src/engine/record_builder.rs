@@ -119,6 +119,11 @@ impl RecordBuilder {
         self.last_counted = true;
     }
 
+    /// Whether nothing is charged for the last attempt.
+    pub fn last_is_unused(&self) -> bool {
+        self.attempts.last().is_some_and(|attempt| attempt.used.is_none())
+    }
+
     fn push(&mut self, mut attempt: AttemptRecord) {
         if self.attempts.len() < MAX_ATTEMPTS_COUNTED {
             attempt.id = u32::try_from(self.attempts.len() + 1).unwrap_or(u32::MAX);

@@ -4,6 +4,7 @@
 //! downstream.
 
 use super::attempt_state::AttemptState;
+use super::limit_holds::LimitHolds;
 use super::record_builder::RecordBuilder;
 use crate::api::Dialect;
 use crate::api::operation::Operation;
@@ -47,6 +48,8 @@ pub struct RequestContext {
     /// Patches a response, or has translated it.
     pub rewriter: Option<Rewriter>,
     pub record: RecordBuilder,
+    /// What it holds of its limits.
+    pub limits: LimitHolds,
     /// The error the client gets or got.
     pub failure: Option<Error>,
     /// Counts the request's body, and what attempts send in its place.
@@ -73,6 +76,7 @@ impl RequestContext {
             tap: None,
             rewriter: None,
             record: RecordBuilder::default(),
+            limits: LimitHolds::default(),
             failure: None,
             held: shared.held_bytes.holder(),
             in_flight: Some(shared.lifecycle.enter()),

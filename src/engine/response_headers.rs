@@ -88,6 +88,7 @@ pub fn add_gateway_headers(headers: &mut HeaderMap, ctx: &RequestContext) {
         if ctx.record.shows_attempts() {
             header_edit::insert_str(headers, header_edit::ATTEMPTS, &ctx.record.attempts_text());
         }
+        ctx.limits.add_headers(headers);
         if !attempt.warnings.is_empty() {
             header_edit::insert_str(headers, header_edit::WARNINGS, &warnings(&attempt.warnings));
         }

@@ -29,7 +29,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use turnpike::control::{self, Port, Services};
 use turnpike::emulator::{Emulator, Options};
-use turnpike::limits::Calendar;
+use turnpike::limits::{Calendar, Limits as RequestLimits};
 use turnpike::net::inbound::axum_bridge::{AxumApp, Limits};
 use turnpike::net::inbound::h2c_guard::H2cGuard;
 use turnpike::net::outbound::connector::Connector;
@@ -86,8 +86,8 @@ fn build(
     let announcement = Announcement::new(file, &shared.settings(), &warnings, administrator_key.as_ref());
 
     let mut certificates = Vec::new();
-    let limits = Arc::new(turnpike::limits::Limits::in_memory(Calendar::default()));
-    let services = Services { shared: Arc::clone(&shared), limits };
+    let limits = Arc::new(RequestLimits::in_memory(Calendar::default()));
+    let services = Services { shared: Arc::clone(&shared), limits: Arc::clone(&limits) };
     let router = control::router(services.clone(), Port::Control);
     let data_port_router = control::router(services, Port::Data);
     let control_routes = ControlRoutes::new(data_port_router, control::control_paths());
@@ -98,7 +98,8 @@ fn build(
         if same_protocol.is_empty() {
             continue;
         }
-        let mut service = data_service(&server, &shared, (control_routes.clone(), config_cache.clone()), h2);
+        let mut service =
+            data_service(&server, (&shared, &limits), (control_routes.clone(), config_cache.clone()), h2);
         for listener in same_protocol {
             open(&mut service, listener, &mut certificates)?;
         }
@@ -110,10 +111,7 @@ fn build(
 
     let data = listen.data.iter().map(|listener| listener.address);
     let addresses: Vec<SocketAddr> = data.chain([listen.control.address]).chain(emulator).collect();
-    if let Some(listen) = emulator {
-        let emulator_service = EmulatorService { emulator: Emulator::new(Options::default()), listen };
-        server.add_service(background_service("emulator", emulator_service));
-    }
+    add_emulator(&mut server, emulator);
     let tasks: Vec<Box<dyn BackgroundService + Send + Sync>> = vec![
         Box::new(AccessLogWriter(Arc::clone(&shared))),
         Box::new(KeySetRefresher(Arc::clone(&shared))),
@@ -138,6 +136,12 @@ fn build(
     Ok((server, shared))
 }
 
+fn add_emulator(server: &mut Server, listen: Option<SocketAddr>) {
+    let Some(listen) = listen else { return };
+    let emulator_service = EmulatorService { emulator: Emulator::new(Options::default()), listen };
+    server.add_service(background_service("emulator", emulator_service));
+}
+
 fn control_service(router: Router) -> Service<H2cGuard<AxumApp>> {
     let limits = Limits::default();
     let header_timeout = limits.header_timeout;
@@ -149,12 +153,13 @@ fn control_service(router: Router) -> Service<H2cGuard<AxumApp>> {
 
 fn data_service(
     server: &Server,
-    shared: &Arc<Shared>,
+    (shared, limits): (&Arc<Shared>, &Arc<RequestLimits>),
     (control_routes, config_cache): (ControlRoutes, ConfigCache),
     h2: bool,
 ) -> Service<DownstreamApp> {
     let connector = Connector::new(&server.configuration);
-    let gateway = Gateway::new(Arc::clone(shared), connector, config_cache, control_routes);
+    let gateway =
+        Gateway::new(Arc::clone(shared), Arc::clone(limits), connector, config_cache, control_routes);
     let mut proxy = http_proxy(&server.configuration, gateway.clone());
     let mut options = HttpServerOptions::default();
     options.h2c = h2;

@@ -25,9 +25,10 @@ use crate::route::admission::{BodyReading, ModelQuery, Plane, RequestHead};
 use crate::route::attempt::{Attempt, Request};
 use crate::route::compile::Sources;
 use crate::route::compiled::CompiledConfig;
-use crate::route::plan::Plan;
+use crate::route::plan::{Plan, Reason};
 use crate::route::request_mode::RequestMode;
 use crate::route::request_snapshot::RequestSnapshot;
+use crate::route::target::Target;
 use crate::settings::Limits;
 use crate::state::authentication;
 use crate::state::held_bytes::Hold;
@@ -44,9 +45,6 @@ use serde_json::value::RawValue;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-
-/// The longest `x-gateway-metadata` that is written to the access line, bytes.
-const MAX_METADATA_BYTES: usize = 4096;
 
 /// How many patterns are matched in place; a pattern and the longest value take 0.2 ms.
 const PATTERNS_IN_PLACE: usize = 32;
@@ -139,15 +137,26 @@ async fn admit_request(
     }
     let mut env = routing_env(gateway, session, ctx, &config, &request);
     let mut plan = Plan::new(Arc::clone(&config), request.model.clone());
-    let work = if config.patterns().count > PATTERNS_IN_PLACE { large_work::PATTERNS } else { 0 };
-    let first = gateway.engine.shared.large_work.run(work, || plan.first(&mut env)).await;
-    let first = first.ok_or_else(|| Error::internal("a config without a target"))?;
+    let first = first_target(gateway, &config, &mut plan, &mut env).await?;
+    gateway.engine.reserve_request(ctx, &mut request, &config, &first.0).await?;
     // An attempt that may be proxied natively is made here, so that its errors are refusals like any other.
     let prepared = match config.is_single_attempt() || session.is_upgrade_req() {
         true => Some(Box::new(gateway.engine.prepare(&first.0, &request, &mut ctx.held).await?)),
         false => None,
     };
     Ok(Admission::Run(Box::new(Admitted { plan, request, env, first, prepared })))
+}
+
+/// The plan's first target. Many patterns are matched on a thread for large work.
+async fn first_target(
+    gateway: &Gateway,
+    config: &CompiledConfig,
+    plan: &mut Plan,
+    env: &mut RequestEnv,
+) -> std::result::Result<(Arc<Target>, Reason), Error> {
+    let work = if config.patterns().count > PATTERNS_IN_PLACE { large_work::PATTERNS } else { 0 };
+    let first = gateway.engine.shared.large_work.run(work, || plan.first(env)).await;
+    first.ok_or_else(|| Error::internal("a config without a target"))
 }
 
 /// The client. Waits only for a token that names a key the gateway has not fetched yet.
@@ -384,10 +393,8 @@ async fn find_config(
     let client = ctx.record.client.clone().unwrap_or_else(|| snapshot.service_keys.anonymous());
     let rules = KeyRules::new(&client, snapshot);
     rules.apply(&mut gateway_headers, |name| snapshot.directory(client.workspace).config(name).is_some())?;
-    ctx.record.metadata = rules
-        .metadata(&gateway_headers)
-        .filter(|text| text.len() <= MAX_METADATA_BYTES)
-        .and_then(|text| RawValue::from_string(text.into_owned()).ok());
+    ctx.record.metadata =
+        rules.metadata(&gateway_headers).and_then(|text| RawValue::from_string(text.into_owned()).ok());
     let provider_key = auth::provider_key(&header.headers, &header.uri, &snapshot.service_keys)?;
     let sources = Sources::new(snapshot, &gateway_headers, provider_key.as_deref(), request, ctx.workspace());
     let key = sources.key(snapshot.routing_generation());

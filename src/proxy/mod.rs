@@ -18,6 +18,7 @@ pub use control_plane::ControlRoutes;
 pub use listener::DownstreamApp;
 
 use crate::engine::Engine;
+use crate::limits::Limits;
 use crate::net::outbound::connector::Connector;
 use crate::route::config_cache::ConfigCache;
 use crate::state::Shared;
@@ -43,11 +44,12 @@ pub struct Gateway {
 impl Gateway {
     pub fn new(
         shared: Arc<Shared>,
+        limits: Arc<Limits>,
         connector: Connector,
         config_cache: ConfigCache,
         control_routes: ControlRoutes,
     ) -> Self {
-        Self { engine: Arc::new(Engine::new(shared, connector)), config_cache, control_routes }
+        Self { engine: Arc::new(Engine::new(shared, limits, connector)), config_cache, control_routes }
     }
 }
 

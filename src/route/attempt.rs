@@ -103,6 +103,36 @@ impl Request {
         }
     }
 
+    /// Lowers the bound of its output to what a limit has left, for all choices together (`fit`), and says so.
+    pub fn bound_output(&mut self, tokens: u64) {
+        let each = (tokens / self.choices().max(1)).max(1).to_string();
+        let Some(body) = &self.body else { return };
+        let edits: Vec<Edit<'_>> = match self.operation.dialect() {
+            Dialect::Google => {
+                gemini::override_edits(body, std::iter::once(("max_completion_tokens", each.as_str())))
+            }
+            _ => {
+                let (default, others) = match self.operation {
+                    Operation::Messages | Operation::Completions => ("max_tokens", &[][..]),
+                    Operation::Responses => ("max_output_tokens", &[][..]),
+                    _ => ("max_completion_tokens", &["max_tokens"][..]),
+                };
+                let sent = others.iter().copied().filter(|name| body.raw(name).is_some());
+                let mut names: Vec<&'static str> = sent.collect();
+                if names.is_empty() || body.raw(default).is_some() {
+                    names.push(default);
+                }
+                names.into_iter().map(|name| Edit::Set(name, each.as_str().into())).collect()
+            }
+        };
+        // An object stays one.
+        if let Ok(bounded) = Body::parse(body.edit(&edits)) {
+            self.warnings
+                .push(format!("the output was bounded to {each} tokens, which is what a limit has left"));
+            self.body = Some(bounded.with_kept_items_of(body));
+        }
+    }
+
     /// The body that conditions read: with the model and the stream, where the client's has them in its path.
     pub fn body_for_facts(&self) -> Option<Body> {
         let body = self.body.as_ref()?;

@@ -23,7 +23,7 @@ use crate::net::outbound::origin::Origin;
 use crate::prompt::FoundPrompt;
 use crate::provider::{self, Provider};
 use crate::settings::{DefaultConfig, Settings};
-use crate::state::directory::{Directory, Origin as DirectoryOrigin};
+use crate::state::directory::{Directory, Origin as DirectoryOrigin, SavedName};
 use crate::state::metrics::TargetSeries;
 use crate::state::snapshot::SettingsSnapshot;
 use crate::state::targets::TargetId;
@@ -167,6 +167,8 @@ impl<'a> Sources<'a> {
 struct ConfigSource<'a> {
     config: Cow<'a, Config>,
     by: Author,
+    /// Its name, if it is saved.
+    saved: Option<SavedName>,
 }
 
 /// Who wrote a config.
@@ -199,7 +201,7 @@ pub fn compile(sources: &Sources<'_>) -> Result<CompiledConfig, Error> {
     let by = source.by;
     let compiler = Compiler { sources, by, config_name, hash, config_warnings };
     let root = compiler.node(&source.config, &Policies::default(), None, "config".to_owned())?;
-    Ok(CompiledConfig::new(root))
+    Ok(CompiledConfig::new(root, source.saved))
 }
 
 /// A hash of the values a config is compiled from; the state of its targets is stored under it.
@@ -344,9 +346,9 @@ fn config_source<'a>(sources: &Sources<'a>) -> Result<ConfigSource<'a>, Error> {
             Some(DefaultConfig::Saved(id)) if no_provider_named => saved(sources, id),
             Some(DefaultConfig::Slug(slug)) if no_provider_named && !prompt_names_one() => {
                 let config = Config { provider: Some(format!("@{slug}")), ..Config::default() };
-                Ok(ConfigSource { config: Cow::Owned(config), by: Author::Operator })
+                Ok(ConfigSource { config: Cow::Owned(config), by: Author::Operator, saved: None })
             }
-            _ => Ok(ConfigSource { config: Cow::Owned(Config::default()), by: Author::Client }),
+            _ => Ok(ConfigSource { config: Cow::Owned(Config::default()), by: Author::Client, saved: None }),
         };
     };
     if !text.trim_start().starts_with('{') {
@@ -363,13 +365,13 @@ fn config_source<'a>(sources: &Sources<'a>) -> Result<ConfigSource<'a>, Error> {
     };
     let config = Config::from_json(text.as_bytes(), &checks)
         .map_err(|problems| Error::invalid_config("x-gateway-config", problems))?;
-    Ok(ConfigSource { config: Cow::Owned(config), by: Author::Client })
+    Ok(ConfigSource { config: Cow::Owned(config), by: Author::Client, saved: None })
 }
 
 fn saved<'a>(sources: &Sources<'a>, id: &str) -> Result<ConfigSource<'a>, Error> {
     let found = sources.directory.config(id).map(|(config, origin)| {
         let by = if origin == DirectoryOrigin::Settings { Author::Operator } else { Author::Workspace };
-        ConfigSource { config: Cow::Borrowed(config), by }
+        ConfigSource { config: Cow::Borrowed(config), by, saved: Some(sources.directory.config_name(id)) }
     });
     found.ok_or_else(|| {
         let message = format!(
@@ -447,6 +449,7 @@ fn compile_target(
         policies,
         path,
         provider,
+        ids: slug.as_deref().map(|slug| sources.directory.provider_ids(slug)).unwrap_or_default(),
         slug,
         prompt,
         model_config: sources

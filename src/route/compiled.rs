@@ -8,6 +8,7 @@ use crate::config::balance::{BalanceBy, Sticky};
 use crate::config::hedge::Hedge;
 use crate::config::pattern::PatternUse;
 use crate::config::query::Query;
+use crate::state::directory::SavedName;
 use std::sync::Arc;
 
 /// A compiled config: the root node and an index of its targets.
@@ -19,6 +20,8 @@ pub struct CompiledConfig {
     /// Whether a strategy reads facts of the request.
     uses_facts: bool,
     patterns: PatternUse,
+    /// The saved config it was made of.
+    saved: Option<SavedName>,
 }
 
 /// A target, or a group of nodes.
@@ -67,15 +70,20 @@ pub enum GroupStrategy {
 }
 
 impl CompiledConfig {
-    pub fn new(root: Node) -> Self {
+    pub fn new(root: Node, saved: Option<SavedName>) -> Self {
         let mut targets = Vec::new();
         root.collect(&mut targets);
         let (uses_facts, patterns) = (root.uses_facts(), root.patterns());
-        Self { root, targets, uses_facts, patterns }
+        Self { root, targets, uses_facts, patterns, saved }
     }
 
     pub fn root(&self) -> &Node {
         &self.root
+    }
+
+    /// The saved config it was made of; `None` for one in the request.
+    pub fn saved(&self) -> Option<&SavedName> {
+        self.saved.as_ref()
     }
 
     /// Whether the config is one target without retries, limits or breaker, so that no outcome changes the route.

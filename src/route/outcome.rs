@@ -25,6 +25,8 @@ pub enum Outcome {
     PrefillRefused,
     /// This target does not support the call. The gateway's own error has this status.
     Unsupported(u16),
+    /// A limit of this target refused the attempt with this status; nothing was sent.
+    Limited(u16),
 }
 
 impl Outcome {
@@ -47,7 +49,9 @@ impl Outcome {
                 BreakerSignal::Failure
             }
             Self::TimedOut | Self::Failed | Self::Interrupted => BreakerSignal::Failure,
-            Self::Response { .. } | Self::PrefillRefused | Self::Unsupported(_) => BreakerSignal::Ignored,
+            Self::Response { .. } | Self::PrefillRefused | Self::Unsupported(_) | Self::Limited(_) => {
+                BreakerSignal::Ignored
+            }
         }
     }
 }

@@ -280,7 +280,7 @@ impl Plan {
         })
     }
 
-    /// The next target of the innermost group that falls back on `outcome`.
+    /// The next target of the innermost group that falls back on `outcome`, or that balances and whose target a limit refused.
     fn next_fallback(
         &mut self,
         outcome: &Outcome,
@@ -289,12 +289,15 @@ impl Plan {
         let config = Arc::clone(&self.config);
         while let Some(mut frame) = self.path.pop() {
             let group = config.group(self.path.iter().map(|frame| frame.member))?;
-            if !matches!(group.strategy, GroupStrategy::Fallback)
-                || !falls_back_on(group, frame.member, outcome)
-            {
-                continue;
-            }
-            let next = self.next_in_order(group, &frame, env);
+            let next = match &group.strategy {
+                GroupStrategy::Fallback if falls_back_on(group, frame.member, outcome) => {
+                    self.next_in_order(group, &frame, env)
+                }
+                GroupStrategy::LoadBalance { by, .. } if matches!(outcome, Outcome::Limited(_)) => {
+                    self.rebalance(group, *by, &frame, env)
+                }
+                _ => None,
+            };
             let Some(member) = next else { continue };
             frame.member = member;
             frame.tried.push(member);
@@ -369,7 +372,7 @@ impl Plan {
                 {
                     return (member, Reason::Sticky);
                 }
-                let choice = self.balance(group, *by, env);
+                let choice = self.balance(group, *by, &[], env);
                 if let Some(sticky) = sticky {
                     env.remember_choice(group, sticky, choice.0);
                 }
@@ -400,11 +403,32 @@ impl Plan {
         })
     }
 
-    fn balance(&self, group: &TargetGroup, by: BalanceBy, env: &mut dyn RoutingEnv) -> (usize, Reason) {
+    /// Another member of a group that balances, in the place of those a limit refused.
+    fn rebalance(
+        &self,
+        group: &TargetGroup,
+        by: BalanceBy,
+        frame: &Frame,
+        env: &mut dyn RoutingEnv,
+    ) -> Option<usize> {
+        let has_weight = |index: usize| group.members.get(index).is_some_and(|member| member.weight > 0.0);
+        let has_other = self.untried(group, frame, env).any(has_weight);
+        has_other.then(|| self.balance(group, by, &frame.tried, env).0)
+    }
+
+    fn balance(
+        &self,
+        group: &TargetGroup,
+        by: BalanceBy,
+        tried: &[usize],
+        env: &mut dyn RoutingEnv,
+    ) -> (usize, Reason) {
         let weights: Vec<f64> = group.members.iter().map(|member| member.weight).collect();
         let randoms = [env.random(), env.random()];
-        let usable_members: Vec<bool> =
-            group.members.iter().map(|member| self.is_usable(&member.node, env)).collect();
+        let members = group.members.iter().enumerate();
+        let usable_members: Vec<bool> = members
+            .map(|(index, member)| !tried.contains(&index) && self.is_usable(&member.node, env))
+            .collect();
         let usable = |index: usize| usable_members.get(index).copied().unwrap_or_default();
         let choice = match by {
             BalanceBy::Weight => {
@@ -470,9 +494,10 @@ pub(super) fn fallback_statuses(group: &TargetGroup, member: usize) -> Option<&[
 /// Whether a group falls back after `outcome` of a member.
 fn falls_back_on(group: &TargetGroup, member: usize, outcome: &Outcome) -> bool {
     match (fallback_statuses(group, member), outcome) {
-        (Some(list), Outcome::Response { status, .. } | Outcome::Unsupported(status)) => {
-            list.contains(status)
-        }
+        (
+            Some(list),
+            Outcome::Response { status, .. } | Outcome::Unsupported(status) | Outcome::Limited(status),
+        ) => list.contains(status),
         // A list contains only statuses. After an outcome without a status, only the empty list prevents a
         // fallback.
         (Some(list), _) => !list.is_empty(),

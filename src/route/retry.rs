@@ -78,7 +78,7 @@ impl RetryPolicy {
             // The client is waiting in the middle of a response, so another target comes first, without a
             // wait.
             Outcome::Interrupted => !state.has_other,
-            Outcome::PrefillRefused | Outcome::Unsupported(_) => false,
+            Outcome::PrefillRefused | Outcome::Unsupported(_) | Outcome::Limited(_) => false,
         }
     }
 

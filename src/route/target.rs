@@ -10,6 +10,7 @@ use crate::net::outbound::origin::Origin;
 use crate::prompt::FoundPrompt;
 use crate::provider::token_exchange::TokenExchange;
 use crate::provider::{Call, Provider};
+use crate::state::directory::ProviderIds;
 use crate::state::metrics::TargetSeries;
 use crate::state::targets::{TargetId, TargetState};
 use http::{HeaderMap, HeaderValue};
@@ -24,6 +25,8 @@ pub struct Target {
     pub provider: &'static dyn Provider,
     /// The slug of the stored provider it names, without the `@`.
     pub slug: Option<String>,
+    /// The records of that provider.
+    pub ids: ProviderIds,
     /// The saved config whose name stands before the model in the request (`@config/model`).
     pub model_config: Option<String>,
     /// The prompt that is rendered for it, where the client called one.

@@ -5,6 +5,8 @@
 use super::stored::Stored;
 use crate::config::Config;
 use crate::settings::{Settings, StoredProvider};
+use crate::store::Kind;
+use std::sync::Arc;
 use uuid::Uuid;
 
 /// What one client may name.
@@ -14,6 +16,22 @@ pub struct Directory<'a> {
     pub stored: &'a Stored,
     /// The client's workspace.
     pub workspace: Option<Uuid>,
+}
+
+/// What names a saved config.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SavedName {
+    pub slug: Arc<str>,
+    /// Of its record; `None` for one of the settings.
+    pub id: Option<Uuid>,
+}
+
+/// The records of a stored provider; both are `None` for one of the settings.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ProviderIds {
+    pub provider: Option<Uuid>,
+    /// The integration it is made of.
+    pub integration: Option<Uuid>,
 }
 
 /// Who made a provider or config.
@@ -39,6 +57,26 @@ impl<'a> Directory<'a> {
         match self.settings.configs.get(id) {
             Some(config) => Some((config, Origin::Settings)),
             None => Some((self.stored.config(self.workspace, id)?, Origin::Store)),
+        }
+    }
+
+    /// The slug and id of the saved config that is named by either.
+    pub fn config_name(self, id: &str) -> SavedName {
+        let record = match self.settings.configs.contains_key(id) {
+            true => None,
+            false => self.stored.record(Kind::Config, self.workspace, id),
+        };
+        let slug = record.and_then(|record| record.slug.as_deref()).unwrap_or(id);
+        SavedName { slug: slug.into(), id: record.map(|record| record.id) }
+    }
+
+    /// The records of the provider that `@slug` means.
+    pub fn provider_ids(self, slug: &str) -> ProviderIds {
+        let is_stored = !self.settings.providers.contains_key(slug);
+        let record = is_stored.then(|| self.stored.record(Kind::Provider, self.workspace, slug)).flatten();
+        ProviderIds {
+            provider: record.map(|record| record.id),
+            integration: record.and_then(|record| record.parent),
         }
     }
 

@@ -191,6 +191,11 @@ impl Metrics {
         self.routing.waits.observe(wait.as_secs_f64());
     }
 
+    /// Counts a request or attempt that a limit refused: whose limit it is (`policy`, `key` …), and why.
+    pub fn record_limit_refusal(&self, scope: &str, cause: &str) {
+        self.routing.limit_refusals.with_label_values(&[scope, cause]).inc();
+    }
+
     /// Counts a token exchange: `fetched` while a request waited, `renewed` before expiry, or `failed`.
     pub fn record_token_exchange(&self, outcome: &str) {
         self.traffic.token_exchanges.with_label_values(&[outcome]).inc();

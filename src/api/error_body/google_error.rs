@@ -34,6 +34,7 @@ fn status_word(view: &ErrorView<'_>) -> &'static str {
     own.or_else(by_status).map_or_else(
         || match view.status {
             405 => "UNIMPLEMENTED",
+            412 => "FAILED_PRECONDITION",
             408 => "DEADLINE_EXCEEDED",
             502 | 529 => "UNAVAILABLE",
             500.. => "INTERNAL",

@@ -13,9 +13,18 @@ const CONFIG: [&str; 2] = ["generationConfig", "generation_config"];
 
 /// The number of requested candidates.
 pub fn choices(body: &Body) -> u64 {
+    config_number(body, "candidateCount").unwrap_or(1)
+}
+
+/// The bound of the output of one candidate, in tokens.
+pub fn max_output(body: &Body) -> Option<u64> {
+    config_number(body, "maxOutputTokens")
+}
+
+fn config_number(body: &Body, wanted: &str) -> Option<u64> {
     let config = CONFIG.iter().find_map(|name| Json::members(body.raw(name)?));
-    let count = config.unwrap_or_default().into_iter().find(|(name, _)| camel(name) == "candidateCount");
-    count.and_then(|(_, json)| json.read()).unwrap_or(1)
+    let number = config.unwrap_or_default().into_iter().find(|(name, _)| camel(name) == wanted);
+    number.and_then(|(_, json)| json.read())
 }
 
 /// The edits that `override_params` make: OpenAI's parameters go to `generationConfig`, members of the dialect to their place.

@@ -25,7 +25,7 @@ mod tools;
 #[cfg(test)]
 mod tests;
 
-pub use body::{choices, foreign_signatures, override_edits};
+pub use body::{choices, foreign_signatures, max_output, override_edits};
 pub use embeddings::{Embedding, embeddings_request, embeddings_response};
 pub use encoder::encoder;
 pub use list_framing::ListFraming;

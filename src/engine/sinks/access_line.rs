@@ -14,6 +14,8 @@ use uuid::Uuid;
 
 /// The most attempts one line lists.
 const MAX_ATTEMPTS_SHOWN: usize = 16;
+/// The longest metadata that is written, bytes.
+const MAX_METADATA_BYTES: usize = 4096;
 /// The longest error text in one line, bytes.
 const MAX_TEXT_BYTES: usize = 600;
 /// The longest name chosen by the client or the provider (a path, a model), bytes.
@@ -80,7 +82,7 @@ fn write_line(out: &mut Vec<u8>, stamp: &str, record: &RequestRecord) {
         line.text(key!("error_code"), error.kind.row().code);
         line.text(key!("error"), &shortened(error.to_string()));
     }
-    if let Some(metadata) = &record.metadata {
+    if let Some(metadata) = record.metadata.as_ref().filter(|text| text.get().len() <= MAX_METADATA_BYTES) {
         line.raw(key!("metadata"), metadata.get());
     }
     line.close();

@@ -79,7 +79,7 @@ impl Model<'_> {
                 Outcome::Failed => true,
                 Outcome::Interrupted => !others,
                 Outcome::TimedOut => !others && statuses.is_some_and(|list| list.contains(&408)),
-                Outcome::PrefillRefused | Outcome::Unsupported(_) => false,
+                Outcome::PrefillRefused | Outcome::Unsupported(_) | Outcome::Limited(_) => false,
             };
             if !retry {
                 break;
@@ -94,9 +94,10 @@ impl Model<'_> {
 /// Whether a group falls back.
 fn falls_back(list: Option<&[u16]>, outcome: Outcome) -> bool {
     match (list, outcome) {
-        (Some(list), Outcome::Response { status, .. } | Outcome::Unsupported(status)) => {
-            list.contains(&status)
-        }
+        (
+            Some(list),
+            Outcome::Response { status, .. } | Outcome::Unsupported(status) | Outcome::Limited(status),
+        ) => list.contains(&status),
         (Some(list), _) => !list.is_empty(),
         (None, Outcome::Response { class: ErrorClass::ContentFiltered, .. }) => false,
         (None, Outcome::Response { status, .. }) => !(200..300).contains(&status),
@@ -133,6 +134,7 @@ fn outcomes() -> impl Strategy<Value = Vec<Outcome>> {
         1 => Just(Outcome::Failed),
         1 => Just(Outcome::Interrupted),
         1 => Just(Outcome::Unsupported(400)),
+        1 => Just(Outcome::Limited(429)),
     ];
     prop::collection::vec(one, 1..20)
 }

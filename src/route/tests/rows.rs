@@ -265,6 +265,7 @@ fn breakers_learn_what_is_the_targets_doing() {
         (Outcome::Interrupted, BreakerSignal::Failure, BreakerSignal::Failure),
         (Outcome::PrefillRefused, BreakerSignal::Ignored, BreakerSignal::Ignored),
         (Outcome::Unsupported(400), BreakerSignal::Ignored, BreakerSignal::Ignored),
+        (Outcome::Limited(429), BreakerSignal::Ignored, BreakerSignal::Ignored),
     ] {
         let default = BreakerPolicy { statuses: None, ..policy.clone() };
         assert_eq!(outcome.breaker_signal(Some(&default)), without_list, "{outcome:?}");

@@ -21,6 +21,7 @@ pub(super) struct Routing {
     pub transitions: IntCounterVec,
     pub hedges: IntCounterVec,
     pub rescues: IntCounterVec,
+    pub limit_refusals: IntCounterVec,
     pub waits: Histogram,
 }
 
@@ -30,6 +31,7 @@ impl Routing {
         let transitions = "Circuit breakers that changed, by what they turned to.";
         let hedges = "Extra attempts beside a slow one, by what came of them.";
         let rescues = "Streams that broke after the first token, by what came of them.";
+        let limit_refusals = "Requests and attempts that a limit refused, by whose limit it is and why.";
         let waits = "Waits before another attempt.";
         let waits = HistogramOpts::new("turnpike_retry_wait_seconds", waits).buckets(WAIT_BUCKETS.to_vec());
         let routing = Self {
@@ -37,6 +39,12 @@ impl Routing {
             transitions: counters(r, "turnpike_breaker_transitions_total", transitions, &["provider", "to"])?,
             hedges: counters(r, "turnpike_hedges_total", hedges, &["outcome"])?,
             rescues: counters(r, "turnpike_rescues_total", rescues, &["outcome"])?,
+            limit_refusals: counters(
+                r,
+                "turnpike_limit_refusals_total",
+                limit_refusals,
+                &["scope", "cause"],
+            )?,
             waits: add(r, Histogram::with_opts(waits)?)?,
         };
         // Rendered as 0 from the start, because `rate()` needs a sample before the first increment.

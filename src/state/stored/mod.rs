@@ -170,7 +170,7 @@ impl Stored {
 
     /// The provider with this slug that a client of `workspace` may use: the workspace's, else the organisation's.
     pub fn provider(&self, workspace: Option<Uuid>, slug: &str) -> Option<&Arc<StoredProvider>> {
-        self.usable_provider(self.named(Kind::Provider, workspace, slug)?)
+        self.usable_provider(self.record(Kind::Provider, workspace, slug)?)
     }
 
     fn usable_provider(&self, record: &Record) -> Option<&Arc<StoredProvider>> {
@@ -180,7 +180,7 @@ impl Stored {
 
     /// The config with this slug or id that a client of `workspace` may use.
     pub fn config(&self, workspace: Option<Uuid>, name: &str) -> Option<&Arc<Config>> {
-        self.configs.get(&self.named(Kind::Config, workspace, name)?.id)
+        self.configs.get(&self.record(Kind::Config, workspace, name)?.id)
     }
 
     /// The slugs of the providers that a client of `workspace` may use, with the providers.
@@ -201,7 +201,8 @@ impl Stored {
         active(&self.catalog, kind).filter(is_usable)
     }
 
-    fn named(&self, kind: Kind, workspace: Option<Uuid>, name: &str) -> Option<&Arc<Record>> {
+    /// The record with this slug or id that a client of `workspace` may use: the workspace's, else the organisation's.
+    pub fn record(&self, kind: Kind, workspace: Option<Uuid>, name: &str) -> Option<&Arc<Record>> {
         if let Ok(id) = Uuid::try_parse(name) {
             let record = self.catalog.get(kind, id)?;
             return (record.workspace.is_none() || record.workspace == workspace).then_some(record);

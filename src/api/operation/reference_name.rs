@@ -1,0 +1,55 @@
+//! The names that the reference has for operations (its section 1.1): what conditions of policies and guardrails compare.
+//!
+//! Not the labels of metrics and access lines, which are the paths' own.
+
+use super::Operation;
+
+impl Operation {
+    /// The reference's name, `chatComplete` and the like.
+    pub fn reference_name(self) -> &'static str {
+        match self {
+            Self::ChatCompletions
+            | Self::GenerateContent
+            | Self::StreamGenerateContent
+            | Self::ListGenerateContent => "chatComplete",
+            Self::PromptCompletions => "promptComplete",
+            Self::Completions => "complete",
+            Self::Embeddings | Self::EmbedContent | Self::BatchEmbedContents => "embed",
+            Self::Messages => "messages",
+            Self::CountTokens | Self::GeminiCountTokens => "messagesCountTokens",
+            Self::Responses => "createModelResponse",
+            Self::ResponsesGet => "getModelResponse",
+            Self::ResponsesDelete => "deleteModelResponse",
+            Self::ResponsesCancel => "cancelModelResponse",
+            Self::ResponsesInputItems => "listResponseInputItems",
+            Self::Images => "imageGenerate",
+            Self::ImageEdits => "imageEdit",
+            Self::ImageVariations => "imageVariation",
+            Self::Speech => "createSpeech",
+            Self::Transcriptions => "createTranscription",
+            Self::Translations => "createTranslation",
+            Self::Moderations => "moderate",
+            Self::Rerank => "rerank",
+            Self::FilesUpload => "uploadFile",
+            Self::FilesList => "listFiles",
+            Self::FilesGet => "retrieveFile",
+            Self::FilesContent => "retrieveFileContent",
+            Self::FilesDelete => "deleteFile",
+            Self::BatchesCreate => "createBatch",
+            Self::BatchesList => "listBatches",
+            Self::BatchesGet => "retrieveBatch",
+            Self::BatchesCancel => "cancelBatch",
+            Self::BatchesOutput => "getBatchOutput",
+            Self::FineTuningCreate => "createFinetune",
+            Self::FineTuningList => "listFinetunes",
+            Self::FineTuningGet => "retrieveFinetune",
+            Self::FineTuningCancel => "cancelFinetune",
+            Self::FineTuningEvents => "listFinetuneEvents",
+            Self::FineTuningCheckpoints => "listFinetuneCheckpoints",
+            Self::Models | Self::GeminiModels => "listModels",
+            Self::ModelsGet | Self::GeminiModelsGet => "retrieveModel",
+            Self::Realtime => "realtime",
+            Self::Passthrough => "proxy",
+        }
+    }
+}

@@ -1,0 +1,383 @@
+//! The limits of one request: holds what it and its attempts may use, and settles it with what they did use.
+//!
+//! Which limits there are and what they hold is the room `limits`; what a request is expected to use, `usage_estimate`.
+
+use super::Engine;
+use super::header_edit::insert_str;
+use super::limit_refusal;
+use super::record::{AttemptRecord, RequestRecord};
+use super::request_context::RequestContext;
+use super::usage_estimate::UsageEstimate;
+use crate::auth::ORGANISATION;
+use crate::error::Error;
+use crate::limits::{
+    self, ASSUME_OUTPUT_TOKENS, Actual, Facts, Id, LimitSet, Named, Phase, Remaining, Reservation,
+    TargetFacts, Tightest,
+};
+use crate::route::attempt::{Attempt, Request};
+use crate::route::compiled::CompiledConfig;
+use crate::route::target::Target;
+use crate::state::directory::SavedName;
+use http::{HeaderMap, HeaderName};
+use jiff::Timestamp;
+use serde_json::value::RawValue;
+use serde_json::{Map, Value};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The headers of the tightest rate limit on requests, and on tokens: how many pass in a window, how many are left, and when it ends.
+const REQUESTS: [HeaderName; 3] = [
+    HeaderName::from_static("x-ratelimit-limit-requests"),
+    HeaderName::from_static("x-ratelimit-remaining-requests"),
+    HeaderName::from_static("x-ratelimit-reset-requests"),
+];
+const TOKENS: [HeaderName; 3] = [
+    HeaderName::from_static("x-ratelimit-limit-tokens"),
+    HeaderName::from_static("x-ratelimit-remaining-tokens"),
+    HeaderName::from_static("x-ratelimit-reset-tokens"),
+];
+
+/// The member of metadata that names the user.
+const USER: &str = "_user";
+
+/// What one request holds of its limits. Empty where no limit is for it.
+#[derive(Default)]
+pub struct LimitHolds {
+    /// The limits it is judged by, to its end; `None`: there are none at all.
+    set: Option<Arc<LimitSet>>,
+    metadata: Metadata,
+    config: Option<SavedName>,
+    request: Option<Reservation>,
+    /// Of the attempts that are not settled yet.
+    attempts: Vec<(Arc<Target>, Reservation)>,
+    tightest: Tightest,
+    /// Of the limits that refused the request, or the last target.
+    refused: Tightest,
+}
+
+impl LimitHolds {
+    /// Whether attempts are judged by limits of their targets.
+    pub fn has_target_limits(&self) -> bool {
+        self.set.as_ref().is_some_and(|set| set.has_target_limits())
+    }
+
+    /// The rate limits with the least left.
+    pub fn tightest(&self) -> Tightest {
+        self.tightest
+    }
+
+    /// Keeps the rate limits of a judgment for the response's headers.
+    ///
+    /// # Errors
+    /// The refusal's.
+    fn note(
+        &mut self,
+        held: Result<Option<Reservation>, Box<Refused>>,
+    ) -> Result<Option<Reservation>, Error> {
+        match held {
+            Ok(held) => {
+                let tightest = held.as_ref().map(Reservation::tightest).unwrap_or_default();
+                self.tightest = tighter(self.tightest, tightest);
+                Ok(held)
+            }
+            Err(refused) => {
+                self.refused = refused.tightest;
+                Err(refused.error)
+            }
+        }
+    }
+
+    /// Adds what is left of the tightest rate limits to a response's headers, in the place of the provider's own.
+    pub fn add_headers(&self, headers: &mut HeaderMap) {
+        write_headers(headers, self.tightest);
+    }
+
+    /// As [`LimitHolds::add_headers`], for an error: a limit that refused the last target is the tightest.
+    pub fn add_refusal_headers(&self, headers: &mut HeaderMap) {
+        write_headers(headers, tighter(self.tightest, self.refused));
+    }
+
+    /// An attempt failed, and nothing is charged for it.
+    pub fn release_attempt(&mut self, target: &Arc<Target>) {
+        if let Some(at) = self.attempts.iter().position(|(of, _)| Arc::ptr_eq(of, target)) {
+            self.attempts.swap_remove(at).1.release(Timestamp::now());
+        }
+    }
+
+    /// Settles what is held with what the request used.
+    pub fn settle(&mut self, record: &RequestRecord) {
+        if self.request.is_none() && self.attempts.is_empty() {
+            return;
+        }
+        let now = Timestamp::now();
+        for (target, reservation) in self.attempts.drain(..) {
+            let mut of_target =
+                record.attempts.iter().filter(|attempt| Arc::ptr_eq(&attempt.target, &target));
+            settle(reservation, used(of_target.next_back()), now);
+        }
+        if let Some(reservation) = self.request.take() {
+            settle(reservation, used(&record.attempts), now);
+        }
+    }
+
+    /// The facts of a request of this context.
+    fn facts<'a>(&'a self, ctx: &'a RequestContext, target: Option<TargetFacts<'a>>) -> Facts<'a> {
+        let client = ctx.record.client.as_deref();
+        let api_key = client.and_then(|client| {
+            client.key_id.map(Id::Record).or_else(|| client.id.as_deref().map(Id::Settings))
+        });
+        Facts {
+            organisation: Some(ORGANISATION),
+            workspace: ctx.workspace().or_else(|| ctx.snapshot.stored.default_workspace()),
+            api_key,
+            config: self.config.as_ref().map(|saved| Named {
+                slug: &saved.slug,
+                id: saved.id.map_or(Id::Settings(&saved.slug), Id::Record),
+            }),
+            prompt: ctx.record.prompt.as_ref().map(|found| &*found.prompt.slug),
+            endpoint_type: Some(ctx.operation.reference_name()),
+            metadata: &self.metadata,
+            target,
+        }
+    }
+}
+
+impl Engine {
+    /// Judges a request by the limits that are for it as a whole, and holds what it may use. `first`: the target of its first
+    /// attempt, whose prices count.
+    ///
+    /// # Errors
+    /// 412 and 429 of a limit that refuses it, 400 where it lacks what a limit counts by, 503 without the counters' store.
+    pub async fn reserve_request(
+        &self,
+        ctx: &mut RequestContext,
+        request: &mut Request,
+        config: &CompiledConfig,
+        first: &Target,
+    ) -> Result<(), Error> {
+        let set = self.limits.in_force(&ctx.snapshot);
+        if !set.has_request_limits() && !set.has_target_limits() {
+            return Ok(());
+        }
+        let user = request.body.as_ref().and_then(|body| body.text("user"));
+        ctx.limits.metadata = Metadata::new(ctx.record.metadata.as_deref(), user.as_deref());
+        ctx.limits.config = config.saved().cloned();
+        if set.has_request_limits() {
+            let held = {
+                let facts = ctx.limits.facts(ctx, None);
+                Box::pin(self.reserve(ctx, &set, &facts, request, first)).await
+            };
+            ctx.limits.request = ctx.limits.note(held)?;
+            if let Some(output) = ctx.limits.request.as_ref().and_then(Reservation::fitted_output) {
+                request.bound_output(output);
+            }
+        }
+        ctx.limits.set = Some(set);
+        Ok(())
+    }
+
+    /// Holds what a request may use of the limits that are for these facts; `None`: no limit is.
+    async fn reserve(
+        &self,
+        ctx: &RequestContext,
+        set: &LimitSet,
+        facts: &Facts<'_>,
+        request: &Request,
+        target: &Target,
+    ) -> Result<Option<Reservation>, Box<Refused>> {
+        let phase = if facts.target.is_some() { Phase::Target } else { Phase::Request };
+        let selection = set.select(facts, phase).map_err(|fact| {
+            Box::new(Refused { error: limit_refusal::missing(&fact), tightest: Tightest::default() })
+        })?;
+        if selection.is_empty() {
+            return Ok(None);
+        }
+        let now = Timestamp::now();
+        let usage = UsageEstimate::new(request, target, &self.shared.prices.load(), now);
+        let cost_of = |output: u64| usage.cost(output).unwrap_or(i64::MAX);
+        let estimate = usage.estimate(ASSUME_OUTPUT_TOKENS, &cost_of);
+        match self.limits.reserve(&selection, &estimate, now).await {
+            Ok(reservation) => Ok(Some(reservation)),
+            Err(refusal) => {
+                let cause = refusal.cause.as_str();
+                self.shared.metrics.record_limit_refusal(refusal.limit.scope.as_str(), cause);
+                let error = limit_refusal::error(&refusal, ctx.record.client.as_deref());
+                Err(Box::new(Refused { error, tightest: refusal.tightest }))
+            }
+        }
+    }
+
+    /// Judges an attempt by the limits of its target, and holds what it may use. `may_fit`: the attempt may be made again with a lower
+    /// bound of its output, where a limit demands that.
+    ///
+    /// # Errors
+    /// As for [`Engine::reserve_request`]. The target is refused, not the request.
+    pub(super) async fn reserve_attempt(
+        &self,
+        ctx: &mut RequestContext,
+        request: &Request,
+        attempt: &mut Attempt,
+        may_fit: bool,
+    ) -> Result<(), Error> {
+        let Some(set) = ctx.limits.set.clone() else { return Ok(()) };
+        let target = Arc::clone(&attempt.target);
+        let held = {
+            let of_target = TargetFacts {
+                model: attempt.model.as_deref(),
+                provider: target.provider.id(),
+                virtual_key: target.slug.as_deref().map(|slug| Named {
+                    slug,
+                    id: target.ids.provider.map_or(Id::Settings(slug), Id::Record),
+                }),
+                integration: target.ids.integration,
+            };
+            let facts = ctx.limits.facts(ctx, Some(of_target));
+            Box::pin(self.reserve(ctx, &set, &facts, request, &target)).await
+        };
+        let Some(reservation) = ctx.limits.note(held)? else { return Ok(()) };
+        let output = reservation.fitted_output().filter(|_| may_fit);
+        ctx.limits.attempts.push((Arc::clone(&target), reservation));
+        if let Some(output) = output {
+            let mut bounded = request.clone();
+            bounded.bound_output(output);
+            *attempt = self.prepare(&target, &bounded, &mut ctx.held).await?;
+        }
+        Ok(())
+    }
+}
+
+impl RequestContext {
+    /// An attempt at this target failed: what it holds is released, unless the provider charges for it.
+    pub fn release_unused(&mut self, target: &Arc<Target>) {
+        if self.record.last_is_unused() {
+            self.limits.release_attempt(target);
+        }
+    }
+}
+
+/// A refusal, and the rate limits for the headers of its response.
+struct Refused {
+    error: Error,
+    tightest: Tightest,
+}
+
+fn write_headers(headers: &mut HeaderMap, tightest: Tightest) {
+    let kinds = [(&REQUESTS, tightest.requests), (&TOKENS, tightest.tokens)];
+    for ([limit, remaining, reset], left) in kinds {
+        let Some(left) = left else { continue };
+        headers.insert(limit.clone(), left.limit.into());
+        headers.insert(remaining.clone(), left.remaining.into());
+        insert_str(headers, reset.clone(), &short_duration(left.reset_in));
+    }
+}
+
+/// Of each kind the limit with less left.
+fn tighter(one: Tightest, other: Tightest) -> Tightest {
+    let less = |one: Option<Remaining>, other: Option<Remaining>| match (one, other) {
+        (Some(one), Some(other)) => Some(if other.remaining < one.remaining { other } else { one }),
+        (one, other) => one.or(other),
+    };
+    Tightest { requests: less(one.requests, other.requests), tokens: less(one.tokens, other.tokens) }
+}
+
+/// `6m0s`, as OpenAI writes it: whole seconds, rounded up.
+fn short_duration(duration: Duration) -> String {
+    let seconds = duration.as_secs() + u64::from(duration.subsec_nanos() > 0);
+    let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
+    match (hours, minutes) {
+        (0, 0) => format!("{seconds}s"),
+        (0, _) => format!("{minutes}m{seconds}s"),
+        _ => format!("{hours}h{minutes}m{seconds}s"),
+    }
+}
+
+/// What attempts used together; `None`: nothing is charged for any.
+fn used<'a>(attempts: impl IntoIterator<Item = &'a AttemptRecord>) -> Option<Actual> {
+    let mut sum: Option<Actual> = None;
+    for attempt in attempts {
+        let Some(used) = &attempt.used else { continue };
+        let before = sum.unwrap_or(Actual { requests: 1, tokens: 0, cost: None });
+        let tokens = used.usage.input.saturating_add(used.usage.output);
+        let cost: Option<i64> = None;
+        sum = Some(Actual {
+            requests: 1,
+            tokens: before.tokens.saturating_add(tokens),
+            cost: match (before.cost, cost) {
+                (Some(one), Some(other)) => Some(one.saturating_add(other)),
+                (one, other) => one.or(other),
+            },
+        });
+    }
+    sum
+}
+
+fn settle(reservation: Reservation, used: Option<Actual>, now: Timestamp) {
+    match used {
+        Some(actual) => reservation.settle(actual, now),
+        None => reservation.release(now),
+    }
+}
+
+/// The merged metadata of a request; `user` of its body stands in for `_user`.
+#[derive(Debug, Default)]
+struct Metadata(Vec<(String, String)>);
+
+impl Metadata {
+    fn new(json: Option<&RawValue>, user: Option<&str>) -> Self {
+        let members: Map<String, Value> =
+            json.and_then(|json| serde_json::from_str(json.get()).ok()).unwrap_or_default();
+        let text = |value: Value| match value {
+            Value::String(text) => Some(text),
+            Value::Number(_) | Value::Bool(_) => Some(value.to_string()),
+            _ => None,
+        };
+        let mut members: Vec<(String, String)> =
+            members.into_iter().filter_map(|(name, value)| Some((name, text(value)?))).collect();
+        if let Some(user) = user.filter(|_| !members.iter().any(|(name, _)| name == USER)) {
+            members.push((USER.to_owned(), user.to_owned()));
+        }
+        Self(members)
+    }
+}
+
+impl limits::Metadata for Metadata {
+    fn value(&self, name: &str) -> Option<&str> {
+        self.0.iter().find(|(of, _)| of == name).map(|(_, value)| value.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_are_written_as_openai_writes_them() {
+        for (millis, wanted) in [
+            (1, "1s"),
+            (59_000, "59s"),
+            (59_001, "1m0s"),
+            (360_000, "6m0s"),
+            (3_600_000, "1h0m0s"),
+            (90_061_000, "25h1m1s"),
+        ] {
+            assert_eq!(short_duration(Duration::from_millis(millis)), wanted);
+        }
+    }
+
+    #[test]
+    fn the_user_of_the_body_stands_in_for_the_one_of_the_metadata() {
+        let json = |text: &str| RawValue::from_string(text.to_owned()).unwrap();
+        for (metadata, user, wanted) in [
+            (Some(r#"{"_user":"ann"}"#), Some("bob"), Some("ann")),
+            (Some(r#"{"team":"a"}"#), Some("bob"), Some("bob")),
+            (Some(r#"{"_user":7}"#), None, Some("7")),
+            (Some(r#"{"_user":null}"#), Some("bob"), Some("bob")),
+            (None, Some("bob"), Some("bob")),
+            (None, None, None),
+        ] {
+            let raw = metadata.map(json);
+            let metadata = Metadata::new(raw.as_deref(), user);
+            assert_eq!(limits::Metadata::value(&metadata, USER), wanted, "{raw:?}");
+        }
+    }
+}

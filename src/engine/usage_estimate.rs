@@ -1,0 +1,80 @@
+//! What a request is expected to use before it is sent: tokens from its size and bounds, money from its target's prices.
+//!
+//! Not here: what it did use (`record`), and what limits do with the estimate (`limits`).
+
+use crate::api::gemini;
+use crate::api::operation::HookSupport;
+use crate::limits::Estimate;
+use crate::price::{PriceBook, Rating};
+use crate::route::attempt::Request;
+use crate::route::target::Target;
+use jiff::Timestamp;
+use std::borrow::Cow;
+
+/// Bytes of a body for each token of input: fewer than any text has, so that what is held suffices.
+const BYTES_PER_TOKEN: usize = 3;
+/// Where the bound of the output is, in the APIs that clients use.
+const OUTPUT_BOUNDS: [&str; 3] = ["max_completion_tokens", "max_output_tokens", "max_tokens"];
+
+/// What one request may use at one target.
+pub(super) struct UsageEstimate {
+    input: u64,
+    /// Of all choices together; `None`: the request sets none.
+    max_output: Option<u64>,
+    choices: u64,
+    rating: Rating,
+    service_tier: Option<String>,
+    at: Timestamp,
+}
+
+impl UsageEstimate {
+    /// Of a request at `target`.
+    pub fn new(request: &Request, target: &Target, prices: &PriceBook, at: Timestamp) -> Self {
+        let body = request.body.as_ref();
+        let input = body.map_or(0, |body| body.bytes().len() / BYTES_PER_TOKEN) as u64;
+        let model = target.model().or(request.model.as_deref()).unwrap_or_default();
+        let rating = prices.rating(target.provider.id(), model, None);
+        Self {
+            input,
+            max_output: max_output(request),
+            choices: request.choices().max(1),
+            rating,
+            service_tier: body.and_then(|body| body.text("service_tier")).map(Cow::into_owned),
+            at,
+        }
+    }
+
+    /// The estimate, with `cost_of` of [`Self::cost`]. `likely_output`: what one choice without a bound is expected to be.
+    pub fn estimate<'a>(&self, likely_output: u64, cost_of: &'a (dyn Fn(u64) -> i64 + Sync)) -> Estimate<'a> {
+        let likely = likely_output.saturating_mul(self.choices);
+        let output = self.max_output.unwrap_or(likely).min(likely);
+        Estimate {
+            requests: 1,
+            input_tokens: self.input,
+            output_tokens: output,
+            max_output_tokens: self.max_output,
+            cost: self.cost(output),
+            max_cost: self.max_output.and_then(|output| self.cost(output)),
+            is_free: matches!(self.rating, Rating::Free),
+            cost_of: matches!(self.rating, Rating::Priced(_)).then_some(cost_of),
+        }
+    }
+
+    /// Nanodollars of the input with this much output; `None` where the price is unknown. Never nothing: only a declared price is.
+    pub fn cost(&self, output: u64) -> Option<i64> {
+        let Rating::Priced(card) = &self.rating else { return None };
+        let cost = card.estimate(self.input, output, self.service_tier.as_deref(), self.at)?;
+        Some(cost.max(1))
+    }
+}
+
+/// The bound of the output, of all choices together. Operations without output in tokens have none at all.
+fn max_output(request: &Request) -> Option<u64> {
+    let body = request.body.as_ref()?;
+    if request.operation.hooks() != HookSupport::BeforeAndAfter {
+        return Some(0);
+    }
+    let bound =
+        OUTPUT_BOUNDS.iter().find_map(|name| body.read::<u64>(name)).or_else(|| gemini::max_output(body))?;
+    Some(bound.saturating_mul(request.choices().max(1)))
+}
