@@ -316,21 +316,35 @@ fn find(call: &Call, action: Action) -> Result<(std::sync::Arc<Record>, KeyBody)
 
 async fn read(call: Call) -> Result<Reply, Error> {
     let (record, body) = find(&call, Action::Read)?;
-    Ok(Reply::from(view(&call, &record, &body)))
+    Ok(Reply::from(view(&call, &record, &body).await))
+}
+
+/// A member of the list.
+enum Listed<'a> {
+    Stored(std::sync::Arc<Record>, Box<KeyBody>),
+    OfSettings(&'a ServiceKey),
 }
 
 async fn list(call: Call) -> Result<Reply, Error> {
-    let mut shown: Vec<Value> = Vec::new();
+    let mut found: Vec<Listed<'_>> = Vec::new();
     for record in call.list(Kind::ApiKey)? {
         let Ok(body) = KeyBody::parse(&record.body) else { continue };
         if call.identity.scopes.contains(scope(body.kind, Action::List)) {
-            shown.push(view(&call, &record, &body));
+            found.push(Listed::Stored(record, Box::new(body)));
         }
     }
     if !call.identity.is_bound && call.list_workspace()?.is_none() {
-        shown.extend(call.snapshot.settings.auth.keys.iter().map(|key| settings_view(&call, key)));
+        found.extend(call.snapshot.settings.auth.keys.iter().map(Listed::OfSettings));
     }
-    Ok(Page::of(&call, 50).reply(&shown, Value::clone))
+    let page = Page::of(&call, 50);
+    let mut shown = Vec::new();
+    for item in page.part(&found) {
+        shown.push(match item {
+            Listed::Stored(record, body) => view(&call, record, body).await,
+            Listed::OfSettings(key) => settings_view(&call, key).await,
+        });
+    }
+    Ok(page.reply_with(found.len(), shown))
 }
 
 async fn own(call: Call) -> Result<Reply, Error> {
@@ -338,12 +352,12 @@ async fn own(call: Call) -> Result<Reply, Error> {
         call.identity.key_id.and_then(|id| call.catalog().ok()?.get(Kind::ApiKey, id).cloned())
     {
         let body = KeyBody::parse(&record.body).map_err(Error::internal)?;
-        return Ok(Reply::from(view(&call, &record, &body)));
+        return Ok(Reply::from(view(&call, &record, &body).await));
     }
     let keys = &call.snapshot.settings.auth.keys;
     let name = call.identity.name.as_deref().unwrap_or_default();
     match keys.iter().find(|key| call.identity.kind == IdentityKind::Settings && key.name == name) {
-        Some(key) => Ok(Reply::from(settings_view(&call, key))),
+        Some(key) => Ok(Reply::from(settings_view(&call, key).await)),
         None => Ok(Reply::from(token_view(&call))),
     }
 }
@@ -429,11 +443,11 @@ fn capital(text: &str) -> String {
     chars.next().map_or_else(String::new, |first| first.to_uppercase().chain(chars).collect())
 }
 
-fn view(call: &Call, record: &Record, body: &KeyBody) -> Value {
+async fn view(call: &Call, record: &Record, body: &KeyBody) -> Value {
     let is_expired = body.expires_at.is_some_and(|end| end <= call.now);
     let noted = record.slug.as_deref().and_then(|slug| call.snapshot.service_keys.stored().last_use(slug));
     let last_use = noted.max(body.last_used_at);
-    let used = Used::of(call, record, LimitScope::Key);
+    let used = Used::of(call, record, LimitScope::Key).await;
     let last_reset = used.last_reset(&members(record), record.created_at);
     json!({
         "id": record.id,
@@ -480,10 +494,10 @@ fn unstored(name: &str, kind: &str, workspace: Option<Uuid>, scopes: &ScopeSet) 
     })
 }
 
-fn settings_view(call: &Call, key: &ServiceKey) -> Value {
+async fn settings_view(call: &Call, key: &ServiceKey) -> Value {
     let workspace = key.workspace.as_deref().and_then(|slug| call.snapshot.stored.workspace(slug));
     let kind = if key.workspace.is_some() { KeyType::WorkspaceService } else { KeyType::OrganisationService };
-    let used = Used::of_limits(call, limits_of_key(key), LimitScope::Key);
+    let used = Used::of_limits(call, limits_of_key(key), LimitScope::Key).await;
     let mut shown = unstored(&key.name, kind.as_str(), workspace, &key.scopes);
     if let Value::Object(shown) = &mut shown {
         let usage_limits = match key.limits.usage.as_slice() {

@@ -153,12 +153,17 @@ async fn create(mut call: Call) -> Result<Reply, Error> {
 async fn list(call: Call) -> Result<Reply, Error> {
     let mut found = call.list(Kind::Provider)?;
     found.retain(|record| has_role(record, "is_integration"));
-    Ok(Page::of(&call, 100).reply(&found, |record| view(&call, record)))
+    let page = Page::of(&call, 100);
+    let mut shown = Vec::new();
+    for record in page.part(&found) {
+        shown.push(view(&call, record).await);
+    }
+    Ok(page.reply_with(found.len(), shown))
 }
 
 async fn read(call: Call) -> Result<Reply, Error> {
     let record = find(&call)?;
-    Ok(Reply::from(view(&call, &record)))
+    Ok(Reply::from(view(&call, &record).await))
 }
 
 async fn update(mut call: Call) -> Result<Reply, Error> {
@@ -196,9 +201,9 @@ fn find(call: &Call) -> Result<Arc<Record>, Error> {
     }
 }
 
-fn view(call: &Call, record: &Record) -> Value {
+async fn view(call: &Call, record: &Record) -> Value {
     let body = members(record);
-    let used = Used::of(call, record, LimitedAs::Integration.scope());
+    let used = Used::of(call, record, LimitedAs::Integration.scope()).await;
     let own = |name: &str| format!("{}{name}", LimitedAs::Integration.prefix());
     let description = match member(&body, "description") {
         Value::Null => member(&body, "note"),

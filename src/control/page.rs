@@ -53,7 +53,18 @@ impl Page {
 
     /// The list's envelope with the part of `items` on this page.
     pub fn reply<T>(self, items: &[T], show: impl Fn(&T) -> Value) -> Reply {
-        let data: Vec<Value> = items.iter().skip(self.offset).take(self.size).map(show).collect();
-        Reply::from(json!({"object": "list", "total": items.len(), "data": data}))
+        let data = self.part(items).iter().map(show).collect();
+        self.reply_with(items.len(), data)
+    }
+
+    /// The items on this page.
+    pub fn part<T>(self, items: &[T]) -> &[T] {
+        let rest = items.get(self.offset..).unwrap_or_default();
+        rest.get(..self.size).unwrap_or(rest)
+    }
+
+    /// The list's envelope with what is shown of this page. `total`: of all pages.
+    pub fn reply_with(self, total: usize, data: Vec<Value>) -> Reply {
+        Reply::from(json!({"object": "list", "total": total, "data": data}))
     }
 }

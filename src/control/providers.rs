@@ -16,6 +16,7 @@ use super::reply::Reply;
 use super::route::{Access, Route, Shape, delete, get, post, put as put_route};
 use super::used::Used;
 use crate::error::Error;
+use crate::settings::StoredProvider;
 use crate::settings::scopes::Scope;
 use crate::store::{Kind, Record};
 use serde_json::{Map, Value, json};
@@ -169,16 +170,27 @@ pub(super) fn derived(
     Record { parent: Some(integration.id), ..created(Kind::Provider, workspace, slug, &body, call.now) }
 }
 
+/// A member of the list.
+enum Listed<'a> {
+    Stored(&'a Arc<Record>),
+    OfSettings((&'a String, &'a StoredProvider)),
+}
+
 async fn list(call: Call) -> Result<Reply, Error> {
     let mut found = call.list(Kind::Provider)?;
     found.retain(|record| has_role(record, "is_provider"));
-    let mut items = Vec::with_capacity(found.len());
-    for record in &found {
-        items.push(listed(view(&call, record)?));
-    }
     let settings = call.snapshot.settings.providers.iter();
-    items.extend(settings.map(|(slug, stored)| view_of_settings(slug, &stored.provider)));
-    Ok(Page::of(&call, 50).reply(&items, Value::clone))
+    let all: Vec<Listed<'_>> =
+        found.iter().map(Listed::Stored).chain(settings.map(Listed::OfSettings)).collect();
+    let page = Page::of(&call, 50);
+    let mut shown = Vec::new();
+    for item in page.part(&all) {
+        shown.push(match item {
+            Listed::Stored(record) => listed(view(&call, record).await?),
+            Listed::OfSettings((slug, stored)) => view_of_settings(slug, &stored.provider),
+        });
+    }
+    Ok(page.reply_with(all.len(), shown))
 }
 
 /// A provider as a member of the list: the reference's clients read an object there, and a list from the provider itself.
@@ -197,7 +209,7 @@ async fn read(call: Call) -> Result<Reply, Error> {
         return Ok(Reply::from(view_of_settings(named, &stored.provider)));
     }
     let record = find(&call)?;
-    Ok(Reply::from(view(&call, &record)?))
+    Ok(Reply::from(view(&call, &record).await?))
 }
 
 async fn update(mut call: Call) -> Result<Reply, Error> {
@@ -245,11 +257,11 @@ pub(super) fn find(call: &Call) -> Result<Arc<Record>, Error> {
     }
 }
 
-fn view(call: &Call, record: &Arc<Record>) -> Result<Value, Error> {
+async fn view(call: &Call, record: &Arc<Record>) -> Result<Value, Error> {
     let body = members(record);
     let integration = integration_of(call, record)?;
     let account = members(&integration);
-    let used = Used::of(call, record, LimitedAs::Provider.scope());
+    let used = Used::of(call, record, LimitedAs::Provider.scope()).await;
     Ok(json!({
         "id": record.id,
         "slug": record.slug,

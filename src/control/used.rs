@@ -23,20 +23,24 @@ pub(super) struct Used {
 
 impl Used {
     /// The limits that a record has in this scope. Of limits with `group_by`, no bucket.
-    pub fn of(call: &Call, record: &Record, scope: LimitScope) -> Self {
+    pub async fn of(call: &Call, record: &Record, scope: LimitScope) -> Self {
         let limits = call.catalog().map(|catalog| limits_of(record, &catalog)).unwrap_or_default();
-        Self::of_limits(call, limits.into_iter().filter(|limit| limit.scope == scope), scope)
+        Self::of_limits(call, limits.into_iter().filter(|limit| limit.scope == scope), scope).await
     }
 
     /// Of these limits.
-    pub fn of_limits(call: &Call, limits: impl IntoIterator<Item = Limit>, scope: LimitScope) -> Self {
+    pub async fn of_limits(call: &Call, limits: impl IntoIterator<Item = Limit>, scope: LimitScope) -> Self {
         let calendar = call.limits.calendar();
-        let with_usage = |limit: Limit| {
+        let mut with_usage = Vec::new();
+        for limit in limits {
             let window = calendar.window(&limit.kind, call.now.as_millisecond());
-            let view = call.limits.usage(&limit, call.now).filter(|_| limit.group_by.is_empty());
-            (limit, window, view)
-        };
-        let limits = limits.into_iter().map(with_usage).collect();
+            let view = match limit.group_by.is_empty() {
+                true => call.limits.usage(&limit, call.now),
+                false => None,
+            };
+            with_usage.push((limit, window, view));
+        }
+        let limits = with_usage;
         Self { scope, limits, calendar, now: call.now }
     }
 

@@ -151,16 +151,17 @@ async fn create(mut call: Call) -> Result<Reply, Error> {
 async fn list(call: Call) -> Result<Reply, Error> {
     let mut found = call.list(Kind::Provider)?;
     found.retain(|record| has_role(record, "is_provider"));
-    let mut items = Vec::with_capacity(found.len());
-    for record in &found {
-        items.push(view(&call, record)?);
+    let page = Page::of(&call, 50);
+    let mut shown = Vec::new();
+    for record in page.part(&found) {
+        shown.push(view(&call, record).await?);
     }
-    Ok(Page::of(&call, 50).reply(&items, Value::clone))
+    Ok(page.reply_with(found.len(), shown))
 }
 
 async fn read(call: Call) -> Result<Reply, Error> {
     let record = find(&call)?;
-    Ok(Reply::from(view(&call, &record)?))
+    Ok(Reply::from(view(&call, &record).await?))
 }
 
 async fn update(mut call: Call) -> Result<Reply, Error> {
@@ -181,11 +182,11 @@ fn made(record: &Record) -> Value {
     json!({"id": record.id, "slug": record.slug, "object": "virtual-key"})
 }
 
-fn view(call: &Call, record: &Arc<Record>) -> Result<Value, Error> {
+async fn view(call: &Call, record: &Arc<Record>) -> Result<Value, Error> {
     let body = members(record);
     let integration = integration_of(call, record)?;
     let account = members(&integration);
-    let used = Used::of(call, record, LimitedAs::Provider.scope());
+    let used = Used::of(call, record, LimitedAs::Provider.scope()).await;
     Ok(json!({
         "id": record.id,
         "slug": record.slug,

@@ -164,11 +164,17 @@ async fn list(call: Call) -> Result<Reply, Error> {
         .filter(|record| call.query_text("name").is_none_or(|part| name_of(record).contains(part)))
         .filter(|record| call.query_text("exact_name").is_none_or(|name| name_of(record) == name))
         .collect();
-    Ok(Page::of(&call, 50).reply(&found, |record| view(&call, record)))
+    let page = Page::of(&call, 50);
+    let mut shown = Vec::new();
+    for record in page.part(&found) {
+        shown.push(view(&call, record).await);
+    }
+    Ok(page.reply_with(found.len(), shown))
 }
 
 async fn read(call: Call) -> Result<Reply, Error> {
-    Ok(Reply::from(view(&call, &*call.find(Kind::Workspace, "id")?)))
+    let record = call.find(Kind::Workspace, "id")?;
+    Ok(Reply::from(view(&call, &record).await))
 }
 
 async fn create(mut call: Call) -> Result<Reply, Error> {
@@ -186,7 +192,7 @@ async fn create(mut call: Call) -> Result<Reply, Error> {
     changes.extend(members::of_new_workspace(&call, record.id, users.as_ref())?);
     call.trail.workspace = Some(record.id);
     call.commit(changes).await?;
-    Ok(Reply::from(view(&call, &record)))
+    Ok(Reply::from(view(&call, &record).await))
 }
 
 async fn update(mut call: Call) -> Result<Reply, Error> {
@@ -204,7 +210,7 @@ async fn update(mut call: Call) -> Result<Reply, Error> {
     }
     let record = changed(&record, &Value::Object(members), call.now);
     call.commit(vec![put(record.clone())]).await?;
-    Ok(Reply::from(view(&call, &record)))
+    Ok(Reply::from(view(&call, &record).await))
 }
 
 async fn remove(mut call: Call) -> Result<Reply, Error> {
@@ -262,9 +268,9 @@ fn body(record: &Record) -> Map<String, Value> {
     super::records::members(record)
 }
 
-fn view(call: &Call, record: &Record) -> Value {
+async fn view(call: &Call, record: &Record) -> Value {
     let members = body(record);
-    let used = Used::of(call, record, LimitScope::Workspace);
+    let used = Used::of(call, record, LimitScope::Workspace).await;
     let status = match record.status {
         Status::Active => used.status(),
         Status::Archived => Status::Archived.as_str(),

@@ -63,7 +63,7 @@ const MAX_IN_RECORD: usize = 1000;
 
 async fn list(call: Call) -> Result<Reply, Error> {
     let record = call.find_any_status(Kind::UsagePolicy, "id")?;
-    let (limit, mut found) = buckets(&call, &record)?;
+    let (limit, mut found) = buckets(&call, &record).await?;
     let search = call.query_text("search").map(str::to_lowercase);
     let status = call.query_text("status");
     found.retain(|view| {
@@ -88,8 +88,8 @@ fn item(limit: &Limit, view: &UsageView) -> Value {
 }
 
 /// What `value_key_usage_map` shows.
-pub(super) fn usage_map(call: &Call, record: &Record) -> Result<Value, Error> {
-    let (limit, found) = buckets(call, record)?;
+pub(super) async fn usage_map(call: &Call, record: &Record) -> Result<Value, Error> {
+    let (limit, found) = buckets(call, record).await?;
     let entry = |view: &UsageView| {
         let shown = json!({
             "current_usage": amount(limit.counts(), view.spent),
@@ -103,7 +103,7 @@ pub(super) fn usage_map(call: &Call, record: &Record) -> Result<Value, Error> {
 }
 
 /// The limit of a policy and its buckets, the most used first.
-fn buckets(call: &Call, record: &Record) -> Result<(Limit, Vec<UsageView>), Error> {
+async fn buckets(call: &Call, record: &Record) -> Result<(Limit, Vec<UsageView>), Error> {
     let limit = limit(call, record)?;
     let mut found = call.limits.peek(&limit, call.now);
     found.sort_by(|a, b| b.spent.cmp(&a.spent).then_with(|| a.value_key.cmp(&b.value_key)));
@@ -119,7 +119,7 @@ async fn reset(mut call: Call) -> Result<Reply, Error> {
     let record = super::for_change(&call, Kind::UsagePolicy)?;
     let entity = Uuid::try_parse(call.param("entity_id")).ok();
     let is_reset = match entity {
-        Some(entity) => reset_one(&call, &record, entity)?,
+        Some(entity) => reset_one(&call, &record, entity).await?,
         None => false,
     };
     if !is_reset {
@@ -132,7 +132,7 @@ async fn reset(mut call: Call) -> Result<Reply, Error> {
 }
 
 /// Empties a bucket. False: there is no such bucket.
-pub(super) fn reset_one(call: &Call, record: &Record, entity: Uuid) -> Result<bool, Error> {
+pub(super) async fn reset_one(call: &Call, record: &Record, entity: Uuid) -> Result<bool, Error> {
     Ok(call.limits.reset(&limit(call, record)?, entity, call.now))
 }
 
@@ -140,8 +140,8 @@ pub(super) fn reset_one(call: &Call, record: &Record, entity: Uuid) -> Result<bo
 ///
 /// # Errors
 /// 400 if there is none.
-pub(super) fn named(call: &Call, record: &Record, value_key: &str) -> Result<Uuid, Error> {
-    let (_, found) = buckets(call, record)?;
+pub(super) async fn named(call: &Call, record: &Record, value_key: &str) -> Result<Uuid, Error> {
+    let (_, found) = buckets(call, record).await?;
     let found = found.iter().find(|view| *view.value_key == *value_key);
     found.map(|view| view.entity).ok_or_else(|| {
         Error::invalid_request(

@@ -202,14 +202,19 @@ async fn create(call: Call) -> Result<Reply, Error> {
 
 async fn list(call: Call) -> Result<Reply, Error> {
     let found = super::filtered(&call, Kind::UsagePolicy, &["type"])?;
-    Ok(Page::of(&call, 50).reply(&found, |record| Value::Object(view(&call, record))))
+    let page = Page::of(&call, 50);
+    let mut shown = Vec::new();
+    for record in page.part(&found) {
+        shown.push(Value::Object(view(&call, record).await));
+    }
+    Ok(page.reply_with(found.len(), shown))
 }
 
 async fn read(call: Call) -> Result<Reply, Error> {
     let record = call.find_with_status(Kind::UsagePolicy, "id", call.wanted_status())?;
-    let mut shown = view(&call, &record);
+    let mut shown = view(&call, &record).await;
     if call.query.get("include_usage").and_then(Value::as_bool) == Some(true) {
-        set(&mut shown, "value_key_usage_map", entities::usage_map(&call, &record)?);
+        set(&mut shown, "value_key_usage_map", entities::usage_map(&call, &record).await?);
     }
     Ok(Reply::from(Value::Object(shown)))
 }
@@ -224,19 +229,19 @@ async fn update(mut call: Call) -> Result<Reply, Error> {
     set_day(&mut body, Some(&members(&before)), call.now);
     super::check(problems)?;
     let entity = match call.text("reset_usage_for_value") {
-        Some(value) => Some(entities::named(&call, &before, value)?),
+        Some(value) => Some(entities::named(&call, &before, value).await?),
         None => None,
     };
     call.commit(vec![put(changed(&before, &Value::Object(body), call.now))]).await?;
     if let Some(entity) = entity {
-        entities::reset_one(&call, &before, entity)?;
+        entities::reset_one(&call, &before, entity).await?;
     }
     Ok(Reply::empty())
 }
 
-fn view(call: &Call, record: &Record) -> Map<String, Value> {
+async fn view(call: &Call, record: &Record) -> Map<String, Value> {
     let body = members(record);
-    let used = Used::of(call, record, LimitScope::Policy);
+    let used = Used::of(call, record, LimitScope::Policy).await;
     let mut shown = super::view(record, OBJECT);
     let own = json!({
         "type": member(&body, "type"),
