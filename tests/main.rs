@@ -44,6 +44,7 @@ mod held_memory;
 mod hostile_input;
 mod house;
 mod http2;
+mod limited_requests;
 mod limits;
 mod max_connections;
 mod mcp_servers;
