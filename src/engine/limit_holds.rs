@@ -8,6 +8,7 @@ use super::limit_refusal;
 use super::record::{AttemptRecord, RequestRecord};
 use super::request_context::RequestContext;
 use super::usage_estimate::UsageEstimate;
+use crate::api::operation::Operation;
 use crate::auth::ORGANISATION;
 use crate::error::Error;
 use crate::limits::{
@@ -18,7 +19,7 @@ use crate::route::attempt::{Attempt, Request};
 use crate::route::compiled::CompiledConfig;
 use crate::route::target::Target;
 use crate::state::directory::SavedName;
-use http::{HeaderMap, HeaderName};
+use http::{HeaderMap, HeaderName, Method};
 use jiff::Timestamp;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
@@ -49,21 +50,24 @@ pub struct LimitHolds {
     config: Option<SavedName>,
     request: Option<Reservation>,
     /// Of the attempts that are not settled yet.
-    attempts: Vec<(Arc<Target>, Reservation)>,
+    attempts: Vec<HeldAttempt>,
     tightest: Tightest,
     /// Of the limits that refused the request, or the last target.
     refused: Tightest,
+}
+
+/// What an attempt holds of the limits of its target.
+struct HeldAttempt {
+    target: Arc<Target>,
+    /// How many attempts the request's record had before it: its own is the next one at this target.
+    before: usize,
+    reservation: Reservation,
 }
 
 impl LimitHolds {
     /// Whether attempts are judged by limits of their targets.
     pub fn has_target_limits(&self) -> bool {
         self.set.as_ref().is_some_and(|set| set.has_target_limits())
-    }
-
-    /// The rate limits with the least left.
-    pub fn tightest(&self) -> Tightest {
-        self.tightest
     }
 
     /// Keeps the rate limits of a judgment for the response's headers.
@@ -99,8 +103,8 @@ impl LimitHolds {
 
     /// An attempt failed, and nothing is charged for it.
     pub fn release_attempt(&mut self, target: &Arc<Target>) {
-        if let Some(at) = self.attempts.iter().position(|(of, _)| Arc::ptr_eq(of, target)) {
-            self.attempts.swap_remove(at).1.release(Timestamp::now());
+        if let Some(at) = self.attempts.iter().rposition(|held| Arc::ptr_eq(&held.target, target)) {
+            self.attempts.remove(at).reservation.release(Timestamp::now());
         }
     }
 
@@ -110,14 +114,18 @@ impl LimitHolds {
             return;
         }
         let now = Timestamp::now();
-        for (target, reservation) in self.attempts.drain(..) {
-            let mut of_target =
-                record.attempts.iter().filter(|attempt| Arc::ptr_eq(&attempt.target, &target));
-            settle(reservation, used(of_target.next_back()), now);
+        for HeldAttempt { target, before, reservation } in self.attempts.drain(..) {
+            let mut later = record.attempts.iter().skip(before);
+            let own = later.find(|attempt| Arc::ptr_eq(&attempt.target, &target));
+            settle(reservation, used(own), now);
         }
-        if let Some(reservation) = self.request.take() {
-            settle(reservation, used(&record.attempts), now);
+        let Some(reservation) = self.request.take() else { return };
+        let is_limited = record.error.as_ref().is_some_and(|error| error.limit.is_some());
+        // The limits of all its targets refused it: it counts nowhere.
+        if is_limited && record.attempts.iter().all(|attempt| attempt.started.is_none()) {
+            return reservation.cancel(now);
         }
+        settle(reservation, used(&record.attempts), now);
     }
 
     /// The facts of a request of this context.
@@ -156,7 +164,7 @@ impl Engine {
         first: &Target,
     ) -> Result<(), Error> {
         let set = self.limits.in_force(&ctx.snapshot);
-        if !set.has_request_limits() && !set.has_target_limits() {
+        if (!set.has_request_limits() && !set.has_target_limits()) || only_reads(request) {
             return Ok(());
         }
         let user = request.body.as_ref().and_then(|body| body.text("user"));
@@ -236,7 +244,8 @@ impl Engine {
         };
         let Some(reservation) = ctx.limits.note(held)? else { return Ok(()) };
         let output = reservation.fitted_output().filter(|_| may_fit);
-        ctx.limits.attempts.push((Arc::clone(&target), reservation));
+        let before = ctx.record.attempt_count();
+        ctx.limits.attempts.push(HeldAttempt { target: Arc::clone(&target), before, reservation });
         if let Some(output) = output {
             let mut bounded = request.clone();
             bounded.bound_output(output);
@@ -269,6 +278,29 @@ fn write_headers(headers: &mut HeaderMap, tightest: Tightest) {
         headers.insert(remaining.clone(), left.remaining.into());
         insert_str(headers, reset.clone(), &short_duration(left.reset_in));
     }
+}
+
+/// Whether it reads what is kept at a provider: clients whose limits are spent still may.
+fn only_reads(request: &Request) -> bool {
+    use Operation as O;
+    request.method == Method::GET
+        && matches!(
+            request.operation,
+            O::FilesList
+                | O::FilesGet
+                | O::FilesContent
+                | O::BatchesList
+                | O::BatchesGet
+                | O::BatchesOutput
+                | O::FineTuningList
+                | O::FineTuningGet
+                | O::FineTuningEvents
+                | O::FineTuningCheckpoints
+                | O::ResponsesGet
+                | O::ResponsesInputItems
+                | O::Models
+                | O::ModelsGet
+        )
 }
 
 /// Of each kind the limit with less left.

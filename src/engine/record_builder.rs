@@ -119,6 +119,11 @@ impl RecordBuilder {
         self.last_counted = true;
     }
 
+    /// How many attempts have ended, or are committed.
+    pub fn attempt_count(&self) -> usize {
+        self.attempts.len()
+    }
+
     /// Whether nothing is charged for the last attempt.
     pub fn last_is_unused(&self) -> bool {
         self.attempts.last().is_some_and(|attempt| attempt.used.is_none())

@@ -3,11 +3,12 @@
 //! Not here: what it did use (`record`), and what limits do with the estimate (`limits`).
 
 use crate::api::gemini;
-use crate::api::operation::HookSupport;
+use crate::api::operation::Operation;
 use crate::limits::Estimate;
 use crate::price::{PriceBook, Rating};
 use crate::route::attempt::Request;
 use crate::route::target::Target;
+use http::Method;
 use jiff::Timestamp;
 use std::borrow::Cow;
 
@@ -68,12 +69,20 @@ impl UsageEstimate {
     }
 }
 
-/// The bound of the output, of all choices together. Operations without output in tokens have none at all.
+/// The bound of the output, of all choices together; `None`: it has none, or none that the gateway can read.
 fn max_output(request: &Request) -> Option<u64> {
-    let body = request.body.as_ref()?;
-    if request.operation.hooks() != HookSupport::BeforeAndAfter {
-        return Some(0);
+    use Operation as O;
+    match request.operation {
+        O::Realtime => return None,
+        _ if request.method != Method::POST => return Some(0),
+        O::Embeddings | O::EmbedContent | O::BatchEmbedContents | O::Rerank | O::Moderations => {
+            return Some(0);
+        }
+        O::CountTokens | O::GeminiCountTokens | O::FilesUpload | O::BatchesCancel => return Some(0),
+        O::FineTuningCreate | O::FineTuningCancel | O::ResponsesCancel => return Some(0),
+        _ => {}
     }
+    let body = request.body.as_ref()?;
     let bound =
         OUTPUT_BOUNDS.iter().find_map(|name| body.read::<u64>(name)).or_else(|| gemini::max_output(body))?;
     Some(bound.saturating_mul(request.choices().max(1)))

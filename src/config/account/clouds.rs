@@ -5,6 +5,8 @@
 use super::AccountSource;
 use super::names;
 use crate::config::secret::Secret;
+use crate::config::sparse::Empty;
+use std::sync::LazyLock;
 
 /// Cloud A (`aws_*`).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -25,6 +27,13 @@ pub struct CloudA {
     pub model_name: Option<String>,
     pub encryption: Option<String>,
     pub encryption_key_id: Option<String>,
+}
+
+impl Empty for CloudA {
+    fn empty() -> &'static Self {
+        static EMPTY: LazyLock<CloudA> = LazyLock::new(CloudA::default);
+        &EMPTY
+    }
 }
 
 /// How calls to cloud A are authorized.
@@ -51,6 +60,13 @@ pub struct CloudB {
     pub auth_type: Option<AuthTypeB>,
     /// Where files and batches are stored.
     pub bucket: Option<String>,
+}
+
+impl Empty for CloudB {
+    fn empty() -> &'static Self {
+        static EMPTY: LazyLock<CloudB> = LazyLock::new(CloudB::default);
+        &EMPTY
+    }
 }
 
 /// How calls to cloud B are authorized.
@@ -84,6 +100,13 @@ pub struct CloudC {
     /// Client id of a user-assigned identity of the machine; `None`: the system-assigned one.
     pub managed_client_id: Option<String>,
     pub workload_client_id: Option<String>,
+}
+
+impl Empty for CloudC {
+    fn empty() -> &'static Self {
+        static EMPTY: LazyLock<CloudC> = LazyLock::new(CloudC::default);
+        &EMPTY
+    }
 }
 
 /// Spec: `serverless` or `managed`.

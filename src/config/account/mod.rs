@@ -10,6 +10,7 @@ pub use clouds::{AuthModeC, AuthTypeA, AuthTypeB, CloudA, CloudB, CloudC, Deploy
 
 use super::read::{Cursor, ObjectReader};
 use super::secret::Secret;
+use super::sparse::Sparse;
 use crate::error::Error;
 use names::Names;
 
@@ -41,9 +42,9 @@ pub struct Account {
     pub openai_beta: Option<String>,
     pub anthropic_beta: Option<String>,
     pub anthropic_version: Option<String>,
-    pub cloud_a: CloudA,
-    pub cloud_b: CloudB,
-    pub cloud_c: CloudC,
+    pub cloud_a: Sparse<CloudA>,
+    pub cloud_b: Sparse<CloudB>,
+    pub cloud_c: Sparse<CloudC>,
 }
 
 /// One item of the spec's `deployments`.
@@ -97,9 +98,9 @@ impl Account {
             openai_beta: source.text(names::OPENAI_BETA),
             anthropic_beta: source.text(names::ANTHROPIC_BETA),
             anthropic_version: source.text(names::ANTHROPIC_VERSION),
-            cloud_a: CloudA::from_source(source),
-            cloud_b: CloudB::from_source(source),
-            cloud_c: CloudC::from_source(source),
+            cloud_a: CloudA::from_source(source).into(),
+            cloud_b: CloudB::from_source(source).into(),
+            cloud_c: CloudC::from_source(source).into(),
             ..Self::default()
         }
     }

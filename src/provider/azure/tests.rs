@@ -246,8 +246,9 @@ fn a_tenant_is_one_segment() {
 
 #[test]
 fn the_account_selects_the_token_exchange() {
-    let exchange_for = |cloud_c| {
-        let account = Account { cloud_c, api_key: Some(Secret::new("k")), ..Account::default() };
+    let exchange_for = |cloud_c: CloudC| {
+        let account =
+            Account { cloud_c: cloud_c.into(), api_key: Some(Secret::new("k")), ..Account::default() };
         AzureOpenAi.token_exchange(&account)
     };
     let complete = CloudC {

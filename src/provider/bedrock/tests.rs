@@ -89,7 +89,7 @@ fn account(auth_type: Option<AuthTypeA>, keys: bool, role: bool, api_key: bool) 
         auth_type,
         ..CloudA::default()
     };
-    Account { api_key: secret(api_key, "key"), cloud_a, ..Account::default() }
+    Account { api_key: secret(api_key, "key"), cloud_a: cloud_a.into(), ..Account::default() }
 }
 
 #[test]

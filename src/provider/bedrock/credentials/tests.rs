@@ -21,7 +21,7 @@ fn account(auth_type: Option<AuthTypeA>, role: Option<&str>, keys: bool) -> Acco
         auth_type,
         ..CloudA::default()
     };
-    Account { cloud_a, ..Account::default() }
+    Account { cloud_a: cloud_a.into(), ..Account::default() }
 }
 
 /// Runs an exchange against canned responses, which are looked up by the beginning of `METHOD url`. Returns
