@@ -25,6 +25,8 @@ mod logging;
 mod man_page;
 #[path = "main/output.rs"]
 mod output;
+#[path = "main/price_commands.rs"]
+mod price_commands;
 #[path = "main/read.rs"]
 mod read;
 #[path = "main/reload.rs"]
@@ -65,6 +67,7 @@ fn main() -> ExitCode {
         Command::Reload { pid } => reload::run(pid),
         Command::Explain { request, json } => explain::run(&cli.config, &request, json),
         Command::Keys { command } => key_commands::run(&cli.config, command),
+        Command::Prices { command } => price_commands::run(&cli.config, command),
         Command::Store { command } => store_commands::run(&cli.config, command),
         Command::Emulator { listen, replay } => emulator(listen, replay),
         Command::Schema => {

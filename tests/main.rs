@@ -16,6 +16,7 @@
 mod support;
 
 mod admission;
+mod alerts;
 mod anthropic_responses;
 mod api_keys;
 mod azure_paths;
@@ -61,10 +62,12 @@ mod outside_names;
 mod own_dialects;
 mod passing_headers;
 mod policies;
+mod prices;
 mod prompts;
 mod published_requests;
 mod realtime;
 mod recipes;
+mod recorded_prices;
 mod recordings;
 mod request_rules;
 mod response_passthrough;

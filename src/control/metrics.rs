@@ -19,6 +19,7 @@ async fn show(call: Call) -> Result<Reply, Error> {
     let shared = &call.shared;
     shared.metrics.set_in_flight(shared.lifecycle.in_flight());
     shared.metrics.set_held_bytes(shared.held_bytes.held(), shared.held_bytes.limit());
+    shared.metrics.set_prices_age(shared.price_feed.age(call.now));
     let store = shared.store();
     let records = store.map_or(0, |store| store.catalog().len());
     shared.metrics.set_store(store.is_some_and(|store| store.health().available), records);

@@ -3,6 +3,7 @@
 //! A resource is one file with a table of routes ([`route`]) and tables of fields ([`field`]), and a line in [`routes`]. Handlers do
 //! not use the data plane; both planes share state only through `Shared` and its store.
 
+pub mod alerts;
 mod api_keys;
 mod audit;
 mod audit_logs;
@@ -29,6 +30,7 @@ mod origin_guard;
 mod page;
 mod partials;
 mod policies;
+mod pricing;
 mod prompts;
 mod providers;
 mod read_only_env;

@@ -23,7 +23,7 @@ async fn show() -> Result<Reply, Error> {
 pub fn document() -> Value {
     let mut paths: Map<String, Value> = Map::new();
     for route in routes() {
-        let item = paths.entry(route.path).or_insert_with(|| json!({}));
+        let item = paths.entry(documented_path(route)).or_insert_with(|| json!({}));
         if let Value::Object(operations) = item {
             operations.insert(route.method.to_ascii_lowercase(), operation(route));
         }
@@ -167,9 +167,12 @@ fn tags() -> Value {
 
 fn operation_id(route: &Route) -> String {
     let mut id = route.method.to_ascii_lowercase();
+    if route.path.starts_with("/v1/model-configs/") {
+        id.push_str("_v1");
+    }
     for segment in route.path.split('/').filter(|segment| !matches!(*segment, "" | "v1")) {
         id.push('_');
-        let name = segment.trim_matches(['{', '}']);
+        let name = segment.trim_matches(['{', '}', '*']);
         if name != segment {
             id.push_str("by_");
         }
@@ -178,8 +181,14 @@ fn operation_id(route: &Route) -> String {
     id
 }
 
+/// The path with plain names of parameters.
+fn documented_path(route: &Route) -> String {
+    route.path.replace("{*", "{")
+}
+
 fn path_parameter(segment: &str) -> Option<Value> {
-    let name = segment.strip_prefix('{')?.strip_suffix('}')?;
+    // `{*name}` takes the rest of the path.
+    let name = segment.strip_prefix('{')?.strip_suffix('}')?.trim_start_matches('*');
     Some(json!({
         "name": name,
         "in": "path",

@@ -3,12 +3,12 @@
 //!
 //! The axum routers of both ports, the list of control paths at the data port and the OpenAPI document are built from these.
 
-use super::route::Route;
+use super::route::{Access, Route};
 use super::services::Services;
 use super::{
     api_keys, audit_logs, collections, configs, dialect, dispatch, error, explain, guardrails, health,
-    integrations, labels, mcp_servers, metrics, openapi, partials, policies, prompts, providers, targets,
-    unserved, users, virtual_keys, workspaces,
+    integrations, labels, mcp_servers, metrics, openapi, partials, policies, pricing, prompts, providers,
+    targets, unserved, users, virtual_keys, workspaces,
 };
 use crate::net::inbound::control_paths::ControlPaths;
 use axum::Router;
@@ -41,6 +41,7 @@ const TABLES: &[&[Route]] = &[
     policies::RATE_ROUTES,
     mcp_servers::ROUTES,
     audit_logs::ROUTES,
+    pricing::ROUTES,
 ];
 
 /// All routes.
@@ -90,7 +91,11 @@ pub enum Port {
 pub fn control_paths() -> ControlPaths {
     let mut names = NAMES.to_vec();
     names.extend(routes().filter_map(|route| first_segment(route.path)));
-    let is_open = |route: &&Route| route.on_data_port && first_segment(route.path).is_none();
+    // Those outside /v1, and those below it that anyone may call with any parameter.
+    let is_open = |route: &&Route| {
+        let is_unversioned = first_segment(route.path).is_none();
+        route.on_data_port && (is_unversioned || (route.access == Access::Open && route.path.contains('{')))
+    };
     let open = routes().filter(is_open).map(|route| route.path).collect();
     ControlPaths { names, unversioned: UNVERSIONED.to_vec(), open }
 }
@@ -131,7 +136,6 @@ fn first_segment(path: &str) -> Option<&str> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::route::Access;
     use super::*;
     use crate::api::operation::Operation;
     use crate::settings::scopes::Scope;
@@ -142,7 +146,8 @@ mod tests {
         let paths = control_paths();
         for route in routes() {
             assert!(paths.owns(route.path), "{}", route.path);
-            let needs_no_key = matches!(route.path, "/livez" | "/readyz");
+            let is_price = route.path.contains("model-configs/");
+            let needs_no_key = matches!(route.path, "/livez" | "/readyz") || is_price;
             assert_eq!(paths.is_open(route.path), needs_no_key, "{}", route.path);
         }
         for path in ["/v1/chat/completions", "/v1/models", "/v1/healthy", "/v1/files", "/v1/", "/health"] {

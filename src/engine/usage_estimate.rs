@@ -34,7 +34,7 @@ impl UsageEstimate {
         let body = request.body.as_ref();
         let input = body.map_or(0, |body| body.bytes().len() / BYTES_PER_TOKEN) as u64;
         let model = target.model().or(request.model.as_deref()).unwrap_or_default();
-        let rating = prices.rating(target.provider.id(), model, None);
+        let rating = prices.rating(target.provider.id(), model, target.own_prices.as_deref());
         Self {
             input,
             max_output: max_output(request),

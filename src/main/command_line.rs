@@ -61,6 +61,11 @@ pub enum Command {
         #[command(subcommand)]
         command: StoreCommand,
     },
+    /// Show what models cost, check files of prices, compare catalogues.
+    Prices {
+        #[command(subcommand)]
+        command: PriceCommand,
+    },
     /// Run the built-in provider on its own.
     Emulator {
         /// Where it listens.
@@ -135,6 +140,31 @@ pub enum StoreCommand {
     Verify,
     /// Seal all secrets under store.encryption_key; without that key in the settings, under a new one in the file master.key.
     Rekey,
+}
+
+/// What `turnpike prices` does.
+#[derive(Debug, Subcommand)]
+pub enum PriceCommand {
+    /// Print the prices of a model, in dollars per million tokens or thousand calls; without one, how many models there are.
+    Show {
+        /// Such as openai/gpt-5.
+        #[arg(value_name = "PROVIDER/MODEL")]
+        model: Option<String>,
+    },
+    /// Check an overlay, or whether a catalogue could replace the one in force; exits 1 when not.
+    Check {
+        /// The file.
+        #[arg(value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
+        file: PathBuf,
+    },
+    /// Print how a catalogue differs from the one in force.
+    Diff {
+        /// The file.
+        #[arg(value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
+        file: PathBuf,
+    },
+    /// Print the licence of the catalogue in the binary.
+    Licence,
 }
 
 /// The completions for this shell.

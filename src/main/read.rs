@@ -9,6 +9,7 @@ use std::path::Path;
 use std::time::SystemTime;
 use turnpike::config::Checks;
 use turnpike::error::Problem;
+use turnpike::price::Overlay;
 use turnpike::provider;
 use turnpike::route::stored_calls;
 use turnpike::settings::{Draft, SecretSources, Settings};
@@ -23,6 +24,8 @@ pub enum SettingsError {
 pub struct Usable {
     pub settings: Settings,
     pub warnings: Vec<Problem>,
+    /// The prices of `prices.overlay`.
+    pub overlay: Overlay,
 }
 
 /// Reads and checks the file and resolves its references.
@@ -40,8 +43,25 @@ pub fn settings(file: &Path) -> Result<Settings, SettingsError> {
 pub fn for_start(file: &Path, addresses: Addresses) -> Result<Usable, SettingsError> {
     let mut draft = draft(file)?;
     let warnings = start_checks::run(&mut draft, addresses);
+    let overlay = overlay(&mut draft);
     let settings = draft.finish().map_err(SettingsError::Problems)?;
-    Ok(Usable { settings, warnings })
+    Ok(Usable { settings, warnings, overlay })
+}
+
+/// The file of `prices.overlay`. What is wrong with it is a problem of that key.
+fn overlay(draft: &mut Draft) -> Overlay {
+    let path = draft.settings().and_then(|settings| settings.prices.overlay.clone());
+    let Some(path) = path.filter(|_| draft.is_sound("prices")) else { return Overlay::default() };
+    let text = std::fs::read_to_string(&path).map_err(|why| format!("{}: {why}", path.display()));
+    let read = text.and_then(|text| {
+        let report =
+            |problems: Vec<Problem>| turnpike::settings::report(&path.display().to_string(), &problems);
+        Overlay::read(&text).map_err(|problems| report(problems).trim_end().to_owned())
+    });
+    read.unwrap_or_else(|why| {
+        draft.add("prices.overlay", &why);
+        Overlay::default()
+    })
 }
 
 fn draft(file: &Path) -> Result<Draft, SettingsError> {

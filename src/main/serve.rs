@@ -5,8 +5,8 @@
 
 use super::announcement::Announcement;
 use super::background::{
-    AccessLogWriter, BackgroundTasks, CertificateReloader, EmulatorService, KeySetRefresher, LogWriter,
-    MemoryReturner, ReadinessNotifier, SettingsReloader, StoreFollower,
+    AccessLogWriter, AlertTask, BackgroundTasks, CertificateReloader, EmulatorService, KeySetRefresher,
+    LogWriter, MemoryReturner, PriceRefresher, ReadinessNotifier, SettingsReloader, StoreFollower,
 };
 use super::certificate::Certificate;
 use super::log_queue::LogQueue;
@@ -71,7 +71,7 @@ fn build(
     upgrade: bool,
     log: &Arc<LogQueue>,
 ) -> Result<(Server, Arc<Shared>), String> {
-    let read::Usable { settings, warnings } = usable;
+    let read::Usable { settings, warnings, overlay } = usable;
     let mut server = Server::new_with_opt_and_conf(Opt { upgrade, ..Opt::default() }, conf(&settings));
     server.bootstrap();
     let metrics = Metrics::new().map_err(|why| format!("metrics: {why}"))?;
@@ -83,6 +83,7 @@ fn build(
     let emulator = settings.emulator.listen;
     let snapshot = SettingsSnapshot::new(settings, 0);
     let shared = Arc::new(Shared::new(snapshot, metrics, access_log, Some(store)));
+    shared.install_overlay(overlay);
     let announcement = Announcement::new(file, &shared.settings(), &warnings, administrator_key.as_ref());
 
     let mut certificates = Vec::new();
@@ -92,19 +93,8 @@ fn build(
     let data_port_router = control::router(services, Port::Data);
     let control_routes = ControlRoutes::new(data_port_router, control::control_paths());
     let config_cache = ConfigCache::default();
-    // One service, and so one pool of upstream connections, for all listeners with the same protocol.
-    for h2 in [true, false] {
-        let same_protocol: Vec<&Listener> = listen.data.iter().filter(|listener| listener.h2 == h2).collect();
-        if same_protocol.is_empty() {
-            continue;
-        }
-        let mut service =
-            data_service(&server, (&shared, &limits), (control_routes.clone(), config_cache.clone()), h2);
-        for listener in same_protocol {
-            open(&mut service, listener, &mut certificates)?;
-        }
-        server.add_service(service);
-    }
+    let routing = (control_routes, config_cache.clone());
+    add_data_services(&mut server, &listen.data, (&shared, &limits), &routing, &mut certificates)?;
     let mut service = control_service(router);
     open(&mut service, &listen.control, &mut certificates)?;
     server.add_service(service);
@@ -115,6 +105,8 @@ fn build(
     let tasks: Vec<Box<dyn BackgroundService + Send + Sync>> = vec![
         Box::new(AccessLogWriter(Arc::clone(&shared))),
         Box::new(KeySetRefresher(Arc::clone(&shared))),
+        Box::new(PriceRefresher(Arc::clone(&shared))),
+        Box::new(AlertTask { shared: Arc::clone(&shared), limits }),
         Box::new(StoreFollower(Arc::clone(&shared))),
         Box::new(MemoryReturner { shared: Arc::clone(&shared), config_cache: config_cache.clone() }),
         Box::new(SettingsReloader {
@@ -140,6 +132,28 @@ fn add_emulator(server: &mut Server, listen: Option<SocketAddr>) {
     let Some(listen) = listen else { return };
     let emulator_service = EmulatorService { emulator: Emulator::new(Options::default()), listen };
     server.add_service(background_service("emulator", emulator_service));
+}
+
+/// One service, and so one pool of upstream connections, for all listeners with the same protocol.
+fn add_data_services(
+    server: &mut Server,
+    listeners: &[Listener],
+    shared: (&Arc<Shared>, &Arc<RequestLimits>),
+    routing: &(ControlRoutes, ConfigCache),
+    certificates: &mut Vec<Arc<Certificate>>,
+) -> Result<(), String> {
+    for h2 in [true, false] {
+        let same_protocol: Vec<&Listener> = listeners.iter().filter(|listener| listener.h2 == h2).collect();
+        if same_protocol.is_empty() {
+            continue;
+        }
+        let mut service = data_service(server, shared, routing.clone(), h2);
+        for listener in same_protocol {
+            open(&mut service, listener, certificates)?;
+        }
+        server.add_service(service);
+    }
+    Ok(())
 }
 
 fn control_service(router: Router) -> Service<H2cGuard<AxumApp>> {

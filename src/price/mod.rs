@@ -15,14 +15,16 @@ pub mod money;
 mod multiplier;
 mod overlay;
 mod own_prices;
+mod own_records;
 mod price_book;
 mod rate_card;
 mod rates;
 mod rating_cache;
+mod replacement;
 mod unit;
 mod vendors;
 
-pub use catalog::{Catalog, LICENCE, SHIPPED_VERSION};
+pub use catalog::{Catalog, LICENCE, MAX_BYTES as MAX_CATALOGUE_BYTES, SHIPPED_VERSION};
 pub use cost::{Cost, CostStatus};
 pub use multiplier::Multiplier;
 pub use overlay::Overlay;
@@ -30,6 +32,7 @@ pub use own_prices::{OwnModel, OwnPrices};
 pub use price_book::{Charge, PriceBook};
 pub use rate_card::{PriceSource, RateCard, Rating};
 pub use rates::{Rate, Rates, Tier};
+pub use replacement::{Change, changes, check_replacement};
 pub use unit::Unit;
 pub use vendors::catalogue_provider;
 

@@ -51,15 +51,14 @@ pub fn price_in_dollars(price: u64) -> f64 {
     price as f64 / MICRODOLLARS
 }
 
-/// A price in cents per token as millionths of a dollar per million tokens.
-pub fn price_from_cents_per_token(cents: f64) -> Option<u64> {
-    // A cent per token is 10,000 dollars per million.
-    price_from_dollars(cents * 10_000.0)
+/// A price in cents for one as millionths of a dollar for `per` of them: a million tokens, a thousand calls.
+pub fn price_from_cents(cents: f64, per: u64) -> Option<u64> {
+    price_from_dollars(cents * (per as f64 / 100.0))
 }
 
-/// Cents per token of a price per million tokens.
-pub fn cents_per_token(price: u64) -> f64 {
-    price as f64 / (MICRODOLLARS * 10_000.0)
+/// Cents for one, of a price for `per` of them.
+pub fn cents_per_unit(price: u64, per: u64) -> f64 {
+    price as f64 / (MICRODOLLARS / 100.0 * per as f64)
 }
 
 /// Dollars as exact decimal text, for headers and log lines: `0.000123`, `12.5`, `0`.
@@ -128,8 +127,11 @@ mod tests {
     #[test]
     fn prices_per_token_and_per_million_are_the_same() {
         // 2.50 dollars per million are 0.00025 cents a token.
-        assert_eq!(price_from_cents_per_token(0.00025), Some(2_500_000));
-        assert_eq!(cents_per_token(2_500_000), 0.00025);
+        assert_eq!(price_from_cents(0.00025, 1_000_000), Some(2_500_000));
+        assert_eq!(cents_per_unit(2_500_000, 1_000_000), 0.00025);
+        // A cent a search are 10 dollars a thousand.
+        assert_eq!(price_from_cents(1.0, 1_000), Some(10_000_000));
+        assert_eq!(cents_per_unit(10_000_000, 1_000), 1.0);
         assert_eq!(price_from_dollars(0.08333333333333334), Some(83_333));
         assert_eq!(price_in_dollars(83_333), 0.083333);
         for not_a_price in [-0.1, f64::NAN, f64::INFINITY, 2e9] {

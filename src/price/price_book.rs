@@ -38,8 +38,10 @@ pub struct Charge<'a> {
 #[derive(Debug)]
 pub struct PriceBook {
     /// Read from the binary when it is first used, unless it is another one.
-    catalog: OnceLock<Catalog>,
-    overlay: Overlay,
+    catalog: Arc<OnceLock<Catalog>>,
+    /// Which catalogue it is.
+    edition: Arc<str>,
+    overlay: Arc<Overlay>,
     version: Arc<str>,
     cache: RatingCache,
 }
@@ -47,20 +49,27 @@ pub struct PriceBook {
 impl PriceBook {
     /// The catalogue of the binary with the operator's overlay.
     pub fn shipped(overlay: Overlay) -> Self {
-        Self::build(OnceLock::new(), SHIPPED_VERSION, overlay)
+        Self::build(Arc::default(), SHIPPED_VERSION.into(), Arc::new(overlay))
     }
 
-    /// Another catalogue; the version says which.
-    pub fn new(catalog: Catalog, version: &str, overlay: Overlay) -> Self {
-        Self::build(OnceLock::from(catalog), version, overlay)
+    /// This book with another catalogue; `edition` names it.
+    #[must_use]
+    pub fn with_catalog(&self, catalog: Arc<OnceLock<Catalog>>, edition: &str) -> Self {
+        Self::build(catalog, edition.into(), Arc::clone(&self.overlay))
     }
 
-    fn build(catalog: OnceLock<Catalog>, version: &str, overlay: Overlay) -> Self {
+    /// This book with another overlay.
+    #[must_use]
+    pub fn with_overlay(&self, overlay: Arc<Overlay>) -> Self {
+        Self::build(Arc::clone(&self.catalog), Arc::clone(&self.edition), overlay)
+    }
+
+    fn build(catalog: Arc<OnceLock<Catalog>>, edition: Arc<str>, overlay: Arc<Overlay>) -> Self {
         let version = match overlay.fingerprint() {
-            None => version.into(),
-            Some(fingerprint) => format!("{version}+{fingerprint:016x}").into(),
+            None => Arc::clone(&edition),
+            Some(fingerprint) => format!("{edition}+{fingerprint:016x}").into(),
         };
-        Self { catalog, overlay, version, cache: RatingCache::default() }
+        Self { catalog, edition, overlay, version, cache: RatingCache::default() }
     }
 
     /// The catalogue. The one of the binary is read here when it is first used, which takes tens of milliseconds: do it at the
@@ -72,6 +81,21 @@ impl PriceBook {
 
     pub fn overlay(&self) -> &Overlay {
         &self.overlay
+    }
+
+    /// Which catalogue it is, without the overlay.
+    pub fn edition(&self) -> &Arc<str> {
+        &self.edition
+    }
+
+    /// Vendor, model and prices of what was looked up and is in the catalogue.
+    pub fn models_in_use(&self) -> Vec<(Box<str>, Box<str>, Arc<RateCard>)> {
+        let ratings = self.cache.without_own_prices().into_iter();
+        let catalogued = ratings.filter_map(|(vendor, model, rating)| match rating {
+            Rating::Priced(card) if card.source == PriceSource::Catalogue => Some((vendor, model, card)),
+            _ => None,
+        });
+        catalogued.collect()
     }
 
     /// Names catalogue and overlay; every row that is priced keeps it.
@@ -152,6 +176,8 @@ impl PriceBook {
         match self.catalog().find(&provider, name) {
             Some(found) if found.is_free => Rating::Free,
             Some(found) if found.card.has_rates() => Rating::Priced(found.card),
+            // OpenRouter's own name for what it gives away, also for models that the catalogue does not have.
+            _ if vendor == "openrouter" && model.ends_with(":free") => Rating::Free,
             _ => Rating::Unknown,
         }
     }

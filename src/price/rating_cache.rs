@@ -32,6 +32,16 @@ impl RatingCache {
         self.kept.read().by_vendor.get(&own)?.get(vendor)?.get(model).cloned()
     }
 
+    /// All that are kept for no provider's own prices, with vendor and model.
+    pub fn without_own_prices(&self) -> Vec<(Box<str>, Box<str>, Rating)> {
+        let kept = self.kept.read();
+        let vendors = kept.by_vendor.get(&0).into_iter().flatten();
+        let models = vendors.flat_map(|(vendor, models)| {
+            models.iter().map(move |(model, rating)| (vendor.clone(), model.clone(), rating.clone()))
+        });
+        models.collect()
+    }
+
     pub fn insert(&self, own: u64, vendor: &str, model: &str, rating: Rating) {
         if model.len() > MAX_NAME {
             return;

@@ -441,7 +441,9 @@ fn compile_target(
     };
     policies.inherit(&sources.settings.policies());
     check_model(sources, &policies, &path)?;
+    let own_prices = slug.as_deref().and_then(|slug| sources.directory.own_prices(slug)).cloned();
     Ok(Target {
+        own_prices,
         config_warnings: Arc::clone(&compiler.config_warnings),
         id: compiler.target_id(provider.id(), &path, slug.as_deref(), &policies),
         state: OnceLock::new(),

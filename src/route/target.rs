@@ -7,6 +7,7 @@ use crate::config::account::Account;
 use crate::config::policies::{Policies, TimeLimits};
 use crate::error::Error;
 use crate::net::outbound::origin::Origin;
+use crate::price::OwnPrices;
 use crate::prompt::FoundPrompt;
 use crate::provider::token_exchange::TokenExchange;
 use crate::provider::{Call, Provider};
@@ -32,6 +33,8 @@ pub struct Target {
     /// The prompt that is rendered for it, where the client called one.
     pub prompt: Option<FoundPrompt>,
     pub account: Account,
+    /// The prices that its stored provider has of its own.
+    pub own_prices: Option<Arc<OwnPrices>>,
     pub origin: Origin,
     /// Its own and inherited policies, including those of the stored provider, the settings and the request headers.
     pub policies: Policies,

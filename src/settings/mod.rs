@@ -5,6 +5,7 @@
 //! itself (`config`), and reloading (`main`).
 
 pub mod access_log;
+pub mod alerts;
 pub mod allow_rule;
 pub mod auth;
 pub mod cors;
@@ -14,6 +15,7 @@ pub mod jwt;
 pub mod key_limits;
 pub mod limits;
 pub mod listen;
+pub mod prices;
 pub mod reference;
 pub mod schema;
 pub mod scopes;
@@ -25,6 +27,7 @@ mod values;
 mod yaml;
 
 pub use access_log::AccessLog;
+pub use alerts::AlertSettings;
 pub use allow_rule::AllowRule;
 pub use auth::Auth;
 pub use cors::Cors;
@@ -34,6 +37,7 @@ pub use jwt::Jwt;
 pub use key_limits::KeyLimits;
 pub use limits::Limits;
 pub use listen::{Emulator, Listen, Listener, TlsFiles};
+pub use prices::{CatalogueSource, PriceSettings};
 pub use reference::SecretSources;
 pub use server::{Log, LogFormat, Server, UpstreamTls};
 pub use service_key::ServiceKey;
@@ -53,7 +57,7 @@ use std::fmt::Write as _;
 use values::{base_url, is_id, non_empty};
 
 /// The keys of the file's top level, in the order the shipped file has them.
-const KEYS: [&str; 16] = [
+const KEYS: [&str; 18] = [
     "server",
     "listen",
     "emulator",
@@ -61,6 +65,8 @@ const KEYS: [&str; 16] = [
     "time_limits",
     "auth",
     "store",
+    "prices",
+    "alerts",
     "providers",
     "configs",
     "default_config",
@@ -83,6 +89,8 @@ pub struct Settings {
     pub time_limits: TimeLimits,
     pub auth: Auth,
     pub store: StoreSettings,
+    pub prices: PriceSettings,
+    pub alerts: AlertSettings,
     /// By slug, without the `@`.
     pub providers: BTreeMap<String, StoredProvider>,
     /// Saved configs by id.
@@ -142,6 +150,8 @@ impl Settings {
             time_limits: f.get(&["time_limits"]).and_then(|at| TimeLimits::read(&at)).unwrap_or_default(),
             auth: section(f, "auth").map(Auth::read).unwrap_or_default(),
             store: section(f, "store").map(StoreSettings::read).unwrap_or_default(),
+            prices: section(f, "prices").map(PriceSettings::read).unwrap_or_default(),
+            alerts: section(f, "alerts").map(AlertSettings::read).unwrap_or_default(),
             providers: providers(f, checks),
             configs: configs(f, &slugs, checks),
             default_config: default_config(f, &slugs, &ids),

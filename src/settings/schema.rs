@@ -6,6 +6,7 @@
 
 mod account;
 mod config_object;
+mod money;
 mod types;
 
 #[cfg(test)]
@@ -85,6 +86,8 @@ fn sections() -> Vec<(&'static str, Value)> {
         ),
         ("auth", auth()),
         ("store", store()),
+        ("prices", money::prices()),
+        ("alerts", money::alerts()),
         ("cors", cors()),
         ("providers", named("Stored providers by slug: what @slug means.", "stored_provider")),
         ("configs", named("Saved configs by id, as named in x-gateway-config.", "config")),

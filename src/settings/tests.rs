@@ -10,6 +10,7 @@ const SHIPPED: &str = include_str!("../../conf/turnpike.yaml");
 fn env(name: &str) -> Option<String> {
     match name {
         "CANARY" => Some("canary-value".to_owned()),
+        "ALERT_SECRET" => Some("whsec".to_owned()),
         "OLD_STORE_KEY" => Some("ab".repeat(32)),
         "TURNPIKE_KEY" | "GROQ_API_KEY" => Some("from-the-environment".to_owned()),
         _ => None,
@@ -20,6 +21,7 @@ fn credential(name: &str) -> Result<String, String> {
     match name {
         "canary" => Ok("canary-file\n".to_owned()),
         "service-key" | "openai" => Ok(format!("credential-{name}\n")),
+        "smtp-password" => Ok("mail-secret\n".to_owned()),
         "store-key" => Ok(format!("{}\n", "cd".repeat(32))),
         "vertex" => Ok("{\"type\":\"service_account\",\"private_key\":\"canary-pem\"}\n".to_owned()),
         _ => Err("CREDENTIALS_DIRECTORY is not set".to_owned()),
@@ -112,6 +114,33 @@ fn commented_out_settings_of_the_shipped_file_are_valid_and_show_the_defaults() 
     assert_eq!(store.url.unwrap().expose(), "sqlite:///var/lib/turnpike/turnpike.db");
     assert_eq!(store.encryption_key.unwrap().expose().trim(), "cd".repeat(32));
     assert_eq!(store.previous_encryption_keys.len(), 1);
+    let prices = settings.prices;
+    assert_eq!(prices.overlay, Some("/etc/turnpike/prices.yaml".into()));
+    assert_eq!(prices.catalogue, Some(CatalogueSource::File("/var/lib/turnpike/genai-prices.json".into())));
+    assert_eq!(prices.refresh_interval, PriceSettings::default().refresh_interval);
+    let smtp = settings.alerts.smtp.unwrap();
+    assert_eq!((smtp.host.as_str(), smtp.port, smtp.to.len()), ("smtp.example.com", 587, 1));
+    assert_eq!(settings.alerts.webhooks[0].secret.as_ref().unwrap().expose(), "whsec");
+}
+
+#[test]
+fn prices_and_alerts_that_contradict_themselves_are_refused() {
+    for (text, expected) in [
+        ("prices: {file: a.json, url: 'https://a'}", "not both"),
+        ("prices: {url: 'ftp://a'}", "http"),
+        ("prices: {refresh_hours: 0}", "refresh_hours"),
+        ("alerts: {smtp: {host: a}}", "from"),
+        ("alerts: {smtp: {host: a, from: nobody}}", "e-mail address"),
+        ("alerts: {smtp: {host: a, from: 'a@b', to: ['x <y']}}", "e-mail address"),
+        ("alerts: {smtp: {host: a, from: 'a@b', username: u}}", "belong together"),
+        ("alerts: {smtp: {host: a, from: 'a@b', tls: off, username: u, password: p}}", "unencrypted"),
+        ("alerts: {webhooks: [{secret: s}]}", "url"),
+    ] {
+        let problems = parse(text).map(|_| ()).unwrap_err();
+        assert!(report("t", &problems).contains(expected), "{text}: {}", report("t", &problems));
+    }
+    let settings = good("alerts: {smtp: {host: a, from: 'A <a@b>', tls: 'tls'}}");
+    assert_eq!(settings.alerts.smtp.unwrap().port, 465);
 }
 
 #[test]

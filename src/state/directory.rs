@@ -4,6 +4,7 @@
 
 use super::stored::Stored;
 use crate::config::Config;
+use crate::price::OwnPrices;
 use crate::settings::{Settings, StoredProvider};
 use crate::store::Kind;
 use std::sync::Arc;
@@ -49,6 +50,15 @@ impl<'a> Directory<'a> {
         match self.settings.providers.get(slug) {
             Some(provider) => Some((provider, Origin::Settings)),
             None => Some((self.stored.provider(self.workspace, slug)?, Origin::Store)),
+        }
+    }
+
+    /// The prices that the provider with this slug has of its own. Those of the settings file have none: their prices are in the
+    /// overlay.
+    pub fn own_prices(self, slug: &str) -> Option<&'a Arc<OwnPrices>> {
+        match self.settings.providers.contains_key(slug) {
+            true => None,
+            false => self.stored.own_prices(self.workspace, slug),
         }
     }
 

@@ -12,7 +12,7 @@ use super::label_limit::{LabelLimit, OTHER};
 use super::process::Process;
 use super::targets::TargetView;
 use crate::error::Kind;
-use families::{Calls, Reloads, Traffic, add};
+use families::{Alerts, Calls, Prices, Reloads, Traffic, add};
 use prometheus::{Encoder, Histogram, IntCounter, IntCounterVec, IntGaugeVec, Opts, Registry, TextEncoder};
 use routing::Routing;
 use series::RequestSeries;
@@ -37,6 +37,8 @@ pub struct Metrics {
     routing: Routing,
     calls: Calls,
     reloads: Reloads,
+    prices: Prices,
+    alerts: Alerts,
     named_calls: LabelLimit,
     indexes: LabelLimit,
     named_attempts: LabelLimit,
@@ -82,6 +84,8 @@ impl Metrics {
             routing: Routing::new(&registry)?,
             calls: Calls::new(&registry)?,
             reloads: Reloads::new(&registry)?,
+            prices: Prices::new(&registry)?,
+            alerts: Alerts::new(&registry)?,
             named_calls: LabelLimit::new(MAX_CALLS),
             indexes: LabelLimit::new(MAX_INDEXES),
             named_attempts: LabelLimit::new(MAX_ATTEMPTS),
@@ -238,6 +242,32 @@ impl Metrics {
     pub fn settings_refused(&self) {
         self.reloads.succeeded.set(0);
         self.reloads.count.with_label_values(&["failure"]).inc();
+    }
+
+    /// Prices from this source (`binary`, `file`, `url`) are in force.
+    pub fn prices_loaded(&self, source: &str, version: &str) {
+        self.prices.info.reset();
+        self.prices.info.with_label_values(&[source, version]).set(1);
+    }
+
+    /// A catalogue was read, or could not be: `replaced`, `same`, `refused`, `failed`.
+    pub fn prices_refreshed(&self, outcome: &str) {
+        self.prices.refreshes.with_label_values(&[outcome]).inc();
+    }
+
+    /// A limit reached its `threshold`, or is `exhausted`.
+    pub fn alert_raised(&self, event: &str) {
+        self.alerts.raised.with_label_values(&[event]).inc();
+    }
+
+    /// A message through a channel (`email`, `webhook`) was `delivered`, has `failed` or was `dropped`.
+    pub fn alert_delivered(&self, channel: &str, outcome: &str) {
+        self.alerts.deliveries.with_label_values(&[channel, outcome]).inc();
+    }
+
+    /// Seconds since the prices in force were read.
+    pub fn set_prices_age(&self, seconds: i64) {
+        self.prices.age.set(seconds);
     }
 
     /// The metrics in text format (version 0.0.4). `targets` are the targets of the registry now: their breakers are

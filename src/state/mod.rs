@@ -18,6 +18,7 @@ pub mod lifecycle;
 pub mod mcp_servers;
 pub mod metrics;
 pub mod model_lists;
+pub mod price_feed;
 mod process;
 pub mod rate;
 pub mod snapshot;
@@ -30,7 +31,7 @@ use crate::auth::StoredKeys;
 use crate::auth::key_format::Pepper;
 use crate::net::outbound::dns::Dns;
 use crate::net::outbound::peer_limit::PeerLimit;
-use crate::price::PriceBook;
+use crate::price::{Overlay, PriceBook};
 use crate::store::Store;
 use access_log::AccessLog;
 use arc_swap::{ArcSwap, Guard};
@@ -47,6 +48,7 @@ use mcp_servers::McpServers;
 use metrics::Metrics;
 use model_lists::ModelLists;
 use parking_lot::Mutex;
+use price_feed::PriceFeed;
 use rate::Rate;
 use snapshot::SettingsSnapshot;
 use std::sync::Arc;
@@ -84,6 +86,8 @@ pub struct Shared {
     pub model_lists: ModelLists,
     /// What models cost. Replaced as a whole when the overlay or the catalogue changes.
     pub prices: ArcSwap<PriceBook>,
+    /// Reads newer catalogues (`prices.file`, `prices.url`).
+    pub price_feed: PriceFeed,
     /// The connections of clients, on all data listeners.
     pub connections: ConnectionCount,
     /// Connections beyond the limit, as long as they are refused.
@@ -109,6 +113,7 @@ impl Shared {
         let kept_items = KeptItems::new(snapshot.settings.limits.max_kept_items_bytes as u64);
         let credentials = CredentialCache::new(snapshot.settings.tls.ca_file.clone());
         let jwks = JwksFetcher::new(snapshot.settings.tls.ca_file.clone());
+        let price_feed = PriceFeed::new(snapshot.settings.tls.ca_file.clone());
         let mcp_servers = McpServers::new(snapshot.settings.tls.ca_file.clone());
         let shared = Self {
             snapshot: ArcSwap::from_pointee(snapshot),
@@ -130,6 +135,7 @@ impl Shared {
             large_work: LargeWork::default(),
             model_lists: ModelLists::default(),
             prices: ArcSwap::default(),
+            price_feed,
             connections: ConnectionCount::default(),
             refused_connections: ConnectionCount::default(),
             unknown_clients: Rate::new(MAX_UNKNOWN_CLIENTS),
@@ -193,6 +199,13 @@ impl Shared {
         };
         self.snapshot.store(Arc::new(snapshot.with_stored(stored, keys)));
         self.jwks.settings_changed();
+        self.price_feed.settings_changed();
+    }
+
+    /// Puts the operator's own prices in force. The catalogue stays.
+    pub fn install_overlay(&self, overlay: Overlay) {
+        let overlay = Arc::new(overlay);
+        self.prices.rcu(|book| book.with_overlay(Arc::clone(&overlay)));
     }
 
     /// Puts what is stored in force for requests: all that the store has when this is called. Many changes at a time take one call's

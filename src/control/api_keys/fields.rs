@@ -39,7 +39,8 @@ const NAME: Field = required("name", Type::Name(255), "For people and the access
 const DESCRIPTION: Field = optional("description", Type::Text(2048), "For people.");
 const DEFAULTS_FIELD: Field =
     optional("defaults", DEFAULTS, "What its requests have where they say nothing else.");
-const ALERT_EMAILS: Field = optional("alert_emails", EMAILS, "Kept and shown; nothing is mailed.");
+const ALERT_EMAILS: Field =
+    optional("alert_emails", EMAILS, "Get the alerts of the key's own limit (docs/alerts.md).");
 const EXPIRES: Field = optional("expires_at", Type::Time, "When the key ends; in the future.");
 const ROTATION_FIELD: Field = optional(
     "rotation_policy",
@@ -176,7 +177,7 @@ pub(super) const VIEW: &[Field] = &[
     nullable("expires_at", Type::Time, "When it ends."),
     nullable("last_reset_at", Type::Time, "When its usage counted from 0 last."),
     nullable("next_usage_reset_at", Type::Time, "When its usage is reset next."),
-    required("alert_emails", Type::List(&Type::Text(320), 0, 50), "Kept; nothing is mailed."),
+    required("alert_emails", Type::List(&Type::Text(320), 0, 50), "Get the alerts of the key's own limit."),
     required("expiry_enforced", Type::Bit, "Always 0."),
     required("scopes", Type::List(&Type::Text(128), 0, 200), "What it may do."),
     required("defaults", Type::AnyObject, "What its requests have where they say nothing else."),

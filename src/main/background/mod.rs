@@ -4,21 +4,25 @@
 //! Each is a loop around a function of another room and makes no decisions itself.
 
 mod access_log_writer;
+mod alert_task;
 mod certificate_reloader;
 mod emulator_service;
 mod key_set_refresher;
 mod log_writer;
 mod memory_returner;
+mod price_refresher;
 mod readiness_notifier;
 mod settings_reloader;
 mod store_follower;
 
 pub use access_log_writer::AccessLogWriter;
+pub use alert_task::AlertTask;
 pub use certificate_reloader::CertificateReloader;
 pub use emulator_service::EmulatorService;
 pub use key_set_refresher::KeySetRefresher;
 pub use log_writer::LogWriter;
 pub use memory_returner::MemoryReturner;
+pub use price_refresher::PriceRefresher;
 pub use readiness_notifier::ReadinessNotifier;
 pub use settings_reloader::SettingsReloader;
 pub use store_follower::StoreFollower;

@@ -63,7 +63,8 @@ impl SettingsReloader {
     /// Why the settings were rejected.
     fn install(&self) -> Result<String, String> {
         let read = read::for_start(&self.file, Addresses::Held);
-        let read::Usable { settings, warnings } = read.map_err(|error| read::report(&self.file, &error))?;
+        let read::Usable { settings, warnings, overlay } =
+            read.map_err(|error| read::report(&self.file, &error))?;
         let before = self.shared.settings_arc();
         let output = &settings.access_log;
         if *output != before.settings.access_log {
@@ -80,6 +81,7 @@ impl SettingsReloader {
         read::log_warnings(&self.file, &warnings);
         log::info!(target: "turnpike", "settings reloaded: {}", settings.hash);
         let hash = settings.hash.clone();
+        self.shared.install_overlay(overlay);
         self.shared.install(SettingsSnapshot::new(settings, before.generation + 1));
         Ok(hash)
     }

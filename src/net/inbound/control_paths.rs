@@ -12,14 +12,17 @@ pub struct ControlPaths {
     pub names: Vec<&'static str>,
     /// First segments of paths without a version.
     pub unversioned: Vec<&'static str>,
-    /// Whole paths for which a client needs no key.
+    /// Paths for which a client needs no key; from the first parameter in braces on, anything.
     pub open: Vec<&'static str>,
 }
 
 impl ControlPaths {
     /// Whether a client needs no key for this path of the control plane.
     pub fn is_open(&self, path: &str) -> bool {
-        self.open.contains(&path)
+        self.open.iter().any(|open| match open.split_once('{') {
+            Some((beginning, _)) => path.starts_with(beginning),
+            None => path == *open,
+        })
     }
 
     /// Whether this path is the control plane's, however it is spelled: what a client means for the gateway must never

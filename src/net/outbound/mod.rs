@@ -17,5 +17,6 @@ pub mod peer;
 pub mod peer_limit;
 pub mod ranges;
 pub mod side_client;
+pub mod side_http;
 pub mod token_http;
 mod write_coalescing;

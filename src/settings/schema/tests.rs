@@ -15,7 +15,7 @@ use std::collections::BTreeSet;
 const PROVIDERS: [&str; 2] = ["openai", "groq"];
 
 /// What only the reader sees: parts of its messages.
-const ONLY_THE_READER: [&str; 36] = [
+const ONLY_THE_READER: [&str; 38] = [
     "must be IP:PORT",
     "clashes with",
     "takes its default",
@@ -37,6 +37,8 @@ const ONLY_THE_READER: [&str; 36] = [
     "is not a host name, an address or a range",
     "is only used with output: file",
     "is only used with encryption_key",
+    "username and password belong together",
+    "would be sent unencrypted",
     "means the same as",
     "a text that begins with one",
     "is no operator of queries",

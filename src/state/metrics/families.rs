@@ -63,6 +63,47 @@ pub(super) struct Reloads {
     pub info: IntGaugeVec,
 }
 
+/// `turnpike_prices_*`: the prices in force.
+pub(super) struct Prices {
+    pub info: IntGaugeVec,
+    pub age: IntGauge,
+    pub refreshes: IntCounterVec,
+}
+
+impl Prices {
+    pub fn new(r: &Registry) -> prometheus::Result<Self> {
+        let info = Opts::new("turnpike_prices_info", "The prices in force: where they are from, and which.");
+        let age = "Seconds since the prices in force were read; for those in the binary, since they were taken over.";
+        Ok(Self {
+            info: add(r, IntGaugeVec::new(info, &["source", "version"])?)?,
+            age: add(r, IntGauge::new("turnpike_prices_age_seconds", age)?)?,
+            refreshes: counters(
+                r,
+                "turnpike_prices_refreshes_total",
+                "Catalogues of prices read from prices.file or prices.url, by what became of them.",
+                &["outcome"],
+            )?,
+        })
+    }
+}
+
+/// `turnpike_alert*`: alerts of limits.
+pub(super) struct Alerts {
+    pub raised: IntCounterVec,
+    pub deliveries: IntCounterVec,
+}
+
+impl Alerts {
+    pub fn new(r: &Registry) -> prometheus::Result<Self> {
+        let raised = "Usage limits that reached their alert threshold, or were exhausted.";
+        let deliveries = "Messages of alerts, by what became of them.";
+        Ok(Self {
+            raised: counters(r, "turnpike_alerts_total", raised, &["event"])?,
+            deliveries: counters(r, "turnpike_alert_deliveries_total", deliveries, &["channel", "outcome"])?,
+        })
+    }
+}
+
 impl Traffic {
     pub fn new(r: &Registry) -> prometheus::Result<Self> {
         let overhead = "Time a request spent in the gateway itself: total less upstream and less waiting for \

@@ -8,6 +8,7 @@ use crate::config::{Checks, Config};
 use crate::error::Problem;
 use crate::net::outbound::custom_host::HostRules;
 use crate::net::outbound::origin::Origin;
+use crate::price::OwnPrices;
 use crate::provider;
 use crate::settings::StoredProvider;
 use crate::store::{Catalog, Kind, Record, Store};
@@ -20,6 +21,8 @@ use std::sync::Arc;
 pub struct SavedProvider {
     pub provider: Arc<StoredProvider>,
     pub expires_at: Option<Timestamp>,
+    /// Prices of its own, and of its integration.
+    pub own_prices: Option<Arc<OwnPrices>>,
 }
 
 /// A provider's record: `ai_provider` and `account` of its body, and its sealed members; those of the integration that it
@@ -41,6 +44,7 @@ pub fn compile_provider(
     let owner = owner.transpose()?.map(|owner| &**owner);
     let account: Option<Value> =
         owner.map(|owner| serde_json::from_str(&owner.body)).transpose().map_err(|why| why.to_string())?;
+    let own_prices = OwnPrices::from_records(account.as_ref(), &body).map(Arc::new);
     let mut members = account_members(account.as_ref().unwrap_or(&body));
     let owner = owner.unwrap_or(record);
     if owner.sealed.is_some() {
@@ -48,7 +52,7 @@ pub fn compile_provider(
     }
     let provider = read_provider(&members).map_err(|problems| texts(&problems))?;
     let expires_at = body.get("expires_at").and_then(Value::as_str).and_then(|text| text.parse().ok());
-    Ok(Some(SavedProvider { provider: Arc::new(provider), expires_at }))
+    Ok(Some(SavedProvider { provider: Arc::new(provider), expires_at, own_prices }))
 }
 
 /// The members of `providers.<slug>` that a record's body has.

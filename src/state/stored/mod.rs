@@ -15,6 +15,7 @@ use compile::{SavedProvider, compile_config, compile_provider};
 use crate::auth::DEFAULT_WORKSPACE;
 use crate::config::Config;
 use crate::net::outbound::custom_host::HostRules;
+use crate::price::OwnPrices;
 use crate::prompt::{PromptLibrary, PromptSet};
 use crate::settings::StoredProvider;
 use crate::store::{Catalog, Kind, Record, Status, Store};
@@ -176,6 +177,12 @@ impl Stored {
     fn usable_provider(&self, record: &Record) -> Option<&Arc<StoredProvider>> {
         let saved = self.providers.get(&record.id)?;
         saved.expires_at.is_none_or(|expiry| expiry > self.now).then_some(&saved.provider)
+    }
+
+    /// The prices of that provider's own, if it has any.
+    pub fn own_prices(&self, workspace: Option<Uuid>, slug: &str) -> Option<&Arc<OwnPrices>> {
+        let record = self.record(Kind::Provider, workspace, slug)?;
+        self.providers.get(&record.id)?.own_prices.as_ref()
     }
 
     /// The config with this slug or id that a client of `workspace` may use.

@@ -1,0 +1,200 @@
+//! One alert as data: its subject, its text for people, its JSON for webhooks, its entry in the audit log.
+//!
+//! Not here: sending it.
+
+use crate::limits::{Counted, EventKind, Limit, LimitEvent};
+use crate::price::money::{self, Dollars};
+use crate::store::audit::AuditEntry;
+use jiff::Timestamp;
+use serde_json::{Value, json};
+use std::sync::Arc;
+use uuid::Uuid;
+
+#[derive(Debug)]
+pub struct Alert {
+    pub id: Uuid,
+    pub kind: EventKind,
+    limit: Arc<Limit>,
+    value_key: Arc<str>,
+    spent: i64,
+    at: Timestamp,
+    reset_at: Option<Timestamp>,
+}
+
+impl Alert {
+    pub fn new(event: &LimitEvent) -> Self {
+        Self {
+            id: Uuid::now_v7(),
+            kind: event.kind,
+            limit: Arc::clone(&event.limit),
+            value_key: Arc::clone(&event.value_key),
+            spent: event.spent,
+            at: event.at,
+            reset_at: event.reset_at,
+        }
+    }
+
+    /// One line.
+    pub fn subject(&self) -> String {
+        let state = match self.kind {
+            EventKind::Threshold => "has reached its alert threshold",
+            EventKind::Exhausted => "is exhausted",
+        };
+        format!("the limit of the {} {} {state}", self.limit.scope.as_str(), self.name())
+    }
+
+    /// The text of a mail.
+    pub fn text(&self) -> String {
+        let mut text = format!(
+            "{}.\n\nUsed: {} of {}",
+            self.subject(),
+            self.amount(self.spent),
+            self.amount(self.limit.value())
+        );
+        if let (EventKind::Threshold, Some(threshold)) = (self.kind, self.limit.alert_at()) {
+            text.push_str(&format!(" (alert at {})", self.amount(threshold)));
+        }
+        if !self.value_key.is_empty() {
+            text.push_str(&format!("\nFor: {}", self.value_key));
+        }
+        text.push_str(&format!("\nAt: {:.0}", self.at));
+        match self.reset_at {
+            Some(at) => text.push_str(&format!("\nResets at: {at:.0}")),
+            None => text.push_str("\nIt does not reset by itself."),
+        }
+        if self.kind == EventKind::Exhausted {
+            text.push_str("\n\nRequests that it applies to are refused until then, or until it is raised.");
+        }
+        text.push_str(&format!("\n\nLimit {} of the record {}\n", self.limit.index, self.limit.id));
+        text
+    }
+
+    /// What webhooks get. Money is in dollars.
+    pub fn json(&self) -> Value {
+        let time = |at: Timestamp| format!("{at:.3}");
+        json!({
+            "id": self.id,
+            "type": format!("limit.{}", self.kind.as_str()),
+            "created_at": time(self.at),
+            "limit": {
+                "id": self.limit.id,
+                "index": self.limit.index,
+                "scope": self.limit.scope.as_str(),
+                "name": self.limit.name.as_deref(),
+                "workspace_id": self.limit.workspace,
+                "type": self.counts(),
+                "credit_limit": self.number(self.limit.value()),
+                "alert_threshold": self.limit.alert_at().map(|at| self.number(at)),
+            },
+            "value_key": &*self.value_key,
+            "current_usage": self.number(self.spent),
+            "resets_at": self.reset_at.map(time),
+        })
+    }
+
+    /// The entry of the audit log: made by the gateway, not by a call.
+    pub fn audit_entry(&self) -> AuditEntry {
+        let body = json!({
+            "timestamp": format!("{:.3}", self.at),
+            "method": "",
+            "uri": "",
+            "request_id": self.id,
+            "request_body": self.json().to_string(),
+            "query_params": "",
+            "request_headers": "{}",
+            "user_id": "",
+            "user_type": ACTOR,
+            "organisation_id": crate::control::ORGANISATION,
+            "workspace_id": self.limit.workspace,
+            "response_status_code": 200,
+            "resource_type": "limits",
+            "action": self.kind.as_str(),
+            "client_ip": "",
+            "country": null,
+        });
+        AuditEntry {
+            id: self.id,
+            time: self.at,
+            workspace: self.limit.workspace,
+            actor: String::new(),
+            actor_type: ACTOR.to_owned(),
+            action: self.kind.as_str().to_owned(),
+            resource: "limits".to_owned(),
+            method: String::new(),
+            status: 200,
+            body: body.to_string(),
+        }
+    }
+
+    fn name(&self) -> String {
+        self.limit.name.as_deref().map_or_else(|| self.limit.id.to_string(), str::to_owned)
+    }
+
+    fn counts(&self) -> &'static str {
+        match self.limit.counts() {
+            Counted::Cost => "cost",
+            Counted::Tokens => "tokens",
+            Counted::Requests => "requests",
+        }
+    }
+
+    fn amount(&self, value: i64) -> String {
+        match self.limit.counts() {
+            Counted::Cost => format!("{} dollars", Dollars(value)),
+            Counted::Tokens => format!("{value} tokens"),
+            Counted::Requests => format!("{value} requests"),
+        }
+    }
+
+    fn number(&self, value: i64) -> Value {
+        match self.limit.counts() {
+            Counted::Cost => money::dollars(value).into(),
+            Counted::Tokens | Counted::Requests => value.into(),
+        }
+    }
+}
+
+/// Who makes these entries of the audit log.
+const ACTOR: &str = "gateway";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::limits::{LimitKind, LimitScope, Reset, UsageOf};
+
+    fn alert(kind: EventKind) -> Alert {
+        let usage = LimitKind::Usage {
+            of: UsageOf::Cost,
+            credit: 10 * money::NANODOLLARS,
+            alert_at: Some(8 * money::NANODOLLARS),
+            reset: Reset::Never,
+        };
+        let mut limit = Limit::new(Uuid::from_u128(7), LimitScope::Policy, usage);
+        limit.name = Some("team budget".into());
+        Alert::new(&LimitEvent {
+            kind,
+            limit: Arc::new(limit),
+            value_key: "metadata.team:red".into(),
+            spent: 8_500_000_001,
+            at: Timestamp::UNIX_EPOCH,
+            reset_at: None,
+        })
+    }
+
+    #[test]
+    fn people_and_programs_get_the_same_facts() {
+        let text = alert(EventKind::Threshold).text();
+        assert!(
+            text.starts_with("the limit of the policy team budget has reached its alert threshold."),
+            "{text}"
+        );
+        assert!(text.contains("Used: 8.500000001 dollars of 10 dollars (alert at 8 dollars)"), "{text}");
+        assert!(text.contains("For: metadata.team:red") && text.contains("does not reset"), "{text}");
+        let json = alert(EventKind::Exhausted).json();
+        assert_eq!(json["type"], "limit.exhausted");
+        assert_eq!(json["limit"]["credit_limit"], 10.0);
+        assert_eq!(json["current_usage"], 8.500000001);
+        assert_eq!(json["created_at"], "1970-01-01T00:00:00.000Z");
+        assert_eq!(alert(EventKind::Exhausted).audit_entry().action, "exhausted");
+    }
+}

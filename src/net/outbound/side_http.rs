@@ -1,0 +1,87 @@
+//! Requests of the gateway's own to addresses that the operator wrote: a catalogue of prices, webhooks.
+//!
+//! Bounded in time and size. Token servers have rules of their own (`token_http`).
+
+use super::custom_host::HostRules;
+use super::dns::Dns;
+use super::origin::Origin;
+use super::side_client::{FetchError, SideClients, error_chain};
+use http::{HeaderMap, Method};
+use std::path::PathBuf;
+use std::time::Duration;
+
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// One request.
+#[derive(Debug)]
+pub struct SideRequest<'a> {
+    pub method: Method,
+    pub url: &'a str,
+    pub headers: HeaderMap,
+    pub body: Vec<u8>,
+    /// For the whole exchange.
+    pub timeout: Duration,
+    /// The most bytes of the response's body.
+    pub max_body: usize,
+}
+
+/// Status and body.
+#[derive(Debug)]
+pub struct SideResponse {
+    pub status: u16,
+    pub body: Vec<u8>,
+}
+
+#[derive(Debug)]
+pub struct SideHttpClient {
+    clients: SideClients,
+}
+
+impl SideHttpClient {
+    pub fn new(ca_file: Option<PathBuf>) -> Self {
+        Self { clients: SideClients::new(ca_file) }
+    }
+
+    /// # Errors
+    /// Why there is no response, without path and query of the URL, which may hold a secret.
+    pub async fn send(
+        &self,
+        request: SideRequest<'_>,
+        dns: &Dns,
+        rules: &HostRules,
+    ) -> Result<SideResponse, String> {
+        let timeout = request.timeout;
+        let sent = tokio::time::timeout(timeout, self.exchange(request, dns, rules)).await;
+        sent.unwrap_or_else(|_| Err(format!("no response within {timeout:?}")))
+    }
+
+    async fn exchange(
+        &self,
+        request: SideRequest<'_>,
+        dns: &Dns,
+        rules: &HostRules,
+    ) -> Result<SideResponse, String> {
+        let bare = request.url.split(['?', '#']).next().unwrap_or_default();
+        let origin = Origin::parse(bare, true)?;
+        let broken = |why: reqwest::Error| format!("{}: {}", origin.authority(), error_chain(why));
+        let client = self.clients.client_for(&origin, dns, rules, CONNECT_TIMEOUT).await;
+        let client = client.map_err(|why| match why {
+            FetchError::Refused(why) | FetchError::Broken(why) => why,
+        })?;
+        let sending = client.request(request.method, request.url).headers(request.headers).body(request.body);
+        let mut response = sending.send().await.map_err(broken)?;
+        let status = response.status().as_u16();
+        let mut body = Vec::new();
+        while let Some(chunk) = response.chunk().await.map_err(broken)? {
+            if body.len() + chunk.len() > request.max_body {
+                return Err(format!(
+                    "{}: the response is over {} bytes",
+                    origin.authority(),
+                    request.max_body
+                ));
+            }
+            body.extend_from_slice(&chunk);
+        }
+        Ok(SideResponse { status, body })
+    }
+}

@@ -1,0 +1,128 @@
+//! Prices as operators and clients meet them: commands, the pricing endpoint, overlay and catalogue of the settings.
+//!
+//! The arithmetic is tested in `src/price`.
+
+use crate::support::Gateway;
+use crate::support::client::client;
+use crate::support::command::turnpike;
+use crate::support::settings::STANDARD;
+use crate::support::wait::until;
+use serde_json::Value;
+use std::path::Path;
+
+fn prices(settings: &Path, arguments: &[&str]) -> (Option<i32>, String) {
+    let settings = settings.to_str().unwrap();
+    let output = turnpike(&[&["-c", settings, "prices"], arguments].concat());
+    (output.code, output.stdout + &output.stderr)
+}
+
+/// A catalogue with one provider.
+fn catalogue(models: &[(&str, f64)]) -> String {
+    let model = |(id, price): &(&str, f64)| {
+        format!(
+            r#"{{"id":"{id}","match":{{"equals":"{id}"}},"prices":{{"input_mtok":{price},"output_mtok":1}}}}"#
+        )
+    };
+    let models: Vec<String> = models.iter().map(model).collect();
+    format!(r#"[{{"id":"openai","models":[{}]}}]"#, models.join(","))
+}
+
+#[test]
+fn commands_show_check_and_compare_prices() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path
+    };
+    let settings = write("turnpike.yaml", "");
+    let (code, text) = prices(&settings, &["show", "openai/gpt-4o"]);
+    assert!(
+        code == Some(0) && text.contains("input_mtok 2.5\n") && text.contains("of the catalogue"),
+        "{text}"
+    );
+    let (code, text) = prices(&settings, &["show", "openai/no-such-model"]);
+    assert!(code == Some(1) && text.contains("has no price") && text.contains("prices.overlay"), "{text}");
+    let (code, text) = prices(&settings, &["show"]);
+    assert!(code == Some(0) && text.contains("models 2267"), "{text}");
+    let (code, text) = prices(&settings, &["licence"]);
+    assert!(code == Some(0) && text.contains("MIT License"), "{text}");
+
+    let overlay = write("prices.yaml", "openai/mine: {input_mtok: 7}\nollama/*: {free: true}\n");
+    let (code, text) = prices(&settings, &["check", overlay.to_str().unwrap()]);
+    assert!(code == Some(0) && text.contains("an overlay with 2 entries"), "{text}");
+    let broken = write("broken.yaml", "openai/mine: {input_mtok: -7}\n");
+    let (code, text) = prices(&settings, &["check", broken.to_str().unwrap()]);
+    assert!(code == Some(1) && text.contains("broken.yaml:1:27: openai/mine.input_mtok"), "{text}");
+    let next = write("next.json", &catalogue(&[("gpt-4o", 3.0)]));
+    let (code, text) = prices(&settings, &["check", next.to_str().unwrap()]);
+    assert!(code == Some(1) && text.contains("only 1 models"), "{text}");
+
+    let with = format!("prices: {{overlay: {}, file: {}}}\n", overlay.display(), next.display());
+    std::fs::write(&settings, with).unwrap();
+    let (code, text) = prices(&settings, &["show", "openai/mine"]);
+    assert!(code == Some(0) && text.contains("of the overlay") && text.contains("input_mtok 7\n"), "{text}");
+    let other = write("other.json", &catalogue(&[("gpt-4o", 4.0), ("new", 1.0)]));
+    let (code, text) = prices(&settings, &["diff", other.to_str().unwrap()]);
+    assert_eq!((code, text.as_str()), (Some(0), "~ openai/gpt-4o input_mtok 3 -> 4\n+ openai/new\n"));
+
+    // A start finds what is wrong with the overlay, at its key.
+    std::fs::write(&settings, format!("prices:\n  overlay: {}\n", broken.display())).unwrap();
+    let output = turnpike(&["-c", settings.to_str().unwrap(), "check"]);
+    assert_eq!(output.code, Some(1));
+    assert!(output.stderr.contains("turnpike.yaml:2:12: prices.overlay: "), "{}", output.stderr);
+    assert!(output.stderr.contains("broken.yaml:1:27"), "{}", output.stderr);
+}
+
+async fn pricing(port: u16, path: &str) -> (u16, Value) {
+    let response = client().get(format!("http://127.0.0.1:{port}{path}")).send().await.unwrap();
+    (response.status().as_u16(), response.json().await.unwrap())
+}
+
+#[tokio::test]
+async fn prices_are_shown_without_a_key_at_both_ports_and_follow_the_settings() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str| folder.path().join(name).display().to_string();
+    std::fs::write(
+        file("prices.yaml"),
+        "openai/mine: {input_mtok: 2.5, output_mtok: 10}\nollama/*: {free: true}\n",
+    )
+    .unwrap();
+    let shipped: &[u8] = include_bytes!("../src/price/data/genai-prices.json.gz");
+    let mut shipped = flate2::read::GzDecoder::new(shipped);
+    let mut text = String::new();
+    std::io::Read::read_to_string(&mut shipped, &mut text).unwrap();
+    std::fs::write(file("data.json"), &text).unwrap();
+    let settings =
+        format!("{STANDARD}prices: {{overlay: {}, file: {}}}\n", file("prices.yaml"), file("data.json"));
+    let gateway = Gateway::start(&settings);
+    for port in [gateway.ports.data, gateway.ports.control] {
+        for prefix in ["", "/v1"] {
+            let (status, body) = pricing(port, &format!("{prefix}/model-configs/pricing/openai/mine")).await;
+            assert_eq!(status, 200, "{port}{prefix}: {body}");
+            assert_eq!(body["pay_as_you_go"]["request_token"]["price"], 0.00025);
+            assert_eq!(body["pay_as_you_go"]["response_token"]["price"], 0.001);
+            assert_eq!(body["source"], "overlay");
+        }
+    }
+    let port = gateway.ports.control;
+    let (status, body) = pricing(port, "/model-configs/pricing/openai/no-such-model").await;
+    assert_eq!((status, body), (404, serde_json::json!({"error": "Model not found"})));
+    let (status, body) = pricing(port, "/model-configs/pricing/ollama/llama3").await;
+    assert_eq!((status, &body["free"]), (200, &true.into()));
+    let (status, body) =
+        pricing(port, "/model-configs/pricing/workers-ai/@cf/meta/llama-3.1-8b-instruct-fp8").await;
+    assert_eq!((status, &body["source"]), (200, &"catalogue".into()), "a model may have slashes: {body}");
+
+    // The same catalogue as a file replaces that of the binary; one that lost what is in use does not.
+    let replaced = "turnpike_prices_refreshes_total{outcome=\"replaced\"}";
+    until("the file is in force", async || gateway.metric(replaced).await.filter(|count| *count > 0.0)).await;
+    let (_, body) = pricing(port, "/model-configs/pricing/openai/gpt-4o").await;
+    assert!(body["price_version"].as_str().unwrap().starts_with("sha256-"), "{body}");
+    std::fs::write(file("data.json"), catalogue(&[("gpt-4o", 1_000.0)])).unwrap();
+    gateway.signal("HUP");
+    let refused = "turnpike_prices_refreshes_total{outcome=\"refused\"}";
+    until("the file is refused", async || gateway.metric(refused).await.filter(|count| *count > 0.0)).await;
+    let (_, body) = pricing(port, "/model-configs/pricing/openai/gpt-4o").await;
+    assert_eq!(body["pay_as_you_go"]["request_token"]["price"], 0.00025, "the prices in force stay");
+}
