@@ -16,7 +16,7 @@ use timer::Timer;
 use turnpike::api::body::{Body, Edit};
 use turnpike::api::operation::Operation;
 use turnpike::config::account::Account;
-use turnpike::provider::translation::{PreparedRequest, prepare};
+use turnpike::provider::translation::{PrepareOptions, PreparedRequest, prepare};
 use turnpike::provider::translation_notes::TranslationNotes;
 use turnpike::provider::{self, Call};
 
@@ -105,7 +105,15 @@ fn translations(timer: &Timer, path: &str, vendor: &Vendor) {
         let body = Body::parse(Bytes::from(body)).ok()?;
         let operation = Operation::find(&Method::POST, path);
         let call = Call { operation, method: &Method::POST, path, query: None, model: Some("m"), streamed };
-        prepare(provider, &call, &account, Some(&body), true, &mut TranslationNotes::default()).ok()
+        prepare(
+            provider,
+            &call,
+            &account,
+            Some(&body),
+            PrepareOptions { strict: true, stream_usage: false },
+            &mut TranslationNotes::default(),
+        )
+        .ok()
     };
     let (Some(whole), Some(stream)) = (ready(false), ready(true)) else { return };
     let (Some(whole), Some(stream)) = (whole.translation, stream.translation) else { return };

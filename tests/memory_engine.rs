@@ -3,6 +3,7 @@
 //! Not a test, and not the black-box harness (`support`): this uses the gateway's own types.
 
 use crate::support::client::install_ring;
+use crate::support::wait::until;
 use bytes::Bytes;
 use http::{HeaderMap, Method, Request as HttpRequest};
 use pingora::http::RequestHeader;
@@ -109,12 +110,16 @@ impl MemoryEngine {
         let mut downstream = wrap(MemoryDownstream::new(header, None));
         self.engine.run(&mut downstream, &mut ctx, admitted).await.unwrap();
         self.engine.record(&downstream, &mut ctx);
-        self.engine.shared.access_log.flush().unwrap();
-        let log = std::fs::read_to_string(self.log.path()).unwrap();
-        let line = log.lines().find(|line| line.contains(trace_id)).unwrap();
+        // Where tokens are counted, the line is written after that.
+        let find = async || {
+            self.engine.shared.access_log.flush().unwrap();
+            let log = std::fs::read_to_string(self.log.path()).unwrap();
+            log.lines().find(|line| line.contains(trace_id)).map(str::to_owned)
+        };
+        let line = until("the access line", find).await;
         let (header, body, complete) = downstream.into().into_response().unwrap();
         assert!(complete, "{header:?}");
-        observed(header.status.as_u16(), &header.headers, body.concat(), serde_json::from_str(line).unwrap())
+        observed(header.status.as_u16(), &header.headers, body.concat(), serde_json::from_str(&line).unwrap())
     }
 
     /// Whether the first attempt of a request passes any stage.

@@ -15,6 +15,7 @@ use turnpike::api::body::Body;
 use turnpike::api::chat::{ChatRequest, Decoder, EncodeContext, Part, ProviderError, Role, Source, Tool};
 use turnpike::api::messages;
 use turnpike::api::operation::Operation;
+use turnpike::api::token_estimate::{self, CountText};
 use turnpike::config::account::Account;
 use turnpike::provider::Call;
 use turnpike::provider::adapter::{Adapter, ChatAdapter};
@@ -319,7 +320,11 @@ fn counts_are_estimated_about_right() {
         if counted < 40 {
             continue;
         }
-        let estimate = messages::estimate(&Body::parse(text.into()).unwrap());
+        let estimate = token_estimate::input(
+            Operation::Messages,
+            &Body::parse(text.into()).unwrap(),
+            &CountText::ByRule,
+        );
         errors.push((estimate as f64 / counted as f64 - 1.0, recording.id.as_str()));
     }
     errors.sort_by(|one, other| one.0.total_cmp(&other.0));

@@ -14,7 +14,7 @@ use turnpike::api::body::Body;
 use turnpike::api::rules;
 use turnpike::config::account::Account;
 use turnpike::error::Error;
-use turnpike::provider::translation::{PreparedRequest, prepare};
+use turnpike::provider::translation::{PrepareOptions, PreparedRequest, prepare};
 use turnpike::provider::translation_notes::TranslationNotes;
 use turnpike::provider::{Call, find};
 
@@ -105,5 +105,12 @@ fn send(
     rules::check(call.operation, body, &|_| false)?;
     let DialectCall { operation, path, streamed } = *call;
     let outgoing = Call { operation, method: &Method::POST, path, query: None, model: Some(model), streamed };
-    prepare(find(provider).unwrap(), &outgoing, account, Some(body), true, notes)
+    prepare(
+        find(provider).unwrap(),
+        &outgoing,
+        account,
+        Some(body),
+        PrepareOptions { strict: true, stream_usage: false },
+        notes,
+    )
 }

@@ -20,7 +20,7 @@ use turnpike::api::operation::Operation;
 use turnpike::config::account::Account;
 use turnpike::config::node::Node;
 use turnpike::config::read::{Cursor, Problems};
-use turnpike::provider::translation::{Translation, prepare};
+use turnpike::provider::translation::{PrepareOptions, Translation, prepare};
 use turnpike::provider::translation_notes::TranslationNotes;
 use turnpike::provider::{Call, find};
 
@@ -196,7 +196,15 @@ impl ProviderResponse<'_> {
             operation => operation,
         };
         let outgoing = Call { operation, method: &method, path, query: None, model: Some(model), streamed };
-        let prepared = prepare(provider, &outgoing, &account(), Some(&body), strict, &mut notes).unwrap();
+        let prepared = prepare(
+            provider,
+            &outgoing,
+            &account(),
+            Some(&body),
+            PrepareOptions { strict, stream_usage: false },
+            &mut notes,
+        )
+        .unwrap();
         // What Anthropic's clients get where a filter reads their responses. Goldens are shorter than the types allow.
         let own = || Translation::own_dialect(operation, provider.id(), model, strict, Some(&body));
         let translation = match prepared.translation {

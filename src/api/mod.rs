@@ -14,6 +14,7 @@ pub mod gemini;
 pub mod messages;
 pub mod model_list;
 pub mod operation;
+pub mod output_text;
 pub mod request_id;
 pub mod responses;
 pub mod retry_after;
@@ -21,6 +22,7 @@ pub mod rules;
 pub mod service_tier;
 pub mod sse;
 pub mod tap;
+pub mod token_estimate;
 pub mod trace;
 pub mod usage;
 

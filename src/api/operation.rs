@@ -40,6 +40,19 @@ pub enum ResponseKind {
     Unchecked,
 }
 
+/// What a provider charges for a response of an operation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Billing {
+    /// Nothing: it manages something, or reads what was paid when it was made.
+    None,
+    /// Tokens. They can be counted where the provider does not report them.
+    Tokens,
+    /// Something that cannot be counted here: images, seconds, searches. Only the provider's report says how much.
+    Other,
+    /// Unknown: charged if the response reports usage.
+    IfReported,
+}
+
 /// How a finished event stream of an operation ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Terminator {
@@ -224,6 +237,11 @@ impl Operation {
     /// What a successful response is.
     pub fn response_kind(self) -> ResponseKind {
         self.row().response
+    }
+
+    /// What a provider charges for a response.
+    pub fn billing(self) -> Billing {
+        self.row().billing
     }
 
     /// How a finished stream ends.

@@ -4,12 +4,14 @@
 //! It never changes, delays or refuses a byte, and ignores what it cannot read. Translated responses do not need it:
 //! their rewriter has the same facts. Compressed bodies cannot be read.
 
+mod event_text;
 mod openai_event;
 mod stream;
 mod vendor_event;
 mod whole_fast_path;
 
 use super::operation::{Completion, Operation, SummaryShape};
+use super::output_text::OutputText;
 use super::service_tier::ServiceTier;
 use super::sse::Event;
 use super::usage::{Usage, UsageParts};
@@ -29,6 +31,8 @@ pub struct ResponseSummary {
     pub finish: Option<String>,
     /// The code (or else the type) of an error in the body or in an event: `overloaded_error`.
     pub error: Option<String>,
+    /// The text that was read, as far as it can be counted.
+    pub text: OutputText,
     /// Number of events of a stream, with `[DONE]`, without comments.
     pub events: u64,
     /// Whether something arrived that a user would see: text, reasoning, a tool call. For a response that is no stream:
@@ -88,6 +92,8 @@ enum Field {
     Model,
     Finish,
     Tier,
+    /// A text of the output, or a list of parts with texts.
+    Text,
     Error,
     Status,
     IncompleteDetails,
@@ -100,6 +106,12 @@ const PATHS: &[(Path, Field)] = &[
     (&["choices", "*", "finish_reason"], Field::Finish),
     (&["stop_reason"], Field::Finish),
     (&["service_tier"], Field::Tier),
+    (&["choices", "*", "message"], Field::Text),
+    (&["choices", "*", "text"], Field::Text),
+    (&["content"], Field::Text),
+    (&["output"], Field::Text),
+    (&["message", "content"], Field::Text),
+    (&["candidates", "*", "content", "parts"], Field::Text),
     (&["error"], Field::Error),
     (&["status"], Field::Status),
     (&["incomplete_details"], Field::IncompleteDetails),
@@ -118,6 +130,18 @@ const PATHS: &[(Path, Field)] = &[
     (&["*", "candidates", "*", "finishReason"], Field::Finish),
     (&["*", "promptFeedback", "blockReason"], Field::Finish),
     (&["*", "error"], Field::Error),
+];
+
+/// The members whose strings are output of a model, in every API.
+const TEXT_MEMBERS: &[&str] = &[
+    "content",
+    "text",
+    "reasoning_content",
+    "reasoning",
+    "arguments",
+    "refusal",
+    "thinking",
+    "partial_json",
 ];
 
 impl Tap {
@@ -196,6 +220,8 @@ impl ResponseSummary {
             usage_parts.update(&read);
             self.usage = usage_parts.usage();
             self.service_tier = read.service_tier();
+        } else {
+            self.note_text(response);
         }
         self.note_tier(fields.tier);
         self.note_model(fields.model.and_then(openai_event::text));
@@ -213,9 +239,15 @@ impl ResponseSummary {
         value: &[u8],
     ) {
         match field {
-            Field::Usage => self.record_usage(usage_parts, value),
+            Field::Usage => {
+                self.record_usage(usage_parts, value);
+                if self.usage.is_some() {
+                    self.text = OutputText::default();
+                }
+            }
             Field::Model => self.note_model(openai_event::text(value)),
             Field::Finish => self.note_finish(openai_event::text(value)),
+            Field::Text => self.note_text(value),
             Field::Tier => self.note_tier(Some(value)),
             Field::Error => self.note_error(value),
             // Batches and files have a status too; only that of a response is a finish reason.
@@ -233,6 +265,17 @@ impl ResponseSummary {
             sum.update(&parts);
             self.usage = sum.usage();
             self.service_tier = sum.service_tier().or(self.service_tier);
+        }
+    }
+
+    /// Takes the texts of a part of a whole response. Only while no usage was reported: with it nothing is counted.
+    fn note_text(&mut self, value: &[u8]) {
+        if self.usage.is_some() {
+            return;
+        }
+        match value.strip_prefix(b"\"").and_then(|text| text.strip_suffix(b"\"")) {
+            Some(text) => self.text.push_json(text),
+            None => self.text.push_members(value, TEXT_MEMBERS),
         }
     }
 

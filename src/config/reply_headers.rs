@@ -5,12 +5,13 @@
 use http::{HeaderMap, HeaderName};
 
 /// What follows the prefix in the names of the gateway's response headers.
-pub const SUFFIXES: [&str; 7] = [
+pub const SUFFIXES: [&str; 8] = [
     "trace-id",
     "provider",
     "last-used-option-index",
     "retry-attempt-count",
     "cache-status",
+    "cost-status",
     "attempts",
     "warnings",
 ];

@@ -186,7 +186,8 @@ impl ExplainContext<'_> {
         let body = reading.map(|reading| reading.parse(bytes)).transpose()?;
         let keys = &self.snapshot.service_keys;
         let uri = auth::clean_uri(&parsed.headers, &parsed.uri, keys);
-        let request = Request::new(head.endpoint, parsed.method.clone(), uri, body);
+        let mut request = Request::new(head.endpoint, parsed.method.clone(), uri, body);
+        request.stream_usage = self.snapshot.settings.usage.stream_usage;
         let request = request.rendered(self.snapshot.stored.prompts(client.workspace))?;
         let settings = &self.snapshot.settings;
         let mut gateway_headers = GatewayHeaders::read(&parsed.headers, &settings.header_prefixes)?;

@@ -3,6 +3,7 @@
 //! Builds the whole response and decides its content; the events of a stream are in `anthropic_stream`.
 
 use super::anthropic_stream;
+use super::bill::Bill;
 use super::call::Call;
 use super::conversation::{self, ChatInput, Completion, Format, Message, Tool};
 use super::reply::{ApiError, Dialect, Reply};
@@ -101,12 +102,14 @@ pub(super) fn create(call: &Call<'_>) -> Result<Reply, ApiError> {
     });
     let thinks = request.thinking.as_ref().is_some_and(|thinking| thinking.r#type != "disabled");
     let generated = generate(call, model, completion, thinks, request.input_tokens(messages));
+    // A stream starts with the message, its first block and a ping.
+    let bill = Bill { input: generated.input_tokens, output: generated.output_tokens, opening: 3 };
     let reply = if request.stream == Some(true) {
         anthropic_stream::reply(generated)
     } else {
         Reply::json(whole(&generated))
     };
-    Ok(reply.in_dialect(DIALECT).scripted(script))
+    Ok(reply.billed(bill).in_dialect(DIALECT).scripted(script))
 }
 
 pub(super) fn count_tokens(call: &Call<'_>) -> Result<Reply, ApiError> {

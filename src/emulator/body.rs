@@ -71,7 +71,14 @@ impl HttpBody for Body {
         let next = match &mut self.kind {
             Kind::Whole(bytes) if bytes.is_empty() => None,
             Kind::Whole(bytes) => Some(Ok(std::mem::take(bytes))),
-            Kind::Played(playback) => ready!(playback.poll_next(cx)),
+            Kind::Played(playback) => {
+                let next = ready!(playback.poll_next(cx));
+                let sent = playback.contents();
+                if let Some(guard) = &mut self.guard {
+                    guard.sent(sent);
+                }
+                next
+            }
             Kind::Upgrade(body) => {
                 let frame = ready!(Pin::new(body).poll_frame(cx));
                 return Poll::Ready(frame.map(|frame| frame.map_err(|_| Disconnect)));

@@ -2,10 +2,12 @@
 //!
 //! JSON is formatted by hand, for speed: the benches use this as their upstream, and its shape is fixed.
 
+use super::bill::Bill;
 use super::call::Call;
 use super::conversation::{self, ChatInput, Completion, Format, Message, Stop, Tool, ToolCall};
 use super::reply::{ApiError, Dialect, Event, Part, Reply};
 use super::sample_text::{End, Tokens, quote};
+use super::script::ReportedUsage;
 use super::state::now;
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -60,14 +62,24 @@ pub(super) fn create(call: &Call<'_>) -> Result<Reply, ApiError> {
         script: &mut script,
         dialect: Dialect::OpenAi,
     });
-    let usage = usage(conversation::prompt_tokens(&messages), completion.tokens() * n as u64);
+    let bill = Bill {
+        input: conversation::prompt_tokens(&messages),
+        output: completion.tokens() * n as u64,
+        opening: n as u64,
+    };
+    let usage = match script.usage {
+        ReportedUsage::Correct | ReportedUsage::InErrors => usage(bill.input, bill.output),
+        ReportedUsage::Missing => "null".to_owned(),
+        ReportedUsage::Zero => usage(0, 0),
+    };
     let reply = if request.stream == Some(true) {
-        let with_usage = request.stream_options.and_then(|options| options.include_usage) == Some(true);
+        let with_usage = request.stream_options.and_then(|options| options.include_usage) == Some(true)
+            && script.usage != ReportedUsage::Missing;
         streamed(call, model, n, completion, with_usage.then_some(usage))
     } else {
         whole(call, model, n, &completion, &usage)
     };
-    Ok(reply.scripted(script))
+    Ok(reply.billed(bill).scripted(script))
 }
 
 /// OpenAI's `usage` of chat and text completions.

@@ -1,4 +1,4 @@
-//! The emulator's own routes under `/_emulator/`: the request log and the counters.
+//! The emulator's own routes under `/_emulator/`: the request log, the bill and the counters.
 //!
 //! These requests are neither logged nor counted.
 
@@ -30,9 +30,10 @@ pub(super) async fn respond(state: &State, parts: &Parts, route: &str) -> HttpRe
             state.journal.clear(tag);
             (StatusCode::OK, json!({"cleared": true}))
         }
+        (&Method::GET, "bill") => (StatusCode::OK, state.charges.json()),
         (&Method::GET, "stats") => (StatusCode::OK, state.stats.json()),
         _ => {
-            let routes = ["GET requests", "DELETE requests", "GET stats"];
+            let routes = ["GET requests", "DELETE requests", "GET bill", "GET stats"];
             (StatusCode::NOT_FOUND, json!({"error": {"message": "No such route.", "routes": routes}}))
         }
     };

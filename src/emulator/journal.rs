@@ -2,6 +2,7 @@
 //!
 //! Not the gateway's access log. Holds the last 1,000 entries and notifies waiters of every change.
 
+use super::bill::Charge;
 use super::request_guard::Ended;
 use super::socket::ConnectionHandle;
 use http::request::Parts;
@@ -35,6 +36,8 @@ struct Entry {
     body_sha256: Option<String>,
     closed: Option<Ended>,
     closed_ms: Option<u64>,
+    /// What the client pays for the response, in tokens.
+    charged: Option<Charge>,
 }
 
 /// The ring buffer of entries.
@@ -77,6 +80,7 @@ impl Journal {
             body_sha256: None,
             closed: None,
             closed_ms: None,
+            charged: None,
         };
         let mut entries = self.entries.lock();
         if entries.len() == MAX_ENTRIES {
@@ -96,11 +100,12 @@ impl Journal {
         });
     }
 
-    pub(super) fn close(&self, id: u64, ended: Ended) {
+    pub(super) fn close(&self, id: u64, ended: Ended, charged: Option<Charge>) {
         let now = self.now_ms();
         self.edit(id, |entry| {
             entry.closed = Some(ended);
             entry.closed_ms = Some(now);
+            entry.charged = charged;
         });
     }
 

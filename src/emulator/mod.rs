@@ -24,6 +24,7 @@
 //! | `fault=NAME`, `after=N` | inject a fault, see below; N events are sent before it (default 5) |
 //! | `error=NAME` | return the error of the dialect's vendor: `context_length`, `content_filter` |
 //! | `no_prefill=1` | 400 if the last message is an assistant's |
+//! | `usage=none` | chats report no usage; with `zero` they report that nothing was used, with `errors` errors report it too and are charged |
 //! | `times=K`, `key=NAME` | only the first K requests with this key get the script, later ones just its `tokens` (default key: the script's own text) |
 //! | `flap=MS` | the script applies for MS, then not for MS, and so on from the key's first request |
 //! | `chaos=PERCENT`, `seed=N` | this share of requests gets a fault drawn from the seed (`chaos.rs`) |
@@ -59,13 +60,15 @@
 //!
 //! `GET /_emulator/requests[?tag=T][&wait=MS]` returns the last 1,000 tagged requests. With `wait` it first
 //! waits until all of them have ended, for at most MS milliseconds. `DELETE` removes them.
-//! `GET /_emulator/stats` returns the counters.
+//! `GET /_emulator/bill` returns what all chats and messages were charged, in tokens; each request in the log has its own
+//! `charged`. `GET /_emulator/stats` returns the counters.
 
 mod anthropic;
 mod anthropic_stream;
 mod batches;
 mod bedrock;
 mod bedrock_stream;
+mod bill;
 mod body;
 mod call;
 mod chaos;

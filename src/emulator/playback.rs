@@ -24,6 +24,8 @@ pub(super) struct Playback {
     /// The event that `error_event` sends.
     error: Bytes,
     sent: u64,
+    /// Of these, the events with content.
+    contents: u64,
     /// Bytes still to be sent of a promised Content-Length.
     left: Option<u64>,
     ttft: Duration,
@@ -48,6 +50,7 @@ impl Playback {
             after: script.after.unwrap_or(AFTER),
             error,
             sent: 0,
+            contents: 0,
             left: length,
             ttft: script.ttft,
             gap: script.gap,
@@ -55,6 +58,11 @@ impl Playback {
             sleep: None,
             paused: false,
         }
+    }
+
+    /// How many events with content were sent.
+    pub(super) fn contents(&self) -> u64 {
+        self.contents
     }
 
     /// Bytes still to be sent, if known.
@@ -83,6 +91,7 @@ impl Playback {
         };
         self.paused = false;
         self.sent += 1;
+        self.contents += u64::from(event.part == Part::Content);
         let bytes = match self.fault {
             Some(Fault::Malformed) if struck => broken(&event.bytes),
             Some(Fault::ErrorEvent) if struck => self.error.clone(),

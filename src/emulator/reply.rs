@@ -2,6 +2,7 @@
 //!
 //! It is sent by [`super::respond`].
 
+use super::bill::Bill;
 use super::script::Script;
 use bytes::Bytes;
 use http::{HeaderValue, StatusCode};
@@ -137,6 +138,8 @@ pub(super) struct Reply {
     pub(super) content: Content,
     pub(super) dialect: Dialect,
     pub(super) script: Script,
+    /// What a client pays for it.
+    pub(super) bill: Option<Bill>,
 }
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
@@ -161,6 +164,7 @@ impl Reply {
             content: Content::Whole(body),
             dialect: Dialect::OpenAi,
             script: Script::default(),
+            bill: None,
         }
     }
 
@@ -182,6 +186,11 @@ impl Reply {
         });
         let kind = HeaderValue::from_static("application/octet-stream");
         Self { content: Content::Events(Box::new(blocks), Some(length)), ..Self::whole(kind, Bytes::new()) }
+    }
+
+    #[must_use]
+    pub(super) fn billed(self, bill: Bill) -> Self {
+        Self { bill: Some(bill), ..self }
     }
 
     #[must_use]

@@ -3,6 +3,7 @@
 //! It is owned by the response body. If it is dropped without [`RequestGuard::end`], the client has
 //! disconnected.
 
+use super::bill::Bill;
 use super::request_body::RequestBody;
 use super::socket::ConnectionHandle;
 use super::state::State;
@@ -30,12 +31,15 @@ pub(super) struct RequestGuard {
     /// The number of its log entry.
     entry: Option<u64>,
     ended: Ended,
+    bill: Option<Bill>,
+    /// Events with content that were sent.
+    sent: u64,
 }
 
 impl RequestGuard {
     pub(super) fn new(state: Arc<State>, connection: Arc<ConnectionHandle>) -> Self {
         state.stats.started();
-        Self { state, connection, entry: None, ended: Ended::ClientLeft }
+        Self { state, connection, entry: None, ended: Ended::ClientLeft, bill: None, sent: 0 }
     }
 
     pub(super) fn state(&self) -> &Arc<State> {
@@ -65,6 +69,16 @@ impl RequestGuard {
         }
     }
 
+    /// The client pays this, or a part of it if the response ends early.
+    pub(super) fn bill(&mut self, bill: Bill) {
+        self.bill = Some(bill);
+    }
+
+    /// Notes how many events with content were sent.
+    pub(super) fn sent(&mut self, events: u64) {
+        self.sent = events;
+    }
+
     /// Ends the request with this result.
     pub(super) fn end(mut self, ended: Ended) {
         self.ended = ended;
@@ -75,8 +89,15 @@ impl Drop for RequestGuard {
     fn drop(&mut self) {
         self.connection.next_request();
         self.state.stats.ended();
+        let charge = self.bill.map(|bill| match self.ended {
+            Ended::Complete => bill.whole(),
+            Ended::ClientLeft | Ended::Fault => bill.part(self.sent),
+        });
+        if let Some(charge) = charge {
+            self.state.charges.add(charge);
+        }
         if let Some(entry) = self.entry {
-            self.state.journal.close(entry, self.ended);
+            self.state.journal.close(entry, self.ended, charge);
         }
     }
 }

@@ -3,23 +3,32 @@
 //! The one place where a [`Reply`] becomes an HTTP response.
 
 use super::bedrock_stream;
+use super::bill::Bill;
 use super::body::{Body, Disconnect};
 use super::playback::Playback;
 use super::published::PublishedError;
 use super::reply::{Content, Dialect, Event, Part, Reply};
 use super::request_guard::{Ended, RequestGuard};
-use super::script::{Cuts, Fault, Script};
+use super::script::{Cuts, Fault, ReportedUsage, Script};
 use super::socket::ConnectionAbort;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode, header};
+use serde_json::{Value, json};
 
 /// The HTTP response; an error if the connection is to be dropped.
-pub(super) async fn into_response(reply: Reply, guard: RequestGuard) -> Result<Response<Body>, Disconnect> {
+pub(super) async fn into_response(
+    reply: Reply,
+    mut guard: RequestGuard,
+) -> Result<Response<Body>, Disconnect> {
     if !reply.script.latency.is_zero() {
         tokio::time::sleep(reply.script.latency).await;
     }
-    let guard = before_headers(&reply.script, guard).await?;
-    let Reply { status, content_type, content, dialect, script } = apply_script(reply);
+    guard = before_headers(&reply.script, guard).await?;
+    let Reply { status, content_type, content, dialect, script, bill } = apply_script(reply);
+    // An error costs only what it reports.
+    if let Some(bill) = bill.filter(|_| status.is_success() || script.usage == ReportedUsage::InErrors) {
+        guard.bill(bill);
+    }
     let mut response = Response::new(());
     *response.status_mut() = status;
     let headers = response.headers_mut();
@@ -69,7 +78,12 @@ fn apply_script(mut reply: Reply) -> Reply {
     if let Some(status) = reply.script.status {
         if status.is_client_error() || status.is_server_error() {
             reply.content_type = HeaderValue::from_static("application/json");
-            reply.content = Content::Whole(error_body(reply.dialect, status));
+            let body = error_body(reply.dialect, status);
+            let reported = reply.bill.filter(|_| reply.script.usage == ReportedUsage::InErrors);
+            reply.content = Content::Whole(match reported {
+                Some(bill) => with_usage(&body, bill),
+                None => body,
+            });
         }
         reply.status = status;
     }
@@ -153,6 +167,17 @@ fn error_body(dialect: Dialect, status: StatusCode) -> Bytes {
         _ => None,
     };
     dialect.error(status, &message, None, code).to_string().into()
+}
+
+/// An error body that says what the failed request used.
+fn with_usage(body: &[u8], bill: Bill) -> Bytes {
+    let mut body: Value = serde_json::from_slice(body).unwrap_or_default();
+    let Bill { input, output, .. } = bill;
+    let usage = json!({"prompt_tokens": input, "completion_tokens": output, "total_tokens": input + output});
+    if let Some(members) = body.as_object_mut() {
+        members.insert("usage".to_owned(), usage);
+    }
+    body.to_string().into()
 }
 
 fn error_event(dialect: Dialect) -> Bytes {

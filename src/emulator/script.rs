@@ -62,6 +62,22 @@ pub(super) enum Cuts {
     Seeded(u64),
 }
 
+/// What the response says of its usage.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum ReportedUsage {
+    #[default]
+    Correct,
+    /// Nothing.
+    Missing,
+    /// That it used nothing.
+    Zero,
+    /// Errors say it too, and are charged.
+    InErrors,
+}
+
+const USAGES: [(&str, ReportedUsage); 3] =
+    [("none", ReportedUsage::Missing), ("zero", ReportedUsage::Zero), ("errors", ReportedUsage::InErrors)];
+
 /// The longest text, in tokens: keeps a typo from exhausting memory.
 const MAX_TOKENS: usize = 1_000_000;
 
@@ -80,6 +96,7 @@ pub(super) struct Script {
     pub(super) fault: Option<Fault>,
     pub(super) after: Option<u64>,
     pub(super) error: Option<PublishedError>,
+    pub(super) usage: ReportedUsage,
     pub(super) no_prefill: bool,
     pub(super) times: Option<u32>,
     pub(super) flap: Option<Duration>,
@@ -143,6 +160,10 @@ impl Script {
             "error" => {
                 let found = PublishedError::NAMES.iter().find(|(name, _)| *name == value);
                 self.error = Some(found.ok_or_else(|| bad(key, value))?.1);
+            }
+            "usage" => {
+                let found = USAGES.iter().find(|(name, _)| *name == value);
+                self.usage = found.ok_or_else(|| bad(key, value))?.1;
             }
             "no_prefill" => self.no_prefill = number::<u8>(key, value)? != 0,
             "after" => self.after = Some(number(key, value)?),
@@ -211,6 +232,7 @@ mod tests {
             ("fault=fire", "`fault` cannot be `fire`"),
             ("tps=0", "`tps` must be"),
             ("error=fire", "`error` cannot be `fire`"),
+            ("usage=some", "`usage` cannot be `some`"),
             ("flap=0", "`flap` cannot be `0`"),
             ("chaos=x", "`chaos` cannot be `x`"),
         ] {

@@ -2,6 +2,7 @@
 //!
 //! Nothing is written to disk: a restart loses it.
 
+use super::bill::Charges;
 use super::journal::Journal;
 use super::object_store::ObjectStore;
 use super::script::Script;
@@ -16,6 +17,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 #[derive(Debug)]
 pub(super) struct State {
     pub(super) stats: Stats,
+    pub(super) charges: Charges,
     pub(super) journal: Journal,
     pub(super) log_all: bool,
     pub(super) recordings: Option<Recordings>,
@@ -32,6 +34,7 @@ impl State {
     pub(super) fn new(options: Options) -> Self {
         Self {
             stats: Stats::default(),
+            charges: Charges::default(),
             journal: Journal::new(),
             log_all: options.log_all,
             recordings: options.recordings,

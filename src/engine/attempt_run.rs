@@ -10,6 +10,7 @@
 //!                       └─> other ─> error body read ─> failed
 //! ```
 
+use super::attempt_usage::Observed;
 use super::body_error::BodyError;
 use super::content_kind::ContentKind;
 use super::header_edit::mask_headers;
@@ -166,6 +167,16 @@ impl AttemptRun {
         self.started
     }
 
+    /// What it used, by what was read of its response.
+    pub fn observed(&self) -> Observed {
+        match &self.phase {
+            Phase::Body(_, body) if !self.is_local => {
+                body.summary().map_or(Observed::Nothing, |summary| Observed::of(&self.attempt, summary))
+            }
+            _ => Observed::Nothing,
+        }
+    }
+
     /// Whether the gateway made the response itself.
     pub fn is_local(&self) -> bool {
         self.is_local
@@ -287,6 +298,9 @@ impl AttemptRun {
             }
             None => ResponseBody::new(kind, &header, translation, self.policy, &self.trace_id, filters),
         });
+        if self.attempt.hides_usage && !self.is_local {
+            body.hide_usage();
+        }
         match end {
             true => body.accept(HttpTask::Done),
             // Header and body of most small responses arrive together, so they are also sent with one write.

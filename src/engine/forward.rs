@@ -4,8 +4,10 @@
 //! error event. The plan decides which.
 
 use super::attempt_run::AttemptRun;
+use super::attempt_usage::Observed;
 use super::body_error::BodyError;
 use super::content_kind::ContentKind;
+use super::cost;
 use super::downstream::{Aborted, Downstream};
 use super::downstream_watch::DownstreamWatch;
 use super::header_edit::{HeaderCase, edit_response_headers};
@@ -36,6 +38,9 @@ use std::time::{Duration, Instant};
 
 /// How long the end of a stream may take after its finish reason.
 const FINISH_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// How long the rest of a response is read whose client has left.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// A response that is being forwarded.
 struct Forwarding {
@@ -96,9 +101,30 @@ impl<D: Downstream> Orchestrator<'_, D> {
             Ok(ForwardEnd::Broken(error)) => Box::pin(self.broken(forwarding, error, true)).await,
             Ok(ForwardEnd::Stopped(error)) => Box::pin(self.broken(forwarding, error, false)).await,
             Err(aborted) => {
+                if self.ctx.snapshot.settings.usage.drain {
+                    Box::pin(self.drain(&mut forwarding)).await;
+                }
                 (self.ctx.tap, self.ctx.rewriter) = forwarding.body.into_observers();
                 Err(aborted)
             }
+        }
+    }
+
+    /// Reads the rest of a response whose client has left, for a provider that charges all of it.
+    async fn drain(&mut self, forwarding: &mut Forwarding) {
+        let Forwarding { run, body, last_read, .. } = forwarding;
+        let limit = Instant::now() + DRAIN_TIMEOUT;
+        while body.error().is_none() && !body.is_finished() && Instant::now() < limit {
+            let (deadline, _) = run.deadlines.idle_deadline(*last_read, body.kind == ContentKind::Events);
+            let event = tokio::select! {
+                event = run.stream.next(Some(deadline.map_or(limit, |deadline| deadline.min(limit)))) => event,
+                () = self.engine.shared.lifecycle.aborted() => return,
+            };
+            let StreamEvent::Task(task) = event else { return };
+            *last_read = Instant::now();
+            body.accept(task);
+            run.stream.gather(|task| body.accept(task));
+            drop(body.ready());
         }
     }
 
@@ -108,6 +134,9 @@ impl<D: Downstream> Orchestrator<'_, D> {
         self.ctx.attempt = Some(Arc::clone(&run.attempt));
         self.ctx.attempt_state = state;
         self.ctx.record.attempt_finished(&run.attempt, state, run.reason, None);
+        if !run.is_local() {
+            self.ctx.record.forwarded();
+        }
         // A response made by the gateway says nothing about the target's latency.
         if let Some(memory) = run.attempt.target.state.get().filter(|_| !run.is_local()) {
             let now = Instant::now();
@@ -154,6 +183,10 @@ impl<D: Downstream> Orchestrator<'_, D> {
         let body = &forwarding.body;
         let streams = body.streams;
         self.ctx.record.streamed = streams;
+        let model = body.summary().and_then(|summary| summary.model.as_deref());
+        let attempt = &forwarding.run.attempt;
+        self.ctx.is_unpriced =
+            !forwarding.run.is_local() && cost::is_unpriced(&self.ctx.prices, attempt, model);
         let ctx = &*self.ctx;
         let case = HeaderCase::for_response(ctx, &header);
         edit_response_headers(&mut header, case, |headers| {
@@ -285,6 +318,7 @@ impl<D: Downstream> Orchestrator<'_, D> {
         by_provider: bool,
     ) -> Result<AttemptResult, Aborted> {
         let Forwarding { run, body, .. } = forwarding;
+        let is_local = run.is_local();
         let (attempt, deadlines, permit) = run.into_rest();
         if let Some(permit) = permit.filter(|_| by_provider) {
             let signal = Outcome::Interrupted.breaker_signal(attempt.target.policies.breaker.as_ref());
@@ -292,6 +326,9 @@ impl<D: Downstream> Orchestrator<'_, D> {
         }
         self.engine.end_stages(&attempt, &Outcome::Interrupted);
         self.ctx.record.response_broke(&error);
+        if let Some(summary) = body.summary().filter(|_| !is_local) {
+            self.ctx.record.used(Observed::of(&attempt, summary));
+        }
         let streamed = self.ctx.record.streamed;
         let mismatch = matches!(body.error(), Some(BodyError::Mismatch));
         let may_resume = streamed && !mismatch && by_provider && deadlines.rescue == StreamRescue::Resume;

@@ -15,6 +15,7 @@ pub const PROVIDER: HeaderName = HeaderName::from_static("x-gateway-provider");
 pub const OPTION_INDEX: HeaderName = HeaderName::from_static("x-gateway-last-used-option-index");
 pub const RETRIES: HeaderName = HeaderName::from_static("x-gateway-retry-attempt-count");
 pub const CACHE_STATUS: HeaderName = HeaderName::from_static("x-gateway-cache-status");
+pub const COST_STATUS: HeaderName = HeaderName::from_static("x-gateway-cost-status");
 pub const ATTEMPTS: HeaderName = HeaderName::from_static("x-gateway-attempts");
 pub const WARNINGS: HeaderName = HeaderName::from_static("x-gateway-warnings");
 pub const TRACE_ID: HeaderName = HeaderName::from_static("x-gateway-trace-id");

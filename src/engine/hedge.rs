@@ -126,18 +126,26 @@ impl<D: Downstream> Orchestrator<'_, D> {
                 drop(second);
                 self.wait_for(run, watch).await
             }
-            RaceEvent::Draining => Ok(Readiness::Stopped(Error::draining())),
-            RaceEvent::ClientClosed => Err(self.client_closed(&second)),
+            RaceEvent::Draining => {
+                self.lost_race(&second);
+                Ok(Readiness::Stopped(Error::draining()))
+            }
+            RaceEvent::ClientClosed => {
+                self.lost_race(run);
+                Err(self.client_closed(&second))
+            }
         }
     }
 
     fn client_closed(&mut self, run: &AttemptRun) -> Aborted {
         self.ctx.attempt_state = run.stream.state();
+        self.note_stopped(run, &Error::client_closed());
         self.abort(Error::client_closed())
     }
 
     fn lost_race(&mut self, run: &AttemptRun) {
         self.ctx.record.lost_race(&run.attempt, run.stream.state(), run.reason);
+        self.ctx.record.used(run.observed());
     }
 
     /// Notes the failure of one of the two attempts.

@@ -2,7 +2,10 @@
 
 use crate::api::Dialect;
 use crate::api::operation::Operation;
+use crate::route::deadlines::Deadlines;
 use bytes::Bytes;
+use std::time::{Duration, Instant};
+use tokio::time::{Instant as Clock, sleep_until};
 
 /// A comment, which parsers of events ignore.
 const COMMENT: Bytes = Bytes::from_static(b": keep-alive\n\n");
@@ -14,5 +17,26 @@ pub(super) fn bytes(operation: Operation) -> Bytes {
     match operation.dialect() {
         Dialect::Google => EMPTY_LINE,
         Dialect::OpenAi | Dialect::Anthropic | Dialect::Responses => COMMENT,
+    }
+}
+
+/// The timer of SSE comments before the response.
+pub(super) struct Heartbeat {
+    interval: Option<Duration>,
+    at: Instant,
+}
+
+impl Heartbeat {
+    /// `streamed`: the client requested a stream; only a stream can carry comments. `started`: its header was sent.
+    pub fn new(deadlines: &Deadlines, streamed: bool, started: bool) -> Self {
+        let interval = deadlines.heartbeat.filter(|_| streamed && (started || deadlines.early_heartbeat));
+        Self { interval, at: Instant::now() + interval.unwrap_or_default() }
+    }
+
+    /// Waits until the next comment is due; forever if there are none.
+    pub async fn next(&mut self) {
+        let Some(interval) = self.interval else { return std::future::pending().await };
+        sleep_until(Clock::from_std(self.at)).await;
+        self.at += interval;
     }
 }

@@ -330,7 +330,7 @@ fn used<'a>(attempts: impl IntoIterator<Item = &'a AttemptRecord>) -> Option<Act
         let Some(used) = &attempt.used else { continue };
         let before = sum.unwrap_or(Actual { requests: 1, tokens: 0, cost: None });
         let tokens = used.usage.input.saturating_add(used.usage.output);
-        let cost: Option<i64> = None;
+        let cost = attempt.cost.as_ref().and_then(|cost| cost.nanodollars);
         sum = Some(Actual {
             requests: 1,
             tokens: before.tokens.saturating_add(tokens),

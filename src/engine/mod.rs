@@ -5,9 +5,11 @@
 
 mod attempt_run;
 pub mod attempt_state;
+mod attempt_usage;
 mod body_error;
 mod content_kind;
 pub mod cors;
+mod cost;
 pub mod downstream;
 mod downstream_watch;
 pub mod error_response;
@@ -49,9 +51,11 @@ use crate::net::outbound::connector::Connector;
 use crate::state::Shared;
 use downstream::Downstream;
 use futures_util::FutureExt;
+use limit_holds::LimitHolds;
 use opener::OpenConnection;
 use pingora_core::upstreams::peer::HttpPeer;
 use pingora_core::{Error as PingoraError, ErrorType};
+use record::RequestRecord;
 use request_context::RequestContext;
 use sinks::RecordSink;
 use stages::Compile;
@@ -82,14 +86,36 @@ impl Engine {
         Self { shared, limits, connector: Arc::new(connector), sinks, stages }
     }
 
-    /// Hands the record of a finished request to all sinks. `client`: the downstream of its response.
-    pub fn record<D: Downstream>(&self, client: &D, ctx: &mut RequestContext) {
-        let record = record_builder::finish(client, ctx);
-        ctx.limits.settle(&record);
-        for sink in &self.sinks {
-            sink.record(&record);
+    /// Hands the record of a finished request to all sinks. `client`: the downstream of its response. Where the tokens of
+    /// long texts must be counted, a task does that first.
+    pub fn record<D: Downstream>(self: &Arc<Self>, client: &D, ctx: &mut RequestContext) {
+        let mut finished = record_builder::finish(client, ctx);
+        let in_flight = ctx.in_flight.take();
+        let is_counted = ctx.snapshot.settings.usage.tokenizer;
+        let bytes = finished.uncounted.iter().map(|(_, uncounted)| uncounted.bytes()).sum();
+        let prices = Arc::clone(&ctx.prices);
+        if finished.uncounted.is_empty() || !is_counted || self.shared.tokenizer.is_quick(bytes) {
+            finished.count(&self.shared.tokenizer, is_counted);
+            return self.write(&finished.priced(&prices), &mut ctx.limits);
         }
-        ctx.in_flight = None;
+        let (engine, mut limits) = (Arc::clone(self), std::mem::take(&mut ctx.limits));
+        tokio::spawn(async move {
+            let Shared { tokenizer, large_work, .. } = &*engine.shared;
+            let finished = tokenizer.run(large_work, bytes, move || {
+                finished.count(tokenizer, true);
+                finished
+            });
+            engine.write(&finished.await.priced(&prices), &mut limits);
+            drop(in_flight);
+        });
+    }
+
+    /// Settles what the request held of its limits, and hands its record to the sinks.
+    fn write(&self, record: &RequestRecord, limits: &mut LimitHolds) {
+        limits.settle(record);
+        for sink in &self.sinks {
+            sink.record(record);
+        }
     }
 
     /// Releases the connection of a finished exchange. If that cannot be done without waiting, a task of its own does

@@ -6,10 +6,11 @@
 
 use super::attempt_run::{AttemptRun, FinalResponse, Readiness, RunSettings};
 use super::attempt_state::AttemptState;
+use super::attempt_usage::Observed;
 use super::downstream::{Aborted, Downstream};
 use super::downstream_watch::DownstreamWatch;
 use super::forward::Interrupted;
-use super::keep_alive;
+use super::keep_alive::{self, Heartbeat};
 use super::opener::{Opener, RequestBody};
 use super::peer_selection::PeerSelection;
 use super::request_context::RequestContext;
@@ -20,22 +21,25 @@ use super::stages::{Flow, LocalResponse, StageCall};
 use super::upstream_headers::UpstreamHeaders;
 use super::upstream_stream::UpstreamStream;
 use super::{Engine, error_response, response_headers};
+use crate::api::token_estimate::CountText;
 use crate::config::policies::StreamRescue;
 use crate::error::Error;
 use crate::provider::rewriter::TextFilters;
 use crate::provider::token_exchange::Credentials;
+use crate::provider::translation::LocalCount;
 use crate::route::attempt::{Attempt, Request};
 use crate::route::deadlines::{Deadlines, TimeoutKind};
 use crate::route::outcome::Outcome;
 use crate::route::plan::{Decision, Plan, Reason};
 use crate::route::target::Target;
+use crate::state::Shared;
 use crate::state::large_work::{run_here, translation};
 use crate::state::targets::Permit;
 use http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
 use pingora_core::protocols::http::HttpTask;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tokio::time::{Instant as Clock, sleep, sleep_until};
+use tokio::time::sleep;
 
 /// An admitted request and its first target.
 pub struct Admitted {
@@ -222,8 +226,7 @@ impl<D: Downstream> Orchestrator<'_, D> {
             Readiness::Failed(outcome, response) => Ok(self.attempt_failed(*run, outcome, response)),
             Readiness::Stopped(error) => {
                 self.ctx.attempt_state = run.stream.state();
-                let state = run.stream.state();
-                self.ctx.record.attempt_finished(&run.attempt, state, run.reason, Some(&error));
+                self.note_stopped(&run, &error);
                 self.return_rewriter(*run);
                 Ok(AttemptResult::Final(FinalResponse::Error(error)))
             }
@@ -249,11 +252,9 @@ impl<D: Downstream> Orchestrator<'_, D> {
             return Started::Failed(Outcome::Limited(error.status()), FinalResponse::Error(error));
         }
         let mut state = AttemptState::default();
-        let passed = match attempt.local_response.clone() {
+        let passed = match &attempt.local_count {
             // The gateway makes this response itself, without calling the target.
-            Some(body) => {
-                StagesPassed::new(Flow::Respond(LocalResponse { content_type: "application/json", body }))
-            }
+            Some(count) => StagesPassed::new(Flow::Respond(self.count(count).await)),
             None if self.engine.has_stages(&attempt) => {
                 Box::pin(self.pass_stages(&mut attempt, &mut state, started)).await
             }
@@ -285,6 +286,17 @@ impl<D: Downstream> Orchestrator<'_, D> {
         };
         let settings = RunSettings { is_local, filters, ..self.run_settings(next, permit, started) };
         Started::Running(AttemptRun::new(attempt, stream, settings), watch)
+    }
+
+    /// Counts the tokens of a request for a provider that cannot.
+    async fn count(&self, count: &LocalCount) -> LocalResponse {
+        let Shared { tokenizer, large_work, .. } = &*self.engine.shared;
+        let text = |text: &str| tokenizer.count(text);
+        let body = match self.ctx.snapshot.settings.usage.tokenizer {
+            true => tokenizer.run(large_work, count.bytes(), || count.response(&CountText::By(&text))).await,
+            false => count.response(&CountText::ByRule),
+        };
+        LocalResponse { content_type: "application/json", body: body.into() }
     }
 
     /// Passes an attempt that was `started` at this time through its stages.
@@ -440,6 +452,7 @@ impl<D: Downstream> Orchestrator<'_, D> {
             Some(readiness) => Ok(readiness),
             None => {
                 self.ctx.attempt_state = run.stream.state();
+                self.note_stopped(run, &Error::client_closed());
                 if client_closed {
                     self.ctx.failure = Some(Error::client_closed());
                 }
@@ -457,6 +470,10 @@ impl<D: Downstream> Orchestrator<'_, D> {
         };
         let state = run.stream.state();
         self.ctx.record.attempt_finished(&run.attempt, state, run.reason, error);
+        self.ctx.record.used(match response {
+            FinalResponse::Provider { body, .. } => Observed::of_error(body),
+            _ => run.observed(),
+        });
         if let FinalResponse::ProviderError(_, error) = response {
             self.ctx.record.error_in_success(error.status);
         }
@@ -471,6 +488,13 @@ impl<D: Downstream> Orchestrator<'_, D> {
         if let Some(permit) = run.permit.take() {
             permit.finish(outcome.breaker_signal(target.policies.breaker.as_ref()), now);
         }
+    }
+
+    /// Records an attempt that was stopped before its response was committed.
+    pub fn note_stopped(&mut self, run: &AttemptRun, error: &Error) {
+        let state = run.stream.state();
+        self.ctx.record.attempt_finished(&run.attempt, state, run.reason, Some(error));
+        self.ctx.record.used(run.observed());
     }
 
     fn attempt_failed(
@@ -571,26 +595,5 @@ impl<D: Downstream> Orchestrator<'_, D> {
                 self.send(parts).await
             }
         }
-    }
-}
-
-/// The timer of SSE comments before the response.
-struct Heartbeat {
-    interval: Option<Duration>,
-    at: Instant,
-}
-
-impl Heartbeat {
-    /// `streamed`: the client requested a stream; only a stream can carry comments. `started`: its header was sent.
-    fn new(deadlines: &Deadlines, streamed: bool, started: bool) -> Self {
-        let interval = deadlines.heartbeat.filter(|_| streamed && (started || deadlines.early_heartbeat));
-        Self { interval, at: Instant::now() + interval.unwrap_or_default() }
-    }
-
-    /// Waits until the next comment is due; forever if there are none.
-    async fn next(&mut self) {
-        let Some(interval) = self.interval else { return std::future::pending().await };
-        sleep_until(Clock::from_std(self.at)).await;
-        self.at += interval;
     }
 }

@@ -7,6 +7,7 @@ use crate::api::tap::ResponseSummary;
 use crate::api::usage::Usage;
 use crate::auth::ClientIdentity;
 use crate::error::Error;
+use crate::price::Cost;
 use crate::prompt::FoundPrompt;
 use crate::route::attempt::Attempt;
 use crate::route::plan::Reason;
@@ -39,6 +40,8 @@ pub struct RequestRecord {
     pub streamed: bool,
     pub bytes_in: u64,
     pub bytes_out: u64,
+    /// What all attempts cost together; `None`: nothing is charged.
+    pub cost: Option<Cost>,
     /// What was observed of the response: usage, model, finish.
     pub response: ResponseSummary,
     pub time_to_first_byte: Option<Duration>,
@@ -67,6 +70,8 @@ pub struct AttemptRecord {
     pub spent: Duration,
     /// What it used; `None`: nothing is charged for it, because the provider sent nothing of a response.
     pub used: Option<AttemptUsage>,
+    /// What it cost; `None`: nothing is charged.
+    pub cost: Option<Cost>,
     /// Whether the client got its response. Of a resumed stream that is the last attempt.
     pub responded: bool,
 }
@@ -84,6 +89,7 @@ impl AttemptRecord {
             started: None,
             spent: Duration::ZERO,
             used: None,
+            cost: None,
             responded: false,
         }
     }
@@ -101,6 +107,21 @@ pub struct AttemptUsage {
 }
 
 impl AttemptUsage {
+    /// Whether the counts mean something.
+    pub fn is_measured(&self) -> bool {
+        self.source != UsageSource::Unmeasured
+    }
+
+    /// What cannot be measured.
+    pub(super) fn unmeasured() -> Self {
+        Self {
+            usage: Usage::default(),
+            source: UsageSource::Unmeasured,
+            response_model: None,
+            service_tier: None,
+        }
+    }
+
     /// What a response reported; `None` if it reported nothing.
     pub(super) fn reported(response: &ResponseSummary) -> Option<Self> {
         Some(Self {
@@ -119,6 +140,9 @@ pub enum UsageSource {
     Reported,
     /// Counted by the gateway, at least in part: an estimate.
     Counted,
+    /// The response has no tokens that could be counted, and does not say what it used: a generated image. The usage is
+    /// zero, and what it costs is unknown.
+    Unmeasured,
 }
 
 impl UsageSource {
@@ -127,6 +151,7 @@ impl UsageSource {
         match self {
             Self::Reported => "reported",
             Self::Counted => "counted",
+            Self::Unmeasured => "unknown",
         }
     }
 }

@@ -3,18 +3,24 @@
 //! Never holds a key, a body or a raw header.
 
 use super::attempt_state::AttemptState;
+use super::attempt_usage::{Observed, Uncounted};
+use super::cost;
 use super::downstream::Downstream;
 use super::record::{AttemptRecord, AttemptUsage, RequestRecord};
 use super::request_context::RequestContext;
 use crate::api::tap::ResponseSummary;
+use crate::api::token_estimate::CountText;
 use crate::auth::ClientIdentity;
 use crate::error::{Error, Kind};
 use crate::json::write::push_number;
+use crate::price::PriceBook;
 use crate::prompt::FoundPrompt;
 use crate::provider::rewriter::Rewriter;
 use crate::route::attempt::Attempt;
 use crate::route::plan::Reason;
 use crate::route::target::Target;
+use crate::state::tokenizer::Tokenizer;
+use jiff::Timestamp;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -46,6 +52,10 @@ pub struct RecordBuilder {
     /// The prompt that the client named.
     pub prompt: Option<FoundPrompt>,
     attempts: Vec<AttemptRecord>,
+    /// The attempts, by index, whose tokens are to be counted.
+    uncounted: Vec<(usize, Uncounted)>,
+    /// The response of the last attempt goes to the client: what it used is not settled before its end.
+    is_forwarded: bool,
     /// Time spent waiting for providers; without the last attempt, unless `last_counted`.
     upstream: Duration,
     /// Whether the time of the last attempt is in `upstream`.
@@ -78,6 +88,24 @@ impl RecordBuilder {
             self.upstream += spent;
         }
         self.last_counted = failed;
+    }
+
+    /// Notes that the response of the last attempt goes to the client from here on.
+    pub fn forwarded(&mut self) {
+        self.is_forwarded = true;
+    }
+
+    /// Notes what the last attempt used.
+    pub(super) fn used(&mut self, observed: Observed) {
+        self.is_forwarded = false;
+        let index = self.attempts.len().saturating_sub(1);
+        let Some(last) = self.attempts.get_mut(index) else { return };
+        match observed {
+            Observed::Nothing => {}
+            Observed::Reported(used) => last.used = Some(*used),
+            Observed::Unmeasured => last.used = Some(AttemptUsage::unmeasured()),
+            Observed::Uncounted(uncounted) => self.uncounted.push((index, *uncounted)),
+        }
     }
 
     /// Notes that the last attempt's response contains an error in spite of its successful status.
@@ -126,13 +154,29 @@ impl RecordBuilder {
 
     /// Whether nothing is charged for the last attempt.
     pub fn last_is_unused(&self) -> bool {
-        self.attempts.last().is_some_and(|attempt| attempt.used.is_none())
+        let last = self.attempts.len().saturating_sub(1);
+        let is_uncounted = self.uncounted.iter().any(|(index, _)| *index == last);
+        !is_uncounted && self.attempts.last().is_some_and(|attempt| attempt.used.is_none())
     }
 
     fn push(&mut self, mut attempt: AttemptRecord) {
-        if self.attempts.len() < MAX_ATTEMPTS_COUNTED {
-            attempt.id = u32::try_from(self.attempts.len() + 1).unwrap_or(u32::MAX);
-            self.attempts.push(attempt);
+        self.is_forwarded = false;
+        // The last one is always kept: it may be the one that is charged.
+        if self.attempts.len() >= MAX_ATTEMPTS_COUNTED {
+            self.attempts.pop();
+        }
+        attempt.id = u32::try_from(self.attempts.len() + 1).unwrap_or(u32::MAX);
+        self.attempts.push(attempt);
+    }
+
+    /// Notes whose response the client got, and what it used if that is still open.
+    fn attempt_responded(&mut self, attempt: &Arc<Attempt>, response: &ResponseSummary, was_sent: bool) {
+        if self.is_forwarded {
+            self.used(Observed::of(attempt, response));
+        }
+        let mut attempts = self.attempts.iter_mut().rev();
+        if let Some(record) = attempts.find(|record| Arc::ptr_eq(&record.target, &attempt.target)) {
+            record.responded = was_sent;
         }
     }
 
@@ -171,8 +215,14 @@ impl RecordBuilder {
     }
 }
 
+/// A finished request, and the attempts, by index, whose tokens are to be counted before it is complete.
+pub(super) struct Finished {
+    pub record: RequestRecord,
+    pub uncounted: Vec<(usize, Uncounted)>,
+}
+
 /// Makes the record of a finished request. `client`: the downstream of its response.
-pub(super) fn finish<D: Downstream>(client: &D, ctx: &mut RequestContext) -> RequestRecord {
+pub(super) fn finish<D: Downstream>(client: &D, ctx: &mut RequestContext) -> Finished {
     let now = Instant::now();
     let mut noted = std::mem::take(&mut ctx.record);
     let error = ctx.failure.take();
@@ -181,6 +231,7 @@ pub(super) fn finish<D: Downstream>(client: &D, ctx: &mut RequestContext) -> Req
     if let Some(attempt) = attempt.as_ref().filter(|_| noted.attempts.is_empty()) {
         let failed = error.as_ref().filter(|_| state.status.is_none());
         noted.attempt_finished(attempt, state, Reason::Only, failed);
+        noted.is_forwarded = state.status.is_some_and(|status| status < 400);
     }
     // A response that broke after it had begun counts as the provider's failure, whatever its status was.
     if let (Some(error), Some(attempt)) = (&error, noted.attempts.last_mut())
@@ -200,14 +251,13 @@ pub(super) fn finish<D: Downstream>(client: &D, ctx: &mut RequestContext) -> Req
     let (time_to_first_byte, time_to_first_token) =
         (since_start(noted.first_byte), since_start(noted.first_token));
     let response = observed_response(ctx, attempt.as_deref());
-    if let Some(last) = noted.attempts.last_mut() {
-        last.responded = error.is_none() || client.sent_status().is_some();
-        last.used = AttemptUsage::reported(&response);
+    if let Some(attempt) = &attempt {
+        noted.attempt_responded(attempt, &response, client.sent_status().is_some());
     }
     let own_prompt = attempt.as_ref().and_then(|attempt| attempt.target.prompt.clone());
     let prompt = own_prompt.or(noted.prompt);
     let request = client.request();
-    RequestRecord {
+    let record = RequestRecord {
         trace_id: Arc::clone(&ctx.trace_id),
         client: noted.client,
         client_address: client.client_address(),
@@ -222,12 +272,41 @@ pub(super) fn finish<D: Downstream>(client: &D, ctx: &mut RequestContext) -> Req
         streamed: noted.streamed,
         bytes_in: noted.bytes_in,
         bytes_out: noted.bytes_out,
+        cost: None,
         response,
         time_to_first_byte,
         time_to_first_token,
         total,
         overhead: total.saturating_sub(noted.upstream + last + noted.body_wait),
         metadata: noted.metadata,
+    };
+    Finished { record, uncounted: noted.uncounted }
+}
+
+impl Finished {
+    /// Counts what no provider reported: with the tokenizer or by a rule.
+    pub fn count(&mut self, tokenizer: &Tokenizer, with_tokenizer: bool) {
+        let count = |text: &str| tokenizer.count(text);
+        let count = if with_tokenizer { CountText::By(&count) } else { CountText::ByRule };
+        for (index, uncounted) in self.uncounted.drain(..) {
+            if let Some(attempt) = self.record.attempts.get_mut(index) {
+                attempt.used = Some(uncounted.count(&count));
+            }
+        }
+    }
+
+    /// The record with what each attempt cost.
+    pub fn priced(self, prices: &PriceBook) -> RequestRecord {
+        let mut record = self.record;
+        if record.attempts.iter().all(|attempt| attempt.used.is_none()) {
+            return record;
+        }
+        let began = Timestamp::now().checked_sub(record.total).unwrap_or_else(|_| Timestamp::now());
+        for attempt in &mut record.attempts {
+            attempt.cost = cost::of_attempt(prices, attempt, began);
+        }
+        record.cost = cost::of_request(&record.attempts);
+        record
     }
 }
 

@@ -11,6 +11,7 @@ use crate::api::operation::Operation;
 use crate::api::tap::{ResponseSummary, Tap};
 use crate::config::reply_headers::UsedPrefixes;
 use crate::error::Error;
+use crate::price::PriceBook;
 use crate::provider::rewriter::Rewriter;
 use crate::route::attempt::Attempt;
 use crate::route::request_mode::RequestMode;
@@ -35,6 +36,10 @@ pub struct RequestContext {
     pub dialect: Dialect,
     /// The settings of this request: they stay the same to its end, even when a reload replaces them.
     pub snapshot: Arc<SettingsSnapshot>,
+    /// The prices of this request, which stay the same to its end as well.
+    pub prices: Arc<PriceBook>,
+    /// The response costs something that has no price.
+    pub is_unpriced: bool,
     /// Whether the client speaks HTTP/1.0: it cannot read chunks, so closing the connection ends the response.
     pub is_http10: bool,
     pub mode: RequestMode,
@@ -68,6 +73,8 @@ impl RequestContext {
             operation: Operation::Passthrough,
             dialect: Operation::Passthrough.dialect(),
             snapshot: shared.settings_arc(),
+            prices: shared.prices.load_full(),
+            is_unpriced: false,
             is_http10: false,
             mode: RequestMode::Passthrough,
             allowed_origin: None,

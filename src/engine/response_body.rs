@@ -3,6 +3,8 @@
 //! It knows when enough has arrived to commit the response, when the response is complete, and what is wrong with it. It
 //! sends nothing and waits for nothing.
 
+mod passthrough;
+
 use super::body_error::BodyError;
 use super::content_kind::{ContentCheck, ContentKind, header_error};
 use super::ready_parts::ReadyParts;
@@ -11,8 +13,8 @@ use super::resume::ResumeSource;
 use super::retained_events::RetainedEvents;
 use crate::api::Dialect;
 use crate::api::chat::ProviderError;
-use crate::api::sse::{Event, Run, SseParser};
-use crate::api::tap::Tap;
+use crate::api::sse::SseParser;
+use crate::api::tap::{ResponseSummary, Tap};
 use crate::json::similarity::SimilarJson;
 use crate::provider::rewriter::{Rewriter, TextFilters};
 use crate::provider::translation::Translation;
@@ -22,7 +24,6 @@ use bytes::Bytes;
 use http::header::CONTENT_LENGTH;
 use pingora::http::ResponseHeader;
 use pingora_core::protocols::http::HttpTask;
-use std::ops::Range;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// One response, as far as it was read.
@@ -50,6 +51,8 @@ pub(super) struct ResponseBody {
     taken: bool,
     /// Bytes received from the provider.
     pub received: usize,
+    /// The event with the usage is not for the client.
+    hides_usage: bool,
     /// It resumes a broken stream, so its rewriter has also observed another response.
     resumes: bool,
 }
@@ -128,6 +131,7 @@ impl ResponseBody {
             processed,
             taken: false,
             received: 0,
+            hides_usage: false,
             resumes: false,
         };
         body.error = header_error(header, kind, &policy).map(BodyError::Malformed);
@@ -155,8 +159,14 @@ impl ResponseBody {
             processed: true,
             taken: false,
             received: 0,
+            hides_usage: false,
             resumes: true,
         }
+    }
+
+    /// The usage was requested by the gateway: the event that has nothing else is not forwarded.
+    pub fn hide_usage(&mut self) {
+        self.hides_usage = true;
     }
 
     /// Accepts one part of the response.
@@ -185,80 +195,6 @@ impl ResponseBody {
             }
             Mode::Passthrough { .. } => self.push_passthrough(chunk),
         }
-    }
-
-    /// Takes bytes in the client's dialect.
-    fn push_passthrough(&mut self, chunk: &Bytes) {
-        let validated = self.is_validated();
-        let Mode::Passthrough { tap, parser, .. } = &mut self.mode else { return };
-        if self.kind != ContentKind::Events || !validated {
-            if let Some(cause) = self.check.take(chunk) {
-                self.error = Some(BodyError::Malformed(cause));
-            }
-            if self.error.is_some() {
-                return;
-            }
-            tap.push(chunk);
-            self.out.push(chunk.clone());
-            return;
-        }
-        if self.is_over {
-            return;
-        }
-        let run = parser.push(chunk);
-        if self.error.is_none() {
-            let stop = self.first_stop(&run);
-            self.forward(run.into_bytes(chunk), stop);
-        }
-    }
-
-    /// Checks the events of a run; returns the first one that must not be forwarded, or behind which nothing may be.
-    fn first_stop(&mut self, run: &Run<'_>) -> Option<Stop> {
-        run.events().find_map(|event| match self.check_event(&event) {
-            false => Some(Stop::At(event.start..event.end())),
-            true => self.is_over.then(|| Stop::Behind(event.end())),
-        })
-    }
-
-    /// Forwards the bytes of a run unchanged, up to where it stops.
-    fn forward(&mut self, bytes: Bytes, stop: Option<Stop>) {
-        let good = match stop {
-            None => bytes,
-            Some(Stop::Behind(end)) => bytes.slice(..end.min(bytes.len())),
-            Some(Stop::At(bad)) => {
-                if let Some(BodyError::Provider(_, event)) = &mut self.error {
-                    *event = Some(bytes.slice(bad.clone()));
-                }
-                bytes.slice(..bad.start)
-            }
-        };
-        if !good.is_empty() {
-            self.sent.add(&good);
-            self.out.push(good);
-        }
-    }
-
-    /// Checks one event in the client's dialect; false if it must not be forwarded. SSE comments are always forwarded.
-    fn check_event(&mut self, event: &Event<'_>) -> bool {
-        let Mode::Passthrough { tap, .. } = &mut self.mode else { return false };
-        let Some(data) = &event.data else { return true };
-        if self.policy.validates && !is_valid_data(data, &mut self.similar) {
-            self.error = Some(BodyError::Malformed("an event is no JSON"));
-            return false;
-        }
-        let failed = tap.summary().error.is_some();
-        tap.event(event);
-        let summary = tap.summary();
-        if !failed && summary.error.is_some() && self.policy.validates {
-            self.error = Some(BodyError::Provider(self.policy.error_in(data), None));
-        } else if summary.ended && !summary.is_complete_for(self.policy.operation) {
-            // An end marker without a finish reason: forwarding it would make the response look complete.
-            self.error = Some(BodyError::Truncated);
-        }
-        // A final event that is not a terminator may be followed by `[DONE]`, which is one everywhere.
-        let is_last = self.policy.operation.terminator().is_last();
-        self.is_over = self.error.is_none() && summary.ended && (is_last || data.trim_ascii() == b"[DONE]");
-        self.error.is_none()
     }
 
     /// Takes the output of the rewriter, and notes what is wrong with the response.
@@ -336,43 +272,6 @@ impl ResponseBody {
         }
     }
 
-    /// Handles what follows the last blank line: an event without its blank line, or a part of one.
-    fn finish_tail(&mut self, tail: Run<'static>) {
-        if self.is_over {
-            return;
-        }
-        if tail.bytes().trim_ascii().is_empty() {
-            self.out.push(tail.into_bytes(&Bytes::new()));
-            return;
-        }
-        if self.error.is_some() {
-            return;
-        }
-        if !tail.data().all(|data| is_valid_data(&data, &mut SimilarJson::default())) {
-            self.error = Some(BodyError::Truncated);
-            return;
-        }
-        let stop = self.first_stop(&tail);
-        let end: &[u8] = if tail.bytes().ends_with(b"\n") { b"\n" } else { b"\n\n" };
-        let whole = Bytes::from([tail.bytes(), end].concat());
-        // The invalid event is the last one, because only empty events can precede it.
-        let stop = stop.map(|stop| match stop {
-            Stop::At(bad) => Stop::At(bad.start..whole.len()),
-            Stop::Behind(_) => Stop::Behind(whole.len()),
-        });
-        self.forward(whole, stop);
-    }
-
-    /// Appends the end marker to a finished stream that lacks it.
-    fn append_terminator(&mut self) {
-        let Mode::Passthrough { tap, .. } = &self.mode else { return };
-        let Some(end) = self.policy.operation.terminator().event() else { return };
-        let summary = tap.summary();
-        if self.kind == ContentKind::Events && !summary.ended && summary.error.is_none() {
-            self.out.push(Bytes::from_static(end));
-        }
-    }
-
     /// Whether the response is validated; those of the generic endpoint are not.
     fn is_validated(&self) -> bool {
         self.policy.mode == RequestMode::Api
@@ -383,6 +282,14 @@ impl ResponseBody {
         match &self.mode {
             Mode::Translated(rewriter) => rewriter.error().is_some(),
             Mode::Passthrough { tap, .. } => tap.summary().error.is_some(),
+        }
+    }
+
+    /// What was observed of the response. `None` for a compressed one, whose content is unknown.
+    pub fn summary(&self) -> Option<&ResponseSummary> {
+        match &self.mode {
+            Mode::Translated(rewriter) => rewriter.summary(),
+            Mode::Passthrough { tap, .. } => Some(tap.summary()),
         }
     }
 
@@ -556,20 +463,6 @@ impl ResponseBody {
             Mode::Passthrough { tap, .. } => (Some(tap), None),
         }
     }
-}
-
-/// Where the forwarding of a run stops.
-enum Stop {
-    /// At an event that must not be forwarded.
-    At(Range<usize>),
-    /// Behind the last event of the response.
-    Behind(usize),
-}
-
-/// Whether an event's data is JSON or `[DONE]`.
-fn is_valid_data(data: &[u8], similar: &mut SimilarJson) -> bool {
-    let data = data.trim_ascii();
-    data == b"[DONE]" || similar.is_valid(data)
 }
 
 /// The current time, for responses that carry their creation time.

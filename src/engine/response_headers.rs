@@ -4,6 +4,7 @@
 //! that Pingora proxies natively, and of providers' errors. All other bodies go through `response_body`.
 
 use super::cors;
+use super::cost;
 use super::header_edit::{self, HeaderCase};
 use super::request_context::RequestContext;
 use crate::api::chat::ProviderError;
@@ -37,6 +38,8 @@ pub fn response_filter(response: &mut ResponseHeader, ctx: &mut RequestContext) 
     ctx.rewriter = if readable { rewriter(response, ctx, streamed, length) } else { None };
     ctx.tap = (streamed || json).then(|| Tap::new(ctx.operation, streamed, json, length));
     let response_status = response.status;
+    let attempt = ctx.attempt.as_ref().filter(|_| response_status.is_success());
+    ctx.is_unpriced = attempt.is_some_and(|attempt| cost::is_unpriced(&ctx.prices, attempt, None));
     header_edit::edit_response_headers(response, HeaderCase::for_response(ctx, response), |headers| {
         if ctx.rewriter.is_some() {
             headers.remove(CONTENT_LENGTH);
@@ -85,6 +88,9 @@ pub fn add_gateway_headers(headers: &mut HeaderMap, ctx: &RequestContext) {
         headers.insert(header_edit::OPTION_INDEX, attempt.target.index_header());
         headers.insert(header_edit::RETRIES, ctx.record.retries_text());
         headers.insert(header_edit::CACHE_STATUS, HeaderValue::from_static("DISABLED"));
+        if ctx.is_unpriced {
+            headers.insert(header_edit::COST_STATUS, HeaderValue::from_static("unknown"));
+        }
         if ctx.record.shows_attempts() {
             header_edit::insert_str(headers, header_edit::ATTEMPTS, &ctx.record.attempts_text());
         }

@@ -60,7 +60,7 @@ impl Resume {
                     provider: attempt.target.provider.id(),
                     strict: attempt.target.policies.is_strict(),
                     is_own_dialect: true,
-                    include_usage: includes_usage(attempt),
+                    include_usage: includes_usage(attempt) && !attempt.hides_usage,
                     request: None,
                 };
                 rescue::from_sent_events(ctx.operation, context, &sent?)?

@@ -40,6 +40,7 @@ mod reshape;
 pub mod rewriter;
 mod self_hosted;
 pub mod spec;
+mod stream_usage;
 pub mod success_error;
 pub mod token_exchange;
 pub mod tool_names;
@@ -128,6 +129,12 @@ pub trait Provider: Send + Sync + std::fmt::Debug {
         _notes: &mut TranslationNotes,
     ) -> Result<Vec<Edit<'static>>, Error> {
         Ok(Vec::new())
+    }
+
+    /// Whether streams of a call that passes in OpenAI's shape have usage only where `stream_options.include_usage` requests
+    /// it. The default is no: the provider sends usage anyway, or refuses the member.
+    fn takes_stream_options(&self, _call: &Call<'_>) -> bool {
+        false
     }
 
     /// Whether this model continues an assistant message at the end of the chat, if the request allows it

@@ -21,7 +21,8 @@ use super::reshape::Reshaped;
 use super::tool_names::ToolNames;
 use crate::api::body::Body;
 use crate::api::chat::{Decoder, Encoder, ProviderError};
-use crate::api::tap::ResponseSummary;
+use crate::api::operation::Operation;
+use crate::api::tap::{ResponseSummary, Tap};
 use crate::error::Error;
 use error_response::MAX_ERROR_BODY;
 use own_dialect::OwnDialect;
@@ -157,8 +158,9 @@ impl Rewriter {
                 };
                 match read {
                     Ok(body) => {
-                        state.summary.ended = true;
-                        state.summary.content = true;
+                        let mut tap = Tap::new(Operation::Passthrough, false, true, None);
+                        tap.push(&body);
+                        state.summary = ResponseSummary { ended: true, content: true, ..tap.into_summary() };
                         out.extend_from_slice(&body);
                     }
                     Err(error) => state.note_error(&error),
@@ -276,20 +278,20 @@ impl Rewriter {
         }
     }
 
-    /// The summary of the response where the rewriter decodes it. `None` for bodies that are only patched or
-    /// translated as JSON: observe their output instead.
+    /// The summary of the response where the rewriter decodes it. `None` for bodies that are only patched: observe their
+    /// output instead.
     pub fn summary(&self) -> Option<&ResponseSummary> {
         match self.work {
-            Work::Chat { .. } | Work::ErrorResponse { .. } => Some(&self.state.summary),
-            Work::Json { .. } | Work::Patch(_) | Work::OwnDialect(_) => None,
+            Work::Chat { .. } | Work::ErrorResponse { .. } | Work::Json { .. } => Some(&self.state.summary),
+            Work::Patch(_) | Work::OwnDialect(_) => None,
         }
     }
 
     /// As [`Rewriter::summary`], at the end.
     pub fn into_summary(self) -> Option<ResponseSummary> {
         match self.work {
-            Work::Chat { .. } | Work::ErrorResponse { .. } => Some(self.state.summary),
-            Work::Json { .. } | Work::Patch(_) | Work::OwnDialect(_) => None,
+            Work::Chat { .. } | Work::ErrorResponse { .. } | Work::Json { .. } => Some(self.state.summary),
+            Work::Patch(_) | Work::OwnDialect(_) => None,
         }
     }
 }

@@ -306,6 +306,11 @@ impl Provider for ProviderSpec {
         })
     }
 
+    fn takes_stream_options(&self, call: &Call<'_>) -> bool {
+        let is_openai = matches!(call.operation, Operation::ChatCompletions | Operation::Completions);
+        is_openai && self.chat.is_some_and(|chat| chat.stream_options)
+    }
+
     fn takes_anthropic_version(&self, operation: Operation) -> bool {
         let is_messages = matches!(operation, Operation::Messages | Operation::CountTokens);
         operation == Operation::Passthrough || (is_messages && self.has(NativeApi::Messages))

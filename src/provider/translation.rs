@@ -8,13 +8,15 @@ use super::conversation;
 use super::rescue;
 use super::reshape::{Inner, Reshape, Reshaped};
 use super::rewriter::{OwnShape, Rewriter};
+use super::stream_usage;
 use super::tool_names::ToolNames;
 use super::translation_notes::TranslationNotes;
 use super::{Call, Provider};
 use crate::api::body::Body;
 use crate::api::chat::{Decoder, EncodeContext};
-use crate::api::messages;
 use crate::api::operation::{ChatTranslator, Operation, StreamShape};
+use crate::api::token_estimate::{self, CountText};
+use crate::api::{gemini, messages};
 use crate::config::account::Account;
 use crate::error::Error;
 use crate::json::objects;
@@ -51,6 +53,15 @@ enum Work {
     Reshaped(Reshaped),
 }
 
+/// How a call is prepared.
+#[derive(Debug, Clone, Copy)]
+pub struct PrepareOptions {
+    /// `strict_std_compliance` of its target.
+    pub strict: bool,
+    /// The usage of a stream is requested where the client does not request it.
+    pub stream_usage: bool,
+}
+
 /// A call prepared for its provider.
 #[derive(Debug)]
 pub struct PreparedRequest {
@@ -62,8 +73,32 @@ pub struct PreparedRequest {
     pub translation: Option<Translation>,
     /// The operation that the provider gets; its auth headers may depend on it.
     pub operation: Operation,
-    /// The response, where the gateway makes it itself without a request.
-    pub local_response: Option<Vec<u8>>,
+    /// What is counted, where the gateway responds itself without a request.
+    pub local_count: Option<LocalCount>,
+    /// The usage of the stream was requested although the client did not: the event with it is not for the client.
+    pub hides_usage: bool,
+}
+
+/// The tokens of a request that the gateway counts itself, because the provider cannot.
+#[derive(Debug, Clone)]
+pub struct LocalCount {
+    /// Whose format the body has.
+    operation: Operation,
+    body: Body,
+    /// Writes the response.
+    response: fn(u64) -> Vec<u8>,
+}
+
+impl LocalCount {
+    /// How many bytes are read to count it.
+    pub fn bytes(&self) -> usize {
+        self.body.bytes().len()
+    }
+
+    /// The body of the response, in the client's dialect.
+    pub fn response(&self, count: &CountText<'_>) -> Vec<u8> {
+        (self.response)(token_estimate::input(self.operation, &self.body, count))
+    }
 }
 
 /// Prepares a call: chooses the adapter and writes the body in the provider's format. `body` is the client's,
@@ -76,12 +111,13 @@ pub fn prepare(
     call: &Call<'_>,
     account: &Account,
     body: Option<&Body>,
-    strict: bool,
+    options: PrepareOptions,
     notes: &mut TranslationNotes,
 ) -> Result<PreparedRequest, Error> {
     check_stored_responses(provider, call, account)?;
     let model = call.model.unwrap_or_default();
-    let preparation = Preparation { provider, target: CallTarget { call, account, model }, strict };
+    let target = CallTarget { call, account, model };
+    let preparation = Preparation { provider, target, options };
     if let Some(reshape) = Reshape::find(call.operation)
         && !provider.has_gemini(call.operation, call.model)
     {
@@ -102,7 +138,7 @@ pub fn prepare(
 struct Preparation<'a> {
     provider: &'static dyn Provider,
     target: CallTarget<'a>,
-    strict: bool,
+    options: PrepareOptions,
 }
 
 impl Preparation<'_> {
@@ -112,7 +148,7 @@ impl Preparation<'_> {
             operation: self.target.call.operation,
             provider: self.provider.id(),
             model: self.target.model.to_owned(),
-            strict: self.strict,
+            strict: self.options.strict,
             is_own_dialect: false,
             streamed: false,
             include_usage: false,
@@ -128,7 +164,8 @@ impl Preparation<'_> {
     ) -> Result<PreparedRequest, Error> {
         let CallTarget { call, account, .. } = self.target;
         let path = self.provider.path(call, account)?;
-        Ok(PreparedRequest { path, body, translation, operation: call.operation, local_response: None })
+        let operation = call.operation;
+        Ok(PreparedRequest { path, body, translation, operation, local_count: None, hides_usage: false })
     }
 
     /// Prepares an operation of Gemini's API that the provider has in OpenAI's or Anthropic's shape.
@@ -142,12 +179,17 @@ impl Preparation<'_> {
         let (operation, path) = reshape.inner(model);
         let inner_call = Call { operation, path: &path, query: None, streamed: false, ..*call };
         let inner_body = reshape.request(self.provider, &inner_call, account, body, notes)?;
-        let mut prepared =
-            prepare(self.provider, &inner_call, account, inner_body.as_ref(), self.strict, notes)?;
+        let mut prepared = prepare(
+            self.provider,
+            &inner_call,
+            account,
+            inner_body.as_ref(),
+            PrepareOptions { stream_usage: false, ..self.options },
+            notes,
+        )?;
         prepared.body = prepared.body.or_else(|| inner_body.map(|body| body.bytes().to_vec()));
-        if let Some(response) = prepared.local_response {
-            let wrong = |_| Error::internal("a response of the gateway's own could not be written");
-            prepared.local_response = Some(reshape.response(&response).map_err(wrong)?);
+        if let Some(count) = &mut prepared.local_count {
+            count.response = gemini::count_response;
             return Ok(prepared);
         }
         let translation = prepared.translation.take();
@@ -170,7 +212,12 @@ impl Preparation<'_> {
             body: None,
             translation: None,
             operation: self.target.call.operation,
-            local_response: Some(messages::count_response(messages::estimate(body))),
+            local_count: Some(LocalCount {
+                operation: Operation::Messages,
+                body: body.clone(),
+                response: messages::count_response,
+            }),
+            hides_usage: false,
         }
     }
 
@@ -198,7 +245,7 @@ impl Preparation<'_> {
         notes.warnings.append(&mut request.warnings);
         request.stream = operation.streams_by_path().unwrap_or(request.stream);
         // Spec "POST /chat/completions": it requires `strict_std_compliance` false.
-        if self.strict
+        if self.options.strict
             && operation == Operation::ChatCompletions
             && request.reasoning.thinking.take().is_some()
         {
@@ -232,13 +279,16 @@ impl Preparation<'_> {
         body: Option<&Body>,
         notes: &mut TranslationNotes,
     ) -> Result<PreparedRequest, Error> {
-        let edits = match body {
+        let mut edits = match body {
             Some(body) => self.provider.edits(body, &self.target, notes)?,
             None => Vec::new(),
         };
+        let call = self.target.call;
+        let wanted = self.options.stream_usage && call.streamed && self.provider.takes_stream_options(call);
+        let hides_usage = wanted && body.is_some_and(|body| stream_usage::request(body, &mut edits));
         let changed = body.filter(|_| !edits.is_empty()).map(|body| body.edit(&edits).to_vec());
         let translation = patch.map(|patch| self.translation(Work::Patch(patch), None));
-        self.prepared(changed, translation)
+        Ok(PreparedRequest { hides_usage, ..self.prepared(changed, translation)? })
     }
 }
 
@@ -299,6 +349,16 @@ impl Translation {
             request: body.cloned(),
             tool_names: None,
         })
+    }
+
+    /// The client does not get the usage of its stream, whatever the request that was sent says.
+    pub fn hide_usage(&mut self) {
+        self.include_usage = false;
+    }
+
+    /// The client's request, where the one that is sent is in another format.
+    pub fn request(&self) -> Option<&Body> {
+        self.request.as_ref()
     }
 
     /// Whether responses are decoded as a chat, so that their text can be filtered.
@@ -367,6 +427,8 @@ mod tests {
     use crate::provider::find;
     use http::Method;
 
+    const STRICT: PrepareOptions = PrepareOptions { strict: true, stream_usage: false };
+
     #[test]
     fn a_request_of_too_many_objects_is_refused() {
         let prepared = |messages: usize, content: &str| {
@@ -382,7 +444,7 @@ mod tests {
             };
             let provider = find("anthropic").unwrap();
             let mut notes = TranslationNotes::default();
-            prepare(provider, &call, &Account::default(), Some(&body), true, &mut notes)
+            prepare(provider, &call, &Account::default(), Some(&body), STRICT, &mut notes)
         };
         // Braces in texts do not count.
         assert!(prepared(1, &"{".repeat(MAX_OBJECTS * 2)).is_ok());
@@ -414,7 +476,15 @@ mod tests {
             account.cloud_a.region = Some("us-east-1".into());
             let mut notes = TranslationNotes::default();
             let provider = find(provider).unwrap();
-            let prepared = prepare(provider, &call, &account, Some(&body), strict, &mut notes).unwrap();
+            let prepared = prepare(
+                provider,
+                &call,
+                &account,
+                Some(&body),
+                PrepareOptions { strict, ..STRICT },
+                &mut notes,
+            )
+            .unwrap();
             let sent = prepared.body.unwrap_or_default();
             let has_budget = sent.is_empty() || String::from_utf8_lossy(&sent).contains("1024");
             let warned = notes.warnings.iter().any(|warning| warning.contains("strict_std_compliance"));
@@ -440,7 +510,8 @@ mod tests {
         };
         let provider = find("groq").unwrap();
         let mut notes = TranslationNotes::default();
-        let prepared = prepare(provider, &call, &Account::default(), Some(&body), true, &mut notes).unwrap();
+        let prepared =
+            prepare(provider, &call, &Account::default(), Some(&body), STRICT, &mut notes).unwrap();
         let sent: serde_json::Value = serde_json::from_slice(&prepared.body.unwrap()).unwrap();
         let short = sent.pointer("/tools/0/function/name").and_then(|name| name.as_str()).unwrap();
         assert_eq!(short.len(), 64);

@@ -103,6 +103,10 @@ impl Provider for WorkersAi {
         if lists_models(call, account) { Ok(Adapter::Json(&Models)) } else { SPEC.adapter(call, account) }
     }
 
+    fn takes_stream_options(&self, call: &Call<'_>) -> bool {
+        SPEC.takes_stream_options(call)
+    }
+
     fn edits(
         &self,
         body: &Body,

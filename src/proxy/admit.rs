@@ -119,7 +119,8 @@ async fn admit_request(
     };
     let header = session.req_header();
     let uri = auth::clean_uri(&header.headers, &header.uri, &snapshot.service_keys);
-    let request = Request::new(endpoint, header.method.clone(), uri, body);
+    let mut request = Request::new(endpoint, header.method.clone(), uri, body);
+    request.stream_usage = ctx.snapshot.settings.usage.stream_usage;
     let mut request = render_prompt(gateway, ctx, request).await?;
     let config = find_config(gateway, header, ctx, &request).await?;
     ctx.operation = request.operation;

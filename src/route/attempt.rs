@@ -17,7 +17,7 @@ use crate::error::Error;
 use crate::provider::adapter::Adapter;
 use crate::provider::credential_mask::CredentialMask;
 use crate::provider::token_exchange::{Credentials, TokenExchange};
-use crate::provider::translation::{self, PreparedRequest, Translation};
+use crate::provider::translation::{self, LocalCount, PrepareOptions, PreparedRequest, Translation};
 use crate::provider::translation_notes::TranslationNotes;
 use crate::provider::{Call, Provider};
 use bytes::Bytes;
@@ -49,6 +49,8 @@ pub struct Request {
     pub prompt: Option<Arc<PromptCall>>,
     /// What of the client's request is not used.
     pub warnings: Vec<String>,
+    /// Providers are requested to report the usage of a stream, whether the client requests it or not.
+    pub stream_usage: bool,
 }
 
 impl Request {
@@ -71,7 +73,21 @@ impl Request {
             None => (None, full_model),
         };
         let (prompt, warnings) = (None, Vec::new());
-        Self { operation, mode, method, uri, form, path_offset, body, model, slug, prompt, warnings }
+        let stream_usage = true;
+        Self {
+            operation,
+            mode,
+            method,
+            uri,
+            form,
+            path_offset,
+            body,
+            model,
+            slug,
+            prompt,
+            warnings,
+            stream_usage,
+        }
     }
 
     /// Checks the request against the rules of its operation. In passthrough mode nothing is checked.
@@ -231,8 +247,10 @@ pub struct Attempt {
     pub warnings: Vec<String>,
     /// How the response is translated for the client; `None` when it passes through unchanged.
     pub translation: Option<Translation>,
-    /// The JSON body of the response, when the gateway responds itself and calls no upstream.
-    pub local_response: Option<Bytes>,
+    /// What is counted, when the gateway responds itself and calls no upstream.
+    pub local_count: Option<LocalCount>,
+    /// The usage of the stream was requested although the client did not: the event with it is not for the client.
+    pub hides_usage: bool,
 }
 
 impl Attempt {
@@ -265,7 +283,7 @@ impl Attempt {
         let TranslationNotes { headers, warnings } = notes;
         let vendor_headers = VendorHeaders::new(headers, &target.account)?;
         let translation = ready.translation;
-        let local_response = ready.local_response.map(Bytes::from);
+        let (local_count, hides_usage) = (ready.local_count, ready.hides_usage);
         Ok(Self {
             target,
             operation: request.operation,
@@ -281,7 +299,8 @@ impl Attempt {
             vendor_headers,
             warnings,
             translation,
-            local_response,
+            local_count,
+            hides_usage,
         })
     }
 
@@ -297,7 +316,7 @@ impl Attempt {
     /// credentials to get first. An upgrade may have a body or need credentials, because there is no other way
     /// to send it.
     pub fn goes_native(&self, is_upgrade: bool) -> bool {
-        let is_plain = self.translation.is_none() && self.local_response.is_none();
+        let is_plain = self.translation.is_none() && self.local_count.is_none();
         is_plain && (is_upgrade || (self.body.is_none() && !self.needs_credentials()))
     }
 
@@ -326,7 +345,7 @@ impl Attempt {
             );
             Error::not_implemented(message).with_provider(provider)
         })?;
-        self.translation = Some(translation);
+        self.translation = Some(self.own_dialect(translation));
         Ok(())
     }
 
@@ -347,7 +366,16 @@ impl Attempt {
         let body = Body::parse(self.body.clone()?).ok()?;
         let strict = self.target.policies.is_strict();
         let translation = Translation::own_dialect(self.operation, provider, model, strict, Some(&body));
-        translation.filter(|translation| translation.streams() != is_stream)
+        let translation = translation.filter(|translation| translation.streams() != is_stream);
+        translation.map(|translation| self.own_dialect(translation))
+    }
+
+    /// A translation that was made from the body that is sent, for what the client requested.
+    fn own_dialect(&self, mut translation: Translation) -> Translation {
+        if self.hides_usage {
+            translation.hide_usage();
+        }
+        translation
     }
 
     /// Whether a token must be fetched for it, or it must be signed, before it is sent.
@@ -371,10 +399,12 @@ fn prepare(
             body: None,
             translation: None,
             operation: call.operation,
-            local_response: None,
+            local_count: None,
+            hides_usage: false,
         });
     }
-    translation::prepare(target.provider, call, &target.account, body, target.policies.is_strict(), notes)
+    let options = PrepareOptions { strict: target.policies.is_strict(), stream_usage: request.stream_usage };
+    translation::prepare(target.provider, call, &target.account, body, options, notes)
 }
 
 /// The body with the model that the path names, which counts before the body's own.

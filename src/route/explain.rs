@@ -310,13 +310,13 @@ fn attempt_view(target: &Arc<Target>, config: &CompiledConfig, request: &Request
     // A websocket without translation is always sent directly.
     let upgrades = request.operation.body_kind() == BodyKind::Upgrade && attempt.translation.is_none();
     let transport = match upgrades || config.is_single_attempt() && attempt.goes_native(false) {
-        _ if attempt.local_response.is_some() => "local",
+        _ if attempt.local_count.is_some() => "local",
         true => "direct",
         false => "orchestrated",
     };
     AttemptView {
         index,
-        path: attempt.local_response.is_none().then(|| without_values(&attempt.path, request.uri.query())),
+        path: attempt.local_count.is_none().then(|| without_values(&attempt.path, request.uri.query())),
         translated: attempt.translation.is_some(),
         body,
         signed: attempt.needs_credentials(),

@@ -23,6 +23,7 @@ pub mod server;
 pub mod service_key;
 pub mod store_settings;
 pub mod stored_provider;
+pub mod usage;
 mod values;
 mod yaml;
 
@@ -43,6 +44,7 @@ pub use server::{Log, LogFormat, Server, UpstreamTls};
 pub use service_key::ServiceKey;
 pub use store_settings::StoreSettings;
 pub use stored_provider::StoredProvider;
+pub use usage::UsageSettings;
 pub use yaml::read as read_yaml;
 
 use crate::config::node::{Kind, Node};
@@ -57,7 +59,7 @@ use std::fmt::Write as _;
 use values::{base_url, is_id, non_empty};
 
 /// The keys of the file's top level, in the order the shipped file has them.
-const KEYS: [&str; 18] = [
+const KEYS: [&str; 19] = [
     "server",
     "listen",
     "emulator",
@@ -65,6 +67,7 @@ const KEYS: [&str; 18] = [
     "time_limits",
     "auth",
     "store",
+    "usage",
     "prices",
     "alerts",
     "providers",
@@ -89,6 +92,7 @@ pub struct Settings {
     pub time_limits: TimeLimits,
     pub auth: Auth,
     pub store: StoreSettings,
+    pub usage: UsageSettings,
     pub prices: PriceSettings,
     pub alerts: AlertSettings,
     /// By slug, without the `@`.
@@ -150,6 +154,7 @@ impl Settings {
             time_limits: f.get(&["time_limits"]).and_then(|at| TimeLimits::read(&at)).unwrap_or_default(),
             auth: section(f, "auth").map(Auth::read).unwrap_or_default(),
             store: section(f, "store").map(StoreSettings::read).unwrap_or_default(),
+            usage: section(f, "usage").map(UsageSettings::read).unwrap_or_default(),
             prices: section(f, "prices").map(PriceSettings::read).unwrap_or_default(),
             alerts: section(f, "alerts").map(AlertSettings::read).unwrap_or_default(),
             providers: providers(f, checks),

@@ -11,8 +11,10 @@ mod status;
 use super::label_limit::{LabelLimit, OTHER};
 use super::process::Process;
 use super::targets::TargetView;
+use crate::api::usage::Usage;
 use crate::error::Kind;
-use families::{Alerts, Calls, Prices, Reloads, Traffic, add};
+use crate::price::{Cost, CostStatus, money};
+use families::{Alerts, Calls, Charges, Prices, Reloads, Traffic, add};
 use prometheus::{Encoder, Histogram, IntCounter, IntCounterVec, IntGaugeVec, Opts, Registry, TextEncoder};
 use routing::Routing;
 use series::RequestSeries;
@@ -36,6 +38,7 @@ pub struct Metrics {
     traffic: Traffic,
     routing: Routing,
     calls: Calls,
+    charges: Charges,
     reloads: Reloads,
     prices: Prices,
     alerts: Alerts,
@@ -83,6 +86,7 @@ impl Metrics {
             traffic: Traffic::new(&registry)?,
             routing: Routing::new(&registry)?,
             calls: Calls::new(&registry)?,
+            charges: Charges::new(&registry)?,
             reloads: Reloads::new(&registry)?,
             prices: Prices::new(&registry)?,
             alerts: Alerts::new(&registry)?,
@@ -135,6 +139,39 @@ impl Metrics {
         };
         tokens(&series.input_tokens, "input", request.input_tokens);
         tokens(&series.output_tokens, "output", request.output_tokens);
+    }
+
+    /// Counts what an attempt used and cost. `is_estimated`: the tokens were counted by the gateway.
+    pub fn record_usage(
+        &self,
+        provider: &str,
+        series: &TargetSeries,
+        usage: &Usage,
+        is_estimated: bool,
+        cost: &Cost,
+    ) {
+        let find = |kind: &str| self.charges.tokens.with_label_values(&[provider, kind]);
+        series.input.get_or_init(|| find("input")).inc_by(usage.input);
+        series.output.get_or_init(|| find("output")).inc_by(usage.output);
+        let estimated = if is_estimated { usage.input.saturating_add(usage.output) } else { 0 };
+        let rare = [
+            ("cached", usage.cached),
+            ("cache_write", usage.cache_write),
+            ("reasoning", usage.reasoning),
+            ("estimated", estimated),
+        ];
+        for (kind, tokens) in rare.into_iter().filter(|(_, tokens)| *tokens > 0) {
+            find(kind).inc_by(tokens);
+        }
+        match (cost.status, cost.nanodollars) {
+            (CostStatus::Unknown, _) | (_, None) => {
+                self.charges.unpriced.with_label_values(&[provider]).inc();
+            }
+            (_, Some(nanodollars)) => {
+                let find = || self.charges.cost.with_label_values(&[provider]);
+                series.cost.get_or_init(find).inc_by(money::dollars(nanodollars));
+            }
+        }
     }
 
     /// Counts an error response of the gateway itself.

@@ -26,6 +26,7 @@ pub mod sticky_sessions;
 pub mod stored;
 pub mod system_limits;
 pub mod targets;
+pub mod tokenizer;
 
 use crate::auth::StoredKeys;
 use crate::auth::key_format::Pepper;
@@ -57,6 +58,7 @@ use sticky_sessions::StickySessions;
 use stored::CompilerEnv;
 use system_limits::SystemLimits;
 use targets::TargetRegistry;
+use tokenizer::Tokenizer;
 
 /// Entries of the audit log a second for clients without a good key, so that nobody can fill it from outside.
 const MAX_UNKNOWN_CLIENTS: u32 = 10;
@@ -83,6 +85,7 @@ pub struct Shared {
     pub held_bytes: HeldBytes,
     pub kept_items: KeptItems,
     pub large_work: LargeWork,
+    pub tokenizer: Tokenizer,
     pub model_lists: ModelLists,
     /// What models cost. Replaced as a whole when the overlay or the catalogue changes.
     pub prices: ArcSwap<PriceBook>,
@@ -133,6 +136,7 @@ impl Shared {
             held_bytes,
             kept_items,
             large_work: LargeWork::default(),
+            tokenizer: Tokenizer::default(),
             model_lists: ModelLists::default(),
             prices: ArcSwap::default(),
             price_feed,

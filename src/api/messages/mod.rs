@@ -8,7 +8,6 @@ mod block_types;
 mod blocks;
 mod citation;
 mod content;
-mod count;
 mod envelope;
 mod request;
 mod resume_state;
@@ -20,11 +19,15 @@ mod whole;
 #[cfg(test)]
 pub(crate) mod tests;
 
-pub use count::{count_response, estimate};
 pub use request::read;
 
 use super::chat::{EncodeContext, Encoder};
 use bytes::Bytes;
+
+/// The response body of a count of input tokens.
+pub fn count_response(tokens: u64) -> Vec<u8> {
+    format!("{{\"input_tokens\":{tokens}}}").into_bytes()
+}
 
 /// An encoder for one response: an event stream, or one `Message` object.
 pub fn encoder(streamed: bool, context: EncodeContext) -> Box<dyn Encoder> {

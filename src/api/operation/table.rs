@@ -4,8 +4,8 @@
 //! [`Operation`], a row at the same place of this table, and, where its body is checked, a table in `api::rules`.
 
 use super::{
-    BodyKind, ChatTranslator, Completion, HookSupport, Operation, ResponseKind, StreamShape, SummaryShape,
-    Terminator,
+    Billing, BodyKind, ChatTranslator, Completion, HookSupport, Operation, ResponseKind, StreamShape,
+    SummaryShape, Terminator,
 };
 use crate::api::rules::{self, QueryRule};
 use crate::api::{Dialect, chat_completions, completions, gemini, messages, responses};
@@ -34,6 +34,7 @@ pub(super) struct Row {
     pub cacheable: bool,
     pub hedgeable: bool,
     pub stored_response: bool,
+    pub billing: Billing,
 }
 
 const GET: &Method = &Method::GET;
@@ -67,6 +68,7 @@ const fn row(
         cacheable: false,
         hedgeable: true,
         stored_response: false,
+        billing: Billing::None,
     }
 }
 
@@ -95,6 +97,7 @@ const fn gemini_chat(operation: Operation, path: &'static str, label: &'static s
     Row {
         dialect: Dialect::Google,
         response: ResponseKind::Model,
+        billing: Billing::Tokens,
         terminator: Terminator::EndOfBody,
         completion: Completion::FinishReason,
         stream: Some(StreamShape::Gemini),
@@ -109,6 +112,7 @@ const fn gemini_embeddings(operation: Operation, path: &'static str, label: &'st
     Row {
         dialect: Dialect::Google,
         response: ResponseKind::Model,
+        billing: Billing::Tokens,
         hooks: HookSupport::BeforeOnly,
         cacheable: true,
         ..json(operation, path, label)
@@ -119,6 +123,7 @@ const fn gemini_embeddings(operation: Operation, path: &'static str, label: &'st
 pub(super) const TABLE: &[Row] = &[
     Row {
         response: ResponseKind::Model,
+        billing: Billing::Tokens,
         terminator: Terminator::Done,
         completion: Completion::FinishReason,
         summary: SummaryShape::Common,
@@ -131,6 +136,7 @@ pub(super) const TABLE: &[Row] = &[
     },
     Row {
         response: ResponseKind::Model,
+        billing: Billing::Tokens,
         terminator: Terminator::Done,
         completion: Completion::FinishReason,
         summary: SummaryShape::Common,
@@ -143,6 +149,7 @@ pub(super) const TABLE: &[Row] = &[
     },
     Row {
         response: ResponseKind::Model,
+        billing: Billing::Tokens,
         summary: SummaryShape::Common,
         rules: Some(&rules::EMBEDDINGS),
         hooks: HookSupport::BeforeOnly,
@@ -152,6 +159,7 @@ pub(super) const TABLE: &[Row] = &[
     Row {
         dialect: Dialect::Anthropic,
         response: ResponseKind::Model,
+        billing: Billing::Tokens,
         terminator: Terminator::MessageStop,
         completion: Completion::FinishReason,
         stream: Some(StreamShape::Messages),
@@ -170,6 +178,7 @@ pub(super) const TABLE: &[Row] = &[
     Row {
         dialect: Dialect::Responses,
         response: ResponseKind::Model,
+        billing: Billing::Tokens,
         terminator: Terminator::FinalEvent,
         summary: SummaryShape::ResponseObject,
         stream: Some(StreamShape::Responses),
@@ -199,21 +208,38 @@ pub(super) const TABLE: &[Row] = &[
         ..bodyless(Operation::ResponsesInputItems, GET, "responses/*/input_items", "responses_input_items")
     },
     Row {
+        billing: Billing::Other,
         rules: Some(&rules::IMAGES),
         cacheable: true,
         ..json(Operation::Images, "images/generations", "images")
     },
-    upload(Operation::ImageEdits, "images/edits", "image_edits"),
-    upload(Operation::ImageVariations, "images/variations", "image_variations"),
-    Row { rules: Some(&rules::SPEECH), ..json(Operation::Speech, "audio/speech", "speech") },
-    upload(Operation::Transcriptions, "audio/transcriptions", "transcriptions"),
-    upload(Operation::Translations, "audio/translations", "translations"),
+    Row { billing: Billing::Other, ..upload(Operation::ImageEdits, "images/edits", "image_edits") },
+    Row {
+        billing: Billing::Other,
+        ..upload(Operation::ImageVariations, "images/variations", "image_variations")
+    },
+    Row {
+        billing: Billing::Other,
+        rules: Some(&rules::SPEECH),
+        ..json(Operation::Speech, "audio/speech", "speech")
+    },
+    Row {
+        billing: Billing::Other,
+        ..upload(Operation::Transcriptions, "audio/transcriptions", "transcriptions")
+    },
+    Row { billing: Billing::Other, ..upload(Operation::Translations, "audio/translations", "translations") },
     Row {
         response: ResponseKind::Model,
+        billing: Billing::Other,
         rules: Some(&rules::MODERATIONS),
         ..json(Operation::Moderations, "moderations", "moderations")
     },
-    Row { rules: Some(&rules::RERANK), cacheable: true, ..json(Operation::Rerank, "rerank", "rerank") },
+    Row {
+        billing: Billing::Other,
+        rules: Some(&rules::RERANK),
+        cacheable: true,
+        ..json(Operation::Rerank, "rerank", "rerank")
+    },
     upload(Operation::FilesUpload, "files", "files_upload"),
     bodyless(Operation::FilesList, GET, "files", "files_list"),
     bodyless(Operation::FilesGet, GET, "files/*", "files_get"),
@@ -249,6 +275,7 @@ pub(super) const TABLE: &[Row] = &[
     Row {
         body: BodyKind::Upgrade,
         response: ResponseKind::Socket,
+        billing: Billing::Other,
         ..bodyless(Operation::Realtime, GET, "realtime", "realtime")
     },
     gemini_chat(Operation::GenerateContent, "models/*:generateContent", "generate_content"),
@@ -273,6 +300,7 @@ pub(super) const TABLE: &[Row] = &[
     },
     Row {
         response: ResponseKind::Model,
+        billing: Billing::Tokens,
         ..json(Operation::PromptCompletions, "prompts/*/completions", "prompt_completions")
     },
     PASSTHROUGH,
@@ -281,6 +309,7 @@ pub(super) const TABLE: &[Row] = &[
 /// Any other path. It has no path of its own: it is what remains when no other row matches.
 pub(super) const PASSTHROUGH: Row = Row {
     response: ResponseKind::Unchecked,
+    billing: Billing::IfReported,
     // It may be a provider's own spelling of the Responses API.
     summary: SummaryShape::ResponseObject,
     ..row(Operation::Passthrough, GET, "", "proxy", BodyKind::Opaque)

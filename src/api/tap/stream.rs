@@ -2,6 +2,7 @@
 //!
 //! Not a decoder: it does not return the text of a response.
 
+use super::event_text::EventText;
 use super::openai_event::{self, ChatChunk, Choice, TypedEvent};
 use super::vendor_event::{self, CohereEnd};
 use super::{ResponseSummary, UsageParts};
@@ -23,12 +24,18 @@ struct EventReader {
     markers: [Finder<'static>; 3],
     /// Whether the chunks are Gemini's: these are few and large, so each is parsed.
     gemini: bool,
+    text: EventText,
 }
 
 impl Default for Stream {
     fn default() -> Self {
         let markers = ["\"finish_reason\"", "\"usage\"", "\"error\""].map(Finder::new);
-        let reader = EventReader { usage_parts: UsageParts::default(), markers, gemini: false };
+        let reader = EventReader {
+            usage_parts: UsageParts::default(),
+            markers,
+            gemini: false,
+            text: EventText::default(),
+        };
         Self { parser: SseParser::default(), reader }
     }
 }
@@ -66,7 +73,8 @@ impl EventReader {
         }
         match event.name.or_else(|| openai_event::leading_type(data)) {
             Some("ping" | "content_block_stop") => {}
-            Some("content_block_delta" | "content_block_start") => self.content(data, summary),
+            Some("content_block_delta") => self.delta(data, summary),
+            Some("content_block_start") => self.content(data, summary),
             Some("message_start" | "message_delta") => self.typed(data, summary),
             Some("message_stop") => summary.ended = true,
             // Also Groq's, whose other events have no name.
@@ -94,13 +102,22 @@ impl EventReader {
             }
             "response.output_item.added" => self.content(data, summary),
             _ if name.ends_with(".partial_image") => summary.content = true,
-            _ if name.ends_with(".delta") => self.content(data, summary),
+            _ if name.ends_with(".delta") => self.delta(data, summary),
             _ if name.starts_with("response.") => {}
-            "content-delta" | "tool-plan-delta" | "tool-call-start" => summary.content = true,
+            "content-delta" | "tool-plan-delta" | "tool-call-delta" | "tool-call-start" => {
+                summary.content = true;
+                self.text.take(data, &mut summary.text);
+            }
             "message-end" => self.cohere_end(data, summary),
             // Events with other names may still be chat chunks.
             _ => self.chat(data, summary),
         }
+    }
+
+    /// Reads an event with a piece of the output.
+    fn delta(&mut self, data: &[u8], summary: &mut ResponseSummary) {
+        self.content(data, summary);
+        self.text.take(data, &mut summary.text);
     }
 
     /// Reads an event that matters only until the first content has arrived.
@@ -133,6 +150,10 @@ impl EventReader {
     }
 
     fn chat(&mut self, data: &[u8], summary: &mut ResponseSummary) {
+        match self.gemini {
+            true => summary.text.push_members(data, &["text"]),
+            false => self.text.take(data, &mut summary.text),
+        }
         if summary.content && !self.gemini && !self.worth_parsing(data) {
             return;
         }

@@ -4,7 +4,7 @@
 
 use super::RecordSink;
 use crate::api::usage::Usage;
-use crate::engine::record::{AttemptRecord, RequestRecord};
+use crate::engine::record::{AttemptRecord, RequestRecord, UsageSource};
 use crate::json::write::{ObjectWriter, key};
 use crate::prompt::FoundPrompt;
 use crate::state::Shared;
@@ -60,9 +60,7 @@ fn write_line(out: &mut Vec<u8>, stamp: &str, record: &RequestRecord) {
     line.flag(key!("stream"), record.streamed);
     line.number(key!("bytes_in"), record.bytes_in);
     line.number(key!("bytes_out"), record.bytes_out);
-    if let Some(usage) = &response.usage {
-        line.object(key!("tokens"), |tokens| write_tokens(tokens, usage));
-    }
+    write_charge(&mut line, record);
     line.optional_text(key!("finish_reason"), name(response.finish.as_deref()));
     line.optional_text(key!("provider_error"), name(response.error.as_deref()));
     if let Some(warnings) = attempt.map(|attempt| &attempt.warnings).filter(|warnings| !warnings.is_empty()) {
@@ -88,6 +86,49 @@ fn write_line(out: &mut Vec<u8>, stamp: &str, record: &RequestRecord) {
     line.close();
 }
 
+/// What was used, and what it cost.
+fn write_charge(line: &mut ObjectWriter<'_>, record: &RequestRecord) {
+    let responded = record.attempts.iter().rev().find(|attempt| attempt.responded);
+    let used = responded.and_then(|attempt| attempt.used.as_ref()).filter(|used| used.is_measured());
+    // A response that is not charged, such as a stored one that is read again, has tokens too.
+    if let Some(usage) = used.map(|used| &used.usage).or(record.response.usage.as_ref()) {
+        line.object(key!("tokens"), |tokens| write_tokens(tokens, usage));
+    }
+    if used.is_some_and(|used| used.source == UsageSource::Counted) {
+        line.flag(key!("tokens_estimated"), true);
+    }
+    if let Some(cost) = &record.cost {
+        if let Some(nanodollars) = cost.nanodollars {
+            push_dollars(line.name(key!("cost_usd")), nanodollars);
+        }
+        line.text(key!("cost_status"), cost.status.as_str());
+    }
+}
+
+/// An amount in dollars, exactly: a whole number, and up to nine decimals.
+fn push_dollars(out: &mut Vec<u8>, nanodollars: i64) {
+    const DOLLAR: u64 = 1_000_000_000;
+    // Costs are not negative.
+    let amount = nanodollars.unsigned_abs();
+    push_digits(out, amount / DOLLAR);
+    let mut rest = amount % DOLLAR;
+    if rest > 0 {
+        out.push(b'.');
+    }
+    while rest > 0 {
+        rest *= 10;
+        push_digits(out, rest / DOLLAR);
+        rest %= DOLLAR;
+    }
+}
+
+fn push_digits(out: &mut Vec<u8>, number: u64) {
+    if number >= 10 {
+        push_digits(out, number / 10);
+    }
+    out.push(b'0' + (number % 10) as u8);
+}
+
 /// Tokens as OpenAI counts them: `input` includes cached tokens, `output` includes reasoning.
 fn write_tokens(line: &mut ObjectWriter<'_>, usage: &Usage) {
     line.number(key!("input"), usage.input);
@@ -109,6 +150,9 @@ fn write_attempt(line: &mut ObjectWriter<'_>, attempt: &AttemptRecord) {
         line.number(key!("status"), status.into());
     }
     line.optional_text(key!("error"), attempt.error);
+    if let Some(nanodollars) = attempt.cost.as_ref().and_then(|cost| cost.nanodollars) {
+        push_dollars(line.name(key!("cost_usd")), nanodollars);
+    }
     line.text(key!("why"), attempt.reason.as_str());
     line.millis(key!("ms"), attempt.spent);
 }
@@ -130,4 +174,26 @@ fn name(text: Option<&str>) -> Option<&str> {
 /// The beginning of `text`, at most `max_len` bytes of it.
 fn clipped(text: &str, max_len: usize) -> &str {
     text.get(..text.floor_char_boundary(max_len)).unwrap_or(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dollars_are_written_exactly() {
+        let cases = [
+            (0, "0"),
+            (1, "0.000000001"),
+            (75_000, "0.000075"),
+            (12_000_000_000, "12"),
+            (1_234_567_890, "1.23456789"),
+            (i64::MAX, "9223372036.854775807"),
+        ];
+        for (nanodollars, wanted) in cases {
+            let mut out = Vec::new();
+            push_dollars(&mut out, nanodollars);
+            assert_eq!(String::from_utf8(out).unwrap(), wanted);
+        }
+    }
 }

@@ -3,7 +3,7 @@
 //! Not the families themselves (`state::metrics`).
 
 use super::RecordSink;
-use crate::engine::record::RequestRecord;
+use crate::engine::record::{RequestRecord, UsageSource};
 use crate::state::Shared;
 use crate::state::metrics::{FinishedRequest, status_text};
 use std::sync::Arc;
@@ -29,8 +29,17 @@ impl RecordSink for MetricsSink {
                 _ => metrics.record_answered_attempt(provider, index, &attempt.target.series),
             }
         }
+        for attempt in &record.attempts {
+            if let (Some(used), Some(cost)) = (&attempt.used, &attempt.cost) {
+                let is_estimated = used.source == UsageSource::Counted;
+                let (provider, series) = (attempt.target.provider.id(), &attempt.target.series);
+                metrics.record_usage(provider, series, &used.usage, is_estimated, cost);
+            }
+        }
         let attempt = record.attempt.as_ref();
-        let usage = record.response.usage.as_ref();
+        let responded = record.attempts.iter().rev().find(|attempt| attempt.responded);
+        let usage = responded.and_then(|attempt| attempt.used.as_ref()).filter(|used| used.is_measured());
+        let usage = usage.map(|used| &used.usage).or(record.response.usage.as_ref());
         let finished = FinishedRequest {
             operation: record.operation,
             provider: attempt.map_or("", |attempt| attempt.target.provider.id()),

@@ -244,6 +244,10 @@ impl Provider for AzureAi {
         true
     }
 
+    fn takes_stream_options(&self, call: &Call<'_>) -> bool {
+        call.operation == Operation::ChatCompletions
+    }
+
     fn takes_anthropic_version(&self, operation: Operation) -> bool {
         matches!(operation, Operation::Messages | Operation::CountTokens | Operation::Passthrough)
     }

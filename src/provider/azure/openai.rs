@@ -217,6 +217,10 @@ impl Provider for AzureOpenAi {
 
     /// Replaces the client's alias or model name by the deployment: with `v1` the body selects it, and for responses
     /// it does so with every version.
+    fn takes_stream_options(&self, call: &Call<'_>) -> bool {
+        matches!(call.operation, Operation::ChatCompletions | Operation::Completions)
+    }
+
     fn edits(
         &self,
         body: &Body,

@@ -102,14 +102,31 @@ impl State {
     /// Takes an event of the decoder.
     pub fn take(&mut self, event: Event<'_>, encoder: &mut dyn Encoder, out: &mut Vec<u8>) {
         if self.is_done() {
-            return;
+            // What follows in the same bytes is not written, but it was paid.
+            return self.count(&event);
         }
+        self.count(&event);
         let Some(mut filters) = self.filters.take() else { return self.accept(event, encoder, out) };
         let taken = filters.take(event, &mut |event| self.accept(event, encoder, out));
         self.filters = Some(filters);
         if let Err(error) = taken {
             self.broken = true;
             self.denial = Some(Box::new(error));
+        }
+    }
+
+    /// Notes what the provider is paid for: all that it sent, whatever of it the client gets.
+    fn count(&mut self, event: &Event<'_>) {
+        match event {
+            Event::Text { text, .. } | Event::Refusal { text, .. } | Event::Reasoning { text, .. } => {
+                self.summary.text.push(text);
+            }
+            Event::Arguments { fragment, .. } => self.summary.text.push(fragment),
+            Event::Usage(usage) => self.summary.usage = Some(*usage),
+            Event::Member { name: "service_tier", json } => {
+                self.summary.service_tier = ServiceTier::read(json.as_bytes());
+            }
+            _ => {}
         }
     }
 
@@ -180,10 +197,6 @@ impl State {
                     self.closed = true;
                 }
                 return;
-            }
-            Event::Usage(usage) => self.summary.usage = Some(*usage),
-            Event::Member { name: "service_tier", json } => {
-                self.summary.service_tier = ServiceTier::read(json.as_bytes());
             }
             Event::ToolCall { .. } => return self.call(event, encoder, out),
             Event::Arguments { choice, index, fragment } if !fragment.is_empty() => {

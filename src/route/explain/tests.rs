@@ -247,7 +247,8 @@ fn the_request_is_shown_without_its_content() {
     let anthropic = r#"{"provider":"anthropic","api_key":"k"}"#;
     for (config, body, path, translated, sent, transport) in [
         (direct, BODY, "/v1/chat/completions", false, "as_written", "orchestrated"),
-        (direct, STREAM, "/v1/chat/completions", false, "as_written", "orchestrated"),
+        // Its usage is requested.
+        (direct, STREAM, "/v1/chat/completions", false, "changed", "orchestrated"),
         (
             r#"{"provider":"openai","api_key":"k","override_params":{"n":1}}"#,
             BODY,

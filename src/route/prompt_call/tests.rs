@@ -109,8 +109,8 @@ fn content(text: &str) -> Value {
 fn a_prompt_is_sent_as_a_chat_to_its_own_provider() {
     let call =
         Call { body: json!({"variables": {"q": "x"}, "temperature": 1, "stream": true}), ..Call::default() };
-    let body =
-        json!({"n": 2, "model": "gpt-4o", "messages": content("a x"), "temperature": 1, "stream": true});
+    let body = json!({"n": 2, "model": "gpt-4o", "messages": content("a x"), "temperature": 1, "stream": true,
+        "stream_options": {"include_usage": true}});
     assert_eq!(sent(&call).unwrap(), [("a".to_owned(), "/v1/chat/completions".to_owned(), body)]);
     let call = Call { path: "/v1/prompts/pp-a%401/completions?x=1", ..Call::default() };
     let body = json!({"n": 2, "model": "gpt-4o", "messages": content("a x")});

@@ -4,7 +4,7 @@
 
 use prometheus::core::Collector;
 use prometheus::{
-    HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
+    CounterVec, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
 };
 
 /// OpenTelemetry GenAI `gen_ai.client.operation.duration`, seconds.
@@ -53,6 +53,27 @@ pub(super) struct Calls {
     pub duration: HistogramVec,
     pub first_chunk: HistogramVec,
     pub tokens: HistogramVec,
+}
+
+/// `turnpike_*`: what calls used and cost.
+pub(super) struct Charges {
+    pub tokens: IntCounterVec,
+    pub cost: CounterVec,
+    pub unpriced: IntCounterVec,
+}
+
+impl Charges {
+    pub fn new(r: &Registry) -> prometheus::Result<Self> {
+        let tokens = "Tokens of all attempts that are charged, by kind: cached and cache_write are parts of input, reasoning \
+                      of output, and estimated of both.";
+        let cost = "Cost of all attempts that have a price, US dollars.";
+        let unpriced = "Attempts that are charged and have no price.";
+        Ok(Self {
+            tokens: counters(r, "turnpike_tokens_total", tokens, &["provider", "kind"])?,
+            cost: add(r, CounterVec::new(Opts::new("turnpike_cost_dollars_total", cost), &["provider"])?)?,
+            unpriced: counters(r, "turnpike_unpriced_attempts_total", unpriced, &["provider"])?,
+        })
+    }
 }
 
 /// `turnpike_settings_*`: the settings file.

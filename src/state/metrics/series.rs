@@ -4,7 +4,7 @@
 //! Only handles. A series that was never counted is not created here either.
 
 use super::{FinishedRequest, Metrics};
-use prometheus::{Histogram, IntCounter};
+use prometheus::{Counter, Histogram, IntCounter};
 use std::sync::OnceLock;
 
 /// The series of one target.
@@ -14,6 +14,9 @@ pub struct TargetSeries {
     requests: OnceLock<RequestSeries>,
     /// Attempts with a successful response.
     pub(super) answered: OnceLock<IntCounter>,
+    pub(super) input: OnceLock<IntCounter>,
+    pub(super) output: OnceLock<IntCounter>,
+    pub(super) cost: OnceLock<Counter>,
 }
 
 /// The series of requests with one operation and model.

@@ -1,0 +1,193 @@
+//! What one attempt used, by what was read of its response.
+//!
+//! | How the attempt ended | What is charged |
+//! |---|---|
+//! | complete, with usage | the provider's report |
+//! | complete, without | the request's tokens and those of the response's text, counted here |
+//! | broken off, after something was read | the last report, or what is counted, whichever is more |
+//! | nothing of a response was read | nothing |
+//! | a failing response | what it reports, if it does |
+//!
+//! Counting is left to [`Uncounted::count`], because the tokenizer's table may have to be loaded and texts may be long.
+//! Knows no prices.
+
+use super::record::{AttemptUsage, UsageSource};
+use crate::api::body::Body;
+use crate::api::operation::{Billing, Operation};
+use crate::api::output_text::OutputText;
+use crate::api::service_tier::ServiceTier;
+use crate::api::tap::ResponseSummary;
+use crate::api::token_estimate::{self, CountText};
+use crate::api::usage::Usage;
+use crate::json::walk;
+use crate::provider::translation::Translation;
+use crate::route::attempt::Attempt;
+use bytes::Bytes;
+use std::sync::Arc;
+
+/// What an attempt used.
+pub(super) enum Observed {
+    /// Nothing is charged.
+    Nothing,
+    Reported(Box<AttemptUsage>),
+    Uncounted(Box<Uncounted>),
+    /// Something is charged, but no one says what, and it cannot be counted: a generated image.
+    Unmeasured,
+}
+
+/// An attempt whose tokens are to be counted.
+#[derive(Debug)]
+pub(super) struct Uncounted {
+    operation: Operation,
+    /// The request's body: the client's where it was translated, else as it was sent.
+    body: Option<RequestText>,
+    text: OutputText,
+    model: Option<Arc<str>>,
+    /// What was reported before the response broke off.
+    reported: Option<Usage>,
+    response_model: Option<String>,
+    service_tier: Option<ServiceTier>,
+}
+
+impl Observed {
+    /// What an attempt with a successful status used. `attempt` is the one whose response it is.
+    pub fn of(attempt: &Arc<Attempt>, response: &ResponseSummary) -> Self {
+        let billing = attempt.operation.billing();
+        // An error with a successful status is no output.
+        let has_content = response.content && (response.error.is_none() || !response.text.is_empty());
+        let has_output = has_content || response.usage.is_some() || !response.text.is_empty();
+        let is_counted = match billing {
+            Billing::None => return Self::Nothing,
+            Billing::Tokens => has_output,
+            Billing::IfReported | Billing::Other => false,
+        };
+        match AttemptUsage::reported(response) {
+            // A report that came with the finish, or after it, is the last one.
+            Some(reported) if response.is_complete() || !is_counted => Self::Reported(Box::new(reported)),
+            None if billing == Billing::Other && has_output => Self::Unmeasured,
+            _ if is_counted => Self::Uncounted(Box::new(Uncounted::new(attempt, response))),
+            _ => Self::Nothing,
+        }
+    }
+
+    /// What a failing response says it used.
+    pub fn of_error(body: &[u8]) -> Self {
+        match usage_in_error(body) {
+            Some(usage) => Self::Reported(Box::new(AttemptUsage {
+                usage,
+                source: UsageSource::Reported,
+                response_model: None,
+                service_tier: None,
+            })),
+            None => Self::Nothing,
+        }
+    }
+}
+
+impl Uncounted {
+    fn new(attempt: &Attempt, response: &ResponseSummary) -> Self {
+        Self {
+            operation: attempt.operation,
+            body: RequestText::of(attempt),
+            text: response.text.clone(),
+            model: attempt.model.clone(),
+            reported: response.usage,
+            response_model: response.model.clone(),
+            service_tier: response.service_tier,
+        }
+    }
+
+    /// How many bytes are read to count it.
+    pub fn bytes(&self) -> usize {
+        self.text.kept_bytes() + self.body.as_ref().map_or(0, RequestText::len)
+    }
+
+    /// Counts the tokens of the request and of the text of the response.
+    pub fn count(self, tokens: &CountText<'_>) -> AttemptUsage {
+        let model = self.response_model.as_deref().or(self.model.as_deref());
+        let output = self.text.tokens(|text| tokens.of(text, model));
+        let reported = self.reported.unwrap_or_default();
+        let input = match self.reported {
+            Some(usage) if usage.input > 0 => usage.input,
+            _ => self.input(tokens),
+        };
+        let output = output.max(reported.output);
+        AttemptUsage {
+            usage: Usage { input, output, total: input.saturating_add(output), ..reported },
+            source: UsageSource::Counted,
+            response_model: self.response_model,
+            service_tier: self.service_tier,
+        }
+    }
+
+    fn input(&self, tokens: &CountText<'_>) -> u64 {
+        match &self.body {
+            None => 0,
+            Some(RequestText::Read(body)) => token_estimate::input(self.operation, body, tokens),
+            Some(RequestText::Sent(bytes)) => {
+                let body = Body::parse(bytes.clone()).unwrap_or_else(|_| Body::opaque(bytes.clone()));
+                token_estimate::input(self.operation, &body, tokens)
+            }
+        }
+    }
+}
+
+/// The body of a request whose tokens are counted.
+#[derive(Debug)]
+enum RequestText {
+    Read(Body),
+    Sent(Bytes),
+}
+
+impl RequestText {
+    fn of(attempt: &Attempt) -> Option<Self> {
+        let translated = attempt.translation.as_ref().and_then(Translation::request);
+        translated.cloned().map(Self::Read).or_else(|| attempt.body.clone().map(Self::Sent))
+    }
+
+    fn len(&self) -> usize {
+        match self {
+            Self::Read(body) => body.bytes().len(),
+            Self::Sent(bytes) => bytes.len(),
+        }
+    }
+}
+
+/// The usage in the body of an error: beside the error, inside it, or inside a failed response.
+fn usage_in_error(body: &[u8]) -> Option<Usage> {
+    memchr::memmem::find(body, b"\"usage")?;
+    let members = |json| walk::members(json).into_iter().flatten();
+    let named = |json, wanted: &[&[u8]]| {
+        let found: Vec<&[u8]> =
+            members(json).filter(|(name, _)| wanted.contains(name)).map(|(_, v)| v).collect();
+        found.into_iter()
+    };
+    let body = body.trim_ascii();
+    let inner = named(body, &[b"error", b"response", b"detail"]);
+    let places = std::iter::once(body).chain(inner);
+    places.flat_map(|json| named(json, &[b"usage", b"usageMetadata"])).find_map(Usage::read)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn usage_is_found_in_errors() {
+        let usage = |input, output| Some(Usage { input, output, total: input + output, ..Usage::default() });
+        let cases = [
+            (r#"{"error":{"message":"no"}}"#, None),
+            (r#"{"error":{"message":"the \"usage\" is over"}}"#, None),
+            (r#"{"error":{},"usage":{"prompt_tokens":7,"completion_tokens":0}}"#, usage(7, 0)),
+            (r#" {"error":{"usage":{"input_tokens":3,"output_tokens":2}}}"#, usage(3, 2)),
+            (r#"{"response":{"status":"failed","usage":{"input_tokens":3,"output_tokens":2}}}"#, usage(3, 2)),
+            (r#"{"usageMetadata":{"promptTokenCount":4},"error":{}}"#, usage(4, 0)),
+            (r#"{"usage":null}"#, None),
+            ("usage", None),
+            ("{\"usage\":{", None),
+        ];
+        for (body, wanted) in cases {
+            assert_eq!(usage_in_error(body.as_bytes()), wanted, "{body}");
+        }
+    }
+}

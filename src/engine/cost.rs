@@ -1,0 +1,48 @@
+//! What the attempts of a request cost.
+//!
+//! The prices are those in force when the request began. Not here: the arithmetic (`price`).
+
+use super::record::{AttemptRecord, UsageSource};
+use crate::api::operation::Billing;
+use crate::price::{Charge, Cost, CostStatus, PriceBook, Rating};
+use crate::route::attempt::Attempt;
+use jiff::Timestamp;
+use std::sync::Arc;
+
+/// What one attempt cost; `None` if nothing is charged for it.
+pub(super) fn of_attempt(prices: &PriceBook, attempt: &AttemptRecord, at: Timestamp) -> Option<Cost> {
+    let used = attempt.used.as_ref()?;
+    let response_model = used.response_model.as_deref();
+    let cost = prices.cost(&Charge {
+        vendor: attempt.target.provider.id(),
+        model: attempt.model.as_deref().or(response_model).unwrap_or_default(),
+        response_model,
+        own: attempt.target.own_prices.as_deref(),
+        usage: &used.usage,
+        service_tier: used.service_tier.as_deref(),
+        is_batch: false,
+        at,
+    });
+    let is_measured = used.source != UsageSource::Unmeasured || cost.status == CostStatus::Free;
+    Some(if is_measured { cost } else { Cost::unknown(Arc::clone(prices.version()), cost.rates_hash) })
+}
+
+/// What all attempts of a request cost together; `None` if nothing is charged.
+pub(super) fn of_request(attempts: &[AttemptRecord]) -> Option<Cost> {
+    let mut costs = attempts.iter().filter_map(|attempt| attempt.cost.as_ref());
+    let first = costs.next()?.clone();
+    Some(costs.fold(first, |sum, cost| sum.plus(cost)))
+}
+
+/// Whether a response of this attempt costs something and has no price. `response_model`: as far as the response names it.
+pub(super) fn is_unpriced(prices: &PriceBook, attempt: &Attempt, response_model: Option<&str>) -> bool {
+    if matches!(attempt.operation.billing(), Billing::None | Billing::IfReported)
+        || attempt.local_count.is_some()
+    {
+        return false;
+    }
+    let (vendor, own) = (attempt.target.provider.id(), attempt.target.own_prices.as_deref());
+    let is_unknown = |model: &str| matches!(prices.rating(vendor, model, own), Rating::Unknown);
+    let models = [attempt.model.as_deref(), response_model];
+    models.into_iter().flatten().all(is_unknown)
+}
