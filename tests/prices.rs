@@ -119,6 +119,14 @@ async fn prices_are_shown_without_a_key_at_both_ports_and_follow_the_settings() 
     until("the file is in force", async || gateway.metric(replaced).await.filter(|count| *count > 0.0)).await;
     let (_, body) = pricing(port, "/model-configs/pricing/openai/gpt-4o").await;
     assert!(body["price_version"].as_str().unwrap().starts_with("sha256-"), "{body}");
+    let info = async || {
+        gateway
+            .metrics()
+            .await
+            .contains("turnpike_prices_info{source=\"file\",version=\"sha256-")
+            .then_some(())
+    };
+    until("the metrics show it", info).await;
     std::fs::write(file("data.json"), catalogue(&[("gpt-4o", 1_000.0)])).unwrap();
     gateway.signal("HUP");
     let refused = "turnpike_prices_refreshes_total{outcome=\"refused\"}";

@@ -9,6 +9,7 @@ use crate::price::{Catalog, MAX_CATALOGUE_BYTES, PriceBook, SHIPPED_VERSION, che
 use crate::settings::CatalogueSource;
 use http::{HeaderMap, Method};
 use jiff::Timestamp;
+use parking_lot::Mutex;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -26,6 +27,8 @@ pub struct PriceFeed {
     changed: Notify,
     /// When the catalogue in force was read, in seconds of Unix time.
     read_at: AtomicI64,
+    /// Where it is from: `binary`, `file` or `url`.
+    origin: Mutex<&'static str>,
 }
 
 /// What became of one reading.
@@ -39,7 +42,8 @@ pub enum Refresh {
 impl PriceFeed {
     pub fn new(ca_file: Option<PathBuf>) -> Self {
         let read_at = AtomicI64::new(SHIPPED_AT);
-        Self { http: SideHttpClient::new(ca_file), changed: Notify::new(), read_at }
+        let origin = Mutex::new("binary");
+        Self { http: SideHttpClient::new(ca_file), changed: Notify::new(), read_at, origin }
     }
 
     /// Other settings are in force.
@@ -59,7 +63,7 @@ impl PriceFeed {
             let settings = &snapshot.settings.prices;
             let wait = match &settings.catalogue {
                 None => {
-                    self.use_shipped(shared).await;
+                    self.use_shipped(shared);
                     settings.refresh_interval
                 }
                 Some(source) => match self.refresh(shared, source).await {
@@ -68,17 +72,23 @@ impl PriceFeed {
                 },
             };
             drop(snapshot);
+            self.prepare(shared).await;
             let _ = tokio::time::timeout(wait, self.changed.notified()).await;
         }
     }
 
-    async fn use_shipped(&self, shared: &Shared) {
+    fn use_shipped(&self, shared: &Shared) {
         if &**shared.prices.load().edition() != SHIPPED_VERSION {
             let shipped = Arc::default();
             shared.prices.rcu(|book| book.with_catalog(Arc::clone(&shipped), SHIPPED_VERSION));
             self.read_at.store(SHIPPED_AT, Ordering::Relaxed);
+            *self.origin.lock() = "binary";
         }
-        self.show(shared, "binary");
+    }
+
+    /// Shows what is in force in the metrics, and has it ready for the first request.
+    async fn prepare(&self, shared: &Shared) {
+        shared.metrics.prices_loaded(*self.origin.lock(), shared.prices.load().version());
         let book = shared.prices.load_full();
         // It takes tens of milliseconds. A task that was cancelled or failed leaves it to the first request.
         let _ = tokio::task::spawn_blocking(move || book.catalog().models()).await;
@@ -98,11 +108,10 @@ impl PriceFeed {
         match &fetched {
             Ok(refresh) => {
                 self.read_at.store(Timestamp::now().as_second(), Ordering::Relaxed);
-                let name = match source {
+                *self.origin.lock() = match source {
                     CatalogueSource::File(_) => "file",
                     CatalogueSource::Url(_) => "url",
                 };
-                self.show(shared, name);
                 shared.metrics.prices_refreshed(refresh.as_str());
             }
             Err(why) => {
@@ -143,10 +152,6 @@ impl PriceFeed {
         shared.prices.rcu(|book| book.with_catalog(Arc::clone(&catalog), &edition));
         log::info!(target: "turnpike", "prices: {models} models of the catalogue {edition} are in force");
         Ok(Refresh::Replaced)
-    }
-
-    fn show(&self, shared: &Shared, source: &str) {
-        shared.metrics.prices_loaded(source, shared.prices.load().version());
     }
 }
 
