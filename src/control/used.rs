@@ -35,7 +35,10 @@ impl Used {
         for limit in limits {
             let window = calendar.window(&limit.kind, call.now.as_millisecond());
             let view = match limit.group_by.is_empty() {
-                true => call.limits.usage(&limit, call.now),
+                true => call.limits.usage(&limit, call.now).await.unwrap_or_else(|failure| {
+                    log::warn!(target: "turnpike", "the counters of limits cannot be reached: {}", failure.0);
+                    None
+                }),
                 false => None,
             };
             with_usage.push((limit, window, view));

@@ -9,11 +9,10 @@ use super::record::{AttemptRecord, RequestRecord};
 use super::request_context::RequestContext;
 use super::usage_estimate::UsageEstimate;
 use crate::api::operation::Operation;
-use crate::auth::ORGANISATION;
+use crate::auth::{ClientIdentity, ORGANISATION};
 use crate::error::Error;
 use crate::limits::{
-    self, ASSUME_OUTPUT_TOKENS, Actual, Facts, Id, LimitSet, Named, Phase, Remaining, Reservation,
-    TargetFacts, Tightest,
+    self, Actual, Facts, Id, LimitSet, Limits, Named, Phase, Remaining, Reservation, TargetFacts, Tightest,
 };
 use crate::route::attempt::{Attempt, Request};
 use crate::route::compiled::CompiledConfig;
@@ -49,6 +48,8 @@ pub struct LimitHolds {
     metadata: Metadata,
     config: Option<SavedName>,
     request: Option<Reservation>,
+    /// How many choices the request has.
+    choices: u64,
     /// Of the attempts that are not settled yet.
     attempts: Vec<HeldAttempt>,
     tightest: Tightest,
@@ -108,10 +109,16 @@ impl LimitHolds {
         }
     }
 
-    /// Settles what is held with what the request used.
-    pub fn settle(&mut self, record: &RequestRecord) {
+    /// Settles what is held with what the request used, which the estimates of the next ones follow.
+    pub fn settle(&mut self, record: &RequestRecord, limits: &Limits) {
         if self.request.is_none() && self.attempts.is_empty() {
             return;
+        }
+        for attempt in &record.attempts {
+            if let Some(used) = &attempt.used {
+                let model = attempt.model.as_deref().unwrap_or_default();
+                limits.note_output(key(&record.client), model, used.usage.output, self.choices);
+            }
         }
         let now = Timestamp::now();
         for HeldAttempt { target, before, reservation } in self.attempts.drain(..) {
@@ -170,6 +177,7 @@ impl Engine {
         let user = request.body.as_ref().and_then(|body| body.text("user"));
         ctx.limits.metadata = Metadata::new(ctx.record.metadata.as_deref(), user.as_deref());
         ctx.limits.config = config.saved().cloned();
+        ctx.limits.choices = request.choices();
         if set.has_request_limits() {
             let held = {
                 let facts = ctx.limits.facts(ctx, None);
@@ -203,7 +211,9 @@ impl Engine {
         let now = Timestamp::now();
         let usage = UsageEstimate::new(request, target, &self.shared.prices.load(), now);
         let cost_of = |output: u64| usage.cost(output).unwrap_or(i64::MAX);
-        let estimate = usage.estimate(ASSUME_OUTPUT_TOKENS, &cost_of);
+        let model = target.model().or(request.model.as_deref()).unwrap_or_default();
+        let likely = self.limits.expected_output(key(&ctx.record.client), model, None, 1);
+        let estimate = usage.estimate(likely, &cost_of);
         match self.limits.reserve(&selection, &estimate, now).await {
             Ok(reservation) => Ok(Some(reservation)),
             Err(refusal) => {
@@ -268,6 +278,11 @@ impl RequestContext {
 struct Refused {
     error: Error,
     tightest: Tightest,
+}
+
+/// Whose requests are alike: those of one key.
+fn key(client: &Option<Arc<ClientIdentity>>) -> &str {
+    client.as_ref().and_then(|client| client.id.as_deref()).unwrap_or_default()
 }
 
 fn write_headers(headers: &mut HeaderMap, tightest: Tightest) {

@@ -112,7 +112,7 @@ impl Engine {
 
     /// Settles what the request held of its limits, and hands its record to the sinks.
     fn write(&self, record: &RequestRecord, limits: &mut LimitHolds) {
-        limits.settle(record);
+        limits.settle(record, &self.limits);
         for sink in &self.sinks {
             sink.record(record);
         }

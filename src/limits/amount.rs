@@ -2,7 +2,8 @@
 //!
 //! Numbers only: prices and tokens are counted elsewhere.
 
-use super::limit::Counted;
+use super::limit::{Counted, Limit};
+use super::refusal::Cause;
 
 /// What is reserved for a request or attempt before it is sent. Tokens are of all choices (`n`) together.
 #[derive(Clone, Copy)]
@@ -61,6 +62,34 @@ impl Estimate<'_> {
                 (Some(fitted), Some(cost_of)) => Some(cost_of(fitted).max(0)),
                 _ => self.max_output_tokens.and(self.max_cost).map(|cost| cost.max(0)),
             },
+        }
+    }
+
+    /// Whether a limit has a say in the request.
+    pub(super) fn concerns(&self, limit: &Limit) -> bool {
+        match limit.counts() {
+            Counted::Cost => !self.is_free,
+            Counted::Requests => self.requests > 0,
+            Counted::Tokens => true,
+        }
+    }
+
+    /// What a hard limit holds.
+    ///
+    /// # Errors
+    /// It cannot be foretold, and why.
+    pub(super) fn hard_amount(&self, limit: &Limit, fitted: Option<u64>) -> Result<i64, Cause> {
+        let is_unpriced = limit.is_cost() && self.cost.is_none();
+        let unbounded = if is_unpriced { Cause::UnknownPrice } else { Cause::NoBound };
+        self.most(limit.counts(), fitted).ok_or(unbounded)
+    }
+
+    /// What must be free of a rate before it is worth trying again.
+    pub(super) fn least(&self, limit: &Limit) -> i64 {
+        match (limit.hard, limit.counts()) {
+            (true, counted) => self.most(counted, None).unwrap_or(1),
+            (false, Counted::Requests) => whole(self.requests),
+            (false, _) => 1,
         }
     }
 

@@ -5,6 +5,7 @@
 use super::entity::{Entity, Past, State};
 use super::events::{EventKind, EventQueue, LimitEvent};
 use super::facts::Facts;
+use super::journal::Settled;
 use super::limit::Limit;
 use super::limit_set::{BucketHash, Selected, value_key};
 use super::window::Calendar;
@@ -70,6 +71,8 @@ pub(super) struct Sink {
 pub(super) struct Unwritten {
     pub dirty: Vec<Arc<Entity>>,
     pub past: Vec<(Arc<Entity>, Past)>,
+    /// Holds that the journal has and that are over.
+    pub settled: Vec<Settled>,
 }
 
 impl Buckets {
@@ -173,13 +176,21 @@ impl Buckets {
 }
 
 /// The value key of the bucket that is shared for want of room.
-const OVERFLOW_KEY: &str = "(other)";
+pub(super) const OVERFLOW_KEY: &str = "(other)";
 
 impl Sink {
-    /// Has usage of a window that is over written.
-    pub(super) fn past(&self, limit: &Limit, entity: &Arc<Entity>, past: Option<Past>) {
+    /// Has usage of a window that is over written, and the one that took its place.
+    pub(super) fn past(&self, limit: &Limit, entity: &Arc<Entity>, state: &mut State, past: Option<Past>) {
         if let (Some(past), Some(unwritten), true) = (past, &self.unwritten, limit.is_journalled()) {
             unwritten.lock().past.push((Arc::clone(entity), past));
+            self.changed(limit, entity, state);
+        }
+    }
+
+    /// Has a hold removed that the journal has.
+    pub(super) fn settled(&self, settled: Settled) {
+        if let Some(unwritten) = &self.unwritten {
+            unwritten.lock().settled.push(settled);
         }
     }
 
@@ -194,7 +205,7 @@ impl Sink {
         {
             // An alert at 0 is one at the first use.
             state.threshold_sent = at.max(1);
-            self.send(EventKind::Threshold, limit, entity, (state, now));
+            self.send(EventKind::Threshold, limit, &entity.value_key, (state, now));
         }
         if state.spent >= limit.value() {
             self.exhausted(limit, entity, state, now);
@@ -205,15 +216,17 @@ impl Sink {
     pub(super) fn exhausted(&self, limit: &Arc<Limit>, entity: &Entity, state: &mut State, now: i64) {
         if state.exhausted_sent == 0 && limit.value() > 0 {
             state.exhausted_sent = limit.value();
-            self.send(EventKind::Exhausted, limit, entity, (state, now));
+            self.send(EventKind::Exhausted, limit, &entity.value_key, (state, now));
         }
     }
 
-    fn send(&self, kind: EventKind, limit: &Arc<Limit>, entity: &Entity, (state, now): (&State, i64)) {
+    /// Reports a mark.
+    pub(super) fn send(&self, kind: EventKind, limit: &Arc<Limit>, value_key: &Arc<str>, at: (&State, i64)) {
+        let (state, now) = at;
         self.events.send(LimitEvent {
             kind,
             limit: Arc::clone(limit),
-            value_key: Arc::clone(&entity.value_key),
+            value_key: Arc::clone(value_key),
             spent: state.spent,
             at: Timestamp::from_millisecond(now).unwrap_or_default(),
             reset_at: state.window.reset_at(),

@@ -23,7 +23,8 @@ pub(super) struct Entity {
 #[derive(Debug, Clone)]
 pub(super) struct State {
     pub window: Window,
-    rule: Rule,
+    /// `None`: restored from the journal, and not used since.
+    rule: Option<Rule>,
     /// Counts the windows, so that what was reserved in one is not settled in another.
     pub epoch: u32,
     /// Of the limit, when this was last used.
@@ -32,6 +33,10 @@ pub(super) struct State {
     resets: u32,
     pub spent: i64,
     pub held: i64,
+    /// Held by other processes with the same journal.
+    pub foreign_held: i64,
+    /// Requests under way that hold less than their estimate, because there was not more.
+    pub clamped: u32,
     /// What the window before used, of limits that are smooth.
     previous: i64,
     /// How much of `spent` the journal has.
@@ -74,6 +79,8 @@ pub(super) struct Past {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Hold {
     pub amount: i64,
+    /// Less than the estimate.
+    pub is_clamped: bool,
     pub epoch: u32,
     pub generation: u64,
     pub window: Window,
@@ -82,13 +89,24 @@ pub(super) struct Hold {
 impl State {
     pub(super) fn new(limit: &Limit, calendar: &Calendar, now: i64) -> Self {
         Self {
-            window: calendar.window(&limit.kind, now),
-            rule: Rule::of(&limit.kind),
-            epoch: 0,
+            rule: Some(Rule::of(&limit.kind)),
             limit_generation: limit.generation,
-            resets: 0,
+            ..Self::restored(calendar.window(&limit.kind, now), 0)
+        }
+    }
+
+    /// The bucket of a window and generation in which nothing is used.
+    pub(super) fn restored(window: Window, generation: u64) -> Self {
+        Self {
+            window,
+            rule: None,
+            epoch: 0,
+            limit_generation: u32::try_from(generation >> 32).unwrap_or(u32::MAX),
+            resets: u32::try_from(generation & u64::from(u32::MAX)).unwrap_or(u32::MAX),
             spent: 0,
             held: 0,
+            foreign_held: 0,
+            clamped: 0,
             previous: 0,
             journalled: 0,
             unreconciled: 0,
@@ -96,6 +114,11 @@ impl State {
             threshold_sent: 0,
             exhausted_sent: 0,
         }
+    }
+
+    /// As a store of shared counters reports it.
+    pub(super) fn reported(window: Window, spent: i64, held: i64, previous: i64) -> Self {
+        Self { spent, held, previous, ..Self::restored(window, 0) }
     }
 
     /// Resets of the limit and of the entity, as one number that only grows.
@@ -108,26 +131,33 @@ impl State {
     pub(super) fn bring_up_to(&mut self, limit: &Limit, calendar: &Calendar, now: i64) -> Option<Past> {
         self.rearm(limit);
         let rule = Rule::of(&limit.kind);
-        let is_same = rule == self.rule && self.window.contains(now);
+        let is_same_rule = self.rule.map_or_else(
+            || calendar.window(&limit.kind, self.window.start) == self.window,
+            |before| before == rule,
+        );
+        let is_same = is_same_rule && self.window.contains(now);
         if is_same && limit.generation == self.limit_generation {
+            self.rule = Some(rule);
             return None;
         }
-        let past = self.past();
+        let mut past = self.past();
         if limit.generation != self.limit_generation {
             self.forget_spent();
             self.limit_generation = limit.generation;
         }
         if !is_same {
             let window = calendar.window(&limit.kind, now);
-            if rule == self.rule || now >= self.window.end {
+            if is_same_rule || now >= self.window.end {
                 self.begin(window);
             } else {
-                // Another reset or unit: the usage so far counts on, under another name in the journal.
+                // Another reset or unit: the usage so far counts on, and moves to another row of the journal. The old row is over.
+                let over = Window { start: self.window.start, end: self.window.start };
+                past = Some(Past { window: over, generation: self.generation(), delta: -self.journalled });
                 self.journalled = 0;
             }
             self.window = window;
-            self.rule = rule;
         }
+        self.rule = Some(rule);
         past
     }
 
@@ -146,6 +176,8 @@ impl State {
         self.previous = if is_next { self.spent.saturating_add(self.held) } else { 0 };
         self.epoch = self.epoch.wrapping_add(1);
         self.held = 0;
+        self.foreign_held = 0;
+        self.clamped = 0;
         self.forget_spent();
     }
 
@@ -171,9 +203,14 @@ impl State {
         past
     }
 
+    /// Held by this process and others.
+    pub(super) fn all_held(&self) -> i64 {
+        self.held.saturating_add(self.foreign_held)
+    }
+
     /// Settled and held, and what a smooth limit counts of the window before.
     pub(super) fn used(&self, limit: &Limit, now: i64) -> i64 {
-        let present = self.spent.saturating_add(self.held);
+        let present = self.spent.saturating_add(self.all_held());
         if !limit.smooth || self.previous == 0 {
             return present;
         }
@@ -193,7 +230,7 @@ impl State {
     fn smooth_wait(&self, limit: &Limit, amount: i64, now: i64) -> i64 {
         let length = self.window.end.saturating_sub(self.window.start).max(1);
         let room = limit.value().saturating_sub(amount);
-        let present = self.spent.saturating_add(self.held);
+        let present = self.spent.saturating_add(self.all_held());
         // The part of a window that must have passed before `old` counts for no more than `room`.
         let passed = |old: i64, room: i64| {
             let kept = i128::from(length) * i128::from(room.max(0)) / i128::from(old.max(1));
@@ -215,15 +252,17 @@ impl State {
         Some((of, Remaining { limit: value, remaining, reset_in: Duration::from_millis(reset_in) }))
     }
 
-    pub(super) fn take(&mut self, amount: i64) -> Hold {
+    pub(super) fn take(&mut self, amount: i64, is_clamped: bool) -> Hold {
         self.held = self.held.saturating_add(amount);
-        Hold { amount, epoch: self.epoch, generation: self.generation(), window: self.window }
+        self.clamped = self.clamped.saturating_add(u32::from(is_clamped));
+        Hold { amount, is_clamped, epoch: self.epoch, generation: self.generation(), window: self.window }
     }
 
     /// Ends a hold; `actual` was used. What belongs to a window or generation that is over is returned.
     pub(super) fn settle(&mut self, hold: &Hold, actual: i64) -> Option<Past> {
         if hold.epoch == self.epoch {
             self.held = self.held.saturating_sub(hold.amount);
+            self.clamped = self.clamped.saturating_sub(u32::from(hold.is_clamped));
             if hold.generation == self.generation() {
                 self.spent = self.spent.saturating_add(actual);
                 return None;

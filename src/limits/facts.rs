@@ -3,9 +3,7 @@
 //! Borrowed from the request; nothing is copied to find out which limits are for it.
 
 use super::fact_key::FactKey;
-use siphasher::sip128::SipHasher13;
 use std::fmt;
-use std::hash::Hasher as _;
 use uuid::Uuid;
 
 /// The request.
@@ -161,18 +159,18 @@ impl Value<'_> {
         slug.and_then(after).or_else(|| after(vendor))
     }
 
-    /// Adds it to a hash, with its length before it: what is joined differently hashes differently.
-    pub(super) fn hash(self, hasher: &mut SipHasher13) {
-        let mut add = |part: &str| {
-            hasher.write_u32(u32::try_from(part.len()).unwrap_or(u32::MAX));
-            hasher.write(part.as_bytes());
+    /// Its parts, each with its length before it: what is joined differently hashes differently.
+    pub(super) fn hash(self, add: &mut dyn FnMut(&[u8])) {
+        let mut part = |text: &str| {
+            add(&u32::try_from(text.len()).unwrap_or(u32::MAX).to_be_bytes());
+            add(text.as_bytes());
         };
         match self {
-            Self::Text(value) => add(value),
-            Self::Id(id) => add(id.hyphenated().encode_lower(&mut Uuid::encode_buffer())),
+            Self::Text(value) => part(value),
+            Self::Id(id) => part(id.hyphenated().encode_lower(&mut Uuid::encode_buffer())),
             Self::ModelOf { provider, model } | Self::ModelName { vendor: provider, model, .. } => {
-                add(provider);
-                add(model);
+                part(provider);
+                part(model);
             }
         }
     }

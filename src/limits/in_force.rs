@@ -33,7 +33,14 @@ struct Compiled {
 
 impl InForce {
     /// The limits of this snapshot.
-    pub(super) fn set(&self, snapshot: &SettingsSnapshot, hash: BucketHash) -> Arc<LimitSet> {
+    ///
+    /// `on_settings` is called with settings that are not those of before.
+    pub(super) fn set(
+        &self,
+        snapshot: &SettingsSnapshot,
+        hash: BucketHash,
+        on_settings: impl FnOnce(&Settings),
+    ) -> Arc<LimitSet> {
         if let Some(current) = &*self.current.load()
             && current.is_of(snapshot)
         {
@@ -43,6 +50,9 @@ impl InForce {
         let before = self.current.load_full();
         if let Some(before) = before.as_ref().filter(|before| before.is_of(snapshot)) {
             return Arc::clone(&before.set);
+        }
+        if before.as_ref().is_none_or(|before| !Arc::ptr_eq(&before.settings, &snapshot.settings)) {
+            on_settings(&snapshot.settings);
         }
         let compiled = Compiled::after(before.as_deref(), snapshot, hash);
         let set = Arc::clone(&compiled.set);

@@ -11,14 +11,9 @@ use super::refusal::{Cause, Refusal};
 use super::reservation::{Held, Reservation};
 use super::tightest::Tightest;
 use super::window::Calendar;
-use jiff::Timestamp;
 use parking_lot::MutexGuard;
 use smallvec::SmallVec;
 use std::sync::Arc;
-use std::time::Duration;
-
-/// What a client waits for whom only requests under way are in the way of.
-const RESERVED_RETRY: Duration = Duration::from_secs(1);
 
 /// What all judgments of a request share.
 pub(super) struct Judgment<'a> {
@@ -54,7 +49,7 @@ impl Judgment<'_> {
     ) -> Result<Reservation, Box<Refusal>> {
         let mut candidates: SmallVec<[Candidate<'_>; 4]> = SmallVec::new();
         for item in &selection.items {
-            if self.concerns(item.limit) {
+            if self.estimate.concerns(item.limit) {
                 let entity = buckets.entity(item, selection.facts, (self.calendar, self.now));
                 candidates.push(Candidate { limit: item.limit, entity });
             }
@@ -65,7 +60,7 @@ impl Judgment<'_> {
         for Candidate { limit, entity } in &candidates {
             let mut state = entity.state.lock();
             let past = state.bring_up_to(limit, self.calendar, self.now);
-            buckets.sink.past(limit, entity, past);
+            buckets.sink.past(limit, entity, &mut state, past);
             states.push(state);
         }
         let fitted = self.fitted(&candidates, &states);
@@ -75,8 +70,8 @@ impl Judgment<'_> {
         }
         let mut held = SmallVec::new();
         for (Candidate { limit, entity }, state) in candidates.iter().zip(&mut states) {
-            let amount = self.amount(limit, state, fitted);
-            let hold = state.take(amount);
+            let (amount, is_clamped) = self.amount(limit, state, fitted);
+            let hold = state.take(amount, is_clamped);
             if limit.is_rate() {
                 buckets.sink.changed(limit, entity, state);
             }
@@ -87,15 +82,6 @@ impl Judgment<'_> {
         let lowered =
             fitted.filter(|fitted| self.estimate.max_output_tokens.is_none_or(|most| *fitted < most));
         Ok(Reservation::new(held, tightest, lowered, sink))
-    }
-
-    /// Whether the limit has a say in this request.
-    fn concerns(&self, limit: &Limit) -> bool {
-        match limit.counts() {
-            Counted::Cost => !self.estimate.is_free,
-            Counted::Requests => self.estimate.requests > 0,
-            Counted::Tokens => true,
-        }
     }
 
     /// The output for which all limits that fit have room, or one token if one has none. `None`: no limit fits.
@@ -146,18 +132,20 @@ impl Judgment<'_> {
         if limit.hard {
             return self.hard_objection(limit, state, fitted);
         }
+        let (amount, is_clamped) = self.amount(limit, state, None);
         let is_full = match (limit.counts(), is_rate) {
             // Each request is one that fits, or one too many.
-            (Counted::Requests, true) => used.saturating_add(self.amount(limit, state, None)) > value,
-            _ => used >= value,
+            (Counted::Requests, true) => used.saturating_add(amount) > value,
+            // One at a time may hold less than it may use, so that no more than one can exceed the limit.
+            _ => used >= value || (is_clamped && state.clamped > 0),
         };
         is_full.then_some(if is_rate { Cause::Rate } else { Cause::Reserved })
     }
 
     fn hard_objection(&self, limit: &Limit, state: &State, fitted: Option<u64>) -> Option<Cause> {
-        let Some(most) = self.estimate.most(limit.counts(), fitted) else {
-            let is_unpriced = limit.is_cost() && self.estimate.cost.is_none();
-            return Some(if is_unpriced { Cause::UnknownPrice } else { Cause::NoBound });
+        let most = match self.estimate.hard_amount(limit, fitted) {
+            Ok(most) => most,
+            Err(cause) => return Some(cause),
         };
         let fits = |used: i64| used.saturating_add(most) <= limit.value();
         if fits(state.used(limit, self.now)) {
@@ -170,18 +158,18 @@ impl Judgment<'_> {
         })
     }
 
-    /// What is held of a limit that has room.
-    fn amount(&self, limit: &Limit, state: &State, fitted: Option<u64>) -> i64 {
+    /// What is held of a limit that has room, and whether that is less than the estimate.
+    fn amount(&self, limit: &Limit, state: &State, fitted: Option<u64>) -> (i64, bool) {
         let counted = limit.counts();
         if limit.hard {
-            return self.estimate.most(counted, fitted).unwrap_or(0);
+            return (self.estimate.most(counted, fitted).unwrap_or(0), false);
         }
         let likely = self.estimate.likely(counted).unwrap_or(0);
-        match counted {
-            Counted::Requests => likely,
-            // Never more than there is: others must not wait for what this one will not use.
-            _ => likely.min(limit.value().saturating_sub(state.used(limit, self.now)).max(0)),
+        if counted == Counted::Requests {
+            return (likely, false);
         }
+        let headroom = limit.value().saturating_sub(state.used(limit, self.now)).max(0);
+        (likely.min(headroom), likely > headroom)
     }
 
     fn tightest(&self, candidates: &[Candidate<'_>], states: &[MutexGuard<'_, State>]) -> Tightest {
@@ -202,52 +190,24 @@ impl Judgment<'_> {
         objections: &[Objection],
         sink: &Sink,
     ) -> Option<Refusal> {
-        let mut reported: Option<Refusal> = None;
-        let mut all = Vec::with_capacity(objections.len());
+        if objections.is_empty() {
+            return None;
+        }
+        let mut refusals = Vec::with_capacity(objections.len());
         for objection in objections {
             let Candidate { limit, entity } = candidates.get(objection.index)?;
             let state = states.get_mut(objection.index)?;
-            all.push(Arc::clone(limit));
             if objection.cause == Cause::Spent {
                 sink.exhausted(limit, entity, state, self.now);
             }
-            let reset_at = state.window.reset_at();
-            let rank = (objection.cause, reset_at.unwrap_or(Timestamp::MAX));
-            let is_last = |so_far: &Refusal| rank > (so_far.cause, so_far.reset_at.unwrap_or(Timestamp::MAX));
-            if reported.as_ref().is_none_or(is_last) {
-                reported = Some(Refusal {
-                    limit: Arc::clone(limit),
-                    cause: objection.cause,
-                    reset_at,
-                    retry_after: self.retry_after(limit, state, objection.cause),
-                    all: Vec::new(),
-                    spent: state.spent,
-                    held: state.held,
-                    value_key: Arc::clone(&entity.value_key),
-                    tightest: Tightest::default(),
-                });
-            }
+            let wanted = self.estimate.least(limit);
+            refusals.push(Refusal::by(
+                limit,
+                (state, &entity.value_key),
+                objection.cause,
+                (wanted, self.now),
+            ));
         }
-        let tightest = self.tightest(candidates, states);
-        reported.map(|reported| Refusal { all, tightest, ..reported })
-    }
-
-    fn retry_after(&self, limit: &Limit, state: &State, cause: Cause) -> Duration {
-        let least = Duration::from_secs(1);
-        match cause {
-            Cause::Reserved | Cause::Unavailable => RESERVED_RETRY,
-            Cause::Rate => state.fits_in(limit, self.amount_wanted(limit), self.now).max(least),
-            _ => state.fits_in(limit, 0, self.now).max(least),
-        }
-    }
-
-    fn amount_wanted(&self, limit: &Limit) -> i64 {
-        match limit.hard {
-            true => self.estimate.most(limit.counts(), None).unwrap_or(1),
-            false if limit.counts() == Counted::Requests => {
-                self.estimate.likely(Counted::Requests).unwrap_or(1)
-            }
-            false => 1,
-        }
+        Refusal::reported(refusals, self.tightest(candidates, states))
     }
 }

@@ -22,39 +22,69 @@ pub enum Phase {
     Target,
 }
 
-/// The secret with which buckets are found: nobody outside can make two names for one bucket. Of one process.
+/// How buckets are named: by 128 bits of their limit and values. Nobody outside can find two clients that share one.
 #[derive(Debug, Clone, Copy)]
-pub struct BucketHash(u64, u64);
+pub enum BucketHash {
+    /// With a secret, which is kept where usage is.
+    Keyed(u64, u64),
+    /// The same in all gateways, for counters that they share. It costs more.
+    Common,
+}
 
 impl BucketHash {
     pub fn random() -> Self {
-        Self(fastrand::u64(..), fastrand::u64(..))
+        Self::Keyed(fastrand::u64(..), fastrand::u64(..))
     }
 
-    fn start(self, limit: &Limit) -> SipHasher13 {
-        let mut hasher = SipHasher13::new_with_keys(self.0, self.1);
-        hasher.write(limit.id.as_bytes());
-        hasher.write_u8(limit.index);
-        hasher
+    /// The secret.
+    pub(super) fn to_bytes(self) -> [u8; 16] {
+        match self {
+            Self::Keyed(first, second) => (u128::from(first) << 64 | u128::from(second)).to_be_bytes(),
+            Self::Common => [0; 16],
+        }
+    }
+
+    pub(super) fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        let (first, second) = bytes.split_at_checked(8)?;
+        let first = u64::from_be_bytes(first.try_into().ok()?);
+        Some(Self::Keyed(first, u64::from_be_bytes(second.try_into().ok()?)))
     }
 
     /// The bucket of a limit that takes what there is no room for elsewhere.
     pub(super) fn overflow(self, limit: &Limit) -> u128 {
-        let mut hasher = self.start(limit);
-        hasher.write(b"overflow");
-        hasher.finish128().as_u128()
+        self.hash(limit, |add| add(b"overflow"))
     }
 
     /// The bucket with these values.
     pub(super) fn bucket<'a>(self, limit: &Limit, values: impl Iterator<Item = Option<Value<'a>>>) -> u128 {
-        let mut hasher = self.start(limit);
-        for value in values {
-            match value {
-                Some(value) => value.hash(&mut hasher),
-                None => hasher.write_u32(u32::MAX),
+        self.hash(limit, |add| {
+            for value in values {
+                match value {
+                    Some(value) => value.hash(add),
+                    None => add(&u32::MAX.to_be_bytes()),
+                }
+            }
+        })
+    }
+
+    fn hash(self, limit: &Limit, values: impl FnOnce(&mut dyn FnMut(&[u8]))) -> u128 {
+        match self {
+            Self::Keyed(first, second) => {
+                let mut hasher = SipHasher13::new_with_keys(first, second);
+                hasher.write(limit.id.as_bytes());
+                hasher.write_u8(limit.index);
+                values(&mut |bytes| hasher.write(bytes));
+                hasher.finish128().as_u128()
+            }
+            Self::Common => {
+                let mut digest = ring::digest::Context::new(&ring::digest::SHA256);
+                digest.update(limit.id.as_bytes());
+                digest.update(&[limit.index]);
+                values(&mut |bytes| digest.update(bytes));
+                let first = digest.finish().as_ref().first_chunk().copied();
+                first.map_or(0, u128::from_be_bytes)
             }
         }
-        hasher.finish128().as_u128()
     }
 }
 

@@ -9,13 +9,18 @@ mod entity;
 pub mod events;
 pub mod fact_key;
 pub mod facts;
+mod fallback;
 pub mod from_records;
 mod in_force;
+mod journal;
 mod judgment;
+mod learnt_output;
 pub mod limit;
 pub mod limit_set;
+pub mod options;
 pub mod refusal;
 pub mod reservation;
+mod shared;
 pub mod tightest;
 mod usage_view;
 pub mod window;
@@ -26,38 +31,99 @@ pub use fact_key::{Condition, FactKey, Pattern};
 pub use facts::{Facts, Id, Metadata, Named, TargetFacts};
 pub use limit::{Counted, Limit, LimitKind, LimitScope, OnMissing, RateOf, RateUnit, Reset, UsageOf};
 pub use limit_set::{BucketHash, LimitSet, Phase, Selection};
+pub use options::LimitsOptions;
 pub use refusal::{Cause, MissingFact, Refusal};
 pub use reservation::Reservation;
 pub use tightest::{Remaining, Tightest};
 pub use usage_view::{UsageStatus, UsageView};
 pub use window::{Calendar, Window};
 
+use crate::settings::{Counting, OnStoreError};
 use crate::state::snapshot::SettingsSnapshot;
 use arc_swap::ArcSwap;
 use buckets::{Buckets, Sink};
 use in_force::InForce;
 use jiff::Timestamp;
+use journal::{Journal, Writer};
 use judgment::Judgment;
+use learnt_output::LearntOutput;
+use parking_lot::Mutex;
+use shared::Shared;
+use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 use tokio::sync::mpsc;
+use tokio::time::timeout;
 use uuid::Uuid;
 
-/// Output of a request without a bound, until enough of its kind were seen (`limits.assume_output_tokens`).
-pub const ASSUME_OUTPUT_TOKENS: u64 = 4096;
+/// How long a request waits until what it holds of a hard limit is on the disk.
+const JOURNAL_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The counters of all limits.
 #[derive(Debug)]
 pub struct Limits {
-    buckets: Buckets,
+    // Ends first: it writes what the buckets have.
+    journal: Option<Writer>,
+    buckets: Arc<Buckets>,
+    /// Counters of several gateways. `None`: this one counts alone.
+    shared: Option<Shared>,
+    /// Whether budgets let requests pass while the shared counters are away.
+    is_open_without_store: AtomicBool,
     calendar: ArcSwap<Calendar>,
     in_force: InForce,
+    assume_output: AtomicU64,
+    learnt: LearntOutput,
 }
 
 impl Limits {
     /// Counters that end with the process.
     pub fn in_memory(calendar: Calendar) -> Self {
-        let buckets = Buckets::new(BucketHash::random(), Sink::default());
-        Self { buckets, calendar: ArcSwap::from_pointee(calendar), in_force: InForce::default() }
+        Self::new(Buckets::new(BucketHash::random(), Sink::default()), calendar)
+    }
+
+    fn new(buckets: Buckets, calendar: Calendar) -> Self {
+        Self {
+            journal: None,
+            buckets: Arc::new(buckets),
+            shared: None,
+            is_open_without_store: AtomicBool::new(true),
+            calendar: ArcSwap::from_pointee(calendar),
+            assume_output: AtomicU64::new(LimitsOptions::default().assume_output_tokens),
+            learnt: LearntOutput::default(),
+            in_force: InForce::default(),
+        }
+    }
+
+    /// Opens the journal and takes over the usage it has, or turns to the counters that gateways share. Blocks.
+    ///
+    /// # Errors
+    /// The file cannot be used, or the URL not read, and why. That a store cannot be reached is none.
+    pub fn open(options: &LimitsOptions, now: Timestamp) -> Result<Self, String> {
+        let limits = match (&options.shared, &options.journal) {
+            (Some(url), _) => {
+                let buckets = Buckets::new(BucketHash::Common, Sink::default());
+                let shared = Shared::open(url.expose(), options.hold_lifetime, &buckets.sink);
+                let shared = shared.map_err(|why| format!("limits.shared: {why}"))?;
+                Self { shared: Some(shared), ..Self::new(buckets, options.calendar.clone()) }
+            }
+            (None, Some(file)) => Self::with_journal(file, options, now)
+                .map_err(|why| format!("the journal of limits, {}: {why}", file.display()))?,
+            (None, None) => Self::in_memory(options.calendar.clone()),
+        };
+        limits.assume_output.store(options.assume_output_tokens, Ordering::Relaxed);
+        limits.is_open_without_store.store(options.on_store_error == OnStoreError::Allow, Ordering::Relaxed);
+        Ok(limits)
+    }
+
+    fn with_journal(file: &Path, options: &LimitsOptions, now: Timestamp) -> Result<Self, String> {
+        let lifetime = i64::try_from(options.hold_lifetime.as_millis()).unwrap_or(i64::MAX);
+        let mut journal = Journal::open(file, lifetime)?;
+        let sink = Sink { unwritten: Some(Mutex::default()), ..Sink::default() };
+        let mut limits = Self::new(Buckets::new(journal.hash()?, sink), options.calendar.clone());
+        journal.load(&limits.buckets, now.as_millisecond())?;
+        limits.journal = Some(Writer::start(journal, Arc::clone(&limits.buckets))?);
+        Ok(limits)
     }
 
     /// With this hash limits are compiled to a set ([`LimitSet::new`]).
@@ -67,7 +133,7 @@ impl Limits {
 
     /// The limits of the settings and stored objects in force. Compiled again when they have changed.
     pub fn in_force(&self, snapshot: &SettingsSnapshot) -> Arc<LimitSet> {
-        self.in_force.set(snapshot, self.hash())
+        self.in_force.set(snapshot, self.hash(), |settings| self.set_counting(&settings.limits.counting))
     }
 
     /// Where days and weeks begin.
@@ -76,8 +142,11 @@ impl Limits {
     }
 
     /// New settings. Windows that have begun end as they would have.
-    pub fn set_calendar(&self, calendar: Calendar) {
-        self.calendar.store(Arc::new(calendar));
+    fn set_counting(&self, counting: &Counting) {
+        self.calendar.store(Arc::new(Calendar::of(counting)));
+        self.assume_output.store(counting.assume_output_tokens as u64, Ordering::Relaxed);
+        let is_open = counting.on_store_error == OnStoreError::Allow;
+        self.is_open_without_store.store(is_open, Ordering::Relaxed);
     }
 
     /// Holds what the request is expected to use of all selected limits.
@@ -90,44 +159,171 @@ impl Limits {
         estimate: &Estimate<'_>,
         now: Timestamp,
     ) -> Result<Reservation, Box<Refusal>> {
+        if let Some(shared) = &self.shared {
+            return self.reserve_shared(shared, selection, estimate, now).await;
+        }
+        let mut reservation = self.reserve_here(selection, estimate, now)?;
+        if let Some(journal) = &self.journal {
+            let holds = reservation.unjournalled();
+            if !holds.is_empty() {
+                let written = timeout(JOURNAL_TIMEOUT, journal.write_holds(holds)).await;
+                if !matches!(written, Ok(Ok(())))
+                    && let Some(refusal) = Refusal::unavailable(&reservation)
+                {
+                    reservation.cancel(now);
+                    return Err(Box::new(refusal));
+                }
+                reservation.confirm();
+            }
+        }
+        Ok(reservation)
+    }
+
+    fn reserve_here(
+        &self,
+        selection: &Selection<'_>,
+        estimate: &Estimate<'_>,
+        now: Timestamp,
+    ) -> Result<Reservation, Box<Refusal>> {
         let calendar = self.calendar.load();
-        let now = now.as_millisecond();
-        let assume_output = ASSUME_OUTPUT_TOKENS;
-        let judgment = Judgment { estimate, assume_output, calendar: &calendar, now };
+        let assume_output = self.assume_output.load(Ordering::Relaxed);
+        let judgment = Judgment { estimate, assume_output, calendar: &calendar, now: now.as_millisecond() };
         judgment.reserve(&self.buckets, selection)
     }
 
-    /// The usage of a limit in its present windows, bucket by bucket, in no particular order.
-    pub fn peek(&self, limit: &Limit, now: Timestamp) -> Vec<UsageView> {
-        let entities = self.buckets.of_limit(limit.id, limit.index);
-        entities.iter().map(|entity| self.view(limit, entity, now)).collect()
+    async fn reserve_shared(
+        &self,
+        shared: &Shared,
+        selection: &Selection<'_>,
+        estimate: &Estimate<'_>,
+        now: Timestamp,
+    ) -> Result<Reservation, Box<Refusal>> {
+        let calendar = self.calendar.load_full();
+        let assume_output = self.assume_output.load(Ordering::Relaxed);
+        let at = (&*calendar, now.as_millisecond());
+        match shared.reserve(selection, (estimate, assume_output), at).await {
+            Ok(reservation) => Ok(reservation),
+            Err(shared::Failure::Refused(refusal)) => Err(refusal),
+            Err(shared::Failure::Unreachable) => {
+                let is_open = self.is_open_without_store.load(Ordering::Relaxed);
+                fallback::check(selection, estimate, is_open, at)?;
+                let scaled = fallback::rates(selection, shared.gateways());
+                let selection = fallback::selection(selection, &scaled);
+                let mut reservation = self.reserve_here(&selection, estimate, now)?;
+                // What is left of a part is not what is left.
+                reservation.forget_tightest();
+                Ok(reservation)
+            }
+        }
     }
 
-    /// The usage of a limit without `group_by`: it has one bucket.
-    pub fn usage(&self, limit: &Limit, now: Timestamp) -> Option<UsageView> {
-        let entity = self.buckets.get(self.buckets.hash.bucket(limit, std::iter::empty()))?;
-        Some(self.view(limit, &entity, now))
+    /// Has the journal write all that was counted so far.
+    ///
+    /// # Errors
+    /// It could not be written, and is tried again.
+    pub async fn flush(&self) -> Result<(), CountersFailure> {
+        if let Some(shared) = &self.shared
+            && !shared.queue.flush(JOURNAL_TIMEOUT).await
+        {
+            return Err(CountersFailure("the store of the counters does not take what was used".to_owned()));
+        }
+        match &self.journal {
+            Some(journal) => journal.flush().await.map_err(CountersFailure),
+            None => Ok(()),
+        }
+    }
+
+    /// How much output is likely, in tokens of all `choices` together: what requests of this key to this model had, once enough were
+    /// counted, and no more than the request's own `bound` for each choice.
+    pub fn expected_output(&self, key: &str, model: &str, bound: Option<u64>, choices: u64) -> u64 {
+        let bound = bound.unwrap_or_else(|| self.assume_output.load(Ordering::Relaxed));
+        let each = self.learnt.p95(key, model).map_or(bound, |learnt| learnt.min(bound));
+        each.saturating_mul(choices.max(1))
+    }
+
+    /// Counts the output of a finished response, in tokens of all `choices` together.
+    pub fn note_output(&self, key: &str, model: &str, output: u64, choices: u64) {
+        self.learnt.note(key, model, output / choices.max(1));
+    }
+
+    /// The usage of a limit in its present windows, bucket by bucket, in no particular order.
+    ///
+    /// # Errors
+    /// The counters cannot be reached.
+    pub async fn peek(&self, limit: &Limit, now: Timestamp) -> Result<Vec<UsageView>, CountersFailure> {
+        if let Some(shared) = &self.shared {
+            return self.look(shared, limit, (None, false), now).await;
+        }
+        let entities = self.buckets.of_limit(limit.id, limit.index);
+        Ok(entities.iter().map(|entity| self.view(limit, entity, now)).collect())
+    }
+
+    /// The usage of a limit without `group_by`: it has one bucket. `None`: nothing was used.
+    ///
+    ///
+    /// # Errors
+    /// The counters cannot be reached.
+    pub async fn usage(&self, limit: &Limit, now: Timestamp) -> Result<Option<UsageView>, CountersFailure> {
+        let only = self.buckets.hash.bucket(limit, std::iter::empty());
+        if let Some(shared) = &self.shared {
+            return Ok(self.look(shared, limit, (Some(only), false), now).await?.pop());
+        }
+        Ok(self.buckets.get(only).map(|entity| self.view(limit, &entity, now)))
+    }
+
+    /// Output of a request without a bound, in tokens (`limits.assume_output_tokens`).
+    pub fn assume_output_tokens(&self) -> u64 {
+        self.assume_output.load(Ordering::Relaxed)
+    }
+
+    async fn look(
+        &self,
+        shared: &Shared,
+        limit: &Limit,
+        (only, reset): (Option<u128>, bool),
+        now: Timestamp,
+    ) -> Result<Vec<UsageView>, CountersFailure> {
+        let calendar = self.calendar.load_full();
+        let views = shared.look(limit, only, reset, (&calendar, now.as_millisecond())).await;
+        views.map_err(CountersFailure)
     }
 
     fn view(&self, limit: &Limit, entity: &Arc<entity::Entity>, now: Timestamp) -> UsageView {
         let now = now.as_millisecond();
         let mut state = entity.state.lock();
         let past = state.bring_up_to(limit, &self.calendar.load(), now);
-        self.buckets.sink.past(limit, entity, past);
-        UsageView::of(limit, entity, &state, now)
+        self.buckets.sink.past(limit, entity, &mut state, past);
+        UsageView::of(limit, (entity.id, &entity.value_key), &state, now)
     }
 
-    /// Sets the usage of one bucket to nothing; what is held stays held. False: there is no such bucket.
-    pub fn reset(&self, limit: &Limit, entity: Uuid, now: Timestamp) -> bool {
+    /// Sets the usage of one bucket to nothing, for good; what is held stays held. False: there is no such bucket.
+    ///
+    /// # Errors
+    /// The counters cannot be reached, or not written: the reset may be forgotten when the process ends.
+    pub async fn reset(&self, limit: &Limit, entity: Uuid, now: Timestamp) -> Result<bool, CountersFailure> {
+        if let Some(shared) = &self.shared {
+            let is_its_own = self.look(shared, limit, (None, false), now).await?;
+            if !is_its_own.iter().any(|view| view.entity == entity) {
+                return Ok(false);
+            }
+            return Ok(!self.look(shared, limit, (Some(entity.as_u128()), true), now).await?.is_empty());
+        }
+        if !self.reset_in_memory(limit, entity, now) {
+            return Ok(false);
+        }
+        self.flush().await.map(|()| true)
+    }
+
+    fn reset_in_memory(&self, limit: &Limit, entity: Uuid, now: Timestamp) -> bool {
         let Some(entity) = self.buckets.get(entity.as_u128()) else { return false };
         if entity.limit != (limit.id, limit.index) {
             return false;
         }
         let mut state = entity.state.lock();
         let past = state.bring_up_to(limit, &self.calendar.load(), now.as_millisecond());
-        self.buckets.sink.past(limit, &entity, past);
+        self.buckets.sink.past(limit, &entity, &mut state, past);
         let past = state.reset();
-        self.buckets.sink.past(limit, &entity, past);
+        self.buckets.sink.past(limit, &entity, &mut state, past);
         self.buckets.sink.changed(limit, &entity, &mut state);
         true
     }
@@ -148,9 +344,20 @@ impl Limits {
             live_buckets: self.buckets.len(),
             overflowed: self.buckets.overflowed(),
             dropped_events: self.buckets.sink.events.dropped(),
+            journal_failures: self.journal.as_ref().map_or(0, |journal| journal.health.failures()),
+            journal_given_up: self.journal.as_ref().map_or(0, |journal| journal.health.given_up()),
+            store_failures: self.shared.as_ref().map_or(0, |shared| shared.health().0),
+            is_store_failing: self.shared.as_ref().is_some_and(|shared| shared.health().1),
+            dropped_settlements: self.shared.as_ref().map_or(0, |shared| shared.queue.dropped()),
+            gateways: self.shared.as_ref().map_or(1, Shared::gateways),
+            is_journal_failing: self.journal.as_ref().is_some_and(|journal| journal.health.is_failing()),
         }
     }
 }
+
+/// The counters cannot be reached or written; why, for the log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CountersFailure(pub String);
 
 /// Numbers for the metrics, since the start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -161,7 +368,21 @@ pub struct Counts {
     pub overflowed: u64,
     /// Alerts that nobody took in time.
     pub dropped_events: u64,
+    /// Writes to the journal that failed.
+    pub journal_failures: u64,
+    /// Buckets whose usage will be lacking from the journal: there was too much that could not be written.
+    pub journal_given_up: u64,
+    /// Whether the journal cannot be written at present: what is counted now ends with the process.
+    pub is_journal_failing: bool,
+    /// Calls of the store of shared counters that failed.
+    pub store_failures: u64,
+    /// Whether that store is away at present.
+    pub is_store_failing: bool,
+    /// Settlements that did not fit into the queue for that store: their holds expire there.
+    pub dropped_settlements: u64,
+    /// How many gateways share the counters, as last heard.
+    pub gateways: usize,
 }
 
 #[cfg(test)]
-mod tests;
+pub(in crate::limits) mod tests;

@@ -2,7 +2,9 @@
 //!
 //! Not here: statuses, headers and bodies, which the engine makes of it.
 
+use super::entity::State;
 use super::limit::Limit;
+use super::reservation::Reservation;
 use super::tightest::Tightest;
 use jiff::Timestamp;
 use std::sync::Arc;
@@ -29,10 +31,54 @@ pub struct Refusal {
     pub tightest: Tightest,
 }
 
+impl Refusal {
+    /// The one of several refusals that is reported, with all their limits.
+    pub(super) fn reported(refusals: Vec<Self>, tightest: Tightest) -> Option<Self> {
+        let all = refusals.iter().map(|refusal| Arc::clone(&refusal.limit)).collect();
+        let last = |refusal: &Self| (refusal.cause, refusal.reset_at.unwrap_or(Timestamp::MAX));
+        let reported = refusals.into_iter().max_by_key(last)?;
+        Some(Self { all, tightest, ..reported })
+    }
+
+    /// A refusal by a limit, whose bucket is in this state.
+    pub(super) fn by(
+        limit: &Arc<Limit>,
+        (state, value_key): (&State, &Arc<str>),
+        cause: Cause,
+        (wanted, now): (i64, i64),
+    ) -> Self {
+        let least = Duration::from_secs(1);
+        let retry_after = match cause {
+            Cause::Reserved | Cause::Unavailable => least,
+            Cause::Rate => state.fits_in(limit, wanted, now).max(least),
+            _ => state.fits_in(limit, 0, now).max(least),
+        };
+        Self {
+            limit: Arc::clone(limit),
+            cause,
+            reset_at: state.window.reset_at(),
+            retry_after,
+            all: Vec::new(),
+            spent: state.spent,
+            held: state.all_held(),
+            value_key: Arc::clone(value_key),
+            tightest: Tightest::default(),
+        }
+    }
+
+    /// A hard limit whose hold cannot be kept.
+    pub(super) fn unavailable(reservation: &Reservation) -> Option<Self> {
+        let (limit, entity) = reservation.first_journalled()?;
+        let state = entity.state.lock();
+        let refusal = Self::by(limit, (&state, &entity.value_key), Cause::Unavailable, (0, 0));
+        Self::reported(vec![refusal], reservation.tightest())
+    }
+}
+
 /// What kind of refusal it is. Later ones last longer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Cause {
-    /// The store of the counters cannot be reached, and `limits.on_store_error` is `deny`.
+    /// What counts it cannot be reached: a hard limit that cannot be kept refuses, others where `limits.on_store_error` is `deny`.
     Unavailable,
     /// The rate of this window is used up.
     Rate,

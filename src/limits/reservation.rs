@@ -3,18 +3,27 @@
 use super::amount::Actual;
 use super::buckets::Sink;
 use super::entity::{Entity, Hold};
+use super::journal::{BucketName, HoldRow, Settled};
 use super::limit::{Counted, Limit};
+use super::shared::RemoteHold;
 use super::tightest::Tightest;
 use jiff::Timestamp;
 use smallvec::SmallVec;
 use std::sync::Arc;
+use uuid::Uuid;
 
 /// Holds of all limits of a request or attempt.
 #[derive(Debug)]
 pub struct Reservation {
     held: SmallVec<[Held; 4]>,
+    /// Holds of counters that are shared with other gateways.
+    remote: Option<Box<RemoteHold>>,
     tightest: Tightest,
     fitted_output: Option<u64>,
+    /// Under which its holds of hard limits are journalled.
+    journalled: Option<Uuid>,
+    /// What it means to be dropped.
+    at_drop: End,
     sink: Arc<Sink>,
 }
 
@@ -26,8 +35,22 @@ pub(super) struct Held {
     pub hold: Hold,
 }
 
+impl Held {
+    /// Whether it must be on the disk before a request is sent.
+    fn is_journalled(&self) -> bool {
+        self.limit.hard && !self.limit.is_rate()
+    }
+
+    fn row(&self, id: Uuid) -> HoldRow {
+        let Hold { amount, generation, window, .. } = self.hold;
+        let name = BucketName { entity: self.entity.id, window_start: window.start, generation };
+        let (limit, value_key) = (self.entity.limit, Arc::clone(&self.entity.value_key));
+        HoldRow { id, name, amount, window_end: window.end, limit, value_key }
+    }
+}
+
 /// How a reservation ends.
-#[derive(Clone, Copy)]
+#[derive(Debug, Clone, Copy)]
 enum End {
     /// This was used.
     Used(Actual),
@@ -39,6 +62,19 @@ enum End {
     Unknown,
 }
 
+impl End {
+    /// What was used of a limit of which so much is held.
+    fn of(self, limit: &Limit, held: i64) -> i64 {
+        let counted = limit.counts();
+        match self {
+            Self::Used(actual) => actual.of(counted, held, limit.hard),
+            Self::Unused if counted == Counted::Requests => held,
+            Self::Unused | Self::Cancelled => 0,
+            Self::Unknown => held,
+        }
+    }
+}
+
 impl Reservation {
     pub(super) fn new(
         held: SmallVec<[Held; 4]>,
@@ -46,12 +82,51 @@ impl Reservation {
         fitted_output: Option<u64>,
         sink: Arc<Sink>,
     ) -> Self {
-        Self { held, tightest, fitted_output, sink }
+        Self { held, remote: None, tightest, fitted_output, journalled: None, at_drop: End::Unknown, sink }
+    }
+
+    /// Holds of shared counters.
+    pub(super) fn remote(
+        remote: RemoteHold,
+        tightest: Tightest,
+        fitted_output: Option<u64>,
+        sink: Arc<Sink>,
+    ) -> Self {
+        let mut reservation = Self::new(SmallVec::new(), tightest, fitted_output, sink);
+        reservation.remote = Some(Box::new(remote));
+        reservation
+    }
+
+    /// The holds that must be on the disk before the request is sent, and are not yet. Until [`confirm`](Self::confirm) it is dropped without a trace.
+    pub(super) fn unjournalled(&mut self) -> Vec<HoldRow> {
+        let hard = self.held.iter().filter(|held| held.is_journalled());
+        let id = Uuid::now_v7();
+        let rows: Vec<HoldRow> = hard.map(|held| held.row(id)).collect();
+        if !rows.is_empty() {
+            self.journalled = Some(id);
+            self.at_drop = End::Cancelled;
+        }
+        rows
+    }
+
+    /// The holds are on the disk: from here on the provider may be paid.
+    pub(super) fn confirm(&mut self) {
+        self.at_drop = End::Unknown;
+    }
+
+    /// A limit whose hold is to be journalled, with its bucket.
+    pub(super) fn first_journalled(&self) -> Option<(&Arc<Limit>, &Arc<Entity>)> {
+        self.held.iter().find(|held| held.is_journalled()).map(|held| (&held.limit, &held.entity))
     }
 
     /// The rate limits with the least left, this request counted.
     pub fn tightest(&self) -> Tightest {
         self.tightest
+    }
+
+    /// While limits are not counted as they should be, nobody is told what is left.
+    pub(super) fn forget_tightest(&mut self) {
+        self.tightest = Tightest::default();
     }
 
     /// The output bound that the request must be given, in tokens of all choices together: lower than its own, by a limit that fits.
@@ -61,7 +136,7 @@ impl Reservation {
 
     /// Whether no limit holds anything.
     pub fn is_empty(&self) -> bool {
-        self.held.is_empty()
+        self.held.is_empty() && self.remote.as_ref().is_none_or(|remote| remote.is_empty())
     }
 
     /// What was used instead of what is held.
@@ -81,21 +156,25 @@ impl Reservation {
 
     fn end(&mut self, end: End, now: Timestamp) {
         let now = now.as_millisecond();
-        for Held { limit, entity, hold } in self.held.drain(..) {
-            let counted = limit.counts();
-            let actual = match end {
-                End::Used(actual) => actual.of(counted, hold.amount, limit.hard),
-                End::Unused if counted == Counted::Requests => hold.amount,
-                End::Unused | End::Cancelled => 0,
-                End::Unknown => hold.amount,
-            };
+        if let Some(remote) = &mut self.remote {
+            remote.end(|limit, held| end.of(limit, held));
+        }
+        for held in self.held.drain(..) {
+            let settled = self.journalled.filter(|_| held.is_journalled()).map(|id| held.row(id));
+            let Held { limit, entity, hold } = held;
+            let actual = end.of(&limit, hold.amount);
             let mut state = entity.state.lock();
             let past = state.settle(&hold, actual);
             if past.is_none() {
                 self.sink.marks(&limit, &entity, &mut state, now);
                 self.sink.changed(&limit, &entity, &mut state);
             }
-            self.sink.past(&limit, &entity, past);
+            self.sink.past(&limit, &entity, &mut state, past);
+            drop(state);
+            // After its usage was counted: a journal that has neither would have lost it.
+            if let Some(row) = settled {
+                self.sink.settled(Settled { id: row.id, name: row.name, amount: row.amount });
+            }
         }
     }
 }
@@ -103,8 +182,8 @@ impl Reservation {
 impl Drop for Reservation {
     /// The provider may have been paid: of a panic, a cancelled task, a connection that was lost.
     fn drop(&mut self) {
-        if !self.held.is_empty() {
-            self.end(End::Unknown, Timestamp::now());
+        if !self.is_empty() {
+            self.end(self.at_drop, Timestamp::now());
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Tests of the limits in memory: reference 2.1 and 2.4, with times that are passed in.
 
+mod invariants;
 mod selecting;
 mod single;
 
@@ -55,9 +56,17 @@ impl Fixture {
         self.limits.reserve(&selection, estimate, now).now_or_never().expect("ready at once in memory")
     }
 
+    pub fn peek(&self, limit: &Limit, now: Timestamp) -> Vec<UsageView> {
+        self.limits.peek(limit, now).now_or_never().unwrap().unwrap()
+    }
+
+    pub fn reset(&self, limit: &Limit, entity: Uuid, now: Timestamp) -> bool {
+        self.limits.reset(limit, entity, now).now_or_never().unwrap().unwrap()
+    }
+
     /// Spent and held of all buckets of a limit.
     pub fn totals(&self, limit: &Limit, now: Timestamp) -> (i64, i64) {
-        let views = self.limits.peek(limit, now);
+        let views = self.peek(limit, now);
         (views.iter().map(|view| view.spent).sum(), views.iter().map(|view| view.held).sum())
     }
 }

@@ -1,6 +1,6 @@
 //! The usage of one bucket, as the control plane shows it.
 
-use super::entity::{Entity, State};
+use super::entity::State;
 use super::limit::Limit;
 use super::window::Window;
 use std::sync::Arc;
@@ -41,13 +41,13 @@ impl UsageStatus {
 }
 
 impl UsageView {
-    pub(super) fn of(limit: &Limit, entity: &Entity, state: &State, now: i64) -> Self {
+    pub(super) fn of(limit: &Limit, (entity, value_key): (u128, &Arc<str>), state: &State, now: i64) -> Self {
         let used = if limit.is_rate() { state.used(limit, now) } else { state.spent };
         Self {
-            entity: Uuid::from_u128(entity.id),
-            value_key: Arc::clone(&entity.value_key),
+            entity: Uuid::from_u128(entity),
+            value_key: Arc::clone(value_key),
             spent: state.spent,
-            held: state.held,
+            held: state.all_held(),
             unreconciled: state.unreconciled,
             status: if used >= limit.value() { UsageStatus::Exhausted } else { UsageStatus::Active },
             window: state.window,

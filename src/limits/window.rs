@@ -4,6 +4,7 @@
 //! from the time alone: nothing has to happen at its end.
 
 use super::limit::{LimitKind, RateUnit, Reset};
+use crate::settings::Counting;
 use jiff::civil::{Date, Weekday};
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, ToSpan as _};
@@ -47,6 +48,11 @@ impl Default for Calendar {
 }
 
 impl Calendar {
+    /// As the settings have it.
+    pub fn of(counting: &Counting) -> Self {
+        Self { zone: counting.timezone.clone(), week_start: counting.week_start }
+    }
+
     /// The window of `kind` at this time.
     pub fn window(&self, kind: &LimitKind, now: i64) -> Window {
         match *kind {

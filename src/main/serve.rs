@@ -15,6 +15,7 @@ use super::stop::{DRAIN_MARGIN, Drain, FINAL_FLUSH_TIMEOUT, ShutdownSignals};
 use super::store_opening::Opened;
 use super::{logging, read, store_opening};
 use axum::Router;
+use jiff::Timestamp;
 use pingora_core::apps::HttpServerOptions;
 use pingora_core::listeners::tls::TlsSettings;
 use pingora_core::listeners::{L4BufferSettings, ListenerConfig};
@@ -29,7 +30,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use turnpike::control::{self, Port, Services};
 use turnpike::emulator::{Emulator, Options};
-use turnpike::limits::{Calendar, Limits as RequestLimits};
+use turnpike::limits::{Limits as RequestLimits, LimitsOptions};
 use turnpike::net::inbound::axum_bridge::{AxumApp, Limits};
 use turnpike::net::inbound::h2c_guard::H2cGuard;
 use turnpike::net::outbound::connector::Connector;
@@ -87,7 +88,7 @@ fn build(
     let announcement = Announcement::new(file, &shared.settings(), &warnings, administrator_key.as_ref());
 
     let mut certificates = Vec::new();
-    let limits = Arc::new(RequestLimits::in_memory(Calendar::default()));
+    let limits = Arc::new(open_limits(file, &shared.settings().settings)?);
     let services = Services { shared: Arc::clone(&shared), limits: Arc::clone(&limits) };
     let router = control::router(services.clone(), Port::Control);
     let data_port_router = control::router(services, Port::Data);
@@ -106,9 +107,13 @@ fn build(
         Box::new(AccessLogWriter(Arc::clone(&shared))),
         Box::new(KeySetRefresher(Arc::clone(&shared))),
         Box::new(PriceRefresher(Arc::clone(&shared))),
-        Box::new(AlertTask { shared: Arc::clone(&shared), limits }),
+        Box::new(AlertTask { shared: Arc::clone(&shared), limits: Arc::clone(&limits) }),
         Box::new(StoreFollower(Arc::clone(&shared))),
-        Box::new(MemoryReturner { shared: Arc::clone(&shared), config_cache: config_cache.clone() }),
+        Box::new(MemoryReturner {
+            shared: Arc::clone(&shared),
+            config_cache: config_cache.clone(),
+            limits: Arc::clone(&limits),
+        }),
         Box::new(SettingsReloader {
             shared: Arc::clone(&shared),
             file: file.to_owned(),
@@ -163,6 +168,12 @@ fn control_service(router: Router) -> Service<H2cGuard<AxumApp>> {
     let mut service = Service::new("control".to_owned(), app);
     service.threads = Some(1);
     service
+}
+
+/// The counters of limits, with the usage of before.
+fn open_limits(file: &Path, settings: &Settings) -> Result<RequestLimits, String> {
+    let options = LimitsOptions::new(settings, &store_opening::options(file, settings));
+    RequestLimits::open(&options.map_err(|why| why.to_string())?, Timestamp::now())
 }
 
 fn data_service(

@@ -1,7 +1,8 @@
-//! `limits`: bounds on one client, one request and one upstream connection.
+//! `limits`: bounds on one client, one request and one upstream connection, and how usage is counted.
 //!
 //! Not here: budgets and rate limits of tenants, and a target's own `request_timeout`.
 
+use super::counting::{self, Counting};
 use super::values::{count, millis};
 use crate::config::read::ObjectReader;
 use std::time::Duration;
@@ -38,6 +39,7 @@ pub struct Limits {
     pub upstream_read_timeout: Duration,
     /// How long an idle upstream connection is kept in the pool.
     pub upstream_idle_timeout: Duration,
+    pub counting: Counting,
 }
 
 impl Default for Limits {
@@ -57,6 +59,7 @@ impl Default for Limits {
             request_timeout: None,
             upstream_read_timeout: Duration::from_secs(600),
             upstream_idle_timeout: Duration::from_secs(60),
+            counting: Counting::default(),
         }
     }
 }
@@ -84,8 +87,9 @@ impl Limits {
                 .unwrap_or(defaults.upstream_read_timeout),
             upstream_idle_timeout: millis(f, "upstream_idle_timeout_ms")
                 .unwrap_or(defaults.upstream_idle_timeout),
+            counting: Counting::read(f),
         };
-        fields.reject_unknown(&[
+        let mut keys = vec![
             "max_body_bytes",
             "max_held_bytes",
             "max_kept_items_bytes",
@@ -100,7 +104,9 @@ impl Limits {
             "request_timeout_ms",
             "upstream_read_timeout_ms",
             "upstream_idle_timeout_ms",
-        ]);
+        ];
+        keys.extend(counting::KEYS);
+        fields.reject_unknown(&keys);
         limits
     }
 }

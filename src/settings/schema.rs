@@ -14,7 +14,7 @@ mod tests;
 
 use super::auth::SHORTHANDS;
 use super::scopes::Scope;
-use super::{AccessLog, Limits, Server};
+use super::{AccessLog, Counting, Limits, Server};
 use serde_json::{Value, json};
 use std::time::Duration;
 use types::{flag, integer, list, millis, non_empty, object, one_of, or, pattern, see, text};
@@ -207,11 +207,44 @@ fn listen() -> Value {
 fn limits() -> Value {
     let mut keys = sizes();
     keys.extend(times());
+    keys.extend(counting());
     object(
-        "Limits for one client, one request, one connection. Sizes in bytes, times in milliseconds.",
+        "Limits for one client, one request, one connection, and how usage is counted. Sizes in bytes, times in milliseconds.",
         &[],
         keys,
     )
+}
+
+fn counting() -> Vec<(&'static str, Value)> {
+    let assumed = "Output that is reserved for a request without a bound of its own, in tokens, until enough of its kind were counted.";
+    let zone =
+        "Where the days, weeks and months of rate limits and budgets begin: a zone of the IANA database.";
+    vec![
+        ("timezone", or(non_empty(zone), "UTC")),
+        ("week_start", or(one_of("The day on which weeks begin.", Counting::weekdays()), "monday")),
+        (
+            "assume_output_tokens",
+            or(integer(assumed, 1, Some(10_000_000)), Counting::default().assume_output_tokens),
+        ),
+        (
+            "shared",
+            pattern(
+                "Redis or Valkey, for counters that several gateways share; without it each counts alone. Read at the start.",
+                "^rediss?://.",
+                &["redis://127.0.0.1:6379"],
+            ),
+        ),
+        (
+            "on_store_error",
+            or(
+                one_of(
+                    "What budgets do while the shared counters are away; hard ones refuse.",
+                    ["allow", "deny"],
+                ),
+                "allow",
+            ),
+        ),
+    ]
 }
 
 fn sizes() -> Vec<(&'static str, Value)> {

@@ -16,6 +16,7 @@ mod master_key;
 pub mod options;
 pub mod pepper;
 mod postgres;
+mod private_file;
 pub mod record;
 mod rekey;
 mod rows;
@@ -29,8 +30,9 @@ pub use catalog::{Catalog, Difference};
 pub use error::StoreError;
 pub use health::StoreHealth;
 pub use kind::Kind;
-pub use options::StoreOptions;
+pub use options::{Location, StoreOptions};
 pub use pepper::Pepper;
+pub use private_file::make_private;
 pub use record::{Change, Record, Sealed, Status};
 pub use store::Store;
 

@@ -11,7 +11,7 @@ use super::super::route::{Access, Route, Shape, get, put as put_route};
 use super::super::used::amount;
 use crate::error::Error;
 use crate::limits::from_records::limits_of;
-use crate::limits::{Limit, UsageView};
+use crate::limits::{CountersFailure, Limit, UsageView};
 use crate::settings::scopes::Scope;
 use crate::store::{Kind, Record};
 use serde_json::{Map, Value, json};
@@ -105,7 +105,7 @@ pub(super) async fn usage_map(call: &Call, record: &Record) -> Result<Value, Err
 /// The limit of a policy and its buckets, the most used first.
 async fn buckets(call: &Call, record: &Record) -> Result<(Limit, Vec<UsageView>), Error> {
     let limit = limit(call, record)?;
-    let mut found = call.limits.peek(&limit, call.now);
+    let mut found = call.limits.peek(&limit, call.now).await.map_err(unreachable)?;
     found.sort_by(|a, b| b.spent.cmp(&a.spent).then_with(|| a.value_key.cmp(&b.value_key)));
     Ok((limit, found))
 }
@@ -132,8 +132,16 @@ async fn reset(mut call: Call) -> Result<Reply, Error> {
 }
 
 /// Empties a bucket. False: there is no such bucket.
+///
+/// # Errors
+/// 503 where the counters cannot be reached, or the reset could not be written: it may be forgotten.
 pub(super) async fn reset_one(call: &Call, record: &Record, entity: Uuid) -> Result<bool, Error> {
-    Ok(call.limits.reset(&limit(call, record)?, entity, call.now))
+    call.limits.reset(&limit(call, record)?, entity, call.now).await.map_err(unreachable)
+}
+
+fn unreachable(failure: CountersFailure) -> Error {
+    log::warn!(target: "turnpike", "the counters of limits cannot be reached: {}", failure.0);
+    Error::limits_unavailable()
 }
 
 /// The bucket with this value key.

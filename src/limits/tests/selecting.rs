@@ -117,7 +117,7 @@ fn a_missing_group_value_skips_shares_or_denies() {
     assert_eq!(it.reserve(None, &tokens(5), now).unwrap_err().cause, Cause::Spent);
     drop(it.reserve(Some(""), &tokens(5), now).unwrap());
     drop(it.reserve(Some("ann"), &tokens(5), now).unwrap());
-    assert_eq!(it.limits.peek(&limit(OnMissing::Shared), now).len(), 3);
+    assert_eq!(it.peek(&limit(OnMissing::Shared), now).len(), 3);
     let set = LimitSet::new(vec![limit(OnMissing::Deny)], it.limits.hash());
     let facts = request();
     let missing = set.select(&facts, Phase::Request).err().unwrap();
@@ -135,6 +135,6 @@ fn buckets_are_named_by_ids() {
     let estimate = tokens(1);
     let held = it.limits.reserve(&selection, &estimate, at(NOON)).now_or_never().unwrap().unwrap();
     let wanted = format!("api_key:{KEY}-model:emu.gpt-4o-virtual_key:{PROVIDER}-config:pc-main");
-    assert_eq!(*it.limits.peek(&limit, at(NOON))[0].value_key, *wanted);
+    assert_eq!(*it.peek(&limit, at(NOON))[0].value_key, *wanted);
     held.cancel(at(NOON));
 }

@@ -23,6 +23,23 @@ fn a_bucket_is_full_reserved_and_spent() {
 }
 
 #[test]
+fn one_request_at_a_time_holds_less_than_it_may_use() {
+    let it = Fixture::new(vec![policy(1, usage(UsageOf::Cost, 100, Reset::Never))]);
+    let now = at(NOON);
+    let all = it.reserve(None, &priced(50), now).unwrap();
+    let also = it.reserve(None, &priced(50), now).unwrap();
+    all.settle(used(0, 49), now);
+    let clamped = it.reserve(None, &priced(50), now).unwrap();
+    also.settle(used(0, 49), now);
+    // One is free again, and is not enough: the request that may exceed the limit is under way.
+    assert_eq!(it.reserve(None, &priced(50), now).unwrap_err().cause, Cause::Reserved);
+    it.reserve(None, &priced(1), now).unwrap().settle(used(0, 0), now);
+    clamped.settle(used(0, 1), now);
+    it.reserve(None, &priced(50), now).unwrap().settle(used(0, 50), now);
+    assert_eq!(it.reserve(None, &priced(1), now).unwrap_err().cause, Cause::Spent);
+}
+
+#[test]
 fn a_limit_of_zero_lets_nothing_pass() {
     for kind in [
         usage(UsageOf::Cost, 0, Reset::Never),
@@ -225,9 +242,9 @@ fn a_reset_forgets_what_was_spent_and_keeps_what_is_held() {
     let now = at(NOON);
     it.reserve(None, &tokens(5), now).unwrap().settle(used(12, 0), now);
     let held = it.reserve(None, &tokens(6), now).unwrap();
-    let entity = it.limits.usage(&limit, now).unwrap().entity;
-    assert!(it.limits.reset(&limit, entity, now));
-    assert!(!it.limits.reset(&limit, Uuid::from_u128(9), now));
+    let entity = it.limits.usage(&limit, now).now_or_never().unwrap().unwrap().unwrap().entity;
+    assert!(it.reset(&limit, entity, now));
+    assert!(!it.reset(&limit, Uuid::from_u128(9), now));
     assert_eq!(it.totals(&limit, now), (0, 6));
     held.settle(used(500, 0), now);
     assert_eq!(it.totals(&limit, now), (0, 0));
@@ -315,7 +332,7 @@ fn values_that_read_the_same_when_joined_have_buckets_of_their_own() {
         drop(reserved.unwrap().unwrap());
     }
     let mut keys: Vec<_> =
-        it.limits.peek(&limit, at(NOON)).into_iter().map(|view| (view.value_key, view.spent)).collect();
+        it.peek(&limit, at(NOON)).into_iter().map(|view| (view.value_key, view.spent)).collect();
     keys.sort();
     let wanted = [("metadata.a:a-b-metadata.b:c", 5), ("metadata.a:a-metadata.b:b-c", 5)];
     assert_eq!(keys.iter().map(|(key, spent)| (&**key, *spent)).collect::<Vec<_>>(), wanted);

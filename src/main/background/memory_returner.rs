@@ -5,17 +5,21 @@
 //! of large bodies is given back late, and a burst takes three times as much. Decides nothing about how much is kept.
 
 use async_trait::async_trait;
+use jiff::Timestamp;
 use pingora_core::server::ShutdownWatch;
 use pingora_core::services::background::BackgroundService;
 use std::hint::black_box;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::time::{MissedTickBehavior, interval};
+use turnpike::limits::Limits;
 use turnpike::route::config_cache::ConfigCache;
 use turnpike::state::Shared;
 
 /// How often expired entries are dropped and the allocator gets to look.
 const INTERVAL: Duration = Duration::from_secs(1);
+/// Seconds from one look at the buckets of limits to the next: there may be a million.
+const LIMITS_EVERY: u32 = 60;
 /// After how many allocations and frees it looks for sure.
 const ALLOCATIONS: usize = 1200;
 /// Bytes of such an allocation, more than a thread's cache takes. They are never touched, so they take no memory.
@@ -26,6 +30,7 @@ const ALLOCATION_BYTES: usize = 96 << 10;
 pub struct MemoryReturner {
     pub shared: Arc<Shared>,
     pub config_cache: ConfigCache,
+    pub limits: Arc<Limits>,
 }
 
 #[async_trait]
@@ -33,13 +38,16 @@ impl BackgroundService for MemoryReturner {
     async fn start(&self, mut shutdown: ShutdownWatch) {
         let mut tick = interval(INTERVAL);
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        loop {
+        for second in 0_u32.. {
             tokio::select! {
                 _ = tick.tick() => {}
                 _ = shutdown.changed() => return,
             }
             self.shared.drop_expired(Instant::now());
             self.config_cache.drop_expired();
+            if second % LIMITS_EVERY == 0 {
+                self.limits.drop_expired(Timestamp::now());
+            }
             if self.shared.lifecycle.in_flight() == 0 {
                 for _ in 0..ALLOCATIONS {
                     drop(black_box(Vec::<u8>::with_capacity(ALLOCATION_BYTES)));

@@ -15,7 +15,9 @@ use std::collections::BTreeSet;
 const PROVIDERS: [&str; 2] = ["openai", "groq"];
 
 /// What only the reader sees: parts of its messages.
-const ONLY_THE_READER: [&str; 38] = [
+const ONLY_THE_READER: [&str; 40] = [
+    "of the IANA database",
+    "must be redis://",
     "must be IP:PORT",
     "clashes with",
     "takes its default",

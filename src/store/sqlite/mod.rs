@@ -11,6 +11,7 @@ mod writer;
 
 use super::audit::{AuditEntry, AuditPage, AuditQuery};
 use super::backend::{Backend, Changes, Loaded};
+use super::private_file::make_private;
 use super::{Change, Kind, Record, StoreError};
 pub(super) use copy::Copy;
 
@@ -18,8 +19,8 @@ use async_trait::async_trait;
 use parking_lot::Mutex;
 use rusqlite::{Connection, OpenFlags};
 use statements::failure;
-use std::fs::{DirBuilder, File, OpenOptions};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::fs::{File, OpenOptions};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -187,17 +188,6 @@ fn connect(file: Option<&Path>, for_reading: bool) -> Result<Connection, StoreEr
         connection.execute_batch(settings).map_err(failure)?;
     }
     Ok(connection)
-}
-
-/// Makes the file and its folder readable by their owner alone, where they are not there yet.
-fn make_private(file: &Path) -> std::io::Result<()> {
-    if let Some(folder) = file.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-        DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
-    }
-    if !file.exists() {
-        OpenOptions::new().append(true).create(true).mode(0o600).open(file)?;
-    }
-    Ok(())
 }
 
 /// Copies the database of one moment into a new file.

@@ -1,0 +1,261 @@
+//! Tests of the journal: what is there after the process was killed at any moment, twice read, or shared with another.
+
+use super::super::facts::Facts;
+use super::super::tests::{at, facts, policy, priced, rate, usage, used};
+use super::super::*;
+use super::*;
+use crate::limits::judgment::Judgment;
+use jiff::Timestamp;
+use proptest::prelude::*;
+
+const LIFETIME: i64 = 600_000;
+const NOON: &str = "2026-11-22T12:00:00Z";
+const NONE: &[(&str, &str)] = &[];
+
+/// One process: its counters, and the file.
+struct Process {
+    buckets: Arc<Buckets>,
+    journal: Journal,
+    set: LimitSet,
+}
+
+impl Process {
+    fn start(file: &Path, limits: &[Limit], now: Timestamp) -> Self {
+        let mut journal = Journal::open(file, LIFETIME).unwrap();
+        let sink = Sink { unwritten: Some(Mutex::default()), ..Sink::default() };
+        let buckets = Arc::new(Buckets::new(journal.hash().unwrap(), sink));
+        journal.load(&buckets, now.as_millisecond()).unwrap();
+        let set = LimitSet::new(limits.to_vec(), buckets.hash);
+        Self { buckets, journal, set }
+    }
+
+    /// As [`Limits::reserve`] does it, without a thread.
+    fn reserve(&mut self, cost: i64, now: Timestamp) -> Result<Reservation, Box<Refusal>> {
+        let facts: Facts<'_> = facts(&NONE);
+        let selection = self.set.select(&facts, Phase::Request).unwrap();
+        let (estimate, calendar, now) = (priced(cost), Calendar::default(), now.as_millisecond());
+        let judgment = Judgment { estimate: &estimate, assume_output: 1, calendar: &calendar, now };
+        let mut reservation = judgment.reserve(&self.buckets, &selection)?;
+        let holds = reservation.unjournalled();
+        if !holds.is_empty() {
+            self.journal.write(&self.buckets, &holds, now).unwrap();
+            reservation.confirm();
+        }
+        Ok(reservation)
+    }
+
+    fn flush(&mut self, now: Timestamp) {
+        self.journal.write(&self.buckets, &[], now.as_millisecond()).unwrap();
+        self.journal.follow_others(&self.buckets, now.as_millisecond()).unwrap();
+    }
+
+    fn view(&self, limit: &Limit, now: Timestamp) -> (i64, i64, i64) {
+        let Some(entity) = self.buckets.get(self.buckets.hash.bucket(limit, std::iter::empty())) else {
+            return (0, 0, 0);
+        };
+        let mut state = entity.state.lock();
+        let past = state.bring_up_to(limit, &Calendar::default(), now.as_millisecond());
+        self.buckets.sink.past(limit, &entity, &mut state, past);
+        (state.spent, state.all_held(), state.unreconciled)
+    }
+}
+
+fn budget(hard: bool) -> Limit {
+    Limit { hard, ..policy(1, usage(UsageOf::Cost, 1_000, Reset::Weekly)) }
+}
+
+fn file() -> (tempfile::TempDir, std::path::PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("limits.db");
+    (folder, file)
+}
+
+fn later(now: Timestamp, seconds: i64) -> Timestamp {
+    now.checked_add(jiff::SignedDuration::from_secs(seconds)).unwrap()
+}
+
+#[test]
+fn usage_is_there_after_a_restart_however_often_it_is_read() {
+    let (_folder, file) = file();
+    let now = at(NOON);
+    let limits = [budget(false), policy(2, rate(RateOf::Requests, RateUnit::Day, 5))];
+    let mut process = Process::start(&file, &limits, now);
+    process.reserve(100, now).unwrap().settle(used(0, 70), now);
+    let under_way = process.reserve(100, now).unwrap();
+    process.flush(now);
+    process.reserve(100, now).unwrap().settle(used(0, 1), now);
+    // Killed: what was counted since the last write is lost, and what soft limits held.
+    let mut next = Process::start(&file, &limits, now);
+    for _ in 0..2 {
+        assert_eq!(next.view(&limits[0], now), (70, 0, 0));
+        assert_eq!(next.view(&limits[1], now), (1, 0, 0));
+        next.journal.load(&next.buckets, now.as_millisecond()).unwrap();
+    }
+    next.reserve(100, now).unwrap().settle(used(0, 5), now);
+    next.flush(now);
+    next.flush(now);
+    let third = Process::start(&file, &limits, now);
+    assert_eq!(third.view(&limits[0], now), (75, 0, 0));
+    let monday = at("2026-11-23T00:00:00Z");
+    assert_eq!(Process::start(&file, &limits, monday).view(&limits[0], monday), (0, 0, 0));
+    drop(under_way);
+}
+
+#[test]
+fn holds_of_hard_limits_survive_and_become_spent() {
+    let (_folder, file) = file();
+    let (limit, now) = (budget(true), at(NOON));
+    let mut process = Process::start(&file, std::slice::from_ref(&limit), now);
+    let lost = process.reserve(400, now).unwrap();
+    process.reserve(100, now).unwrap().settle(used(0, 50), now);
+    process.flush(now);
+    let late = process.reserve(300, now).unwrap();
+    let mut next = Process::start(&file, std::slice::from_ref(&limit), now);
+    assert_eq!(next.view(&limit, now), (50, 700, 0));
+    assert_eq!(next.reserve(251, now).unwrap_err().cause, Cause::Reserved);
+    next.reserve(250, now).unwrap().settle(used(0, 250), now);
+    next.flush(now);
+    // The other process was not killed after all, it drains: what it settles is taken over.
+    late.settle(used(0, 20), now);
+    process.flush(now);
+    next.flush(now);
+    assert_eq!(next.view(&limit, now), (320, 400, 0));
+    // Nobody settles the other.
+    let then = later(now, LIFETIME / 1000 + 1);
+    next.flush(then);
+    assert_eq!(next.view(&limit, then), (720, 0, 400));
+    assert_eq!(next.reserve(281, then).unwrap_err().cause, Cause::Spent);
+    // Or does so very late: what was taken for spent is replaced by what was.
+    lost.settle(used(0, 30), then);
+    process.flush(then);
+    let third = Process::start(&file, std::slice::from_ref(&limit), then);
+    assert_eq!(third.view(&limit, then), (350, 0, 0));
+}
+
+#[test]
+fn resets_and_windows_have_rows_of_their_own() {
+    let (_folder, file) = file();
+    let (limit, now) = (budget(false), at(NOON));
+    let mut process = Process::start(&file, std::slice::from_ref(&limit), now);
+    let before = process.reserve(100, now).unwrap();
+    process.reserve(100, now).unwrap().settle(used(0, 60), now);
+    process.flush(now);
+    let entity = process.buckets.get(process.buckets.hash.bucket(&limit, std::iter::empty())).unwrap();
+    {
+        let mut state = entity.state.lock();
+        let past = state.reset();
+        process.buckets.sink.past(&limit, &entity, &mut state, past);
+        process.buckets.sink.changed(&limit, &entity, &mut state);
+    }
+    process.reserve(100, now).unwrap().settle(used(0, 7), now);
+    before.settle(used(0, 900), now);
+    process.flush(now);
+    assert_eq!(Process::start(&file, std::slice::from_ref(&limit), now).view(&limit, now), (7, 0, 0));
+    // Another rule: the usage moves along, and back.
+    let mut limit = limit;
+    for reset in [Reset::Monthly, Reset::Weekly, Reset::Never, Reset::Monthly] {
+        limit.kind = usage(UsageOf::Cost, 1_000, reset);
+        let mut process = Process::start(&file, std::slice::from_ref(&limit), now);
+        assert_eq!(process.view(&limit, now), (7, 0, 0), "{reset:?}");
+        process.flush(now);
+        assert_eq!(
+            Process::start(&file, std::slice::from_ref(&limit), now).view(&limit, now),
+            (7, 0, 0),
+            "{reset:?}"
+        );
+    }
+}
+
+#[test]
+fn what_cannot_be_written_is_written_later() {
+    let (_folder, file) = file();
+    let (limit, now) = (budget(false), at(NOON));
+    let mut process = Process::start(&file, std::slice::from_ref(&limit), now);
+    process.reserve(100, now).unwrap().settle(used(0, 60), now);
+    process.journal.connection.pragma_update(None, "query_only", true).unwrap();
+    let flush = |process: &mut Process| process.journal.write(&process.buckets, &[], now.as_millisecond());
+    assert!(flush(&mut process).is_err());
+    process.reserve(100, now).unwrap().settle(used(0, 6), now);
+    assert!(flush(&mut process).is_err());
+    let monday = at("2026-11-23T00:00:00Z");
+    assert_eq!(process.view(&limit, monday), (0, 0, 0));
+    assert!(flush(&mut process).is_err());
+    process.journal.connection.pragma_update(None, "query_only", false).unwrap();
+    process.flush(now);
+    assert_eq!(Process::start(&file, std::slice::from_ref(&limit), now).view(&limit, now), (66, 0, 0));
+}
+
+#[test]
+fn rows_of_windows_long_over_are_dropped() {
+    let (_folder, file) = file();
+    let (limit, now) = (budget(true), at(NOON));
+    let mut process = Process::start(&file, std::slice::from_ref(&limit), now);
+    let held = process.reserve(100, now).unwrap();
+    process.reserve(100, now).unwrap().settle(used(0, 60), now);
+    process.flush(now);
+    let count = |process: &Process| -> (i64, i64) {
+        let sql = "SELECT (SELECT count(*) FROM usage), (SELECT count(*) FROM holds)";
+        process.journal.connection.query_row(sql, [], |row| Ok((row.get(0)?, row.get(1)?))).unwrap()
+    };
+    process.journal.compact(at("2026-11-23T12:00:00Z").as_millisecond()).unwrap();
+    assert_eq!(count(&process), (1, 1));
+    process.journal.compact(at("2026-11-24T12:00:00Z").as_millisecond()).unwrap();
+    assert_eq!(count(&process), (0, 0));
+    drop(held);
+}
+
+#[tokio::test]
+async fn the_thread_writes_by_itself_and_at_the_end() {
+    let (_folder, file) = file();
+    let (limit, now) = (budget(true), Timestamp::now());
+    let options = LimitsOptions { journal: Some(file.clone()), ..LimitsOptions::default() };
+    let limits = Limits::open(&options, now).unwrap();
+    let set = LimitSet::new(vec![limit.clone()], limits.hash());
+    let facts = facts(&NONE);
+    let selection = set.select(&facts, Phase::Request).unwrap();
+    let estimate = priced(10);
+    let first = limits.reserve(&selection, &estimate, now).await.unwrap();
+    // On the disk before it returned.
+    let other = Limits::open(&options, now).unwrap();
+    assert_eq!(other.usage(&limit, now).await.unwrap().unwrap().held, 10);
+    first.settle(used(0, 7), now);
+    drop((limits, other));
+    let view = Limits::open(&options, now).unwrap().usage(&limit, now).await.unwrap().unwrap();
+    assert_eq!((view.spent, view.held), (7, 0));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+
+    /// Killed at any moments, a hard budget is never exceeded by what providers were paid.
+    #[test]
+    fn a_hard_budget_holds_through_crashes(steps in prop::collection::vec((0u8..8, 1i64..200), 1..60)) {
+        let (_folder, file) = file();
+        let (limit, mut now) = (budget(true), at("2026-11-17T00:00:00Z"));
+        let mut process = Process::start(&file, std::slice::from_ref(&limit), now);
+        let (mut paid, mut under_way, mut lost) = (0, Vec::new(), 0);
+        for (kind, amount) in steps {
+            match kind {
+                0..=3 => under_way.extend(process.reserve(amount, now).ok().map(|one| (one, amount))),
+                4..=5 if !under_way.is_empty() => {
+                    let (one, most) = under_way.remove(0);
+                    paid += most - most / 3;
+                    one.settle(used(0, most - most / 3), now);
+                }
+                6 => process.flush(now),
+                7 => {
+                    // Killed: the provider is paid for all that was under way, and nobody hears of it.
+                    lost += under_way.iter().map(|(_, most)| *most).sum::<i64>();
+                    let old = std::mem::replace(&mut process, Process::start(&file, std::slice::from_ref(&limit), now));
+                    under_way.clear();
+                    drop(old);
+                    now = later(now, amount * 10);
+                }
+                _ => {}
+            }
+            prop_assert!(paid + lost <= 1_000, "paid {paid}, lost {lost}");
+            let (spent, held, _) = process.view(&limit, now);
+            prop_assert!(spent + held >= paid + lost, "what was paid is not counted: {paid} + {lost}");
+        }
+    }
+}

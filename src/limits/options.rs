@@ -1,0 +1,64 @@
+//! What the counters need besides the limits, as the settings say it.
+
+use super::window::Calendar;
+use crate::config::secret::Secret;
+use crate::settings::{OnStoreError, Settings};
+use crate::store::{Location, StoreError, StoreOptions};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// How long a hold counts after the longest request there can be.
+const GRACE: Duration = Duration::from_secs(60);
+
+/// What [`Limits::open`](super::Limits::open) needs.
+#[derive(Debug, Clone)]
+pub struct LimitsOptions {
+    /// The journal of an embedded gateway. `None`: usage ends with the process.
+    pub journal: Option<PathBuf>,
+    /// The store of counters that several gateways share: a URL, which may hold a password.
+    pub shared: Option<Secret>,
+    /// What budgets do while that store is away.
+    pub on_store_error: OnStoreError,
+    pub calendar: Calendar,
+    /// Output of a request without a bound.
+    pub assume_output_tokens: u64,
+    /// How long a hold of a gateway that is gone counts as one; then it counts as spent.
+    pub hold_lifetime: Duration,
+}
+
+impl Default for LimitsOptions {
+    fn default() -> Self {
+        Self {
+            journal: None,
+            shared: None,
+            on_store_error: OnStoreError::Allow,
+            calendar: Calendar::default(),
+            assume_output_tokens: 4096,
+            hold_lifetime: Duration::from_secs(600) + GRACE,
+        }
+    }
+}
+
+impl LimitsOptions {
+    /// As the settings have it. The journal is `limits.db` beside the store's file, or in the state directory where the store is not
+    /// a file; a store in memory has none.
+    ///
+    /// # Errors
+    /// The store's URL cannot be read.
+    pub fn new(settings: &Settings, store: &StoreOptions) -> Result<Self, StoreError> {
+        let journal = match store.location()? {
+            Location::File(file) => Some(file.with_file_name("limits.db")),
+            Location::Postgres(_) => Some(store.state_dir.join("limits.db")),
+            Location::Memory => None,
+        };
+        let limits = &settings.limits;
+        Ok(Self {
+            journal,
+            shared: limits.counting.shared.clone(),
+            on_store_error: limits.counting.on_store_error,
+            calendar: Calendar::of(&limits.counting),
+            assume_output_tokens: limits.counting.assume_output_tokens as u64,
+            hold_lifetime: limits.request_timeout.unwrap_or(limits.upstream_read_timeout) + GRACE,
+        })
+    }
+}

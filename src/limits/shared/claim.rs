@@ -1,0 +1,162 @@
+//! What is sent to a store that several gateways share, and what it replies: one claim for each bucket of a request.
+
+use super::super::entity::State;
+use super::super::limit::{Counted, Limit};
+use super::super::window::{NEVER, Window};
+use async_trait::async_trait;
+use std::sync::Arc;
+use std::time::Duration;
+use uuid::Uuid;
+
+/// Live buckets of one rate limit and of one usage limit. More of them share one.
+const MAX_RATE_BUCKETS: u32 = 100_000;
+const MAX_USAGE_BUCKETS: u32 = 1_000_000;
+
+/// What a request needs of one bucket.
+#[derive(Debug, Clone)]
+pub(in crate::limits) struct Claim {
+    pub limit: Arc<Limit>,
+    pub entity: u128,
+    pub value_key: Arc<str>,
+    pub window: Window,
+    pub amount: i64,
+    pub rule: Rule,
+}
+
+/// How it is judged. The scripts have the numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::limits) enum Rule {
+    Usage = 0,
+    HardUsage = 1,
+    Requests = 2,
+    Tokens = 3,
+    HardRate = 4,
+}
+
+impl Rule {
+    pub(super) fn of(limit: &Limit) -> Self {
+        match (limit.is_rate(), limit.hard, limit.counts()) {
+            (false, false, _) => Self::Usage,
+            (false, true, _) => Self::HardUsage,
+            (true, true, _) => Self::HardRate,
+            (true, false, Counted::Requests) => Self::Requests,
+            (true, false, _) => Self::Tokens,
+        }
+    }
+}
+
+impl Claim {
+    pub(super) fn max_buckets(&self) -> u32 {
+        if self.limit.is_rate() { MAX_RATE_BUCKETS } else { MAX_USAGE_BUCKETS }
+    }
+
+    /// The window's end, -1 for none.
+    pub(super) fn window_end(&self) -> i64 {
+        if self.window.end == NEVER { -1 } else { self.window.end }
+    }
+
+    /// The threshold, -1 for none.
+    pub(super) fn alert_at(&self) -> i64 {
+        self.limit.alert_at().unwrap_or(-1)
+    }
+}
+
+/// What the store makes of a request's claims. Times are the store's, milliseconds since 1970.
+#[derive(Debug)]
+pub(in crate::limits) enum Reply {
+    /// A window is not that of the store's clock.
+    OtherWindow {
+        now: i64,
+    },
+    /// The limit of this claim has no room for another bucket.
+    Overflow {
+        claim: usize,
+    },
+    Refused {
+        now: i64,
+        buckets: Vec<BucketReply>,
+    },
+    Held {
+        now: i64,
+        buckets: Vec<BucketReply>,
+    },
+}
+
+/// One bucket.
+#[derive(Debug, Clone)]
+pub(in crate::limits) struct BucketReply {
+    pub verdict: Verdict,
+    pub state: State,
+    pub epoch: i64,
+    pub resets: u32,
+    /// What is held of it.
+    pub amount: i64,
+    pub is_clamped: bool,
+    /// Whether this is the first refusal of a bucket that is spent.
+    pub is_exhausted_now: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::limits) enum Verdict {
+    Room,
+    Rate,
+    Reserved,
+    Spent,
+}
+
+/// The amount of a hold that may have been made: the store got the claim and did not reply. It is cancelled.
+pub(in crate::limits) const UNCONFIRMED: i64 = -1;
+
+/// A hold that ends.
+#[derive(Debug, Clone)]
+pub(in crate::limits) struct Settlement {
+    /// Of the reservation.
+    pub hold: Uuid,
+    pub limit: Arc<Limit>,
+    pub entity: u128,
+    pub value_key: Arc<str>,
+    pub window: Window,
+    pub epoch: i64,
+    pub resets: u32,
+    pub amount: i64,
+    pub is_clamped: bool,
+    pub rule: Rule,
+    pub actual: i64,
+}
+
+/// What a settlement came to.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::limits) struct SettleReply {
+    pub spent: i64,
+    pub is_threshold_now: bool,
+    pub is_exhausted_now: bool,
+}
+
+/// A bucket that is shown.
+#[derive(Debug, Clone)]
+pub(in crate::limits) struct Shown {
+    pub entity: u128,
+    pub value_key: String,
+    pub state: State,
+}
+
+/// Counters that several gateways share. All of it is atomic, by the store's clock.
+#[async_trait]
+pub(in crate::limits) trait CounterStore: Send + Sync {
+    /// Holds all claims for so long, or none.
+    async fn reserve(&self, hold: Uuid, claims: &[Claim], lifetime: Duration) -> Result<Reply, String>;
+    /// Ends holds. Doing so twice changes nothing.
+    async fn settle(&self, settlements: &[Settlement]) -> Result<Vec<SettleReply>, String>;
+    /// All buckets of a limit.
+    async fn buckets(&self, limit: &Limit) -> Result<Vec<u128>, String>;
+    /// These buckets at present; they are set to nothing before if `reset`.
+    async fn look(
+        &self,
+        limit: &Limit,
+        window: Window,
+        buckets: &[u128],
+        reset: bool,
+    ) -> Result<Vec<Shown>, String>;
+    /// Announces this gateway. Returns how many there are, and the store's time.
+    async fn announce(&self, gateway: Uuid) -> Result<(usize, i64), String>;
+}

@@ -1,0 +1,196 @@
+//! How holds of shared counters end: through a bounded queue, in batches, again until the store has taken them.
+
+use super::super::events::EventKind;
+use super::super::limit::Limit;
+use super::Inner;
+use super::claim::{BucketReply, Claim, Rule, Settlement, UNCONFIRMED};
+use crate::limits::entity::State;
+use crate::limits::window::Window;
+use parking_lot::Mutex;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+use tokio::sync::Notify;
+use uuid::Uuid;
+
+/// Settlements that wait while the store is away. What does not fit is given up: its holds expire.
+const MAX_WAITING: usize = 262_144;
+const BATCH: usize = 128;
+const RETRY_DELAY: Duration = Duration::from_millis(250);
+
+/// Settlements that wait.
+#[derive(Debug, Default)]
+pub(in crate::limits) struct SettleQueue {
+    waiting: Mutex<VecDeque<Settlement>>,
+    added: Notify,
+    dropped: AtomicU64,
+    is_closed: AtomicBool,
+}
+
+impl SettleQueue {
+    fn push(&self, settlement: Settlement) {
+        let mut waiting = self.waiting.lock();
+        if waiting.len() >= MAX_WAITING {
+            self.dropped.fetch_add(1, Ordering::Relaxed);
+            return;
+        }
+        waiting.push_back(settlement);
+        drop(waiting);
+        self.added.notify_one();
+    }
+
+    /// Has the holds cancelled that these claims may have led to.
+    pub(super) fn cancel(&self, hold: Uuid, claims: Vec<Claim>) {
+        for claim in claims {
+            self.push(Settlement {
+                hold,
+                limit: claim.limit,
+                entity: claim.entity,
+                value_key: claim.value_key,
+                window: claim.window,
+                epoch: 0,
+                resets: 0,
+                amount: UNCONFIRMED,
+                is_clamped: false,
+                rule: claim.rule,
+                actual: 0,
+            });
+        }
+    }
+
+    /// How many were given up.
+    pub(in crate::limits) fn dropped(&self) -> u64 {
+        self.dropped.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn close(&self) {
+        self.is_closed.store(true, Ordering::Relaxed);
+        self.added.notify_one();
+    }
+
+    fn is_empty(&self) -> bool {
+        self.waiting.lock().is_empty()
+    }
+
+    /// The next ones; they stay in the queue until [`done`](Self::done).
+    fn next(&self) -> Vec<Settlement> {
+        self.waiting.lock().iter().take(BATCH).cloned().collect()
+    }
+
+    fn done(&self, count: usize) {
+        self.waiting.lock().drain(..count);
+    }
+
+    /// Waits until all that waits now is settled, at most this long. False: it is not.
+    pub(in crate::limits) async fn flush(&self, at_most: Duration) -> bool {
+        let end = tokio::time::Instant::now() + at_most;
+        while !self.is_empty() {
+            if tokio::time::Instant::now() >= end {
+                return false;
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        true
+    }
+}
+
+/// Sends what is settled to the store, and reports what it has brought to a mark.
+pub(super) async fn settle(queue: Arc<SettleQueue>, inner: Arc<Inner>) {
+    loop {
+        let batch = queue.next();
+        if batch.is_empty() {
+            if queue.is_closed.load(Ordering::Relaxed) {
+                return;
+            }
+            queue.added.notified().await;
+            continue;
+        }
+        let outcome = inner.store.settle(&batch).await;
+        let now = jiff::Timestamp::now().as_millisecond();
+        inner.health.note(&outcome, now);
+        let Ok(replies) = outcome else {
+            // The store makes nothing of one that it has taken already.
+            tokio::time::sleep(RETRY_DELAY).await;
+            continue;
+        };
+        queue.done(batch.len());
+        for (settlement, reply) in batch.iter().zip(replies) {
+            let state = State::reported(settlement.window, reply.spent, 0, 0);
+            let (limit, value_key) = (&settlement.limit, &settlement.value_key);
+            if reply.is_threshold_now {
+                inner.sink.send(EventKind::Threshold, limit, value_key, (&state, now));
+            }
+            if reply.is_exhausted_now {
+                inner.sink.send(EventKind::Exhausted, limit, value_key, (&state, now));
+            }
+        }
+    }
+}
+
+/// What a request holds of shared counters.
+#[derive(Debug)]
+pub(in crate::limits) struct RemoteHold {
+    id: Uuid,
+    items: Vec<RemoteItem>,
+    queue: Arc<SettleQueue>,
+}
+
+/// What it holds of one bucket.
+#[derive(Debug)]
+pub(super) struct RemoteItem {
+    limit: Arc<Limit>,
+    entity: u128,
+    value_key: Arc<str>,
+    window: Window,
+    epoch: i64,
+    resets: u32,
+    amount: i64,
+    is_clamped: bool,
+    rule: Rule,
+}
+
+impl RemoteItem {
+    pub(super) fn new(claim: Claim, bucket: &BucketReply) -> Self {
+        Self {
+            limit: claim.limit,
+            entity: claim.entity,
+            value_key: claim.value_key,
+            window: claim.window,
+            epoch: bucket.epoch,
+            resets: bucket.resets,
+            amount: bucket.amount,
+            is_clamped: bucket.is_clamped,
+            rule: claim.rule,
+        }
+    }
+}
+
+impl RemoteHold {
+    pub(super) fn new(id: Uuid, items: Vec<RemoteItem>, queue: Arc<SettleQueue>) -> Self {
+        Self { id, items, queue }
+    }
+
+    pub(in crate::limits) fn is_empty(&self) -> bool {
+        self.items.is_empty()
+    }
+
+    /// Ends all holds; `actual` is what was used of a limit with this hold.
+    pub(in crate::limits) fn end(&mut self, actual: impl Fn(&Limit, i64) -> i64) {
+        for item in self.items.drain(..) {
+            self.queue.push(Settlement {
+                hold: self.id,
+                actual: actual(&item.limit, item.amount),
+                limit: item.limit,
+                entity: item.entity,
+                value_key: item.value_key,
+                window: item.window,
+                epoch: item.epoch,
+                resets: item.resets,
+                amount: item.amount,
+                is_clamped: item.is_clamped,
+                rule: item.rule,
+            });
+        }
+    }
+}

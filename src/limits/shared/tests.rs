@@ -1,0 +1,281 @@
+//! Tests of counters that gateways share, against a real Redis; they report that they are skipped where there is none.
+
+use super::super::limit_set::LimitSet;
+use super::super::tests::{facts, policy, priced, rate, usage, used};
+use super::super::*;
+use crate::config::secret::Secret;
+use crate::settings::OnStoreError;
+use jiff::Timestamp;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
+
+const NONE: &[(&str, &str)] = &[];
+
+/// A Redis of its own, which ends with the test.
+struct Server {
+    process: Child,
+    port: u16,
+    _folder: tempfile::TempDir,
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+impl Server {
+    /// `None`, and a line: it is not installed.
+    async fn start() -> Option<Self> {
+        let folder = tempfile::tempdir().unwrap();
+        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let spawn = |program: &str| {
+            let mut command = Command::new(program);
+            command.args([
+                "--bind",
+                "127.0.0.1",
+                "--port",
+                &port.to_string(),
+                "--save",
+                "",
+                "--appendonly",
+                "no",
+            ]);
+            command.arg("--dir").arg(folder.path()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()
+        };
+        let Ok(process) = spawn("redis-server").or_else(|_| spawn("valkey-server")) else {
+            assert!(std::env::var_os("CI").is_none(), "CI installs Redis (.ci/run)");
+            eprintln!("SKIPPED on Redis: neither redis-server nor valkey-server is installed");
+            return None;
+        };
+        let server = Self { process, port, _folder: folder };
+        for _ in 0..500 {
+            if tokio::net::TcpStream::connect(("127.0.0.1", port)).await.is_ok() {
+                return Some(server);
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        panic!("the server did not start");
+    }
+
+    fn signal(&self, name: &str) {
+        let id = self.process.id().to_string();
+        assert!(Command::new("kill").args([name, &id]).status().unwrap().success());
+    }
+
+    fn options(&self) -> LimitsOptions {
+        LimitsOptions {
+            shared: Some(Secret::new(format!("redis://127.0.0.1:{}", self.port))),
+            ..LimitsOptions::default()
+        }
+    }
+
+    fn gateway(&self) -> Limits {
+        Limits::open(&self.options(), Timestamp::now()).unwrap()
+    }
+}
+
+async fn reserve(
+    limits: &Limits,
+    set: &LimitSet,
+    estimate: &Estimate<'_>,
+) -> Result<Reservation, Box<Refusal>> {
+    let facts = facts(&NONE);
+    let selection = set.select(&facts, Phase::Request).unwrap();
+    limits.reserve(&selection, estimate, Timestamp::now()).await
+}
+
+async fn view(limits: &Limits, limit: &Limit) -> (i64, i64) {
+    limits.flush().await.unwrap();
+    let views = limits.peek(limit, Timestamp::now()).await.unwrap();
+    (views.iter().map(|view| view.spent).sum(), views.iter().map(|view| view.held).sum())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_rules_are_those_of_one_gateway() {
+    let Some(server) = Server::start().await else { return };
+    let (limits, now) = (server.gateway(), Timestamp::now);
+    let soft = policy(1, usage(UsageOf::Cost, 100, Reset::Monthly));
+    let set = LimitSet::new(vec![soft.clone()], limits.hash());
+    let first = reserve(&limits, &set, &priced(60)).await.unwrap();
+    let second = reserve(&limits, &set, &priced(60)).await.unwrap();
+    assert_eq!(view(&limits, &soft).await, (0, 100));
+    let refused = reserve(&limits, &set, &priced(1)).await.unwrap_err();
+    assert_eq!((refused.cause, refused.held, refused.retry_after.as_secs()), (Cause::Reserved, 100, 1));
+    first.settle(used(0, 50), now());
+    second.settle(used(0, 70), now());
+    assert_eq!(view(&limits, &soft).await, (120, 0));
+    let refused = reserve(&limits, &set, &priced(1)).await.unwrap_err();
+    assert_eq!((refused.cause, refused.spent), (Cause::Spent, 120));
+    assert!(refused.reset_at.is_some());
+    // All or nothing: what the second limit refuses, the first does not hold.
+    let wide = policy(2, usage(UsageOf::Cost, 1_000, Reset::Never));
+    let rated = policy(3, rate(RateOf::Requests, RateUnit::Week, 1));
+    let set = LimitSet::new(vec![wide.clone(), rated.clone()], limits.hash());
+    let one = reserve(&limits, &set, &priced(10)).await.unwrap();
+    assert_eq!(one.tightest().requests.unwrap().remaining, 0);
+    let refused = reserve(&limits, &set, &priced(10)).await.unwrap_err();
+    assert_eq!((refused.cause, refused.all.len()), (Cause::Rate, 1));
+    assert_eq!(view(&limits, &wide).await, (0, 10));
+    one.release(now());
+    assert_eq!((view(&limits, &wide).await, view(&limits, &rated).await), ((0, 0), (1, 0)));
+    // Dropped: used as estimated.
+    let set = LimitSet::new(vec![wide.clone()], limits.hash());
+    drop(reserve(&limits, &set, &priced(10)).await.unwrap());
+    assert_eq!(view(&limits, &wide).await, (10, 0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn hard_limits_fit_and_resets_begin_anew() {
+    let Some(server) = Server::start().await else { return };
+    let limits = server.gateway();
+    let kind =
+        LimitKind::Usage { of: UsageOf::Cost, credit: 1_000, alert_at: Some(300), reset: Reset::Never };
+    let limit = Limit { hard: true, fit: true, ..policy(1, kind) };
+    let set = LimitSet::new(vec![limit.clone()], limits.hash());
+    let cost_of = |output: u64| 100 + 10 * i64::try_from(output).unwrap();
+    let estimate = Estimate {
+        max_output_tokens: Some(500),
+        cost: Some(200),
+        max_cost: Some(cost_of(500)),
+        cost_of: Some(&cost_of),
+        ..Estimate::default()
+    };
+    let first = reserve(&limits, &set, &estimate).await.unwrap();
+    assert_eq!((first.fitted_output(), view(&limits, &limit).await), (Some(90), (0, 1_000)));
+    assert_eq!(reserve(&limits, &set, &estimate).await.unwrap_err().cause, Cause::Reserved);
+    first.settle(used(0, 400), Timestamp::now());
+    assert_eq!(view(&limits, &limit).await, (400, 0));
+    let unknown = Estimate { cost: None, max_cost: None, cost_of: None, ..estimate };
+    assert_eq!(reserve(&limits, &set, &unknown).await.unwrap_err().cause, Cause::UnknownPrice);
+    let held = reserve(&limits, &set, &priced(600)).await.unwrap();
+    let entity = limits.usage(&limit, Timestamp::now()).await.unwrap().unwrap();
+    assert_eq!((entity.spent, entity.held, entity.is_threshold_alert_sent), (400, 600, true));
+    assert!(limits.reset(&limit, entity.entity, Timestamp::now()).await.unwrap());
+    assert!(!limits.reset(&limit, Uuid::from_u128(1), Timestamp::now()).await.unwrap());
+    assert_eq!(view(&limits, &limit).await, (0, 600));
+    // Of the generation before: it counts for nobody.
+    held.settle(used(0, 600), Timestamp::now());
+    assert_eq!(view(&limits, &limit).await, (0, 0));
+    reserve(&limits, &set, &priced(350)).await.unwrap().settle(used(0, 350), Timestamp::now());
+    assert_eq!(view(&limits, &limit).await, (350, 0));
+    let mut events = limits.events().unwrap();
+    let kinds: Vec<_> =
+        std::iter::from_fn(|| events.try_recv().ok()).map(|event| (event.kind, event.spent)).collect();
+    assert_eq!(kinds, [(EventKind::Threshold, 400), (EventKind::Threshold, 350)]);
+    // Another reset: the usage goes on.
+    let monthly = Limit { kind: usage(UsageOf::Cost, 1_000, Reset::Monthly), ..limit.clone() };
+    assert_eq!(view(&limits, &monthly).await, (350, 0));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn two_gateways_never_exceed_a_hard_budget_and_use_it_up() {
+    let Some(server) = Server::start().await else { return };
+    let limit = Limit { hard: true, ..policy(1, usage(UsageOf::Cost, 300_000, Reset::Never)) };
+    let gateways = [Arc::new(server.gateway()), Arc::new(server.gateway())];
+    let billed = Arc::new(AtomicI64::new(0));
+    let mut clients = Vec::new();
+    for number in 0..32_u64 {
+        let (limits, limit) = (Arc::clone(&gateways[usize::from(number % 2 == 0)]), limit.clone());
+        let billed = Arc::clone(&billed);
+        clients.push(tokio::spawn(async move {
+            let set = LimitSet::new(vec![limit], limits.hash());
+            let mut random = fastrand::Rng::with_seed(number);
+            loop {
+                let most = random.i64(50..2_000);
+                match reserve(&limits, &set, &priced(most)).await {
+                    Ok(reservation) => {
+                        let cost = random.i64(0..=most);
+                        billed.fetch_add(cost, Ordering::Relaxed);
+                        reservation.settle(used(1, cost), Timestamp::now());
+                    }
+                    Err(refusal) if refusal.cause == Cause::Reserved => tokio::task::yield_now().await,
+                    Err(refusal) => {
+                        assert_eq!(refusal.cause, Cause::Spent);
+                        break;
+                    }
+                }
+            }
+        }));
+    }
+    for client in clients {
+        client.await.unwrap();
+    }
+    gateways[0].flush().await.unwrap();
+    let (spent, held) = view(&gateways[1], &limit).await;
+    assert_eq!((spent, held), (billed.load(Ordering::Relaxed), 0));
+    assert!((285_000..=300_000).contains(&spent), "{spent}");
+    assert!(!gateways[0].counts().is_store_failing);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn while_the_store_is_away_rates_are_parts_and_budgets_as_set() {
+    let Some(server) = Server::start().await else { return };
+    let open = server.gateway();
+    let closed = LimitsOptions { on_store_error: OnStoreError::Deny, ..server.options() };
+    let closed = Limits::open(&closed, Timestamp::now()).unwrap();
+    let budget = policy(1, usage(UsageOf::Cost, 100, Reset::Never));
+    let requests = policy(2, rate(RateOf::Requests, RateUnit::Week, 4));
+    let set = LimitSet::new(vec![budget.clone(), requests.clone()], open.hash());
+    let before = reserve(&open, &set, &priced(10)).await.unwrap();
+    for _ in 0..1_000 {
+        if open.counts().gateways == 2 {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    server.signal("-STOP");
+    // Two gateways: each passes two.
+    for _ in 0..2 {
+        let passed = reserve(&open, &set, &priced(1_000)).await.unwrap();
+        assert_eq!(passed.tightest(), Tightest::default(), "what is left is not what the headers would have");
+        passed.settle(used(0, 5), Timestamp::now());
+    }
+    assert_eq!(reserve(&open, &set, &priced(1)).await.unwrap_err().cause, Cause::Rate);
+    let refused = reserve(&closed, &set, &priced(1)).await.unwrap_err();
+    assert_eq!((refused.cause, refused.limit.id), (Cause::Unavailable, budget.id));
+    let hard = LimitSet::new(vec![Limit { hard: true, ..budget.clone() }], open.hash());
+    assert_eq!(reserve(&open, &hard, &priced(1)).await.unwrap_err().cause, Cause::Unavailable);
+    let counts = open.counts();
+    assert!(counts.is_store_failing && counts.store_failures > 0);
+    assert!(open.peek(&budget, Timestamp::now()).await.is_err());
+    // What was reserved before is settled when the store is there again.
+    before.settle(used(0, 7), Timestamp::now());
+    server.signal("-CONT");
+    for _ in 0..1_000 {
+        if open.flush().await.is_ok() && !open.counts().is_store_failing {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    assert_eq!(view(&open, &budget).await, (7, 0));
+    assert_eq!(reserve(&closed, &set, &priced(1)).await.unwrap().tightest().requests.unwrap().remaining, 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn holds_of_a_gateway_that_is_gone_expire() {
+    let Some(server) = Server::start().await else { return };
+    let options = LimitsOptions { hold_lifetime: Duration::from_millis(100), ..server.options() };
+    let limits = Limits::open(&options, Timestamp::now()).unwrap();
+    let soft = policy(1, usage(UsageOf::Tokens, 100, Reset::Weekly));
+    let hard = Limit { hard: true, ..policy(2, usage(UsageOf::Cost, 100, Reset::Weekly)) };
+    let set = LimitSet::new(vec![soft.clone(), hard.clone()], limits.hash());
+    let estimate = Estimate { input_tokens: 40, ..priced(30) };
+    std::mem::forget(reserve(&limits, &set, &estimate).await.unwrap());
+    let late = reserve(&limits, &set, &estimate).await.unwrap();
+    for _ in 0..1_000 {
+        if view(&limits, &soft).await == (0, 0) {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    assert_eq!(view(&limits, &hard).await, (60, 0), "the provider may have been paid");
+    // It was only slow: what it used takes the place of what it held.
+    late.settle(used(45, 20), Timestamp::now());
+    assert_eq!((view(&limits, &soft).await, view(&limits, &hard).await), ((45, 0), (50, 0)));
+    let view = limits.usage(&hard, Timestamp::now()).await.unwrap().unwrap();
+    assert_eq!(view.unreconciled, 30);
+}

@@ -1,0 +1,98 @@
+//! `limits`: how usage and rates are counted: where days and weeks begin, what is assumed.
+//!
+//! Not here: the limits themselves, which are objects of the store.
+
+use super::values::{count, non_empty};
+use crate::config::read::{Cursor, ObjectReader};
+use crate::config::secret::Secret;
+use jiff::civil::Weekday;
+use jiff::tz::TimeZone;
+
+/// The keys that are read here.
+pub(super) const KEYS: [&str; 5] =
+    ["timezone", "week_start", "assume_output_tokens", "shared", "on_store_error"];
+const ON_STORE_ERROR: [(&str, OnStoreError); 2] =
+    [("allow", OnStoreError::Allow), ("deny", OnStoreError::Deny)];
+const WEEKDAYS: [(&str, Weekday); 7] = [
+    ("monday", Weekday::Monday),
+    ("tuesday", Weekday::Tuesday),
+    ("wednesday", Weekday::Wednesday),
+    ("thursday", Weekday::Thursday),
+    ("friday", Weekday::Friday),
+    ("saturday", Weekday::Saturday),
+    ("sunday", Weekday::Sunday),
+];
+
+/// How usage is counted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Counting {
+    /// In which days, weeks and months begin at midnight.
+    pub timezone: TimeZone,
+    pub week_start: Weekday,
+    /// Output of a request that sets no bound, in tokens.
+    pub assume_output_tokens: usize,
+    /// Counters that several gateways share; the URL may hold a password. `None`: each gateway counts alone.
+    pub shared: Option<Secret>,
+    pub on_store_error: OnStoreError,
+}
+
+/// What budgets do while the shared counters are away.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OnStoreError {
+    /// Requests pass. Limits that are `hard` refuse all the same.
+    Allow,
+    Deny,
+}
+
+impl Default for Counting {
+    fn default() -> Self {
+        Self {
+            timezone: TimeZone::UTC,
+            week_start: Weekday::Monday,
+            assume_output_tokens: 4096,
+            shared: None,
+            on_store_error: OnStoreError::Allow,
+        }
+    }
+}
+
+impl Counting {
+    pub(super) fn read(f: &mut ObjectReader<'_>) -> Self {
+        let defaults = Self::default();
+        let timezone = f.get(&["timezone"]).and_then(|at| {
+            let zone = TimeZone::get(non_empty(&at)?).ok();
+            if zone.is_none() {
+                at.problem("must be a time zone of the IANA database, such as UTC or Europe/Berlin");
+            }
+            zone
+        });
+        let week_start = f.get(&["week_start"]).and_then(|at| at.one_of(&WEEKDAYS));
+        let assume = count(f, "assume_output_tokens", 1, 10_000_000);
+        Self {
+            timezone: timezone.unwrap_or(defaults.timezone),
+            week_start: week_start.unwrap_or(defaults.week_start),
+            assume_output_tokens: assume.unwrap_or(defaults.assume_output_tokens),
+            shared: f.get(&["shared"]).and_then(|at| shared(&at)),
+            on_store_error: f
+                .get(&["on_store_error"])
+                .and_then(|at| at.one_of(&ON_STORE_ERROR))
+                .unwrap_or(defaults.on_store_error),
+        }
+    }
+
+    /// The names of the days, for the schema.
+    pub(super) fn weekdays() -> impl Iterator<Item = &'static str> {
+        WEEKDAYS.into_iter().map(|(name, _)| name)
+    }
+}
+
+fn shared(at: &Cursor<'_>) -> Option<Secret> {
+    let text = at.text()?;
+    let is_url =
+        url::Url::parse(text).is_ok_and(|url| matches!(url.scheme(), "redis" | "rediss") && url.has_host());
+    if !is_url {
+        at.problem("must be redis://HOST:PORT, or rediss://HOST:PORT with TLS; a user and password come before the host");
+        return None;
+    }
+    Some(Secret::new(text))
+}
