@@ -1,4 +1,4 @@
-//! What limits do to requests: acceptance examples 10 to 15 and 21 of the control plane, and limits of keys, workspaces,
+//! What limits do to requests: acceptance examples 10 to 15, 19, 21 and 22 of the control plane, and limits of keys, workspaces,
 //! providers and the settings.
 //!
 //! On the running binary, on SQLite and PostgreSQL. Windows that need another time are tested beside the code; what holds under
@@ -348,6 +348,19 @@ async fn a_rate_for_each_key() {
     }
 }
 
+/// Example 19.
+#[tokio::test]
+async fn a_stream_that_names_no_usage_is_charged_as_the_provider_counts() {
+    for gateway in gateways() {
+        let (input, output) = tokens(&gateway).await;
+        let id = make(&gateway, USAGE, &per_user("tokens", json!(1_000_000))).await;
+        let stream = Chat::new().user("ann").member("stream", json!(true)).send(&gateway).await;
+        let text = stream.body.as_str().unwrap();
+        assert!(stream.status == 200 && text.contains("[DONE]") && !text.contains("prompt_tokens"), "{text}");
+        used(&gateway, &id, "ann", input + output).await;
+    }
+}
+
 /// Example 21.
 #[tokio::test]
 async fn a_target_whose_limit_is_spent_is_passed_over() {
@@ -374,6 +387,28 @@ async fn a_target_whose_limit_is_spent_is_passed_over() {
             targets["targets"].as_array().unwrap().iter().map(|target| &target["state"]).collect();
         assert!(states.iter().all(|state| **state != json!("open")), "{targets}");
         assert_eq!(Chat::new().status(&gateway).await, 429, "alone it is refused");
+    }
+}
+
+/// Example 22.
+#[tokio::test]
+async fn a_model_without_a_price_passes_a_soft_budget_and_not_a_hard_one() {
+    for gateway in gateways() {
+        let id = make(&gateway, USAGE, &per_user("cost", json!(5))).await;
+        let without_price = || Chat::new().user("ann").member("model", json!("no-price-1"));
+        let passed = without_price().send(&gateway).await;
+        assert_eq!(
+            (passed.status, passed.header("x-gateway-cost-status")),
+            (200, Some("unknown")),
+            "{}",
+            passed.body
+        );
+        change(&gateway, &format!("{USAGE}/{id}"), &json!({"hard": true})).await;
+        let refused = without_price().send(&gateway).await;
+        assert_eq!(refused.status, 412, "{}", refused.body);
+        let message = refused.body["error"]["message"].as_str().unwrap();
+        assert!(message.contains("price"), "{message}");
+        assert_eq!(Chat::new().user("ann").status(&gateway).await, 200, "one with a price");
     }
 }
 
