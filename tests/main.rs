@@ -23,6 +23,7 @@ mod azure_paths;
 mod breakers;
 mod broken_responses;
 mod browsers;
+mod budgets_under_load;
 mod chaos;
 mod client_disconnects;
 mod client_keys;

@@ -19,6 +19,7 @@ pub(crate) mod process_output;
 pub(crate) mod provider;
 pub(crate) mod raw;
 pub(crate) mod recording;
+pub(crate) mod redis_server;
 mod report;
 pub(crate) mod rng;
 pub(crate) mod schemas;
