@@ -40,6 +40,7 @@ pub enum Kind {
     Unauthorized,
     KeyExpired,
     Forbidden,
+    ModelNotAllowed,
     NotFound,
     MethodNotAllowed,
     Conflict,
@@ -132,6 +133,9 @@ impl Kind {
             Kind::Unauthorized => row(401, BAD, "authentication_error", "invalid_api_key"),
             Kind::KeyExpired => row(401, BAD, "authentication_error", "expired_api_key"),
             Kind::Forbidden => row(403, BAD, "permission_error", "forbidden"),
+            Kind::ModelNotAllowed => {
+                row(412, "model_not_allowed_error", "permission_error", "model_not_allowed")
+            }
             Kind::NotFound => row(404, BAD, "not_found_error", "not_found"),
             Kind::MethodNotAllowed => row(405, BAD, BAD, "method_not_allowed"),
             Kind::Conflict => row(409, BAD, BAD, "conflict"),
@@ -346,6 +350,14 @@ impl Error {
         Self::new(Kind::NotImplemented, message)
     }
 
+    /// 412: the operator has not allowed this model for the integration that `slug` uses.
+    pub fn model_not_allowed(model: &str, slug: &str) -> Self {
+        let message = format!(
+            "Model {model} is not allowed for this integration (@{slug}). Ask the operator to enable it, or use another model."
+        );
+        Self::new(Kind::ModelNotAllowed, message).with_param("model")
+    }
+
     /// 502: the provider could not be reached, or the connection broke before a response.
     pub fn unreachable(message: impl Into<String>, cause: impl Into<String>) -> Self {
         Self { cause: Some(cause.into().into()), ..Self::new(Kind::Unreachable, message) }
@@ -493,6 +505,7 @@ impl Error {
             | Kind::Unauthorized
             | Kind::KeyExpired
             | Kind::Forbidden
+            | Kind::ModelNotAllowed
             | Kind::NotFound
             | Kind::MethodNotAllowed
             | Kind::Conflict

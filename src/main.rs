@@ -35,6 +35,8 @@ mod reload;
 mod repeats;
 #[path = "main/serve.rs"]
 mod serve;
+#[path = "main/span_exporter.rs"]
+mod span_exporter;
 #[path = "main/start_checks.rs"]
 mod start_checks;
 #[path = "main/stop.rs"]

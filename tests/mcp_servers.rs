@@ -4,6 +4,7 @@
 //! Who may call is in `control_access`; which URLs and headers are refused, in the unit tests of `control::mcp_servers`.
 
 use crate::support::client::client;
+use crate::support::stores::{is_postgres, on_each_store};
 use crate::support::{Gateway, packages};
 use futures_util::future::join_all;
 use reqwest::Method;
@@ -46,53 +47,59 @@ async fn tested(gateway: &Gateway, slug: &str) -> Value {
 
 #[tokio::test]
 async fn servers_are_saved_listed_changed_and_removed() {
-    let gateway = Gateway::start(SETTINGS);
-    let url = "https://tools.example.com/mcp";
-    let headers = json!({"Authorization": format!("Bearer {SECRET}")});
-    let body = json!({"name": "My tools", "url": url, "description": "Adds.", "slug": "tools",
+    on_each_store(async || {
+        let gateway = Gateway::start(SETTINGS);
+        let url = "https://tools.example.com/mcp";
+        let headers = json!({"Authorization": format!("Bearer {SECRET}")});
+        let body = json!({"name": "My tools", "url": url, "description": "Adds.", "slug": "tools",
         "mcp_integration_id": "int-1", "auth_type": "headers", "transport": "http",
         "configurations": {"custom_headers": headers}});
-    let made = created(&gateway, &body).await;
-    let id = made["id"].as_str().unwrap();
-    let (status, read) = call(&gateway, Method::GET, "/v1/mcp-servers/tools", &Value::Null).await;
-    assert_eq!(status, 200);
-    for (member, value) in [
-        ("id", json!(id)),
-        ("slug", json!("tools")),
-        ("name", json!("My tools")),
-        ("url", json!(url)),
-        ("auth_type", json!("headers")),
-        ("transport", json!("http")),
-        ("configurations", json!({"custom_headers": {"authorization": "*****"}})),
-        ("mcp_integration_id", json!("int-1")),
-        ("status", json!("active")),
-        ("object", json!("mcp-server")),
-    ] {
-        assert_eq!(read[member], value, "{member}");
-    }
-    let (_, list) = call(&gateway, Method::GET, "/v1/mcp-servers", &Value::Null).await;
-    assert_eq!((&list["total"], &list["data"][0]), (&json!(1), &read));
-    let (status, taken) = call(&gateway, Method::POST, "/v1/mcp-servers", &body).await;
-    assert_eq!((status, &taken["data"]["errorCode"]), (409, &json!("AB07")));
+        let made = created(&gateway, &body).await;
+        let id = made["id"].as_str().unwrap();
+        let (status, read) = call(&gateway, Method::GET, "/v1/mcp-servers/tools", &Value::Null).await;
+        assert_eq!(status, 200);
+        for (member, value) in [
+            ("id", json!(id)),
+            ("slug", json!("tools")),
+            ("name", json!("My tools")),
+            ("url", json!(url)),
+            ("auth_type", json!("headers")),
+            ("transport", json!("http")),
+            ("configurations", json!({"custom_headers": {"authorization": "*****"}})),
+            ("mcp_integration_id", json!("int-1")),
+            ("status", json!("active")),
+            ("object", json!("mcp-server")),
+        ] {
+            assert_eq!(read[member], value, "{member}");
+        }
+        let (_, list) = call(&gateway, Method::GET, "/v1/mcp-servers", &Value::Null).await;
+        assert_eq!((&list["total"], &list["data"][0]), (&json!(1), &read));
+        let (status, taken) = call(&gateway, Method::POST, "/v1/mcp-servers", &body).await;
+        assert_eq!((status, &taken["data"]["errorCode"]), (409, &json!("AB07")));
 
-    // What a client read and sends back keeps the secret.
-    let update = json!({"name": "Other name", "configurations": read["configurations"]});
-    assert_eq!(call(&gateway, Method::PUT, &format!("/v1/mcp-servers/{id}"), &update).await.0, 200);
-    let (_, read) = call(&gateway, Method::GET, &format!("/v1/mcp-servers/{id}"), &Value::Null).await;
-    assert_eq!((&read["name"], &read["description"]), (&json!("Other name"), &json!("Adds.")));
-    assert_eq!(read["configurations"]["custom_headers"]["authorization"], "*****");
-    let elsewhere = json!({"url": "https://evil.example.com/mcp"});
-    let (status, refused) = call(&gateway, Method::PUT, "/v1/mcp-servers/tools", &elsewhere).await;
-    assert_eq!(status, 400);
-    assert_eq!(refused["error"]["details"][0]["path"], "configurations.custom_headers", "{refused}");
+        // What a client read and sends back keeps the secret.
+        let update = json!({"name": "Other name", "configurations": read["configurations"]});
+        assert_eq!(call(&gateway, Method::PUT, &format!("/v1/mcp-servers/{id}"), &update).await.0, 200);
+        let (_, read) = call(&gateway, Method::GET, &format!("/v1/mcp-servers/{id}"), &Value::Null).await;
+        assert_eq!((&read["name"], &read["description"]), (&json!("Other name"), &json!("Adds.")));
+        assert_eq!(read["configurations"]["custom_headers"]["authorization"], "*****");
+        let elsewhere = json!({"url": "https://evil.example.com/mcp"});
+        let (status, refused) = call(&gateway, Method::PUT, "/v1/mcp-servers/tools", &elsewhere).await;
+        assert_eq!(status, 400);
+        assert_eq!(refused["error"]["details"][0]["path"], "configurations.custom_headers", "{refused}");
 
-    assert_eq!(call(&gateway, Method::DELETE, "/v1/mcp-servers/tools", &json!({})).await, (200, json!({})));
-    for path in ["/v1/mcp-servers/tools", "/v1/mcp-servers/tools/metadata"] {
-        assert_eq!(call(&gateway, Method::GET, path, &Value::Null).await.0, 404, "{path}");
-    }
-    let named = created(&gateway, &json!({"name": "No slug!", "url": url})).await;
-    assert!(named["slug"].as_str().unwrap().starts_with("mcp-noslug-"), "{named}");
-    assert_no_secret(&gateway).await;
+        assert_eq!(
+            call(&gateway, Method::DELETE, "/v1/mcp-servers/tools", &json!({})).await,
+            (200, json!({}))
+        );
+        for path in ["/v1/mcp-servers/tools", "/v1/mcp-servers/tools/metadata"] {
+            assert_eq!(call(&gateway, Method::GET, path, &Value::Null).await.0, 404, "{path}");
+        }
+        let named = created(&gateway, &json!({"name": "No slug!", "url": url})).await;
+        assert!(named["slug"].as_str().unwrap().starts_with("mcp-noslug-"), "{named}");
+        assert_no_secret(&gateway).await;
+    })
+    .await;
 }
 
 /// Neither in the audit log, nor in the process's own, nor in a file of the store.
@@ -103,6 +110,9 @@ async fn assert_no_secret(gateway: &Gateway) {
     assert!(status == 200 && entries.to_string().contains("mcp-servers"), "{entries}");
     let log = gateway.log();
     assert!(!log.contains("canary"), "{log}");
+    if is_postgres() {
+        return;
+    }
     let mut files = 0;
     for entry in std::fs::read_dir(gateway.folder().join("data")).unwrap().flatten() {
         let bytes = std::fs::read(entry.path()).unwrap_or_default();
@@ -149,17 +159,20 @@ async fn what_cannot_be_saved_is_refused_with_every_problem() {
 /// With a range open, names are judged by their addresses, when they are called.
 #[tokio::test]
 async fn a_name_with_a_private_address_is_refused_after_dns() {
-    let gateway = Gateway::start("custom_hosts: {allow: [10.9.9.9]}\n");
-    let url = format!("http://localhost:{}/mcp", gateway.ports.emulator);
-    created(&gateway, &json!({"name": "n", "slug": "private", "url": url})).await;
-    let failed = metadata(&gateway, "private").await;
-    assert_eq!(
-        (&failed["sync_status"], &failed["server_name"]),
-        (&json!("failed"), &Value::Null),
-        "{failed}"
-    );
-    assert!(failed["sync_error"].as_str().unwrap().contains("not public"), "{failed}");
-    assert_eq!(tested(&gateway, "private").await["status_code"], Value::Null);
+    on_each_store(async || {
+        let gateway = Gateway::start("custom_hosts: {allow: [10.9.9.9]}\n");
+        let url = format!("http://localhost:{}/mcp", gateway.ports.emulator);
+        created(&gateway, &json!({"name": "n", "slug": "private", "url": url})).await;
+        let failed = metadata(&gateway, "private").await;
+        assert_eq!(
+            (&failed["sync_status"], &failed["server_name"]),
+            (&json!("failed"), &Value::Null),
+            "{failed}"
+        );
+        assert!(failed["sync_error"].as_str().unwrap().contains("not public"), "{failed}");
+        assert_eq!(tested(&gateway, "private").await["status_code"], Value::Null);
+    })
+    .await;
 }
 
 /// The server of `tests/sdk/mcp_server.py`; ends when it is dropped, or with this process.
@@ -200,42 +213,49 @@ impl Drop for SdkServer {
 
 #[tokio::test]
 async fn metadata_are_what_a_server_of_the_official_sdk_reports() {
-    let Some(server) = SdkServer::start() else { return };
-    let gateway = Gateway::start(SETTINGS);
-    for name in ["stateful", "stateless", "bare"] {
-        created(&gateway, &json!({"name": name, "slug": name, "url": server.url(name)})).await;
-    }
-    for name in ["stateful", "stateless"] {
-        // One session for all who want to know at a time, and for all who do for some minutes.
-        let first = join_all((0..20).map(|_| metadata(&gateway, name))).await;
-        for found in first.iter().chain([&metadata(&gateway, name).await]) {
-            assert_reported(found);
-            assert_eq!(found, &first[0]);
+    on_each_store(async || {
+        let Some(server) = SdkServer::start() else { return };
+        let gateway = Gateway::start(SETTINGS);
+        for name in ["stateful", "stateless", "bare"] {
+            created(&gateway, &json!({"name": name, "slug": name, "url": server.url(name)})).await;
         }
-        assert_eq!(server.calls().await[name], 1, "{name}");
-        let tested = tested(&gateway, name).await;
+        for name in ["stateful", "stateless"] {
+            // One session for all who want to know at a time, and for all who do for some minutes.
+            let first = join_all((0..20).map(|_| metadata(&gateway, name))).await;
+            for found in first.iter().chain([&metadata(&gateway, name).await]) {
+                assert_reported(found);
+                assert_eq!(found, &first[0]);
+            }
+            assert_eq!(server.calls().await[name], 1, "{name}");
+            let tested = tested(&gateway, name).await;
+            assert_eq!(
+                (&tested["success"], &tested["status_code"], &tested["server_name"], &tested["error"]),
+                (&json!(true), &json!(200), &json!("test-tools"), &Value::Null),
+            );
+            assert_eq!(tested["url"], server.url(name));
+            assert!(tested["response_time_ms"].as_u64().unwrap() < 10_000);
+            assert_eq!(server.calls().await[name], 2, "a test is a session of its own");
+        }
+        let bare = metadata(&gateway, "bare").await;
         assert_eq!(
-            (&tested["success"], &tested["status_code"], &tested["server_name"], &tested["error"]),
-            (&json!(true), &json!(200), &json!("test-tools"), &Value::Null),
+            (&bare["server_name"], &bare["sync_status"]),
+            (&json!("bare"), &json!("synced")),
+            "{bare}"
         );
-        assert_eq!(tested["url"], server.url(name));
-        assert!(tested["response_time_ms"].as_u64().unwrap() < 10_000);
-        assert_eq!(server.calls().await[name], 2, "a test is a session of its own");
-    }
-    let bare = metadata(&gateway, "bare").await;
-    assert_eq!((&bare["server_name"], &bare["sync_status"]), (&json!("bare"), &json!("synced")), "{bare}");
-    let flags = bare["capability_flags"].as_object().unwrap();
-    assert!(flags.values().all(|flag| flag == &json!(false)) && bare["tools"] == json!([]), "{bare}");
-    // Another address is another server: nothing of the old one is shown.
-    let update = json!({"url": server.url("none")});
-    assert_eq!(call(&gateway, Method::PUT, "/v1/mcp-servers/stateful", &update).await.0, 200);
-    let changed = metadata(&gateway, "stateful").await;
-    assert_eq!(
-        (&changed["sync_status"], &changed["server_name"]),
-        (&json!("failed"), &Value::Null),
-        "{changed}"
-    );
-    assert!(changed["sync_error"].as_str().unwrap().contains("404"), "{changed}");
+        let flags = bare["capability_flags"].as_object().unwrap();
+        assert!(flags.values().all(|flag| flag == &json!(false)) && bare["tools"] == json!([]), "{bare}");
+        // Another address is another server: nothing of the old one is shown.
+        let update = json!({"url": server.url("none")});
+        assert_eq!(call(&gateway, Method::PUT, "/v1/mcp-servers/stateful", &update).await.0, 200);
+        let changed = metadata(&gateway, "stateful").await;
+        assert_eq!(
+            (&changed["sync_status"], &changed["server_name"]),
+            (&json!("failed"), &Value::Null),
+            "{changed}"
+        );
+        assert!(changed["sync_error"].as_str().unwrap().contains("404"), "{changed}");
+    })
+    .await;
 }
 
 fn assert_reported(found: &Value) {
@@ -267,67 +287,74 @@ fn assert_reported(found: &Value) {
 /// A server that repeats what it refuses must not get the secret into a response.
 #[tokio::test]
 async fn headers_reach_the_server_only() {
-    let Some(server) = SdkServer::start() else { return };
-    let gateway = Gateway::start(SETTINGS);
-    let with_token = |slug: &str, token: &str| {
-        json!({"name": slug, "slug": slug, "url": server.url("guarded"),
+    on_each_store(async || {
+        let Some(server) = SdkServer::start() else { return };
+        let gateway = Gateway::start(SETTINGS);
+        let with_token = |slug: &str, token: &str| {
+            json!({"name": slug, "slug": slug, "url": server.url("guarded"),
             "configurations": {"custom_headers": {"Authorization": format!("Bearer {token}")}}})
-    };
-    created(&gateway, &with_token("right", "of-the-tests")).await;
-    assert_reported(&metadata(&gateway, "right").await);
-    created(&gateway, &with_token("wrong", SECRET)).await;
-    let refused = metadata(&gateway, "wrong").await;
-    assert_eq!(
-        (&refused["sync_status"], &refused["last_synced_at"]),
-        (&json!("failed"), &Value::Null),
-        "{refused}"
-    );
-    let tested = tested(&gateway, "wrong").await;
-    assert_eq!((&tested["success"], &tested["status_code"]), (&json!(false), &json!(401)), "{tested}");
-    assert!(tested["error"].as_str().unwrap().contains("wrong credentials"), "it is repeated: {tested}");
-    // The right ones are used as soon as they are saved.
-    let (status, _) =
-        call(&gateway, Method::PUT, "/v1/mcp-servers/wrong", &with_token("another", "of-the-tests")).await;
-    assert_eq!(status, 400, "the slug cannot be changed");
-    let update = json!({"configurations": {"custom_headers": {"authorization": "Bearer of-the-tests"}}});
-    assert_eq!(call(&gateway, Method::PUT, "/v1/mcp-servers/wrong", &update).await.0, 200);
-    assert_reported(&metadata(&gateway, "wrong").await);
-    assert_no_secret(&gateway).await;
+        };
+        created(&gateway, &with_token("right", "of-the-tests")).await;
+        assert_reported(&metadata(&gateway, "right").await);
+        created(&gateway, &with_token("wrong", SECRET)).await;
+        let refused = metadata(&gateway, "wrong").await;
+        assert_eq!(
+            (&refused["sync_status"], &refused["last_synced_at"]),
+            (&json!("failed"), &Value::Null),
+            "{refused}"
+        );
+        let tested = tested(&gateway, "wrong").await;
+        assert_eq!((&tested["success"], &tested["status_code"]), (&json!(false), &json!(401)), "{tested}");
+        assert!(tested["error"].as_str().unwrap().contains("wrong credentials"), "it is repeated: {tested}");
+        // The right ones are used as soon as they are saved.
+        let (status, _) =
+            call(&gateway, Method::PUT, "/v1/mcp-servers/wrong", &with_token("another", "of-the-tests"))
+                .await;
+        assert_eq!(status, 400, "the slug cannot be changed");
+        let update = json!({"configurations": {"custom_headers": {"authorization": "Bearer of-the-tests"}}});
+        assert_eq!(call(&gateway, Method::PUT, "/v1/mcp-servers/wrong", &update).await.0, 200);
+        assert_reported(&metadata(&gateway, "wrong").await);
+        assert_no_secret(&gateway).await;
+    })
+    .await;
 }
 
 /// A server that does not answer, or answers something else, is a failed synchronisation and no error of the request.
 #[tokio::test]
 async fn servers_that_are_none_are_a_failed_synchronisation() {
-    let gateway = Gateway::start(SETTINGS);
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let silent = format!("http://{}/mcp", listener.local_addr().unwrap());
-    let emulator = gateway.emulator_url();
-    let unused = crate::support::ports::Ports::free().data;
-    for (slug, url) in [
-        ("refusing", format!("http://127.0.0.1:{unused}/mcp")),
-        ("emulator", format!("{emulator}/v1/chat/completions")),
-        ("silent", silent),
-    ] {
-        created(&gateway, &json!({"name": slug, "slug": slug, "url": url})).await;
-    }
-    for slug in ["refusing", "emulator"] {
-        let failed = metadata(&gateway, slug).await;
+    on_each_store(async || {
+        let gateway = Gateway::start(SETTINGS);
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let silent = format!("http://{}/mcp", listener.local_addr().unwrap());
+        let emulator = gateway.emulator_url();
+        let unused = crate::support::ports::Ports::free().data;
+        for (slug, url) in [
+            ("refusing", format!("http://127.0.0.1:{unused}/mcp")),
+            ("emulator", format!("{emulator}/v1/chat/completions")),
+            ("silent", silent),
+        ] {
+            created(&gateway, &json!({"name": slug, "slug": slug, "url": url})).await;
+        }
+        for slug in ["refusing", "emulator"] {
+            let failed = metadata(&gateway, slug).await;
+            assert_eq!(
+                (&failed["sync_status"], &failed["capability_flags"]),
+                (&json!("failed"), &Value::Null),
+                "{failed}"
+            );
+            assert!(failed["sync_error"].as_str().unwrap().starts_with("initialize: "), "{failed}");
+            assert_eq!(tested(&gateway, slug).await["success"], false);
+        }
+        // It is not waited for to the end: the request shows what is there, and a later one the end.
+        let pending = metadata(&gateway, "silent").await;
         assert_eq!(
-            (&failed["sync_status"], &failed["capability_flags"]),
-            (&json!("failed"), &Value::Null),
-            "{failed}"
+            (&pending["sync_status"], &pending["sync_error"]),
+            (&json!("pending"), &Value::Null),
+            "{pending}"
         );
-        assert!(failed["sync_error"].as_str().unwrap().starts_with("initialize: "), "{failed}");
-        assert_eq!(tested(&gateway, slug).await["success"], false);
-    }
-    // It is not waited for to the end: the request shows what is there, and a later one the end.
-    let pending = metadata(&gateway, "silent").await;
-    assert_eq!(
-        (&pending["sync_status"], &pending["sync_error"]),
-        (&json!("pending"), &Value::Null),
-        "{pending}"
-    );
-    let failed = metadata(&gateway, "silent").await;
-    assert!(failed["sync_status"] != "synced", "{failed}");
-    drop(listener);
+        let failed = metadata(&gateway, "silent").await;
+        assert!(failed["sync_status"] != "synced", "{failed}");
+        drop(listener);
+    })
+    .await;
 }

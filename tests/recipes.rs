@@ -37,6 +37,14 @@ struct Block {
     text: String,
 }
 
+/// The key that a first start without keys prints.
+fn administrators_key(gateway: &Gateway) -> String {
+    let log = gateway.log();
+    let found = log.split(|char: char| !(char.is_ascii_alphanumeric() || char == '_'));
+    let is_key = |text: &&str| text.starts_with("gk_") && text.len() == 59;
+    found.into_iter().find(is_key).unwrap_or_else(|| panic!("no key is printed: {log}")).to_owned()
+}
+
 fn blocks() -> Vec<Block> {
     let lines: Vec<&'static str> = README.lines().collect();
     let mut found = Vec::new();
@@ -120,6 +128,7 @@ impl Machine {
             ("HOME".to_owned(), folder.path().to_str().unwrap().to_owned()),
             ("PID".to_owned(), gateway.id().to_string()),
             (SERVICE_KEY.0.to_owned(), SERVICE_KEY.1.to_owned()),
+            ("ADMIN_KEY".to_owned(), administrators_key(&gateway)),
             ("NO_PROXY".to_owned(), "127.0.0.1".to_owned()),
         ]);
         Self { gateway, checkout, folder, environment, settings, last_output: String::new() }

@@ -1,11 +1,13 @@
-//! W3C trace context: the trace id in a client's `traceparent`.
+//! W3C trace context: a client's `traceparent`.
 //!
-//! Only reads it: the header itself and `tracestate` are forwarded unchanged, and no span is added.
+//! Only reads it: the header itself and `tracestate` are forwarded unchanged.
 
-/// The trace id of a `traceparent` value (<https://www.w3.org/TR/trace-context/>).
+/// A `traceparent` value (<https://www.w3.org/TR/trace-context/>).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TraceParent {
     trace: [u8; 16],
+    span: [u8; 8],
+    flags: u8,
 }
 
 impl TraceParent {
@@ -26,13 +28,27 @@ impl TraceParent {
         }
         let trace = hex::<16>(base.get(3..35)?)?;
         let span = hex::<8>(base.get(36..52)?)?;
-        hex::<1>(base.get(53..55)?)?;
-        (trace != [0; 16] && span != [0; 8]).then_some(Self { trace })
+        let [flags] = hex::<1>(base.get(53..55)?)?;
+        (trace != [0; 16] && span != [0; 8]).then_some(Self { trace, span, flags })
+    }
+
+    pub fn trace(&self) -> u128 {
+        u128::from_be_bytes(self.trace)
+    }
+
+    /// The client's span.
+    pub fn span(&self) -> u64 {
+        u64::from_be_bytes(self.span)
+    }
+
+    /// Whether the client records the trace.
+    pub fn is_sampled(&self) -> bool {
+        self.flags & 1 == 1
     }
 
     /// The trace id as 32 hex digits.
     pub fn trace_id(&self) -> String {
-        format!("{:032x}", u128::from_be_bytes(self.trace))
+        format!("{:032x}", self.trace())
     }
 }
 
@@ -57,6 +73,14 @@ mod tests {
     const GOOD: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
 
     const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
+
+    #[test]
+    fn the_span_and_the_decision_of_the_client_are_read() {
+        let parent = TraceParent::parse(GOOD).unwrap();
+        assert_eq!((parent.span(), parent.is_sampled()), (0x00f0_67aa_0ba9_02b7, true));
+        let unsampled = TraceParent::parse(&GOOD.replace("-01", "-00")).unwrap();
+        assert!(!unsampled.is_sampled() && unsampled.trace() == parent.trace());
+    }
 
     #[test]
     fn a_good_header_is_read() {

@@ -66,16 +66,16 @@ impl<'a> KeyText<'a> {
     }
 
     /// What is kept in place of the key.
-    pub fn hash(&self, pepper: &Pepper) -> [u8; 32] {
+    pub fn hash(&self, pepper: &KeyHash) -> [u8; 32] {
         pepper.hash(self.whole)
     }
 }
 
 /// The secret with which keys are hashed: whoever has read the database cannot test keys without it.
 #[derive(Clone)]
-pub struct Pepper(hmac::Key);
+pub struct KeyHash(hmac::Key);
 
-impl Pepper {
+impl KeyHash {
     pub fn new(secret: &[u8]) -> Self {
         Self(hmac::Key::new(hmac::HMAC_SHA256, secret))
     }
@@ -87,7 +87,7 @@ impl Pepper {
     }
 }
 
-impl fmt::Debug for Pepper {
+impl fmt::Debug for KeyHash {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("***")
     }
@@ -107,7 +107,7 @@ impl NewKey {
     ///
     /// # Errors
     /// The system has no random numbers.
-    pub fn make(pepper: &Pepper, public_id: Option<PublicId>) -> Result<Self, String> {
+    pub fn make(pepper: &KeyHash, public_id: Option<PublicId>) -> Result<Self, String> {
         let public_id = match public_id {
             Some(id) => id,
             None => PublicId(random()?),
@@ -173,7 +173,7 @@ mod tests {
 
     #[test]
     fn a_new_key_has_the_form_and_its_own_parts() {
-        let pepper = Pepper::new(b"pepper");
+        let pepper = KeyHash::new(b"pepper");
         let keys: Vec<_> = (0..200).map(|_| NewKey::make(&pepper, None).unwrap()).collect();
         let form = regex::Regex::new("^gk_[0-9A-Za-z]{12}_[0-9A-Za-z]{43}$").unwrap();
         for key in &keys {
@@ -182,7 +182,7 @@ mod tests {
             let parsed = KeyText::parse(text.as_bytes()).unwrap();
             assert!(parsed.is_intact() && parsed.public_id == key.public_id);
             assert_eq!(parsed.hash(&pepper), key.hash);
-            assert_ne!(parsed.hash(&Pepper::new(b"other")), key.hash);
+            assert_ne!(parsed.hash(&KeyHash::new(b"other")), key.hash);
         }
         let texts: HashSet<_> = keys.iter().map(|key| key.text.expose()).collect();
         assert_eq!(texts.len(), keys.len());
@@ -194,7 +194,7 @@ mod tests {
 
     #[test]
     fn any_changed_character_breaks_the_checksum() {
-        let key = NewKey::make(&Pepper::new(b"p"), None).unwrap();
+        let key = NewKey::make(&KeyHash::new(b"p"), None).unwrap();
         let text = key.text.expose();
         for at in 3..text.len() {
             let mut changed = text.as_bytes().to_vec();
@@ -206,7 +206,7 @@ mod tests {
 
     #[test]
     fn what_has_another_form_is_no_key() {
-        let key = NewKey::make(&Pepper::new(b"p"), None).unwrap();
+        let key = NewKey::make(&KeyHash::new(b"p"), None).unwrap();
         let text = key.text.expose();
         for wrong in [
             "",

@@ -4,7 +4,7 @@
 //! Pure: it writes nothing. Who may make which key is decided by its users.
 
 use super::key_body::{KeyBody, KeySecret};
-use super::key_format::{NewKey, Pepper, PublicId, mask};
+use super::key_format::{KeyHash, NewKey, PublicId, mask};
 use crate::config::secret::Secret;
 use crate::store::{Kind, Record, Status};
 use jiff::{SignedDuration, Timestamp};
@@ -55,7 +55,7 @@ impl fmt::Display for RotationRefusal {
 pub fn make(
     mut body: KeyBody,
     workspace: Option<Uuid>,
-    pepper: &Pepper,
+    pepper: &KeyHash,
     now: Timestamp,
 ) -> Result<Made, String> {
     let key = NewKey::make(pepper, None)?;
@@ -108,7 +108,7 @@ pub fn revoked(record: &Record, now: Timestamp) -> Record {
 /// [`RotationRefusal`].
 pub fn rotate(
     record: &Record,
-    pepper: &Pepper,
+    pepper: &KeyHash,
     transition_ms: i64,
     now: Timestamp,
 ) -> Result<Made, RotationRefusal> {
@@ -155,7 +155,7 @@ mod tests {
 
     #[test]
     fn a_rotation_leaves_two_secrets_and_never_lengthens_the_first() {
-        let pepper = Pepper::new(b"p");
+        let pepper = KeyHash::new(b"p");
         let first = make(KeyBody::new("k", KeyType::WorkspaceService), None, &pepper, at(0)).unwrap();
         let hash = |made: &Made| {
             let text = made.text.expose();

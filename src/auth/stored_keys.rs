@@ -7,7 +7,7 @@
 
 use super::identity::{ClientIdentity, IdentityKind, KeyDefaults};
 use super::key_body::{BodyDefaults, KeyBody, MAX_SECRETS};
-use super::key_format::{KeyText, Pepper, PublicId};
+use super::key_format::{KeyHash, KeyText, PublicId};
 use crate::settings::scopes::Scope;
 use crate::store::{Catalog, Kind, Record, Status};
 use imbl::HashMap;
@@ -43,7 +43,7 @@ pub struct WorkspaceDefaults {
 /// All stored keys of one moment.
 #[derive(Debug, Clone)]
 pub struct StoredKeys {
-    pepper: Option<Pepper>,
+    pepper: Option<KeyHash>,
     /// What it was made from.
     catalog: Catalog,
     by_public_id: HashMap<PublicId, Arc<StoredKey>>,
@@ -111,7 +111,7 @@ impl Default for StoredKeys {
 
 impl StoredKeys {
     /// No keys yet. Without a pepper, every key is unknown.
-    pub fn new(pepper: Option<Pepper>) -> Self {
+    pub fn new(pepper: Option<KeyHash>) -> Self {
         Self {
             pepper,
             catalog: Catalog::default(),

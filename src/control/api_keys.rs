@@ -14,7 +14,7 @@ use super::reply::Reply;
 use super::route::{Access, Route, Shape, delete, get, post, put as put_route};
 use super::used::Used;
 use crate::auth::key_body::{BodyDefaults, KeyBody};
-use crate::auth::key_format::Pepper;
+use crate::auth::key_format::KeyHash;
 use crate::auth::key_records::{self, RotationRefusal, TRANSITION_MS};
 use crate::auth::{ClientIdentity, IdentityKind};
 use crate::config::read::Problems;
@@ -150,7 +150,6 @@ fn grantable(identity: &ClientIdentity) -> ScopeSet {
 }
 
 fn check_body(body: &mut Map<String, Value>, now: Timestamp, problems: &Problems) {
-    check_scopes(body, problems);
     check_expiry(body, now, problems);
     check_policy(body, problems);
     limits::normalise(body, false, problems);
@@ -160,17 +159,6 @@ fn check_rotate(body: &mut Map<String, Value>, _: Timestamp, problems: &Problems
     let period = body.get("key_transition_period_ms").and_then(Value::as_i64);
     if period.is_some_and(|period| (1..TRANSITION_MS).contains(&period)) {
         problems.push("key_transition_period_ms", None, format!("must be 0, or at least {TRANSITION_MS}"));
-    }
-}
-
-fn check_scopes(body: &Map<String, Value>, problems: &Problems) {
-    let names = texts(body, "scopes");
-    for (index, name) in ScopeSet::parse(names.iter().map(String::as_str)).1 {
-        problems.push(
-            format!("scopes[{index}]"),
-            None,
-            format!("{name:?} is no scope; docs/keys.md lists them"),
-        );
     }
 }
 
@@ -263,11 +251,11 @@ fn defaults(call: &Call, workspace: Option<Uuid>) -> Result<BodyDefaults, Error>
     Ok(BodyDefaults { config_id, metadata: metadata.collect(), allow_config_override })
 }
 
-fn pepper(call: &Call) -> Result<Pepper, Error> {
+fn pepper(call: &Call) -> Result<KeyHash, Error> {
     let pepper = call.store()?.pepper().ok_or_else(|| {
         Error::store_unavailable("The store has not been read yet, so keys cannot be made.")
     })?;
-    Ok(Pepper::new(pepper.as_bytes()))
+    Ok(KeyHash::new(pepper.as_bytes()))
 }
 
 async fn create(mut call: Call, kind: KeyType) -> Result<Reply, Error> {

@@ -5,8 +5,8 @@
 
 use super::call::Call;
 use super::field::{Field, Type, not_null, nullable, optional, required};
+use super::numbered::{is_in, matches};
 use super::page::{self, Page};
-use super::prompts::{is_in, matches};
 use super::records::{archived, changed, created, member, members, put, set, slug, time};
 use super::reply::Reply;
 use super::route::{Access, Route, Shape, delete, get, post, put as put_route};

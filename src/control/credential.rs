@@ -7,7 +7,7 @@ use super::call::Call;
 use super::field::{Field, Type, optional};
 use super::limits::{self, RATE_LIMITS, USAGE_LIMITS};
 use super::masking::is_secret;
-use super::records::{member, members, overlay};
+use super::records::{self, member, members, overlay};
 use super::store_error;
 use super::used::Used;
 use crate::auth::key_format::mask;
@@ -273,6 +273,17 @@ pub(super) fn integration_of(call: &Call, record: &Arc<Record>) -> Result<Arc<Re
     let Some(parent) = record.parent else { return Ok(Arc::clone(record)) };
     let found = call.catalog()?.get(Kind::Provider, parent).cloned();
     found.ok_or_else(|| Error::internal(format!("the integration of provider {} is gone", record.id)))
+}
+
+/// The slug of what a request creates: the one it names, else one made of the name.
+///
+/// # Errors
+/// 409 for the name of a provider of the settings file.
+pub(super) fn new_slug(call: &Call) -> Result<String, Error> {
+    let made = || records::slug("", call.text("name").unwrap_or_default());
+    let slug = call.text("slug").map_or_else(made, str::to_owned);
+    call.check_free_slug("slug", &slug, call.snapshot.settings.providers.contains_key(&slug))?;
+    Ok(slug)
 }
 
 /// Whether a record is a view of this kind.

@@ -50,6 +50,10 @@ pub(super) enum Type {
     Email,
     /// The name of a vendor, or an alias of it (docs/providers.md).
     Vendor,
+    /// The name of a scope (docs/keys.md).
+    Scope,
+    /// A config object, or its JSON text. What is in it is checked by the resource.
+    Config,
     /// A list of a type, with the least and the largest number of items.
     List(&'static Type, usize, usize),
     /// An object with free names and values of one type, at most so many.

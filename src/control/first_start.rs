@@ -5,7 +5,7 @@
 use super::records::{created, put};
 use crate::auth::DEFAULT_WORKSPACE;
 use crate::auth::key_body::{KeyBody, KeySecret};
-use crate::auth::key_format::{NewKey, Pepper, mask};
+use crate::auth::key_format::{KeyHash, NewKey, mask};
 use crate::config::secret::Secret;
 use crate::settings::Settings;
 use crate::settings::scopes::KeyType;
@@ -31,7 +31,7 @@ pub async fn run(store: &Store, settings: &Settings) -> Result<Option<Secret>, S
     let mut key = None;
     if settings.auth.keys.is_empty() && catalog.all(Kind::ApiKey).next().is_none() {
         let pepper = store.pepper().ok_or("it has no secret for keys")?;
-        let made = NewKey::make(&Pepper::new(pepper.as_bytes()), None)?;
+        let made = NewKey::make(&KeyHash::new(pepper.as_bytes()), None)?;
         changes.push(put(administrator(&made, now)));
         key = Some(Secret::new(made.text.expose()));
     }

@@ -3,14 +3,21 @@
 //! One of the three views of a stored provider: see [`super::credential`]. By default an integration is a provider as well,
 //! under the same slug.
 
+mod models;
+mod workspaces;
+
+pub(super) use models::ROUTES as MODEL_ROUTES;
+pub(super) use workspaces::ROUTES as WORKSPACE_ROUTES;
+
 use super::call::Call;
 use super::credential::{
-    AccountInput, CONFIGURATIONS, KEY, LimitedAs, NOTE, RATES, USAGE, has_role, set_account, set_common,
+    AccountInput, CONFIGURATIONS, KEY, LimitedAs, NOTE, RATES, USAGE, has_role, new_slug, set_account,
+    set_common,
 };
 use super::field::{Field, Type, not_null, nullable, optional, required};
 use super::limits::RESET_USAGE;
 use super::page::{self, Page};
-use super::records::{archived, changed, created, member, members, put, slug, time};
+use super::records::{archived, changed, created, member, members, overlay, put, time};
 use super::reply::Reply;
 use super::route::{Access, Route, Shape, delete, get, post, put as put_route};
 use super::used::Used;
@@ -47,7 +54,36 @@ const CREATE: &[Field] = &[
     ),
     USAGE,
     RATES,
+    ADJUSTMENTS,
 ];
+
+const FACTOR: Type = Type::Number(0.0, 1e6);
+
+/// Negotiated discounts and surcharges.
+const ADJUSTMENTS: Field = optional(
+    "pricing_adjustments",
+    Type::Object(&[optional(
+        "multiplier",
+        Type::Object(&[
+            optional("default", FACTOR, "For all that has no factor of its own."),
+            optional("request_token", FACTOR, "Tokens of requests."),
+            optional("response_token", FACTOR, "Tokens of responses."),
+            optional("cache_read_input_token", FACTOR, "Tokens read from the provider's cache."),
+            optional("cache_write_input_token", FACTOR, "Tokens written to the provider's cache."),
+            optional("reasoning_token", FACTOR, "Tokens of reasoning."),
+            optional("request_audio_token", FACTOR, "Tokens of audio in requests."),
+            optional("response_audio_token", FACTOR, "Tokens of audio in responses."),
+            optional(
+                "image",
+                Type::Map(&FACTOR, 64),
+                "Images, by quality and size; `default` for all others.",
+            ),
+            optional("additional_units", Type::Map(&FACTOR, 64), "What else is counted."),
+        ]),
+        "Factors on the prices of all: 0.8 is 20 % off.",
+    )]),
+    "Negotiated prices. Fixed prices of a model (`pricing_config`) are not changed by them. Null: none.",
+);
 
 const UPDATE: &[Field] = &[
     not_null("name", Type::Name(255), "For people."),
@@ -58,6 +94,7 @@ const UPDATE: &[Field] = &[
     USAGE,
     RATES,
     RESET_USAGE,
+    ADJUSTMENTS,
 ];
 
 const MADE: &[Field] =
@@ -84,6 +121,18 @@ const ITEM: &[Field] = &[
     nullable("last_reset_at", Type::Time, "When its usage counted from 0 last."),
     required("masked_key", Type::Text(64), "The key's first two and last three characters."),
     required("configurations", Type::AnyObject, "What else the account has, secrets masked."),
+    nullable("pricing_adjustments", Type::AnyObject, "Negotiated prices."),
+    required("allow_all_models", Type::Flag, "Whether models that are not listed may be used."),
+    required(
+        "workspace_count",
+        Type::Integer(0, i64::MAX),
+        "Workspaces with an entry that lets them use it.",
+    ),
+    nullable(
+        "global_workspace_access_settings",
+        Type::AnyObject,
+        "What holds for workspaces without an entry; null for an integration of one workspace.",
+    ),
     required("object", Type::Text(20), "`integration`."),
 ];
 
@@ -125,9 +174,8 @@ async fn create(mut call: Call) -> Result<Reply, Error> {
         true => Some(call.new_workspace()?),
         false => None,
     };
+    let slug = new_slug(&call)?;
     let name = call.text("name").unwrap_or_default();
-    let slug = call.text("slug").map_or_else(|| slug("", name), str::to_owned);
-    call.check_free_slug("slug", &slug, call.snapshot.settings.providers.contains_key(&slug))?;
     let wants_provider = call.flag("create_default_provider") != Some(false);
     let provider_slug = call.text("default_provider_slug").filter(|_| wants_provider).map(str::to_owned);
     let is_provider = wants_provider && provider_slug.as_ref().is_none_or(|given| *given == slug);
@@ -137,6 +185,7 @@ async fn create(mut call: Call) -> Result<Reply, Error> {
         ("is_provider".to_owned(), is_provider.into()),
     ]);
     set_common(&call, &mut body, LimitedAs::Integration)?;
+    overlay(&mut body, &call.body, &["pricing_adjustments"]);
     let mut record = created(Kind::Provider, workspace, slug, &Value::Null, call.now);
     set_account(&call, &mut record, &mut body, &AccountInput::read(&call)?)?;
     record.body = Value::Object(body).to_string().into();
@@ -171,6 +220,7 @@ async fn update(mut call: Call) -> Result<Reply, Error> {
     call.check_owner(&before)?;
     let mut body = members(&before);
     set_common(&call, &mut body, LimitedAs::Integration)?;
+    overlay(&mut body, &call.body, &["pricing_adjustments"]);
     let mut record = changed(&before, &Value::Null, call.now);
     let input = AccountInput::read(&call)?;
     if !input.is_empty() {
@@ -209,6 +259,8 @@ async fn view(call: &Call, record: &Record) -> Value {
         Value::Null => member(&body, "note"),
         text => text,
     };
+    let is_enabled = |entry: &&Value| entry.get("enabled").and_then(Value::as_bool) == Some(true);
+    let enabled = workspaces::entries(&body).iter().filter(is_enabled).count();
     json!({
         "id": record.id,
         "slug": record.slug,
@@ -226,6 +278,10 @@ async fn view(call: &Call, record: &Record) -> Value {
         "last_reset_at": used.last_reset(&body, record.created_at),
         "masked_key": member(&body, "masked_key"),
         "configurations": member(&body, "account"),
+        "pricing_adjustments": member(&body, "pricing_adjustments"),
+        "allow_all_models": models::allows_others(&body),
+        "workspace_count": enabled,
+        "global_workspace_access_settings": record.workspace.is_none().then(|| workspaces::global(&body)),
         "object": "integration",
     })
 }

@@ -25,6 +25,7 @@ mod limits;
 mod masking;
 mod mcp_servers;
 mod metrics;
+mod numbered;
 mod openapi;
 mod origin_guard;
 mod page;

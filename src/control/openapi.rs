@@ -8,6 +8,8 @@ use super::reply::Reply;
 use super::route::{Access, Body, Route, Shape, get};
 use super::routes::routes;
 use crate::error::Error;
+use crate::provider;
+use crate::settings::schema;
 use crate::settings::scopes::Scope;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
@@ -44,7 +46,7 @@ pub fn document() -> Value {
                 "service_key": {"type": "apiKey", "in": "header", "name": "x-gateway-api-key"},
                 "bearer": {"type": "http", "scheme": "bearer"},
             },
-            "schemas": {"error": error_schema()},
+            "schemas": schemas(),
             "responses": error_responses(),
         },
     })
@@ -144,6 +146,14 @@ fn responses(route: &Route) -> Map<String, Value> {
         (status.to_owned(), json!({"description": description, "content": content(&route.reply)}))
     }));
     responses
+}
+
+/// The error, and what a config consists of.
+fn schemas() -> Map<String, Value> {
+    let vendors: Vec<&str> = provider::names().collect();
+    let mut schemas = schema::of_configs(&vendors, "#/components/schemas/");
+    schemas.insert("error".to_owned(), error_schema());
+    schemas
 }
 
 fn error_responses() -> Map<String, Value> {

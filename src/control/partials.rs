@@ -2,20 +2,20 @@
 //!
 //! Publishing one changes every prompt that names no version of it, at once.
 
-use super::call::{Call, by_id_or_slug};
-use super::collections::collection_of;
+use super::call::Call;
 use super::field::{Field, Type, not_null, nullable, optional, required};
+use super::numbered::PARTIAL;
 use super::page::{self, Page};
-use super::prompts::{find_version, is_in, matches, publish_version};
-use super::records::{archived, changed, created, member, members, object, put, set, slug, time, version};
+use super::records::{archived, changed, members, object, put, set, slug, time};
 use super::reply::Reply;
 use super::route::{Access, Route, Shape, delete, get, post, put as put_route};
 use crate::error::{Error, Problem};
 use crate::prompt::Partial;
+use crate::prompt::inclusion::{WithVersion, problems_of_partial};
 use crate::settings::scopes::Scope;
 use crate::state::stored::prompts::{PartialBody, read as published};
 use crate::store::{Kind, Record, Status};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use std::sync::Arc;
 use uuid::Uuid;
 
@@ -154,7 +154,7 @@ pub(super) const ROUTES: &[Route] = &[
         "/v1/prompts/partials/{id}/makeDefault",
         Access::Scope(&[Scope::PromptsPublish]),
         "Publishes a version of a partial",
-        |call| Box::pin(publish_version(call, Kind::Partial, Kind::PartialVersion)),
+        |call| Box::pin(publish(call)),
     )
     .body(PUBLISH)
     .replies(Shape::Empty)
@@ -163,18 +163,9 @@ pub(super) const ROUTES: &[Route] = &[
 
 async fn create(mut call: Call) -> Result<Reply, Error> {
     let workspace = call.new_workspace()?;
-    let content = content(&call)?;
-    let collection = collection_of(&call, workspace, call.text("collection_id"))?;
-    let name = call.text("name").unwrap_or_default();
-    let body = json!({
-        "name": name,
-        "collection_id": collection,
-        "published": 1,
-        "owner_id": call.actor(),
-        "updated_by": call.actor(),
-    });
-    let record = created(Kind::Partial, Some(workspace), slug("pp-", name), &body, call.now);
-    let first = version(Kind::PartialVersion, &record, 1, &json!(content), call.now);
+    let slug_of_it = slug("pp-", call.text("name").unwrap_or_default());
+    let content = content(&call, Some(workspace), &slug_of_it, 1)?;
+    let (record, first) = PARTIAL.first(&call, workspace, slug_of_it, &json!(content))?;
     let reply = changed_reply(&record, Some(first.id));
     call.commit(vec![put(record), put(first)]).await?;
     Ok(reply)
@@ -190,16 +181,15 @@ async fn update(mut call: Call) -> Result<Reply, Error> {
     set(&mut body, "updated_by", call.actor());
     let mut record = changed(&before, &Value::Object(body), call.now);
     if call.text("status") == Some("archived") {
+        check_unused(&call, &before)?;
         record.status = Status::Archived;
     }
     let mut changes = vec![put(record)];
-    let versions = || catalog.children(Kind::PartialVersion, before.id);
-    let now_published = published(&before).published;
-    let mut version_id =
-        versions().find(|version| version.number == Some(now_published)).map(|version| version.id);
+    let mut version_id = PARTIAL.published(&catalog, &before).map(|version| version.id);
     if call.text("string").is_some() {
-        let number = versions().filter_map(|version| version.number).max().unwrap_or_default() + 1;
-        let next = version(Kind::PartialVersion, &before, number, &json!(content(&call)?), call.now);
+        let number = PARTIAL.next_number(&catalog, &before);
+        let content = content(&call, before.workspace, before.slug.as_deref().unwrap_or_default(), number)?;
+        let next = PARTIAL.version(&before, number, &json!(content), &call);
         version_id = Some(next.id);
         changes.push(put(next));
     }
@@ -209,60 +199,96 @@ async fn update(mut call: Call) -> Result<Reply, Error> {
 
 async fn remove(mut call: Call) -> Result<Reply, Error> {
     let record = call.find(Kind::Partial, "id")?;
+    check_unused(&call, &record)?;
     call.commit(vec![put(archived(&record, call.now))]).await?;
     Ok(Reply::empty())
 }
 
 async fn list(call: Call) -> Result<Reply, Error> {
-    let mut records = call.list(Kind::Partial)?;
-    if let Some(named) = call.query_text("collection_id") {
-        let collection = match Uuid::try_parse(named) {
-            Ok(id) => Some(id),
-            Err(_) => by_id_or_slug(&*call.catalog()?, Kind::Collection, call.list_workspace()?, named)
-                .map(|found| found.id),
-        };
-        records.retain(|record| collection.is_some_and(|id| is_in(record, id)));
-    }
-    if let Some(text) = call.query_text("search") {
-        records.retain(|record| matches(record, text));
-    }
-    Ok(Page::of(&call, 50).reply(&records, |record| Value::Object(head(record))))
+    let records = PARTIAL.listed(&call)?;
+    Ok(Page::of(&call, 50).reply(&records, |record| Value::Object(PARTIAL.head(record))))
 }
 
 async fn read(call: Call) -> Result<Reply, Error> {
     let record = call.find(Kind::Partial, "id")?;
     let number = published(&record).published.to_string();
     let catalog = call.catalog()?;
-    Ok(Reply::from(shown(&record, find_version(&catalog, Kind::PartialVersion, &record, &number)?, false)))
+    Ok(Reply::from(shown(&record, PARTIAL.find_version(&catalog, &record, &number)?, false)))
 }
 
 async fn read_version(call: Call) -> Result<Reply, Error> {
     let record = call.find(Kind::Partial, "id")?;
     let catalog = call.catalog()?;
-    let found = find_version(&catalog, Kind::PartialVersion, &record, call.param("version_id"))?;
+    let found = PARTIAL.find_version(&catalog, &record, call.param("version_id"))?;
     Ok(Reply::from(shown(&record, found, true)))
 }
 
 async fn versions(call: Call) -> Result<Reply, Error> {
     let record = call.find(Kind::Partial, "id")?;
     let catalog = call.catalog()?;
-    let mut versions: Vec<&Arc<Record>> = catalog.children(Kind::PartialVersion, record.id).collect();
-    versions.sort_by_key(|version| std::cmp::Reverse(version.number));
+    let versions = PARTIAL.versions(&catalog, &record);
     Ok(Page::of(&call, 50).reply(&versions, |version| shown(&record, version, true)))
 }
 
-/// The content of a version that a request describes.
+/// # Errors
+/// 409 while a prompt or another partial includes it.
+fn check_unused(call: &Call, record: &Record) -> Result<(), Error> {
+    let slug = record.slug.as_deref().unwrap_or_default();
+    let set = call.snapshot.stored.prompts(record.workspace);
+    let users = set.map(|set| set.users_of_partial(slug, 5)).unwrap_or_default();
+    match users.is_empty() {
+        true => Ok(()),
+        false => Err(Error::conflict(format!(
+            "The partial {slug} is included by {}. Change them first: their published, labelled and newest versions count.",
+            users.join(", ")
+        ))),
+    }
+}
+
+/// Publishes a version, unless that would make a circle.
+async fn publish(call: Call) -> Result<Reply, Error> {
+    let record = call.find(Kind::Partial, "id")?;
+    let number =
+        call.body.get("version").and_then(Value::as_u64).and_then(|number| u32::try_from(number).ok());
+    let slug = record.slug.as_deref().unwrap_or_default();
+    let set = call.snapshot.stored.prompts(record.workspace);
+    let compiled =
+        set.zip(number).and_then(|(set, number)| Some((set, set.partial(slug)?.versions.get(&number)?)));
+    if let (Some((set, partial)), Some(number)) = (compiled, number) {
+        let with = WithVersion { set, slug, number, partial, is_published: true, is_latest: false };
+        refuse("version", problems_of_partial(slug, partial, &with))?;
+    }
+    PARTIAL.publish(call).await
+}
+
+/// # Errors
+/// 400 with all `problems`.
+fn refuse(path: &str, problems: Vec<String>) -> Result<(), Error> {
+    let problem = |message: String| {
+        let message = format!("Error in parsing prompt template: {message}");
+        Problem { path: path.to_owned(), message, place: None }
+    };
+    match problems.is_empty() {
+        true => Ok(()),
+        false => Err(Error::invalid_body(problems.into_iter().map(problem).collect())),
+    }
+}
+
+/// The content of a version that a request describes; `number`: of that version.
 ///
 /// # Errors
-/// 400 with everything that is wrong with its tags.
-fn content(call: &Call) -> Result<PartialBody, Error> {
+/// 400 with everything that is wrong with its tags and the partials that it includes.
+fn content(call: &Call, workspace: Option<Uuid>, slug: &str, number: u32) -> Result<PartialBody, Error> {
     let string = call.text("string").unwrap_or_default().to_owned();
-    if let Err(problems) = Partial::compile(&string) {
-        let problem = |message: String| {
-            let message = format!("Error in parsing prompt template: {message}");
-            Problem { path: "string".to_owned(), message, place: None }
-        };
-        return Err(Error::invalid_body(problems.into_iter().map(problem).collect()));
+    match Partial::compile(&string) {
+        Err(problems) => refuse("string", problems)?,
+        Ok(partial) => {
+            let none = Arc::default();
+            let set = call.snapshot.stored.prompts(workspace).unwrap_or(&none);
+            let is_published = number == 1;
+            let with = WithVersion { set, slug, number, partial: &partial, is_published, is_latest: true };
+            refuse("string", problems_of_partial(slug, &partial, &with))?;
+        }
     }
     let description = call.text("version_description").or_else(|| call.text("description"));
     Ok(PartialBody { string, version_description: description.map(str::to_owned) })
@@ -277,26 +303,10 @@ fn changed_reply(record: &Record, version: Option<Uuid>) -> Reply {
     }))
 }
 
-/// What a partial has without its versions.
-fn head(record: &Record) -> Map<String, Value> {
-    let body = members(record);
-    object(json!({
-        "id": record.id,
-        "slug": record.slug,
-        "name": member(&body, "name"),
-        "collection_id": member(&body, "collection_id"),
-        "workspace_id": record.workspace,
-        "status": record.status.as_str(),
-        "created_at": time(record.created_at),
-        "last_updated_at": time(record.updated_at),
-        "object": "partial",
-    }))
-}
-
 /// A partial with one of its versions. `is_version`: the time is the version's.
 fn shown(record: &Record, version: &Record, is_version: bool) -> Value {
     let content = serde_json::from_str::<PartialBody>(&version.body).unwrap_or_default();
-    let mut shown = head(record);
+    let mut shown = PARTIAL.head(record);
     if is_version {
         set(&mut shown, "created_at", time(version.created_at));
     }

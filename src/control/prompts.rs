@@ -7,13 +7,12 @@ mod content;
 mod render;
 mod versions;
 
-pub(super) use versions::{find_version, publish_version};
-
-use super::call::{Call, by_id_or_slug};
+use super::call::Call;
 use super::collections::collection_of;
 use super::field::{Field, Type, not_null, nullable, optional, required};
+use super::numbered::PROMPT;
 use super::page::{self, Page};
-use super::records::{archived, changed, created, member, members, object, put, set, slug, time, version};
+use super::records::{archived, changed, members, object, put, set, slug, time};
 use super::reply::Reply;
 use super::route::{Access, Route, Shape, delete, get, post, put as put_route};
 use crate::error::Error;
@@ -21,9 +20,7 @@ use crate::prompt::VersionBody;
 use crate::settings::scopes::Scope;
 use crate::state::stored::prompts::read as published;
 use crate::store::{Catalog, Kind, Record};
-use serde_json::{Map, Value, json};
-use std::sync::Arc;
-use uuid::Uuid;
+use serde_json::{Value, json};
 
 const TEXT: Type = Type::Text(1 << 20);
 const FUNCTIONS: Type = Type::List(&Type::AnyObject, 0, 1024);
@@ -200,17 +197,8 @@ async fn create(mut call: Call) -> Result<Reply, Error> {
     let workspace = call.new_workspace()?;
     let content = content::of_request(&call, VersionBody::default());
     content::check(&call, &content, Some(workspace))?;
-    let collection = collection_of(&call, workspace, call.text("collection_id"))?;
-    let name = call.text("name").unwrap_or_default();
-    let body = json!({
-        "name": name,
-        "collection_id": collection,
-        "published": 1,
-        "owner_id": call.actor(),
-        "updated_by": call.actor(),
-    });
-    let record = created(Kind::Prompt, Some(workspace), slug("pp-", name), &body, call.now);
-    let first = version(Kind::PromptVersion, &record, 1, &content::stored(&content)?, call.now);
+    let slug = slug("pp-", call.text("name").unwrap_or_default());
+    let (record, first) = PROMPT.first(&call, workspace, slug, &content::stored(&content)?)?;
     let reply = json!({"id": record.id, "slug": record.slug, "version_id": first.id, "object": "prompt"});
     call.commit(vec![put(record), put(first)]).await?;
     Ok(Reply::from(reply))
@@ -229,12 +217,12 @@ async fn update(mut call: Call) -> Result<Reply, Error> {
         set(&mut body, "collection_id", collection.to_string());
     }
     set(&mut body, "updated_by", call.actor());
-    let latest = catalog.children(Kind::PromptVersion, before.id).max_by_key(|version| version.number);
-    let mut version_id = published_version(&catalog, &before).map(|version| version.id);
+    let newest = PROMPT.newest(&catalog, &before);
+    let mut version_id = PROMPT.published(&catalog, &before).map(|version| version.id);
     let mut changes = vec![put(changed(&before, &Value::Object(body), call.now))];
     if content::is_changed(&call) {
         let base = match call.flag("patch") {
-            Some(true) => latest.map(|latest| content::read(latest)).unwrap_or_default(),
+            Some(true) => newest.map(|newest| content::read(newest)).unwrap_or_default(),
             _ => {
                 content::check_complete(&call)?;
                 VersionBody::default()
@@ -242,8 +230,8 @@ async fn update(mut call: Call) -> Result<Reply, Error> {
         };
         let content = content::of_request(&call, base);
         content::check(&call, &content, Some(workspace))?;
-        let number = latest.and_then(|latest| latest.number).unwrap_or_default() + 1;
-        let next = version(Kind::PromptVersion, &before, number, &content::stored(&content)?, call.now);
+        let number = PROMPT.next_number(&catalog, &before);
+        let next = PROMPT.version(&before, number, &content::stored(&content)?, &call);
         version_id = Some(next.id);
         changes.push(put(next));
     }
@@ -259,22 +247,10 @@ async fn remove(mut call: Call) -> Result<Reply, Error> {
 
 async fn list(call: Call) -> Result<Reply, Error> {
     let catalog = call.catalog()?;
-    let mut records = call.list(Kind::Prompt)?;
-    if let Some(named) = call.query_text("collection_id") {
-        let collection = match Uuid::try_parse(named) {
-            Ok(id) => Some(id),
-            Err(_) => {
-                by_id_or_slug(&catalog, Kind::Collection, call.list_workspace()?, named).map(|found| found.id)
-            }
-        };
-        records.retain(|record| collection.is_some_and(|id| is_in(record, id)));
-    }
-    if let Some(text) = call.query_text("search") {
-        records.retain(|record| matches(record, text));
-    }
+    let records = PROMPT.listed(&call)?;
     Ok(Page::of(&call, 50).reply(&records, |record| {
-        let model = published_version(&catalog, record).and_then(|version| content::read(version).model);
-        let mut item = head(record);
+        let model = PROMPT.published(&catalog, record).and_then(|version| content::read(version).model);
+        let mut item = PROMPT.head(record);
         set(&mut item, "model", model);
         Value::Object(item)
     }))
@@ -284,50 +260,14 @@ async fn read(call: Call) -> Result<Reply, Error> {
     let record = call.find(Kind::Prompt, "id")?;
     let catalog = call.catalog()?;
     let version =
-        published_version(&catalog, &record).ok_or_else(|| Error::internal("a prompt without a version"))?;
+        PROMPT.published(&catalog, &record).ok_or_else(|| Error::internal("a prompt without a version"))?;
     Ok(Reply::from(shown(&catalog, &record, version, false)))
-}
-
-/// Whether a prompt, partial or collection is in this collection.
-pub(super) fn is_in(record: &Record, collection: Uuid) -> bool {
-    let of = members(record);
-    of.get("collection_id").and_then(Value::as_str).and_then(|id| Uuid::try_parse(id).ok())
-        == Some(collection)
-}
-
-/// Whether name or slug of a record have this text, in any case.
-pub(super) fn matches(record: &Record, text: &str) -> bool {
-    let text = text.to_lowercase();
-    let name = member(&members(record), "name");
-    let names = [name.as_str(), record.slug.as_deref()];
-    names.into_iter().flatten().any(|name| name.to_lowercase().contains(&text))
-}
-
-fn published_version<'c>(catalog: &'c Catalog, prompt: &Record) -> Option<&'c Arc<Record>> {
-    let number = published(prompt).published;
-    catalog.children(Kind::PromptVersion, prompt.id).find(|version| version.number == Some(number))
-}
-
-/// What a prompt has without its versions.
-fn head(record: &Record) -> Map<String, Value> {
-    let body = members(record);
-    object(json!({
-        "id": record.id,
-        "slug": record.slug,
-        "name": member(&body, "name"),
-        "collection_id": member(&body, "collection_id"),
-        "workspace_id": record.workspace,
-        "status": record.status.as_str(),
-        "created_at": time(record.created_at),
-        "last_updated_at": time(record.updated_at),
-        "object": "prompt",
-    }))
 }
 
 /// A prompt with one of its versions. `is_version`: the times are the version's.
 fn shown(catalog: &Catalog, record: &Record, version: &Record, is_version: bool) -> Value {
     let content = content::read(version);
-    let mut shown = head(record);
+    let mut shown = PROMPT.head(record);
     if is_version {
         set(&mut shown, "created_at", time(version.created_at));
     }

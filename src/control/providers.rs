@@ -6,12 +6,12 @@
 use super::call::{Call, by_id_or_slug};
 use super::credential::{
     self, AccountInput, CONFIGURATIONS, EXPIRES, KEY, LimitedAs, NOTE, RATES, USAGE, has_role,
-    integration_of, set_account, set_common,
+    integration_of, new_slug, set_account, set_common,
 };
 use super::field::{Field, Type, not_null, nullable, optional, required};
 use super::limits::RESET_USAGE;
 use super::page::{self, Page};
-use super::records::{archived, changed, created, member, members, put, slug, time};
+use super::records::{archived, changed, created, member, members, put, time};
 use super::reply::Reply;
 use super::route::{Access, Route, Shape, delete, get, post, put as put_route};
 use super::used::Used;
@@ -114,10 +114,8 @@ pub(super) const ROUTES: &[Route] = &[
 ];
 
 async fn create(mut call: Call) -> Result<Reply, Error> {
-    let workspace = Some(call.new_workspace()?);
+    let (workspace, slug) = (Some(call.new_workspace()?), new_slug(&call)?);
     let name = call.text("name").unwrap_or_default();
-    let slug = call.text("slug").map_or_else(|| slug("", name), str::to_owned);
-    call.check_free_slug("slug", &slug, call.snapshot.settings.providers.contains_key(&slug))?;
     let record = match call.text("integration_id") {
         Some(integration) => {
             let catalog = call.catalog()?;

@@ -29,6 +29,8 @@ const TABLES: &[&[Route]] = &[
     api_keys::ROUTES,
     providers::ROUTES,
     integrations::ROUTES,
+    integrations::MODEL_ROUTES,
+    integrations::WORKSPACE_ROUTES,
     virtual_keys::ROUTES,
     configs::ROUTES,
     guardrails::ROUTES,

@@ -4,13 +4,13 @@
 
 use super::call::Call;
 use super::credential::{
-    self, CONFIGURATIONS, EXPIRES, KEY, LimitedAs, NOTE, RATES, USAGE, has_role, integration_of,
+    self, CONFIGURATIONS, EXPIRES, KEY, LimitedAs, NOTE, RATES, USAGE, has_role, integration_of, new_slug,
 };
 use super::field::{Field, Type, not_null, nullable, optional, required};
 use super::limits::RESET_USAGE;
 use super::page::{self, Page};
 use super::providers::{find, own_account, updated};
-use super::records::{archived, member, members, put, slug};
+use super::records::{archived, member, members, put};
 use super::reply::Reply;
 use super::route::{Access, Route, Shape, delete, get, post, put as put_route};
 use super::used::Used;
@@ -139,10 +139,7 @@ pub(super) const ROUTES: &[Route] = &[
 ];
 
 async fn create(mut call: Call) -> Result<Reply, Error> {
-    let workspace = Some(call.new_workspace()?);
-    let name = call.text("name").unwrap_or_default();
-    let slug = call.text("slug").map_or_else(|| slug("", name), str::to_owned);
-    call.check_free_slug("slug", &slug, call.snapshot.settings.providers.contains_key(&slug))?;
+    let (workspace, slug) = (Some(call.new_workspace()?), new_slug(&call)?);
     let record = own_account(&call, workspace, slug)?;
     call.commit(vec![put(record.clone())]).await?;
     Ok(Reply::data(made(&record)))

@@ -53,9 +53,12 @@ impl Engine {
         for ((slug, stored), list) in wanted.into_iter().zip(lists) {
             let provider = stored.provider.as_str();
             match list {
-                Ok(models) => found
-                    .models
-                    .extend(models.iter().map(|model| ListedModel::of_provider(model, slug, provider))),
+                Ok(models) => {
+                    let is_allowed =
+                        |name: &str| stored.models.as_ref().is_none_or(|allowed| allowed.allows(name));
+                    let models = models.iter().filter(|model| is_allowed(&model.id));
+                    found.models.extend(models.map(|model| ListedModel::of_provider(model, slug, provider)));
+                }
                 Err(why) => found.warnings.push(format!("@{slug}: not listed, {why}")),
             }
         }

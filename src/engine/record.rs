@@ -4,6 +4,7 @@
 
 use crate::api::service_tier::ServiceTier;
 use crate::api::tap::ResponseSummary;
+use crate::api::trace::TraceParent;
 use crate::api::usage::Usage;
 use crate::auth::ClientIdentity;
 use crate::error::Error;
@@ -22,6 +23,8 @@ use std::time::{Duration, Instant};
 #[derive(Debug)]
 pub struct RequestRecord {
     pub trace_id: Arc<str>,
+    /// The client's span.
+    pub parent: Option<TraceParent>,
     /// `None`: it was not authenticated.
     pub client: Option<Arc<ClientIdentity>>,
     pub client_address: Option<IpAddr>,

@@ -259,6 +259,7 @@ pub(super) fn finish<D: Downstream>(client: &D, ctx: &mut RequestContext) -> Fin
     let request = client.request();
     let record = RequestRecord {
         trace_id: Arc::clone(&ctx.trace_id),
+        parent: ctx.parent,
         client: noted.client,
         client_address: client.client_address(),
         method: request.method.clone(),

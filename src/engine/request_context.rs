@@ -9,6 +9,7 @@ use super::record_builder::RecordBuilder;
 use crate::api::Dialect;
 use crate::api::operation::Operation;
 use crate::api::tap::{ResponseSummary, Tap};
+use crate::api::trace::TraceParent;
 use crate::config::reply_headers::UsedPrefixes;
 use crate::error::Error;
 use crate::price::PriceBook;
@@ -29,6 +30,8 @@ pub struct RequestContext {
     pub started: Instant,
     /// Echoed to the client; empty until the request was admitted.
     pub trace_id: Arc<str>,
+    /// The client's span.
+    pub parent: Option<TraceParent>,
     /// The further header prefixes that the client used, which its response has as well.
     pub used_prefixes: UsedPrefixes,
     pub operation: Operation,
@@ -69,6 +72,7 @@ impl RequestContext {
         Self {
             started: Instant::now(),
             trace_id: Arc::default(),
+            parent: None,
             used_prefixes: UsedPrefixes::default(),
             operation: Operation::Passthrough,
             dialect: Operation::Passthrough.dialect(),

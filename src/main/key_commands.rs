@@ -12,7 +12,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use turnpike::auth::DEFAULT_WORKSPACE;
 use turnpike::auth::key_body::KeyBody;
-use turnpike::auth::key_format::Pepper;
+use turnpike::auth::key_format::KeyHash;
 use turnpike::auth::key_records::{self, MAX_TRANSITION_MS, TRANSITION_MS};
 use turnpike::settings::scopes::{KeyType, ScopeSet};
 use turnpike::store::{Change, Kind, Record, Status, Store, StoreOptions};
@@ -61,9 +61,9 @@ async fn commit(store: &Store, change: Change) -> Result<(), String> {
     store.commit(vec![change], Vec::new()).await.map(drop).map_err(|why| why.to_string())
 }
 
-fn pepper(store: &Store) -> Result<Pepper, String> {
+fn pepper(store: &Store) -> Result<KeyHash, String> {
     let pepper = store.pepper().ok_or("the store has no secret for keys")?;
-    Ok(Pepper::new(pepper.as_bytes()))
+    Ok(KeyHash::new(pepper.as_bytes()))
 }
 
 async fn create(

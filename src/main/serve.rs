@@ -13,7 +13,7 @@ use super::log_queue::LogQueue;
 use super::start_checks::Addresses;
 use super::stop::{DRAIN_MARGIN, Drain, FINAL_FLUSH_TIMEOUT, ShutdownSignals};
 use super::store_opening::Opened;
-use super::{logging, read, store_opening};
+use super::{logging, read, span_exporter, store_opening};
 use axum::Router;
 use jiff::Timestamp;
 use pingora_core::apps::HttpServerOptions;
@@ -85,6 +85,7 @@ fn build(
     let snapshot = SettingsSnapshot::new(settings, 0);
     let shared = Arc::new(Shared::new(snapshot, metrics, access_log, Some(store)));
     shared.install_overlay(overlay);
+    span_exporter::start(&shared)?;
     let announcement = Announcement::new(file, &shared.settings(), &warnings, administrator_key.as_ref());
 
     let mut certificates = Vec::new();

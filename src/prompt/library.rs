@@ -25,6 +25,13 @@ pub struct Prompt {
 }
 
 impl Prompt {
+    /// The published version, the newest one, and those with labels.
+    fn versions_in_use(&self) -> impl Iterator<Item = &Arc<PromptVersion>> {
+        let newest = self.versions.values().next_back();
+        let numbers = self.labels.values().chain([&self.published]);
+        numbers.filter_map(|number| self.versions.get(number)).chain(newest)
+    }
+
     fn version(&self, version: &VersionReference<'_>) -> Option<&Arc<PromptVersion>> {
         match version {
             VersionReference::Published => self.versions.get(&self.published),
@@ -110,6 +117,31 @@ impl PromptSet {
     /// Adds a partial, or replaces the one with the same slug.
     pub fn put_partial(&mut self, partial: Arc<StoredPartial>) {
         self.partials.insert(partial.slug.clone(), partial);
+    }
+
+    /// The prompts and partials that include any version of this partial where they are published, labelled or newest; at most `limit`,
+    /// in order.
+    pub fn users_of_partial(&self, slug: &str, limit: usize) -> Vec<String> {
+        let includes = |name: &str| name.split('@').next() == Some(slug);
+        let by_prompts = self.prompts.values().filter(|prompt| {
+            let mut in_use = prompt.versions_in_use();
+            in_use.any(|version| {
+                version.components().is_some_and(|needs| needs.partials.iter().any(|name| includes(name)))
+            })
+        });
+        let by_partials = self.partials.values().filter(|partial| {
+            let newest = partial.versions.values().next_back();
+            let in_use = partial.versions.get(&partial.published).into_iter().chain(newest);
+            &*partial.slug != slug
+                && in_use.flat_map(|version| version.included()).any(|name| &*name.slug == slug)
+        });
+        let mut users: Vec<String> = by_prompts
+            .map(|prompt| prompt.slug.clone())
+            .chain(by_partials.map(|partial| partial.slug.clone()))
+            .collect();
+        users.sort();
+        users.truncate(limit);
+        users
     }
 
     /// The prompt with this slug or id.

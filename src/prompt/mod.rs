@@ -5,6 +5,7 @@
 //! section 3.
 
 mod components;
+pub mod inclusion;
 mod json_text;
 mod json_tree;
 mod library;

@@ -1,5 +1,6 @@
 //! Partials: texts that templates include by name. Not where they are stored: [`Partials`] finds them.
 
+use super::inclusion::add_included;
 use super::node::Node;
 use super::tags;
 use std::fmt;
@@ -74,6 +75,13 @@ impl Partial {
     /// Everything that is wrong with it.
     pub fn compile(text: &str) -> Result<Self, Vec<String>> {
         tags::parse(text).map(|nodes| Self { nodes })
+    }
+
+    /// The partials that it includes by their names, each once.
+    pub fn included(&self) -> Vec<&PartialRef> {
+        let mut included = Vec::new();
+        add_included(&self.nodes, &mut included);
+        included
     }
 }
 

@@ -16,7 +16,7 @@ const MAX_TURNS: usize = 10_000;
 /// The most nodes that are rendered. Without it, loops in partials could take minutes and write nothing.
 const MAX_NODES: usize = 1_000_000;
 /// The most partials inside each other.
-const MAX_PARTIALS: usize = 5;
+pub(super) const MAX_PARTIALS: usize = 5;
 
 /// What a template is rendered into.
 pub trait Sink {

@@ -243,7 +243,9 @@ fn routing_env(
 fn start(gateway: &Gateway, session: &mut Session, ctx: &mut RequestContext) -> Arc<SettingsSnapshot> {
     let snapshot = Arc::clone(&ctx.snapshot);
     let header = session.req_header();
-    ctx.trace_id = trace_id(&header.headers, &snapshot);
+    let parent = header.headers.get("traceparent");
+    ctx.parent = parent.and_then(|value| TraceParent::parse(value.to_str().ok()?));
+    ctx.trace_id = trace_id(&header.headers, ctx.parent, &snapshot);
     ctx.used_prefixes = snapshot.reply_headers.used_in(&header.headers);
     ctx.allowed_origin = cors::allowed_origin(snapshot.settings.cors.as_ref(), &header.headers);
     ctx.is_http10 = header.version == http::Version::HTTP_10;
@@ -257,12 +259,11 @@ fn start(gateway: &Gateway, session: &mut Session, ctx: &mut RequestContext) -> 
 }
 
 /// The client's trace id, or the one in its `traceparent`, or a new one.
-fn trace_id(headers: &HeaderMap, snapshot: &SettingsSnapshot) -> Arc<str> {
+fn trace_id(headers: &HeaderMap, parent: Option<TraceParent>, snapshot: &SettingsSnapshot) -> Arc<str> {
     let given = snapshot.trace_headers.iter().find_map(|name| headers.get(name)?.to_str().ok());
     if let Some(id) = given.filter(|id| !id.is_empty() && id.len() <= 256) {
         return id.into();
     }
-    let parent = headers.get("traceparent").and_then(|value| TraceParent::parse(value.to_str().ok()?));
     parent.map_or_else(new_trace_id, |parent| parent.trace_id().into())
 }
 

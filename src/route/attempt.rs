@@ -262,6 +262,7 @@ impl Attempt {
         let request = request.for_target(&target)?;
         let (request, has_own_prompt) = (&*request, matches!(request, Cow::Owned(_)));
         let model = target.model().map(str::to_owned).or_else(|| request.model_for(&target));
+        target.check_model(model.as_deref())?;
         let query = request.query_for(target.provider, model.as_deref());
         let call = request.call(model.as_deref(), query.as_deref());
         let edited = edited_body(&target, request);

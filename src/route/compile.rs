@@ -22,7 +22,7 @@ use crate::net::outbound::custom_host::HostRules;
 use crate::net::outbound::origin::Origin;
 use crate::prompt::FoundPrompt;
 use crate::provider::{self, Provider};
-use crate::settings::{DefaultConfig, Settings};
+use crate::settings::{AllowedModels, DefaultConfig, Settings};
 use crate::state::directory::{Directory, Origin as DirectoryOrigin, SavedName};
 use crate::state::metrics::TargetSeries;
 use crate::state::snapshot::SettingsSnapshot;
@@ -412,7 +412,7 @@ fn compile_target(
     let (sources, by) = (compiler.sources, compiler.by);
     let by_operator = by == Author::Operator;
     let provider_ref = provider_ref(sources, config, &mut policies.override_params, prompt.as_ref())?;
-    let (provider, mut account, slug, is_trusted) = match provider_ref {
+    let ResolvedProvider { provider, mut account, slug, is_trusted, models } = match provider_ref {
         ProviderRef::Slug(slug) => {
             stored(sources, &slug, &mut policies).map_err(|error| match path.as_str() {
                 "config" => error,
@@ -460,6 +460,7 @@ fn compile_target(
             .map(|config| config.id.to_owned()),
         origin,
         account,
+        models,
         operator_account: by_operator_alone,
         series: TargetSeries::default(),
         index_header: OnceLock::new(),
@@ -510,8 +511,15 @@ fn check_model(sources: &Sources<'_>, policies: &Policies, path: &str) -> Result
     Err(Error::invalid_request("model", message))
 }
 
-/// The provider, its account, its slug, and whether the account may use the identity of the machine: only the operator's.
-type ResolvedProvider = (&'static dyn Provider, Account, Option<String>, bool);
+/// What a target's name stands for.
+struct ResolvedProvider {
+    provider: &'static dyn Provider,
+    account: Account,
+    slug: Option<String>,
+    /// Whether the account may use the identity of the machine: only the operator's.
+    is_trusted: bool,
+    models: Option<Arc<AllowedModels>>,
+}
 
 /// Resolves a stored provider and its account. Its policies apply where the config sets none.
 fn stored(sources: &Sources<'_>, slug: &str, policies: &mut Policies) -> Result<ResolvedProvider, Error> {
@@ -525,7 +533,13 @@ fn stored(sources: &Sources<'_>, slug: &str, policies: &mut Policies) -> Result<
     })?;
     let provider = find_provider(&stored.provider)?;
     policies.inherit(&stored.policies);
-    Ok((provider, stored.account.clone(), Some(slug.to_owned()), origin == DirectoryOrigin::Settings))
+    Ok(ResolvedProvider {
+        provider,
+        account: stored.account.clone(),
+        slug: Some(slug.to_owned()),
+        is_trusted: origin == DirectoryOrigin::Settings,
+        models: stored.models.clone(),
+    })
 }
 
 /// Resolves a plain provider. Its account is the config's, or that of the cloud headers if the config names no
@@ -539,7 +553,7 @@ fn unstored(sources: &Sources<'_>, config: &Config, name: &str) -> Result<Resolv
     if account.api_key.is_none() {
         account.api_key = config.account.api_key.clone().or_else(|| sources.provider_key.map(Secret::new));
     }
-    Ok((provider, account, None, false))
+    Ok(ResolvedProvider { provider, account, slug: None, is_trusted: false, models: None })
 }
 
 fn find_provider(name: &str) -> Result<&'static dyn Provider, Error> {

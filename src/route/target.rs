@@ -11,6 +11,7 @@ use crate::price::OwnPrices;
 use crate::prompt::FoundPrompt;
 use crate::provider::token_exchange::TokenExchange;
 use crate::provider::{Call, Provider};
+use crate::settings::AllowedModels;
 use crate::state::directory::ProviderIds;
 use crate::state::metrics::TargetSeries;
 use crate::state::targets::{TargetId, TargetState};
@@ -35,6 +36,8 @@ pub struct Target {
     pub account: Account,
     /// The prices that its stored provider has of its own.
     pub own_prices: Option<Arc<OwnPrices>>,
+    /// The models that may be used through its stored provider; `None`: all.
+    pub models: Option<Arc<AllowedModels>>,
     pub origin: Origin,
     /// Its own and inherited policies, including those of the stored provider, the settings and the request headers.
     pub policies: Policies,
@@ -65,6 +68,17 @@ impl Target {
             && self.policies.request_timeout.is_none()
             && self.policies.breaker.is_none()
             && self.policies.time_limits == TimeLimits::default()
+    }
+
+    /// # Errors
+    /// 412 for a model that its integration does not allow.
+    pub fn check_model(&self, model: Option<&str>) -> Result<(), Error> {
+        match (&self.models, model) {
+            (Some(models), Some(model)) if !models.allows(model) => {
+                Err(Error::model_not_allowed(model, self.slug.as_deref().unwrap_or_default()))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// The provider's auth headers for a call.

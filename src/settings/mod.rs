@@ -7,6 +7,7 @@
 pub mod access_log;
 pub mod alerts;
 pub mod allow_rule;
+pub mod allowed_models;
 pub mod auth;
 pub mod cors;
 pub mod counting;
@@ -24,6 +25,7 @@ pub mod server;
 pub mod service_key;
 pub mod store_settings;
 pub mod stored_provider;
+pub mod telemetry;
 pub mod usage;
 mod values;
 mod yaml;
@@ -31,6 +33,7 @@ mod yaml;
 pub use access_log::AccessLog;
 pub use alerts::AlertSettings;
 pub use allow_rule::AllowRule;
+pub use allowed_models::AllowedModels;
 pub use auth::Auth;
 pub use cors::Cors;
 pub use counting::{Counting, OnStoreError};
@@ -46,6 +49,7 @@ pub use server::{Log, LogFormat, Server, UpstreamTls};
 pub use service_key::ServiceKey;
 pub use store_settings::StoreSettings;
 pub use stored_provider::StoredProvider;
+pub use telemetry::Telemetry;
 pub use usage::UsageSettings;
 pub use yaml::read as read_yaml;
 
@@ -61,7 +65,7 @@ use std::fmt::Write as _;
 use values::{base_url, is_id, non_empty};
 
 /// The keys of the file's top level, in the order the shipped file has them.
-const KEYS: [&str; 19] = [
+const KEYS: [&str; 20] = [
     "server",
     "listen",
     "emulator",
@@ -81,6 +85,7 @@ const KEYS: [&str; 19] = [
     "tls",
     "access_log",
     "log",
+    "telemetry",
 ];
 
 /// All settings: the values of the file, and the defaults of those it does not give.
@@ -110,6 +115,7 @@ pub struct Settings {
     pub tls: UpstreamTls,
     pub access_log: AccessLog,
     pub log: Log,
+    pub telemetry: Telemetry,
     /// The first twelve hex digits of the SHA-256 of the text as written, with references unresolved.
     pub hash: String,
 }
@@ -168,6 +174,7 @@ impl Settings {
             tls: section(f, "tls").map(UpstreamTls::read).unwrap_or_default(),
             access_log: section(f, "access_log").map(AccessLog::read).unwrap_or_default(),
             log: section(f, "log").map(Log::read).unwrap_or_default(),
+            telemetry: section(f, "telemetry").map(Telemetry::read).unwrap_or_default(),
             hash: hash(text),
         };
         fields.reject_unknown(&KEYS);

@@ -15,7 +15,7 @@ mod tests;
 use super::auth::SHORTHANDS;
 use super::scopes::Scope;
 use super::{AccessLog, Counting, Limits, Server};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use std::time::Duration;
 use types::{flag, integer, list, millis, non_empty, object, one_of, or, pattern, see, text};
 
@@ -61,6 +61,36 @@ fn definitions(providers: &[&str]) -> Value {
         members.extend(own.map(|(name, schema)| (name.to_owned(), schema)));
     }
     definitions
+}
+
+/// The definitions of a config object, which refer to each other as `prefix` and a name, and their names. The control API's document has
+/// them.
+pub fn of_configs(providers: &[&str], prefix: &str) -> Map<String, Value> {
+    let mut definitions = definitions(providers);
+    if let Value::Object(members) = &mut definitions {
+        members.retain(|name, _| !matches!(name.as_str(), "address" | "listener" | "stored_provider"));
+    }
+    replace_references(&mut definitions, prefix);
+    match definitions {
+        Value::Object(members) => members,
+        _ => Map::new(),
+    }
+}
+
+/// Has every `$ref` begin with `prefix`.
+fn replace_references(schema: &mut Value, prefix: &str) {
+    match schema {
+        Value::Object(members) => {
+            for (name, value) in members {
+                match value.as_str().and_then(|text| text.strip_prefix("#/$defs/")) {
+                    Some(target) if name == "$ref" => *value = format!("{prefix}{target}").into(),
+                    _ => replace_references(value, prefix),
+                }
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(|item| replace_references(item, prefix)),
+        _ => {}
+    }
 }
 
 /// The top level, in the order of the shipped file.
@@ -111,6 +141,7 @@ fn sections() -> Vec<(&'static str, Value)> {
         ),
         ("access_log", access_log()),
         ("log", log()),
+        ("telemetry", telemetry()),
     ]
 }
 
@@ -553,6 +584,36 @@ fn access_log() -> Value {
         members.insert("then".to_owned(), json!({"required": ["path"]}));
     }
     schema
+}
+
+fn telemetry() -> Value {
+    let url = pattern(
+        "OTLP over HTTP; /v1/traces is added where the URL has no path.",
+        "^https?://.+|^\\$\\{.+\\}$|^credential:.+",
+        &["http://127.0.0.1:4318"],
+    );
+    let headers = json!({
+        "type": "object",
+        "description": "Sent with every request to the collector.",
+        "additionalProperties": {"type": "string"},
+    });
+    let share = json!({
+        "type": "number",
+        "minimum": 0,
+        "maximum": 1,
+        "description": "The share of traces that are sent, where traceparent does not decide.",
+    });
+    let otlp = object(
+        "The collector that gets a span of each request and attempt.",
+        &["endpoint"],
+        vec![
+            ("endpoint", url),
+            ("headers", headers),
+            ("sample", or(share, 1.0)),
+            ("service_name", or(non_empty("service.name of the resource."), "turnpike")),
+        ],
+    );
+    object("Traces (docs/telemetry.md).", &[], vec![("otlp", otlp)])
 }
 
 fn log() -> Value {

@@ -3,6 +3,7 @@
 //! Not here: how a provider uses its account (`provider`), and how a target inherits from the stored provider
 //! it names (`route`).
 
+use super::allowed_models::AllowedModels;
 use super::values::{base_url, is_id, millis, non_empty};
 use crate::config::Checks;
 use crate::config::account::Account;
@@ -10,6 +11,7 @@ use crate::config::account::names::{self, CUSTOM_HOST};
 use crate::config::policies::{Policies, forward_headers, override_params};
 use crate::config::read::{Cursor, ObjectReader};
 use std::fmt;
+use std::sync::Arc;
 
 /// A provider and the operator's account with it. Its `custom_host` is trusted.
 #[derive(Clone, PartialEq)]
@@ -18,6 +20,8 @@ pub struct StoredProvider {
     pub account: Account,
     /// `request_timeout`, `forward_headers` and `override_params`; targets that name it inherit them.
     pub policies: Policies,
+    /// `None`: all models.
+    pub models: Option<Arc<AllowedModels>>,
 }
 
 impl StoredProvider {
@@ -47,6 +51,7 @@ impl StoredProvider {
                 override_params: override_params::members(&mut fields),
                 ..Policies::default()
             },
+            models: None,
         };
         // Skipped after a problem, so that a wrong value is reported only once.
         if at.problem_count() == before

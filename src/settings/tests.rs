@@ -11,6 +11,7 @@ fn env(name: &str) -> Option<String> {
     match name {
         "CANARY" => Some("canary-value".to_owned()),
         "ALERT_SECRET" => Some("whsec".to_owned()),
+        "OTLP_AUTHORIZATION" => Some("Bearer canary-otlp".to_owned()),
         "OLD_STORE_KEY" => Some("ab".repeat(32)),
         "TURNPIKE_KEY" | "GROQ_API_KEY" => Some("from-the-environment".to_owned()),
         _ => None,
@@ -110,6 +111,9 @@ fn commented_out_settings_of_the_shipped_file_are_valid_and_show_the_defaults() 
     let keys: Vec<_> = settings.auth.keys.iter().map(|k| (k.name.as_str(), k.key.expose())).collect();
     assert_eq!(keys, [("team-a", "from-the-environment"), ("team-b", "credential-service-key")]);
     assert!(!settings.auth.saved_only);
+    let otlp = settings.telemetry.otlp.unwrap();
+    assert_eq!((otlp.endpoint.as_str(), otlp.sample), ("http://127.0.0.1:4318/v1/traces", 1.0));
+    assert_eq!((otlp.headers.len(), otlp.service_name.as_str()), (1, "turnpike"));
     let store = settings.store;
     assert_eq!(store.url.unwrap().expose(), "sqlite:///var/lib/turnpike/turnpike.db");
     assert_eq!(store.encryption_key.unwrap().expose().trim(), "cd".repeat(32));

@@ -258,6 +258,11 @@ impl Metrics {
         self.traffic.store_records.set(i64::try_from(records).unwrap_or(i64::MAX));
     }
 
+    /// Traces were sent to the collector (`sent`), not taken by it (`failed`), or did not fit into the queue (`dropped`).
+    pub fn count_traces(&self, outcome: &str, traces: u64) {
+        self.traffic.traces.with_label_values(&[outcome]).inc_by(traces);
+    }
+
     pub fn record_dropped_process_log_lines(&self, lines: u64) {
         self.traffic.process_log_dropped.inc_by(lines);
     }

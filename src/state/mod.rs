@@ -22,6 +22,7 @@ pub mod price_feed;
 mod process;
 pub mod rate;
 pub mod snapshot;
+pub mod span_queue;
 pub mod sticky_sessions;
 pub mod stored;
 pub mod system_limits;
@@ -29,7 +30,7 @@ pub mod targets;
 pub mod tokenizer;
 
 use crate::auth::StoredKeys;
-use crate::auth::key_format::Pepper;
+use crate::auth::key_format::KeyHash;
 use crate::net::outbound::dns::Dns;
 use crate::net::outbound::peer_limit::PeerLimit;
 use crate::price::{Overlay, PriceBook};
@@ -52,7 +53,8 @@ use parking_lot::Mutex;
 use price_feed::PriceFeed;
 use rate::Rate;
 use snapshot::SettingsSnapshot;
-use std::sync::Arc;
+use span_queue::SpanQueue;
+use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 use sticky_sessions::StickySessions;
 use stored::CompilerEnv;
@@ -91,6 +93,8 @@ pub struct Shared {
     pub prices: ArcSwap<PriceBook>,
     /// Reads newer catalogues (`prices.file`, `prices.url`).
     pub price_feed: PriceFeed,
+    /// Where spans go; empty where none are sent. Set once, at the start.
+    pub spans: OnceLock<SpanQueue>,
     /// The connections of clients, on all data listeners.
     pub connections: ConnectionCount,
     /// Connections beyond the limit, as long as they are refused.
@@ -138,6 +142,7 @@ impl Shared {
             large_work: LargeWork::default(),
             tokenizer: Tokenizer::default(),
             model_lists: ModelLists::default(),
+            spans: OnceLock::new(),
             prices: ArcSwap::default(),
             price_feed,
             connections: ConnectionCount::default(),
@@ -226,7 +231,7 @@ impl Shared {
         let stored = before.stored.update(&catalog, env, now);
         let before_keys = before.service_keys.stored();
         let before_keys = match store.pepper().filter(|_| !before_keys.has_pepper()) {
-            Some(pepper) => Arc::new(StoredKeys::new(Some(Pepper::new(pepper.as_bytes())))),
+            Some(pepper) => Arc::new(StoredKeys::new(Some(KeyHash::new(pepper.as_bytes())))),
             None => Arc::clone(before_keys),
         };
         let (keys, unreadable) = before_keys.with(&catalog);

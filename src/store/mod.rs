@@ -17,6 +17,7 @@ pub mod options;
 pub mod pepper;
 mod postgres;
 mod private_file;
+mod queued_write;
 pub mod record;
 mod rekey;
 mod rows;

@@ -19,7 +19,8 @@ BEYOND_A_SCHEMA = [
     ("label_id", "There is no label"),
     # A pattern without lookahead cannot say it.
     ("name", "letters, digits, _ and -, not latest, not default"),
-    (r"scopes\[\d+\]", "is no scope|may not hold|is not yours"),
+    # Which scopes a key may hold depends on its type.
+    (r"scopes\[\d+\]", "cannot hold"),
     ("user_id", "There is no|no such user"),
     (r"rotation_policy(\..*)?", "must have rotation_period|cannot be combined|must be shorter"),
     ("key_transition_period_ms", "must be 0, or at least"),
@@ -31,10 +32,13 @@ BEYOND_A_SCHEMA = [
     ("integration_id", "There is no such integration|Send integration_id, or provider and key"),
     ("defaults.user_api_key_config|defaults.config_id", "names no config|There is no"),
     ("expires_at|rotation_policy.*", "must be in the future"),
-    (r"usage_limits(\[\d+\])?\.alert_threshold", "must be below credit_limit"),
-    (r"usage_limits(\[\d+\])?\.periodic_reset_days", "cannot be combined"),
-    ("usage_limits", "takes one limit"),
-    (r"rate_limits\[\d+\]\.(unit|value)", "is required"),
+    (r"(.*\.)?usage_limits(\[\d+\])?\.alert_threshold", "must be below credit_limit"),
+    (r"(.*\.)?usage_limits(\[\d+\])?\.periodic_reset_days", "cannot be combined"),
+    (r"(.*\.)?usage_limits", "takes one limit"),
+    (r"(.*\.)?rate_limits\[\d+\]\.(unit|value)", "is required"),
+    (r"models\[\d+\]\.(slug|base_model_slug)", "is named twice|is required of a fine-tuned model"),
+    ("slugs", "is no model of this integration|is not a custom model"),
+    (r"workspaces\[\d+\]\.id", "there is no workspace"),
     ("name", "It is not the name of this workspace"),
     # A config and an account have languages of their own, with conditions between their members.
     (r"config(\..*)?", ""),

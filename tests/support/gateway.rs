@@ -7,6 +7,7 @@ use super::client::client;
 use super::ports::Ports;
 use super::process_output::ProcessOutput;
 use super::settings::{LISTEN, OPERATOR, OPERATOR_KEY};
+use super::stores;
 use super::wait::{until, until_blocking};
 use parking_lot::Mutex;
 use serde_json::Value;
@@ -242,7 +243,10 @@ fn write_settings(file: &std::path::Path, yaml: &str, ports: Ports) {
     let listens = yaml.lines().any(|line| line.starts_with("listen:"));
     let authenticates = yaml.lines().any(|line| line.starts_with("auth:"));
     let (listen, operator) = (if listens { "" } else { LISTEN }, if authenticates { "" } else { OPERATOR });
-    let text = format!("{listen}{operator}{yaml}");
+    let before = std::fs::read_to_string(file).ok();
+    let has_store = yaml.lines().any(|line| line.starts_with("store:"));
+    let store = if has_store { String::new() } else { stores::of_gateway(before.as_deref()) };
+    let text = format!("{listen}{operator}{yaml}\n{store}");
     std::fs::write(file, ports.fill(&text)).unwrap();
 }
 

@@ -26,6 +26,7 @@ pub(crate) mod schemas;
 pub(crate) mod settings;
 pub(crate) mod shared;
 pub(crate) mod sse;
+pub(crate) mod stores;
 pub(crate) mod upstream;
 pub(crate) mod wait;
 

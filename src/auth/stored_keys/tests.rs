@@ -9,8 +9,8 @@ use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-fn pepper() -> Pepper {
-    Pepper::new(b"a pepper of the tests")
+fn pepper() -> KeyHash {
+    KeyHash::new(b"a pepper of the tests")
 }
 
 fn body(secrets: Vec<KeySecret>) -> KeyBody {
@@ -117,7 +117,7 @@ fn a_stored_key_is_found_by_its_whole_text() {
 #[test]
 fn without_the_pepper_no_key_is_good() {
     let kept = Kept::new();
-    for pepper in [None, Some(Pepper::new(b"another"))] {
+    for pepper in [None, Some(KeyHash::new(b"another"))] {
         let keys = kept.keys(&StoredKeys::new(pepper));
         assert_eq!(verify(&keys, kept.key.text.expose(), 5), Err(KeyRefusal::Unknown));
         assert!(keys.may_call(), "which does not open the port");

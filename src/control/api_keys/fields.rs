@@ -32,7 +32,7 @@ const ROTATION: Type = Type::Object(&[
     ),
 ]);
 
-const SCOPES: Type = Type::List(&Type::Name(128), 1, 200);
+const SCOPES: Type = Type::List(&Type::Scope, 1, 200);
 const EMAILS: Type = Type::List(&Type::Name(320), 0, 50);
 
 const NAME: Field = required("name", Type::Name(255), "For people and the access line.");

@@ -1,7 +1,9 @@
 //! Writes a table of fields as JSON Schema, for the OpenAPI document.
 
+use super::read::MAX_CONFIG;
 use super::{Field, Type};
 use crate::provider;
+use crate::settings::scopes::Scope;
 use serde_json::{Map, Value, json};
 
 /// The schema of an object with these members. `is_closed`: whether it has no others.
@@ -53,6 +55,16 @@ pub(in super::super) fn type_schema(of: &Type, is_closed: bool) -> Value {
         }
         Type::Email => json!({"type": "string", "pattern": "^[!-?A-~]{1,64}@[!-?A-~]{1,255}$"}),
         Type::Vendor => json!({"type": "string", "enum": provider::names().collect::<Vec<_>>()}),
+        // As `Scope::parse` reads it.
+        Type::Scope => {
+            let names: Vec<&str> =
+                Scope::ALL.iter().map(|scope| scope.as_str()).chain(["logs.read"]).collect();
+            json!({"type": "string", "enum": names})
+        }
+        Type::Config => json!({"anyOf": [
+            {"$ref": "#/components/schemas/config"},
+            {"type": "string", "maxLength": MAX_CONFIG},
+        ]}),
         Type::List(of, min, max) => {
             json!({"type": "array", "items": type_schema(of, is_closed), "minItems": min, "maxItems": max})
         }

@@ -2,10 +2,12 @@
 
 use super::super::call::Call;
 use crate::error::{Error, Problem};
+use crate::prompt::inclusion::problems_of_names;
 use crate::prompt::{Components, Template, VersionBody};
 use crate::store::Record;
 use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
+use std::sync::Arc;
 use uuid::Uuid;
 
 /// The members that make a version. `version_description` alone makes none.
@@ -85,9 +87,20 @@ pub(super) fn of_request(call: &Call, base: VersionBody) -> VersionBody {
 }
 
 /// # Errors
-/// 400 with everything that is wrong with the template, and for an unknown provider.
+/// 400 with everything that is wrong with the template and its partials, and for an unknown provider.
 pub(super) fn check(call: &Call, content: &VersionBody, workspace: Option<Uuid>) -> Result<(), Error> {
-    let mut problems = Template::compile(&content.string, content.is_raw_template).err().unwrap_or_default();
+    let mut problems = match Template::compile(&content.string, content.is_raw_template) {
+        Err(problems) => problems,
+        Ok(template) => {
+            let none = Arc::default();
+            let set = call.snapshot.stored.prompts(workspace).unwrap_or(&none);
+            let found = problems_of_names(&template.components().partials, &**set);
+            found
+                .into_iter()
+                .map(|message| Problem { path: "string".to_owned(), message, place: None })
+                .collect()
+        }
+    };
     for problem in &mut problems {
         problem.message = format!("Error in parsing prompt template: {}", problem.message);
     }

@@ -3,6 +3,7 @@
 use super::super::call::Call;
 use super::super::field::{Field, Type, optional, required};
 use super::super::labels::{find as find_label, name_of};
+use super::super::numbered::PROMPT;
 use super::super::page::{self, Page};
 use super::super::records::{changed, members, put, set};
 use super::super::reply::Reply;
@@ -13,8 +14,6 @@ use crate::settings::scopes::Scope;
 use crate::state::stored::prompts::read as published;
 use crate::store::{Catalog, Kind, Record};
 use serde_json::{Value, json};
-use std::sync::Arc;
-use uuid::Uuid;
 
 const LABEL: &[Field] = &[optional(
     "label_id",
@@ -56,7 +55,7 @@ pub(super) const PUBLISH_ROUTE: Route = put_route(
     "/v1/prompts/{id}/makeDefault",
     Access::Scope(&[Scope::PromptsPublish]),
     "Publishes a version of a prompt",
-    |call| Box::pin(publish(call)),
+    |call| Box::pin(PROMPT.publish(call)),
 )
 .body(PUBLISH)
 .replies(Shape::Empty)
@@ -65,22 +64,21 @@ pub(super) const PUBLISH_ROUTE: Route = put_route(
 async fn list(call: Call) -> Result<Reply, Error> {
     let record = call.find(Kind::Prompt, "id")?;
     let catalog = call.catalog()?;
-    let mut versions: Vec<&Arc<Record>> = catalog.children(Kind::PromptVersion, record.id).collect();
-    versions.sort_by_key(|version| std::cmp::Reverse(version.number));
+    let versions = PROMPT.versions(&catalog, &record);
     Ok(Page::of(&call, 50).reply(&versions, |version| shown(&catalog, &record, version, true)))
 }
 
 async fn read(call: Call) -> Result<Reply, Error> {
     let record = call.find(Kind::Prompt, "id")?;
     let catalog = call.catalog()?;
-    let version = find_version(&catalog, Kind::PromptVersion, &record, call.param("version_id"))?;
+    let version = PROMPT.find_version(&catalog, &record, call.param("version_id"))?;
     Ok(Reply::from(shown(&catalog, &record, version, true)))
 }
 
 async fn label(mut call: Call) -> Result<Reply, Error> {
     let record = call.find(Kind::Prompt, "id")?;
     let catalog = call.catalog()?;
-    let version = find_version(&catalog, Kind::PromptVersion, &record, call.param("version_id"))?;
+    let version = PROMPT.find_version(&catalog, &record, call.param("version_id"))?;
     let number = version.number.unwrap_or_default();
     let mut labels = published(&record).labels;
     match call.text("label_id") {
@@ -104,44 +102,6 @@ async fn label(mut call: Call) -> Result<Reply, Error> {
     set(&mut body, "updated_by", call.actor());
     call.commit(vec![put(changed(&record, &Value::Object(body), call.now))]).await?;
     Ok(Reply::empty())
-}
-
-async fn publish(call: Call) -> Result<Reply, Error> {
-    publish_version(call, Kind::Prompt, Kind::PromptVersion).await
-}
-
-/// Publishes the version of a prompt or partial that the body names by its number.
-///
-/// # Errors
-/// 404 for a version that does not exist.
-pub(in super::super) async fn publish_version(mut call: Call, kind: Kind, of: Kind) -> Result<Reply, Error> {
-    let record = call.find(kind, "id")?;
-    let number = call.body.get("version").and_then(Value::as_u64).unwrap_or_default();
-    find_version(&*call.catalog()?, of, &record, &number.to_string())?;
-    let mut body = members(&record);
-    set(&mut body, "published", number);
-    set(&mut body, "updated_by", call.actor());
-    call.commit(vec![put(changed(&record, &Value::Object(body), call.now))]).await?;
-    Ok(Reply::empty())
-}
-
-/// The version of `parent` with this id or number.
-///
-/// # Errors
-/// 404 where there is none.
-pub(in super::super) fn find_version<'c>(
-    catalog: &'c Catalog,
-    of: Kind,
-    parent: &Record,
-    named: &str,
-) -> Result<&'c Arc<Record>, Error> {
-    let (id, number) = (Uuid::try_parse(named).ok(), named.parse::<u32>().ok());
-    let is_named =
-        |version: &&Arc<Record>| Some(version.id) == id || (number.is_some() && version.number == number);
-    catalog.children(of, parent.id).find(is_named).ok_or_else(|| {
-        let slug = parent.slug.as_deref().unwrap_or_default();
-        Error::not_found(format!("{slug} has no version {named:?}.")).with_unknown_name(named)
-    })
 }
 
 /// The names of a version's labels.

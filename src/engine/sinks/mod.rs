@@ -4,6 +4,7 @@
 
 mod access_line;
 mod metrics;
+mod spans;
 
 use super::record::RequestRecord;
 use crate::state::Shared;
@@ -19,5 +20,6 @@ pub(super) fn all(shared: &Arc<Shared>) -> Vec<Box<dyn RecordSink>> {
     vec![
         Box::new(metrics::MetricsSink(Arc::clone(shared))),
         Box::new(access_line::AccessLineSink(Arc::clone(shared))),
+        Box::new(spans::SpanSink(Arc::clone(shared))),
     ]
 }

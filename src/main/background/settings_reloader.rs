@@ -105,6 +105,7 @@ fn unchangeable(new: &Settings, started: &Settings) -> Vec<&'static str> {
         ("store.url", new.store.url != started.store.url),
         ("tls", new.tls != started.tls),
         ("log", new.log != started.log),
+        ("telemetry", new.telemetry != started.telemetry),
     ];
     sections.iter().filter(|(_, differs)| *differs).map(|(name, _)| *name).collect()
 }

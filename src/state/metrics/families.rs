@@ -46,6 +46,7 @@ pub(super) struct Traffic {
     pub token_exchanges: IntCounterVec,
     pub store_available: IntGauge,
     pub store_records: IntGauge,
+    pub traces: IntCounterVec,
 }
 
 /// `gen_ai_*`: calls to providers.
@@ -130,6 +131,8 @@ impl Traffic {
         let overhead = "Time a request spent in the gateway itself: total less upstream and less waiting for \
                         the caller's body.";
         let bytes = counters(r, "turnpike_body_bytes_total", "Body bytes, in and out.", &["direction"])?;
+        let exchanges = "Tokens and temporary credentials asked for, by what came of it.";
+        let traces = "Traces for the collector, by what came of them.";
         let dropped = "Access lines dropped because the output was too slow or failed.";
         Ok(Self {
             requests: counters(
@@ -175,12 +178,8 @@ impl Traffic {
                 r,
                 IntGauge::new("turnpike_store_records", "Objects of the store that are kept in memory.")?,
             )?,
-            token_exchanges: counters(
-                r,
-                "turnpike_grants_total",
-                "Tokens and temporary credentials asked for, by what came of it.",
-                &["outcome"],
-            )?,
+            traces: counters(r, "turnpike_traces_total", traces, &["outcome"])?,
+            token_exchanges: counters(r, "turnpike_grants_total", exchanges, &["outcome"])?,
         })
     }
 }

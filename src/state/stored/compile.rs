@@ -10,11 +10,13 @@ use crate::net::outbound::custom_host::HostRules;
 use crate::net::outbound::origin::Origin;
 use crate::price::OwnPrices;
 use crate::provider;
-use crate::settings::StoredProvider;
+use crate::settings::{AllowedModels, StoredProvider};
 use crate::store::{Catalog, Kind, Record, Store};
 use jiff::Timestamp;
 use serde_json::{Map, Value};
+use std::collections::HashMap;
 use std::sync::Arc;
+use uuid::Uuid;
 
 /// A provider, and when it goes out of use.
 #[derive(Debug, Clone)]
@@ -23,6 +25,25 @@ pub struct SavedProvider {
     pub expires_at: Option<Timestamp>,
     /// Prices of its own, and of its integration.
     pub own_prices: Option<Arc<OwnPrices>>,
+    /// `None`: every workspace that sees it may use it.
+    access: Option<Arc<WorkspaceAccess>>,
+}
+
+/// Which workspaces may use an integration.
+#[derive(Debug)]
+struct WorkspaceAccess {
+    /// Those without an entry.
+    others: bool,
+    listed: HashMap<Uuid, bool>,
+}
+
+impl SavedProvider {
+    /// Whether clients of this workspace may use it.
+    pub fn is_for(&self, workspace: Option<Uuid>) -> bool {
+        self.access.as_ref().is_none_or(|access| {
+            workspace.and_then(|workspace| access.listed.get(&workspace)).copied().unwrap_or(access.others)
+        })
+    }
 }
 
 /// A provider's record: `ai_provider` and `account` of its body, and its sealed members; those of the integration that it
@@ -46,13 +67,39 @@ pub fn compile_provider(
         owner.map(|owner| serde_json::from_str(&owner.body)).transpose().map_err(|why| why.to_string())?;
     let own_prices = OwnPrices::from_records(account.as_ref(), &body).map(Arc::new);
     let mut members = account_members(account.as_ref().unwrap_or(&body));
+    let account = account.as_ref().unwrap_or(&body);
     let owner = owner.unwrap_or(record);
     if owner.sealed.is_some() {
         members.extend(store.unseal(owner).map_err(|why| why.to_string())?);
     }
-    let provider = read_provider(&members).map_err(|problems| texts(&problems))?;
+    let mut provider = read_provider(&members).map_err(|problems| texts(&problems))?;
+    provider.models = allowed_models(account).map(Arc::new);
     let expires_at = body.get("expires_at").and_then(Value::as_str).and_then(|text| text.parse().ok());
-    Ok(Some(SavedProvider { provider: Arc::new(provider), expires_at, own_prices }))
+    let access = workspace_access(account).map(Arc::new);
+    Ok(Some(SavedProvider { provider: Arc::new(provider), expires_at, own_prices, access }))
+}
+
+/// The models that an integration's body allows; `None`: all.
+fn allowed_models(body: &Value) -> Option<AllowedModels> {
+    let allows_others = body.get("allow_all_models").and_then(Value::as_bool).unwrap_or(true);
+    let models = body.get("models").and_then(Value::as_array).into_iter().flatten();
+    let listed: HashMap<String, bool> = models
+        .filter_map(|model| Some((model.get("slug")?.as_str()?.to_owned(), model.get("enabled")?.as_bool()?)))
+        .collect();
+    let allows_all = allows_others && listed.values().all(|enabled| *enabled);
+    (!allows_all).then_some(AllowedModels { allows_others, listed })
+}
+
+/// The workspaces that an integration's body lets use it; `None`: all.
+fn workspace_access(body: &Value) -> Option<WorkspaceAccess> {
+    let is_enabled = |entry: &Value| entry.get("enabled").and_then(Value::as_bool);
+    let others = body.get("global_workspace_access").and_then(is_enabled).unwrap_or(true);
+    let entries = body.get("workspaces").and_then(Value::as_array).into_iter().flatten();
+    let listed: HashMap<Uuid, bool> = entries
+        .filter_map(|entry| Some((entry.get("id")?.as_str()?.parse().ok()?, is_enabled(entry)?)))
+        .collect();
+    let allows_all = others && listed.values().all(|enabled| *enabled);
+    (!allows_all).then_some(WorkspaceAccess { others, listed })
 }
 
 /// The members of `providers.<slug>` that a record's body has.

@@ -171,11 +171,11 @@ impl Stored {
 
     /// The provider with this slug that a client of `workspace` may use: the workspace's, else the organisation's.
     pub fn provider(&self, workspace: Option<Uuid>, slug: &str) -> Option<&Arc<StoredProvider>> {
-        self.usable_provider(self.record(Kind::Provider, workspace, slug)?)
+        self.usable_provider(workspace, self.record(Kind::Provider, workspace, slug)?)
     }
 
-    fn usable_provider(&self, record: &Record) -> Option<&Arc<StoredProvider>> {
-        let saved = self.providers.get(&record.id)?;
+    fn usable_provider(&self, workspace: Option<Uuid>, record: &Record) -> Option<&Arc<StoredProvider>> {
+        let saved = self.providers.get(&record.id).filter(|saved| saved.is_for(workspace))?;
         saved.expires_at.is_none_or(|expiry| expiry > self.now).then_some(&saved.provider)
     }
 
@@ -192,8 +192,9 @@ impl Stored {
 
     /// The slugs of the providers that a client of `workspace` may use, with the providers.
     pub fn providers(&self, workspace: Option<Uuid>) -> impl Iterator<Item = (&str, &Arc<StoredProvider>)> {
-        self.usable(Kind::Provider, workspace)
-            .filter_map(|record| Some((record.slug.as_deref()?, self.usable_provider(record)?)))
+        self.usable(Kind::Provider, workspace).filter_map(move |record| {
+            Some((record.slug.as_deref()?, self.usable_provider(workspace, record)?))
+        })
     }
 
     /// The slugs of the configs that a client of `workspace` may use, with the configs.

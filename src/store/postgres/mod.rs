@@ -10,9 +10,11 @@ mod migrations;
 mod statements;
 mod tls;
 mod url;
+mod writer;
 
 use super::audit::{AuditEntry, AuditPage, AuditQuery};
 use super::backend::{Backend, Changes, Loaded};
+use super::queued_write::{QUEUE, QueuedWrite};
 use super::{Change, Kind, Record, StoreError};
 use async_trait::async_trait;
 use deadpool_postgres::{Manager, ManagerConfig, Object, Pool, RecyclingMethod, Timeouts};
@@ -21,7 +23,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::Runtime;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::time::timeout;
 use uuid::Uuid;
 
@@ -54,6 +56,7 @@ pub(super) struct Postgres {
     runtime: Option<Runtime>,
     pool: Pool,
     announced: Arc<Notify>,
+    writes: mpsc::Sender<QueuedWrite>,
 }
 
 impl Drop for Postgres {
@@ -90,9 +93,11 @@ pub(super) async fn connect(text: &str) -> Result<Postgres, StoreError> {
     let pool = pool.runtime(deadpool_postgres::Runtime::Tokio1).build();
     let pool = pool.map_err(|why| StoreError::Unavailable(why.to_string()))?;
     let announced = Arc::new(Notify::new());
-    let database = Postgres { runtime: Some(runtime), pool, announced };
+    let (writes, queue) = mpsc::channel(QUEUE);
+    let database = Postgres { runtime: Some(runtime), pool, announced, writes };
     database.run(LOAD_TIMEOUT, |mut client| async move { migrations::run(&mut client).await }).await?;
     if let Some(runtime) = &database.runtime {
+        runtime.spawn(writer::serve(database.pool.clone(), queue));
         runtime.spawn(listener::listen(config, tls, Arc::clone(&database.announced)));
     }
     Ok(database)
@@ -129,9 +134,10 @@ impl Backend for Postgres {
     }
 
     async fn write(&self, changes: Vec<Change>, audit: Vec<AuditEntry>) -> Result<u64, StoreError> {
-        let write =
-            |mut client: Object| async move { statements::write(&mut client, &changes, &audit).await };
-        self.run(CALL_TIMEOUT, write).await
+        let gone = |()| StoreError::Unavailable("it is being closed".to_owned());
+        let (reply, done) = oneshot::channel();
+        self.writes.send(QueuedWrite { changes, audit, reply }).await.map_err(|_| gone(()))?;
+        done.await.map_err(|_| gone(()))?
     }
 
     async fn children(&self, kind: Kind, parent: Uuid) -> Result<Vec<Arc<Record>>, StoreError> {

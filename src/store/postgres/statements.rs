@@ -13,9 +13,10 @@ use super::failure::{failure, failure_of, violated_index};
 use super::listener::CHANNEL;
 use super::one_moment;
 use deadpool_postgres::{GenericClient, Object, Transaction};
+use futures_util::future::join_all;
 use std::sync::Arc;
-use tokio_postgres::Row;
 use tokio_postgres::types::{FromSql, ToSql};
+use tokio_postgres::{Row, Statement};
 use uuid::Uuid;
 
 pub(super) const COLUMNS: &str = "kind, id, parent, workspace, slug, number, status, revision, created_at, updated_at, body, key_id, sealed";
@@ -97,68 +98,129 @@ pub(super) async fn sealed_under_others(
     records(client, &sql, &[&key_id, &i64::from(limit)]).await
 }
 
-/// Writes all or nothing, and announces it.
+/// Statements that are sent without waiting for the one before.
+const PIPELINE: usize = 24;
+
+/// One statement of a write.
+struct Step<'a> {
+    statement: Statement,
+    values: Vec<Box<dyn ToSql + Sync + Send + 'a>>,
+    /// What it changes; `None` where the number of rows says nothing.
+    change: Option<&'a Change>,
+}
+
+/// One write as a part of a transaction, behind the statement that sets its savepoint. Returns the position after it.
+///
+/// All statements are sent at once: after an error the server refuses those behind it, and the first error counts.
+///
+/// # Errors
+/// See [`StoreError`]. The caller rolls back to the savepoint.
 pub(super) async fn write(
-    client: &mut Object,
+    transaction: &Transaction<'_>,
+    savepoint: &str,
     changes: &[Change],
     audit: &[AuditEntry],
 ) -> Result<u64, StoreError> {
-    let transaction = client.transaction().await.map_err(failure)?;
-    let position = if changes.is_empty() {
-        position(&transaction).await?
-    } else {
+    let mut steps = Vec::with_capacity(changes.len() * 2 + audit.len() + 1);
+    if !changes.is_empty() {
         // Locks the row until the commit: positions are in the order of commits.
-        let next = "UPDATE last_position SET position = position + 1 RETURNING position";
-        let next = transaction.prepare_cached(next).await.map_err(failure)?;
-        let row = transaction.query_one(&next, &[]).await.map_err(failure)?;
-        unsigned(cell(&row, 0)?)?
-    };
+        steps.push(step(transaction, "UPDATE last_position SET position = position + 1", Vec::new()).await?);
+    }
     for change in changes {
         let (kind, id) = match change {
-            Change::Put(record) => {
-                put(&transaction, record).await?;
-                (record.kind, record.id)
-            }
-            Change::Delete { kind, id } => {
-                delete(&transaction, *kind, *id).await?;
-                (*kind, *id)
+            Change::Put(record) => (record.kind, record.id),
+            Change::Delete { kind, id } => (*kind, *id),
+        };
+        let made = match change {
+            Change::Put(record) => put(transaction, record).await?,
+            Change::Delete { .. } => {
+                let sql = "DELETE FROM records WHERE kind = $1 AND id = $2";
+                step(transaction, sql, vec![Box::new(kind.as_str()), Box::new(id)]).await?
             }
         };
+        steps.push(Step { change: Some(change), ..made });
         if kind.is_in_memory() {
-            let note = "INSERT INTO changes VALUES ($1, $2, $3, $4) ON CONFLICT (kind, id) DO UPDATE \
+            let note = "INSERT INTO changes SELECT $1, $2, position, $3 FROM last_position ON CONFLICT (kind, id) DO UPDATE \
                         SET position = excluded.position, changed_at = excluded.changed_at";
-            let values: [&(dyn ToSql + Sync); 4] = [&kind.as_str(), &id, &integer(position)?, &now()];
-            execute(&transaction, note, &values).await.map_err(failure)?;
+            let values: Vec<Box<dyn ToSql + Sync + Send>> =
+                vec![Box::new(kind.as_str()), Box::new(id), Box::new(now())];
+            steps.push(step(transaction, note, values).await?);
         }
     }
     for entry in audit {
-        add_audit_entry(&transaction, entry).await?;
+        steps.push(add_audit_entry(transaction, entry).await?);
     }
-    if !changes.is_empty() {
-        execute(&transaction, "SELECT pg_notify($1, '')", &[&CHANNEL]).await.map_err(failure)?;
+    let position = transaction.prepare_cached("SELECT position FROM last_position").await.map_err(failure)?;
+    if steps.is_empty() {
+        transaction.batch_execute(savepoint).await.map_err(failure)?;
     }
-    transaction.commit().await.map_err(failure)?;
-    Ok(position)
+    let mut first = Some(savepoint);
+    for steps in steps.chunks(PIPELINE) {
+        let begin = async {
+            match first.take() {
+                Some(savepoint) => transaction.batch_execute(savepoint).await,
+                None => Ok(()),
+            }
+        };
+        let sent = join_all(steps.iter().map(|step| async move {
+            let values: Vec<&(dyn ToSql + Sync)> =
+                step.values.iter().map(|value| &**value as &(dyn ToSql + Sync)).collect();
+            transaction.execute(&step.statement, &values).await
+        }));
+        let (begun, done) = tokio::join!(begin, sent);
+        begun.map_err(failure)?;
+        for (step, result) in steps.iter().zip(done) {
+            check(step.change, result)?;
+        }
+    }
+    let row = transaction.query_one(&position, &[]).await.map_err(failure)?;
+    unsigned(cell(&row, 0)?)
 }
 
-async fn put(transaction: &Transaction<'_>, record: &Record) -> Result<(), StoreError> {
-    let number = record.number.map(i64::from);
-    let key_id = record.sealed.as_ref().map(|sealed| sealed.key_id.as_str());
-    let sealed = record.sealed.as_ref().map(|sealed| &*sealed.bytes);
-    let values: [&(dyn ToSql + Sync); 13] = [
-        &record.kind.as_str(),
-        &record.id,
-        &record.parent,
-        &record.workspace,
-        &record.slug,
-        &number,
-        &record.status.as_str(),
-        &integer(record.revision)?,
-        &nanoseconds(record.created_at),
-        &nanoseconds(record.updated_at),
-        &&*record.body,
-        &key_id,
-        &sealed,
+/// Tells all gateways that something has changed, once the transaction is committed.
+pub(super) async fn announce(transaction: &Transaction<'_>) -> Result<(), StoreError> {
+    execute(transaction, "SELECT pg_notify($1, '')", &[&CHANNEL]).await.map(|_| ()).map_err(failure)
+}
+
+/// What the rows that a change has touched, or its error, mean.
+fn check(change: Option<&Change>, result: Result<u64, tokio_postgres::Error>) -> Result<(), StoreError> {
+    match (change, result) {
+        (Some(_), Ok(0)) => Err(StoreError::Changed),
+        (_, Ok(_)) => Ok(()),
+        (Some(Change::Put(record)), Err(error)) => Err(match violated_index(&error) {
+            Some("records_slug") => slug_taken(record),
+            Some("records_number") => number_taken(record),
+            _ => failure_of(&error),
+        }),
+        (_, Err(error)) => Err(failure_of(&error)),
+    }
+}
+
+/// A statement, prepared once a connection.
+async fn step<'a>(
+    transaction: &Transaction<'_>,
+    sql: &str,
+    values: Vec<Box<dyn ToSql + Sync + Send + 'a>>,
+) -> Result<Step<'a>, StoreError> {
+    let statement = transaction.prepare_cached(sql).await.map_err(failure)?;
+    Ok(Step { statement, values, change: None })
+}
+
+async fn put<'a>(transaction: &Transaction<'_>, record: &'a Record) -> Result<Step<'a>, StoreError> {
+    let values: Vec<Box<dyn ToSql + Sync + Send + 'a>> = vec![
+        Box::new(record.kind.as_str()),
+        Box::new(record.id),
+        Box::new(record.parent),
+        Box::new(record.workspace),
+        Box::new(record.slug.as_deref()),
+        Box::new(record.number.map(i64::from)),
+        Box::new(record.status.as_str()),
+        Box::new(integer(record.revision)?),
+        Box::new(nanoseconds(record.created_at)),
+        Box::new(nanoseconds(record.updated_at)),
+        Box::new(&*record.body),
+        Box::new(record.sealed.as_ref().map(|sealed| sealed.key_id.as_str())),
+        Box::new(record.sealed.as_ref().map(|sealed| &*sealed.bytes)),
     ];
     const VALUES: &str = "($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)";
     let sql = match record.revision {
@@ -167,41 +229,27 @@ async fn put(transaction: &Transaction<'_>, record: &Record) -> Result<(), Store
             "UPDATE records SET ({COLUMNS}) = {VALUES} WHERE kind = $1 AND id = $2 AND revision = $8::bigint - 1"
         ),
     };
-    match execute(transaction, &sql, &values).await {
-        Ok(0) => Err(StoreError::Changed),
-        Ok(_) => Ok(()),
-        Err(error) => Err(match violated_index(&error) {
-            Some("records_slug") => slug_taken(record),
-            Some("records_number") => number_taken(record),
-            _ => failure_of(&error),
-        }),
-    }
+    step(transaction, &sql, values).await
 }
 
-async fn delete(transaction: &Transaction<'_>, kind: Kind, id: Uuid) -> Result<(), StoreError> {
-    let sql = "DELETE FROM records WHERE kind = $1 AND id = $2";
-    match execute(transaction, sql, &[&kind.as_str(), &id]).await.map_err(failure)? {
-        0 => Err(StoreError::Changed),
-        _ => Ok(()),
-    }
-}
-
-async fn add_audit_entry(transaction: &Transaction<'_>, entry: &AuditEntry) -> Result<(), StoreError> {
-    let (time, status) = (nanoseconds(entry.time), i64::from(entry.status));
-    let values: [&(dyn ToSql + Sync); 10] = [
-        &entry.id,
-        &time,
-        &entry.workspace,
-        &entry.actor,
-        &entry.actor_type,
-        &entry.action,
-        &entry.resource,
-        &entry.method,
-        &status,
-        &entry.body,
+async fn add_audit_entry<'a>(
+    transaction: &Transaction<'_>,
+    entry: &'a AuditEntry,
+) -> Result<Step<'a>, StoreError> {
+    let values: Vec<Box<dyn ToSql + Sync + Send + 'a>> = vec![
+        Box::new(entry.id),
+        Box::new(nanoseconds(entry.time)),
+        Box::new(entry.workspace),
+        Box::new(entry.actor.as_str()),
+        Box::new(entry.actor_type.as_str()),
+        Box::new(entry.action.as_str()),
+        Box::new(entry.resource.as_str()),
+        Box::new(entry.method.as_str()),
+        Box::new(i64::from(entry.status)),
+        Box::new(entry.body.as_str()),
     ];
     let sql = "INSERT INTO audit VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)";
-    execute(transaction, sql, &values).await.map(|_| ()).map_err(failure)
+    step(transaction, sql, values).await
 }
 
 pub(super) async fn audit(client: &mut Object, query: &AuditQuery) -> Result<AuditPage, StoreError> {

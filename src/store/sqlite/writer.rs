@@ -1,33 +1,21 @@
 //! The one thread that writes to a SQLite database.
 //!
-//! Writes that wait are joined into one transaction, because the disk is synced once a transaction: many small writes at a
-//! time cost little more than one. Each has a savepoint, so that one that is refused takes no other with it.
+//! Joins writes that wait into one transaction (see [`QueuedWrite`]).
 
 use super::super::audit::AuditEntry;
+use super::super::queued_write::{MAX_BATCH, QUEUE, QueuedWrite, is_of_one_write};
 use super::super::{Change, StoreError};
 use super::statements::{self, failure};
 use rusqlite::{Connection, TransactionBehavior};
 use std::thread::JoinHandle;
 use tokio::sync::{mpsc, oneshot};
 
-/// Writes that may wait; more are held back.
-const QUEUE: usize = 1024;
-/// Writes in one transaction.
-const MAX_BATCH: usize = 256;
-
-type Reply = oneshot::Sender<Result<u64, StoreError>>;
 type Work = Box<dyn FnOnce(&mut Connection) + Send>;
 
 enum Job {
-    Write(Write),
+    Write(QueuedWrite),
     /// Anything else that needs this connection: reads of a database in memory.
     Run(Work),
-}
-
-struct Write {
-    changes: Vec<Change>,
-    audit: Vec<AuditEntry>,
-    reply: Reply,
 }
 
 /// Sends writes to the thread. Dropping it waits until what is queued is written and the file is closed.
@@ -61,7 +49,7 @@ impl Writer {
         audit: Vec<AuditEntry>,
     ) -> Result<u64, StoreError> {
         let (reply, done) = oneshot::channel();
-        self.send(Job::Write(Write { changes, audit, reply })).await?;
+        self.send(Job::Write(QueuedWrite { changes, audit, reply })).await?;
         done.await.unwrap_or_else(|_| Err(gone()))
     }
 
@@ -109,7 +97,7 @@ fn serve(mut connection: Connection, mut jobs: mpsc::Receiver<Job>) {
 }
 
 /// Writes a batch in one transaction; where that fails as a whole, each of it in one of its own.
-fn write_all(connection: &mut Connection, batch: Vec<Write>) {
+fn write_all(connection: &mut Connection, batch: Vec<QueuedWrite>) {
     if batch.is_empty() {
         return;
     }
@@ -124,7 +112,7 @@ fn write_all(connection: &mut Connection, batch: Vec<Write>) {
     }
 }
 
-fn write_alone(connection: &mut Connection, write: &Write) -> Result<u64, StoreError> {
+fn write_alone(connection: &mut Connection, write: &QueuedWrite) -> Result<u64, StoreError> {
     try_together(connection, std::slice::from_ref(write))?.pop().unwrap_or_else(|| Err(gone()))
 }
 
@@ -134,7 +122,7 @@ fn write_alone(connection: &mut Connection, write: &Write) -> Result<u64, StoreE
 /// What stopped the transaction as a whole: nothing of it was written.
 fn try_together(
     connection: &mut Connection,
-    batch: &[Write],
+    batch: &[QueuedWrite],
 ) -> Result<Vec<Result<u64, StoreError>>, StoreError> {
     let mut transaction =
         connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(failure)?;
@@ -144,8 +132,8 @@ fn try_together(
         let result = statements::write(&savepoint, &write.changes, &write.audit);
         match &result {
             Ok(_) => savepoint.commit().map_err(failure)?,
-            // Dropped: rolled back to where this write began. A full disk and the like end the whole transaction.
-            Err(StoreError::Taken(_) | StoreError::Changed | StoreError::Misconfigured(_)) => drop(savepoint),
+            // Dropped: rolled back to where this write began.
+            Err(error) if is_of_one_write(error) => drop(savepoint),
             Err(error) => return Err(error.clone()),
         }
         results.push(result);

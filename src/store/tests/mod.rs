@@ -7,6 +7,7 @@ mod files;
 mod killed;
 mod postgres_server;
 mod server_down;
+mod server_tls;
 
 use super::audit::AuditEntry;
 use super::{Change, Kind, Record, Status, Store, StoreOptions};

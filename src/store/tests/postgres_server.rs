@@ -25,7 +25,8 @@ pub(crate) struct Server {
     binaries: PathBuf,
     folder: tempfile::TempDir,
     port: u16,
-    user: Option<(u32, u32)>,
+    /// User and group of the server's files.
+    pub(crate) user: Option<(u32, u32)>,
     process: parking_lot::Mutex<Option<Child>>,
     databases: AtomicU32,
 }
@@ -39,6 +40,11 @@ pub(crate) fn shared() -> Option<&'static Server> {
 impl Server {
     /// Makes a cluster and starts it.
     pub(crate) fn start() -> Option<Self> {
+        Self::start_as(&|_| {})
+    }
+
+    /// `prepare`: what is done to the cluster before it starts.
+    pub(crate) fn start_as(prepare: &dyn Fn(&Self)) -> Option<Self> {
         let Some(binaries) = binaries() else {
             assert!(std::env::var_os("CI").is_none(), "CI installs PostgreSQL (.ci/run)");
             eprintln!("SKIPPED on PostgreSQL: no initdb in /usr/lib/postgresql/*/bin or PATH");
@@ -56,18 +62,21 @@ impl Server {
         initdb.args(["--auth=trust", "--username=turnpike", "--encoding=UTF8", "--no-sync", "-D"]);
         let made = initdb.arg(server.data()).output().unwrap();
         assert!(made.status.success(), "initdb: {}", String::from_utf8_lossy(&made.stderr));
+        prepare(&server);
         server.run();
         Some(server)
     }
 
-    fn data(&self) -> PathBuf {
+    /// The cluster's folder.
+    pub(crate) fn data(&self) -> PathBuf {
         self.folder.path().join("data")
     }
 
     /// A program, run by the server's user.
     fn command(&self, program: &Path) -> Command {
         let mut command = Command::new(program);
-        command.current_dir(self.folder.path()).stdin(Stdio::null());
+        // libpq looks for certificates in a home directory, which must be one that this user can read.
+        command.current_dir(self.folder.path()).env("HOME", self.folder.path()).stdin(Stdio::null());
         if let Some((user, group)) = self.user {
             command.uid(user).gid(group);
         }

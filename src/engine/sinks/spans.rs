@@ -1,0 +1,292 @@
+//! Makes the spans of each finished request: one for the request, one for each of its attempts, with attributes of the OpenTelemetry
+//! conventions for HTTP and for generative AI.
+//!
+//! Never a body, a header or a key. Which traces are sent is decided here, sending them is `main`'s (`state::span_queue`).
+
+use super::RecordSink;
+use crate::api::usage::Usage;
+use crate::engine::record::{AttemptRecord, RequestRecord};
+use crate::state::Shared;
+use crate::state::span_queue::SpanQueue;
+use opentelemetry::trace::{SpanContext, SpanId, SpanKind, Status, TraceFlags, TraceId, TraceState};
+use opentelemetry::{InstrumentationScope, KeyValue, StringValue, Value};
+use opentelemetry_sdk::trace::{SpanData, SpanEvents, SpanLinks};
+use std::borrow::Cow;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+use std::time::{Instant, SystemTime};
+use uuid::Uuid;
+
+/// The sink that makes spans.
+pub(super) struct SpanSink(pub Arc<Shared>);
+
+impl RecordSink for SpanSink {
+    fn record(&self, record: &RequestRecord) {
+        let Some(queue) = self.0.spans.get() else { return };
+        // Routes of the control plane are no calls of models.
+        if record.operation == "control" {
+            return;
+        }
+        if trace(record, queue).is_some_and(|trace| !queue.push(trace)) {
+            self.0.metrics.count_traces("dropped", 1);
+        }
+    }
+}
+
+/// The spans of a request; `None` where its trace is not sent.
+fn trace(record: &RequestRecord, queue: &SpanQueue) -> Option<Vec<SpanData>> {
+    let id = match &record.parent {
+        Some(parent) => parent.trace(),
+        None => trace_id(&record.trace_id),
+    };
+    let is_sampled = record.parent.map_or_else(|| queue.samples(id), |parent| parent.is_sampled());
+    if !is_sampled {
+        return None;
+    }
+    let now = (Instant::now(), SystemTime::now());
+    let start = now.1.checked_sub(record.total).unwrap_or(now.1);
+    let own = SpanId::from_bytes(fastrand::u64(1..).to_be_bytes());
+    let mut spans = Vec::with_capacity(record.attempts.len() + 1);
+    let parent = record.parent.map_or(0, |parent| parent.span());
+    spans.push(SpanData {
+        parent_span_is_remote: record.parent.is_some(),
+        span_kind: SpanKind::Server,
+        name: name(record.operation, record.attempt.as_ref().and_then(|attempt| attempt.model.as_deref())),
+        attributes: of_request(record),
+        status: status(record.error.as_ref().map(|error| error.kind.row().code), record.status, 500),
+        ..span(id, own, parent, (start, now.1))
+    });
+    for attempt in &record.attempts {
+        // One that was refused before it was made took no time.
+        let begin = attempt.started.map_or(now.1, |started| at(started, now));
+        let end = begin.checked_add(attempt.spent).unwrap_or(begin).min(now.1);
+        let code = attempt.status.unwrap_or_default();
+        spans.push(SpanData {
+            span_kind: SpanKind::Client,
+            name: name(record.operation, attempt.model.as_deref()),
+            attributes: of_attempt(record, attempt),
+            status: status(attempt.error, code, 400),
+            ..span(
+                id,
+                SpanId::from_bytes(fastrand::u64(1..).to_be_bytes()),
+                u64::from_be_bytes(own.to_bytes()),
+                (begin, end),
+            )
+        });
+    }
+    Some(spans)
+}
+
+/// A span without its name, kind and attributes.
+fn span(trace: u128, own: SpanId, parent: u64, (start, end): (SystemTime, SystemTime)) -> SpanData {
+    let trace = TraceId::from_bytes(trace.to_be_bytes());
+    SpanData {
+        span_context: SpanContext::new(trace, own, TraceFlags::SAMPLED, false, TraceState::NONE),
+        parent_span_id: SpanId::from_bytes(parent.to_be_bytes()),
+        parent_span_is_remote: false,
+        span_kind: SpanKind::Internal,
+        name: Cow::Borrowed(""),
+        start_time: start,
+        end_time: end,
+        attributes: Vec::new(),
+        dropped_attributes_count: 0,
+        events: SpanEvents::default(),
+        links: SpanLinks::default(),
+        status: Status::Unset,
+        instrumentation_scope: InstrumentationScope::builder("turnpike")
+            .with_version(env!("CARGO_PKG_VERSION"))
+            .build(),
+    }
+}
+
+/// The trace's id as 16 bytes: a UUID and 32 hex digits are one, any other text becomes one, always the same.
+fn trace_id(text: &str) -> u128 {
+    if let Ok(id) = Uuid::try_parse(text) {
+        return id.as_u128();
+    }
+    let half = |salt: u8| {
+        let mut hasher = DefaultHasher::new();
+        (salt, text).hash(&mut hasher);
+        u128::from(hasher.finish())
+    };
+    (half(1) << 64 | half(2)).max(1)
+}
+
+fn at(moment: Instant, (now, wall): (Instant, SystemTime)) -> SystemTime {
+    wall.checked_sub(now.saturating_duration_since(moment)).unwrap_or(wall)
+}
+
+/// `chat gpt-4o`, as the conventions name spans of generative AI.
+fn name(operation: &'static str, model: Option<&str>) -> Cow<'static, str> {
+    match model {
+        Some(model) => Cow::Owned(format!("{} {model}", operation_name(operation))),
+        None => Cow::Borrowed(operation_name(operation)),
+    }
+}
+
+/// `errors_from`: the first status that is an error; a server's span has none for what its client did wrong.
+fn status(error: Option<&'static str>, status: u16, errors_from: u16) -> Status {
+    match error {
+        Some(code) if status == 0 || status >= errors_from => Status::error(code),
+        None if status >= errors_from => Status::error(status.to_string()),
+        _ => Status::Unset,
+    }
+}
+
+fn of_request(record: &RequestRecord) -> Vec<KeyValue> {
+    let mut attributes = Attributes::default();
+    attributes.text("http.request.method", record.method.as_str());
+    attributes.text("url.path", record.uri.path());
+    attributes.number("http.response.status_code", record.status.into());
+    attributes.text("gen_ai.operation.name", operation_name(record.operation));
+    if let Some(attempt) = &record.attempt {
+        attributes.text("gen_ai.provider.name", provider_name(attempt.target.provider.id()));
+        attributes.optional("gen_ai.request.model", attempt.model.as_deref());
+    }
+    let response = &record.response;
+    attributes.optional("gen_ai.response.model", response.model.as_deref());
+    attributes.list("gen_ai.response.finish_reasons", response.finish.as_deref());
+    if let Some(usage) = &response.usage {
+        attributes.usage(usage);
+    }
+    match (&record.error, record.status) {
+        (Some(error), _) => attributes.text("error.type", error.kind.row().code),
+        (None, status @ 400..) => attributes.text("error.type", &status.to_string()),
+        _ => {}
+    }
+    if let Some(time) = record.time_to_first_token {
+        attributes.0.push(KeyValue::new("turnpike.time_to_first_token", time.as_secs_f64()));
+    }
+    attributes.0.push(KeyValue::new("turnpike.overhead", record.overhead.as_secs_f64()));
+    attributes.0.push(KeyValue::new("turnpike.stream", record.streamed));
+    attributes.text("turnpike.trace_id", &record.trace_id);
+    attributes.optional("turnpike.key", record.client.as_ref().and_then(|client| client.name.as_deref()));
+    attributes.optional("turnpike.prompt", record.prompt.as_ref().map(|found| found.prompt.slug.as_str()));
+    attributes.0
+}
+
+fn of_attempt(record: &RequestRecord, attempt: &AttemptRecord) -> Vec<KeyValue> {
+    let mut attributes = Attributes::default();
+    let target = &attempt.target;
+    attributes.text("gen_ai.operation.name", operation_name(record.operation));
+    attributes.text("gen_ai.provider.name", provider_name(target.provider.id()));
+    attributes.optional("gen_ai.request.model", attempt.model.as_deref());
+    attributes.text("server.address", target.origin.sni());
+    attributes.number("server.port", target.origin.port.into());
+    if let Some(status) = attempt.status {
+        attributes.number("http.response.status_code", status.into());
+    }
+    match (attempt.error, attempt.status) {
+        (Some(code), _) => attributes.text("error.type", code),
+        (None, Some(status @ 400..)) => attributes.text("error.type", &status.to_string()),
+        _ => {}
+    }
+    if let Some(used) = &attempt.used {
+        attributes.optional("gen_ai.response.model", used.response_model.as_deref());
+        attributes.usage(&used.usage);
+    }
+    if attempt.responded {
+        attributes.list("gen_ai.response.finish_reasons", record.response.finish.as_deref());
+    }
+    attributes.number("turnpike.attempt", attempt.id.into());
+    attributes.text("turnpike.target", &target.path);
+    attributes.text("turnpike.reason", attempt.reason.as_str());
+    attributes.optional("turnpike.provider", target.slug.as_deref());
+    attributes.0
+}
+
+/// The longest text of an attribute, bytes: a client may send anything as a path or a model.
+const MAX_TEXT: usize = 512;
+
+#[derive(Default)]
+struct Attributes(Vec<KeyValue>);
+
+impl Attributes {
+    fn text(&mut self, name: &'static str, value: &str) {
+        self.0.push(KeyValue::new(name, clipped(value).to_owned()));
+    }
+
+    fn optional(&mut self, name: &'static str, value: Option<&str>) {
+        if let Some(value) = value {
+            self.text(name, value);
+        }
+    }
+
+    fn number(&mut self, name: &'static str, value: u64) {
+        self.0.push(KeyValue::new(name, i64::try_from(value).unwrap_or(i64::MAX)));
+    }
+
+    /// A list of one.
+    fn list(&mut self, name: &'static str, value: Option<&str>) {
+        if let Some(value) = value {
+            let items = vec![StringValue::from(clipped(value).to_owned())];
+            self.0.push(KeyValue::new(name, Value::Array(items.into())));
+        }
+    }
+
+    fn usage(&mut self, usage: &Usage) {
+        self.number("gen_ai.usage.input_tokens", usage.input);
+        self.number("gen_ai.usage.output_tokens", usage.output);
+        for (name, count) in [
+            ("gen_ai.usage.cache_read.input_tokens", usage.cached),
+            ("gen_ai.usage.cache_creation.input_tokens", usage.cache_write),
+            ("gen_ai.usage.reasoning.output_tokens", usage.reasoning),
+        ] {
+            if count > 0 {
+                self.number(name, count);
+            }
+        }
+    }
+}
+
+fn clipped(text: &str) -> &str {
+    text.get(..text.floor_char_boundary(MAX_TEXT)).unwrap_or_default()
+}
+
+/// The convention's name of an operation; our own where it has none.
+fn operation_name(label: &'static str) -> &'static str {
+    match label {
+        "messages" | "responses" => "chat",
+        "generate_content" | "stream_generate_content" => "generate_content",
+        label => label,
+    }
+}
+
+/// The convention's name of a provider; our own where it has none.
+fn provider_name(id: &'static str) -> &'static str {
+    match id {
+        "azure-openai" => "azure.ai.openai",
+        "azure-ai" | "azure-foundry" => "azure.ai.inference",
+        "bedrock" => "aws.bedrock",
+        "google" => "gcp.gemini",
+        "vertex-ai" => "gcp.vertex_ai",
+        "mistral-ai" => "mistral_ai",
+        "perplexity-ai" => "perplexity",
+        "x-ai" => "x_ai",
+        "moonshot" => "moonshot_ai",
+        id => id,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn any_trace_id_has_sixteen_bytes_of_its_own() {
+        let hex = "4bf92f3577b34da6a3ce929d0e0e4736";
+        assert_eq!(format!("{:032x}", trace_id(hex)), hex);
+        assert_eq!(trace_id("4bf92f35-77b3-4da6-a3ce-929d0e0e4736"), trace_id(hex));
+        let (first, second) = (trace_id("order 17"), trace_id("order 18"));
+        assert!(first != second && first == trace_id("order 17") && first > u128::from(u64::MAX));
+    }
+
+    #[test]
+    fn a_client_error_is_no_error_of_the_server() {
+        assert_eq!(status(Some("invalid_request"), 400, 500), Status::Unset);
+        assert_eq!(status(Some("upstream_unreachable"), 502, 500), Status::error("upstream_unreachable"));
+        assert_eq!(status(None, 429, 400), Status::error("429"));
+        assert_eq!(status(Some("upstream_timeout"), 0, 400), Status::error("upstream_timeout"));
+        assert_eq!(status(None, 200, 400), Status::Unset);
+    }
+}

@@ -1,0 +1,77 @@
+//! The bounded queue of finished spans between requests and the thread that sends them: no request ever waits for a collector.
+//!
+//! Not what a span has (`engine/sinks/spans`), and not the sending (`main/span_exporter`).
+
+use crate::settings::telemetry::Otlp;
+use opentelemetry_sdk::trace::SpanData;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+
+/// Traces that may wait. More are dropped and counted.
+const MAX_TRACES: usize = 4096;
+
+/// The spans of one request.
+pub type Trace = Vec<SpanData>;
+
+/// The end of the queue that requests have.
+#[derive(Debug)]
+pub struct SpanQueue {
+    sender: SyncSender<Trace>,
+    sample: f64,
+}
+
+impl SpanQueue {
+    /// The queue, and the end that is read.
+    pub fn new(otlp: &Otlp) -> (Self, Receiver<Trace>) {
+        let (sender, receiver) = sync_channel(MAX_TRACES);
+        (Self { sender, sample: otlp.sample }, receiver)
+    }
+
+    /// Whether a trace is sent of which no client has decided. All gateways decide alike, by the trace's id.
+    pub fn samples(&self, trace_id: u128) -> bool {
+        // The last 56 bits are random in every form of a trace id (W3C Trace Context, level 2).
+        let random = trace_id & ((1 << 56) - 1);
+        (random as f64) < self.sample * (1u64 << 56) as f64
+    }
+
+    /// Adds a trace, or drops it: `false`.
+    pub fn push(&self, trace: Trace) -> bool {
+        self.sender.try_send(trace).is_ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn queue(sample: f64) -> (SpanQueue, Receiver<Trace>) {
+        let otlp = Otlp {
+            endpoint: "http://127.0.0.1/v1/traces".to_owned(),
+            headers: Vec::new(),
+            sample,
+            service_name: "t".to_owned(),
+        };
+        SpanQueue::new(&otlp)
+    }
+
+    #[test]
+    fn a_share_of_traces_is_sampled_and_always_the_same_ones() {
+        for (sample, least, most) in [(0.0, 0, 0), (0.25, 2300, 2700), (1.0, 10_000, 10_000)] {
+            let (first, second) = (queue(sample).0, queue(sample).0);
+            let ids =
+                || (0..10_000u128).map(|index| index.wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835));
+            let found = ids().filter(|id| first.samples(*id)).count();
+            assert!((least..=most).contains(&found), "{sample}: {found}");
+            assert!(ids().all(|id| first.samples(id) == second.samples(id)));
+        }
+    }
+
+    #[test]
+    fn what_does_not_fit_is_dropped() {
+        let (queue, receiver) = queue(1.0);
+        assert_eq!((0..MAX_TRACES + 5).filter(|_| queue.push(Vec::new())).count(), MAX_TRACES);
+        drop(receiver.recv());
+        assert!(queue.push(Vec::new()));
+        drop(receiver);
+        assert!(!queue.push(Vec::new()));
+    }
+}
