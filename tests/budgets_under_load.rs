@@ -28,7 +28,7 @@ struct Shape {
 
 const SHORT: Shape = Shape { tokens: 5, latency: 100 };
 /// What is held of a call is little more than what it costs, as with real models: of calls that a kill cut off, all of it counts.
-const LONG: Shape = Shape { tokens: 200, latency: 500 };
+const LONG: Shape = Shape { tokens: 1000, latency: 500 };
 
 /// How long a client goes on when nothing passes any more: what the rest is reserved for is lost.
 const PATIENCE: Duration = Duration::from_secs(5);

@@ -19,6 +19,8 @@ fn is_right(name: &str, value: &Value) -> bool {
         "status" => value.as_u64().is_some_and(|status| (100..600).contains(&status)),
         "bytes_in" | "bytes_out" => value.is_u64(),
         "stream" => value.is_boolean(),
+        "cost_usd" => value.as_f64().is_some_and(|cost| cost > 0.0),
+        "cost_status" => value == "priced",
         "tokens" => ["input", "output"].iter().all(|name| value[name].is_u64()),
         "attempts" => value.as_array().is_some_and(|tries| tries.iter().all(is_attempt)),
         "ttfb_ms" | "ttft_ms" | "total_ms" | "overhead_ms" => value.as_f64().is_some_and(|ms| ms >= 0.0),
@@ -73,6 +75,8 @@ async fn the_line_of_a_whole_chat_response() {
         chat(&gateway, &trace, &hello(false)).header("x-gateway-metadata", r#"{"team":"red","n":"1"}"#);
     assert_eq!(status(call).await, 200);
     let more = [
+        "cost_usd",
+        "cost_status",
         "key",
         "provider",
         "slug",
@@ -115,6 +119,8 @@ async fn the_line_of_a_stream_has_the_time_to_first_token() {
     body["stream_options"] = json!({"include_usage": true});
     assert_eq!(status(chat(&gateway, &trace, &body)).await, 200);
     let more = [
+        "cost_usd",
+        "cost_status",
         "key",
         "provider",
         "slug",

@@ -210,7 +210,7 @@ impl Engine {
         }
         let now = Timestamp::now();
         let usage = UsageEstimate::new(request, target, &self.shared.prices.load(), now);
-        let cost_of = |output: u64| usage.cost(output).unwrap_or(i64::MAX);
+        let cost_of = |output: u64| usage.max_cost(output).unwrap_or(i64::MAX);
         let model = target.model().or(request.model.as_deref()).unwrap_or_default();
         let likely = self.limits.expected_output(key(&ctx.record.client), model, None, 1);
         let estimate = usage.estimate(likely, &cost_of);

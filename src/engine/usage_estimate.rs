@@ -12,14 +12,17 @@ use http::Method;
 use jiff::Timestamp;
 use std::borrow::Cow;
 
-/// Bytes of a body for each token of input: fewer than any text has, so that what is held suffices.
+/// Bytes of a body for each token of input, as is likely.
 const BYTES_PER_TOKEN: usize = 3;
 /// Where the bound of the output is, in the APIs that clients use.
 const OUTPUT_BOUNDS: [&str; 3] = ["max_completion_tokens", "max_output_tokens", "max_tokens"];
 
 /// What one request may use at one target.
 pub(super) struct UsageEstimate {
+    /// Likely tokens of input.
     input: u64,
+    /// As many as it can be: each token is a byte at least.
+    max_input: u64,
     /// Of all choices together; `None`: the request sets none.
     max_output: Option<u64>,
     choices: u64,
@@ -32,11 +35,12 @@ impl UsageEstimate {
     /// Of a request at `target`.
     pub fn new(request: &Request, target: &Target, prices: &PriceBook, at: Timestamp) -> Self {
         let body = request.body.as_ref();
-        let input = body.map_or(0, |body| body.bytes().len() / BYTES_PER_TOKEN) as u64;
+        let bytes = body.map_or(0, |body| body.bytes().len());
         let model = target.model().or(request.model.as_deref()).unwrap_or_default();
         let rating = prices.rating(target.provider.id(), model, target.own_prices.as_deref());
         Self {
-            input,
+            input: (bytes / BYTES_PER_TOKEN) as u64,
+            max_input: bytes as u64,
             max_output: max_output(request),
             choices: request.choices().max(1),
             rating,
@@ -45,26 +49,32 @@ impl UsageEstimate {
         }
     }
 
-    /// The estimate, with `cost_of` of [`Self::cost`]. `likely_output`: what one choice without a bound is expected to be.
+    /// The estimate, with `cost_of` of [`Self::max_cost`]. `likely_output`: what one choice without a bound is expected to be.
     pub fn estimate<'a>(&self, likely_output: u64, cost_of: &'a (dyn Fn(u64) -> i64 + Sync)) -> Estimate<'a> {
         let likely = likely_output.saturating_mul(self.choices);
         let output = self.max_output.unwrap_or(likely).min(likely);
         Estimate {
             requests: 1,
             input_tokens: self.input,
+            max_input_tokens: self.max_input,
             output_tokens: output,
             max_output_tokens: self.max_output,
-            cost: self.cost(output),
-            max_cost: self.max_output.and_then(|output| self.cost(output)),
+            cost: self.cost(self.input, output),
+            max_cost: self.max_output.and_then(|output| self.max_cost(output)),
             is_free: matches!(self.rating, Rating::Free),
             cost_of: matches!(self.rating, Rating::Priced(_)).then_some(cost_of),
         }
     }
 
-    /// Nanodollars of the input with this much output; `None` where the price is unknown. Never nothing: only a declared price is.
-    pub fn cost(&self, output: u64) -> Option<i64> {
+    /// Nanodollars of the most input with this much output; `None` where the price is unknown.
+    pub fn max_cost(&self, output: u64) -> Option<i64> {
+        self.cost(self.max_input, output)
+    }
+
+    /// Never nothing: only a declared price is.
+    fn cost(&self, input: u64, output: u64) -> Option<i64> {
         let Rating::Priced(card) = &self.rating else { return None };
-        let cost = card.estimate(self.input, output, self.service_tier.as_deref(), self.at)?;
+        let cost = card.estimate(input, output, self.service_tier.as_deref(), self.at)?;
         Some(cost.max(1))
     }
 }

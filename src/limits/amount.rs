@@ -10,19 +10,21 @@ use super::refusal::Cause;
 pub struct Estimate<'a> {
     /// How many requests it is: 1. 0 for a further attempt of a request that the same limits have counted.
     pub requests: u64,
-    /// Of the input, cached or not.
+    /// Of the input, cached or not, as is likely.
     pub input_tokens: u64,
+    /// As much input as is possible; less than `input_tokens` means as much as those.
+    pub max_input_tokens: u64,
     /// As much output as is likely.
     pub output_tokens: u64,
     /// As much output as is possible. `None`: the request has no bound, and `hard` limits refuse it.
     pub max_output_tokens: Option<u64>,
     /// Nanodollars of the input and `output_tokens`; `None` where the price is unknown.
     pub cost: Option<i64>,
-    /// Nanodollars of the input and `max_output_tokens`, without cached input; `None` where price or bound is unknown.
+    /// Nanodollars of the most input and `max_output_tokens`, without cached input; `None` where price or bound is unknown.
     pub max_cost: Option<i64>,
     /// The price is declared to be nothing: limits on cost do not apply.
     pub is_free: bool,
-    /// Nanodollars of the input with that much output; never less for more. For limits that `fit`.
+    /// Nanodollars of the most input with that much output; never less for more. For limits that `fit`.
     pub cost_of: Option<&'a (dyn Fn(u64) -> i64 + Sync)>,
 }
 
@@ -32,6 +34,7 @@ impl Default for Estimate<'_> {
         Self {
             requests: 1,
             input_tokens: 0,
+            max_input_tokens: 0,
             output_tokens: 0,
             max_output_tokens: None,
             cost: None,
@@ -52,12 +55,16 @@ impl Estimate<'_> {
         }
     }
 
+    fn most_input(&self) -> i64 {
+        whole(self.max_input_tokens.max(self.input_tokens))
+    }
+
     /// What is possible, with the output lowered to `fitted`.
     pub(super) fn most(&self, counted: Counted, fitted: Option<u64>) -> Option<i64> {
         let output = fitted.or(self.max_output_tokens);
         match counted {
             Counted::Requests => Some(whole(self.requests)),
-            Counted::Tokens => Some(whole(self.input_tokens).saturating_add(whole(output?))),
+            Counted::Tokens => Some(self.most_input().saturating_add(whole(output?))),
             Counted::Cost => match (fitted, self.cost_of) {
                 (Some(fitted), Some(cost_of)) => Some(cost_of(fitted).max(0)),
                 _ => self.max_output_tokens.and(self.max_cost).map(|cost| cost.max(0)),
@@ -99,7 +106,7 @@ impl Estimate<'_> {
         let pays = |output: u64| match (counted, self.cost_of) {
             (Counted::Cost, Some(cost_of)) => cost_of(output) <= headroom,
             (Counted::Cost, None) => self.max_cost.is_some_and(|cost| cost <= headroom),
-            (Counted::Tokens, _) => whole(self.input_tokens).saturating_add(whole(output)) <= headroom,
+            (Counted::Tokens, _) => self.most_input().saturating_add(whole(output)) <= headroom,
             (Counted::Requests, _) => whole(self.requests) <= headroom,
         };
         if pays(most) {

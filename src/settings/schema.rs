@@ -7,6 +7,7 @@
 mod account;
 mod config_object;
 mod money;
+mod telemetry;
 mod types;
 
 #[cfg(test)]
@@ -141,7 +142,7 @@ fn sections() -> Vec<(&'static str, Value)> {
         ),
         ("access_log", access_log()),
         ("log", log()),
-        ("telemetry", telemetry()),
+        ("telemetry", telemetry::section()),
     ]
 }
 
@@ -584,36 +585,6 @@ fn access_log() -> Value {
         members.insert("then".to_owned(), json!({"required": ["path"]}));
     }
     schema
-}
-
-fn telemetry() -> Value {
-    let url = pattern(
-        "OTLP over HTTP; /v1/traces is added where the URL has no path.",
-        "^https?://.+|^\\$\\{.+\\}$|^credential:.+",
-        &["http://127.0.0.1:4318"],
-    );
-    let headers = json!({
-        "type": "object",
-        "description": "Sent with every request to the collector.",
-        "additionalProperties": {"type": "string"},
-    });
-    let share = json!({
-        "type": "number",
-        "minimum": 0,
-        "maximum": 1,
-        "description": "The share of traces that are sent, where traceparent does not decide.",
-    });
-    let otlp = object(
-        "The collector that gets a span of each request and attempt.",
-        &["endpoint"],
-        vec![
-            ("endpoint", url),
-            ("headers", headers),
-            ("sample", or(share, 1.0)),
-            ("service_name", or(non_empty("service.name of the resource."), "turnpike")),
-        ],
-    );
-    object("Traces (docs/telemetry.md).", &[], vec![("otlp", otlp)])
 }
 
 fn log() -> Value {

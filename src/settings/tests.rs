@@ -91,7 +91,10 @@ fn uncommented(text: &str) -> String {
 #[test]
 fn commented_out_settings_of_the_shipped_file_are_valid_and_show_the_defaults() {
     let settings = good(&uncommented(SHIPPED));
+    let shared = settings.limits.counting.shared.clone();
+    assert!(shared.is_some());
     let limits = Limits {
+        counting: Counting { shared, ..Counting::default() },
         max_held_bytes: Some(1 << 30),
         max_connections: Some(10_000),
         request_timeout: Some(Duration::from_secs(120)),
