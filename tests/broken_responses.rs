@@ -15,7 +15,7 @@ const IMPATIENT: &str = "limits: {upstream_read_timeout_ms: 250}\n";
 
 #[tokio::test]
 async fn a_truncated_response_never_looks_complete() {
-    let gateway = Gateway::start(&format!("{STANDARD}limits: {{upstream_read_timeout_ms: 1000}}\n"));
+    let gateway = Gateway::start(&format!("{STANDARD}limits: {{upstream_read_timeout_ms: 3000}}\n"));
     let mut calls = Vec::new();
     for fault in ["cut", "stall", "truncate"] {
         for dialect in ALL_DIALECTS {

@@ -219,6 +219,10 @@ async fn override_params_replace_and_add_members_for_every_request_kind() {
         wanted["temperature"] = 0.5.into();
         wanted["user"] = "ü".into();
         wanted["stop"] = json!(["x"]);
+        if stream {
+            // The gateway wants to know what a stream used.
+            wanted["stream_options"] = json!({"include_usage": true});
+        }
         let requests = gateway.emulator_requests(&tag).await;
         match long {
             // The log keeps only 64 KiB.

@@ -50,6 +50,8 @@ pub(super) enum Type {
     Email,
     /// The name of a vendor, or an alias of it (docs/providers.md).
     Vendor,
+    /// What a policy's conditions look at: a name, or `metadata.` with a name. Which names, is checked by the resource.
+    PolicyKey,
     /// The name of a scope (docs/keys.md).
     Scope,
     /// A config object, or its JSON text. What is in it is checked by the resource.

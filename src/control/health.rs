@@ -32,7 +32,7 @@ pub(super) const ROUTES: &[Route] = &[
         .replies(Shape::Text("text/plain; charset=utf-8")),
     get("/readyz", Access::Open, "Whether the process serves requests", |call| Box::pin(readyz(call)))
         .replies(Shape::Object(READY))
-        .also("503", "Before the listeners are up, and while the process stops."),
+        .also("503", "Before the listeners are up, and while the process stops.", Shape::Object(READY)),
     get("/v1/health", Access::Open, "The reference's health check", |_| Box::pin(health()))
         .replies(Shape::Object(HEALTH)),
 ];

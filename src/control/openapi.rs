@@ -142,8 +142,8 @@ fn responses(route: &Route) -> Map<String, Value> {
             responses.insert((*status).to_owned(), json!({"$ref": format!("#/components/responses/{name}")}));
         }
     }
-    responses.extend(route.also.map(|(status, description)| {
-        (status.to_owned(), json!({"description": description, "content": content(&route.reply)}))
+    responses.extend(route.also.map(|(status, description, reply)| {
+        (status.to_owned(), json!({"description": description, "content": content(&reply)}))
     }));
     responses
 }

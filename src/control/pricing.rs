@@ -22,11 +22,17 @@ const PRICING: &[Field] = &[
     required("price_version", Type::Text(255), "Which prices are in force."),
 ];
 
+const NOT_PRICED: &[Field] = &[required("error", Type::OneOf(&["Model not found"]), "`Model not found`.")];
+
+const WHEN_NOT_PRICED: &str = "The price is not known.";
+
 pub(super) const ROUTES: &[Route] = &[
     get("/model-configs/pricing/{provider}/{*model}", Access::Open, SUMMARY, |call| Box::pin(show(call)))
-        .replies(Shape::Object(PRICING)),
+        .replies(Shape::Object(PRICING))
+        .also("404", WHEN_NOT_PRICED, Shape::Object(NOT_PRICED)),
     get("/v1/model-configs/pricing/{provider}/{*model}", Access::Open, SUMMARY, |call| Box::pin(show(call)))
-        .replies(Shape::Object(PRICING)),
+        .replies(Shape::Object(PRICING))
+        .also("404", WHEN_NOT_PRICED, Shape::Object(NOT_PRICED)),
 ];
 
 async fn show(call: Call) -> Result<Reply, Error> {

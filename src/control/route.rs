@@ -36,8 +36,8 @@ pub(super) struct Route {
     /// Beyond the table: its problems are reported with those of the table.
     pub check: Option<Check>,
     pub reply: Shape,
-    /// Another status with the same body, and when: no error.
-    pub also: Option<(&'static str, &'static str)>,
+    /// Another status, when, and its body: not an error of the usual shape.
+    pub also: Option<(&'static str, &'static str, Shape)>,
     /// What the audit log calls it: resource and action. Only for routes that change something.
     pub change: Option<(&'static str, &'static str)>,
     pub run: Run,
@@ -153,9 +153,9 @@ impl Route {
         self
     }
 
-    /// Says that the route also responds with this status, with the same body.
-    pub const fn also(mut self, status: &'static str, when: &'static str) -> Self {
-        self.also = Some((status, when));
+    /// Says that the route also responds with this status, with a body of its own.
+    pub const fn also(mut self, status: &'static str, when: &'static str, reply: Shape) -> Self {
+        self.also = Some((status, when, reply));
         self
     }
 

@@ -32,8 +32,15 @@ BEYOND_A_SCHEMA = [
     ("integration_id", "There is no such integration|Send integration_id, or provider and key"),
     ("defaults.user_api_key_config|defaults.config_id", "names no config|There is no"),
     ("expires_at|rotation_policy.*", "must be in the future"),
-    (r"(.*\.)?usage_limits(\[\d+\])?\.alert_threshold", "must be below credit_limit"),
-    (r"(.*\.)?usage_limits(\[\d+\])?\.periodic_reset_days", "cannot be combined"),
+    (r"(.*\.)?alert_threshold", "must be below credit_limit"),
+    (r"(.*\.)?periodic_reset_days", "cannot be combined"),
+    (r"(.*\.)?fit", "needs hard"),
+    # Dollars have a smaller bound than tokens.
+    (r"(.*\.)?credit_limit", "must be at most"),
+    (r"(.*\.)?next_usage_reset_at", "needs periodic_reset_days"),
+    # What a policy's condition is about decides which values it can have.
+    (r"conditions\[\d+\]\.(value|excludes)", ""),
+    (r"group_by\[\d+\]\.key", "stands twice"),
     (r"(.*\.)?usage_limits", "takes one limit"),
     (r"(.*\.)?rate_limits\[\d+\]\.(unit|value)", "is required"),
     (r"models\[\d+\]\.(slug|base_model_slug)", "is named twice|is required of a fine-tuned model"),

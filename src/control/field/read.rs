@@ -213,6 +213,7 @@ fn is_text(of: &Type) -> bool {
             | Type::Ids(_)
             | Type::Email
             | Type::Vendor
+            | Type::PolicyKey
             | Type::Scope
     )
 }

@@ -2,6 +2,7 @@
 
 use super::read::MAX_CONFIG;
 use super::{Field, Type};
+use crate::limits::FactKey;
 use crate::provider;
 use crate::settings::scopes::Scope;
 use serde_json::{Map, Value, json};
@@ -55,6 +56,10 @@ pub(in super::super) fn type_schema(of: &Type, is_closed: bool) -> Value {
         }
         Type::Email => json!({"type": "string", "pattern": "^[!-?A-~]{1,64}@[!-?A-~]{1,255}$"}),
         Type::Vendor => json!({"type": "string", "enum": provider::names().collect::<Vec<_>>()}),
+        Type::PolicyKey => {
+            let names = FactKey::NAMES.join("|");
+            json!({"type": "string", "pattern": format!("^({names}|metadata\\.[\\s\\S]{{1,64}})$")})
+        }
         // As `Scope::parse` reads it.
         Type::Scope => {
             let names: Vec<&str> =

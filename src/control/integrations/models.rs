@@ -78,7 +78,7 @@ const SHOWN: &[Field] = &[
 ];
 
 const DELETE: &[Field] = &[
-    optional(
+    required(
         "slugs",
         Type::Text(16 << 10),
         "The models to remove, with commas. Only custom and fine-tuned ones.",
@@ -197,9 +197,6 @@ async fn remove(mut call: Call) -> Result<Reply, Error> {
     call.check_owner(&before)?;
     let mut body = members(&before);
     let mut all = models(&body);
-    if call.query_text("slugs").is_none() {
-        return Err(Error::invalid_request("slugs", "slugs is required: the models to remove, with commas."));
-    }
     let wanted: Vec<&str> = call.query_text("slugs").unwrap_or_default().split(',').map(str::trim).collect();
     for wanted in &wanted {
         let is_own = |model: &Value| {

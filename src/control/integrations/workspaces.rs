@@ -92,8 +92,12 @@ pub(in super::super) const ROUTES: &[Route] = &[
 pub(super) fn global(body: &Map<String, Value>) -> Value {
     match body.get("global_workspace_access") {
         Some(Value::Object(access)) => Value::Object(access.clone()),
-        _ => json!({"enabled": true, "usage_limits": [], "rate_limits": []}),
+        _ => access_without_limits(true),
     }
+}
+
+fn access_without_limits(is_enabled: bool) -> Value {
+    json!({"enabled": is_enabled, "usage_limits": [], "rate_limits": []})
 }
 
 /// The entries of an integration's body.
@@ -106,10 +110,15 @@ fn id(entry: &Value) -> Option<Uuid> {
 }
 
 async fn list(call: Call) -> Result<Reply, Error> {
-    let record = of_organisation(&call)?;
-    let (body, catalog) = (members(&record), call.catalog()?);
+    let record = find(&call)?;
+    let (mut body, catalog) = (members(&record), call.catalog()?);
     let own = call.own_workspace();
-    let shown = entries(&body).into_iter().filter_map(|entry| {
+    let mut all = entries(&body);
+    if let Some(workspace) = record.workspace {
+        all = vec![json!({"id": workspace, "enabled": true})];
+        body.insert("global_workspace_access".to_owned(), access_without_limits(false));
+    }
+    let shown = all.into_iter().filter_map(|entry| {
         let workspace = catalog.get(Kind::Workspace, id(&entry)?)?;
         let Value::Object(entry) = entry else { return None };
         own.is_none_or(|own| own == workspace.id).then(|| {

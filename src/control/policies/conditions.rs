@@ -18,7 +18,7 @@ const KEY_DOC: &str = "`api_key`, `organisation_id`, `workspace_id`, `config`, `
 const VALUE: Type = Type::AnyOf(&[Type::Text(512), Type::List(&Type::Text(512), 1, 100)]);
 
 const CONDITION: Type = Type::Object(&[
-    required("key", Type::Name(74), KEY_DOC),
+    required("key", Type::PolicyKey, KEY_DOC),
     optional(
         "value",
         VALUE,
@@ -27,7 +27,7 @@ const CONDITION: Type = Type::Object(&[
     optional("excludes", VALUE, "The value, or the values, it must not have."),
 ]);
 
-const GROUP: Type = Type::Object(&[required("key", Type::Name(74), KEY_DOC)]);
+const GROUP: Type = Type::Object(&[required("key", Type::PolicyKey, KEY_DOC)]);
 
 pub(super) const CONDITIONS: Type = Type::List(&CONDITION, 1, 20);
 pub(super) const GROUP_BY: Type = Type::List(&GROUP, 1, 10);
