@@ -23,6 +23,7 @@ auth:
 providers:
   emu: {provider: openai, api_key: k, custom_host: 'http://127.0.0.1:EMULATOR_PORT/v1'}
   emu2: {provider: openai, api_key: k, custom_host: 'http://127.0.0.1:EMULATOR_PORT/v1'}
+  gone: {provider: openai, api_key: k, custom_host: 'http://127.0.0.1:1/v1'}
 ";
 
 fn on_postgres(server: &postgres_server::Server) -> String {
@@ -146,6 +147,12 @@ fn per_user(of: &str, credit: Value) -> Value {
         "conditions": [{"key": "metadata._user", "value": "*"}], "group_by": [{"key": "metadata._user"}],
         "type": of, "credit_limit": credit,
     })
+}
+
+/// How many calls the provider got.
+async fn calls(gateway: &Gateway) -> u64 {
+    let stats = client().get(format!("{}/_emulator/stats", gateway.emulator_url())).send().await.unwrap();
+    stats.json::<Value>().await.unwrap()["requests"].as_u64().unwrap()
 }
 
 /// The policy's buckets.
@@ -409,6 +416,47 @@ async fn a_model_without_a_price_passes_a_soft_budget_and_not_a_hard_one() {
         let message = refused.body["error"]["message"].as_str().unwrap();
         assert!(message.contains("price"), "{message}");
         assert_eq!(Chat::new().user("ann").status(&gateway).await, 200, "one with a price");
+    }
+}
+
+/// What an attempt may cost is decided by its own target, not by the first one of the request.
+#[tokio::test]
+async fn a_hard_budget_has_room_for_each_attempt_or_refuses_it() {
+    for gateway in gateways() {
+        let limit = json!({"conditions": [{"key": "api_key", "value": "*"}], "group_by": [{"key": "api_key"}], "type": "cost",
+                           "credit_limit": 0.0001, "hard": true});
+        let id = make(&gateway, USAGE, &limit).await;
+        let target =
+            |slug: &str, params: Value| json!({"provider": format!("@{slug}"), "override_params": params});
+        let fallback = |targets: Value| {
+            json!({"strategy": {"mode": "fallback", "on_status_codes": [500, 502, 503]}, "targets": targets})
+                .to_string()
+        };
+        let cheap = json!({"model": "gpt-4o-mini"});
+        let send = async |config: String| {
+            let chat = Chat::new().header("x-gateway-config", config).send(&gateway).await;
+            (chat.status, chat.body["error"]["type"].as_str().unwrap_or_default().to_owned())
+        };
+        let before = calls(&gateway).await;
+        let spent = "usage_limits_policy_exhaust_error";
+        // The first target does not respond; the second one costs sixteen times as much, which does not fit.
+        let dearer = fallback(json!([target("gone", cheap.clone()), target("emu", json!({}))]));
+        assert_eq!(send(dearer.clone()).await, (412, spent.to_owned()));
+        // What the config sets is what counts, not what the client sends.
+        let more = json!({"model": "gpt-4o-mini", "max_completion_tokens": 1_000_000});
+        assert_eq!(send(fallback(json!([target("emu", more)]))).await, (412, spent.to_owned()));
+        assert_eq!(calls(&gateway).await, before, "the provider was not called");
+        // As cheap as the first one: there is room for it, because nothing was charged for the first.
+        let as_cheap = fallback(json!([target("gone", cheap.clone()), target("emu", cheap)]));
+        assert_eq!(send(as_cheap).await.0, 200);
+        change(&gateway, &format!("{USAGE}/{id}"), &json!({"credit_limit": 1})).await;
+        assert_eq!(send(dearer).await.0, 200);
+        // Nothing stays reserved, neither for the attempts that were not charged.
+        wait::until("the end of all holds", async || {
+            let bucket = entities(&gateway, &id, "").await.remove(0);
+            (bucket["reserved_usage"] == 0).then_some(())
+        })
+        .await;
     }
 }
 

@@ -12,7 +12,8 @@ use crate::api::operation::Operation;
 use crate::auth::{ClientIdentity, ORGANISATION};
 use crate::error::Error;
 use crate::limits::{
-    self, Actual, Facts, Id, LimitSet, Limits, Named, Phase, Remaining, Reservation, TargetFacts, Tightest,
+    self, Actual, Estimate, Facts, Id, LimitSet, Limits, Named, Phase, Remaining, Reservation, TargetFacts,
+    Tightest,
 };
 use crate::route::attempt::{Attempt, Request};
 use crate::route::compiled::CompiledConfig;
@@ -47,7 +48,7 @@ pub struct LimitHolds {
     set: Option<Arc<LimitSet>>,
     metadata: Metadata,
     config: Option<SavedName>,
-    request: Option<Reservation>,
+    request: Option<RequestHold>,
     /// How many choices the request has.
     choices: u64,
     /// Of the attempts that are not settled yet.
@@ -55,6 +56,42 @@ pub struct LimitHolds {
     tightest: Tightest,
     /// Of the limits that refused the request, or the last target.
     refused: Tightest,
+}
+
+/// What a request holds as a whole. It bounds what one attempt at its first target may use. A further attempt may be charged as
+/// well, or cost more: hard budgets hold it by itself.
+struct RequestHold {
+    reservation: Reservation,
+    target: Arc<Target>,
+    /// Whether an attempt is made with it, or was, and may be charged.
+    is_taken: bool,
+    further: Vec<(Arc<Target>, Reservation)>,
+}
+
+impl RequestHold {
+    /// Whether it bounds an attempt at this target, which takes it.
+    fn bounds(&mut self, target: &Arc<Target>) -> bool {
+        let is_free = !self.is_taken && Arc::ptr_eq(&self.target, target);
+        self.is_taken |= is_free;
+        is_free
+    }
+
+    /// An attempt at this target failed, and nothing is charged for it.
+    fn release_attempt(&mut self, target: &Arc<Target>) {
+        match self.further.iter().rposition(|(of, _)| Arc::ptr_eq(of, target)) {
+            Some(at) => self.further.remove(at).1.release(Timestamp::now()),
+            None if Arc::ptr_eq(&self.target, target) => self.is_taken = false,
+            None => {}
+        }
+    }
+
+    /// Settles it with what all attempts used. Before what further attempts hold is released: never is less counted than was used.
+    fn settle(self, used: Option<Actual>, now: Timestamp) {
+        settle(self.reservation, used, now);
+        for (_, reservation) in self.further {
+            reservation.release(now);
+        }
+    }
 }
 
 /// What an attempt holds of the limits of its target.
@@ -66,9 +103,9 @@ struct HeldAttempt {
 }
 
 impl LimitHolds {
-    /// Whether attempts are judged by limits of their targets.
-    pub fn has_target_limits(&self) -> bool {
-        self.set.as_ref().is_some_and(|set| set.has_target_limits())
+    /// Whether each attempt is judged: by limits of its target, or hard budgets of the request.
+    pub fn judge_attempts(&self) -> bool {
+        self.set.as_ref().is_some_and(|set| set.has_target_limits() || set.has_hard_budgets())
     }
 
     /// Keeps the rate limits of a judgment for the response's headers.
@@ -104,8 +141,16 @@ impl LimitHolds {
 
     /// An attempt failed, and nothing is charged for it.
     pub fn release_attempt(&mut self, target: &Arc<Target>) {
+        self.release_further(target);
         if let Some(at) = self.attempts.iter().rposition(|held| Arc::ptr_eq(&held.target, target)) {
             self.attempts.remove(at).reservation.release(Timestamp::now());
+        }
+    }
+
+    /// An attempt is not made, or nothing is charged for it: what the request holds for it is free for another.
+    fn release_further(&mut self, target: &Arc<Target>) {
+        if let Some(request) = &mut self.request {
+            request.release_attempt(target);
         }
     }
 
@@ -126,13 +171,13 @@ impl LimitHolds {
             let own = later.find(|attempt| Arc::ptr_eq(&attempt.target, &target));
             settle(reservation, used(own), now);
         }
-        let Some(reservation) = self.request.take() else { return };
+        let Some(request) = self.request.take() else { return };
         let is_limited = record.error.as_ref().is_some_and(|error| error.limit.is_some());
         // The limits of all its targets refused it: it counts nowhere.
         if is_limited && record.attempts.iter().all(|attempt| attempt.started.is_none()) {
-            return reservation.cancel(now);
+            return request.reservation.cancel(now);
         }
-        settle(reservation, used(&record.attempts), now);
+        request.settle(used(&record.attempts), now);
     }
 
     /// The facts of a request of this context.
@@ -168,7 +213,7 @@ impl Engine {
         ctx: &mut RequestContext,
         request: &mut Request,
         config: &CompiledConfig,
-        first: &Target,
+        first: &Arc<Target>,
     ) -> Result<(), Error> {
         let set = self.limits.in_force(&ctx.snapshot);
         if (!set.has_request_limits() && !set.has_target_limits()) || only_reads(request) {
@@ -181,11 +226,14 @@ impl Engine {
         if set.has_request_limits() {
             let held = {
                 let facts = ctx.limits.facts(ctx, None);
-                Box::pin(self.reserve(ctx, &set, &facts, request, first)).await
+                Box::pin(self.reserve(ctx, (&set, Phase::Request), &facts, request, first)).await
             };
-            ctx.limits.request = ctx.limits.note(held)?;
-            if let Some(output) = ctx.limits.request.as_ref().and_then(Reservation::fitted_output) {
-                request.bound_output(output);
+            if let Some(reservation) = ctx.limits.note(held)? {
+                if let Some(output) = reservation.fitted_output() {
+                    request.bound_output(output);
+                }
+                let (target, further) = (Arc::clone(first), Vec::new());
+                ctx.limits.request = Some(RequestHold { reservation, target, is_taken: false, further });
             }
         }
         ctx.limits.set = Some(set);
@@ -196,12 +244,11 @@ impl Engine {
     async fn reserve(
         &self,
         ctx: &RequestContext,
-        set: &LimitSet,
+        (set, phase): (&LimitSet, Phase),
         facts: &Facts<'_>,
         request: &Request,
-        target: &Target,
+        target: &Arc<Target>,
     ) -> Result<Option<Reservation>, Box<Refused>> {
-        let phase = if facts.target.is_some() { Phase::Target } else { Phase::Request };
         let selection = set.select(facts, phase).map_err(|fact| {
             Box::new(Refused { error: limit_refusal::missing(&fact), tightest: Tightest::default() })
         })?;
@@ -213,7 +260,9 @@ impl Engine {
         let cost_of = |output: u64| usage.max_cost(output).unwrap_or(i64::MAX);
         let model = target.model().or(request.model.as_deref()).unwrap_or_default();
         let likely = self.limits.expected_output(key(&ctx.record.client), model, None, 1);
-        let estimate = usage.estimate(likely, &cost_of);
+        // The request itself was counted when it was held as a whole.
+        let requests = u64::from(phase != Phase::Further);
+        let estimate = Estimate { requests, ..usage.estimate(likely, &cost_of) };
         match self.limits.reserve(&selection, &estimate, now).await {
             Ok(reservation) => Ok(Some(reservation)),
             Err(refusal) => {
@@ -225,8 +274,8 @@ impl Engine {
         }
     }
 
-    /// Judges an attempt by the limits of its target, and holds what it may use. `may_fit`: the attempt may be made again with a lower
-    /// bound of its output, where a limit demands that.
+    /// Judges an attempt by the limits of its target and, if it is a further one, by the hard budgets of the request, and holds what it
+    /// may use. `may_fit`: the attempt may be made again with a lower bound of its output, where a limit demands that.
     ///
     /// # Errors
     /// As for [`Engine::reserve_request`]. The target is refused, not the request.
@@ -239,6 +288,30 @@ impl Engine {
     ) -> Result<(), Error> {
         let Some(set) = ctx.limits.set.clone() else { return Ok(()) };
         let target = Arc::clone(&attempt.target);
+        let further = self.reserve_further(ctx, &set, request, &target).await?;
+        let of_target = match set.has_target_limits() {
+            true => self.reserve_target(ctx, &set, request, attempt).await,
+            false => Ok(None),
+        };
+        let of_target = of_target.inspect_err(|_| ctx.limits.release_further(&target))?;
+        let output = further.into_iter().chain(of_target).min();
+        if let Some(output) = output.filter(|_| may_fit) {
+            let mut bounded = request.clone();
+            bounded.bound_output(output);
+            *attempt = self.prepare(&target, &bounded, &mut ctx.held).await?;
+        }
+        Ok(())
+    }
+
+    /// Holds an attempt in the limits of its target. Returns what its output must be bounded to, in tokens.
+    async fn reserve_target(
+        &self,
+        ctx: &mut RequestContext,
+        set: &LimitSet,
+        request: &Request,
+        attempt: &Attempt,
+    ) -> Result<Option<u64>, Error> {
+        let target = Arc::clone(&attempt.target);
         let held = {
             let of_target = TargetFacts {
                 model: attempt.model.as_deref(),
@@ -250,18 +323,38 @@ impl Engine {
                 integration: target.ids.integration,
             };
             let facts = ctx.limits.facts(ctx, Some(of_target));
-            Box::pin(self.reserve(ctx, &set, &facts, request, &target)).await
+            Box::pin(self.reserve(ctx, (set, Phase::Target), &facts, request, &target)).await
         };
-        let Some(reservation) = ctx.limits.note(held)? else { return Ok(()) };
-        let output = reservation.fitted_output().filter(|_| may_fit);
+        let Some(reservation) = ctx.limits.note(held)? else { return Ok(None) };
+        let output = reservation.fitted_output();
         let before = ctx.record.attempt_count();
-        ctx.limits.attempts.push(HeldAttempt { target: Arc::clone(&target), before, reservation });
-        if let Some(output) = output {
-            let mut bounded = request.clone();
-            bounded.bound_output(output);
-            *attempt = self.prepare(&target, &bounded, &mut ctx.held).await?;
+        ctx.limits.attempts.push(HeldAttempt { target, before, reservation });
+        Ok(output)
+    }
+
+    /// Holds an attempt that what is held of the request does not bound in the hard budgets of the request. Returns what its output must
+    /// be bounded to, in tokens.
+    async fn reserve_further(
+        &self,
+        ctx: &mut RequestContext,
+        set: &LimitSet,
+        request: &Request,
+        target: &Arc<Target>,
+    ) -> Result<Option<u64>, Error> {
+        let is_further = ctx.limits.request.as_mut().is_some_and(|held| !held.bounds(target));
+        if !is_further || !set.has_hard_budgets() {
+            return Ok(None);
         }
-        Ok(())
+        let held = {
+            let facts = ctx.limits.facts(ctx, None);
+            Box::pin(self.reserve(ctx, (set, Phase::Further), &facts, request, target)).await
+        };
+        let Some(reservation) = ctx.limits.note(held)? else { return Ok(None) };
+        let output = reservation.fitted_output();
+        if let Some(held) = &mut ctx.limits.request {
+            held.further.push((Arc::clone(target), reservation));
+        }
+        Ok(output)
     }
 }
 

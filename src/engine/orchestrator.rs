@@ -243,7 +243,7 @@ impl<D: Downstream> Orchestrator<'_, D> {
             }
         };
         let may_fit = self.resume.is_none();
-        if self.ctx.limits.has_target_limits()
+        if self.ctx.limits.judge_attempts()
             && let Err(error) =
                 Box::pin(self.engine.reserve_attempt(self.ctx, &self.request, &mut attempt, may_fit)).await
         {

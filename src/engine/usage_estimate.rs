@@ -34,6 +34,8 @@ pub(super) struct UsageEstimate {
 impl UsageEstimate {
     /// Of a request at `target`.
     pub fn new(request: &Request, target: &Target, prices: &PriceBook, at: Timestamp) -> Self {
+        let edited = request.as_edited_for(target);
+        let request = edited.as_deref().unwrap_or(request);
         let body = request.body.as_ref();
         let bytes = body.map_or(0, |body| body.bytes().len());
         let model = target.model().or(request.model.as_deref()).unwrap_or_default();
@@ -93,7 +95,7 @@ fn max_output(request: &Request) -> Option<u64> {
         _ => {}
     }
     let body = request.body.as_ref()?;
-    let bound =
-        OUTPUT_BOUNDS.iter().find_map(|name| body.read::<u64>(name)).or_else(|| gemini::max_output(body))?;
+    let bounds = OUTPUT_BOUNDS.iter().filter_map(|name| body.read::<u64>(name));
+    let bound = bounds.max().or_else(|| gemini::max_output(body))?;
     Some(bound.saturating_mul(request.choices().max(1)))
 }

@@ -65,6 +65,11 @@ impl Limit {
             || keys.into_iter().any(FactKey::is_of_target)
     }
 
+    /// Whether it is a budget of money or tokens that must never be exceeded: each attempt that may be charged has to be held by it.
+    pub fn is_hard_budget(&self) -> bool {
+        self.hard && !self.is_rate() && self.counts() != Counted::Requests
+    }
+
     /// Whether it counts money.
     pub fn is_cost(&self) -> bool {
         matches!(self.kind, LimitKind::Usage { of: UsageOf::Cost, .. })

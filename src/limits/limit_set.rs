@@ -18,6 +18,8 @@ use uuid::Uuid;
 pub enum Phase {
     /// Those of the request as a whole, once.
     Request,
+    /// Those of the request as a whole that must never be exceeded, for an attempt beyond the one that is held with the request.
+    Further,
     /// Those of an attempt's target, for each attempt.
     Target,
 }
@@ -94,6 +96,8 @@ pub struct LimitSet {
     hash: BucketHash,
     request: Index,
     target: Index,
+    /// Of requests as a whole.
+    has_hard_budgets: bool,
 }
 
 /// The limits of one phase, by what they belong to.
@@ -130,7 +134,8 @@ impl Selection<'_> {
 impl LimitSet {
     /// Of two limits with the same id and index, the first is in force.
     pub fn new(limits: Vec<Limit>, hash: BucketHash) -> Self {
-        let mut set = Self { hash, request: Index::default(), target: Index::default() };
+        let (request, target) = (Index::default(), Index::default());
+        let mut set = Self { hash, request, target, has_hard_budgets: false };
         let mut names = HashSet::new();
         for limit in limits {
             if !names.insert((limit.id, limit.index)) {
@@ -145,12 +150,18 @@ impl LimitSet {
             };
             place.push(Arc::new(limit));
         }
+        set.has_hard_budgets = set.request.all().any(|limit| limit.is_hard_budget());
         set
     }
 
     /// Whether any limit is for requests as a whole.
     pub fn has_request_limits(&self) -> bool {
         !self.request.is_empty()
+    }
+
+    /// Whether any limit is for requests as a whole and must never be exceeded.
+    pub fn has_hard_budgets(&self) -> bool {
+        self.has_hard_budgets
     }
 
     /// Whether any limit is for targets.
@@ -169,11 +180,12 @@ impl LimitSet {
     /// It lacks a value that a limit insists on.
     pub fn select<'a>(&'a self, facts: &'a Facts<'a>, phase: Phase) -> Result<Selection<'a>, MissingFact> {
         let index = match phase {
-            Phase::Request => &self.request,
+            Phase::Request | Phase::Further => &self.request,
             Phase::Target => &self.target,
         };
         let mut items = SmallVec::new();
-        for limit in index.candidates(facts) {
+        let candidates = index.candidates(facts);
+        for limit in candidates.filter(|limit| phase != Phase::Further || limit.is_hard_budget()) {
             if let Some(bucket) = self.bucket(limit, facts)? {
                 items.push(Selected { limit, bucket });
             }

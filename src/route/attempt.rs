@@ -51,6 +51,8 @@ pub struct Request {
     pub warnings: Vec<String>,
     /// Providers are requested to report the usage of a stream, whether the client requests it or not.
     pub stream_usage: bool,
+    /// What the output was bounded to, in tokens of all choices together: `override_params` cannot exceed it.
+    pub output_bound: Option<u64>,
 }
 
 impl Request {
@@ -87,6 +89,7 @@ impl Request {
             prompt,
             warnings,
             stream_usage,
+            output_bound: None,
         }
     }
 
@@ -112,7 +115,10 @@ impl Request {
 
     /// The number of requested choices.
     pub fn choices(&self) -> u64 {
-        let Some(body) = &self.body else { return 1 };
+        self.body.as_ref().map_or(1, |body| self.choices_of(body))
+    }
+
+    fn choices_of(&self, body: &Body) -> u64 {
         match self.operation.dialect() {
             Dialect::Google => gemini::choices(body),
             _ => body.read("n").unwrap_or(1),
@@ -121,11 +127,36 @@ impl Request {
 
     /// Lowers the bound of its output to what a limit has left, for all choices together (`fit`), and says so.
     pub fn bound_output(&mut self, tokens: u64) {
-        let each = (tokens / self.choices().max(1)).max(1).to_string();
-        let Some(body) = &self.body else { return };
+        let Some(body) = self.body.as_ref().and_then(|body| self.bounded(body, tokens)) else { return };
+        self.warnings
+            .push(format!("the output was bounded to {tokens} tokens, which is what a limit has left"));
+        self.body = Some(body);
+        self.output_bound = Some(tokens);
+    }
+
+    /// The request with what a target adds to it: its prompt and its `override_params`.
+    ///
+    /// # Errors
+    /// The prompt's, for a request that it cannot be rendered for.
+    pub fn as_edited_for(&self, target: &Target) -> Result<Cow<'_, Self>, Error> {
+        let request = self.for_target(target)?;
+        if target.policies.override_params.is_empty() {
+            return Ok(request);
+        }
+        Ok(match edited_body(target, &request) {
+            Some(body) => Cow::Owned(Self { body: Some(body), ..request.into_owned() }),
+            None => request,
+        })
+    }
+
+    /// A body with its output bounded to at most so much; `None` where it is no object.
+    fn bounded(&self, body: &Body, tokens: u64) -> Option<Body> {
+        let each = (tokens / self.choices_of(body).max(1)).max(1);
+        let at_most = |bound: Option<u64>| bound.map_or(each, |bound| bound.min(each)).to_string();
+        let of_google = at_most(gemini::max_output(body));
         let edits: Vec<Edit<'_>> = match self.operation.dialect() {
             Dialect::Google => {
-                gemini::override_edits(body, std::iter::once(("max_completion_tokens", each.as_str())))
+                gemini::override_edits(body, std::iter::once(("max_completion_tokens", of_google.as_str())))
             }
             _ => {
                 let (default, others) = match self.operation {
@@ -138,15 +169,11 @@ impl Request {
                 if names.is_empty() || body.raw(default).is_some() {
                     names.push(default);
                 }
-                names.into_iter().map(|name| Edit::Set(name, each.as_str().into())).collect()
+                let edit = |name| Edit::Set(name, at_most(body.read(name)).into());
+                names.into_iter().map(edit).collect()
             }
         };
-        // An object stays one.
-        if let Ok(bounded) = Body::parse(body.edit(&edits)) {
-            self.warnings
-                .push(format!("the output was bounded to {each} tokens, which is what a limit has left"));
-            self.body = Some(bounded.with_kept_items_of(body));
-        }
+        Some(Body::parse(body.edit(&edits)).ok()?.with_kept_items_of(body))
     }
 
     /// The body that conditions read: with the model and the stream, where the client's has them in its path.
@@ -417,10 +444,19 @@ fn with_model(body: Body, model: &str) -> Body {
     Body::parse(bytes).unwrap_or(body)
 }
 
-/// The client's body with `override_params` merged in and the target's slug removed from the model; `None` when
-/// there is nothing to edit.
+/// The client's body with `override_params` merged in, no more output than it is bounded to, and the target's slug removed from the
+/// model; `None` when there is nothing to edit.
 fn edited_body(target: &Target, request: &Request) -> Option<Body> {
     let body = request.body.as_ref()?;
+    let edited = overridden_body(target, request, body);
+    let has_other_bound = edited.is_some() || target.prompt.is_some();
+    match request.output_bound.filter(|_| has_other_bound) {
+        Some(bound) => request.bounded(edited.as_ref().unwrap_or(body), bound).or(edited),
+        None => edited,
+    }
+}
+
+fn overridden_body(target: &Target, request: &Request, body: &Body) -> Option<Body> {
     let params = &target.policies.override_params;
     if request.operation.dialect() == Dialect::Google {
         // The model is in the path.

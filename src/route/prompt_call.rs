@@ -89,7 +89,8 @@ impl Request {
             .map_err(|error| Error::internal(format!("a rendered prompt: {error}")))?;
         let endpoint = Endpoint::find(&Method::POST, path);
         let request = Self::new(endpoint, Method::POST, uri, Some(body));
-        Ok(Self { warnings: rendered.warnings, ..request })
+        let Self { stream_usage, output_bound, .. } = *self;
+        Ok(Self { warnings: rendered.warnings, stream_usage, output_bound, ..request })
     }
 
     /// How many bytes of bodies it holds.
