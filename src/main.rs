@@ -17,6 +17,8 @@ mod command_line;
 mod explain;
 #[path = "main/key_commands.rs"]
 mod key_commands;
+#[path = "main/ledger_opening.rs"]
+mod ledger_opening;
 #[path = "main/log_queue.rs"]
 mod log_queue;
 #[path = "main/logging.rs"]

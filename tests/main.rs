@@ -51,6 +51,7 @@ mod key_commands;
 mod killed_gateway;
 mod limited_requests;
 mod limits;
+mod logs;
 mod max_connections;
 mod mcp_servers;
 mod memory_engine;

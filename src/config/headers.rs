@@ -44,6 +44,10 @@ pub struct GatewayHeaders<'a> {
     pub span_name: Option<&'a str>,
     /// The text of a JSON object within the spec's limits.
     pub metadata: Option<&'a str>,
+    /// `false`: no body is kept with the log of the request.
+    pub debug: Option<bool>,
+    /// Whether no log is kept of the request.
+    pub ignore_service_log: bool,
     pub cache_namespace: Option<&'a str>,
     pub cache_force_refresh: bool,
     pub strict_std_compliance: Option<bool>,
@@ -84,6 +88,8 @@ impl<'a> GatewayHeaders<'a> {
             parent_span_id: id(raw.parent_span_id)?,
             span_name: id(raw.span_name)?,
             metadata: raw.metadata.map(metadata::read).transpose()?,
+            debug: raw.debug.map(flag).transpose()?,
+            ignore_service_log: raw.ignore_service_log.map(flag).transpose()?.unwrap_or_default(),
             cache_namespace: text(raw.cache_namespace)?,
             cache_force_refresh: text(raw.cache_force_refresh)?
                 .is_some_and(|text| text.eq_ignore_ascii_case("true")),

@@ -19,6 +19,11 @@ const READY: &[Field] = &[
         "Requests of clients that are not answered yet.",
     ),
     optional("store", Type::AnyObject, "`backend`, `available`, `since`, `from_disk`: see docs/store.md."),
+    optional(
+        "ledger",
+        Type::AnyObject,
+        "`backend`, `available`, `since`, `spool_bytes`, `rows_dropped`: see docs/logs.md.",
+    ),
 ];
 
 const HEALTH: &[Field] = &[
@@ -60,6 +65,18 @@ async fn readyz(call: Call) -> Result<Reply, Error> {
             "from_disk": health.from_disk,
         });
         members.insert("store".to_owned(), detail);
+    }
+    if let (Some(ledger), Value::Object(members)) = (call.shared.ledger(), &mut body) {
+        let health = ledger.health();
+        let dropped: u64 = health.dropped.by_reason().iter().map(|(_, count)| count).sum();
+        let detail = json!({
+            "backend": ledger.backend_name(),
+            "available": health.why.is_none(),
+            "since": health.since.map(|since| format!("{since:.3}")),
+            "spool_bytes": health.spool_bytes,
+            "rows_dropped": dropped,
+        });
+        members.insert("ledger".to_owned(), detail);
     }
     Ok(Reply::from(body).with_status(code))
 }

@@ -23,6 +23,9 @@ async fn show(call: Call) -> Result<Reply, Error> {
     let store = shared.store();
     let records = store.map_or(0, |store| store.catalog().len());
     shared.metrics.set_store(store.is_some_and(|store| store.health().available), records);
+    if let Some(ledger) = shared.ledger() {
+        shared.metrics.set_ledger(&ledger.health());
+    }
     shared.metrics.record_dropped_log_lines(shared.access_log.take_dropped());
     Ok(Reply::text(CONTENT_TYPE, shared.metrics.render(&shared.targets.list(Instant::now()))))
 }

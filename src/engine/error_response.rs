@@ -45,7 +45,7 @@ pub async fn send<D: Downstream>(
     if unread {
         downstream.close_after_response();
     }
-    ctx.record.bytes_out = body.len() as u64;
+    ctx.record.body_sent(&body);
     let allow = match error.kind {
         Kind::MethodNotAllowed => Some(allowed_methods(downstream.request().uri.path())),
         _ => None,

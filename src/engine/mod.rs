@@ -24,6 +24,7 @@ pub mod memory_downstream;
 pub mod model_list;
 mod opener;
 pub mod orchestrator;
+pub mod payload_capture;
 pub mod peer_selection;
 mod prepare;
 mod ready_parts;

@@ -537,7 +537,7 @@ impl<D: Downstream> Orchestrator<'_, D> {
     pub async fn send(&mut self, parts: Vec<HttpTask>) -> Result<(), Aborted> {
         for part in &parts {
             if let HttpTask::Body(Some(chunk), _) = part {
-                self.ctx.record.bytes_out += chunk.len() as u64;
+                self.ctx.record.body_sent(chunk);
                 self.ctx.record.first_byte.get_or_insert_with(Instant::now);
             }
         }

@@ -1,12 +1,14 @@
 //! The record of one finished request: plain data, handed to the `sinks`.
 //!
-//! Never holds a key, a body or a raw header.
+//! Never holds a key or a raw header, and bodies only where the operator wants them kept.
 
+use super::payload_capture::PayloadCapture;
 use crate::api::service_tier::ServiceTier;
 use crate::api::tap::ResponseSummary;
 use crate::api::trace::TraceParent;
 use crate::api::usage::Usage;
 use crate::auth::ClientIdentity;
+use crate::config::headers::GatewayHeaders;
 use crate::error::Error;
 use crate::price::Cost;
 use crate::prompt::FoundPrompt;
@@ -54,6 +56,44 @@ pub struct RequestRecord {
     pub overhead: Duration,
     /// The client's `x-gateway-metadata`, a JSON object.
     pub metadata: Option<Box<RawValue>>,
+    /// Retries at the last target; -1 when they are exhausted.
+    pub retries: i32,
+    /// What the client wants of its log; `None`: nothing in particular.
+    pub log: Option<Box<LogHeaders>>,
+    /// The bodies, where they are kept.
+    pub capture: Option<Box<PayloadCapture>>,
+}
+
+/// What a client's headers say about the log of its request.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct LogHeaders {
+    pub span_id: Option<String>,
+    pub parent_span_id: Option<String>,
+    pub span_name: Option<String>,
+    /// Whether no log is kept. What it costs is charged nevertheless.
+    pub is_ignored: bool,
+    /// Whether no body is kept.
+    pub has_no_bodies: bool,
+}
+
+impl LogHeaders {
+    /// Those of a request, if it has any.
+    pub fn of(headers: &GatewayHeaders<'_>) -> Option<Box<Self>> {
+        let text = |text: Option<&str>| text.map(str::to_owned);
+        let GatewayHeaders { span_id, parent_span_id, span_name, ignore_service_log, debug, .. } = *headers;
+        let has_no_bodies = debug == Some(false);
+        let has_any =
+            span_id.or(parent_span_id).or(span_name).is_some() || ignore_service_log || has_no_bodies;
+        has_any.then(|| {
+            Box::new(Self {
+                span_id: text(span_id),
+                parent_span_id: text(parent_span_id),
+                span_name: text(span_name),
+                is_ignored: ignore_service_log,
+                has_no_bodies,
+            })
+        })
+    }
 }
 
 /// One attempt.

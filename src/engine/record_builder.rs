@@ -6,7 +6,8 @@ use super::attempt_state::AttemptState;
 use super::attempt_usage::{Observed, Uncounted};
 use super::cost;
 use super::downstream::Downstream;
-use super::record::{AttemptRecord, AttemptUsage, RequestRecord};
+use super::payload_capture::PayloadCapture;
+use super::record::{AttemptRecord, AttemptUsage, LogHeaders, RequestRecord};
 use super::request_context::RequestContext;
 use crate::api::tap::ResponseSummary;
 use crate::api::token_estimate::CountText;
@@ -49,6 +50,10 @@ pub struct RecordBuilder {
     pub retries: i32,
     /// The client's `x-gateway-metadata`, a JSON object.
     pub metadata: Option<Box<serde_json::value::RawValue>>,
+    /// The bodies, where they are kept.
+    pub capture: Option<Box<PayloadCapture>>,
+    /// What the client wants of its log.
+    pub log: Option<Box<LogHeaders>>,
     /// The prompt that the client named.
     pub prompt: Option<FoundPrompt>,
     attempts: Vec<AttemptRecord>,
@@ -63,6 +68,14 @@ pub struct RecordBuilder {
 }
 
 impl RecordBuilder {
+    /// Notes a chunk of the response's body on its way to the client.
+    pub fn body_sent(&mut self, chunk: &[u8]) {
+        self.bytes_out += chunk.len() as u64;
+        if let Some(capture) = &mut self.capture {
+            capture.push(chunk);
+        }
+    }
+
     /// Notes an attempt and how it ended.
     pub fn attempt_finished(
         &mut self,
@@ -280,6 +293,9 @@ pub(super) fn finish<D: Downstream>(client: &D, ctx: &mut RequestContext) -> Fin
         total,
         overhead: total.saturating_sub(noted.upstream + last + noted.body_wait),
         metadata: noted.metadata,
+        retries: noted.retries,
+        log: noted.log,
+        capture: noted.capture,
     };
     Finished { record, uncounted: noted.uncounted }
 }

@@ -220,7 +220,7 @@ pub fn response_body_filter(chunk: &mut Option<Bytes>, end: bool, ctx: &mut Requ
         *chunk = Some(Bytes::from(out));
     }
     let Some(chunk) = chunk.as_deref().filter(|chunk| !chunk.is_empty()) else { return };
-    ctx.record.bytes_out += chunk.len() as u64;
+    ctx.record.body_sent(chunk);
     if ctx.record.first_byte.is_none() {
         ctx.record.first_byte = Some(Instant::now());
     }

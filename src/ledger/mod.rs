@@ -8,11 +8,30 @@
 
 pub mod analytics;
 pub mod column;
+pub mod days;
+pub mod entry;
+pub mod feedback;
 pub mod filter;
+pub mod health;
 pub mod id;
+#[expect(clippy::module_inception, reason = "the main type of the room, named as its file")]
+pub mod ledger;
+pub mod log_store;
+pub mod payload;
+pub mod postgres;
 pub mod rollup;
 pub mod row;
+mod spool;
+pub mod sqlite;
 pub mod text;
+pub mod writer;
 
+pub use entry::Entry;
+pub use feedback::Feedback;
+pub use health::LedgerHealth;
+pub use ledger::Ledger;
 pub use row::{Row, RowKind};
 pub use text::Text;
+
+#[cfg(test)]
+mod tests;

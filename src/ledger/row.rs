@@ -3,6 +3,7 @@
 //! Holds no body and no header (payloads are kept apart from rows, and die sooner), and no key, only a key's id.
 
 use super::Text;
+use crate::api::usage::Usage;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
@@ -128,6 +129,77 @@ impl RowKind {
 }
 
 impl Row {
+    /// A row that says nothing but this.
+    pub fn new(id: Uuid, kind: RowKind, created_ms: i64) -> Self {
+        Self {
+            id,
+            kind,
+            request: None,
+            attempt: None,
+            created_ms,
+            trace_id: Text::new(""),
+            span_id: None,
+            parent_span_id: None,
+            span_name: None,
+            workspace: None,
+            workspace_slug: None,
+            api_key: None,
+            api_key_name: None,
+            user: None,
+            metadata: None,
+            operation: Text::new(""),
+            method: Text::new(""),
+            path: Text::new(""),
+            provider: None,
+            vendor: None,
+            model: None,
+            response_model: None,
+            config: None,
+            prompt: None,
+            prompt_version: None,
+            status: 0,
+            error_code: None,
+            is_success: false,
+            streamed: false,
+            responded: false,
+            is_custom: false,
+            cache_status: None,
+            cache_type: None,
+            input_tokens: None,
+            output_tokens: None,
+            total_tokens: None,
+            cached_tokens: None,
+            cache_write_tokens: None,
+            reasoning_tokens: None,
+            usage_source: None,
+            cost: None,
+            cost_status: None,
+            price_version: None,
+            rates_hash: None,
+            saved_cost: None,
+            latency_us: 0,
+            upstream_us: 0,
+            overhead_us: 0,
+            first_token_us: None,
+            retries: 0,
+            is_fallback: false,
+            target: None,
+            bytes_in: 0,
+            bytes_out: 0,
+        }
+    }
+
+    /// Sets the token counts. `is_estimated`: the gateway counted them, at least in part.
+    pub fn set_usage(&mut self, usage: Option<&Usage>, is_estimated: bool) {
+        self.input_tokens = usage.map(|usage| usage.input);
+        self.output_tokens = usage.map(|usage| usage.output);
+        self.total_tokens = usage.map(|usage| usage.total);
+        self.cached_tokens = usage.map(|usage| usage.cached);
+        self.cache_write_tokens = usage.map(|usage| usage.cache_write);
+        self.reasoning_tokens = usage.map(|usage| usage.reasoning);
+        self.usage_source = usage.map(|_| Text::new(if is_estimated { "estimated" } else { "reported" }));
+    }
+
     /// About what it takes in memory, bytes.
     pub fn size(&self) -> usize {
         // Most texts are shared or constants; these are the row's own.

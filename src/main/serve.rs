@@ -6,14 +6,15 @@
 use super::announcement::Announcement;
 use super::background::{
     AccessLogWriter, AlertTask, BackgroundTasks, CertificateReloader, EmulatorService, KeySetRefresher,
-    LogWriter, MemoryReturner, PriceRefresher, ReadinessNotifier, SettingsReloader, StoreFollower,
+    LogExpirer, LogWriter, MemoryReturner, PriceRefresher, ReadinessNotifier, SettingsReloader,
+    StoreFollower,
 };
 use super::certificate::Certificate;
 use super::log_queue::LogQueue;
 use super::start_checks::Addresses;
 use super::stop::{DRAIN_MARGIN, Drain, FINAL_FLUSH_TIMEOUT, ShutdownSignals};
 use super::store_opening::Opened;
-use super::{logging, read, span_exporter, store_opening};
+use super::{ledger_opening, logging, read, span_exporter, store_opening};
 use axum::Router;
 use jiff::Timestamp;
 use pingora_core::apps::HttpServerOptions;
@@ -79,6 +80,7 @@ fn build(
     let access_log = AccessLog::open(&settings.access_log).map_err(|why| format!("access_log: {why}"))?;
     write_pid(&settings)?;
     let Opened { store, administrator_key } = store_opening::open(file, &settings)?;
+    let ledger = ledger_opening::open(file, &settings)?;
     let listen = settings.listen.clone();
     let grace = settings.server.grace_period;
     let emulator = settings.emulator.listen;
@@ -86,6 +88,9 @@ fn build(
     let shared = Arc::new(Shared::new(snapshot, metrics, access_log, Some(store)));
     shared.install_overlay(overlay);
     span_exporter::start(&shared)?;
+    if let Some(ledger) = ledger {
+        shared.set_ledger(ledger);
+    }
     let announcement = Announcement::new(file, &shared.settings(), &warnings, administrator_key.as_ref());
 
     let mut certificates = Vec::new();
@@ -110,6 +115,7 @@ fn build(
         Box::new(PriceRefresher(Arc::clone(&shared))),
         Box::new(AlertTask { shared: Arc::clone(&shared), limits: Arc::clone(&limits) }),
         Box::new(StoreFollower(Arc::clone(&shared))),
+        Box::new(LogExpirer(Arc::clone(&shared))),
         Box::new(MemoryReturner {
             shared: Arc::clone(&shared),
             config_cache: config_cache.clone(),

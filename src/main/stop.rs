@@ -67,6 +67,7 @@ impl ShutdownSignals {
     async fn stop_immediately(&self) -> ShutdownSignal {
         log::info!(target: "turnpike", "stopping immediately");
         flush_access_log(&self.shared).await;
+        close_ledger(&self.shared).await;
         self.log.flush(FINAL_FLUSH_TIMEOUT);
         ShutdownSignal::FastShutdown
     }
@@ -101,6 +102,15 @@ async fn flush_access_log(shared: &Arc<Shared>) {
     }
 }
 
+/// Writes the rows that wait, or spools them. A disk that hangs must not delay the exit for long.
+async fn close_ledger(shared: &Arc<Shared>) {
+    let Some(ledger) = shared.ledger().cloned() else { return };
+    let closed = tokio::task::spawn_blocking(move || ledger.close(FINAL_FLUSH_TIMEOUT));
+    if timeout(2 * FINAL_FLUSH_TIMEOUT, closed).await.is_err() {
+        log::error!(target: "turnpike", "rows of the ledger were lost: their disk does not accept writes");
+    }
+}
+
 /// Waits for requests in flight, aborts what is left after the grace period, ends the process.
 pub struct Drain {
     pub shared: Arc<Shared>,
@@ -124,6 +134,7 @@ impl BackgroundService for Drain {
             Err(_) => self.finish().await,
         }
         flush_access_log(&self.shared).await;
+        close_ledger(&self.shared).await;
         log::info!(target: "turnpike", "stopped");
         log::logger().flush();
         self.log.flush(FINAL_FLUSH_TIMEOUT);

@@ -15,6 +15,8 @@ use crate::config::headers::GatewayHeaders;
 use crate::engine::cors;
 use crate::engine::downstream::Downstream;
 use crate::engine::orchestrator::Admitted;
+use crate::engine::payload_capture::PayloadCapture;
+use crate::engine::record::LogHeaders;
 use crate::engine::request_context::{RequestContext, new_trace_id};
 use crate::engine::request_env::RequestEnv;
 use crate::engine::reusable_timer::ReusableTimer;
@@ -30,6 +32,7 @@ use crate::route::request_mode::RequestMode;
 use crate::route::request_snapshot::RequestSnapshot;
 use crate::route::target::Target;
 use crate::settings::Limits;
+use crate::settings::logs::Payloads;
 use crate::state::authentication;
 use crate::state::held_bytes::Hold;
 use crate::state::large_work;
@@ -124,6 +127,7 @@ async fn admit_request(
     let mut request = render_prompt(gateway, ctx, request).await?;
     let config = find_config(gateway, header, ctx, &request).await?;
     ctx.operation = request.operation;
+    ctx.record.capture = capture(gateway, ctx, &request);
     let size = request.body.as_ref().map_or(0, |body| body.bytes().len());
     gateway.engine.shared.large_work.run(size, || request.check(&config)).await?;
     if request.body.is_none() && config.may_repeat() && !session.is_upgrade_req() {
@@ -158,6 +162,18 @@ async fn first_target(
     let work = if config.patterns().count > PATTERNS_IN_PLACE { large_work::PATTERNS } else { 0 };
     let first = gateway.engine.shared.large_work.run(work, || plan.first(env)).await;
     first.ok_or_else(|| Error::internal("a config without a target"))
+}
+
+/// What keeps the bodies of a request, where the operator wants that and the client does not refuse it.
+fn capture(gateway: &Gateway, ctx: &RequestContext, request: &Request) -> Option<Box<PayloadCapture>> {
+    let shared = &gateway.engine.shared;
+    let logs = &ctx.snapshot.settings.logs;
+    let is_refused = ctx.record.log.as_ref().is_some_and(|log| log.is_ignored || log.has_no_bodies);
+    if logs.payloads == Payloads::Off || is_refused || shared.ledger().is_none() {
+        return None;
+    }
+    let body = request.body.as_ref().map(|body| body.bytes());
+    Some(Box::new(PayloadCapture::new(body, logs.max_payload_bytes, shared.held_bytes.holder())))
 }
 
 /// The client. Waits only for a token that names a key the gateway has not fetched yet.
@@ -397,6 +413,7 @@ async fn find_config(
     rules.apply(&mut gateway_headers, |name| snapshot.directory(client.workspace).config(name).is_some())?;
     ctx.record.metadata =
         rules.metadata(&gateway_headers).and_then(|text| RawValue::from_string(text.into_owned()).ok());
+    ctx.record.log = LogHeaders::of(&gateway_headers);
     let provider_key = auth::provider_key(&header.headers, &header.uri, &snapshot.service_keys)?;
     let sources = Sources::new(snapshot, &gateway_headers, provider_key.as_deref(), request, ctx.workspace());
     let key = sources.key(snapshot.routing_generation());

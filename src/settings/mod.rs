@@ -17,6 +17,7 @@ pub mod jwt;
 pub mod key_limits;
 pub mod limits;
 pub mod listen;
+pub mod logs;
 pub mod prices;
 pub mod reference;
 pub mod schema;
@@ -43,6 +44,7 @@ pub use jwt::Jwt;
 pub use key_limits::KeyLimits;
 pub use limits::Limits;
 pub use listen::{Emulator, Listen, Listener, TlsFiles};
+pub use logs::Logs;
 pub use prices::{CatalogueSource, PriceSettings};
 pub use reference::SecretSources;
 pub use server::{Log, LogFormat, Server, UpstreamTls};
@@ -76,6 +78,7 @@ const KEYS: [&str; 20] = [
     "usage",
     "prices",
     "alerts",
+    "logs",
     "providers",
     "configs",
     "default_config",
@@ -102,6 +105,7 @@ pub struct Settings {
     pub usage: UsageSettings,
     pub prices: PriceSettings,
     pub alerts: AlertSettings,
+    pub logs: Logs,
     /// By slug, without the `@`.
     pub providers: BTreeMap<String, StoredProvider>,
     /// Saved configs by id.
@@ -165,6 +169,7 @@ impl Settings {
             usage: section(f, "usage").map(UsageSettings::read).unwrap_or_default(),
             prices: section(f, "prices").map(PriceSettings::read).unwrap_or_default(),
             alerts: section(f, "alerts").map(AlertSettings::read).unwrap_or_default(),
+            logs: section(f, "logs").map(Logs::read).unwrap_or_default(),
             providers: providers(f, checks),
             configs: configs(f, &slugs, checks),
             default_config: default_config(f, &slugs, &ids),

@@ -6,6 +6,7 @@
 
 mod account;
 mod config_object;
+mod logs;
 mod money;
 mod telemetry;
 mod types;
@@ -120,6 +121,7 @@ fn sections() -> Vec<(&'static str, Value)> {
         ("usage", usage()),
         ("prices", money::prices()),
         ("alerts", money::alerts()),
+        ("logs", logs::section()),
         ("cors", cors()),
         ("providers", named("Stored providers by slug: what @slug means.", "stored_provider")),
         ("configs", named("Saved configs by id, as named in x-gateway-config.", "config")),

@@ -33,7 +33,8 @@ impl StoreSettings {
     }
 }
 
-fn url(at: &Cursor<'_>) -> Option<Secret> {
+/// A URL of SQLite or PostgreSQL.
+pub(super) fn url(at: &Cursor<'_>) -> Option<Secret> {
     let text = at.text()?;
     let rest =
         ["sqlite:", "postgres://", "postgresql://"].into_iter().find_map(|begin| text.strip_prefix(begin));

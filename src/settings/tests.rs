@@ -121,6 +121,10 @@ fn commented_out_settings_of_the_shipped_file_are_valid_and_show_the_defaults() 
     assert_eq!(store.url.unwrap().expose(), "sqlite:///var/lib/turnpike/turnpike.db");
     assert_eq!(store.encryption_key.unwrap().expose().trim(), "cd".repeat(32));
     assert_eq!(store.previous_encryption_keys.len(), 1);
+    let url = settings.logs.url.as_ref().map(|url| url.expose().to_owned());
+    assert_eq!(url.as_deref(), Some("sqlite:///var/lib/turnpike/logs.db"));
+    let spool_dir = Some("/var/lib/turnpike/spool".into());
+    assert_eq!(settings.logs, Logs { url: settings.logs.url.clone(), spool_dir, ..Logs::default() });
     let prices = settings.prices;
     assert_eq!(prices.overlay, Some("/etc/turnpike/prices.yaml".into()));
     assert_eq!(prices.catalogue, Some(CatalogueSource::File("/var/lib/turnpike/genai-prices.json".into())));
@@ -312,6 +316,23 @@ const WRONG: &[(&str, &[&str])] = &[
         "store: {previous_encryption_keys: ['${OLD_STORE_KEY}']}\n",
         &[
             "t:1:35: store.previous_encryption_keys: is only used with encryption_key, the key that is used now",
+        ],
+    ),
+    (
+        "logs: {url: mysql://u:canary@h/d, payloads: some, retention: {rows: 30, payloads: 1m, metrics: 0d, at: '24:00'}}\n",
+        &[
+            "t:1:13: logs.url: must be sqlite:///PATH or postgres://USER:PASSWORD@HOST/DATABASE",
+            "t:1:45: logs.payloads: must be one of: off, errors, all",
+            "t:1:83: logs.retention.payloads: must be a number with a unit: hours (36h), days (30d) or weeks (4w), at least 1h; or forever",
+            "t:1:69: logs.retention.rows: must be a number with a unit: hours (36h), days (30d) or weeks (4w), at least 1h; or forever",
+            "t:1:96: logs.retention.metrics: must be a number with a unit: hours (36h), days (30d) or weeks (4w), at least 1h; or forever",
+            "t:1:104: logs.retention.at: must be a time of day in UTC, HH:MM, such as \"03:00\"",
+        ],
+    ),
+    (
+        "logs: {retention: {rows: 7d, payloads: 8d}}\n",
+        &[
+            "t:1:40: logs.retention.payloads: must not be longer than rows: the payload of a row that is gone cannot be found",
         ],
     ),
     ("access_log: {path: /x}\n", &["t:1:20: access_log.path: is only used with output: file"]),

@@ -4,6 +4,7 @@
 //! [`LabelLimit`]. `gen_ai_*` names and buckets follow the OpenTelemetry GenAI conventions.
 
 mod families;
+mod ledger;
 mod routing;
 mod series;
 mod status;
@@ -13,8 +14,10 @@ use super::process::Process;
 use super::targets::TargetView;
 use crate::api::usage::Usage;
 use crate::error::Kind;
+use crate::ledger::LedgerHealth;
 use crate::price::{Cost, CostStatus, money};
 use families::{Alerts, Calls, Charges, Prices, Reloads, Traffic, add};
+use ledger::LedgerFamilies;
 use prometheus::{Encoder, Histogram, IntCounter, IntCounterVec, IntGaugeVec, Opts, Registry, TextEncoder};
 use routing::Routing;
 use series::RequestSeries;
@@ -42,6 +45,7 @@ pub struct Metrics {
     reloads: Reloads,
     prices: Prices,
     alerts: Alerts,
+    ledger: LedgerFamilies,
     named_calls: LabelLimit,
     indexes: LabelLimit,
     named_attempts: LabelLimit,
@@ -90,6 +94,7 @@ impl Metrics {
             reloads: Reloads::new(&registry)?,
             prices: Prices::new(&registry)?,
             alerts: Alerts::new(&registry)?,
+            ledger: LedgerFamilies::new(&registry)?,
             named_calls: LabelLimit::new(MAX_CALLS),
             indexes: LabelLimit::new(MAX_INDEXES),
             named_attempts: LabelLimit::new(MAX_ATTEMPTS),
@@ -261,6 +266,11 @@ impl Metrics {
     /// Traces were sent to the collector (`sent`), not taken by it (`failed`), or did not fit into the queue (`dropped`).
     pub fn count_traces(&self, outcome: &str, traces: u64) {
         self.traffic.traces.with_label_values(&[outcome]).inc_by(traces);
+    }
+
+    /// What became of the ledger's rows.
+    pub fn set_ledger(&self, health: &LedgerHealth) {
+        self.ledger.set(health);
     }
 
     pub fn record_dropped_process_log_lines(&self, lines: u64) {

@@ -31,6 +31,7 @@ pub mod tokenizer;
 
 use crate::auth::StoredKeys;
 use crate::auth::key_format::KeyHash;
+use crate::ledger::Ledger;
 use crate::net::outbound::dns::Dns;
 use crate::net::outbound::peer_limit::PeerLimit;
 use crate::price::{Overlay, PriceBook};
@@ -72,6 +73,8 @@ pub struct Shared {
     replacing: Mutex<()>,
     /// `None` where it could not be opened at the start.
     store: Option<Arc<Store>>,
+    /// Set once, before the first request; never where the settings turn it off.
+    ledger: OnceLock<Arc<Ledger>>,
     pub metrics: Metrics,
     pub access_log: AccessLog,
     pub lifecycle: Lifecycle,
@@ -126,6 +129,7 @@ impl Shared {
             snapshot: ArcSwap::from_pointee(snapshot),
             replacing: Mutex::default(),
             store,
+            ledger: OnceLock::new(),
             metrics,
             access_log,
             lifecycle: Lifecycle::default(),
@@ -157,6 +161,16 @@ impl Shared {
     /// What outlives the process.
     pub fn store(&self) -> Option<&Arc<Store>> {
         self.store.as_ref()
+    }
+
+    /// What was done and what it cost. `None` where the settings turn it off.
+    pub fn ledger(&self) -> Option<&Arc<Ledger>> {
+        self.ledger.get()
+    }
+
+    /// Has the records of requests kept from now on. The first ledger stays.
+    pub fn set_ledger(&self, ledger: Arc<Ledger>) {
+        let _ = self.ledger.set(ledger);
     }
 
     /// The settings in force. Load them once per request: a reload replaces them as a whole.

@@ -15,7 +15,7 @@ pub mod kind;
 mod master_key;
 pub mod options;
 pub mod pepper;
-mod postgres;
+pub mod postgres;
 mod private_file;
 mod queued_write;
 pub mod record;

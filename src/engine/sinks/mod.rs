@@ -3,6 +3,7 @@
 //! They are called on the request's own path, after its response, so none may wait for anything.
 
 mod access_line;
+mod ledger;
 mod metrics;
 mod spans;
 
@@ -21,5 +22,6 @@ pub(super) fn all(shared: &Arc<Shared>) -> Vec<Box<dyn RecordSink>> {
         Box::new(metrics::MetricsSink(Arc::clone(shared))),
         Box::new(access_line::AccessLineSink(Arc::clone(shared))),
         Box::new(spans::SpanSink(Arc::clone(shared))),
+        Box::new(ledger::LedgerSink(Arc::clone(shared))),
     ]
 }

@@ -15,9 +15,10 @@ use std::collections::BTreeSet;
 const PROVIDERS: [&str; 2] = ["openai", "groq"];
 
 /// What only the reader sees: parts of its messages.
-const ONLY_THE_READER: [&str; 40] = [
+const ONLY_THE_READER: [&str; 41] = [
     "of the IANA database",
     "must be redis://",
+    "must not be longer than rows",
     "must be IP:PORT",
     "clashes with",
     "takes its default",

@@ -25,6 +25,7 @@ use std::time::Duration;
 use tokio::runtime::Runtime;
 use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::time::timeout;
+use tokio_postgres_rustls::MakeRustlsConnect;
 use uuid::Uuid;
 
 /// Of one read or write. A client of the control plane waits for it.
@@ -68,19 +69,28 @@ impl Drop for Postgres {
     }
 }
 
-/// Connects, brings the tables up to date, and listens for changes of others.
+/// A pool of connections, the runtime they live on, and what others are made with.
+pub struct Connections {
+    pub runtime: Runtime,
+    pub pool: Pool,
+    config: tokio_postgres::Config,
+    tls: MakeRustlsConnect,
+}
+
+/// A pool of connections to the database of this URL. Connects to nothing yet. `setting`: who names the URL.
 ///
 /// # Errors
-/// `Newer`, `Unavailable`, `Misconfigured` for authorities that cannot be read.
-pub(super) async fn connect(text: &str) -> Result<Postgres, StoreError> {
-    let wrong = |why: String| StoreError::Misconfigured(format!("store.url: {why}"));
+/// `Misconfigured` for a URL or authorities that cannot be read; `Unavailable` for a runtime that cannot be made.
+pub fn connections(text: &str, setting: &str, max_size: usize) -> Result<Connections, StoreError> {
+    let wrong = |why: String| StoreError::Misconfigured(format!("{setting}: {why}"));
     let (mut config, verification) = url::parse(text).map_err(wrong)?;
     config.connect_timeout(CONNECT_TIMEOUT);
     config.tcp_user_timeout(CALL_TIMEOUT);
     config.keepalives_idle(Duration::from_secs(15));
     let tls = tls::connector(&verification).map_err(wrong)?;
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
-    let runtime = runtime.worker_threads(1).thread_name("store-postgres").enable_all().build();
+    let name = format!("{}-postgres", setting.split('.').next().unwrap_or_default());
+    let runtime = runtime.worker_threads(1).thread_name(name).enable_all().build();
     let runtime = runtime.map_err(|why| StoreError::Unavailable(format!("no runtime: {why}")))?;
     let manager_config = ManagerConfig { recycling_method: RecyclingMethod::Verified };
     let manager = Manager::from_config(config.clone(), tls.clone(), manager_config);
@@ -89,9 +99,18 @@ pub(super) async fn connect(text: &str) -> Result<Postgres, StoreError> {
         create: Some(CONNECT_TIMEOUT),
         recycle: Some(CONNECT_TIMEOUT),
     };
-    let pool = Pool::builder(manager).max_size(MAX_CONNECTIONS).timeouts(limits);
+    let pool = Pool::builder(manager).max_size(max_size).timeouts(limits);
     let pool = pool.runtime(deadpool_postgres::Runtime::Tokio1).build();
     let pool = pool.map_err(|why| StoreError::Unavailable(why.to_string()))?;
+    Ok(Connections { runtime, pool, config, tls })
+}
+
+/// Connects, brings the tables up to date, and listens for changes of others.
+///
+/// # Errors
+/// `Newer`, `Unavailable`, `Misconfigured` for authorities that cannot be read.
+pub(super) async fn connect(text: &str) -> Result<Postgres, StoreError> {
+    let Connections { runtime, pool, config, tls } = connections(text, "store.url", MAX_CONNECTIONS)?;
     let announced = Arc::new(Notify::new());
     let (writes, queue) = mpsc::channel(QUEUE);
     let database = Postgres { runtime: Some(runtime), pool, announced, writes };

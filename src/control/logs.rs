@@ -1,0 +1,208 @@
+//! `/v1/logs` (reference 1.10): the ledger's requests, listed and one by one; logs of requests that others have made.
+
+mod custom;
+
+use super::call::Call;
+use super::field::{Field, Type, nullable, optional, required};
+use super::log_filter::{self, FIELDS, Reach};
+use super::log_view;
+use super::page::{self, Page};
+use super::reply::Reply;
+use super::route::{Access, Route, Shape, get, post};
+use crate::config::read::Problems;
+use crate::error::Error;
+use crate::ledger::filter::Filter;
+use crate::ledger::log_store::LogError;
+use crate::ledger::{Ledger, Row};
+use crate::settings::scopes::Scope;
+use jiff::Timestamp;
+use serde_json::{Map, Value, json};
+use std::sync::Arc;
+use std::time::Duration;
+use uuid::Uuid;
+
+/// How long one log may be looked for.
+const READ_TIMEOUT: Duration = Duration::from_secs(10);
+/// The logs of a trace that `GET /v1/logs/{trace id}` chooses from.
+const MAX_TRACE: usize = 1;
+
+const PARAMETERS: [Field; 29] = with_times(FIELDS);
+
+const ITEM: &[Field] = &[
+    required("id", Type::Uuid, "The log."),
+    required("trace_id", Type::Text(256), "Joins requests."),
+    nullable("span_id", Type::Text(256), "As the client sent it."),
+    nullable("parent_span_id", Type::Text(256), "As the client sent it."),
+    required("created_at", Type::Time, "When the request began."),
+    required("response_status_code", Type::Integer(0, 999), "What the client got."),
+    required("is_success", Type::Flag, "Whether it succeeded."),
+    nullable(
+        "cost",
+        Type::Number(0.0, 1e15),
+        "Cents; null where the price is unknown or nothing was charged.",
+    ),
+    nullable("total_units", Type::Integer(0, i64::MAX), "Tokens, of all attempts."),
+    required("response_time", Type::Number(0.0, 1e15), "Milliseconds."),
+    required("object", Type::Text(20), "`log`. docs/logs.md lists the other members."),
+];
+
+const CREATED: &[Field] = &[
+    required("status", Type::Text(20), "`success`."),
+    required("ids", Type::List(&Type::Uuid, 1, 1000), "The logs, in the order of the request."),
+];
+
+pub(super) const ROUTES: &[Route] = &[
+    get("/v1/logs", Access::Scope(&[Scope::LogsList]), "Lists logs, the newest first", |call| {
+        Box::pin(list(call))
+    })
+    .query(&PARAMETERS)
+    .replies(Shape::List(ITEM)),
+    get("/v1/logs/{id}", Access::Scope(&[Scope::LogsView]), "Reads a log by its id or trace id", |call| {
+        Box::pin(read(call))
+    }),
+    post(
+        "/v1/logs",
+        Access::Scope(&[Scope::LogsWrite, Scope::CompletionsWrite]),
+        "Keeps logs of requests that did not pass the gateway",
+        |call| Box::pin(custom::create(call)),
+    )
+    .of_members(custom::LOG)
+    .replies(Shape::Object(CREATED)),
+];
+
+/// The parameters of a list: the filter's, times and a page.
+const fn with_times(fields: [Field; 23]) -> [Field; 29] {
+    let mut all = [page::CURRENT_PAGE; 29];
+    let mut at = 0;
+    while at < 23 {
+        #[expect(clippy::indexing_slicing, reason = "evaluated by the compiler")]
+        {
+            all[at] = fields[at];
+        }
+        at += 1;
+    }
+    let own = [
+        optional("time_of_generation_min", Type::Time, "The first moment; included."),
+        optional("time_of_generation_max", Type::Time, "The last moment; not included."),
+        page::PAGE_SIZE,
+        page::CURRENT_PAGE_CAMEL,
+        page::PAGE_SIZE_CAMEL,
+    ];
+    while at < 28 {
+        #[expect(clippy::indexing_slicing, reason = "evaluated by the compiler")]
+        {
+            all[at] = own[at - 23];
+        }
+        at += 1;
+    }
+    all
+}
+
+/// # Errors
+/// 503 where the settings turn the ledger off.
+pub(super) fn ledger(call: &Call) -> Result<&Arc<Ledger>, Error> {
+    call.shared.ledger().ok_or_else(|| {
+        Error::store_unavailable("This gateway keeps no logs: logs.enabled is false in its settings.")
+    })
+}
+
+/// What a client is told of a failure of the log store.
+pub(super) fn refused(error: LogError) -> Error {
+    match error {
+        LogError::TooLong => Error::store_unavailable(
+            "The search reads too many logs. Narrow it: time_of_generation_min and _max, a workspace, a key, a model or a provider.",
+        ),
+        LogError::Unavailable(cause) | LogError::Refused(cause) => Error::store_unavailable(
+            "The log store cannot be used now; requests to providers go on. Try again.",
+        )
+        .with_cause(cause),
+    }
+}
+
+/// 503: neither the log store nor the spool keeps up.
+fn refused_too_many() -> Error {
+    Error::store_unavailable(
+        "The ledger takes no more logs now: the log store is too slow. Nothing was kept; try again.",
+    )
+}
+
+/// The filter that a query or the filters of an export describe, within the workspaces that the client may see.
+///
+/// # Errors
+/// 400 with all problems; those of [`log_filter::workspaces`].
+pub(super) fn filter(call: &Call, values: &Map<String, Value>) -> Result<Filter, Error> {
+    let problems = Problems::default();
+    let mut filter = log_filter::read(call, values, &problems);
+    let time = |name: &str| {
+        let text = values.get(name)?.as_str()?;
+        text.parse::<Timestamp>().ok().map(Timestamp::as_millisecond)
+    };
+    filter.since = time("time_of_generation_min");
+    filter.until = time("time_of_generation_max");
+    if let (Some(since), Some(until)) = (filter.since, filter.until)
+        && since >= until
+    {
+        problems.push("time_of_generation_max", None, "must be after time_of_generation_min");
+    }
+    if !problems.is_empty() {
+        return Err(Error::invalid_body(problems.into_vec()));
+    }
+    let named = ["workspace_slug", "workspace_id"].iter().find_map(|name| values.get(*name)?.as_str());
+    let reach = Reach { has_archived: true, is_all: true };
+    filter.workspaces = match (named, call.own_workspace()) {
+        // The whole organisation, with workspaces that are gone.
+        (None, None) => None,
+        _ => Some(log_filter::workspaces(call, named, reach)?),
+    };
+    Ok(filter)
+}
+
+async fn list(call: Call) -> Result<Reply, Error> {
+    let filter = filter(&call, &call.query)?;
+    let Page { offset, size } = Page::of(&call, 50);
+    let found = ledger(&call)?.page(filter, offset as u64, size).await.map_err(refused)?;
+    Ok(Reply::from(json!({
+        "object": "list",
+        "total": found.total,
+        "total_is_exact": found.total_is_exact,
+        "data": found.rows.iter().map(log_view::item).collect::<Vec<Value>>(),
+    })))
+}
+
+/// Whether the client may see a row.
+fn is_visible(call: &Call, row: &Row) -> bool {
+    let Some(own) = call.own_workspace() else { return true };
+    match row.workspace {
+        Some(workspace) => workspace == own,
+        None => call.snapshot.stored.default_workspace() == Some(own),
+    }
+}
+
+async fn read(call: Call) -> Result<Reply, Error> {
+    let named = call.param("id").to_owned();
+    let ledger = ledger(&call)?;
+    let by_id = match Uuid::try_parse(&named) {
+        Ok(id) => ledger.run(READ_TIMEOUT, move |store, _| store.row(id)).await.map_err(refused)?,
+        Err(_) => None,
+    };
+    let row = match by_id.filter(|row| is_visible(&call, row)) {
+        Some(row) => Some(row),
+        None => {
+            let mut values = Map::new();
+            values.insert("trace_id".to_owned(), Value::Array(vec![named.as_str().into()]));
+            let of_trace = filter(&call, &values)?;
+            ledger.page(of_trace, 0, MAX_TRACE).await.map_err(refused)?.rows.into_iter().next()
+        }
+    };
+    let Some(row) = row else {
+        let message = format!("There is no log with the id or trace id {named:?} that this key may see.");
+        return Err(Error::not_found(message).with_unknown_name(&named));
+    };
+    let of_row = row.clone();
+    let (attempts, payload) = ledger
+        .run(READ_TIMEOUT, move |store, _| Ok((store.attempts(&of_row)?, store.payload(of_row.id)?)))
+        .await
+        .map_err(refused)?;
+    let payload = payload.and_then(|bytes| crate::ledger::payload::read(&bytes));
+    Ok(Reply::from(log_view::whole(&row, &attempts, payload.as_ref())))
+}

@@ -1,0 +1,78 @@
+//! What is kept of a request's bodies for its log, while it runs: bounded, and counted as held memory.
+//!
+//! Only for requests whose bodies are wanted. What becomes of it is the sink's matter.
+
+use crate::state::held_bytes::Hold;
+use bytes::Bytes;
+
+/// The bodies of one request.
+#[derive(Debug)]
+pub struct PayloadCapture {
+    /// The client's body, or its beginning.
+    pub request: Bytes,
+    /// How long the client's body was.
+    pub request_len: u64,
+    /// The beginning of the response as it was sent.
+    pub response: Vec<u8>,
+    /// Of each body.
+    pub max_bytes: usize,
+    hold: Hold,
+    is_full: bool,
+}
+
+impl PayloadCapture {
+    pub fn new(request: Option<&Bytes>, max_bytes: usize, hold: Hold) -> Self {
+        let whole = request.cloned().unwrap_or_default();
+        let request_len = whole.len() as u64;
+        // A slice would hold all of a long body.
+        let request = match whole.get(..max_bytes) {
+            Some(beginning) if whole.len() > max_bytes => Bytes::copy_from_slice(beginning),
+            _ => whole,
+        };
+        let mut capture =
+            Self { request, request_len, response: Vec::new(), max_bytes, hold, is_full: false };
+        capture.hold.set_anyway(capture.request.len());
+        capture
+    }
+
+    /// Keeps a chunk of the response, up to the bound; nothing more once the process holds too much.
+    pub fn push(&mut self, chunk: &[u8]) {
+        let room = self.max_bytes.saturating_sub(self.response.len());
+        let kept = chunk.get(..room).unwrap_or(chunk);
+        if self.is_full || kept.is_empty() {
+            return;
+        }
+        let held = self.request.len() + self.response.len() + kept.len();
+        self.is_full = self.hold.set(held).is_err();
+        if !self.is_full {
+            self.response.extend_from_slice(kept);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::state::held_bytes::HeldBytes;
+
+    #[test]
+    fn bodies_are_kept_up_to_their_bound_and_that_of_the_process() {
+        let held = HeldBytes::default();
+        let body = Bytes::from(vec![1; 100_000]);
+        let mut capture = PayloadCapture::new(Some(&body), 50_000, held.holder());
+        assert_eq!((capture.request.len(), capture.request_len), (50_000, 100_000));
+        for _ in 0..10 {
+            capture.push(&[2; 9_000]);
+        }
+        assert_eq!(capture.response.len(), 50_000);
+        assert!(held.held() > 80_000);
+        drop(capture);
+        assert_eq!(held.held(), 0);
+        held.set_limit(20_000);
+        let mut capture = PayloadCapture::new(None, 50_000, held.holder());
+        capture.push(&[3; 10_000]);
+        capture.push(&[3; 30_000]);
+        capture.push(&[3; 10]);
+        assert_eq!(capture.response.len(), 10_000);
+    }
+}

@@ -1,0 +1,195 @@
+//! The ledger in SQLite: one file, with a table of rows and one of payloads for each day (UTC).
+//!
+//! One connection writes, several read. The database is opened when it is used first and again after a failure, so that a disk that is
+//! full or gone stops nothing but this. In WAL mode without a sync for each batch: what kill -9 leaves is whole, a power failure may
+//! take the last moments.
+
+mod read;
+mod tables;
+mod values;
+mod write;
+
+use super::filter::Filter;
+use super::log_store::{Expiry, LogError, LogStore, ReadControl};
+use super::{Entry, Feedback, Row, rollup};
+use parking_lot::Mutex;
+use rusqlite::{Connection, ErrorCode, OpenFlags};
+use std::collections::HashSet;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+use tables::Tables;
+use uuid::Uuid;
+
+/// The layout of the file. A file of a later one is not used.
+const LAYOUT: i64 = 1;
+/// How long a write waits for another process that writes, and a read for a table that is being deleted.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
+/// Connections for reading that are kept open.
+const MAX_IDLE_READERS: usize = 3;
+
+/// A log store in one file.
+pub struct SqliteLogs {
+    file: PathBuf,
+    writer: Mutex<Option<WriteConnection>>,
+    readers: Mutex<Vec<Connection>>,
+}
+
+struct WriteConnection {
+    connection: Connection,
+    /// The days that have tables.
+    days: HashSet<i64>,
+}
+
+impl SqliteLogs {
+    /// The log store in this file. Opens nothing yet.
+    pub fn new(file: PathBuf) -> Self {
+        Self { file, writer: Mutex::default(), readers: Mutex::default() }
+    }
+
+    /// Runs `write` with the connection that writes. After a failure it is opened anew.
+    fn with_writer<T>(
+        &self,
+        write: impl FnOnce(&mut WriteConnection) -> Result<T, LogError>,
+    ) -> Result<T, LogError> {
+        let mut writer = self.writer.lock();
+        let open = match &mut *writer {
+            Some(open) => open,
+            none => none.insert(open_to_write(&self.file)?),
+        };
+        let done = write(open);
+        if matches!(done, Err(LogError::Unavailable(_))) {
+            *writer = None;
+        }
+        done
+    }
+
+    /// Runs `read` with a connection of its own.
+    pub(in crate::ledger) fn read<T>(
+        &self,
+        read: impl FnOnce(&mut Connection) -> Result<T, LogError>,
+    ) -> Result<T, LogError> {
+        let idle = self.readers.lock().pop();
+        let mut connection = match idle {
+            Some(connection) => connection,
+            None => self.open_to_read()?,
+        };
+        let done = read(&mut connection);
+        let mut readers = self.readers.lock();
+        if done.is_ok() && readers.len() < MAX_IDLE_READERS {
+            readers.push(connection);
+        }
+        done
+    }
+
+    /// As `read`; [`ReadControl::stop`] ends it within a statement.
+    pub(in crate::ledger) fn read_controlled<T>(
+        &self,
+        control: &ReadControl,
+        read: impl FnOnce(&mut Connection) -> Result<T, LogError>,
+    ) -> Result<T, LogError> {
+        self.read(|connection| {
+            let handle = connection.get_interrupt_handle();
+            control.set_interrupt(Some(Box::new(move || handle.interrupt())));
+            let done = control.check().and_then(|()| read(connection));
+            control.set_interrupt(None);
+            done
+        })
+    }
+
+    fn open_to_read(&self) -> Result<Connection, LogError> {
+        if !self.file.exists() {
+            // Nothing was written yet.
+            self.with_writer(|_| Ok(()))?;
+        }
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let connection = Connection::open_with_flags(&self.file, flags).map_err(failure)?;
+        connection.busy_timeout(BUSY_TIMEOUT).map_err(failure)?;
+        connection.pragma_update(None, "query_only", true).map_err(failure)?;
+        connection.pragma_update(None, "mmap_size", 1_i64 << 30).map_err(failure)?;
+        Ok(connection)
+    }
+}
+
+fn open_to_write(file: &Path) -> Result<WriteConnection, LogError> {
+    let refused = |why: std::io::Error| LogError::Unavailable(format!("{}: {why}", file.display()));
+    crate::store::make_private(file).map_err(refused)?;
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(file, flags).map_err(failure)?;
+    connection.busy_timeout(BUSY_TIMEOUT).map_err(failure)?;
+    let layout: i64 =
+        connection.pragma_query_value(None, "user_version", |row| row.get(0)).map_err(failure)?;
+    if layout > LAYOUT {
+        let why =
+            format!("{}: made by a newer Turnpike (layout {layout}, this one has {LAYOUT})", file.display());
+        return Err(LogError::Unavailable(why));
+    }
+    let settings = "PRAGMA auto_vacuum = INCREMENTAL; PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL;
+        PRAGMA cache_size = -16000; PRAGMA journal_size_limit = 67108864; PRAGMA wal_autocheckpoint = 4000;";
+    connection.execute_batch(settings).map_err(failure)?;
+    connection.execute_batch(write::TABLES).map_err(failure)?;
+    rollup::sqlite::create(&connection).map_err(failure)?;
+    connection.pragma_update(None, "user_version", LAYOUT).map_err(failure)?;
+    let days = Tables::read(&connection).map_err(failure)?.rows.into_iter().collect();
+    Ok(WriteConnection { connection, days })
+}
+
+/// What an error of SQLite means for the ledger.
+fn failure(error: rusqlite::Error) -> LogError {
+    match error.sqlite_error_code() {
+        Some(ErrorCode::OperationInterrupted) => LogError::TooLong,
+        Some(ErrorCode::ConstraintViolation | ErrorCode::TooBig | ErrorCode::TypeMismatch) => {
+            LogError::Refused(error.to_string())
+        }
+        _ => LogError::Unavailable(error.to_string()),
+    }
+}
+
+impl LogStore for SqliteLogs {
+    fn backend_name(&self) -> &'static str {
+        "sqlite"
+    }
+
+    fn write(&self, entries: &[Entry]) -> Result<usize, LogError> {
+        self.with_writer(|open| write::rows(open, entries))
+    }
+
+    fn scan(
+        &self,
+        filter: &Filter,
+        offset: u64,
+        control: &Arc<ReadControl>,
+        each: &mut dyn FnMut(Row) -> ControlFlow<()>,
+    ) -> Result<(), LogError> {
+        self.read_controlled(control, |connection| read::scan(connection, filter, offset, control, each))
+    }
+
+    fn count(&self, filter: &Filter, control: &Arc<ReadControl>) -> Result<(), LogError> {
+        self.read_controlled(control, |connection| read::count(connection, filter, control))
+    }
+
+    fn row(&self, id: Uuid) -> Result<Option<Row>, LogError> {
+        self.read(|connection| read::row(connection, id).map_err(failure))
+    }
+
+    fn attempts(&self, request: &Row) -> Result<Vec<Row>, LogError> {
+        self.read(|connection| read::attempts(connection, request).map_err(failure))
+    }
+
+    fn payload(&self, id: Uuid) -> Result<Option<Vec<u8>>, LogError> {
+        self.read(|connection| read::payload(connection, id).map_err(failure))
+    }
+
+    fn put_feedback(&self, feedback: &[Feedback]) -> Result<(), LogError> {
+        self.with_writer(|open| write::feedback(&mut open.connection, feedback).map_err(failure))
+    }
+
+    fn feedback(&self, id: Uuid) -> Result<Option<Feedback>, LogError> {
+        self.read(|connection| read::feedback(connection, id).map_err(failure))
+    }
+
+    fn expire(&self, expiry: &Expiry) -> Result<Vec<String>, LogError> {
+        self.with_writer(|open| write::expire(open, expiry).map_err(failure))
+    }
+}

@@ -1,0 +1,157 @@
+//! What the ledger writes to SQLite: rows and payloads into the tables of their day, feedback, and the deletion of days.
+
+use super::tables::Tables;
+use super::{WriteConnection, failure};
+use crate::ledger::column::{COLUMNS, ColumnType};
+use crate::ledger::days::{day, suffix};
+use crate::ledger::id::day_key;
+use crate::ledger::log_store::{Expiry, LogError};
+use crate::ledger::rollup::{self, HourCells, absorb};
+use crate::ledger::{Entry, Feedback};
+use rusqlite::{Connection, Transaction, TransactionBehavior, params};
+use std::collections::BTreeMap;
+
+/// The tables that belong to no day.
+pub(super) const TABLES: &str = "
+CREATE TABLE IF NOT EXISTS feedback (
+    id BLOB PRIMARY KEY,
+    created_ms INTEGER NOT NULL,
+    trace_id TEXT NOT NULL,
+    workspace BLOB,
+    value INTEGER NOT NULL,
+    weight REAL NOT NULL,
+    metadata TEXT
+) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS feedback_by_trace ON feedback (trace_id);
+CREATE INDEX IF NOT EXISTS feedback_by_time ON feedback (created_ms);
+";
+
+/// What lists filter by. With the key, which SQLite adds, each index lists its rows in order of time.
+const INDEXES: [(&str, &str); 6] = [
+    ("workspace", "kind = 0"),
+    ("api_key", "kind = 0"),
+    ("model", "kind = 0"),
+    ("provider", "kind = 0"),
+    ("status", "kind = 0"),
+    ("user_name", "kind = 0 AND user_name IS NOT NULL"),
+];
+
+/// Writes the entries that are not there, in one transaction. Returns how many.
+pub(super) fn rows(open: &mut WriteConnection, entries: &[Entry]) -> Result<usize, LogError> {
+    let mut by_day: BTreeMap<i64, Vec<&Entry>> = BTreeMap::new();
+    for entry in entries {
+        by_day.entry(day(entry.row.created_ms)).or_default().push(entry);
+    }
+    let transaction =
+        open.connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(failure)?;
+    let (mut new, mut cells) = (0, HourCells::default());
+    for (day, entries) in &by_day {
+        if !open.days.contains(day) {
+            make_tables(&transaction, *day).map_err(failure)?;
+        }
+        new += insert(&transaction, *day, entries, &mut cells).map_err(failure)?;
+    }
+    rollup::sqlite::insert(&transaction, cells).map_err(failure)?;
+    transaction.commit().map_err(failure)?;
+    open.days.extend(by_day.keys());
+    Ok(new)
+}
+
+fn insert(
+    transaction: &Transaction<'_>,
+    day: i64,
+    entries: &[&Entry],
+    cells: &mut HourCells,
+) -> rusqlite::Result<usize> {
+    let suffix = suffix(day);
+    let places = vec!["?"; COLUMNS.len()].join(", ");
+    let names = COLUMNS.map(|(name, _)| name).join(", ");
+    let mut row = transaction
+        .prepare(&format!("INSERT OR IGNORE INTO rows_{suffix} (key, {names}) VALUES (?, {places})"))?;
+    let mut payload =
+        transaction.prepare(&format!("INSERT OR IGNORE INTO payloads_{suffix} (key, body) VALUES (?, ?)"))?;
+    let mut new = 0;
+    for entry in entries {
+        let key = day_key(entry.row.id);
+        row.raw_bind_parameter(1, key)?;
+        for (index, value) in entry.row.values().iter().enumerate() {
+            row.raw_bind_parameter(index + 2, value)?;
+        }
+        if row.raw_execute()? == 0 {
+            continue;
+        }
+        new += 1;
+        absorb(cells, &entry.row);
+        if let Some(body) = &entry.payload {
+            payload.execute(params![key, &**body])?;
+        }
+    }
+    Ok(new)
+}
+
+fn make_tables(transaction: &Transaction<'_>, day: i64) -> rusqlite::Result<()> {
+    let suffix = suffix(day);
+    let columns = COLUMNS.map(|(name, of)| match of {
+        ColumnType::Int => format!("{name} INTEGER"),
+        ColumnType::Text => format!("{name} TEXT"),
+        ColumnType::Uuid => format!("{name} BLOB"),
+    });
+    let mut sql = format!(
+        "CREATE TABLE IF NOT EXISTS rows_{suffix} (key INTEGER PRIMARY KEY, {});
+         CREATE TABLE IF NOT EXISTS payloads_{suffix} (key INTEGER PRIMARY KEY, body BLOB NOT NULL);
+         CREATE INDEX IF NOT EXISTS rows_{suffix}_trace ON rows_{suffix} (trace_id);",
+        columns.join(", ")
+    );
+    for (column, condition) in INDEXES {
+        sql.push_str(&format!(
+            "CREATE INDEX IF NOT EXISTS rows_{suffix}_{column} ON rows_{suffix} ({column}) WHERE {condition};"
+        ));
+    }
+    transaction.execute_batch(&sql)
+}
+
+pub(super) fn feedback(connection: &mut Connection, feedback: &[Feedback]) -> rusqlite::Result<()> {
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    for one in feedback {
+        transaction.prepare("INSERT OR REPLACE INTO feedback VALUES (?, ?, ?, ?, ?, ?, ?)")?.execute(
+            params![
+                one.id.as_bytes(),
+                one.created_ms,
+                one.trace_id,
+                one.workspace.as_ref().map(uuid::Uuid::as_bytes),
+                one.value,
+                one.weight,
+                one.metadata,
+            ],
+        )?;
+    }
+    transaction.commit()
+}
+
+/// Deletes the tables of days that are over, one transaction each, and gives their space back to the system.
+pub(super) fn expire(open: &mut WriteConnection, expiry: &Expiry) -> rusqlite::Result<Vec<String>> {
+    let days = Tables::read(&open.connection)?;
+    let is_over = |before: Option<i64>, at: i64| before.is_some_and(|before| at < day(before));
+    let payloads = days
+        .payloads
+        .into_iter()
+        .filter(|at| is_over(expiry.payloads, *at) || is_over(expiry.rows, *at))
+        .map(|at| format!("payloads_{}", suffix(at)));
+    let rows =
+        days.rows.iter().filter(|at| is_over(expiry.rows, **at)).map(|at| format!("rows_{}", suffix(*at)));
+    let names: Vec<String> = payloads.chain(rows).collect();
+    for name in &names {
+        open.connection.execute_batch(&format!("DROP TABLE {name}"))?;
+    }
+    open.days = Tables::read(&open.connection)?.rows.into_iter().collect();
+    if let Some(before) = expiry.rows {
+        open.connection.execute("DELETE FROM feedback WHERE created_ms < ?", [before])?;
+    }
+    if let Some(before) = expiry.metrics {
+        rollup::sqlite::expire(&open.connection, before)?;
+    }
+    if !names.is_empty() {
+        open.connection.execute_batch("PRAGMA incremental_vacuum;")?;
+    }
+    Ok(names)
+}

@@ -1,0 +1,50 @@
+//! `turnpike_ledger_*`: what became of the ledger's rows.
+//!
+//! The ledger counts; here its counts are put into the registry when they are read.
+
+use super::families::{add, counters};
+use crate::ledger::LedgerHealth;
+use prometheus::{IntCounter, IntCounterVec, IntGauge, Registry};
+
+/// The families of the ledger.
+pub(super) struct LedgerFamilies {
+    available: IntGauge,
+    written: IntCounter,
+    spooled: IntCounter,
+    dropped: IntCounterVec,
+    queue_bytes: IntGauge,
+    spool_bytes: IntGauge,
+}
+
+impl LedgerFamilies {
+    pub(super) fn new(r: &Registry) -> prometheus::Result<Self> {
+        let gauge = |name: &str, help: &str| add(r, IntGauge::new(name, help)?);
+        let counter = |name: &str, help: &str| add(r, IntCounter::new(name, help)?);
+        let available = "1 while the log store takes the ledger's rows, else 0.";
+        Ok(Self {
+            available: gauge("turnpike_ledger_available", available)?,
+            written: counter("turnpike_ledger_rows_written_total", "Rows in the log store.")?,
+            spooled: counter("turnpike_ledger_rows_spooled_total", "Rows that went to the spool on disk.")?,
+            dropped: counters(r, "turnpike_ledger_rows_dropped_total", "Rows that are lost.", &["reason"])?,
+            queue_bytes: gauge("turnpike_ledger_queue_bytes", "Bytes of rows that wait in memory.")?,
+            spool_bytes: gauge("turnpike_ledger_spool_bytes", "Bytes of rows that wait on disk.")?,
+        })
+    }
+
+    pub(super) fn set(&self, health: &LedgerHealth) {
+        let whole = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
+        self.available.set(i64::from(health.why.is_none()));
+        raise(&self.written, health.written);
+        raise(&self.spooled, health.spooled);
+        for (reason, count) in health.dropped.by_reason() {
+            raise(&self.dropped.with_label_values(&[reason]), count);
+        }
+        self.queue_bytes.set(whole(health.queue_bytes));
+        self.spool_bytes.set(whole(health.spool_bytes));
+    }
+}
+
+/// Brings a counter to a count that only grows.
+fn raise(counter: &IntCounter, count: u64) {
+    counter.inc_by(count.saturating_sub(counter.get()));
+}

@@ -1,0 +1,268 @@
+//! The ledger on the running binary: rows of requests and attempts, their bodies, feedback, logs of others, and a log store that is away.
+//!
+//! What the writer, the spool and the databases do alone is tested beside the code (`src/ledger/tests`).
+
+use crate::support::client::{chat, client, hello, new_trace, status};
+use crate::support::settings::{KEY, STANDARD};
+use crate::support::{Gateway, postgres_server, wait};
+use reqwest::Method;
+use serde_json::{Value, json};
+
+/// The standard settings on SQLite, and on PostgreSQL where there is one.
+fn gateways(more: &str) -> Vec<Gateway> {
+    let mut all = vec![Gateway::start(&format!("{STANDARD}{more}"))];
+    if let Some(server) = postgres_server::shared() {
+        let store =
+            format!("store: {{url: '{}', encryption_key: '{}'}}\n", server.new_database(), "5a".repeat(32));
+        all.push(Gateway::start(&format!("{STANDARD}{more}{store}")));
+    }
+    all
+}
+
+async fn call(gateway: &Gateway, method: Method, path: &str, body: &Value) -> (u16, Value) {
+    let response = gateway.control(method, path).json(body).send().await.unwrap();
+    let status = response.status().as_u16();
+    (status, serde_json::from_str(&response.text().await.unwrap()).unwrap_or_default())
+}
+
+async fn get(gateway: &Gateway, path: &str) -> Value {
+    let (status, body) = call(gateway, Method::GET, path, &Value::Null).await;
+    assert_eq!(status, 200, "{path}: {body}");
+    body
+}
+
+/// The logs that a query finds, once they are as many as wanted.
+async fn logs(gateway: &Gateway, query: &str, count: usize) -> Vec<Value> {
+    wait::until("the logs", async || {
+        let found = get(gateway, &format!("/v1/logs?{query}")).await;
+        let data = found["data"].as_array().unwrap().clone();
+        (data.len() == count).then_some(data)
+    })
+    .await
+}
+
+#[tokio::test]
+async fn each_request_has_a_row_and_each_attempt_too() {
+    for gateway in gateways("") {
+        let trace = new_trace();
+        let call_with = |body: &Value| {
+            chat(&gateway, &trace, body)
+                .header("x-gateway-span-id", "s1")
+                .header("x-gateway-parent-span-id", "root")
+                .header("x-gateway-span-name", "first step")
+                .header("x-gateway-metadata", r#"{"_user":"ann","team":"a\u0000b"}"#)
+        };
+        assert_eq!(status(call_with(&hello(false))).await, 200);
+        let log = logs(&gateway, &format!("trace_id={trace}"), 1).await.remove(0);
+        let wanted = json!({
+            "trace_id": trace, "span_id": "s1", "parent_span_id": "root", "span_name": "first step", "user": "ann",
+            "api_key_id": "tests", "virtual_key": "emulator", "ai_org": "openai", "ai_model": "gpt-4o-mini",
+            "response_status_code": 200, "is_success": true, "request_url": "/v1/chat/completions",
+            "operation": "chat", "object": "log",
+        });
+        for (name, value) in wanted.as_object().unwrap() {
+            assert_eq!(&log[name], value, "{name}: {log}");
+        }
+        assert!(log["total_units"].as_u64() > Some(1) && log["response_time"].as_f64() > Some(0.0), "{log}");
+        // A failure with retries: one row, three attempts.
+        let failing = new_trace();
+        let config = r#"{"provider":"@emulator","retry":{"attempts":2,"on_status_codes":[503]}}"#;
+        let request = chat(&gateway, &failing, &hello(false)).header("x-gateway-config", config);
+        assert_eq!(status(request.header("x-emulator-script", "status=503")).await, 503);
+        let log = logs(&gateway, &format!("trace_id={failing}&status_code=503"), 1).await.remove(0);
+        let one = get(&gateway, &format!("/v1/logs/{}", log["id"].as_str().unwrap())).await;
+        assert_eq!(one["attempts"].as_array().unwrap().len(), 3, "{one}");
+        assert_eq!(one["attempts"][2]["response_status_code"], 503);
+        assert_eq!(get(&gateway, &format!("/v1/logs/{failing}")).await["_id"], log["id"]);
+        assert_eq!(one["request"]["body"], Value::Null, "bodies are off");
+        // Filters and paging, the newest first.
+        let all = logs(&gateway, "page_size=10", 2).await;
+        assert_eq!(all[0]["trace_id"], failing.as_str());
+        assert_eq!(logs(&gateway, "page_size=1&current_page=1", 1).await[0]["trace_id"], trace.as_str());
+        for (query, count) in [
+            ("metadata=%7B%22_user%22:%22ann%22%7D", 1),
+            ("virtual_keys=emulator&api_key_ids=tests", 2),
+            ("ai_org_model=openai__gpt-4o-mini&status_code=200", 1),
+            ("ai_model=other", 0),
+            ("time_of_generation_max=2020-01-01T00:00:00Z", 0),
+            ("prompt_token_min=100000", 0),
+        ] {
+            logs(&gateway, query, count).await;
+        }
+        let (status_of_bad, bad) =
+            call(&gateway, Method::GET, "/v1/logs?status_code=x&ai_org_model=y", &Value::Null).await;
+        assert_eq!(
+            (status_of_bad, bad["error"]["details"].as_array().map(Vec::len)),
+            (400, Some(2)),
+            "{bad}"
+        );
+        let (missing, _) =
+            call(&gateway, Method::GET, &format!("/v1/logs/{}", new_trace()), &Value::Null).await;
+        assert_eq!(missing, 404);
+        // Neither a client without the scope, nor a request that is not to be logged.
+        let url = format!("{}/v1/logs", gateway.control_url());
+        let refused =
+            client().get(url).header("x-gateway-api-key", "tp-tests-0123456789").send().await.unwrap();
+        assert_eq!(refused.status().as_u16(), 403);
+        let ignored = new_trace();
+        let request = chat(&gateway, &ignored, &hello(false)).header("x-gateway-ignore-service-log", "true");
+        assert_eq!(status(request).await, 200);
+        assert_eq!(status(chat(&gateway, &trace, &hello(true))).await, 200);
+        logs(&gateway, &format!("trace_id={trace}"), 2).await;
+        logs(&gateway, &format!("trace_id={ignored}"), 0).await;
+    }
+}
+
+#[tokio::test]
+async fn bodies_are_kept_where_the_operator_wants_them() {
+    for gateway in gateways("logs: {payloads: all, max_payload_bytes: 65536}\n") {
+        let (whole, streamed, none) = (new_trace(), new_trace(), new_trace());
+        assert_eq!(status(chat(&gateway, &whole, &hello(false))).await, 200);
+        assert_eq!(status(chat(&gateway, &streamed, &hello(true))).await, 200);
+        assert_eq!(
+            status(chat(&gateway, &none, &hello(false)).header("x-gateway-debug", "false")).await,
+            200
+        );
+        logs(&gateway, "", 3).await;
+        let log = get(&gateway, &format!("/v1/logs/{whole}")).await;
+        assert_eq!(log["request"]["body"], hello(false), "{log}");
+        assert_eq!(log["response"]["body"]["object"], "chat.completion", "{log}");
+        let log = get(&gateway, &format!("/v1/logs/{streamed}")).await;
+        let events = log["response"]["body"].as_str().unwrap_or_default();
+        assert!(events.starts_with("data: ") && events.contains("[DONE]"), "{log}");
+        let log = get(&gateway, &format!("/v1/logs/{none}")).await;
+        assert_eq!((&log["request"]["body"], &log["response"]["body"]), (&Value::Null, &Value::Null));
+        // A long one is cut.
+        let long = new_trace();
+        let mut body = hello(false);
+        body["messages"][0]["content"] = "long ".repeat(20_000).into();
+        assert_eq!(status(chat(&gateway, &long, &body)).await, 200);
+        logs(&gateway, "", 4).await;
+        let log = get(&gateway, &format!("/v1/logs/{long}")).await;
+        assert_eq!(log["request"]["body"]["cut"], true, "{log}");
+        assert!(log["request"]["body"]["bytes"].as_u64() > Some(100_000));
+    }
+}
+
+#[tokio::test]
+async fn feedback_and_logs_of_others_are_kept_or_refused_as_a_whole() {
+    for gateway in gateways("") {
+        let both = json!([{"trace_id": "t1", "value": 5}, {"trace_id": "t1", "value": 11}]);
+        let (status, refused) = call(&gateway, Method::POST, "/v1/feedback", &both).await;
+        assert_eq!(
+            (status, &refused["error"]["details"][0]["path"]),
+            (400, &json!("[1].value")),
+            "{refused}"
+        );
+        let both = json!([{"trace_id": "t1", "value": 5}, {"trace_id": "t1", "value": -3, "weight": 0.5}]);
+        let (status, kept) = call(&gateway, Method::POST, "/v1/feedback", &both).await;
+        assert_eq!((status, kept["feedback_ids"].as_array().map(Vec::len)), (200, Some(2)), "{kept}");
+        let path = format!("/v1/feedback/{}", kept["feedback_ids"][1].as_str().unwrap());
+        assert_eq!(call(&gateway, Method::PUT, &path, &json!({"value": 9})).await.0, 200);
+        assert_eq!(call(&gateway, Method::PUT, "/v1/feedback/x", &json!({"value": 9})).await.0, 404);
+        let log = json!({
+            "request": {"url": "https://api.example.com/v1/chat?key=canary", "provider": "openai", "body": {"model": "m"},
+                        "headers": {"authorization": "Bearer canary"}},
+            "response": {"status": 200, "body": {"usage": {"prompt_tokens": 3, "completion_tokens": 4}}, "response_time": 250},
+            "metadata": {"trace_id": "t1", "span_name": "theirs", "_user": "bob"},
+        });
+        let (status, kept) = post_logs(&gateway, &json!([log, log])).await;
+        assert_eq!((status, kept["ids"].as_array().map(Vec::len)), (200, Some(2)), "{kept}");
+        let (status, refused) = post_logs(&gateway, &json!([log, {"request": {}}])).await;
+        assert_eq!(
+            (status, refused["error"]["details"].as_array().map(Vec::len)),
+            (400, Some(3)),
+            "{refused}"
+        );
+        // (5 + 9 × 0.5) / 2 = 4.75.
+        assert_eq!(
+            logs(&gateway, "trace_id=t1&weighted_feedback_min=4.7&weighted_feedback_max=4.8", 2).await.len(),
+            2
+        );
+        let one = get(&gateway, &format!("/v1/logs/{}", kept["ids"][0].as_str().unwrap())).await;
+        assert_eq!(
+            (&one["metrics"]["total_units"], &one["metrics"]["user"]),
+            (&json!(7), &json!("bob")),
+            "{one}"
+        );
+        assert_eq!(one["log_format"], "custom");
+        assert!(!one.to_string().contains("canary"), "{one}");
+    }
+}
+
+/// Sends logs with a key that may call.
+async fn post_logs(gateway: &Gateway, body: &Value) -> (u16, Value) {
+    let call =
+        client().post(format!("{}/logs", gateway.base_url())).header("x-gateway-api-key", KEY).json(body);
+    let response = call.send().await.unwrap();
+    (response.status().as_u16(), response.json().await.unwrap())
+}
+
+/// `/readyz` and metrics while the log store is away, and when it is back.
+async fn ledger_of(gateway: &Gateway) -> Value {
+    let ready = client().get(format!("{}/readyz", gateway.control_url())).send().await.unwrap();
+    assert_eq!(ready.status().as_u16(), 200);
+    ready.json::<Value>().await.unwrap()["ledger"].clone()
+}
+
+#[tokio::test]
+async fn requests_go_on_without_postgresql_and_their_rows_arrive_once() {
+    // Its own: it is stopped.
+    let Some(server) = postgres_server::Server::start() else { return };
+    let gateway = Gateway::start(&format!("{STANDARD}logs: {{url: '{}'}}\n", server.new_database()));
+    let trace = new_trace();
+    assert_eq!(status(chat(&gateway, &trace, &hello(false))).await, 200);
+    logs(&gateway, &format!("trace_id={trace}"), 1).await;
+    server.kill();
+    for _ in 0..30 {
+        assert_eq!(status(chat(&gateway, &trace, &hello(false))).await, 200);
+    }
+    // Those of requests and of attempts.
+    wait::until("the rows in the spool", async || {
+        (gateway.metric("turnpike_ledger_rows_spooled_total").await == Some(60.0)).then_some(())
+    })
+    .await;
+    let ledger = ledger_of(&gateway).await;
+    assert!(ledger["available"] == false && ledger["spool_bytes"].as_u64() > Some(10_000), "{ledger}");
+    assert_eq!(gateway.metric("turnpike_ledger_available").await, Some(0.0));
+    let (refused, _) = call(&gateway, Method::GET, "/v1/logs", &Value::Null).await;
+    assert_eq!(refused, 503);
+    // What is in the spool outlives the process.
+    let gateway = gateway.killed_and_started_again();
+    server.run();
+    let query = format!("trace_id={trace}&page_size=100");
+    assert_eq!(logs(&gateway, &query, 31).await.len(), 31);
+    wait::until("an empty spool", async || (ledger_of(&gateway).await["spool_bytes"] == 0).then_some(()))
+        .await;
+    assert_eq!(logs(&gateway, &query, 31).await.len(), 31);
+    assert_eq!(ledger_of(&gateway).await["rows_dropped"], 0);
+}
+
+#[tokio::test]
+async fn a_path_that_fails_stops_no_request() {
+    let folder = tempfile::tempdir().unwrap();
+    let blocker = folder.path().join("blocked");
+    std::fs::write(&blocker, "").unwrap();
+    let url = format!("sqlite://{}/logs.db", blocker.display());
+    let gateway = Gateway::start(&format!("{STANDARD}logs: {{url: '{url}'}}\n"));
+    let trace = new_trace();
+    for _ in 0..10 {
+        assert_eq!(status(chat(&gateway, &trace, &hello(false))).await, 200);
+    }
+    wait::until("the rows in the spool", async || {
+        (ledger_of(&gateway).await["spool_bytes"].as_u64() > Some(1000)).then_some(())
+    })
+    .await;
+    std::fs::remove_file(&blocker).unwrap();
+    logs(&gateway, &format!("trace_id={trace}"), 10).await;
+    // What waits at a stop is written.
+    assert_eq!(status(chat(&gateway, &trace, &hello(false))).await, 200);
+    gateway.terminate();
+    gateway.ended().await;
+    let rows = rusqlite::Connection::open(blocker.join("logs.db")).unwrap();
+    let tables =
+        "SELECT name FROM sqlite_schema WHERE type = 'table' AND name LIKE 'rows%' ORDER BY name DESC";
+    let table: String = rows.query_row(tables, [], |row| row.get(0)).unwrap();
+    let count = format!("SELECT count(*) FROM {table} WHERE kind = 0");
+    assert_eq!(rows.query_row(&count, [], |row| row.get::<_, i64>(0)).unwrap(), 11);
+}
