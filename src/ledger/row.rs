@@ -19,7 +19,7 @@ pub struct Row {
     pub kind: RowKind,
     /// The row of the attempt's request.
     pub request: Option<Uuid>,
-    /// The number of the attempt, from 0.
+    /// The number of the attempt within the request, from 1.
     pub attempt: Option<u32>,
     /// When the request began, or the attempt. Milliseconds since 1970, UTC.
     pub created_ms: i64,

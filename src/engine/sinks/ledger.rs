@@ -10,6 +10,7 @@ use crate::json::string::unquote;
 use crate::json::walk;
 use crate::ledger::payload::Bodies;
 use crate::ledger::{Entry, Row, RowKind, Text};
+use crate::price::Cost;
 use crate::route::target::Target;
 use crate::settings::logs::Payloads;
 use crate::state::Shared;
@@ -64,7 +65,8 @@ impl LedgerSink {
         let first = record.attempts.first().map(|attempt| &attempt.target.path);
         let log = record.log.as_deref();
         let (mut usage, mut is_estimated) = (None::<Usage>, false);
-        for used in record.attempts.iter().filter_map(|attempt| attempt.used.as_ref()) {
+        let all_used = record.attempts.iter().filter_map(|attempt| attempt.used.as_ref());
+        for used in all_used.filter(|used| used.is_measured()) {
             usage = Some(sum(usage.unwrap_or_default(), &used.usage));
             is_estimated |= used.source == UsageSource::Counted;
         }
@@ -111,6 +113,7 @@ impl LedgerSink {
             row.metadata = Some(Text::from(metadata.get().replace("\\u0000", "\\ufffd")));
         }
         row.set_usage(usage.as_ref(), is_estimated);
+        set_cost(&mut row, record.cost.as_ref());
         row
     }
 
@@ -147,7 +150,7 @@ impl LedgerSink {
 fn attempt_row(request: &Row, attempt: &AttemptRecord, (id, created_ms): (Uuid, i64)) -> Row {
     let target = &attempt.target;
     let spent = microseconds(attempt.spent);
-    let used = attempt.used.as_ref();
+    let used = attempt.used.as_ref().filter(|used| used.is_measured());
     let status = attempt.status.unwrap_or_default();
     let mut row = Row {
         id,
@@ -158,7 +161,7 @@ fn attempt_row(request: &Row, attempt: &AttemptRecord, (id, created_ms): (Uuid, 
         provider: target.slug.as_deref().map(name),
         vendor: Some(Text::new(target.provider.id())),
         model: attempt.model.as_deref().map(name),
-        response_model: used.and_then(|used| used.response_model.as_deref()).map(name),
+        response_model: attempt.used.as_ref().and_then(|used| used.response_model.as_deref()).map(name),
         status,
         error_code: attempt.error.map(Text::new),
         is_success: attempt.error.is_none() && (1..400).contains(&status),
@@ -176,7 +179,16 @@ fn attempt_row(request: &Row, attempt: &AttemptRecord, (id, created_ms): (Uuid, 
     };
     let is_estimated = used.is_some_and(|used| used.source == UsageSource::Counted);
     row.set_usage(used.map(|used| &used.usage), is_estimated);
+    set_cost(&mut row, attempt.cost.as_ref());
     row
+}
+
+/// What the row's request or attempt cost; `None`: nothing is charged.
+fn set_cost(row: &mut Row, cost: Option<&Cost>) {
+    row.cost = cost.and_then(|cost| cost.nanodollars);
+    row.cost_status = cost.map(|cost| Text::new(cost.status.as_str()));
+    row.price_version = cost.map(|cost| Text::from(Arc::clone(&cost.price_version)));
+    row.rates_hash = cost.map(|cost| cost.rates_hash);
 }
 
 fn sum(all: Usage, one: &Usage) -> Usage {
