@@ -17,6 +17,7 @@ mod support;
 
 mod admission;
 mod alerts;
+mod analytics;
 mod anthropic_responses;
 mod api_keys;
 mod azure_paths;

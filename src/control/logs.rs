@@ -109,7 +109,7 @@ pub(super) fn ledger(call: &Call) -> Result<&Arc<Ledger>, Error> {
 /// What a client is told of a failure of the log store.
 pub(super) fn refused(error: LogError) -> Error {
     match error {
-        LogError::TooLong => Error::store_unavailable(
+        LogError::TooLong | LogError::TooMany => Error::store_unavailable(
             "The search reads too many logs. Narrow it: time_of_generation_min and _max, a workspace, a key, a model or a provider.",
         ),
         LogError::Unavailable(cause) | LogError::Refused(cause) => Error::store_unavailable(

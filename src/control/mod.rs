@@ -4,6 +4,7 @@
 //! not use the data plane; both planes share state only through `Shared` and its store.
 
 pub mod alerts;
+mod analytics;
 mod api_keys;
 mod audit;
 mod audit_logs;

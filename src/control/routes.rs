@@ -6,9 +6,9 @@
 use super::route::{Access, Route};
 use super::services::Services;
 use super::{
-    api_keys, audit_logs, collections, configs, dialect, dispatch, error, explain, feedback, guardrails,
-    health, integrations, labels, logs, mcp_servers, metrics, openapi, partials, policies, pricing, prompts,
-    providers, targets, unserved, users, virtual_keys, workspaces,
+    analytics, api_keys, audit_logs, collections, configs, dialect, dispatch, error, explain, feedback,
+    guardrails, health, integrations, labels, logs, mcp_servers, metrics, openapi, partials, policies,
+    pricing, prompts, providers, targets, unserved, users, virtual_keys, workspaces,
 };
 use crate::net::inbound::control_paths::ControlPaths;
 use axum::Router;
@@ -44,6 +44,9 @@ const TABLES: &[&[Route]] = &[
     mcp_servers::ROUTES,
     audit_logs::ROUTES,
     pricing::ROUTES,
+    analytics::GROUP_ROUTES,
+    analytics::GRAPH_ROUTES,
+    analytics::FEEDBACK_ROUTES,
     logs::ROUTES,
     feedback::ROUTES,
 ];

@@ -140,15 +140,21 @@ impl Condition {
         }
     }
 
-    fn workspaces(&mut self, workspaces: &[Uuid]) {
+    /// `is_indexed`: whether the database may look for rows by their workspace.
+    fn workspaces(&mut self, workspaces: &[Uuid], is_indexed: bool) {
+        // SQLite would take the index of the workspace, with all its rows, before that of a trace.
+        let column = match self.dialect {
+            Dialect::Sqlite if !is_indexed => "+workspace",
+            _ => "workspace",
+        };
         let ids = workspaces.iter().filter(|id| !id.is_nil());
         let places: Vec<String> = ids.map(|id| self.argument(Argument::Uuid(*id))).collect();
         let mut either = Vec::new();
         if !places.is_empty() {
-            either.push(format!("workspace IN ({})", places.join(", ")));
+            either.push(format!("{column} IN ({})", places.join(", ")));
         }
         if workspaces.iter().any(Uuid::is_nil) {
-            either.push("workspace IS NULL".to_owned());
+            either.push(format!("{column} IS NULL"));
         }
         match either.is_empty() {
             true => self.and("1 = 0"),
@@ -203,6 +209,12 @@ impl Filter {
             && self.metadata.is_empty()
     }
 
+    /// Without what is about single requests.
+    pub fn about_time_and_workspace(&self) -> Self {
+        let Self { workspaces, since, until, .. } = self;
+        Self { workspaces: workspaces.clone(), since: *since, until: *until, ..Self::default() }
+    }
+
     /// The dimensions that it is about, with the values that it lets pass.
     pub fn dimensions(&self) -> impl Iterator<Item = (Dimension, &Vec<String>)> {
         let lists = [
@@ -223,7 +235,7 @@ impl Filter {
         condition.compare("created_ms >=", self.since.map(Argument::Int));
         condition.compare("created_ms <", self.until.map(Argument::Int));
         if let Some(workspaces) = &self.workspaces {
-            condition.workspaces(workspaces);
+            condition.workspaces(workspaces, self.traces.is_empty());
         }
         condition.bounds("total_tokens", self.total_tokens);
         condition.bounds("input_tokens", self.input_tokens);

@@ -2,6 +2,7 @@
 //!
 //! Calls block: they are made on threads of the ledger and on threads for blocking work. Queues and retries are not here (`writer`).
 
+use super::analytics::{FeedbackTally, Tally, Unanswered};
 use super::filter::Filter;
 use super::{Entry, Feedback, Row};
 use parking_lot::Mutex;
@@ -20,6 +21,8 @@ pub enum LogError {
     Refused(String),
     /// The read took longer than it may.
     TooLong,
+    /// The answer does not fit into memory.
+    TooMany,
 }
 
 impl fmt::Display for LogError {
@@ -28,6 +31,16 @@ impl fmt::Display for LogError {
             Self::Unavailable(why) => write!(f, "the log store is not available: {why}"),
             Self::Refused(why) => write!(f, "the log store refuses a row: {why}"),
             Self::TooLong => f.write_str("the search took too long"),
+            Self::TooMany => f.write_str("the answer is too large"),
+        }
+    }
+}
+
+impl From<Unanswered> for LogError {
+    fn from(why: Unanswered) -> Self {
+        match why {
+            Unanswered::TooManyGroups => Self::TooMany,
+            Unanswered::Damaged => Self::Unavailable("a rollup cannot be read".to_owned()),
         }
     }
 }
@@ -130,6 +143,24 @@ pub trait LogStore: Send + Sync {
     /// # Errors
     /// `Unavailable`.
     fn feedback(&self, id: Uuid) -> Result<Option<Feedback>, LogError>;
+
+    /// Adds what the tally's query is about.
+    ///
+    /// # Errors
+    /// As [`LogStore::scan`]; `TooMany`.
+    fn sums(&self, tally: &mut Tally, control: &Arc<ReadControl>) -> Result<(), LogError>;
+
+    /// Adds the feedback that the tally's query is about.
+    ///
+    /// # Errors
+    /// As [`LogStore::sums`].
+    fn feedback_sums(&self, tally: &mut FeedbackTally, control: &Arc<ReadControl>) -> Result<(), LogError>;
+
+    /// Merges some pieces of rollups, in one transaction. Returns whether there may be more. `now`: milliseconds since 1970.
+    ///
+    /// # Errors
+    /// `Unavailable`.
+    fn merge_rollups(&self, now: i64) -> Result<bool, LogError>;
 
     /// Deletes what has expired, by whole days. Returns the names of what was deleted.
     ///

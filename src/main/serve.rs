@@ -6,7 +6,7 @@
 use super::announcement::Announcement;
 use super::background::{
     AccessLogWriter, AlertTask, BackgroundTasks, CertificateReloader, EmulatorService, KeySetRefresher,
-    LogExpirer, LogWriter, MemoryReturner, PriceRefresher, ReadinessNotifier, SettingsReloader,
+    LogExpirer, LogWriter, MemoryReturner, PriceRefresher, ReadinessNotifier, RollupMerger, SettingsReloader,
     StoreFollower,
 };
 use super::certificate::Certificate;
@@ -121,6 +121,7 @@ fn build(
             config_cache: config_cache.clone(),
             limits: Arc::clone(&limits),
         }),
+        Box::new(RollupMerger(Arc::clone(&shared))),
         Box::new(SettingsReloader {
             shared: Arc::clone(&shared),
             file: file.to_owned(),

@@ -38,4 +38,4 @@ pub use record::{Change, Record, Sealed, Status};
 pub use store::Store;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

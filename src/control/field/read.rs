@@ -136,7 +136,8 @@ fn string(of: &Type, text: &str) -> Result<Value, String> {
         }
         Type::Uuid => Uuid::try_parse(text).map_err(|_| "must be a UUID")?.to_string(),
         Type::Time => {
-            let time: Timestamp = text.parse().map_err(|_| "must be a time such as 2026-05-03T17:08:55Z")?;
+            let wrong = |_| "must be a time such as 2026-05-03T17:08:55Z or 2026-05-03T19:08:55+02:00";
+            let time: Timestamp = text.parse().or_else(|_| with_plus(text).parse()).map_err(wrong)?;
             format!("{time:.3}")
         }
         Type::OneOf(names) if !names.contains(&text) => {
@@ -163,6 +164,14 @@ fn string(of: &Type, text: &str) -> Result<Value, String> {
         _ => text.to_owned(),
     };
     Ok(value.into())
+}
+
+/// A time whose offset has lost its plus: in a query it means a space unless it is encoded, and few clients do that.
+fn with_plus(time: &str) -> String {
+    match time.rsplit_once(' ') {
+        Some((time, offset)) if time.contains('T') => format!("{time}+{offset}"),
+        _ => time.to_owned(),
+    }
 }
 
 fn number(of: &Type, value: &Number) -> Result<Value, String> {

@@ -3,9 +3,12 @@
 //! What rollups have is read from them, the ends of a range that are no whole hours, and what rollups do not have, from rows; both end in one
 //! `Tally`, so that they count in the same way. Knows no HTTP.
 
+pub mod feedback_tally;
 pub mod query;
+pub mod statements;
 pub mod tally;
 
+pub use feedback_tally::{FeedbackQuery, FeedbackSum, FeedbackTally};
 pub use query::{By, Query};
 #[cfg(test)]
 mod tests;

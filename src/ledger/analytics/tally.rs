@@ -7,6 +7,7 @@ use super::super::rollup::measures::Measures;
 use super::super::rollup::sample::{DIMENSIONS, Dimension, Sample};
 use super::super::rollup::statements::Part;
 use super::super::rollup::table::{EncodedCell, EncodedTable};
+use super::feedback_tally::FeedbackSum;
 use super::query::{By, Plan, Query};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -37,6 +38,16 @@ impl From<Damaged> for Unanswered {
 pub struct Group {
     pub measures: Measures,
     pub latencies: Distribution,
+    /// Only where requests are grouped by metadata.
+    pub feedback: FeedbackSum,
+}
+
+impl Group {
+    pub fn merge(&mut self, other: &Self) {
+        self.measures.merge(&other.measures);
+        self.latencies.merge(&other.latencies);
+        self.feedback.merge(&other.feedback);
+    }
 }
 
 /// What was counted up to now.
@@ -144,11 +155,16 @@ impl Tally {
         })
     }
 
-    /// Adds a request. `value`: its user, or its member of the metadata, where the query groups by that.
+    /// Adds a request. `value`: its user, or its member of the metadata, where the query groups by that. `feedback`: of its trace.
     ///
     /// # Errors
     /// `TooManyGroups`.
-    pub fn add_sample(&mut self, sample: &Sample<'_>, value: Option<&str>) -> Result<(), Unanswered> {
+    pub fn add_sample(
+        &mut self,
+        sample: &Sample<'_>,
+        value: Option<&str>,
+        feedback: &FeedbackSum,
+    ) -> Result<(), Unanswered> {
         let number = match self.query.by {
             By::Nothing => self.number(None),
             By::Workspace => self.workspace(sample.workspace),
@@ -163,6 +179,7 @@ impl Tally {
         let has_percentiles = self.query.has_percentiles;
         let group = self.group(bucket, number)?;
         sample.count(&mut group.measures);
+        group.feedback.merge(feedback);
         if has_percentiles {
             let before = group.latencies.size();
             group.latencies.add(sample.latency_us);

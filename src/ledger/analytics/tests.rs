@@ -1,13 +1,22 @@
 //! Answers of rollups equal those computed from the rows: counts and sums to the unit, percentiles within one per cent.
 
-use super::super::filter::Filter;
+use super::super::filter::{Bounds, Filter};
+use super::super::id::RowIds;
+use super::super::log_store::LogStore;
 use super::super::rollup::sample::{Dimension, Sample};
 use super::super::rollup::{HourCells, absorb, sqlite};
-use super::super::{Row, RowKind, Text};
+use super::super::sqlite::SqliteLogs;
+use super::super::{Entry, Feedback, Row, RowKind, Text};
 use super::*;
+use crate::config::secret::Secret;
+use crate::ledger::postgres::PostgresLogs;
+use crate::store::tests::postgres_server;
 use proptest::prelude::*;
+use proptest::strategy::ValueTree as _;
+use proptest::test_runner::TestRunner;
 use rusqlite::Connection;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use uuid::Uuid;
 
 const HOUR: i64 = 3_600_000;
@@ -45,67 +54,23 @@ fn row(number: u64, created_ms: i64) -> Row {
         latency_us: number.wrapping_mul(2_654_435_761) % 3_000_000,
         retries: pick(31, 12) as i32 - 1,
         is_fallback: pick(37, 2) == 0,
+        trace_id: format!("trace-{}", pick(41, 50)).into(),
+        user: (pick(43, 3) > 0).then(|| format!("user-{}", pick(47, 5)).into()),
+        metadata: (pick(53, 4) > 0)
+            .then(|| format!("{{\"te\\\"am\":\"t{}\",\"x\":\"1\"}}", pick(59, 3)).into()),
         ..blank()
     }
 }
 
 fn blank() -> Row {
-    Row {
-        id: Uuid::nil(),
-        kind: RowKind::Request,
-        request: None,
-        attempt: None,
-        created_ms: 0,
-        trace_id: "t".into(),
-        span_id: None,
-        parent_span_id: None,
-        span_name: None,
-        workspace: None,
-        workspace_slug: None,
-        api_key: None,
-        api_key_name: None,
-        user: None,
-        metadata: None,
-        operation: "chat".into(),
-        method: "POST".into(),
-        path: "/v1/chat/completions".into(),
-        provider: None,
-        vendor: None,
-        model: None,
-        response_model: None,
-        config: None,
-        prompt: None,
-        prompt_version: None,
-        status: 200,
-        error_code: None,
-        is_success: true,
-        streamed: false,
-        responded: false,
-        is_custom: false,
-        cache_status: None,
-        cache_type: None,
-        input_tokens: None,
-        output_tokens: None,
-        total_tokens: None,
-        cached_tokens: None,
-        cache_write_tokens: None,
-        reasoning_tokens: None,
-        usage_source: None,
-        cost: None,
-        cost_status: None,
-        price_version: None,
-        rates_hash: None,
-        saved_cost: None,
-        latency_us: 0,
-        upstream_us: 0,
-        overhead_us: 0,
-        first_token_us: None,
-        retries: 0,
-        is_fallback: false,
-        target: None,
-        bytes_in: 0,
-        bytes_out: 0,
-    }
+    let row = Row::new(Uuid::nil(), RowKind::Request, 0);
+    Row { trace_id: "t".into(), status: 200, is_success: true, ..row }
+}
+
+/// A member of the row's metadata.
+fn member(row: &Row, name: &str) -> Option<String> {
+    let members: serde_json::Value = serde_json::from_str(row.metadata.as_deref()?).unwrap();
+    members.get(name)?.as_str().map(str::to_owned)
 }
 
 /// Whether a row is one that the query is about, by the row alone.
@@ -116,7 +81,19 @@ fn is_wanted(query: &Query, row: &Row) -> bool {
     };
     let pair = (row.vendor.as_deref().unwrap_or_default(), row.model.as_deref().unwrap_or_default());
     let pairs = &filter.vendor_models;
+    let within = |bounds: Bounds<i64>, value: Option<i64>| {
+        bounds.is_open()
+            || value.is_some_and(|value| {
+                bounds.min.is_none_or(|min| value >= min) && bounds.max.is_none_or(|max| value <= max)
+            })
+    };
+    let signed = |value: Option<u64>| value.map(u64::cast_signed);
     query.range.contains(&row.created_ms)
+        && within(filter.total_tokens, signed(row.total_tokens))
+        && within(filter.input_tokens, signed(row.input_tokens))
+        && within(filter.cost, row.cost)
+        && (filter.traces.is_empty() || filter.traces.iter().any(|trace| *trace == *row.trace_id))
+        && filter.metadata.iter().all(|(name, value)| member(row, name).as_ref() == Some(value))
         && filter.workspaces.as_ref().is_none_or(|of| of.contains(&row.workspace.unwrap_or_default()))
         && (filter.status_codes.is_empty() || filter.status_codes.contains(&row.status.to_string()))
         && has(&filter.providers, &row.provider)
@@ -144,7 +121,7 @@ fn from_rollups(connection: &Connection, rows: &[Row], query: &Query) -> Answer 
     let ends = tally.plan().cover.rows.clone();
     for row in rows.iter().filter(|row| is_wanted(query, row)) {
         if ends.iter().any(|range| range.contains(&row.created_ms)) {
-            tally.add_sample(&Sample::of(row), None).unwrap();
+            tally.add_sample(&Sample::of(row), None, &FeedbackSum::default()).unwrap();
         }
     }
     answer(tally)
@@ -153,7 +130,12 @@ fn from_rollups(connection: &Connection, rows: &[Row], query: &Query) -> Answer 
 fn from_rows(rows: &[Row], query: &Query) -> Answer {
     let mut tally = Tally::new(query.clone());
     for row in rows.iter().filter(|row| is_wanted(query, row)) {
-        tally.add_sample(&Sample::of(row), None).unwrap();
+        let value = match &query.by {
+            By::User => row.user.as_deref().map(str::to_owned),
+            By::Metadata(name) => member(row, name),
+            _ => None,
+        };
+        tally.add_sample(&Sample::of(row), value.as_deref(), &FeedbackSum::default()).unwrap();
     }
     answer(tally)
 }
@@ -270,8 +252,179 @@ proptest! {
 }
 
 #[test]
+fn a_question_with_too_many_groups_is_given_up() {
+    let query = Query {
+        filter: Filter::default(),
+        range: 0..DAY,
+        boundaries: Vec::new(),
+        by: By::User,
+        has_percentiles: false,
+    };
+    let mut tally = Tally::new(query);
+    let row = blank();
+    let mut add =
+        |user: usize| tally.add_sample(&Sample::of(&row), Some(&user.to_string()), &FeedbackSum::default());
+    assert!((0..tally::MAX_GROUPS).all(|user| add(user).is_ok()));
+    assert_eq!(add(7), Ok(()));
+    assert_eq!(add(tally::MAX_GROUPS), Err(Unanswered::TooManyGroups));
+}
+
+#[test]
 fn attempts_are_not_counted() {
     let mut cells = HourCells::default();
     absorb(&mut cells, &Row { kind: RowKind::Attempt, ..blank() });
     assert!(cells.is_empty());
+}
+
+/// A filter about single requests.
+fn row_filter() -> impl Strategy<Value = Filter> {
+    let tokens = Bounds { min: Some(100), max: Some(900) };
+    let metadata = vec![("te\"am".to_owned(), "t1".to_owned())];
+    let choices = vec![
+        Filter { total_tokens: tokens, ..Filter::default() },
+        Filter { input_tokens: Bounds { max: None, ..tokens }, ..Filter::default() },
+        Filter { cost: Bounds { min: None, max: Some(10) }, ..Filter::default() },
+        Filter { metadata, ..Filter::default() },
+        Filter { traces: vec!["trace-7".to_owned(), "trace-8".to_owned()], ..Filter::default() },
+    ];
+    (proptest::sample::select(choices), filter()).prop_map(|(one, filter)| Filter {
+        workspaces: filter.workspaces,
+        models: filter.models,
+        ..one
+    })
+}
+
+/// What stores answer, rows and rollups together, equals what the rows say.
+pub(in crate::ledger) fn check_answers(store: &dyn LogStore, cases: usize) {
+    let mut runner = TestRunner::deterministic();
+    let ids = RowIds::default();
+    let mut rows: Vec<Row> = Vec::new();
+    let any = |runner: &mut TestRunner| any::<u32>().new_tree(runner).unwrap().current();
+    for batch in 0..30_i64 {
+        let mut new = Vec::new();
+        for _ in 0..40 {
+            let at = batch * DAY + i64::from(any(&mut runner) % 86_400_000) - 3 * DAY;
+            let row = row(any(&mut runner).into(), at.max(0));
+            new.push(Row { id: ids.new_id(row.created_ms), ..row });
+        }
+        let entries: Vec<Entry> = new.iter().cloned().map(Entry::from).collect();
+        assert_eq!(store.write(&entries).unwrap(), 40);
+        // Written twice, counted once.
+        assert_eq!(store.write(&entries).unwrap(), 0);
+        rows.extend(new);
+        if batch % 4 == 3 {
+            while store.merge_rollups(batch * DAY).unwrap() {}
+        }
+    }
+    let by = prop_oneof![4 => by(), 1 => Just(By::User), 1 => Just(By::Metadata("te\"am".to_owned()))];
+    let filters = prop_oneof![2 => filter(), 1 => row_filter()];
+    let widths = proptest::sample::select(vec![
+        (DAY, 0),
+        (DAY, HOUR / 2),
+        (HOUR, 0),
+        (7 * DAY, 3 * HOUR),
+        (60_000, 0),
+    ]);
+    let mut answered = 0;
+    for _ in 0..cases {
+        let (width, offset) = widths.new_tree(&mut runner).unwrap().current();
+        let start = i64::from(any(&mut runner)) % (20 * DAY);
+        let end = start + 1 + i64::from(any(&mut runner)) % (400 * width).min(20 * DAY);
+        let first = (start - offset) / width * width + offset;
+        let query = Query {
+            filter: filters.new_tree(&mut runner).unwrap().current(),
+            range: start..end,
+            boundaries: (0..402).map(|n| first + n * width).filter(|at| *at > start && *at < end).collect(),
+            by: by.new_tree(&mut runner).unwrap().current(),
+            has_percentiles: true,
+        };
+        let mut tally = Tally::new(query.clone());
+        store.sums(&mut tally, &Arc::default()).unwrap();
+        let (found, exact) = (answer(tally), from_rows(&rows, &query));
+        assert_eq!(found.keys().collect::<Vec<_>>(), exact.keys().collect::<Vec<_>>(), "{query:?}");
+        for (key, group) in &found {
+            assert_eq!(group.measures, exact[key].measures, "{query:?}");
+            assert_eq!(group.latencies.quantiles([0.95]), exact[key].latencies.quantiles([0.95]));
+        }
+        answered += usize::from(!found.is_empty());
+    }
+    assert!(answered > cases / 4, "{answered} of {cases} found something");
+}
+
+/// Feedback by time, score and model, and of requests by metadata.
+pub(in crate::ledger) fn check_feedback(store: &dyn LogStore) {
+    let ids = RowIds::default();
+    let request = |number: i64, trace: &str, team: &str| Row {
+        id: ids.new_id(number * HOUR),
+        created_ms: number * HOUR,
+        trace_id: trace.to_owned().into(),
+        model: Some(MODELS[number as usize % 3].into()),
+        metadata: Some(format!("{{\"team\":\"{team}\"}}").into()),
+        ..blank()
+    };
+    let rows =
+        [request(0, "a", "red"), request(1, "a", "red"), request(2, "b", "blue"), request(3, "c", "blue")];
+    store.write(&rows.map(Entry::from)).unwrap();
+    let feedback = |number: u128, trace: &str, value: i64, weight: f64| Feedback {
+        id: Uuid::from_u128(number),
+        created_ms: number as i64 * HOUR,
+        trace_id: trace.to_owned(),
+        workspace: None,
+        value,
+        weight,
+        metadata: None,
+    };
+    let given = [feedback(1, "a", 5, 1.0), feedback(2, "b", -3, 0.5), feedback(3, "gone", 10, 1.0)];
+    store.put_feedback(&given).unwrap();
+    let tally = |filter: Filter, has_models: bool| {
+        let filter = Filter { since: Some(0), until: Some(5 * HOUR), ..filter };
+        let query = FeedbackQuery { filter, boundaries: vec![2 * HOUR], has_models };
+        let mut tally = FeedbackTally::new(query);
+        store.feedback_sums(&mut tally, &Arc::default()).unwrap();
+        tally
+    };
+    let all = tally(Filter::default(), false);
+    assert_eq!(
+        all.buckets.values().map(|sum| (sum.count, sum.weighted)).collect::<Vec<_>>(),
+        [(1, 5.0), (2, 8.5)]
+    );
+    assert_eq!(all.scores, BTreeMap::from([(-3, 1), (5, 1), (10, 1)]));
+    let models = tally(Filter::default(), true).models;
+    // Trace a has two requests and one feedback.
+    assert_eq!(models.values().map(|sum| sum.count).sum::<u64>(), 2);
+    let of_blue = Filter { metadata: vec![("team".to_owned(), "blue".to_owned())], ..Filter::default() };
+    assert_eq!(tally(of_blue, false).scores, BTreeMap::from([(-3, 1)]));
+    let query = Query {
+        filter: Filter { workspaces: Some(vec![Uuid::nil()]), ..Filter::default() },
+        range: 0..5 * HOUR,
+        boundaries: Vec::new(),
+        by: By::Metadata("team".to_owned()),
+        has_percentiles: false,
+    };
+    let mut teams = Tally::new(query.clone());
+    store.sums(&mut teams, &Arc::default()).unwrap();
+    let teams = answer(teams);
+    let of = |team: &str| teams[&(0, Some(team.to_owned()))].feedback;
+    assert_eq!(of("red"), FeedbackSum { requests: 2, count: 2, weighted: 10.0 });
+    assert_eq!(of("blue"), FeedbackSum { requests: 1, count: 1, weighted: -1.5 });
+    let feedback = Bounds { min: Some(0.0), max: None };
+    let liked = Query { filter: Filter { feedback, ..query.filter.clone() }, by: By::Nothing, ..query };
+    let mut found = Tally::new(liked);
+    store.sums(&mut found, &Arc::default()).unwrap();
+    assert_eq!(answer(found)[&(0, None)].measures.requests, 2);
+}
+
+#[test]
+fn sqlite_answers_as_its_rows() {
+    let folder = tempfile::tempdir().unwrap();
+    check_answers(&SqliteLogs::new(folder.path().join("logs.db")), 300);
+    check_feedback(&SqliteLogs::new(folder.path().join("other.db")));
+}
+
+#[test]
+fn postgres_answers_as_its_rows() {
+    let Some(server) = postgres_server::shared() else { return };
+    let store = |url: String| PostgresLogs::new(&Secret::new(url)).unwrap();
+    check_answers(&store(server.new_database()), 100);
+    check_feedback(&store(server.new_database()));
 }

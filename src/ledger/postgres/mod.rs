@@ -5,9 +5,11 @@
 
 mod read;
 mod schema;
+mod sums;
 mod values;
 mod write;
 
+use super::analytics::{FeedbackTally, Tally};
 use super::filter::Filter;
 use super::log_store::{Expiry, LogError, LogStore, ReadControl};
 use super::{Entry, Feedback, Row};
@@ -170,6 +172,21 @@ impl LogStore for PostgresLogs {
     fn feedback(&self, id: Uuid) -> Result<Option<Feedback>, LogError> {
         self.prepare(&HashSet::new())?;
         self.run(READ_TIMEOUT, async |client| read::feedback(client, id).await)
+    }
+
+    fn sums(&self, tally: &mut Tally, control: &Arc<ReadControl>) -> Result<(), LogError> {
+        self.prepare(&HashSet::new())?;
+        self.run(READ_TIMEOUT, async |client| sums::sums(client, tally, control).await)
+    }
+
+    fn feedback_sums(&self, tally: &mut FeedbackTally, control: &Arc<ReadControl>) -> Result<(), LogError> {
+        self.prepare(&HashSet::new())?;
+        self.run(READ_TIMEOUT, async |client| sums::feedback(client, tally, control).await)
+    }
+
+    fn merge_rollups(&self, now: i64) -> Result<bool, LogError> {
+        self.prepare(&HashSet::new())?;
+        self.run(SCHEMA_TIMEOUT, async |client| sums::merge_rollups(client, now).await)
     }
 
     fn expire(&self, expiry: &Expiry) -> Result<Vec<String>, LogError> {

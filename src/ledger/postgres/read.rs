@@ -18,7 +18,7 @@ use uuid::Uuid;
 /// Rows fetched at a time.
 const FETCH: i32 = 200;
 /// The server ends a search that nobody waits for any more.
-const SCAN_TIMEOUT: &str = "SET LOCAL statement_timeout = 30000";
+pub(super) const SCAN_TIMEOUT: &str = "SET LOCAL statement_timeout = 30000";
 const COUNT_TIMEOUT: &str = "SET LOCAL statement_timeout = 500";
 /// The most attempts that are shown of one request.
 const MAX_ATTEMPTS: i64 = 1000;
@@ -27,7 +27,7 @@ fn columns() -> String {
     COLUMNS.map(|(name, _)| name).join(", ")
 }
 
-async fn begin<'a>(
+pub(super) async fn begin<'a>(
     client: &'a mut Object,
     limit: &str,
 ) -> Result<deadpool_postgres::Transaction<'a>, LogError> {

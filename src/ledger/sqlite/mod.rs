@@ -5,10 +5,12 @@
 //! take the last moments.
 
 mod read;
+mod sums;
 mod tables;
 mod values;
 mod write;
 
+use super::analytics::{FeedbackTally, Tally};
 use super::filter::Filter;
 use super::log_store::{Expiry, LogError, LogStore, ReadControl};
 use super::{Entry, Feedback, Row, rollup};
@@ -187,6 +189,18 @@ impl LogStore for SqliteLogs {
 
     fn feedback(&self, id: Uuid) -> Result<Option<Feedback>, LogError> {
         self.read(|connection| read::feedback(connection, id).map_err(failure))
+    }
+
+    fn sums(&self, tally: &mut Tally, control: &Arc<ReadControl>) -> Result<(), LogError> {
+        self.read_controlled(control, |connection| sums::sums(connection, tally, control))
+    }
+
+    fn feedback_sums(&self, tally: &mut FeedbackTally, control: &Arc<ReadControl>) -> Result<(), LogError> {
+        self.read_controlled(control, |connection| sums::feedback(connection, tally, control))
+    }
+
+    fn merge_rollups(&self, now: i64) -> Result<bool, LogError> {
+        self.with_writer(|open| write::merge_rollups(&mut open.connection, now))
     }
 
     fn expire(&self, expiry: &Expiry) -> Result<Vec<String>, LogError> {

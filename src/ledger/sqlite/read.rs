@@ -22,7 +22,7 @@ fn columns() -> String {
 }
 
 /// The days that the filter's time is about, the last one first.
-fn days(connection: &Connection, filter: &Filter) -> Result<Vec<i64>, LogError> {
+pub(super) fn days(connection: &Connection, filter: &Filter) -> Result<Vec<i64>, LogError> {
     let mut days = Tables::read(connection).map_err(failure)?.rows;
     days.retain(|at| {
         filter.since.is_none_or(|since| *at >= day(since))

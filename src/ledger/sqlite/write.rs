@@ -1,5 +1,6 @@
 //! What the ledger writes to SQLite: rows and payloads into the tables of their day, feedback, and the deletion of days.
 
+use super::sums::given_up;
 use super::tables::Tables;
 use super::{WriteConnection, failure};
 use crate::ledger::column::{COLUMNS, ColumnType};
@@ -126,6 +127,15 @@ pub(super) fn feedback(connection: &mut Connection, feedback: &[Feedback]) -> ru
         )?;
     }
     transaction.commit()
+}
+
+/// Merges some pieces of rollups.
+pub(super) fn merge_rollups(connection: &mut Connection, now: i64) -> Result<bool, LogError> {
+    let transaction =
+        connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(failure)?;
+    let is_more = rollup::sqlite::merge_next(&transaction, now).map_err(given_up)?;
+    transaction.commit().map_err(failure)?;
+    Ok(is_more)
 }
 
 /// Deletes the tables of days that are over, one transaction each, and gives their space back to the system.

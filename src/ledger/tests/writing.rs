@@ -1,6 +1,7 @@
 //! The writer before a log store that fails, is slow, refuses rows, or never responds.
 
 use super::{entries, rows};
+use crate::ledger::analytics::{FeedbackTally, Tally};
 use crate::ledger::filter::Filter;
 use crate::ledger::log_store::{Expiry, LogError, LogStore, ReadControl};
 use crate::ledger::writer::WriterOptions;
@@ -106,6 +107,18 @@ impl LogStore for Scripted {
 
     fn feedback(&self, _: Uuid) -> Result<Option<Feedback>, LogError> {
         Ok(None)
+    }
+
+    fn sums(&self, _: &mut Tally, _: &Arc<ReadControl>) -> Result<(), LogError> {
+        unreachable!()
+    }
+
+    fn feedback_sums(&self, _: &mut FeedbackTally, _: &Arc<ReadControl>) -> Result<(), LogError> {
+        unreachable!()
+    }
+
+    fn merge_rollups(&self, _: i64) -> Result<bool, LogError> {
+        unreachable!()
     }
 
     fn expire(&self, _: &Expiry) -> Result<Vec<String>, LogError> {

@@ -13,6 +13,7 @@ mod log_writer;
 mod memory_returner;
 mod price_refresher;
 mod readiness_notifier;
+mod rollup_merger;
 mod settings_reloader;
 mod store_follower;
 
@@ -26,6 +27,7 @@ pub use log_writer::LogWriter;
 pub use memory_returner::MemoryReturner;
 pub use price_refresher::PriceRefresher;
 pub use readiness_notifier::ReadinessNotifier;
+pub use rollup_merger::RollupMerger;
 pub use settings_reloader::SettingsReloader;
 pub use store_follower::StoreFollower;
 

@@ -5,7 +5,7 @@
 mod behaviour;
 mod files;
 mod killed;
-mod postgres_server;
+pub(crate) mod postgres_server;
 mod server_down;
 mod server_tls;
 

@@ -1,0 +1,101 @@
+//! Feedback, counted by bucket: how much, its scores, its weighted average, its models.
+
+use super::super::filter::Filter;
+use super::tally::Unanswered;
+use std::collections::{BTreeMap, HashSet};
+use uuid::Uuid;
+
+/// Feedback of one question, at most.
+const MAX_FEEDBACK: usize = 2_000_000;
+
+/// The sum of feedback.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct FeedbackSum {
+    /// Requests that have feedback; not counted where feedback is not looked at by request.
+    pub requests: u64,
+    pub count: u64,
+    /// Of value times weight.
+    pub weighted: f64,
+}
+
+impl FeedbackSum {
+    pub fn merge(&mut self, other: &Self) {
+        self.requests += other.requests;
+        self.count += other.count;
+        self.weighted += other.weighted;
+    }
+
+    /// Of value times weight. `None` without feedback.
+    pub fn average(&self) -> Option<f64> {
+        (self.count > 0).then(|| self.weighted / self.count as f64)
+    }
+}
+
+/// Which feedback is counted.
+#[derive(Debug, Clone)]
+pub struct FeedbackQuery {
+    /// With its times, which are those of the feedback; where requests are needed, also theirs.
+    pub filter: Filter,
+    /// As those of [`Query`](super::Query).
+    pub boundaries: Vec<i64>,
+    /// Whether models are wanted.
+    pub has_models: bool,
+}
+
+impl FeedbackQuery {
+    /// Whether it is about the requests that feedback was given for.
+    pub fn needs_requests(&self) -> bool {
+        self.has_models || self.filter != self.filter.about_time_and_workspace()
+    }
+}
+
+/// What was counted up to now.
+#[derive(Debug)]
+pub struct FeedbackTally {
+    pub query: FeedbackQuery,
+    pub buckets: BTreeMap<usize, FeedbackSum>,
+    pub scores: BTreeMap<i64, u64>,
+    pub models: BTreeMap<Option<String>, FeedbackSum>,
+    /// Several requests may have one trace.
+    counted: HashSet<Uuid>,
+}
+
+impl FeedbackTally {
+    pub fn new(query: FeedbackQuery) -> Self {
+        Self {
+            query,
+            buckets: BTreeMap::new(),
+            scores: BTreeMap::new(),
+            models: BTreeMap::new(),
+            counted: HashSet::new(),
+        }
+    }
+
+    /// Adds one, unless it was added before.
+    ///
+    /// # Errors
+    /// `TooManyGroups`.
+    pub fn add(
+        &mut self,
+        id: Uuid,
+        created_ms: i64,
+        value: i64,
+        weight: f64,
+        model: Option<&str>,
+    ) -> Result<(), Unanswered> {
+        if !self.counted.insert(id) {
+            return Ok(());
+        }
+        if self.counted.len() > MAX_FEEDBACK {
+            return Err(Unanswered::TooManyGroups);
+        }
+        let sum = FeedbackSum { requests: 0, count: 1, weighted: value as f64 * weight };
+        let bucket = self.query.boundaries.partition_point(|boundary| *boundary <= created_ms);
+        self.buckets.entry(bucket).or_default().merge(&sum);
+        *self.scores.entry(value).or_default() += 1;
+        if self.query.has_models {
+            self.models.entry(model.map(str::to_owned)).or_default().merge(&sum);
+        }
+        Ok(())
+    }
+}
