@@ -52,6 +52,7 @@ mod key_commands;
 mod killed_gateway;
 mod limited_requests;
 mod limits;
+mod logged_costs;
 mod logs;
 mod max_connections;
 mod mcp_servers;

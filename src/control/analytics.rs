@@ -130,9 +130,7 @@ fn refused(error: LogError, reads_rows: bool) -> Error {
     match error {
         LogError::TooLong => too_much("The range has more requests than can be read in 10 s"),
         LogError::TooMany => too_much("The range has more groups than fit into memory"),
-        LogError::Unavailable(cause) | LogError::Refused(cause) => {
-            Error::store_unavailable("The log store is not available. Try again.").with_cause(cause)
-        }
+        error => logs::refused(error),
     }
 }
 

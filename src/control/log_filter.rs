@@ -15,8 +15,9 @@ const TOKENS: Type = Type::Integer(0, i64::MAX);
 /// Cents.
 const COST: Type = Type::Number(0.0, 1e11);
 const FEEDBACK: Type = Type::Number(-10.0, 10.0);
-/// Values with commas.
-const LIST: Type = Type::Text(16_384);
+/// Characters of a list of values with commas. All lists of a request together fit into a URL.
+pub(super) const LIST_CHARS: usize = 4096;
+const LIST: Type = Type::Text(LIST_CHARS);
 /// Values of one list, at most.
 const MAX_VALUES: usize = 500;
 
@@ -102,10 +103,15 @@ fn list(values: &Map<String, Value>, name: &str, problems: &Problems) -> Vec<Str
     found
 }
 
+/// The beginning of a value, for a message.
+fn shown(value: &str) -> &str {
+    value.get(..value.floor_char_boundary(64)).unwrap_or(value)
+}
+
 fn status_codes(codes: Vec<String>, problems: &Problems) -> Vec<String> {
     for code in &codes {
         if !code.parse::<u16>().is_ok_and(|number| number < 1000 && number.to_string() == *code) {
-            problems.push("status_code", None, format!("{code:?} is no status code such as 429"));
+            problems.push("status_code", None, format!("{:?} is no status code such as 429", shown(code)));
         }
     }
     codes
@@ -125,7 +131,8 @@ fn vendor_models(pairs: &[String], problems: &Problems) -> Vec<(String, String)>
             Some((vendor.to_owned(), model.to_owned()))
         }
         _ => {
-            problems.push("ai_org_model", None, format!("{text:?} must be vendor__model, as openai__gpt-4o"));
+            let message = format!("{:?} must be vendor__model, as openai__gpt-4o", shown(text));
+            problems.push("ai_org_model", None, message);
             None
         }
     };
@@ -139,7 +146,7 @@ fn cache_statuses(names: &[String], problems: &Problems) -> Vec<String> {
         let found = STATUSES.into_iter().find(|status| *status == upper);
         if found.is_none() {
             let allowed = "hit, semantic_hit, miss, refresh, disabled";
-            problems.push("cache_status", None, format!("{name:?} must be one of {allowed}"));
+            problems.push("cache_status", None, format!("{:?} must be one of {allowed}", shown(name)));
         }
         found.map(str::to_owned)
     };

@@ -112,10 +112,11 @@ pub(super) fn refused(error: LogError) -> Error {
         LogError::TooLong | LogError::TooMany => Error::store_unavailable(
             "The search reads too many logs. Narrow it: time_of_generation_min and _max, a workspace, a key, a model or a provider.",
         ),
-        LogError::Unavailable(cause) | LogError::Refused(cause) => Error::store_unavailable(
-            "The log store cannot be used now; requests to providers go on. Try again.",
-        )
-        .with_cause(cause),
+        LogError::Unavailable(cause) | LogError::Refused(cause) => {
+            log::warn!(target: "turnpike::ledger", "the log store cannot be read: {cause}");
+            let message = "The log store cannot be used now; requests to providers go on. Try again.";
+            Error::store_unavailable(message).with_cause(cause)
+        }
     }
 }
 

@@ -260,9 +260,8 @@ pub(super) fn finish<D: Downstream>(client: &D, ctx: &mut RequestContext) -> Fin
     let total = now.duration_since(ctx.started);
     let last =
         if noted.last_counted || attempt.is_none() { Duration::ZERO } else { state.upstream_time(now) };
-    let since_start = |moment: Option<Instant>| moment.map(|moment| moment.duration_since(ctx.started));
-    let (time_to_first_byte, time_to_first_token) =
-        (since_start(noted.first_byte), since_start(noted.first_token));
+    let started = ctx.started;
+    let since_start = |moment: Option<Instant>| moment.map(|moment| moment.duration_since(started));
     let response = observed_response(ctx, attempt.as_deref());
     if let Some(attempt) = &attempt {
         noted.attempt_responded(attempt, &response, client.sent_status().is_some());
@@ -288,8 +287,8 @@ pub(super) fn finish<D: Downstream>(client: &D, ctx: &mut RequestContext) -> Fin
         bytes_out: noted.bytes_out,
         cost: None,
         response,
-        time_to_first_byte,
-        time_to_first_token,
+        time_to_first_byte: since_start(noted.first_byte),
+        time_to_first_token: since_start(noted.first_token),
         total,
         overhead: total.saturating_sub(noted.upstream + last + noted.body_wait),
         metadata: noted.metadata,

@@ -22,7 +22,7 @@ const BATCH_BYTES: usize = 4 << 20;
 const MAX_BATCH_ENTRIES: usize = 10_000;
 /// Between attempts while the log store is not available: the first, and the longest.
 const FIRST_RETRY: Duration = Duration::from_millis(500);
-const LAST_RETRY: Duration = Duration::from_secs(10);
+const LAST_RETRY: Duration = Duration::from_secs(5);
 
 /// How much the writer may keep, and where.
 #[derive(Debug, Clone)]

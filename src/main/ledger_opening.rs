@@ -10,17 +10,19 @@ use turnpike::ledger::log_store::LogStore;
 use turnpike::ledger::postgres::PostgresLogs;
 use turnpike::ledger::sqlite::SqliteLogs;
 use turnpike::ledger::writer::WriterOptions;
-use turnpike::settings::Settings;
+use turnpike::state::Shared;
 use turnpike::store::options::Location;
 
-/// The ledger that the settings describe; `None` where they turn it off.
+/// Starts the ledger that the settings describe, where they do not turn it off.
 ///
 /// # Errors
 /// A URL that cannot be read.
-pub fn open(file: &Path, settings: &Settings) -> Result<Option<Arc<Ledger>>, String> {
+pub fn start(file: &Path, shared: &Shared) -> Result<(), String> {
+    let snapshot = shared.settings_arc();
+    let settings = &snapshot.settings;
     let logs = &settings.logs;
     if !logs.enabled {
-        return Ok(None);
+        return Ok(());
     }
     let store = store_opening::options(file, settings);
     let default = || match store.location() {
@@ -45,5 +47,6 @@ pub fn open(file: &Path, settings: &Settings) -> Result<Option<Arc<Ledger>>, Str
         max_spool_bytes: logs.spool_max_bytes,
     };
     let ledger = Ledger::start(log_store, &options).map_err(|why| format!("logs: no thread: {why}"))?;
-    Ok(Some(Arc::new(ledger)))
+    shared.set_ledger(Arc::new(ledger));
+    Ok(())
 }

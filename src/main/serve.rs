@@ -80,17 +80,13 @@ fn build(
     let access_log = AccessLog::open(&settings.access_log).map_err(|why| format!("access_log: {why}"))?;
     write_pid(&settings)?;
     let Opened { store, administrator_key } = store_opening::open(file, &settings)?;
-    let ledger = ledger_opening::open(file, &settings)?;
     let listen = settings.listen.clone();
-    let grace = settings.server.grace_period;
-    let emulator = settings.emulator.listen;
+    let (grace, emulator) = (settings.server.grace_period, settings.emulator.listen);
     let snapshot = SettingsSnapshot::new(settings, 0);
     let shared = Arc::new(Shared::new(snapshot, metrics, access_log, Some(store)));
     shared.install_overlay(overlay);
     span_exporter::start(&shared)?;
-    if let Some(ledger) = ledger {
-        shared.set_ledger(ledger);
-    }
+    ledger_opening::start(file, &shared)?;
     let announcement = Announcement::new(file, &shared.settings(), &warnings, administrator_key.as_ref());
 
     let mut certificates = Vec::new();

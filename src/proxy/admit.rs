@@ -114,12 +114,10 @@ async fn admit_request(
         Plane::Options => return Ok(Admission::Options),
     };
     let body = match reading {
-        Some(reading) => {
-            let body = read_body(gateway, session, ctx, reading).await?;
-            Some(with_kept_items(gateway, ctx, &client, body))
-        }
+        Some(reading) => Some(read_body(gateway, session, ctx, reading).await?),
         None => None,
-    };
+    }
+    .map(|body| with_kept_items(gateway, ctx, &client, body));
     let header = session.req_header();
     let uri = auth::clean_uri(&header.headers, &header.uri, &snapshot.service_keys);
     let mut request = Request::new(endpoint, header.method.clone(), uri, body);

@@ -67,7 +67,7 @@ use std::fmt::Write as _;
 use values::{base_url, is_id, non_empty};
 
 /// The keys of the file's top level, in the order the shipped file has them.
-const KEYS: [&str; 20] = [
+const KEYS: [&str; 21] = [
     "server",
     "listen",
     "emulator",

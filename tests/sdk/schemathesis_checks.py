@@ -50,6 +50,9 @@ BEYOND_A_SCHEMA = [
     # A config and an account have languages of their own, with conditions between their members.
     (r"config(\..*)?", ""),
     (r"configurations(\..*)?|customHost|.*ServiceAccountJson|azureAuthMode|deploymentConfig.*", ""),
+    # Lists of values with commas, ranges, and how far a question to the ledger may reach: docs/analytics.md.
+    (r"(filters\.)?(status_code|cache_status|ai_org_model|metadata(\..*)?)", ""),
+    (r"(filters\.)?(time_of_generation_m..|workspace_slug)|granularity|timezone|columns|order_by|groupBy", ""),
     # A request that is to be explained: see docs/control.md.
     (r"method|path|headers\..*|body", ""),
 ]

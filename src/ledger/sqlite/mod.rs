@@ -20,6 +20,7 @@ use std::collections::HashSet;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tables::Tables;
 use uuid::Uuid;
@@ -36,6 +37,8 @@ pub struct SqliteLogs {
     file: PathBuf,
     writer: Mutex<Option<WriteConnection>>,
     readers: Mutex<Vec<Connection>>,
+    /// Whether the file has its tables.
+    is_made: AtomicBool,
 }
 
 struct WriteConnection {
@@ -47,7 +50,7 @@ struct WriteConnection {
 impl SqliteLogs {
     /// The log store in this file. Opens nothing yet.
     pub fn new(file: PathBuf) -> Self {
-        Self { file, writer: Mutex::default(), readers: Mutex::default() }
+        Self { file, writer: Mutex::default(), readers: Mutex::default(), is_made: AtomicBool::new(false) }
     }
 
     /// Runs `write` with the connection that writes. After a failure it is opened anew.
@@ -58,7 +61,11 @@ impl SqliteLogs {
         let mut writer = self.writer.lock();
         let open = match &mut *writer {
             Some(open) => open,
-            none => none.insert(open_to_write(&self.file)?),
+            none => {
+                let opened = none.insert(open_to_write(&self.file)?);
+                self.is_made.store(true, Ordering::Release);
+                opened
+            }
         };
         let done = write(open);
         if matches!(done, Err(LogError::Unavailable(_))) {
@@ -101,9 +108,12 @@ impl SqliteLogs {
     }
 
     fn open_to_read(&self) -> Result<Connection, LogError> {
-        if !self.file.exists() {
-            // Nothing was written yet.
-            self.with_writer(|_| Ok(()))?;
+        // A file may be there whose tables are just being made; one on a disk that takes no writes can be read.
+        if !self.is_made.load(Ordering::Acquire)
+            && let Err(why) = self.with_writer(|_| Ok(()))
+            && !self.file.exists()
+        {
+            return Err(why);
         }
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let connection = Connection::open_with_flags(&self.file, flags).map_err(failure)?;

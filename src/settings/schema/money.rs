@@ -1,7 +1,25 @@
-//! The schema of `prices` and `alerts`.
+//! The schema of `usage`, `prices` and `alerts`.
 
-use super::types::{integer, list, non_empty, object, one_of, pattern};
+use super::types::{flag, integer, list, non_empty, object, one_of, pattern};
 use serde_json::{Value, json};
+
+pub(super) fn usage() -> Value {
+    let stream_usage = "Whether providers are requested to report the usage of streams whose client did not request it. The event \
+                        that they add is not passed on. Default: true.";
+    let tokenizer = "Whether tokens are counted with a tokenizer where a provider reports none; it takes 65 MiB of memory once it \
+                     is used. Otherwise they are estimated by a rule. Default: true.";
+    let on_disconnect = "A stream whose client has left: stop closes the connection to the provider and charges what was sent, \
+                         drain reads it to its end, for providers that charge all of it. Default: stop.";
+    object(
+        "How the gateway learns what requests used (docs/usage.md).",
+        &[],
+        vec![
+            ("stream_usage", flag(stream_usage)),
+            ("tokenizer", flag(tokenizer)),
+            ("on_disconnect", one_of(on_disconnect, ["stop", "drain"])),
+        ],
+    )
+}
 
 pub(super) fn prices() -> Value {
     object(
