@@ -424,11 +424,14 @@ fn tighter(one: Tightest, other: Tightest) -> Tightest {
 fn short_duration(duration: Duration) -> String {
     let seconds = duration.as_secs() + u64::from(duration.subsec_nanos() > 0);
     let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
-    match (hours, minutes) {
-        (0, 0) => format!("{seconds}s"),
-        (0, _) => format!("{minutes}m{seconds}s"),
-        _ => format!("{hours}h{minutes}m{seconds}s"),
+    let mut text = String::with_capacity(12);
+    for (number, unit) in [(hours, 'h'), (minutes, 'm'), (seconds, 's')] {
+        if number > 0 || unit == 's' || !text.is_empty() {
+            text.push_str(&number.to_string());
+            text.push(unit);
+        }
     }
+    text
 }
 
 /// What attempts used together; `None`: nothing is charged for any.

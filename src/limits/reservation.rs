@@ -99,14 +99,13 @@ impl Reservation {
 
     /// The holds that must be on the disk before the request is sent, and are not yet. Until [`confirm`](Self::confirm) it is dropped without a trace.
     pub(super) fn unjournalled(&mut self) -> Vec<HoldRow> {
-        let hard = self.held.iter().filter(|held| held.is_journalled());
-        let id = Uuid::now_v7();
-        let rows: Vec<HoldRow> = hard.map(|held| held.row(id)).collect();
-        if !rows.is_empty() {
-            self.journalled = Some(id);
-            self.at_drop = End::Cancelled;
+        if !self.held.iter().any(Held::is_journalled) {
+            return Vec::new();
         }
-        rows
+        let id = Uuid::now_v7();
+        self.journalled = Some(id);
+        self.at_drop = End::Cancelled;
+        self.held.iter().filter(|held| held.is_journalled()).map(|held| held.row(id)).collect()
     }
 
     /// The holds are on the disk: from here on the provider may be paid.

@@ -10,6 +10,7 @@ use super::rates::Rates;
 use super::unit::Unit;
 use crate::api::usage::Usage;
 use jiff::Timestamp;
+use smallvec::SmallVec;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
@@ -57,8 +58,9 @@ impl Constraint {
         match self {
             Self::From(start) => at.as_second() >= start,
             Self::TimeOfDay { start, end } => {
-                let second = at.as_nanosecond().div_euclid(1_000_000_000).rem_euclid(86_400);
-                let (start, end) = (i128::from(start), i128::from(end));
+                // Before 1970 fractions of seconds count from the other side.
+                let second = at.as_second() - i64::from(at.subsec_nanosecond() < 0);
+                let (second, start, end) = (second.rem_euclid(86_400), i64::from(start), i64::from(end));
                 match end < start {
                     true => second >= start || second < end,
                     false => second >= start && second < end,
@@ -104,6 +106,8 @@ pub struct RateCard {
     periods: Box<[Period]>,
     /// The first one in force that has a price for a unit counts.
     variants: Box<[Variant]>,
+    /// The units that have a price in any of them, a bit each: most units have none, and are not looked for.
+    units: u32,
     hash: u64,
 }
 
@@ -115,11 +119,25 @@ struct Selection<'a> {
     at: Timestamp,
 }
 
+/// The prices that are in force for a request: those of conditions that hold, then the standard ones. The first that has one for a
+/// unit counts.
+struct InForce<'a>(SmallVec<[&'a Rates; 4]>);
+
+impl InForce<'_> {
+    /// Millionths of a dollar per [`Unit::per`], for a request with so much input.
+    fn price(&self, unit: Unit, input: u64) -> Option<u64> {
+        self.0.iter().find_map(|rates| rates.get(unit)).map(|rate| rate.at(input))
+    }
+}
+
 impl RateCard {
     pub fn new(model: &str, source: PriceSource, periods: Vec<Period>, variants: Vec<Variant>) -> Self {
         let (periods, variants) = (periods.into_boxed_slice(), variants.into_boxed_slice());
         let hash = fingerprint(&periods, &variants);
-        Self { model: model.into(), source, periods, variants, hash }
+        let all = periods.iter().chain(variants.iter().map(|variant| &variant.period));
+        let units =
+            all.flat_map(|period| period.rates.iter()).fold(0, |units, (unit, _)| units | 1 << unit as u32);
+        Self { model: model.into(), source, periods, variants, units, hash }
     }
 
     /// A hash of all its prices, the same in every process and version: two rows with the same hash were priced alike.
@@ -165,24 +183,26 @@ impl RateCard {
         is_batch: bool,
         at: Timestamp,
     ) -> Option<i64> {
-        let selection = Selection { service_tier, is_batch, at };
-        let mut remainders = [0_i128; Unit::COUNT];
+        let in_force = self.in_force(Selection { service_tier, is_batch, at });
+        // What is left of each unit that was used.
+        let mut remainders: SmallVec<[(Unit, i128); 8]> = SmallVec::new();
         let mut has_rates = false;
         let mut has_priced_use = false;
         let mut sum = 0_i128;
         // The specific units first: what they take is no longer the general ones'.
-        for unit in Unit::ALL.into_iter().rev() {
-            let Some(price) = self.price(unit, selection, usage.input) else { continue };
+        for unit in self.units().rev() {
+            let Some(price) = in_force.price(unit, usage.input) else { continue };
             has_rates = true;
             let count = unit.count(usage);
-            has_priced_use |= count > 0;
-            let within = Unit::ALL.into_iter().zip(remainders).filter(|(other, _)| unit.contains(*other));
+            if count == 0 {
+                continue;
+            }
+            has_priced_use = true;
+            let within = remainders.iter().filter(|(other, _)| unit.contains(*other));
             let taken: i128 = within.map(|(_, remainder)| remainder).sum();
             // A provider that reports more cached tokens than input tokens has no negative input.
             let remainder = (i128::from(count) - taken).max(0);
-            if let Some(place) = remainders.get_mut(unit as usize) {
-                *place = remainder;
-            }
+            remainders.push((unit, remainder));
             sum = sum.saturating_add(remainder.saturating_mul(scaled(unit, price)));
         }
         let was_used =
@@ -200,12 +220,11 @@ impl RateCard {
         service_tier: Option<&str>,
         at: Timestamp,
     ) -> Option<i64> {
-        let selection = Selection { service_tier, is_batch: false, at };
-        let dearest = |applies: fn(Unit) -> bool| {
-            let units = Unit::ALL.into_iter().filter(|unit| applies(*unit));
-            units.filter_map(|unit| Some(scaled(unit, self.price(unit, selection, input)?))).max()
-        };
-        let request = self.price(Unit::Request, selection, input).map(|price| scaled(Unit::Request, price));
+        let in_force = self.in_force(Selection { service_tier, is_batch: false, at });
+        let price = |unit| Some(scaled(unit, in_force.price(unit, input)?));
+        let dearest =
+            |applies: fn(Unit) -> bool| self.units().filter(|unit| applies(*unit)).filter_map(price).max();
+        let request = price(Unit::Request);
         let (input_price, output_price) = (dearest(Unit::is_input), dearest(Unit::is_output));
         if input_price.is_none() && output_price.is_none() && request.is_none() {
             return None;
@@ -215,8 +234,12 @@ impl RateCard {
         Some(nanodollars(costs.iter().fold(0, |sum, cost| sum.saturating_add(*cost))))
     }
 
-    /// Millionths of a dollar per [`Unit::per`].
-    fn price(&self, unit: Unit, selection: Selection<'_>, input: u64) -> Option<u64> {
+    /// The units that have a price at any time, the general before the specific.
+    fn units(&self) -> impl DoubleEndedIterator<Item = Unit> {
+        Unit::ALL.into_iter().filter(|unit| self.units & 1 << *unit as u32 != 0)
+    }
+
+    fn in_force(&self, selection: Selection<'_>) -> InForce<'_> {
         let applies = |variant: &&Variant| {
             variant.period.constraint.is_none_or(|constraint| constraint.holds(selection.at))
                 && variant.conditions.iter().all(|condition| match condition {
@@ -225,9 +248,8 @@ impl RateCard {
                     Condition::Other => false,
                 })
         };
-        let special = self.variants.iter().filter(applies).find_map(|variant| variant.period.rates.get(unit));
-        let rate = special.or_else(|| self.rates(selection.at)?.get(unit))?;
-        Some(rate.at(input))
+        let special = self.variants.iter().filter(applies).map(|variant| &variant.period.rates);
+        InForce(special.chain(self.rates(selection.at)).collect())
     }
 }
 
@@ -238,6 +260,11 @@ fn scaled(unit: Unit, price: u64) -> i128 {
 
 /// Rounds picodollars half-even to nanodollars.
 fn nanodollars(picodollars: i128) -> i64 {
+    // Up to nine million dollars, without a division of 128 bits.
+    if let Ok(small) = i64::try_from(picodollars) {
+        let (whole, rest) = (small.div_euclid(1_000), small.rem_euclid(1_000));
+        return whole + i64::from(rest > 500 || (rest == 500 && whole % 2 != 0));
+    }
     let (whole, rest) = (picodollars.div_euclid(1_000), picodollars.rem_euclid(1_000));
     let rounds_up = rest > 500 || (rest == 500 && whole % 2 != 0);
     i64::try_from(whole + i128::from(rounds_up)).unwrap_or(i64::MAX)
