@@ -2,11 +2,11 @@
 //!
 //! Which usage is worth an alert is tested in `limits`.
 
-use crate::support::client::{chat, hello, install_ring, new_trace};
+use crate::support::client::{chat, client, hello, install_ring, new_trace};
 use crate::support::provider::Provider;
 use crate::support::settings::STANDARD;
 use crate::support::wait::until;
-use crate::support::{Gateway, packages};
+use crate::support::{Gateway, packages, ports};
 use jiff::Timestamp;
 use parking_lot::Mutex;
 use reqwest::Method;
@@ -218,6 +218,12 @@ async fn a_policy_that_is_used_up_alerts_twice() {
         let response = call.header("x-gateway-metadata", r#"{"team":"red"}"#).send().await.unwrap();
         assert_eq!(response.status(), 200);
     }
+    let trace = new_trace();
+    let refused = chat(&gateway, &trace, &hello(false)).header("x-gateway-metadata", r#"{"team":"red"}"#);
+    assert_eq!(refused.send().await.unwrap().status(), 412);
+    let limit = &gateway.access_line(&trace).await["limit"];
+    let facts = ["scope", "name", "kind"].map(|name| limit[name].as_str().unwrap_or_default());
+    assert_eq!(facts, ["policy", "three each", "usage"], "{limit}");
     let received = async || Some(webhook.received()).filter(|received| received.len() == 2);
     let received = until("two alerts", received).await;
     let mut kinds: Vec<String> = Vec::new();
@@ -233,4 +239,114 @@ async fn a_policy_that_is_used_up_alerts_twice() {
     let log: Value = gateway.control(Method::GET, path).send().await.unwrap().json().await.unwrap();
     assert_eq!(log["total"], 2, "{log}");
     assert_eq!(log["records"][0]["user_type"], "gateway");
+}
+
+/// A user of the organisation.
+async fn user(gateway: &Gateway, email: &str, role: &str) {
+    let invite = serde_json::json!({"email": email, "role": role, "workspaces": []});
+    let call = gateway.control(Method::POST, "/v1/admin/users/invites").json(&invite);
+    let invited: Value = call.send().await.unwrap().json().await.unwrap();
+    let path = format!("/v1/admin/users/invites/{}/accept", invited["id"].as_str().unwrap());
+    assert_eq!(gateway.control(Method::POST, &path).send().await.unwrap().status(), 200);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn administrators_and_the_addresses_of_a_key_get_mail() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(server) = MailServer::start(folder.path()) else { return };
+    let alerts = format!(
+        "alerts:\n  smtp: {{host: localhost, port: {}, ca_file: '{}', username: turnpike, password: {PASSWORD}, from: g@example.com, to: [OPS@example.com]}}\n",
+        server.port,
+        folder.path().join("cert.pem").display()
+    );
+    let gateway = Gateway::start(&format!("{STANDARD}{alerts}"));
+    user(&gateway, "boss@example.com", "admin").await;
+    user(&gateway, "plain@example.com", "member").await;
+    let key = serde_json::json!({
+        "name": "nightly jobs", "scopes": ["completions.write"], "alert_emails": ["jobs@example.com", "ops@example.com"],
+        "usage_limits": {"type": "tokens", "credit_limit": 5, "alert_threshold": 1},
+    });
+    let call = gateway.control(Method::POST, "/v1/api-keys/workspace/service").json(&key);
+    let made: Value = call.send().await.unwrap().json().await.unwrap();
+    let call = client().post(format!("{}/chat/completions", gateway.base_url())).json(&hello(false));
+    let call = call.header("x-gateway-api-key", made["key"].as_str().unwrap());
+    let response = call.header("x-gateway-provider", "@emulator").send().await.unwrap();
+    assert_eq!(response.status(), 200, "{made}");
+    // The threshold and the end of the limit, to each address once.
+    let all = async || Some(server.mails.lock().clone()).filter(|mails| mails.len() == 6);
+    let mails = until("six mails", all).await;
+    let mut to: Vec<String> =
+        mails.iter().map(|mail| mail["to"][0].as_str().unwrap().to_lowercase()).collect();
+    to.sort();
+    let twice = |address: &str| [format!("{address}@example.com"), format!("{address}@example.com")];
+    assert_eq!(to, [twice("boss"), twice("jobs"), twice("ops")].concat());
+    let exhausted =
+        mails.iter().filter(|mail| mail["text"].as_str().unwrap().contains("nightly jobs is exhausted"));
+    assert_eq!(exhausted.count(), 3, "{mails:?}");
+    let path = "/v1/audit-logs?start_time=2020-01-01T00:00:00Z&end_time=2100-01-01T00:00:00Z&organisation_id=o&resource_type=limits";
+    let log: Value = gateway.control(Method::GET, path).send().await.unwrap().json().await.unwrap();
+    assert_eq!(log["total"], 2, "{log}");
+    let shown = gateway.control(Method::GET, &format!("/v1/api-keys/{}", made["id"].as_str().unwrap()));
+    let shown: Value = shown.send().await.unwrap().json().await.unwrap();
+    assert_eq!(log["records"][0]["workspace_id"], shown["workspace_id"]);
+    let body: Value = serde_json::from_str(log["records"][0]["request_body"].as_str().unwrap()).unwrap();
+    assert_eq!((&body["limit"]["scope"], &body["limit"]["id"]), (&"key".into(), &made["id"]), "{body}");
+}
+
+/// A receiver that is slow, one that is away and one that always fails, beside one that works.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn receivers_that_fail_are_in_no_one_s_way() {
+    let slow = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let failing = Provider::start(|_| {
+        b"HTTP/1.1 500 Internal Server Error\r\ncontent-length: 0\r\nconnection: close\r\n\r\n".to_vec()
+    })
+    .await;
+    let working =
+        Provider::start(|_| b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n".to_vec())
+            .await;
+    let ports = [slow.local_addr().unwrap().port(), ports::free(), failing.port, working.port];
+    let urls = ports.map(|port| format!("{{url: 'http://127.0.0.1:{port}/'}}")).join(", ");
+    let gateway = Gateway::start(&format!("{STANDARD}alerts: {{webhooks: [{urls}]}}\n"));
+    let policy = serde_json::json!({
+        "conditions": [{"key": "metadata.n", "value": "*"}], "group_by": [{"key": "metadata.n"}],
+        "type": "requests", "credit_limit": 1, "name": "one each",
+    });
+    let call = gateway.control(Method::POST, "/v1/policies/usage-limits").json(&policy);
+    assert_eq!(call.send().await.unwrap().status(), 200);
+    let begin = std::time::Instant::now();
+    for number in 0..30 {
+        let call = chat(&gateway, &new_trace(), &hello(false));
+        let call = call.header("x-gateway-metadata", format!(r#"{{"n":"{number}"}}"#));
+        assert_eq!(call.send().await.unwrap().status(), 200);
+    }
+    // A single wait for one of them would be 15 s.
+    assert!(begin.elapsed() < std::time::Duration::from_secs(10), "{:?}", begin.elapsed());
+    let all = async || Some(working.received()).filter(|received| received.len() == 30);
+    until("all alerts at the one that works", all).await;
+    let again = async || Some(()).filter(|()| failing.received().len() > 30);
+    until("second tries at the one that fails", again).await;
+}
+
+/// Time passes by itself here whenever nothing else happens.
+#[tokio::test(start_paused = true)]
+async fn deliveries_are_bounded_and_given_up() {
+    let slow = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://127.0.0.1:{}/", slow.local_addr().unwrap().port());
+    let (shared, events) = sender(&format!("alerts: {{webhooks: [{{url: '{url}'}}]}}"));
+    let begin = tokio::time::Instant::now();
+    for _ in 0..300 {
+        events.send(event("budget", budget())).await.unwrap();
+    }
+    let outcome = |name: &str, count: u64| {
+        let series =
+            format!("turnpike_alert_deliveries_total{{channel=\"webhook\",outcome=\"{name}\"}} {count}");
+        metric(&shared, &series)
+    };
+    while !outcome("failed", 256) {
+        tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+        assert!(begin.elapsed() < std::time::Duration::from_secs(300), "they are never given up");
+    }
+    assert!(outcome("dropped", 44));
+    // Five tries of 15 s, and the waits between them.
+    assert!(begin.elapsed() >= std::time::Duration::from_secs(1 + 5 + 30 + 120), "{:?}", begin.elapsed());
 }

@@ -96,6 +96,7 @@ const PATHS: &[&str] = &[
     "responses",
     "messages",
     "messages/count_tokens",
+    "responses/input_tokens",
     "images/generations",
     "audio/speech",
     "moderations",

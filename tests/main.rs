@@ -21,6 +21,7 @@ mod analytics;
 mod anthropic_responses;
 mod api_keys;
 mod azure_paths;
+mod bills;
 mod breakers;
 mod broken_responses;
 mod browsers;

@@ -41,6 +41,8 @@ fn commands_show_check_and_compare_prices() {
         code == Some(0) && text.contains("input_mtok 2.5\n") && text.contains("of the catalogue"),
         "{text}"
     );
+    let (code, text) = prices(&settings, &["show", "openai/gpt-5"]);
+    assert!(code == Some(0) && text.contains("  service_tier flex:\n    input_mtok 0.625\n"), "{text}");
     let (code, text) = prices(&settings, &["show", "openai/no-such-model"]);
     assert!(code == Some(1) && text.contains("has no price") && text.contains("prices.overlay"), "{text}");
     let (code, text) = prices(&settings, &["show"]);
@@ -62,6 +64,46 @@ fn commands_show_check_and_compare_prices() {
     std::fs::write(&settings, with).unwrap();
     let (code, text) = prices(&settings, &["show", "openai/mine"]);
     assert!(code == Some(0) && text.contains("of the overlay") && text.contains("input_mtok 7\n"), "{text}");
+    // Prices in another unit, no JSON, a folder, a file that is too large, and one that is not the one of the settings.
+    let thousandfold = write("thousandfold.json", &catalogue(&[("gpt-4o", 3_000.0)]));
+    for (file, expected) in [
+        (
+            thousandfold.clone(),
+            "1 of 1 models more than tenfold, such as openai/gpt-4o: input_mtok would go from 3 to 3000",
+        ),
+        (write("cut.json", "[{\"id\":\"openai\",\"models\":["), "is no JSON"),
+        (
+            write("wrong.json", &catalogue(&[("gpt-4o", -3.0)])),
+            "provider openai: model gpt-4o: input_mtok must be a price",
+        ),
+        (write("empty.json", "[]"), "has no providers"),
+        (folder.path().to_owned(), "directory"),
+        (folder.path().join("nothing.json"), "No such file"),
+        (write("large.json", &" ".repeat((16 << 20) + 1)), "over 16777216 bytes"),
+        (write("zeros.yaml", "\0\0"), "zeros.yaml"),
+    ] {
+        for command in ["check", "diff"] {
+            if (command, file.as_path()) == ("diff", thousandfold.as_path()) {
+                continue;
+            }
+            let (code, text) = prices(&settings, &[command, file.to_str().unwrap()]);
+            let expected =
+                if command == "diff" && file.ends_with("zeros.yaml") { "is no JSON" } else { expected };
+            assert!(code == Some(1) && text.contains(expected), "{command} {}: {text}", file.display());
+        }
+    }
+    let (_, text) = prices(&settings, &["check", next.to_str().unwrap()]);
+    let digest = text.trim().rsplit(' ').next().unwrap().to_owned();
+    let pinned = |digest: &str| {
+        format!("prices: {{overlay: {}, file: {}, sha256: '{digest}'}}\n", overlay.display(), next.display())
+    };
+    std::fs::write(&settings, pinned(&digest)).unwrap();
+    assert_eq!(prices(&settings, &["show", "openai/gpt-4o"]).0, Some(0), "{text}");
+    std::fs::write(&settings, pinned(&"0a".repeat(32))).unwrap();
+    let (code, text) = prices(&settings, &["show", "openai/gpt-4o"]);
+    assert!(code == Some(1) && text.contains(&digest) && text.contains("prices.sha256 wants 0a0a"), "{text}");
+    std::fs::write(&settings, pinned(&digest)).unwrap();
+
     let other = write("other.json", &catalogue(&[("gpt-4o", 4.0), ("new", 1.0)]));
     let (code, text) = prices(&settings, &["diff", other.to_str().unwrap()]);
     assert_eq!((code, text.as_str()), (Some(0), "~ openai/gpt-4o input_mtok 3 -> 4\n+ openai/new\n"));

@@ -97,6 +97,48 @@ async fn messages_pass_in_both_directions() {
     assert!(line["bytes_in"].as_u64().unwrap() > BIG as u64, "{line}");
 }
 
+/// The emulator sends back what it is sent.
+#[tokio::test]
+async fn a_session_is_charged_for_its_responses() {
+    let gateway = gateway();
+    let done = |input: u64, output: u64| {
+        let usage = serde_json::json!({"total_tokens": input + output, "input_tokens": input, "output_tokens": output,
+            "input_token_details": {"text_tokens": input, "audio_tokens": 0, "cached_tokens": 0},
+            "output_token_details": {"text_tokens": output, "audio_tokens": 0}});
+        serde_json::json!({"type": "response.done", "event_id": "e", "response": {"status": "completed", "usage": usage}})
+    };
+    for (messages, tokens) in [(vec![done(1000, 100), done(500, 50)], Some((1500, 150))), (vec![], None)] {
+        let trace = new_trace();
+        let headers = [&ours(&trace)[..], &[THINKS]].concat();
+        let (mut socket, _) = open(&gateway, "realtime?model=gpt-realtime", &headers).await.unwrap();
+        next(&mut socket).await;
+        for message in messages {
+            socket.send(Message::text(message.to_string())).await.unwrap();
+            next(&mut socket).await;
+        }
+        socket.close(None).await.unwrap();
+        next(&mut socket).await;
+        drop(socket);
+        let line = gateway.access_line(&trace).await;
+        match tokens {
+            Some((input, output)) => {
+                assert_eq!(
+                    (&line["tokens"]["input"], &line["tokens"]["output"]),
+                    (&input.into(), &output.into()),
+                    "{line}"
+                );
+                // 4 and 16 dollars per million.
+                let cost = line["cost_usd"].as_f64().unwrap();
+                assert!((cost - (input * 4 + output * 16) as f64 / 1e6).abs() < 1e-12, "{line}");
+            }
+            // It may have cost something that was not reported.
+            None => {
+                assert_eq!((line.get("cost_usd"), &line["cost_status"]), (None, &"unknown".into()), "{line}");
+            }
+        }
+    }
+}
+
 #[tokio::test]
 async fn a_client_close_reaches_the_provider() {
     let (gateway, trace, tag) = (gateway(), new_trace(), new_trace());

@@ -1,7 +1,7 @@
 //! Every recorded response with usage has a price, or a reason for having none.
 //!
-//! The recordings are not in this repository: without them beside the checkout the test is skipped. `docs/prices.md` has the
-//! table that it prints. What tokens a response has is tested elsewhere (`recordings`, `translations`).
+//! The recordings are not in this repository: without them beside the checkout the tests are skipped. `docs/prices.md` has the
+//! table of what was found (`UPDATE_GOLDEN=1 cargo test recorded_prices` writes it). What tokens a response has is tested elsewhere (`recordings`, `translations`).
 
 use crate::support::recording::{self, Recording};
 use crate::support::report;
@@ -10,6 +10,9 @@ use jiff::Timestamp;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
+use std::path::Path;
+use turnpike::api::operation::Operation;
+use turnpike::api::tap::Tap;
 use turnpike::api::usage::{Usage, UsageParts};
 use turnpike::price::{Charge, CostStatus, PriceBook};
 
@@ -162,11 +165,71 @@ fn recorded_responses_with_usage_have_a_price() {
     }
     let expected: BTreeSet<String> = UNKNOWN.iter().map(|(model, _)| (*model).to_owned()).collect();
     assert_eq!(unknown, expected, "the models without a price");
-    let mut lines = String::from("| Provider | priced | free | unknown |\n");
+    let mut lines = format!("{TABLE}\n|---|---|---|---|\n");
     for (vendor, [priced, free, unknown, _]) in &table {
         writeln!(lines, "| `{vendor}` | {priced} | {free} | {unknown} |").unwrap();
     }
-    let priced: u64 = table.values().map(|row| row[0]).sum();
+    let sum = |column: usize| table.values().map(|row| row[column]).sum::<u64>();
+    let (priced, free) = (sum(0), sum(1));
     assert!(priced > 900, "only {priced}\n{lines}");
-    report(&lines);
+    let all = priced + free + sum(2);
+    let sentence = format!("Of {all} recorded responses with usage, {priced} are priced and {free} are free");
+    compare_documentation(&sentence, &lines);
+}
+
+/// The first line of the table in the documentation.
+const TABLE: &str = "| Provider | priced | free | unknown |";
+
+/// Holds the documentation to what was found, or writes it there.
+fn compare_documentation(sentence: &str, table: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/prices.md");
+    let text = std::fs::read_to_string(&path).unwrap();
+    let replaced = |text: &str, begin: &str, end: &str, by: &str| {
+        let from = text.find(begin).unwrap_or_else(|| panic!("docs/prices.md has no {begin:?}"));
+        let to = from + text[from..].find(end).unwrap();
+        format!("{}{by}{}", &text[..from], &text[to..])
+    };
+    let wanted = replaced(&text, TABLE, "\n\n", table.trim_end());
+    let wanted = replaced(&wanted, "Of ", " (`tests/recorded_prices.rs`", sentence);
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        std::fs::write(&path, &wanted).unwrap();
+        return;
+    }
+    assert!(text == wanted, "docs/prices.md is behind: UPDATE_GOLDEN=1 cargo test recorded_prices");
+}
+
+/// The searches that a whole response of the Responses API shows, counted by another reader.
+fn searches(response: &Value) -> u64 {
+    let is_search = |item: &&Value| {
+        item["type"] == "web_search_call"
+            && item["action"]["type"].as_str().is_none_or(|kind| kind == "search")
+    };
+    let counted = response["tool_usage"]["web_search"]["num_requests"].as_u64();
+    counted.unwrap_or_else(|| {
+        response["output"].as_array().into_iter().flatten().filter(is_search).count() as u64
+    })
+}
+
+#[test]
+fn recorded_searches_of_the_responses_api_are_counted() {
+    let Some(file) = recording::file() else {
+        return report(
+            "SKIPPED: recorded searches: no ../shared/traffic/recorded.jsonl beside this checkout",
+        );
+    };
+    let recordings = recording::all(&std::fs::read_to_string(&file).unwrap());
+    let (mut whole, mut streamed) = (0, 0);
+    for recording in recordings.iter().filter(|one| one.status == 200 && one.path.contains("/responses")) {
+        let mut values =
+            texts(recording).into_iter().filter_map(|text| serde_json::from_str::<Value>(&text).ok());
+        let last = values.next_back().unwrap_or_default();
+        let wanted = searches(if recording.streamed { &last["response"] } else { &last });
+        let length = Some(recording.body.len());
+        let mut tap = Tap::new(Operation::Responses, recording.streamed, !recording.streamed, length);
+        recording.body.chunks(1000).for_each(|chunk| _ = tap.push(chunk));
+        tap.finish();
+        assert_eq!(tap.summary().web_searches.count(), wanted, "{}", recording.id);
+        *(if recording.streamed { &mut streamed } else { &mut whole }) += wanted;
+    }
+    assert!(whole > 15 && streamed > 2, "{whole} {streamed}");
 }

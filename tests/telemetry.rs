@@ -213,6 +213,12 @@ async fn a_request_and_its_attempts_are_spans_of_one_trace() {
         assert!(second.attributes[name].as_u64().unwrap() > 0);
         assert_eq!(request.attributes[name], second.attributes[name]);
     }
+    let line = gateway.access_line(&id).await;
+    for span in [request, second] {
+        assert_eq!(span.attributes["gen_ai.usage.cost"], line["cost_usd"], "{span:#?}");
+        assert_eq!(span.attributes["turnpike.cost_status"], "priced");
+    }
+    assert!(!first.attributes.contains_key("turnpike.cost_status"), "{first:#?}");
     assert!(!format!("{found:?}").contains("canary"), "{found:#?}");
     assert!(!gateway.log().contains("canary-collector"));
 }
@@ -253,4 +259,49 @@ async fn no_request_waits_for_a_collector_that_does_not_respond() {
             assert!(gateway.log().contains("telemetry.otlp"), "the log says so");
         }
     }
+}
+
+/// The collector, a gateway, and a provider whose requests can be looked at.
+#[tokio::test]
+async fn providers_get_the_span_of_their_attempt() {
+    let body = r#"{"id":"c","object":"chat.completion","created":1,"model":"gpt-4o-mini","choices":[{"index":0,"message":{"role":"assistant","content":"Hi."},"finish_reason":"stop"}],"usage":{"prompt_tokens":2,"completion_tokens":2,"total_tokens":4}}"#;
+    let provider = Provider::start(move |_| {
+        format!(
+            "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
+            body.len()
+        )
+        .into_bytes()
+    })
+    .await;
+    let host = provider.base_url();
+    let key = ("x-gateway-api-key", crate::support::settings::KEY);
+    let target = [
+        key,
+        ("x-gateway-provider", "openai"),
+        ("authorization", "Bearer sk-own"),
+        ("x-gateway-custom-host", &*host),
+    ];
+    let sent = || provider.received().last().unwrap().header("traceparent").map(str::to_owned);
+    let (collector, gateway) = started(1.0).await;
+    let id = new_trace();
+    assert_eq!(chat(&gateway, &[&target[..], &[("x-gateway-trace-id", &id)]].concat(), "").await, 200);
+    let found = trace(&collector, &id).await;
+    assert_eq!(sent().unwrap(), format!("00-{}-{}-01", found[1].trace, found[1].id));
+    // In the client's trace, below the attempt.
+    let client_span = "00-4bf92f3577b34da6a3ce929d0e0e4702-00f067aa0ba902b7-01";
+    assert_eq!(
+        chat(&gateway, &[&target[..], &[("traceparent", client_span), ("tracestate", "a=b")]].concat(), "")
+            .await,
+        200
+    );
+    let found = trace(&collector, "4bf92f3577b34da6a3ce929d0e0e4702").await;
+    assert_eq!(sent().unwrap(), format!("00-4bf92f3577b34da6a3ce929d0e0e4702-{}-01", found[1].id));
+    assert_eq!(provider.received().last().unwrap().header("tracestate"), Some("a=b"));
+    // A trace that nobody records is the client's own affair.
+    let unrecorded = "00-4bf92f3577b34da6a3ce929d0e0e4703-00f067aa0ba902b7-00";
+    assert_eq!(chat(&gateway, &[&target[..], &[("traceparent", unrecorded)]].concat(), "").await, 200);
+    assert_eq!(sent().as_deref(), Some(unrecorded));
+    let (_collector, gateway) = started(0.0).await;
+    assert_eq!(chat(&gateway, &target, "").await, 200);
+    assert_eq!(sent(), None);
 }

@@ -3,9 +3,11 @@
 //! Not how usage is read (`api::usage`), and not the prices themselves (`price`).
 
 use crate::support::client::{chat, client, hello, new_trace};
+use crate::support::provider::Provider;
 use crate::support::settings::KEY;
 use crate::support::sse::events;
 use crate::support::{Gateway, gateway};
+use reqwest::Method;
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 
@@ -290,6 +292,152 @@ async fn settings_leave_streams_alone_or_read_them_to_their_end() {
     assert_eq!(entry["charged"]["output_tokens"], 40, "{entry}");
     assert_eq!(line["tokens_estimated"], true, "{line}");
     assert!(tokens(&line).1.abs_diff(40) <= 20, "{line}");
+    // A limit that counts requests needs no usage, one that counts tokens does.
+    for (of, wanted) in [("requests", json!(null)), ("tokens", json!({"include_usage": true}))] {
+        let policy = json!({"conditions": [{"key": "model", "value": "*"}], "group_by": [{"key": "model"}],
+            "type": of, "credit_limit": 1_000_000, "name": of});
+        let call = gateway.control(Method::POST, "/v1/policies/usage-limits").json(&policy);
+        let response = call.send().await.unwrap();
+        assert_eq!(response.status(), 200, "{}", response.text().await.unwrap());
+        let tag = new_trace();
+        let call = scripted(&gateway, &new_trace(), &hello(true), &format!("tokens=4&tag={tag}"));
+        let text = call.send().await.unwrap().text().await.unwrap();
+        assert!(!text.contains("\"choices\":[]"), "{text}");
+        let entry = &gateway.emulator_requests(&tag).await[0];
+        let sent: Value = serde_json::from_str(entry["body"].as_str().unwrap()).unwrap();
+        assert_eq!(sent["stream_options"], wanted, "{of}");
+    }
+}
+
+/// A provider that responds with one body, as JSON or as events.
+async fn provider_of(body: String) -> Provider {
+    let kind = if body.starts_with('{') { "application/json" } else { "text/event-stream" };
+    Provider::start(move |_| {
+        let length = body.len();
+        format!("HTTP/1.1 200 OK\r\ncontent-type: {kind}\r\ncontent-length: {length}\r\n\r\n{body}")
+            .into_bytes()
+    })
+    .await
+}
+
+/// A request to a provider of the test.
+fn at(
+    gateway: &Gateway,
+    provider: &Provider,
+    method: Method,
+    path: &str,
+    trace: &str,
+) -> reqwest::RequestBuilder {
+    let call = client().request(method, format!("{}/{path}", gateway.base_url())).bearer_auth("sk-own");
+    let call = call.header("x-gateway-api-key", KEY).header("x-gateway-provider", "openai");
+    call.header("x-gateway-custom-host", provider.base_url()).header("x-gateway-trace-id", trace)
+}
+
+#[tokio::test]
+async fn searches_of_the_responses_api_are_charged_by_the_piece() {
+    let gateway = gateway();
+    let search = json!({"id": "ws_1", "type": "web_search_call", "status": "completed", "action": {"type": "search", "query": "q"}});
+    let page = json!({"id": "ws_2", "type": "web_search_call", "status": "completed", "action": {"type": "open_page", "url": "u"}});
+    let message = json!({"id": "msg_1", "type": "message", "role": "assistant", "status": "completed",
+        "content": [{"type": "output_text", "text": "Found.", "annotations": []}]});
+    let response = |tool_usage: Value| {
+        json!({"id": "resp_1", "object": "response", "created_at": 1, "status": "completed", "model": "gpt-4o-mini",
+            "output": [search, page, search, message], "tool_usage": tool_usage,
+            "usage": {"input_tokens": 1000, "input_tokens_details": {"cached_tokens": 0}, "output_tokens": 100,
+                "output_tokens_details": {"reasoning_tokens": 0}, "total_tokens": 1100}})
+    };
+    let counted = response(json!({"web_search": {"num_requests": 3}}));
+    let events = |response: &Value| {
+        let done =
+            |item: &Value| json!({"type": "response.output_item.done", "output_index": 0, "item": item});
+        let all = [
+            json!({"type": "response.created", "response": {"id": "resp_1", "status": "in_progress", "output": []}}),
+            done(&search),
+            done(&page),
+            done(&search),
+            done(&message),
+            json!({"type": "response.completed", "response": response}),
+        ];
+        all.iter()
+            .map(|event| format!("event: {}\ndata: {event}\n\n", event["type"].as_str().unwrap()))
+            .collect::<String>()
+    };
+    let shown = response(Value::Null);
+    // 10 dollars per thousand searches.
+    for (body, stream, searches) in [
+        (shown.to_string(), false, 2_u64),
+        (counted.to_string(), false, 3),
+        (events(&shown), true, 2),
+        (events(&counted), true, 3),
+    ] {
+        let (provider, trace) = (provider_of(body).await, new_trace());
+        let body = json!({"model": "gpt-4o-mini", "input": "Search.", "stream": stream, "tools": [{"type": "web_search"}]});
+        let call = at(&gateway, &provider, Method::POST, "responses", &trace).json(&body);
+        call.send().await.unwrap().text().await.unwrap();
+        let line = gateway.access_line(&trace).await;
+        assert_eq!((tokens(&line), &line["web_searches"]), ((1000, 100), &json!(searches)), "{line}");
+        let cost = line["cost_usd"].as_f64().unwrap();
+        let wanted = dollars((1000, 100)) + searches as f64 * 0.01;
+        assert!((cost - wanted).abs() < 1e-12, "{cost} {wanted} {line}");
+    }
+}
+
+#[tokio::test]
+async fn what_only_reads_or_manages_a_batch_is_not_charged() {
+    let gateway = gateway();
+    let usage = json!({"id": "x", "object": "batch", "model": "gpt-4o-mini",
+        "usage": {"prompt_tokens": 1000, "completion_tokens": 100, "total_tokens": 1100}});
+    for (method, path, is_charged) in [
+        (Method::POST, "proxy/some/other/api", true),
+        // A chat that the provider has stored.
+        (Method::GET, "chat/completions/chatcmpl-1", false),
+        (Method::GET, "batches/batch_1", false),
+        (Method::POST, "batches/batch_1/cancel", false),
+        (Method::GET, "proxy/batches/batch_1", false),
+        (Method::POST, "proxy/messages/batches", false),
+    ] {
+        let (provider, trace) = (provider_of(usage.to_string()).await, new_trace());
+        let call = at(&gateway, &provider, method.clone(), path, &trace);
+        let call = if method == Method::POST { call.json(&json!({"model": "gpt-4o-mini"})) } else { call };
+        assert_eq!(call.send().await.unwrap().status(), 200, "{path}");
+        let line = gateway.access_line(&trace).await;
+        assert_eq!(line.get("cost_status").is_some(), is_charged, "{method} {path} {line}");
+    }
+}
+
+#[tokio::test]
+async fn input_tokens_of_a_response_are_counted_by_the_provider_or_here() {
+    let gateway = gateway();
+    for (provider, is_estimated) in [("@emulator", false), ("@anthropic-emulator", true)] {
+        let trace = new_trace();
+        let call = client().post(format!("{}/responses/input_tokens", gateway.base_url()));
+        let call = call.header("x-gateway-api-key", KEY).header("x-gateway-provider", provider);
+        let body = json!({"model": "gpt-4o-mini", "input": "How many tokens are in this sentence?"});
+        let response = call.header("x-gateway-trace-id", &trace).json(&body).send().await.unwrap();
+        assert_eq!(response.status(), 200);
+        let warns = response
+            .headers()
+            .get("x-gateway-warnings")
+            .is_some_and(|text| text.to_str().unwrap().contains("estimated"));
+        assert_eq!(warns, is_estimated, "{provider}");
+        let count: Value = response.json().await.unwrap();
+        assert_eq!(count["object"], "response.input_tokens");
+        let tokens = count["input_tokens"].as_u64().unwrap();
+        assert!((5..=25).contains(&tokens), "{provider} {count}");
+        let line = gateway.access_line(&trace).await;
+        assert_eq!(line["operation"], "responses_input_tokens");
+        assert!(line.get("cost_status").is_none(), "{line}");
+    }
+    let call = client()
+        .post(format!("{}/responses/input_tokens", gateway.base_url()))
+        .header("x-gateway-api-key", KEY);
+    let response = call
+        .header("x-gateway-provider", "@emulator")
+        .json(&json!({"input": "No model."}))
+        .send()
+        .await
+        .unwrap();
+    assert_eq!(response.status(), 400);
 }
 
 #[tokio::test]

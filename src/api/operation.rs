@@ -150,6 +150,7 @@ pub enum Operation {
     ResponsesDelete,
     ResponsesCancel,
     ResponsesInputItems,
+    ResponsesInputTokens,
     Images,
     ImageEdits,
     ImageVariations,

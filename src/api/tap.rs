@@ -6,8 +6,10 @@
 
 mod event_text;
 mod openai_event;
+mod socket;
 mod stream;
 mod vendor_event;
+mod web_searches;
 mod whole_fast_path;
 
 use super::operation::{Completion, Operation, SummaryShape};
@@ -16,13 +18,17 @@ use super::service_tier::ServiceTier;
 use super::sse::Event;
 use super::usage::{Usage, UsageParts};
 use crate::json::scan::{JsonScanner, Path};
+use socket::Socket;
 use stream::Stream;
+use web_searches::WebSearches;
 
 /// What was observed of a response so far.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ResponseSummary {
     /// Tokens as OpenAI counts them.
     pub usage: Option<Usage>,
+    /// Searches of the web that the usage does not report.
+    pub web_searches: WebSearches,
     /// The model that responded, as the provider names it.
     pub model: Option<String>,
     /// The service tier that the provider served and bills.
@@ -72,6 +78,7 @@ enum Watch {
     Opaque,
     Json(Box<Whole>),
     Stream(Box<Stream>),
+    Socket(Box<Socket>),
 }
 
 /// The state of one JSON response.
@@ -94,6 +101,9 @@ enum Field {
     Tier,
     /// A text of the output, or a list of parts with texts.
     Text,
+    /// The output of a response object: texts, and calls of the provider's own tools.
+    Output,
+    ToolUsage,
     Error,
     Status,
     IncompleteDetails,
@@ -109,7 +119,8 @@ const PATHS: &[(Path, Field)] = &[
     (&["choices", "*", "message"], Field::Text),
     (&["choices", "*", "text"], Field::Text),
     (&["content"], Field::Text),
-    (&["output"], Field::Text),
+    (&["output"], Field::Output),
+    (&["tool_usage"], Field::ToolUsage),
     (&["message", "content"], Field::Text),
     (&["candidates", "*", "content", "parts"], Field::Text),
     (&["error"], Field::Error),
@@ -164,6 +175,11 @@ impl Tap {
         Self { watch, summary: ResponseSummary::default() }
     }
 
+    /// Of a websocket of the realtime API.
+    pub fn of_socket() -> Self {
+        Self { watch: Watch::Socket(Box::default()), summary: ResponseSummary::default() }
+    }
+
     /// Takes the next bytes of the response. True exactly once: on the push that has the first content.
     pub fn push(&mut self, chunk: &[u8]) -> bool {
         let before = self.summary.content;
@@ -182,6 +198,7 @@ impl Tap {
                 summary.ended = scan.is_closed();
             }
             Watch::Stream(stream) => stream.push(chunk, summary),
+            Watch::Socket(socket) => socket.push(chunk, summary),
         }
         self.summary.content && !before
     }
@@ -248,6 +265,11 @@ impl ResponseSummary {
             Field::Model => self.note_model(openai_event::text(value)),
             Field::Finish => self.note_finish(openai_event::text(value)),
             Field::Text => self.note_text(value),
+            Field::Output => {
+                self.note_text(value);
+                self.web_searches.take_output(value);
+            }
+            Field::ToolUsage => self.web_searches.take_tool_usage(value),
             Field::Tier => self.note_tier(Some(value)),
             Field::Error => self.note_error(value),
             // Batches and files have a status too; only that of a response is a finish reason.

@@ -1,6 +1,6 @@
-//! W3C trace context: a client's `traceparent`.
+//! W3C trace context: a client's `traceparent`, and the one that a provider gets while traces are sent.
 //!
-//! Only reads it: the header itself and `tracestate` are forwarded unchanged.
+//! Not who decides about a trace (`state::span_queue`). `tracestate` is forwarded unchanged.
 
 /// A `traceparent` value (<https://www.w3.org/TR/trace-context/>).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,6 +30,16 @@ impl TraceParent {
         let span = hex::<8>(base.get(36..52)?)?;
         let [flags] = hex::<1>(base.get(53..55)?)?;
         (trace != [0; 16] && span != [0; 8]).then_some(Self { trace, span, flags })
+    }
+
+    /// A span of a trace that is recorded. Neither is 0.
+    pub fn recorded(trace: u128, span: u64) -> Self {
+        Self { trace: trace.to_be_bytes(), span: span.to_be_bytes(), flags: 1 }
+    }
+
+    /// The value of the header.
+    pub fn header(&self) -> String {
+        format!("00-{:032x}-{:016x}-{:02x}", self.trace(), self.span(), self.flags)
     }
 
     pub fn trace(&self) -> u128 {
@@ -80,6 +90,13 @@ mod tests {
         assert_eq!((parent.span(), parent.is_sampled()), (0x00f0_67aa_0ba9_02b7, true));
         let unsampled = TraceParent::parse(&GOOD.replace("-01", "-00")).unwrap();
         assert!(!unsampled.is_sampled() && unsampled.trace() == parent.trace());
+    }
+
+    #[test]
+    fn what_is_written_can_be_read() {
+        let own = TraceParent::recorded(0x4b, 0xf0);
+        assert_eq!(own.header(), "00-0000000000000000000000000000004b-00000000000000f0-01");
+        assert_eq!(TraceParent::parse(&own.header()), Some(own));
     }
 
     #[test]

@@ -49,6 +49,30 @@ impl Usage {
     pub fn read(json: &[u8]) -> Option<Self> {
         UsageParts::read(json)?.usage()
     }
+
+    /// What two responses used together.
+    #[must_use]
+    pub fn plus(&self, other: &Self) -> Self {
+        let sum = u64::saturating_add;
+        Self {
+            input: sum(self.input, other.input),
+            output: sum(self.output, other.output),
+            total: sum(self.total, other.total),
+            cached: sum(self.cached, other.cached),
+            cache_write: sum(self.cache_write, other.cache_write),
+            cache_write_1h: sum(self.cache_write_1h, other.cache_write_1h),
+            reasoning: sum(self.reasoning, other.reasoning),
+            input_audio: sum(self.input_audio, other.input_audio),
+            output_audio: sum(self.output_audio, other.output_audio),
+            input_image: sum(self.input_image, other.input_image),
+            output_image: sum(self.output_image, other.output_image),
+            input_video: sum(self.input_video, other.input_video),
+            cached_audio: sum(self.cached_audio, other.cached_audio),
+            cached_image: sum(self.cached_image, other.cached_image),
+            web_searches: sum(self.web_searches, other.web_searches),
+            rerank_searches: sum(self.rerank_searches, other.rerank_searches),
+        }
+    }
 }
 
 /// A `usage` object as reported. Separate from [`Usage`] because Anthropic reports it in parts: some in

@@ -4,6 +4,7 @@
 //! Signatures are not checked.
 
 use super::bedrock_stream;
+use super::bill::Bill;
 use super::call::Call;
 use super::conversation::Completion;
 use super::normalize::{self, NormalizedRequest};
@@ -47,7 +48,9 @@ fn respond(call: &Call<'_>, render: fn(Generated) -> Reply) -> Result<Reply, Api
     let request: Value = call.read(DIALECT)?;
     let (model, mut script) = call.model(Some(call.id), DIALECT)?;
     let (completion, input) = read(&request)?.decide(model, &mut script, DIALECT)?;
-    Ok(render(generate(call, completion, input)).in_dialect(DIALECT).scripted(script))
+    // A stream starts with the message.
+    let bill = Bill { input, output: completion.tokens(), opening: 1 };
+    Ok(render(generate(call, completion, input)).billed(bill).in_dialect(DIALECT).scripted(script))
 }
 
 fn read(request: &Value) -> Result<NormalizedRequest, ApiError> {

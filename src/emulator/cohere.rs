@@ -2,6 +2,7 @@
 //!
 //! Builds the whole response and decides its content; the events of a stream are in `cohere_stream`.
 
+use super::bill::Bill;
 use super::call::Call;
 use super::cohere_stream;
 use super::conversation::Completion;
@@ -77,12 +78,14 @@ pub(super) fn create(call: &Call<'_>) -> Result<Reply, ApiError> {
         stops: request.stop_sequences.unwrap_or_default(),
     };
     let (completion, input) = normalized.decide(model, &mut script, DIALECT)?;
+    // A stream starts with the message and its content.
+    let bill = Bill { input, output: completion.tokens(), opening: 2 };
     let generated = generate(call, completion, input);
     let reply = match request.stream {
         Some(true) => cohere_stream::reply(generated),
         _ => Reply::json(whole(&generated)),
     };
-    Ok(reply.in_dialect(DIALECT).scripted(script))
+    Ok(reply.billed(bill).in_dialect(DIALECT).scripted(script))
 }
 
 fn generate(call: &Call<'_>, completion: Completion, input: u64) -> Generated {

@@ -1,5 +1,6 @@
 //! `POST /completions`: legacy text completions, whole and streamed, with `echo` and several prompts.
 
+use super::bill::Bill;
 use super::call::Call;
 use super::chat::{MAX_CHOICES, StreamOptions, usage};
 use super::conversation::Stop;
@@ -73,7 +74,9 @@ pub(super) fn create(call: &Call<'_>) -> Result<Reply, ApiError> {
         }
         texts.push(sample);
     }
-    let usage = usage(prompts.iter().map(|prompt| sample_text::count(prompt)).sum(), tokens);
+    let input = prompts.iter().map(|prompt| sample_text::count(prompt)).sum();
+    let bill = Bill { input, output: tokens, opening: 0 };
+    let usage = usage(input, tokens);
     let (id, created, model) = (call.state.id("cmpl-", 29), now(), quote(model));
     let prefix = format!(
         r#"{{"id":"{id}","object":"text_completion","created":{created},"model":{model},"system_fingerprint":"fp_emulator","choices":["#
@@ -89,7 +92,7 @@ pub(super) fn create(call: &Call<'_>) -> Result<Reply, ApiError> {
             .collect();
         Reply::json(format!(r#"{prefix}{}],"usage":{usage}}}"#, choices.join(",")))
     };
-    Ok(reply.scripted(script))
+    Ok(reply.billed(bill).scripted(script))
 }
 
 fn finish(sample: &SampleText) -> &'static str {

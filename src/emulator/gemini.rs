@@ -4,6 +4,7 @@
 //! Builds the whole response and decides its content; the events of a stream are in `gemini_stream`.
 
 use super::anthropic::{SIGNATURE, THOUGHT};
+use super::bill::Bill;
 use super::call::Call;
 use super::conversation::Completion;
 use super::normalize::{self, NormalizedRequest};
@@ -20,8 +21,36 @@ pub(super) struct Generated {
     /// Thoughts are shown before the content.
     pub(super) thinks: bool,
     pub(super) finish: &'static str,
-    /// `usageMetadata` and the members after it, as JSON text without braces.
-    pub(super) tail: String,
+    pub(super) tail: Tail,
+}
+
+/// What every chunk of a response ends with.
+pub(super) struct Tail {
+    prompt: u64,
+    thoughts: Option<u64>,
+    /// Tokens of the whole response.
+    output: u64,
+    /// A JSON string, with its quotes.
+    model: String,
+    id: String,
+}
+
+impl Tail {
+    /// `usageMetadata` and the members after it, as JSON text without braces, when so many tokens of output were sent.
+    pub(super) fn after(&self, sent: u64) -> String {
+        let Self { prompt, thoughts, output, model, id } = self;
+        let output = sent.min(*output);
+        let total = prompt + output + thoughts.unwrap_or_default();
+        let thoughts =
+            thoughts.map(|tokens| format!(r#""thoughtsTokenCount":{tokens},"#)).unwrap_or_default();
+        format!(
+            r#""usageMetadata":{{"promptTokenCount":{prompt},"candidatesTokenCount":{output},{thoughts}"totalTokenCount":{total},"promptTokensDetails":[{{"modality":"TEXT","tokenCount":{prompt}}}]}},"modelVersion":{model},"responseId":"{id}""#
+        )
+    }
+
+    pub(super) fn whole(&self) -> String {
+        self.after(self.output)
+    }
 }
 
 pub(super) fn respond(call: &Call<'_>) -> Result<Reply, ApiError> {
@@ -45,6 +74,8 @@ pub(super) fn respond(call: &Call<'_>) -> Result<Reply, ApiError> {
         let counted = json!({"totalTokens": prompt});
         return Ok(Reply::value(&counted).in_dialect(DIALECT).scripted(script));
     }
+    let thought = if thinks(&request) { sample_text::count(THOUGHT) } else { 0 };
+    let bill = Bill { input: prompt, output: completion.tokens() + thought, opening: 0 };
     let generated = generate(call, model, completion, (prompt, thinks(&request)));
     let reply = match method {
         "generateContent" => Reply::json(whole(&generated)),
@@ -53,7 +84,7 @@ pub(super) fn respond(call: &Call<'_>) -> Result<Reply, ApiError> {
         }
         _ => return Err(unknown(method)),
     };
-    Ok(reply.in_dialect(DIALECT).scripted(script))
+    Ok(reply.billed(bill).in_dialect(DIALECT).scripted(script))
 }
 
 fn unknown(what: &str) -> ApiError {
@@ -162,12 +193,13 @@ fn generate(
         Completion::Text(sample) if sample.end == End::Length => "MAX_TOKENS",
         _ => "STOP",
     };
-    let (output, thought) = (completion.tokens(), if thinks { sample_text::count(THOUGHT) } else { 0 });
-    let thoughts = if thinks { format!(r#""thoughtsTokenCount":{thought},"#) } else { String::new() };
-    let (id, model, total) = (call.state.id("", 22), quote(model), prompt + output + thought);
-    let tail = format!(
-        r#""usageMetadata":{{"promptTokenCount":{prompt},"candidatesTokenCount":{output},{thoughts}"totalTokenCount":{total},"promptTokensDetails":[{{"modality":"TEXT","tokenCount":{prompt}}}]}},"modelVersion":{model},"responseId":"{id}""#
-    );
+    let tail = Tail {
+        prompt,
+        thoughts: thinks.then(|| sample_text::count(THOUGHT)),
+        output: completion.tokens(),
+        model: quote(model),
+        id: call.state.id("", 22),
+    };
     Generated { completion, thinks, finish, tail }
 }
 
@@ -181,7 +213,7 @@ fn whole(generated: &Generated) -> String {
             }));
         }
     }
-    chunk(&parts.join(","), Some(generated.finish), &generated.tail)
+    chunk(&parts.join(","), Some(generated.finish), &generated.tail.whole())
 }
 
 /// The part with the model's thoughts.

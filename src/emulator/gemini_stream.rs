@@ -25,9 +25,10 @@ pub(super) fn reply(generated: Generated, is_sse: bool) -> Reply {
                 }))
             }
         };
-    let parts = thinks.then(thought).into_iter().chain(parts);
-    let end = (Part::Finish, chunk(r#"{"text":""}"#, Some(finish), &tail));
-    let responses = parts.map(move |part| (Part::Content, chunk(&part, None, &tail)));
+    let parts = thinks.then(thought).into_iter().map(|thought| (thought, 0)).chain(parts.zip(1..));
+    let end = (Part::Finish, chunk(r#"{"text":""}"#, Some(finish), &tail.whole()));
+    // Each part of a text is a token.
+    let responses = parts.map(move |(part, sent)| (Part::Content, chunk(&part, None, &tail.after(sent))));
     let responses = responses.chain(std::iter::once(end));
     if is_sse {
         return Reply::events(responses.map(|(part, response)| Event::data(part, response)));

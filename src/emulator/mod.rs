@@ -60,7 +60,7 @@
 //!
 //! `GET /_emulator/requests[?tag=T][&wait=MS]` returns the last 1,000 tagged requests. With `wait` it first
 //! waits until all of them have ended, for at most MS milliseconds. `DELETE` removes them.
-//! `GET /_emulator/bill` returns what all chats and messages were charged, in tokens; each request in the log has its own
+//! `GET /_emulator/bill` returns what all chats, messages, responses and completions were charged, in tokens; each request in the log has its own
 //! `charged`. `GET /_emulator/stats` returns the counters.
 
 mod anthropic;

@@ -3,6 +3,7 @@
 //! The typed events of a stream are in `responses_stream`.
 
 use super::batches::merge;
+use super::bill::Bill;
 use super::call::Call;
 use super::conversation::{self, ChatInput, Completion, Format, Message, Tool};
 use super::files::listed;
@@ -47,10 +48,8 @@ pub(super) fn create(call: &Call<'_>) -> Result<Reply, ApiError> {
         let message = format!("Previous response with id '{id}' not found.");
         return Err(ApiError::invalid("previous_response_id", message));
     }
-    let items = input_value(call, input)?;
-    let text = serde_json::to_string(&items).unwrap_or_default();
-    let messages: Vec<Message<'_>> = serde_json::from_str(&text)
-        .map_err(|error| ApiError::invalid("input", format!("Invalid 'input': {error}")))?;
+    let text = serde_json::to_string(&input_value(call, input)?).unwrap_or_default();
+    let messages = messages(&text)?;
     let tools: Vec<Tool<'_>> = match request.tools {
         None => Vec::new(),
         Some(tools) => serde_json::from_str(tools.get())
@@ -67,7 +66,10 @@ pub(super) fn create(call: &Call<'_>) -> Result<Reply, ApiError> {
         script: &mut script,
         dialect: Dialect::OpenAi,
     });
-    let response = response(call, model, &completion, conversation::prompt_tokens(&messages))?;
+    let input = conversation::prompt_tokens(&messages);
+    // A stream starts with two events of the response, its item and the item's part.
+    let bill = Bill { input, output: completion.tokens(), opening: 4 };
+    let response = response(call, model, &completion, input)?;
     if request.store != Some(false) {
         let id = response.get("id").and_then(Value::as_str).unwrap_or_default();
         let mut stored = response.clone();
@@ -79,7 +81,22 @@ pub(super) fn create(call: &Call<'_>) -> Result<Reply, ApiError> {
     } else {
         Reply::value(&response)
     };
-    Ok(reply.scripted(script))
+    Ok(reply.billed(bill).scripted(script))
+}
+
+pub(super) fn input_tokens(call: &Call<'_>) -> Result<Reply, ApiError> {
+    let request: Request<'_> = call.read(Dialect::OpenAi)?;
+    let (_, script) = call.model(request.model.as_deref(), Dialect::OpenAi)?;
+    let input = request.input.ok_or_else(|| ApiError::missing("input"))?;
+    let text = serde_json::to_string(&input_value(call, input)?).unwrap_or_default();
+    let tokens = conversation::prompt_tokens(&messages(&text)?);
+    let count = json!({"object": "response.input_tokens", "input_tokens": tokens});
+    Ok(Reply::value(&count).scripted(script))
+}
+
+fn messages(items: &str) -> Result<Vec<Message<'_>>, ApiError> {
+    serde_json::from_str(items)
+        .map_err(|error| ApiError::invalid("input", format!("Invalid 'input': {error}")))
 }
 
 /// The input as items with ids; plain text becomes one user message.

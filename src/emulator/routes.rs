@@ -53,6 +53,7 @@ fn route(parts: &Parts) -> Route<'_> {
         ("POST", [.., "messages"]) => json(anthropic::create, ""),
         ("POST", [.., "messages", "count_tokens"]) => json(anthropic::count_tokens, ""),
         ("POST", [.., "responses"]) => json(responses::create, ""),
+        ("POST", [.., "responses", "input_tokens"]) => json(responses::input_tokens, ""),
         ("GET", [.., "responses", id]) => json(responses::one, id),
         ("DELETE", [.., "responses", id]) => json(responses::delete, id),
         ("GET", [.., "responses", id, "input_items"]) => json(responses::input_items, id),

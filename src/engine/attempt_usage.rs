@@ -23,6 +23,7 @@ use crate::json::walk;
 use crate::provider::translation::Translation;
 use crate::route::attempt::Attempt;
 use bytes::Bytes;
+use http::Method;
 use std::sync::Arc;
 
 /// What an attempt used.
@@ -45,6 +46,7 @@ pub(super) struct Uncounted {
     model: Option<Arc<str>>,
     /// What was reported before the response broke off.
     reported: Option<Usage>,
+    web_searches: u64,
     response_model: Option<String>,
     service_tier: Option<ServiceTier>,
 }
@@ -52,7 +54,7 @@ pub(super) struct Uncounted {
 impl Observed {
     /// What an attempt with a successful status used. `attempt` is the one whose response it is.
     pub fn of(attempt: &Arc<Attempt>, response: &ResponseSummary) -> Self {
-        let billing = attempt.operation.billing();
+        let billing = billing(attempt);
         // An error with a successful status is no output.
         let has_content = response.content && (response.error.is_none() || !response.text.is_empty());
         let has_output = has_content || response.usage.is_some() || !response.text.is_empty();
@@ -84,6 +86,27 @@ impl Observed {
     }
 }
 
+/// What is charged for the response of an attempt. On a path that is no operation's, nothing for what only reads or deletes, because it
+/// was paid when it was made, and nothing for what manages a batch: the batch reports the usage of all its requests each time.
+fn billing(attempt: &Attempt) -> Billing {
+    match attempt.operation.billing() {
+        Billing::IfReported if attempt.method != Method::POST || manages_batch(&attempt.path) => {
+            Billing::None
+        }
+        billing => billing,
+    }
+}
+
+/// Whether a path is one of a provider's batch API.
+fn manages_batch(path: &str) -> bool {
+    let path = path.split_once('?').map_or(path, |(path, _)| path);
+    let is_batch = |segment: &str| {
+        matches!(segment, "batch" | "batches" | "batchPredictionJobs")
+            || segment.ends_with(":batchGenerateContent")
+    };
+    path.split('/').any(is_batch)
+}
+
 impl Uncounted {
     fn new(attempt: &Attempt, response: &ResponseSummary) -> Self {
         Self {
@@ -92,6 +115,7 @@ impl Uncounted {
             text: response.text.clone(),
             model: attempt.model.clone(),
             reported: response.usage,
+            web_searches: response.web_searches.count(),
             response_model: response.model.clone(),
             service_tier: response.service_tier,
         }
@@ -112,8 +136,9 @@ impl Uncounted {
             _ => self.input(tokens),
         };
         let output = output.max(reported.output);
+        let web_searches = reported.web_searches.max(self.web_searches);
         AttemptUsage {
-            usage: Usage { input, output, total: input.saturating_add(output), ..reported },
+            usage: Usage { input, output, total: input.saturating_add(output), web_searches, ..reported },
             source: UsageSource::Counted,
             response_model: self.response_model,
             service_tier: self.service_tier,
@@ -171,6 +196,25 @@ fn usage_in_error(body: &[u8]) -> Option<Usage> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn paths_of_batches_have_a_segment_of_their_own() {
+        for path in [
+            "/v1/batches",
+            "/openai/v1/batches/b_1/cancel?x=/y",
+            "/v1/messages/batches",
+            "/v1/batch/jobs",
+            "/v1beta/models/m:batchGenerateContent",
+            "/v1/projects/p/locations/l/batchPredictionJobs",
+        ] {
+            assert!(manages_batch(path), "{path}");
+        }
+        for path in
+            ["/v1/chat/completions?to=/batches", "/v1/minibatches", "/v1beta/models/m:batchEmbedContents"]
+        {
+            assert!(!manages_batch(path), "{path}");
+        }
+    }
 
     #[test]
     fn usage_is_found_in_errors() {

@@ -262,6 +262,7 @@ impl<D: Downstream> Orchestrator<'_, D> {
         };
         let StagesPassed { flow, credentials, filters } = passed;
         attempt.fetched = credentials.clone().map(Box::new);
+        attempt.trace_parent = self.ctx.new_span(&self.engine.shared);
         let attempt = Arc::new(attempt);
         self.ctx.attempt = Some(Arc::clone(&attempt));
         self.ctx.attempt_state = state;

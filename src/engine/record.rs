@@ -51,6 +51,8 @@ pub struct RequestRecord {
     pub response: ResponseSummary,
     pub time_to_first_byte: Option<Duration>,
     pub time_to_first_token: Option<Duration>,
+    /// When the client's request arrived.
+    pub started: Instant,
     pub total: Duration,
     /// The gateway's own share of `total`: without the time spent waiting for the client or for providers.
     pub overhead: Duration,
@@ -107,6 +109,8 @@ pub struct AttemptRecord {
     pub status: Option<u16>,
     /// The code of its error.
     pub error: Option<&'static str>,
+    /// Its span, if the request's trace is recorded and the provider was told of it.
+    pub span: Option<u64>,
     /// Why its target was picked.
     pub reason: Reason,
     pub started: Option<Instant>,
@@ -128,6 +132,7 @@ impl AttemptRecord {
             model: None,
             status: None,
             error: None,
+            span: None,
             reason,
             started: None,
             spent: Duration::ZERO,
@@ -167,8 +172,9 @@ impl AttemptUsage {
 
     /// What a response reported; `None` if it reported nothing.
     pub(super) fn reported(response: &ResponseSummary) -> Option<Self> {
+        let usage = response.usage?;
         Some(Self {
-            usage: response.usage?,
+            usage: Usage { web_searches: usage.web_searches.max(response.web_searches.count()), ..usage },
             source: UsageSource::Reported,
             response_model: response.model.clone(),
             service_tier: response.service_tier,

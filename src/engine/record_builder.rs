@@ -92,6 +92,7 @@ impl RecordBuilder {
             model,
             status,
             error,
+            span: attempt.trace_parent.map(|own| own.span()),
             started,
             spent,
             ..AttemptRecord::new(&attempt.target, reason)
@@ -289,6 +290,7 @@ pub(super) fn finish<D: Downstream>(client: &D, ctx: &mut RequestContext) -> Fin
         response,
         time_to_first_byte: since_start(noted.first_byte),
         time_to_first_token: since_start(noted.first_token),
+        started,
         total,
         overhead: total.saturating_sub(noted.upstream + last + noted.body_wait),
         metadata: noted.metadata,

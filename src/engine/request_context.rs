@@ -99,6 +99,12 @@ impl RequestContext {
         self.record.client.as_ref()?.workspace
     }
 
+    /// The span of a new attempt, if the request's trace is recorded.
+    pub fn new_span(&self, shared: &Shared) -> Option<TraceParent> {
+        let trace = shared.spans.get()?.sampled(self.parent.as_ref(), &self.trace_id)?;
+        Some(TraceParent::recorded(trace, fastrand::u64(1..)))
+    }
+
     /// What was observed of the response so far.
     pub fn response_summary(&self) -> Option<&ResponseSummary> {
         let rewritten = self.rewriter.as_ref().and_then(Rewriter::summary);

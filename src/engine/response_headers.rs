@@ -8,7 +8,7 @@ use super::cost;
 use super::header_edit::{self, HeaderCase};
 use super::request_context::RequestContext;
 use crate::api::chat::ProviderError;
-use crate::api::operation::ResponseKind;
+use crate::api::operation::{Operation, ResponseKind};
 use crate::api::tap::Tap;
 use crate::api::{Dialect, request_id};
 use crate::error::Error;
@@ -36,7 +36,10 @@ pub fn response_filter(response: &mut ResponseHeader, ctx: &mut RequestContext) 
     let length = response.headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
     ctx.record.streamed = streamed;
     ctx.rewriter = if readable { rewriter(response, ctx, streamed, length) } else { None };
-    ctx.tap = (streamed || json).then(|| Tap::new(ctx.operation, streamed, json, length));
+    ctx.tap = match response.status {
+        http::StatusCode::SWITCHING_PROTOCOLS => (ctx.operation == Operation::Realtime).then(Tap::of_socket),
+        _ => (streamed || json).then(|| Tap::new(ctx.operation, streamed, json, length)),
+    };
     let response_status = response.status;
     let attempt = ctx.attempt.as_ref().filter(|_| response_status.is_success());
     ctx.is_unpriced = attempt.is_some_and(|attempt| cost::is_unpriced(&ctx.prices, attempt, None));

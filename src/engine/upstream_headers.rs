@@ -54,6 +54,8 @@ const HOP_BY_HOP: [&str; 10] = [
 /// The version of Anthropic's API that a client speaks.
 const ANTHROPIC_VERSION: HeaderName = HeaderName::from_static("anthropic-version");
 
+const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
+
 /// An account with a version of its own is one of Anthropic's API, whatever its provider.
 fn takes_anthropic_version(ctx: &RequestContext, attempt: &Attempt) -> bool {
     let target = &attempt.target;
@@ -241,6 +243,10 @@ impl<'a> UpstreamHeaders<'a> {
             headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         }
         headers.remove(header::EXPECT);
+        let own_span = attempt.trace_parent.and_then(|own| HeaderValue::try_from(own.header()).ok());
+        if let Some(own_span) = own_span {
+            headers.insert(TRACEPARENT, own_span);
+        }
         stages::sign(method, headers, attempt, self.credentials)
     }
 }

@@ -90,7 +90,11 @@ fn max_output(request: &Request) -> Option<u64> {
         O::Embeddings | O::EmbedContent | O::BatchEmbedContents | O::Rerank | O::Moderations => {
             return Some(0);
         }
-        O::CountTokens | O::GeminiCountTokens | O::FilesUpload | O::BatchesCancel => return Some(0),
+        O::CountTokens
+        | O::GeminiCountTokens
+        | O::ResponsesInputTokens
+        | O::FilesUpload
+        | O::BatchesCancel => return Some(0),
         O::FineTuningCreate | O::FineTuningCancel | O::ResponsesCancel => return Some(0),
         _ => {}
     }

@@ -3,7 +3,7 @@
 //! Immutable. Usage is not here (`buckets`): a new set goes on with the usage there is.
 
 use super::facts::{Facts, Value};
-use super::limit::{Limit, LimitScope, OnMissing};
+use super::limit::{Counted, Limit, LimitScope, OnMissing};
 use super::refusal::MissingFact;
 use siphasher::sip128::{Hasher128 as _, SipHasher13};
 use smallvec::SmallVec;
@@ -98,6 +98,8 @@ pub struct LimitSet {
     target: Index,
     /// Of requests as a whole.
     has_hard_budgets: bool,
+    /// Whether any of them counts tokens or costs.
+    counts_usage: bool,
 }
 
 /// The limits of one phase, by what they belong to.
@@ -135,12 +137,13 @@ impl LimitSet {
     /// Of two limits with the same id and index, the first is in force.
     pub fn new(limits: Vec<Limit>, hash: BucketHash) -> Self {
         let (request, target) = (Index::default(), Index::default());
-        let mut set = Self { hash, request, target, has_hard_budgets: false };
+        let mut set = Self { hash, request, target, has_hard_budgets: false, counts_usage: false };
         let mut names = HashSet::new();
         for limit in limits {
             if !names.insert((limit.id, limit.index)) {
                 continue;
             }
+            set.counts_usage |= limit.counts() != Counted::Requests;
             let index = if limit.is_for_targets() { &mut set.target } else { &mut set.request };
             let place = match limit.scope {
                 LimitScope::Policy => index.policies.entry(limit.workspace).or_default(),
@@ -167,6 +170,11 @@ impl LimitSet {
     /// Whether any limit is for targets.
     pub fn has_target_limits(&self) -> bool {
         !self.target.is_empty()
+    }
+
+    /// Whether any limit counts tokens or costs, and not only requests.
+    pub fn counts_usage(&self) -> bool {
+        self.counts_usage
     }
 
     /// All limits, in no particular order.

@@ -7,14 +7,16 @@ use super::command_line::PriceCommand;
 use super::{logging, output, read};
 use jiff::Timestamp;
 use std::fmt::Write;
+use std::io::Read;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use turnpike::price::{
-    Catalog, Change, LICENCE, Overlay, PriceBook, Rate, Rating, changes, check_replacement, money,
+    Catalog, Change, LICENCE, MAX_CATALOGUE_BYTES, Overlay, PriceBook, Rate, Rating, changes,
+    check_replacement, money,
 };
 use turnpike::settings::CatalogueSource;
-use turnpike::state::price_feed::edition;
+use turnpike::state::price_feed::{check_digest, digest, edition};
 
 /// Runs a command on prices and prints the outcome.
 pub fn run(file: &Path, command: PriceCommand) -> ExitCode {
@@ -44,16 +46,32 @@ fn book(file: &Path) -> Result<PriceBook, String> {
     let book = PriceBook::shipped(overlay);
     match &settings.prices.catalogue {
         Some(CatalogueSource::File(path)) => {
-            let text = std::fs::read(path).map_err(|why| format!("{}: {why}", path.display()))?;
-            let catalog = Catalog::read(&text).map_err(|why| format!("{}: {why}", path.display()))?;
-            Ok(book.with_catalog(Arc::new(catalog.into()), &edition(&text)))
+            let shown = |why: String| format!("{}: {why}", path.display());
+            let text = bytes(path)?;
+            check_digest(&text, settings.prices.sha256.as_deref()).map_err(shown)?;
+            let catalog = Catalog::read(&text).map_err(shown)?;
+            Ok(book.with_catalog(Arc::new(catalog), &edition(&text)))
         }
         Some(CatalogueSource::Url(_)) | None => Ok(book),
     }
 }
 
+/// A file of prices, which must not be larger than a catalogue may be.
+fn bytes(path: &Path) -> Result<Vec<u8>, String> {
+    let name = path.display();
+    let file = std::fs::File::open(path).map_err(|why| format!("{name}: {why}"))?;
+    let mut bytes = Vec::new();
+    let read = file.take(MAX_CATALOGUE_BYTES as u64 + 1).read_to_end(&mut bytes);
+    read.map_err(|why| format!("{name}: {why}"))?;
+    if bytes.len() > MAX_CATALOGUE_BYTES {
+        return Err(format!("{name}: it is over {MAX_CATALOGUE_BYTES} bytes"));
+    }
+    Ok(bytes)
+}
+
 fn overlay(path: &Path) -> Result<Overlay, String> {
-    let text = std::fs::read_to_string(path).map_err(|why| format!("{}: {why}", path.display()))?;
+    let text = String::from_utf8(bytes(path)?);
+    let text = text.map_err(|_| format!("{}: it is no text in UTF-8", path.display()))?;
     let read = Overlay::read(&text);
     read.map_err(|problems| turnpike::settings::report(&path.display().to_string(), &problems))
 }
@@ -90,9 +108,16 @@ fn show(book: &PriceBook, name: &str) -> Result<String, String> {
         card.source.as_str(),
         card.hash()
     );
-    for (unit, rate) in card.rates(Timestamp::now()).into_iter().flat_map(|rates| rates.iter()) {
+    let now = Timestamp::now();
+    for (unit, rate) in card.rates(now).into_iter().flat_map(|rates| rates.iter()) {
         // Writing to a String does not fail.
         let _ = writeln!(text, "  {} {}", unit.price_key(), rate_text(rate));
+    }
+    for (condition, rates) in card.special_rates(now) {
+        let _ = writeln!(text, "  {condition}:");
+        for (unit, rate) in rates.iter() {
+            let _ = writeln!(text, "    {} {}", unit.price_key(), rate_text(rate));
+        }
     }
     Ok(text)
 }
@@ -113,19 +138,19 @@ fn rate_text(rate: &Rate) -> String {
 /// A catalogue (JSON) or an overlay (YAML), by what it begins with.
 fn check(book: &PriceBook, file: &Path) -> Result<String, String> {
     let name = file.display();
-    let text = std::fs::read(file).map_err(|why| format!("{name}: {why}"))?;
+    let text = bytes(file)?;
     if !text.trim_ascii_start().starts_with(b"[") {
         let overlay = overlay(file)?;
         return Ok(format!("{name}: ok, an overlay with {} entries\n", overlay.len()));
     }
     let catalog = Catalog::read(&text).map_err(|why| format!("{name}: {why}"))?;
     check_replacement(book, &catalog, Timestamp::now()).map_err(|why| format!("{name}: {why}"))?;
-    Ok(format!("{name}: ok, a catalogue with {} models\n", catalog.models()))
+    Ok(format!("{name}: ok, a catalogue with {} models, SHA-256 {}\n", catalog.models(), digest(&text)))
 }
 
 fn diff(book: &PriceBook, file: &Path) -> Result<String, String> {
     let name = file.display();
-    let text = std::fs::read(file).map_err(|why| format!("{name}: {why}"))?;
+    let text = bytes(file)?;
     let catalog = Catalog::read(&text).map_err(|why| format!("{name}: {why}"))?;
     let mut lines = String::new();
     for (model, list) in changes(book.catalog(), &catalog, Timestamp::now()) {

@@ -35,6 +35,7 @@ use turnpike::limits::{Limits as RequestLimits, LimitsOptions};
 use turnpike::net::inbound::axum_bridge::{AxumApp, Limits};
 use turnpike::net::inbound::h2c_guard::H2cGuard;
 use turnpike::net::outbound::connector::Connector;
+use turnpike::price::Catalog;
 use turnpike::proxy::{ControlRoutes, DownstreamApp, Gateway};
 use turnpike::route::config_cache::ConfigCache;
 use turnpike::settings::{Listener, Settings};
@@ -53,6 +54,7 @@ pub fn run(file: &Path, upgrade: bool) -> ExitCode {
     };
     let log = logging::start(&usable.settings.log);
     read::log_warnings(file, &usable.warnings);
+    read_prices_ahead();
     raise_descriptor_limit();
     let ready = if upgrade { can_take_over(&usable.settings) } else { Ok(()) };
     match ready.and_then(|()| build(file, usable, upgrade, &log)) {
@@ -64,6 +66,17 @@ pub fn run(file: &Path, upgrade: bool) -> ExitCode {
             log.flush(FINAL_FLUSH_TIMEOUT);
             logging::fatal(&why)
         }
+    }
+}
+
+/// Has the catalogue of prices read by a thread of its own, while the store is opened and the listeners are made: neither the
+/// start nor the first request waits for it. Without the thread the first request reads it.
+fn read_prices_ahead() {
+    let read = || {
+        Catalog::shipped();
+    };
+    if let Err(why) = std::thread::Builder::new().name("prices".to_owned()).spawn(read) {
+        log::warn!(target: "turnpike", "prices: no thread to read the catalogue: {why}");
     }
 }
 

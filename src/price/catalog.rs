@@ -7,7 +7,7 @@ use super::model_rule::ModelRule;
 use super::rate_card::RateCard;
 use std::collections::HashMap;
 use std::io::Read;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// The data of genai-prices, MIT licence ([`LICENCE`]).
 const SHIPPED: &[u8] = include_bytes!("data/genai-prices.json.gz");
@@ -56,11 +56,15 @@ impl Catalog {
         Self { providers: providers.into_iter().map(|provider| (provider.id.clone(), provider)).collect() }
     }
 
-    /// The one in the binary.
-    ///
-    /// # Errors
-    /// Never with the data as it is (a test reads it).
-    pub fn shipped() -> Result<Self, String> {
+    /// The one in the binary, the same for all. It is read by the first call, which takes tens of milliseconds: the process makes
+    /// that call on a thread of its own when it starts.
+    pub fn shipped() -> &'static Self {
+        static CATALOG: OnceLock<Catalog> = OnceLock::new();
+        // A test proves that it can be read.
+        CATALOG.get_or_init(|| Self::read_shipped().unwrap_or_default())
+    }
+
+    fn read_shipped() -> Result<Self, String> {
         let mut text = Vec::new();
         let mut reader = flate2::read::GzDecoder::new(SHIPPED).take(MAX_BYTES as u64);
         reader.read_to_end(&mut text).map_err(|error| error.to_string())?;
@@ -98,5 +102,17 @@ impl Catalog {
 
     pub fn models(&self) -> usize {
         self.providers.values().map(|provider| provider.models.len()).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_shipped_data_can_be_read() {
+        let read = Catalog::read_shipped().unwrap();
+        assert_eq!(read.models(), Catalog::shipped().models());
+        assert!(read.models() > 2_000);
     }
 }

@@ -4,9 +4,10 @@
 
 use super::money;
 use super::multiplier::Multiplier;
-use super::rate_card::{Period, PriceSource, RateCard, fnv};
+use super::rate_card::{Condition, Period, PriceSource, RateCard, Variant, fnv};
 use super::rates::{Rate, Rates, Tier};
 use super::unit::Unit;
+use crate::api::service_tier::ServiceTier;
 use crate::config::read::{Cursor, ObjectReader, Problems};
 use crate::error::Problem;
 use crate::settings::read_yaml;
@@ -14,7 +15,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 /// The keys of an entry that are no prices.
-const KEYS: [&str; 3] = ["free", "like", "multiplier"];
+const KEYS: [&str; 4] = ["free", "like", "multiplier", "service_tiers"];
 
 /// What an entry says of a model.
 #[derive(Debug, Clone, PartialEq)]
@@ -116,7 +117,11 @@ fn read_entry(model: &str, at: &Cursor<'_>, mut fields: ObjectReader<'_>) -> Opt
     let free = fields.flag(&["free"]);
     let like = fields.get(&["like"]).and_then(|at| read_like(&at));
     let multiplier = fields.get(&["multiplier"]).and_then(|at| read_multiplier(&at));
+    let tiers = fields.get(&["service_tiers"]).map(|at| read_service_tiers(&at)).unwrap_or_default();
     let rates = read_rates(&mut fields);
+    if rates.is_empty() && !tiers.is_empty() {
+        at.problem("has prices of service tiers without prices of its own, which are for all other requests: give both");
+    }
     let keys: Vec<&str> = KEYS.into_iter().chain(Unit::ALL.into_iter().map(Unit::price_key)).collect();
     fields.reject_unknown(&keys);
     if at.problem_count() > before {
@@ -131,7 +136,7 @@ fn read_entry(model: &str, at: &Cursor<'_>, mut fields: ObjectReader<'_>) -> Opt
         (None, Some(like), true) => like,
         (None, None, false) if has_price(&rates) => {
             let periods = vec![Period { constraint: None, rates }];
-            let card = RateCard::new(model, PriceSource::Overlay, periods, Vec::new());
+            let card = RateCard::new(model, PriceSource::Overlay, periods, tiers);
             OverlayPrice::Rates(Arc::new(card))
         }
         (None, None, false) => {
@@ -145,6 +150,25 @@ fn read_entry(model: &str, at: &Cursor<'_>, mut fields: ObjectReader<'_>) -> Opt
         }
     };
     Some(OverlayEntry { price, multiplier })
+}
+
+/// Prices by the service tier that the response reports. Units without a price there cost what they cost without a tier.
+fn read_service_tiers(at: &Cursor<'_>) -> Vec<Variant> {
+    let mut variants = Vec::new();
+    for (entry, at) in at.entries().unwrap_or_default() {
+        let Some(mut fields) = at.fields() else { continue };
+        let rates = read_rates(&mut fields);
+        fields.reject_unknown(&Unit::ALL.map(Unit::price_key));
+        match ServiceTier::new(&entry.name) {
+            Some(tier) if !rates.is_empty() => variants.push(Variant {
+                conditions: Box::new([Condition::ServiceTier((*tier).into())]),
+                period: Period { constraint: None, rates },
+            }),
+            Some(_) => at.problem("has no prices (input_mtok, output_mtok, …)"),
+            None => at.problem("is no name of a service tier, such as flex or priority"),
+        }
+    }
+    variants
 }
 
 fn has_price(rates: &Rates) -> bool {
@@ -214,6 +238,7 @@ fn read_price(at: &Cursor<'_>) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::api::usage::Usage;
 
     #[test]
     fn entries_are_found_by_name_then_by_the_longest_beginning() {
@@ -240,6 +265,23 @@ mod tests {
     }
 
     #[test]
+    fn service_tiers_have_prices_of_their_own() {
+        let text = "openai/m: {input_mtok: 2, output_mtok: 8, service_tiers: {flex: {input_mtok: 1}, priority: {input_mtok: 4, output_mtok: 16}}}";
+        let overlay = Overlay::read(text).unwrap();
+        let OverlayPrice::Rates(card) = &overlay.find("openai", "m").unwrap().price else {
+            panic!("no prices")
+        };
+        let usage = Usage { input: 1_000_000, output: 1_000_000, ..Usage::default() };
+        let cost =
+            |tier| card.cost(&usage, tier, false, jiff::Timestamp::UNIX_EPOCH).unwrap() / 1_000_000_000;
+        let tiers = [None, Some("default"), Some("flex"), Some("priority")];
+        assert_eq!(tiers.map(cost), [10, 10, 9, 20]);
+        let special: Vec<String> =
+            card.special_rates(jiff::Timestamp::UNIX_EPOCH).map(|(condition, _)| condition).collect();
+        assert_eq!(special, ["service_tier flex", "service_tier priority"]);
+    }
+
+    #[test]
     fn every_mistake_has_its_place() {
         for (text, expected) in [
             ("gpt: {free: true}", "provider/model"),
@@ -254,6 +296,11 @@ mod tests {
             ("a/b: {input_mtok: {base: 1}}", "tiers"),
             ("a/b: {input_mtok: {base: 1, tiers: [{start: 5}]}}", "price"),
             ("a/b: {like: {provider: openai}}", "model"),
+            ("a/b: {input_mtok: 1, service_tiers: {flex: {}}}", "has no prices"),
+            ("a/b: {input_mtok: 1, service_tiers: {flex: {input_mtok: -1}}}", "at least 0"),
+            ("a/b: {input_mtok: 1, service_tiers: {flex: {free: true}}}", "free"),
+            ("a/b: {service_tiers: {flex: {input_mtok: 1}}}", "give both"),
+            ("a/b: {input_mtok: 1, service_tiers: [flex]}", "object"),
             ("a/b: 5", ""),
             ("- 1", ""),
             ("a/b: {free: true}\na/b: {free: true}", "twice"),

@@ -12,7 +12,7 @@ use super::rating_cache::RatingCache;
 use super::vendors::catalogue_provider;
 use crate::api::usage::Usage;
 use jiff::Timestamp;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 /// How often an overlay entry may refer to another (`like`).
 const MAX_REFERENCES: usize = 8;
@@ -37,8 +37,8 @@ pub struct Charge<'a> {
 
 #[derive(Debug)]
 pub struct PriceBook {
-    /// Read from the binary when it is first used, unless it is another one.
-    catalog: Arc<OnceLock<Catalog>>,
+    /// `None`: the one in the binary.
+    catalog: Option<Arc<Catalog>>,
     /// Which catalogue it is.
     edition: Arc<str>,
     overlay: Arc<Overlay>,
@@ -49,22 +49,28 @@ pub struct PriceBook {
 impl PriceBook {
     /// The catalogue of the binary with the operator's overlay.
     pub fn shipped(overlay: Overlay) -> Self {
-        Self::build(Arc::default(), SHIPPED_VERSION.into(), Arc::new(overlay))
+        Self::build(None, SHIPPED_VERSION.into(), Arc::new(overlay))
     }
 
     /// This book with another catalogue; `edition` names it.
     #[must_use]
-    pub fn with_catalog(&self, catalog: Arc<OnceLock<Catalog>>, edition: &str) -> Self {
-        Self::build(catalog, edition.into(), Arc::clone(&self.overlay))
+    pub fn with_catalog(&self, catalog: Arc<Catalog>, edition: &str) -> Self {
+        Self::build(Some(catalog), edition.into(), Arc::clone(&self.overlay))
+    }
+
+    /// This book with the catalogue of the binary.
+    #[must_use]
+    pub fn with_shipped_catalog(&self) -> Self {
+        Self::build(None, SHIPPED_VERSION.into(), Arc::clone(&self.overlay))
     }
 
     /// This book with another overlay.
     #[must_use]
     pub fn with_overlay(&self, overlay: Arc<Overlay>) -> Self {
-        Self::build(Arc::clone(&self.catalog), Arc::clone(&self.edition), overlay)
+        Self::build(self.catalog.clone(), Arc::clone(&self.edition), overlay)
     }
 
-    fn build(catalog: Arc<OnceLock<Catalog>>, edition: Arc<str>, overlay: Arc<Overlay>) -> Self {
+    fn build(catalog: Option<Arc<Catalog>>, edition: Arc<str>, overlay: Arc<Overlay>) -> Self {
         let version = match overlay.fingerprint() {
             None => Arc::clone(&edition),
             Some(fingerprint) => format!("{edition}+{fingerprint:016x}").into(),
@@ -72,11 +78,11 @@ impl PriceBook {
         Self { catalog, edition, overlay, version, cache: RatingCache::default() }
     }
 
-    /// The catalogue. The one of the binary is read here when it is first used, which takes tens of milliseconds: do it at the
-    /// start.
     pub fn catalog(&self) -> &Catalog {
-        // The test of the shipped data proves that it can be read.
-        self.catalog.get_or_init(|| Catalog::shipped().unwrap_or_default())
+        match &self.catalog {
+            Some(catalog) => catalog,
+            None => Catalog::shipped(),
+        }
     }
 
     pub fn overlay(&self) -> &Overlay {

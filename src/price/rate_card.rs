@@ -168,6 +168,23 @@ impl RateCard {
         period.map(|period| &period.rates)
     }
 
+    /// The prices in force under a condition, with the condition as text: `service_tier flex`, `batch`.
+    pub fn special_rates(&self, at: Timestamp) -> impl Iterator<Item = (String, &Rates)> {
+        let in_force = move |variant: &&Variant| {
+            variant.period.constraint.is_none_or(|constraint| constraint.holds(at))
+                && !variant.conditions.contains(&Condition::Other)
+                && !variant.period.rates.is_empty()
+        };
+        self.variants.iter().filter(in_force).map(|variant| {
+            let conditions = variant.conditions.iter().map(|condition| match condition {
+                Condition::ServiceTier(tier) => format!("service_tier {tier}"),
+                Condition::Batch => "batch".to_owned(),
+                Condition::Other => String::new(),
+            });
+            (conditions.collect::<Vec<_>>().join(", "), &variant.period.rates)
+        })
+    }
+
     /// Whether any usage can have a price at all: some models have prices only for what is not counted here, such as seconds.
     pub fn has_rates(&self) -> bool {
         let periods = self.periods.iter().chain(self.variants.iter().map(|variant| &variant.period));

@@ -14,6 +14,9 @@ use std::sync::Arc;
 /// How many times larger or smaller a price in use may become.
 const MAX_FACTOR: u64 = 10;
 
+/// How many of a hundred models may have prices that move more than that, while none is in use.
+const MAX_MOVED_PERCENT: usize = 2;
+
 /// How many names a message lists.
 const LISTED: usize = 5;
 
@@ -33,16 +36,13 @@ pub enum Change {
 }
 
 /// # Errors
-/// Why `next` may not replace the catalogue in force: it has less than nine tenths of the models in use (of all models, where
-/// none is in use yet), or a price in use has moved more than tenfold.
+/// Why `next` may not replace the catalogue in force: it has less than nine tenths of the models in use, or a price in use has moved
+/// more than tenfold. Where none is in use yet, as at a start: it has less than nine tenths of all models, or prices of more than
+/// one in fifty have moved so far, as they do in a file with another unit.
 pub fn check_replacement(book: &PriceBook, next: &Catalog, at: Timestamp) -> Result<(), String> {
     let in_use = book.models_in_use();
     if in_use.is_empty() {
-        let (before, after) = (book.catalog().models(), next.models());
-        return match after.saturating_mul(10) >= before.saturating_mul(9) {
-            true => Ok(()),
-            false => Err(format!("it has only {after} models, the prices in force have {before}")),
-        };
+        return check_all(book.catalog(), next, at);
     }
     let mut missing = Vec::new();
     for (vendor, model, card) in &in_use {
@@ -60,8 +60,28 @@ pub fn check_replacement(book: &PriceBook, next: &Catalog, at: Timestamp) -> Res
     Ok(())
 }
 
+fn check_all(catalog: &Catalog, next: &Catalog, at: Timestamp) -> Result<(), String> {
+    let (before, after) = (catalog.models(), next.models());
+    if after.saturating_mul(10) < before.saturating_mul(9) {
+        return Err(format!("it has only {after} models, the prices in force have {before}"));
+    }
+    let (old, new) = (by_name(catalog), by_name(next));
+    let moved = old.iter().filter_map(|(name, card)| check_prices(name, card, new.get(name)?, at).err());
+    let mut moved: Vec<String> = moved.collect();
+    if moved.len().saturating_mul(100) <= old.len().saturating_mul(MAX_MOVED_PERCENT) {
+        return Ok(());
+    }
+    let count = moved.len();
+    moved.truncate(LISTED);
+    Err(format!(
+        "it moves prices of {count} of {} models more than tenfold, such as {}",
+        old.len(),
+        moved.join("; ")
+    ))
+}
+
 fn check_prices(name: &str, before: &RateCard, after: &RateCard, at: Timestamp) -> Result<(), String> {
-    for unit in [Unit::Input, Unit::Output, Unit::CacheRead, Unit::CacheWrite, Unit::Request] {
+    for unit in Unit::ALL {
         if let (Some(old), Some(new)) = (price(before, unit, at), price(after, unit, at))
             && (new > old.saturating_mul(MAX_FACTOR) || new.saturating_mul(MAX_FACTOR) < old)
         {
@@ -129,7 +149,7 @@ mod tests {
     }
 
     fn book(models: &[(&str, f64)]) -> PriceBook {
-        PriceBook::shipped(Overlay::default()).with_catalog(Arc::new(catalog(models).into()), "one")
+        PriceBook::shipped(Overlay::default()).with_catalog(Arc::new(catalog(models)), "one")
     }
 
     fn check(book: &PriceBook, next: &Catalog) -> Result<(), String> {
@@ -151,6 +171,9 @@ mod tests {
     #[test]
     fn a_price_in_use_that_moves_tenfold_is_refused() {
         let book = book(&[("a", 1.0), ("b", 1.0)]);
+        // Nothing is in use: all models are looked at.
+        assert!(check(&book, &catalog(&[("a", 1.0), ("b", 1_000.0)])).unwrap_err().contains("1 of 2 models"));
+        assert_eq!(check(&book, &catalog(&[("a", 2.0), ("b", 0.5)])), Ok(()));
         book.rating("openai", "a", None);
         assert_eq!(check(&book, &catalog(&[("a", 10.0), ("b", 1_000.0)])), Ok(()));
         assert!(check(&book, &catalog(&[("a", 10.1)])).unwrap_err().contains("from 1 to 10.1 dollars"));

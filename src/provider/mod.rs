@@ -131,6 +131,11 @@ pub trait Provider: Send + Sync + std::fmt::Debug {
         Ok(Vec::new())
     }
 
+    /// Whether it counts the input tokens of requests of the Responses API (`/responses/input_tokens`). The default is no.
+    fn counts_responses(&self) -> bool {
+        false
+    }
+
     /// Whether streams of a call that passes in OpenAI's shape have usage only where `stream_options.include_usage` requests
     /// it. The default is no: the provider sends usage anyway, or refuses the member.
     fn takes_stream_options(&self, _call: &Call<'_>) -> bool {

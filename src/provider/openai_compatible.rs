@@ -38,7 +38,7 @@ pub static SPECS: &[ProviderSpec] = &[
         headers: &[("openai-organization", Value::Organization), ("openai-project", Value::Project)],
         chat: Some(&OPENAI_CHAT),
         chat_patch: None,
-        native_apis: &[NativeApi::Completions, NativeApi::StoredResponses],
+        native_apis: &[NativeApi::Completions, NativeApi::StoredResponses, NativeApi::InputTokens],
         note: "provider_organization and provider_project become headers",
         source: "https://platform.openai.com/docs/api-reference/authentication",
         ..ProviderSpec::PLAIN

@@ -99,6 +99,8 @@ pub enum NativeApi {
     Responses,
     /// `/responses` with storage.
     StoredResponses,
+    /// `/responses/input_tokens`.
+    InputTokens,
 }
 
 /// The value of a further header.
@@ -304,6 +306,10 @@ impl Provider for ProviderSpec {
             }
             _ => Adapter::Passthrough(None),
         })
+    }
+
+    fn counts_responses(&self) -> bool {
+        self.has(NativeApi::InputTokens)
     }
 
     fn takes_stream_options(&self, call: &Call<'_>) -> bool {

@@ -321,6 +321,7 @@ fn own_apis(spec: &ProviderSpec) -> String {
         NativeApi::Completions => "`completions`",
         NativeApi::Responses => "`responses` (stateless)",
         NativeApi::StoredResponses => "`responses`",
+        NativeApi::InputTokens => "`responses/input_tokens`",
     };
     spec.native_apis.iter().map(label).collect::<Vec<_>>().join(", ")
 }

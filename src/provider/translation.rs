@@ -16,7 +16,7 @@ use crate::api::body::Body;
 use crate::api::chat::{Decoder, EncodeContext};
 use crate::api::operation::{ChatTranslator, Operation, StreamShape};
 use crate::api::token_estimate::{self, CountText};
-use crate::api::{gemini, messages};
+use crate::api::{gemini, messages, responses};
 use crate::config::account::Account;
 use crate::error::Error;
 use crate::json::objects;
@@ -123,9 +123,14 @@ pub fn prepare(
     {
         return preparation.reshaped(reshape, body, notes);
     }
+    if let (Operation::ResponsesInputTokens, false, Some(body)) =
+        (call.operation, provider.counts_responses(), body)
+    {
+        return Ok(preparation.estimate(body, Operation::Responses, responses::count_response, notes));
+    }
     match (provider.adapter(call, account)?, body) {
         (Adapter::Chat(_), Some(body)) if call.operation == Operation::CountTokens => {
-            Ok(preparation.estimate(body, notes))
+            Ok(preparation.estimate(body, Operation::Messages, messages::count_response, notes))
         }
         (Adapter::Chat(chat), Some(body)) => preparation.chat(chat, body, notes),
         (Adapter::Chat(_), None) => Err(Error::bad_request("The request body must be a JSON object.")),
@@ -204,19 +209,21 @@ impl Preparation<'_> {
         Ok(prepared)
     }
 
-    /// A local estimate of the token count, for a provider that cannot count tokens.
-    fn estimate(&self, body: &Body, notes: &mut TranslationNotes) -> PreparedRequest {
+    /// A local estimate of the token count, for a provider that cannot count tokens. `format`: whose request the body is.
+    fn estimate(
+        &self,
+        body: &Body,
+        format: Operation,
+        response: fn(u64) -> Vec<u8>,
+        notes: &mut TranslationNotes,
+    ) -> PreparedRequest {
         notes.warn("input_tokens", format!("estimated, {} cannot count tokens", self.provider.id()));
         PreparedRequest {
             path: String::new(),
             body: None,
             translation: None,
             operation: self.target.call.operation,
-            local_count: Some(LocalCount {
-                operation: Operation::Messages,
-                body: body.clone(),
-                response: messages::count_response,
-            }),
+            local_count: Some(LocalCount { operation: format, body: body.clone(), response }),
             hides_usage: false,
         }
     }

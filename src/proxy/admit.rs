@@ -82,6 +82,11 @@ enum Admission {
     Run(Box<Admitted>),
 }
 
+/// Whether providers are requested to report the usage of a stream: limits count what they report, whatever the settings say.
+fn requests_stream_usage(gateway: &Gateway, snapshot: &SettingsSnapshot) -> bool {
+    snapshot.settings.usage.stream_usage || gateway.engine.limits.in_force(snapshot).counts_usage()
+}
+
 /// The steps of `route::admission`, and what each needs from the connection.
 async fn admit_request(
     gateway: &Gateway,
@@ -121,7 +126,7 @@ async fn admit_request(
     let header = session.req_header();
     let uri = auth::clean_uri(&header.headers, &header.uri, &snapshot.service_keys);
     let mut request = Request::new(endpoint, header.method.clone(), uri, body);
-    request.stream_usage = ctx.snapshot.settings.usage.stream_usage;
+    request.stream_usage = requests_stream_usage(gateway, &snapshot);
     let mut request = render_prompt(gateway, ctx, request).await?;
     let config = find_config(gateway, header, ctx, &request).await?;
     ctx.operation = request.operation;

@@ -72,6 +72,7 @@ pub(super) async fn start(
 ) -> std::result::Result<(), Error> {
     let is_upgrade = session.is_upgrade_req();
     let request = &mut ctx.request;
+    attempt.trace_parent = request.new_span(&engine.shared);
     let case = HeaderCase::for_request(request, &attempt.target, is_upgrade);
     // Pingora copies the client's header. An absolute request-target must stay as it is, and an edit would lose it.
     if case == HeaderCase::Lower && session.req_header().raw_path().starts_with(b"/") {

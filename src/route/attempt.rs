@@ -12,6 +12,7 @@ use super::vendor_headers::VendorHeaders;
 use crate::api::body::{Body, Edit};
 use crate::api::operation::Operation;
 use crate::api::rules;
+use crate::api::trace::TraceParent;
 use crate::api::{Dialect, gemini};
 use crate::error::Error;
 use crate::provider::adapter::Adapter;
@@ -278,6 +279,8 @@ pub struct Attempt {
     pub local_count: Option<LocalCount>,
     /// The usage of the stream was requested although the client did not: the event with it is not for the client.
     pub hides_usage: bool,
+    /// Its span, which the provider is told in place of the client's; `None`: the client's header is passed on.
+    pub trace_parent: Option<TraceParent>,
 }
 
 impl Attempt {
@@ -329,6 +332,7 @@ impl Attempt {
             translation,
             local_count,
             hides_usage,
+            trace_parent: None,
         })
     }
 

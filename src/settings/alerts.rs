@@ -7,6 +7,9 @@ use crate::config::read::{Cursor, ObjectReader};
 use crate::config::secret::Secret;
 use std::path::PathBuf;
 
+const SMTP_KEYS: [&str; 9] =
+    ["host", "port", "tls", "ca_file", "username", "password", "from", "to", "administrators"];
+
 /// `alerts`; all of it may be absent.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AlertSettings {
@@ -28,6 +31,8 @@ pub struct Smtp {
     pub from: String,
     /// Get every alert. Keys have addresses of their own besides.
     pub to: Vec<String>,
+    /// Administrators of the organisation and of the limit's workspace get it too.
+    pub administrators: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -82,9 +87,10 @@ impl Smtp {
         let from = fields.required(&["from"]).and_then(|at| address(&at));
         let to = fields.get(&["to"]).and_then(|at| at.list()).unwrap_or_default();
         let to = to.iter().filter_map(address).collect();
-        fields.reject_unknown(&["host", "port", "tls", "ca_file", "username", "password", "from", "to"]);
+        let administrators = fields.flag(&["administrators"]).unwrap_or(true);
+        fields.reject_unknown(&SMTP_KEYS);
         let port = port.unwrap_or(usual);
-        Some(Self { host: host?, port, tls, ca_file, username, password, from: from?, to })
+        Some(Self { host: host?, port, tls, ca_file, username, password, from: from?, to, administrators })
     }
 }
 

@@ -76,7 +76,9 @@ fn uncommented(text: &str) -> String {
     let setting = |text: &str| {
         let text = text.trim_start().trim_start_matches("- ");
         let key = text.split(':').next().unwrap_or_default();
-        key.len() < text.len() && !key.is_empty() && key.bytes().all(|b| b.is_ascii_lowercase() || b == b'_')
+        key.len() < text.len()
+            && !key.is_empty()
+            && key.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_')
     };
     let line = |line: &str| match line.split_once("# ") {
         Some((indent, rest)) if indent.trim().is_empty() && (setting(rest) || rest.starts_with("  - ")) => {
@@ -128,6 +130,7 @@ fn commented_out_settings_of_the_shipped_file_are_valid_and_show_the_defaults() 
     let prices = settings.prices;
     assert_eq!(prices.overlay, Some("/etc/turnpike/prices.yaml".into()));
     assert_eq!(prices.catalogue, Some(CatalogueSource::File("/var/lib/turnpike/genai-prices.json".into())));
+    assert_eq!(prices.sha256, Some("ab".repeat(32)));
     assert_eq!(prices.refresh_interval, PriceSettings::default().refresh_interval);
     let smtp = settings.alerts.smtp.unwrap();
     assert_eq!((smtp.host.as_str(), smtp.port, smtp.to.len()), ("smtp.example.com", 587, 1));
@@ -140,6 +143,11 @@ fn prices_and_alerts_that_contradict_themselves_are_refused() {
         ("prices: {file: a.json, url: 'https://a'}", "not both"),
         ("prices: {url: 'ftp://a'}", "http"),
         ("prices: {refresh_hours: 0}", "refresh_hours"),
+        ("prices: {file: a.json, sha256: abc}", "64 hex digits"),
+        (
+            "prices: {sha256: '0123456789012345678901234567890123456789012345678901234567890123'}",
+            "needs the file or url",
+        ),
         ("alerts: {smtp: {host: a}}", "from"),
         ("alerts: {smtp: {host: a, from: nobody}}", "e-mail address"),
         ("alerts: {smtp: {host: a, from: 'a@b', to: ['x <y']}}", "e-mail address"),

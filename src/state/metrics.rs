@@ -64,6 +64,8 @@ pub struct FinishedRequest<'a> {
     pub overhead: Duration,
     pub input_tokens: Option<u64>,
     pub output_tokens: Option<u64>,
+    /// Of all attempts together, dollars; `None`: nothing was charged, or its price is unknown.
+    pub cost: Option<f64>,
     pub bytes_in: u64,
     pub bytes_out: u64,
 }
@@ -144,6 +146,10 @@ impl Metrics {
         };
         tokens(&series.input_tokens, "input", request.input_tokens);
         tokens(&series.output_tokens, "output", request.output_tokens);
+        if let Some(cost) = request.cost {
+            let find = || self.calls.cost.with_label_values(&labels());
+            series.cost.get_or_init(find).observe(cost);
+        }
     }
 
     /// Counts what an attempt used and cost. `is_estimated`: the tokens were counted by the gateway.
@@ -356,6 +362,7 @@ mod tests {
             overhead: Duration::from_micros(60),
             input_tokens: Some(7),
             output_tokens: None,
+            cost: Some(0.000_075),
             bytes_in: 10,
             bytes_out: 20,
         };
@@ -396,6 +403,7 @@ mod tests {
             overhead: time,
             input_tokens: Some(1),
             output_tokens: Some(1),
+            cost: Some(0.000_075),
             bytes_in: 1,
             bytes_out: 1,
         }

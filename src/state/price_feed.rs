@@ -56,7 +56,7 @@ impl PriceFeed {
         (now.as_second() - self.read_at.load(Ordering::Relaxed)).max(0)
     }
 
-    /// Keeps the catalogue fresh, for ever. Also reads the one in the binary, so that no request waits for that.
+    /// Keeps the catalogue fresh, for ever.
     pub async fn keep_fresh(&self, shared: &Shared) {
         loop {
             let snapshot = shared.settings_arc();
@@ -72,26 +72,17 @@ impl PriceFeed {
                 },
             };
             drop(snapshot);
-            self.prepare(shared).await;
+            shared.metrics.prices_loaded(*self.origin.lock(), shared.prices.load().version());
             let _ = tokio::time::timeout(wait, self.changed.notified()).await;
         }
     }
 
     fn use_shipped(&self, shared: &Shared) {
         if &**shared.prices.load().edition() != SHIPPED_VERSION {
-            let shipped = Arc::default();
-            shared.prices.rcu(|book| book.with_catalog(Arc::clone(&shipped), SHIPPED_VERSION));
+            shared.prices.rcu(|book| book.with_shipped_catalog());
             self.read_at.store(SHIPPED_AT, Ordering::Relaxed);
             *self.origin.lock() = "binary";
         }
-    }
-
-    /// Shows what is in force in the metrics, and has it ready for the first request.
-    async fn prepare(&self, shared: &Shared) {
-        shared.metrics.prices_loaded(*self.origin.lock(), shared.prices.load().version());
-        let book = shared.prices.load_full();
-        // It takes tens of milliseconds. A task that was cancelled or failed leaves it to the first request.
-        let _ = tokio::task::spawn_blocking(move || book.catalog().models()).await;
     }
 
     /// # Errors
@@ -101,8 +92,12 @@ impl PriceFeed {
             CatalogueSource::File(path) => read(path).await,
             CatalogueSource::Url(url) => self.fetch(shared, url).await,
         };
+        let wanted = shared.settings().settings.prices.sha256.clone();
         let (fetched, outcome) = match fetched {
-            Ok(text) => (self.replace(shared, text).await, "refused"),
+            Ok(text) => match check_digest(&text, wanted.as_deref()) {
+                Ok(()) => (self.replace(shared, text).await, "refused"),
+                Err(why) => (Err(why), "refused"),
+            },
             Err(why) => (Err(why), "failed"),
         };
         match &fetched {
@@ -148,7 +143,7 @@ impl PriceFeed {
         let checked = tokio::task::spawn_blocking(move || check(&book, &text));
         let catalog = checked.await.map_err(|why| why.to_string())??;
         let models = catalog.models();
-        let catalog = Arc::new(catalog.into());
+        let catalog = Arc::new(catalog);
         shared.prices.rcu(|book| book.with_catalog(Arc::clone(&catalog), &edition));
         log::info!(target: "turnpike", "prices: {models} models of the catalogue {edition} are in force");
         Ok(Refresh::Replaced)
@@ -180,11 +175,28 @@ fn check(book: &PriceBook, text: &[u8]) -> Result<Catalog, String> {
     Ok(catalog)
 }
 
+/// The SHA-256 of a catalogue, as lower-case hex digits.
+pub fn digest(text: &[u8]) -> String {
+    let digest = ring::digest::digest(&ring::digest::SHA256, text);
+    digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
 /// The catalogue's name in rows: the beginning of its SHA-256.
 pub fn edition(text: &[u8]) -> String {
-    let digest = ring::digest::digest(&ring::digest::SHA256, text);
-    let hex: String = digest.as_ref().iter().take(6).map(|byte| format!("{byte:02x}")).collect();
-    format!("sha256-{hex}")
+    let digest = digest(text);
+    format!("sha256-{}", digest.get(..12).unwrap_or_default())
+}
+
+/// Whether a catalogue is the one that the settings want (`prices.sha256`).
+///
+/// # Errors
+/// What its digest is.
+pub fn check_digest(text: &[u8], wanted: Option<&str>) -> Result<(), String> {
+    let Some(wanted) = wanted else { return Ok(()) };
+    match digest(text) {
+        found if found == wanted => Ok(()),
+        found => Err(format!("its SHA-256 is {found}, and prices.sha256 wants {wanted}")),
+    }
 }
 
 async fn read(path: &Path) -> Result<Vec<u8>, String> {

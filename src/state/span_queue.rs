@@ -2,9 +2,12 @@
 //!
 //! Not what a span has (`engine/sinks/spans`), and not the sending (`main/span_exporter`).
 
+use crate::api::trace::TraceParent;
 use crate::settings::telemetry::Otlp;
 use opentelemetry_sdk::trace::SpanData;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use uuid::Uuid;
 
 /// Traces that may wait. More are dropped and counted.
 const MAX_TRACES: usize = 4096;
@@ -26,8 +29,17 @@ impl SpanQueue {
         (Self { sender, sample: otlp.sample }, receiver)
     }
 
+    /// The id of a request's trace, if it is sent: the client's where it has one (`parent`), which also decides; else by the request's
+    /// own trace id.
+    pub fn sampled(&self, parent: Option<&TraceParent>, trace_id: &str) -> Option<u128> {
+        match parent {
+            Some(parent) => parent.is_sampled().then(|| parent.trace()),
+            None => Some(id_of(trace_id)).filter(|id| self.samples(*id)),
+        }
+    }
+
     /// Whether a trace is sent of which no client has decided. All gateways decide alike, by the trace's id.
-    pub fn samples(&self, trace_id: u128) -> bool {
+    fn samples(&self, trace_id: u128) -> bool {
         // The last 56 bits are random in every form of a trace id (W3C Trace Context, level 2).
         let random = trace_id & ((1 << 56) - 1);
         (random as f64) < self.sample * (1u64 << 56) as f64
@@ -37,6 +49,19 @@ impl SpanQueue {
     pub fn push(&self, trace: Trace) -> bool {
         self.sender.try_send(trace).is_ok()
     }
+}
+
+/// The trace's id as 16 bytes: a UUID and 32 hex digits are one, any other text becomes one, always the same.
+fn id_of(text: &str) -> u128 {
+    if let Ok(id) = Uuid::try_parse(text) {
+        return id.as_u128().max(1);
+    }
+    let half = |salt: u8| {
+        let mut hasher = DefaultHasher::new();
+        (salt, text).hash(&mut hasher);
+        u128::from(hasher.finish())
+    };
+    (half(1) << 64 | half(2)).max(1)
 }
 
 #[cfg(test)]
@@ -63,6 +88,27 @@ mod tests {
             assert!((least..=most).contains(&found), "{sample}: {found}");
             assert!(ids().all(|id| first.samples(id) == second.samples(id)));
         }
+    }
+
+    #[test]
+    fn any_trace_id_has_sixteen_bytes_of_its_own() {
+        let hex = "4bf92f3577b34da6a3ce929d0e0e4736";
+        assert_eq!(format!("{:032x}", id_of(hex)), hex);
+        assert_eq!(id_of("4bf92f35-77b3-4da6-a3ce-929d0e0e4736"), id_of(hex));
+        let (first, second) = (id_of("order 17"), id_of("order 18"));
+        assert!(first != second && first == id_of("order 17") && first > u128::from(u64::MAX));
+    }
+
+    #[test]
+    fn a_client_with_a_trace_decides_about_it() {
+        let (all, none) = (queue(1.0).0, queue(0.0).0);
+        let recorded = TraceParent::recorded(7, 9);
+        let unrecorded = TraceParent::parse(&recorded.header().replace("-01", "-00")).unwrap();
+        assert_eq!((all.sampled(None, "x"), none.sampled(None, "x")), (Some(id_of("x")), None));
+        assert_eq!(
+            (none.sampled(Some(&recorded), "x"), all.sampled(Some(&unrecorded), "x")),
+            (Some(7), None)
+        );
     }
 
     #[test]

@@ -16,7 +16,7 @@ impl Operation {
             Self::Completions => "complete",
             Self::Embeddings | Self::EmbedContent | Self::BatchEmbedContents => "embed",
             Self::Messages => "messages",
-            Self::CountTokens | Self::GeminiCountTokens => "messagesCountTokens",
+            Self::CountTokens | Self::GeminiCountTokens | Self::ResponsesInputTokens => "messagesCountTokens",
             Self::Responses => "createModelResponse",
             Self::ResponsesGet => "getModelResponse",
             Self::ResponsesDelete => "deleteModelResponse",

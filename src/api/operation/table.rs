@@ -208,6 +208,12 @@ pub(super) const TABLE: &[Row] = &[
         ..bodyless(Operation::ResponsesInputItems, GET, "responses/*/input_items", "responses_input_items")
     },
     Row {
+        dialect: Dialect::Responses,
+        rules: Some(&rules::RESPONSES),
+        hedgeable: false,
+        ..json(Operation::ResponsesInputTokens, "responses/input_tokens", "responses_input_tokens")
+    },
+    Row {
         billing: Billing::Other,
         rules: Some(&rules::IMAGES),
         cacheable: true,

@@ -27,6 +27,11 @@ pub use conversion::{Ending, ending, write_events};
 pub use references::references;
 pub use request::read;
 
+/// The response body of a count of input tokens.
+pub fn count_response(tokens: u64) -> Vec<u8> {
+    format!("{{\"object\":\"response.input_tokens\",\"input_tokens\":{tokens}}}").into_bytes()
+}
+
 /// The encoder for one response.
 pub fn encoder(streamed: bool, context: EncodeContext) -> Box<dyn Encoder> {
     if streamed { Box::new(stream::Stream::new(&context)) } else { Box::new(whole::Whole::new(&context)) }

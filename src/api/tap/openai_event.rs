@@ -2,6 +2,7 @@
 //!
 //! Lenient on purpose: a member of an unexpected type counts as absent. Not a decoder.
 
+use super::web_searches::WebSearches;
 use serde::Deserialize;
 use serde::de::{Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
@@ -162,6 +163,8 @@ pub(super) struct ResponseObject<'a> {
     incomplete_details: Raw<'a>,
     content: Option<NonEmpty>,
     stop_reason: Raw<'a>,
+    output: Raw<'a>,
+    tool_usage: Raw<'a>,
 }
 
 impl<'a> ResponseObject<'a> {
@@ -181,6 +184,15 @@ impl<'a> ResponseObject<'a> {
 
     pub(super) fn service_tier(&self) -> Option<&'a [u8]> {
         bytes(self.service_tier)
+    }
+
+    pub(super) fn note_searches(&self, searches: &mut WebSearches) {
+        if let Some(output) = bytes(self.output) {
+            searches.take_output(output);
+        }
+        if let Some(usage) = bytes(self.tool_usage) {
+            searches.take_tool_usage(usage);
+        }
     }
 
     pub(super) fn error(&self) -> Option<&'a [u8]> {

@@ -101,6 +101,7 @@ impl EventReader {
                 summary.ended = true;
             }
             "response.output_item.added" => self.content(data, summary),
+            "response.output_item.done" => summary.web_searches.take_item_event(data),
             _ if name.ends_with(".partial_image") => summary.content = true,
             _ if name.ends_with(".delta") => self.delta(data, summary),
             _ if name.starts_with("response.") => {}
@@ -133,6 +134,7 @@ impl EventReader {
             summary.note_model(object.model());
             self.usage(object.usage(), summary);
             summary.note_tier(object.service_tier());
+            object.note_searches(&mut summary.web_searches);
             if let Some(error) = object.error() {
                 summary.note_error(error);
             }

@@ -15,6 +15,8 @@ pub struct Alert {
     pub id: Uuid,
     pub kind: EventKind,
     limit: Arc<Limit>,
+    /// The workspace that the limit is of; `None`: the organisation.
+    workspace: Option<Uuid>,
     value_key: Arc<str>,
     spent: i64,
     at: Timestamp,
@@ -22,11 +24,12 @@ pub struct Alert {
 }
 
 impl Alert {
-    pub fn new(event: &LimitEvent) -> Self {
+    pub fn new(event: &LimitEvent, workspace: Option<Uuid>) -> Self {
         Self {
             id: Uuid::now_v7(),
             kind: event.kind,
             limit: Arc::clone(&event.limit),
+            workspace,
             value_key: Arc::clone(&event.value_key),
             spent: event.spent,
             at: event.at,
@@ -81,7 +84,7 @@ impl Alert {
                 "index": self.limit.index,
                 "scope": self.limit.scope.as_str(),
                 "name": self.limit.name.as_deref(),
-                "workspace_id": self.limit.workspace,
+                "workspace_id": self.workspace,
                 "type": self.counts(),
                 "credit_limit": self.number(self.limit.value()),
                 "alert_threshold": self.limit.alert_at().map(|at| self.number(at)),
@@ -105,7 +108,7 @@ impl Alert {
             "user_id": "",
             "user_type": ACTOR,
             "organisation_id": crate::control::ORGANISATION,
-            "workspace_id": self.limit.workspace,
+            "workspace_id": self.workspace,
             "response_status_code": 200,
             "resource_type": "limits",
             "action": self.kind.as_str(),
@@ -115,7 +118,7 @@ impl Alert {
         AuditEntry {
             id: self.id,
             time: self.at,
-            workspace: self.limit.workspace,
+            workspace: self.workspace,
             actor: String::new(),
             actor_type: ACTOR.to_owned(),
             action: self.kind.as_str().to_owned(),
@@ -171,14 +174,17 @@ mod tests {
         };
         let mut limit = Limit::new(Uuid::from_u128(7), LimitScope::Policy, usage);
         limit.name = Some("team budget".into());
-        Alert::new(&LimitEvent {
-            kind,
-            limit: Arc::new(limit),
-            value_key: "metadata.team:red".into(),
-            spent: 8_500_000_001,
-            at: Timestamp::UNIX_EPOCH,
-            reset_at: None,
-        })
+        Alert::new(
+            &LimitEvent {
+                kind,
+                limit: Arc::new(limit),
+                value_key: "metadata.team:red".into(),
+                spent: 8_500_000_001,
+                at: Timestamp::UNIX_EPOCH,
+                reset_at: None,
+            },
+            None,
+        )
     }
 
     #[test]

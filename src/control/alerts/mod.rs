@@ -6,15 +6,14 @@
 
 mod alert;
 mod mail;
+mod recipients;
 mod webhook;
 
-use crate::auth::key_body::KeyBody;
-use crate::limits::{LimitEvent, LimitScope};
+use crate::limits::LimitEvent;
 use crate::net::outbound::side_http::SideHttpClient;
 use crate::settings::AlertSettings;
 use crate::settings::alerts::{Smtp, Webhook};
 use crate::state::Shared;
-use crate::store::Kind;
 use alert::Alert;
 use mail::Mailer;
 use std::sync::Arc;
@@ -75,7 +74,9 @@ impl AlertSender {
             if event.limit.is_rate() {
                 continue;
             }
-            let alert = Arc::new(Alert::new(&event));
+            let stored = &self.shared.settings().stored;
+            let workspace = recipients::workspace_of(stored.catalog(), &event.limit);
+            let alert = Arc::new(Alert::new(&event, workspace));
             log::warn!(target: "turnpike", "alert: {}", alert.subject());
             self.shared.metrics.alert_raised(alert.kind.as_str());
             self.audit(&alert).await;
@@ -85,20 +86,13 @@ impl AlertSender {
         }
     }
 
-    /// Where the settings, and the key whose limit it is, want it to be sent.
+    /// Where it is sent.
     fn deliveries_of(&self, event: &LimitEvent) -> Vec<Delivery> {
         let snapshot = self.shared.settings();
         let AlertSettings { smtp, webhooks } = &snapshot.settings.alerts;
         let mut deliveries: Vec<Delivery> = webhooks.iter().cloned().map(Delivery::Webhook).collect();
         if let Some(smtp) = smtp {
-            let mut to = smtp.to.clone();
-            if event.limit.scope == LimitScope::Key {
-                let key = snapshot.stored.catalog().get(Kind::ApiKey, event.limit.id);
-                let body = key.and_then(|record| KeyBody::parse(&record.body).ok());
-                to.extend(body.map(|body| body.alert_emails).unwrap_or_default());
-            }
-            to.sort();
-            to.dedup();
+            let to = recipients::addresses(snapshot.stored.catalog(), smtp, &event.limit);
             deliveries.extend(to.into_iter().map(|to| Delivery::Mail { smtp: smtp.clone(), to }));
         }
         deliveries

@@ -5,6 +5,7 @@
 use super::RecordSink;
 use crate::api::usage::Usage;
 use crate::engine::record::{AttemptRecord, RequestRecord, UsageSource};
+use crate::error::Error;
 use crate::json::write::{ObjectWriter, key};
 use crate::prompt::FoundPrompt;
 use crate::state::Shared;
@@ -77,13 +78,26 @@ fn write_line(out: &mut Vec<u8>, stamp: &str, record: &RequestRecord) {
     line.millis(key!("total_ms"), record.total);
     line.millis(key!("overhead_ms"), record.overhead);
     if let Some(error) = &record.error {
-        line.text(key!("error_code"), error.kind.row().code);
-        line.text(key!("error"), &shortened(error.to_string()));
+        write_error(&mut line, error);
     }
     if let Some(metadata) = record.metadata.as_ref().filter(|text| text.get().len() <= MAX_METADATA_BYTES) {
         line.raw(key!("metadata"), metadata.get());
     }
     line.close();
+}
+
+/// What the gateway reported, and which limit refused the request.
+fn write_error(line: &mut ObjectWriter<'_>, error: &Error) {
+    line.text(key!("error_code"), error.kind.row().code);
+    line.text(key!("error"), &shortened(error.to_string()));
+    if let Some(limit) = &error.limit {
+        line.object(key!("limit"), |line| {
+            line.text(key!("scope"), limit.scope);
+            line.text(key!("id"), &limit.id);
+            line.optional_text(key!("name"), limit.name.as_deref());
+            line.text(key!("kind"), limit.kind);
+        });
+    }
 }
 
 /// What was used, and what it cost.
@@ -93,6 +107,9 @@ fn write_charge(line: &mut ObjectWriter<'_>, record: &RequestRecord) {
     // A response that is not charged, such as a stored one that is read again, has tokens too.
     if let Some(usage) = used.map(|used| &used.usage).or(record.response.usage.as_ref()) {
         line.object(key!("tokens"), |tokens| write_tokens(tokens, usage));
+        if usage.web_searches > 0 {
+            line.number(key!("web_searches"), usage.web_searches);
+        }
     }
     if used.is_some_and(|used| used.source == UsageSource::Counted) {
         line.flag(key!("tokens_estimated"), true);

@@ -4,6 +4,7 @@
 
 use super::RecordSink;
 use crate::engine::record::{RequestRecord, UsageSource};
+use crate::price::money;
 use crate::state::Shared;
 use crate::state::metrics::{FinishedRequest, status_text};
 use std::sync::Arc;
@@ -50,6 +51,7 @@ impl RecordSink for MetricsSink {
             overhead: record.overhead,
             input_tokens: usage.map(|usage| usage.input),
             output_tokens: usage.map(|usage| usage.output),
+            cost: record.cost.as_ref().and_then(|cost| cost.nanodollars).map(money::dollars),
             bytes_in: record.bytes_in,
             bytes_out: record.bytes_out,
         };

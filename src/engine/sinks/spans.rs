@@ -6,16 +6,15 @@
 use super::RecordSink;
 use crate::api::usage::Usage;
 use crate::engine::record::{AttemptRecord, RequestRecord};
+use crate::price::{Cost, money};
 use crate::state::Shared;
 use crate::state::span_queue::SpanQueue;
 use opentelemetry::trace::{SpanContext, SpanId, SpanKind, Status, TraceFlags, TraceId, TraceState};
 use opentelemetry::{InstrumentationScope, KeyValue, StringValue, Value};
 use opentelemetry_sdk::trace::{SpanData, SpanEvents, SpanLinks};
 use std::borrow::Cow;
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
-use uuid::Uuid;
 
 /// The sink that makes spans.
 pub(super) struct SpanSink(pub Arc<Shared>);
@@ -35,16 +34,11 @@ impl RecordSink for SpanSink {
 
 /// The spans of a request; `None` where its trace is not sent.
 fn trace(record: &RequestRecord, queue: &SpanQueue) -> Option<Vec<SpanData>> {
-    let id = match &record.parent {
-        Some(parent) => parent.trace(),
-        None => trace_id(&record.trace_id),
-    };
-    let is_sampled = record.parent.map_or_else(|| queue.samples(id), |parent| parent.is_sampled());
-    if !is_sampled {
-        return None;
-    }
+    let id = queue.sampled(record.parent.as_ref(), &record.trace_id)?;
     let now = (Instant::now(), SystemTime::now());
-    let start = now.1.checked_sub(record.total).unwrap_or(now.1);
+    // The record may have waited for tokens to be counted.
+    let start = at(record.started, now);
+    let over = start.checked_add(record.total).unwrap_or(now.1);
     let own = SpanId::from_bytes(fastrand::u64(1..).to_be_bytes());
     let mut spans = Vec::with_capacity(record.attempts.len() + 1);
     let parent = record.parent.map_or(0, |parent| parent.span());
@@ -54,13 +48,15 @@ fn trace(record: &RequestRecord, queue: &SpanQueue) -> Option<Vec<SpanData>> {
         name: name(record.operation, record.attempt.as_ref().and_then(|attempt| attempt.model.as_deref())),
         attributes: of_request(record),
         status: status(record.error.as_ref().map(|error| error.kind.row().code), record.status, 500),
-        ..span(id, own, parent, (start, now.1))
+        ..span(id, own, parent, (start, over))
     });
     for attempt in &record.attempts {
         // One that was refused before it was made took no time.
-        let begin = attempt.started.map_or(now.1, |started| at(started, now));
-        let end = begin.checked_add(attempt.spent).unwrap_or(begin).min(now.1);
+        let begin = attempt.started.map_or(over, |started| at(started, now));
+        let end = begin.checked_add(attempt.spent).unwrap_or(begin).min(over);
         let code = attempt.status.unwrap_or_default();
+        // The provider got this id. An attempt that was never sent has none.
+        let span_id = attempt.span.unwrap_or_else(|| fastrand::u64(1..));
         spans.push(SpanData {
             span_kind: SpanKind::Client,
             name: name(record.operation, attempt.model.as_deref()),
@@ -68,7 +64,7 @@ fn trace(record: &RequestRecord, queue: &SpanQueue) -> Option<Vec<SpanData>> {
             status: status(attempt.error, code, 400),
             ..span(
                 id,
-                SpanId::from_bytes(fastrand::u64(1..).to_be_bytes()),
+                SpanId::from_bytes(span_id.to_be_bytes()),
                 u64::from_be_bytes(own.to_bytes()),
                 (begin, end),
             )
@@ -97,19 +93,6 @@ fn span(trace: u128, own: SpanId, parent: u64, (start, end): (SystemTime, System
             .with_version(env!("CARGO_PKG_VERSION"))
             .build(),
     }
-}
-
-/// The trace's id as 16 bytes: a UUID and 32 hex digits are one, any other text becomes one, always the same.
-fn trace_id(text: &str) -> u128 {
-    if let Ok(id) = Uuid::try_parse(text) {
-        return id.as_u128();
-    }
-    let half = |salt: u8| {
-        let mut hasher = DefaultHasher::new();
-        (salt, text).hash(&mut hasher);
-        u128::from(hasher.finish())
-    };
-    (half(1) << 64 | half(2)).max(1)
 }
 
 fn at(moment: Instant, (now, wall): (Instant, SystemTime)) -> SystemTime {
@@ -154,6 +137,7 @@ fn of_request(record: &RequestRecord) -> Vec<KeyValue> {
         (None, status @ 400..) => attributes.text("error.type", &status.to_string()),
         _ => {}
     }
+    attributes.cost(record.cost.as_ref());
     if let Some(time) = record.time_to_first_token {
         attributes.0.push(KeyValue::new("turnpike.time_to_first_token", time.as_secs_f64()));
     }
@@ -185,6 +169,7 @@ fn of_attempt(record: &RequestRecord, attempt: &AttemptRecord) -> Vec<KeyValue> 
         attributes.optional("gen_ai.response.model", used.response_model.as_deref());
         attributes.usage(&used.usage);
     }
+    attributes.cost(attempt.cost.as_ref());
     if attempt.responded {
         attributes.list("gen_ai.response.finish_reasons", record.response.finish.as_deref());
     }
@@ -222,6 +207,15 @@ impl Attributes {
             let items = vec![StringValue::from(clipped(value).to_owned())];
             self.0.push(KeyValue::new(name, Value::Array(items.into())));
         }
+    }
+
+    /// The conventions have no name for costs; this is the one that collectors for generative AI read.
+    fn cost(&mut self, cost: Option<&Cost>) {
+        let Some(cost) = cost else { return };
+        if let Some(nanodollars) = cost.nanodollars {
+            self.0.push(KeyValue::new("gen_ai.usage.cost", money::dollars(nanodollars)));
+        }
+        self.text("turnpike.cost_status", cost.status.as_str());
     }
 
     fn usage(&mut self, usage: &Usage) {
@@ -271,15 +265,6 @@ fn provider_name(id: &'static str) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn any_trace_id_has_sixteen_bytes_of_its_own() {
-        let hex = "4bf92f3577b34da6a3ce929d0e0e4736";
-        assert_eq!(format!("{:032x}", trace_id(hex)), hex);
-        assert_eq!(trace_id("4bf92f35-77b3-4da6-a3ce-929d0e0e4736"), trace_id(hex));
-        let (first, second) = (trace_id("order 17"), trace_id("order 18"));
-        assert!(first != second && first == trace_id("order 17") && first > u128::from(u64::MAX));
-    }
 
     #[test]
     fn a_client_error_is_no_error_of_the_server() {

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 pub(super) fn usage() -> Value {
     let stream_usage = "Whether providers are requested to report the usage of streams whose client did not request it. The event \
-                        that they add is not passed on. Default: true.";
+                        that they add is not passed on. While a limit counts tokens or costs, they are in any case. Default: true.";
     let tokenizer = "Whether tokens are counted with a tokenizer where a provider reports none; it takes 65 MiB of memory once it \
                      is used. Otherwise they are estimated by a rule. Default: true.";
     let on_disconnect = "A stream whose client has left: stop closes the connection to the provider and charges what was sent, \
@@ -39,6 +39,14 @@ pub(super) fn prices() -> Value {
                     &["https://prices.internal/data.json"],
                 ),
             ),
+            (
+                "sha256",
+                pattern(
+                    "The SHA-256 of the only catalogue to take from there, as `turnpike prices check FILE` prints it.",
+                    "^[0-9A-Fa-f]{64}$",
+                    &["abababababababababababababababababababababababababababababababab"],
+                ),
+            ),
             ("refresh_hours", integer("How often it is read again. Default: 24.", 1, Some(8_760))),
         ],
     )
@@ -69,6 +77,13 @@ fn smtp() -> Value {
             ),
             ("from", address("The sender.")),
             ("to", list("Who gets every alert.", address("An address."))),
+            (
+                "administrators",
+                flag(
+                    "Whether alerts also go to the users who are owners or administrators of the organisation, to administrators of the \
+                     limit's workspace, and to the user who made the key whose limit it is. Default: true.",
+                ),
+            ),
         ],
     )
 }

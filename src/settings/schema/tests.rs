@@ -15,7 +15,8 @@ use std::collections::BTreeSet;
 const PROVIDERS: [&str; 2] = ["openai", "groq"];
 
 /// What only the reader sees: parts of its messages.
-const ONLY_THE_READER: [&str; 41] = [
+const ONLY_THE_READER: [&str; 42] = [
+    "needs the file or url",
     "of the IANA database",
     "must be redis://",
     "must not be longer than rows",

@@ -33,6 +33,7 @@ pub(super) struct RequestSeries {
     pub first_chunk: OnceLock<Histogram>,
     pub input_tokens: OnceLock<Histogram>,
     pub output_tokens: OnceLock<Histogram>,
+    pub cost: OnceLock<Histogram>,
 }
 
 impl TargetSeries {
@@ -61,6 +62,7 @@ impl RequestSeries {
             first_chunk: OnceLock::new(),
             input_tokens: OnceLock::new(),
             output_tokens: OnceLock::new(),
+            cost: OnceLock::new(),
         }
     }
 }
