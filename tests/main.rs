@@ -53,6 +53,7 @@ mod key_commands;
 mod killed_gateway;
 mod limited_requests;
 mod limits;
+mod log_exports;
 mod logged_costs;
 mod logs;
 mod max_connections;

@@ -3,6 +3,7 @@
 //! What every resource needs: the workspace it acts in, objects by id or slug, and writes with their entry in the audit
 //! log. Knows no resource.
 
+use super::arrival::Arrival;
 use super::audit::{self, Trail};
 use super::{masking, records, store_error};
 use crate::auth::ClientIdentity;
@@ -32,6 +33,7 @@ pub(super) struct Call {
     pub bytes: Bytes,
     pub now: Timestamp,
     pub trail: Trail,
+    pub arrival: Arrival,
 }
 
 impl Call {
@@ -317,8 +319,8 @@ fn is_visible(record: &Record, workspace: Option<Uuid>) -> bool {
     match (record.kind, record.workspace) {
         (Kind::Workspace, _) => record.id == workspace,
         (_, Some(own)) => own == workspace,
-        // The organisation's keys, users and invites are for its administrators.
-        (Kind::ApiKey | Kind::User | Kind::Invite | Kind::Pepper, None) => false,
+        // The organisation's keys, users, invites and exports of logs are for its administrators.
+        (Kind::ApiKey | Kind::User | Kind::Invite | Kind::Pepper | Kind::LogExport, None) => false,
         (_, None) => true,
     }
 }

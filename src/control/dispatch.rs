@@ -3,6 +3,7 @@
 //!
 //! The only place where a control route's caller is judged.
 
+use super::arrival::Arrival;
 use super::audit::{self, Trail};
 use super::call::Call;
 use super::field::{Field, read_object, read_text};
@@ -100,10 +101,20 @@ async fn serve(
         bytes,
         now,
         trail: trail.clone(),
+        arrival: Arrival::of(&parts.headers, &parts.uri, has_tls(port, &shared)),
     };
     match (route.run)(call).await {
         Ok(reply) => Ok(reply),
         Err(error) => Err(refused(&shared, trail, Some(&identity), error, now).await),
+    }
+}
+
+/// Whether clients of this port connect with TLS.
+fn has_tls(port: Port, shared: &Shared) -> bool {
+    let listen = &shared.settings_arc().settings.listen;
+    match port {
+        Port::Control => listen.control.tls.is_some(),
+        Port::Data => listen.data.iter().all(|listener| listener.tls.is_some()),
     }
 }
 

@@ -83,6 +83,7 @@ pub(super) fn read(call: &Call, values: &Map<String, Value>, problems: &Problems
         vendor_models: vendor_models(&list("ai_org_model"), problems),
         cache_statuses: cache_statuses(&list("cache_status"), problems),
         metadata: metadata(values.get("metadata"), problems),
+        before: None,
     }
 }
 
@@ -93,7 +94,7 @@ fn list(values: &Map<String, Value>, name: &str, problems: &Problems) -> Vec<Str
             let parts = text.split(',').map(str::trim).filter(|part| !part.is_empty());
             parts.map(str::to_owned).collect()
         }
-        Some(Value::Array(items)) => items.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
+        Some(Value::Array(items)) => items.iter().filter_map(item).collect(),
         _ => Vec::new(),
     };
     if found.len() > MAX_VALUES {
@@ -101,6 +102,11 @@ fn list(values: &Map<String, Value>, name: &str, problems: &Problems) -> Vec<Str
         return Vec::new();
     }
     found
+}
+
+/// A text or a whole number of a list.
+fn item(value: &Value) -> Option<String> {
+    value.as_str().map(str::to_owned).or_else(|| value.as_i64().map(|number| number.to_string()))
 }
 
 /// The beginning of a value, for a message.

@@ -125,7 +125,7 @@ fn attempt(row: &Row) -> Value {
 /// One log with its attempts and, where they were kept, its bodies.
 pub(super) fn whole(row: &Row, attempts: &[Row], payload: Option<&Map<String, Value>>) -> Value {
     let body = |name: &str| payload.and_then(|payload| payload.get(name)).cloned().unwrap_or(Value::Null);
-    json!({
+    let mut log = json!({
         "_id": row.id,
         "id": row.id,
         "trace_id": &*row.trace_id,
@@ -133,33 +133,43 @@ pub(super) fn whole(row: &Row, attempts: &[Row], payload: Option<&Map<String, Va
         "workspace_id": row.workspace,
         "created_at": time(row.created_ms),
         "log_format": if row.is_custom { "custom" } else { "gateway" },
-        "request": {
-            "url": &*row.path,
-            "method": &*row.method,
-            "headers": body("request_headers"),
-            "body": body("request"),
-            "gatewayHeaders": {
-                "traceId": &*row.trace_id,
-                "spanId": row.span_id.as_deref(),
-                "parentSpanId": row.parent_span_id.as_deref(),
-                "spanName": row.span_name.as_deref(),
-                "metadata": metadata(row),
-            },
-        },
-        "response": {
-            "status": row.status,
-            "headers": body("response_headers"),
-            "body": body("response"),
-            "responseTime": milliseconds(row.latency_us),
-            "lastUsedOptionJsonPath": row.target.as_deref(),
-        },
         "transformedRequest": body("transformed_request"),
         "finalUntransformedRequest": body("final_untransformed_request"),
         "originalResponse": body("original_response"),
         "metrics": columns(row),
         "attempts": attempts.iter().map(attempt).collect::<Vec<Value>>(),
         "object": "log",
-    })
+    });
+    if let Value::Object(members) = &mut log {
+        members.extend(bodies(row, payload));
+    }
+    log
+}
+
+/// `request` and `response` of a log, with their bodies where they were kept.
+pub(super) fn bodies(row: &Row, payload: Option<&Map<String, Value>>) -> [(String, Value); 2] {
+    let body = |name: &str| payload.and_then(|payload| payload.get(name)).cloned().unwrap_or(Value::Null);
+    let request = json!({
+        "url": &*row.path,
+        "method": &*row.method,
+        "headers": body("request_headers"),
+        "body": body("request"),
+        "gatewayHeaders": {
+            "traceId": &*row.trace_id,
+            "spanId": row.span_id.as_deref(),
+            "parentSpanId": row.parent_span_id.as_deref(),
+            "spanName": row.span_name.as_deref(),
+            "metadata": metadata(row),
+        },
+    });
+    let response = json!({
+        "status": row.status,
+        "headers": body("response_headers"),
+        "body": body("response"),
+        "responseTime": milliseconds(row.latency_us),
+        "lastUsedOptionJsonPath": row.target.as_deref(),
+    });
+    [("request".to_owned(), request), ("response".to_owned(), response)]
 }
 
 fn mode(row: &Row) -> &'static str {

@@ -1,6 +1,8 @@
 //! `/v1/logs` (reference 1.10): the ledger's requests, listed and one by one; logs of requests that others have made.
 
 mod custom;
+mod export_file;
+mod exports;
 
 use super::call::Call;
 use super::field::{Field, Type, nullable, optional, required};
@@ -15,6 +17,8 @@ use crate::ledger::filter::Filter;
 use crate::ledger::log_store::LogError;
 use crate::ledger::{Ledger, Row};
 use crate::settings::scopes::Scope;
+pub(super) use export_file::ROUTES as FILE_ROUTES;
+pub(super) use exports::ROUTES as EXPORT_ROUTES;
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
@@ -133,7 +137,25 @@ fn refused_too_many() -> Error {
 /// 400 with all problems; those of [`log_filter::workspaces`].
 pub(super) fn filter(call: &Call, values: &Map<String, Value>) -> Result<Filter, Error> {
     let problems = Problems::default();
-    let mut filter = log_filter::read(call, values, &problems);
+    let mut filter = about_requests(call, values, &problems);
+    if !problems.is_empty() {
+        return Err(Error::invalid_body(problems.into_vec()));
+    }
+    let named = ["workspace_slug", "workspace_id"].iter().find_map(|name| values.get(*name)?.as_str());
+    filter.workspaces = match (named, call.own_workspace()) {
+        // The whole organisation, with workspaces that are gone.
+        (None, None) => None,
+        _ => Some(log_filter::workspaces(call, named, ALL_WORKSPACES)?),
+    };
+    Ok(filter)
+}
+
+/// Of a key of the organisation that names none.
+const ALL_WORKSPACES: Reach = Reach { has_archived: true, is_all: true };
+
+/// The filter without workspaces.
+fn about_requests(call: &Call, values: &Map<String, Value>, problems: &Problems) -> Filter {
+    let mut filter = log_filter::read(call, values, problems);
     let time = |name: &str| {
         let text = values.get(name)?.as_str()?;
         text.parse::<Timestamp>().ok().map(Timestamp::as_millisecond)
@@ -145,17 +167,7 @@ pub(super) fn filter(call: &Call, values: &Map<String, Value>) -> Result<Filter,
     {
         problems.push("time_of_generation_max", None, "must be after time_of_generation_min");
     }
-    if !problems.is_empty() {
-        return Err(Error::invalid_body(problems.into_vec()));
-    }
-    let named = ["workspace_slug", "workspace_id"].iter().find_map(|name| values.get(*name)?.as_str());
-    let reach = Reach { has_archived: true, is_all: true };
-    filter.workspaces = match (named, call.own_workspace()) {
-        // The whole organisation, with workspaces that are gone.
-        (None, None) => None,
-        _ => Some(log_filter::workspaces(call, named, reach)?),
-    };
-    Ok(filter)
+    filter
 }
 
 async fn list(call: Call) -> Result<Reply, Error> {

@@ -6,6 +6,7 @@
 pub mod alerts;
 mod analytics;
 mod api_keys;
+mod arrival;
 mod audit;
 mod audit_logs;
 mod call;

@@ -3,8 +3,10 @@
 use crate::engine::header_edit::WARNINGS;
 use axum::body::Body;
 use axum::response::{IntoResponse, Response};
-use http::StatusCode;
+use bytes::Bytes;
+use futures_util::Stream;
 use http::header::{CONTENT_TYPE, HeaderValue};
+use http::{HeaderMap, StatusCode};
 use serde_json::{Value, json};
 
 /// Status and body.
@@ -12,7 +14,8 @@ use serde_json::{Value, json};
 pub(super) struct Reply {
     status: StatusCode,
     content_type: &'static str,
-    body: Vec<u8>,
+    body: Body,
+    headers: HeaderMap,
     /// What of the request was not used.
     warnings: Vec<String>,
 }
@@ -35,7 +38,28 @@ impl Reply {
     }
 
     pub fn text(content_type: &'static str, body: impl Into<Vec<u8>>) -> Self {
-        Self { status: StatusCode::OK, content_type, body: body.into(), warnings: Vec::new() }
+        Self::of(content_type, Body::from(body.into()))
+    }
+
+    /// A body that is made while it is sent. Where it fails, the connection is cut, so that no client takes a part for the whole.
+    pub fn streamed(
+        content_type: &'static str,
+        pieces: impl Stream<Item = std::io::Result<Bytes>> + Send + 'static,
+    ) -> Self {
+        Self::of(content_type, Body::from_stream(pieces))
+    }
+
+    fn of(content_type: &'static str, body: Body) -> Self {
+        Self { status: StatusCode::OK, content_type, body, headers: HeaderMap::new(), warnings: Vec::new() }
+    }
+
+    /// Adds a header; one with a value that no header can have is left out.
+    #[must_use]
+    pub fn with_header(mut self, name: &'static str, value: &str) -> Self {
+        if let Ok(value) = HeaderValue::from_str(value) {
+            self.headers.insert(name, value);
+        }
+        self
     }
 
     #[must_use]
@@ -59,8 +83,9 @@ impl From<Value> for Reply {
 
 impl IntoResponse for Reply {
     fn into_response(self) -> Response {
-        let mut response = Response::new(Body::from(self.body));
+        let mut response = Response::new(self.body);
         *response.status_mut() = self.status;
+        *response.headers_mut() = self.headers;
         response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(self.content_type));
         if let Some(warnings) = warnings_header(&self.warnings) {
             response.headers_mut().insert(WARNINGS, warnings);

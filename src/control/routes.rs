@@ -48,6 +48,8 @@ const TABLES: &[&[Route]] = &[
     analytics::GRAPH_ROUTES,
     analytics::FEEDBACK_ROUTES,
     logs::ROUTES,
+    logs::EXPORT_ROUTES,
+    logs::FILE_ROUTES,
     feedback::ROUTES,
 ];
 

@@ -1,6 +1,7 @@
 //! Which requests of the ledger a query is about: the parameters of logs, exports and analytics (reference 1.9), checked and in
 //! units of the ledger. As a condition of SQL for both databases. Knows no parameter's text and no table.
 
+use super::id::{created_ms, day_key};
 use super::rollup::sample::Dimension;
 use uuid::Uuid;
 
@@ -54,6 +55,8 @@ pub struct Filter {
     pub cache_statuses: Vec<String>,
     /// All of them.
     pub metadata: Vec<(String, String)>,
+    /// The rows that a list has after the row with this id: older ones.
+    pub before: Option<Uuid>,
 }
 
 /// The database that a condition is for.
@@ -162,6 +165,19 @@ impl Condition {
         }
     }
 
+    /// SQLite has a table for each day, and a key in it.
+    fn before(&mut self, id: Option<Uuid>) {
+        let Some(id) = id else { return };
+        match self.dialect {
+            Dialect::Sqlite => self.compare("key <", Some(Argument::Int(day_key(id)))),
+            Dialect::Postgres => {
+                let ms = self.argument(Argument::Int(created_ms(id)));
+                let id = self.argument(Argument::Uuid(id));
+                self.and(&format!("(created_ms, id) < ({ms}, {id})"));
+            }
+        }
+    }
+
     fn metadata(&mut self, name: &str, value: &str) {
         let sql = match self.dialect {
             Dialect::Sqlite => {
@@ -207,6 +223,7 @@ impl Filter {
             && self.traces.is_empty()
             && self.spans.is_empty()
             && self.metadata.is_empty()
+            && self.before.is_none()
     }
 
     /// Without what is about single requests.
@@ -272,6 +289,7 @@ impl Filter {
             condition.metadata(name, value);
         }
         condition.feedback(self.feedback);
+        condition.before(self.before);
         condition
     }
 }

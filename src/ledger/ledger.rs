@@ -11,10 +11,13 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use uuid::Uuid;
 
 /// How long a list may look for its rows.
 const PAGE_TIMEOUT: Duration = Duration::from_secs(10);
+/// Exports that are sent at a time. Each holds one page of rows, and the log store for a part of the time.
+const MAX_EXPORTS: usize = 4;
 /// How long a list counts what matches. What it has found until then is a lower bound.
 const COUNT_TIMEOUT: Duration = Duration::from_millis(50);
 
@@ -23,6 +26,7 @@ pub struct Ledger {
     store: Arc<dyn LogStore>,
     writer: Writer,
     ids: RowIds,
+    exports: Arc<Semaphore>,
 }
 
 /// A page of rows, the newest first.
@@ -39,7 +43,7 @@ impl Ledger {
     /// The system's: no thread.
     pub fn start(store: Arc<dyn LogStore>, options: &WriterOptions) -> std::io::Result<Self> {
         let writer = Writer::start(Arc::clone(&store), options)?;
-        Ok(Self { store, writer, ids: RowIds::default() })
+        Ok(Self { store, writer, ids: RowIds::default(), exports: Arc::new(Semaphore::new(MAX_EXPORTS)) })
     }
 
     /// An id for a row that began at this time, milliseconds since 1970.
@@ -64,6 +68,11 @@ impl Ledger {
     /// Writes what waits, or spools it when `at_most` is over. Blocks.
     pub fn close(&self, at_most: Duration) {
         self.writer.close(at_most);
+    }
+
+    /// The right to send an export, while it is held; `None`: as many as may are being sent.
+    pub fn start_export(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.exports).try_acquire_owned().ok()
     }
 
     /// A page of the rows that match.

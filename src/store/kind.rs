@@ -28,12 +28,14 @@ pub enum Kind {
     McpServer,
     UsagePolicy,
     RatePolicy,
+    /// A saved question to the log store.
+    LogExport,
     /// The process's own: the secret with which service keys are hashed.
     Pepper,
 }
 
 impl Kind {
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 20] = [
         Self::Workspace,
         Self::Member,
         Self::User,
@@ -52,6 +54,7 @@ impl Kind {
         Self::McpServer,
         Self::UsagePolicy,
         Self::RatePolicy,
+        Self::LogExport,
         Self::Pepper,
     ];
 
@@ -76,6 +79,7 @@ impl Kind {
             Self::McpServer => "mcp_server",
             Self::UsagePolicy => "usage_limits_policy",
             Self::RatePolicy => "rate_limits_policy",
+            Self::LogExport => "log_export",
             Self::Pepper => "pepper",
         }
     }

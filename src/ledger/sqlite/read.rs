@@ -27,6 +27,7 @@ pub(super) fn days(connection: &Connection, filter: &Filter) -> Result<Vec<i64>,
     days.retain(|at| {
         filter.since.is_none_or(|since| *at >= day(since))
             && filter.until.is_none_or(|until| *at <= day(until))
+            && filter.before.is_none_or(|id| *at <= day(created_ms(id)))
     });
     days.reverse();
     Ok(days)
@@ -38,6 +39,7 @@ fn from_day(filter: &Filter, at: i64) -> (String, Filter) {
     // A day that lies inside the times as a whole needs no comparison, which would hinder the use of indexes.
     filter.since = filter.since.filter(|since| day(*since) == at);
     filter.until = filter.until.filter(|until| day(*until) == at);
+    filter.before = filter.before.filter(|id| day(created_ms(*id)) == at);
     (format!("FROM rows_{} WHERE kind = 0 AND ", suffix(at)), filter)
 }
 

@@ -1,0 +1,90 @@
+//! How a request came to a control route: under which address the client knows the gateway, and what it can read.
+//!
+//! Only for what is sent back to that client; nothing is decided by it.
+
+use http::header::{ACCEPT_ENCODING, HOST};
+use http::{HeaderMap, Uri};
+
+/// The longest name of a host (RFC 1035) with a port.
+const MAX_HOST: usize = 262;
+
+/// What a client's request says of its way here.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Arrival {
+    /// The beginning of absolute links, `https://gateway.example.com`; empty where the request does not tell.
+    pub base: String,
+    pub accepts_gzip: bool,
+}
+
+impl Arrival {
+    /// `has_tls`: whether clients of this port connect with TLS.
+    pub fn of(headers: &HeaderMap, uri: &Uri, has_tls: bool) -> Self {
+        let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+        let host = text(HOST.as_str()).or_else(|| uri.authority().map(http::uri::Authority::as_str));
+        let is_host = |host: &&str| {
+            let is_part = |byte: u8| byte.is_ascii_alphanumeric() || b".-_:[]".contains(&byte);
+            !host.is_empty() && host.len() <= MAX_HOST && host.bytes().all(is_part)
+        };
+        // A proxy before the gateway ends TLS and says so.
+        let forwarded = text("x-forwarded-proto").and_then(|all| all.split(',').next()).map(str::trim);
+        let scheme = match forwarded {
+            Some("https") => "https",
+            Some("http") => "http",
+            _ if has_tls => "https",
+            _ => "http",
+        };
+        let encodings = text(ACCEPT_ENCODING.as_str()).unwrap_or_default();
+        Self {
+            base: host.filter(is_host).map(|host| format!("{scheme}://{host}")).unwrap_or_default(),
+            accepts_gzip: encodings.split(',').any(is_gzip),
+        }
+    }
+}
+
+/// Whether an item of `Accept-Encoding` is gzip, and not refused.
+fn is_gzip(item: &str) -> bool {
+    let mut parts = item.split(';').map(str::trim);
+    let name = parts.next().unwrap_or_default();
+    let is_refused = parts.any(|part| {
+        part.strip_prefix("q=")
+            .and_then(|weight| weight.parse::<f64>().ok())
+            .is_some_and(|weight| weight <= 0.0)
+    });
+    name.eq_ignore_ascii_case("gzip") && !is_refused
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn arrival(pairs: &[(&'static str, &str)], has_tls: bool) -> Arrival {
+        let mut headers = HeaderMap::new();
+        for (name, value) in pairs {
+            headers.insert(*name, value.parse().unwrap());
+        }
+        Arrival::of(&headers, &Uri::from_static("/v1/logs"), has_tls)
+    }
+
+    #[test]
+    fn links_begin_as_the_client_wrote_the_address() {
+        for (pairs, has_tls, base) in [
+            (&[("host", "gateway.example.com:8787")][..], false, "http://gateway.example.com:8787"),
+            (&[("host", "[::1]:8787")], true, "https://[::1]:8787"),
+            (&[("host", "a.example"), ("x-forwarded-proto", "https, http")], false, "https://a.example"),
+            (&[("host", "a.example"), ("x-forwarded-proto", "ftp")], false, "http://a.example"),
+            (&[("host", "a.example/x?y=")], false, ""),
+            (&[], true, ""),
+        ] {
+            assert_eq!(arrival(pairs, has_tls).base, base, "{pairs:?}");
+        }
+    }
+
+    #[test]
+    fn gzip_is_sent_to_those_who_read_it() {
+        for (encodings, wanted) in
+            [("gzip", true), ("br, GZIP;q=0.5", true), ("gzip;q=0", false), ("br", false), ("", false)]
+        {
+            assert_eq!(arrival(&[("accept-encoding", encodings)], false).accepts_gzip, wanted, "{encodings}");
+        }
+    }
+}
