@@ -3,7 +3,7 @@
 //! What the writer, the spool and the databases do alone is tested beside the code (`src/ledger/tests`).
 
 use crate::support::client::{chat, client, hello, new_trace, status};
-use crate::support::settings::{KEY, STANDARD};
+use crate::support::settings::{KEY, OTHER_KEY, PROVIDER_KEY, STANDARD};
 use crate::support::{Gateway, postgres_server, wait};
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -137,6 +137,48 @@ async fn bodies_are_kept_where_the_operator_wants_them() {
         assert_eq!(log["request"]["body"]["cut"], true, "{log}");
         assert!(log["request"]["body"]["bytes"].as_u64() > Some(100_000));
     }
+}
+
+/// A chat with this text, by this key.
+async fn sent(gateway: &Gateway, key: &str, text: &str, script: &str) -> String {
+    let (trace, mut body) = (new_trace(), hello(false));
+    body["messages"][0]["content"] = text.into();
+    let call = client().post(format!("{}/chat/completions", gateway.base_url())).json(&body);
+    let call = call.header("x-gateway-api-key", key).header("x-gateway-provider", "@emulator");
+    let call = call.header("x-gateway-trace-id", &trace).header("x-emulator-script", script);
+    status(call).await;
+    logs(gateway, &format!("trace_id={trace}"), 1).await;
+    trace
+}
+
+#[tokio::test]
+async fn a_key_decides_whose_bodies_are_kept_and_keys_of_providers_are_masked() {
+    let of_others = format!("key: {OTHER_KEY}");
+    let settings = STANDARD.replace(&of_others, &format!("{of_others}, log_payloads: all"));
+    assert_ne!(settings, STANDARD);
+    let gateway = Gateway::start(&settings);
+    let key = json!({"name": "k", "scopes": ["completions.write"], "defaults": {"log_payloads": "errors"}});
+    let (_, made) = call(&gateway, Method::POST, "/v1/api-keys/workspace/service", &key).await;
+    let stored = made["key"].as_str().unwrap();
+    let text = format!("my key is {PROVIDER_KEY}, canary");
+    for (key, script, is_kept) in [
+        (KEY, "", false),
+        (OTHER_KEY, "", true),
+        (OTHER_KEY, "status=500", true),
+        (stored, "", false),
+        (stored, "status=500", true),
+    ] {
+        let trace = sent(&gateway, key, &text, script).await;
+        let log = get(&gateway, &format!("/v1/logs/{trace}")).await;
+        let body = log["request"]["body"].to_string();
+        assert_eq!(body.contains("canary"), is_kept, "{script}: {log}");
+        assert_eq!(log["response"]["body"].is_null(), !is_kept, "{script}: {log}");
+        assert!(!log.to_string().contains(PROVIDER_KEY) && !log.to_string().contains(key), "{log}");
+    }
+    let wrong = json!({"name": "k", "scopes": ["completions.write"], "defaults": {"log_payloads": "some"}});
+    let (status, refused) = call(&gateway, Method::POST, "/v1/api-keys/workspace/service", &wrong).await;
+    let path = &refused["error"]["details"][0]["path"];
+    assert_eq!((status, path), (400, &json!("defaults.log_payloads")), "{refused}");
 }
 
 #[tokio::test]

@@ -54,6 +54,8 @@ mod killed_gateway;
 mod limited_requests;
 mod limits;
 mod log_exports;
+mod log_failures;
+mod log_workspaces;
 mod logged_costs;
 mod logs;
 mod max_connections;

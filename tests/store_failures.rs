@@ -4,11 +4,10 @@
 //! beside it (`src/store/tests`).
 
 use crate::support::client::client;
+use crate::support::small_disk::SmallDisk;
 use crate::support::{Gateway, postgres_server, stores, wait};
 use reqwest::Method;
 use serde_json::{Value, json};
-use std::path::Path;
-use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
@@ -30,33 +29,6 @@ async fn chat(url: &str) -> u16 {
     let body = json!({"model": "m", "messages": [{"role": "user", "content": "Hello"}]});
     let call = client().post(url).header("x-gateway-provider", "@emulator").json(&body);
     call.send().await.unwrap().status().as_u16()
-}
-
-/// A file system of this many bytes, mounted while it lives. `None` where this process may not mount, which is printed.
-struct SmallDisk(tempfile::TempDir);
-
-impl SmallDisk {
-    fn mount(bytes: u32) -> Option<Self> {
-        let folder = tempfile::tempdir().unwrap();
-        let size = format!("size={bytes}");
-        let mounted =
-            Command::new("mount").args(["-t", "tmpfs", "-o", &size, "tmpfs"]).arg(folder.path()).output();
-        if mounted.is_ok_and(|output| output.status.success()) {
-            return Some(Self(folder));
-        }
-        eprintln!("SKIPPED on a full disk: this user cannot mount a tmpfs");
-        None
-    }
-
-    fn path(&self) -> &Path {
-        self.0.path()
-    }
-}
-
-impl Drop for SmallDisk {
-    fn drop(&mut self) {
-        let _ = Command::new("umount").arg("-l").arg(self.path()).status();
-    }
 }
 
 #[tokio::test]
@@ -89,8 +61,7 @@ async fn a_full_disk_refuses_writes_and_nothing_else() {
     }
     assert_eq!(config(&format!("c-{}", kept.len())).send().await.unwrap().status(), 404);
     // With room it writes again, and has lost nothing.
-    let grown = Command::new("mount").args(["-o", "remount,size=32m"]).arg(disk.path()).status().unwrap();
-    assert!(grown.success());
+    disk.grow(32 << 20);
     wait::until("a write", async || (create(&gateway, "after", 100).await.0 == 200).then_some(())).await;
     let gateway = gateway.killed_and_started_again();
     for slug in kept.iter().map(String::as_str).chain(["after"]) {

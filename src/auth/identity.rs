@@ -3,6 +3,7 @@
 //! Plain data. Which scope a request needs is decided where its operation or route is.
 
 use crate::error::Error;
+use crate::settings::logs::Payloads;
 use crate::settings::scopes::{KeyType, Scope, ScopeSet};
 use jiff::Timestamp;
 use std::sync::Arc;
@@ -54,11 +55,13 @@ pub struct KeyDefaults {
     pub metadata: Vec<(Arc<str>, Arc<str>)>,
     /// Whether a request may name a config in place of `config_id`.
     pub allow_config_override: bool,
+    /// Whose bodies are kept in the log, in place of the settings' `logs.payloads`.
+    pub log_payloads: Option<Payloads>,
 }
 
 impl Default for KeyDefaults {
     fn default() -> Self {
-        Self { config_id: None, metadata: Vec::new(), allow_config_override: true }
+        Self { config_id: None, metadata: Vec::new(), allow_config_override: true, log_payloads: None }
     }
 }
 

@@ -320,7 +320,7 @@ fn key_defaults(value: &Value) -> KeyDefaults {
     let metadata = metadata.into_iter().flatten();
     let metadata =
         metadata.filter_map(|(name, value)| Some((Arc::from(name.as_str()), Arc::from(value.as_str()?))));
-    KeyDefaults { config_id, metadata: metadata.collect(), allow_config_override: true }
+    KeyDefaults { config_id, metadata: metadata.collect(), allow_config_override: true, log_payloads: None }
 }
 
 #[cfg(test)]

@@ -71,11 +71,14 @@ pub struct BodyDefaults {
     pub metadata: BTreeMap<String, String>,
     #[serde(default = "yes")]
     pub allow_config_override: bool,
+    /// A name of [`Payloads`](crate::settings::logs::Payloads).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub log_payloads: Option<String>,
 }
 
 impl Default for BodyDefaults {
     fn default() -> Self {
-        Self { config_id: None, metadata: BTreeMap::new(), allow_config_override: true }
+        Self { config_id: None, metadata: BTreeMap::new(), allow_config_override: true, log_payloads: None }
     }
 }
 

@@ -155,7 +155,7 @@ fn identity(key: &ServiceKey, stored: &StoredKeys) -> ClientIdentity {
         scopes: key.scopes,
         user: None,
         role: None,
-        defaults: KeyDefaults::default(),
+        defaults: KeyDefaults { log_payloads: key.log_payloads, ..KeyDefaults::default() },
         expires_at: None,
     }
 }

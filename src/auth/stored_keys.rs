@@ -8,6 +8,7 @@
 use super::identity::{ClientIdentity, IdentityKind, KeyDefaults};
 use super::key_body::{BodyDefaults, KeyBody, MAX_SECRETS};
 use super::key_format::{KeyHash, KeyText, PublicId};
+use crate::settings::logs::Payloads;
 use crate::settings::scopes::Scope;
 use crate::store::{Catalog, Kind, Record, Status};
 use imbl::HashMap;
@@ -369,6 +370,7 @@ impl From<&BodyDefaults> for KeyDefaults {
             config_id: body.config_id.as_ref().map(text),
             metadata: body.metadata.iter().map(|(name, value)| (text(name), text(value))).collect(),
             allow_config_override: body.allow_config_override,
+            log_payloads: body.log_payloads.as_deref().and_then(Payloads::parse),
         }
     }
 }

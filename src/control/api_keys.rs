@@ -248,7 +248,8 @@ fn defaults(call: &Call, workspace: Option<Uuid>) -> Result<BodyDefaults, Error>
     let metadata = given.get("metadata").and_then(Value::as_object).into_iter().flatten();
     let metadata = metadata.filter_map(|(name, value)| Some((name.clone(), value.as_str()?.to_owned())));
     let allow_config_override = given.get("allow_config_override").and_then(Value::as_bool).unwrap_or(true);
-    Ok(BodyDefaults { config_id, metadata: metadata.collect(), allow_config_override })
+    let log_payloads = given.get("log_payloads").and_then(Value::as_str).map(str::to_owned);
+    Ok(BodyDefaults { config_id, metadata: metadata.collect(), allow_config_override, log_payloads })
 }
 
 fn pepper(call: &Call) -> Result<KeyHash, Error> {

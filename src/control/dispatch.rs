@@ -135,7 +135,7 @@ async fn authorize(
     let snapshot = shared.settings_arc();
     let anonymous = || Ok(snapshot.service_keys.anonymous());
     let scopes = match route.access {
-        Access::Open => return anonymous(),
+        Access::Open | Access::Link => return anonymous(),
         Access::Metrics if snapshot.settings.listen.open_metrics => return anonymous(),
         Access::Metrics => &[Scope::MetricsRead][..],
         Access::AnyKey => &[],

@@ -66,7 +66,7 @@ fn operation(route: &Route) -> Value {
     });
     let Value::Object(members) = &mut operation else { return operation };
     match route.access {
-        Access::Open => drop(members.insert("security".to_owned(), json!([]))),
+        Access::Open | Access::Link => drop(members.insert("security".to_owned(), json!([]))),
         Access::Metrics => {
             members.insert("security".to_owned(), json!([{}, {"service_key": []}, {"bearer": []}]));
         }
@@ -97,6 +97,7 @@ fn operation(route: &Route) -> Value {
 fn description(route: &Route) -> String {
     match (route.access, scopes(route).join("` or `")) {
         (Access::Open, _) => "Needs no key.".to_owned(),
+        (Access::Link, _) => "Needs no key, but a signed link.".to_owned(),
         (Access::AnyKey, _) => "Needs a key; any is good.".to_owned(),
         (Access::Metrics, scope) => {
             format!("Needs no key while `listen.metrics` is `open`, else one with the scope `{scope}`.")
@@ -107,7 +108,7 @@ fn description(route: &Route) -> String {
 
 fn scopes(route: &Route) -> Vec<&'static str> {
     match route.access {
-        Access::Open | Access::AnyKey => Vec::new(),
+        Access::Open | Access::Link | Access::AnyKey => Vec::new(),
         Access::Metrics => vec![Scope::MetricsRead.as_str()],
         Access::Scope(scopes) => scopes.iter().map(|scope| scope.as_str()).collect(),
     }
@@ -133,6 +134,7 @@ fn responses(route: &Route) -> Map<String, Value> {
     for (status, name, _) in ERRORS {
         let is_possible = match *status {
             "400" => needs_key && (has_body || !route.query.is_empty()),
+            "401" => needs_key && route.access != Access::Link,
             "404" => route.path.contains('{'),
             "409" | "507" => route.change.is_some(),
             "413" => has_body,

@@ -48,6 +48,8 @@ pub(super) struct Route {
 pub(super) enum Access {
     /// Anyone: the route shows no settings and no traffic.
     Open,
+    /// Anyone with a signed link, which the route checks.
+    Link,
     /// Any key.
     AnyKey,
     /// A key with one of these scopes.

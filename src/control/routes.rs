@@ -103,7 +103,9 @@ pub fn control_paths() -> ControlPaths {
     // Those outside /v1, and those below it that anyone may call with any parameter.
     let is_open = |route: &&Route| {
         let is_unversioned = first_segment(route.path).is_none();
-        route.on_data_port && (is_unversioned || (route.access == Access::Open && route.path.contains('{')))
+        route.on_data_port
+            && (is_unversioned
+                || (matches!(route.access, Access::Open | Access::Link) && route.path.contains('{')))
     };
     let open = routes().filter(is_open).map(|route| route.path).collect();
     ControlPaths { names, unversioned: UNVERSIONED.to_vec(), open }
@@ -155,8 +157,9 @@ mod tests {
         let paths = control_paths();
         for route in routes() {
             assert!(paths.owns(route.path), "{}", route.path);
-            let is_price = route.path.contains("model-configs/");
-            let needs_no_key = matches!(route.path, "/livez" | "/readyz") || is_price;
+            // Prices are no secret, and links to files of exports are signed.
+            let is_below = ["model-configs/", "export-files/"].iter().any(|name| route.path.contains(name));
+            let needs_no_key = matches!(route.path, "/livez" | "/readyz") || is_below;
             assert_eq!(paths.is_open(route.path), needs_no_key, "{}", route.path);
         }
         for path in ["/v1/chat/completions", "/v1/models", "/v1/healthy", "/v1/files", "/v1/", "/health"] {

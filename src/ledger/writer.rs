@@ -17,8 +17,8 @@ use std::time::{Duration, Instant};
 
 /// How long entries wait for others before they are written. What kill -9 loses at most.
 const BATCH_INTERVAL: Duration = Duration::from_millis(200);
-/// Entries' bytes after which a batch is written at once.
-const BATCH_BYTES: usize = 4 << 20;
+/// The most bytes of a batch, about.
+const MAX_BATCH_BYTES: usize = 4 << 20;
 const MAX_BATCH_ENTRIES: usize = 10_000;
 /// Between attempts while the log store is not available: the first, and the longest.
 const FIRST_RETRY: Duration = Duration::from_millis(500);
@@ -45,6 +45,8 @@ struct Shared {
     /// Wakes the thread of the store.
     for_store: Condvar,
     max_queue_bytes: usize,
+    /// Entries' bytes after which a batch is written at once.
+    batch_bytes: usize,
 }
 
 #[derive(Default)]
@@ -94,6 +96,8 @@ impl Writer {
             for_intake: Condvar::new(),
             for_store: Condvar::new(),
             max_queue_bytes: options.max_queue_bytes,
+            // A batch counts against the queue's bound while it is written.
+            batch_bytes: MAX_BATCH_BYTES.min(options.max_queue_bytes / 4),
         });
         let spool = Spool::open(options.spool_folder.clone(), options.max_spool_bytes);
         let intake = Intake {
@@ -126,7 +130,8 @@ impl Writer {
         let before = state.waiting_bytes;
         state.waiting_bytes += bytes;
         state.waiting.extend(entries);
-        if before < BATCH_BYTES && state.waiting_bytes >= BATCH_BYTES {
+        let ripe = self.shared.batch_bytes;
+        if before < ripe && state.waiting_bytes >= ripe {
             self.shared.for_intake.notify_one();
         }
         true
@@ -264,7 +269,7 @@ impl Intake {
             let is_late = closing.is_some_and(|end| now >= end);
             let is_free = self.sent.is_none();
             let may_try = is_free && !is_late && self.next_attempt.is_none_or(|next| now >= next);
-            let is_ripe = state.waiting_bytes >= BATCH_BYTES
+            let is_ripe = state.waiting_bytes >= shared.batch_bytes
                 || closing.is_some()
                 || now.duration_since(self.last_batch) >= BATCH_INTERVAL;
             if may_try
@@ -316,7 +321,7 @@ impl Intake {
 
     /// Sends the next batch of the spool. A file of which all was written is deleted here.
     fn send_spooled(&mut self) {
-        match self.spool.read(BATCH_BYTES) {
+        match self.spool.read(self.shared.batch_bytes) {
             Ok(entries) if !entries.is_empty() => return self.send(entries, true),
             Ok(_) => {}
             Err(why) => {

@@ -171,8 +171,9 @@ async fn first_target(
 fn capture(gateway: &Gateway, ctx: &RequestContext, request: &Request) -> Option<Box<PayloadCapture>> {
     let shared = &gateway.engine.shared;
     let logs = &ctx.snapshot.settings.logs;
+    let of_key = ctx.record.client.as_ref().and_then(|client| client.defaults.log_payloads);
     let is_refused = ctx.record.log.as_ref().is_some_and(|log| log.is_ignored || log.has_no_bodies);
-    if logs.payloads == Payloads::Off || is_refused || shared.ledger().is_none() {
+    if of_key.unwrap_or(logs.payloads) == Payloads::Off || is_refused || shared.ledger().is_none() {
         return None;
     }
     let body = request.body.as_ref().map(|body| body.bytes());

@@ -44,6 +44,11 @@ pub enum Payloads {
 impl Payloads {
     pub const ALL: [(&'static str, Self); 3] =
         [("off", Self::Off), ("errors", Self::Errors), ("all", Self::All)];
+    pub const NAMES: [&str; 3] = ["off", "errors", "all"];
+
+    pub fn parse(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find_map(|(of, payloads)| (of == name).then_some(payloads))
+    }
 }
 
 /// How long things are kept. `None`: for ever.
@@ -52,6 +57,8 @@ pub struct Retention {
     pub payloads: Option<Duration>,
     pub rows: Option<Duration>,
     pub metrics: Option<Duration>,
+    /// The audit log, in the store.
+    pub audit: Option<Duration>,
     /// When what has expired is deleted, minutes after midnight, UTC.
     pub at_minute: u16,
 }
@@ -59,7 +66,7 @@ pub struct Retention {
 impl Default for Retention {
     fn default() -> Self {
         let days = |days: u64| Some(Duration::from_secs(days * DAY));
-        Self { payloads: days(30), rows: days(90), metrics: days(365), at_minute: 180 }
+        Self { payloads: days(30), rows: days(90), metrics: days(365), audit: days(365), at_minute: 180 }
     }
 }
 
@@ -123,6 +130,7 @@ impl Retention {
             payloads: age("payloads", defaults.payloads),
             rows: age("rows", defaults.rows),
             metrics: age("metrics", defaults.metrics),
+            audit: age("audit", defaults.audit),
             at_minute: defaults.at_minute,
         };
         if let Some(minute) = fields.get(&["at"]).and_then(|at| time_of_day(&at)) {
@@ -137,7 +145,7 @@ impl Retention {
             (Some(payloads), Some(rows)) => Some(payloads.min(rows)),
             (payloads, rows) => payloads.or(rows),
         };
-        fields.reject_unknown(&["payloads", "rows", "metrics", "at"]);
+        fields.reject_unknown(&["payloads", "rows", "metrics", "audit", "at"]);
         retention
     }
 }

@@ -360,6 +360,7 @@ fn auth() -> Value {
         ("key", secret),
         ("scopes", scopes),
         ("workspace", workspace),
+        ("log_payloads", logs::payloads("Whose bodies are kept in the log. Default: as logs.payloads says.")),
         ("usage_limits", usage_limits()),
         ("rate_limits", rate_limits()),
     ];

@@ -4,6 +4,7 @@
 
 use super::auth;
 use super::key_limits::KeyLimits;
+use super::logs::Payloads;
 use super::scopes::{KeyType, ScopeSet};
 use super::values::{is_id, non_empty};
 use crate::config::read::Cursor;
@@ -21,6 +22,8 @@ pub struct ServiceKey {
     pub scopes: ScopeSet,
     /// The slug of the workspace it is bound to. Without one it acts in the default workspace and may enter every other.
     pub workspace: Option<String>,
+    /// Whose bodies are kept in the log, in place of `logs.payloads`.
+    pub log_payloads: Option<Payloads>,
     /// What it may use.
     pub limits: KeyLimits,
 }
@@ -42,9 +45,18 @@ impl ServiceKey {
             None if is_bound => KeyType::WorkspaceService.scopes(),
             None => ScopeSet::all(),
         };
+        let log_payloads = fields.get(&["log_payloads"]).and_then(|at| at.one_of(&Payloads::ALL));
         let limits = KeyLimits::read(&mut fields);
-        fields.reject_unknown(&["name", "key", "scopes", "workspace", "usage_limits", "rate_limits"]);
-        Some(Self { name: name?, key: key?, scopes, workspace, limits })
+        fields.reject_unknown(&[
+            "name",
+            "key",
+            "scopes",
+            "workspace",
+            "log_payloads",
+            "usage_limits",
+            "rate_limits",
+        ]);
+        Some(Self { name: name?, key: key?, scopes, workspace, log_payloads, limits })
     }
 
     fn workspace(at: &Cursor<'_>) -> Option<String> {

@@ -327,14 +327,15 @@ const WRONG: &[(&str, &[&str])] = &[
         ],
     ),
     (
-        "logs: {url: mysql://u:canary@h/d, payloads: some, retention: {rows: 30, payloads: 1m, metrics: 0d, at: '24:00'}}\n",
+        "logs: {url: mysql://u:canary@h/d, payloads: some, retention: {rows: 30, payloads: 1m, metrics: 0d, audit: x, at: '24:00'}}\n",
         &[
             "t:1:13: logs.url: must be sqlite:///PATH or postgres://USER:PASSWORD@HOST/DATABASE",
             "t:1:45: logs.payloads: must be one of: off, errors, all",
             "t:1:69: logs.retention.rows: must be a number with a unit: hours (36h), days (30d) or weeks (4w), at least 1h; or forever",
             "t:1:83: logs.retention.payloads: must be a number with a unit: hours (36h), days (30d) or weeks (4w), at least 1h; or forever",
             "t:1:96: logs.retention.metrics: must be a number with a unit: hours (36h), days (30d) or weeks (4w), at least 1h; or forever",
-            "t:1:104: logs.retention.at: must be a time of day in UTC, HH:MM, such as \"03:00\"",
+            "t:1:107: logs.retention.audit: must be a number with a unit: hours (36h), days (30d) or weeks (4w), at least 1h; or forever",
+            "t:1:114: logs.retention.at: must be a time of day in UTC, HH:MM, such as \"03:00\"",
         ],
     ),
     (

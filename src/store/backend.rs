@@ -5,6 +5,7 @@
 use super::audit::{AuditEntry, AuditPage, AuditQuery};
 use super::{Change, Kind, Record, StoreError};
 use async_trait::async_trait;
+use jiff::Timestamp;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -47,6 +48,9 @@ pub trait Backend: Send + Sync {
 
     /// A page of the audit log.
     async fn audit(&self, query: AuditQuery) -> Result<AuditPage, StoreError>;
+
+    /// Deletes the oldest entries of the audit log from before this time, at most `limit`. Returns how many.
+    async fn expire_audit(&self, before: Timestamp, limit: u32) -> Result<u64, StoreError>;
 
     /// Returns when the database is no longer at `position`, or at the latest after `at_most`. May return early.
     async fn changed(&self, position: u64, at_most: Duration);

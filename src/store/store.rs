@@ -12,6 +12,7 @@ use super::sealing::Keyring;
 use super::sqlite::Sqlite;
 use super::{Backend, Catalog, Change, Kind, Record, Sealed, StoreError};
 use arc_swap::{ArcSwap, ArcSwapOption};
+use jiff::Timestamp;
 use parking_lot::Mutex;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
@@ -24,6 +25,8 @@ use uuid::Uuid;
 
 /// How long a write waits for one of our own that comes before it, before it reads what others wrote.
 const OWN_WRITES: Duration = Duration::from_millis(20);
+/// Entries of the audit log that are deleted at a time.
+const AUDIT_BATCH: u32 = 1000;
 
 /// The one store of a process.
 pub struct Store {
@@ -327,6 +330,24 @@ impl Store {
         let found = self.backend()?.audit(query).await;
         self.health.note(&found);
         found
+    }
+
+    /// Deletes the entries of the audit log from before this time. Returns how many.
+    ///
+    /// # Errors
+    /// See [`StoreError`].
+    pub async fn expire_audit(&self, before: Timestamp) -> Result<u64, StoreError> {
+        let mut all = 0;
+        loop {
+            // Some at a time: changes wait for each of them.
+            let deleted = self.backend()?.expire_audit(before, AUDIT_BATCH).await;
+            self.health.note(&deleted);
+            let deleted = deleted?;
+            all += deleted;
+            if deleted < u64::from(AUDIT_BATCH) {
+                return Ok(all);
+            }
+        }
     }
 
     /// Seals the secrets of a record, which are bound to its kind and id.

@@ -25,6 +25,7 @@ pub(crate) mod rng;
 pub(crate) mod schemas;
 pub(crate) mod settings;
 pub(crate) mod shared;
+pub(crate) mod small_disk;
 pub(crate) mod sse;
 pub(crate) mod stores;
 pub(crate) mod upstream;

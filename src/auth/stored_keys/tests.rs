@@ -21,6 +21,7 @@ fn body(secrets: Vec<KeySecret>) -> KeyBody {
             config_id: Some("pc-a".to_owned()),
             metadata: BTreeMap::from([("team".to_owned(), "a".to_owned())]),
             allow_config_override: false,
+            log_payloads: None,
         },
         ..KeyBody::new("k", KeyType::WorkspaceService)
     }

@@ -6,6 +6,7 @@ use crate::auth::key_records::{MAX_TRANSITION_MS, TRANSITION_MS};
 use crate::control::field::{Field, Type, not_null, nullable, optional, required};
 use crate::control::limits::{COUNT, RATE_LIMITS, RESET_USAGE, USAGE_LIMITS};
 use crate::control::page;
+use crate::settings::logs::Payloads;
 
 const DEFAULTS: Type = Type::Object(&[
     optional("config_id", Type::Name(128), "Id or slug of the config of requests that name none."),
@@ -18,6 +19,11 @@ const DEFAULTS: Type = Type::Object(&[
         "allow_config_override",
         Type::Flag,
         "Whether a request may name another config; true by default.",
+    ),
+    optional(
+        "log_payloads",
+        Type::OneOf(&Payloads::NAMES),
+        "Whose bodies are kept in the log, in place of the settings' `logs.payloads`.",
     ),
 ]);
 

@@ -46,7 +46,7 @@ const QUERY: &[Field] = &[
 ];
 
 pub(in crate::control) const ROUTES: &[Route] =
-    &[get("/v1/logs/exports/{id}/file", Access::Open, "The file of an export, by a signed link", |call| {
+    &[get("/v1/logs/export-files/{id}", Access::Link, "The file of an export, by a signed link", |call| {
         Box::pin(file(call))
     })
     .query(QUERY)
@@ -61,7 +61,7 @@ pub(super) fn link(call: &Call, export: Uuid) -> Result<Reply, Error> {
     let expires = end.as_second();
     let signature = hex(hmac::sign(&key(call)?, &signed(export, expires)).as_ref());
     let base = &call.arrival.base;
-    let url = format!("{base}/v1/logs/exports/{export}/file?expires={expires}&signature={signature}");
+    let url = format!("{base}/v1/logs/export-files/{export}?expires={expires}&signature={signature}");
     let expires_at = Timestamp::from_second(expires).map(time).unwrap_or_default();
     Ok(Reply::from(json!({"signed_url": url, "expires_at": expires_at})))
 }

@@ -110,10 +110,14 @@ const fn filters() -> [Field; 27] {
         }
         at += 1;
     }
-    all[FIELDS.len()] = optional("time_of_generation_min", Type::Time, "The first moment; included.");
-    all[FIELDS.len() + 1] = optional("time_of_generation_max", Type::Time, "The last moment; not included.");
-    all[FIELDS.len() + 2] =
-        optional("current_page", Type::Integer(0, 1_000_000), "The page of `page_size` logs, from 0.");
+    #[expect(clippy::indexing_slicing, reason = "evaluated by the compiler")]
+    {
+        all[FIELDS.len()] = optional("time_of_generation_min", Type::Time, "The first moment; included.");
+        all[FIELDS.len() + 1] =
+            optional("time_of_generation_max", Type::Time, "The last moment; not included.");
+        all[FIELDS.len() + 2] =
+            optional("current_page", Type::Integer(0, 1_000_000), "The page of `page_size` logs, from 0.");
+    }
     all
 }
 

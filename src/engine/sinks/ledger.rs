@@ -120,7 +120,9 @@ impl LedgerSink {
     /// The bodies to keep, without our own credentials.
     fn bodies(&self, record: &RequestRecord, is_success: bool) -> Option<Box<Bodies>> {
         let capture = record.capture.as_deref()?;
-        if is_success && self.0.settings().settings.logs.payloads == Payloads::Errors {
+        let of_key = record.client.as_ref().and_then(|client| client.defaults.log_payloads);
+        let wanted = of_key.unwrap_or(self.0.settings().settings.logs.payloads);
+        if is_success && wanted == Payloads::Errors {
             return None;
         }
         let mut parts = vec![("request", capture.request.clone(), capture.request_len)];

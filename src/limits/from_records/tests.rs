@@ -140,6 +140,7 @@ fn keys_of_the_settings_have_limits_under_their_name() {
         key: Secret::new("k"),
         scopes: ScopeSet::all(),
         workspace: None,
+        log_payloads: None,
         limits: KeyLimits { usage, rates },
     };
     let found = limits_of_key(&key);

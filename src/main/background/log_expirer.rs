@@ -1,6 +1,6 @@
-//! Deletes logs, payloads and sums whose time is over, once a day at the settings' time, and once after the start.
+//! Deletes logs, payloads, sums and entries of the audit log whose time is over, once a day at the settings' time, and once after the start.
 //!
-//! How long they are kept is the settings' matter (`logs.retention`), how they are deleted the log store's.
+//! How long they are kept is the settings' matter (`logs.retention`), how they are deleted the log store's and the store's.
 
 use async_trait::async_trait;
 use jiff::Timestamp;
@@ -33,7 +33,8 @@ impl BackgroundService for LogExpirer {
                 _ = shutdown.changed() => return,
                 () = tokio::time::sleep(wait) => {}
             }
-            wait = if self.expire().await { until_next(&self.retention(), now()) } else { RETRY };
+            let is_done = self.expire().await & self.expire_audit().await;
+            wait = if is_done { until_next(&self.retention(), now()) } else { RETRY };
         }
     }
 }
@@ -44,6 +45,24 @@ impl LogExpirer {
     }
 
     /// Returns whether it is done for today.
+    async fn expire_audit(&self) -> bool {
+        let Some(store) = self.0.store() else { return true };
+        let before = before(self.retention().audit, now()).map(Timestamp::from_millisecond);
+        let Some(Ok(before)) = before else { return true };
+        match store.expire_audit(before).await {
+            Ok(0) => true,
+            Ok(deleted) => {
+                log::info!(target: "turnpike::audit", "deleted by age: {deleted} entries of the audit log");
+                true
+            }
+            Err(why) => {
+                log::warn!(target: "turnpike::audit", "old entries of the audit log are not deleted yet: {why}");
+                false
+            }
+        }
+    }
+
+    /// The same for the log store.
     async fn expire(&self) -> bool {
         let Some(ledger) = self.0.ledger() else { return true };
         let expiry = expiry(&self.retention(), now());
@@ -67,12 +86,16 @@ fn now() -> i64 {
 
 /// The times before which rows are over.
 fn expiry(retention: &Retention, now: i64) -> Expiry {
-    let before = |age: Option<Duration>| Some(now - i64::try_from(age?.as_millis()).ok()?);
     Expiry {
-        rows: before(retention.rows),
-        payloads: before(retention.payloads),
-        metrics: before(retention.metrics),
+        rows: before(retention.rows, now),
+        payloads: before(retention.payloads, now),
+        metrics: before(retention.metrics, now),
     }
+}
+
+/// What is older than this time is over; `None`: nothing is.
+fn before(age: Option<Duration>, now: i64) -> Option<i64> {
+    Some(now - i64::try_from(age?.as_millis()).ok()?)
 }
 
 /// Until the settings' time of day comes next.

@@ -107,7 +107,12 @@ mod tests {
 
     fn client(kind: IdentityKind, config: Option<&str>, allow_config_override: bool) -> ClientIdentity {
         let metadata = vec![("team".into(), "a".into())];
-        let defaults = KeyDefaults { config_id: config.map(Into::into), metadata, allow_config_override };
+        let defaults = KeyDefaults {
+            config_id: config.map(Into::into),
+            metadata,
+            allow_config_override,
+            log_payloads: None,
+        };
         ClientIdentity { kind, defaults, user: Some("ann".into()), ..ClientIdentity::anonymous(None) }
     }
 

@@ -13,10 +13,7 @@ pub(super) fn section() -> Value {
         or(integer(description, min, Some(max)), default)
     };
     let spool = usize::try_from(defaults.spool_max_bytes).unwrap_or(usize::MAX);
-    let payloads = one_of(
-        "Whose bodies are kept: of no request, of failed ones, of all.",
-        Payloads::ALL.map(|(name, _)| name),
-    );
+    let payloads = payloads("Whose bodies are kept: of no request, of failed ones, of all.");
     object(
         "What is kept of requests for logs, analytics and bills (docs/logs.md). Read at the start.",
         &[],
@@ -47,6 +44,11 @@ pub(super) fn section() -> Value {
     )
 }
 
+/// A member that says whose bodies are kept.
+pub(super) fn payloads(description: &str) -> Value {
+    one_of(description, Payloads::NAMES)
+}
+
 fn retention() -> Value {
     let age = |description: &str, default: &str| {
         let age = pattern(description, "^[1-9][0-9]*[hdw]$|^forever$", &["36h", "30d", "4w", "forever"]);
@@ -60,6 +62,7 @@ fn retention() -> Value {
             ("payloads", age("Bodies.", "30d")),
             ("rows", age("Rows of requests and attempts, and feedback.", "90d")),
             ("metrics", age("Sums by the hour, which analytics reads.", "365d")),
+            ("audit", age("The audit log, in the store.", "365d")),
             ("at", or(at, "03:00")),
         ],
     );

@@ -19,6 +19,7 @@ use super::{Change, Kind, Record, StoreError};
 use async_trait::async_trait;
 use deadpool_postgres::{Manager, ManagerConfig, Object, Pool, RecyclingMethod, Timeouts};
 use failure::{failure, no_connection};
+use jiff::Timestamp;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -175,6 +176,12 @@ impl Backend for Postgres {
     async fn audit(&self, query: AuditQuery) -> Result<AuditPage, StoreError> {
         let read = |mut client: Object| async move { statements::audit(&mut client, &query).await };
         self.run(CALL_TIMEOUT, read).await
+    }
+
+    async fn expire_audit(&self, before: Timestamp, limit: u32) -> Result<u64, StoreError> {
+        let delete =
+            move |client: Object| async move { statements::expire_audit(&client, before, limit).await };
+        self.run(CALL_TIMEOUT, delete).await
     }
 
     async fn changed(&self, _position: u64, at_most: Duration) {

@@ -14,6 +14,7 @@ use super::listener::CHANNEL;
 use super::one_moment;
 use deadpool_postgres::{GenericClient, Object, Transaction};
 use futures_util::future::join_all;
+use jiff::Timestamp;
 use std::sync::Arc;
 use tokio_postgres::types::{FromSql, ToSql};
 use tokio_postgres::{Row, Statement};
@@ -265,6 +266,11 @@ pub(super) async fn audit(client: &mut Object, query: &AuditQuery) -> Result<Aud
     );
     let rows = transaction.query(&sql, &references(&values)).await.map_err(failure)?;
     Ok(AuditPage { entries: rows.iter().map(audit_entry).collect::<Result<_, _>>()?, total })
+}
+
+pub(super) async fn expire_audit(client: &Object, before: Timestamp, limit: u32) -> Result<u64, StoreError> {
+    let sql = "DELETE FROM audit WHERE id IN (SELECT id FROM audit WHERE time < $1 ORDER BY time LIMIT $2)";
+    client.execute(sql, &[&nanoseconds(before), &i64::from(limit)]).await.map_err(failure)
 }
 
 fn references(values: &[Parameter]) -> Vec<&(dyn ToSql + Sync)> {

@@ -16,6 +16,7 @@ use super::{Change, Kind, Record, StoreError};
 pub(super) use copy::Copy;
 
 use async_trait::async_trait;
+use jiff::Timestamp;
 use parking_lot::Mutex;
 use rusqlite::{Connection, OpenFlags};
 use statements::failure;
@@ -140,6 +141,10 @@ impl Backend for Sqlite {
 
     async fn audit(&self, query: AuditQuery) -> Result<AuditPage, StoreError> {
         self.read(move |connection| statements::audit(connection, &query)).await
+    }
+
+    async fn expire_audit(&self, before: Timestamp, limit: u32) -> Result<u64, StoreError> {
+        self.writer.run(move |connection| statements::expire_audit(connection, before, limit)).await
     }
 
     async fn changed(&self, position: u64, at_most: Duration) {

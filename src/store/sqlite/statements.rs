@@ -9,6 +9,7 @@ use super::super::rows::{
     parse_time, parse_uuid, slug_taken,
 };
 use super::super::{Change, Kind, Record, StoreError};
+use jiff::Timestamp;
 use rusqlite::types::Value;
 use rusqlite::{Connection, ErrorCode, Params, Row, Savepoint, Transaction, ffi, params, params_from_iter};
 use std::sync::Arc;
@@ -233,6 +234,16 @@ pub(super) fn audit(connection: &mut Connection, query: &AuditQuery) -> Result<A
         entries.push(audit_entry(row)?);
     }
     Ok(AuditPage { entries, total: u64::try_from(total).unwrap_or(0) })
+}
+
+pub(super) fn expire_audit(
+    connection: &Connection,
+    before: Timestamp,
+    limit: u32,
+) -> Result<u64, StoreError> {
+    let sql = "DELETE FROM audit WHERE id IN (SELECT id FROM audit WHERE time < ?1 ORDER BY time LIMIT ?2)";
+    let deleted = connection.execute(sql, params![nanoseconds(before), limit]).map_err(failure)?;
+    Ok(deleted as u64)
 }
 
 /// The WHERE of a query and its values, in order.

@@ -206,6 +206,20 @@ fn the_audit_log_is_filtered_and_paged_newest_first() {
 }
 
 #[test]
+fn old_entries_of_the_audit_log_are_deleted() {
+    on_each(async |database| {
+        let store = database.open().await;
+        let entries = (1..=2_500).map(|second| entry("create", second)).collect();
+        store.commit(vec![], entries).await.unwrap();
+        let time = |second| Timestamp::from_second(second).unwrap();
+        assert_eq!(store.expire_audit(time(1)).await.unwrap(), 0);
+        assert_eq!(store.expire_audit(time(2_400)).await.unwrap(), 2_399);
+        let page = store.audit(AuditQuery { limit: 1, offset: 100, ..AuditQuery::default() }).await.unwrap();
+        assert_eq!((page.total, page.entries[0].time), (101, time(2_400)));
+    });
+}
+
+#[test]
 fn a_change_of_another_process_is_noticed_within_a_second() {
     on_each(async |database| {
         let (here, there) = (database.open().await, database.open().await);
