@@ -33,7 +33,7 @@ fn main() {
     measure("SQLite", Arc::new(SqliteLogs::new(folder.path().join("logs.db"))));
     match postgres_server::Server::start() {
         Some(server) => {
-            let url = Secret::new(&server.new_database());
+            let url = Secret::new(server.new_database());
             measure(
                 "PostgreSQL, on the same machine, without fsync",
                 Arc::new(PostgresLogs::new(&url).unwrap()),
