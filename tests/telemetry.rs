@@ -128,11 +128,16 @@ fn spans_of(message: &Message) -> Vec<Span> {
 
 /// A collector, and a gateway that sends to it.
 async fn started(sample: f64) -> (Provider, Gateway) {
+    started_with(sample, "").await
+}
+
+/// The same with further members of `otlp`.
+async fn started_with(sample: f64, more: &str) -> (Provider, Gateway) {
     let collector = Provider::start(|_| b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n".to_vec()).await;
     let url = collector.base_url();
     let url = url.trim_end_matches("/v1");
     let telemetry = format!(
-        "telemetry:\n  otlp: {{endpoint: '{url}', headers: {{x-collector-key: canary-collector}}, sample: {sample}, service_name: under-test}}\n"
+        "telemetry:\n  otlp: {{endpoint: '{url}', headers: {{x-collector-key: canary-collector}}, sample: {sample}, service_name: under-test{more}}}\n"
     );
     let gateway = Gateway::start(&format!("{STANDARD}{telemetry}"));
     (collector, gateway)
@@ -304,4 +309,24 @@ async fn providers_get_the_span_of_their_attempt() {
     let (_collector, gateway) = started(0.0).await;
     assert_eq!(chat(&gateway, &target, "").await, 200);
     assert_eq!(sent(), None);
+}
+
+#[tokio::test]
+async fn bodies_are_in_spans_only_where_the_operator_wants_them() {
+    let (collector, gateway) = started_with(1.0, ", payloads: true, max_payload_bytes: 100").await;
+    let key = ("x-gateway-api-key", crate::support::settings::KEY);
+    let provider = ("x-gateway-provider", "@emulator");
+    let id = new_trace();
+    assert_eq!(chat(&gateway, &[key, provider, ("x-gateway-trace-id", &id)], "").await, 200);
+    let found = trace(&collector, &id).await;
+    let text = |name: &str| found[0].attributes[name].as_str().unwrap().to_owned();
+    assert!(text("turnpike.request.body").contains("canary-prompt"), "{found:#?}");
+    let response = text("turnpike.response.body");
+    assert!(response.starts_with("{\"id\":\"chatcmpl-") && response.len() == 100, "{response}");
+    assert!(!found[1].attributes.keys().any(|name| name.ends_with(".body")), "{found:#?}");
+    // The client does not want them kept.
+    let id = new_trace();
+    let headers = [key, provider, ("x-gateway-trace-id", &id), ("x-gateway-debug", "false")];
+    assert_eq!(chat(&gateway, &headers, "").await, 200);
+    assert!(!format!("{:?}", trace(&collector, &id).await).contains("canary"));
 }

@@ -66,6 +66,16 @@ pub struct RequestRecord {
     pub capture: Option<Box<PayloadCapture>>,
 }
 
+impl RequestRecord {
+    /// What the response used: of the attempt that responded, as far as it was measured, else what a response that is not charged
+    /// reports.
+    pub fn usage(&self) -> Option<&Usage> {
+        let responded = self.attempts.iter().rev().find(|attempt| attempt.responded);
+        let used = responded.and_then(|attempt| attempt.used.as_ref()).filter(|used| used.is_measured());
+        used.map(|used| &used.usage).or(self.response.usage.as_ref())
+    }
+}
+
 /// What a client's headers say about the log of its request.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LogHeaders {

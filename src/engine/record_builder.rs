@@ -258,10 +258,9 @@ pub(super) fn finish<D: Downstream>(client: &D, ctx: &mut RequestContext) -> Fin
         (None, Some(error)) => error.status(),
         (None, None) => Kind::ClientClosed.row().status,
     };
-    let total = now.duration_since(ctx.started);
+    let (started, total) = (ctx.started, now.duration_since(ctx.started));
     let last =
         if noted.last_counted || attempt.is_none() { Duration::ZERO } else { state.upstream_time(now) };
-    let started = ctx.started;
     let since_start = |moment: Option<Instant>| moment.map(|moment| moment.duration_since(started));
     let response = observed_response(ctx, attempt.as_deref());
     if let Some(attempt) = &attempt {

@@ -6,13 +6,14 @@
 use futures_util::FutureExt as _;
 use opentelemetry_otlp::{Compression, Protocol, SpanExporter, WithExportConfig as _, WithHttpConfig as _};
 use opentelemetry_sdk::Resource;
-use opentelemetry_sdk::trace::SpanExporter as _;
+use opentelemetry_sdk::trace::{SpanData, SpanExporter as _};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 use turnpike::settings::telemetry::Otlp;
 use turnpike::state::Shared;
+use turnpike::state::held_bytes::Hold;
 use turnpike::state::span_queue::{SpanQueue, Trace};
 
 /// How long traces are collected before they are sent.
@@ -70,7 +71,8 @@ fn exporter(otlp: &Otlp) -> Result<SpanExporter, String> {
 fn send_all(exporter: &SpanExporter, traces: &Receiver<Trace>, shared: &Shared) {
     let mut last_complaint: Option<Instant> = None;
     while let Ok(first) = traces.recv() {
-        let (batch, count) = collected(first, traces);
+        // The bodies count as held until they are sent.
+        let (batch, _held, count) = collected(first, traces);
         // Everything in it blocks this thread, so that it is ready when it is polled once.
         let sent = exporter.export(batch).now_or_never();
         match sent {
@@ -87,18 +89,20 @@ fn send_all(exporter: &SpanExporter, traces: &Receiver<Trace>, shared: &Shared) 
     }
 }
 
-/// The spans to send together, and of how many traces they are.
-fn collected(first: Trace, traces: &Receiver<Trace>) -> (Trace, u64) {
+/// The spans to send together, what they hold, and of how many traces they are.
+fn collected(first: Trace, traces: &Receiver<Trace>) -> (Vec<SpanData>, Vec<Hold>, u64) {
     let deadline = Instant::now() + DELAY;
-    let (mut batch, mut count) = (first, 1);
+    let (mut batch, mut count) = (first.spans, 1);
+    let mut held: Vec<Hold> = first.held.into_iter().collect();
     while batch.len() < MAX_SPANS {
         match traces.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
             Ok(trace) => {
-                batch.extend(trace);
+                batch.extend(trace.spans);
+                held.extend(trace.held);
                 count += 1;
             }
             Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => break,
         }
     }
-    (batch, count)
+    (batch, held, count)
 }

@@ -167,17 +167,22 @@ async fn first_target(
     first.ok_or_else(|| Error::internal("a config without a target"))
 }
 
-/// What keeps the bodies of a request, where the operator wants that and the client does not refuse it.
+/// What keeps the bodies of a request, where the operator wants them in logs or spans and the client does not refuse it.
 fn capture(gateway: &Gateway, ctx: &RequestContext, request: &Request) -> Option<Box<PayloadCapture>> {
     let shared = &gateway.engine.shared;
     let logs = &ctx.snapshot.settings.logs;
     let of_key = ctx.record.client.as_ref().and_then(|client| client.defaults.log_payloads);
     let is_refused = ctx.record.log.as_ref().is_some_and(|log| log.is_ignored || log.has_no_bodies);
-    if of_key.unwrap_or(logs.payloads) == Payloads::Off || is_refused || shared.ledger().is_none() {
+    if is_refused || of_key == Some(Payloads::Off) {
         return None;
     }
+    let is_logged = of_key.unwrap_or(logs.payloads) != Payloads::Off && shared.ledger().is_some();
+    let for_spans = shared.spans.get().and_then(|queue| {
+        queue.max_payload_bytes().filter(|_| queue.sampled(ctx.parent.as_ref(), &ctx.trace_id).is_some())
+    });
+    let max_bytes = for_spans.max(is_logged.then_some(logs.max_payload_bytes))?;
     let body = request.body.as_ref().map(|body| body.bytes());
-    Some(Box::new(PayloadCapture::new(body, logs.max_payload_bytes, shared.held_bytes.holder())))
+    Some(Box::new(PayloadCapture::new(body, max_bytes, shared.held_bytes.holder())))
 }
 
 /// The client. Waits only for a token that names a key the gateway has not fetched yet.

@@ -3,9 +3,11 @@
 //! Not here: what a span has (`engine/sinks/spans`), and sending them (`main`). Metrics and logs have no settings here: they are served
 //! and written.
 
-use super::values::{base_url, non_empty};
+use super::values::{base_url, count, non_empty};
 use crate::config::read::{Cursor, ObjectReader};
 use crate::config::secret::Secret;
+
+const KEYS: [&str; 6] = ["endpoint", "headers", "sample", "service_name", "payloads", "max_payload_bytes"];
 
 /// `telemetry`; all of it may be absent.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -23,7 +25,15 @@ pub struct Otlp {
     /// The share of traces that are sent, of those whose client has not decided; from 0 to 1.
     pub sample: f64,
     pub service_name: String,
+    /// The most bytes of a request's and of a response's body that a span has; `None`: spans have no bodies.
+    pub max_payload_bytes: Option<usize>,
 }
+
+/// How much of a body spans have where the settings do not say.
+const PAYLOAD_BYTES: usize = 8 << 10;
+
+/// The most that they may have.
+const MAX_PAYLOAD_BYTES: i64 = 64 << 10;
 
 impl Telemetry {
     pub(super) fn read(mut fields: ObjectReader<'_>) -> Self {
@@ -45,12 +55,15 @@ fn otlp(mut fields: ObjectReader<'_>) -> Option<Otlp> {
         Some(share)
     });
     let service_name = fields.get(&["service_name"]).and_then(|at| non_empty(&at).map(str::to_owned));
-    fields.reject_unknown(&["endpoint", "headers", "sample", "service_name"]);
+    let payloads = fields.flag(&["payloads"]).unwrap_or(false);
+    let max_payload_bytes = count(&mut fields, "max_payload_bytes", 1, MAX_PAYLOAD_BYTES);
+    fields.reject_unknown(&KEYS);
     Some(Otlp {
         endpoint: endpoint?,
         headers,
         sample: sample.unwrap_or(1.0),
         service_name: service_name.unwrap_or_else(|| "turnpike".to_owned()),
+        max_payload_bytes: payloads.then(|| max_payload_bytes.unwrap_or(PAYLOAD_BYTES)),
     })
 }
 

@@ -2,6 +2,7 @@
 //!
 //! Not what a span has (`engine/sinks/spans`), and not the sending (`main/span_exporter`).
 
+use super::held_bytes::Hold;
 use crate::api::trace::TraceParent;
 use crate::settings::telemetry::Otlp;
 use opentelemetry_sdk::trace::SpanData;
@@ -13,20 +14,26 @@ use uuid::Uuid;
 const MAX_TRACES: usize = 4096;
 
 /// The spans of one request.
-pub type Trace = Vec<SpanData>;
+#[derive(Debug, Default)]
+pub struct Trace {
+    pub spans: Vec<SpanData>,
+    /// Counts the bodies in them as held memory, until they are sent.
+    pub held: Option<Hold>,
+}
 
 /// The end of the queue that requests have.
 #[derive(Debug)]
 pub struct SpanQueue {
     sender: SyncSender<Trace>,
     sample: f64,
+    max_payload_bytes: Option<usize>,
 }
 
 impl SpanQueue {
     /// The queue, and the end that is read.
     pub fn new(otlp: &Otlp) -> (Self, Receiver<Trace>) {
         let (sender, receiver) = sync_channel(MAX_TRACES);
-        (Self { sender, sample: otlp.sample }, receiver)
+        (Self { sender, sample: otlp.sample, max_payload_bytes: otlp.max_payload_bytes }, receiver)
     }
 
     /// The id of a request's trace, if it is sent: the client's where it has one (`parent`), which also decides; else by the request's
@@ -43,6 +50,11 @@ impl SpanQueue {
         // The last 56 bits are random in every form of a trace id (W3C Trace Context, level 2).
         let random = trace_id & ((1 << 56) - 1);
         (random as f64) < self.sample * (1u64 << 56) as f64
+    }
+
+    /// The most bytes of each body that spans have; `None`: they have none.
+    pub fn max_payload_bytes(&self) -> Option<usize> {
+        self.max_payload_bytes
     }
 
     /// Adds a trace, or drops it: `false`.
@@ -74,6 +86,7 @@ mod tests {
             headers: Vec::new(),
             sample,
             service_name: "t".to_owned(),
+            max_payload_bytes: None,
         };
         SpanQueue::new(&otlp)
     }
@@ -114,10 +127,10 @@ mod tests {
     #[test]
     fn what_does_not_fit_is_dropped() {
         let (queue, receiver) = queue(1.0);
-        assert_eq!((0..MAX_TRACES + 5).filter(|_| queue.push(Vec::new())).count(), MAX_TRACES);
+        assert_eq!((0..MAX_TRACES + 5).filter(|_| queue.push(Trace::default())).count(), MAX_TRACES);
         drop(receiver.recv());
-        assert!(queue.push(Vec::new()));
+        assert!(queue.push(Trace::default()));
         drop(receiver);
-        assert!(!queue.push(Vec::new()));
+        assert!(!queue.push(Trace::default()));
     }
 }

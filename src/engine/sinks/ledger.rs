@@ -120,25 +120,30 @@ impl LedgerSink {
     /// The bodies to keep, without our own credentials.
     fn bodies(&self, record: &RequestRecord, is_success: bool) -> Option<Box<Bodies>> {
         let capture = record.capture.as_deref()?;
+        let settings = self.0.settings();
+        let logs = &settings.settings.logs;
         let of_key = record.client.as_ref().and_then(|client| client.defaults.log_payloads);
-        let wanted = of_key.unwrap_or(self.0.settings().settings.logs.payloads);
-        if is_success && wanted == Payloads::Errors {
+        let wanted = of_key.unwrap_or(logs.payloads);
+        // They may be kept for spans only, or more of them than for logs.
+        if wanted == Payloads::Off || (is_success && wanted == Payloads::Errors) {
             return None;
         }
-        let mut parts = vec![("request", capture.request.clone(), capture.request_len)];
+        let max_bytes = logs.max_payload_bytes.min(capture.max_bytes);
+        let kept = |body: &Bytes| body.slice(..body.len().min(max_bytes));
+        let mut parts = vec![("request", kept(&capture.request), capture.request_len)];
         if let Some(attempt) = &record.attempt {
             let changed = attempt.body.as_ref().filter(|_| attempt.body_changed);
-            let kept = |body: &Bytes| body.slice(..body.len().min(capture.max_bytes));
             parts.extend(changed.map(|body| ("transformed_request", kept(body), body.len() as u64)));
         }
-        parts.push(("response", Bytes::copy_from_slice(&capture.response), record.bytes_out));
+        let response = capture.response.get(..max_bytes).unwrap_or(&capture.response);
+        parts.push(("response", Bytes::copy_from_slice(response), record.bytes_out));
         if let Some(attempt) = &record.attempt {
             let mask = attempt.credential_mask();
             for (_, body, _) in &mut parts {
                 *body = mask.bytes(std::mem::take(body));
             }
         }
-        Some(Box::new(Bodies { parts, max_bytes: capture.max_bytes }))
+        Some(Box::new(Bodies { parts, max_bytes }))
     }
 
     fn workspace_slug(&self, workspace: Option<Uuid>) -> Option<Text> {

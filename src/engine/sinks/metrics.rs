@@ -38,9 +38,7 @@ impl RecordSink for MetricsSink {
             }
         }
         let attempt = record.attempt.as_ref();
-        let responded = record.attempts.iter().rev().find(|attempt| attempt.responded);
-        let usage = responded.and_then(|attempt| attempt.used.as_ref()).filter(|used| used.is_measured());
-        let usage = usage.map(|used| &used.usage).or(record.response.usage.as_ref());
+        let usage = record.usage();
         let finished = FinishedRequest {
             operation: record.operation,
             provider: attempt.map_or("", |attempt| attempt.target.provider.id()),

@@ -1,14 +1,15 @@
 //! Makes the spans of each finished request: one for the request, one for each of its attempts, with attributes of the OpenTelemetry
 //! conventions for HTTP and for generative AI.
 //!
-//! Never a body, a header or a key. Which traces are sent is decided here, sending them is `main`'s (`state::span_queue`).
+//! Never a header or a key, and bodies only where the settings want them (`telemetry.otlp.payloads`). Which traces are sent is decided here, sending them is `main`'s (`state::span_queue`).
 
 use super::RecordSink;
 use crate::api::usage::Usage;
 use crate::engine::record::{AttemptRecord, RequestRecord};
 use crate::price::{Cost, money};
 use crate::state::Shared;
-use crate::state::span_queue::SpanQueue;
+use crate::state::span_queue::{SpanQueue, Trace};
+use bytes::Bytes;
 use opentelemetry::trace::{SpanContext, SpanId, SpanKind, Status, TraceFlags, TraceId, TraceState};
 use opentelemetry::{InstrumentationScope, KeyValue, StringValue, Value};
 use opentelemetry_sdk::trace::{SpanData, SpanEvents, SpanLinks};
@@ -26,14 +27,57 @@ impl RecordSink for SpanSink {
         if record.operation == "control" {
             return;
         }
-        if trace(record, queue).is_some_and(|trace| !queue.push(trace)) {
+        if self.trace(record, queue).is_some_and(|trace| !queue.push(trace)) {
             self.0.metrics.count_traces("dropped", 1);
         }
     }
 }
 
-/// The spans of a request; `None` where its trace is not sent.
-fn trace(record: &RequestRecord, queue: &SpanQueue) -> Option<Vec<SpanData>> {
+impl SpanSink {
+    /// What is sent for a request; `None` where its trace is not.
+    fn trace(&self, record: &RequestRecord, queue: &SpanQueue) -> Option<Trace> {
+        let mut spans = spans(record, queue)?;
+        let max_bytes = queue.max_payload_bytes().filter(|_| record.capture.is_some());
+        let held = max_bytes.zip(spans.first_mut()).and_then(|(max_bytes, span)| {
+            let bodies = bodies(record, max_bytes);
+            let mut held = self.0.held_bytes.holder();
+            // Where the process holds too much already, the trace goes without them.
+            held.set(bodies.iter().map(|(_, text)| text.len()).sum()).ok()?;
+            let attributes = bodies.into_iter().map(|(name, text)| KeyValue::new(name, text));
+            span.attributes.extend(attributes);
+            Some(held)
+        });
+        Some(Trace { spans, held })
+    }
+}
+
+/// The beginnings of request and response, without our own credentials.
+fn bodies(record: &RequestRecord, max_bytes: usize) -> Vec<(&'static str, String)> {
+    let Some(capture) = &record.capture else { return Vec::new() };
+    let mask = record.attempt.as_ref().map(|attempt| attempt.credential_mask());
+    let text = |body: &[u8]| {
+        let body = Bytes::copy_from_slice(body);
+        let body = mask.as_ref().map_or_else(|| body.clone(), |mask| mask.bytes(body.clone()));
+        let readable = match std::str::from_utf8(&body) {
+            Ok(text) => text,
+            // It was cut within a character. Anything else is no text, but audio or a compressed body.
+            Err(error) if error.error_len().is_none() => {
+                let whole = body.get(..error.valid_up_to()).unwrap_or_default();
+                std::str::from_utf8(whole).unwrap_or_default()
+            }
+            Err(_) => "",
+        };
+        readable.get(..readable.floor_char_boundary(max_bytes)).unwrap_or_default().to_owned()
+    };
+    let bodies = [
+        ("turnpike.request.body", text(&capture.request)),
+        ("turnpike.response.body", text(&capture.response)),
+    ];
+    bodies.into_iter().filter(|(_, text)| !text.is_empty()).collect()
+}
+
+/// The spans of a request, its own first; `None` where its trace is not sent.
+fn spans(record: &RequestRecord, queue: &SpanQueue) -> Option<Vec<SpanData>> {
     let id = queue.sampled(record.parent.as_ref(), &record.trace_id)?;
     let now = (Instant::now(), SystemTime::now());
     // The record may have waited for tokens to be counted.
@@ -129,7 +173,7 @@ fn of_request(record: &RequestRecord) -> Vec<KeyValue> {
     let response = &record.response;
     attributes.optional("gen_ai.response.model", response.model.as_deref());
     attributes.list("gen_ai.response.finish_reasons", response.finish.as_deref());
-    if let Some(usage) = &response.usage {
+    if let Some(usage) = record.usage() {
         attributes.usage(usage);
     }
     match (&record.error, record.status) {

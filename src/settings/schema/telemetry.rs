@@ -1,6 +1,6 @@
 //! The schema of `telemetry`.
 
-use super::types::{non_empty, object, or, pattern};
+use super::types::{flag, integer, non_empty, object, or, pattern};
 use serde_json::{Value, json};
 
 pub(super) fn section() -> Value {
@@ -28,6 +28,14 @@ pub(super) fn section() -> Value {
             ("headers", headers),
             ("sample", or(share, 1.0)),
             ("service_name", or(non_empty("service.name of the resource."), "turnpike")),
+            (
+                "payloads",
+                or(flag("Whether spans of requests have the bodies of request and response."), false),
+            ),
+            (
+                "max_payload_bytes",
+                or(integer("How much of each body they have, bytes.", 1, Some(65_536)), 8_192),
+            ),
         ],
     );
     object("Traces (docs/telemetry.md).", &[], vec![("otlp", otlp)])
