@@ -1,6 +1,7 @@
 //! `cargo bench --bench limits`: what limits cost a request, two threads on one hot bucket, and the memory of many buckets.
 //!
-//! Not here: the gateway as a whole (`load`), and shared counters, whose cost is a round trip.
+//! With `LIMITS_SHARED=redis://...` or `postgres://...` (several with commas): also reservations a second of shared counters.
+//! Not here: the gateway as a whole (`load`).
 
 mod timer;
 
@@ -9,11 +10,12 @@ use jiff::Timestamp;
 use std::hint::black_box;
 use std::io::Write as _;
 use std::sync::Barrier;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use timer::Timer;
+use turnpike::config::secret::Secret;
 use turnpike::limits::{
-    Actual, Calendar, Estimate, FactKey, Facts, Id, Limit, LimitKind, LimitScope, LimitSet, Limits, Phase,
-    RateOf, RateUnit, Reset, UsageOf,
+    Actual, Backend, Calendar, Estimate, FactKey, Facts, Id, Limit, LimitKind, LimitScope, LimitSet, Limits,
+    LimitsOptions, Phase, RateOf, RateUnit, Reset, UsageOf,
 };
 use uuid::Uuid;
 
@@ -37,6 +39,9 @@ fn main() {
     }
     hot_bucket(now);
     memory(now);
+    for url in std::env::var("LIMITS_SHARED").unwrap_or_default().split(',').filter(|url| !url.is_empty()) {
+        shared(url);
+    }
 }
 
 fn limit(id: u128, kind: LimitKind) -> Limit {
@@ -62,7 +67,11 @@ fn by_user(limits: Vec<Limit>) -> Vec<Limit> {
 
 /// Selects, reserves and settles.
 fn request(counters: &Limits, set: &LimitSet, now: Timestamp) -> bool {
-    let facts = Facts {
+    reserve(counters, set, &facts_of_all(), now)
+}
+
+fn facts_of_all() -> Facts<'static> {
+    Facts {
         organisation: None,
         workspace: Some(Uuid::from_u128(7)),
         api_key: Some(Id::Record(Uuid::from_u128(8))),
@@ -71,8 +80,7 @@ fn request(counters: &Limits, set: &LimitSet, now: Timestamp) -> bool {
         endpoint_type: Some("chatComplete"),
         metadata: &MEMBERS,
         target: None,
-    };
-    reserve(counters, set, &facts, now)
+    }
 }
 
 fn reserve(counters: &Limits, set: &LimitSet, facts: &Facts<'_>, now: Timestamp) -> bool {
@@ -142,6 +150,56 @@ fn memory(now: Timestamp) {
         taken as f64 / 1_048_576.0,
         taken / LIVE
     ));
+}
+
+/// How many requests a second the counters at this URL make and settle, for so many at the same time.
+fn shared(url: &str) {
+    let secret = Secret::new(url);
+    let backend = if url.starts_with("redis") { Backend::Redis(secret) } else { Backend::Postgres(secret) };
+    let options = LimitsOptions { shared: Some(backend), ..LimitsOptions::default() };
+    let Ok(counters) = Limits::open(&options, Timestamp::now()) else {
+        return print("the URL cannot be read");
+    };
+    let Ok(runtime) = tokio::runtime::Runtime::new() else { return };
+    let scheme = url.split(':').next().unwrap_or_default();
+    print(&format!(
+        "\n| {scheme}, a budget and a rate of requests | at once | requests a second |\n|---|---:|---:|"
+    ));
+    let unique = Uuid::now_v7().as_u128();
+    for (name, limits) in [
+        ("one bucket of each", vec![requests(unique), budget(unique + 1)]),
+        ("a bucket of each for each user", by_user(vec![requests(unique + 2), budget(unique + 3)])),
+    ] {
+        let set = LimitSet::new(limits, counters.hash());
+        for tasks in [1_usize, 16, 256] {
+            let (begin, length) = (Instant::now(), Duration::from_secs(3));
+            let one = async |user: usize| {
+                let user = format!("user-{user}");
+                let members = [("_user", user.as_str())];
+                let mut count = 0_u32;
+                while begin.elapsed() < length {
+                    let metadata = members.as_slice();
+                    let facts = Facts { metadata: &metadata, ..facts_of_all() };
+                    let Ok(selection) = set.select(&facts, Phase::Request) else { break };
+                    let estimate = Estimate { cost: Some(75_000), ..Estimate::default() };
+                    let now = Timestamp::now();
+                    match counters.reserve(&selection, &estimate, now).await {
+                        Ok(held) => held.settle(Actual { requests: 1, tokens: 1, cost: Some(60_000) }, now),
+                        Err(refusal) => print(&format!("refused: {:?}", refusal.cause)),
+                    }
+                    count += 1;
+                }
+                count
+            };
+            let counts = runtime.block_on(async {
+                let counts = futures_util::future::join_all((0..tasks).map(one)).await;
+                counters.flush().await.ok();
+                counts
+            });
+            let all: u32 = counts.into_iter().sum();
+            print(&format!("| {name} | {tasks} | {:.0} |", f64::from(all) / begin.elapsed().as_secs_f64()));
+        }
+    }
 }
 
 /// Bytes of memory that the process has.

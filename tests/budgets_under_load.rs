@@ -282,16 +282,26 @@ async fn a_hard_budget_survives_a_kill() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_hard_budget_of_two_gateways_that_count_together() {
+async fn a_hard_budget_of_two_gateways_that_count_together_in_redis() {
     let (Some(server), Some(redis)) = (postgres_server::shared(), RedisServer::start()) else { return };
+    let shared = format!("redis://127.0.0.1:{}", redis.port);
+    use_up_with_two_gateways(&server.new_database(), &shared).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_hard_budget_of_two_gateways_that_count_together_in_the_store() {
+    let Some(server) = postgres_server::shared() else { return };
+    use_up_with_two_gateways(&server.new_database(), "store").await;
+}
+
+async fn use_up_with_two_gateways(store: &str, shared: &str) {
     let of = Of::Cost;
     let _alone = ALONE.lock().await;
     let emulator = Emulator::start(None);
-    let (url, key) = (server.new_database(), "5a".repeat(32));
+    let key = "5a".repeat(32);
     let settings = format!(
-        "{}limits: {{shared: 'redis://127.0.0.1:{}'}}\nstore:\n  url: {url}\n  encryption_key: \"{key}\"\n",
+        "{}limits: {{shared: '{shared}'}}\nstore:\n  url: {store}\n  encryption_key: \"{key}\"\n",
         settings(&emulator),
-        redis.port
     );
     let (one, two) = (Gateway::start(&settings), Gateway::start(&settings));
     let price = of.price(&one, SHORT).await;
@@ -305,7 +315,7 @@ async fn a_hard_budget_of_two_gateways_that_count_together() {
     .await;
     let tally = spend(&[one.base_url(), two.base_url()], SHORT).await;
     let bill = (calls(&emulator).await - before) * price;
-    report(&format!("hard budget of {limit} of two gateways: bill {bill}, {tally:?}"));
+    report(&format!("hard budget of {limit} of two gateways, {shared}: bill {bill}, {tally:?}"));
     assert_used_up(bill, limit);
     assert_eq!(spent(&two, of, &id).await, bill);
 }

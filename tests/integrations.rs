@@ -2,9 +2,9 @@
 //!
 //! The record behind integrations, providers and virtual keys has its tests in `stored_objects`.
 
-use crate::support::Gateway;
 use crate::support::client::{client, new_trace};
 use crate::support::stores::on_each_store;
+use crate::support::{Gateway, wait};
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -135,6 +135,97 @@ async fn only_workspaces_with_access_use_an_integration() {
         let reset = json!({"workspaces": [], "override_existing_workspace_access": true, "global_workspace_access": null});
         done(&gateway, Method::PUT, path, reset).await;
         assert_eq!(both(&gateway).await, (200, 200));
+    })
+    .await;
+}
+
+const WORKSPACES: &str = "/v1/integrations/int/workspaces";
+
+/// The workspace `team` with this in its entry.
+fn team(more: &Value) -> Value {
+    let mut entry = json!({"id": "team", "enabled": true});
+    entry.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    json!({"workspaces": [entry]})
+}
+
+/// Status and error of the first chat that is refused.
+async fn used_up(gateway: &Gateway, key: &str) -> (u16, Value) {
+    wait::until("the limit to be used up", async || {
+        let (status, body, _) = chat(gateway, key, &json!({"provider": "@int"}), "m").await;
+        (status != 200).then_some((status, body["error"].clone()))
+    })
+    .await
+}
+
+#[tokio::test]
+async fn an_integration_limits_what_a_workspace_uses_of_it() {
+    on_each_store(async || {
+        let gateway = started().await;
+        let at_it = json!({"provider": "@int"});
+        let one = json!([{"type": "requests", "credit_limit": 1, "periodic_reset": "monthly"}]);
+        done(&gateway, Method::PUT, WORKSPACES, team(&json!({"usage_limits": one}))).await;
+        assert_eq!(chat(&gateway, TEAM, &at_it, "m").await.0, 200);
+        let (status, error) = used_up(&gateway, TEAM).await;
+        assert_eq!((status, &error["type"]), (412, &json!("integration_exhaust_error")), "{error}");
+        let integration =
+            done(&gateway, Method::GET, "/v1/integrations/int", Value::Null).await["id"].clone();
+        assert_eq!(
+            (&error["limit"]["scope"], &error["limit"]["id"]),
+            (&json!("integration"), &integration),
+            "{error}"
+        );
+        assert_eq!(chat(&gateway, DEFAULT, &at_it, "m").await.0, 200, "another workspace");
+        let of_file = json!({"provider": "@of-file"});
+        assert_eq!(chat(&gateway, TEAM, &of_file, "m").await.0, 200, "another provider");
+        let shown = done(&gateway, Method::GET, WORKSPACES, Value::Null).await["workspaces"][0].clone();
+        assert_eq!(
+            (&shown["status"], &shown["last_reset_at"]),
+            (&json!("exhausted"), &Value::Null),
+            "{shown}"
+        );
+        let usage = &shown["usage"][0];
+        assert_eq!((&usage["current_usage"], &usage["remaining"]), (&json!(1), &json!(0)), "{shown}");
+        assert!(shown["usage_limits"][0]["next_usage_reset_at"].is_string(), "{shown}");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_changed_limit_of_a_workspace_keeps_its_usage_and_a_reset_does_not() {
+    on_each_store(async || {
+        let gateway = started().await;
+        let at_it = json!({"provider": "@int"});
+        let limit = |of: u32| json!([{"type": "requests", "credit_limit": of}]);
+        done(&gateway, Method::PUT, WORKSPACES, team(&json!({"usage_limits": limit(1)}))).await;
+        assert_eq!(used_up(&gateway, TEAM).await.0, 412);
+        done(&gateway, Method::PUT, WORKSPACES, team(&json!({"usage_limits": limit(2)}))).await;
+        assert_eq!(chat(&gateway, TEAM, &at_it, "m").await.0, 200);
+        assert_eq!(used_up(&gateway, TEAM).await.0, 412);
+        let reset = json!({"usage_limits": limit(2), "reset_usage": true});
+        done(&gateway, Method::PUT, WORKSPACES, team(&reset)).await;
+        let shown = done(&gateway, Method::GET, WORKSPACES, Value::Null).await["workspaces"][0].clone();
+        assert_eq!(
+            (&shown["status"], &shown["usage"][0]["current_usage"]),
+            (&json!("active"), &json!(0)),
+            "{shown}"
+        );
+        assert!(shown["last_reset_at"].is_string(), "{shown}");
+        assert_eq!(chat(&gateway, TEAM, &at_it, "m").await.0, 200);
+
+        let rate = json!({"rate_limits": [{"unit": "rpw", "value": 0}]});
+        done(&gateway, Method::PUT, WORKSPACES, team(&rate)).await;
+        let (status, error) = used_up(&gateway, TEAM).await;
+        assert_eq!((status, &error["code"]), (429, &json!("05")), "{error}");
+
+        // Each of the others by itself.
+        let mut global = team(&json!({}));
+        global["global_workspace_access"] = json!({"enabled": true, "usage_limits": limit(1)});
+        done(&gateway, Method::PUT, WORKSPACES, global).await;
+        assert_eq!(chat(&gateway, DEFAULT, &at_it, "m").await.0, 200);
+        assert_eq!(used_up(&gateway, DEFAULT).await.0, 412);
+        for _ in 0..3 {
+            assert_eq!(chat(&gateway, TEAM, &at_it, "m").await.0, 200, "it has an entry, without limits");
+        }
     })
     .await;
 }

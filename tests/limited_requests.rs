@@ -11,7 +11,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 /// The service key of clients, from the settings: named `clients`.
-const CLIENT: &str = "tp-clients-0123456789";
+pub(crate) const CLIENT: &str = "tp-clients-0123456789";
 
 /// Two keys, and the emulator as two providers with OpenAI's prices.
 const SETTINGS: &str = "
@@ -32,13 +32,13 @@ fn on_postgres(server: &postgres_server::Server) -> String {
 }
 
 /// The same settings on SQLite, and on PostgreSQL where there is one.
-fn gateways() -> Vec<Gateway> {
+pub(crate) fn gateways() -> Vec<Gateway> {
     let mut all = vec![Gateway::start(SETTINGS)];
     all.extend(postgres_server::shared().map(|server| Gateway::start(&on_postgres(server))));
     all
 }
 
-async fn operate(gateway: &Gateway, method: Method, path: &str, body: &Value) -> (u16, Value) {
+pub(crate) async fn operate(gateway: &Gateway, method: Method, path: &str, body: &Value) -> (u16, Value) {
     let call =
         client().request(method, format!("{}{path}", gateway.control_url())).header("x-gateway-api-key", KEY);
     let call = if body.is_null() { call } else { call.json(body) };
@@ -48,13 +48,13 @@ async fn operate(gateway: &Gateway, method: Method, path: &str, body: &Value) ->
     (status, serde_json::from_str(&text).unwrap_or_else(|_| panic!("{status} {text}")))
 }
 
-async fn get(gateway: &Gateway, path: &str) -> Value {
+pub(crate) async fn get(gateway: &Gateway, path: &str) -> Value {
     let (status, body) = operate(gateway, Method::GET, path, &Value::Null).await;
     assert_eq!(status, 200, "{path}: {body}");
     body
 }
 
-async fn make(gateway: &Gateway, path: &str, body: &Value) -> String {
+pub(crate) async fn make(gateway: &Gateway, path: &str, body: &Value) -> String {
     let (status, made) = operate(gateway, Method::POST, path, body).await;
     assert_eq!(status, 200, "{path}: {made}");
     made["id"].as_str().unwrap().to_owned()
@@ -65,7 +65,7 @@ async fn change(gateway: &Gateway, path: &str, body: &Value) {
     assert_eq!(status, 200, "{path}: {changed}");
 }
 
-const USAGE: &str = "/v1/policies/usage-limits";
+pub(crate) const USAGE: &str = "/v1/policies/usage-limits";
 const RATES: &str = "/v1/policies/rate-limits";
 
 /// A response: status, headers, body.
@@ -137,12 +137,12 @@ impl<'a> Chat<'a> {
 }
 
 /// Input and output tokens of one such chat, by the provider.
-async fn tokens(gateway: &Gateway) -> (u64, u64) {
+pub(crate) async fn tokens(gateway: &Gateway) -> (u64, u64) {
     let usage = Chat::new().send(gateway).await.body["usage"].clone();
     (usage["prompt_tokens"].as_u64().unwrap(), usage["completion_tokens"].as_u64().unwrap())
 }
 
-fn per_user(of: &str, credit: Value) -> Value {
+pub(crate) fn per_user(of: &str, credit: Value) -> Value {
     json!({
         "conditions": [{"key": "metadata._user", "value": "*"}], "group_by": [{"key": "metadata._user"}],
         "type": of, "credit_limit": credit,
@@ -156,12 +156,12 @@ async fn calls(gateway: &Gateway) -> u64 {
 }
 
 /// The policy's buckets.
-async fn entities(gateway: &Gateway, id: &str, query: &str) -> Vec<Value> {
+pub(crate) async fn entities(gateway: &Gateway, id: &str, query: &str) -> Vec<Value> {
     get(gateway, &format!("{USAGE}/{id}/entities{query}")).await["data"].as_array().unwrap().clone()
 }
 
 /// Waits until a request that has its response is counted: the client has it a moment earlier.
-async fn used(gateway: &Gateway, id: &str, value_key: &str, wanted: u64) -> Value {
+pub(crate) async fn used(gateway: &Gateway, id: &str, value_key: &str, wanted: u64) -> Value {
     wait::until("the usage of the policy", async || {
         let found = entities(gateway, id, &format!("?search={value_key}")).await;
         found.into_iter().find(|entity| entity["current_usage"] == wanted && entity["reserved_usage"] == 0)
@@ -286,28 +286,29 @@ async fn a_raised_limit_lets_requests_pass_at_once() {
 /// Example 14, as far as the clock of the machine allows.
 #[tokio::test]
 async fn a_spent_week_names_its_end() {
-    let gateway = Gateway::start(SETTINGS);
-    let mut policy = per_user("requests", json!(0));
-    policy["periodic_reset"] = "weekly".into();
-    let id = make(&gateway, USAGE, &policy).await;
-    let refused = Chat::new().user("ann").send(&gateway).await;
-    assert_eq!(refused.status, 412);
-    let reset: jiff::Timestamp = refused.header("x-gateway-limit-reset").unwrap().parse().unwrap();
-    let monday = reset.to_zoned(jiff::tz::TimeZone::UTC);
-    assert_eq!(
-        (monday.weekday(), monday.time()),
-        (jiff::civil::Weekday::Monday, jiff::civil::Time::midnight())
-    );
-    assert!(
-        reset > jiff::Timestamp::now()
-            && reset < jiff::Timestamp::now() + jiff::SignedDuration::from_hours(7 * 24)
-    );
-    let shown: jiff::Timestamp = get(&gateway, &format!("{USAGE}/{id}")).await["next_usage_reset_at"]
-        .as_str()
-        .unwrap()
-        .parse()
-        .unwrap();
-    assert_eq!(shown, reset);
+    for gateway in gateways() {
+        let mut policy = per_user("requests", json!(0));
+        policy["periodic_reset"] = "weekly".into();
+        let id = make(&gateway, USAGE, &policy).await;
+        let refused = Chat::new().user("ann").send(&gateway).await;
+        assert_eq!(refused.status, 412);
+        let reset: jiff::Timestamp = refused.header("x-gateway-limit-reset").unwrap().parse().unwrap();
+        let monday = reset.to_zoned(jiff::tz::TimeZone::UTC);
+        assert_eq!(
+            (monday.weekday(), monday.time()),
+            (jiff::civil::Weekday::Monday, jiff::civil::Time::midnight())
+        );
+        assert!(
+            reset > jiff::Timestamp::now()
+                && reset < jiff::Timestamp::now() + jiff::SignedDuration::from_hours(7 * 24)
+        );
+        let shown: jiff::Timestamp = get(&gateway, &format!("{USAGE}/{id}")).await["next_usage_reset_at"]
+            .as_str()
+            .unwrap()
+            .parse()
+            .unwrap();
+        assert_eq!(shown, reset);
+    }
 }
 
 /// Example 15.

@@ -131,11 +131,16 @@ async fn a_usage_policy_is_made_changed_and_archived() {
 /// Example 9, and every other problem that can be found before a policy is kept.
 #[tokio::test]
 async fn every_problem_is_reported_with_its_path() {
-    let gateway = Gateway::start(STANDARD);
-    let bad = json!({"conditions": [], "type": "usd", "credit_limit": -1, "periodic_reset": "daily"});
-    let (status, body) = operate(&gateway, Method::POST, USAGE, &bad).await;
-    assert_eq!((status, &body["data"]["errorCode"]), (400, &json!("AB01")), "{body}");
-    assert_eq!(paths(&body), ["conditions", "credit_limit", "periodic_reset", "type", "group_by"], "{body}");
+    for gateway in gateways() {
+        let bad = json!({"conditions": [], "type": "usd", "credit_limit": -1, "periodic_reset": "daily"});
+        let (status, body) = operate(&gateway, Method::POST, USAGE, &bad).await;
+        assert_eq!((status, &body["data"]["errorCode"]), (400, &json!("AB01")), "{body}");
+        assert_eq!(
+            paths(&body),
+            ["conditions", "credit_limit", "periodic_reset", "type", "group_by"],
+            "{body}"
+        );
+    }
 }
 
 #[tokio::test]

@@ -1,7 +1,7 @@
 //! Liveness and readiness of the process.
 //!
-//! Readiness is about this process only: neither a provider nor a store that is down changes it. The store's state is a
-//! detail of it.
+//! Readiness is about this process only: neither a provider nor a store that is down changes it. The state of the store and of the
+//! counters of limits are details of it.
 
 use super::call::Call;
 use super::field::{Field, Type, optional, required};
@@ -24,6 +24,7 @@ const READY: &[Field] = &[
         Type::AnyObject,
         "`backend`, `available`, `since`, `spool_bytes`, `rows_dropped`: see docs/logs.md.",
     ),
+    required("limits", Type::AnyObject, "`counters`, `available`, `gateways`: see docs/limit-counters.md."),
 ];
 
 const HEALTH: &[Field] = &[
@@ -55,7 +56,10 @@ async fn readyz(call: Call) -> Result<Reply, Error> {
         (_, true) => (StatusCode::SERVICE_UNAVAILABLE, "draining"),
         _ => (StatusCode::SERVICE_UNAVAILABLE, "starting"),
     };
-    let mut body = json!({"status": status, "requests_in_flight": lifecycle.in_flight()});
+    let counts = call.limits.counts();
+    let counters =
+        json!({"counters": counts.backend, "available": counts.is_available(), "gateways": counts.gateways});
+    let mut body = json!({"status": status, "requests_in_flight": lifecycle.in_flight(), "limits": counters});
     if let (Some(store), Value::Object(members)) = (call.shared.store(), &mut body) {
         let health = store.health();
         let detail = json!({

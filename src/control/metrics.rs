@@ -6,6 +6,8 @@ use super::call::Call;
 use super::reply::Reply;
 use super::route::{Access, Route, Shape, get};
 use crate::error::Error;
+use crate::limits::Counts;
+use crate::state::metrics::CountersState;
 use std::time::Instant;
 
 const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -26,6 +28,19 @@ async fn show(call: Call) -> Result<Reply, Error> {
     if let Some(ledger) = shared.ledger() {
         shared.metrics.set_ledger(&ledger.health());
     }
+    shared.metrics.set_counters(&counters(&call.limits.counts()));
     shared.metrics.record_dropped_log_lines(shared.access_log.take_dropped());
     Ok(Reply::text(CONTENT_TYPE, shared.metrics.render(&shared.targets.list(Instant::now()))))
+}
+
+fn counters(counts: &Counts) -> CountersState {
+    CountersState {
+        buckets: counts.live_buckets,
+        is_available: counts.is_available(),
+        gateways: counts.gateways,
+        failures: counts.journal_failures.saturating_add(counts.store_failures),
+        overflowed: counts.overflowed,
+        given_up: counts.journal_given_up.saturating_add(counts.dropped_settlements),
+        dropped_alerts: counts.dropped_events,
+    }
 }

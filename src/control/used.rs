@@ -71,10 +71,12 @@ impl Used {
     /// When usage counted from 0 last: the start of the window, where that was not the first one, or the last reset by hand.
     pub fn last_reset(&self, body: &Map<String, Value>, created_at: Timestamp) -> Value {
         let prefix = if self.scope == LimitScope::Integration { OF_INTEGRATION } else { "" };
-        let by_hand = body
-            .get(&format!("{prefix}{LAST_RESET}"))
-            .and_then(Value::as_str)
-            .and_then(|text| text.parse().ok());
+        self.last_reset_by(body.get(&format!("{prefix}{LAST_RESET}")), created_at)
+    }
+
+    /// The same; `by_hand`: where the last reset by hand is kept.
+    pub fn last_reset_by(&self, by_hand: Option<&Value>, created_at: Timestamp) -> Value {
+        let by_hand = by_hand.and_then(Value::as_str).and_then(|text| text.parse().ok());
         let starts = self.usage_limits().filter(|(limit, _)| resets(limit)).map(|(_, window)| window.start);
         let starts = starts.filter_map(|start| Timestamp::from_millisecond(start).ok());
         let last = starts.filter(|start| *start > created_at).chain(by_hand).max();

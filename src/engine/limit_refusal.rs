@@ -23,7 +23,7 @@ pub(super) fn error(refusal: &Refusal, client: Option<&ClientIdentity>) -> Error
     let others = refusal.all.iter().filter(|other| (other.id, other.index) != (limit.id, limit.index));
     let details = LimitDetails {
         scope: scope(limit.scope),
-        id: limit.id.to_string(),
+        id: limit.record.to_string(),
         name: limit.name.as_deref().map(str::to_owned),
         kind: if limit.is_rate() { "rate" } else { "usage" },
         counts: limit.counts().as_str(),
@@ -112,7 +112,7 @@ fn retry_after(refusal: &Refusal) -> Option<u32> {
 fn name(limit: &Limit) -> String {
     let named = match &limit.name {
         Some(name) => format!("{name:?}"),
-        None => limit.id.to_string(),
+        None => limit.record.to_string(),
     };
     match (limit.scope, limit.is_rate()) {
         (LimitScope::Policy, true) => format!("The rate limit policy {named}"),

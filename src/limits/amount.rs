@@ -48,11 +48,12 @@ impl Default for Estimate<'_> {
 impl Estimate<'_> {
     /// What is likely. `None`: not to be foretold.
     pub(super) fn likely(&self, counted: Counted) -> Option<i64> {
-        match counted {
-            Counted::Requests => Some(whole(self.requests)),
-            Counted::Tokens => Some(whole(self.input_tokens).saturating_add(whole(self.output_tokens))),
-            Counted::Cost => self.cost.map(|cost| cost.max(0)),
-        }
+        let likely = match counted {
+            Counted::Requests => whole(self.requests),
+            Counted::Tokens => whole(self.input_tokens).saturating_add(whole(self.output_tokens)),
+            Counted::Cost => self.cost?.max(0),
+        };
+        Some(likely.min(MAX_LIKELY))
     }
 
     fn most_input(&self) -> i64 {
@@ -120,6 +121,9 @@ impl Estimate<'_> {
         (pays_for > 0).then_some(pays_for)
     }
 }
+
+/// No request uses more tokens or nanodollars (a million dollars). A client that claims so must not fill a limit that is only an alert.
+const MAX_LIKELY: i64 = 1_000_000_000_000_000;
 
 /// The output bound that `fit` gives a request without one where there is room for anything: more than any model writes.
 const MAX_FITTED: u64 = 1 << 20;

@@ -42,11 +42,40 @@ pub fn limits_of(record: &Record, catalog: &Catalog) -> Vec<Limit> {
         Kind::Provider => {
             let mut limits = of_members(record.id, LimitScope::Provider, &body, "");
             limits.extend(of_members(record.id, LimitScope::Integration, &body, OF_INTEGRATION));
+            limits.extend(of_workspaces(record.id, &body));
             limits
         }
         _ => Vec::new(),
     };
     limits.into_iter().map(|limit| Limit { name: name.clone(), ..limit }).collect()
+}
+
+/// What an integration has for each workspace: those with an entry, and each of the others by itself.
+fn of_workspaces(integration: Uuid, body: &Map<String, Value>) -> Vec<Limit> {
+    let entries = || items(body, "workspaces").filter_map(Value::as_object);
+    let workspace = |entry: &Map<String, Value>| text(entry, "id")?.parse::<Uuid>().ok();
+    let of = |workspace: Option<Uuid>, access: &Map<String, Value>| {
+        let id = integration_workspace_id(integration, workspace);
+        let limits = of_members(id, LimitScope::Integration, access, "").into_iter();
+        limits.map(move |limit| Limit { record: integration, workspace, ..limit })
+    };
+    let mut limits: Vec<Limit> =
+        entries().filter_map(|entry| Some(of(Some(workspace(entry)?), entry))).flatten().collect();
+    if let Some(global) = body.get("global_workspace_access").and_then(Value::as_object) {
+        let named: Vec<&str> = entries().filter_map(|entry| text(entry, "id")).collect();
+        limits.extend(of(None, global).map(|limit| Limit {
+            conditions: vec![Condition::new(FactKey::Workspace, [], named.iter().copied())],
+            group_by: vec![FactKey::Workspace],
+            ..limit
+        }));
+    }
+    limits
+}
+
+/// Under which id the usage of an integration's limits for a workspace is kept; `None`: for those without an entry.
+pub fn integration_workspace_id(integration: Uuid, workspace: Option<Uuid>) -> Uuid {
+    let workspace = workspace.map_or_else(|| "*".to_owned(), |id| id.to_string());
+    id_of_text(&format!("turnpike integration {integration} workspace {workspace}"))
 }
 
 /// The limits of a key of the settings: those of requests whose key has its name.
@@ -65,7 +94,11 @@ pub fn limits_of_key(key: &ServiceKey) -> Vec<Limit> {
 
 /// Under which id the usage of a key of the settings is kept: the same as long as its name is.
 pub fn settings_key_id(name: &str) -> Uuid {
-    let digest = digest(&SHA256, format!("turnpike settings key {name}").as_bytes());
+    id_of_text(&format!("turnpike settings key {name}"))
+}
+
+fn id_of_text(text: &str) -> Uuid {
+    let digest = digest(&SHA256, text.as_bytes());
     let mut bytes = [0; 16];
     for (byte, of) in bytes.iter_mut().zip(digest.as_ref()) {
         *byte = *of;

@@ -12,14 +12,17 @@ use uuid::Uuid;
 /// `id` and `index` together name it: usage is kept under them, so that a changed limit keeps its usage.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Limit {
-    /// The record it belongs to.
+    /// The record's; another one of limits that an integration has for a workspace.
     pub id: Uuid,
-    /// Which of that record's limits it is.
+    /// Which of the limits with this id it is.
     pub index: u8,
+    /// The record it belongs to.
+    pub record: Uuid,
     pub scope: LimitScope,
     /// For the messages of refusals.
     pub name: Option<Arc<str>>,
-    /// Of a policy: the workspace whose requests it is for. `None`: all of the organisation. Unused in the other scopes.
+    /// Of a policy or an integration: the workspace whose requests it is for. `None`: all of the organisation. Unused in the other
+    /// scopes.
     pub workspace: Option<Uuid>,
     pub kind: LimitKind,
     /// All must match. None: every request does.
@@ -44,6 +47,7 @@ impl Limit {
         Self {
             id,
             index: 0,
+            record: id,
             scope,
             name: None,
             workspace: None,

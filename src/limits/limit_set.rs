@@ -107,6 +107,8 @@ pub struct LimitSet {
 struct Index {
     policies: HashMap<Option<Uuid>, Vec<Arc<Limit>>>,
     others: HashMap<(LimitScope, Uuid), Vec<Arc<Limit>>>,
+    /// What integrations have for one workspace: by integration and workspace.
+    workspaces: HashMap<(Uuid, Uuid), Vec<Arc<Limit>>>,
 }
 
 /// The limits that are for one request or attempt, each with its bucket.
@@ -149,7 +151,12 @@ impl LimitSet {
                 LimitScope::Policy => index.policies.entry(limit.workspace).or_default(),
                 // Of a key of the settings, which has no record.
                 LimitScope::Key if !limit.conditions.is_empty() => index.policies.entry(None).or_default(),
-                scope => index.others.entry((scope, limit.id)).or_default(),
+                scope => match (scope, limit.workspace) {
+                    (LimitScope::Integration, Some(workspace)) => {
+                        index.workspaces.entry((limit.record, workspace)).or_default()
+                    }
+                    _ => index.others.entry((scope, limit.record)).or_default(),
+                },
             };
             place.push(Arc::new(limit));
         }
@@ -221,11 +228,11 @@ impl LimitSet {
 
 impl Index {
     fn is_empty(&self) -> bool {
-        self.policies.is_empty() && self.others.is_empty()
+        self.policies.is_empty() && self.others.is_empty() && self.workspaces.is_empty()
     }
 
     fn all(&self) -> impl Iterator<Item = &Arc<Limit>> {
-        self.policies.values().chain(self.others.values()).flatten()
+        self.policies.values().chain(self.others.values()).chain(self.workspaces.values()).flatten()
     }
 
     /// Those of the organisation, workspace, key and target of the request.
@@ -250,7 +257,11 @@ impl Index {
         let policies = of_policies.into_iter().take(count);
         let policies = policies.filter_map(|workspace| self.policies.get(&workspace)).flatten();
         let others = others.into_iter().filter(|_| !self.others.is_empty());
-        policies.chain(others.filter_map(|(scope, id)| self.others.get(&(scope, id?))).flatten())
+        let integration =
+            target.and_then(|target| target.integration).filter(|_| !self.workspaces.is_empty());
+        let of_workspace = integration.and_then(|id| self.workspaces.get(&(id, facts.workspace?)));
+        let others = others.filter_map(|(scope, id)| self.others.get(&(scope, id?))).flatten();
+        policies.chain(others).chain(of_workspace.into_iter().flatten())
     }
 }
 

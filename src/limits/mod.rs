@@ -31,7 +31,7 @@ pub use fact_key::{Condition, FactKey, Pattern};
 pub use facts::{Facts, Id, Metadata, Named, TargetFacts};
 pub use limit::{Counted, Limit, LimitKind, LimitScope, OnMissing, RateOf, RateUnit, Reset, UsageOf};
 pub use limit_set::{BucketHash, LimitSet, Phase, Selection};
-pub use options::LimitsOptions;
+pub use options::{Backend, LimitsOptions};
 pub use refusal::{Cause, MissingFact, Refusal};
 pub use reservation::Reservation;
 pub use tightest::{Remaining, Tightest};
@@ -101,9 +101,9 @@ impl Limits {
     /// The file cannot be used, or the URL not read, and why. That a store cannot be reached is none.
     pub fn open(options: &LimitsOptions, now: Timestamp) -> Result<Self, String> {
         let limits = match (&options.shared, &options.journal) {
-            (Some(url), _) => {
+            (Some(backend), _) => {
                 let buckets = Buckets::new(BucketHash::Common, Sink::default());
-                let shared = Shared::open(url.expose(), options.hold_lifetime, &buckets.sink);
+                let shared = Shared::open(backend, options.hold_lifetime, &buckets.sink);
                 let shared = shared.map_err(|why| format!("limits.shared: {why}"))?;
                 Self { shared: Some(shared), ..Self::new(buckets, options.calendar.clone()) }
             }
@@ -340,16 +340,22 @@ impl Limits {
 
     /// For the metrics.
     pub fn counts(&self) -> Counts {
+        let shared = self.shared.as_ref();
         Counts {
+            backend: match (shared, &self.journal) {
+                (Some(shared), _) => shared.backend(),
+                (None, Some(_)) => "journal",
+                (None, None) => "memory",
+            },
             live_buckets: self.buckets.len(),
-            overflowed: self.buckets.overflowed(),
+            overflowed: self.buckets.overflowed().saturating_add(shared.map_or(0, Shared::overflowed)),
             dropped_events: self.buckets.sink.events.dropped(),
             journal_failures: self.journal.as_ref().map_or(0, |journal| journal.health.failures()),
             journal_given_up: self.journal.as_ref().map_or(0, |journal| journal.health.given_up()),
-            store_failures: self.shared.as_ref().map_or(0, |shared| shared.health().0),
-            is_store_failing: self.shared.as_ref().is_some_and(|shared| shared.health().1),
-            dropped_settlements: self.shared.as_ref().map_or(0, |shared| shared.queue.dropped()),
-            gateways: self.shared.as_ref().map_or(1, Shared::gateways),
+            store_failures: shared.map_or(0, |shared| shared.health().0),
+            is_store_failing: shared.is_some_and(|shared| shared.health().1),
+            dropped_settlements: shared.map_or(0, |shared| shared.queue.dropped()),
+            gateways: shared.map_or(1, Shared::gateways),
             is_journal_failing: self.journal.as_ref().is_some_and(|journal| journal.health.is_failing()),
         }
     }
@@ -362,6 +368,8 @@ pub struct CountersFailure(pub String);
 /// Numbers for the metrics, since the start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Counts {
+    /// Where usage is kept: `memory`, `journal`, `redis` or `postgres`.
+    pub backend: &'static str,
     /// At present.
     pub live_buckets: usize,
     /// Requests that were counted in a bucket shared for want of room.
@@ -382,6 +390,13 @@ pub struct Counts {
     pub dropped_settlements: u64,
     /// How many gateways share the counters, as last heard.
     pub gateways: usize,
+}
+
+impl Counts {
+    /// Whether usage can be written where it is kept.
+    pub fn is_available(&self) -> bool {
+        !self.is_journal_failing && !self.is_store_failing
+    }
 }
 
 #[cfg(test)]

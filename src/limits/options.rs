@@ -2,7 +2,7 @@
 
 use super::window::Calendar;
 use crate::config::secret::Secret;
-use crate::settings::{OnStoreError, Settings};
+use crate::settings::{NEEDS_POSTGRES, OnStoreError, Settings, SharedCounters};
 use crate::store::{Location, StoreError, StoreOptions};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -10,13 +10,29 @@ use std::time::Duration;
 /// How long a hold counts after the longest request there can be.
 const GRACE: Duration = Duration::from_secs(60);
 
+/// A store of shared counters: its URL, which may hold a password.
+#[derive(Debug, Clone)]
+pub enum Backend {
+    Redis(Secret),
+    Postgres(Secret),
+}
+
+impl Backend {
+    pub(super) const fn name(&self) -> &'static str {
+        match self {
+            Self::Redis(_) => "redis",
+            Self::Postgres(_) => "postgres",
+        }
+    }
+}
+
 /// What [`Limits::open`](super::Limits::open) needs.
 #[derive(Debug, Clone)]
 pub struct LimitsOptions {
     /// The journal of an embedded gateway. `None`: usage ends with the process.
     pub journal: Option<PathBuf>,
-    /// The store of counters that several gateways share: a URL, which may hold a password.
-    pub shared: Option<Secret>,
+    /// The store of counters that several gateways share.
+    pub shared: Option<Backend>,
     /// What budgets do while that store is away.
     pub on_store_error: OnStoreError,
     pub calendar: Calendar,
@@ -44,17 +60,27 @@ impl LimitsOptions {
     /// a file; a store in memory has none.
     ///
     /// # Errors
-    /// The store's URL cannot be read.
+    /// The store's URL cannot be read, or is not that of PostgreSQL where counters are to be in it.
     pub fn new(settings: &Settings, store: &StoreOptions) -> Result<Self, StoreError> {
-        let journal = match store.location()? {
+        let location = store.location()?;
+        let journal = match &location {
             Location::File(file) => Some(file.with_file_name("limits.db")),
             Location::Postgres(_) => Some(store.state_dir.join("limits.db")),
             Location::Memory => None,
         };
         let limits = &settings.limits;
+        let shared = match (&limits.counting.shared, location) {
+            (None, _) => None,
+            (Some(SharedCounters::Redis(url)), _) => Some(Backend::Redis(url.clone())),
+            (Some(SharedCounters::Postgres(url)), _) => Some(Backend::Postgres(url.clone())),
+            (Some(SharedCounters::Store), Location::Postgres(url)) => Some(Backend::Postgres(url)),
+            (Some(SharedCounters::Store), _) => {
+                return Err(StoreError::Misconfigured(format!("limits.shared: {NEEDS_POSTGRES}")));
+            }
+        };
         Ok(Self {
             journal,
-            shared: limits.counting.shared.clone(),
+            shared,
             on_store_error: limits.counting.on_store_error,
             calendar: Calendar::of(&limits.counting),
             assume_output_tokens: limits.counting.assume_output_tokens as u64,

@@ -31,10 +31,23 @@ pub struct Counting {
     pub week_start: Weekday,
     /// Output of a request that sets no bound, in tokens.
     pub assume_output_tokens: usize,
-    /// Counters that several gateways share; the URL may hold a password. `None`: each gateway counts alone.
-    pub shared: Option<Secret>,
+    /// Counters that several gateways share. `None`: each gateway counts alone.
+    pub shared: Option<SharedCounters>,
     pub on_store_error: OnStoreError,
 }
+
+/// Where gateways count together. A URL may hold a password.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SharedCounters {
+    /// In the store, which is PostgreSQL then.
+    Store,
+    Redis(Secret),
+    Postgres(Secret),
+}
+
+/// What is wrong with counters in a store that is not PostgreSQL.
+pub const NEEDS_POSTGRES: &str = "store needs a store in PostgreSQL (store.url), and this one is SQLite: one gateway alone counts without \
+     `shared`; several share counters at a redis:// or postgres:// URL";
 
 /// What budgets do while the shared counters are away.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -86,13 +99,19 @@ impl Counting {
     }
 }
 
-fn shared(at: &Cursor<'_>) -> Option<Secret> {
+fn shared(at: &Cursor<'_>) -> Option<SharedCounters> {
     let text = at.text()?;
-    let is_url =
-        url::Url::parse(text).is_ok_and(|url| matches!(url.scheme(), "redis" | "rediss") && url.has_host());
-    if !is_url {
-        at.problem("must be redis://HOST:PORT, or rediss://HOST:PORT with TLS; a user and password come before the host");
-        return None;
+    let url = url::Url::parse(text).ok().filter(url::Url::has_host);
+    match url.as_ref().map(url::Url::scheme) {
+        _ if text == "store" => Some(SharedCounters::Store),
+        Some("redis" | "rediss") => Some(SharedCounters::Redis(Secret::new(text))),
+        Some("postgres" | "postgresql") => Some(SharedCounters::Postgres(Secret::new(text))),
+        _ => {
+            at.problem(
+                "must be store (the store's PostgreSQL), postgres://USER:PASSWORD@HOST/DATABASE, redis://HOST:PORT, or rediss://HOST:PORT \
+                 with TLS",
+            );
+            None
+        }
     }
-    Some(Secret::new(text))
 }

@@ -37,7 +37,7 @@ pub use allow_rule::AllowRule;
 pub use allowed_models::AllowedModels;
 pub use auth::Auth;
 pub use cors::Cors;
-pub use counting::{Counting, OnStoreError};
+pub use counting::{Counting, NEEDS_POSTGRES, OnStoreError, SharedCounters};
 pub use custom_hosts::CustomHosts;
 pub use draft::Draft;
 pub use jwt::Jwt;
@@ -182,8 +182,21 @@ impl Settings {
             telemetry: section(f, "telemetry").map(Telemetry::read).unwrap_or_default(),
             hash: hash(text),
         };
+        settings.check_shared_counters(f);
         fields.reject_unknown(&KEYS);
         Some(settings)
+    }
+
+    /// Counters in the store need one that gateways share.
+    fn check_shared_counters(&self, f: &ObjectReader<'_>) {
+        let is_shared = self.store.url.as_ref().is_some_and(|url| url.expose().starts_with("postgres"));
+        if self.limits.counting.shared == Some(SharedCounters::Store)
+            && !is_shared
+            && let Some(fields) = f.peek(&["limits"]).and_then(|at| at.fields())
+            && let Some(at) = fields.peek(&["shared"])
+        {
+            at.problem(NEEDS_POSTGRES);
+        }
     }
 
     /// What every target inherits, whatever its config: the last level above all others.

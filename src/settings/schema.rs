@@ -263,9 +263,9 @@ fn counting() -> Vec<(&'static str, Value)> {
         (
             "shared",
             pattern(
-                "Redis or Valkey, for counters that several gateways share; without it each counts alone. Read at the start.",
-                "^rediss?://.",
-                &["redis://127.0.0.1:6379"],
+                "Counters that several gateways share: in the store, if it is PostgreSQL, or at a URL of PostgreSQL, Redis or Valkey; without it each counts alone. Read at the start.",
+                "^(store$|rediss?://.|postgres(ql)?://.)",
+                &["store", "redis://127.0.0.1:6379"],
             ),
         ),
         (

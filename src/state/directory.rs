@@ -31,7 +31,7 @@ pub struct SavedName {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ProviderIds {
     pub provider: Option<Uuid>,
-    /// The integration it is made of.
+    /// The integration it is made of, or itself.
     pub integration: Option<Uuid>,
 }
 
@@ -86,7 +86,8 @@ impl<'a> Directory<'a> {
         let record = is_stored.then(|| self.stored.record(Kind::Provider, self.workspace, slug)).flatten();
         ProviderIds {
             provider: record.map(|record| record.id),
-            integration: record.and_then(|record| record.parent),
+            // One record may be both; a provider that is no integration has no limits as one.
+            integration: record.map(|record| record.parent.unwrap_or(record.id)),
         }
     }
 

@@ -5,6 +5,7 @@
 
 mod families;
 mod ledger;
+mod limits;
 mod routing;
 mod series;
 mod status;
@@ -18,6 +19,8 @@ use crate::ledger::LedgerHealth;
 use crate::price::{Cost, CostStatus, money};
 use families::{Alerts, Calls, Charges, Prices, Reloads, Traffic, add};
 use ledger::LedgerFamilies;
+pub use limits::CountersState;
+use limits::Limits;
 use prometheus::{Encoder, Histogram, IntCounter, IntCounterVec, IntGaugeVec, Opts, Registry, TextEncoder};
 use routing::Routing;
 use series::RequestSeries;
@@ -46,6 +49,7 @@ pub struct Metrics {
     prices: Prices,
     alerts: Alerts,
     ledger: LedgerFamilies,
+    limits: Limits,
     named_calls: LabelLimit,
     indexes: LabelLimit,
     named_attempts: LabelLimit,
@@ -97,6 +101,7 @@ impl Metrics {
             prices: Prices::new(&registry)?,
             alerts: Alerts::new(&registry)?,
             ledger: LedgerFamilies::new(&registry)?,
+            limits: Limits::new(&registry)?,
             named_calls: LabelLimit::new(MAX_CALLS),
             indexes: LabelLimit::new(MAX_INDEXES),
             named_attempts: LabelLimit::new(MAX_ATTEMPTS),
@@ -267,6 +272,11 @@ impl Metrics {
     pub fn set_store(&self, is_available: bool, records: usize) {
         self.traffic.store_available.set(i64::from(is_available));
         self.traffic.store_records.set(i64::try_from(records).unwrap_or(i64::MAX));
+    }
+
+    /// How the counters of limits are doing.
+    pub fn set_counters(&self, state: &CountersState) {
+        self.limits.set(state);
     }
 
     /// Traces were sent to the collector (`sent`), not taken by it (`failed`), or did not fit into the queue (`dropped`).

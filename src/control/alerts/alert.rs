@@ -68,7 +68,7 @@ impl Alert {
         if self.kind == EventKind::Exhausted {
             text.push_str("\n\nRequests that it applies to are refused until then, or until it is raised.");
         }
-        text.push_str(&format!("\n\nLimit {} of the record {}\n", self.limit.index, self.limit.id));
+        text.push_str(&format!("\n\nLimit {} of the record {}\n", self.limit.index, self.limit.record));
         text
     }
 
@@ -80,7 +80,7 @@ impl Alert {
             "type": format!("limit.{}", self.kind.as_str()),
             "created_at": time(self.at),
             "limit": {
-                "id": self.limit.id,
+                "id": self.limit.record,
                 "index": self.limit.index,
                 "scope": self.limit.scope.as_str(),
                 "name": self.limit.name.as_deref(),
@@ -130,7 +130,7 @@ impl Alert {
     }
 
     fn name(&self) -> String {
-        self.limit.name.as_deref().map_or_else(|| self.limit.id.to_string(), str::to_owned)
+        self.limit.name.as_deref().map_or_else(|| self.limit.record.to_string(), str::to_owned)
     }
 
     fn counts(&self) -> &'static str {

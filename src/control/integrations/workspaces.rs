@@ -3,19 +3,23 @@
 //! Kept in the integration's record. Requests are held to the access in `state/stored`; the limits are compiled by `limits`.
 
 use super::super::call::{Call, by_id_or_slug};
-use super::super::field::{Field, Type, optional, required};
+use super::super::field::{Field, Type, nullable, optional, required};
 use super::super::limits::{self, RATE_LIMITS, USAGE_LIMITS};
 use super::super::page::{self, Page};
 use super::super::providers;
 use super::super::records::{changed, member, members, object, put};
 use super::super::reply::Reply;
 use super::super::route::{Route, Shape, get, put as put_route};
+use super::super::used::Used;
 use super::{READS, UPDATES, find};
 use crate::config::read::Problems;
 use crate::error::Error;
-use crate::limits::from_records::{LAST_RESET, RESETS};
+use crate::limits::from_records::{LAST_RESET, RESETS, integration_workspace_id, limits_of};
+use crate::limits::{Limit, LimitScope};
 use crate::store::{Change, Kind, Record, Status};
 use serde_json::{Map, Value, json};
+use std::collections::HashMap;
+use std::sync::Arc;
 use uuid::Uuid;
 
 /// The most workspaces with an entry.
@@ -65,6 +69,9 @@ const SHOWN_ENTRY: Type = Type::Object(&[
     required("enabled", Type::Flag, "Whether it may use the integration."),
     required("usage_limits", Type::List(&Type::AnyObject, 0, 1), "How much it may use."),
     required("rate_limits", Type::List(&Type::AnyObject, 0, 20), "How much it may use in a unit of time."),
+    required("status", Type::OneOf(&["active", "exhausted"]), "Whether it has used up what it may use."),
+    nullable("last_reset_at", Type::Time, "When its usage counted from 0 last."),
+    required("usage", Type::List(&Type::AnyObject, 0, 30), "What it has used of each limit."),
 ]);
 
 const SHOWN: &[Field] = &[
@@ -118,26 +125,36 @@ async fn list(call: Call) -> Result<Reply, Error> {
         all = vec![json!({"id": workspace, "enabled": true})];
         body.insert("global_workspace_access".to_owned(), access_without_limits(false));
     }
-    let shown = all.into_iter().filter_map(|entry| {
+    let visible = all.into_iter().filter_map(|entry| {
         let workspace = catalog.get(Kind::Workspace, id(&entry)?)?;
         let Value::Object(entry) = entry else { return None };
-        own.is_none_or(|own| own == workspace.id).then(|| {
-            json!({
-                "id": workspace.id,
-                "slug": workspace.slug,
-                "enabled": member(&entry, "enabled"),
-                "usage_limits": listed(&entry, "usage_limits"),
-                "rate_limits": listed(&entry, "rate_limits"),
-            })
-        })
+        own.is_none_or(|own| own == workspace.id).then(|| (Arc::clone(workspace), entry))
     });
-    let shown: Vec<Value> = shown.collect();
+    let visible: Vec<(Arc<Record>, Map<String, Value>)> = visible.collect();
+    let mut limits: HashMap<Uuid, Vec<Limit>> = HashMap::new();
+    for limit in limits_of(&record, &catalog) {
+        limits.entry(limit.id).or_default().push(limit);
+    }
     let page = Page::of(&call, 1000);
-    let on_page: Vec<&Value> = shown.iter().skip(page.offset).take(page.size).collect();
+    let mut shown = Vec::new();
+    for (workspace, entry) in visible.iter().skip(page.offset).take(page.size) {
+        let limits = limits.remove(&integration_workspace_id(record.id, Some(workspace.id)));
+        let used = Used::of_limits(&call, limits.unwrap_or_default(), LimitScope::Integration).await;
+        shown.push(json!({
+            "id": workspace.id,
+            "slug": workspace.slug,
+            "enabled": member(entry, "enabled"),
+            "usage_limits": used.shown(listed(entry, "usage_limits")),
+            "rate_limits": listed(entry, "rate_limits"),
+            "status": used.status(),
+            "last_reset_at": used.last_reset_by(entry.get(LAST_RESET), record.created_at),
+            "usage": used.list(),
+        }));
+    }
     Ok(Reply::from(json!({
         "object": "list",
-        "total": shown.len(),
-        "workspaces": on_page,
+        "total": visible.len(),
+        "workspaces": shown,
         "global_workspace_access": global(&body),
     })))
 }
@@ -147,7 +164,7 @@ fn listed(entry: &Map<String, Value>, name: &str) -> Value {
 }
 
 /// An integration that has no workspace of its own.
-fn of_organisation(call: &Call) -> Result<std::sync::Arc<Record>, Error> {
+fn of_organisation(call: &Call) -> Result<Arc<Record>, Error> {
     let record = find(call)?;
     match record.workspace {
         None => Ok(record),

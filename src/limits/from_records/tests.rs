@@ -179,3 +179,56 @@ fn a_limit_of_a_settings_key_is_for_its_requests_alone() {
         assert_eq!(set.select(&facts, Phase::Request).unwrap().limits().count(), wanted, "{key:?}");
     }
 }
+
+#[test]
+fn an_integration_limits_each_workspace() {
+    use crate::limits::{BucketHash, Facts, LimitSet, Phase, TargetFacts};
+    let [with_entry, without_limits, other] = [1, 2, 3].map(Uuid::from_u128);
+    let body = json!({
+        "workspaces": [
+            {"id": with_entry, "enabled": true, "usage_limits": [{"credit_limit": 1}], "rate_limits": [{"unit": "rpm", "value": 5}], "usage_resets": 2},
+            {"id": without_limits, "enabled": true},
+        ],
+        "global_workspace_access": {"enabled": true, "usage_limits": [{"type": "tokens", "credit_limit": 9}]},
+    });
+    let integration = Uuid::from_u128(7);
+    let found = limits(Kind::Provider, body);
+    assert!(found.iter().all(|limit| (limit.scope, limit.record) == (LimitScope::Integration, integration)));
+    let set = LimitSet::new(found, BucketHash::random());
+    let selected = |workspace, integration| {
+        let nothing: &[(&str, &str)] = &[];
+        let target = TargetFacts {
+            model: None,
+            provider: "openai",
+            virtual_key: None,
+            integration: Some(integration),
+        };
+        let facts = Facts {
+            organisation: None,
+            workspace,
+            api_key: None,
+            config: None,
+            prompt: None,
+            endpoint_type: None,
+            metadata: &nothing,
+            target: Some(target),
+        };
+        let selection = set.select(&facts, Phase::Target).unwrap();
+        let each = selection.items.iter();
+        let mut each: Vec<_> =
+            each.map(|item| (item.limit.value(), item.limit.generation, item.bucket)).collect();
+        each.sort_unstable();
+        each
+    };
+    let values = |of: Vec<(i64, u32, u128)>| -> Vec<_> {
+        of.into_iter().map(|(value, generation, _)| (value, generation)).collect()
+    };
+    assert_eq!(values(selected(Some(with_entry), integration)), [(5, 2), (1_000_000_000, 2)]);
+    assert_eq!(values(selected(Some(without_limits), integration)), []);
+    assert_eq!(values(selected(None, integration)), []);
+    assert_eq!(values(selected(Some(with_entry), other)), [], "another integration");
+    // Each of the others by itself.
+    let (one, two) = (selected(Some(other), integration), selected(Some(Uuid::from_u128(4)), integration));
+    assert_eq!((one.len(), one[0].0, two[0].0), (1, 9, 9));
+    assert_ne!(one[0].2, two[0].2);
+}

@@ -4,7 +4,8 @@
 -- p usage of the window before, t threshold reported, x exhaustion reported, u unreconciled, k value key.
 local FIELDS = {'n', 'w', 'e', 'g', 'r', 's', 'h', 'c', 'p', 't', 'x', 'u'}
 
-local function text(number) return string.format('%.0f', number) end
+-- No more than fits into 63 bits.
+local function text(number) return string.format('%.0f', math.min(number, 2 ^ 62)) end
 
 local function clock()
   local time = redis.call('TIME')

@@ -1,7 +1,9 @@
 //! What is sent to a store that several gateways share, and what it replies: one claim for each bucket of a request.
 
+use super::super::buckets::OVERFLOW_KEY;
 use super::super::entity::State;
 use super::super::limit::{Counted, Limit};
+use super::super::limit_set::BucketHash;
 use super::super::window::{NEVER, Window};
 use async_trait::async_trait;
 use std::sync::Arc;
@@ -21,6 +23,20 @@ pub(in crate::limits) struct Claim {
     pub window: Window,
     pub amount: i64,
     pub rule: Rule,
+    /// Whether it is the bucket of those for which there is no room.
+    pub is_overflow: bool,
+}
+
+/// The claims of one request.
+#[derive(Debug)]
+pub(in crate::limits) struct Order {
+    /// Names what is held.
+    pub hold: Uuid,
+    pub claims: Vec<Claim>,
+    /// How long it is held at most.
+    pub lifetime: Duration,
+    /// After this time of the store it must not be made: it may have been cancelled by then. Milliseconds since 1970.
+    pub not_after: i64,
 }
 
 /// How it is judged. The scripts have the numbers.
@@ -46,13 +62,19 @@ impl Rule {
 }
 
 impl Claim {
-    pub(super) fn max_buckets(&self) -> u32 {
-        if self.limit.is_rate() { MAX_RATE_BUCKETS } else { MAX_USAGE_BUCKETS }
+    /// Turns to the bucket of those for which there is no room.
+    pub(super) fn overflow(&mut self) {
+        self.entity = BucketHash::Common.overflow(&self.limit);
+        self.value_key = OVERFLOW_KEY.into();
+        self.is_overflow = true;
     }
 
-    /// The window's end, -1 for none.
-    pub(super) fn window_end(&self) -> i64 {
-        if self.window.end == NEVER { -1 } else { self.window.end }
+    pub(super) fn max_buckets(&self) -> u32 {
+        match (self.is_overflow, self.limit.is_rate()) {
+            (true, _) => u32::MAX,
+            (_, true) => MAX_RATE_BUCKETS,
+            (_, false) => MAX_USAGE_BUCKETS,
+        }
     }
 
     /// The threshold, -1 for none.
@@ -61,10 +83,15 @@ impl Claim {
     }
 }
 
+/// The window's end, -1 for none.
+pub(super) fn end_of(window: &Window) -> i64 {
+    if window.end == NEVER { -1 } else { window.end }
+}
+
 /// What the store makes of a request's claims. Times are the store's, milliseconds since 1970.
 #[derive(Debug)]
 pub(in crate::limits) enum Reply {
-    /// A window is not that of the store's clock.
+    /// A window is not that of the store's clock, or it is too late.
     OtherWindow {
         now: i64,
     },
@@ -143,8 +170,8 @@ pub(in crate::limits) struct Shown {
 /// Counters that several gateways share. All of it is atomic, by the store's clock.
 #[async_trait]
 pub(in crate::limits) trait CounterStore: Send + Sync {
-    /// Holds all claims for so long, or none.
-    async fn reserve(&self, hold: Uuid, claims: &[Claim], lifetime: Duration) -> Result<Reply, String>;
+    /// Holds all claims, or none.
+    async fn reserve(&self, order: Arc<Order>) -> Result<Reply, String>;
     /// Ends holds. Doing so twice changes nothing.
     async fn settle(&self, settlements: &[Settlement]) -> Result<Vec<SettleReply>, String>;
     /// All buckets of a limit.

@@ -1,9 +1,10 @@
 //! Counters that several gateways share: each reservation is one step in their store, by the store's clock.
 //!
-//! Not here: what the store does with it (`redis`). What is settled goes through a bounded queue: no request waits for that. While the
+//! Not here: what the store does with it (`redis`, `postgres`). What is settled goes through a bounded queue: no request waits for that. While the
 //! store is away, rate limits are counted here with a part of their value, and budgets are as the settings have it (`fallback`).
 
 mod claim;
+mod postgres;
 mod redis;
 mod settling;
 
@@ -13,17 +14,18 @@ use super::amount::Estimate;
 use super::buckets::Sink;
 use super::events::EventKind;
 use super::limit::Limit;
-use super::limit_set::{BucketHash, Selection, value_key};
+use super::limit_set::{Selection, value_key};
+use super::options::Backend;
 use super::refusal::{Cause, Refusal};
 use super::reservation::Reservation;
 use super::tightest::Tightest;
 use super::usage_view::UsageView;
 use super::window::{Calendar, Window};
-use claim::{BucketReply, Claim, CounterStore, Reply, Rule, Verdict};
+use claim::{BucketReply, Claim, CounterStore, Order, Reply, Rule, Verdict};
 use settling::RemoteItem;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
 use uuid::Uuid;
 
@@ -31,6 +33,8 @@ use uuid::Uuid;
 const MAX_TRIES: u32 = 6;
 /// How long the store is not tried after it failed: requests do not wait for it then.
 const PAUSE: i64 = 1_000;
+/// After so long a reservation is no longer made: whoever waited for it has given up soon after, and cancels it.
+const RESERVE_WITHIN: Duration = Duration::from_millis(700);
 const ANNOUNCE_INTERVAL: Duration = Duration::from_secs(5);
 
 /// The shared counters, as one gateway sees them.
@@ -43,9 +47,12 @@ pub(super) struct Shared {
 
 struct Inner {
     store: Box<dyn CounterStore>,
+    backend: &'static str,
     /// What the store's clock is ahead, milliseconds.
     offset: AtomicI64,
     gateways: AtomicUsize,
+    /// Requests that were counted in a bucket shared for want of room.
+    overflowed: AtomicU64,
     health: StoreHealth,
     hold_lifetime: Duration,
     sink: Arc<Sink>,
@@ -108,23 +115,28 @@ impl std::fmt::Debug for Shared {
 }
 
 impl Shared {
-    /// Counters at this URL. Whether the store can be reached is not looked at.
+    /// Counters in this store. Whether it can be reached is not looked at.
     ///
     /// # Errors
     /// The URL cannot be read, or the system has no thread left.
-    pub(super) fn open(url: &str, hold_lifetime: Duration, sink: &Arc<Sink>) -> Result<Self, String> {
+    pub(super) fn open(backend: &Backend, hold_lifetime: Duration, sink: &Arc<Sink>) -> Result<Self, String> {
         // Connections live on a runtime of their own: requests come from several, and some of them end.
         let mut runtime = tokio::runtime::Builder::new_multi_thread();
         let runtime = runtime.worker_threads(1).thread_name("limits-store").enable_all().build();
         let runtime = runtime.map_err(|why| why.to_string())?;
-        let store = {
+        let store: Box<dyn CounterStore> = {
             let _inside = runtime.enter();
-            redis::Redis::new(url)?
+            match backend {
+                Backend::Redis(url) => Box::new(redis::Redis::new(url.expose())?),
+                Backend::Postgres(url) => Box::new(postgres::Postgres::new(url.expose(), "limits.shared")?),
+            }
         };
         let inner = Arc::new(Inner {
-            store: Box::new(store),
+            store,
+            backend: backend.name(),
             offset: AtomicI64::new(0),
             gateways: AtomicUsize::new(1),
+            overflowed: AtomicU64::new(0),
             health: StoreHealth::default(),
             hold_lifetime,
             sink: Arc::clone(sink),
@@ -138,6 +150,16 @@ impl Shared {
     /// How many gateways share the counters, as last heard.
     pub(super) fn gateways(&self) -> usize {
         self.inner.gateways.load(Ordering::Relaxed).max(1)
+    }
+
+    /// Requests that were counted in a bucket shared for want of room.
+    pub(super) fn overflowed(&self) -> u64 {
+        self.inner.overflowed.load(Ordering::Relaxed)
+    }
+
+    /// `redis` or `postgres`.
+    pub(super) fn backend(&self) -> &'static str {
+        self.inner.backend
     }
 
     /// Failed calls, and whether the last one failed.
@@ -176,7 +198,10 @@ impl Shared {
         let fits = selection.limits().any(|limit| limit.fit && limit.hard);
         let mut fitted = (fits && estimate.max_output_tokens.is_none()).then_some(assume_output);
         let mut overflowed: Vec<usize> = Vec::new();
+        let begin = Instant::now();
+        let clock = || now.saturating_add(i64::try_from(begin.elapsed().as_millis()).unwrap_or(i64::MAX));
         for _ in 0..MAX_TRIES {
+            let now = clock();
             let store_now = now.saturating_add(self.inner.offset.load(Ordering::Relaxed));
             let mut claims =
                 claims(selection, estimate, fitted, (calendar, store_now)).map_err(Failure::Refused)?;
@@ -186,34 +211,40 @@ impl Shared {
             }
             for index in &overflowed {
                 if let Some(claim) = claims.get_mut(*index) {
-                    claim.entity = BucketHash::Common.overflow(&claim.limit);
-                    claim.value_key = super::buckets::OVERFLOW_KEY.into();
+                    claim.overflow();
                 }
             }
-            let sent = claims.clone();
-            let lifetime = self.inner.hold_lifetime;
-            let reply =
-                self.run(now, move |inner| async move { inner.store.reserve(hold, &sent, lifetime).await });
-            let Ok(reply) = reply.await else {
+            let order = Arc::new(Order {
+                hold,
+                claims,
+                lifetime: self.inner.hold_lifetime,
+                not_after: store_now.saturating_add(i64::try_from(RESERVE_WITHIN.as_millis()).unwrap_or(0)),
+            });
+            let sent = Arc::clone(&order);
+            let reply = self.run(now, move |inner| async move { inner.store.reserve(sent).await }).await;
+            let Ok(reply) = reply else {
                 // It may have been made all the same.
-                self.queue.cancel(hold, claims);
+                self.queue.cancel(hold, &order.claims);
                 return Err(Failure::Unreachable);
             };
             match reply {
                 Reply::OtherWindow { now: theirs } => {
-                    self.inner.offset.store(theirs.saturating_sub(now), Ordering::Relaxed);
+                    self.inner.offset.store(theirs.saturating_sub(clock()), Ordering::Relaxed);
                 }
-                Reply::Overflow { claim } => overflowed.push(claim),
+                Reply::Overflow { claim } => {
+                    self.inner.overflowed.fetch_add(1, Ordering::Relaxed);
+                    overflowed.push(claim);
+                }
                 Reply::Refused { now: theirs, buckets } => {
-                    match lowered(estimate, fitted, &claims, &buckets, theirs) {
+                    match lowered(estimate, fitted, &order.claims, &buckets, theirs) {
                         Some(lower) => fitted = Some(lower),
-                        None => return Err(self.refused(estimate, &claims, &buckets, theirs)),
+                        None => return Err(self.refused(estimate, &order.claims, &buckets, theirs)),
                     }
                 }
                 Reply::Held { now: theirs, buckets } => {
                     let lower =
                         fitted.filter(|fitted| estimate.max_output_tokens.is_none_or(|most| *fitted < most));
-                    return Ok(self.held(hold, claims, &buckets, (lower, theirs)));
+                    return Ok(self.held(&order, &buckets, (lower, theirs)));
                 }
             }
         }
@@ -246,17 +277,11 @@ impl Shared {
         refusal.map_or(Failure::Unreachable, |refusal| Failure::Refused(Box::new(refusal)))
     }
 
-    fn held(
-        &self,
-        hold: Uuid,
-        claims: Vec<Claim>,
-        buckets: &[BucketReply],
-        (fitted, now): (Option<u64>, i64),
-    ) -> Reservation {
-        let tightest = tightest(&claims, buckets, now);
-        let items = claims.into_iter().zip(buckets);
+    fn held(&self, order: &Order, buckets: &[BucketReply], (fitted, now): (Option<u64>, i64)) -> Reservation {
+        let tightest = tightest(&order.claims, buckets, now);
+        let items = order.claims.iter().zip(buckets);
         let items = items.map(|(claim, bucket)| RemoteItem::new(claim, bucket)).collect();
-        let remote = RemoteHold::new(hold, items, Arc::clone(&self.queue));
+        let remote = RemoteHold::new(order.hold, items, Arc::clone(&self.queue));
         Reservation::remote(remote, tightest, fitted, Arc::clone(&self.inner.sink))
     }
 
@@ -308,7 +333,8 @@ fn claims(
             estimate.likely(limit.counts()).unwrap_or(0)
         };
         let (limit, rule) = (Arc::clone(limit), Rule::of(limit));
-        claims.push(Claim { limit, entity: item.bucket, value_key, window, amount, rule });
+        let entity = item.bucket;
+        claims.push(Claim { limit, entity, value_key, window, amount, rule, is_overflow: false });
     }
     Ok(claims)
 }

@@ -6,11 +6,13 @@ use super::super::entity::State;
 use super::super::limit::Limit;
 use super::super::window::Window;
 use super::claim::{
-    BucketReply, Claim, CounterStore, Reply, Rule, SettleReply, Settlement, Shown, UNCONFIRMED, Verdict,
+    BucketReply, Claim, CounterStore, Order, Reply, Rule, SettleReply, Settlement, Shown, UNCONFIRMED,
+    Verdict, end_of,
 };
 use async_trait::async_trait;
 use redis::aio::{ConnectionManager, ConnectionManagerConfig};
 use redis::{Client, RedisError, Script, ScriptInvocation};
+use std::sync::Arc;
 use std::time::Duration;
 use uuid::Uuid;
 
@@ -96,10 +98,12 @@ impl Parts {
 
 #[async_trait]
 impl CounterStore for Redis {
-    async fn reserve(&self, hold: Uuid, claims: &[Claim], lifetime: Duration) -> Result<Reply, String> {
+    async fn reserve(&self, order: Arc<Order>) -> Result<Reply, String> {
+        let Order { hold, claims, lifetime, not_after } = &*order;
         let mut invocation = self.reserve.prepare_invoke();
         invocation.arg(hold.simple().to_string());
         invocation.arg(i64::try_from(lifetime.as_millis()).unwrap_or(i64::MAX));
+        invocation.arg(not_after);
         for claim in claims {
             for key in keys(claim.entity) {
                 invocation.key(key);
@@ -107,7 +111,7 @@ impl CounterStore for Redis {
             invocation.key(members(&claim.limit));
             invocation
                 .arg(claim.window.start)
-                .arg(claim.window_end())
+                .arg(end_of(&claim.window))
                 .arg(claim.limit.generation)
                 .arg(claim.limit.value())
                 .arg(claim.amount)
@@ -192,7 +196,7 @@ impl CounterStore for Redis {
         buckets: &[u128],
         reset: bool,
     ) -> Result<Vec<Shown>, String> {
-        let end = window.reset_at().map_or(-1, |end| end.as_millisecond());
+        let end = end_of(&window);
         let mut shown = Vec::new();
         for some in buckets.chunks(100) {
             let mut invocation = self.look.prepare_invoke();

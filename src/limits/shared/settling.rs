@@ -41,13 +41,13 @@ impl SettleQueue {
     }
 
     /// Has the holds cancelled that these claims may have led to.
-    pub(super) fn cancel(&self, hold: Uuid, claims: Vec<Claim>) {
+    pub(super) fn cancel(&self, hold: Uuid, claims: &[Claim]) {
         for claim in claims {
             self.push(Settlement {
                 hold,
-                limit: claim.limit,
+                limit: Arc::clone(&claim.limit),
                 entity: claim.entity,
-                value_key: claim.value_key,
+                value_key: Arc::clone(&claim.value_key),
                 window: claim.window,
                 epoch: 0,
                 resets: 0,
@@ -151,11 +151,11 @@ pub(super) struct RemoteItem {
 }
 
 impl RemoteItem {
-    pub(super) fn new(claim: Claim, bucket: &BucketReply) -> Self {
+    pub(super) fn new(claim: &Claim, bucket: &BucketReply) -> Self {
         Self {
-            limit: claim.limit,
+            limit: Arc::clone(&claim.limit),
             entity: claim.entity,
-            value_key: claim.value_key,
+            value_key: Arc::clone(&claim.value_key),
             window: claim.window,
             epoch: bucket.epoch,
             resets: bucket.resets,

@@ -1,10 +1,12 @@
-//! Tests of counters that gateways share, against a real Redis; they report that they are skipped where there is none.
+//! Tests of counters that gateways share, each on a real Redis and a real PostgreSQL; they report that they are skipped where there is
+//! none.
 
 use super::super::limit_set::LimitSet;
 use super::super::tests::{facts, policy, priced, rate, usage, used};
 use super::super::*;
 use crate::config::secret::Secret;
 use crate::settings::OnStoreError;
+use crate::store::tests::postgres_server;
 use jiff::Timestamp;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
@@ -13,37 +15,30 @@ use std::time::Duration;
 
 const NONE: &[(&str, &str)] = &[];
 
-/// A Redis of its own, which ends with the test.
-struct Server {
-    process: Child,
-    port: u16,
-    _folder: tempfile::TempDir,
+/// A server of its own, which ends with the test.
+enum Server {
+    Redis { process: Child, port: u16, _folder: tempfile::TempDir },
+    Postgres { server: postgres_server::Server, url: String },
 }
 
 impl Drop for Server {
     fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
+        if let Self::Redis { process, .. } = self {
+            let _ = process.kill();
+            let _ = process.wait();
+        }
     }
 }
 
 impl Server {
     /// `None`, and a line: it is not installed.
-    async fn start() -> Option<Self> {
+    async fn redis() -> Option<Self> {
         let folder = tempfile::tempdir().unwrap();
         let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let spawn = |program: &str| {
             let mut command = Command::new(program);
-            command.args([
-                "--bind",
-                "127.0.0.1",
-                "--port",
-                &port.to_string(),
-                "--save",
-                "",
-                "--appendonly",
-                "no",
-            ]);
+            let port = port.to_string();
+            command.args(["--bind", "127.0.0.1", "--port", &port, "--save", "", "--appendonly", "no"]);
             command.arg("--dir").arg(folder.path()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()
         };
         let Ok(process) = spawn("redis-server").or_else(|_| spawn("valkey-server")) else {
@@ -51,7 +46,7 @@ impl Server {
             eprintln!("SKIPPED on Redis: neither redis-server nor valkey-server is installed");
             return None;
         };
-        let server = Self { process, port, _folder: folder };
+        let server = Self::Redis { process, port, _folder: folder };
         for _ in 0..500 {
             if tokio::net::TcpStream::connect(("127.0.0.1", port)).await.is_ok() {
                 return Some(server);
@@ -61,20 +56,54 @@ impl Server {
         panic!("the server did not start");
     }
 
-    fn signal(&self, name: &str) {
-        let id = self.process.id().to_string();
-        assert!(Command::new("kill").args([name, &id]).status().unwrap().success());
+    fn postgres() -> Option<Self> {
+        let server = postgres_server::Server::start()?;
+        let url = server.new_database();
+        Some(Self::Postgres { server, url })
+    }
+
+    /// Has it not respond, or end as in a crash.
+    fn stop(&self) {
+        match self {
+            Self::Redis { process, .. } => signal(process, "-STOP"),
+            Self::Postgres { server, .. } => {
+                // What is committed without a wait for the disk is on it then.
+                assert!(server.sql("postgres", "CHECKPOINT"));
+                server.kill();
+            }
+        }
+    }
+
+    fn resume(&self) {
+        match self {
+            Self::Redis { process, .. } => signal(process, "-CONT"),
+            Self::Postgres { server, .. } => server.run(),
+        }
     }
 
     fn options(&self) -> LimitsOptions {
-        LimitsOptions {
-            shared: Some(Secret::new(format!("redis://127.0.0.1:{}", self.port))),
-            ..LimitsOptions::default()
-        }
+        let shared = match self {
+            Self::Redis { port, .. } => Backend::Redis(Secret::new(format!("redis://127.0.0.1:{port}"))),
+            Self::Postgres { url, .. } => Backend::Postgres(Secret::new(url.clone())),
+        };
+        LimitsOptions { shared: Some(shared), ..LimitsOptions::default() }
     }
 
     fn gateway(&self) -> Limits {
         Limits::open(&self.options(), Timestamp::now()).unwrap()
+    }
+}
+
+fn signal(process: &Child, name: &str) {
+    assert!(Command::new("kill").args([name, &process.id().to_string()]).status().unwrap().success());
+}
+
+async fn on_each(test: impl AsyncFn(Server)) {
+    if let Some(server) = Server::redis().await {
+        test(server).await;
+    }
+    if let Some(server) = Server::postgres() {
+        test(server).await;
     }
 }
 
@@ -96,7 +125,10 @@ async fn view(limits: &Limits, limit: &Limit) -> (i64, i64) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_rules_are_those_of_one_gateway() {
-    let Some(server) = Server::start().await else { return };
+    on_each(the_rules_are_those_of_one_gateway_on).await;
+}
+
+async fn the_rules_are_those_of_one_gateway_on(server: Server) {
     let (limits, now) = (server.gateway(), Timestamp::now);
     let soft = policy(1, usage(UsageOf::Cost, 100, Reset::Monthly));
     let set = LimitSet::new(vec![soft.clone()], limits.hash());
@@ -130,7 +162,10 @@ async fn the_rules_are_those_of_one_gateway() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn hard_limits_fit_and_resets_begin_anew() {
-    let Some(server) = Server::start().await else { return };
+    on_each(hard_limits_fit_and_resets_begin_anew_on).await;
+}
+
+async fn hard_limits_fit_and_resets_begin_anew_on(server: Server) {
     let limits = server.gateway();
     let kind =
         LimitKind::Usage { of: UsageOf::Cost, credit: 1_000, alert_at: Some(300), reset: Reset::Never };
@@ -173,7 +208,10 @@ async fn hard_limits_fit_and_resets_begin_anew() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn two_gateways_never_exceed_a_hard_budget_and_use_it_up() {
-    let Some(server) = Server::start().await else { return };
+    on_each(two_gateways_never_exceed_a_hard_budget_and_use_it_up_on).await;
+}
+
+async fn two_gateways_never_exceed_a_hard_budget_and_use_it_up_on(server: Server) {
     let limit = Limit { hard: true, ..policy(1, usage(UsageOf::Cost, 300_000, Reset::Never)) };
     let gateways = [Arc::new(server.gateway()), Arc::new(server.gateway())];
     let billed = Arc::new(AtomicI64::new(0));
@@ -213,7 +251,10 @@ async fn two_gateways_never_exceed_a_hard_budget_and_use_it_up() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn while_the_store_is_away_rates_are_parts_and_budgets_as_set() {
-    let Some(server) = Server::start().await else { return };
+    on_each(while_the_store_is_away_rates_are_parts_and_budgets_as_set_on).await;
+}
+
+async fn while_the_store_is_away_rates_are_parts_and_budgets_as_set_on(server: Server) {
     let open = server.gateway();
     let closed = LimitsOptions { on_store_error: OnStoreError::Deny, ..server.options() };
     let closed = Limits::open(&closed, Timestamp::now()).unwrap();
@@ -227,7 +268,7 @@ async fn while_the_store_is_away_rates_are_parts_and_budgets_as_set() {
         }
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    server.signal("-STOP");
+    server.stop();
     // Two gateways: each passes two.
     for _ in 0..2 {
         let passed = reserve(&open, &set, &priced(1_000)).await.unwrap();
@@ -244,7 +285,7 @@ async fn while_the_store_is_away_rates_are_parts_and_budgets_as_set() {
     assert!(open.peek(&budget, Timestamp::now()).await.is_err());
     // What was reserved before is settled when the store is there again.
     before.settle(used(0, 7), Timestamp::now());
-    server.signal("-CONT");
+    server.resume();
     for _ in 0..1_000 {
         if open.flush().await.is_ok() && !open.counts().is_store_failing {
             break;
@@ -257,7 +298,10 @@ async fn while_the_store_is_away_rates_are_parts_and_budgets_as_set() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn holds_of_a_gateway_that_is_gone_expire() {
-    let Some(server) = Server::start().await else { return };
+    on_each(holds_of_a_gateway_that_is_gone_expire_on).await;
+}
+
+async fn holds_of_a_gateway_that_is_gone_expire_on(server: Server) {
     let options = LimitsOptions { hold_lifetime: Duration::from_millis(100), ..server.options() };
     let limits = Limits::open(&options, Timestamp::now()).unwrap();
     let soft = policy(1, usage(UsageOf::Tokens, 100, Reset::Weekly));
@@ -278,4 +322,144 @@ async fn holds_of_a_gateway_that_is_gone_expire() {
     assert_eq!((view(&limits, &soft).await, view(&limits, &hard).await), ((45, 0), (50, 0)));
     let view = limits.usage(&hard, Timestamp::now()).await.unwrap().unwrap();
     assert_eq!(view.unreconciled, 30);
+}
+
+/// The database that a server of PostgreSQL has for the test.
+fn database(server: &Server) -> Option<(&postgres_server::Server, &str)> {
+    match server {
+        Server::Postgres { server, url } => {
+            Some((server, url.rsplit('/').next().unwrap().split('?').next().unwrap()))
+        }
+        Server::Redis { .. } => None,
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_client_chooses_harms_no_other() {
+    on_each(what_a_client_chooses_harms_no_other_on).await;
+}
+
+async fn what_a_client_chooses_harms_no_other_on(server: Server) {
+    let limits = server.gateway();
+    let alert = LimitKind::Usage {
+        of: UsageOf::Tokens,
+        credit: i64::MAX,
+        alert_at: Some(i64::MAX - 1),
+        reset: Reset::Monthly,
+    };
+    let limit = Limit { group_by: vec![FactKey::parse("metadata._user").unwrap()], ..policy(1, alert) };
+    let set = LimitSet::new(vec![limit.clone()], limits.hash());
+    let huge = Estimate { input_tokens: u64::MAX, output_tokens: u64::MAX, ..Estimate::default() };
+    for user in ["a\0b", "'; --", "\u{10ffff}"] {
+        let metadata: &[(&str, &str)] = &[("_user", user)];
+        let facts = facts(&metadata);
+        let selection = set.select(&facts, Phase::Request).unwrap();
+        let mut held = Vec::new();
+        for estimate in [&Estimate { input_tokens: 5, ..Estimate::default() }, &huge] {
+            held.push(limits.reserve(&selection, estimate, Timestamp::now()).await.unwrap());
+        }
+        for reservation in held.into_iter().rev() {
+            reservation.settle(used(u64::MAX, 0), Timestamp::now());
+        }
+    }
+    limits.flush().await.unwrap();
+    let views = limits.peek(&limit, Timestamp::now()).await.unwrap();
+    let mut keys: Vec<&str> = views.iter().map(|view| &*view.value_key).collect();
+    keys.sort_unstable();
+    let nul = if database(&server).is_some() { "metadata._user:a\u{fffd}b" } else { "metadata._user:a\0b" };
+    let mut wanted = [nul, "metadata._user:'; --", "metadata._user:\u{10ffff}"];
+    wanted.sort_unstable();
+    assert_eq!(keys, wanted);
+    assert!(views.iter().all(|view| view.held == 0 && view.spent > i64::MAX / 2), "{views:?}");
+    assert_eq!(limits.counts().store_failures, 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_limit_with_too_many_buckets_has_one_for_the_rest() {
+    on_each(a_limit_with_too_many_buckets_has_one_for_the_rest_on).await;
+}
+
+async fn a_limit_with_too_many_buckets_has_one_for_the_rest_on(server: Server) {
+    let limits = server.gateway();
+    let limit = policy(1, rate(RateOf::Requests, RateUnit::Week, 2));
+    let limit = Limit { group_by: vec![FactKey::parse("metadata._user").unwrap()], ..limit };
+    let set = LimitSet::new(vec![limit.clone()], limits.hash());
+    let reserve = async |user: &str| {
+        let metadata: &[(&str, &str)] = &[("_user", user)];
+        let facts = facts(&metadata);
+        let selection = set.select(&facts, Phase::Request).unwrap();
+        limits.reserve(&selection, &priced(0), Timestamp::now()).await.map(drop)
+    };
+    reserve("first").await.unwrap();
+    match (&server, database(&server)) {
+        (_, Some((server, name))) => {
+            assert!(server.sql(name, "UPDATE limit_counts SET buckets = 100000"));
+        }
+        (Server::Redis { port, .. }, _) => {
+            let client = ::redis::Client::open(format!("redis://127.0.0.1:{port}")).unwrap();
+            let mut connection = client.get_multiplexed_async_connection().await.unwrap();
+            let fill = "for i = 1, 9999 do redis.call('SADD', ARGV[1], ARGV[2] .. i) end";
+            let (fill, members) = (::redis::Script::new(fill), format!("{{turnpike}}:m:{}:0", limit.id));
+            for part in ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k"] {
+                fill.arg(&members).arg(part).invoke_async::<()>(&mut connection).await.unwrap();
+            }
+        }
+        _ => unreachable!(),
+    }
+    reserve("first").await.unwrap();
+    reserve("second").await.unwrap();
+    reserve("third").await.unwrap();
+    assert_eq!(reserve("fourth").await.unwrap_err().cause, Cause::Rate);
+    assert_eq!(reserve("first").await.unwrap_err().cause, Cause::Rate);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn buckets_of_long_ago_are_forgotten() {
+    let Some(server) = Server::postgres() else { return };
+    let limits = server.gateway();
+    let weekly = policy(1, usage(UsageOf::Cost, 100, Reset::Weekly));
+    let forever = policy(2, usage(UsageOf::Cost, 100, Reset::Never));
+    let set = LimitSet::new(vec![weekly.clone(), forever.clone()], limits.hash());
+    let late = reserve(&limits, &set, &priced(10)).await.unwrap();
+    let (database, name) = database(&server).unwrap();
+    let check = |condition: &str| {
+        let text = format!("DO $$ BEGIN ASSERT ({condition}); END $$");
+        assert!(database.sql(name, &text), "{condition}");
+    };
+    let forget = "SELECT limits_forget_1(10)";
+    assert!(database.sql(name, forget));
+    check("SELECT count(*) = 2 FROM limit_buckets");
+    // Its window ended two days ago.
+    let past = "UPDATE limit_buckets SET window_end = limits_clock_1() - 172800000 WHERE window_end > 0";
+    assert!(database.sql(name, past) && database.sql(name, forget));
+    check("SELECT count(*) = 1 FROM limit_buckets");
+    check("SELECT count(*) = 1 FROM limit_holds");
+    check("SELECT count(*) = 1 AND sum(buckets) = 1 FROM limit_counts");
+    late.settle(used(0, 7), Timestamp::now());
+    assert_eq!((view(&limits, &weekly).await, view(&limits, &forever).await), ((0, 0), (7, 0)));
+    // The tables are made again if someone has removed them.
+    for text in [
+        "DROP TABLE limit_schema_history, limit_holds, limit_counts, limit_gateways",
+        "DROP TABLE limit_buckets CASCADE",
+    ] {
+        assert!(database.sql(name, text));
+    }
+    let functions = "DO $$ DECLARE f regprocedure; BEGIN FOR f IN SELECT oid::regprocedure FROM pg_proc WHERE proname LIKE 'limits\\_%' \
+                     LOOP EXECUTE format('DROP FUNCTION %s', f); END LOOP; END $$";
+    assert!(database.sql(name, functions));
+    let mut outcome = reserve(&limits, &set, &priced(10)).await.map(drop);
+    for _ in 0..100 {
+        if view_if_there(&limits, &weekly).await == Some((10, 0)) {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        outcome = reserve(&limits, &set, &priced(10)).await.map(drop);
+    }
+    assert!(outcome.is_ok() && view_if_there(&limits, &weekly).await.is_some());
+}
+
+async fn view_if_there(limits: &Limits, limit: &Limit) -> Option<(i64, i64)> {
+    limits.flush().await.ok()?;
+    let views = limits.peek(limit, Timestamp::now()).await.ok()?;
+    views.first().map(|view| (view.spent, view.held))
 }

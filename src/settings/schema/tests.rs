@@ -15,11 +15,12 @@ use std::collections::BTreeSet;
 const PROVIDERS: [&str; 2] = ["openai", "groq"];
 
 /// What only the reader sees: parts of its messages.
-const ONLY_THE_READER: [&str; 42] = [
+const ONLY_THE_READER: [&str; 43] = [
     "needs the file or url",
     "of the IANA database",
-    "must be redis://",
     "must not be longer than rows",
+    "must be store (the store's",
+    "needs a store in PostgreSQL",
     "must be IP:PORT",
     "clashes with",
     "takes its default",

@@ -7,7 +7,8 @@ use deadpool_postgres::PoolError;
 use tokio_postgres::Error;
 use tokio_postgres::error::SqlState;
 
-pub(super) fn failure(error: Error) -> StoreError {
+/// What an error of the database means.
+pub fn failure(error: Error) -> StoreError {
     failure_of(&error)
 }
 
@@ -25,7 +26,8 @@ pub(super) fn failure_of(error: &Error) -> StoreError {
     }
 }
 
-pub(super) fn no_connection(error: PoolError) -> StoreError {
+/// Why there is no connection.
+pub fn no_connection(error: PoolError) -> StoreError {
     match error {
         PoolError::Backend(error) => failure(error),
         PoolError::Timeout(_) => StoreError::Unavailable("no connection in time".to_owned()),

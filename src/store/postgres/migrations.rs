@@ -1,52 +1,60 @@
 //! Brings the tables of a PostgreSQL database up to date, one gateway at a time.
 //!
-//! The steps are the files of `store/migrations/postgres`. A step is never changed once it was released: the next one is added.
+//! Who has tables has the steps that make them. A step is never changed once it was released: the next one is added.
 
 use super::StoreError;
 use super::failure::failure;
 use deadpool_postgres::Object;
 use refinery::{Migration, Runner};
 
-const STEPS: [(&str, &str); 1] = [("V1__records", include_str!("../migrations/postgres/V1__records.sql"))];
-/// Of the lock that only one gateway holds; any number that is only used here.
-const LOCK: i64 = 0x7475_726e_7069_6b65;
+/// Tables that belong together.
+pub struct Tables {
+    /// Name (`V1__records`) and text of each step.
+    pub steps: &'static [(&'static str, &'static str)],
+    /// The table that has which steps were made.
+    pub history: &'static str,
+    /// Of the lock that only one gateway holds; any number that nothing else uses.
+    pub lock: i64,
+}
 
 /// Makes or updates the tables.
 ///
 /// # Errors
 /// `Newer` if the database knows steps that this binary does not.
-pub(super) async fn run(client: &mut Object) -> Result<(), StoreError> {
-    client.execute("SELECT pg_advisory_lock($1)", &[&LOCK]).await.map_err(failure)?;
-    let done = run_locked(client).await;
+pub async fn run(client: &mut Object, tables: &Tables) -> Result<(), StoreError> {
+    client.execute("SELECT pg_advisory_lock($1)", &[&tables.lock]).await.map_err(failure)?;
+    let done = run_locked(client, tables).await;
     // If this fails, the connection has ended, and the lock with it.
-    let _ = client.execute("SELECT pg_advisory_unlock($1)", &[&LOCK]).await;
+    let _ = client.execute("SELECT pg_advisory_unlock($1)", &[&tables.lock]).await;
     done
 }
 
-async fn run_locked(client: &mut Object) -> Result<(), StoreError> {
-    let steps = STEPS.iter().map(|(name, sql)| Migration::unapplied(name, sql));
+async fn run_locked(client: &mut Object, tables: &Tables) -> Result<(), StoreError> {
+    let steps = tables.steps.iter().map(|(name, sql)| Migration::unapplied(name, sql));
     let steps: Vec<Migration> = steps.collect::<Result<_, _>>().map_err(wrong)?;
     let newest = steps.iter().map(|step| i64::from(step.version())).max().unwrap_or(0);
-    let found = version(client).await?;
+    let found = version(client, tables.history).await?;
     if found > newest {
         return Err(StoreError::Newer { database: found, binary: newest });
     }
     if found < newest {
-        Runner::new(&steps).run_async(&mut ***client).await.map_err(wrong)?;
+        let mut runner = Runner::new(&steps);
+        runner.set_migration_table_name(tables.history);
+        runner.run_async(&mut ***client).await.map_err(wrong)?;
     }
     Ok(())
 }
 
 /// The last step that the database has seen; 0 for a new one.
-async fn version(client: &Object) -> Result<i64, StoreError> {
-    let table = "SELECT to_regclass('refinery_schema_history') IS NOT NULL";
+async fn version(client: &Object, history: &str) -> Result<i64, StoreError> {
+    let table = "SELECT to_regclass($1) IS NOT NULL";
     let has_table: bool =
-        client.query_one(table, &[]).await.and_then(|row| row.try_get(0)).map_err(failure)?;
+        client.query_one(table, &[&history]).await.and_then(|row| row.try_get(0)).map_err(failure)?;
     if !has_table {
         return Ok(0);
     }
-    let last = "SELECT coalesce(max(version), 0)::bigint FROM refinery_schema_history";
-    client.query_one(last, &[]).await.and_then(|row| row.try_get(0)).map_err(failure)
+    let last = format!("SELECT coalesce(max(version), 0)::bigint FROM {history}");
+    client.query_one(&last, &[]).await.and_then(|row| row.try_get(0)).map_err(failure)
 }
 
 fn wrong(why: refinery::Error) -> StoreError {

@@ -18,8 +18,9 @@ use super::queued_write::{QUEUE, QueuedWrite};
 use super::{Change, Kind, Record, StoreError};
 use async_trait::async_trait;
 use deadpool_postgres::{Manager, ManagerConfig, Object, Pool, RecyclingMethod, Timeouts};
-use failure::{failure, no_connection};
+pub use failure::{failure, no_connection};
 use jiff::Timestamp;
+pub use migrations::{Tables, run as bring_up_to_date};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -38,12 +39,18 @@ const COPY_TIMEOUT: Duration = Duration::from_secs(3600);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 /// Connections of one gateway, besides the one that listens.
 const MAX_CONNECTIONS: usize = 4;
+/// The tables of the store itself.
+const TABLES: Tables = Tables {
+    steps: &[("V1__records", include_str!("../migrations/postgres/V1__records.sql"))],
+    history: "refinery_schema_history",
+    lock: 0x7475_726e_7069_6b65,
+};
 
 /// Whether the URL can be read.
 ///
 /// # Errors
 /// What is wrong with it, without repeating it.
-pub(super) fn check_url(text: &str) -> Result<(), String> {
+pub fn check_url(text: &str) -> Result<(), String> {
     url::parse(text).map(|_| ())
 }
 
@@ -83,18 +90,41 @@ pub struct Connections {
 /// # Errors
 /// `Misconfigured` for a URL or authorities that cannot be read; `Unavailable` for a runtime that cannot be made.
 pub fn connections(text: &str, setting: &str, max_size: usize) -> Result<Connections, StoreError> {
+    let (config, tls) = connector(text, setting)?;
+    let mut runtime = tokio::runtime::Builder::new_multi_thread();
+    let name = format!("{}-postgres", setting.split('.').next().unwrap_or_default());
+    let runtime = runtime.worker_threads(1).thread_name(name).enable_all().build();
+    let runtime = runtime.map_err(|why| StoreError::Unavailable(format!("no runtime: {why}")))?;
+    let pool = pool_of((&config, &tls), max_size, RecyclingMethod::Verified)?;
+    Ok(Connections { runtime, pool, config, tls })
+}
+
+/// A pool whose connections live on the runtime of whoever takes them. They are not tried before they are given out: that would be a
+/// round trip more.
+///
+/// # Errors
+/// As [`connections`].
+pub fn pool(text: &str, setting: &str, max_size: usize) -> Result<Pool, StoreError> {
+    let (config, tls) = connector(text, setting)?;
+    pool_of((&config, &tls), max_size, RecyclingMethod::Fast)
+}
+
+fn connector(text: &str, setting: &str) -> Result<(tokio_postgres::Config, MakeRustlsConnect), StoreError> {
     let wrong = |why: String| StoreError::Misconfigured(format!("{setting}: {why}"));
     let (mut config, verification) = url::parse(text).map_err(wrong)?;
     config.connect_timeout(CONNECT_TIMEOUT);
     config.tcp_user_timeout(CALL_TIMEOUT);
     config.keepalives_idle(Duration::from_secs(15));
     let tls = tls::connector(&verification).map_err(wrong)?;
-    let mut runtime = tokio::runtime::Builder::new_multi_thread();
-    let name = format!("{}-postgres", setting.split('.').next().unwrap_or_default());
-    let runtime = runtime.worker_threads(1).thread_name(name).enable_all().build();
-    let runtime = runtime.map_err(|why| StoreError::Unavailable(format!("no runtime: {why}")))?;
-    let manager_config = ManagerConfig { recycling_method: RecyclingMethod::Verified };
-    let manager = Manager::from_config(config.clone(), tls.clone(), manager_config);
+    Ok((config, tls))
+}
+
+fn pool_of(
+    (config, tls): (&tokio_postgres::Config, &MakeRustlsConnect),
+    max_size: usize,
+    recycling_method: RecyclingMethod,
+) -> Result<Pool, StoreError> {
+    let manager = Manager::from_config(config.clone(), tls.clone(), ManagerConfig { recycling_method });
     let limits = Timeouts {
         wait: Some(CONNECT_TIMEOUT),
         create: Some(CONNECT_TIMEOUT),
@@ -102,8 +132,7 @@ pub fn connections(text: &str, setting: &str, max_size: usize) -> Result<Connect
     };
     let pool = Pool::builder(manager).max_size(max_size).timeouts(limits);
     let pool = pool.runtime(deadpool_postgres::Runtime::Tokio1).build();
-    let pool = pool.map_err(|why| StoreError::Unavailable(why.to_string()))?;
-    Ok(Connections { runtime, pool, config, tls })
+    pool.map_err(|why| StoreError::Unavailable(why.to_string()))
 }
 
 /// Connects, brings the tables up to date, and listens for changes of others.
@@ -115,7 +144,9 @@ pub(super) async fn connect(text: &str) -> Result<Postgres, StoreError> {
     let announced = Arc::new(Notify::new());
     let (writes, queue) = mpsc::channel(QUEUE);
     let database = Postgres { runtime: Some(runtime), pool, announced, writes };
-    database.run(LOAD_TIMEOUT, |mut client| async move { migrations::run(&mut client).await }).await?;
+    database
+        .run(LOAD_TIMEOUT, |mut client| async move { migrations::run(&mut client, &TABLES).await })
+        .await?;
     if let Some(runtime) = &database.runtime {
         runtime.spawn(writer::serve(database.pool.clone(), queue));
         runtime.spawn(listener::listen(config, tls, Arc::clone(&database.announced)));
