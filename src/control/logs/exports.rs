@@ -212,7 +212,11 @@ fn selection(call: &Call, filters: &Map<String, Value>) -> Result<Selection, Err
     let problems = Problems::default();
     let filter = super::about_requests(call, filters, &problems);
     if !problems.is_empty() {
-        let below = |problem: Problem| Problem { path: format!("filters.{}", problem.path), ..problem };
+        // The one that counts the rest has no path.
+        let below = |problem: Problem| match problem.path.is_empty() {
+            true => problem,
+            false => Problem { path: format!("filters.{}", problem.path), ..problem },
+        };
         return Err(Error::invalid_body(problems.into_vec().into_iter().map(below).collect()));
     }
     let number = |name: &str| filters.get(name).and_then(Value::as_i64);
