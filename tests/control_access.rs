@@ -14,6 +14,8 @@ use turnpike::control::openapi_document;
 struct Operation {
     method: Method,
     path: String,
+    /// The parameters that the query must have, with some text: `?slugs=some`.
+    query: String,
     needs_key: bool,
     on_data_port: bool,
     scopes: Vec<String>,
@@ -25,9 +27,16 @@ fn operations() -> Vec<Operation> {
     for (path, item) in document["paths"].as_object().unwrap() {
         for (method, operation) in item.as_object().unwrap() {
             let scopes = operation["x-scopes"].as_array().cloned().unwrap_or_default();
+            let parameters = operation["parameters"].as_array().cloned().unwrap_or_default();
+            let required = parameters
+                .iter()
+                .filter(|parameter| parameter["in"] == "query" && parameter["required"] == true);
+            let required: Vec<String> =
+                required.map(|parameter| format!("{}=some", parameter["name"].as_str().unwrap())).collect();
             all.push(Operation {
                 method: method.to_uppercase().parse().unwrap(),
                 path: path.clone(),
+                query: if required.is_empty() { String::new() } else { format!("?{}", required.join("&")) },
                 // The metrics are open by default.
                 needs_key: operation["security"] != json!([]) && path != "/metrics",
                 on_data_port: operation["x-on-data-port"] == json!(true),
@@ -168,7 +177,7 @@ async fn workspaces_do_not_see_each_others_objects() {
         let mut refused = 0;
         for operation in of_one {
             for name in [slug, &id] {
-                let path = filled(&operation.path, name);
+                let path = format!("{}{}", filled(&operation.path, name), operation.query);
                 let update = json!({"name": "taken over"});
                 // What is below an object has no name.
                 let is_object = operation.path.ends_with('}');

@@ -179,7 +179,7 @@ async fn what_cannot_succeed_is_not_repeated() {
         (post("/messages", &json!({"model": "@anthropic-emulator/m"})), 400, true),
         (client().post(format!("{}/chat/completions", gateway.base_url())).json(&hello(false)), 401, true),
         (client().get(format!("{}/nothing", gateway.data_url())).header("x-gateway-api-key", KEY), 404, true),
-        (post("/logs", &json!({})), 501, true),
+        (post("/scim/workspaces", &json!({})), 501, true),
         (chat(&refused), 502, false),
         (chat(&slow), 408, false),
     ] {

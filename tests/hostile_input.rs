@@ -106,6 +106,7 @@ const PATHS: &[&str] = &[
     "proxy/x",
     "x",
     "proxy/chat/completions",
+    "scim/workspaces",
     "logs",
 ];
 

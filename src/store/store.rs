@@ -222,6 +222,10 @@ impl Store {
         let written = backend.write(changes.clone(), audit).await;
         self.health.note(&written);
         let position = written?;
+        if changes.is_empty() {
+            // Its position is that of the write before, which may not be applied yet.
+            return Ok(self.catalog());
+        }
         let catalog = self.apply_own(position, changes.clone());
         if catalog.position >= position {
             return Ok(catalog);

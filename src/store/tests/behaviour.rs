@@ -340,3 +340,37 @@ fn a_commit_without_anything_to_write_is_nothing() {
         let _: Value = json!({});
     });
 }
+
+/// Writes of the audit log alone are joined with others, and have the position of the one before them.
+#[test]
+fn a_write_is_in_memory_whatever_other_writes_there_are() {
+    on_each(async |database| {
+        let store = Arc::new(database.open().await);
+        for round in 0..40 {
+            let mut writes = tokio::task::JoinSet::new();
+            for number in 0..24 {
+                let (store, config) = (Arc::clone(&store), record(Kind::Config, None));
+                if number % 2 == 0 {
+                    writes.spawn(async move {
+                        let catalog = store.commit(vec![put(&config)], vec![]).await.unwrap();
+                        assert!(
+                            catalog.get(Kind::Config, config.id).is_some(),
+                            "in the catalog of its write"
+                        );
+                        Some(config.id)
+                    });
+                } else {
+                    writes.spawn(async move {
+                        store.commit(vec![], vec![entry("create", round)]).await.unwrap();
+                        None
+                    });
+                }
+            }
+            let catalog_after = |ids: Vec<Option<Uuid>>| {
+                let catalog = store.catalog();
+                ids.into_iter().flatten().all(|id| catalog.get(Kind::Config, id).is_some())
+            };
+            assert!(catalog_after(writes.join_all().await), "in the catalog of all");
+        }
+    });
+}
