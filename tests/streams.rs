@@ -8,7 +8,7 @@ use crate::support::client::{chat, client, hello, new_trace};
 use crate::support::provider::Provider;
 use crate::support::settings::{KEY, STANDARD};
 use crate::support::wait::until;
-use crate::support::{Gateway, gateway, sse};
+use crate::support::{Gateway, gateway, raw, sse};
 use futures_util::StreamExt;
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
@@ -303,12 +303,24 @@ async fn two_hundred_concurrent_streams_complete_and_leak_nothing() {
         let events = sse::events(text);
         assert_eq!((events.len(), &*events[events.len() - 1].data), (23, "[DONE]"), "{text}");
     }
-    // Half of the clients disconnect in mid-stream.
+    // Clients disconnect in mid-stream. Not with a client library: it may read a body to its end that nobody wants any more.
     body["model"] = "m?tokens=100&gap=50".into();
+    let text = body.to_string();
     let leaving = async |number: usize| {
-        let call = chat(&gateway, &format!("left-{number}"), &body).build().unwrap();
-        let mut chunks = client.execute(call).await.unwrap().bytes_stream();
-        chunks.next().await.unwrap().unwrap();
+        let request = format!(
+            "POST /v1/chat/completions HTTP/1.1\r\nHost: a\r\nx-gateway-api-key: {KEY}\r\n\
+             x-gateway-provider: @emulator\r\nx-gateway-trace-id: left-{number}\r\n\
+             content-type: application/json\r\ncontent-length: {}\r\n\r\n{text}",
+            text.len()
+        );
+        let mut connection = raw::Raw::connect(gateway.ports.data).await;
+        connection.write(request.as_bytes()).await.unwrap();
+        let mut read = Vec::new();
+        while memchr::memmem::find(&read, b"data: ").is_none() {
+            let more = connection.read_some().await;
+            assert!(!more.is_empty(), "{}", read.escape_ascii());
+            read.extend(more);
+        }
     };
     futures_util::future::join_all((0..STREAMS / 4).map(leaving)).await;
     let idle = async || (gateway.metric("turnpike_requests_in_flight").await == Some(0.0)).then_some(());
@@ -321,13 +333,8 @@ async fn two_hundred_concurrent_streams_complete_and_leak_nothing() {
     .await;
     let left = async || (gateway.stdout.lines_with("\"left-").len() == STREAMS / 4).then_some(());
     until("the line of every client that disconnected", left).await;
-    let mut complete = Vec::new();
     for line in gateway.stdout.lines_with("\"left-") {
         let line: Value = serde_json::from_str(&line).unwrap();
-        if line["error_code"] != "caller_left" {
-            complete.push(line);
-        }
+        assert_eq!(line["error_code"], "caller_left", "{line}");
     }
-    // The client library may read a body to its end that nobody wants any more, instead of closing the connection.
-    assert!(complete.len() <= STREAMS / 40, "{complete:?}");
 }
