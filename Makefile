@@ -11,8 +11,8 @@
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
 CONF ?= conf/turnpike.yaml
-# Most tests wait for another process, so running more of them at a time than there are CPUs is faster.
-export RUST_TEST_THREADS ?= 8
+# Many tests wait for another process, so running more of them at a time than there are CPUs is faster; with very many they disturb each other.
+export RUST_TEST_THREADS ?= 4
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/make \1\t\2/' | expand -t 18

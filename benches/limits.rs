@@ -87,7 +87,7 @@ fn reserve(counters: &Limits, set: &LimitSet, facts: &Facts<'_>, now: Timestamp)
     let estimate =
         Estimate { input_tokens: 100, output_tokens: 50, cost: Some(75_000), ..Estimate::default() };
     let Ok(selection) = set.select(black_box(facts), Phase::Request) else { return false };
-    match counters.reserve(&selection, &estimate, now).now_or_never() {
+    match counters.reserve(&selection, &estimate, None, now).now_or_never() {
         Some(Ok(reservation)) => {
             reservation.settle(Actual { requests: 1, tokens: 120, cost: Some(60_000) }, now);
             true
@@ -183,7 +183,7 @@ fn shared(url: &str) {
                     let Ok(selection) = set.select(&facts, Phase::Request) else { break };
                     let estimate = Estimate { cost: Some(75_000), ..Estimate::default() };
                     let now = Timestamp::now();
-                    match counters.reserve(&selection, &estimate, now).await {
+                    match counters.reserve(&selection, &estimate, None, now).await {
                         Ok(held) => held.settle(Actual { requests: 1, tokens: 1, cost: Some(60_000) }, now),
                         Err(refusal) => print(&format!("refused: {:?}", refusal.cause)),
                     }

@@ -3,8 +3,10 @@
 //! Not here: how an error is written (`api::error_body`, in the client's dialect) and when it is logged (once,
 //! with the request's record). Constructors are named as outcomes and never log.
 
+mod hook_results;
 mod limit_details;
 
+pub use hook_results::HookResults;
 pub use limit_details::{Amounts, LimitDetails, LimitView};
 
 use std::borrow::Cow;
@@ -47,6 +49,8 @@ pub enum Kind {
     RequestTimeout,
     /// A usage limit is spent.
     LimitSpent,
+    /// A guardrail denies the request or the response.
+    HooksFailed,
     BodyTooLarge,
     /// The rest of a usage limit is reserved for requests in flight.
     LimitReserved,
@@ -148,6 +152,7 @@ impl Kind {
             Kind::LimitRate => row(429, "rate_limits_exhaust_error", "rate_limit_error", "rate_limit"),
             Kind::HeadersTooLarge => row(431, BAD, BAD, "head_too_large"),
             Kind::ClientClosed => row(499, BAD, BAD, "caller_left"),
+            Kind::HooksFailed => row(446, "hooks_failed", BAD, "hooks_failed"),
             Kind::Internal => row(500, "server_error", "api_error", "internal_error"),
             Kind::NotImplemented => row(501, BAD, BAD, "not_implemented"),
             Kind::Unreachable => row(502, "upstream_error", "api_error", "upstream_unreachable"),
@@ -172,7 +177,7 @@ pub struct Error {
     /// The body field, header or config path that is wrong.
     pub param: Option<String>,
     /// All config problems, when the kind is `InvalidConfig`.
-    pub problems: Vec<Problem>,
+    pub problems: Box<[Problem]>,
     /// The provider the attempt went to, when there was one.
     pub provider: Option<&'static str>,
     /// Details for the operator only.
@@ -182,6 +187,8 @@ pub struct Error {
     pub unknown_name: (u16, u16),
     /// The limit that refused the request. Boxed because few errors have one.
     pub limit: Option<Box<LimitDetails>>,
+    /// What hooks found, where they denied the request or response: the JSON of the body's `hook_results`.
+    pub hook_results: Option<Box<HookResults>>,
 }
 
 /// How much of a name that the client made up is logged, characters.
@@ -193,11 +200,12 @@ impl Error {
             kind,
             message: message.into(),
             param: None,
-            problems: Vec::new(),
+            problems: Box::default(),
             provider: None,
             cause: None,
             unknown_name: (0, 0),
             limit: None,
+            hook_results: None,
         }
     }
 
@@ -229,7 +237,11 @@ impl Error {
         let count = problems.len();
         let noun = if count == 1 { "problem" } else { "problems" };
         let message = format!("Invalid config passed ({count} {noun}): {}", listed.join("; "));
-        Self { param: Some(param.into()), problems, ..Self::new(Kind::InvalidConfig, message) }
+        Self {
+            param: Some(param.into()),
+            problems: problems.into(),
+            ..Self::new(Kind::InvalidConfig, message)
+        }
     }
 
     /// 400: `auth.saved_only` forbids it.
@@ -249,7 +261,7 @@ impl Error {
         let noun = if count == 1 { "problem" } else { "problems" };
         let message = format!("Invalid request body ({count} {noun}): {}", listed.join("; "));
         let param = problems.first().map(|problem| problem.path.clone());
-        Self { param, problems, ..Self::new(Kind::InvalidRequest, message) }
+        Self { param, problems: problems.into(), ..Self::new(Kind::InvalidRequest, message) }
     }
 
     /// 403: the key is good, but has not this right.
@@ -401,6 +413,13 @@ impl Error {
         Self::new(Kind::Draining, "This gateway is shutting down. Send the request again to another one.")
     }
 
+    /// 446: a guardrail denies the request or the response. `message`: the guardrail's own; `results`: the JSON of `hook_results`.
+    pub fn hooks_failed(message: Option<&str>, results: Option<String>) -> Self {
+        let default = "The guardrail checks defined in the config failed. You can find more information in the `hook_results` object.";
+        let error = Self::new(Kind::HooksFailed, message.unwrap_or(default));
+        Self { hook_results: results.map(|json| Box::new(HookResults { json })), ..error }
+    }
+
     /// 409: it exists already, is still in use, or was changed at the same time.
     pub fn conflict(message: impl Into<String>) -> Self {
         Self::new(Kind::Conflict, message)
@@ -517,6 +536,7 @@ impl Error {
             | Kind::LimitReserved
             | Kind::LimitRate
             | Kind::LimitsUnavailable
+            | Kind::HooksFailed
             | Kind::ClientClosed
             | Kind::Internal
             | Kind::Unreachable

@@ -7,8 +7,8 @@
 //!   [`config`] the routing object a request carries, [`settings`] the process's own YAML.
 //! - Knowledge: [`provider`] what each vendor wants, [`price`] what calls cost, [`prompt`] templates of requests, [`net`] connections to providers and from clients.
 //! - Memory: [`store`] what outlives the process, [`ledger`] what was done and what it cost, [`auth`] who may call, [`state`] what the process remembers while it runs,
-//!   [`limits`] what may be used, and what was.
-//! - Judgment: [`route`] who gets the next try.
+//!   [`limits`] what may be used, and what was, [`cache`] responses that are used again.
+//! - Judgment: [`guard`] may it pass, [`route`] who gets the next try.
 //! - Motion: [`engine`] carries a request out.
 //! - Doors: [`control`] the control plane, [`proxy`] the data plane, [`emulator`] the built-in provider.
 //!
@@ -40,9 +40,15 @@ pub mod state;
 
 pub mod limits;
 
+pub mod cache;
+
+pub mod guard;
+
 pub mod route;
 
 pub mod engine;
+
+pub mod batch;
 
 pub mod control;
 pub mod proxy;

@@ -7,6 +7,10 @@
 mod announcement;
 #[path = "main/background/mod.rs"]
 mod background;
+#[path = "main/batch_opening.rs"]
+mod batch_opening;
+#[path = "main/cache_opening.rs"]
+mod cache_opening;
 #[path = "main/certificate.rs"]
 mod certificate;
 #[path = "main/check.rs"]

@@ -304,17 +304,12 @@ async fn buckets_are_those_of_the_zone_and_empty_ones_are_there() {
 }
 
 /// A workspace with a key of its own that may call and look at analytics.
-async fn workspace(gateway: &Gateway, name: &str) -> (String, String) {
-    let post = async |path: &str, body: Value| -> Value {
-        let response = gateway.control(Method::POST, path).json(&body).send().await.unwrap();
-        assert_eq!(response.status(), 200, "{path}");
-        response.json().await.unwrap()
-    };
-    let made = post("/v1/admin/workspaces", json!({"name": name, "slug": name})).await;
+pub(crate) async fn workspace(gateway: &Gateway, name: &str) -> (String, String) {
+    let made = gateway.create("/v1/admin/workspaces", &json!({"name": name, "slug": name})).await;
     let id = made["id"].as_str().unwrap().to_owned();
     let scopes = ["completions.write", "analytics.view", "logs.list"];
     let body = json!({"name": name, "workspace_id": id, "scopes": scopes});
-    let key = post("/v1/api-keys/workspace/service", body).await;
+    let key = gateway.create("/v1/api-keys/workspace/service", &body).await;
     (id, key["key"].as_str().unwrap().to_owned())
 }
 

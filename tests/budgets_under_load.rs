@@ -276,9 +276,10 @@ async fn a_hard_budget_survives_a_kill() {
         "hard budget of {limit} through a kill: bill {bill}, counted {counted}, held {held}, {tally:?}"
     ));
     assert!(tally.lost.load(Ordering::Relaxed) > 0, "the kill was in the middle");
-    assert_used_up(bill, limit);
-    // What the process that was killed had held stays held until it is certain that nobody settles it.
-    assert!(bill <= counted + held && counted + held <= limit, "{bill} {counted} {held} {limit}");
+    // What the process that was killed had held stays held until it is certain that nobody settles it; how much of that the
+    // provider was sent depends on the moment.
+    assert!(bill <= counted + held, "{bill} {counted} {held} {limit}");
+    assert_used_up(counted + held, limit);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

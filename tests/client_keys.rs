@@ -75,7 +75,7 @@ fn calls() -> Vec<Call> {
         post("messages", body(Dialect::Anthropic, RequestKind::Plain, "")),
         post("proxy/chat/completions", chat()),
         post("unlisted", json!({"a": 1})),
-        get("files"),
+        get("fine_tuning/jobs"),
         get("models/emulator"),
         get("proxy/anything"),
     ]

@@ -155,7 +155,7 @@ fn creations() -> Vec<(&'static str, Value)> {
         ("/v1/configs", json!({"name": "c", "config": {"retry": {"attempts": 2}}, "slug": "co"})),
         (
             "/v1/guardrails",
-            json!({"name": "g", "slug": "gu", "checks": [{"id": "default.contains"}], "actions": {"deny": true}}),
+            json!({"name": "g", "slug": "gu", "checks": [{"id": "default.notNull"}], "actions": {"deny": true}}),
         ),
     ]
 }
@@ -181,7 +181,11 @@ async fn workspaces_do_not_see_each_others_objects() {
                 let update = json!({"name": "taken over"});
                 // What is below an object has no name.
                 let is_object = operation.path.ends_with('}');
-                let sent = if operation.method == Method::PUT && is_object { update } else { json!({}) };
+                let sent = match operation.path.as_str() {
+                    "/v1/guardrails/{id}/test" => json!({"text": "a"}),
+                    _ if operation.method == Method::PUT && is_object => update,
+                    _ => json!({}),
+                };
                 let (status, body) = call(&gateway, TWO, operation.method.clone(), &path, &sent).await;
                 assert_eq!(status, 404, "{} {path}: {body}", operation.method);
                 refused += 1;

@@ -173,7 +173,7 @@ async fn what_cannot_succeed_is_not_repeated() {
     let slow = json!({"provider": "@emulator", "request_timeout": 50,
         "override_params": {"model": "gpt-4o-mini?fault=hang"}});
     for (call, status, never) in [
-        (chat(&hooks), 501, true),
+        (chat(&hooks), 400, true),
         (chat(&json!({"provider": "nobody"})), 400, true),
         (post("/chat/completions", &json!({"model": "@emulator/m"})), 400, true),
         (post("/messages", &json!({"model": "@anthropic-emulator/m"})), 400, true),

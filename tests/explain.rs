@@ -3,9 +3,11 @@
 //!
 //! Not every field of every config (tables in `route::explain`).
 
-use crate::support::client::{client, new_trace};
+use crate::limited_requests::{RATES, USAGE};
+use crate::support::client::{self, client, hello, new_trace};
 use crate::support::command::turnpike;
 use crate::support::settings::{KEY, PROVIDER_KEY, STANDARD};
+use crate::support::stores::{is_postgres, on_each_store};
 use crate::support::wait::until;
 use crate::support::{Gateway, gateway};
 use reqwest::Method;
@@ -171,9 +173,7 @@ async fn an_open_breaker_is_shown_and_explain_has_no_side_effects() {
     let before = explained(&gateway, &chat(&config)).await;
     assert_eq!(before["tree"]["targets"][0]["breaker"]["state"], "closed", "{before}");
     assert_eq!(before["first"]["index"], "config.targets[0]", "{before}");
-    let targets = async || {
-        gateway.control(Method::GET, "/v1/targets").send().await.unwrap().json::<Value>().await.unwrap()
-    };
+    let targets = async || gateway.read("/v1/targets").await;
     assert_eq!(targets().await, json!({"targets": []}), "explain created a target state");
 
     // One failure of the first target opens its circuit.
@@ -239,4 +239,152 @@ fn the_command_prints_the_same_and_exits_1_on_problems() {
     );
     let missing = turnpike(&["explain", "-c", &path("turnpike.yaml"), "--request", &path("nothing.json")]);
     assert!(missing.code == Some(1) && missing.stderr.contains("nothing.json"), "{missing:?}");
+}
+
+/// What each limit decides, by whose it is: `request usage passes 0`, the last being what was spent.
+fn decisions(response: &Value) -> Vec<String> {
+    let limits = response["limits"].as_array().unwrap_or_else(|| panic!("{response}"));
+    let text = |limit: &Value, name: &str| limit[name].as_str().unwrap().to_owned();
+    let line = |limit: &Value| {
+        let names = ["of", "kind", "decision"].map(|name| text(limit, name));
+        format!("{} {}", names.join(" "), limit["spent"].as_f64().unwrap())
+    };
+    let mut found: Vec<String> = limits.iter().map(line).collect();
+    found.sort();
+    found
+}
+
+/// Two usage limits for each user, one of them hard, and a rate limit for each provider. Returns the id of the first.
+async fn limited(gateway: &Gateway) -> String {
+    let policy = |key: &str, of: &str, more: Value| {
+        let mut policy =
+            json!({"conditions": [{"key": key, "value": "*"}], "group_by": [{"key": key}], "type": of});
+        policy.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        policy
+    };
+    let usage = policy("metadata._user", "requests", json!({"credit_limit": 2, "name": "each user"}));
+    let hard = policy("metadata._user", "tokens", json!({"credit_limit": 1_000_000, "hard": true}));
+    gateway.create(USAGE, &hard).await;
+    let rate = policy("virtual_key", "requests", json!({"unit": "rpd", "value": 2}));
+    gateway.create(RATES, &rate).await;
+    gateway.create(USAGE, &usage).await["id"].as_str().unwrap().to_owned()
+}
+
+#[tokio::test]
+async fn limits_are_judged_and_nothing_is_held() {
+    on_each_store(async || {
+        let shared = if is_postgres() { "limits: {shared: store}\n" } else { "" };
+        let gateway = Gateway::start(&format!("{STANDARD}{shared}"));
+        let usage = limited(&gateway).await;
+        let mut question = chat(&json!({"provider": "@emulator"}));
+        let plain = explained(&gateway, &question).await;
+        assert_eq!(decisions(&plain), ["target rate passes 0"], "{plain}");
+        question["headers"]["x-gateway-metadata"] = json!({"_user": "ann"});
+        question["body"]["max_completion_tokens"] = json!(50);
+        for _ in 0..3 {
+            let free = explained(&gateway, &question).await;
+            let wanted = ["request usage passes 0", "request usage passes 0", "target rate passes 0"];
+            assert_eq!(
+                (decisions(&free), &free["problems"]),
+                (wanted.map(str::to_owned).to_vec(), &json!([]))
+            );
+            let of_tokens = free["limits"].as_array().unwrap().iter().find(|limit| limit["type"] == "tokens");
+            assert!(of_tokens.unwrap()["wanted"].as_f64() > Some(50.0), "{free}");
+        }
+        // Without a bound, a hard limit cannot be kept.
+        question["body"].as_object_mut().unwrap().remove("max_completion_tokens");
+        let unbounded = explained(&gateway, &question).await;
+        assert_eq!(unbounded["problems"][0]["status"], 412, "{unbounded}");
+        assert!(decisions(&unbounded).contains(&"request usage no_bound 0".to_owned()), "{unbounded}");
+        question["body"]["max_completion_tokens"] = json!(50);
+        let mut body = hello(false);
+        body["max_completion_tokens"] = json!(50);
+        let send = async || {
+            let call = client::chat(&gateway, &new_trace(), &body);
+            let call = call.header("x-gateway-metadata", r#"{"_user":"ann"}"#);
+            let response =
+                call.header("x-gateway-config", r#"{"provider":"@emulator"}"#).send().await.unwrap();
+            (response.status().as_u16(), response.json::<Value>().await.unwrap())
+        };
+        assert_eq!((send().await.0, send().await.0), (200, 200));
+        // Until the second one has ended, what it may use is reserved: another refusal.
+        let (status, refused) =
+            until("the counters", async || Some(send().await).filter(|(status, _)| *status != 429)).await;
+        let spent = until("the counters", async || {
+            let response = explained(&gateway, &question).await;
+            decisions(&response).contains(&"request usage spent 2".to_owned()).then_some(response)
+        })
+        .await;
+        let problem = json!({"status": status, "path": "", "message": refused["error"]["message"]});
+        assert_eq!(spent["problems"], json!([problem]), "as the data port says it");
+        assert!(decisions(&spent).contains(&"target rate rate 2".to_owned()), "{spent}");
+        let of_requests =
+            spent["limits"].as_array().unwrap().iter().find(|limit| limit["id"] == usage).unwrap();
+        assert_eq!(
+            (&of_requests["name"], &of_requests["value_key"], &of_requests["held"], &of_requests["limit"]),
+            (&json!("each user"), &json!("metadata._user:ann"), &json!(0.0), &json!(2.0)),
+        );
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn what_a_limit_groups_by_may_be_demanded_and_amounts_are_not_for_everybody() {
+    let gateway = Gateway::start(STANDARD);
+    let rate = json!({
+        "conditions": [{"key": "api_key", "value": "*"}], "group_by": [{"key": "metadata.team"}], "type": "requests",
+        "unit": "rpd", "value": 2, "on_missing": "deny",
+    });
+    gateway.create(RATES, &rate).await;
+    let mut question = chat(&json!({"provider": "@emulator"}));
+    let response = explained(&gateway, &question).await;
+    assert_eq!(response["problems"][0]["status"], 400, "{response}");
+    assert_eq!(response["problems"][0]["path"], "metadata.team", "{response}");
+    question["headers"]["x-gateway-metadata"] = json!({"team": "a"});
+    let key = json!({"name": "reader", "scopes": ["explain.read"]});
+    let made =
+        gateway.control(Method::POST, "/v1/api-keys/organisation/service").json(&key).send().await.unwrap();
+    let made: Value = made.json().await.unwrap();
+    let call = client().post(format!("{}/v1/explain", gateway.control_url())).json(&question);
+    let call = call.header("x-gateway-api-key", made["key"].as_str().unwrap_or_else(|| panic!("{made}")));
+    let response: Value = call.send().await.unwrap().json().await.unwrap();
+    let limit = response["limits"][0].as_object().unwrap_or_else(|| panic!("{response}"));
+    assert_eq!((&limit["decision"], &limit["scope"]), (&json!("passes"), &json!("policy")), "{response}");
+    for amount in ["spent", "held", "limit", "wanted", "value_key"] {
+        assert!(!limit.contains_key(amount), "{response}");
+    }
+}
+
+#[tokio::test]
+async fn the_cache_is_looked_into_and_its_key_is_shown() {
+    let gateway = Gateway::start(STANDARD);
+    let config = json!({"provider": "@emulator", "cache": {"mode": "simple"}});
+    let preview = async |config: &Value, more: Value| {
+        let mut question = chat(config);
+        question["headers"].as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        explained(&gateway, &question).await["cache"].clone()
+    };
+    let before = preview(&config, json!({})).await;
+    assert_eq!((&before["status"], &before["mode"]), (&json!("MISS"), &json!("simple")), "{before}");
+    assert_eq!(preview(&config, json!({})).await, before, "a question changes nothing");
+    let trace = new_trace();
+    let question = chat(&config);
+    let call = client().post(format!("{}/chat/completions", gateway.base_url()));
+    let call = call.header("x-gateway-api-key", KEY).header("x-gateway-config", config.to_string());
+    let response = call.header("x-gateway-trace-id", &trace).json(&question["body"]).send().await.unwrap();
+    assert_eq!(response.headers()["x-gateway-cache-status"], "MISS");
+    response.text().await.unwrap();
+    let key = gateway.access_line(&trace).await["cache"]["key"].clone();
+    assert_eq!(before["key"], key);
+    let after = preview(&config, json!({})).await;
+    assert_eq!(
+        (&after["status"], &after["key"], after["age"].is_u64()),
+        (&json!("HIT"), &key, true),
+        "{after}"
+    );
+    let refreshed = preview(&config, json!({"x-gateway-cache-force-refresh": "true"})).await;
+    assert_eq!((&refreshed["status"], &refreshed["key"]), (&json!("REFRESH"), &key));
+    let named = preview(&config, json!({"x-gateway-cache-namespace": "n"})).await;
+    assert!(named["status"] == "MISS" && named["key"] != key, "{named}");
+    assert_eq!(preview(&json!({"provider": "@emulator"}), json!({})).await, Value::Null);
 }

@@ -66,7 +66,7 @@ async fn change(gateway: &Gateway, path: &str, body: &Value) {
 }
 
 pub(crate) const USAGE: &str = "/v1/policies/usage-limits";
-const RATES: &str = "/v1/policies/rate-limits";
+pub(crate) const RATES: &str = "/v1/policies/rate-limits";
 
 /// A response: status, headers, body.
 struct Answer {

@@ -258,3 +258,39 @@ providers:
     })
     .await;
 }
+
+#[tokio::test]
+async fn no_export_has_what_the_operator_denies() {
+    let denying = format!("{STANDARD}logs: {{export_denied_fields: [request, response]}}\n");
+    let gateway = Gateway::start(STANDARD);
+    assert_eq!(status(chat(&gateway, &new_trace(), &hello(false))).await, 200);
+    until_logged(&gateway, 1).await;
+    let path = "/v1/logs/exports/field-restrictions";
+    let free = call(&gateway, Method::GET, path, &Value::Null).await;
+    assert_eq!((&free["denied_fields"], free["allowed_fields"].as_array().unwrap().len()), (&json!([]), 46));
+    let (before, url) = exported(&gateway, json!({}), &["trace_id", "request"]).await;
+    assert_eq!(lines(&url).await.len(), 1);
+    gateway.reload(&denying);
+    let found = wait::until("the settings", async || {
+        let found = call(&gateway, Method::GET, path, &Value::Null).await;
+        (found["denied_fields"] == json!(["request", "response"])).then_some(found)
+    })
+    .await;
+    assert!(!found["allowed_fields"].as_array().unwrap().contains(&json!("request")), "{found}");
+    let body = json!({"filters": {}, "requested_data": ["response", "id", "request"]});
+    let (code, refused) = call_as(&gateway, OPERATOR_KEY, Method::POST, "/v1/logs/exports", &body).await;
+    let paths: Vec<&Value> =
+        refused["error"]["details"].as_array().unwrap().iter().map(|problem| &problem["path"]).collect();
+    assert_eq!((code, paths), (400, vec![&json!("requested_data[0]"), &json!("requested_data[2]")]));
+    let (_, url) = exported(&gateway, json!({}), &["trace_id"]).await;
+    assert_eq!(lines(&url).await.len(), 1);
+    // One that was made before, and a draft that is changed.
+    let download = format!("/v1/logs/exports/{before}/download");
+    assert_eq!(call_as(&gateway, OPERATOR_KEY, Method::GET, &download, &Value::Null).await.0, 400);
+    let draft =
+        call(&gateway, Method::POST, "/v1/logs/exports", &json!({"filters": {}, "requested_data": ["id"]}))
+            .await;
+    let draft = format!("/v1/logs/exports/{}", draft["id"].as_str().unwrap());
+    let change = json!({"requested_data": ["request"]});
+    assert_eq!(call_as(&gateway, OPERATOR_KEY, Method::PUT, &draft, &change).await.0, 400);
+}

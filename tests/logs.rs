@@ -109,6 +109,40 @@ async fn each_request_has_a_row_and_each_attempt_too() {
 }
 
 #[tokio::test]
+async fn a_refused_request_has_the_model_that_it_named() {
+    for gateway in gateways("") {
+        let policy = |key: &str, value: &str| {
+            json!({
+                "conditions": [{"key": key, "value": value}], "group_by": [{"key": key}], "type": "tokens", "credit_limit": 0,
+            })
+        };
+        // One is for requests as a whole, one for their target.
+        for policy in [policy("metadata._user", "ann"), policy("virtual_key", "together-emulator")] {
+            let (status, made) = call(&gateway, Method::POST, "/v1/policies/usage-limits", &policy).await;
+            assert_eq!(status, 200, "{made}");
+        }
+        let mut body = hello(false);
+        let refused = async |body: &Value, header: (&str, &str), code: u16| {
+            let trace = new_trace();
+            let request = chat(&gateway, &trace, body).header(header.0, header.1);
+            assert_eq!(status(request).await, code, "{header:?}");
+            let log = logs(&gateway, &format!("trace_id={trace}"), 1).await.remove(0);
+            assert_eq!(
+                (&log["ai_model"], &log["response_status_code"]),
+                (&json!("gpt-4o-mini"), &json!(code))
+            );
+        };
+        refused(&body, ("x-gateway-metadata", r#"{"_user":"ann"}"#), 412).await;
+        refused(&body, ("x-gateway-config", r#"{"provider":"@together-emulator"}"#), 412).await;
+        refused(&body, ("x-gateway-config", r#"{"provider":"@gone"}"#), 400).await;
+        body["temperature"] = json!("hot");
+        refused(&body, ("x-gateway-debug", "true"), 400).await;
+        body["model"] = json!("@together-emulator/gpt-4o-mini");
+        refused(&body, ("x-gateway-debug", "true"), 400).await;
+    }
+}
+
+#[tokio::test]
 async fn bodies_are_kept_where_the_operator_wants_them() {
     for gateway in gateways("logs: {payloads: all, max_payload_bytes: 65536}\n") {
         let (whole, streamed, none) = (new_trace(), new_trace(), new_trace());
@@ -127,12 +161,33 @@ async fn bodies_are_kept_where_the_operator_wants_them() {
         assert!(events.starts_with("data: ") && events.contains("[DONE]"), "{log}");
         let log = get(&gateway, &format!("/v1/logs/{none}")).await;
         assert_eq!((&log["request"]["body"], &log["response"]["body"]), (&Value::Null, &Value::Null));
+        assert_eq!(log["originalResponse"], Value::Null, "nothing was made of it: {log}");
+        // What a provider of another kind sent: whole, as a stream, as an error.
+        for (body, script, marks) in [
+            (hello(false), "", ["\"type\":\"message\"", "\"object\":\"chat.completion\""]),
+            (hello(true), "", ["message_start", "chat.completion.chunk"]),
+            (hello(false), "status=400", ["\"type\":\"error\"", "\"code\""]),
+        ] {
+            let trace = new_trace();
+            let mut body = body;
+            body["model"] = "claude-sonnet-4-5".into();
+            let call = chat(&gateway, &trace, &body)
+                .header("x-gateway-config", r#"{"provider":"@anthropic-emulator"}"#);
+            status(call.header("x-emulator-script", script)).await;
+            logs(&gateway, &format!("trace_id={trace}"), 1).await;
+            let log = get(&gateway, &format!("/v1/logs/{trace}")).await;
+            let (original, sent) = (log["originalResponse"].to_string(), log["response"]["body"].to_string());
+            let (original, sent) = (original.replace("\\\"", "\""), sent.replace("\\\"", "\""));
+            assert!(original.contains(marks[0]) && !sent.contains(marks[0]), "{script}: {log}");
+            assert!(sent.contains(marks[1]) && !original.contains(marks[1]), "{script}: {log}");
+            assert!(!log["transformedRequest"].is_null(), "{log}");
+        }
         // A long one is cut.
         let long = new_trace();
         let mut body = hello(false);
         body["messages"][0]["content"] = "long ".repeat(20_000).into();
         assert_eq!(status(chat(&gateway, &long, &body)).await, 200);
-        logs(&gateway, "", 4).await;
+        logs(&gateway, "", 7).await;
         let log = get(&gateway, &format!("/v1/logs/{long}")).await;
         assert_eq!(log["request"]["body"]["cut"], true, "{log}");
         assert!(log["request"]["body"]["bytes"].as_u64() > Some(100_000));

@@ -13,6 +13,9 @@
     reason = "a test fails by panicking; clippy lets off test functions only, not what they call"
 )]
 
+mod shared_cache;
+mod shared_streams;
+mod similar_requests;
 mod support;
 
 mod admission;
@@ -21,11 +24,19 @@ mod analytics;
 mod anthropic_responses;
 mod api_keys;
 mod azure_paths;
+mod batches;
+mod batches_budget;
+mod batches_hostile;
+mod batches_interrupted;
+mod batches_shared;
 mod bills;
 mod breakers;
 mod broken_responses;
 mod browsers;
 mod budgets_under_load;
+mod cache_outages;
+mod cached_tenants;
+mod caching;
 mod chaos;
 mod client_disconnects;
 mod client_keys;
@@ -42,8 +53,11 @@ mod error_names;
 mod explain;
 mod failures;
 mod faults;
+mod fine_tuning;
 mod first_bytes;
 mod gemini_dialect;
+mod guard_detection;
+mod guardrails;
 mod held_memory;
 mod hostile_input;
 mod house;
@@ -76,6 +90,8 @@ mod passing_headers;
 mod policies;
 mod prices;
 mod prompts;
+mod provider_batches;
+mod provider_batches_cloud;
 mod published_requests;
 mod realtime;
 mod recipes;
@@ -86,6 +102,7 @@ mod response_passthrough;
 mod responses;
 mod roles;
 mod routing;
+mod saved_guardrails;
 mod sdk;
 mod sdk_types;
 mod secrecy;

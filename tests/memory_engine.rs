@@ -12,9 +12,11 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use turnpike::api::body::Body;
+use turnpike::cache::{CacheOptions, ResponseStore};
 use turnpike::config::Checks;
 use turnpike::config::headers::GatewayHeaders;
 use turnpike::engine::Engine;
+use turnpike::engine::caching::Caching;
 use turnpike::engine::downstream::Downstream;
 use turnpike::engine::memory_downstream::MemoryDownstream;
 use turnpike::engine::orchestrator::Admitted;
@@ -86,6 +88,7 @@ impl MemoryEngine {
         let engine = Engine::with_stages(
             Arc::new(shared),
             Arc::new(Limits::in_memory(Calendar::default())),
+            Arc::new(Caching::new(Arc::new(ResponseStore::new(&CacheOptions::default()).unwrap()), None)),
             Connector::new(&ServerConf::default()),
             stages,
         );

@@ -175,7 +175,7 @@ async fn access_lines_of_failures_name_the_origin() {
     let call = chat(&gateway, &trace, &hello(false)).header("x-gateway-provider", "@nowhere");
     let url = format!("{}/chat/completions", gateway.base_url());
     assert_eq!(status(call).await, 400);
-    let line = line_with(&gateway, &trace, &["key", "error_code", "error"]).await;
+    let line = line_with(&gateway, &trace, &["key", "model", "error_code", "error"]).await;
     assert_eq!(line["attempts"], json!([]));
     let trace = new_trace();
     assert_eq!(

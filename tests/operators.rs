@@ -182,11 +182,10 @@ fn what_the_user_may_not_read_or_write_is_reported() {
 }
 
 #[test]
-fn open_ports_and_configs_without_effect_are_warned_of() {
+fn open_ports_are_warned_of() {
     let (data, control) = (ports::free(), ports::free());
     let open = format!("listen:\n  data: ['0.0.0.0:{data}']\n  control: '0.0.0.0:{control}'\n");
     let keys = "auth: {keys: [{name: a, key: long-enough}]}\n";
-    let guarded = "configs:\n  g: {provider: openai, api_key: k, input_guardrails: [x]}\n";
     let check = |yaml: &str| {
         let end = Folder::new(yaml).run("check");
         assert_eq!(end.code, Some(0), "{end:?}");
@@ -199,11 +198,31 @@ fn open_ports_and_configs_without_effect_are_warned_of() {
     assert!(!warnings.contains("listen.data[0]") && warnings.contains("listen.control"), "{warnings}");
     let closed = open.replace("0.0.0.0", "127.0.0.1");
     assert_eq!(check(&closed), "");
-    assert_reported(
-        &check(&format!("{closed}{guarded}")),
-        "5:6",
-        "configs.g: requests with this config are refused",
+}
+
+#[test]
+fn guardrails_of_configs_are_checked() {
+    let listen = format!(
+        "listen:\n  data: ['127.0.0.1:{}']\n  control: '127.0.0.1:{}'\n",
+        ports::free(),
+        ports::free()
     );
+    let config = |guardrails: &str| {
+        format!("configs:\n  g: {{provider: openai, api_key: k, input_guardrails: {guardrails}}}\n")
+    };
+    let check = |guardrails: &str| Folder::new(&format!("{listen}{}", config(guardrails))).run("check");
+    // The first may be saved in the store.
+    let end = check("[saved, {contains: {words: [a]}}]");
+    assert_eq!(end.code, Some(0), "{end:?}");
+    let end = check("[{nothing: {}}, {regexMatch: {rule: '('}}, {contains: {}}]");
+    assert_eq!(end.code, Some(1), "{end:?}");
+    for problem in [
+        "configs.g.input_guardrails[0].nothing: there is no check",
+        "configs.g.input_guardrails[1].regexMatch.rule: ",
+        "configs.g.input_guardrails[2].contains.words: is missing",
+    ] {
+        assert!(end.stderr.contains(problem), "{problem}: {}", end.stderr);
+    }
 }
 
 #[test]

@@ -16,6 +16,7 @@
 //! - `text WHY`: no recipe.
 
 use crate::support::command::turnpike_with;
+use crate::support::wait::until_blocking;
 use crate::support::{Gateway, packages, report};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
@@ -37,12 +38,14 @@ struct Block {
     text: String,
 }
 
-/// The key that a first start without keys prints.
+/// The key that a first start without keys prints, after it serves.
 fn administrators_key(gateway: &Gateway) -> String {
-    let log = gateway.log();
-    let found = log.split(|char: char| !(char.is_ascii_alphanumeric() || char == '_'));
-    let is_key = |text: &&str| text.starts_with("gk_") && text.len() == 59;
-    found.into_iter().find(is_key).unwrap_or_else(|| panic!("no key is printed: {log}")).to_owned()
+    let found = until_blocking(|| {
+        let log = gateway.log();
+        let mut found = log.split(|char: char| !(char.is_ascii_alphanumeric() || char == '_'));
+        found.find(|text| text.starts_with("gk_") && text.len() == 59).map(str::to_owned)
+    });
+    found.unwrap_or_else(|| panic!("no key is printed: {}", gateway.log()))
 }
 
 fn blocks() -> Vec<Block> {

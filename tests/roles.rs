@@ -3,9 +3,9 @@
 //!
 //! The routes are those of the OpenAPI document, so a new one is tested as soon as it exists. Not what the routes do.
 
-use crate::support::Gateway;
-use crate::support::client::client;
-use crate::support::settings::LISTEN;
+use crate::support::client::{client, hello, new_trace};
+use crate::support::settings::{LISTEN, STANDARD};
+use crate::support::{Gateway, wait};
 use reqwest::Method;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -187,4 +187,95 @@ async fn a_role_holds_for_what_a_route_does_and_changes_at_once() {
     assert_eq!(call(&gateway, &key, Method::GET, "/v1/configs").await.0, 200);
     done(gateway.control(Method::DELETE, &member)).await;
     assert_eq!(call(&gateway, &key, Method::GET, "/v1/configs").await.0, 401);
+}
+
+/// A gateway with a member and a manager of the workspace `team`, each with a key and the trace id of a request that was made with it.
+async fn two_people() -> (Gateway, [(String, String); 2]) {
+    let gateway = Gateway::start(&format!("{STANDARD}logs: {{payloads: all}}\n"));
+    let team = json!({"name": "team", "slug": "team"});
+    done(gateway.control(Method::POST, "/v1/admin/workspaces").json(&team)).await;
+    let mut people = [Member, Manager].map(|_| (String::new(), new_trace()));
+    for (one, (key, trace)) in [Member, Manager].into_iter().zip(&mut people) {
+        *key = person(&gateway, one).await.1;
+        let call = client().post(format!("{}/chat/completions", gateway.base_url())).json(&hello(false));
+        let call = call.header("x-gateway-api-key", &*key).header("x-gateway-provider", "@emulator");
+        assert_eq!(call.header("x-gateway-trace-id", &*trace).send().await.unwrap().status(), 200);
+    }
+    let first = &people[0].0;
+    wait::until("the logs", async || (traces(&gateway, first).await.len() == 2).then_some(())).await;
+    (gateway, people)
+}
+
+async fn get(gateway: &Gateway, key: &str, path: &str) -> (u16, Value) {
+    let (status, text) = call(gateway, key, Method::GET, path).await;
+    (status, serde_json::from_str(&text).unwrap_or_default())
+}
+
+/// The trace ids of the logs that a key shows.
+async fn traces(gateway: &Gateway, key: &str) -> Vec<String> {
+    let (status, found) = get(gateway, key, "/v1/logs").await;
+    assert_eq!(status, 200, "{found}");
+    let trace = |log: &Value| log["trace_id"].as_str().unwrap().to_owned();
+    found["data"].as_array().unwrap().iter().map(trace).collect()
+}
+
+async fn switch(gateway: &Gateway, switches: Value) {
+    let body = json!({"security_settings": switches});
+    done(gateway.control(Method::PUT, "/v1/admin/workspaces/team").json(&body)).await;
+}
+
+/// Makes an export with these members.
+async fn export(gateway: &Gateway, key: &str, columns: Value) -> (u16, Value) {
+    let url = format!("{}/v1/logs/exports", gateway.control_url());
+    let body = json!({"filters": {}, "requested_data": columns});
+    let response = client().post(url).header("x-gateway-api-key", key).json(&body).send().await.unwrap();
+    (response.status().as_u16(), response.json::<Value>().await.unwrap())
+}
+
+#[tokio::test]
+async fn a_person_may_be_restricted_to_requests_of_its_own_keys() {
+    let (gateway, [(member, own), (manager, other)]) = two_people().await;
+    let of_manager = export(&gateway, &manager, json!(["id"])).await.1["id"].as_str().unwrap().to_owned();
+    switch(&gateway, json!({"membersViewAllData": false})).await;
+    assert_eq!(traces(&gateway, &member).await, std::slice::from_ref(&own));
+    assert_eq!(traces(&gateway, &manager).await.len(), 2);
+    assert_eq!(get(&gateway, &member, &format!("/v1/logs/{own}")).await.0, 200);
+    assert_eq!(get(&gateway, &member, &format!("/v1/logs/{other}")).await.0, 404);
+    let log = get(&gateway, &manager, &format!("/v1/logs/{other}")).await.1;
+    let (id, key) = (log["id"].as_str().unwrap(), log["metrics"]["api_key_id"].as_str().unwrap());
+    assert_eq!(get(&gateway, &member, &format!("/v1/logs/{id}")).await.0, 404);
+    assert_eq!(get(&gateway, &member, &format!("/v1/logs?api_key_ids={key}")).await.1["total"], 0);
+    let (now, day) = (jiff::Timestamp::now(), jiff::SignedDuration::from_hours(24));
+    let range = format!("time_of_generation_min={}&time_of_generation_max={}", now - day, now + day);
+    for (key, count) in [(&member, 1), (&manager, 2)] {
+        let requests = get(&gateway, key, &format!("/v1/analytics/graphs/requests?{range}")).await.1;
+        assert_eq!(requests["summary"]["total"], count, "{requests}");
+        let groups = get(&gateway, key, &format!("/v1/logs/groups/api_key?{range}")).await.1;
+        assert_eq!(groups["total"], count, "{groups}");
+        assert_eq!(export(&gateway, key, json!(["id"])).await.1["total"], count);
+    }
+    let listed = get(&gateway, &member, "/v1/logs/exports").await.1;
+    assert_eq!(listed["data"].as_array().unwrap().len(), 1, "{listed}");
+    assert_eq!(get(&gateway, &member, &format!("/v1/logs/exports/{of_manager}")).await.0, 404);
+    switch(&gateway, json!({"managersViewAllData": false, "membersViewLogs": false})).await;
+    assert_eq!(traces(&gateway, &manager).await, [other]);
+    assert_eq!(get(&gateway, &member, "/v1/logs").await.0, 403);
+}
+
+#[tokio::test]
+async fn a_person_may_be_shown_logs_without_their_bodies() {
+    let (gateway, [(member, _), (manager, other)]) = two_people().await;
+    let made = export(&gateway, &manager, json!(["id", "response"])).await.1;
+    let made = format!("/v1/logs/exports/{}", made["id"].as_str().unwrap());
+    assert_eq!(call(&gateway, &manager, Method::POST, &format!("{made}/start")).await.0, 200);
+    switch(&gateway, json!({"membersViewLogs": false, "membersViewLogMetadata": true})).await;
+    for (key, has_bodies) in [(&member, false), (&manager, true)] {
+        assert_eq!(traces(&gateway, key).await.len(), 2);
+        let log = get(&gateway, key, &format!("/v1/logs/{other}")).await.1;
+        assert_eq!(log["response"]["body"].is_object(), has_bodies, "{log}");
+        let status = if has_bodies { 200 } else { 400 };
+        assert_eq!(export(&gateway, key, json!(["id", "response"])).await.0, status);
+        assert_eq!(get(&gateway, key, &format!("{made}/download")).await.0, status);
+        assert_eq!(export(&gateway, key, json!(["id"])).await.0, 200);
+    }
 }

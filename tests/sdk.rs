@@ -7,7 +7,7 @@
 //! print clearly that they were skipped.
 
 use crate::support::packages;
-use crate::support::settings::{KEY, MATRIX, MATRIX_MODELS, OPERATOR_KEY, STANDARD};
+use crate::support::settings::{JOBS, KEY, MATRIX, MATRIX_MODELS, OPERATOR_KEY, STANDARD};
 use crate::support::{Gateway, gateway, report};
 use std::process::Command;
 
@@ -22,6 +22,21 @@ fn the_openai_sdk_works() {
 #[test]
 fn the_openai_sdk_works_with_a_translated_provider() {
     python("openai", &["openai_translated.py"], &gateway());
+}
+
+#[test]
+fn the_openai_sdk_runs_batches_at_every_provider() {
+    python("openai", &["openai_jobs.py"], &Gateway::start(JOBS));
+}
+
+#[test]
+fn the_openai_sdk_fine_tunes() {
+    python("openai", &["openai_fine_tuning.py"], &Gateway::start(JOBS));
+}
+
+#[test]
+fn the_openai_sdk_for_node_runs_jobs_at_every_provider() {
+    node("node-stable", "jobs.mjs", &Gateway::start(JOBS));
 }
 
 #[test]

@@ -2,6 +2,7 @@
 //!
 //! Not how usage is read (`api::usage`), and not the prices themselves (`price`).
 
+use crate::limited_requests::USAGE;
 use crate::support::client::{chat, client, hello, new_trace};
 use crate::support::provider::Provider;
 use crate::support::settings::KEY;
@@ -296,9 +297,7 @@ async fn settings_leave_streams_alone_or_read_them_to_their_end() {
     for (of, wanted) in [("requests", json!(null)), ("tokens", json!({"include_usage": true}))] {
         let policy = json!({"conditions": [{"key": "model", "value": "*"}], "group_by": [{"key": "model"}],
             "type": of, "credit_limit": 1_000_000, "name": of});
-        let call = gateway.control(Method::POST, "/v1/policies/usage-limits").json(&policy);
-        let response = call.send().await.unwrap();
-        assert_eq!(response.status(), 200, "{}", response.text().await.unwrap());
+        gateway.create(USAGE, &policy).await;
         let tag = new_trace();
         let call = scripted(&gateway, &new_trace(), &hello(true), &format!("tokens=4&tag={tag}"));
         let text = call.send().await.unwrap().text().await.unwrap();

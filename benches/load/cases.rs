@@ -35,15 +35,36 @@ pub(crate) struct Case {
     body: fn() -> String,
     /// The config the gateway gets.
     config: &'static str,
-    /// The single-target case to compare this one with.
-    pub(crate) single: Option<&'static str>,
+    /// The case to compare this one's CPU with.
+    pub(crate) reference: Option<Reference>,
     pub(crate) connections: usize,
     /// Requests per second; `None` sends as many as possible.
     pub(crate) rate: Option<f64>,
     expect: Expect,
 }
 
+/// A case whose CPU another one is compared with.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Reference {
+    pub(crate) case: &'static str,
+    /// What it stands for, in the row's title.
+    pub(crate) name: &'static str,
+    /// The highest accepted ratio to it.
+    pub(crate) limit: f64,
+}
+
+impl Reference {
+    const fn single(case: &'static str) -> Option<Self> {
+        Some(Self { case, name: "a single target", limit: 1.15 })
+    }
+
+    const fn passing(case: &'static str) -> Option<Self> {
+        Some(Self { case, name: "passing through", limit: 1.0 })
+    }
+}
+
 const SINGLE: &str = r#"{"provider":"@up"}"#;
+const CACHED: &str = r#"{"provider":"@up","cache":{"mode":"simple"}}"#;
 const FALLBACK: &str = r#"{"strategy":{"mode":"fallback"},"retry":{"attempts":2},"request_timeout":30000,"targets":[{"provider":"@up"},{"provider":"@up"}]}"#;
 
 /// Scripts for the emulator, after the model's name: 50 events at once, 50 events 2 ms apart, one a second.
@@ -51,13 +72,13 @@ const FIFTY_AT_ONCE: &str = "bench?tokens=48";
 const FIFTY_PACED: &str = "bench?tokens=48&gap=2";
 const STAYS_OPEN: &str = "bench?tokens=1000&gap=1000";
 
-pub(crate) const CASES: [Case; 7] = [
+pub(crate) const CASES: [Case; 9] = [
     Case {
         name: "small_chat",
         title: "small chat, 64 connections",
         body: || chat("bench", false, QUESTION),
         config: SINGLE,
-        single: None,
+        reference: None,
         connections: 64,
         rate: None,
         expect: Expect::Whole,
@@ -67,7 +88,7 @@ pub(crate) const CASES: [Case; 7] = [
         title: "small chat, 1,000/s",
         body: || chat("bench", false, QUESTION),
         config: SINGLE,
-        single: None,
+        reference: None,
         connections: 64,
         rate: Some(1000.0),
         expect: Expect::Whole,
@@ -77,7 +98,7 @@ pub(crate) const CASES: [Case; 7] = [
         title: "1 MB request body, 8 connections",
         body: || chat("bench", false, &"All work and no play. ".repeat(1_000_000 / 22)),
         config: SINGLE,
-        single: None,
+        reference: None,
         connections: 8,
         rate: None,
         expect: Expect::Whole,
@@ -87,7 +108,7 @@ pub(crate) const CASES: [Case; 7] = [
         title: "50-event stream, 32 connections",
         body: || chat(FIFTY_AT_ONCE, true, QUESTION),
         config: SINGLE,
-        single: None,
+        reference: None,
         connections: 32,
         rate: None,
         expect: Expect::Stream { events: 50 },
@@ -97,7 +118,7 @@ pub(crate) const CASES: [Case; 7] = [
         title: "50-event stream, events 2 ms apart, 50/s",
         body: || chat(FIFTY_PACED, true, QUESTION),
         config: SINGLE,
-        single: None,
+        reference: None,
         connections: 32,
         rate: Some(50.0),
         expect: Expect::Stream { events: 50 },
@@ -107,7 +128,7 @@ pub(crate) const CASES: [Case; 7] = [
         title: "small chat through a healthy fallback, 64 connections",
         body: || chat("bench", false, QUESTION),
         config: FALLBACK,
-        single: Some("small_chat"),
+        reference: Reference::single("small_chat"),
         connections: 64,
         rate: None,
         expect: Expect::Whole,
@@ -117,7 +138,28 @@ pub(crate) const CASES: [Case; 7] = [
         title: "50-event stream through a healthy fallback, 32 connections",
         body: || chat(FIFTY_AT_ONCE, true, QUESTION),
         config: FALLBACK,
-        single: Some("stream"),
+        reference: Reference::single("stream"),
+        connections: 32,
+        rate: None,
+        expect: Expect::Stream { events: 50 },
+    },
+    // All but the first request find the response in the gateway's memory; the other paths pass them through.
+    Case {
+        name: "small_chat_hit",
+        title: "small chat from the cache, 64 connections",
+        body: || chat("bench", false, QUESTION),
+        config: CACHED,
+        reference: Reference::passing("small_chat"),
+        connections: 64,
+        rate: None,
+        expect: Expect::Whole,
+    },
+    Case {
+        name: "stream_hit",
+        title: "50-event stream from the cache, 32 connections",
+        body: || chat(FIFTY_AT_ONCE, true, QUESTION),
+        config: CACHED,
+        reference: Reference::passing("stream"),
         connections: 32,
         rate: None,
         expect: Expect::Stream { events: 50 },

@@ -8,8 +8,6 @@ use std::fmt::Write;
 
 /// The highest accepted ratio of the gateway's CPU to the plain proxy's, by case.
 const CPU_LIMITS: [(&str, f64); 3] = [("small_chat", 1.2), ("megabyte", 1.35), ("stream", 0.85)];
-/// The highest accepted ratio of the CPU with a healthy fallback to the CPU with a single target.
-const FALLBACK_LIMIT: f64 = 1.15;
 /// The highest accepted idle memory, in MiB.
 const IDLE_LIMIT: f64 = 17.0;
 /// The highest accepted memory per open stream, in KiB.
@@ -134,17 +132,16 @@ impl Results {
             }
         }
         row("cpu", "CPU, µs", |figures| figures.cpu);
-        if let Some(single) = case.single {
+        if let Some(reference) = case.reference {
             // Compare both with the plain proxy of their own rounds, so that a drifting machine affects both
             // alike.
-            let single = super::cases::CASES.iter().find(|case| case.name == single);
-            let single = single.and_then(|single| median(self.ratios(single, |figures| figures.cpu)));
-            if let (Some(row), Some(single)) = (rows.last_mut(), single) {
-                row.limit = row.ratio.map(|ratio| (ratio / single, FALLBACK_LIMIT));
-                row.title.push_str(&format!(
-                    " ({:.2} of a single target)",
-                    row.ratio.unwrap_or_default() / single
-                ));
+            let other = super::cases::CASES.iter().find(|case| case.name == reference.case);
+            let other = other.and_then(|other| median(self.ratios(other, |figures| figures.cpu)));
+            if let (Some(row), Some(ratio)) = (rows.last_mut(), other)
+                && let Some(ratio) = row.ratio.map(|own| own / ratio)
+            {
+                row.limit = Some((ratio, reference.limit));
+                row.title.push_str(&format!(" ({ratio:.2} of {})", reference.name));
             }
         }
         let limit = CPU_LIMITS.iter().find(|(name, _)| *name == case.name);

@@ -10,7 +10,7 @@ use super::Dialect;
 use super::chat::ProviderError;
 use super::error_names::{ErrorNames, provider_code};
 use super::sse::write_event;
-use crate::error::{Error, LimitDetails, LimitView, Problem};
+use crate::error::{Error, Kind, LimitDetails, LimitView, Problem};
 use serde::{Serialize, Serializer};
 
 /// What the error bodies of all dialects are made from.
@@ -49,7 +49,8 @@ impl<'a> From<&'a Error> for ErrorView<'a> {
             openai_type: limit.map_or(row.openai_type, |limit| limit.error_type),
             anthropic_type: row.anthropic_type,
             param: error.param.as_deref(),
-            code: Some(limit.map_or(row.code, |limit| limit.code)),
+            // Reference 9.3 has none for hooks.
+            code: (error.kind != Kind::HooksFailed).then(|| limit.map_or(row.code, |limit| limit.code)),
             provider_code: None,
             problems: &error.problems,
             provider: error.provider,
@@ -230,7 +231,6 @@ fn json<T: Serialize>(body: &T) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::error::Kind;
 
     const DIALECTS: [Dialect; 4] = [Dialect::OpenAi, Dialect::Anthropic, Dialect::Responses, Dialect::Google];
 

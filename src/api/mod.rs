@@ -15,6 +15,7 @@ pub mod messages;
 pub mod model_list;
 pub mod operation;
 pub mod output_text;
+pub mod own_ids;
 pub mod request_id;
 pub mod responses;
 pub mod retry_after;

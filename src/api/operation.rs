@@ -311,6 +311,19 @@ impl Operation {
         self.row().hedgeable
     }
 
+    /// Whether it is one of the operations of fine-tuning jobs.
+    pub const fn is_fine_tuning(self) -> bool {
+        matches!(
+            self,
+            Operation::FineTuningCreate
+                | Operation::FineTuningList
+                | Operation::FineTuningGet
+                | Operation::FineTuningCancel
+                | Operation::FineTuningEvents
+                | Operation::FineTuningCheckpoints
+        )
+    }
+
     /// Whether it refers to a stored response, which only the provider that made it has.
     pub fn is_stored_response(self) -> bool {
         self.row().stored_response

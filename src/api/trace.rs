@@ -2,6 +2,10 @@
 //!
 //! Not who decides about a trace (`state::span_queue`). `tracestate` is forwarded unchanged.
 
+use http::HeaderName;
+
+pub static TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
+
 /// A `traceparent` value (<https://www.w3.org/TR/trace-context/>).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TraceParent {

@@ -66,7 +66,7 @@ fn protocol_keys(value: &HeaderValue) -> impl Iterator<Item = &[u8]> {
 }
 
 fn query_keys(uri: &Uri) -> impl Iterator<Item = ClientKey<'_>> {
-    pairs(uri.query().unwrap_or_default()).filter_map(|pair| {
+    uri.query().into_iter().flat_map(pairs).filter_map(|pair| {
         let place = KEY_PARAMETERS.into_iter().find(|name| pair.is_named(name))?;
         Some(ClientKey { place, key: pair.value(), is_certain: pair.is_certain_key(uri.path()) })
     })

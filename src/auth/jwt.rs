@@ -7,13 +7,14 @@ use super::identity::{ClientIdentity, IdentityKind, KeyDefaults, Role};
 use super::jwks::KeySet;
 use super::jwt_crypto;
 use super::roles;
+use super::signed_token::SignedToken;
+pub use super::signed_token::TokenRefusal;
 use crate::settings::Jwt;
 use crate::settings::scopes::{Scope, ScopeSet};
 use arc_swap::ArcSwap;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use jiff::Timestamp;
-use jsonwebtoken::{Validation, decode, decode_header};
 use moka::sync::Cache;
 use ring::digest::{SHA256, digest};
 use serde_json::{Map, Value};
@@ -23,28 +24,9 @@ use uuid::Uuid;
 
 /// How far the provider's clock may be off, seconds.
 const LEEWAY_SECONDS: i64 = 60;
-/// The longest token that is read, bytes.
-const MAX_BYTES: usize = 16 << 10;
 /// How many verified tokens are remembered, and how long.
 const MAX_REMEMBERED: u64 = 10_000;
 const REMEMBERED_FOR: Duration = Duration::from_secs(300);
-
-/// Why a token does not count.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum TokenRefusal {
-    Malformed,
-    Type,
-    Algorithm,
-    KidMissing,
-    KidUnknown,
-    Signature,
-    Expired,
-    NotYetValid,
-    Issuer,
-    Audience,
-    ClaimMissing,
-    WorkspaceUnknown,
-}
 
 impl TokenRefusal {
     /// For the log and the audit log.
@@ -130,9 +112,6 @@ impl Tokens {
         workspace: &dyn Fn(&str) -> Option<Option<Uuid>>,
         now: Timestamp,
     ) -> Result<Arc<ClientIdentity>, TokenRefusal> {
-        if token.len() > MAX_BYTES {
-            return Err(TokenRefusal::Malformed);
-        }
         let mut hash = [0; 32];
         hash.copy_from_slice(digest(&SHA256, token.as_bytes()).as_ref());
         if let Some(found) = self.verified.get(&hash)
@@ -163,30 +142,12 @@ impl Tokens {
 
     /// The claims of a token that is good now.
     fn claims(&self, token: &str, now: Timestamp) -> Result<Map<String, Value>, TokenRefusal> {
-        let header = decode_header(token).map_err(|why| match why.kind() {
-            // The header names an algorithm that the library does not know, or it is no header.
-            jsonwebtoken::errors::ErrorKind::Json(_) => TokenRefusal::Algorithm,
-            _ => TokenRefusal::Malformed,
-        })?;
-        if !jwt_crypto::ALGORITHMS.contains(&header.alg) {
-            return Err(TokenRefusal::Algorithm);
-        }
-        let kind = header.typ.as_deref().unwrap_or("JWT");
+        let token = SignedToken::read(token)?;
+        let kind = token.kind().unwrap_or("JWT");
         if !["JWT", "at+jwt", "application/at+jwt"].iter().any(|good| good.eq_ignore_ascii_case(kind)) {
             return Err(TokenRefusal::Type);
         }
-        let id = header.kid.as_deref().ok_or(TokenRefusal::KidMissing)?;
-        let keys = self.keys.load();
-        let key = keys.find(id).ok_or(TokenRefusal::KidUnknown)?;
-        if !key.algorithms.contains(&header.alg) {
-            return Err(TokenRefusal::Algorithm);
-        }
-        let mut validation = Validation::new(header.alg);
-        // The library reads the system's clock; here time is an argument.
-        validation.required_spec_claims.clear();
-        (validation.validate_exp, validation.validate_nbf, validation.validate_aud) = (false, false, false);
-        let claims = decode::<Map<String, Value>>(token, &key.key, &validation);
-        let claims = claims.map_err(|_| TokenRefusal::Signature)?.claims;
+        let claims = token.claims(&self.keys.load())?;
         self.check(&claims, now.as_second())?;
         Ok(claims)
     }

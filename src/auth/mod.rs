@@ -17,6 +17,7 @@ pub mod key_records;
 mod key_search;
 pub mod roles;
 mod service_keys;
+pub mod signed_token;
 pub mod stored_keys;
 
 use crate::error::Error;

@@ -26,6 +26,45 @@ pub enum ClientRole {
     Stranger,
 }
 
+/// What a client who may see requests of its workspace may see of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct DataAccess {
+    /// Only those of the keys of its own user.
+    pub own_keys_only: bool,
+    /// Neither bodies nor headers.
+    pub without_bodies: bool,
+}
+
+impl DataAccess {
+    /// By the role and the switches `...ViewAllData`, and `...ViewLogs` where only `...ViewLogMetadata` makes up for it.
+    pub fn of(client_role: &ClientRole) -> Self {
+        let ClientRole::Person(role, switches) = client_role else { return Self::default() };
+        let is_off = |who: &str, what: &str| switches.get(&format!("{who}View{what}")) == Some(&false);
+        let of =
+            |who: &str| Self { own_keys_only: is_off(who, "AllData"), without_bodies: is_off(who, "Logs") };
+        match role {
+            Role::Owner | Role::WorkspaceAdmin => Self::default(),
+            Role::Admin => Self { own_keys_only: false, ..of(ADMINS) },
+            Role::Manager => of(MANAGERS),
+            Role::Member => of(MEMBERS),
+        }
+    }
+}
+
+/// Whose switches they are.
+const ADMINS: &str = "organisationAdmins";
+const MANAGERS: &str = "managers";
+const MEMBERS: &str = "members";
+
+/// The ids of the keys of a person, those that have ended among them.
+pub fn keys_of_user(identity: &ClientIdentity, catalog: &Catalog) -> Vec<String> {
+    let user = identity.user.as_deref().and_then(|user| user_of_token(catalog, user));
+    let Some(user) = user.map(|user| user.id.to_string()) else { return Vec::new() };
+    let keys = catalog.all(Kind::ApiKey).filter(|key| key.body.contains(&user));
+    let own = keys.filter(|key| text(&members(key), "user_id") == Some(&user));
+    own.map(|key| key.id.to_string()).collect()
+}
+
 /// The role of a client in its own workspace.
 pub fn client_role(identity: &ClientIdentity, catalog: &Catalog) -> ClientRole {
     let user = identity.user.as_deref();
@@ -158,6 +197,13 @@ pub fn most(role: Role) -> ScopeSet {
 
 fn allows(role: Role, scope: Scope, switches: &Switches) -> bool {
     let switched = |default: bool| match switch(role, scope) {
+        // Without their bodies.
+        Some(name)
+            if name.ends_with("ViewLogs")
+                && switches.get(&name.replace("Logs", "LogMetadata")) == Some(&true) =>
+        {
+            true
+        }
         Some(name) => switches.get(&name).copied().unwrap_or(default),
         None => default,
     };
@@ -196,11 +242,11 @@ fn is_keys(scope: Scope) -> bool {
 /// The name of the switch for it.
 fn switch(role: Role, scope: Scope) -> Option<String> {
     let who = match role {
-        Role::Manager => "managers",
-        Role::Member => "members",
+        Role::Manager => MANAGERS,
+        Role::Member => MEMBERS,
         Role::Admin => {
             let is_view = scope.resource() == "logs" && !scope.writes();
-            return is_view.then(|| "organisationAdminsViewLogs".to_owned());
+            return is_view.then(|| format!("{ADMINS}ViewLogs"));
         }
         Role::Owner | Role::WorkspaceAdmin => return None,
     };
@@ -285,6 +331,39 @@ mod tests {
         }
         let switches = Switches::from([("membersWriteConfigs".to_owned(), true)]);
         assert!(!may_as(Role::Member, Scope::WorkspacesDelete, &switches));
+    }
+
+    #[test]
+    fn logs_may_be_shown_without_their_bodies() {
+        let switches = |all: &[(&str, bool)]| -> Switches {
+            all.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect()
+        };
+        let access = |role, switches: &Switches| DataAccess::of(&ClientRole::Person(role, switches.clone()));
+        for (role, who) in
+            [(Role::Admin, "organisationAdmins"), (Role::Manager, "managers"), (Role::Member, "members")]
+        {
+            let [logs, metadata, all] =
+                ["Logs", "LogMetadata", "AllData"].map(|what| format!("{who}View{what}"));
+            for (given, may, wanted) in [
+                (vec![], true, (false, false)),
+                (vec![(&*logs, false)], false, (false, true)),
+                (vec![(&*logs, false), (&*metadata, true)], true, (false, true)),
+                (vec![(&*logs, true), (&*metadata, false)], true, (false, false)),
+                (vec![(&*metadata, true)], true, (false, false)),
+                (vec![(&*all, false)], true, (role != Role::Admin, false)),
+            ] {
+                let given = switches(&given);
+                for scope in [Scope::LogsView, Scope::LogsList, Scope::LogsExport] {
+                    assert_eq!(may_as(role, scope, &given), may, "{role:?} {given:?}");
+                }
+                let found = access(role, &given);
+                assert_eq!((found.own_keys_only, found.without_bodies), wanted, "{role:?} {given:?}");
+                assert_eq!(access(Role::WorkspaceAdmin, &given), DataAccess::default());
+            }
+            assert!(may_as(role, Scope::LogsWrite, &switches(&[(&*logs, false)])));
+            assert!(may_as(role, Scope::AnalyticsView, &switches(&[(&*logs, false)])));
+        }
+        assert_eq!(DataAccess::of(&ClientRole::Scopes), DataAccess::default());
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! and `{"contains":{}}` in a guardrail list each yield a hook with the check `contains`. Not here: whether a
 //! check exists and what its parameters mean (`guard`); parameters are free-form and kept as written.
 
-use super::node::Node;
+use super::node::{Kind, Node};
 use super::read::{Cursor, ObjectReader};
 use std::fmt;
 
@@ -32,6 +32,23 @@ pub struct Hook {
     pub checks: Vec<Check>,
     pub on_fail: Option<HookAction>,
     pub on_success: Option<HookAction>,
+    /// Runs while the target is called; the response is held back until it has passed. For requests only.
+    pub parallel: bool,
+    /// How a stream is checked; `None`: through a window where its checks can, else it is held back as a whole.
+    pub stream: Option<StreamMode>,
+    /// Bytes of a stream that are held back; `None`: as many as its checks need.
+    pub overlap_bytes: Option<usize>,
+    /// What the client is told when it denies.
+    pub message: Option<String>,
+}
+
+/// How the checks of a hook see a streamed response.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StreamMode {
+    /// Text is sent on as soon as all checks have looked at it.
+    Window,
+    /// The response is held back until it is complete.
+    Buffer,
 }
 
 /// What a hook may do to the message it inspects (reference 9.1). The default is guardrail.
@@ -80,15 +97,31 @@ pub enum Guardrail {
 }
 
 const KINDS: [(&str, HookKind); 2] = [("guardrail", HookKind::Guardrail), ("mutator", HookKind::Mutator)];
-const CONTROL_KEYS: [&str; 8] =
-    ["id", "type", "async", "sequential", "deny", "checks", "on_fail", "on_success"];
+const STREAM_MODES: [(&str, StreamMode); 2] =
+    [("window", StreamMode::Window), ("buffer", StreamMode::Buffer)];
+const CONTROL_KEYS: [&str; 12] = [
+    "id",
+    "type",
+    "async",
+    "sequential",
+    "deny",
+    "checks",
+    "on_fail",
+    "on_success",
+    "parallel",
+    "stream",
+    "overlap_bytes",
+    "message",
+];
+/// The most that a window may hold back, bytes.
+pub const MAX_OVERLAP: i64 = 64 << 10;
 
 impl Hook {
     /// Reads an item of a hook list.
     pub fn read(at: &Cursor<'_>, phase: HookPhase) -> Option<Self> {
         let mut fields = at.fields()?;
         let id = fields.required(&["id"]).and_then(|at| at.text().map(str::to_owned));
-        let mut hook = Self { id, ..Self::controls(&mut fields, phase == HookPhase::Before) };
+        let mut hook = Self { id, ..Self::controls(&mut fields, Some(phase), phase == HookPhase::Before) };
         if let Some(at) = fields.peek(&["async"]).filter(|_| phase == HookPhase::Before) {
             at.problem("is for after-request hooks only");
         }
@@ -99,13 +132,41 @@ impl Hook {
         Some(hook)
     }
 
+    /// Reads a saved guardrail: as an item of a hook list, for both phases, and with checks that may have no parameters.
+    pub fn read_saved(at: &Cursor<'_>) -> Option<Self> {
+        let mut fields = at.fields()?;
+        let id = fields.required(&["id"]).and_then(|at| at.text().map(str::to_owned));
+        let mut hook = Self { id, ..Self::controls(&mut fields, None, true) };
+        if let Some(at) = fields.get(&["checks"]) {
+            hook.checks = at.list().unwrap_or_default().iter().filter_map(check).collect();
+        }
+        fields.reject_unknown(&CONTROL_KEYS);
+        Some(hook)
+    }
+
     /// The fields hooks and guardrails share. `actions_may_deny`: whether `on_fail` and `on_success` may
     /// hold `deny`.
-    fn controls(fields: &mut ObjectReader<'_>, actions_may_deny: bool) -> Self {
+    /// `phase`: `None` for a saved guardrail, which may be used in both.
+    fn controls(fields: &mut ObjectReader<'_>, phase: Option<HookPhase>, actions_may_deny: bool) -> Self {
+        let others: &[(&str, &str)] = match phase {
+            Some(HookPhase::Before) => &[("stream", "responses"), ("overlap_bytes", "responses")],
+            Some(HookPhase::After) => &[("parallel", "requests")],
+            None => &[],
+        };
+        for (name, what) in others {
+            if let Some(at) = fields.peek(&[name]) {
+                at.problem(format!("is for hooks of {what} only"));
+            }
+        }
         let mut action = |name| fields.get(&[name]).and_then(|at| HookAction::read(&at, actions_may_deny));
+        let overlap = |at: Cursor<'_>| usize::try_from(at.integer_within(1, MAX_OVERLAP)?).ok();
         Self {
             on_fail: action("on_fail"),
             on_success: action("on_success"),
+            parallel: fields.flag(&["parallel"]).unwrap_or_default(),
+            stream: fields.get(&["stream"]).and_then(|at| at.one_of(&STREAM_MODES)),
+            overlap_bytes: fields.get(&["overlap_bytes"]).and_then(overlap),
+            message: fields.text(&["message"]),
             kind: fields.get(&["type"]).and_then(|at| at.one_of(&KINDS)).unwrap_or_default(),
             asynchronous: fields.flag(&["async"]).unwrap_or_default(),
             sequential: fields.flag(&["sequential"]).unwrap_or_default(),
@@ -130,15 +191,22 @@ impl Guardrail {
         }
         let mut fields = at.fields()?;
         let id = fields.text(&["id"]);
-        let mut hook = Hook { id, ..Hook::controls(&mut fields, phase == HookPhase::After) };
+        let mut hook = Hook { id, ..Hook::controls(&mut fields, Some(phase), phase == HookPhase::After) };
         for (entry, at) in fields.rest() {
-            if at.fields().is_some() {
-                let parameters = entry.value.clone();
-                hook.checks.push(Check { id: entry.name.clone(), parameters, enabled: true });
-            }
+            hook.checks.extend(named_check(&entry.name, &at));
         }
         Some(Self::Inline(hook))
     }
+}
+
+/// A member of a guardrail: its name is the check, unless an `id` among the parameters says otherwise (reference 9.1).
+fn named_check(name: &str, at: &Cursor<'_>) -> Option<Check> {
+    let mut fields = at.fields()?;
+    let id = fields.text(&["id"]).unwrap_or_else(|| name.to_owned());
+    let enabled = fields.flag(&["is_enabled"]).unwrap_or(true);
+    let parameters = fields.rest().into_iter().map(|(entry, _)| entry.clone()).collect();
+    let parameters = Node { kind: Kind::Map(parameters), place: at.node.place };
+    Some(Check { id, parameters, enabled })
 }
 
 fn check(at: &Cursor<'_>) -> Option<Check> {
@@ -146,7 +214,9 @@ fn check(at: &Cursor<'_>) -> Option<Check> {
     let id = fields.required(&["id"]).and_then(|at| at.text().map(str::to_owned));
     let parameters = fields.required(&["parameters"]).and_then(|at| at.fields().map(|_| at.node.clone()));
     let enabled = fields.flag(&["is_enabled"]).unwrap_or(true);
-    fields.reject_unknown(&["id", "parameters", "is_enabled"]);
+    // For people.
+    let _ = fields.text(&["name"]);
+    fields.reject_unknown(&["id", "parameters", "is_enabled", "name"]);
     Some(Check { id: id?, parameters: parameters?, enabled })
 }
 

@@ -2,19 +2,24 @@
 //!
 //! A pattern becomes a table (an automaton without choices), so that each byte of a text costs one look into it,
 //! whatever the pattern and the text are. What could grow without bound is the making of the table; it is counted in
-//! steps, and a pattern that needs too many is refused. Not here: where patterns may stand (`query`), and what their
-//! texts are (`query::fact`).
+//! steps, and a pattern that needs too many is refused. A [`Pattern`] finds out whether a text matches, a [`Searcher`] where.
+//! Not here: where patterns may stand (`query`), and what their texts are (`query::fact`).
 //!
 //! Engines that decide at run time (lazily built tables, simulation of all states) were used before: patterns of a few
 //! bytes made them take 30 µs a byte.
 
 mod automaton;
 mod excerpt;
+mod search;
+#[cfg(test)]
+mod search_tests;
 mod syntax;
 #[cfg(test)]
 mod tests;
+mod tracker;
 
 pub use excerpt::Excerpt;
+pub use search::{Group, Searcher};
 
 use automaton::Automaton;
 use regex_automata::nfa::thompson::{self, NFA, WhichCaptures};
@@ -66,31 +71,32 @@ pub struct PatternBudget {
     count: Cell<usize>,
 }
 
-impl Pattern {
-    /// Compiles a pattern.
-    ///
-    /// # Errors
-    /// What is wrong with it, to be put behind its path. The message does not repeat the pattern, which may hold a
-    /// secret.
-    pub fn compile(text: &str, budget: &PatternBudget) -> Result<Self, String> {
-        budget.count.set(budget.count.get() + 1);
-        if budget.count.get() > MAX_PATTERNS {
+impl PatternBudget {
+    /// The bytes that all tables take, at most: an entry is a step.
+    pub fn bytes(&self) -> usize {
+        self.steps.get() * size_of::<u32>()
+    }
+
+    /// Makes what belongs to a pattern, and counts its steps.
+    fn spend<T>(&self, text: &str, make: impl FnOnce(&mut Fuel) -> Result<T, Refusal>) -> Result<T, String> {
+        self.count.set(self.count.get() + 1);
+        if self.count.get() > MAX_PATTERNS {
             return Err(format!("is too much: a config may hold {MAX_PATTERNS} patterns"));
         }
         if text.len() > MAX_LEN {
             return Err(format!("is too large a pattern: at most {MAX_LEN} bytes"));
         }
-        let rest = MAX_STEPS_OF_CONFIG.saturating_sub(budget.steps.get());
+        let rest = MAX_STEPS_OF_CONFIG.saturating_sub(self.steps.get());
         if rest == 0 {
             return Err("is too much: the patterns of the whole config take too many steps".to_owned());
         }
         let mut fuel = Fuel(rest.min(MAX_STEPS));
         let before = fuel.0;
-        let outcome = automaton(text, &mut fuel);
+        let outcome = make(&mut fuel);
         // What was refused has cost its steps as well.
-        budget.steps.set(budget.steps.get() + before - fuel.0);
+        self.steps.set(self.steps.get() + before - fuel.0);
         match outcome {
-            Ok(automaton) => Ok(Self { text: text.into(), automaton }),
+            Ok(made) => Ok(made),
             Err(Refusal::Mistake(message)) => Err(message),
             Err(Refusal::TooLarge) if rest < MAX_STEPS => {
                 Err("is too much: the patterns of the whole config take too many steps".to_owned())
@@ -100,6 +106,17 @@ impl Pattern {
                  few states"
                 .to_owned()),
         }
+    }
+}
+
+impl Pattern {
+    /// Compiles a pattern.
+    ///
+    /// # Errors
+    /// What is wrong with it, to be put behind its path. The message does not repeat the pattern, which may hold a
+    /// secret.
+    pub fn compile(text: &str, budget: &PatternBudget) -> Result<Self, String> {
+        budget.spend(text, |fuel| Ok(Self { text: text.into(), automaton: automaton(text, fuel)? }))
     }
 
     /// Whether there is a match anywhere in the text.
@@ -137,20 +154,26 @@ fn automaton(text: &str, fuel: &mut Fuel) -> Result<Automaton, Refusal> {
     let hir = syntax::parse(text, fuel)?;
     let mut forwards = Fuel(fuel.0 / 2);
     fuel.0 -= forwards.0;
-    let outcome = nfa(&hir, false, &mut forwards).and_then(|nfa| Automaton::build(&nfa, &mut forwards));
+    let outcome =
+        nfa(&hir, WhichCaptures::None, &mut forwards).and_then(|nfa| Automaton::build(&nfa, &mut forwards));
     fuel.0 += forwards.0;
     match outcome {
-        Err(Refusal::TooLarge) => nfa(&hir, true, fuel).and_then(|nfa| Automaton::build(&nfa, fuel)),
+        Err(Refusal::TooLarge) => reversed_nfa(&hir, fuel).and_then(|nfa| Automaton::build(&nfa, fuel)),
         outcome => outcome,
     }
 }
 
-fn nfa(hir: &Hir, backwards: bool, fuel: &mut Fuel) -> Result<NFA, Refusal> {
-    let config = thompson::Config::new()
-        .utf8(false)
-        .reverse(backwards)
-        .which_captures(WhichCaptures::None)
-        .nfa_size_limit(Some(MAX_NFA_BYTES));
+fn nfa(hir: &Hir, captures: WhichCaptures, fuel: &mut Fuel) -> Result<NFA, Refusal> {
+    build_nfa(hir, thompson::Config::new().which_captures(captures), fuel)
+}
+
+/// An NFA that reads backwards.
+fn reversed_nfa(hir: &Hir, fuel: &mut Fuel) -> Result<NFA, Refusal> {
+    build_nfa(hir, thompson::Config::new().which_captures(WhichCaptures::None).reverse(true), fuel)
+}
+
+fn build_nfa(hir: &Hir, config: thompson::Config, fuel: &mut Fuel) -> Result<NFA, Refusal> {
+    let config = config.utf8(false).nfa_size_limit(Some(MAX_NFA_BYTES));
     match thompson::Compiler::new().configure(config).build_from_hir(hir) {
         Ok(nfa) => fuel.burn(nfa.memory_usage()).map(|()| nfa),
         Err(_) => fuel.burn(MAX_NFA_BYTES).and(Err(Refusal::TooLarge)),

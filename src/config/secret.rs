@@ -3,6 +3,7 @@
 //! Not encryption: it only keeps a secret out of logs, errors and `Debug` output.
 
 use std::fmt;
+use std::hash::{Hash, Hasher};
 use subtle::ConstantTimeEq;
 
 /// A credential. Prints as `***`; compares in constant time.
@@ -27,6 +28,13 @@ impl PartialEq for Secret {
 }
 
 impl Eq for Secret {}
+
+/// For digests only: equal secrets have equal ones.
+impl Hash for Secret {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.0.hash(state);
+    }
+}
 
 impl fmt::Debug for Secret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

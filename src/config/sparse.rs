@@ -5,7 +5,7 @@
 use std::ops::Deref;
 
 /// A `T`, kept apart unless it is empty. Reads as a `T`.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Sparse<T>(Option<Box<T>>);
 
 /// A type with an empty value that lives as long as the process.

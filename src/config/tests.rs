@@ -158,7 +158,10 @@ const SINGLE_KEYS: &[(&str, &str)] = &[
     (r#""forward_headers":["X-Gateway-Forward-Headers"]"#, "forward_headers[0]: must not be the header"),
     (r#""targets":{}"#, "targets: must be an array"),
     (r#""targets":["a"]"#, "targets[0]: must be an object"),
-    (r#""cache":"simple""#, "cache: must be an object"),
+    (r#""cache":"simplest""#, "cache: must be one of: simple, semantic"),
+    (r#""cache":1"#, "cache: must be an object"),
+    (r#""cache":{"mode":"simple","replay":"slow"}"#, "cache.replay: must be one of: at_once, paced"),
+    (r#""cache":{"mode":"semantic","threshold":1.5}"#, "cache.threshold: must be a number from 0 to 1"),
     (r#""cache":{}"#, "cache.mode: is required"),
     (r#""cache":{"mode":"fancy"}"#, "cache.mode: must be one of: simple, semantic"),
     (r#""cache":{"mode":"simple","max_age":"60"}"#, "cache.max_age: must be an integer"),
@@ -377,7 +380,7 @@ fn values_are_read_as_written() {
     assert_eq!(config.targets[1].policies.forward_headers, Some(vec![HeaderName::from_static("x-a")]));
     let retry = config.policies.retry.clone().unwrap();
     assert_eq!((retry.attempts, retry.statuses, retry.honours_retry_after), (2, Some(vec![]), true));
-    assert_eq!(config.policies.cache, Some(Cache { mode: CacheMode::Semantic, max_age: Some(60) }));
+    assert_eq!(config.policies.cache, Some(Cache { max_age: Some(60), ..Cache::new(CacheMode::Semantic) }));
     assert_eq!(
         config.policies.request_timeout,
         Some(Duration::from_millis(values::MAX_MS)),

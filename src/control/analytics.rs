@@ -82,6 +82,7 @@ impl Subject {
         }
         let named = call.query_text("workspace_slug").or_else(|| call.query_text("workspace_id"));
         filter.workspaces = Some(log_filter::workspaces(call, named, reach)?);
+        log_filter::restrict(&mut filter, call.visible_keys());
         Ok(Self { filter, range: min..max })
     }
 

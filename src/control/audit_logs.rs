@@ -7,7 +7,6 @@ use super::field::{Field, Type, optional, required};
 use super::page::{self, Page};
 use super::reply::Reply;
 use super::route::{Access, Route, Shape, get};
-use super::store_error;
 use crate::error::Error;
 use crate::settings::scopes::Scope;
 use crate::store::audit::AuditQuery;
@@ -68,7 +67,7 @@ async fn list(call: Call) -> Result<Reply, Error> {
         limit: u32::try_from(page.size).unwrap_or(100),
         offset: u32::try_from(page.offset).unwrap_or(u32::MAX),
     };
-    let found = call.store()?.audit(query).await.map_err(store_error::error)?;
+    let found = call.store()?.audit(query).await.map_err(Error::from)?;
     let records: Vec<Value> =
         found.entries.iter().map(|entry| serde_json::from_str(&entry.body).unwrap_or_default()).collect();
     Ok(Reply::from(json!({"records": records, "total": found.total, "object": "list"})))

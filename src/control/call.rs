@@ -5,8 +5,10 @@
 
 use super::arrival::Arrival;
 use super::audit::{self, Trail};
-use super::{masking, records, store_error};
+use super::{masking, records};
 use crate::auth::ClientIdentity;
+use crate::auth::roles::{self, DataAccess};
+use crate::engine::Engine;
 use crate::error::Error;
 use crate::limits::Limits;
 use crate::state::Shared;
@@ -22,6 +24,7 @@ use uuid::Uuid;
 pub(super) struct Call {
     pub shared: Arc<Shared>,
     pub limits: Arc<Limits>,
+    pub engine: Arc<Engine>,
     pub snapshot: Arc<SettingsSnapshot>,
     pub identity: Arc<ClientIdentity>,
     /// The values of the path's parameters.
@@ -91,7 +94,7 @@ impl Call {
         });
         self.trail.workspace = self.trail.workspace.or(of_change);
         let entry = self.trail.entry(Some(&self.identity), 200, self.now);
-        self.store()?.commit(changes, entry.into_iter().collect()).await.map_err(store_error::error)?;
+        self.store()?.commit(changes, entry.into_iter().collect()).await.map_err(Error::from)?;
         self.trail.is_written = true;
         self.shared.install_stored();
         // Here rather than in the next request.
@@ -114,7 +117,7 @@ impl Call {
     pub fn open_members(&self, record: &Record) -> Result<Map<String, Value>, Error> {
         let mut members = records::members(record);
         if record.sealed.is_some() {
-            members.extend(self.store()?.unseal(record).map_err(store_error::error)?);
+            members.extend(self.store()?.unseal(record).map_err(Error::from)?);
         }
         Ok(members)
     }
@@ -141,7 +144,7 @@ impl Call {
         record.body = Value::Object(body).to_string().into();
         record.sealed = match secrets.is_empty() {
             true => None,
-            false => Some(self.store()?.seal(record.kind, record.id, &secrets).map_err(store_error::error)?),
+            false => Some(self.store()?.seal(record.kind, record.id, &secrets).map_err(Error::from)?),
         };
         Ok(())
     }
@@ -150,6 +153,20 @@ impl Call {
     pub fn own_workspace(&self) -> Option<Uuid> {
         // A bound key whose workspace is gone sees nothing.
         self.identity.is_bound.then(|| self.identity.workspace.unwrap_or_default())
+    }
+
+    /// What the client may see of requests, by the role of the person it is.
+    pub fn data_access(&self) -> DataAccess {
+        let catalog = self.shared.store().map(|store| store.catalog());
+        catalog.map_or_else(DataAccess::default, |catalog| {
+            DataAccess::of(&roles::client_role(&self.identity, &catalog))
+        })
+    }
+
+    /// The ids of the keys whose requests alone the client may see; `None`: all.
+    pub fn visible_keys(&self) -> Option<Vec<String>> {
+        let catalog = self.shared.store().filter(|_| self.data_access().own_keys_only)?.catalog();
+        Some(roles::keys_of_user(&self.identity, &catalog))
     }
 
     /// The workspace of the client's key, the default one where it has none.
@@ -263,15 +280,46 @@ impl Call {
         self.query_text("status").and_then(Status::parse).unwrap_or(Status::Active)
     }
 
+    /// The slug of what a request creates in the workspace, or in the organisation for `None`: the one that it chooses, else a
+    /// free one made of `name`.
+    ///
     /// # Errors
-    /// 409 if the settings file has given this name to something: `is_taken`.
-    pub fn check_free_slug(&self, param: &str, slug: &str, is_taken: bool) -> Result<(), Error> {
-        match is_taken {
+    /// 409 if the client chose a name of the settings file. One that another object has is refused when it is written.
+    pub fn new_slug(
+        &self,
+        kind: Kind,
+        workspace: Option<Uuid>,
+        prefix: &str,
+        name: &str,
+    ) -> Result<String, Error> {
+        if let Some(slug) = self.text("slug") {
+            self.check_free_slug(kind, "slug", slug)?;
+            return Ok(slug.to_owned());
+        }
+        let catalog = self.catalog()?;
+        let is_taken =
+            |slug: &str| self.is_in_settings(kind, slug) || catalog.by_slug(kind, workspace, slug).is_some();
+        Ok(records::slug(prefix, name, is_taken))
+    }
+
+    /// # Errors
+    /// 409 if the settings file has given this name to something of the kind.
+    pub fn check_free_slug(&self, kind: Kind, param: &str, slug: &str) -> Result<(), Error> {
+        match self.is_in_settings(kind, slug) {
             true => {
                 Err(Error::conflict(format!("{slug} is a name in the settings file. Choose another one."))
                     .with_param(param))
             }
             false => Ok(()),
+        }
+    }
+
+    fn is_in_settings(&self, kind: Kind, slug: &str) -> bool {
+        let settings = &self.snapshot.settings;
+        match kind {
+            Kind::Provider => settings.providers.contains_key(slug),
+            Kind::Config => settings.configs.contains_key(slug),
+            _ => false,
         }
     }
 
@@ -320,12 +368,21 @@ fn is_visible(record: &Record, workspace: Option<Uuid>) -> bool {
         (Kind::Workspace, _) => record.id == workspace,
         (_, Some(own)) => own == workspace,
         // The organisation's keys, users, invites and exports of logs are for its administrators.
-        (Kind::ApiKey | Kind::User | Kind::Invite | Kind::Pepper | Kind::LogExport, None) => false,
+        (
+            Kind::ApiKey
+            | Kind::User
+            | Kind::Invite
+            | Kind::Pepper
+            | Kind::LogExport
+            | Kind::File
+            | Kind::Batch,
+            None,
+        ) => false,
         (_, None) => true,
     }
 }
 
-fn missing(kind: Kind, named: &str) -> Error {
+pub(super) fn missing(kind: Kind, named: &str) -> Error {
     let name = kind.as_str().replace('_', " ");
     Error::not_found(format!("There is no {name} {named:?} that this key may see.")).with_unknown_name(named)
 }

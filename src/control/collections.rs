@@ -7,7 +7,7 @@ use super::call::Call;
 use super::field::{Field, Type, not_null, nullable, optional, required};
 use super::numbered::{is_in, matches};
 use super::page::{self, Page};
-use super::records::{archived, changed, created, member, members, put, set, slug, time};
+use super::records::{archived, changed, created, member, members, put, set, time};
 use super::reply::Reply;
 use super::route::{Access, Route, Shape, delete, get, post, put as put_route};
 use crate::error::Error;
@@ -107,7 +107,8 @@ async fn create(mut call: Call) -> Result<Reply, Error> {
     };
     let name = call.text("name").unwrap_or_default();
     let body = json!({"name": name, "collection_id": parent, "owner_id": call.actor()});
-    let record = created(Kind::Collection, Some(workspace), slug("co-", name), &body, call.now);
+    let slug = call.new_slug(Kind::Collection, Some(workspace), "co-", name)?;
+    let record = created(Kind::Collection, Some(workspace), slug, &body, call.now);
     let reply = json!({"id": record.id, "slug": record.slug});
     call.commit(vec![put(record)]).await?;
     Ok(Reply::from(reply))

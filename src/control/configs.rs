@@ -4,13 +4,13 @@
 
 mod check;
 
+use super::ORGANISATION;
 use super::call::Call;
 use super::field::{Field, Type, not_null, nullable, optional, required};
 use super::page::{self, Page};
-use super::records::{archived, changed, created, member, members, put, slug, time, version};
+use super::records::{archived, changed, created, member, members, put, time, version};
 use super::reply::Reply;
 use super::route::{Access, Route, Shape, delete, get, post, put as put_route};
-use super::{ORGANISATION, store_error};
 use crate::error::Error;
 use crate::settings::scopes::Scope;
 use crate::store::{Change, Kind, Record, Status};
@@ -122,8 +122,7 @@ async fn create(mut call: Call) -> Result<Reply, Error> {
     let workspace = call.new_workspace()?;
     let config = check::config(&call, Some(workspace))?;
     let name = call.text("name").unwrap_or_default();
-    let slug = call.text("slug").map_or_else(|| slug("pc-", name), str::to_owned);
-    call.check_free_slug("slug", &slug, call.snapshot.settings.configs.contains_key(&slug))?;
+    let slug = call.new_slug(Kind::Config, Some(workspace), "pc-", name)?;
     let version_id = Uuid::now_v7();
     let is_default = is_default(&call).unwrap_or(false);
     let body = Map::from_iter([
@@ -229,8 +228,7 @@ async fn versions(call: Call) -> Result<Reply, Error> {
         return Ok(Page::of(&call, 50).reply(&[one_of_settings(named)], Value::clone));
     }
     let record = call.find(Kind::Config, "slug")?;
-    let versions =
-        call.store()?.children(Kind::ConfigVersion, record.id).await.map_err(store_error::error)?;
+    let versions = call.store()?.children(Kind::ConfigVersion, record.id).await.map_err(Error::from)?;
     Ok(Page::of(&call, 50).reply(&versions, |version| shown(&record, Some(&**version))))
 }
 

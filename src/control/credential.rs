@@ -7,8 +7,7 @@ use super::call::Call;
 use super::field::{Field, Type, optional};
 use super::limits::{self, RATE_LIMITS, USAGE_LIMITS};
 use super::masking::is_secret;
-use super::records::{self, member, members, overlay};
-use super::store_error;
+use super::records::{member, members, overlay};
 use super::used::Used;
 use crate::auth::key_format::mask;
 use crate::config::account::names;
@@ -21,6 +20,7 @@ use crate::state::stored::{account_members, read_provider};
 use crate::store::{Kind, Record};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
+use uuid::Uuid;
 
 /// Members of the virtual-keys API that are not spelled as the account's with another case.
 const OTHER_NAMES: [(&str, &str); 5] = [
@@ -159,7 +159,7 @@ pub(super) fn set_account(
     let store = call.store()?;
     let mut account = account_members(&Value::Object(body.clone()));
     if record.sealed.is_some() {
-        account.extend(store.unseal(record).map_err(store_error::error)?);
+        account.extend(store.unseal(record).map_err(Error::from)?);
     }
     for (name, value) in &input.members {
         let value = if name == "deployments" { deployments(value) } else { as_object(name, value) };
@@ -176,7 +176,7 @@ pub(super) fn set_account(
     body.insert("masked_key".to_owned(), key.unwrap_or_default().into());
     record.sealed = match secret.is_empty() {
         true => None,
-        false => Some(store.seal(record.kind, record.id, &secret).map_err(store_error::error)?),
+        false => Some(store.seal(record.kind, record.id, &secret).map_err(Error::from)?),
     };
     Ok(())
 }
@@ -275,15 +275,12 @@ pub(super) fn integration_of(call: &Call, record: &Arc<Record>) -> Result<Arc<Re
     found.ok_or_else(|| Error::internal(format!("the integration of provider {} is gone", record.id)))
 }
 
-/// The slug of what a request creates: the one it names, else one made of the name.
+/// The slug of a new provider or integration.
 ///
 /// # Errors
-/// 409 for the name of a provider of the settings file.
-pub(super) fn new_slug(call: &Call) -> Result<String, Error> {
-    let made = || records::slug("", call.text("name").unwrap_or_default());
-    let slug = call.text("slug").map_or_else(made, str::to_owned);
-    call.check_free_slug("slug", &slug, call.snapshot.settings.providers.contains_key(&slug))?;
-    Ok(slug)
+/// As [`Call::new_slug`].
+pub(super) fn new_slug(call: &Call, workspace: Option<Uuid>) -> Result<String, Error> {
+    call.new_slug(Kind::Provider, workspace, "", call.text("name").unwrap_or_default())
 }
 
 /// Whether a record is a view of this kind.

@@ -49,7 +49,7 @@ pub(super) fn handler(route: &'static Route, port: Port) -> MethodRouter<Service
 async fn serve(
     route: &'static Route,
     port: Port,
-    Services { shared, limits }: Services,
+    Services { shared, limits, engine }: Services,
     params: Vec<(String, String)>,
     request: Request,
 ) -> Result<Reply, Error> {
@@ -93,6 +93,7 @@ async fn serve(
     let call = Call {
         shared: Arc::clone(&shared),
         limits,
+        engine,
         snapshot,
         identity: Arc::clone(&identity),
         params,

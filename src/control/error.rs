@@ -33,7 +33,7 @@ fn body(error: &Error) -> Vec<u8> {
     if let Some(members) = whole.get_mut("error").and_then(Value::as_object_mut) {
         let detail =
             |problem: &crate::error::Problem| json!({"path": problem.path, "message": problem.message});
-        let details: Vec<Value> = match (error.problems.as_slice(), &error.param) {
+        let details: Vec<Value> = match (&*error.problems, &error.param) {
             ([], Some(param)) => vec![json!({"path": param, "message": error.message})],
             (problems, _) => problems.iter().map(detail).collect(),
         };

@@ -1,7 +1,7 @@
 //! `POST /v1/explain` and the question of `turnpike explain`: a request in JSON, and what would become of it.
 //!
-//! Reads the question as the data port would read the request; what it comes to is `route::explain`'s to say.
-//! Nobody is called, and nothing is remembered.
+//! Reads the question as the data port would read the request; what it comes to is `route::explain`'s to say, what its limits would
+//! decide `engine::limit_preview`'s, and what the cache would do `engine::caching`'s. Nobody is called, and nothing is remembered.
 
 mod summary;
 
@@ -13,11 +13,14 @@ use super::route::{self, Access, Route};
 use super::routes::control_paths;
 use crate::auth::{self, ClientIdentity};
 use crate::config::headers::GatewayHeaders;
+use crate::engine::caching::{CacheHeaders, CacheView};
+use crate::engine::limit_preview::{self, LimitView, PreviewedRequest};
 use crate::error::Error;
+use crate::limits::CountersFailure;
 use crate::route::admission::key_rules::KeyRules;
-use crate::route::admission::{Plane, RequestHead};
+use crate::route::admission::{Plane, RequestHead, batch_provider, creates_own, depends_on_provider};
 use crate::route::attempt::Request;
-use crate::route::compile::Sources;
+use crate::route::compile::{Sources, compile};
 use crate::route::explain::{Explanation, Rejection, explain};
 use crate::route::request_mode::RequestMode;
 use crate::route::request_snapshot::RequestSnapshot;
@@ -36,6 +39,9 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
+
+/// Who responds to requests for files and batches that are no provider's.
+const OWN_FILES: &str = "the gateway, which keeps files and runs batches itself; explain a line of it";
 
 /// What is asked: a request to the data port.
 #[derive(Debug, Deserialize)]
@@ -68,6 +74,22 @@ pub struct ExplainResponse {
     notes: Vec<String>,
     #[serde(flatten)]
     explained: Explanation,
+    /// What its limits would decide now. Absent: they were not judged.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    limits: Option<Vec<LimitView>>,
+    /// What the cache would do at the first target. Absent: its config caches nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cache: Option<CacheView>,
+}
+
+/// An explained request that would be sent.
+struct Explained {
+    client: Arc<ClientIdentity>,
+    request: Request,
+    /// The merged metadata.
+    metadata: Option<Box<RawValue>>,
+    headers: HeaderMap,
+    cache_headers: Option<Box<CacheHeaders>>,
 }
 
 impl ExplainResponse {
@@ -111,10 +133,42 @@ async fn respond(call: Call) -> Result<Reply, Error> {
         sticky: &call.shared.sticky_sessions,
         now: Instant::now(),
     };
-    let explained = context.explain(&call.bytes)?;
-    serde_json::to_value(&explained)
+    let (mut response, explained) = context.read(&call.bytes)?;
+    if let Some(explained) = explained {
+        judge(&call, &mut response, &explained).await;
+    }
+    serde_json::to_value(&response)
         .map(Reply::from)
         .map_err(|why| Error::internal(format!("an explanation: {why}")))
+}
+
+/// Adds what the cache would do, what the limits of the request would decide, and the refusal, where nothing else is wrong with it.
+async fn judge(call: &Call, response: &mut ExplainResponse, explained: &Explained) {
+    let Some((config, target)) = response.explained.chosen.take() else { return };
+    let previewed = PreviewedRequest {
+        snapshot: &call.snapshot,
+        client: &explained.client,
+        request: &explained.request,
+        config: &config,
+        target: &target,
+        metadata: explained.metadata.as_deref(),
+    };
+    let wishes = explained.cache_headers.as_deref();
+    response.cache = call.engine.caching.preview(&previewed, &explained.headers, wishes);
+    let shows_amounts = call.identity.scopes.contains(Scope::PoliciesRead);
+    let prices = call.shared.prices.load_full();
+    match limit_preview::preview(&call.limits, &prices, &previewed, shows_amounts).await {
+        Ok(found) => {
+            if let Some(refusal) = found.refusal.filter(|_| !response.has_problems()) {
+                response.explained.problems = Rejection::from_error(&refusal);
+            }
+            response.limits = Some(found.decisions);
+        }
+        Err(CountersFailure(why)) => {
+            log::warn!(target: "turnpike", "an explanation could not judge limits: {why}");
+            response.notes.push("the counters of limits cannot be reached: no limit was judged".to_owned());
+        }
+    }
 }
 
 /// What an explanation may look at.
@@ -137,11 +191,16 @@ struct ParsedRequest {
 }
 
 impl ExplainContext<'_> {
-    /// Explains the request that `text` describes.
+    /// Explains the request that `text` describes, without its limits.
     ///
     /// # Errors
     /// 400 if `text` does not describe a request. Why the described request would be refused is in the response.
     pub fn explain(&self, text: &[u8]) -> Result<ExplainResponse, Error> {
+        self.read(text).map(|(response, _)| response)
+    }
+
+    /// As [`Self::explain`], with the request, if its config was read.
+    fn read(&self, text: &[u8]) -> Result<(ExplainResponse, Option<Explained>), Error> {
         let parsed = ParsedRequest::read(text)?;
         let ParsedRequest { method, uri, headers, .. } = &parsed;
         let control_paths = control_paths();
@@ -154,11 +213,17 @@ impl ExplainContext<'_> {
         if parsed.assumes_json && head.endpoint.mode == RequestMode::Passthrough {
             notes.push("content-type: application/json was assumed, since no other is given".to_owned());
         }
-        let explained = self.explained(&head, &parsed, &client).unwrap_or_else(|error| Explanation {
-            problems: Rejection::from_error(&error),
-            ..Explanation::empty(head.endpoint.operation)
-        });
-        Ok(ExplainResponse { caller: client.name.clone(), notes, explained })
+        let (explained, request) = match self.explained(&head, &parsed, &client) {
+            Ok((explained, request)) => (explained, Some(request)),
+            Err(error) => {
+                let problems = Rejection::from_error(&error);
+                (Explanation { problems, ..Explanation::empty(head.endpoint.operation) }, None)
+            }
+        };
+        Ok((
+            ExplainResponse { caller: client.name.clone(), notes, explained, limits: None, cache: None },
+            request,
+        ))
     }
 
     /// `Err`: the request would be refused before its config is read.
@@ -167,7 +232,7 @@ impl ExplainContext<'_> {
         head: &RequestHead<'_>,
         parsed: &ParsedRequest,
         client: &Arc<ClientIdentity>,
-    ) -> Result<Explanation, Error> {
+    ) -> Result<(Explanation, Explained), Error> {
         head.check_origin()?;
         let plane = head.plane()?;
         head.check_scope(&plane, client)?;
@@ -177,6 +242,7 @@ impl ExplainContext<'_> {
                 let who = match plane {
                     Plane::Models(_) => "the gateway, with its own list of models; no config is used",
                     Plane::Options => "the gateway itself; no provider is asked",
+                    Plane::Files => OWN_FILES,
                     _ => "the control plane; no provider is asked",
                 };
                 return Err(Error::not_found(format!("{} is answered by {who}.", head.uri.path())));
@@ -184,6 +250,9 @@ impl ExplainContext<'_> {
         };
         let bytes = parsed.body.clone().unwrap_or_default();
         let body = reading.map(|reading| reading.parse(bytes)).transpose()?;
+        if creates_own(&head.endpoint, body.as_ref()) {
+            return Err(Error::not_found(format!("{} is answered by {OWN_FILES}.", head.uri.path())));
+        }
         let keys = &self.snapshot.service_keys;
         let uri = auth::clean_uri(&parsed.headers, &parsed.uri, keys);
         let mut request = Request::new(head.endpoint, parsed.method.clone(), uri, body);
@@ -202,9 +271,10 @@ impl ExplainContext<'_> {
             &request,
             client.workspace,
         );
+        let metadata = rules.metadata(&gateway_headers).map(Cow::into_owned);
         let request_snapshot = RequestSnapshot {
             headers: parsed.headers.clone(),
-            metadata: rules.metadata(&gateway_headers).map(Cow::into_owned),
+            metadata: metadata.clone(),
             pathname: parsed.uri.path().to_owned(),
             body: request.body_for_facts(),
             snapshot: Arc::clone(self.snapshot),
@@ -216,8 +286,25 @@ impl ExplainContext<'_> {
             client: Arc::clone(client),
             now: self.now,
         };
-        Ok(explain(&sources, &request, &env))
+        refuse_own(head, &sources)?;
+        let explained = explain(&sources, &request, &env);
+        let metadata = metadata.and_then(|text| RawValue::from_string(text).ok());
+        let cache_headers = CacheHeaders::of(&gateway_headers);
+        let (client, headers) = (Arc::clone(client), parsed.headers.clone());
+        Ok((explained, Explained { client, request, metadata, headers, cache_headers }))
     }
+}
+
+/// # Errors
+/// 404 where the provider of the request has its files and batches at the gateway, which responds itself.
+fn refuse_own(head: &RequestHead<'_>, sources: &Sources<'_>) -> Result<(), Error> {
+    if depends_on_provider(&head.endpoint, head.uri.query())
+        && let Ok(config) = compile(sources)
+        && batch_provider(&config)?.is_some()
+    {
+        return Err(Error::not_found(format!("{} is answered by {OWN_FILES}.", head.uri.path())));
+    }
+    Ok(())
 }
 
 impl ParsedRequest {

@@ -1,15 +1,23 @@
-//! Saved guardrails (reference 1.6): kept and checked. Nothing here runs them.
+//! Saved guardrails (reference 1.6): kept, checked, and tried on a text.
+//!
+//! Checks and their parameters are judged as `guard` describes them. Not here: running them for requests (`engine`).
 
 use super::ORGANISATION;
 use super::call::Call;
 use super::field::{Field, Type, not_null, nullable, optional, required};
 use super::page::{self, Page};
-use super::records::{archived, changed, created, member, members, overlay, put, slug, time};
+use super::records::{archived, changed, created, member, members, overlay, put, time};
 use super::reply::Reply;
 use super::route::{Access, Route, Shape, delete, get, post, put as put_route};
+use crate::api::operation::Operation;
+use crate::config;
+use crate::config::hooks::{HookPhase, MAX_OVERLAP};
+use crate::config::pattern::PatternBudget;
 use crate::config::read::Problems;
-use crate::error::Error;
+use crate::error::{Error, Problem};
+use crate::guard::{Hook, HookCompiler, HookPlace, Subject, check_kind};
 use crate::settings::scopes::Scope;
+use crate::state::stored::{compile_guardrail, guardrail_hook};
 use crate::store::{Kind, Record};
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
@@ -27,12 +35,19 @@ const FEEDBACK: Type = Type::Object(&[
     optional("metadata", Type::AnyObject, "Kept with it."),
 ]);
 
-const OUTCOME: Type = Type::Object(&[optional("feedback", FEEDBACK, "The feedback that is written.")]);
+const OUTCOME: Type = Type::Object(&[
+    optional("deny", Type::Flag, "Whether the request or response is denied then."),
+    optional("feedback", FEEDBACK, "The feedback that is written."),
+]);
 
 const ACTIONS: Type = Type::Object(&[
     optional("deny", Type::Flag, "Whether a failed check refuses the request or response."),
     optional("async", Type::Flag, "Whether it runs beside the request and cannot hold it up."),
     optional("sequential", Type::Flag, "Whether checks run one after another."),
+    optional("type", Type::OneOf(&["guardrail", "mutator"]), "`mutator`: its checks run one after another."),
+    optional("parallel", Type::Flag, "Whether requests are sent on while it runs; for requests only."),
+    optional("stream", Type::OneOf(&["window", "buffer"]), "How streams are checked; for responses only."),
+    optional("overlap_bytes", Type::Integer(1, MAX_OVERLAP), "Bytes of a stream that are held back."),
     optional("on_success", OUTCOME, "What follows when all checks pass."),
     optional("on_fail", OUTCOME, "What follows when a check fails."),
     optional("message", Type::Text(2048), "What the client is told."),
@@ -85,6 +100,29 @@ const LIST: &[Field] = &[
     optional("ids", Type::Ids(4096), "Only these: ids or slugs with commas."),
 ];
 
+const TEST: &[Field] = &[
+    required("text", Type::Text(1 << 20), "What it looks at: the message of a chat, or the response to one."),
+    optional(
+        "phase",
+        Type::OneOf(&["before", "after"]),
+        "Whether the text is a request or a response; a request where all checks are for those.",
+    ),
+];
+
+const TESTED: &[Field] = &[
+    required("verdict", Type::Flag, "Whether it passes."),
+    required("id", Type::Text(128), "The guardrail's slug."),
+    required("transformed", Type::Flag, "Whether a check changed the text."),
+    required("checks", Type::List(&Type::AnyObject, 0, 100), "The result of each check."),
+    nullable("feedback", Type::AnyObject, "What would be written as feedback."),
+    required("execution_time", Type::Number(0.0, 1e9), "Milliseconds."),
+    required("async", Type::Flag, "Whether it runs beside requests."),
+    required("type", Type::Text(20), "`guardrail` or `mutator`."),
+    required("created_at", Type::Time, "When it ran."),
+    required("deny", Type::Flag, "Whether the request or response would be denied."),
+    nullable("text", Type::Text(1 << 20), "The text with all changes."),
+];
+
 pub(super) const ROUTES: &[Route] = &[
     post(
         "/v1/guardrails",
@@ -121,6 +159,19 @@ pub(super) const ROUTES: &[Route] = &[
     .body(UPDATE)
     .replies(Shape::Object(MADE))
     .changes("guardrails", "update"),
+    post(
+        "/v1/guardrails/{id}/test",
+        Access::Scope(&[
+            Scope::GuardrailsInvoke,
+            Scope::GuardrailsUpdate,
+            Scope::OrganisationGuardrailsUpdate,
+        ]),
+        "Tries a guardrail on a text",
+        |call| Box::pin(test(call)),
+    )
+    .query(page::IN_WORKSPACE)
+    .body(TEST)
+    .replies(Shape::Object(TESTED)),
     delete(
         "/v1/guardrails/{id}",
         Access::Scope(&[Scope::GuardrailsDelete, Scope::OrganisationGuardrailsDelete]),
@@ -132,57 +183,50 @@ pub(super) const ROUTES: &[Route] = &[
     .changes("guardrails", "delete"),
 ];
 
-/// The checks that the specification and the reference (section 9) build in.
-const BUILT_IN: [&str; 25] = [
-    "regexMatch",
-    "sentenceCount",
-    "wordCount",
-    "characterCount",
-    "jsonSchema",
-    "jsonKeys",
-    "contains",
-    "validUrls",
-    "containsCode",
-    "alluppercase",
-    "alllowercase",
-    "endsWith",
-    "modelWhitelist",
-    "modelRules",
-    "allowedRequestTypes",
-    "requiredMetadataKeys",
-    "requiredMetadataKeyValuePairs",
-    "jwt",
-    "regexReplace",
-    "addPrefix",
-    "notNull",
-    "webhook",
-    "log",
-    "requestParametersCheck",
-    "inlineImageUrls",
-];
-
 /// # Errors
-/// 400 for a check of the gateway's own that there is not.
-fn check_names(call: &Call) -> Result<(), Error> {
+/// 400 for checks that there are not, parameters that are missing or have another type, values that no check can use, and actions
+/// that are not possible with these checks: all of them.
+fn judge(checks: &Value, actions: &Value) -> Result<(), Error> {
+    let hook = guardrail_hook("", checks.clone(), Some(actions)).map_err(refused)?;
+    compile(&hook, phase_of(&hook), true).map(drop).map_err(refused)
+}
+
+/// The first phase that all checks are for. Where there is none, those that are for the other one alone are a problem.
+fn phase_of(hook: &config::hooks::Hook) -> HookPhase {
+    let kinds = hook.checks.iter().filter_map(|check| check_kind(&check.id));
+    let mut others = kinds.filter(|kind| !kind.phases.contains(&HookPhase::Before));
+    if others.next().is_some() { HookPhase::After } else { HookPhase::Before }
+}
+
+/// `is_strict`: what its checks cannot use is a problem, and not an error of their results.
+fn compile(hook: &config::hooks::Hook, phase: HookPhase, is_strict: bool) -> Result<Hook, Vec<Problem>> {
     let problems = Problems::default();
-    let checks = call.body.get("checks").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
-    for (index, check) in checks.iter().enumerate() {
-        let id = check.get("id").and_then(Value::as_str).unwrap_or_default();
-        if let Some(name) = id.strip_prefix("default.").filter(|name| !BUILT_IN.contains(name)) {
-            problems.push(format!("checks[{index}].id"), None, format!("there is no check default.{name}"));
-        }
-    }
+    let patterns = PatternBudget::default();
+    let compiler = HookCompiler { saved: &|_| None, patterns: &patterns, problems: &problems, is_strict };
+    let compiled = compiler.hook(hook, &HookPlace { phase, path: "", index: 0 }, true);
     match problems.is_empty() {
-        true => Ok(()),
-        false => Err(Error::invalid_body(problems.into_vec())),
+        true => Ok(compiled),
+        false => Err(problems.into_vec()),
     }
 }
 
+/// A problem of a hook by its place in the body of a guardrail.
+fn in_body(problem: Problem) -> Problem {
+    let path = problem.path.trim_start_matches('.');
+    let path = if path.starts_with("checks") { path.to_owned() } else { format!("actions.{path}") };
+    Problem { path, ..problem }
+}
+
+fn refused(problems: Vec<Problem>) -> Error {
+    Error::invalid_body(problems.into_iter().map(in_body).collect())
+}
+
 async fn create(mut call: Call) -> Result<Reply, Error> {
-    check_names(&call)?;
+    let given = |name: &str| call.body.get(name).cloned().unwrap_or_default();
+    judge(&given("checks"), &given("actions"))?;
     let workspace = call.new_workspace()?;
     let name = call.text("name").unwrap_or_default();
-    let slug = call.text("slug").map_or_else(|| slug("pg-", name), str::to_owned);
+    let slug = call.new_slug(Kind::Guardrail, Some(workspace), "pg-", name)?;
     let version_id = Uuid::now_v7();
     let mut body = Map::new();
     overlay(&mut body, &call.body, &["name", "checks", "actions"]);
@@ -198,7 +242,6 @@ async fn create(mut call: Call) -> Result<Reply, Error> {
 }
 
 async fn update(mut call: Call) -> Result<Reply, Error> {
-    check_names(&call)?;
     let before = call.find(Kind::Guardrail, "id")?;
     call.check_owner(&before)?;
     let mut body = call.open_members(&before)?;
@@ -206,6 +249,10 @@ async fn update(mut call: Call) -> Result<Reply, Error> {
         if let Some(value) = call.body.get(name).filter(|value| !value.is_null()) {
             body.insert(name.to_owned(), value.clone());
         }
+    }
+    if ["checks", "actions"].iter().any(|name| call.has(name)) {
+        let kept = |name: &str| body.get(name).cloned().unwrap_or_default();
+        judge(&kept("checks"), &kept("actions"))?;
     }
     let version_id = Uuid::now_v7();
     body.insert("version_id".to_owned(), version_id.to_string().into());
@@ -237,6 +284,37 @@ async fn remove(mut call: Call) -> Result<Reply, Error> {
     call.check_owner(&record)?;
     call.commit(vec![put(archived(&record, call.now))]).await?;
     Ok(Reply::empty())
+}
+
+/// Runs a guardrail over a text, as the one message of a chat or its response. Nothing of it is counted or kept.
+async fn test(call: Call) -> Result<Reply, Error> {
+    let record = call.find(Kind::Guardrail, "id")?;
+    let broken = |why: String| Error::bad_request(format!("The guardrail cannot run: {why}."));
+    let hook = compile_guardrail(&record, call.store()?).map_err(broken)?;
+    let phase = match call.text("phase") {
+        Some("before") => HookPhase::Before,
+        Some(_) => HookPhase::After,
+        None => phase_of(&hook),
+    };
+    let hook = compile(&hook, phase, false).map_err(refused)?;
+    let text = call.text("text").unwrap_or_default();
+    let message = |role: &str| json!({"role": role, "content": text});
+    let request = json!({"model": "test", "messages": [message("user")]}).to_string();
+    let subject = Subject::of_request(Operation::ChatCompletions, &request);
+    let subject = match phase {
+        HookPhase::Before => subject,
+        HookPhase::After => {
+            let choice = json!({"index": 0, "message": message("assistant"), "finish_reason": "stop"});
+            subject.with_response(&json!({"choices": [choice]}).to_string())
+        }
+    };
+    let run = call.engine.try_hook(&hook, &subject, &call.snapshot, &call.identity).await;
+    let mut reply = serde_json::to_value(run.results.first()).unwrap_or_default();
+    if let Some(members) = reply.as_object_mut() {
+        let changed = run.changed.as_ref().unwrap_or(&subject);
+        members.insert("text".to_owned(), changed.text.as_deref().into());
+    }
+    Ok(Reply::from(reply))
 }
 
 fn view(record: &Record) -> Value {

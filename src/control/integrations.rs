@@ -174,7 +174,7 @@ async fn create(mut call: Call) -> Result<Reply, Error> {
         true => Some(call.new_workspace()?),
         false => None,
     };
-    let slug = new_slug(&call)?;
+    let slug = new_slug(&call, workspace)?;
     let name = call.text("name").unwrap_or_default();
     let wants_provider = call.flag("create_default_provider") != Some(false);
     let provider_slug = call.text("default_provider_slug").filter(|_| wants_provider).map(str::to_owned);
@@ -191,8 +191,7 @@ async fn create(mut call: Call) -> Result<Reply, Error> {
     record.body = Value::Object(body).to_string().into();
     let mut changes = vec![put(record.clone())];
     if let Some(provider_slug) = provider_slug.filter(|_| !is_provider) {
-        let taken = call.snapshot.settings.providers.contains_key(&provider_slug);
-        call.check_free_slug("default_provider_slug", &provider_slug, taken)?;
+        call.check_free_slug(Kind::Provider, "default_provider_slug", &provider_slug)?;
         changes.push(put(providers::derived(&call, &record, workspace, provider_slug, name)));
     }
     call.commit(changes).await?;

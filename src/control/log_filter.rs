@@ -65,6 +65,7 @@ pub(super) fn read(call: &Call, values: &Map<String, Value>, problems: &Problems
         |name: &str, kind: Kind| list(name).into_iter().map(|value| slug(call, kind, value)).collect();
     Filter {
         workspaces: None,
+        default_workspace: call.snapshot.stored.default_workspace().unwrap_or_default(),
         since: None,
         until: None,
         total_tokens: integers("total_units"),
@@ -179,6 +180,19 @@ fn metadata(value: Option<&Value>, problems: &Problems) -> Vec<(String, String)>
         }
     };
     members.into_iter().filter_map(pair).collect()
+}
+
+/// Restricts a filter to requests of these keys; `None`: of all. To be called when its workspaces are set.
+pub(super) fn restrict(filter: &mut Filter, keys: Option<Vec<String>>) {
+    let Some(mut keys) = keys else { return };
+    if !filter.api_keys.is_empty() {
+        keys.retain(|id| filter.api_keys.contains(id));
+    }
+    if keys.is_empty() {
+        // A list without keys would require nothing.
+        filter.workspaces = Some(Vec::new());
+    }
+    filter.api_keys = keys;
 }
 
 /// Which workspaces a call is about.

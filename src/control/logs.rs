@@ -147,6 +147,7 @@ pub(super) fn filter(call: &Call, values: &Map<String, Value>) -> Result<Filter,
         (None, None) => None,
         _ => Some(log_filter::workspaces(call, named, ALL_WORKSPACES)?),
     };
+    log_filter::restrict(&mut filter, call.visible_keys());
     Ok(filter)
 }
 
@@ -182,8 +183,13 @@ async fn list(call: Call) -> Result<Reply, Error> {
     })))
 }
 
-/// Whether the client may see a row.
-fn is_visible(call: &Call, row: &Row) -> bool {
+/// Whether the client may see a row. `keys`: those whose requests alone it may see.
+fn is_visible(call: &Call, keys: Option<&Vec<String>>, row: &Row) -> bool {
+    let is_of_key =
+        |keys: &Vec<String>| row.api_key.as_deref().is_some_and(|key| keys.iter().any(|id| id == key));
+    if !keys.is_none_or(is_of_key) {
+        return false;
+    }
     let Some(own) = call.own_workspace() else { return true };
     match row.workspace {
         Some(workspace) => workspace == own,
@@ -198,7 +204,8 @@ async fn read(call: Call) -> Result<Reply, Error> {
         Ok(id) => ledger.run(READ_TIMEOUT, move |store, _| store.row(id)).await.map_err(refused)?,
         Err(_) => None,
     };
-    let row = match by_id.filter(|row| is_visible(&call, row)) {
+    let keys = call.visible_keys();
+    let row = match by_id.filter(|row| is_visible(&call, keys.as_ref(), row)) {
         Some(row) => Some(row),
         None => {
             let mut values = Map::new();
@@ -211,11 +218,13 @@ async fn read(call: Call) -> Result<Reply, Error> {
         let message = format!("There is no log with the id or trace id {named:?} that this key may see.");
         return Err(Error::not_found(message).with_unknown_name(&named));
     };
+    let without_bodies = call.data_access().without_bodies;
     let of_row = row.clone();
     let (attempts, payload) = ledger
         .run(READ_TIMEOUT, move |store, _| Ok((store.attempts(&of_row)?, store.payload(of_row.id)?)))
         .await
         .map_err(refused)?;
+    let payload = payload.filter(|_| !without_bodies);
     let payload = payload.and_then(|bytes| crate::ledger::payload::read(&bytes));
     Ok(Reply::from(log_view::whole(&row, &attempts, payload.as_ref())))
 }

@@ -10,7 +10,7 @@ use super::ORGANISATION;
 use super::call::Call;
 use super::field::{Field, Type, not_null, nullable, optional, required};
 use super::page::{self, Page};
-use super::records::{archived, changed, created, member, members, overlay, put, slug, time};
+use super::records::{archived, changed, created, member, members, overlay, put, time};
 use super::reply::Reply;
 use super::route::{Access, Route, Shape, delete, get, post, put as put_route};
 use crate::error::Error;
@@ -141,7 +141,7 @@ const PLAIN: [&str; 3] = ["name", "description", "mcp_integration_id"];
 async fn create(mut call: Call) -> Result<Reply, Error> {
     let workspace = call.new_workspace()?;
     let name = call.text("name").unwrap_or_default();
-    let slug = call.text("slug").map_or_else(|| slug("mcp-", name), str::to_owned);
+    let slug = call.new_slug(Kind::McpServer, Some(workspace), "mcp-", name)?;
     let mut body = Map::new();
     overlay(&mut body, &call.body, &PLAIN);
     check::set_connection(&call, &mut body)?;

@@ -6,7 +6,7 @@ use super::call::Call;
 use super::field::{Field, Type, not_null, nullable, optional, required};
 use super::numbered::PARTIAL;
 use super::page::{self, Page};
-use super::records::{archived, changed, members, object, put, set, slug, time};
+use super::records::{archived, changed, members, object, put, set, time};
 use super::reply::Reply;
 use super::route::{Access, Route, Shape, delete, get, post, put as put_route};
 use crate::error::{Error, Problem};
@@ -163,9 +163,9 @@ pub(super) const ROUTES: &[Route] = &[
 
 async fn create(mut call: Call) -> Result<Reply, Error> {
     let workspace = call.new_workspace()?;
-    let slug_of_it = slug("pp-", call.text("name").unwrap_or_default());
-    let content = content(&call, Some(workspace), &slug_of_it, 1)?;
-    let (record, first) = PARTIAL.first(&call, workspace, slug_of_it, &json!(content))?;
+    let slug = call.new_slug(Kind::Partial, Some(workspace), "pp-", call.text("name").unwrap_or_default())?;
+    let content = content(&call, Some(workspace), &slug, 1)?;
+    let (record, first) = PARTIAL.first(&call, workspace, slug, &json!(content))?;
     let reply = changed_reply(&record, Some(first.id));
     call.commit(vec![put(record), put(first)]).await?;
     Ok(reply)

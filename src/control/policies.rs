@@ -120,7 +120,7 @@ async fn create(
     let workspace = workspace(&call)?;
     conditions::check_workspace(&call, workspace)?;
     let name = call.text("name").filter(|name| !name.is_empty()).unwrap_or("policy");
-    let slug = call.text("slug").map_or_else(|| super::records::slug(prefix, name), str::to_owned);
+    let slug = call.new_slug(kind, workspace, prefix, name)?;
     let mut body = Map::new();
     super::records::overlay(&mut body, &call.body, names);
     super::records::set(&mut body, "owner_id", call.actor());

@@ -12,7 +12,7 @@ use super::collections::collection_of;
 use super::field::{Field, Type, not_null, nullable, optional, required};
 use super::numbered::PROMPT;
 use super::page::{self, Page};
-use super::records::{archived, changed, members, object, put, set, slug, time};
+use super::records::{archived, changed, members, object, put, set, time};
 use super::reply::Reply;
 use super::route::{Access, Route, Shape, delete, get, post, put as put_route};
 use crate::error::Error;
@@ -197,7 +197,7 @@ async fn create(mut call: Call) -> Result<Reply, Error> {
     let workspace = call.new_workspace()?;
     let content = content::of_request(&call, VersionBody::default());
     content::check(&call, &content, Some(workspace))?;
-    let slug = slug("pp-", call.text("name").unwrap_or_default());
+    let slug = call.new_slug(Kind::Prompt, Some(workspace), "pp-", call.text("name").unwrap_or_default())?;
     let (record, first) = PROMPT.first(&call, workspace, slug, &content::stored(&content)?)?;
     let reply = json!({"id": record.id, "slug": record.slug, "version_id": first.id, "object": "prompt"});
     call.commit(vec![put(record), put(first)]).await?;

@@ -114,7 +114,8 @@ pub(super) const ROUTES: &[Route] = &[
 ];
 
 async fn create(mut call: Call) -> Result<Reply, Error> {
-    let (workspace, slug) = (Some(call.new_workspace()?), new_slug(&call)?);
+    let workspace = Some(call.new_workspace()?);
+    let slug = new_slug(&call, workspace)?;
     let name = call.text("name").unwrap_or_default();
     let record = match call.text("integration_id") {
         Some(integration) => {

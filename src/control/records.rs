@@ -5,7 +5,6 @@
 use crate::store::{Change, Kind, Record, Status};
 use jiff::Timestamp;
 use serde_json::{Map, Value};
-use std::fmt::Write;
 use std::sync::Arc;
 use uuid::Uuid;
 
@@ -69,14 +68,17 @@ pub(super) fn member(members: &Map<String, Value>, name: &str) -> Value {
     members.get(name).cloned().unwrap_or(Value::Null)
 }
 
-/// A slug as the reference makes them: prefix, the beginning of the name, six hex digits.
-pub(super) fn slug(prefix: &str, name: &str) -> String {
-    let mut slug = String::from(prefix);
-    for char in name.chars().filter(char::is_ascii_alphanumeric).take(6) {
-        slug.push(char.to_ascii_lowercase());
-    }
-    let _ = write!(slug, "-{:06x}", fastrand::u32(..) & 0x00ff_ffff);
-    slug
+/// How often a slug is made before the last one is used, taken or not. Among a million of one name and prefix, all are taken once in
+/// 10^18 times.
+const SLUG_TRIES: usize = 16;
+
+/// A free slug as the reference makes them: prefix, the beginning of the name, six hex digits. 25,000 objects of one name would
+/// have some twenty slugs twice.
+pub(super) fn slug(prefix: &str, name: &str, is_taken: impl Fn(&str) -> bool) -> String {
+    let start: String = name.chars().filter(char::is_ascii_alphanumeric).take(6).collect();
+    let start = format!("{prefix}{}-", start.to_ascii_lowercase());
+    let made = || format!("{start}{:06x}", fastrand::u32(..) & 0x00ff_ffff);
+    (1..SLUG_TRIES).map(|_| made()).find(|slug| !is_taken(slug)).unwrap_or_else(made)
 }
 
 /// ISO 8601 in UTC with milliseconds.
@@ -105,5 +107,33 @@ pub(super) fn overlay(members: &mut Map<String, Value>, update: &Map<String, Val
             Some(value) => drop(members.insert((*name).to_owned(), value.clone())),
             None => {}
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::RefCell;
+    use std::collections::HashSet;
+
+    #[test]
+    fn a_slug_that_is_made_is_free() {
+        let mut taken = HashSet::new();
+        for _ in 0..30_000 {
+            let slug = slug("pc-", "My config, \u{e9}", |slug| taken.contains(slug));
+            assert!(slug.starts_with("pc-myconf-"), "{slug}");
+            assert!(taken.insert(slug), "a slug was made twice");
+        }
+    }
+
+    #[test]
+    fn where_all_are_taken_the_last_one_made_is_left_to_the_store() {
+        let refused = RefCell::new(Vec::new());
+        let is_taken = |slug: &str| {
+            refused.borrow_mut().push(slug.to_owned());
+            true
+        };
+        let slug = slug("", "", is_taken);
+        assert_eq!((slug.len(), refused.borrow().len()), (7, SLUG_TRIES - 1));
     }
 }

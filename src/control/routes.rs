@@ -6,9 +6,9 @@
 use super::route::{Access, Route};
 use super::services::Services;
 use super::{
-    analytics, api_keys, audit_logs, collections, configs, dialect, dispatch, error, explain, feedback,
-    guardrails, health, integrations, labels, logs, mcp_servers, metrics, openapi, partials, policies,
-    pricing, prompts, providers, targets, unserved, users, virtual_keys, workspaces,
+    analytics, api_keys, audit_logs, batches, cache, collections, configs, dialect, dispatch, error, explain,
+    feedback, guardrails, health, integrations, labels, logs, mcp_servers, metrics, openapi, partials,
+    policies, pricing, prompts, providers, targets, unserved, users, virtual_keys, workspaces,
 };
 use crate::net::inbound::control_paths::ControlPaths;
 use axum::Router;
@@ -34,6 +34,8 @@ const TABLES: &[&[Route]] = &[
     virtual_keys::ROUTES,
     configs::ROUTES,
     guardrails::ROUTES,
+    cache::ROUTES,
+    batches::ROUTES,
     prompts::ROUTES,
     partials::ROUTES,
     labels::ROUTES,

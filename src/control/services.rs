@@ -2,6 +2,7 @@
 //!
 //! Only pointers; nothing is done here.
 
+use crate::engine::Engine;
 use crate::limits::Limits;
 use crate::state::Shared;
 use std::sync::Arc;
@@ -11,4 +12,6 @@ use std::sync::Arc;
 pub struct Services {
     pub shared: Arc<Shared>,
     pub limits: Arc<Limits>,
+    /// Runs the hooks of guardrails that are tried.
+    pub engine: Arc<Engine>,
 }

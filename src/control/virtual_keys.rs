@@ -139,7 +139,8 @@ pub(super) const ROUTES: &[Route] = &[
 ];
 
 async fn create(mut call: Call) -> Result<Reply, Error> {
-    let (workspace, slug) = (Some(call.new_workspace()?), new_slug(&call)?);
+    let workspace = Some(call.new_workspace()?);
+    let slug = new_slug(&call, workspace)?;
     let record = own_account(&call, workspace, slug)?;
     call.commit(vec![put(record.clone())]).await?;
     Ok(Reply::data(made(&record)))

@@ -8,7 +8,7 @@ use super::call::{Call, by_id_or_slug};
 use super::field::{Field, Type, not_null, nullable, optional, required};
 use super::limits::{self, RATE_LIMITS, RESET_USAGE, USAGE_LIMITS};
 use super::page::{self, Page};
-use super::records::{archived, changed, created, member, overlay, put, slug, time};
+use super::records::{archived, changed, created, member, overlay, put, time};
 use super::reply::Reply;
 use super::route::{Access, Route, Shape, delete, get, post, put as put_route};
 use super::used::Used;
@@ -185,7 +185,7 @@ async fn create(mut call: Call) -> Result<Reply, Error> {
     limits::set_first_days(&mut body, &Map::new(), call.now);
     let users = body.remove("users");
     let name = call.text("name").unwrap_or_default();
-    let slug = call.text("slug").map_or_else(|| slug("ws-", name), str::to_owned);
+    let slug = call.new_slug(Kind::Workspace, None, "ws-", name)?;
     body.remove("slug");
     let record = created(Kind::Workspace, None, slug, &Value::Object(body), call.now);
     let mut changes = vec![put(record.clone())];

@@ -17,6 +17,20 @@ pub(super) fn upload(call: &Call<'_>, form: &Form) -> Result<Reply, ApiError> {
     Ok(Reply::value(&store(call, filename, purpose, file.length, content)))
 }
 
+/// As Together has it: the form must name the file, and the response has other members than OpenAI's.
+pub(super) fn upload_named(call: &Call<'_>, form: &Form) -> Result<Reply, ApiError> {
+    let file = form.field("file").ok_or_else(|| ApiError::missing("file"))?;
+    let purpose = form.text("purpose").ok_or_else(|| ApiError::missing("purpose"))?;
+    let name = form.text("file_name").ok_or_else(|| ApiError::missing("file_name"))?;
+    let content = Bytes::copy_from_slice(&file.kept);
+    let stored = store(call, name, purpose, file.length, content);
+    let member = |name: &str| stored.get(name).cloned().unwrap_or_default();
+    Ok(Reply::value(&json!({
+        "id": member("id"), "created_at": member("created_at"), "filename": name, "bytes": file.length,
+        "purpose": purpose, "Processed": false, "FileType": "jsonl", "LineCount": 0,
+    })))
+}
+
 /// Stores a file and returns its object. `length` may exceed the content that is kept.
 pub(super) fn store(call: &Call<'_>, filename: &str, purpose: &str, length: u64, content: Bytes) -> Value {
     let id = call.state.id("file-", 24);

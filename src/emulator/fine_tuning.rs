@@ -1,6 +1,6 @@
 //! Fine-tuning jobs: each `GET` of a job advances it one step (validating files, running, succeeded).
 //!
-//! Nothing is trained.
+//! Nothing is trained. Below a path with `openai` in it the states are Azure's.
 
 use super::batches::merge;
 use super::call::Call;
@@ -39,13 +39,29 @@ pub(super) fn create(call: &Call<'_>) -> Result<Reply, ApiError> {
         "metadata": request.metadata, "user_provided_suffix": request.suffix,
     });
     call.state.jobs.put(&id, job.clone(), Bytes::new());
-    Ok(Reply::value(&job).scripted(script))
+    Ok(reply(call, job).scripted(script))
 }
 
 pub(super) fn list(call: &Call<'_>) -> Result<Reply, ApiError> {
     let (after, limit) = routes::page(call.parts);
-    let (data, has_more) = call.state.jobs.page(after.as_deref(), limit);
+    let (mut data, has_more) = call.state.jobs.page(after.as_deref(), limit);
+    data.iter_mut().for_each(|job| give_azures_states(call, job));
     Ok(Reply::value(&listed(data, has_more)))
+}
+
+fn reply(call: &Call<'_>, mut job: Value) -> Reply {
+    give_azures_states(call, &mut job);
+    Reply::value(&job)
+}
+
+/// Where the request was made for Azure.
+fn give_azures_states(call: &Call<'_>, job: &mut Value) {
+    if !call.parts.uri.path().contains("/openai/") {
+        return;
+    }
+    if text(job, "status") == "validating_files" {
+        merge(job, &json!({"status": "pending", "hyperparameters": {"n_epochs": -1}}));
+    }
 }
 
 fn job(call: &Call<'_>) -> Result<Value, ApiError> {
@@ -87,7 +103,7 @@ pub(super) fn cancel(call: &Call<'_>) -> Result<Reply, ApiError> {
 
 fn changed(call: &Call<'_>, change: &Value) -> Result<Reply, ApiError> {
     let job = call.state.jobs.change(call.id, |job| merge(job, change));
-    Ok(Reply::value(&job.ok_or_else(|| unknown(call.id))?))
+    Ok(reply(call, job.ok_or_else(|| unknown(call.id))?))
 }
 
 pub(super) fn events(call: &Call<'_>) -> Result<Reply, ApiError> {

@@ -159,7 +159,7 @@ fn script_headers(headers: &mut HeaderMap, script: &Script) {
     }
 }
 
-fn error_body(dialect: Dialect, status: StatusCode) -> Bytes {
+pub(super) fn error_body(dialect: Dialect, status: StatusCode) -> Bytes {
     let message = format!("The emulator was told to answer {}.", status.as_u16());
     let code = match status.as_u16() {
         401 => Some("invalid_api_key"),

@@ -14,8 +14,8 @@ use super::serve::HttpResponse;
 use super::socket::ConnectionHandle;
 use super::state::State;
 use super::{
-    anthropic, batches, bedrock, chat, cohere, completions, control, embeddings, files, fine_tuning, gemini,
-    media, models, passthrough, realtime, respond, responses,
+    anthropic, batch_routes, batches, bedrock, chat, cohere, completions, control, embeddings, files,
+    fine_tuning, gemini, media, models, passthrough, realtime, respond, responses, tuning,
 };
 use bytes::Bytes;
 use http::Request;
@@ -27,7 +27,7 @@ use std::sync::Arc;
 /// The largest JSON body that is read, in bytes.
 const MAX_JSON: usize = 64 << 20;
 
-enum Route<'a> {
+pub(super) enum Route<'a> {
     /// Reads the whole body; the second field is the id in the path.
     Json(fn(&Call<'_>) -> Result<Reply, ApiError>, &'a str),
     /// Parses a form while it arrives.
@@ -44,8 +44,14 @@ fn route(parts: &Parts) -> Route<'_> {
     if let Some(id) = parts.headers.get("x-replay-id") {
         return Route::Replay(id.to_str().unwrap_or_default());
     }
+    if let Some(route) = batch_routes::route(parts) {
+        return route;
+    }
     let segments: Vec<&str> = parts.uri.path().split('/').collect();
     let json = |respond, id| Route::Json(respond, id);
+    if let Some((respond, id)) = tuning::route(parts.method.as_str(), &segments) {
+        return json(respond, id);
+    }
     match (parts.method.as_str(), segments.as_slice()) {
         ("POST", [.., "chat", "completions"]) => json(chat::create, ""),
         ("POST", [.., "completions"]) => json(completions::create, ""),
@@ -66,6 +72,7 @@ fn route(parts: &Parts) -> Route<'_> {
         ("GET", [.., "models"]) => json(models::list, ""),
         ("GET", [.., "models", id]) => json(models::one, id),
         ("POST", [.., "files"]) => Route::Form(files::upload),
+        ("POST", [.., "files", "upload"]) => Route::Form(files::upload_named),
         ("GET", [.., "files"]) => json(files::list, ""),
         ("GET", [.., "files", id]) => json(files::one, id),
         ("GET", [.., "files", id, "content"]) => json(files::content, id),

@@ -12,8 +12,11 @@
 
 use super::attempt_usage::Observed;
 use super::body_error::BodyError;
+use super::caching::{CacheNote, CachedCall};
 use super::content_kind::ContentKind;
+use super::guarding::Guarded;
 use super::header_edit::mask_headers;
+use super::payload_capture::BoundedBody;
 use super::response_body::ResponseBody;
 use super::response_policy::ResponsePolicy;
 use super::resume::ResumeSource;
@@ -50,6 +53,8 @@ const MAX_HELD: usize = 64 << 20;
 /// One attempt that was started.
 pub(super) struct AttemptRun {
     pub attempt: Arc<Attempt>,
+    /// What its look-up found.
+    pub cache: CacheNote,
     /// Why the plan picked its target.
     pub reason: Reason,
     /// The circuit breaker's permit, if the target has a breaker.
@@ -68,12 +73,36 @@ pub(super) struct AttemptRun {
     trace_id: Arc<str>,
     /// Counts what is held of its response.
     pub held: Hold,
-    /// Its response is made by the gateway, in the client's dialect.
-    is_local: bool,
+    source: ResponseSource,
+    /// How the cache takes part, unless the response is from there.
+    pub cached: Option<CachedCall>,
     /// Filters over the text of its response.
     filters: Option<Box<TextFilters>>,
+    /// What hooks have found, and have yet to judge.
+    pub guarded: Option<Box<Guarded>>,
     /// Its response continues the stream that this rewriter has written so far.
     resumes: Option<Rewriter>,
+    /// What keeps its response as the provider sends it.
+    original: Option<BoundedBody>,
+}
+
+/// Where the response of an attempt comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ResponseSource {
+    Provider,
+    /// Made by the gateway, in the client's dialect.
+    Gateway,
+    /// As the provider once sent it.
+    Cache,
+    /// The provider's, to a request that stood in one of its batch jobs.
+    BatchJob,
+}
+
+impl ResponseSource {
+    /// Whether a provider is paid for it now.
+    fn is_paid(self) -> bool {
+        matches!(self, Self::Provider | Self::BatchJob)
+    }
 }
 
 enum Phase {
@@ -114,6 +143,7 @@ pub(super) enum FinalResponse {
 
 /// What an attempt is run with, apart from its exchange.
 pub(super) struct RunSettings {
+    pub cache: CacheNote,
     pub reason: Reason,
     pub permit: Option<Permit>,
     pub deadlines: Deadlines,
@@ -121,15 +151,19 @@ pub(super) struct RunSettings {
     pub request_started: Instant,
     pub trace_id: Arc<str>,
     pub held: Hold,
-    /// The response is made by the gateway, in the client's dialect.
-    pub is_local: bool,
+    pub source: ResponseSource,
+    pub cached: Option<CachedCall>,
     pub filters: Option<Box<TextFilters>>,
+    pub guarded: Option<Box<Guarded>>,
     pub resumes: Option<Rewriter>,
+    /// What keeps the response as the provider sends it; `None`: nothing does.
+    pub original: Option<BoundedBody>,
 }
 
 impl AttemptRun {
     pub fn new(attempt: Arc<Attempt>, stream: UpstreamStream, settings: RunSettings) -> Box<Self> {
         let RunSettings {
+            cache,
             reason,
             permit,
             deadlines,
@@ -137,13 +171,17 @@ impl AttemptRun {
             request_started,
             trace_id,
             held,
-            is_local,
+            source,
+            cached,
             filters,
+            guarded,
             resumes,
+            original,
         } = settings;
         let now = Instant::now();
         Box::new(Self {
             attempt,
+            cache,
             reason,
             permit,
             deadlines,
@@ -156,9 +194,12 @@ impl AttemptRun {
             policy,
             trace_id,
             held,
-            is_local,
+            source,
+            cached,
             filters,
+            guarded,
             resumes,
+            original,
         })
     }
 
@@ -169,17 +210,37 @@ impl AttemptRun {
 
     /// What it used, by what was read of its response.
     pub fn observed(&self) -> Observed {
+        let is_charged = self.is_charged(false);
         match &self.phase {
-            Phase::Body(_, body) if !self.is_local => {
+            Phase::Body(_, body) if is_charged => {
                 body.summary().map_or(Observed::Nothing, |summary| Observed::of(&self.attempt, summary))
             }
             _ => Observed::Nothing,
         }
     }
 
-    /// Whether the gateway made the response itself.
-    pub fn is_local(&self) -> bool {
-        self.is_local
+    /// Whether the target is called for it, and for no other request first.
+    pub fn calls_target(&self) -> bool {
+        self.source == ResponseSource::Provider && self.cached.as_ref().is_none_or(CachedCall::is_leader)
+    }
+
+    /// Whether it reads the response to another request's call.
+    pub fn reads_along(&self) -> bool {
+        self.cached.as_ref().is_some_and(|cached| !cached.is_leader())
+    }
+
+    /// Whether what it used is charged. Asked once, when it is over; `is_complete`: the client got all of the response.
+    pub fn is_charged(&self, is_complete: bool) -> bool {
+        self.source.is_paid() && self.cached.as_ref().is_none_or(|cached| cached.is_charged(is_complete))
+    }
+
+    /// Whether it is charged for what it used, whoever else may read it.
+    pub fn is_charged_alone(&self) -> bool {
+        self.source.is_paid() && self.cached.is_none()
+    }
+
+    fn is_local(&self) -> bool {
+        self.source == ResponseSource::Gateway
     }
 
     /// Waits until the response may be committed: for the first content of a stream, for all of any other response. May be
@@ -287,7 +348,7 @@ impl AttemptRun {
         }
         let filters = self.filters.take();
         // A response made by the gateway is decoded only to be filtered.
-        let translation = self.attempt.translation.as_ref().filter(|_| !self.is_local || filters.is_some());
+        let translation = self.attempt.translation.as_ref().filter(|_| !self.is_local() || filters.is_some());
         let kind = ContentKind::of(&header);
         let converting = self.conversion(kind);
         let translation = converting.as_ref().or(translation);
@@ -298,9 +359,10 @@ impl AttemptRun {
             }
             None => ResponseBody::new(kind, &header, translation, self.policy, &self.trace_id, filters),
         });
-        if self.attempt.hides_usage && !self.is_local {
+        if self.attempt.hides_usage && !self.is_local() {
             body.hide_usage();
         }
+        body.keep_original(self.original.take().filter(|_| !self.is_local()));
         match end {
             true => body.accept(HttpTask::Done),
             // Header and body of most small responses arrive together, so they are also sent with one write.
@@ -316,7 +378,7 @@ impl AttemptRun {
             ContentKind::Json => false,
             ContentKind::Other | ContentKind::Compressed => return None,
         };
-        if !self.policy.is_other_kind(is_stream) || self.is_local || self.resumes.is_some() {
+        if !self.policy.is_other_kind(is_stream) || self.is_local() || self.resumes.is_some() {
             return None;
         }
         let attempt = &self.attempt;
@@ -351,7 +413,8 @@ impl AttemptRun {
     /// Whether enough of the response has arrived to commit it.
     fn is_committable(&self, body: &ResponseBody) -> bool {
         let finished = body.is_finished();
-        if finished || self.deadlines.rescue == StreamRescue::Buffer {
+        let is_held = self.guarded.as_ref().is_some_and(|guarded| guarded.holds(body.streams));
+        if finished || is_held || self.deadlines.rescue == StreamRescue::Buffer {
             return finished;
         }
         if body.kind == ContentKind::Events && body.streams {
@@ -476,6 +539,14 @@ impl AttemptRun {
     /// What is needed after the response broke. Drops the exchange, which stops it.
     pub fn into_rest(self) -> (Arc<Attempt>, Deadlines, Option<Permit>) {
         (self.attempt, self.deadlines, self.permit)
+    }
+
+    /// The response that may be committed, for hooks to judge.
+    pub fn response(&mut self) -> Option<(&mut ResponseHeader, &mut ResponseBody)> {
+        match &mut self.phase {
+            Phase::Body(header, body) => Some((header, body)),
+            _ => None,
+        }
     }
 
     /// Takes the response, to forward it. `None` before [`AttemptRun::until_committable`].

@@ -2,29 +2,46 @@
 //!
 //! The prices are those in force when the request began. Not here: the arithmetic (`price`).
 
-use super::record::{AttemptRecord, UsageSource};
+use super::record::{AttemptRecord, AttemptUsage, UsageSource};
 use crate::api::operation::Billing;
 use crate::price::{Charge, Cost, CostStatus, PriceBook, Rating};
 use crate::route::attempt::Attempt;
+use crate::route::target::Target;
 use jiff::Timestamp;
 use std::sync::Arc;
 
 /// What one attempt cost; `None` if nothing is charged for it.
-pub(super) fn of_attempt(prices: &PriceBook, attempt: &AttemptRecord, at: Timestamp) -> Option<Cost> {
+pub(super) fn of_attempt(
+    prices: &PriceBook,
+    attempt: &AttemptRecord,
+    is_batch: bool,
+    at: Timestamp,
+) -> Option<Cost> {
     let used = attempt.used.as_ref()?;
+    Some(of_usage(prices, (&attempt.target, is_batch), attempt.model.as_deref(), used, at))
+}
+
+/// What one use of a target costs; as a batch, where it came in a provider's batch job.
+pub(super) fn of_usage(
+    prices: &PriceBook,
+    (target, is_batch): (&Target, bool),
+    model: Option<&str>,
+    used: &AttemptUsage,
+    at: Timestamp,
+) -> Cost {
     let response_model = used.response_model.as_deref();
     let cost = prices.cost(&Charge {
-        vendor: attempt.target.provider.id(),
-        model: attempt.model.as_deref().or(response_model).unwrap_or_default(),
+        vendor: target.provider.id(),
+        model: model.or(response_model).unwrap_or_default(),
         response_model,
-        own: attempt.target.own_prices.as_deref(),
+        own: target.own_prices.as_deref(),
         usage: &used.usage,
         service_tier: used.service_tier.as_deref(),
-        is_batch: false,
+        is_batch,
         at,
     });
     let is_measured = used.source != UsageSource::Unmeasured || cost.status == CostStatus::Free;
-    Some(if is_measured { cost } else { Cost::unknown(Arc::clone(prices.version()), cost.rates_hash) })
+    if is_measured { cost } else { Cost::unknown(Arc::clone(prices.version()), cost.rates_hash) }
 }
 
 /// What all attempts of a request cost together; `None` if nothing is charged.

@@ -10,6 +10,7 @@ use super::response_headers;
 use crate::api::error_body::ErrorView;
 use crate::api::operation::Operation;
 use crate::error::{Error, Kind};
+use crate::json::splice::append_member;
 use crate::route::admission::allowed_methods;
 use crate::route::request_mode::RequestMode;
 use bytes::Bytes;
@@ -40,7 +41,9 @@ pub async fn send<D: Downstream>(
     let is_prompt = ctx.operation == Operation::PromptCompletions && ctx.mode == RequestMode::Api;
     let view = ErrorView::from(&error).with_request_id(&ctx.trace_id).with_failure_status(is_prompt);
     let body = view.body(ctx.dialect);
-    let body = Bytes::from(body);
+    let results = error.hook_results.as_ref().map(|results| results.json.as_str());
+    let with_results = results.and_then(|results| append_member(&body, "hook_results", results));
+    let body = Bytes::from(with_results.unwrap_or(body));
     let unread = !downstream.body_is_complete();
     if unread {
         downstream.close_after_response();

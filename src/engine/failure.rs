@@ -73,7 +73,7 @@ pub fn may_try_next_address(
 ) -> bool {
     if let Some(address) = peers.last_address() {
         // Later requests start with another address.
-        shared.dns.connect_failed(&target.origin, address);
+        shared.dns.connect_failed(peers.origin(target), address);
     }
     peers.has_untried() && !is_tls(error.etype())
 }

@@ -29,8 +29,8 @@ use crate::route::plan::{Decision, Reason};
 use crate::route::request_mode::RequestMode;
 use crate::state::targets::BreakerSignal;
 use bytes::Bytes;
-use http::HeaderValue;
 use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, TRANSFER_ENCODING};
+use http::{HeaderValue, StatusCode};
 use pingora::http::ResponseHeader;
 use pingora_core::protocols::http::HttpTask;
 use std::sync::Arc;
@@ -92,22 +92,46 @@ impl<D: Downstream> Orchestrator<'_, D> {
                 .map(|()| AttemptResult::Complete);
         }
         let end = self.send_all(&mut forwarding, &mut watch, parts).await;
+        let guarded = forwarding.run.guarded.take();
+        // Another attempt would go on behind text whose end the windows of this one have seen, and not those of the next.
+        let may_resume = guarded.as_ref().is_none_or(|guarded| !guarded.has_windows());
+        if let Some(guarded) = guarded {
+            guarded.finish();
+        }
         self.ctx.attempt_state = forwarding.run.stream.state();
+        let is_charged = self.settle_shared(&forwarding, matches!(end, Ok(ForwardEnd::Complete)));
         match end {
             Ok(ForwardEnd::Complete) => {
                 self.forwarded(forwarding);
                 Ok(AttemptResult::Complete)
             }
-            Ok(ForwardEnd::Broken(error)) => Box::pin(self.broken(forwarding, error, true)).await,
-            Ok(ForwardEnd::Stopped(error)) => Box::pin(self.broken(forwarding, error, false)).await,
+            Ok(ForwardEnd::Broken(error)) => {
+                Box::pin(self.broken(forwarding, error, (true, may_resume), is_charged)).await
+            }
+            Ok(ForwardEnd::Stopped(error)) => {
+                Box::pin(self.broken(forwarding, error, (false, false), is_charged)).await
+            }
             Err(aborted) => {
-                if self.ctx.snapshot.settings.usage.drain {
+                if self.ctx.snapshot.settings.usage.drain && is_charged {
                     Box::pin(self.drain(&mut forwarding)).await;
                 }
-                (self.ctx.tap, self.ctx.rewriter) = forwarding.body.into_observers();
+                self.response_ended(*forwarding.body);
                 Err(aborted)
             }
         }
+    }
+
+    /// Whether the request is charged for its response, which others may have read as well.
+    fn settle_shared(&mut self, forwarding: &Forwarding, is_complete: bool) -> bool {
+        let Forwarding { run, body, .. } = forwarding;
+        let is_charged = run.is_charged(is_complete);
+        if run.cached.is_some() {
+            match is_charged {
+                true => self.ctx.record.forwarded(),
+                false => self.note_shared(&run.attempt, body.summary()),
+            }
+        }
+        is_charged
     }
 
     /// Reads the rest of a response whose client has left, for a provider that charges all of it.
@@ -133,12 +157,17 @@ impl<D: Downstream> Orchestrator<'_, D> {
         let state = run.stream.state();
         self.ctx.attempt = Some(Arc::clone(&run.attempt));
         self.ctx.attempt_state = state;
+        // With a hedge, another attempt may have been looked up last.
+        self.ctx.cache = run.cache;
         self.ctx.record.attempt_finished(&run.attempt, state, run.reason, None);
-        if !run.is_local() {
+        if self.ctx.cache.status.is_hit() {
+            self.ctx.record.is_from_cache();
+        }
+        if run.is_charged_alone() {
             self.ctx.record.forwarded();
         }
-        // A response made by the gateway says nothing about the target's latency.
-        if let Some(memory) = run.attempt.target.state.get().filter(|_| !run.is_local()) {
+        // A response made by the gateway, or for another request, says nothing about the target's latency.
+        if let Some(memory) = run.attempt.target.state.get().filter(|_| run.calls_target()) {
             let now = Instant::now();
             memory.first_token(now.saturating_duration_since(run.started()), now);
         }
@@ -155,11 +184,17 @@ impl<D: Downstream> Orchestrator<'_, D> {
         if !body.has_ended() {
             run.stream.drain();
         }
-        (self.ctx.tap, self.ctx.rewriter) = body.into_observers();
+        self.response_ended(*body);
         self.keep_items();
         if let Some(resume) = &self.resume {
             self.engine.shared.metrics.record_rescue(resume.label());
         }
+    }
+
+    /// Takes what has observed the response, for the record.
+    fn response_ended(&mut self, mut body: ResponseBody) {
+        self.ctx.record.set_original(body.take_original());
+        (self.ctx.tap, self.ctx.rewriter) = body.into_observers();
     }
 
     /// Keeps the items of a translated response, for a client that believes them stored.
@@ -186,8 +221,12 @@ impl<D: Downstream> Orchestrator<'_, D> {
         let model = body.summary().and_then(|summary| summary.model.as_deref());
         let attempt = &forwarding.run.attempt;
         self.ctx.is_unpriced =
-            !forwarding.run.is_local() && cost::is_unpriced(&self.ctx.prices, attempt, model);
+            forwarding.run.calls_target() && cost::is_unpriced(&self.ctx.prices, attempt, model);
         let ctx = &*self.ctx;
+        if body.has_own_type() && header.status == StatusCode::CREATED {
+            // The status is the client's API's as well, and OpenAI's has no other for what was made.
+            let _ = header.set_status(StatusCode::OK);
+        }
         let case = HeaderCase::for_response(ctx, &header);
         edit_response_headers(&mut header, case, |headers| {
             if body.has_own_type() {
@@ -226,10 +265,17 @@ impl<D: Downstream> Orchestrator<'_, D> {
             let done = forwarding.body.is_finished() && error.is_none();
             let chunks = ready.len();
             for (index, chunk) in ready.into_iter().enumerate() {
+                if let Some(guarded) = &mut forwarding.run.guarded {
+                    guarded.copy(&chunk);
+                }
                 parts.push(HttpTask::Body(Some(chunk), done && index + 1 == chunks));
             }
             if done && chunks == 0 {
                 parts.push(HttpTask::Body(None, true));
+            }
+            if done {
+                // Before the client has the end of it: its next request finds it.
+                self.store_response(&forwarding.run, &forwarding.body);
             }
             if !parts.is_empty() {
                 forwarding.last_write = Instant::now();
@@ -310,15 +356,16 @@ impl<D: Downstream> Orchestrator<'_, D> {
         }
     }
 
-    /// Handles a response that broke after it was started. `by_provider`: the gateway did not stop it.
+    /// Handles a response that broke after it was started. `by_provider`: the gateway did not stop it; `may_resume`: another attempt
+    /// may continue it.
     async fn broken(
         &mut self,
         forwarding: Forwarding,
         error: Error,
-        by_provider: bool,
+        (by_provider, may_resume): (bool, bool),
+        is_charged: bool,
     ) -> Result<AttemptResult, Aborted> {
         let Forwarding { run, body, .. } = forwarding;
-        let is_local = run.is_local();
         let (attempt, deadlines, permit) = run.into_rest();
         if let Some(permit) = permit.filter(|_| by_provider) {
             let signal = Outcome::Interrupted.breaker_signal(attempt.target.policies.breaker.as_ref());
@@ -326,12 +373,12 @@ impl<D: Downstream> Orchestrator<'_, D> {
         }
         self.engine.end_stages(&attempt, &Outcome::Interrupted);
         self.ctx.record.response_broke(&error);
-        if let Some(summary) = body.summary().filter(|_| !is_local) {
+        if let Some(summary) = body.summary().filter(|_| is_charged) {
             self.ctx.record.used(Observed::of(&attempt, summary));
         }
         let streamed = self.ctx.record.streamed;
         let mismatch = matches!(body.error(), Some(BodyError::Mismatch));
-        let may_resume = streamed && !mismatch && by_provider && deadlines.rescue == StreamRescue::Resume;
+        let may_resume = may_resume && streamed && !mismatch && deadlines.rescue == StreamRescue::Resume;
         let interrupted = Interrupted { body, attempt, error };
         if may_resume && Resume::is_possible(&interrupted.body, self.ctx.operation) {
             return Ok(AttemptResult::Interrupted(Box::new(interrupted)));
@@ -382,7 +429,7 @@ impl<D: Downstream> Orchestrator<'_, D> {
         };
         let event = body.fail(&provider_error, dialect, provider);
         let event = attempt.credential_mask().bytes(event);
-        (self.ctx.tap, self.ctx.rewriter) = body.into_observers();
+        self.response_ended(*body);
         self.send_last_event(event, error).await
     }
 

@@ -3,7 +3,6 @@
 //! Which limits there are and what they hold is the room `limits`; what a request is expected to use, `usage_estimate`.
 
 use super::Engine;
-use super::header_edit::insert_str;
 use super::limit_refusal;
 use super::record::{AttemptRecord, RequestRecord};
 use super::request_context::RequestContext;
@@ -11,20 +10,23 @@ use super::usage_estimate::UsageEstimate;
 use crate::api::operation::Operation;
 use crate::auth::{ClientIdentity, ORGANISATION};
 use crate::error::Error;
+use crate::json::write::write_number;
 use crate::limits::{
-    self, Actual, Estimate, Facts, Id, LimitSet, Limits, Named, Phase, Remaining, Reservation, TargetFacts,
-    Tightest,
+    self, Actual, Advance, Estimate, Facts, Id, LimitSet, Limits, Named, Phase, Remaining, Reservation,
+    TargetFacts, Tightest,
 };
 use crate::route::attempt::{Attempt, Request};
 use crate::route::compiled::CompiledConfig;
 use crate::route::target::Target;
 use crate::state::directory::SavedName;
-use http::{HeaderMap, HeaderName, Method};
+use bytes::Bytes;
+use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use jiff::Timestamp;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use std::sync::Arc;
 use std::time::Duration;
+use uuid::Uuid;
 
 /// The headers of the tightest rate limit on requests, and on tokens: how many pass in a window, how many are left, and when it ends.
 const REQUESTS: [HeaderName; 3] = [
@@ -49,6 +51,8 @@ pub struct LimitHolds {
     metadata: Metadata,
     config: Option<SavedName>,
     request: Option<RequestHold>,
+    /// What is held for it, and other lines of its batch, already.
+    pub advance: Option<Arc<Advance>>,
     /// How many choices the request has.
     choices: u64,
     /// Of the attempts that are not settled yet.
@@ -162,7 +166,7 @@ impl LimitHolds {
         for attempt in &record.attempts {
             if let Some(used) = &attempt.used {
                 let model = attempt.model.as_deref().unwrap_or_default();
-                limits.note_output(key(&record.client), model, used.usage.output, self.choices);
+                limits.note_output(key(record.client.as_ref()), model, used.usage.output, self.choices);
             }
         }
         let now = Timestamp::now();
@@ -182,23 +186,61 @@ impl LimitHolds {
 
     /// The facts of a request of this context.
     fn facts<'a>(&'a self, ctx: &'a RequestContext, target: Option<TargetFacts<'a>>) -> Facts<'a> {
-        let client = ctx.record.client.as_deref();
-        let api_key = client.and_then(|client| {
+        let of_request = RequestFacts {
+            client: ctx.record.client.as_deref(),
+            workspace: ctx.workspace().or_else(|| ctx.snapshot.stored.default_workspace()),
+            config: self.config.as_ref(),
+            prompt: ctx.record.prompt.as_ref().map(|found| &*found.prompt.slug),
+            operation: ctx.operation,
+            metadata: &self.metadata,
+        };
+        of_request.at(target)
+    }
+}
+
+/// What limits look at of a request.
+pub(super) struct RequestFacts<'a> {
+    pub client: Option<&'a ClientIdentity>,
+    pub workspace: Option<Uuid>,
+    pub config: Option<&'a SavedName>,
+    /// The slug of the prompt.
+    pub prompt: Option<&'a str>,
+    pub operation: Operation,
+    pub metadata: &'a Metadata,
+}
+
+impl<'a> RequestFacts<'a> {
+    /// The facts of the request as a whole, or of an attempt at this target.
+    pub fn at(&self, target: Option<TargetFacts<'a>>) -> Facts<'a> {
+        let api_key = self.client.and_then(|client| {
             client.key_id.map(Id::Record).or_else(|| client.id.as_deref().map(Id::Settings))
         });
         Facts {
             organisation: Some(ORGANISATION),
-            workspace: ctx.workspace().or_else(|| ctx.snapshot.stored.default_workspace()),
+            workspace: self.workspace,
             api_key,
-            config: self.config.as_ref().map(|saved| Named {
+            config: self.config.map(|saved| Named {
                 slug: &saved.slug,
                 id: saved.id.map_or(Id::Settings(&saved.slug), Id::Record),
             }),
-            prompt: ctx.record.prompt.as_ref().map(|found| &*found.prompt.slug),
-            endpoint_type: Some(ctx.operation.reference_name()),
-            metadata: &self.metadata,
+            prompt: self.prompt,
+            endpoint_type: Some(self.operation.reference_name()),
+            metadata: self.metadata,
             target,
         }
+    }
+}
+
+/// What limits look at of an attempt's target.
+pub(super) fn target_facts<'a>(target: &'a Target, model: Option<&'a str>) -> TargetFacts<'a> {
+    TargetFacts {
+        model,
+        provider: target.provider.id(),
+        virtual_key: target
+            .slug
+            .as_deref()
+            .map(|slug| Named { slug, id: target.ids.provider.map_or(Id::Settings(slug), Id::Record) }),
+        integration: target.ids.integration,
     }
 }
 
@@ -216,7 +258,8 @@ impl Engine {
         first: &Arc<Target>,
     ) -> Result<(), Error> {
         let set = self.limits.in_force(&ctx.snapshot);
-        if (!set.has_request_limits() && !set.has_target_limits()) || only_reads(request) {
+        if (!set.has_request_limits() && !set.has_target_limits()) || ctx.is_unlimited || only_reads(request)
+        {
             return Ok(());
         }
         let user = request.body.as_ref().and_then(|body| body.text("user"));
@@ -226,7 +269,7 @@ impl Engine {
         if set.has_request_limits() {
             let held = {
                 let facts = ctx.limits.facts(ctx, None);
-                Box::pin(self.reserve(ctx, (&set, Phase::Request), &facts, request, first)).await
+                self.reserve(ctx, (&set, Phase::Request), &facts, request, first).await
             };
             if let Some(reservation) = ctx.limits.note(held)? {
                 if let Some(output) = reservation.fitted_output() {
@@ -249,9 +292,17 @@ impl Engine {
         request: &Request,
         target: &Arc<Target>,
     ) -> Result<Option<Reservation>, Box<Refused>> {
-        let selection = set.select(facts, phase).map_err(|fact| {
-            Box::new(Refused { error: limit_refusal::missing(&fact), tightest: Tightest::default() })
-        })?;
+        // What a batch job has given is paid for: it counts in budgets, and nothing refuses it.
+        let is_given = ctx.given.is_some();
+        let selection = match set.select(facts, phase) {
+            Ok(selection) if is_given => selection.without_rates(),
+            Ok(selection) => selection,
+            Err(_) if is_given => return Ok(None),
+            Err(fact) => {
+                let error = limit_refusal::missing(&fact);
+                return Err(Box::new(Refused { error, tightest: Tightest::default() }));
+            }
+        };
         if selection.is_empty() {
             return Ok(None);
         }
@@ -259,12 +310,13 @@ impl Engine {
         let usage = UsageEstimate::new(request, target, &self.shared.prices.load(), now);
         let cost_of = |output: u64| usage.max_cost(output).unwrap_or(i64::MAX);
         let model = target.model().or(request.model.as_deref()).unwrap_or_default();
-        let likely = self.limits.expected_output(key(&ctx.record.client), model, None, 1);
+        let likely = self.limits.expected_output(key(ctx.record.client.as_ref()), model, None, 1);
         // The request itself was counted when it was held as a whole.
         let requests = u64::from(phase != Phase::Further);
         let estimate = Estimate { requests, ..usage.estimate(likely, &cost_of) };
-        match self.limits.reserve(&selection, &estimate, now).await {
+        match self.limits.reserve(&selection, &estimate, ctx.limits.advance.as_deref(), now).await {
             Ok(reservation) => Ok(Some(reservation)),
+            Err(_) if is_given => Ok(None),
             Err(refusal) => {
                 let cause = refusal.cause.as_str();
                 self.shared.metrics.record_limit_refusal(refusal.limit.scope.as_str(), cause);
@@ -313,15 +365,7 @@ impl Engine {
     ) -> Result<Option<u64>, Error> {
         let target = Arc::clone(&attempt.target);
         let held = {
-            let of_target = TargetFacts {
-                model: attempt.model.as_deref(),
-                provider: target.provider.id(),
-                virtual_key: target.slug.as_deref().map(|slug| Named {
-                    slug,
-                    id: target.ids.provider.map_or(Id::Settings(slug), Id::Record),
-                }),
-                integration: target.ids.integration,
-            };
+            let of_target = target_facts(&target, attempt.model.as_deref());
             let facts = ctx.limits.facts(ctx, Some(of_target));
             Box::pin(self.reserve(ctx, (set, Phase::Target), &facts, request, &target)).await
         };
@@ -374,22 +418,35 @@ struct Refused {
 }
 
 /// Whose requests are alike: those of one key.
-fn key(client: &Option<Arc<ClientIdentity>>) -> &str {
-    client.as_ref().and_then(|client| client.id.as_deref()).unwrap_or_default()
+pub(super) fn key(client: Option<&Arc<ClientIdentity>>) -> &str {
+    client.and_then(|client| client.id.as_deref()).unwrap_or_default()
 }
 
 fn write_headers(headers: &mut HeaderMap, tightest: Tightest) {
     let kinds = [(&REQUESTS, tightest.requests), (&TOKENS, tightest.tokens)];
     for ([limit, remaining, reset], left) in kinds {
         let Some(left) = left else { continue };
-        headers.insert(limit.clone(), left.limit.into());
-        headers.insert(remaining.clone(), left.remaining.into());
-        insert_str(headers, reset.clone(), &short_duration(left.reset_in));
+        // The three values share one text: one allocation instead of three.
+        let mut text = Vec::with_capacity(48);
+        write_number(&mut text, left.limit.unsigned_abs());
+        let limit_end = text.len();
+        write_number(&mut text, left.remaining.unsigned_abs());
+        let remaining_end = text.len();
+        write_short_duration(&mut text, left.reset_in);
+        let text = Bytes::from(text);
+        let values =
+            [text.slice(..limit_end), text.slice(limit_end..remaining_end), text.slice(remaining_end..)];
+        for (name, value) in [limit, remaining, reset].into_iter().zip(values) {
+            // Digits and letters are valid in a header.
+            if let Ok(value) = HeaderValue::from_maybe_shared(value) {
+                headers.insert(name.clone(), value);
+            }
+        }
     }
 }
 
 /// Whether it reads what is kept at a provider: clients whose limits are spent still may.
-fn only_reads(request: &Request) -> bool {
+pub(super) fn only_reads(request: &Request) -> bool {
     use Operation as O;
     request.method == Method::GET
         && matches!(
@@ -421,17 +478,19 @@ fn tighter(one: Tightest, other: Tightest) -> Tightest {
 }
 
 /// `6m0s`, as OpenAI writes it: whole seconds, rounded up.
-fn short_duration(duration: Duration) -> String {
+fn write_short_duration(text: &mut Vec<u8>, duration: Duration) {
     let seconds = duration.as_secs() + u64::from(duration.subsec_nanos() > 0);
     let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
-    let mut text = String::with_capacity(12);
-    for (number, unit) in [(hours, 'h'), (minutes, 'm'), (seconds, 's')] {
-        if number > 0 || unit == 's' || !text.is_empty() {
-            text.push_str(&number.to_string());
-            text.push(unit);
-        }
+    if hours > 0 {
+        write_number(text, hours);
+        text.push(b'h');
     }
-    text
+    if hours > 0 || minutes > 0 {
+        write_number(text, minutes);
+        text.push(b'm');
+    }
+    write_number(text, seconds);
+    text.push(b's');
 }
 
 /// What attempts used together; `None`: nothing is charged for any.
@@ -463,19 +522,18 @@ fn settle(reservation: Reservation, used: Option<Actual>, now: Timestamp) {
 
 /// The merged metadata of a request; `user` of its body stands in for `_user`.
 #[derive(Debug, Default)]
-struct Metadata(Vec<(String, String)>);
+pub(super) struct Metadata(Vec<(String, String)>);
 
 impl Metadata {
-    fn new(json: Option<&RawValue>, user: Option<&str>) -> Self {
-        let members: Map<String, Value> =
-            json.and_then(|json| serde_json::from_str(json.get()).ok()).unwrap_or_default();
+    pub fn new(json: Option<&RawValue>, user: Option<&str>) -> Self {
+        let members: Option<Map<String, Value>> = json.and_then(|json| serde_json::from_str(json.get()).ok());
         let text = |value: Value| match value {
             Value::String(text) => Some(text),
             Value::Number(_) | Value::Bool(_) => Some(value.to_string()),
             _ => None,
         };
         let mut members: Vec<(String, String)> =
-            members.into_iter().filter_map(|(name, value)| Some((name, text(value)?))).collect();
+            members.into_iter().flatten().filter_map(|(name, value)| Some((name, text(value)?))).collect();
         if let Some(user) = user.filter(|_| !members.iter().any(|(name, _)| name == USER)) {
             members.push((USER.to_owned(), user.to_owned()));
         }
@@ -503,7 +561,9 @@ mod tests {
             (3_600_000, "1h0m0s"),
             (90_061_000, "25h1m1s"),
         ] {
-            assert_eq!(short_duration(Duration::from_millis(millis)), wanted);
+            let mut text = Vec::new();
+            write_short_duration(&mut text, Duration::from_millis(millis));
+            assert_eq!(text, wanted.as_bytes());
         }
     }
 

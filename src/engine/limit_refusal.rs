@@ -76,7 +76,7 @@ fn names(cause: Cause, scope: LimitScope) -> (Kind, &'static str, &'static str) 
     }
 }
 
-const fn scope(scope: LimitScope) -> &'static str {
+pub(super) const fn scope(scope: LimitScope) -> &'static str {
     match scope {
         LimitScope::Policy => "policy",
         LimitScope::Key => "api_key",
@@ -86,7 +86,7 @@ const fn scope(scope: LimitScope) -> &'static str {
     }
 }
 
-const fn unit(limit: &Limit) -> Option<&'static str> {
+pub(super) const fn unit(limit: &Limit) -> Option<&'static str> {
     match limit.kind {
         LimitKind::Rate { unit, .. } => Some(unit.as_str()),
         LimitKind::Usage { .. } => None,
@@ -94,7 +94,7 @@ const fn unit(limit: &Limit) -> Option<&'static str> {
 }
 
 /// Money in dollars, else as it is.
-fn amount(counts: Counted, value: i64) -> f64 {
+pub(super) fn amount(counts: Counted, value: i64) -> f64 {
     match counts {
         Counted::Cost => money::dollars(value),
         Counted::Tokens | Counted::Requests => value as f64,

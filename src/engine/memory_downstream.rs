@@ -1,6 +1,6 @@
 //! A downstream in memory, without a connection: for requests that the gateway makes itself, and for tests.
 //!
-//! Its client never disconnects.
+//! Its client never disconnects, unless whoever made it has it leave.
 
 use super::downstream::Downstream;
 use crate::error::Error;
@@ -8,6 +8,7 @@ use bytes::Bytes;
 use pingora::http::{RequestHeader, ResponseHeader};
 use pingora_core::protocols::http::HttpTask;
 use std::net::IpAddr;
+use tokio::sync::{mpsc, watch};
 
 /// A request, and its response as far as it was sent.
 #[derive(Debug)]
@@ -19,12 +20,25 @@ pub struct MemoryDownstream {
     complete: bool,
     /// The most bytes of a response's body that are kept.
     limit: usize,
+    /// Becomes true when the client leaves.
+    leaves: Option<watch::Receiver<bool>>,
+    /// Gets the body of a successful response.
+    chunks: Option<mpsc::Sender<Bytes>>,
 }
 
 impl MemoryDownstream {
     /// `body`: the request's body, if it was not read before.
     pub fn new(request: RequestHeader, body: Option<Bytes>) -> Self {
-        Self { request, body, response: None, response_body: Vec::new(), complete: false, limit: usize::MAX }
+        Self {
+            request,
+            body,
+            response: None,
+            response_body: Vec::new(),
+            complete: false,
+            limit: usize::MAX,
+            leaves: None,
+            chunks: None,
+        }
     }
 
     /// Takes at most `limit` bytes of the response's body; with more the request fails.
@@ -32,6 +46,34 @@ impl MemoryDownstream {
     pub const fn with_limit(mut self, limit: usize) -> Self {
         self.limit = limit;
         self
+    }
+
+    /// The client leaves when this becomes true.
+    #[must_use]
+    pub fn leaving_with(mut self, leaves: watch::Receiver<bool>) -> Self {
+        self.leaves = Some(leaves);
+        self
+    }
+
+    /// The body of a successful response is not kept, but sent there as it arrives. A receiver that is dropped is a client that left.
+    #[must_use]
+    pub fn with_chunks_to(mut self, chunks: Option<mpsc::Sender<Bytes>>) -> Self {
+        self.chunks = chunks;
+        self
+    }
+
+    /// Keeps a chunk of the response's body, or sends it where it is to go.
+    async fn take(&mut self, chunk: Bytes) -> Result<(), Error> {
+        let is_success = self.response.as_ref().is_some_and(|header| header.status.is_success());
+        if let Some(chunks) = self.chunks.as_ref().filter(|_| is_success) {
+            return chunks.send(chunk).await.map_err(|_| Error::client_closed());
+        }
+        self.limit = self
+            .limit
+            .checked_sub(chunk.len())
+            .ok_or_else(|| Error::invalid_response("The provider's answer is too long.", "over the limit"))?;
+        self.response_body.push(chunk);
+        Ok(())
     }
 
     /// The response's header, its body chunks, and whether it is complete; `None` if there is no response.
@@ -58,6 +100,11 @@ impl Downstream for MemoryDownstream {
     }
 
     async fn closed(&mut self) {
+        if let Some(leaves) = &mut self.leaves
+            && leaves.wait_for(|leaves| *leaves).await.is_ok()
+        {
+            return;
+        }
         std::future::pending::<()>().await;
     }
 
@@ -66,12 +113,7 @@ impl Downstream for MemoryDownstream {
             self.complete |= part.is_end();
             match part {
                 HttpTask::Header(header, _) => self.response = Some(header),
-                HttpTask::Body(Some(chunk), _) if !chunk.is_empty() => {
-                    self.limit = self.limit.checked_sub(chunk.len()).ok_or_else(|| {
-                        Error::invalid_response("The provider's answer is too long.", "over the limit")
-                    })?;
-                    self.response_body.push(chunk);
-                }
+                HttpTask::Body(Some(chunk), _) if !chunk.is_empty() => self.take(chunk).await?,
                 _ => {}
             }
         }
@@ -83,4 +125,42 @@ impl Downstream for MemoryDownstream {
     }
 
     fn close_after_response(&mut self) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http::StatusCode;
+
+    fn downstream(status: StatusCode, chunks: Option<mpsc::Sender<Bytes>>) -> MemoryDownstream {
+        let request = RequestHeader::build("GET", b"/", None).unwrap();
+        let mut downstream = MemoryDownstream::new(request, None).with_limit(4).with_chunks_to(chunks);
+        downstream.response = Some(Box::new(ResponseHeader::build(status, None).unwrap()));
+        downstream
+    }
+
+    fn body(text: &'static str) -> Vec<HttpTask> {
+        vec![HttpTask::Body(Some(Bytes::from_static(text.as_bytes())), false)]
+    }
+
+    #[tokio::test]
+    async fn a_successful_body_goes_to_its_reader_and_any_other_is_kept() {
+        let (sender, mut reader) = mpsc::channel(1);
+        let mut good = downstream(StatusCode::OK, Some(sender.clone()));
+        good.send(body("longer than the limit")).await.unwrap();
+        assert_eq!(reader.recv().await.unwrap(), "longer than the limit");
+        let mut bad = downstream(StatusCode::BAD_REQUEST, Some(sender));
+        bad.send(body("bad")).await.unwrap();
+        assert!(reader.try_recv().is_err());
+        assert_eq!(bad.into_response().unwrap().1, ["bad"]);
+        drop(reader);
+        assert!(good.send(body("more")).await.is_err(), "nobody reads it any more");
+    }
+
+    #[tokio::test]
+    async fn a_kept_body_has_its_limit() {
+        let mut kept = downstream(StatusCode::OK, None);
+        kept.send(body("1234")).await.unwrap();
+        assert!(kept.send(body("5")).await.is_err());
+    }
 }

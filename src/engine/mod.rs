@@ -4,9 +4,11 @@
 //! does not admit requests (`proxy`), and does not pick targets (`route`).
 
 mod attempt_run;
+mod attempt_start;
 pub mod attempt_state;
 mod attempt_usage;
 mod body_error;
+pub mod caching;
 mod content_kind;
 pub mod cors;
 mod cost;
@@ -15,17 +17,24 @@ mod downstream_watch;
 pub mod error_response;
 pub mod failure;
 mod forward;
+mod guarding;
 pub mod header_edit;
 mod hedge;
+pub mod hook_notes;
 mod keep_alive;
+pub mod limit_advance;
 pub mod limit_holds;
+pub mod limit_preview;
 mod limit_refusal;
 pub mod memory_downstream;
 pub mod model_list;
+pub mod offline;
 mod opener;
 pub mod orchestrator;
+mod own_request;
 pub mod payload_capture;
 pub mod peer_selection;
+pub mod planner;
 mod prepare;
 mod ready_parts;
 pub mod record;
@@ -49,7 +58,9 @@ mod usage_estimate;
 use crate::limits::Limits;
 use crate::net::outbound::connection::UpstreamConnection;
 use crate::net::outbound::connector::Connector;
+use crate::net::outbound::side_http::SideHttpClient;
 use crate::state::Shared;
+use caching::Caching;
 use downstream::Downstream;
 use futures_util::FutureExt;
 use limit_holds::LimitHolds;
@@ -58,33 +69,59 @@ use pingora_core::upstreams::peer::HttpPeer;
 use pingora_core::{Error as PingoraError, ErrorType};
 use record::RequestRecord;
 use request_context::RequestContext;
-use sinks::RecordSink;
+use sinks::Sinks;
 use stages::Compile;
 use std::sync::Arc;
+use tokio::sync::Semaphore;
+
+/// How many requests may have hooks running that nothing waits for; those of more are left out and counted.
+const MAX_BACKGROUND_HOOKS: usize = 512;
 
 /// What every request needs: the process's state, its upstream connections, and the sinks of request records.
 pub struct Engine {
     pub shared: Arc<Shared>,
     pub limits: Arc<Limits>,
     connector: Arc<Connector>,
-    sinks: Vec<Box<dyn RecordSink>>,
+    sinks: Sinks,
+    /// Sends what checks send.
+    outside: SideHttpClient,
+    /// Hooks that nothing waits for: so many at a time.
+    background_hooks: Arc<Semaphore>,
     stages: &'static [Compile],
+    pub caching: Arc<Caching>,
 }
 
 impl Engine {
-    pub fn new(shared: Arc<Shared>, limits: Arc<Limits>, connector: Connector) -> Self {
-        Self::with_stages(shared, limits, connector, stages::STAGES)
+    pub fn new(
+        shared: Arc<Shared>,
+        limits: Arc<Limits>,
+        caching: Arc<Caching>,
+        connector: Connector,
+    ) -> Self {
+        Self::with_stages(shared, limits, caching, connector, stages::STAGES)
     }
 
     /// An engine with other stages than the product's, in the order an attempt passes them.
     pub fn with_stages(
         shared: Arc<Shared>,
         limits: Arc<Limits>,
+        caching: Arc<Caching>,
         connector: Connector,
         stages: &'static [Compile],
     ) -> Self {
-        let sinks = sinks::all(&shared);
-        Self { shared, limits, connector: Arc::new(connector), sinks, stages }
+        let sinks = Sinks::new(&shared);
+        let outside = SideHttpClient::pooled(shared.settings().settings.tls.ca_file.clone());
+        let background_hooks = Arc::new(Semaphore::new(MAX_BACKGROUND_HOOKS));
+        Self {
+            shared,
+            limits,
+            connector: Arc::new(connector),
+            sinks,
+            outside,
+            background_hooks,
+            stages,
+            caching,
+        }
     }
 
     /// Hands the record of a finished request to all sinks. `client`: the downstream of its response. Where the tokens of
@@ -97,7 +134,7 @@ impl Engine {
         let prices = Arc::clone(&ctx.prices);
         if finished.uncounted.is_empty() || !is_counted || self.shared.tokenizer.is_quick(bytes) {
             finished.count(&self.shared.tokenizer, is_counted);
-            return self.write(&finished.priced(&prices), &mut ctx.limits);
+            return self.write(finished.priced(&prices), &mut ctx.limits);
         }
         let (engine, mut limits) = (Arc::clone(self), std::mem::take(&mut ctx.limits));
         tokio::spawn(async move {
@@ -106,17 +143,15 @@ impl Engine {
                 finished.count(tokenizer, true);
                 finished
             });
-            engine.write(&finished.await.priced(&prices), &mut limits);
+            engine.write(finished.await.priced(&prices), &mut limits);
             drop(in_flight);
         });
     }
 
     /// Settles what the request held of its limits, and hands its record to the sinks.
-    fn write(&self, record: &RequestRecord, limits: &mut LimitHolds) {
-        limits.settle(record, &self.limits);
-        for sink in &self.sinks {
-            sink.record(record);
-        }
+    fn write(&self, record: Box<RequestRecord>, limits: &mut LimitHolds) {
+        limits.settle(&record, &self.limits);
+        self.sinks.record(record);
     }
 
     /// Releases the connection of a finished exchange. If that cannot be done without waiting, a task of its own does

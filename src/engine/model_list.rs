@@ -1,29 +1,18 @@
 //! Makes the gateway's own list of models: asks every stored provider for its list, all at once, and keeps the results.
 //!
-//! Each question is a request of the gateway's own, with a client in memory: it takes the way of any other request and has
-//! its record. Does not send the response (`proxy::models`).
+//! Each question is a request of the gateway's own (`own_request`). Does not send the response (`proxy::models`).
 
 use super::Engine;
-use super::memory_downstream::MemoryDownstream;
-use super::orchestrator::Admitted;
+use super::own_request::{OwnError, OwnRequest};
 use super::request_context::RequestContext;
-use super::request_env::RequestEnv;
 use crate::api::chat::ProviderError;
 use crate::api::error_names::ErrorNames;
 use crate::api::model_list::{self, ListedModel};
 use crate::config::Config;
-use crate::config::headers::GatewayHeaders;
-use crate::error::Error;
-use crate::route::admission::Endpoint;
-use crate::route::attempt::Request;
-use crate::route::compile::{Sources, compile};
-use crate::route::plan::Plan;
 use crate::route::provider_ref::split_slug;
 use crate::settings::StoredProvider;
 use crate::state::model_lists::Fetched;
 use futures_util::future::join_all;
-use http::{Method, Uri};
-use pingora::http::RequestHeader;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -91,64 +80,28 @@ impl Engine {
     }
 
     /// Asks a stored provider for its list.
-    async fn fetch_models(self: &Arc<Self>, client: &RequestContext, slug: &str) -> Fetched {
-        let why = |error: &Error| Arc::from(reason(error.status(), error.kind.row().code));
-        let mut ctx = RequestContext::new(&self.shared);
-        ctx.snapshot = Arc::clone(&client.snapshot);
-        ctx.trace_id = Arc::clone(&client.trace_id);
-        ctx.record.client.clone_from(&client.record.client);
-        let uri = Uri::from_static("/v1/models");
-        let endpoint = Endpoint::find(&Method::GET, uri.path());
-        (ctx.operation, ctx.mode, ctx.dialect) = (endpoint.operation, endpoint.mode, endpoint.dialect());
-        let request = Request::new(endpoint, Method::GET, uri.clone(), None);
-        let admitted = self.admit_own(&ctx, request, slug).map_err(|error| why(&error))?;
-        let (parts, ()) = http::Request::get(uri).body(()).map_err(|_| Arc::from("no request"))?.into_parts();
-        let mut downstream = MemoryDownstream::new(RequestHeader::from(parts), None).with_limit(MAX_LIST);
-        let sent = self.run(&mut downstream, &mut ctx, admitted).await;
-        self.record(&downstream, &mut ctx);
-        let response = downstream.into_response().filter(|_| sent.is_ok());
-        let Some((header, body, true)) = response else {
-            return Err(ctx.failure.as_ref().map_or_else(|| Arc::from("no complete list"), why));
+    async fn fetch_models(self: &Arc<Self>, ctx: &RequestContext, slug: &str) -> Fetched {
+        let request = OwnRequest {
+            snapshot: &ctx.snapshot,
+            client: ctx.record.client.as_ref(),
+            trace_id: &ctx.trace_id,
+            path: "/v1/models",
+            config: &format!("@{slug}"),
+            timeout: Some(DEADLINE),
+            max_response: MAX_LIST,
         };
-        let (status, body) = (header.status.as_u16(), body.concat());
-        if !header.status.is_success() {
-            let error = ProviderError::read(status, &body);
-            let code = error.code.as_deref().or_else(|| ErrorNames::of(&error).openai_code);
-            return Err(Arc::from(reason(status, code.unwrap_or_default())));
-        }
-        let models = model_list::read(&body).ok_or_else(|| Arc::from("no list of models"))?;
+        let list = self.send_own(&request, None).await.map_err(|why| match why {
+            OwnError::Refused(error) | OwnError::Failed(error) => {
+                reason(error.status(), error.kind.row().code)
+            }
+            OwnError::Status(status, body) => {
+                let error = ProviderError::read(status.as_u16(), &body);
+                let code = error.code.as_deref().or_else(|| ErrorNames::of(&error).openai_code);
+                reason(status.as_u16(), code.unwrap_or_default())
+            }
+        })?;
+        let models = model_list::read(&list).ok_or_else(|| Arc::from("no list of models"))?;
         Ok(models.into())
-    }
-
-    /// Admits a request of the gateway's own to a stored provider.
-    fn admit_own(
-        self: &Arc<Self>,
-        ctx: &RequestContext,
-        request: Request,
-        slug: &str,
-    ) -> Result<Box<Admitted>, Error> {
-        let provider = format!("@{slug}");
-        let gateway_headers = GatewayHeaders {
-            provider: Some(&provider),
-            request_timeout: u64::try_from(DEADLINE.as_millis()).ok(),
-            ..GatewayHeaders::default()
-        };
-        let sources = Sources {
-            settings: &ctx.snapshot.settings,
-            hosts: &ctx.snapshot.hosts,
-            directory: ctx.snapshot.directory(ctx.workspace()),
-            gateway_headers: &gateway_headers,
-            provider_key: None,
-            model_slug: None,
-            model_config: None,
-            prompt: None,
-        };
-        let config = Arc::new(compile(&sources)?);
-        let client = ctx.record.client.clone();
-        let mut env = RequestEnv { shared: Arc::clone(&self.shared), client, request: None };
-        let mut plan = Plan::new(config, None);
-        let first = plan.first(&mut env).ok_or_else(|| Error::internal("a config without a target"))?;
-        Ok(Box::new(Admitted { plan, request, env, first, prepared: None }))
     }
 }
 
@@ -165,6 +118,6 @@ fn names_models(config: &Config, has_model: bool) -> bool {
     has_model && (config.provider.is_some() || config.virtual_key.is_some() || has_slug)
 }
 
-fn reason(status: u16, code: &str) -> String {
-    format!("{status} {code}").trim_end().to_owned()
+fn reason(status: u16, code: &str) -> Arc<str> {
+    format!("{status} {code}").trim_end().into()
 }

@@ -4,37 +4,24 @@
 //! committable, or when no attempt is left. `forward` sends the response to the client, `resume` continues a broken
 //! stream, `hedge` runs a second attempt in parallel with a slow one.
 
-use super::attempt_run::{AttemptRun, FinalResponse, Readiness, RunSettings};
+use super::attempt_run::{AttemptRun, FinalResponse, Readiness};
 use super::attempt_state::AttemptState;
 use super::attempt_usage::Observed;
 use super::downstream::{Aborted, Downstream};
 use super::downstream_watch::DownstreamWatch;
 use super::forward::Interrupted;
+use super::guarding::CheckedRequest;
 use super::keep_alive::{self, Heartbeat};
-use super::opener::{Opener, RequestBody};
-use super::peer_selection::PeerSelection;
 use super::request_context::RequestContext;
 use super::request_env::RequestEnv;
-use super::response_policy::ResponsePolicy;
 use super::resume::Resume;
-use super::stages::{Flow, LocalResponse, StageCall};
-use super::upstream_headers::UpstreamHeaders;
-use super::upstream_stream::UpstreamStream;
 use super::{Engine, error_response, response_headers};
-use crate::api::token_estimate::CountText;
-use crate::config::policies::StreamRescue;
 use crate::error::Error;
-use crate::provider::rewriter::TextFilters;
-use crate::provider::token_exchange::Credentials;
-use crate::provider::translation::LocalCount;
 use crate::route::attempt::{Attempt, Request};
 use crate::route::deadlines::{Deadlines, TimeoutKind};
 use crate::route::outcome::Outcome;
 use crate::route::plan::{Decision, Plan, Reason};
 use crate::route::target::Target;
-use crate::state::Shared;
-use crate::state::large_work::{run_here, translation};
-use crate::state::targets::Permit;
 use http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
 use pingora_core::protocols::http::HttpTask;
 use std::sync::Arc;
@@ -58,18 +45,20 @@ pub(super) struct Orchestrator<'a, D> {
     pub ctx: &'a mut RequestContext,
     pub plan: Plan,
     pub env: RequestEnv,
-    request: Request,
+    pub(super) request: Request,
     /// The client requested a stream.
-    streamed: bool,
+    pub(super) streamed: bool,
     /// `n`: the number of choices that the client requested.
-    n: u64,
-    prepared: Option<Box<Attempt>>,
+    pub(super) n: u64,
+    pub(super) prepared: Option<Box<Attempt>>,
     /// The response header was sent to the client.
     pub response_started: bool,
     /// The broken stream that the next attempt must continue.
     pub resume: Option<Box<Resume>>,
     /// A dead pooled connection was already replaced once, without counting as a retry; it is not done twice per request.
-    stale_connection_met: bool,
+    pub(super) stale_connection_met: bool,
+    /// The request as the hooks of the latest target left it.
+    pub(super) checked: Option<Arc<CheckedRequest>>,
 }
 
 /// The next attempt.
@@ -98,25 +87,12 @@ pub(super) enum Started {
     Failed(Outcome, FinalResponse),
 }
 
-/// The result of passing an attempt through its stages.
-struct StagesPassed {
-    flow: Flow,
-    credentials: Option<Credentials>,
-    filters: Option<Box<TextFilters>>,
-}
-
 /// The latest response, kept in case all later attempts fail without one.
 struct LastResponse {
     response: FinalResponse,
     attempt: Option<Arc<Attempt>>,
     state: AttemptState,
     retries: i32,
-}
-
-impl StagesPassed {
-    fn new(flow: Flow) -> Self {
-        Self { flow, credentials: None, filters: None }
-    }
 }
 
 impl Engine {
@@ -145,8 +121,11 @@ impl Engine {
             response_started: false,
             resume: None,
             stale_connection_met: false,
+            checked: None,
         };
-        orchestrator.run(NextAttempt { target, wait: Duration::ZERO, reason }).await
+        let done = orchestrator.run(NextAttempt { target, wait: Duration::ZERO, reason }).await;
+        orchestrator.finish_hooks();
+        done
     }
 }
 
@@ -211,9 +190,25 @@ impl<D: Downstream> Orchestrator<'_, D> {
 
     /// Makes one attempt at a target, and forwards its response if it is committable.
     async fn attempt(&mut self, next: &NextAttempt) -> Result<AttemptResult, Aborted> {
+        let mut may_repeat = true;
+        loop {
+            match self.attempt_once(next, may_repeat).await? {
+                Some(result) => return Ok(result),
+                // It has read along with another request's call, which failed: it makes one itself, or waits for one more.
+                None => may_repeat = false,
+            }
+        }
+    }
+
+    /// `None`: the call of another request, which this one has read, has failed. Only with `may_repeat`.
+    async fn attempt_once(
+        &mut self,
+        next: &NextAttempt,
+        may_repeat: bool,
+    ) -> Result<Option<AttemptResult>, Aborted> {
         let (mut run, mut watch) = match self.start(next).await {
             Started::Running(run, watch) => (run, watch),
-            Started::Failed(outcome, response) => return Ok(AttemptResult::Failed(outcome, response)),
+            Started::Failed(outcome, response) => return Ok(Some(AttemptResult::Failed(outcome, response))),
         };
         let may_hedge = self.resume.is_none() && self.ctx.operation.is_hedgeable();
         let readiness = match self.plan.hedge().filter(|_| may_hedge && !self.plan.is_last()) {
@@ -221,204 +216,29 @@ impl<D: Downstream> Orchestrator<'_, D> {
             None => self.wait_for(&mut run, &mut watch).await?,
         };
         self.stale_connection_met |= run.stream.stale_connection_met();
-        match readiness {
-            Readiness::Committable => self.forward(run, watch).await,
-            Readiness::Failed(outcome, response) => Ok(self.attempt_failed(*run, outcome, response)),
+        if let Readiness::Failed(outcome, _) = &readiness
+            && may_repeat
+            && run.reads_along()
+            && !matches!(outcome, Outcome::TimedOut)
+        {
+            return Ok(None);
+        }
+        let readiness = match readiness {
+            Readiness::Committable if run.guarded.is_some() => {
+                Box::pin(self.judge(&mut run, &mut watch)).await?
+            }
+            readiness => readiness,
+        };
+        Ok(Some(match readiness {
+            Readiness::Committable => self.forward(run, watch).await?,
+            Readiness::Failed(outcome, response) => self.attempt_failed(*run, outcome, response),
             Readiness::Stopped(error) => {
                 self.ctx.attempt_state = run.stream.state();
                 self.note_stopped(&run, &error);
                 self.return_rewriter(*run);
-                Ok(AttemptResult::Final(FinalResponse::Error(error)))
+                AttemptResult::Final(FinalResponse::Error(error))
             }
-        }
-    }
-
-    /// Makes the attempt, passes it through its target's stages, and sends it.
-    pub async fn start(&mut self, next: &NextAttempt) -> Started {
-        let started = Instant::now();
-        let mut attempt = match self.make_attempt(next).await {
-            Ok(attempt) => attempt,
-            Err(error) => {
-                return Started::Failed(Outcome::Unsupported(error.status()), FinalResponse::Error(error));
-            }
-        };
-        let may_fit = self.resume.is_none();
-        if self.ctx.limits.judge_attempts()
-            && let Err(error) =
-                Box::pin(self.engine.reserve_attempt(self.ctx, &self.request, &mut attempt, may_fit)).await
-        {
-            self.ctx.record.attempt_unsupported(&next.target, next.reason, &error);
-            self.ctx.attempt = None;
-            return Started::Failed(Outcome::Limited(error.status()), FinalResponse::Error(error));
-        }
-        let mut state = AttemptState::default();
-        let passed = match &attempt.local_count {
-            // The gateway makes this response itself, without calling the target.
-            Some(count) => StagesPassed::new(Flow::Respond(self.count(count).await)),
-            None if self.engine.has_stages(&attempt) => {
-                Box::pin(self.pass_stages(&mut attempt, &mut state, started)).await
-            }
-            None => StagesPassed::new(Flow::Continue),
-        };
-        let StagesPassed { flow, credentials, filters } = passed;
-        attempt.fetched = credentials.clone().map(Box::new);
-        attempt.trace_parent = self.ctx.new_span(&self.engine.shared);
-        let attempt = Arc::new(attempt);
-        self.ctx.attempt = Some(Arc::clone(&attempt));
-        self.ctx.attempt_state = state;
-        let ((stream, watch), permit, is_local) = match flow {
-            Flow::Continue => {
-                let target = &next.target;
-                let permit = target
-                    .policies
-                    .breaker
-                    .as_ref()
-                    .map(|_| self.env.target_state(target).enter(Instant::now()));
-                (self.open_stream(&attempt, credentials.as_ref(), state), permit, false)
-            }
-            Flow::Respond(response) => {
-                let stream = UpstreamStream::local(self.engine, &next.target, response, state);
-                ((stream, DownstreamWatch::default()), None, true)
-            }
-            Flow::Refuse(outcome, error) => {
-                self.ctx.record.attempt_finished(&attempt, state, next.reason, Some(&error));
-                return Started::Failed(outcome, FinalResponse::Error(error));
-            }
-        };
-        let settings = RunSettings { is_local, filters, ..self.run_settings(next, permit, started) };
-        Started::Running(AttemptRun::new(attempt, stream, settings), watch)
-    }
-
-    /// Counts the tokens of a request for a provider that cannot.
-    async fn count(&self, count: &LocalCount) -> LocalResponse {
-        let Shared { tokenizer, large_work, .. } = &*self.engine.shared;
-        let text = |text: &str| tokenizer.count(text);
-        let body = match self.ctx.snapshot.settings.usage.tokenizer {
-            true => tokenizer.run(large_work, count.bytes(), || count.response(&CountText::By(&text))).await,
-            false => count.response(&CountText::ByRule),
-        };
-        LocalResponse { content_type: "application/json", body: body.into() }
-    }
-
-    /// Passes an attempt that was `started` at this time through its stages.
-    async fn pass_stages(
-        &self,
-        attempt: &mut Attempt,
-        state: &mut AttemptState,
-        started: Instant,
-    ) -> StagesPassed {
-        let total = Deadlines::total(&attempt.target, self.ctx.started);
-        let limit = attempt.target.policies.request_timeout.map(|limit| started + limit);
-        let mut call = StageCall {
-            shared: &self.engine.shared,
-            ctx: self.ctx,
-            request: &self.request,
-            headers: &self.downstream.request().headers,
-            attempt,
-            state,
-            deadline: limit.into_iter().chain(total).min(),
-            credentials: None,
-            filters: None,
-        };
-        let flow = self.engine.pass_stages(&mut call).await;
-        StagesPassed { flow, credentials: call.credentials, filters: call.filters }
-    }
-
-    fn open_stream(
-        &mut self,
-        attempt: &Arc<Attempt>,
-        credentials: Option<&Credentials>,
-        mut state: AttemptState,
-    ) -> (UpstreamStream, DownstreamWatch) {
-        let (mut watch, mut upload) = (DownstreamWatch::default(), None);
-        let streams_body = attempt.body.is_none() && !self.downstream.body_is_complete();
-        let body = match attempt.body.clone() {
-            Some(body) => RequestBody::Whole(body),
-            None if streams_body => {
-                // A streamed upload cannot be sent again.
-                self.plan.set_last();
-                let (watching, chunks) = DownstreamWatch::with_body();
-                (watch, upload) = (watching, Some(chunks));
-                RequestBody::Streamed
-            }
-            None => RequestBody::Empty,
-        };
-        let client = self.downstream.request();
-        let headers = UpstreamHeaders::new(self.ctx, attempt, credentials, client, streams_body);
-        let header = match headers.build(client) {
-            Ok(header) => Box::new(header),
-            Err(error) => {
-                return (UpstreamStream::failed(self.engine, &attempt.target, error, state), watch);
-            }
-        };
-        state.sent_at.get_or_insert_with(Instant::now);
-        let opener = Opener {
-            engine: Arc::clone(self.engine),
-            snapshot: Arc::clone(&self.ctx.snapshot),
-            target: Arc::clone(&attempt.target),
-            header,
-            body,
-            peers: PeerSelection::new(self.stale_connection_met),
-            reader_is_timed: false,
-            connections: 0,
-        };
-        (UpstreamStream::new(Box::new(opener), upload, state), watch)
-    }
-
-    /// Makes the attempt from the request, or takes the one made at admission.
-    async fn make_attempt(&mut self, next: &NextAttempt) -> Result<Attempt, Error> {
-        let made = match (&mut self.resume, self.prepared.take()) {
-            (Some(resume), _) => {
-                let size = self.request.body.as_ref().map_or(0, |body| body.bytes().len());
-                run_here(translation(size), || resume.attempt(&next.target, &self.request))
-            }
-            (None, Some(prepared)) => Ok(*prepared),
-            (None, None) => self.engine.prepare(&next.target, &self.request, &mut self.ctx.held).await,
-        };
-        match (made, &self.resume) {
-            (Ok(mut attempt), _) => {
-                if self.plan.all_circuits_open() {
-                    let warning = "cb_config: every circuit is open, the least bad target was tried";
-                    attempt.warnings.push(warning.to_owned());
-                }
-                Ok(attempt)
-            }
-            // The client gets the error that broke its stream, not the reason why it could not be continued.
-            (Err(_), Some(resume)) => Err(resume.error()),
-            (Err(error), None) => {
-                self.ctx.record.attempt_unsupported(&next.target, next.reason, &error);
-                self.ctx.attempt = None;
-                Err(error)
-            }
-        }
-    }
-
-    fn run_settings(&mut self, next: &NextAttempt, permit: Option<Permit>, started: Instant) -> RunSettings {
-        let has_other = self.plan.has_other(&self.env);
-        let deadlines = Deadlines::new(&next.target, self.ctx.started, started, has_other, self.streamed);
-        let may_resume = self.streamed && deadlines.rescue == StreamRescue::Resume;
-        let policy = ResponsePolicy {
-            operation: self.ctx.operation,
-            mode: self.ctx.mode,
-            validates: self.plan.may_repeat()
-                || next.target.policies.time_limits.first_token.is_some()
-                || deadlines.request_deadline.is_some(),
-            streamed: self.streamed,
-            n: self.n,
-            retains_sent: may_resume && self.plan.may_continue(&self.env),
-        };
-        RunSettings {
-            reason: next.reason,
-            permit,
-            deadlines,
-            policy,
-            request_started: self.ctx.started,
-            trace_id: Arc::clone(&self.ctx.trace_id),
-            held: self.engine.shared.held_bytes.holder(),
-            is_local: false,
-            filters: None,
-            resumes: self.resume.as_mut().and_then(|resume| resume.take_rewriter()),
-        }
+        }))
     }
 
     /// Waits for one attempt, and stops if the client leaves.
@@ -469,10 +289,16 @@ impl<D: Downstream> Orchestrator<'_, D> {
             FinalResponse::Error(error) | FinalResponse::Denied(error) => Some(error),
             _ => None,
         };
+        // A stream that was denied before any of it was sent.
+        if let (FinalResponse::Denied(_), Some(guarded)) = (response, &run.guarded) {
+            guarded.note_windows();
+        }
         let state = run.stream.state();
         self.ctx.record.attempt_finished(&run.attempt, state, run.reason, error);
         self.ctx.record.used(match response {
-            FinalResponse::Provider { body, .. } => Observed::of_error(body),
+            FinalResponse::Provider { body, .. } if !outcome.is_success() && run.is_charged(false) => {
+                Observed::of_error(body)
+            }
             _ => run.observed(),
         });
         if let FinalResponse::ProviderError(_, error) = response {
@@ -480,7 +306,8 @@ impl<D: Downstream> Orchestrator<'_, D> {
         }
         let now = Instant::now();
         // A filter's denial says nothing about the target's latency.
-        let counts = !outcome.is_success() && !matches!(response, FinalResponse::Denied(_));
+        let counts =
+            !outcome.is_success() && run.calls_target() && !matches!(response, FinalResponse::Denied(_));
         if let Some(memory) = target.state.get().filter(|_| counts) {
             memory.attempt_failed(now.saturating_duration_since(run.started()), now);
         }
@@ -493,8 +320,7 @@ impl<D: Downstream> Orchestrator<'_, D> {
 
     /// Records an attempt that was stopped before its response was committed.
     pub fn note_stopped(&mut self, run: &AttemptRun, error: &Error) {
-        let state = run.stream.state();
-        self.ctx.record.attempt_finished(&run.attempt, state, run.reason, Some(error));
+        self.ctx.record.attempt_finished(&run.attempt, run.stream.state(), run.reason, Some(error));
         self.ctx.record.used(run.observed());
     }
 
@@ -506,6 +332,9 @@ impl<D: Downstream> Orchestrator<'_, D> {
     ) -> AttemptResult {
         self.note_failure(&mut run, &outcome, &response);
         self.ctx.attempt_state = run.stream.state();
+        let before =
+            run.guarded.as_ref().filter(|_| !outcome.is_success()).and_then(|guarded| guarded.before());
+        self.ctx.hook_results = before.map(|results| results.to_string().into());
         self.return_rewriter(run);
         let outcome = match &mut self.resume {
             Some(resume) => resume.classify(outcome),
@@ -587,6 +416,7 @@ impl<D: Downstream> Orchestrator<'_, D> {
                 response_headers::response_filter(&mut header, self.ctx);
                 let mut body = Some(body);
                 response_headers::response_body_filter(&mut body, true, self.ctx);
+                response_headers::add_hook_results(&mut header, &mut body, self.ctx);
                 let parts = vec![HttpTask::Header(header, false), HttpTask::Body(body, true)];
                 let sent = self.downstream.send(parts).await;
                 sent.map_err(|error| self.abort(error))

@@ -12,12 +12,45 @@ pub struct PayloadCapture {
     pub request: Bytes,
     /// How long the client's body was.
     pub request_len: u64,
-    /// The beginning of the response as it was sent.
-    pub response: Vec<u8>,
+    /// The response as it was sent.
+    pub response: BoundedBody,
+    /// The response as the provider sent it, where the client got something else made of it.
+    pub original: Option<BoundedBody>,
     /// Of each body.
     pub max_bytes: usize,
+    /// For the request.
+    hold: Hold,
+}
+
+/// The beginning of a body that arrives in chunks.
+#[derive(Debug)]
+pub struct BoundedBody {
+    pub bytes: Vec<u8>,
+    /// How long all of it is.
+    pub len: u64,
+    max_bytes: usize,
     hold: Hold,
     is_full: bool,
+}
+
+impl BoundedBody {
+    fn new(max_bytes: usize, hold: Hold) -> Self {
+        Self { bytes: Vec::new(), len: 0, max_bytes, hold, is_full: false }
+    }
+
+    /// Keeps a chunk, up to the bound; nothing more once the process holds too much.
+    pub fn push(&mut self, chunk: &[u8]) {
+        self.len += chunk.len() as u64;
+        let room = self.max_bytes.saturating_sub(self.bytes.len());
+        let kept = chunk.get(..room).unwrap_or(chunk);
+        if self.is_full || kept.is_empty() {
+            return;
+        }
+        self.is_full = self.hold.set(self.bytes.len() + kept.len()).is_err();
+        if !self.is_full {
+            self.bytes.extend_from_slice(kept);
+        }
+    }
 }
 
 impl PayloadCapture {
@@ -29,24 +62,22 @@ impl PayloadCapture {
             Some(beginning) if whole.len() > max_bytes => Bytes::copy_from_slice(beginning),
             _ => whole,
         };
-        let mut capture =
-            Self { request, request_len, response: Vec::new(), max_bytes, hold, is_full: false };
+        let response = BoundedBody::new(max_bytes, hold.another());
+        let mut capture = Self { request, request_len, response, original: None, max_bytes, hold };
         capture.hold.set_anyway(capture.request.len());
         capture
     }
 
-    /// Keeps a chunk of the response, up to the bound; nothing more once the process holds too much.
-    pub fn push(&mut self, chunk: &[u8]) {
-        let room = self.max_bytes.saturating_sub(self.response.len());
-        let kept = chunk.get(..room).unwrap_or(chunk);
-        if self.is_full || kept.is_empty() {
-            return;
-        }
-        let held = self.request.len() + self.response.len() + kept.len();
-        self.is_full = self.hold.set(held).is_err();
-        if !self.is_full {
-            self.response.extend_from_slice(kept);
-        }
+    /// What keeps a provider's response as it arrives.
+    pub fn new_original(&self) -> BoundedBody {
+        BoundedBody::new(self.max_bytes, self.hold.another())
+    }
+
+    /// Keeps a chunk of a provider's response of which the client gets something else.
+    pub fn push_original(&mut self, chunk: &[u8]) {
+        let mut original = self.original.take().unwrap_or_else(|| self.new_original());
+        original.push(chunk);
+        self.original = Some(original);
     }
 }
 
@@ -62,17 +93,20 @@ mod tests {
         let mut capture = PayloadCapture::new(Some(&body), 50_000, held.holder());
         assert_eq!((capture.request.len(), capture.request_len), (50_000, 100_000));
         for _ in 0..10 {
-            capture.push(&[2; 9_000]);
+            capture.response.push(&[2; 9_000]);
         }
-        assert_eq!(capture.response.len(), 50_000);
+        assert_eq!((capture.response.bytes.len(), capture.response.len), (50_000, 90_000));
         assert!(held.held() > 80_000);
         drop(capture);
         assert_eq!(held.held(), 0);
         held.set_limit(20_000);
         let mut capture = PayloadCapture::new(None, 50_000, held.holder());
-        capture.push(&[3; 10_000]);
-        capture.push(&[3; 30_000]);
-        capture.push(&[3; 10]);
-        assert_eq!(capture.response.len(), 10_000);
+        capture.response.push(&[3; 10_000]);
+        capture.response.push(&[3; 30_000]);
+        capture.response.push(&[3; 10]);
+        assert_eq!(capture.response.bytes.len(), 10_000);
+        capture.push_original(&[4; 5]);
+        capture.push_original(&[4; 5]);
+        assert_eq!(capture.original.unwrap().bytes, [4; 10]);
     }
 }

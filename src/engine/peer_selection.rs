@@ -5,12 +5,14 @@
 
 use super::failure;
 use crate::error::Error;
+use crate::net::outbound::origin::Origin;
 use crate::net::outbound::peer::{PeerOptions, Protocol};
 use crate::route::target::Target;
 use crate::state::Shared;
 use crate::state::snapshot::SettingsSnapshot;
 use pingora_core::upstreams::peer::HttpPeer;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// The addresses of one attempt.
@@ -21,11 +23,18 @@ pub struct PeerSelection {
     tried: usize,
     /// Set once a dead pooled connection was met: only new connections are used from then on.
     pub bypass_pool: bool,
+    /// The host of the attempt, where it is not its target's.
+    pub other_origin: Option<Arc<Origin>>,
 }
 
 impl PeerSelection {
-    pub fn new(bypass_pool: bool) -> Self {
-        Self { bypass_pool, ..Self::default() }
+    pub fn new(bypass_pool: bool, other_origin: Option<Arc<Origin>>) -> Self {
+        Self { bypass_pool, other_origin, ..Self::default() }
+    }
+
+    /// Where the attempt is sent.
+    pub fn origin<'a>(&'a self, target: &'a Target) -> &'a Origin {
+        self.other_origin.as_deref().unwrap_or(&target.origin)
     }
 
     /// The next peer to try: the first checked address, then the others. `is_upgrade`: the request switches protocols,
@@ -41,7 +50,7 @@ impl PeerSelection {
         is_upgrade: bool,
     ) -> Result<Box<HttpPeer>, Error> {
         if self.addresses.is_empty() {
-            match shared.dns.addresses(&target.origin, &snapshot.hosts).await {
+            match shared.dns.addresses(self.origin(target), &snapshot.hosts).await {
                 Ok(found) => self.addresses = found.iter().collect(),
                 Err(why) => return Err(failure::dns_error(target, why)),
             }
@@ -62,7 +71,7 @@ impl PeerSelection {
         let index = self.tried;
         self.tried += 1;
         let address = self.address(index).ok_or_else(|| Error::internal("no address to connect to"))?;
-        Ok(Box::new(shared.peer_limit.peer(&target.origin, address, &peer_options, Instant::now())))
+        Ok(Box::new(shared.peer_limit.peer(self.origin(target), address, &peer_options, Instant::now())))
     }
 
     /// The address that was tried last.

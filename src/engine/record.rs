@@ -2,6 +2,8 @@
 //!
 //! Never holds a key or a raw header, and bodies only where the operator wants them kept.
 
+use super::caching::CacheNote;
+use super::hook_notes::HookNote;
 use super::payload_capture::PayloadCapture;
 use crate::api::service_tier::ServiceTier;
 use crate::api::tap::ResponseSummary;
@@ -10,12 +12,14 @@ use crate::api::usage::Usage;
 use crate::auth::ClientIdentity;
 use crate::config::headers::GatewayHeaders;
 use crate::error::Error;
+use crate::net::outbound::origin::Origin;
 use crate::price::Cost;
 use crate::prompt::FoundPrompt;
 use crate::route::attempt::Attempt;
 use crate::route::plan::Reason;
 use crate::route::target::Target;
 use http::{Method, Uri};
+use jiff::Timestamp;
 use serde_json::value::RawValue;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -38,7 +42,11 @@ pub struct RequestRecord {
     pub attempt: Option<Arc<Attempt>>,
     /// The prompt of that attempt, or the one that the client named.
     pub prompt: Option<FoundPrompt>,
+    /// The model that the client named, of a request that was refused before its first attempt.
+    pub model: Option<String>,
     pub attempts: Vec<AttemptRecord>,
+    /// Its response came in a provider's batch job.
+    pub is_batch: bool,
     /// The status of the response that was sent, or would have been sent.
     pub status: u16,
     pub error: Option<Error>,
@@ -53,6 +61,8 @@ pub struct RequestRecord {
     pub time_to_first_token: Option<Duration>,
     /// When the client's request arrived.
     pub started: Instant,
+    /// The same by the clock.
+    pub began: Timestamp,
     pub total: Duration,
     /// The gateway's own share of `total`: without the time spent waiting for the client or for providers.
     pub overhead: Duration,
@@ -62,11 +72,24 @@ pub struct RequestRecord {
     pub retries: i32,
     /// What the client wants of its log; `None`: nothing in particular.
     pub log: Option<Box<LogHeaders>>,
+    /// How the cache took part.
+    pub cache: CacheNote,
+    /// What hooks decided, on all attempts together.
+    pub hooks: Vec<HookNote>,
     /// The bodies, where they are kept.
     pub capture: Option<Box<PayloadCapture>>,
 }
 
 impl RequestRecord {
+    /// The model of the attempt whose response the client got; of a request that was refused, the one that was wanted.
+    pub fn model(&self) -> Option<&str> {
+        match (&self.attempt, self.attempts.last()) {
+            (Some(attempt), _) => attempt.model.as_deref(),
+            (None, Some(refused)) => refused.model.as_deref(),
+            (None, None) => self.model.as_deref(),
+        }
+    }
+
     /// What the response used: of the attempt that responded, as far as it was measured, else what a response that is not charged
     /// reports.
     pub fn usage(&self) -> Option<&Usage> {
@@ -114,7 +137,9 @@ pub struct AttemptRecord {
     /// Its number within the request, from 1.
     pub id: u32,
     pub target: Arc<Target>,
-    /// The model it requested; `None` if the request names none, or the attempt was never made.
+    /// Where it was sent, if that is not its target's own host.
+    pub other_origin: Option<Arc<Origin>>,
+    /// The model it requested, or would have; `None` if the request names none.
     pub model: Option<Arc<str>>,
     pub status: Option<u16>,
     /// The code of its error.
@@ -129,6 +154,8 @@ pub struct AttemptRecord {
     pub used: Option<AttemptUsage>,
     /// What it cost; `None`: nothing is charged.
     pub cost: Option<Cost>,
+    /// Its response is from the cache, or from another request's call.
+    pub is_from_cache: bool,
     /// Whether the client got its response. Of a resumed stream that is the last attempt.
     pub responded: bool,
 }
@@ -139,6 +166,7 @@ impl AttemptRecord {
         Self {
             id: 0,
             target: Arc::clone(target),
+            other_origin: None,
             model: None,
             status: None,
             error: None,
@@ -148,6 +176,7 @@ impl AttemptRecord {
             spent: Duration::ZERO,
             used: None,
             cost: None,
+            is_from_cache: false,
             responded: false,
         }
     }

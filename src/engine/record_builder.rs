@@ -6,7 +6,9 @@ use super::attempt_state::AttemptState;
 use super::attempt_usage::{Observed, Uncounted};
 use super::cost;
 use super::downstream::Downstream;
-use super::payload_capture::PayloadCapture;
+use super::hook_notes::HookNotes;
+use super::orchestrator::NextAttempt;
+use super::payload_capture::{BoundedBody, PayloadCapture};
 use super::record::{AttemptRecord, AttemptUsage, LogHeaders, RequestRecord};
 use super::request_context::RequestContext;
 use crate::api::tap::ResponseSummary;
@@ -17,9 +19,8 @@ use crate::json::write::push_number;
 use crate::price::PriceBook;
 use crate::prompt::FoundPrompt;
 use crate::provider::rewriter::Rewriter;
-use crate::route::attempt::Attempt;
+use crate::route::attempt::{Attempt, Request};
 use crate::route::plan::Reason;
-use crate::route::target::Target;
 use crate::state::tokenizer::Tokenizer;
 use jiff::Timestamp;
 use std::sync::Arc;
@@ -35,6 +36,8 @@ const MAX_ATTEMPTS_SHOWN: usize = 16;
 pub struct RecordBuilder {
     /// Who sent the request; `None` until that is established.
     pub client: Option<Arc<ClientIdentity>>,
+    /// Whether its response came in a provider's batch job, which has prices of its own.
+    pub is_batch: bool,
     /// Whether the control plane responded.
     pub is_control: bool,
     pub streamed: bool,
@@ -56,6 +59,10 @@ pub struct RecordBuilder {
     pub log: Option<Box<LogHeaders>>,
     /// The prompt that the client named.
     pub prompt: Option<FoundPrompt>,
+    /// The model that the client named, of a request that was refused before its first attempt.
+    pub model: Option<String>,
+    /// What hooks decided; `None`: it has none.
+    pub hooks: Option<Arc<HookNotes>>,
     attempts: Vec<AttemptRecord>,
     /// The attempts, by index, whose tokens are to be counted.
     uncounted: Vec<(usize, Uncounted)>,
@@ -72,7 +79,26 @@ impl RecordBuilder {
     pub fn body_sent(&mut self, chunk: &[u8]) {
         self.bytes_out += chunk.len() as u64;
         if let Some(capture) = &mut self.capture {
-            capture.push(chunk);
+            capture.response.push(chunk);
+        }
+    }
+
+    /// Notes a chunk of the provider's body of which the client gets something else.
+    pub fn original_received(&mut self, chunk: &[u8]) {
+        if let Some(capture) = &mut self.capture {
+            capture.push_original(chunk);
+        }
+    }
+
+    /// What keeps the response of the next attempt as its provider sends it, where bodies are kept.
+    pub(super) fn new_original(&self) -> Option<BoundedBody> {
+        self.capture.as_ref().map(|capture| capture.new_original())
+    }
+
+    /// Keeps the response of the last attempt as its provider sent it.
+    pub(super) fn set_original(&mut self, original: Option<BoundedBody>) {
+        if let Some(capture) = &mut self.capture {
+            capture.original = original;
         }
     }
 
@@ -90,6 +116,7 @@ impl RecordBuilder {
         let model = attempt.model.clone();
         self.push(AttemptRecord {
             model,
+            other_origin: attempt.other_origin.clone(),
             status,
             error,
             span: attempt.trace_parent.map(|own| own.span()),
@@ -102,6 +129,13 @@ impl RecordBuilder {
             self.upstream += spent;
         }
         self.last_counted = failed;
+    }
+
+    /// Notes that the response of the last attempt is not its target's answer to this request.
+    pub fn is_from_cache(&mut self) {
+        if let Some(last) = self.attempts.last_mut() {
+            last.is_from_cache = true;
+        }
     }
 
     /// Notes that the response of the last attempt goes to the client from here on.
@@ -137,10 +171,11 @@ impl RecordBuilder {
         self.upstream += wait;
     }
 
-    /// Notes an attempt that could not be made because its target does not support the request.
-    pub fn attempt_unsupported(&mut self, target: &Arc<Target>, reason: Reason, error: &Error) {
+    /// Notes an attempt that could not be made because its target does not support the request, or a limit refuses it.
+    pub(super) fn attempt_unsupported(&mut self, next: &NextAttempt, request: &Request, error: &Error) {
         let error = Some(error.kind.row().code);
-        self.push(AttemptRecord { error, ..AttemptRecord::new(target, reason) });
+        let model = next.target.model().or(request.model.as_deref()).map(Arc::from);
+        self.push(AttemptRecord { error, model, ..AttemptRecord::new(&next.target, next.reason) });
     }
 
     /// Notes an attempt that lost the race against a parallel one (`hedge`).
@@ -231,17 +266,15 @@ impl RecordBuilder {
 
 /// A finished request, and the attempts, by index, whose tokens are to be counted before it is complete.
 pub(super) struct Finished {
-    pub record: RequestRecord,
+    pub record: Box<RequestRecord>,
     pub uncounted: Vec<(usize, Uncounted)>,
 }
 
 /// Makes the record of a finished request. `client`: the downstream of its response.
 pub(super) fn finish<D: Downstream>(client: &D, ctx: &mut RequestContext) -> Finished {
-    let now = Instant::now();
-    let mut noted = std::mem::take(&mut ctx.record);
+    let (now, mut noted) = (Instant::now(), std::mem::take(&mut ctx.record));
     let error = ctx.failure.take();
-    let attempt = ctx.attempt.take();
-    let state = ctx.attempt_state;
+    let (attempt, state) = (ctx.attempt.take(), ctx.attempt_state);
     if let Some(attempt) = attempt.as_ref().filter(|_| noted.attempts.is_empty()) {
         let failed = error.as_ref().filter(|_| state.status.is_none());
         noted.attempt_finished(attempt, state, Reason::Only, failed);
@@ -266,20 +299,20 @@ pub(super) fn finish<D: Downstream>(client: &D, ctx: &mut RequestContext) -> Fin
     if let Some(attempt) = &attempt {
         noted.attempt_responded(attempt, &response, client.sent_status().is_some());
     }
-    let own_prompt = attempt.as_ref().and_then(|attempt| attempt.target.prompt.clone());
-    let prompt = own_prompt.or(noted.prompt);
-    let request = client.request();
-    let record = RequestRecord {
+    // Boxed because it is large and moved several times.
+    let record = Box::new(RequestRecord {
         trace_id: Arc::clone(&ctx.trace_id),
         parent: ctx.parent,
         client: noted.client,
         client_address: client.client_address(),
-        method: request.method.clone(),
-        uri: request.uri.clone(),
+        method: client.request().method.clone(),
+        uri: client.request().uri.clone(),
         operation: if noted.is_control { "control" } else { ctx.operation.label() },
+        prompt: attempt.as_ref().and_then(|attempt| attempt.target.prompt.clone()).or(noted.prompt),
         attempt,
-        prompt,
+        model: noted.model,
         attempts: noted.attempts,
+        is_batch: noted.is_batch,
         status,
         error,
         streamed: noted.streamed,
@@ -290,13 +323,16 @@ pub(super) fn finish<D: Downstream>(client: &D, ctx: &mut RequestContext) -> Fin
         time_to_first_byte: since_start(noted.first_byte),
         time_to_first_token: since_start(noted.first_token),
         started,
+        began: began(total),
         total,
         overhead: total.saturating_sub(noted.upstream + last + noted.body_wait),
         metadata: noted.metadata,
         retries: noted.retries,
         log: noted.log,
+        cache: ctx.cache,
+        hooks: noted.hooks.map(|notes| notes.take()).unwrap_or_default(),
         capture: noted.capture,
-    };
+    });
     Finished { record, uncounted: noted.uncounted }
 }
 
@@ -313,18 +349,23 @@ impl Finished {
     }
 
     /// The record with what each attempt cost.
-    pub fn priced(self, prices: &PriceBook) -> RequestRecord {
+    pub fn priced(self, prices: &PriceBook) -> Box<RequestRecord> {
         let mut record = self.record;
         if record.attempts.iter().all(|attempt| attempt.used.is_none()) {
             return record;
         }
-        let began = Timestamp::now().checked_sub(record.total).unwrap_or_else(|_| Timestamp::now());
         for attempt in &mut record.attempts {
-            attempt.cost = cost::of_attempt(prices, attempt, began);
+            attempt.cost = cost::of_attempt(prices, attempt, record.is_batch, record.began);
         }
         record.cost = cost::of_request(&record.attempts);
         record
     }
+}
+
+/// When a request began that took so long and ends now.
+fn began(total: Duration) -> Timestamp {
+    let now = Timestamp::now();
+    now.checked_sub(total).unwrap_or(now)
 }
 
 /// What was observed of the response, without the gateway's credentials.

@@ -4,7 +4,9 @@
 //! downstream.
 
 use super::attempt_state::AttemptState;
+use super::caching::{CacheHeaders, CacheNote};
 use super::limit_holds::LimitHolds;
+use super::offline::GivenResponse;
 use super::record_builder::RecordBuilder;
 use crate::api::Dialect;
 use crate::api::operation::Operation;
@@ -45,6 +47,8 @@ pub struct RequestContext {
     pub is_unpriced: bool,
     /// Whether the client speaks HTTP/1.0: it cannot read chunks, so closing the connection ends the response.
     pub is_http10: bool,
+    /// Whether no limit counts it: it manages what other requests are charged for.
+    pub is_unlimited: bool,
     pub mode: RequestMode,
     /// The value of `Access-Control-Allow-Origin` for a page that may read the response.
     pub allowed_origin: Option<HeaderValue>,
@@ -56,8 +60,16 @@ pub struct RequestContext {
     /// Patches a response, or has translated it.
     pub rewriter: Option<Rewriter>,
     pub record: RecordBuilder,
+    /// The response that the next attempt has without a call.
+    pub given: Option<Box<GivenResponse>>,
     /// What it holds of its limits.
     pub limits: LimitHolds,
+    /// What the client's headers say about the cache.
+    pub cache_headers: Option<Box<CacheHeaders>>,
+    /// How the cache took part in the current attempt.
+    pub cache: CacheNote,
+    /// What hooks found on the request, for the body of a provider's error: the JSON of `hook_results`.
+    pub hook_results: Option<Box<str>>,
     /// The error the client gets or got.
     pub failure: Option<Error>,
     /// Counts the request's body, and what attempts send in its place.
@@ -80,6 +92,7 @@ impl RequestContext {
             prices: shared.prices.load_full(),
             is_unpriced: false,
             is_http10: false,
+            is_unlimited: false,
             mode: RequestMode::Passthrough,
             allowed_origin: None,
             attempt: None,
@@ -87,7 +100,11 @@ impl RequestContext {
             tap: None,
             rewriter: None,
             record: RecordBuilder::default(),
+            given: None,
             limits: LimitHolds::default(),
+            cache_headers: None,
+            cache: CacheNote::default(),
+            hook_results: None,
             failure: None,
             held: shared.held_bytes.holder(),
             in_flight: Some(shared.lifecycle.enter()),

@@ -7,6 +7,7 @@ mod passthrough;
 
 use super::body_error::BodyError;
 use super::content_kind::{ContentCheck, ContentKind, header_error};
+use super::payload_capture::BoundedBody;
 use super::ready_parts::ReadyParts;
 use super::response_policy::ResponsePolicy;
 use super::resume::ResumeSource;
@@ -47,6 +48,8 @@ pub(super) struct ResponseBody {
     converted: bool,
     /// Nothing of it may be sent before the gateway has made something of its content.
     processed: bool,
+    /// What is ready was replaced.
+    edited: bool,
     /// A part of the response was taken, to be sent.
     taken: bool,
     /// Bytes received from the provider.
@@ -55,6 +58,8 @@ pub(super) struct ResponseBody {
     hides_usage: bool,
     /// It resumes a broken stream, so its rewriter has also observed another response.
     resumes: bool,
+    /// What the provider sent, where it is kept and something else is made of it.
+    original: Option<Box<BoundedBody>>,
 }
 
 #[expect(
@@ -129,10 +134,12 @@ impl ResponseBody {
             streams,
             converted,
             processed,
+            edited: false,
             taken: false,
             received: 0,
             hides_usage: false,
             resumes: false,
+            original: None,
         };
         body.error = header_error(header, kind, &policy).map(BodyError::Malformed);
         if unread {
@@ -157,16 +164,25 @@ impl ResponseBody {
             streams: true,
             converted: false,
             processed: true,
+            edited: false,
             taken: false,
             received: 0,
             hides_usage: false,
             resumes: true,
+            original: None,
         }
     }
 
     /// The usage was requested by the gateway: the event that has nothing else is not forwarded.
     pub fn hide_usage(&mut self) {
         self.hides_usage = true;
+    }
+
+    /// What the provider sends is kept here, if something else is made of it.
+    pub fn keep_original(&mut self, original: Option<BoundedBody>) {
+        if !matches!(self.mode, Mode::Passthrough { patch: None, .. }) {
+            self.original = original.map(Box::new);
+        }
     }
 
     /// Accepts one part of the response.
@@ -183,6 +199,9 @@ impl ResponseBody {
 
     fn push(&mut self, chunk: &Bytes) {
         let mut out = Vec::new();
+        if let Some(original) = &mut self.original {
+            original.push(chunk);
+        }
         match &mut self.mode {
             Mode::Translated(rewriter) => {
                 rewriter.push(chunk, &mut out);
@@ -377,7 +396,7 @@ impl ResponseBody {
 
     /// Whether the client's bytes may differ from the provider's in length.
     pub fn is_rewritten(&self) -> bool {
-        matches!(self.mode, Mode::Translated(_) | Mode::Passthrough { patch: Some(_), .. })
+        self.edited || matches!(self.mode, Mode::Translated(_) | Mode::Passthrough { patch: Some(_), .. })
     }
 
     /// Whether the response is encoded by the gateway.
@@ -398,6 +417,17 @@ impl ResponseBody {
     /// The number of bytes that are ready for the client.
     pub fn ready_bytes(&self) -> usize {
         self.out.len()
+    }
+
+    /// Takes what is ready, to put something else in its place.
+    pub fn take_ready(&mut self) -> Vec<u8> {
+        self.edited = true;
+        self.out.take().concat()
+    }
+
+    /// Puts back what was made of [`ResponseBody::take_ready`].
+    pub fn put_ready(&mut self, bytes: Vec<u8>) {
+        self.out.push(Bytes::from(bytes));
     }
 
     /// How many bytes of it are held in memory: what is not sent yet, what is not decoded yet, and what is retained to
@@ -454,6 +484,11 @@ impl ResponseBody {
             Mode::Translated(rewriter) => ResumeSource::Rewriter(Box::new(rewriter)),
             Mode::Passthrough { .. } => ResumeSource::Sent(self.sent.into_events()),
         }
+    }
+
+    /// What the provider sent, where it was kept.
+    pub fn take_original(&mut self) -> Option<BoundedBody> {
+        self.original.take().map(|original| *original)
     }
 
     /// What has observed the response, for the record.

@@ -13,15 +13,19 @@ use crate::api::tap::Tap;
 use crate::api::{Dialect, request_id};
 use crate::error::Error;
 use crate::json::JsonStr;
+use crate::json::splice::append_member;
 use crate::provider;
 use crate::provider::rewriter::{ErrorResponseTranslation, Rewriter};
 use crate::route::request_mode::RequestMode;
 use bytes::Bytes;
-use http::header::{CACHE_CONTROL, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, TRANSFER_ENCODING};
+use http::header::{AGE, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, TRANSFER_ENCODING};
 use http::{HeaderMap, HeaderValue};
 use pingora::http::ResponseHeader;
 use pingora_core::protocols::http::HttpTask;
 use std::time::Instant;
+
+/// As many headers as are added to most responses.
+const MAX_ADDED: usize = 14;
 
 /// Adds the gateway's headers to a provider's final response, and prepares to observe its body.
 pub fn response_filter(response: &mut ResponseHeader, ctx: &mut RequestContext) {
@@ -86,11 +90,16 @@ fn rewriter(
 
 /// Adds the gateway's headers to a response.
 pub fn add_gateway_headers(headers: &mut HeaderMap, ctx: &RequestContext) {
+    // Once for all, instead of twice on the way.
+    headers.reserve(MAX_ADDED);
     if let Some(attempt) = &ctx.attempt {
         headers.insert(header_edit::PROVIDER, HeaderValue::from_static(attempt.target.provider.id()));
         headers.insert(header_edit::OPTION_INDEX, attempt.target.index_header());
         headers.insert(header_edit::RETRIES, ctx.record.retries_text());
-        headers.insert(header_edit::CACHE_STATUS, HeaderValue::from_static("DISABLED"));
+        headers.insert(header_edit::CACHE_STATUS, HeaderValue::from_static(ctx.cache.status.as_str()));
+        if let Some(age) = ctx.cache.age {
+            headers.insert(AGE, age.into());
+        }
         if ctx.is_unpriced {
             headers.insert(header_edit::COST_STATUS, HeaderValue::from_static("unknown"));
         }
@@ -216,6 +225,7 @@ pub fn adopt_request_id(response: &mut ResponseHeader, body: &[u8], ctx: &Reques
 pub fn response_body_filter(chunk: &mut Option<Bytes>, end: bool, ctx: &mut RequestContext) {
     if let Some(rewriter) = &mut ctx.rewriter {
         let mut out = Vec::new();
+        ctx.record.original_received(chunk.as_deref().unwrap_or_default());
         rewriter.push(chunk.as_deref().unwrap_or_default(), &mut out);
         if end {
             rewriter.finish(&mut out);
@@ -233,6 +243,18 @@ pub fn response_body_filter(chunk: &mut Option<Bytes>, end: bool, ctx: &mut Requ
             ctx.record.first_token = Some(Instant::now());
         }
     }
+}
+
+/// Adds what hooks found on the request to the body of a provider's error, if that is a JSON object.
+pub fn add_hook_results(response: &mut ResponseHeader, body: &mut Option<Bytes>, ctx: &RequestContext) {
+    let Some(results) = ctx.hook_results.as_deref() else { return };
+    let added = body.as_ref().and_then(|body| append_member(body, "hook_results", results));
+    let Some(added) = added else { return };
+    if response.headers.contains_key(CONTENT_LENGTH) {
+        // A number is always a valid header value.
+        let _ = response.insert_header(CONTENT_LENGTH, added.len());
+    }
+    *body = Some(Bytes::from(added));
 }
 
 /// Whether a `Content-Type` is this media type, whatever its parameters are.

@@ -9,6 +9,7 @@ use super::request_context::RequestContext;
 use super::stages;
 use crate::api::connection_header;
 use crate::api::operation::BodyKind;
+use crate::api::trace::TRACEPARENT;
 use crate::auth::{KEY_PROTOCOL, KeySearch};
 use crate::config::headers::is_gateway_header;
 use crate::error::Error;
@@ -53,8 +54,6 @@ const HOP_BY_HOP: [&str; 10] = [
 
 /// The version of Anthropic's API that a client speaks.
 const ANTHROPIC_VERSION: HeaderName = HeaderName::from_static("anthropic-version");
-
-const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 
 /// An account with a version of its own is one of Anthropic's API, whatever its provider.
 fn takes_anthropic_version(ctx: &RequestContext, attempt: &Attempt) -> bool {
@@ -210,7 +209,7 @@ impl<'a> UpstreamHeaders<'a> {
     /// Adds the provider's headers, which replace the client's.
     fn complete(&self, method: &Method, headers: &mut HeaderMap) -> Result<(), Error> {
         let attempt = self.attempt;
-        headers.insert(header::HOST, attempt.target.origin.host_header().clone());
+        headers.insert(header::HOST, attempt.origin().host_header().clone());
         if !self.takes_anthropic_version {
             headers.remove(ANTHROPIC_VERSION);
         }
@@ -238,14 +237,15 @@ impl<'a> UpstreamHeaders<'a> {
                 headers.insert(header::TRANSFER_ENCODING, HeaderValue::from_static("chunked"));
             }
         }
-        let uncompressed = self.counts_tokens || attempt.translation.is_some();
+        let is_guarded = !attempt.target.hooks.is_empty();
+        let uncompressed = self.counts_tokens || is_guarded || attempt.translation.is_some();
         if uncompressed && headers.contains_key(header::ACCEPT_ENCODING) {
             headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         }
         headers.remove(header::EXPECT);
         let own_span = attempt.trace_parent.and_then(|own| HeaderValue::try_from(own.header()).ok());
         if let Some(own_span) = own_span {
-            headers.insert(TRACEPARENT, own_span);
+            headers.insert(TRACEPARENT.clone(), own_span);
         }
         stages::sign(method, headers, attempt, self.credentials)
     }

@@ -6,18 +6,22 @@
 
 use super::Engine;
 use super::attempt_state::AttemptState;
+use super::caching::FlightReader;
 use super::failure::UpstreamFailure;
+use super::offline::GivenResponse;
 use super::opener::{OpenConnection, Opener, RequestBody};
 use super::response_headers;
 use super::reusable_timer::ReusableTimer;
 use super::stages::LocalResponse;
 use super::streamed_upload::{BodyChunk, StreamedUpload, UploadEvent};
 use super::turn::Turn;
+use crate::cache::CachedResponse;
 use crate::error::Error;
 use crate::route::target::Target;
+use bytes::Bytes;
 use futures_util::FutureExt;
-use http::HeaderValue;
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE};
+use http::{HeaderValue, StatusCode};
 use pingora::http::ResponseHeader;
 use pingora_core::protocols::http::HttpTask;
 use pingora_core::{Error as PingoraError, ErrorType};
@@ -72,6 +76,12 @@ enum Phase {
     Uploading(Box<StreamedUpload>),
     /// A response made by the gateway itself.
     Local(VecDeque<HttpTask>),
+    /// A response that is sent at the pace at which it once arrived: each part so long after the first one is asked for.
+    Paced(VecDeque<(Duration, HttpTask)>, Option<Instant>),
+    /// A response that several requests read.
+    Shared(FlightReader),
+    /// The same at its end: others may still join as long as it is here.
+    SharedEnded(#[expect(dead_code, reason = "held, and not read any more")] FlightReader),
     Ended,
 }
 
@@ -128,7 +138,27 @@ impl UpstreamStream {
         state: AttemptState,
     ) -> Self {
         let LocalResponse { content_type, body } = response;
-        let header = match response_headers::new_header(http::StatusCode::OK) {
+        Self::whole(engine, target, (StatusCode::OK, content_type, body), state)
+    }
+
+    /// An exchange whose response the provider has given before, in a batch job.
+    pub fn given(
+        engine: &Arc<Engine>,
+        target: &Arc<Target>,
+        given: GivenResponse,
+        state: AttemptState,
+    ) -> Self {
+        let GivenResponse { status, body } = given;
+        Self::whole(engine, target, (status, "application/json", body), state)
+    }
+
+    fn whole(
+        engine: &Arc<Engine>,
+        target: &Arc<Target>,
+        (status, content_type, body): (StatusCode, &'static str, Bytes),
+        state: AttemptState,
+    ) -> Self {
+        let header = match response_headers::new_header(status) {
             Ok(header) => header,
             Err(error) => return Self::failed(engine, target, error, state),
         };
@@ -138,6 +168,43 @@ impl UpstreamStream {
         let header = Box::new(ResponseHeader::from(parts));
         let parts = VecDeque::from([HttpTask::Header(header, false), HttpTask::Body(Some(body), true)]);
         Self::without_upstream(engine, target, Phase::Local(parts), state)
+    }
+
+    /// An exchange of another request, which this one reads along with, or has started.
+    pub fn shared(
+        engine: &Arc<Engine>,
+        target: &Arc<Target>,
+        reader: FlightReader,
+        state: AttemptState,
+    ) -> Self {
+        Self::without_upstream(engine, target, Phase::Shared(reader), state)
+    }
+
+    /// An exchange whose response is in the cache. `is_paced`: it takes as long as the provider's did.
+    pub fn replayed(
+        engine: &Arc<Engine>,
+        target: &Arc<Target>,
+        found: &CachedResponse,
+        is_paced: bool,
+    ) -> Self {
+        let state = AttemptState::default();
+        let header = match response_headers::new_header(http::StatusCode::OK) {
+            Ok(header) => header,
+            Err(error) => return Self::failed(engine, target, error, state),
+        };
+        let mut parts = http::response::Parts::from(header);
+        if let Ok(content_type) = HeaderValue::from_str(&found.content_type) {
+            parts.headers.insert(CONTENT_TYPE, content_type);
+        }
+        if !found.streamed {
+            parts.headers.insert(CONTENT_LENGTH, found.body.len().into());
+        }
+        let header = HttpTask::Header(Box::new(ResponseHeader::from(parts)), false);
+        let phase = match is_paced && found.streamed {
+            true => Phase::Paced(paced(header, found), None),
+            false => Phase::Local(VecDeque::from([header, HttpTask::Body(Some(found.body.clone()), true)])),
+        };
+        Self::without_upstream(engine, target, phase, state)
     }
 
     fn without_upstream(
@@ -207,7 +274,7 @@ impl UpstreamStream {
     /// Reads the parts that are available without waiting, at most those of one turn, so that they are sent with one write.
     pub fn gather(&mut self, mut take: impl FnMut(HttpTask)) {
         for _ in 0..MAX_BATCH {
-            if matches!(self.exchange.phase, Phase::Ended) || self.failed.is_some() || self.turn.is_over() {
+            if self.exchange.has_ended() || self.failed.is_some() || self.turn.is_over() {
                 return;
             }
             match self.exchange.read().now_or_never() {
@@ -224,7 +291,7 @@ impl UpstreamStream {
     /// Reads and drops the rest of a response whose end is near, in a task of its own, so that the upstream connection
     /// can be reused.
     pub fn drain(mut self) {
-        if matches!(self.exchange.phase, Phase::Ended) {
+        if self.exchange.has_ended() {
             return;
         }
         tokio::spawn(async move {
@@ -239,6 +306,24 @@ fn opening(mut opener: Box<Opener>) -> Opening {
         let opened = opener.open().await;
         (opener, opened)
     })
+}
+
+/// The parts of a stream, and how long after the first one each had arrived.
+fn paced(header: HttpTask, found: &CachedResponse) -> VecDeque<(Duration, HttpTask)> {
+    let mut parts = VecDeque::from([(Duration::ZERO, header)]);
+    let mut start = 0;
+    for (end, since) in found.pace.iter() {
+        let end = (*end as usize).min(found.body.len());
+        if end > start {
+            let part = HttpTask::Body(Some(found.body.slice(start..end)), false);
+            parts.push_back((Duration::from_millis(u64::from(*since)), part));
+            start = end;
+        }
+    }
+    let last = parts.back().map_or(Duration::ZERO, |(since, _)| *since);
+    let rest = found.body.slice(start..);
+    parts.push_back((last, HttpTask::Body(Some(rest), true)));
+    parts
 }
 
 impl Exchange {
@@ -266,7 +351,24 @@ impl Exchange {
                     Some(part) => return Ok(self.note(part)),
                     None => self.phase = Phase::Ended,
                 },
-                Phase::Ended => return Err(UpstreamFailure::no_response(&self.target)),
+                Phase::Paced(parts, started) => {
+                    let Some((after, _)) = parts.front() else {
+                        self.phase = Phase::Ended;
+                        continue;
+                    };
+                    let until = *started.get_or_insert_with(Instant::now) + *after;
+                    tokio::time::sleep_until(until.into()).await;
+                    if let Some((_, part)) = parts.pop_front() {
+                        return Ok(self.note(part));
+                    }
+                }
+                Phase::Shared(reader) => {
+                    let part = reader.next().await?;
+                    return Ok(self.note(part));
+                }
+                Phase::SharedEnded(_) | Phase::Ended => {
+                    return Err(UpstreamFailure::no_response(&self.target));
+                }
             }
         }
     }
@@ -327,8 +429,13 @@ impl Exchange {
                     self.engine.release(open.connection, open.peer);
                 }
             }
+            Phase::Shared(reader) => self.phase = Phase::SharedEnded(reader),
             _ => {}
         }
         task
+    }
+
+    fn has_ended(&self) -> bool {
+        matches!(self.phase, Phase::Ended | Phase::SharedEnded(_))
     }
 }

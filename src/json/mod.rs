@@ -11,15 +11,20 @@
 //! | [`scan`] | a few members of a text of any length, as it streams by |
 //! | [`splice`] | nested members changed in place |
 //! | [`write`] | an object written member by member |
+//! | [`canonical`] | one text for all spellings of a value |
+//! | `spellings` | for tests: other spellings of a value |
 //! | [`similarity`] | proof that a text is valid, by its likeness to the last one |
 //!
 //! Pure. It knows no API: which members a body has is defined in `api` and `provider`.
 
+pub mod canonical;
 pub mod objects;
 pub mod outline;
 pub mod proof;
 pub mod scan;
 pub mod similarity;
+#[cfg(test)]
+pub mod spellings;
 pub mod splice;
 pub mod string;
 pub mod value;

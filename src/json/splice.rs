@@ -47,6 +47,11 @@ impl<'t> Object<'t> {
         self.members.iter().find(|(member, _)| member == name).map(|(_, value)| value)
     }
 
+    /// All values of a name that occurs more than once: parsers differ in which one they take.
+    pub fn every<'o>(&'o self, name: &'o str) -> impl Iterator<Item = &'o Json<'t>> {
+        self.members.iter().filter(move |(member, _)| member == name).map(|(_, value)| value)
+    }
+
     /// The JSON text of a member.
     pub fn json_of(&self, name: &str) -> Option<&'t str> {
         self.get(name)?.source()
@@ -142,6 +147,15 @@ impl<'t> Splice<'t> {
         self.changes.sort_by_key(|(range, _)| range.start);
         Some(apply(self.text.as_bytes(), &self.changes))
     }
+}
+
+/// A JSON object with one more member at its end; `None` where the text is no object.
+pub fn append_member(text: &[u8], name: &str, json: &str) -> Option<Vec<u8>> {
+    let text = std::str::from_utf8(text).ok()?.trim();
+    let object = Object::read(text)?;
+    let mut splice = Splice::new(text);
+    splice.append(&object, name, json);
+    splice.finish()
 }
 
 /// The range to cut so that a member is removed and the commas stay right: the member with the comma before it, or,

@@ -12,7 +12,6 @@
 //! ```
 
 use super::word::stops_in;
-use std::io::Write;
 use std::net::IpAddr;
 use std::time::Duration;
 
@@ -174,25 +173,30 @@ fn is_plain(text: &[u8]) -> bool {
 
 /// Adds a number to a text, without the cost of a formatter.
 pub fn push_number(text: &mut String, number: u64) {
-    if number > 9 {
-        push_number(text, number / 10);
-    }
-    text.push(char::from(b'0' + (number % 10) as u8));
+    let (digits, from) = digits(number);
+    let digits = digits.get(from..).unwrap_or_default();
+    text.push_str(std::str::from_utf8(digits).unwrap_or_default());
 }
 
-fn write_number(out: &mut Vec<u8>, number: u64) {
-    let mut digits = [0u8; 20];
-    let mut left = number;
-    let mut used = 0;
+/// Adds a number to bytes.
+pub fn write_number(out: &mut Vec<u8>, number: u64) {
+    let (digits, from) = digits(number);
+    out.extend_from_slice(digits.get(from..).unwrap_or_default());
+}
+
+/// The decimal digits of a number, at the end of the array, and where they begin.
+fn digits(number: u64) -> ([u8; 20], usize) {
+    let mut digits = [0_u8; 20];
+    let (mut left, mut from) = (number, digits.len());
     for digit in digits.iter_mut().rev() {
         *digit = b'0' + (left % 10) as u8;
         left /= 10;
-        used += 1;
+        from -= 1;
         if left == 0 {
             break;
         }
     }
-    let _ = out.write_all(digits.get(digits.len() - used..).unwrap_or_default());
+    (digits, from)
 }
 
 #[cfg(test)]

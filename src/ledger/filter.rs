@@ -29,6 +29,8 @@ impl<T> Bounds<T> {
 pub struct Filter {
     /// `None`: all. The nil id: requests of no workspace.
     pub workspaces: Option<Vec<Uuid>>,
+    /// The workspace that requests of none belong to: feedback for them has this one.
+    pub default_workspace: Uuid,
     /// Milliseconds since 1970: from the first to before the second.
     pub since: Option<i64>,
     pub until: Option<i64>,
@@ -196,7 +198,13 @@ impl Condition {
         self.and(&sql);
     }
 
-    fn feedback(&mut self, bounds: Bounds<f64>) {
+    /// The workspace of a row or of feedback, in `table`, as a value that is never null.
+    pub fn workspace_of(&mut self, table: &str, default: Uuid) -> String {
+        format!("coalesce({table}workspace, {})", self.argument(Argument::Uuid(default)))
+    }
+
+    /// Anybody may use any trace id, so only the feedback of a request's own workspace counts.
+    fn feedback(&mut self, bounds: Bounds<f64>, default_workspace: Uuid) {
         if bounds.is_open() {
             return;
         }
@@ -207,8 +215,10 @@ impl Condition {
                 having.push(format!("avg(feedback.value * feedback.weight) {operator} {place}"));
             }
         }
+        let own = self.workspace_of("", default_workspace);
+        let given = self.workspace_of("feedback.", default_workspace);
         self.and(&format!(
-            "trace_id IN (SELECT feedback.trace_id FROM feedback GROUP BY feedback.trace_id HAVING {})",
+            "(trace_id, {own}) IN (SELECT feedback.trace_id, {given} FROM feedback GROUP BY 1, 2 HAVING {})",
             having.join(" AND ")
         ));
     }
@@ -228,8 +238,14 @@ impl Filter {
 
     /// Without what is about single requests.
     pub fn about_time_and_workspace(&self) -> Self {
-        let Self { workspaces, since, until, .. } = self;
-        Self { workspaces: workspaces.clone(), since: *since, until: *until, ..Self::default() }
+        let Self { workspaces, default_workspace, since, until, .. } = self;
+        Self {
+            workspaces: workspaces.clone(),
+            default_workspace: *default_workspace,
+            since: *since,
+            until: *until,
+            ..Self::default()
+        }
     }
 
     /// The dimensions that it is about, with the values that it lets pass.
@@ -288,7 +304,7 @@ impl Filter {
         for (name, value) in &self.metadata {
             condition.metadata(name, value);
         }
-        condition.feedback(self.feedback);
+        condition.feedback(self.feedback, self.default_workspace);
         condition.before(self.before);
         condition
     }

@@ -5,7 +5,7 @@
 use super::id::RowIds;
 use super::log_store::{LogError, LogStore, ReadControl};
 use super::writer::{Writer, WriterOptions};
-use super::{Entry, LedgerHealth, Row};
+use super::{Draft, LedgerHealth, Row};
 use crate::ledger::filter::Filter;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ const COUNT_TIMEOUT: Duration = Duration::from_millis(50);
 pub struct Ledger {
     store: Arc<dyn LogStore>,
     writer: Writer,
-    ids: RowIds,
+    ids: Arc<RowIds>,
     exports: Arc<Semaphore>,
 }
 
@@ -42,8 +42,9 @@ impl Ledger {
     /// # Errors
     /// The system's: no thread.
     pub fn start(store: Arc<dyn LogStore>, options: &WriterOptions) -> std::io::Result<Self> {
-        let writer = Writer::start(Arc::clone(&store), options)?;
-        Ok(Self { store, writer, ids: RowIds::default(), exports: Arc::new(Semaphore::new(MAX_EXPORTS)) })
+        let ids = Arc::default();
+        let writer = Writer::start(Arc::clone(&store), options, Arc::clone(&ids))?;
+        Ok(Self { store, writer, ids, exports: Arc::new(Semaphore::new(MAX_EXPORTS)) })
     }
 
     /// An id for a row that began at this time, milliseconds since 1970.
@@ -51,9 +52,9 @@ impl Ledger {
         self.ids.new_id(created_ms)
     }
 
-    /// Takes the entries. Returns at once; `false`: there is no room, they are dropped and counted.
-    pub fn push(&self, entries: Vec<Entry>) -> bool {
-        self.writer.push(entries)
+    /// Takes entries, or what they are made of. Returns at once; `false`: there is no room, they are dropped and counted.
+    pub fn push(&self, draft: impl Draft + 'static) -> bool {
+        self.writer.push(Box::new(draft))
     }
 
     pub fn health(&self) -> LedgerHealth {

@@ -1,7 +1,7 @@
 //! What was done, for whom, and what it cost: one row for each request and each attempt, kept for logs, analytics and bills.
 //!
-//! A request hands over its rows and goes on: nothing in this room makes it wait. Knows no request, no session and no prices; the
-//! rows are made by a sink of the engine, and by the route for logs of others.
+//! A request hands over what its rows are made of, and goes on: nothing in this room makes it wait. Knows no request, no session and no
+//! prices; what a row says is up to a sink of the engine, and to the route for logs of others.
 //!
 //! Rows are written in batches, one transaction each. A row is written once however often it is handed over (its id is unique), and
 //! what is summed up of rows (`rollup`) takes the rows that were really written, in the same transaction.
@@ -26,7 +26,7 @@ pub mod sqlite;
 pub mod text;
 pub mod writer;
 
-pub use entry::Entry;
+pub use entry::{Draft, Entry};
 pub use feedback::Feedback;
 pub use health::LedgerHealth;
 pub use ledger::Ledger;

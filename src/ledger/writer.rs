@@ -1,13 +1,14 @@
 //! Takes entries from requests and brings them into the log store, exactly once: in batches while it works, through the spool while
 //! it does not.
 //!
-//! Two threads. One (`ledger-store`) writes to the log store, and may be held up by it. The other (`ledger-intake`) is never: it hands over
-//! batches, moves what waits for too long to the spool, and hands over what is spooled when the store works again. What finds no room
+//! Two threads. One (`ledger-store`) writes to the log store, and may be held up by it. The other (`ledger-intake`) is never: it makes
+//! the entries of what requests hand over, hands over batches, moves what waits for too long to the spool, and hands over what is spooled when the store works again. What finds no room
 //! is dropped and counted.
 
+use super::id::RowIds;
 use super::log_store::{LogError, LogStore};
 use super::spool::Spool;
-use super::{Entry, LedgerHealth};
+use super::{Draft, Entry, LedgerHealth};
 use jiff::Timestamp;
 use parking_lot::{Condvar, Mutex};
 use std::collections::VecDeque;
@@ -51,7 +52,7 @@ struct Shared {
 
 #[derive(Default)]
 struct State {
-    waiting: VecDeque<Entry>,
+    waiting: VecDeque<Box<dyn Draft>>,
     waiting_bytes: usize,
     /// In the batch that is being written, and in what is being spooled.
     taken_bytes: usize,
@@ -90,7 +91,11 @@ impl Writer {
     ///
     /// # Errors
     /// The system's: no thread.
-    pub(super) fn start(store: Arc<dyn LogStore>, options: &WriterOptions) -> std::io::Result<Self> {
+    pub(super) fn start(
+        store: Arc<dyn LogStore>,
+        options: &WriterOptions,
+        ids: Arc<RowIds>,
+    ) -> std::io::Result<Self> {
         let shared = Arc::new(Shared {
             state: Mutex::default(),
             for_intake: Condvar::new(),
@@ -102,6 +107,7 @@ impl Writer {
         let spool = Spool::open(options.spool_folder.clone(), options.max_spool_bytes);
         let intake = Intake {
             shared: Arc::clone(&shared),
+            ids,
             spool,
             sent: None,
             next_attempt: None,
@@ -119,17 +125,17 @@ impl Writer {
     }
 
     /// Takes the entries, all of them or none. Returns at once; `false`: there is no room, they are counted as dropped.
-    pub(super) fn push(&self, entries: Vec<Entry>) -> bool {
-        let bytes: usize = entries.iter().map(Entry::size).sum();
+    pub(super) fn push(&self, draft: Box<dyn Draft>) -> bool {
+        let bytes = draft.size();
         let mut state = self.shared.state.lock();
         let is_full = state.waiting_bytes + state.taken_bytes + bytes > self.shared.max_queue_bytes;
         if is_full || state.closing.is_some() {
-            state.health.dropped.queue_full += entries.len() as u64;
+            state.health.dropped.queue_full += draft.count() as u64;
             return false;
         }
         let before = state.waiting_bytes;
         state.waiting_bytes += bytes;
-        state.waiting.extend(entries);
+        state.waiting.push_back(draft);
         let ripe = self.shared.batch_bytes;
         if before < ripe && state.waiting_bytes >= ripe {
             self.shared.for_intake.notify_one();
@@ -213,6 +219,7 @@ fn write(store: &dyn LogStore, entries: &[Entry]) -> Outcome {
 /// The thread that is never held up by the log store.
 struct Intake {
     shared: Arc<Shared>,
+    ids: Arc<RowIds>,
     spool: Spool,
     /// The batch that is being written, and whether it is of the spool.
     sent: Option<(Arc<Vec<Entry>>, bool)>,
@@ -227,9 +234,9 @@ struct Intake {
 /// What one round of the intake has to do.
 enum Task {
     Finish(Outcome),
-    Send(Vec<Entry>),
+    Send(Vec<Box<dyn Draft>>),
     SendSpooled,
-    Spool(Vec<Entry>),
+    Spool(Vec<Box<dyn Draft>>),
     End,
 }
 
@@ -238,13 +245,13 @@ impl Intake {
         loop {
             match self.next_task() {
                 Task::Finish(outcome) => self.finish(outcome),
-                Task::Send(entries) => {
-                    let entries = self.packed(entries);
+                Task::Send(drafts) => {
+                    let entries = self.made(drafts);
                     self.send(entries, false);
                 }
                 Task::SendSpooled => self.send_spooled(),
-                Task::Spool(entries) => {
-                    let entries = self.packed(entries);
+                Task::Spool(drafts) => {
+                    let entries = self.made(drafts);
                     self.add_to_spool(&entries);
                     self.release(&entries);
                 }
@@ -296,9 +303,10 @@ impl Intake {
         }
     }
 
-    /// Makes the payloads: not under the lock, and by no request's thread.
-    fn packed(&self, mut entries: Vec<Entry>) -> Vec<Entry> {
-        let before: usize = entries.iter().map(Entry::size).sum();
+    /// Makes the entries and their payloads: not under the lock, and by no request's thread.
+    fn made(&self, drafts: Vec<Box<dyn Draft>>) -> Vec<Entry> {
+        let before = size_of_all(&drafts);
+        let mut entries: Vec<Entry> = drafts.into_iter().flat_map(|draft| draft.entries(&self.ids)).collect();
         entries.iter_mut().for_each(Entry::pack);
         let after: usize = entries.iter().map(Entry::size).sum();
         let mut state = self.shared.state.lock();
@@ -394,13 +402,23 @@ impl Intake {
 }
 
 impl State {
-    /// Takes the first entries that wait; they count against the bound until they are written or spooled.
-    fn take(&mut self, at_most: usize) -> Vec<Entry> {
-        let count = at_most.min(self.waiting.len());
-        let taken: Vec<Entry> = self.waiting.drain(..count).collect();
-        let bytes: usize = taken.iter().map(Entry::size).sum();
+    /// Takes what waits longest, until that is so many entries; it counts against the bound until it is written or spooled.
+    fn take(&mut self, entries: usize) -> Vec<Box<dyn Draft>> {
+        let mut before = 0;
+        let fitting = self.waiting.iter().take_while(|draft| {
+            let fits = before < entries;
+            before += draft.count();
+            fits
+        });
+        let count = fitting.count();
+        let taken: Vec<Box<dyn Draft>> = self.waiting.drain(..count).collect();
+        let bytes = size_of_all(&taken);
         self.waiting_bytes -= bytes.min(self.waiting_bytes);
         self.taken_bytes += bytes;
         taken
     }
+}
+
+fn size_of_all(drafts: &[Box<dyn Draft>]) -> usize {
+    drafts.iter().map(|draft| draft.size()).sum()
 }

@@ -114,6 +114,27 @@ impl Buckets {
         self.get(id).unwrap_or_else(|| self.insert(make(id, OVERFLOW_KEY.to_owned())))
     }
 
+    /// The bucket of a selected limit as it is now, or would be made, by itself: nothing that is done to it counts.
+    pub(super) fn copy(
+        &self,
+        selected: &Selected<'_>,
+        facts: &Facts<'_>,
+        (calendar, now): (&Calendar, i64),
+    ) -> Entity {
+        let limit = selected.limit;
+        let overflow = || (!self.has_room(limit)).then(|| self.get(self.hash.overflow(limit))).flatten();
+        match self.get(selected.bucket).or_else(overflow) {
+            Some(found) => {
+                let state = found.state.lock().clone();
+                Entity::copied(limit, found.id, Arc::clone(&found.value_key), state)
+            }
+            None => {
+                let state = State::new(limit, calendar, now);
+                Entity::copied(limit, selected.bucket, value_key(limit, facts).into(), state)
+            }
+        }
+    }
+
     fn has_room(&self, limit: &Limit) -> bool {
         let max = if limit.is_rate() { MAX_RATE_BUCKETS } else { MAX_USAGE_BUCKETS };
         self.live.lock().get(&(limit.id, limit.index)).is_none_or(|live| *live < max)
@@ -135,11 +156,16 @@ impl Buckets {
 
     /// Forgets buckets whose window is over. Their usage is in the journal.
     pub(super) fn drop_over(&self, now: i64) {
+        self.drop_where(|entity| entity.state.lock().is_over(now));
+    }
+
+    /// Forgets buckets, but for those that a reservation holds.
+    pub(super) fn drop_where(&self, is_over: impl Fn(&Entity) -> bool) {
         for shard in &self.shards {
             let mut dropped = Vec::new();
             shard.write().retain(|_, entity| {
                 // One that a reservation holds is used soon.
-                let keep = Arc::strong_count(entity) > 1 || !entity.state.lock().is_over(now);
+                let keep = Arc::strong_count(entity) > 1 || !is_over(entity);
                 if !keep {
                     dropped.push(entity.limit);
                 }

@@ -78,6 +78,19 @@ pub fn integration_workspace_id(integration: Uuid, workspace: Option<Uuid>) -> U
     id_of_text(&format!("turnpike integration {integration} workspace {workspace}"))
 }
 
+/// Under which ids usage of a record may be kept, whatever its limits are now.
+pub fn usage_ids(record: &Record) -> Vec<Uuid> {
+    let mut ids = vec![record.id];
+    if record.kind == Kind::Provider
+        && let Ok(Value::Object(body)) = serde_json::from_str(&record.body)
+    {
+        let entries = items(&body, "workspaces").filter_map(Value::as_object);
+        let workspaces = entries.filter_map(|entry| text(entry, "id")?.parse::<Uuid>().ok()).map(Some);
+        ids.extend(workspaces.chain([None]).map(|of| integration_workspace_id(record.id, of)));
+    }
+    ids
+}
+
 /// The limits of a key of the settings: those of requests whose key has its name.
 pub fn limits_of_key(key: &ServiceKey) -> Vec<Limit> {
     let id = settings_key_id(&key.name);

@@ -2,7 +2,7 @@
 //!
 //! A request that meets an unchanged snapshot compares two pointers. Records that have not changed are not read again.
 
-use super::from_records::{KINDS, limits_of, limits_of_key};
+use super::from_records::{KINDS, limits_of, limits_of_key, settings_key_id, usage_ids};
 use super::limit::Limit;
 use super::limit_set::{BucketHash, LimitSet};
 use crate::settings::Settings;
@@ -10,7 +10,7 @@ use crate::state::snapshot::SettingsSnapshot;
 use crate::store::{Catalog, Status};
 use arc_swap::ArcSwapOption;
 use parking_lot::Mutex;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use uuid::Uuid;
 
@@ -59,6 +59,15 @@ impl InForce {
         self.current.store(Some(Arc::new(compiled)));
         set
     }
+}
+
+/// Under which ids usage of the present records and keys may be kept.
+pub(super) fn present_ids(snapshot: &SettingsSnapshot) -> HashSet<Uuid> {
+    let catalog = snapshot.stored.catalog();
+    let records = KINDS.into_iter().flat_map(|kind| catalog.all(kind));
+    let active = records.filter(|record| record.status == Status::Active);
+    let keys = snapshot.settings.auth.keys.iter().map(|key| settings_key_id(&key.name));
+    active.flat_map(|record| usage_ids(record)).chain(keys).collect()
 }
 
 impl Compiled {

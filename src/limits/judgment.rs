@@ -2,11 +2,13 @@
 //!
 //! All or nothing: the buckets of a request are locked together, in one order for all requests, judged, and only then changed.
 
+use super::advance::Advance;
 use super::amount::Estimate;
 use super::buckets::{Buckets, Sink};
 use super::entity::{Entity, State};
 use super::limit::{Counted, Limit, LimitKind};
 use super::limit_set::Selection;
+use super::preview::{Decision, Preview};
 use super::refusal::{Cause, Refusal};
 use super::reservation::{Held, Reservation};
 use super::tightest::Tightest;
@@ -31,10 +33,18 @@ struct Candidate<'a> {
     entity: Arc<Entity>,
 }
 
+/// The bucket of a candidate, locked.
+struct Locked<'a> {
+    state: MutexGuard<'a, State>,
+    /// What counts against the limit before this request.
+    used: i64,
+}
+
 /// Why one limit refuses.
 struct Objection {
     index: usize,
     cause: Cause,
+    is_rate: bool,
 }
 
 impl Judgment<'_> {
@@ -46,6 +56,7 @@ impl Judgment<'_> {
         &self,
         buckets: &Buckets,
         selection: &Selection<'_>,
+        advance: Option<&Advance>,
     ) -> Result<Reservation, Box<Refusal>> {
         let mut candidates: SmallVec<[Candidate<'_>; 4]> = SmallVec::new();
         for item in &selection.items {
@@ -56,42 +67,85 @@ impl Judgment<'_> {
         }
         // One order for all requests, so that no two wait for each other.
         candidates.sort_unstable_by_key(|candidate| candidate.entity.id);
-        let mut states: SmallVec<[MutexGuard<'_, State>; 4]> = SmallVec::new();
+        let mut lending = advance.map(Advance::lend);
+        let mut locked: SmallVec<[Locked<'_>; 4]> = SmallVec::new();
         for Candidate { limit, entity } in &candidates {
             let mut state = entity.state.lock();
             let past = state.bring_up_to(limit, self.calendar, self.now);
             buckets.sink.past(limit, entity, &mut state, past);
-            states.push(state);
+            if let Some(lending) = &mut lending {
+                lending.take_out(entity, &mut state);
+            }
+            locked.push(Locked { used: state.used(limit, self.now), state });
         }
-        let fitted = self.fitted(&candidates, &states);
-        let objections = self.objections(&candidates, &states, fitted);
-        if let Some(refusal) = self.refusal(&candidates, &mut states, &objections, &buckets.sink) {
+        let fitted = self.fitted(&candidates, &locked);
+        let objections = self.objections(&candidates, &locked, fitted);
+        let refusal = self.refusal(&candidates, &mut locked, &objections, &buckets.sink);
+        if let Some(refusal) = refusal {
+            if let Some(lending) = &mut lending {
+                let of = candidates.iter().zip(&mut locked);
+                of.for_each(|(candidate, locked)| {
+                    lending.give_back(&candidate.entity, &mut locked.state, 0);
+                });
+            }
             return Err(Box::new(refusal));
         }
-        let mut held = SmallVec::new();
-        for (Candidate { limit, entity }, state) in candidates.iter().zip(&mut states) {
-            let (amount, is_clamped) = self.amount(limit, state, fitted);
+        let mut held = Vec::with_capacity(candidates.len());
+        for (Candidate { limit, entity }, Locked { state, used }) in candidates.iter().zip(&mut locked) {
+            let (amount, is_clamped) = self.amount(limit, *used, fitted);
             let hold = state.take(amount, is_clamped);
+            if let Some(lending) = &mut lending {
+                lending.give_back(entity, state, amount);
+            }
             if limit.is_rate() {
                 buckets.sink.changed(limit, entity, state);
             }
             held.push(Held { limit: Arc::clone(limit), entity: Arc::clone(entity), hold });
         }
-        let tightest = self.tightest(&candidates, &states);
+        let tightest = self.tightest(&candidates, &locked);
         let sink = Arc::clone(&buckets.sink);
         let lowered =
             fitted.filter(|fitted| self.estimate.max_output_tokens.is_none_or(|most| *fitted < most));
         Ok(Reservation::new(held, tightest, lowered, sink))
     }
 
+    /// What each limit would decide by itself, and what all of them come to. The buckets are copies.
+    pub(super) fn preview(&self, buckets: Vec<(&Arc<Limit>, Entity)>) -> Preview {
+        let candidates: Vec<Candidate<'_>> = buckets
+            .into_iter()
+            .map(|(limit, entity)| Candidate { limit, entity: Arc::new(entity) })
+            .collect();
+        let mut all_locked: Vec<Locked<'_>> = Vec::with_capacity(candidates.len());
+        for Candidate { limit, entity } in &candidates {
+            let mut state = entity.state.lock();
+            let _ = state.bring_up_to(limit, self.calendar, self.now);
+            all_locked.push(Locked { used: state.used(limit, self.now), state });
+        }
+        let fitted = self.fitted(&candidates, &all_locked);
+        let decisions = candidates.iter().zip(&all_locked);
+        let decisions = decisions.map(|(Candidate { limit, entity }, locked)| Decision {
+            limit: Arc::clone(limit),
+            value_key: Arc::clone(&entity.value_key),
+            spent: locked.state.spent,
+            held: locked.state.all_held(),
+            wanted: self.amount(limit, locked.used, fitted).0,
+            cause: self.objection(limit, locked, fitted),
+            reset_at: locked.state.window.reset_at(),
+        });
+        let decisions = decisions.collect();
+        let objections = self.objections(&candidates, &all_locked, fitted);
+        let refusal = self.refusal(&candidates, &mut all_locked, &objections, &Sink::default());
+        Preview { decisions, refusal: refusal.map(Box::new) }
+    }
+
     /// The output for which all limits that fit have room, or one token if one has none. `None`: no limit fits.
-    fn fitted(&self, candidates: &[Candidate<'_>], states: &[MutexGuard<'_, State>]) -> Option<u64> {
-        let mut estimate = *self.estimate;
-        estimate.max_output_tokens = estimate.max_output_tokens.or(Some(self.assume_output));
+    fn fitted(&self, candidates: &[Candidate<'_>], locked: &[Locked<'_>]) -> Option<u64> {
         let mut lowest = None;
-        for (Candidate { limit, .. }, state) in candidates.iter().zip(states) {
+        for (Candidate { limit, .. }, Locked { used, .. }) in candidates.iter().zip(locked) {
             if limit.hard && limit.fit && limit.counts() != Counted::Requests {
-                let headroom = limit.value().saturating_sub(state.used(limit, self.now));
+                let max_output_tokens = self.estimate.max_output_tokens.or(Some(self.assume_output));
+                let estimate = Estimate { max_output_tokens, ..*self.estimate };
+                let headroom = limit.value().saturating_sub(*used);
                 let fitting = estimate.fitting(limit.counts(), headroom).unwrap_or(1);
                 lowest = Some(lowest.map_or(fitting, |lowest: u64| lowest.min(fitting)));
             }
@@ -103,63 +157,58 @@ impl Judgment<'_> {
     fn objections(
         &self,
         candidates: &[Candidate<'_>],
-        states: &[MutexGuard<'_, State>],
+        locked: &[Locked<'_>],
         fitted: Option<u64>,
     ) -> SmallVec<[Objection; 4]> {
-        for is_rate in [true, false] {
-            let mut objections = SmallVec::new();
-            for (index, (Candidate { limit, .. }, state)) in candidates.iter().zip(states).enumerate() {
-                if limit.is_rate() == is_rate
-                    && let Some(cause) = self.objection(limit, state, fitted)
-                {
-                    objections.push(Objection { index, cause });
-                }
-            }
-            if !objections.is_empty() {
-                return objections;
+        let mut objections: SmallVec<[Objection; 4]> = SmallVec::new();
+        for (index, (Candidate { limit, .. }, locked)) in candidates.iter().zip(locked).enumerate() {
+            if let Some(cause) = self.objection(limit, locked, fitted) {
+                objections.push(Objection { index, cause, is_rate: limit.is_rate() });
             }
         }
-        SmallVec::new()
+        if objections.iter().any(|objection| objection.is_rate) {
+            objections.retain(|objection| objection.is_rate);
+        }
+        objections
     }
 
-    fn objection(&self, limit: &Limit, state: &State, fitted: Option<u64>) -> Option<Cause> {
-        let value = limit.value();
-        let used = state.used(limit, self.now);
-        let is_rate = limit.is_rate();
+    fn objection(&self, limit: &Limit, locked: &Locked<'_>, fitted: Option<u64>) -> Option<Cause> {
+        let (value, is_rate) = (limit.value(), limit.is_rate());
+        let Locked { state, used } = locked;
         if !is_rate && state.spent >= value {
             return Some(Cause::Spent);
         }
         if limit.hard {
-            return self.hard_objection(limit, state, fitted);
+            return self.hard_objection(limit, locked, fitted);
         }
-        let (amount, is_clamped) = self.amount(limit, state, None);
+        let (amount, is_clamped) = self.amount(limit, *used, None);
         let is_full = match (limit.counts(), is_rate) {
             // Each request is one that fits, or one too many.
             (Counted::Requests, true) => used.saturating_add(amount) > value,
             // One at a time may hold less than it may use, so that no more than one can exceed the limit.
-            _ => used >= value || (is_clamped && state.clamped > 0),
+            _ => *used >= value || (is_clamped && state.clamped > 0),
         };
         is_full.then_some(if is_rate { Cause::Rate } else { Cause::Reserved })
     }
 
-    fn hard_objection(&self, limit: &Limit, state: &State, fitted: Option<u64>) -> Option<Cause> {
+    fn hard_objection(&self, limit: &Limit, locked: &Locked<'_>, fitted: Option<u64>) -> Option<Cause> {
         let most = match self.estimate.hard_amount(limit, fitted) {
             Ok(most) => most,
             Err(cause) => return Some(cause),
         };
         let fits = |used: i64| used.saturating_add(most) <= limit.value();
-        if fits(state.used(limit, self.now)) {
+        if fits(locked.used) {
             return None;
         }
         Some(match limit.kind {
             LimitKind::Rate { .. } => Cause::Rate,
-            LimitKind::Usage { .. } if fits(state.spent) => Cause::Reserved,
+            LimitKind::Usage { .. } if fits(locked.state.spent) => Cause::Reserved,
             LimitKind::Usage { .. } => Cause::Spent,
         })
     }
 
     /// What is held of a limit that has room, and whether that is less than the estimate.
-    fn amount(&self, limit: &Limit, state: &State, fitted: Option<u64>) -> (i64, bool) {
+    fn amount(&self, limit: &Limit, used: i64, fitted: Option<u64>) -> (i64, bool) {
         let counted = limit.counts();
         if limit.hard {
             return (self.estimate.most(counted, fitted).unwrap_or(0), false);
@@ -168,13 +217,13 @@ impl Judgment<'_> {
         if counted == Counted::Requests {
             return (likely, false);
         }
-        let headroom = limit.value().saturating_sub(state.used(limit, self.now)).max(0);
+        let headroom = limit.value().saturating_sub(used).max(0);
         (likely.min(headroom), likely > headroom)
     }
 
-    fn tightest(&self, candidates: &[Candidate<'_>], states: &[MutexGuard<'_, State>]) -> Tightest {
+    fn tightest(&self, candidates: &[Candidate<'_>], locked: &[Locked<'_>]) -> Tightest {
         let mut tightest = Tightest::default();
-        for (Candidate { limit, .. }, state) in candidates.iter().zip(states) {
+        for (Candidate { limit, .. }, Locked { state, .. }) in candidates.iter().zip(locked) {
             if let Some((of, remaining)) = state.remaining(limit, self.now) {
                 tightest.add(of, remaining);
             }
@@ -186,7 +235,7 @@ impl Judgment<'_> {
     fn refusal(
         &self,
         candidates: &[Candidate<'_>],
-        states: &mut [MutexGuard<'_, State>],
+        locked: &mut [Locked<'_>],
         objections: &[Objection],
         sink: &Sink,
     ) -> Option<Refusal> {
@@ -196,7 +245,7 @@ impl Judgment<'_> {
         let mut refusals = Vec::with_capacity(objections.len());
         for objection in objections {
             let Candidate { limit, entity } = candidates.get(objection.index)?;
-            let state = states.get_mut(objection.index)?;
+            let state = &mut locked.get_mut(objection.index)?.state;
             if objection.cause == Cause::Spent {
                 sink.exhausted(limit, entity, state, self.now);
             }
@@ -208,6 +257,6 @@ impl Judgment<'_> {
                 (wanted, self.now),
             ));
         }
-        Refusal::reported(refusals, self.tightest(candidates, states))
+        Refusal::reported(refusals, self.tightest(candidates, locked))
     }
 }

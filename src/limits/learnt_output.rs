@@ -2,8 +2,9 @@
 //!
 //! Bounded: a table of slots, each for the key and model that used it last. Numbers are rounded up to a fifth; old ones fade.
 
+use foldhash::quality::RandomState;
 use parking_lot::Mutex;
-use std::hash::{BuildHasher as _, RandomState};
+use std::hash::BuildHasher as _;
 
 const SLOTS: usize = 4096;
 /// Samples before the estimate is used.
@@ -33,7 +34,7 @@ struct Slot {
 impl Default for LearntOutput {
     fn default() -> Self {
         let slots = (0..SLOTS).map(|_| Mutex::default()).collect();
-        Self { hasher: RandomState::new(), slots }
+        Self { hasher: RandomState::default(), slots }
     }
 }
 

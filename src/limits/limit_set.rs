@@ -2,12 +2,15 @@
 //!
 //! Immutable. Usage is not here (`buckets`): a new set goes on with the usage there is.
 
-use super::facts::{Facts, Value};
+use super::facts::Facts;
 use super::limit::{Counted, Limit, LimitScope, OnMissing};
 use super::refusal::MissingFact;
+use foldhash::fast::RandomState;
+use ring::digest;
 use siphasher::sip128::{Hasher128 as _, SipHasher13};
 use smallvec::SmallVec;
 use std::collections::{HashMap, HashSet};
+use std::fmt;
 use std::fmt::Write as _;
 use std::hash::Hasher as _;
 use std::sync::Arc;
@@ -54,36 +57,48 @@ impl BucketHash {
 
     /// The bucket of a limit that takes what there is no room for elsewhere.
     pub(super) fn overflow(self, limit: &Limit) -> u128 {
-        self.hash(limit, |add| add(b"overflow"))
+        let mut started = self.start(limit);
+        started.add(b"overflow");
+        started.finish()
     }
 
-    /// The bucket with these values.
-    pub(super) fn bucket<'a>(self, limit: &Limit, values: impl Iterator<Item = Option<Value<'a>>>) -> u128 {
-        self.hash(limit, |add| {
-            for value in values {
-                match value {
-                    Some(value) => value.hash(add),
-                    None => add(&u32::MAX.to_be_bytes()),
-                }
-            }
-        })
+    /// The bucket of a limit without `group_by`.
+    pub(super) fn only(self, limit: &Limit) -> u128 {
+        self.start(limit).finish()
     }
 
-    fn hash(self, limit: &Limit, values: impl FnOnce(&mut dyn FnMut(&[u8]))) -> u128 {
+    fn start(self, limit: &Limit) -> StartedHash {
+        let mut started = match self {
+            Self::Keyed(first, second) => StartedHash::Keyed(SipHasher13::new_with_keys(first, second)),
+            Self::Common => StartedHash::Common(Box::new(digest::Context::new(&digest::SHA256))),
+        };
+        started.add(limit.id.as_bytes());
+        started.add(&[limit.index]);
+        started
+    }
+}
+
+/// The hash of a bucket to which values are being added.
+#[derive(Clone)]
+enum StartedHash {
+    Keyed(SipHasher13),
+    /// Boxed because it is large and rare.
+    Common(Box<digest::Context>),
+}
+
+impl StartedHash {
+    fn add(&mut self, bytes: &[u8]) {
         match self {
-            Self::Keyed(first, second) => {
-                let mut hasher = SipHasher13::new_with_keys(first, second);
-                hasher.write(limit.id.as_bytes());
-                hasher.write_u8(limit.index);
-                values(&mut |bytes| hasher.write(bytes));
-                hasher.finish128().as_u128()
-            }
-            Self::Common => {
-                let mut digest = ring::digest::Context::new(&ring::digest::SHA256);
-                digest.update(limit.id.as_bytes());
-                digest.update(&[limit.index]);
-                values(&mut |bytes| digest.update(bytes));
-                let first = digest.finish().as_ref().first_chunk().copied();
+            Self::Keyed(hasher) => hasher.write(bytes),
+            Self::Common(digest) => digest.update(bytes),
+        }
+    }
+
+    fn finish(&self) -> u128 {
+        match self {
+            Self::Keyed(hasher) => hasher.finish128().as_u128(),
+            Self::Common(digest) => {
+                let first = digest.clone().finish().as_ref().first_chunk().copied();
                 first.map_or(0, u128::from_be_bytes)
             }
         }
@@ -93,9 +108,10 @@ impl BucketHash {
 /// The limits in force.
 #[derive(Debug)]
 pub struct LimitSet {
-    hash: BucketHash,
     request: Index,
     target: Index,
+    has_request_limits: bool,
+    has_target_limits: bool,
     /// Of requests as a whole.
     has_hard_budgets: bool,
     /// Whether any of them counts tokens or costs.
@@ -105,10 +121,25 @@ pub struct LimitSet {
 /// The limits of one phase, by what they belong to.
 #[derive(Debug, Default)]
 struct Index {
-    policies: HashMap<Option<Uuid>, Vec<Arc<Limit>>>,
-    others: HashMap<(LimitScope, Uuid), Vec<Arc<Limit>>>,
+    /// Policies of all the organisation.
+    organisation: Vec<Placed>,
+    /// Policies of one workspace.
+    policies: HashMap<Uuid, Vec<Placed>, RandomState>,
+    others: HashMap<(LimitScope, Uuid), Vec<Placed>, RandomState>,
     /// What integrations have for one workspace: by integration and workspace.
-    workspaces: HashMap<(Uuid, Uuid), Vec<Arc<Limit>>>,
+    workspaces: HashMap<(Uuid, Uuid), Vec<Placed>, RandomState>,
+}
+
+/// A limit, and the hash of its buckets before any value is added.
+struct Placed {
+    limit: Arc<Limit>,
+    hash: StartedHash,
+}
+
+impl fmt::Debug for Placed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.limit.fmt(f)
+    }
 }
 
 /// The limits that are for one request or attempt, each with its bucket.
@@ -124,6 +155,13 @@ pub(super) struct Selected<'a> {
 }
 
 impl Selection<'_> {
+    /// Budgets alone.
+    #[must_use]
+    pub fn without_rates(mut self) -> Self {
+        self.items.retain(|item| !item.limit.is_rate());
+        self
+    }
+
     /// Whether no limit is for it: it passes.
     pub fn is_empty(&self) -> bool {
         self.items.is_empty()
@@ -138,19 +176,22 @@ impl Selection<'_> {
 impl LimitSet {
     /// Of two limits with the same id and index, the first is in force.
     pub fn new(limits: Vec<Limit>, hash: BucketHash) -> Self {
-        let (request, target) = (Index::default(), Index::default());
-        let mut set = Self { hash, request, target, has_hard_budgets: false, counts_usage: false };
+        let (mut request, mut target) = (Index::default(), Index::default());
+        let mut counts_usage = false;
         let mut names = HashSet::new();
         for limit in limits {
             if !names.insert((limit.id, limit.index)) {
                 continue;
             }
-            set.counts_usage |= limit.counts() != Counted::Requests;
-            let index = if limit.is_for_targets() { &mut set.target } else { &mut set.request };
+            counts_usage |= limit.counts() != Counted::Requests;
+            let index = if limit.is_for_targets() { &mut target } else { &mut request };
             let place = match limit.scope {
-                LimitScope::Policy => index.policies.entry(limit.workspace).or_default(),
+                LimitScope::Policy => match limit.workspace {
+                    Some(workspace) => index.policies.entry(workspace).or_default(),
+                    None => &mut index.organisation,
+                },
                 // Of a key of the settings, which has no record.
-                LimitScope::Key if !limit.conditions.is_empty() => index.policies.entry(None).or_default(),
+                LimitScope::Key if !limit.conditions.is_empty() => &mut index.organisation,
                 scope => match (scope, limit.workspace) {
                     (LimitScope::Integration, Some(workspace)) => {
                         index.workspaces.entry((limit.record, workspace)).or_default()
@@ -158,15 +199,16 @@ impl LimitSet {
                     _ => index.others.entry((scope, limit.record)).or_default(),
                 },
             };
-            place.push(Arc::new(limit));
+            place.push(Placed { hash: hash.start(&limit), limit: Arc::new(limit) });
         }
-        set.has_hard_budgets = set.request.all().any(|limit| limit.is_hard_budget());
-        set
+        let (has_request_limits, has_target_limits) = (request.all().count() > 0, target.all().count() > 0);
+        let has_hard_budgets = request.all().any(|limit| limit.is_hard_budget());
+        Self { request, target, has_request_limits, has_target_limits, has_hard_budgets, counts_usage }
     }
 
     /// Whether any limit is for requests as a whole.
     pub fn has_request_limits(&self) -> bool {
-        !self.request.is_empty()
+        self.has_request_limits
     }
 
     /// Whether any limit is for requests as a whole and must never be exceeded.
@@ -176,7 +218,7 @@ impl LimitSet {
 
     /// Whether any limit is for targets.
     pub fn has_target_limits(&self) -> bool {
-        !self.target.is_empty()
+        self.has_target_limits
     }
 
     /// Whether any limit counts tokens or costs, and not only requests.
@@ -200,43 +242,45 @@ impl LimitSet {
         };
         let mut items = SmallVec::new();
         let candidates = index.candidates(facts);
-        for limit in candidates.filter(|limit| phase != Phase::Further || limit.is_hard_budget()) {
-            if let Some(bucket) = self.bucket(limit, facts)? {
-                items.push(Selected { limit, bucket });
+        for placed in candidates.filter(|placed| phase != Phase::Further || placed.limit.is_hard_budget()) {
+            if let Some(bucket) = placed.bucket(facts)? {
+                items.push(Selected { limit: &placed.limit, bucket });
             }
         }
         Ok(Selection { facts, items })
     }
+}
 
+impl Placed {
     /// The bucket that the request has of this limit, if the limit is for it.
-    fn bucket(&self, limit: &Arc<Limit>, facts: &Facts<'_>) -> Result<Option<u128>, MissingFact> {
+    fn bucket(&self, facts: &Facts<'_>) -> Result<Option<u128>, MissingFact> {
+        let limit = &self.limit;
         if !limit.conditions.iter().all(|condition| condition.matches(facts.value(&condition.key))) {
             return Ok(None);
         }
-        let missing = limit.group_by.iter().find(|key| facts.group_value(key).is_none());
-        match (missing, limit.on_missing) {
-            (Some(_), OnMissing::Skip) => return Ok(None),
-            (Some(key), OnMissing::Deny) => {
-                return Err(MissingFact { limit: Arc::clone(limit), key: key.to_string().into() });
+        let mut hash = self.hash.clone();
+        for key in &limit.group_by {
+            match (facts.group_value(key), limit.on_missing) {
+                (Some(value), _) => value.hash(&mut |bytes| hash.add(bytes)),
+                (None, OnMissing::Shared) => hash.add(&u32::MAX.to_be_bytes()),
+                (None, OnMissing::Skip) => return Ok(None),
+                (None, OnMissing::Deny) => {
+                    return Err(MissingFact { limit: Arc::clone(limit), key: key.to_string().into() });
+                }
             }
-            (None, _) | (_, OnMissing::Shared) => {}
         }
-        let values = limit.group_by.iter().map(|key| facts.group_value(key));
-        Ok(Some(self.hash.bucket(limit, values)))
+        Ok(Some(hash.finish()))
     }
 }
 
 impl Index {
-    fn is_empty(&self) -> bool {
-        self.policies.is_empty() && self.others.is_empty() && self.workspaces.is_empty()
-    }
-
     fn all(&self) -> impl Iterator<Item = &Arc<Limit>> {
-        self.policies.values().chain(self.others.values()).chain(self.workspaces.values()).flatten()
+        let by_owner = self.policies.values().chain(self.others.values()).chain(self.workspaces.values());
+        self.organisation.iter().chain(by_owner.flatten()).map(|placed| &placed.limit)
     }
 
     /// Those of the organisation, workspace, key and target of the request.
-    fn candidates(&self, facts: &Facts<'_>) -> impl Iterator<Item = &Arc<Limit>> {
+    fn candidates(&self, facts: &Facts<'_>) -> impl Iterator<Item = &Placed> {
         let key = match facts.api_key {
             Some(super::facts::Id::Record(id)) => Some(id),
             _ => None,
@@ -252,16 +296,15 @@ impl Index {
             (LimitScope::Provider, provider),
             (LimitScope::Integration, target.and_then(|target| target.integration)),
         ];
-        let of_policies = [None, facts.workspace];
-        let count = if facts.workspace.is_some() { 2 } else { 1 };
-        let policies = of_policies.into_iter().take(count);
-        let policies = policies.filter_map(|workspace| self.policies.get(&workspace)).flatten();
+        let workspace = facts.workspace.filter(|_| !self.policies.is_empty());
+        let policies = workspace.and_then(|workspace| self.policies.get(&workspace)).into_iter().flatten();
         let others = others.into_iter().filter(|_| !self.others.is_empty());
         let integration =
             target.and_then(|target| target.integration).filter(|_| !self.workspaces.is_empty());
         let of_workspace = integration.and_then(|id| self.workspaces.get(&(id, facts.workspace?)));
         let others = others.filter_map(|(scope, id)| self.others.get(&(scope, id?))).flatten();
-        policies.chain(others).chain(of_workspace.into_iter().flatten())
+        let of_owners = policies.chain(others).chain(of_workspace.into_iter().flatten());
+        self.organisation.iter().chain(of_owners)
     }
 }
 

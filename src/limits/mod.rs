@@ -3,6 +3,7 @@
 //! A request *reserves* what it is expected to use of all its limits, or is refused; when it is over, it *settles* what it did use.
 //! Not here: the records that limits come from (`store`), what a request costs (`price`), and responses (`engine`).
 
+mod advance;
 pub mod amount;
 mod buckets;
 mod entity;
@@ -18,6 +19,7 @@ mod learnt_output;
 pub mod limit;
 pub mod limit_set;
 pub mod options;
+pub mod preview;
 pub mod refusal;
 pub mod reservation;
 mod shared;
@@ -25,6 +27,7 @@ pub mod tightest;
 mod usage_view;
 pub mod window;
 
+pub use advance::{Advance, AdvanceEstimate};
 pub use amount::{Actual, Estimate};
 pub use events::{EventKind, LimitEvent};
 pub use fact_key::{Condition, FactKey, Pattern};
@@ -32,6 +35,7 @@ pub use facts::{Facts, Id, Metadata, Named, TargetFacts};
 pub use limit::{Counted, Limit, LimitKind, LimitScope, OnMissing, RateOf, RateUnit, Reset, UsageOf};
 pub use limit_set::{BucketHash, LimitSet, Phase, Selection};
 pub use options::{Backend, LimitsOptions};
+pub use preview::{Decision, Preview};
 pub use refusal::{Cause, MissingFact, Refusal};
 pub use reservation::Reservation;
 pub use tightest::{Remaining, Tightest};
@@ -149,7 +153,7 @@ impl Limits {
         self.is_open_without_store.store(is_open, Ordering::Relaxed);
     }
 
-    /// Holds what the request is expected to use of all selected limits.
+    /// Holds what the request is expected to use of all selected limits. `advance`: what is held for it, and others, already.
     ///
     /// # Errors
     /// The refusal; nothing is held or counted then.
@@ -157,16 +161,17 @@ impl Limits {
         &self,
         selection: &Selection<'_>,
         estimate: &Estimate<'_>,
+        advance: Option<&Advance>,
         now: Timestamp,
     ) -> Result<Reservation, Box<Refusal>> {
         if let Some(shared) = &self.shared {
-            return self.reserve_shared(shared, selection, estimate, now).await;
+            return Box::pin(self.reserve_shared(shared, selection, estimate, now)).await;
         }
-        let mut reservation = self.reserve_here(selection, estimate, now)?;
+        let mut reservation = self.reserve_here(selection, estimate, advance, now)?;
         if let Some(journal) = &self.journal {
             let holds = reservation.unjournalled();
             if !holds.is_empty() {
-                let written = timeout(JOURNAL_TIMEOUT, journal.write_holds(holds)).await;
+                let written = Box::pin(timeout(JOURNAL_TIMEOUT, journal.write_holds(holds))).await;
                 if !matches!(written, Ok(Ok(())))
                     && let Some(refusal) = Refusal::unavailable(&reservation)
                 {
@@ -183,12 +188,34 @@ impl Limits {
         &self,
         selection: &Selection<'_>,
         estimate: &Estimate<'_>,
+        advance: Option<&Advance>,
         now: Timestamp,
     ) -> Result<Reservation, Box<Refusal>> {
         let calendar = self.calendar.load();
         let assume_output = self.assume_output.load(Ordering::Relaxed);
         let judgment = Judgment { estimate, assume_output, calendar: &calendar, now: now.as_millisecond() };
-        judgment.reserve(&self.buckets, selection)
+        judgment.reserve(&self.buckets, selection, advance)
+    }
+
+    /// Adds a request to what a batch is expected to use. Nothing is added where gateways count together: there each line holds its own.
+    pub fn add_to_advance(
+        &self,
+        sum: &mut AdvanceEstimate,
+        selection: &Selection<'_>,
+        estimate: &Estimate<'_>,
+        now: Timestamp,
+    ) {
+        if self.shared.is_none() {
+            sum.add(&self.buckets, selection, estimate, (&self.calendar.load(), now.as_millisecond()));
+        }
+    }
+
+    /// Holds what a batch is expected to use of its budgets.
+    ///
+    /// # Errors
+    /// The refusal; nothing is held then.
+    pub fn advance(&self, sum: &AdvanceEstimate, now: Timestamp) -> Result<Advance, Box<Refusal>> {
+        sum.hold(&self.buckets, (&self.calendar.load(), now.as_millisecond()))
     }
 
     async fn reserve_shared(
@@ -209,12 +236,40 @@ impl Limits {
                 fallback::check(selection, estimate, is_open, at)?;
                 let scaled = fallback::rates(selection, shared.gateways());
                 let selection = fallback::selection(selection, &scaled);
-                let mut reservation = self.reserve_here(&selection, estimate, now)?;
+                let mut reservation = self.reserve_here(&selection, estimate, None, now)?;
                 // What is left of a part is not what is left.
                 reservation.forget_tightest();
                 Ok(reservation)
             }
         }
+    }
+
+    /// What all selected limits would decide now. Nothing is held, counted or reported.
+    ///
+    /// # Errors
+    /// The counters cannot be reached.
+    pub async fn preview(
+        &self,
+        selection: &Selection<'_>,
+        estimate: &Estimate<'_>,
+        now: Timestamp,
+    ) -> Result<Preview, CountersFailure> {
+        let calendar = self.calendar.load_full();
+        let mut buckets = Vec::with_capacity(selection.items.len());
+        for item in selection.items.iter().filter(|item| estimate.concerns(item.limit)) {
+            let shown = match &self.shared {
+                Some(shared) => self.look(shared, item.limit, (Some(item.bucket), false), now).await?.pop(),
+                None => None,
+            };
+            let bucket = match shown {
+                Some(view) => entity::Entity::shown(item.limit, &view),
+                None => self.buckets.copy(item, selection.facts, (&calendar, now.as_millisecond())),
+            };
+            buckets.push((item.limit, bucket));
+        }
+        let assume_output = self.assume_output.load(Ordering::Relaxed);
+        let judgment = Judgment { estimate, assume_output, calendar: &calendar, now: now.as_millisecond() };
+        Ok(judgment.preview(buckets))
     }
 
     /// Has the journal write all that was counted so far.
@@ -264,7 +319,7 @@ impl Limits {
     /// # Errors
     /// The counters cannot be reached.
     pub async fn usage(&self, limit: &Limit, now: Timestamp) -> Result<Option<UsageView>, CountersFailure> {
-        let only = self.buckets.hash.bucket(limit, std::iter::empty());
+        let only = self.buckets.hash.only(limit);
         if let Some(shared) = &self.shared {
             return Ok(self.look(shared, limit, (Some(only), false), now).await?.pop());
         }
@@ -336,6 +391,14 @@ impl Limits {
     /// Forgets buckets whose window is over.
     pub fn drop_expired(&self, now: Timestamp) {
         self.buckets.drop_over(now.as_millisecond());
+    }
+
+    /// Has usage of limits that are no more dropped from the journal, once they have been gone for a week. Reads all records: an hour
+    /// apart is often enough.
+    pub fn drop_gone(&self, snapshot: &SettingsSnapshot) {
+        if let Some(journal) = &self.journal {
+            journal.note_present(in_force::present_ids(snapshot));
+        }
     }
 
     /// For the metrics.

@@ -8,14 +8,13 @@ use super::limit::{Counted, Limit};
 use super::shared::RemoteHold;
 use super::tightest::Tightest;
 use jiff::Timestamp;
-use smallvec::SmallVec;
 use std::sync::Arc;
 use uuid::Uuid;
 
 /// Holds of all limits of a request or attempt.
 #[derive(Debug)]
 pub struct Reservation {
-    held: SmallVec<[Held; 4]>,
+    held: Vec<Held>,
     /// Holds of counters that are shared with other gateways.
     remote: Option<Box<RemoteHold>>,
     tightest: Tightest,
@@ -77,7 +76,7 @@ impl End {
 
 impl Reservation {
     pub(super) fn new(
-        held: SmallVec<[Held; 4]>,
+        held: Vec<Held>,
         tightest: Tightest,
         fitted_output: Option<u64>,
         sink: Arc<Sink>,
@@ -92,7 +91,7 @@ impl Reservation {
         fitted_output: Option<u64>,
         sink: Arc<Sink>,
     ) -> Self {
-        let mut reservation = Self::new(SmallVec::new(), tightest, fitted_output, sink);
+        let mut reservation = Self::new(Vec::new(), tightest, fitted_output, sink);
         reservation.remote = Some(Box::new(remote));
         reservation
     }
@@ -158,7 +157,7 @@ impl Reservation {
         if let Some(remote) = &mut self.remote {
             remote.end(|limit, held| end.of(limit, held));
         }
-        for held in self.held.drain(..) {
+        for held in std::mem::take(&mut self.held) {
             let settled = self.journalled.filter(|_| held.is_journalled()).map(|id| held.row(id));
             let Held { limit, entity, hold } = held;
             let actual = end.of(&limit, hold.amount);

@@ -1,5 +1,6 @@
 //! Tests of the limits in memory: reference 2.1 and 2.4, with times that are passed in.
 
+mod advance;
 mod invariants;
 mod selecting;
 mod single;
@@ -53,7 +54,7 @@ impl Fixture {
         let metadata = user.as_slice();
         let facts = facts(&metadata);
         let selection = self.set.select(&facts, Phase::Request).unwrap();
-        self.limits.reserve(&selection, estimate, now).now_or_never().expect("ready at once in memory")
+        self.limits.reserve(&selection, estimate, None, now).now_or_never().expect("ready at once in memory")
     }
 
     pub fn peek(&self, limit: &Limit, now: Timestamp) -> Vec<UsageView> {

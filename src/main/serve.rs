@@ -5,16 +5,16 @@
 
 use super::announcement::Announcement;
 use super::background::{
-    AccessLogWriter, AlertTask, BackgroundTasks, CertificateReloader, EmulatorService, KeySetRefresher,
-    LogExpirer, LogWriter, MemoryReturner, PriceRefresher, ReadinessNotifier, RollupMerger, SettingsReloader,
-    StoreFollower,
+    AccessLogWriter, AlertTask, BackgroundTasks, BatchWorker, CertificateReloader, EmulatorService,
+    KeySetRefresher, LogExpirer, LogWriter, MemoryReturner, PriceRefresher, ReadinessNotifier, RollupMerger,
+    SettingsReloader, StoreFollower,
 };
 use super::certificate::Certificate;
 use super::log_queue::LogQueue;
 use super::start_checks::Addresses;
 use super::stop::{DRAIN_MARGIN, Drain, FINAL_FLUSH_TIMEOUT, ShutdownSignals};
 use super::store_opening::Opened;
-use super::{ledger_opening, logging, read, span_exporter, store_opening};
+use super::{batch_opening, cache_opening, ledger_opening, logging, read, span_exporter, store_opening};
 use axum::Router;
 use jiff::Timestamp;
 use pingora_core::apps::HttpServerOptions;
@@ -29,8 +29,12 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
+use turnpike::batch::Batches;
 use turnpike::control::{self, Port, Services};
 use turnpike::emulator::{Emulator, Options};
+use turnpike::engine::Engine;
+use turnpike::engine::caching::Caching;
+use turnpike::engine::planner::Planner;
 use turnpike::limits::{Limits as RequestLimits, LimitsOptions};
 use turnpike::net::inbound::axum_bridge::{AxumApp, Limits};
 use turnpike::net::inbound::h2c_guard::H2cGuard;
@@ -104,19 +108,23 @@ fn build(
 
     let mut certificates = Vec::new();
     let limits = Arc::new(open_limits(file, &shared.settings().settings)?);
-    let services = Services { shared: Arc::clone(&shared), limits: Arc::clone(&limits) };
-    let router = control::router(services.clone(), Port::Control);
-    let data_port_router = control::router(services, Port::Data);
-    let control_routes = ControlRoutes::new(data_port_router, control::control_paths());
+    let connector = Connector::new(&server.configuration);
+    let caching = cache_opening::open(&shared)?;
+    let engine =
+        Arc::new(Engine::new(Arc::clone(&shared), Arc::clone(&limits), Arc::clone(&caching), connector));
     let config_cache = ConfigCache::default();
-    let routing = (control_routes, config_cache.clone());
-    add_data_services(&mut server, &listen.data, (&shared, &limits), &routing, &mut certificates)?;
-    let mut service = control_service(router);
+    // Not on the connections of clients' requests.
+    let batches = batch_opening::open(file, Planner::new(Arc::clone(&engine), config_cache.clone()))?;
+    let services = Services { shared: Arc::clone(&shared), limits: Arc::clone(&limits), engine };
+    let control_routes =
+        ControlRoutes::new(control::router(services.clone(), Port::Data), control::control_paths());
+    let routing = (control_routes, config_cache.clone(), batches.clone());
+    add_data_services(&mut server, &listen.data, (&shared, &limits, &caching), &routing, &mut certificates)?;
+    let mut service = control_service(control::router(services, Port::Control));
     open(&mut service, &listen.control, &mut certificates)?;
     server.add_service(service);
 
     let data = listen.data.iter().map(|listener| listener.address);
-    let addresses: Vec<SocketAddr> = data.chain([listen.control.address]).chain(emulator).collect();
     add_emulator(&mut server, emulator);
     let tasks: Vec<Box<dyn BackgroundService + Send + Sync>> = vec![
         Box::new(AccessLogWriter(Arc::clone(&shared))),
@@ -124,12 +132,9 @@ fn build(
         Box::new(PriceRefresher(Arc::clone(&shared))),
         Box::new(AlertTask { shared: Arc::clone(&shared), limits: Arc::clone(&limits) }),
         Box::new(StoreFollower(Arc::clone(&shared))),
+        Box::new(BatchWorker { batches, threads: server.configuration.threads }),
         Box::new(LogExpirer(Arc::clone(&shared))),
-        Box::new(MemoryReturner {
-            shared: Arc::clone(&shared),
-            config_cache: config_cache.clone(),
-            limits: Arc::clone(&limits),
-        }),
+        Box::new(memory_returner(&shared, &config_cache, &limits, &caching)),
         Box::new(RollupMerger(Arc::clone(&shared))),
         Box::new(SettingsReloader {
             shared: Arc::clone(&shared),
@@ -139,15 +144,32 @@ fn build(
         Box::new(CertificateReloader(certificates)),
         Box::new(ReadinessNotifier {
             shared: Arc::clone(&shared),
-            listeners: addresses,
+            listeners: data.chain([listen.control.address]).chain(emulator).collect(),
             announcement,
             log: Arc::clone(log),
         }),
         Box::new(LogWriter { queue: Arc::clone(log), shared: Arc::clone(&shared) }),
-        Box::new(Drain { shared: Arc::clone(&shared), log: Arc::clone(log), grace }),
+        Box::new(Drain { shared: Arc::clone(&shared), log: Arc::clone(log), caching, grace }),
     ];
     server.add_service(background_service("background", BackgroundTasks(tasks)));
     Ok((server, shared))
+}
+
+/// What all listeners of the data port have in common, beyond what requests are counted in.
+type Routing = (ControlRoutes, ConfigCache, Option<Arc<Batches>>);
+
+fn memory_returner(
+    shared: &Arc<Shared>,
+    config_cache: &ConfigCache,
+    limits: &Arc<RequestLimits>,
+    caching: &Arc<Caching>,
+) -> MemoryReturner {
+    MemoryReturner {
+        shared: Arc::clone(shared),
+        config_cache: config_cache.clone(),
+        limits: Arc::clone(limits),
+        caching: Arc::clone(caching),
+    }
 }
 
 fn add_emulator(server: &mut Server, listen: Option<SocketAddr>) {
@@ -160,8 +182,8 @@ fn add_emulator(server: &mut Server, listen: Option<SocketAddr>) {
 fn add_data_services(
     server: &mut Server,
     listeners: &[Listener],
-    shared: (&Arc<Shared>, &Arc<RequestLimits>),
-    routing: &(ControlRoutes, ConfigCache),
+    shared: (&Arc<Shared>, &Arc<RequestLimits>, &Arc<Caching>),
+    routing: &Routing,
     certificates: &mut Vec<Arc<Certificate>>,
 ) -> Result<(), String> {
     for h2 in [true, false] {
@@ -195,13 +217,13 @@ fn open_limits(file: &Path, settings: &Settings) -> Result<RequestLimits, String
 
 fn data_service(
     server: &Server,
-    (shared, limits): (&Arc<Shared>, &Arc<RequestLimits>),
-    (control_routes, config_cache): (ControlRoutes, ConfigCache),
+    (shared, limits, caching): (&Arc<Shared>, &Arc<RequestLimits>, &Arc<Caching>),
+    (control_routes, config_cache, batches): Routing,
     h2: bool,
 ) -> Service<DownstreamApp> {
     let connector = Connector::new(&server.configuration);
-    let gateway =
-        Gateway::new(Arc::clone(shared), Arc::clone(limits), connector, config_cache, control_routes);
+    let memory = (Arc::clone(shared), Arc::clone(limits), Arc::clone(caching));
+    let gateway = Gateway::new(memory, connector, config_cache, control_routes, batches);
     let mut proxy = http_proxy(&server.configuration, gateway.clone());
     let mut options = HttpServerOptions::default();
     options.h2c = h2;

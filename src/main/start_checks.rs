@@ -10,7 +10,6 @@ use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
 use turnpike::error::Problem;
 use turnpike::net::outbound::peer::TrustRoots;
-use turnpike::route::stored_calls;
 use turnpike::settings::{AccessLog, Draft, Listener, Settings};
 use turnpike::store::options::Location;
 
@@ -52,8 +51,6 @@ pub fn run(draft: &mut Draft, addresses: Addresses) -> Vec<Problem> {
         let found = if addresses == Addresses::MustBeFree { &mut problems } else { &mut warnings };
         taken_addresses(settings, found);
     }
-    warnings
-        .extend(stored_calls::warnings(settings).into_iter().map(|finding| (finding.path, finding.message)));
     open_to_anyone(settings, &mut warnings);
     let warnings = warnings.iter().map(|(path, message)| draft.located(path, message)).collect();
     for (path, message) in &problems {

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::{Instant, sleep, timeout};
+use turnpike::engine::caching::Caching;
 use turnpike::state::Shared;
 
 /// Between failing readiness and closing the listeners: time for one probe to notice.
@@ -21,6 +22,8 @@ const READINESS_DELAY: Duration = Duration::from_millis(500);
 const QUIET_PERIOD: Duration = Duration::from_millis(300);
 /// Time for error events to reach their clients after the grace period.
 const ERROR_EVENT_TIMEOUT: Duration = Duration::from_secs(1);
+/// How long the cache's shared store may take for what was cached last.
+const CACHE_FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 /// Time for the last access lines; an output that hangs must not delay the exit.
 pub const FINAL_FLUSH_TIMEOUT: Duration = Duration::from_secs(2);
 /// How much longer than our own drain Pingora waits, in case the drain hangs.
@@ -115,6 +118,7 @@ async fn close_ledger(shared: &Arc<Shared>) {
 pub struct Drain {
     pub shared: Arc<Shared>,
     pub log: Arc<LogQueue>,
+    pub caching: Arc<Caching>,
     pub grace: Duration,
 }
 
@@ -133,6 +137,7 @@ impl BackgroundService for Drain {
             }
             Err(_) => self.finish().await,
         }
+        self.caching.store.flush(CACHE_FLUSH_TIMEOUT).await;
         flush_access_log(&self.shared).await;
         close_ledger(&self.shared).await;
         log::info!(target: "turnpike", "stopped");

@@ -2,7 +2,7 @@
 //!
 //! The store itself is `store`'s; what is put into it is the control plane's.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use turnpike::config::secret::Secret;
 use turnpike::control::first_start;
@@ -37,6 +37,11 @@ pub fn open(file: &Path, settings: &Settings) -> Result<Opened, String> {
 
 /// Where the store is, by the settings and the environment.
 pub fn options(file: &Path, settings: &Settings) -> StoreOptions {
+    StoreOptions::new(&settings.store, state_dir(file))
+}
+
+/// The directory of what outlives the process.
+pub fn state_dir(file: &Path) -> PathBuf {
     let directory = std::env::var("STATE_DIRECTORY").ok();
-    StoreOptions::new(&settings.store, StoreOptions::state_dir(directory.as_deref(), file))
+    StoreOptions::state_dir(directory.as_deref(), file)
 }

@@ -108,7 +108,17 @@ pub struct RateCard {
     variants: Box<[Variant]>,
     /// The units that have a price in any of them, a bit each: most units have none, and are not looked for.
     units: u32,
+    /// Of an ordinary request, where neither the time nor the input changes it.
+    ordinary: Option<Dearest>,
     hash: u64,
+}
+
+/// The dearest price of an input token and of an output token, and the price of a request: picodollars.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Dearest {
+    input: Option<i128>,
+    output: Option<i128>,
+    request: Option<i128>,
 }
 
 /// The facts of a request that select prices.
@@ -137,7 +147,21 @@ impl RateCard {
         let all = periods.iter().chain(variants.iter().map(|variant| &variant.period));
         let units =
             all.flat_map(|period| period.rates.iter()).fold(0, |units, (unit, _)| units | 1 << unit as u32);
-        Self { model: model.into(), source, periods, variants, units, hash }
+        let card = Self { model: model.into(), source, periods, variants, units, ordinary: None, hash };
+        let ordinary = card.is_constant().then(|| {
+            let selection = Selection { service_tier: None, is_batch: false, at: Timestamp::UNIX_EPOCH };
+            card.dearest(0, selection)
+        });
+        Self { ordinary, ..card }
+    }
+
+    /// Whether an ordinary request has the same prices at any time, and with any input.
+    fn is_constant(&self) -> bool {
+        let is_flat = |period: &Period| {
+            period.constraint.is_none() && period.rates.iter().all(|(_, rate)| rate.tiers.is_empty())
+        };
+        let is_special = |variant: &Variant| !variant.conditions.is_empty();
+        self.periods.len() == 1 && self.periods.iter().all(is_flat) && self.variants.iter().all(is_special)
     }
 
     /// A hash of all its prices, the same in every process and version: two rows with the same hash were priced alike.
@@ -237,12 +261,10 @@ impl RateCard {
         service_tier: Option<&str>,
         at: Timestamp,
     ) -> Option<i64> {
-        let in_force = self.in_force(Selection { service_tier, is_batch: false, at });
-        let price = |unit| Some(scaled(unit, in_force.price(unit, input)?));
-        let dearest =
-            |applies: fn(Unit) -> bool| self.units().filter(|unit| applies(*unit)).filter_map(price).max();
-        let request = price(Unit::Request);
-        let (input_price, output_price) = (dearest(Unit::is_input), dearest(Unit::is_output));
+        let Dearest { input: input_price, output: output_price, request } = match self.ordinary {
+            Some(ordinary) if service_tier.is_none() => ordinary,
+            _ => self.dearest(input, Selection { service_tier, is_batch: false, at }),
+        };
         if input_price.is_none() && output_price.is_none() && request.is_none() {
             return None;
         }
@@ -251,9 +273,27 @@ impl RateCard {
         Some(nanodollars(costs.iter().fold(0, |sum, cost| sum.saturating_add(*cost))))
     }
 
+    fn dearest(&self, input: u64, selection: Selection<'_>) -> Dearest {
+        let in_force = self.in_force(selection);
+        let mut dearest = Dearest::default();
+        for unit in self.units() {
+            let Some(price) = in_force.price(unit, input) else { continue };
+            let place = match unit {
+                Unit::Request => &mut dearest.request,
+                unit if unit.is_input() => &mut dearest.input,
+                unit if unit.is_output() => &mut dearest.output,
+                _ => continue,
+            };
+            *place = (*place).max(Some(scaled(unit, price)));
+        }
+        dearest
+    }
+
     /// The units that have a price at any time, the general before the specific.
     fn units(&self) -> impl DoubleEndedIterator<Item = Unit> {
-        Unit::ALL.into_iter().filter(|unit| self.units & 1 << *unit as u32 != 0)
+        let end = (u32::BITS - self.units.leading_zeros()) as usize;
+        let units = Unit::ALL.get(..end).unwrap_or_default().iter();
+        units.copied().filter(|unit| self.units & 1 << *unit as u32 != 0)
     }
 
     fn in_force(&self, selection: Selection<'_>) -> InForce<'_> {
@@ -265,8 +305,12 @@ impl RateCard {
                     Condition::Other => false,
                 })
         };
-        let special = self.variants.iter().filter(applies).map(|variant| &variant.period.rates);
-        InForce(special.chain(self.rates(selection.at)).collect())
+        let mut in_force = SmallVec::new();
+        for variant in self.variants.iter().filter(applies) {
+            in_force.push(&variant.period.rates);
+        }
+        in_force.extend(self.rates(selection.at));
+        InForce(in_force)
     }
 }
 

@@ -3,6 +3,7 @@
 //! Bounded: names come from clients. Not here: how a rating is found (`price_book`).
 
 use super::rate_card::Rating;
+use foldhash::fast::RandomState;
 use parking_lot::RwLock;
 use std::collections::HashMap;
 
@@ -17,12 +18,13 @@ pub struct RatingCache {
     kept: RwLock<Kept>,
 }
 
-type ByModel = HashMap<Box<str>, Rating>;
+type ByModel = HashMap<Box<str>, Rating, RandomState>;
+type ByVendor = HashMap<Box<str>, ByModel, RandomState>;
 
 /// By the identity of the provider's own prices and the vendor, then by the model.
 #[derive(Debug, Default)]
 struct Kept {
-    by_vendor: HashMap<u64, HashMap<Box<str>, ByModel>>,
+    by_vendor: HashMap<u64, ByVendor, RandomState>,
     count: usize,
 }
 

@@ -8,6 +8,7 @@ use super::tool_names::NameRule;
 use super::translation_notes::TranslationNotes;
 use crate::api::body::Body;
 use crate::api::chat::{ChatRequest, Decoder, ProviderError};
+use crate::api::operation::{Operation, ResponseKind};
 use crate::config::account::Account;
 use crate::error::Error;
 use std::fmt::Debug;
@@ -78,19 +79,46 @@ pub trait JsonAdapter: Sync + Debug {
     /// The provider error that the response contains, or that the response cannot be read.
     fn read(&self, response: &[u8], request: Option<&Body>, model: &str) -> Result<Vec<u8>, ProviderError>;
 
-    /// [`read`](Self::read) with the current time, for responses that must carry a creation time which the
-    /// provider does not send. `now` is in Unix seconds.
+    /// [`read`](Self::read) with all there is, for responses that must carry what the provider does not send: the time, or
+    /// what the client's path and query name.
     ///
     /// # Errors
     /// As `read`.
-    fn read_at(
-        &self,
-        response: &[u8],
-        request: Option<&Body>,
-        model: &str,
-        _now: u64,
-    ) -> Result<Vec<u8>, ProviderError> {
-        self.read(response, request, model)
+    fn read_in(&self, response: &[u8], context: &ResponseContext<'_>) -> Result<Vec<u8>, ProviderError> {
+        self.read(response, context.request, context.model)
+    }
+}
+
+/// What a whole JSON response is read with.
+#[derive(Debug, Clone, Copy)]
+pub struct ResponseContext<'a> {
+    /// The client's body.
+    pub request: Option<&'a Body>,
+    pub model: &'a str,
+    /// `None` for a model's output.
+    pub place: Option<&'a CallPlace>,
+    /// Unix seconds.
+    pub now: u64,
+}
+
+/// What a client called, for operations that are no model's output: lists, jobs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CallPlace {
+    pub operation: Operation,
+    /// As [`Call::path`].
+    pub path: String,
+    /// As [`Call::query`].
+    pub query: Option<String>,
+}
+
+impl CallPlace {
+    /// `None` for a model's output.
+    pub fn of(call: &Call<'_>) -> Option<Box<Self>> {
+        if call.operation.response_kind() != ResponseKind::Other {
+            return None;
+        }
+        let (path, query) = (call.path.to_owned(), call.query.map(str::to_owned));
+        Some(Box::new(Self { operation: call.operation, path, query }))
     }
 }
 

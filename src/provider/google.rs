@@ -3,7 +3,10 @@
 //!
 //! The format itself is in [`super::gemini`].
 
+mod batch_jobs;
+
 use super::adapter::{Adapter, CallTarget};
+use super::batch_jobs::BatchJobs;
 use super::gemini::count::Count;
 use super::gemini::embeddings::Embeddings;
 use super::gemini::{Gemini, models, own_edits};
@@ -63,6 +66,11 @@ enum Place {
     Same,
 }
 
+/// The part of a path that stands above the version segment, and the rest.
+fn above_version(path: &str) -> Option<(&str, &str)> {
+    path.split_once('/').filter(|(above, _)| matches!(*above, "upload" | "download"))
+}
+
 /// Whether a call goes to the OpenAI-compatible endpoint: operations that are not translated, and paths
 /// under `openai/`.
 fn is_compatible(call: &Call<'_>) -> bool {
@@ -93,7 +101,17 @@ impl Provider for Google {
                 SPEC.path(&Call { path: &path, query, ..*call }, account)
             }
             Some((Place::Same, query)) => SPEC.path(&Call { query, ..*call }, account),
-            None if call.operation == Operation::Passthrough => SPEC.path(call, account),
+            // Contents of files are above the version segment: `/upload/v1beta/files`.
+            None if call.operation == Operation::Passthrough => match above_version(call.path) {
+                Some((above, path)) => {
+                    Ok(format!("/{above}{}", SPEC.path(&Call { path, ..*call }, account)?))
+                }
+                // Written with the version, a path is none of OpenAI's operations: `v1beta/batches`.
+                None => {
+                    let path = call.path.strip_prefix("v1beta/").unwrap_or(call.path);
+                    SPEC.path(&Call { path, ..*call }, account)
+                }
+            },
             None => SPEC.path(&Call { path: &format!("openai/{}", call.path), ..*call }, account),
         }
     }
@@ -122,6 +140,10 @@ impl Provider for Google {
             Dialect::Google => own_edits(body, &model_path(Some(target.model))?),
             _ => Vec::new(),
         })
+    }
+
+    fn batch_jobs(&self) -> Option<&'static dyn BatchJobs> {
+        Some(&batch_jobs::GeminiJobs)
     }
 
     fn has_gemini(&self, operation: Operation, _model: Option<&str>) -> bool {

@@ -9,6 +9,7 @@ use crate::config::account::Account;
 use crate::config::read::nearest;
 use crate::error::Error;
 use adapter::{Adapter, CallTarget};
+use fine_tuning::training::TrainingFormat;
 use http::{HeaderMap, Method};
 use rescue::Prefill;
 use std::borrow::Cow;
@@ -20,12 +21,14 @@ use translation_notes::TranslationNotes;
 pub mod adapter;
 pub mod anthropic;
 pub mod azure;
+pub mod batch_jobs;
 pub mod bedrock;
 mod bounded_body;
 pub mod cohere;
 mod conversation;
 pub mod credential_mask;
 pub mod embeddings;
+pub mod fine_tuning;
 pub mod gemini;
 pub mod google;
 pub mod key;
@@ -93,6 +96,19 @@ pub trait Provider: Send + Sync + std::fmt::Debug {
     /// 400 when the account lacks what the address is made of; `param` names the config key.
     fn base_url(&self, account: &Account) -> Result<Cow<'static, str>, Error>;
 
+    /// Scheme and host, possibly with a path, of a call that the provider has at another host than the others, such as a bucket's. Not for
+    /// accounts with a custom host, which have all calls there. The default is no such call.
+    ///
+    /// # Errors
+    /// As [`Provider::base_url`].
+    fn other_base_url(
+        &self,
+        _call: &Call<'_>,
+        _account: &Account,
+    ) -> Result<Option<Cow<'static, str>>, Error> {
+        Ok(None)
+    }
+
     /// Path and query, with a leading slash. They are appended to [`Provider::base_url`], or to the account's
     /// custom host (with its path, without trailing slashes) when it has one. The client's query must be
     /// included here: no other code appends it.
@@ -129,6 +145,12 @@ pub trait Provider: Send + Sync + std::fmt::Debug {
         _notes: &mut TranslationNotes,
     ) -> Result<Vec<Edit<'static>>, Error> {
         Ok(Vec::new())
+    }
+
+    /// Its batch jobs, where they are not OpenAI's batches and are translated. The default is no: requests for batches and their
+    /// files pass on.
+    fn batch_jobs(&self) -> Option<&'static dyn batch_jobs::BatchJobs> {
+        None
     }
 
     /// Whether it counts the input tokens of requests of the Responses API (`/responses/input_tokens`). The default is no.
@@ -184,6 +206,17 @@ pub trait Provider: Send + Sync + std::fmt::Debug {
     /// Whether the provider has this operation of Gemini's API itself, so that a client's request passes in its own bytes.
     fn has_gemini(&self, _operation: Operation, _model: Option<&str>) -> bool {
         false
+    }
+
+    /// The format of training data that the gateway uploads for a fine-tuning job. The default is none: clients upload them to the
+    /// provider.
+    fn training_format(&self) -> Option<TrainingFormat> {
+        None
+    }
+
+    /// Whether the response to a request that cancels a fine-tuning job is that job. Otherwise the job is fetched for the client.
+    fn sends_cancelled_job(&self) -> bool {
+        true
     }
 
     /// Whether the `api-version` of a client that speaks Azure's dialect goes along with a call.
@@ -287,7 +320,10 @@ pub fn unknown(name: &str) -> String {
 pub fn url(provider: &dyn Provider, call: &Call<'_>, account: &Account) -> Result<String, Error> {
     let base = match &account.custom_host {
         Some(host) => Cow::Borrowed(host.as_str()),
-        None => provider.base_url(account)?,
+        None => match provider.other_base_url(call, account)? {
+            Some(base) => base,
+            None => provider.base_url(account)?,
+        },
     };
     let base = base.trim_end_matches('/');
     let authority = base.find("://").map_or(0, |at| at + 3);

@@ -7,7 +7,11 @@
 //! A new vendor is one spec here and one fixture, `tests/golden/<id>/address.json`; `UPDATE_GOLDEN=1 cargo
 //! test provider` rewrites `docs/providers.md`.
 
+use super::batch_jobs::fireworks::{self as fireworks_jobs, FireworksJobs};
+use super::batch_jobs::mistral::MistralJobs;
+use super::batch_jobs::together::TogetherJobs;
 use super::embeddings::PROMPT_TOKENS;
+use super::fine_tuning::{files, fireworks, mistral, together};
 use super::key::Key;
 use super::openai_chat::{OPENAI_CHAT, Rule, quirks};
 use super::rerank;
@@ -50,10 +54,13 @@ pub static SPECS: &[ProviderSpec] = &[
         host: Host::Fixed("https://api.mistral.ai"),
         chat: Some(&quirks::MISTRAL),
         prefill: prefill::mistral,
+        fine_tuning: Some(&mistral::JOBS),
+        files: Some(&files::MISTRAL),
         rules: &[
             (Operation::Embeddings, "dimensions", Rule::Name("output_dimension")),
             (Operation::Embeddings, "user", Rule::Drop),
         ],
+        batch_jobs: Some(&MistralJobs),
         source: "https://docs.mistral.ai/api",
         ..ProviderSpec::PLAIN
     },
@@ -227,7 +234,10 @@ pub static SPECS: &[ProviderSpec] = &[
         host: Host::Fixed("https://api.together.ai"),
         custom_host: CustomHost::Prefixed("/v1"),
         chat: Some(&quirks::TOGETHER),
+        fine_tuning: Some(&together::JOBS),
+        files: Some(&files::TOGETHER),
         native_apis: &[NativeApi::Completions],
+        batch_jobs: Some(&TogetherJobs),
         note: "older address: https://api.together.xyz",
         source: "https://docs.together.ai/docs/inference/openai-compatibility",
         ..ProviderSpec::PLAIN
@@ -239,7 +249,10 @@ pub static SPECS: &[ProviderSpec] = &[
         prefix: "/inference/v1",
         chat: Some(&quirks::FIREWORKS),
         rerank: Some(&rerank::FIREWORKS),
+        fine_tuning: Some(&fireworks::JOBS),
         native_apis: &[NativeApi::Messages, NativeApi::Completions, NativeApi::StoredResponses],
+        batch_jobs: Some(&FireworksJobs),
+        other_hosts: fireworks_jobs::HOSTS,
         note: "control API: custom_host https://api.fireworks.ai/v1",
         source: "https://docs.fireworks.ai/tools-sdks/openai-compatibility",
         ..ProviderSpec::PLAIN

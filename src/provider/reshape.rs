@@ -4,7 +4,7 @@
 //! The shapes themselves are in `api::gemini`. Here is only which operation stands in for which, and the way there and back:
 //! Gemini's request, OpenAI's, the provider's; the provider's response, OpenAI's, Gemini's.
 
-use super::adapter::{CallTarget, ChatAdapter, JsonAdapter, ResponsePatch};
+use super::adapter::{CallTarget, ChatAdapter, JsonAdapter, ResponseContext, ResponsePatch};
 use super::anthropic::AnthropicChat;
 use super::conversation;
 use super::translation_notes::TranslationNotes;
@@ -132,20 +132,14 @@ impl Reshape {
 }
 
 impl Reshaped {
-    /// The whole way back. `request`: the body that the adapter wrote its own from; `now`: Unix seconds.
+    /// The whole way back. `context`: its request is the body that the adapter wrote its own from.
     ///
     /// # Errors
     /// As [`Reshape::response`] and [`JsonAdapter::read`].
-    pub fn read(
-        &self,
-        response: &[u8],
-        request: Option<&Body>,
-        model: &str,
-        now: u64,
-    ) -> Result<Vec<u8>, ProviderError> {
+    pub fn read(&self, response: &[u8], context: &ResponseContext<'_>) -> Result<Vec<u8>, ProviderError> {
         let inner = match self.inner {
             Inner::Same => None,
-            Inner::Json(adapter) => Some(adapter.read_at(response, request, model, now)?),
+            Inner::Json(adapter) => Some(adapter.read_in(response, context)?),
             Inner::Patch(patch) => patch.patch(response, false),
         };
         self.reshape.response(inner.as_deref().unwrap_or(response))

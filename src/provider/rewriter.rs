@@ -13,7 +13,7 @@ pub use error_response::ErrorResponseTranslation;
 pub use own_dialect::OwnShape;
 pub use text_filters::TextFilters;
 
-use super::adapter::{JsonAdapter, ResponsePatch};
+use super::adapter::{CallPlace, JsonAdapter, ResponseContext, ResponsePatch};
 use super::bounded_body::BoundedBody;
 use super::patching::Patcher;
 use super::rescue::{ResumeMode, Transcript};
@@ -45,10 +45,7 @@ enum Work {
     Json {
         reader: JsonReader,
         held: BoundedBody,
-        request: Option<Body>,
-        model: String,
-        /// Unix seconds.
-        now: u64,
+        call: JsonCall,
     },
     Patch(Patcher),
     /// Boxed because few responses are filtered in their own shape.
@@ -61,9 +58,31 @@ enum Work {
 
 /// Who reads a whole JSON response.
 #[derive(Debug, Clone, Copy)]
-enum JsonReader {
+pub enum JsonReader {
     Adapter(&'static dyn JsonAdapter),
+    /// For an operation of Gemini's API.
     Reshaped(Reshaped),
+}
+
+/// What a whole JSON response is read with.
+#[derive(Debug)]
+pub struct JsonCall {
+    pub request: Option<Body>,
+    pub model: String,
+    pub place: Option<Box<CallPlace>>,
+    /// Unix seconds, for responses that must carry a creation time.
+    pub now: u64,
+}
+
+impl JsonCall {
+    fn context(&self) -> ResponseContext<'_> {
+        ResponseContext {
+            request: self.request.as_ref(),
+            model: &self.model,
+            place: self.place.as_deref(),
+            now: self.now,
+        }
+    }
 }
 
 impl Rewriter {
@@ -94,18 +113,8 @@ impl Rewriter {
         Self { work: Work::ErrorResponse { translation, held: Vec::new() }, state: State::default() }
     }
 
-    /// `now` is in Unix seconds, for responses that must carry a creation time.
-    pub fn json(adapter: &'static dyn JsonAdapter, request: Option<Body>, model: String, now: u64) -> Self {
-        Self::read_by(JsonReader::Adapter(adapter), request, model, now)
-    }
-
-    /// As [`Rewriter::json`], for an operation of Gemini's API.
-    pub fn reshaped(reshaped: Reshaped, request: Option<Body>, model: String, now: u64) -> Self {
-        Self::read_by(JsonReader::Reshaped(reshaped), request, model, now)
-    }
-
-    fn read_by(reader: JsonReader, request: Option<Body>, model: String, now: u64) -> Self {
-        let work = Work::Json { reader, held: BoundedBody::default(), request, model, now };
+    pub fn json(reader: JsonReader, call: JsonCall) -> Self {
+        let work = Work::Json { reader, held: BoundedBody::default(), call };
         Self { work, state: State::default() }
     }
 
@@ -149,12 +158,13 @@ impl Rewriter {
                     state.closed = true;
                 }
             }
-            Work::Json { reader, held, request, model, now } => {
+            Work::Json { reader, held, call } => {
                 state.closed = true;
                 let response = held.take().unwrap_or_default();
+                let context = call.context();
                 let read = match reader {
-                    JsonReader::Adapter(adapter) => adapter.read_at(&response, request.as_ref(), model, *now),
-                    JsonReader::Reshaped(reshaped) => reshaped.read(&response, request.as_ref(), model, *now),
+                    JsonReader::Adapter(adapter) => adapter.read_in(&response, &context),
+                    JsonReader::Reshaped(reshaped) => reshaped.read(&response, &context),
                 };
                 match read {
                     Ok(body) => {

@@ -8,6 +8,10 @@
 //! For example, `http://localhost:11434` and `http://localhost:11434/v1` both reach Ollama's chat.
 
 use super::adapter::{Adapter, CallTarget, JsonAdapter, ResponsePatch};
+use super::batch_jobs::BatchJobs;
+use super::fine_tuning::Jobs;
+use super::fine_tuning::files::FileApi;
+use super::fine_tuning::training::TrainingFormat;
 use super::key::{Key, header_value, secret_value};
 use super::openai_chat::edits::apply_rule;
 use super::openai_chat::{CHAT_PATCH, OpenAiChat, Rule, quirks};
@@ -47,10 +51,18 @@ pub struct ProviderSpec {
     pub rules: &'static [(Operation, &'static str, Rule)],
     /// Translates rerank where it is not in the shape of Cohere and Jina.
     pub rerank: Option<&'static dyn JsonAdapter>,
+    /// Translates its fine-tuning jobs where they are not in OpenAI's shape.
+    pub fine_tuning: Option<&'static Jobs>,
+    /// How its files differ from OpenAI's.
+    pub files: Option<&'static FileApi>,
     /// Corrects its embedding responses.
     pub embeddings_patch: Option<&'static dyn ResponsePatch>,
     /// The APIs it has besides chat completions; requests for any other are translated to its chat.
     pub native_apis: &'static [NativeApi],
+    /// Its batch jobs, where they are not OpenAI's batches.
+    pub batch_jobs: Option<&'static dyn BatchJobs>,
+    /// Calls of batch jobs that are not below [`ProviderSpec::prefix`] of its own host.
+    pub other_hosts: &'static [OtherHost],
     /// Which of its models continue a prefilled assistant message, and how.
     pub prefill: fn(&str) -> Prefill,
     /// What a user should know, in one sentence.
@@ -71,6 +83,19 @@ pub enum Host {
     Custom,
     /// Computed from the account by the vendor's own file; the text describes it for the documentation.
     Made(&'static str),
+}
+
+/// Where calls are sent whose path begins in a certain way.
+#[derive(Debug)]
+pub struct OtherHost {
+    /// How the path begins, with the slash behind it.
+    pub path: &'static str,
+    /// Scheme and host, possibly with a path.
+    pub base: &'static str,
+    /// Whether `path` itself is part of the path there.
+    pub keeps_path: bool,
+    /// Whether the vendor's key is sent. A signed address needs none, and its host must not get it.
+    pub takes_key: bool,
 }
 
 /// What a custom host replaces.
@@ -132,8 +157,12 @@ impl ProviderSpec {
         chat_patch: Some(&CHAT_PATCH),
         rules: &[],
         rerank: None,
+        fine_tuning: None,
+        files: None,
         embeddings_patch: None,
         native_apis: &[],
+        batch_jobs: None,
+        other_hosts: &[],
         prefill: |_| Prefill::No,
         note: "",
         source: "",
@@ -194,11 +223,27 @@ impl ProviderSpec {
         Ok(encode_segment(value))
     }
 
+    /// What translates the operation, where it is one of fine-tuning.
+    fn jobs_for(&self, operation: Operation) -> Option<&'static Jobs> {
+        self.fine_tuning.filter(|_| operation.is_fine_tuning())
+    }
+
     /// Whether it serves `/messages` itself. Behind a custom host only where `/messages` has the same prefix
     /// as the chat: a custom host is the address of the chat.
     fn has_messages(&self, account: &Account) -> bool {
         let apart = self.other_prefixes.iter().any(|(operation, _)| *operation == Operation::Messages);
         self.has(NativeApi::Messages) && !(apart && account.custom_host.is_some())
+    }
+
+    /// The other host of a call, with the path there.
+    fn other_host<'a>(&self, call: &Call<'a>) -> Option<(&'static OtherHost, &'a str)> {
+        if call.operation != Operation::Passthrough {
+            return None;
+        }
+        self.other_hosts.iter().find_map(|host| {
+            let rest = call.path.strip_prefix(host.path)?;
+            Some((host, if host.keeps_path { call.path } else { rest }))
+        })
     }
 
     fn has(&self, api: NativeApi) -> bool {
@@ -238,6 +283,10 @@ impl Provider for ProviderSpec {
         (self.prefill)(model)
     }
 
+    fn batch_jobs(&self) -> Option<&'static dyn BatchJobs> {
+        self.batch_jobs
+    }
+
     fn base_url(&self, account: &Account) -> Result<Cow<'static, str>, Error> {
         let domains = match self.host {
             Host::Fixed(host) => return Ok(Cow::Borrowed(host)),
@@ -254,20 +303,39 @@ impl Provider for ProviderSpec {
         })
     }
 
+    fn other_base_url(
+        &self,
+        call: &Call<'_>,
+        _account: &Account,
+    ) -> Result<Option<Cow<'static, str>>, Error> {
+        Ok(self.other_host(call).map(|(host, _)| Cow::Borrowed(host.base)))
+    }
+
     fn path(&self, call: &Call<'_>, account: &Account) -> Result<String, Error> {
         if has_dot_segment(call.path) {
             let message = "The path must not contain '.' or '..' as a segment.";
             return Err(Error::bad_request(message).with_provider(self.id));
         }
-        let prefix = self.prefix_for(call.operation, account);
+        if let Some(jobs) = self.jobs_for(call.operation) {
+            let prefix = jobs.0.prefix().unwrap_or_else(|| self.prefix_for(call.operation, account));
+            return Ok([prefix, &jobs.path(call, account)?].concat());
+        }
+        let own_path = match self.files {
+            Some(files) if call.operation == Operation::FilesUpload => files.upload_path,
+            _ => call.path,
+        };
+        let (prefix, call_path) = match self.other_host(call).filter(|_| account.custom_host.is_none()) {
+            Some((_, path)) => ("", path),
+            None => (self.prefix_for(call.operation, account), own_path),
+        };
         let query = call.query.map_or(0, |query| query.len() + 1);
-        let mut path = String::with_capacity(prefix.len() + call.path.len() + query + 1);
+        let mut path = String::with_capacity(prefix.len() + call_path.len() + query + 1);
         for segment in prefix.split('/').skip(1) {
             path.push('/');
             path.push_str(&self.segment(segment, call, account)?);
         }
         path.push('/');
-        path.push_str(call.path);
+        path.push_str(call_path);
         if let Some(query) = call.query {
             path.push('?');
             path.push_str(query);
@@ -275,7 +343,21 @@ impl Provider for ProviderSpec {
         Ok(path)
     }
 
+    fn base_path<'a>(&self, call: &Call<'_>, _account: &Account, path: &'a str) -> &'a str {
+        match self.jobs_for(call.operation).and_then(|jobs| jobs.0.prefix()) {
+            // The base of the chat, or that of the fine-tuning API: its prefix is part of the path.
+            Some(prefix) => {
+                let path = path.trim_end_matches('/');
+                path.strip_suffix(self.prefix).or_else(|| path.strip_suffix(prefix)).unwrap_or(path)
+            }
+            None => path,
+        }
+    }
+
     fn adapter(&self, call: &Call<'_>, account: &Account) -> Result<Adapter, Error> {
+        if let Some(jobs) = self.jobs_for(call.operation) {
+            return jobs.adapter(call.operation);
+        }
         match (call.operation, self.rerank) {
             (Operation::Rerank, Some(rerank)) => return Ok(Adapter::Json(rerank)),
             (Operation::Embeddings, _) => return Ok(Adapter::Passthrough(self.embeddings_patch)),
@@ -304,8 +386,16 @@ impl Provider for ProviderSpec {
             operation if operation.is_stored_response() && !self.has(NativeApi::StoredResponses) => {
                 return Err(self.no_stored_responses(call));
             }
-            _ => Adapter::Passthrough(None),
+            operation => Adapter::Passthrough(self.files.and_then(|files| files.patch(operation))),
         })
+    }
+
+    fn training_format(&self) -> Option<TrainingFormat> {
+        self.fine_tuning.and_then(|jobs| jobs.0.training_format())
+    }
+
+    fn sends_cancelled_job(&self) -> bool {
+        self.fine_tuning.is_none_or(|jobs| jobs.0.sends_cancelled_job())
     }
 
     fn counts_responses(&self) -> bool {
@@ -342,6 +432,10 @@ impl Provider for ProviderSpec {
     }
 
     fn authorize(&self, call: &Call<'_>, account: &Account, headers: &mut HeaderMap) -> Result<(), Error> {
+        if self.other_host(call).is_some_and(|(host, _)| !host.takes_key) {
+            // Only removes the client's credentials.
+            return Key::OPTIONAL.write(self.id, &Account::default(), headers);
+        }
         self.key.write(self.id, account, headers)?;
         // Vendors with Anthropic's endpoint expect the key in different headers: DeepSeek documents x-api-key
         // only, vLLM and Ollama's cloud take a bearer. It is sent in both.

@@ -3,11 +3,11 @@
 //! The only place that combines a client's dialect with a provider's adapter. The rewriting itself is in
 //! [`Rewriter`].
 
-use super::adapter::{Adapter, CallTarget, ChatAdapter, JsonAdapter, ResponsePatch};
+use super::adapter::{Adapter, CallPlace, CallTarget, ChatAdapter, JsonAdapter, ResponsePatch};
 use super::conversation;
 use super::rescue;
 use super::reshape::{Inner, Reshape, Reshaped};
-use super::rewriter::{OwnShape, Rewriter};
+use super::rewriter::{JsonCall, JsonReader, OwnShape, Rewriter};
 use super::stream_usage;
 use super::tool_names::ToolNames;
 use super::translation_notes::TranslationNotes;
@@ -40,6 +40,8 @@ pub struct Translation {
     streamed: bool,
     include_usage: bool,
     request: Option<Body>,
+    /// What was called, where the response is read with it.
+    place: Option<Box<CallPlace>>,
     /// The tools whose names were changed for the provider.
     tool_names: Option<Arc<ToolNames>>,
 }
@@ -158,6 +160,7 @@ impl Preparation<'_> {
             streamed: false,
             include_usage: false,
             request: request.cloned(),
+            place: None,
             tool_names: None,
         }
     }
@@ -277,7 +280,9 @@ impl Preparation<'_> {
         notes: &mut TranslationNotes,
     ) -> Result<PreparedRequest, Error> {
         let bytes = adapter.write(body, &self.target, notes)?;
-        self.prepared(bytes, Some(self.translation(Work::Json(adapter), body)))
+        let place = CallPlace::of(self.target.call);
+        let translation = Translation { place, ..self.translation(Work::Json(adapter), body) };
+        self.prepared(bytes, Some(translation))
     }
 
     fn passthrough(
@@ -354,6 +359,7 @@ impl Translation {
                 .unwrap_or_else(|| body.is_some_and(|body| body.is_true("stream"))),
             include_usage: options.is_some_and(|options| options.include_usage),
             request: body.cloned(),
+            place: None,
             tool_names: None,
         })
     }
@@ -418,13 +424,17 @@ impl Translation {
                 let encoder = (translator.encoder)(self.streamed, context);
                 Rewriter::chat(chat.decoder(streamed), encoder, id).with_tool_names(self.tool_names.clone())
             }
-            Work::Json(adapter) => Rewriter::json(adapter, self.request.clone(), self.model.clone(), created),
+            Work::Json(adapter) => Rewriter::json(JsonReader::Adapter(adapter), self.json_call(created)),
             Work::Reshaped(reshaped) => {
-                Rewriter::reshaped(reshaped, self.request.clone(), self.model.clone(), created)
+                Rewriter::json(JsonReader::Reshaped(reshaped), self.json_call(created))
             }
             Work::Patch(patch) => Rewriter::patch(patch, streamed),
             Work::OwnDialect(shape) => Rewriter::own_dialect(shape, streamed, self.streamed),
         }
+    }
+
+    fn json_call(&self, now: u64) -> JsonCall {
+        JsonCall { request: self.request.clone(), model: self.model.clone(), place: self.place.clone(), now }
     }
 }
 

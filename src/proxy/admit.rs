@@ -3,36 +3,29 @@
 //! The order matters: no body is read before the client is authenticated. The decisions are made in `route::admission`;
 //! here are only their order and what each step needs from the connection.
 
+use super::batches::{self, OwnCall};
 use super::downstream::PingoraDownstream;
 use super::native::{self, Ctx};
-use super::{Gateway, control_plane, models, options};
+use super::{Gateway, control_plane, fine_tuning, models, options};
 use crate::api::body::Body;
 use crate::api::operation::Operation;
 use crate::api::responses::references;
-use crate::api::trace::TraceParent;
+use crate::api::trace::{TRACEPARENT, TraceParent};
 use crate::auth::{self, ClientIdentity};
-use crate::config::headers::GatewayHeaders;
 use crate::engine::cors;
 use crate::engine::downstream::Downstream;
 use crate::engine::orchestrator::Admitted;
-use crate::engine::payload_capture::PayloadCapture;
-use crate::engine::record::LogHeaders;
+use crate::engine::planner::Planned;
 use crate::engine::request_context::{RequestContext, new_trace_id};
-use crate::engine::request_env::RequestEnv;
 use crate::engine::reusable_timer::ReusableTimer;
 use crate::engine::turn::Turn;
 use crate::error::{Error, Kind};
-use crate::route::admission::key_rules::KeyRules;
-use crate::route::admission::{BodyReading, ModelQuery, Plane, RequestHead};
+use crate::route::admission::{
+    BodyReading, ModelQuery, Plane, RequestHead, batch_provider, creates_own, depends_on_provider,
+};
 use crate::route::attempt::{Attempt, Request};
-use crate::route::compile::Sources;
-use crate::route::compiled::CompiledConfig;
-use crate::route::plan::{Plan, Reason};
 use crate::route::request_mode::RequestMode;
-use crate::route::request_snapshot::RequestSnapshot;
-use crate::route::target::Target;
 use crate::settings::Limits;
-use crate::settings::logs::Payloads;
 use crate::state::authentication;
 use crate::state::held_bytes::Hold;
 use crate::state::large_work;
@@ -44,13 +37,9 @@ use jiff::Timestamp;
 use pingora::http::RequestHeader;
 use pingora_core::Result;
 use pingora_proxy::Session;
-use serde_json::value::RawValue;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-
-/// How many patterns are matched in place; a pattern and the longest value take 0.2 ms.
-const PATTERNS_IN_PLACE: usize = 32;
 
 /// Admits a request and dispatches it. `Ok(true)`: the client has its response. `Ok(false)`: Pingora proxies it.
 pub(super) async fn admit(gateway: &Gateway, session: &mut Session, ctx: &mut Ctx) -> Result<bool> {
@@ -59,6 +48,9 @@ pub(super) async fn admit(gateway: &Gateway, session: &mut Session, ctx: &mut Ct
         Ok(Admission::Control) => Box::pin(control_plane::serve(gateway, session, &mut ctx.request)).await,
         Ok(Admission::Models(query)) => {
             Box::pin(models::serve(gateway, session, &mut ctx.request, query)).await
+        }
+        Ok(Admission::Batches(call)) => {
+            Box::pin(batches::serve(gateway, session, &mut ctx.request, call)).await
         }
         Ok(Admission::Options) => Box::pin(options::answer(session, &mut ctx.request)).await,
         Err(error) => {
@@ -78,6 +70,8 @@ enum Admission {
     Options,
     /// The gateway itself, with its list of models.
     Models(ModelQuery),
+    /// The gateway itself, with its files and batches.
+    Batches(OwnCall),
     /// A provider. Boxed because it is moved several times.
     Run(Box<Admitted>),
 }
@@ -117,25 +111,53 @@ async fn admit_request(
             return Ok(Admission::Models(query));
         }
         Plane::Options => return Ok(Admission::Options),
+        Plane::Files => return Ok(Admission::Batches(OwnCall::default())),
     };
     let body = match reading {
         Some(reading) => Some(read_body(gateway, session, ctx, reading).await?),
         None => None,
     }
     .map(|body| with_kept_items(gateway, ctx, &client, body));
+    if creates_own(&endpoint, body.as_ref()) {
+        return Ok(Admission::Batches(OwnCall { body, provider: None }));
+    }
     let header = session.req_header();
     let uri = auth::clean_uri(&header.headers, &header.uri, &snapshot.service_keys);
     let mut request = Request::new(endpoint, header.method.clone(), uri, body);
     request.stream_usage = requests_stream_usage(gateway, &snapshot);
+    if depends_on_provider(&endpoint, request.uri.query()) {
+        let config = gateway.planner.find_config(header, ctx, &request).await?;
+        if let Some(provider) = batch_provider(&config)? {
+            return Ok(Admission::Batches(OwnCall { body: None, provider: Some(provider) }));
+        }
+    }
     let mut request = render_prompt(gateway, ctx, request).await?;
-    let config = find_config(gateway, header, ctx, &request).await?;
-    ctx.operation = request.operation;
-    ctx.record.capture = capture(gateway, ctx, &request);
-    let size = request.body.as_ref().map_or(0, |body| body.bytes().len());
-    gateway.engine.shared.large_work.run(size, || request.check(&config)).await?;
+    if endpoint.operation == Operation::FineTuningCreate
+        && fine_tuning::names_own_files(request.body.as_ref())
+    {
+        Box::pin(fine_tuning::upload_own_files(gateway, session, ctx, &mut request)).await?;
+    }
+    match plan(gateway, session, ctx, &mut request).await {
+        Ok(planned) => Ok(Admission::Run(planned.admit(request))),
+        Err(error) => {
+            ctx.record.model = request.model;
+            Err(error)
+        }
+    }
+}
+
+/// The steps of a request whose body is there, if it is read at all.
+async fn plan(
+    gateway: &Gateway,
+    session: &mut Session,
+    ctx: &mut RequestContext,
+    request: &mut Request,
+) -> std::result::Result<Planned, Error> {
+    let planner = &gateway.planner;
+    let config = planner.config(session.req_header(), ctx, request).await?;
     if request.body.is_none() && config.may_repeat() && !session.is_upgrade_req() {
         // An upload that may have to be sent twice is read into memory; one that streams through can be sent only once.
-        let limit = snapshot.settings.limits.max_body_bytes;
+        let limit = ctx.snapshot.settings.limits.max_body_bytes;
         if let Some(reading) = BodyReading::upload(&session.req_header().headers, limit) {
             request.body = Some(read_body(gateway, session, ctx, reading).await?);
         }
@@ -143,46 +165,9 @@ async fn admit_request(
     if request.body.is_none() && !session.is_body_done() {
         PingoraDownstream::new(session).send_continue().await?;
     }
-    let mut env = routing_env(gateway, session, ctx, &config, &request);
-    let mut plan = Plan::new(Arc::clone(&config), request.model.clone());
-    let first = first_target(gateway, &config, &mut plan, &mut env).await?;
-    gateway.engine.reserve_request(ctx, &mut request, &config, &first.0).await?;
-    // An attempt that may be proxied natively is made here, so that its errors are refusals like any other.
-    let prepared = match config.is_single_attempt() || session.is_upgrade_req() {
-        true => Some(Box::new(gateway.engine.prepare(&first.0, &request, &mut ctx.held).await?)),
-        false => None,
-    };
-    Ok(Admission::Run(Box::new(Admitted { plan, request, env, first, prepared })))
-}
-
-/// The plan's first target. Many patterns are matched on a thread for large work.
-async fn first_target(
-    gateway: &Gateway,
-    config: &CompiledConfig,
-    plan: &mut Plan,
-    env: &mut RequestEnv,
-) -> std::result::Result<(Arc<Target>, Reason), Error> {
-    let work = if config.patterns().count > PATTERNS_IN_PLACE { large_work::PATTERNS } else { 0 };
-    let first = gateway.engine.shared.large_work.run(work, || plan.first(env)).await;
-    first.ok_or_else(|| Error::internal("a config without a target"))
-}
-
-/// What keeps the bodies of a request, where the operator wants them in logs or spans and the client does not refuse it.
-fn capture(gateway: &Gateway, ctx: &RequestContext, request: &Request) -> Option<Box<PayloadCapture>> {
-    let shared = &gateway.engine.shared;
-    let logs = &ctx.snapshot.settings.logs;
-    let of_key = ctx.record.client.as_ref().and_then(|client| client.defaults.log_payloads);
-    let is_refused = ctx.record.log.as_ref().is_some_and(|log| log.is_ignored || log.has_no_bodies);
-    if is_refused || of_key == Some(Payloads::Off) {
-        return None;
-    }
-    let is_logged = of_key.unwrap_or(logs.payloads) != Payloads::Off && shared.ledger().is_some();
-    let for_spans = shared.spans.get().and_then(|queue| {
-        queue.max_payload_bytes().filter(|_| queue.sampled(ctx.parent.as_ref(), &ctx.trace_id).is_some())
-    });
-    let max_bytes = for_spans.max(is_logged.then_some(logs.max_payload_bytes))?;
-    let body = request.body.as_ref().map(|body| body.bytes());
-    Some(Box::new(PayloadCapture::new(body, max_bytes, shared.held_bytes.holder())))
+    // An attempt that may be proxied natively is made now.
+    let at_once = config.is_single_attempt() || session.is_upgrade_req();
+    planner.plan(session.req_header(), ctx, request, config, at_once).await
 }
 
 /// The client. Waits only for a token that names a key the gateway has not fetched yet.
@@ -224,6 +209,19 @@ async fn dispatch(
     ctx: &mut Ctx,
     mut admitted: Box<Admitted>,
 ) -> Result<bool> {
+    if ctx.request.operation == Operation::FineTuningCancel
+        && !admitted.first.0.provider.sends_cancelled_job()
+    {
+        let ctx = &mut ctx.request;
+        match Box::pin(fine_tuning::cancel(gateway, session, ctx, &mut admitted)).await {
+            Ok(None) => {}
+            Ok(Some(refusal)) => {
+                let sent = fine_tuning::send(session, ctx, refusal).await;
+                return sent.map(|()| true).map_err(|error| native::fail_request(ctx, error));
+            }
+            Err(error) => return Err(native::fail_request(ctx, error)),
+        }
+    }
     let is_upgrade = session.is_upgrade_req();
     // Pingora would forward the body of the response to a HEAD that was sent as GET.
     let keeps_method = session.req_header().method == admitted.request.method;
@@ -239,36 +237,11 @@ async fn dispatch(
     sent.map(|()| true).map_err(|_| native::stopped())
 }
 
-/// What the plan may look at.
-fn routing_env(
-    gateway: &Gateway,
-    session: &Session,
-    ctx: &RequestContext,
-    config: &CompiledConfig,
-    request: &Request,
-) -> RequestEnv {
-    let request_snapshot = config.uses_facts().then(|| {
-        let header = session.req_header();
-        Box::new(RequestSnapshot {
-            snapshot: Arc::clone(&ctx.snapshot),
-            headers: header.headers.clone(),
-            metadata: ctx.record.metadata.as_ref().map(|metadata| metadata.get().to_owned()),
-            pathname: header.uri.path().to_owned(),
-            body: request.body_for_facts(),
-        })
-    });
-    RequestEnv {
-        shared: Arc::clone(&gateway.engine.shared),
-        client: ctx.record.client.clone(),
-        request: request_snapshot,
-    }
-}
-
 /// Sets the trace id and the connection's timeouts. Returns the request's settings.
 fn start(gateway: &Gateway, session: &mut Session, ctx: &mut RequestContext) -> Arc<SettingsSnapshot> {
     let snapshot = Arc::clone(&ctx.snapshot);
     let header = session.req_header();
-    let parent = header.headers.get("traceparent");
+    let parent = header.headers.get(&TRACEPARENT);
     ctx.parent = parent.and_then(|value| TraceParent::parse(value.to_str().ok()?));
     ctx.trace_id = trace_id(&header.headers, ctx.parent, &snapshot);
     ctx.used_prefixes = snapshot.reply_headers.used_in(&header.headers);
@@ -322,7 +295,8 @@ fn with_kept_items(gateway: &Gateway, ctx: &RequestContext, client: &ClientIdent
 
 /// How fast a body must arrive. Without a least rate, a client could have its part of a body held for ever by sending a
 /// byte now and then.
-struct Pace {
+#[derive(Debug, Clone)]
+pub(super) struct Pace {
     started: Instant,
     /// Not counted.
     grace: Duration,
@@ -331,18 +305,18 @@ struct Pace {
 }
 
 impl Pace {
-    fn new(started: Instant, limits: &Limits) -> Self {
+    pub fn new(started: Instant, limits: &Limits) -> Self {
         Self { started, grace: limits.body_timeout, min_rate: limits.min_body_rate }
     }
 
     /// When more than `size` bytes must have arrived.
-    fn deadline(&self, size: usize) -> Instant {
+    pub fn deadline(&self, size: usize) -> Instant {
         let needed = Duration::from_secs_f64(size as f64 / self.min_rate.max(1) as f64);
         // A client that sends nothing is refused by the connection's own timeout.
         self.started + self.grace + needed.max(Duration::from_secs(1))
     }
 
-    fn error(&self) -> Error {
+    pub fn error(&self) -> Error {
         Error::slow_client(format!(
             "The request body arrives too slowly: after {} ms it must come at {} bytes a second or more. Send it \
              faster, or ask the operator to lower limits.min_body_rate.",
@@ -406,29 +380,4 @@ async fn render_prompt(
     ctx.record.prompt = rendered.prompt.as_ref().map(|call| call.found.clone());
     ctx.held.set(rendered.size())?;
     Ok(rendered)
-}
-
-/// The compiled config of the request: from the cache, or compiled now.
-async fn find_config(
-    gateway: &Gateway,
-    header: &RequestHeader,
-    ctx: &mut RequestContext,
-    request: &Request,
-) -> std::result::Result<Arc<CompiledConfig>, Error> {
-    let snapshot = &ctx.snapshot;
-    let mut gateway_headers = GatewayHeaders::read(&header.headers, &snapshot.settings.header_prefixes)?;
-    let client = ctx.record.client.clone().unwrap_or_else(|| snapshot.service_keys.anonymous());
-    let rules = KeyRules::new(&client, snapshot);
-    rules.apply(&mut gateway_headers, |name| snapshot.directory(client.workspace).config(name).is_some())?;
-    ctx.record.metadata =
-        rules.metadata(&gateway_headers).and_then(|text| RawValue::from_string(text.into_owned()).ok());
-    ctx.record.log = LogHeaders::of(&gateway_headers);
-    let provider_key = auth::provider_key(&header.headers, &header.uri, &snapshot.service_keys)?;
-    let sources = Sources::new(snapshot, &gateway_headers, provider_key.as_deref(), request, ctx.workspace());
-    let key = sources.key(snapshot.routing_generation());
-    if let Some(config) = gateway.config_cache.find(key.as_deref()) {
-        return Ok(config);
-    }
-    let work = if sources.may_have_patterns() { large_work::PATTERNS } else { 0 };
-    gateway.engine.shared.large_work.run(work, || gateway.config_cache.compile(&sources, key)).await
 }

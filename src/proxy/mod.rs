@@ -4,9 +4,11 @@
 //! the hooks for requests that Pingora proxies itself. Nothing is decided here.
 
 mod admit;
+mod batches;
 mod control_plane;
 mod downstream;
 mod fast_path;
+mod fine_tuning;
 mod first_bytes;
 mod listener;
 mod models;
@@ -17,7 +19,10 @@ mod raw_head;
 pub use control_plane::ControlRoutes;
 pub use listener::DownstreamApp;
 
+use crate::batch::Batches;
 use crate::engine::Engine;
+use crate::engine::caching::Caching;
+use crate::engine::planner::Planner;
 use crate::limits::Limits;
 use crate::net::outbound::connector::Connector;
 use crate::route::config_cache::ConfigCache;
@@ -37,19 +42,21 @@ use std::time::Duration;
 #[derive(Clone)]
 pub struct Gateway {
     engine: Arc<Engine>,
-    config_cache: ConfigCache,
+    planner: Planner,
+    batches: Option<Arc<Batches>>,
     control_routes: ControlRoutes,
 }
 
 impl Gateway {
     pub fn new(
-        shared: Arc<Shared>,
-        limits: Arc<Limits>,
+        (shared, limits, caching): (Arc<Shared>, Arc<Limits>, Arc<Caching>),
         connector: Connector,
         config_cache: ConfigCache,
         control_routes: ControlRoutes,
+        batches: Option<Arc<Batches>>,
     ) -> Self {
-        Self { engine: Arc::new(Engine::new(shared, limits, connector)), config_cache, control_routes }
+        let engine = Arc::new(Engine::new(shared, limits, caching, connector));
+        Self { planner: Planner::new(Arc::clone(&engine), config_cache), engine, batches, control_routes }
     }
 }
 

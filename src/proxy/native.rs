@@ -124,6 +124,7 @@ pub(super) async fn upstream_peer(
     };
     request.attempt_state.sent_at.get_or_insert_with(Instant::now);
     let is_upgrade = session.is_upgrade_req();
+    ctx.peers.other_origin.clone_from(&attempt.other_origin);
     let found = ctx.peers.next(&engine.shared, &attempt.target, &request.snapshot, is_upgrade).await;
     found.map_err(|error| fail_request(request, error))
 }

@@ -14,12 +14,14 @@ mod endpoint;
 pub mod key_rules;
 mod model_query;
 mod origin;
+mod own_files;
 #[cfg(test)]
 mod tests;
 
 pub use body_reading::{BodyContent, BodyReading};
 pub use endpoint::{Endpoint, PathForm, allowed_methods};
 pub use model_query::ModelQuery;
+pub use own_files::{batch_provider, creates_own, depends_on_provider, object_id};
 
 use endpoint::takes;
 
@@ -58,6 +60,8 @@ pub enum Plane {
     Models(ModelQuery),
     /// The gateway itself responds to OPTIONS.
     Options,
+    /// The gateway itself responds, with its own files and batches.
+    Files,
     /// `body`: how the body must be read; `None` if it streams through unread.
     Data {
         body: Option<BodyReading>,
@@ -103,7 +107,7 @@ impl<'a> RequestHead<'a> {
         match plane {
             Plane::Control | Plane::Options => Ok(()),
             Plane::Models(_) if client.scopes.contains(Scope::VirtualKeysList) => Ok(()),
-            Plane::Models(_) | Plane::Data { .. } => client.require(Scope::CompletionsWrite),
+            Plane::Models(_) | Plane::Files | Plane::Data { .. } => client.require(Scope::CompletionsWrite),
         }
     }
 
@@ -152,6 +156,9 @@ impl<'a> RequestHead<'a> {
         connection_header::check(self.headers)?;
         if let Some(query) = ModelQuery::find(self)? {
             return Ok(Plane::Models(query));
+        }
+        if own_files::names_own(self)? {
+            return Ok(Plane::Files);
         }
         let limit = self.snapshot.settings.limits.max_body_bytes;
         BodyReading::find(self, limit).map(|body| Plane::Data { body })

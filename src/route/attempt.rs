@@ -15,6 +15,7 @@ use crate::api::rules;
 use crate::api::trace::TraceParent;
 use crate::api::{Dialect, gemini};
 use crate::error::Error;
+use crate::net::outbound::origin::Origin;
 use crate::provider::adapter::Adapter;
 use crate::provider::credential_mask::CredentialMask;
 use crate::provider::token_exchange::{Credentials, TokenExchange};
@@ -52,6 +53,9 @@ pub struct Request {
     pub warnings: Vec<String>,
     /// Providers are requested to report the usage of a stream, whether the client requests it or not.
     pub stream_usage: bool,
+    /// The gateway makes it, for a request of the client. A client's own calls below `/v1/proxy/` reach the provider's main host only: at
+    /// others the provider key may open what is not the client's, such as a bucket.
+    pub is_own: bool,
     /// What the output was bounded to, in tokens of all choices together: `override_params` cannot exceed it.
     pub output_bound: Option<u64>,
 }
@@ -91,6 +95,7 @@ impl Request {
             warnings,
             stream_usage,
             output_bound: None,
+            is_own: false,
         }
     }
 
@@ -104,6 +109,9 @@ impl Request {
         }
         if let Some(body) = &self.body {
             rules::check(self.operation, body, &|name| config.all_set(name))?;
+            if self.operation == Operation::BatchesCreate {
+                rules::check_window(body, config.all_set("completion_window"))?;
+            }
         }
         rules::check_query(self.operation, self.uri.query())
     }
@@ -255,6 +263,8 @@ pub struct Attempt {
     pub operation: Operation,
     pub mode: RequestMode,
     pub method: Method,
+    /// Where it is sent, if that is not the target's own host.
+    pub other_origin: Option<Arc<Origin>>,
     /// Path and query of the upstream request.
     pub path: String,
     /// The body to send; `None` when the client's body streams through unchanged.
@@ -302,8 +312,12 @@ impl Attempt {
         notes.warnings.extend_from_slice(&request.warnings);
         let ready = prepare(&target, &call, request, body, &mut notes)?;
         let upstream_call = Call { operation: ready.operation, ..call };
-        let path = match target.provider.base_path(&upstream_call, &target.account, &target.origin.base_path)
-        {
+        let other_origin = match request.mode == RequestMode::Api || request.is_own {
+            true => other_origin(&target, &upstream_call)?,
+            false => None,
+        };
+        let base_path = &other_origin.as_deref().unwrap_or(&target.origin).base_path;
+        let path = match target.provider.base_path(&upstream_call, &target.account, base_path) {
             "" => ready.path,
             base => [base, &ready.path].concat(),
         };
@@ -320,6 +334,7 @@ impl Attempt {
             operation: request.operation,
             mode: request.mode,
             method: request.method.clone(),
+            other_origin,
             path,
             body,
             body_changed,
@@ -334,6 +349,11 @@ impl Attempt {
             hides_usage,
             trace_parent: None,
         })
+    }
+
+    /// Where it is sent.
+    pub fn origin(&self) -> &Origin {
+        self.other_origin.as_deref().unwrap_or(&self.target.origin)
     }
 
     /// Whether an attempt's body is translated, and not only edited in places.
@@ -381,6 +401,14 @@ impl Attempt {
         Ok(())
     }
 
+    /// How the client's own response, a stream, is read again. `None` where the operation has no text.
+    pub fn client_reader(&self, request: &Request) -> Option<Translation> {
+        let provider = self.target.provider.id();
+        let model = self.model.as_deref().unwrap_or_default();
+        let strict = self.target.policies.is_strict();
+        Translation::own_dialect(self.operation, provider, model, strict, request.body.as_ref())
+    }
+
     /// What masks its credentials in a failing response.
     pub fn credential_mask(&self) -> CredentialMask {
         CredentialMask::new(&self.target.account, &self.auth, self.fetched.as_deref())
@@ -417,6 +445,16 @@ impl Attempt {
 }
 
 /// Prepares the upstream request. In passthrough mode nothing is translated.
+/// The host of a call that the provider has elsewhere. An account with a host of its own has all calls there.
+fn other_origin(target: &Target, call: &Call<'_>) -> Result<Option<Arc<Origin>>, Error> {
+    if target.account.custom_host.is_some() {
+        return Ok(None);
+    }
+    let Some(url) = target.provider.other_base_url(call, &target.account)? else { return Ok(None) };
+    let origin = Origin::parse(&url, true).map_err(|why| Error::internal(format!("{url} {why}")))?;
+    Ok(Some(Arc::new(origin)))
+}
+
 fn prepare(
     target: &Target,
     call: &Call<'_>,

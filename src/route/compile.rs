@@ -5,6 +5,7 @@
 
 use super::attempt::Request;
 use super::compiled::{CompiledConfig, GroupStrategy, Member, Node, TargetGroup};
+use super::config_hooks::ConfigHooks;
 use super::prompt_call::PromptCall;
 use super::provider_ref::{ProviderRef, provider_ref};
 use super::target::Target;
@@ -105,7 +106,8 @@ impl<'a> Sources<'a> {
     /// Whether the request's own config may have patterns, whose tables take time to make.
     pub fn may_have_patterns(&self) -> bool {
         // A backslash: any name may be written with escapes.
-        self.gateway_headers.config.is_some_and(|text| text.contains("$regex") || text.contains('\\'))
+        let names = |text: &str| ["regex", "jsonSchema", "\\"].iter().any(|name| text.contains(name));
+        self.gateway_headers.config.is_some_and(names)
     }
 
     /// The cache key of the compiled config: every value it is compiled from. `None` when cloud credentials come
@@ -152,7 +154,7 @@ impl<'a> Sources<'a> {
         }
         key.push('\n');
         if let Some(workspace) = self.directory.workspace {
-            let _ = write!(key, "{:x}", workspace.as_u128());
+            key.push_str(workspace.simple().encode_lower(&mut Uuid::encode_buffer()));
         }
         key.push('\n');
         if let Some(PromptCall { found, set, .. }) = self.prompt {
@@ -185,11 +187,21 @@ enum Author {
 /// Compiles the config of a request.
 ///
 /// # Errors
-/// 400 with all problems of an inline config; 400 for unknown slugs, ids and providers; 501 for features that
-/// are not implemented.
+/// 400 with all problems of an inline config; 400 for unknown slugs, ids and providers.
 pub fn compile(sources: &Sources<'_>) -> Result<CompiledConfig, Error> {
+    compile_with(sources, true)
+}
+
+/// As [`compile`], without hooks and guardrails: for the model that a guardrail calls to judge, which would call itself.
+///
+/// # Errors
+/// As [`compile`].
+pub fn compile_without_hooks(sources: &Sources<'_>) -> Result<CompiledConfig, Error> {
+    compile_with(sources, false)
+}
+
+fn compile_with(sources: &Sources<'_>, has_hooks: bool) -> Result<CompiledConfig, Error> {
     let source = config_source(sources)?;
-    reject_unsupported(&source.config)?;
     target_prompt::check(&source.config, sources.prompt)?;
     let hash = fingerprint(sources);
     let saved_id = sources.gateway_headers.config.filter(|text| !text.trim_start().starts_with('{'));
@@ -199,9 +211,11 @@ pub fn compile(sources: &Sources<'_>) -> Result<CompiledConfig, Error> {
     };
     let config_warnings = unused_keys::find(&source.config).into();
     let by = source.by;
-    let compiler = Compiler { sources, by, config_name, hash, config_warnings };
+    let hooks = has_hooks.then(|| ConfigHooks::new(sources.directory));
+    let compiler = Compiler { sources, by, config_name, hash, config_warnings, hooks };
     let root = compiler.node(&source.config, &Policies::default(), None, "config".to_owned())?;
-    Ok(CompiledConfig::new(root, source.saved))
+    let hook_bytes = compiler.hooks.map_or(Ok(0), ConfigHooks::finish)?;
+    Ok(CompiledConfig::new(root, source.saved).with_hook_bytes(hook_bytes))
 }
 
 /// A hash of the values a config is compiled from; the state of its targets is stored under it.
@@ -228,6 +242,8 @@ struct Compiler<'a> {
     config_name: String,
     hash: u64,
     config_warnings: Arc<[String]>,
+    /// `None`: hooks are left out.
+    hooks: Option<ConfigHooks<'a>>,
 }
 
 impl Compiler<'_> {
@@ -382,25 +398,6 @@ fn saved<'a>(sources: &Sources<'a>, id: &str) -> Result<ConfigSource<'a>, Error>
     })
 }
 
-/// Rejects features that are not implemented and whose absence would go unnoticed: a missing guardrail must not
-/// look like one that found nothing.
-pub(super) fn reject_unsupported(config: &Config) -> Result<(), Error> {
-    fn is_requested<T>(list: &Option<Vec<T>>) -> bool {
-        list.as_ref().is_some_and(|list| !list.is_empty())
-    }
-    let requested = [
-        (is_requested(&config.policies.request_hooks.hooks), "before_request_hooks"),
-        (is_requested(&config.policies.response_hooks.hooks), "after_request_hooks"),
-        (is_requested(&config.policies.request_hooks.guardrails), "input_guardrails"),
-        (is_requested(&config.policies.response_hooks.guardrails), "output_guardrails"),
-    ];
-    if let Some((_, key)) = requested.into_iter().find(|(requested, _)| *requested) {
-        let message = format!("{key} is not available in this version of the gateway. Leave it out.");
-        return Err(Error::not_implemented(message).with_param(key));
-    }
-    config.targets.iter().try_for_each(reject_unsupported)
-}
-
 /// Compiles one target: resolves its provider, account, address and policies.
 fn compile_target(
     compiler: &Compiler<'_>,
@@ -441,6 +438,7 @@ fn compile_target(
     };
     policies.inherit(&sources.settings.policies());
     check_model(sources, &policies, &path)?;
+    let hooks = compiler.hooks.as_ref().map(|hooks| hooks.of_target(&policies)).unwrap_or_default();
     let own_prices = slug.as_deref().and_then(|slug| sources.directory.own_prices(slug)).cloned();
     Ok(Target {
         own_prices,
@@ -459,6 +457,7 @@ fn compile_target(
             .filter(|config| config.has_model)
             .map(|config| config.id.to_owned()),
         origin,
+        hooks,
         account,
         models,
         operator_account: by_operator_alone,

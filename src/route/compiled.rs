@@ -110,7 +110,14 @@ impl CompiledConfig {
         self.targets.len() > 1 || self.targets.iter().any(|target| target.policies.retry().attempts > 0)
     }
 
-    /// The patterns in its conditions: their number, and an upper bound of the memory they take.
+    /// Counts what patterns in its hooks take, bytes.
+    #[must_use]
+    pub fn with_hook_bytes(mut self, bytes: usize) -> Self {
+        self.patterns.bytes += bytes;
+        self
+    }
+
+    /// The patterns in its conditions: their number, and an upper bound of the memory that they and those of its hooks take.
     pub fn patterns(&self) -> PatternUse {
         self.patterns
     }

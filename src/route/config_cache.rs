@@ -7,6 +7,7 @@
 use super::compile::{Sources, compile};
 use super::compiled::CompiledConfig;
 use crate::error::Error;
+use foldhash::quality::RandomState;
 use moka::sync::Cache;
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,7 +21,7 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 /// The cache of compiled configs.
 #[derive(Debug, Clone)]
 pub struct ConfigCache {
-    cache: Cache<String, Arc<CompiledConfig>>,
+    cache: Cache<String, Arc<CompiledConfig>, RandomState>,
 }
 
 impl Default for ConfigCache {
@@ -38,7 +39,7 @@ impl ConfigCache {
                 u32::try_from(bytes).unwrap_or(u32::MAX)
             })
             .time_to_idle(idle_timeout)
-            .build();
+            .build_with_hasher(RandomState::default());
         Self { cache }
     }
 

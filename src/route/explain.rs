@@ -50,6 +50,9 @@ pub struct Explanation {
     pub request: Option<AttemptView>,
     /// Which attempts follow if every attempt has the same outcome.
     pub then: Vec<FailurePath>,
+    /// The compiled config and its first target, for what is judged elsewhere.
+    #[serde(skip)]
+    pub chosen: Option<(Arc<CompiledConfig>, Arc<Target>)>,
 }
 
 /// One reason why the request would be rejected.
@@ -127,6 +130,7 @@ impl Explanation {
             first: None,
             request: None,
             then: Vec::new(),
+            chosen: None,
         }
     }
 }
@@ -210,6 +214,7 @@ pub fn explain(sources: &Sources<'_>, request: &Request, env: &dyn RoutingEnv) -
         because: reasons,
         target: target.slug.as_ref().map_or(provider.to_owned(), |slug| format!("@{slug} ({provider})")),
     });
+    explained.chosen = Some((Arc::clone(&config), Arc::clone(&target)));
     let view = attempt_view(&target, &config, request);
     let unsupported = view.error.as_ref().map(|error| error.status);
     explained.request = Some(view);

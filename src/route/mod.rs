@@ -7,6 +7,7 @@ pub mod attempt;
 pub mod compile;
 pub mod compiled;
 pub mod config_cache;
+pub mod config_hooks;
 pub mod deadlines;
 pub mod env;
 pub mod explain;

@@ -3,6 +3,7 @@
 //!
 //! Pure: time is an argument. Not here: what a provider needs (`provider::plain_call`), and the file (`settings`).
 
+use super::config_hooks;
 use crate::config::Config;
 use crate::config::secret::Secret;
 use crate::config::strategy::Mode;
@@ -32,6 +33,12 @@ pub fn problems(settings: &Settings, now: SystemTime) -> Vec<Finding> {
     for (id, config) in &settings.configs {
         let owner = format!("configs.{id}");
         Targets { owner: &owner, now, found: &mut found }.check(config, None, &owner);
+        let problems = config_hooks::problems(config);
+        found.extend(problems.into_iter().map(|problem| Finding {
+            owner: owner.clone(),
+            path: format!("{owner}.{}", problem.path),
+            message: problem.message,
+        }));
     }
     found
 }
@@ -65,17 +72,6 @@ impl Targets<'_> {
     }
 }
 
-/// What saved configs ask for and this version refuses at run time with 501.
-pub fn warnings(settings: &Settings) -> Vec<Finding> {
-    let refused = |(id, config): (&String, &Config)| {
-        let error = super::compile::reject_unsupported(config).err()?;
-        let message = format!("requests with this config are refused with 501: {}", error.message);
-        let owner = format!("configs.{id}");
-        Some(Finding { path: owner.clone(), owner, message })
-    };
-    settings.configs.iter().filter_map(refused).collect()
-}
-
 fn at(owner: &str, path: &str, problem: plain_call::AccountProblem) -> Finding {
     let path = match problem.field.as_str() {
         "" => path.to_owned(),
@@ -96,8 +92,8 @@ mod tests {
         let checks = Checks { provider: &|_| Ok(()), account: &|_, _| Ok(()), custom_host: &|_| Ok(()) };
         let settings = Settings::parse(text, &sources, &checks);
         let settings = settings.unwrap_or_else(|problems| panic!("{}", report("t", &problems)));
-        let found = problems(&settings, SystemTime::UNIX_EPOCH).into_iter().chain(warnings(&settings));
-        found.map(|finding| format!("{}: {}", finding.path, finding.message)).collect()
+        let found = problems(&settings, SystemTime::UNIX_EPOCH);
+        found.into_iter().map(|finding| format!("{}: {}", finding.path, finding.message)).collect()
     }
 
     #[test]
@@ -139,8 +135,11 @@ mod tests {
                 &[],
             ),
             (
-                "configs: {c: {provider: groq, api_key: k, input_guardrails: [g]}}",
-                &["configs.c: requests with this config are refused with 501: input_guardrails"],
+                "configs: {c: {provider: groq, api_key: k, input_guardrails: [g, {nothing: {}}, {contains: {words: 1}}]}}",
+                &[
+                    "configs.c.input_guardrails[1].nothing: there is no check",
+                    "configs.c.input_guardrails[2].contains.words: must be a list of texts",
+                ],
             ),
         ] {
             let found = findings(text);

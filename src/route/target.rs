@@ -6,6 +6,7 @@ use crate::api::operation::Operation;
 use crate::config::account::Account;
 use crate::config::policies::{Policies, TimeLimits};
 use crate::error::Error;
+use crate::guard::TargetHooks;
 use crate::net::outbound::origin::Origin;
 use crate::price::OwnPrices;
 use crate::prompt::FoundPrompt;
@@ -39,6 +40,8 @@ pub struct Target {
     /// The models that may be used through its stored provider; `None`: all.
     pub models: Option<Arc<AllowedModels>>,
     pub origin: Origin,
+    /// The hooks and guardrails of its config, compiled.
+    pub hooks: TargetHooks,
     /// Its own and inherited policies, including those of the stored provider, the settings and the request headers.
     pub policies: Policies,
     pub id: TargetId,

@@ -42,6 +42,11 @@ impl VendorHeaders {
         self.content.insert(name, value);
     }
 
+    /// All of them, whatever the client sent.
+    pub fn all(&self) -> impl Iterator<Item = (&HeaderName, &HeaderValue)> {
+        self.content.iter().chain(&self.account)
+    }
+
     /// The headers to set in the upstream request, given the client's headers. Lists of betas are joined, the
     /// client's first. For any other header the body's value has precedence over the client's, and the client's
     /// over the account's. A header that only the client sent stays unchanged.

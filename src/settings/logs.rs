@@ -29,7 +29,59 @@ pub struct Logs {
     /// `None`: `spool` in the state directory.
     pub spool_dir: Option<PathBuf>,
     pub retention: Retention,
+    /// Of [`EXPORT_FIELDS`], those that no export may have.
+    pub export_denied_fields: Vec<&'static str>,
 }
+
+/// The members of a log that exports may have.
+pub const EXPORT_FIELDS: [&str; 46] = [
+    "id",
+    "trace_id",
+    "created_at",
+    "request",
+    "response",
+    "is_success",
+    "ai_org",
+    "ai_model",
+    "req_units",
+    "res_units",
+    "total_units",
+    "request_url",
+    "cost",
+    "cost_currency",
+    "response_time",
+    "response_status_code",
+    "mode",
+    "config",
+    "prompt_slug",
+    "metadata",
+    "span_id",
+    "parent_span_id",
+    "span_name",
+    "workspace_id",
+    "workspace_slug",
+    "api_key_id",
+    "api_key_name",
+    "user",
+    "operation",
+    "request_method",
+    "virtual_key",
+    "response_model",
+    "prompt_version_id",
+    "error_code",
+    "stream_mode",
+    "cache_status",
+    "cached_units",
+    "cache_write_units",
+    "reasoning_units",
+    "usage_source",
+    "cost_status",
+    "price_version",
+    "time_to_first_token",
+    "retry_success_count",
+    "last_used_option_index",
+    "is_custom",
+];
 
 /// Which requests' bodies are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -81,6 +133,7 @@ impl Default for Logs {
             spool_max_bytes: 1 << 30,
             spool_dir: None,
             retention: Retention::default(),
+            export_denied_fields: Vec::new(),
         }
     }
 }
@@ -105,6 +158,11 @@ impl Logs {
                 .and_then(|at| at.fields())
                 .map(Retention::read)
                 .unwrap_or_default(),
+            export_denied_fields: f
+                .get(&["export_denied_fields"])
+                .and_then(|at| at.list())
+                .map(|items| items.iter().filter_map(export_field).collect())
+                .unwrap_or_default(),
         };
         fields.reject_unknown(&[
             "enabled",
@@ -115,6 +173,7 @@ impl Logs {
             "spool_max_bytes",
             "spool_dir",
             "retention",
+            "export_denied_fields",
         ]);
         logs
     }
@@ -148,6 +207,10 @@ impl Retention {
         fields.reject_unknown(&["payloads", "rows", "metrics", "audit", "at"]);
         retention
     }
+}
+
+fn export_field(at: &Cursor<'_>) -> Option<&'static str> {
+    at.one_of(&EXPORT_FIELDS.map(|name| (name, name)))
 }
 
 /// A number with a unit, or `forever`. Deletion is by whole days.

@@ -9,10 +9,13 @@ pub mod alerts;
 pub mod allow_rule;
 pub mod allowed_models;
 pub mod auth;
+mod batches;
+mod cache;
 pub mod cors;
 pub mod counting;
 pub mod custom_hosts;
 pub mod draft;
+mod guardrails;
 pub mod jwt;
 pub mod key_limits;
 pub mod limits;
@@ -36,10 +39,13 @@ pub use alerts::AlertSettings;
 pub use allow_rule::AllowRule;
 pub use allowed_models::AllowedModels;
 pub use auth::Auth;
+pub use batches::{BatchSettings, S3Credentials, S3Settings};
+pub use cache::{CacheSettings, SemanticCacheSettings};
 pub use cors::Cors;
 pub use counting::{Counting, NEEDS_POSTGRES, OnStoreError, SharedCounters};
 pub use custom_hosts::CustomHosts;
 pub use draft::Draft;
+pub use guardrails::GuardrailSettings;
 pub use jwt::Jwt;
 pub use key_limits::KeyLimits;
 pub use limits::Limits;
@@ -67,7 +73,7 @@ use std::fmt::Write as _;
 use values::{base_url, is_id, non_empty};
 
 /// The keys of the file's top level, in the order the shipped file has them.
-const KEYS: [&str; 21] = [
+const KEYS: [&str; 25] = [
     "server",
     "listen",
     "emulator",
@@ -76,6 +82,10 @@ const KEYS: [&str; 21] = [
     "auth",
     "store",
     "usage",
+    "guardrails",
+    "cache",
+    "semantic_cache",
+    "batches",
     "prices",
     "alerts",
     "logs",
@@ -103,6 +113,11 @@ pub struct Settings {
     pub auth: Auth,
     pub store: StoreSettings,
     pub usage: UsageSettings,
+    pub guardrails: GuardrailSettings,
+    pub cache: CacheSettings,
+    /// `None`: texts of similar meaning are not found.
+    pub semantic_cache: Option<SemanticCacheSettings>,
+    pub batches: BatchSettings,
     pub prices: PriceSettings,
     pub alerts: AlertSettings,
     pub logs: Logs,
@@ -166,6 +181,10 @@ impl Settings {
             time_limits: f.get(&["time_limits"]).and_then(|at| TimeLimits::read(&at)).unwrap_or_default(),
             auth: section(f, "auth").map(Auth::read).unwrap_or_default(),
             store: section(f, "store").map(StoreSettings::read).unwrap_or_default(),
+            guardrails: section(f, "guardrails").map(GuardrailSettings::read).unwrap_or_default(),
+            cache: section(f, "cache").map(CacheSettings::read).unwrap_or_default(),
+            semantic_cache: section(f, "semantic_cache").and_then(SemanticCacheSettings::read),
+            batches: section(f, "batches").map(BatchSettings::read).unwrap_or_default(),
             usage: section(f, "usage").map(UsageSettings::read).unwrap_or_default(),
             prices: section(f, "prices").map(PriceSettings::read).unwrap_or_default(),
             alerts: section(f, "alerts").map(AlertSettings::read).unwrap_or_default(),

@@ -5,7 +5,10 @@
 //! exists, addresses that clash, what a mode requires) is listed there. Names of providers are an argument.
 
 mod account;
+mod batches;
+mod cache;
 mod config_object;
+mod guardrails;
 mod logs;
 mod money;
 mod telemetry;
@@ -119,6 +122,10 @@ fn sections() -> Vec<(&'static str, Value)> {
         ("auth", auth()),
         ("store", store()),
         ("usage", money::usage()),
+        ("guardrails", guardrails::guardrails()),
+        ("cache", cache::cache()),
+        ("semantic_cache", cache::semantic()),
+        ("batches", batches::section()),
         ("prices", money::prices()),
         ("alerts", money::alerts()),
         ("logs", logs::section()),

@@ -4,6 +4,7 @@
 
 use super::stored::Stored;
 use crate::config::Config;
+use crate::config::hooks::Hook;
 use crate::price::OwnPrices;
 use crate::settings::{Settings, StoredProvider};
 use crate::store::Kind;
@@ -68,6 +69,11 @@ impl<'a> Directory<'a> {
             Some(config) => Some((config, Origin::Settings)),
             None => Some((self.stored.config(self.workspace, id)?, Origin::Store)),
         }
+    }
+
+    /// The saved guardrail with this slug or id.
+    pub fn guardrail(self, slug: &str) -> Option<Arc<Hook>> {
+        self.stored.guardrail(self.workspace, slug).cloned()
     }
 
     /// The slug and id of the saved config that is named by either.

@@ -60,6 +60,11 @@ impl HeldBytes {
 }
 
 impl Hold {
+    /// Another holder of the same process, which holds nothing yet.
+    pub fn another(&self) -> Self {
+        Self { counts: Arc::clone(&self.counts), counted: 0 }
+    }
+
     /// Counts `bytes` for this holder, in place of what was counted before.
     ///
     /// # Errors

@@ -28,9 +28,27 @@ const MAX_FILE_BYTES: u64 = 1 << 20;
 /// Fetches key sets, one at a time.
 pub struct JwksFetcher {
     http: TokenHttpClient,
-    /// When the last fetch for an unknown key began. Held while any fetch runs; others wait for its result.
-    last: Mutex<Option<Instant>>,
+    /// The last fetch for an unknown key. Held while any fetch runs; others wait for its result.
+    last: Mutex<Option<LastFetch>>,
     changed: Notify,
+}
+
+/// A fetch for a token with an unknown key.
+struct LastFetch {
+    began: Instant,
+    /// Whether there were keys when it began. One before the first keys came says nothing of keys that are new since.
+    had_keys: bool,
+}
+
+impl LastFetch {
+    /// How long after it no other fetch for an unknown key begins.
+    fn interval(&self, has_keys: bool) -> Duration {
+        match (self.had_keys, has_keys) {
+            (true, true) => MIN_INTERVAL,
+            (_, false) => RETRY_INTERVAL,
+            (false, true) => Duration::ZERO,
+        }
+    }
 }
 
 impl JwksFetcher {
@@ -43,14 +61,21 @@ impl JwksFetcher {
         self.changed.notify_one();
     }
 
-    /// Fetches the keys of `tokens` for an unknown one, unless the last such fetch began less than [`MIN_INTERVAL`] ago.
+    /// Fetches the keys of `tokens` for an unknown one, unless the last such fetch began less than [`MIN_INTERVAL`] ago
+    /// ([`RETRY_INTERVAL`] while there is no key).
     pub async fn fetch_unless_recent(&self, tokens: &Tokens, dns: &Dns, hosts: &HostRules) {
+        let had_none = !tokens.has_keys();
         let mut last = self.last.lock().await;
         let now = Instant::now();
-        if last.is_some_and(|last| now.duration_since(last) < MIN_INTERVAL) {
+        let had_keys = tokens.has_keys();
+        if had_none && had_keys {
+            // The first keys came while this waited for them.
             return;
         }
-        *last = Some(now);
+        if last.as_ref().is_some_and(|last| now.duration_since(last.began) < last.interval(had_keys)) {
+            return;
+        }
+        *last = Some(LastFetch { began: now, had_keys });
         self.fetch(tokens, dns, hosts).await;
     }
 

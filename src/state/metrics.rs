@@ -3,7 +3,9 @@
 //! Base units, `_total` on counters, bounded label values: a value that a client can invent goes through
 //! [`LabelLimit`]. `gen_ai_*` names and buckets follow the OpenTelemetry GenAI conventions.
 
+mod cache;
 mod families;
+mod guardrails;
 mod ledger;
 mod limits;
 mod routing;
@@ -17,7 +19,9 @@ use crate::api::usage::Usage;
 use crate::error::Kind;
 use crate::ledger::LedgerHealth;
 use crate::price::{Cost, CostStatus, money};
+use cache::CacheFamilies;
 use families::{Alerts, Calls, Charges, Prices, Reloads, Traffic, add};
+use guardrails::Guardrails;
 use ledger::LedgerFamilies;
 pub use limits::CountersState;
 use limits::Limits;
@@ -50,6 +54,8 @@ pub struct Metrics {
     alerts: Alerts,
     ledger: LedgerFamilies,
     limits: Limits,
+    guardrails: Guardrails,
+    cache: CacheFamilies,
     named_calls: LabelLimit,
     indexes: LabelLimit,
     named_attempts: LabelLimit,
@@ -72,6 +78,19 @@ pub struct FinishedRequest<'a> {
     pub cost: Option<f64>,
     pub bytes_in: u64,
     pub bytes_out: u64,
+}
+
+/// What the metrics record of a request that the cache was to serve.
+#[derive(Debug, Clone, Copy)]
+pub struct CachedRequest {
+    pub status: &'static str,
+    /// It read the upstream call of another request.
+    pub is_shared: bool,
+    pub saved_input_tokens: u64,
+    pub saved_output_tokens: u64,
+    pub saved_dollars: f64,
+    /// Why its response is not stored.
+    pub not_stored: Option<&'static str>,
 }
 
 impl FinishedRequest<'_> {
@@ -102,6 +121,8 @@ impl Metrics {
             alerts: Alerts::new(&registry)?,
             ledger: LedgerFamilies::new(&registry)?,
             limits: Limits::new(&registry)?,
+            guardrails: Guardrails::new(&registry)?,
+            cache: CacheFamilies::new(&registry)?,
             named_calls: LabelLimit::new(MAX_CALLS),
             indexes: LabelLimit::new(MAX_INDEXES),
             named_attempts: LabelLimit::new(MAX_ATTEMPTS),
@@ -331,6 +352,53 @@ impl Metrics {
     /// A message through a channel (`email`, `webhook`) was `delivered`, has `failed` or was `dropped`.
     pub fn alert_delivered(&self, channel: &str, outcome: &str) {
         self.alerts.deliveries.with_label_values(&[channel, outcome]).inc();
+    }
+
+    /// A hook ran.
+    pub fn record_hook(&self, denies: bool, verdict: bool) {
+        let outcome = match (denies, verdict) {
+            (true, _) => "denied",
+            (false, true) => "passed",
+            (false, false) => "failed",
+        };
+        self.guardrails.hooks.with_label_values(&[outcome]).inc();
+    }
+
+    /// A check ran: `passed`, `failed` or `error`.
+    pub fn record_check(&self, check: &str, verdict: &str, taken: Duration) {
+        self.guardrails.checks.with_label_values(&[check, verdict]).inc();
+        self.guardrails.seconds.with_label_values(&[check]).observe(taken.as_secs_f64());
+    }
+
+    /// Hooks or feedback in the background were left out.
+    pub fn record_hooks_left_out(&self) {
+        self.guardrails.left_out.inc();
+    }
+
+    /// What the cache did for a request that it was to serve.
+    pub fn record_cache(&self, request: &CachedRequest) {
+        self.cache.requests.with_label_values(&[request.status]).inc();
+        if request.is_shared {
+            self.cache.shared.inc();
+        }
+        let saved = [("input", request.saved_input_tokens), ("output", request.saved_output_tokens)];
+        for (direction, tokens) in saved.into_iter().filter(|(_, tokens)| *tokens > 0) {
+            self.cache.saved_tokens.with_label_values(&[direction]).inc_by(tokens);
+        }
+        self.cache.saved_dollars.inc_by(request.saved_dollars);
+        if let Some(reason) = request.not_stored {
+            self.cache.not_stored.with_label_values(&[reason]).inc();
+        }
+    }
+
+    /// A text was sent to the embedding model.
+    pub fn record_embedding(&self, result: &str) {
+        self.cache.embeddings.with_label_values(&[result]).inc();
+    }
+
+    /// Where other rooms register their own families.
+    pub fn registry(&self) -> &Registry {
+        &self.registry
     }
 
     /// Seconds since the prices in force were read.

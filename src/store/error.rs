@@ -1,7 +1,8 @@
 //! Why the store could not do what was asked of it.
 //!
-//! Not written to clients as it is: `control` makes an [`Error`](crate::error::Error) of it.
+//! Not written to clients as it is: what they are told is the [`Error`] that is made of it.
 
+use crate::error::Error;
 use std::fmt;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -49,3 +50,25 @@ impl fmt::Display for StoreError {
 }
 
 impl std::error::Error for StoreError {}
+
+impl From<StoreError> for Error {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::Unavailable(cause) => Self::store_unavailable(
+                "The store cannot be written or read now. Nothing was changed; requests to providers go on. Try again.",
+            )
+            .with_cause(cause),
+            StoreError::Full(cause) => {
+                Self::store_full("The store has no space left. Nothing was changed; make room on its disk.").with_cause(cause)
+            }
+            StoreError::Taken(what) => Self::conflict(format!("{what} is taken. Choose another one.")),
+            StoreError::Changed => Self::conflict(
+                "The object was changed or deleted by someone else meanwhile. Read it again and repeat the change.",
+            ),
+            StoreError::Newer { .. } | StoreError::Damaged(_) | StoreError::Misconfigured(_) => Self::store_unavailable(
+                "The store cannot be used. Nothing was changed; requests to providers go on. See the gateway's log.",
+            )
+            .with_cause(error.to_string()),
+        }
+    }
+}

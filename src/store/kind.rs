@@ -30,12 +30,16 @@ pub enum Kind {
     RatePolicy,
     /// A saved question to the log store.
     LogExport,
+    /// A file that was uploaded to the gateway, or that a batch made.
+    File,
+    /// A batch that the gateway runs.
+    Batch,
     /// The process's own: the secret with which service keys are hashed.
     Pepper,
 }
 
 impl Kind {
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 22] = [
         Self::Workspace,
         Self::Member,
         Self::User,
@@ -55,6 +59,8 @@ impl Kind {
         Self::UsagePolicy,
         Self::RatePolicy,
         Self::LogExport,
+        Self::File,
+        Self::Batch,
         Self::Pepper,
     ];
 
@@ -80,6 +86,8 @@ impl Kind {
             Self::UsagePolicy => "usage_limits_policy",
             Self::RatePolicy => "rate_limits_policy",
             Self::LogExport => "log_export",
+            Self::File => "file",
+            Self::Batch => "batch",
             Self::Pepper => "pepper",
         }
     }

@@ -209,6 +209,15 @@ impl Store {
         self.updated.subscribe()
     }
 
+    /// The records with what other processes have written until now: asks the database, for what cannot wait until that is
+    /// announced.
+    ///
+    /// # Errors
+    /// See [`StoreError`].
+    pub async fn newest_catalog(&self) -> Result<Arc<Catalog>, StoreError> {
+        self.catch_up(self.backend()?).await
+    }
+
     /// Writes all changes or none, and returns a catalog that has them.
     ///
     /// # Errors

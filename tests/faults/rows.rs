@@ -88,8 +88,8 @@ pub(super) const FAULTS: &[Fault] = &[
     // Three attempts. An attempt that fails on a reused connection is repeated free of charge, up to three
     // times.
     Fault { primary_requests: 3..=4, ..fault("reset before the head", "fault=reset") },
-    Fault { max_seconds: 15, ..fault("silence", "fault=hang") },
-    Fault { max_seconds: 15, ..fault("head at once, first token after 20 s", "ttft=20000") },
+    Fault { max_seconds: 25, ..fault("silence", "fault=hang") },
+    Fault { max_seconds: 19, ..fault("head at once, first token after 20 s", "ttft=20000") },
     Fault {
         scripts: ["fault=cut&after=42", "fault=cut"],
         messages: true,
@@ -101,7 +101,7 @@ pub(super) const FAULTS: &[Fault] = &[
         scripts: ["fault=stall&after=22", "fault=stall"],
         messages: true,
         served: Served::Both,
-        max_seconds: 20,
+        max_seconds: 28,
         ..fault("stalled after 20 tokens", "")
     },
     Fault {
@@ -140,7 +140,7 @@ pub(super) const FAULTS: &[Fault] = &[
     },
     Fault {
         scenario: Scenario::Flapping,
-        max_seconds: 16,
+        max_seconds: 25,
         ..fault("primary that flaps", "status=503&flap=2000")
     },
     Fault {

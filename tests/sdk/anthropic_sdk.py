@@ -4,7 +4,9 @@ Environment: BASE_URL (with /v1), KEY (a service key). Behind the slug is the bu
 the provider speaks the caller's dialect.
 """
 
+import json
 import os
+import uuid
 
 import anthropic
 from both import entered, items, refused, run, value
@@ -39,6 +41,29 @@ async def messages_streamed_with_the_helper(client):
     assert "".join(pieces) == text(final) != ""
 
 
+async def messages_from_the_cache(client):
+    # The namespace is of this run alone: the first call is a miss.
+    for streams_first in (False, True):
+        config = json.dumps({"provider": "@anthropic-emulator", "cache": {"mode": "simple", "max_age": 600}})
+        namespace = {"x-gateway-config": config, "x-gateway-cache-namespace": uuid.uuid4().hex}
+        other = client.with_options(set_default_headers={"x-gateway-api-key": KEY, **namespace})
+
+        async def answered(streams):
+            answer = await value(other.messages.with_raw_response.create(model=MODEL, stream=streams, **ASK))
+            cache, parsed = answer.headers["x-gateway-cache-status"], await value(answer.parse())
+            if not streams:
+                return cache, text(parsed)
+            events = await items(parsed)
+            assert events[-1].type == "message_stop"
+            deltas = (event.delta for event in events if event.type == "content_block_delta")
+            return cache, "".join(delta.text for delta in deltas)
+
+        cache, words = await answered(streams_first)
+        assert cache == "MISS" and words
+        assert await answered(streams_first) == ("HIT", words)
+        assert await answered(not streams_first) == ("HIT", words)
+
+
 async def tokens_are_counted(client):
     counted = await value(client.messages.count_tokens(model=MODEL, messages=ASK["messages"]))
     assert counted.input_tokens > 0
@@ -61,6 +86,7 @@ CHECKS = [
     messages,
     messages_streamed,
     messages_streamed_with_the_helper,
+    messages_from_the_cache,
     tokens_are_counted,
     a_bad_request_is_told_in_its_dialect,
     an_unknown_key_is_told_in_its_dialect,

@@ -4,6 +4,7 @@ Environment: BASE_URL (with /v1), KEY (a service key). The provider behind is th
 behind a `?` in the model's name. Not a test of the SDK: each check is something callers do.
 """
 
+import asyncio
 import json
 import os
 import uuid
@@ -154,6 +155,106 @@ async def files(client):
     await refused(openai.NotFoundError, lambda: client.files.retrieve(made.id))
 
 
+def batch_lines(count, model=MODEL):
+    """The input of a batch: so many chats."""
+    body = {"model": model, "messages": HELLO, "max_tokens": 5}
+    line = {"method": "POST", "url": "/v1/chat/completions", "body": body}
+    return "".join(json.dumps({"custom_id": f"line-{n}", **line}) + "\n" for n in range(count)).encode()
+
+
+async def finished(client, batch):
+    """The batch once it has ended, polled as callers do."""
+    for _ in range(1200):
+        batch = await value(client.batches.retrieve(batch.id))
+        if batch.status in ("completed", "failed", "cancelled", "expired"):
+            return batch
+        await asyncio.sleep(0.05)
+    raise AssertionError(f"it does not end: {batch}")
+
+
+def checked(model, tp):
+    """What the SDK has read holds against the SDK's own types: no member is missing, none has another type."""
+    return tp.model_validate_json(model.to_json(exclude_unset=True), strict=True)
+
+
+async def managed_batches(client):
+    """Files and batches of the gateway itself. The provider of the client's default headers is that of the lines."""
+    own = client.with_options(default_headers={**HEADERS, "x-gateway-provider": "turnpike"})
+    content = batch_lines(3)
+    file = await value(own.files.create(file=("lines.jsonl", content), purpose="batch"))
+    assert file.id.startswith("file-turnpike-") and checked(file, openai.types.FileObject).bytes == len(content)
+    assert (await value(own.files.wait_for_processing(file.id))).status == "processed"
+    create = {"input_file_id": file.id, "endpoint": "/v1/chat/completions", "metadata": {"job": "nightly"}}
+    # The SDK's types have "24h" alone.
+    made = await value(
+        client.batches.create(**create, completion_window="24h", extra_body={"completion_window": "immediate"})
+    )
+    assert made.completion_window == "immediate" and made.metadata == {"job": "nightly"}
+    batch = await finished(client, made)
+    assert batch.status == "completed", batch
+    assert (batch.request_counts.total, batch.request_counts.completed, batch.request_counts.failed) == (3, 3, 0)
+    second = await value(client.batches.create(**create, completion_window="24h"))
+    second = checked(await finished(client, second), openai.types.Batch)
+    assert second.status == "completed" and second.created_at <= second.in_progress_at <= second.completed_at
+    output = await value(client.files.content(batch.output_file_id))
+    results = [json.loads(line) for line in (await value(output.read())).splitlines()]
+    assert sorted(result["custom_id"] for result in results) == ["line-0", "line-1", "line-2"]
+    for result in results:
+        answer = openai.types.chat.ChatCompletion.model_validate(result["response"]["body"])
+        assert answer.usage.completion_tokens > 0 and result["response"]["status_code"] == 200
+    # Pages of one, followed by the SDK itself: newest first.
+    listed = [item.id for item in await items(own.batches.list(limit=1))]
+    assert listed.index(second.id) < listed.index(batch.id)
+    assert batch.output_file_id in [item.id for item in await items(own.files.list(limit=2))]
+    for unwanted in (file.id, batch.output_file_id, second.output_file_id):
+        assert (await value(client.files.delete(unwanted))).deleted
+        await refused(openai.NotFoundError, lambda: client.files.retrieve(unwanted))
+
+
+async def managed_batches_with_the_provider_in_each_line(client):
+    own = client.with_options(default_headers={**HEADERS, "x-gateway-provider": "turnpike"})
+    file = await value(own.files.create(file=("in.jsonl", batch_lines(2, f"@emulator/{MODEL}")), purpose="batch"))
+    create = {"input_file_id": file.id, "endpoint": "/v1/chat/completions", "completion_window": "24h"}
+    hour = {"anchor": "created_at", "seconds": 3600}
+    made = await value(own.batches.create(**create, output_expires_after=hour))
+    batch = await finished(own, made)
+    assert batch.status == "completed" and batch.request_counts.completed == 2, batch
+    output = await value(own.files.retrieve(batch.output_file_id))
+    assert output.expires_at - output.created_at == 3600, output
+    wrong = {**create, "output_expires_after": {**hour, "seconds": 1}}
+    error = await refused(openai.BadRequestError, lambda: own.batches.create(**wrong))
+    assert error.param == "output_expires_after", error.body
+
+
+async def managed_batches_are_cancelled(client):
+    own = client.with_options(default_headers={**HEADERS, "x-gateway-provider": "turnpike"})
+    content = batch_lines(200, script("ttft=60000"))
+    file = await value(own.files.create(file=("slow.jsonl", content), purpose="batch"))
+    create = {"input_file_id": file.id, "endpoint": "/v1/chat/completions", "completion_window": "24h"}
+    made = await value(client.batches.create(**create))
+    await refused(openai.ConflictError, lambda: client.with_options(max_retries=0).files.delete(file.id))
+    cancelled = await value(client.batches.cancel(made.id))
+    assert cancelled.status in ("cancelling", "cancelled") and cancelled.cancelling_at
+    batch = checked(await finished(client, made), openai.types.Batch)
+    assert batch.status == "cancelled" and batch.cancelled_at >= batch.cancelling_at
+    assert batch.output_file_id is None and batch.request_counts.completed == 0
+    assert (await value(client.files.delete(file.id))).deleted
+
+
+async def managed_batches_name_the_lines_that_are_wrong(client):
+    own = client.with_options(default_headers={**HEADERS, "x-gateway-provider": "turnpike"})
+    content = batch_lines(1) + b"{no json\n" + batch_lines(1)
+    file = await value(own.files.create(file=("wrong.jsonl", content), purpose="batch"))
+    create = {"input_file_id": file.id, "endpoint": "/v1/chat/completions", "completion_window": "24h"}
+    batch = checked(await finished(client, await value(client.batches.create(**create))), openai.types.Batch)
+    found = [(error.line, error.code, error.param) for error in batch.errors.data]
+    assert batch.status == "failed" and batch.failed_at and all(error.message for error in batch.errors.data)
+    assert found == [(2, "invalid_json_line", None), (3, "duplicate_custom_id", "custom_id")], found
+    wrong = {**create, "completion_window": "1h"}
+    error = await refused(openai.BadRequestError, lambda: client.batches.create(**wrong))
+    assert error.param == "completion_window", error.body
+
+
 async def responses(client):
     made = await value(client.responses.create(model=MODEL, input="Say hello."))
     assert made.object == "response" and made.status == "completed" and made.output_text
@@ -242,6 +343,10 @@ CHECKS = [
     moderations,
     models,
     files,
+    managed_batches,
+    managed_batches_with_the_provider_in_each_line,
+    managed_batches_are_cancelled,
+    managed_batches_name_the_lines_that_are_wrong,
     responses,
     responses_streamed,
     responses_streamed_with_the_helper,

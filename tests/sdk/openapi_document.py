@@ -32,5 +32,5 @@ if __name__ == "__main__":
     os.chdir(tempfile.mkdtemp())
     from schemathesis.cli import schemathesis
 
-    run = ["run", DOCUMENT, "--phases", "examples,coverage,fuzzing", "--max-examples", "3", "--no-color", "--warnings", "off"]
+    run = ["run", DOCUMENT, "--phases", "examples,coverage,fuzzing,stateful", "--max-examples", "3", "--no-color", "--warnings", "off"]
     schemathesis(["--config-file", str(HERE / "schemathesis.toml"), *run, *sys.argv[1:]])

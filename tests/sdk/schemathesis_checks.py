@@ -50,6 +50,12 @@ BEYOND_A_SCHEMA = [
     # A config and an account have languages of their own, with conditions between their members.
     (r"config(\..*)?", ""),
     (r"configurations(\..*)?|customHost|.*ServiceAccountJson|azureAuthMode|deploymentConfig.*", ""),
+    # Which checks there are, and what each takes: docs/guardrails.md. Some keys of actions do not go together.
+    (r"checks\[\d+\](\..*)?", "there is no check|is no parameter|must be|is missing|pattern|schema|issing|nvalid"),
+    (r"actions\.(parallel|async|stream|type)", "is not possible|cannot be"),
+    # What is purged: docs/cache.md.
+    ("", "name one of them: key, namespace"),
+    ("key", "is the `cache.key` of an access line"),
     # Lists of values with commas, ranges, and how far a question to the ledger may reach: docs/analytics.md.
     (r"(filters\.)?(status_code|cache_status|ai_org_model|metadata(\..*)?)", ""),
     (r"(filters\.)?(time_of_generation_m..|workspace_slug)|granularity|timezone|columns|order_by|groupBy", ""),

@@ -120,6 +120,16 @@ impl Gateway {
         client().request(method, url).header("x-gateway-api-key", OPERATOR_KEY)
     }
 
+    /// What a GET of the control port responds with.
+    pub(crate) async fn read(&self, path: &str) -> Value {
+        reply(path, self.control(reqwest::Method::GET, path)).await
+    }
+
+    /// Creates an object by a POST to the control port; the response to it.
+    pub(crate) async fn create(&self, path: &str, object: &Value) -> Value {
+        reply(path, self.control(reqwest::Method::POST, path).json(object)).await
+    }
+
     /// `http://127.0.0.1:PORT` of the data listener; `base_url` adds `/v1`.
     pub(crate) fn data_url(&self) -> String {
         format!("http://127.0.0.1:{}", self.ports.data)
@@ -248,6 +258,14 @@ fn write_settings(file: &std::path::Path, yaml: &str, ports: Ports) {
     let store = if has_store { String::new() } else { stores::of_gateway(before.as_deref()) };
     let text = format!("{listen}{operator}{yaml}\n{store}");
     std::fs::write(file, ports.fill(&text)).unwrap();
+}
+
+/// The body of a successful response of the control port.
+async fn reply(path: &str, call: reqwest::RequestBuilder) -> Value {
+    let response = call.send().await.unwrap();
+    let (status, body) = (response.status(), response.text().await.unwrap());
+    assert!(status.is_success(), "{path}: {status} {body}");
+    serde_json::from_str(&body).unwrap()
 }
 
 /// A shell that kills the gateway when our end of its pipe closes. That happens even when this process is

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
+use tokio::net::{TcpSocket, TcpStream};
 
 /// A test fails if it waits longer than this for a response.
 const READ_TIMEOUT: Duration = Duration::from_secs(60);
@@ -25,6 +25,13 @@ impl Raw {
         let stream = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
         stream.set_nodelay(true).unwrap();
         Self(stream)
+    }
+
+    /// One that the other side can send little to before it is read.
+    pub(crate) async fn connect_with_window(port: u16, bytes: u32) -> Self {
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.set_recv_buffer_size(bytes).unwrap();
+        Self(socket.connect(std::net::SocketAddr::from(([127, 0, 0, 1], port))).await.unwrap())
     }
 
     /// # Errors

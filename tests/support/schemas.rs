@@ -80,6 +80,40 @@ fn validator(document: &Value, name: &str) -> Validator {
     jsonschema::options().build(&root).unwrap()
 }
 
+/// The schemas of fine-tuning; empty if they are not beside this checkout.
+#[derive(Default)]
+pub(crate) struct JobSchemas(BTreeMap<&'static str, Validator>);
+
+impl JobSchemas {
+    pub(crate) fn load() -> Self {
+        const NAMES: [&str; 3] = ["FineTuningJob", "FineTuningJobEvent", "FineTuningJobCheckpoint"];
+        let document = document();
+        Self(
+            document
+                .iter()
+                .flat_map(|document| NAMES.map(|name| (name, validator(document, name))))
+                .collect(),
+        )
+    }
+
+    pub(crate) fn check_job(&self, job: &Value) {
+        self.check("FineTuningJob", job);
+    }
+
+    pub(crate) fn check_event(&self, event: &Value) {
+        self.check("FineTuningJobEvent", event);
+    }
+
+    pub(crate) fn check_checkpoint(&self, checkpoint: &Value) {
+        self.check("FineTuningJobCheckpoint", checkpoint);
+    }
+
+    fn check(&self, name: &str, value: &Value) {
+        let problems = self.0.get(name).map(|validator| errors(validator, value)).unwrap_or_default();
+        assert_eq!(problems, Vec::<String>::new(), "{value}");
+    }
+}
+
 /// The Responses API's schemas, without exceptions: our responses may not repeat OpenAI's violations.
 pub(crate) struct Strict {
     response: Validator,
@@ -144,6 +178,11 @@ fn nullable(schema: &mut Value) {
     match schema {
         Value::Object(map) => {
             map.values_mut().for_each(nullable);
+            // As an older version of JSON Schema has it.
+            if map.get("exclusiveMinimum") == Some(&json!(true)) {
+                let minimum = map.remove("minimum").unwrap_or_else(|| json!(0));
+                map.insert("exclusiveMinimum".to_owned(), minimum);
+            }
             if map.remove("nullable") == Some(json!(true)) {
                 let inner = std::mem::take(schema);
                 *schema = json!({"anyOf": [inner, {"type": "null"}]});

@@ -138,3 +138,51 @@ pub(crate) const MATRIX_MODELS: &[&str] = &[
     "@groq/openai/gpt-oss-120b",
     "@deepseek/deepseek-chat",
 ];
+
+/// The emulator as each provider that has batches or fine-tuning jobs of its own; two of them lack what batches need.
+pub(crate) const JOBS: &str = "
+server: {threads: 2, grace_period_seconds: 5}
+auth:
+  keys:
+    - {name: tests, key: tp-tests-0123456789}
+    - {name: operator, key: tp-operator-0123456789, scopes: [administration]}
+providers:
+  openai: {provider: openai, api_key: sk-emulator-0123456789, custom_host: 'http://127.0.0.1:EMULATOR_PORT/v1'}
+  anthropic: {provider: anthropic, api_key: sk-emulator-0123456789, custom_host: 'http://127.0.0.1:EMULATOR_PORT/v1'}
+  google: {provider: google, api_key: sk-emulator-0123456789, custom_host: 'http://127.0.0.1:EMULATOR_PORT'}
+  mistral: {provider: mistral-ai, api_key: sk-emulator-0123456789, custom_host: 'http://127.0.0.1:EMULATOR_PORT/v1'}
+  mistral-tuning: {provider: mistral-ai, api_key: sk-emulator-0123456789, custom_host: 'http://127.0.0.1:EMULATOR_PORT/mistral/v1'}
+  together: {provider: together-ai, api_key: sk-emulator-0123456789, custom_host: 'http://127.0.0.1:EMULATOR_PORT/together/v1'}
+  together-tuning: {provider: together-ai, api_key: sk-emulator-0123456789, custom_host: 'http://127.0.0.1:EMULATOR_PORT/v1'}
+  fireworks: {provider: fireworks-ai, api_key: fw-0123456789, custom_host: 'http://127.0.0.1:EMULATOR_PORT/v1', resource_name: my-account}
+  fireworks-tuning: {provider: fireworks-ai, api_key: fw-0123456789, custom_host: 'http://127.0.0.1:EMULATOR_PORT/inference/v1', resource_name: acme}
+  vertex:
+    provider: vertex-ai
+    api_key: ya29.emulator-0123456789
+    custom_host: 'http://127.0.0.1:EMULATOR_PORT'
+    cloud_b_project_id: my-project
+    cloud_b_region: us-central1
+    cloud_b_storage_bucket_name: batches-of-tests
+  bedrock:
+    provider: bedrock
+    custom_host: 'http://127.0.0.1:EMULATOR_PORT'
+    cloud_a_access_key_id: AKIAEXAMPLE
+    cloud_a_secret_access_key: secret-0123456789
+    cloud_a_region: us-east-1
+    cloud_a_s3_bucket: batches-of-tests
+    cloud_a_batch_role_arn: arn:aws:iam::123456789012:role/batches
+  plain-bedrock:
+    provider: bedrock
+    custom_host: 'http://127.0.0.1:EMULATOR_PORT'
+    cloud_a_access_key_id: AKIAEXAMPLE
+    cloud_a_secret_access_key: secret-0123456789
+    cloud_a_s3_bucket: batches-of-tests
+  lost-vertex:
+    provider: vertex-ai
+    api_key: ya29.emulator-0123456789
+    custom_host: 'http://127.0.0.1:EMULATOR_PORT'
+    cloud_b_project_id: my-project
+    cloud_b_region: us-central1
+    cloud_b_storage_bucket_name: missing-bucket
+custom_hosts: {allow_private: true}
+";

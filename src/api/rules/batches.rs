@@ -1,8 +1,7 @@
 //! Rules of POST /batches (spec "Endpoints").
-//!
-//! `immediate` is for batches that the gateway runs itself, and this version runs none: every batch is a provider's own.
 
-use super::{Fields, Row, Rule, Table, optional, required};
+use super::{Row, Rule, Table, optional, required, rows};
+use crate::api::body::Body;
 use crate::error::Error;
 
 const ENDPOINTS: &[&str] = &["/v1/chat/completions", "/v1/completions", "/v1/embeddings"];
@@ -14,14 +13,17 @@ const ROWS: &[Row] = &[
     optional("metadata", Rule::Metadata),
 ];
 
-pub(in crate::api) const TABLE: Table = Table { rows: ROWS, across };
+pub(in crate::api) const TABLE: Table = rows(ROWS);
 
-fn across(fields: &Fields<'_>) -> Result<(), Error> {
-    let is_immediate = fields.value("completion_window") == Some(b"\"immediate\"");
-    if is_immediate && !fields.is_given(&["completion_window"]) {
-        let message = "The completion window 'immediate' is for batches that the gateway runs itself, which this version \
-                       does not do. Use '24h'.";
-        return Err(Error::invalid_request("completion_window", message));
+/// Checks the window of a batch that a provider is to run. `is_given`: whether the config sets it.
+///
+/// # Errors
+/// 400 for `immediate`, which only batches of the gateway have.
+pub fn check_window(body: &Body, is_given: bool) -> Result<(), Error> {
+    if is_given || body.value("completion_window") != Some(b"\"immediate\"") {
+        return Ok(());
     }
-    Ok(())
+    let message = "The completion window 'immediate' is for batches that the gateway runs itself: those of a file that was \
+                   uploaded to the gateway without a provider. A provider's own batch takes '24h'.";
+    Err(Error::invalid_request("completion_window", message))
 }

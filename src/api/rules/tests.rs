@@ -286,11 +286,6 @@ const BATCHES: &[Refused] = &[
         "'/v1/chat/completions', '/v1/completions', and '/v1/embeddings'.",
     ),
     (r#"{"completion_window": "1h"}"#, "completion_window", "Supported values are: 'immediate' and '24h'."),
-    (
-        r#"{"completion_window": "immediate"}"#,
-        "completion_window",
-        "for batches that the gateway runs itself",
-    ),
     (r#"{"completion_window": 24}"#, "completion_window", "expected a string, but got an integer"),
     (r#"{"metadata": {"k": 1}}"#, "metadata.k", "expected a string, but got an integer"),
     (r#"{"metadata": "x"}"#, "metadata", "expected an object, but got a string"),
@@ -363,13 +358,24 @@ fn excessive_counts_are_rejected_by_name() {
 }
 
 #[test]
+fn a_providers_batch_is_not_immediate() {
+    let body = |window: &str| {
+        Body::parse(with(Operation::BatchesCreate, json!({"completion_window": window})).to_string().into())
+            .unwrap()
+    };
+    let refused = check_window(&body("immediate"), false).unwrap_err();
+    assert_eq!(refused.param.as_deref(), Some("completion_window"));
+    assert!(refused.message.contains("for batches that the gateway runs itself"), "{}", refused.message);
+    assert!(check_window(&body("immediate"), true).is_ok() && check_window(&body("24h"), false).is_ok());
+}
+
+#[test]
 fn fields_set_by_the_config_are_not_checked() {
     let cases = [
         (Operation::ChatCompletions, json!({"temperature": 9}), "temperature"),
         (Operation::ChatCompletions, json!({"messages": []}), "messages"),
         (Operation::ChatCompletions, json!({"top_logprobs": 3}), "logprobs"),
         (Operation::ChatCompletions, json!({"stream_options": {}}), "stream"),
-        (Operation::BatchesCreate, json!({"completion_window": "immediate"}), "completion_window"),
         (Operation::Completions, json!({"best_of": 1, "n": 1}), "n"),
     ];
     for (operation, fields, name) in cases {

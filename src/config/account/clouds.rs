@@ -9,7 +9,7 @@ use crate::config::sparse::Empty;
 use std::sync::LazyLock;
 
 /// Cloud A (`aws_*`).
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct CloudA {
     pub access_key_id: Option<Secret>,
     pub secret_access_key: Option<Secret>,
@@ -22,6 +22,8 @@ pub struct CloudA {
     pub external_id: Option<String>,
     /// Where files and batches are stored.
     pub bucket: Option<String>,
+    /// The role that the cloud itself assumes to read and write the bucket of a batch.
+    pub batch_role_arn: Option<String>,
     pub object_key: Option<String>,
     /// The model a file is meant for.
     pub model_name: Option<String>,
@@ -37,7 +39,7 @@ impl Empty for CloudA {
 }
 
 /// How calls to cloud A are authorized.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum AuthTypeA {
     /// With `access_key_id` and `secret_access_key`.
     AccessKey,
@@ -50,7 +52,7 @@ pub enum AuthTypeA {
 }
 
 /// Cloud B (`vertex_*`).
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct CloudB {
     pub project_id: Option<String>,
     pub region: Option<String>,
@@ -70,7 +72,7 @@ impl Empty for CloudB {
 }
 
 /// How calls to cloud B are authorized.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum AuthTypeB {
     /// With `api_key` as bearer token.
     ApiKey,
@@ -80,7 +82,7 @@ pub enum AuthTypeB {
 }
 
 /// Cloud C (`azure_*`).
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct CloudC {
     pub region: Option<String>,
     pub deployment_name: Option<String>,
@@ -110,14 +112,14 @@ impl Empty for CloudC {
 }
 
 /// Spec: `serverless` or `managed`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum DeploymentType {
     Serverless,
     Managed,
 }
 
 /// How calls to cloud C are authorized.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum AuthModeC {
     /// With `api_key`.
     Key,
@@ -140,6 +142,7 @@ impl CloudA {
             role_arn: source.text(names::A_ROLE_ARN),
             external_id: source.text(names::A_EXTERNAL_ID),
             bucket: source.text(names::A_BUCKET),
+            batch_role_arn: source.text(names::A_BATCH_ROLE),
             object_key: source.text(names::A_OBJECT_KEY),
             model_name: source.text(names::A_MODEL),
             encryption: source.text(names::A_ENCRYPTION),

@@ -24,7 +24,7 @@ pub trait AccountSource {
 }
 
 /// Credentials and addressing of one target. All optional: each provider checks which it needs.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Account {
     pub api_key: Option<Secret>,
     /// Base URL that replaces the provider's own, as written.
@@ -48,7 +48,7 @@ pub struct Account {
 }
 
 /// One item of the spec's `deployments`.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Deployment {
     pub deployment_id: String,
     pub alias: String,

@@ -35,6 +35,7 @@ pub const A_AUTH_TYPE: Names = &["cloud_a_auth_type", "aws_auth_type"];
 pub const A_ROLE_ARN: Names = &["cloud_a_role_arn", "aws_role_arn"];
 pub const A_EXTERNAL_ID: Names = &["cloud_a_external_id", "aws_external_id"];
 pub const A_BUCKET: Names = &["cloud_a_s3_bucket", "aws_s3_bucket"];
+pub const A_BATCH_ROLE: Names = &["cloud_a_batch_role_arn", "aws_batch_role_arn"];
 pub const A_OBJECT_KEY: Names = &["cloud_a_s3_object_key", "aws_s3_object_key"];
 pub const A_MODEL: Names = &["cloud_a_model_name", "aws_bedrock_model"];
 pub const A_ENCRYPTION: Names = &["cloud_a_server_side_encryption", "amz_server_side_encryption"];
@@ -82,6 +83,7 @@ pub const HEADER_FIELDS: &[Names] = &[
     A_ROLE_ARN,
     A_EXTERNAL_ID,
     A_BUCKET,
+    A_BATCH_ROLE,
     A_OBJECT_KEY,
     A_MODEL,
     A_ENCRYPTION,

@@ -111,6 +111,7 @@ fn every_cloud_header_is_read_under_both_names() {
         ("cloud-a-role-arn", "aws-role-arn"),
         ("cloud-a-external-id", "aws-external-id"),
         ("cloud-a-s3-bucket", "aws-s3-bucket"),
+        ("cloud-a-batch-role-arn", "aws-batch-role-arn"),
         ("cloud-b-auth-type", "vertex-auth-type"),
         ("cloud-b-storage-bucket-name", "vertex-storage-bucket-name"),
         ("cloud-c-auth-mode", "azure-auth-mode"),

@@ -3,24 +3,40 @@
 //! Made by the subset construction from regex-automata's NFA, of which only whether a match exists is kept: no
 //! priorities, no positions. A state is a set of NFA states that are reached before assertions (`^`, `\b`) are
 //! resolved, and the kind of the byte before it; assertions are resolved when the byte after is known. So a match is
-//! noticed one byte behind its end, or at the end of the text. Not here: the syntax.
+//! noticed one byte behind its end, or at the end of the text. The tables that follow positions (`tracker`) are made here
+//! too, by the same construction. Not here: the syntax.
 
 use super::{Excerpt, Fuel, Refusal};
 use regex_automata::nfa::thompson::{NFA, State, Transition};
 use regex_automata::util::look::{Look, LookSet};
 use regex_automata::util::primitives::StateID;
 use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// No match is possible any more.
-const DEAD: u16 = 0;
+pub(super) const DEAD: u16 = 0;
 /// There is a match.
 const MATCH: u16 = 1;
 /// The first state that has a row.
-const FIRST: u16 = 2;
+pub(super) const FIRST: u16 = 2;
+
+/// Added to a next state, except in tables made for [`Purpose::Exists`]: the position before the byte that is read is one.
+pub(super) const MATCHED: u16 = 1 << 15;
 
 /// Maximum number of states.
-const MAX_STATES: usize = u16::MAX as usize;
+const MAX_STATES: usize = MATCHED as usize;
+
+/// What a table is made for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Purpose {
+    /// Whether there is a match: nothing is read behind the first one.
+    Exists,
+    /// Where matches begin. From an NFA that reads backwards.
+    Starts,
+    /// Where the match ends that begins at the first byte: of several the one that a backtracking engine finds.
+    Ends,
+}
 
 #[derive(Debug, Clone)]
 pub(super) struct Automaton {
@@ -33,14 +49,14 @@ pub(super) struct Automaton {
     table: Arc<[u16]>,
     /// Whether the text matches if it ends here, for each state from [`FIRST`] on.
     matches_at_end: Arc<[bool]>,
-    /// The state before the first byte: at an end of the text, and at the end of an excerpt that is read backwards.
-    start: u16,
-    start_inside: u16,
+    /// The state before the first byte, by the kind of the byte before that. At the end of an excerpt that is read backwards
+    /// this is [`Kind::Other`].
+    starts: [u16; 5],
 }
 
 /// What assertions see of a byte beside a position.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+pub(super) enum Kind {
     /// There is none: the text begins or ends here.
     Edge,
     Word,
@@ -49,22 +65,38 @@ enum Kind {
     Other,
 }
 
+impl Kind {
+    pub(super) const ALL: [Self; 5] =
+        [Self::Edge, Self::Word, Self::LineFeed, Self::CarriageReturn, Self::Other];
+}
+
 impl Automaton {
     pub(super) fn build(nfa: &NFA, fuel: &mut Fuel) -> Result<Self, Refusal> {
-        Builder::new(nfa).build(fuel)
+        Builder::new(nfa, Purpose::Exists).build(fuel)
     }
 
     pub(super) fn is_match(&self, text: &Excerpt<'_>) -> bool {
         let bytes = text.text().as_bytes();
         if self.backwards {
-            let start = if text.is_whole() { self.start } else { self.start_inside };
+            let start = self.start(if text.is_whole() { Kind::Edge } else { Kind::Other });
             return self.ends_in_match(self.run(start, bytes.iter().rev()));
         }
-        let state = self.run(self.start, bytes.iter());
+        let state = self.run(self.start(Kind::Edge), bytes.iter());
         match text.is_whole() {
             true => self.ends_in_match(state),
             // The byte that follows counts as neither a letter nor a line end.
             false => self.next(state, b' ') == MATCH,
+        }
+    }
+
+    /// Whether there is a match within a range. Only for tables that read forwards.
+    pub(super) fn is_match_in(&self, text: &[u8], range: Range<usize>) -> bool {
+        let before = range.start.checked_sub(1).and_then(|before| text.get(before));
+        let start = before.map_or(Kind::Edge, |byte| kind_of_byte(*byte));
+        let state = self.run(self.start(start), text.get(range.clone()).unwrap_or_default().iter());
+        match text.get(range.end) {
+            None => self.ends_in_match(state),
+            Some(byte) => self.next(state, *byte) == MATCH,
         }
     }
 
@@ -77,6 +109,10 @@ impl Automaton {
             }
         }
         state
+    }
+
+    fn start(&self, before: Kind) -> u16 {
+        self.starts.get(before as usize).copied().unwrap_or(DEAD)
     }
 
     fn next(&self, state: u16, byte: u8) -> u16 {
@@ -108,17 +144,18 @@ impl Automaton {
 }
 
 /// The subset construction.
-struct Builder<'a> {
+pub(super) struct Builder<'a> {
     nfa: &'a NFA,
+    purpose: Purpose,
     looks: LookSet,
-    classes: [u8; 256],
+    pub(super) classes: [u8; 256],
     /// The kind of the bytes of each class.
-    kinds: Vec<Kind>,
+    pub(super) kinds: Vec<Kind>,
     /// States by their kernel: the kind of the byte before, then the NFA states in order.
     ids: HashMap<Arc<[u32]>, u16>,
     kernels: Vec<Arc<[u32]>>,
-    table: Vec<u16>,
-    matches_at_end: Vec<bool>,
+    pub(super) table: Vec<u16>,
+    pub(super) matches_at_end: Vec<bool>,
     /// For each class, the NFA states that follow; reused.
     next: Vec<Vec<u32>>,
     stack: Vec<StateID>,
@@ -128,11 +165,12 @@ struct Builder<'a> {
 }
 
 impl<'a> Builder<'a> {
-    fn new(nfa: &'a NFA) -> Self {
+    pub(super) fn new(nfa: &'a NFA, purpose: Purpose) -> Self {
         let looks = nfa.look_set_any();
         let (classes, kinds) = classes(nfa, looks);
         Self {
             nfa,
+            purpose,
             looks,
             classes,
             next: vec![Vec::new(); kinds.len()],
@@ -148,26 +186,33 @@ impl<'a> Builder<'a> {
     }
 
     fn build(mut self, fuel: &mut Fuel) -> Result<Automaton, Refusal> {
-        let begin = self.nfa.start_anchored().as_u32();
-        let start = self.id(Kind::Edge, &[begin], fuel)?;
-        let start_inside = match self.nfa.is_always_start_anchored() {
-            true => DEAD,
-            false => self.id(self.before(Kind::Other), &[begin], fuel)?,
-        };
-        let mut at = 0;
-        while let Some(kernel) = self.kernels.get(at).cloned() {
-            self.row(&kernel, fuel)?;
-            at += 1;
-        }
+        let starts = self.rows(fuel)?;
         Ok(Automaton {
             backwards: self.nfa.is_reverse(),
             classes: Arc::new(self.classes),
             class_count: self.kinds.len(),
             table: self.table.into(),
             matches_at_end: self.matches_at_end.into(),
-            start,
-            start_inside,
+            starts,
         })
+    }
+
+    /// Makes the whole table, and returns the states before the first byte for each kind of the byte before that, in the order
+    /// of [`Kind::ALL`].
+    pub(super) fn rows(&mut self, fuel: &mut Fuel) -> Result<[u16; 5], Refusal> {
+        let begin = self.nfa.start_anchored().as_u32();
+        let mut starts = [DEAD; 5];
+        for (start, kind) in starts.iter_mut().zip(Kind::ALL) {
+            if kind == Kind::Edge || !self.nfa.is_always_start_anchored() {
+                *start = self.id(self.before(kind), &[begin], fuel)?;
+            }
+        }
+        let mut at = 0;
+        while let Some(kernel) = self.kernels.get(at).cloned() {
+            self.row(&kernel, fuel)?;
+            at += 1;
+        }
+        Ok(starts)
     }
 
     /// Computes the row of a state.
@@ -195,7 +240,8 @@ impl<'a> Builder<'a> {
 
     /// Enters the next states for all bytes of one kind into a row.
     fn fill(&mut self, begin: usize, kind: Kind, matches: bool, fuel: &mut Fuel) -> Result<(), Refusal> {
-        let start = (!self.nfa.is_always_start_anchored()).then(|| self.nfa.start_anchored().as_u32());
+        let begins_anywhere = self.purpose != Purpose::Ends && !self.nfa.is_always_start_anchored();
+        let start = begins_anywhere.then(|| self.nfa.start_anchored().as_u32());
         // The class before, whose next state is often the same.
         let (mut last, mut last_id) = (Vec::new(), None);
         for class in 0..self.kinds.len() {
@@ -206,18 +252,24 @@ impl<'a> Builder<'a> {
             next.extend(start);
             fuel.burn(next.len())?;
             let id = match last_id {
-                _ if matches => MATCH,
+                _ if matches && self.purpose == Purpose::Exists => MATCH,
                 Some(id) if last == next => id,
                 _ => {
                     last.clone_from(&next);
-                    next.sort_unstable();
-                    next.dedup();
+                    match self.purpose {
+                        Purpose::Ends => self.drop_repeated(&mut next),
+                        Purpose::Exists | Purpose::Starts => {
+                            next.sort_unstable();
+                            next.dedup();
+                        }
+                    }
                     self.id(self.before(kind), &next, fuel)?
                 }
             };
             last_id = Some(id);
+            let is_marked = matches && self.purpose != Purpose::Exists;
             if let Some(entry) = self.table.get_mut(begin + class) {
-                *entry = id;
+                *entry = if is_marked { id | MATCHED } else { id };
             }
             next.clear();
             if let Some(slot) = self.next.get_mut(class) {
@@ -225,6 +277,16 @@ impl<'a> Builder<'a> {
             }
         }
         Ok(())
+    }
+
+    /// Drops all but the first of equal states: their order is that of preference.
+    fn drop_repeated(&mut self, states: &mut Vec<u32>) {
+        self.closures += 1;
+        let closure = self.closures;
+        states.retain(|state| {
+            let visited = usize::try_from(*state).ok().and_then(|state| self.visited.get_mut(state));
+            visited.is_none_or(|visited| std::mem::replace(visited, closure) != closure)
+        });
     }
 
     /// The kind of the byte before, as states keep it: without assertions it makes no difference.
@@ -274,13 +336,19 @@ impl<'a> Builder<'a> {
                 _ => continue,
             }
             match nfa.state(id) {
-                State::Match { .. } => matches = true,
+                State::Match { .. } => {
+                    matches = true;
+                    if self.purpose == Purpose::Ends {
+                        // Whatever is less preferred cannot be the match any more.
+                        break;
+                    }
+                }
                 State::Fail => {}
                 State::Capture { next, .. } => self.stack.push(*next),
                 State::BinaryUnion { alt1, alt2 } => self.stack.extend([*alt2, *alt1]),
                 State::Union { alternates } => {
                     fuel.burn(alternates.len())?;
-                    self.stack.extend(alternates.iter().copied());
+                    self.stack.extend(alternates.iter().rev().copied());
                 }
                 State::Look { look, next } => {
                     if holds(*look, before, after, nfa.is_reverse()) {
@@ -354,7 +422,7 @@ fn classes(nfa: &NFA, looks: LookSet) -> ([u8; 256], Vec<Kind>) {
     (classes, kinds)
 }
 
-fn kind_of_byte(byte: u8) -> Kind {
+pub(super) fn kind_of_byte(byte: u8) -> Kind {
     match byte {
         b'\n' => Kind::LineFeed,
         b'\r' => Kind::CarriageReturn,
@@ -365,8 +433,7 @@ fn kind_of_byte(byte: u8) -> Kind {
 }
 
 fn kind_of(number: u32) -> Kind {
-    const KINDS: [Kind; 5] = [Kind::Edge, Kind::Word, Kind::LineFeed, Kind::CarriageReturn, Kind::Other];
-    KINDS.into_iter().find(|kind| *kind as u32 == number).unwrap_or(Kind::Other)
+    Kind::ALL.into_iter().find(|kind| *kind as u32 == number).unwrap_or(Kind::Other)
 }
 
 /// Whether an assertion holds between two bytes, in the order in which they are read. An NFA that reads backwards has

@@ -1,13 +1,12 @@
 //! The syntax of patterns: that of the `regex` crate, with `\w`, `\d` and `\b` of ASCII, as JavaScript has them.
 //!
-//! The ASCII classes make the tables of ordinary patterns a hundred times smaller. Not here: the tables (`automaton`;
-//! it is there that `\b` becomes one of ASCII).
+//! The ASCII classes make the tables of ordinary patterns a hundred times smaller. Not here: the tables (`automaton`).
 
 use super::{Fuel, Refusal};
 use regex_syntax::ast::parse::ParserBuilder;
 use regex_syntax::ast::{
-    Ast, ClassAscii, ClassAsciiKind, ClassBracketed, ClassPerl, ClassPerlKind, ClassSet, ClassSetItem, Flag,
-    Flags, FlagsItem, FlagsItemKind, Group, GroupKind, Span,
+    AssertionKind, Ast, ClassAscii, ClassAsciiKind, ClassBracketed, ClassPerl, ClassPerlKind, ClassSet,
+    ClassSetItem, Flag, Flags, FlagsItem, FlagsItemKind, Group, GroupKind, Span,
 };
 use regex_syntax::hir::Hir;
 use regex_syntax::hir::translate::Translator;
@@ -84,6 +83,10 @@ impl Rewriter<'_> {
             Ast::Group(group) => self.rewrite(&mut group.ast),
             Ast::Alternation(list) => list.asts.iter_mut().try_for_each(|ast| self.rewrite(ast)),
             Ast::Concat(list) => list.asts.iter_mut().try_for_each(|ast| self.rewrite(ast)),
+            Ast::Assertion(assertion) if is_of_word(&assertion.kind) => {
+                *ast = without_unicode(assertion.span, Ast::assertion((**assertion).clone()));
+                Ok(())
+            }
             Ast::Empty(_) | Ast::Flags(_) | Ast::Literal(_) | Ast::Dot(_) | Ast::Assertion(_) => Ok(()),
         }
     }
@@ -154,6 +157,19 @@ fn is_everything(class: &ClassBracketed) -> bool {
     let ClassSet::Item(ClassSetItem::Union(union)) = &class.kind else { return false };
     let [ClassSetItem::Perl(one), ClassSetItem::Perl(other)] = union.items.as_slice() else { return false };
     !class.negated && one.kind == other.kind && one.negated != other.negated
+}
+
+fn is_of_word(kind: &AssertionKind) -> bool {
+    use AssertionKind as Kind;
+    !matches!(kind, Kind::StartLine | Kind::EndLine | Kind::StartText | Kind::EndText)
+}
+
+/// `(?-u:…)`.
+fn without_unicode(span: Span, ast: Ast) -> Ast {
+    let item = |kind| FlagsItem { span, kind };
+    let items = vec![item(FlagsItemKind::Negation), item(FlagsItemKind::Flag(Flag::Unicode))];
+    let kind = GroupKind::NonCapturing(Flags { span, items });
+    Ast::group(Group { span, kind, ast: Box::new(ast) })
 }
 
 /// `(?s:.)`.

@@ -15,7 +15,7 @@ fn is_match(pattern: &str, text: &str) -> bool {
 }
 
 /// Patterns that take as much as they can: to read, to build, and to match.
-fn hostile_patterns() -> Vec<String> {
+pub(super) fn hostile_patterns() -> Vec<String> {
     let az: String = ('a'..='z').collect();
     let all: String = ('a'..='z').chain('A'..='Z').chain('0'..='9').collect();
     let options = |text: &str| text.chars().map(|c| format!("{c}?")).collect::<String>();
@@ -88,7 +88,7 @@ fn the_costs_of_a_config_are_bounded() {
 }
 
 /// Patterns as people write them, each with a text that it matches and one that it does not.
-const ORDINARY: [(&str, &str, &str); 30] = [
+pub(super) const ORDINARY: [(&str, &str, &str); 30] = [
     (r"^(gpt|o)-?[0-9]+(\.[0-9]+)?(-mini|-nano)?$", "gpt-4.1-mini", "gpt-4.1-maxi"),
     (r"(?i)\bclaude\b", "ask CLAUDE!", "claudette"),
     (r"^\w+@\w+\.\w{2,4}$", "a_1@b.com", "a@b.c"),
@@ -174,7 +174,7 @@ fn a_long_text_is_cut() {
 }
 
 /// Any pattern of a few parts. `word`: also with parts that differ from the `regex` crate's on other texts than ASCII.
-fn any_pattern(word: bool) -> impl Strategy<Value = String> {
+pub(super) fn any_pattern(word: bool) -> impl Strategy<Value = String> {
     let mut parts = vec![
         "a",
         "b",
@@ -235,7 +235,11 @@ fn agree(pattern: &str, text: &str, cut: usize) {
     for backwards in [false, true] {
         let mut fuel = Fuel(MAX_STEPS);
         let Ok(hir) = syntax::parse(pattern, &mut fuel) else { panic!("{pattern}") };
-        let built = nfa(&hir, backwards, &mut fuel).and_then(|nfa| Automaton::build(&nfa, &mut fuel));
+        let nfa = match backwards {
+            true => reversed_nfa(&hir, &mut fuel),
+            false => nfa(&hir, WhichCaptures::None, &mut fuel),
+        };
+        let built = nfa.and_then(|nfa| Automaton::build(&nfa, &mut fuel));
         let Ok(automaton) = built else { continue };
         assert_eq!(
             automaton.is_match(&Excerpt::of(text)),

@@ -1,19 +1,28 @@
 //! `cache`: whether responses are cached, and for how long (spec "Cache").
 //!
-//! Checked and inherited; nothing is cached yet.
+//! Not here: where they are kept (`settings::cache`), and what is never cached (`engine::caching`).
 
-use super::{Policies, PolicyKey, inherit_value};
+use super::{DescribeContext, Policies, PolicyKey, inherit_value};
 use crate::config::read::{Cursor, ObjectReader};
+use serde_json::{Value, json};
+use std::time::Duration;
 
 pub(super) const KEY: PolicyKey =
-    PolicyKey { names: &["cache"], read, read_headers: None, inherit, describe: None };
+    PolicyKey { names: &["cache"], read, read_headers: None, inherit, describe: Some(describe) };
+
+const MODES: [(&str, CacheMode); 2] = [("simple", CacheMode::Simple), ("semantic", CacheMode::Semantic)];
+const REPLAYS: [(&str, Replay); 2] = [("at_once", Replay::AtOnce), ("paced", Replay::Paced)];
 
 /// Spec "Cache".
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Cache {
     pub mode: CacheMode,
-    /// Seconds (reference section 17; the spec leaves the unit open).
+    /// Seconds (reference section 17; the spec leaves the unit open). `None`: as the settings say.
     pub max_age: Option<u64>,
+    /// How streams come out of the cache.
+    pub replay: Replay,
+    /// The least similarity for `semantic`, from 0 to 1. `None`: as the settings say.
+    pub threshold: Option<f64>,
 }
 
 /// Whether the cache serves only identical requests (`Simple`) or also those of similar meaning.
@@ -23,14 +32,55 @@ pub enum CacheMode {
     Semantic,
 }
 
+/// How a stream from the cache is sent.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Replay {
+    #[default]
+    AtOnce,
+    /// As fast as the provider sent it.
+    Paced,
+}
+
 impl Cache {
+    /// The mode alone, everything else as the settings say.
+    pub const fn new(mode: CacheMode) -> Self {
+        Self { mode, max_age: None, replay: Replay::AtOnce, threshold: None }
+    }
+
+    /// For how long a response is kept; `default` where the config does not say.
+    pub fn max_age(&self, default: Duration) -> Duration {
+        self.max_age.map_or(default, Duration::from_secs)
+    }
+
     fn read(at: &Cursor<'_>) -> Option<Self> {
+        // The short form: `"cache": "simple"`.
+        if at.node.as_text().is_some() {
+            return at.one_of(&MODES).map(Self::new);
+        }
         let mut fields = at.fields()?;
-        let modes = [("simple", CacheMode::Simple), ("semantic", CacheMode::Semantic)];
-        let mode = fields.required(&["mode"]).and_then(|at| at.one_of(&modes));
+        let mode = fields.required(&["mode"]).and_then(|at| at.one_of(&MODES));
         let max_age = fields.get(&["max_age"]).and_then(|at| at.integer_within(0, i64::MAX));
-        fields.reject_unknown(&["mode", "max_age"]);
-        Some(Self { mode: mode?, max_age: max_age.and_then(|seconds| seconds.try_into().ok()) })
+        let replay = fields.get(&["replay"]).and_then(|at| at.one_of(&REPLAYS)).unwrap_or_default();
+        let threshold = fields.get(&["threshold"]).and_then(|at| {
+            let number = at.number()?;
+            if !(0.0..=1.0).contains(&number) {
+                at.problem("must be a number from 0 to 1");
+                return None;
+            }
+            Some(number)
+        });
+        fields.reject_unknown(&["mode", "max_age", "replay", "threshold"]);
+        let max_age = max_age.and_then(|seconds| seconds.try_into().ok());
+        Some(Self { mode: mode?, max_age, replay, threshold })
+    }
+}
+
+impl CacheMode {
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Simple => "simple",
+            Self::Semantic => "semantic",
+        }
     }
 }
 
@@ -40,4 +90,12 @@ fn read(policies: &mut Policies, fields: &mut ObjectReader<'_>) {
 
 fn inherit(policies: &mut Policies, above: &Policies) {
     inherit_value(&mut policies.cache, &above.cache);
+}
+
+fn describe(policies: &Policies, _: &DescribeContext) -> (&'static str, Value) {
+    let value = policies.cache.map(|cache| {
+        let replay = if cache.replay == Replay::Paced { "paced" } else { "at_once" };
+        json!({"mode": cache.mode.as_str(), "max_age": cache.max_age, "replay": replay, "threshold": cache.threshold})
+    });
+    ("cache", value.unwrap_or_default())
 }

@@ -38,6 +38,11 @@ pub struct HookLists {
 }
 
 impl HookLists {
+    /// Whether nothing is to run.
+    pub fn is_empty(&self) -> bool {
+        self.hooks.as_ref().is_none_or(Vec::is_empty) && self.guardrails.as_ref().is_none_or(Vec::is_empty)
+    }
+
     fn read(
         fields: &mut ObjectReader<'_>,
         phase: HookPhase,

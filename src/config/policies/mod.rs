@@ -17,7 +17,7 @@ mod strict_std_compliance;
 pub mod time_limits;
 
 pub use breaker::BreakerPolicy;
-pub use cache::{Cache, CacheMode};
+pub use cache::{Cache, CacheMode, Replay};
 pub use hook_lists::HookLists;
 pub use retry::{DEFAULT_STATUSES, RetryPolicy};
 pub use stream_rescue::StreamRescue;

@@ -40,8 +40,10 @@ pub async fn send(
         body: body.into_bytes(),
         timeout: TIMEOUT,
         max_body: MAX_BODY,
+        trusted: true,
     };
-    let response = http.send(request, dns, hosts).await.map_err(Failure::Temporary)?;
+    let response = http.send(request, dns, hosts).await;
+    let response = response.map_err(|why| Failure::Temporary(why.to_string()))?;
     match response.status {
         200..=299 => Ok(()),
         status @ (408 | 425 | 429 | 500..=599) => Err(Failure::Temporary(format!("status {status}"))),

@@ -23,80 +23,50 @@ pub(super) enum Column {
     First,
 }
 
-/// The columns that a request may select.
-pub(super) const NAMES: &[&str] = &[
-    "cost",
-    "total_tokens",
-    "avg_tokens",
-    "avg_input_tokens",
-    "avg_output_tokens",
-    "avg_latency",
-    "p95_latency",
-    "p99_latency",
-    "success_rate",
-    "error_count",
-    "cache_hit_rate",
-    "last_seen",
-    "first_seen",
+/// All columns in their order, with their names. Groups may be ordered by each of them.
+const COLUMNS: [(Column, &str); 14] = [
+    (Column::Requests, "requests"),
+    (Column::Cost, "cost"),
+    (Column::TotalTokens, "total_tokens"),
+    (Column::AvgTokens, "avg_tokens"),
+    (Column::AvgInputTokens, "avg_input_tokens"),
+    (Column::AvgOutputTokens, "avg_output_tokens"),
+    (Column::AvgLatency, "avg_latency"),
+    (Column::P95Latency, "p95_latency"),
+    (Column::P99Latency, "p99_latency"),
+    (Column::SuccessRate, "success_rate"),
+    (Column::ErrorCount, "error_count"),
+    (Column::CacheHitRate, "cache_hit_rate"),
+    (Column::Last, "last_seen"),
+    (Column::First, "first_seen"),
 ];
+
+const ALL_NAMES: [&str; COLUMNS.len()] = {
+    let mut names = [""; COLUMNS.len()];
+    let (mut from, mut to) = (COLUMNS.as_slice(), names.as_mut_slice());
+    while let ([(_, name), rest @ ..], [place, places @ ..]) = (from, to) {
+        *place = *name;
+        (from, to) = (rest, places);
+    }
+    names
+};
 
 /// What groups may be ordered by.
-pub(super) const ORDERS: &[&str] = &[
-    "requests",
-    "cost",
-    "total_tokens",
-    "avg_tokens",
-    "avg_input_tokens",
-    "avg_output_tokens",
-    "avg_latency",
-    "p95_latency",
-    "p99_latency",
-    "success_rate",
-    "error_count",
-    "cache_hit_rate",
-    "last_seen",
-    "first_seen",
-];
+pub(super) const ORDERS: &[&str] = &ALL_NAMES;
 
-const ALL: [Column; 14] = [
-    Column::Requests,
-    Column::Cost,
-    Column::TotalTokens,
-    Column::AvgTokens,
-    Column::AvgInputTokens,
-    Column::AvgOutputTokens,
-    Column::AvgLatency,
-    Column::P95Latency,
-    Column::P99Latency,
-    Column::SuccessRate,
-    Column::ErrorCount,
-    Column::CacheHitRate,
-    Column::Last,
-    Column::First,
-];
+/// The columns that a request may select. The number of requests is there always.
+pub(super) const NAMES: &[&str] = match ORDERS {
+    [_requests, rest @ ..] => rest,
+    [] => &[],
+};
 
 impl Column {
     pub fn parse(name: &str) -> Option<Self> {
-        ALL.into_iter().find(|column| column.name() == name)
+        COLUMNS.iter().find(|(_, of)| *of == name).map(|(column, _)| *column)
     }
 
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Requests => "requests",
-            Self::Cost => "cost",
-            Self::TotalTokens => "total_tokens",
-            Self::AvgTokens => "avg_tokens",
-            Self::AvgInputTokens => "avg_input_tokens",
-            Self::AvgOutputTokens => "avg_output_tokens",
-            Self::AvgLatency => "avg_latency",
-            Self::P95Latency => "p95_latency",
-            Self::P99Latency => "p99_latency",
-            Self::SuccessRate => "success_rate",
-            Self::ErrorCount => "error_count",
-            Self::CacheHitRate => "cache_hit_rate",
-            Self::Last => "last_seen",
-            Self::First => "first_seen",
-        }
+    pub fn name(self) -> &'static str {
+        COLUMNS.iter().find(|(column, _)| *column == self).map_or("", |(_, name)| name)
     }
 
     /// Whether it needs the latencies of single requests.
@@ -156,10 +126,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_lists_of_names_are_those_of_the_columns() {
-        let names: Vec<&str> = ALL.iter().map(|column| column.name()).collect();
-        assert_eq!(names, ORDERS);
-        assert_eq!(names[1..], *NAMES);
+    fn each_column_has_one_name_and_all_but_the_first_may_be_selected() {
+        for (column, name) in COLUMNS {
+            assert_eq!((column.name(), Column::parse(name)), (name, Some(column)));
+        }
+        assert_eq!((ORDERS.len(), ORDERS[0], NAMES), (14, "requests", &ORDERS[1..]));
+        assert_eq!(Column::parse(""), None);
     }
 
     #[test]

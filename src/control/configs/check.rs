@@ -9,6 +9,7 @@ use crate::config::{Checks, Config};
 use crate::error::{Error, Problem};
 use crate::net::outbound::origin::Origin;
 use crate::provider;
+use crate::route::config_hooks;
 use crate::store::{Kind, Record, Status};
 use serde_json::Value;
 use uuid::Uuid;
@@ -40,7 +41,7 @@ pub(super) fn config(call: &Call, workspace: Option<Uuid>) -> Result<Option<Valu
         custom_host: &custom_host,
     };
     let mut problems: Vec<Problem> = match Config::from_json(config.to_string().as_bytes(), &checks) {
-        Ok(_) => Vec::new(),
+        Ok(config) => config_hooks::problems(&config),
         Err(problems) => problems,
     };
     let named = Problems::default();

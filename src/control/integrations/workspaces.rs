@@ -273,11 +273,7 @@ fn default_provider(
     }
     let own = entry.get("default_provider_slug").and_then(Value::as_str);
     let slug = own.or(integration.slug.as_deref()).unwrap_or_default().to_owned();
-    call.check_free_slug(
-        "default_provider_slug",
-        &slug,
-        call.snapshot.settings.providers.contains_key(&slug),
-    )?;
+    call.check_free_slug(Kind::Provider, "default_provider_slug", &slug)?;
     let name = member(&members(integration), "name");
     let name = name.as_str().unwrap_or_default();
     Ok(Some(put(providers::derived(call, integration, Some(workspace.id), slug, name))))

@@ -15,6 +15,7 @@ use crate::control::reply::Reply;
 use crate::control::route::{Access, Route, Shape, get, post, put};
 use crate::error::{Error, Problem};
 use crate::ledger::filter::Filter;
+use crate::settings::logs::EXPORT_FIELDS;
 use crate::settings::scopes::Scope;
 use crate::store::{Change, Kind, Record};
 use jiff::Timestamp;
@@ -30,56 +31,6 @@ const MAX_EXPORTS: usize = 1000;
 pub(super) const DRAFT: &str = "draft";
 pub(super) const SUCCESS: &str = "success";
 pub(super) const STOPPED: &str = "stopped";
-
-/// What may be requested of each log.
-const COLUMNS: &[&str] = &[
-    "id",
-    "trace_id",
-    "created_at",
-    "request",
-    "response",
-    "is_success",
-    "ai_org",
-    "ai_model",
-    "req_units",
-    "res_units",
-    "total_units",
-    "request_url",
-    "cost",
-    "cost_currency",
-    "response_time",
-    "response_status_code",
-    "mode",
-    "config",
-    "prompt_slug",
-    "metadata",
-    "span_id",
-    "parent_span_id",
-    "span_name",
-    "workspace_id",
-    "workspace_slug",
-    "api_key_id",
-    "api_key_name",
-    "user",
-    "operation",
-    "request_method",
-    "virtual_key",
-    "response_model",
-    "prompt_version_id",
-    "error_code",
-    "stream_mode",
-    "cache_status",
-    "cached_units",
-    "cache_write_units",
-    "reasoning_units",
-    "usage_source",
-    "cost_status",
-    "price_version",
-    "time_to_first_token",
-    "retry_success_count",
-    "last_used_option_index",
-    "is_custom",
-];
 
 /// A list of values: a text with commas, or a list.
 const VALUES: Type = Type::AnyOf(&[
@@ -121,7 +72,9 @@ const fn filters() -> [Field; 27] {
     all
 }
 
-const REQUESTED: Type = Type::List(&Type::OneOf(COLUMNS), 1, 100);
+const REQUESTED: Type = Type::List(&Type::OneOf(&EXPORT_FIELDS), 1, 100);
+
+const FIELD_NAMES: Type = Type::List(&Type::OneOf(&EXPORT_FIELDS), 0, 100);
 
 const CREATE: &[Field] = &[
     required("filters", Type::Object(&FILTERS), "Which logs: the parameters of `GET /v1/logs`."),
@@ -151,6 +104,12 @@ const LINK: &[Field] = &[
     required("expires_at", Type::Time, "Until when."),
 ];
 
+const RESTRICTIONS: &[Field] = &[
+    required("allowed_fields", FIELD_NAMES, "What `requested_data` may have."),
+    required("denied_fields", FIELD_NAMES, "What the operator does not allow (`logs.export_denied_fields`)."),
+    required("object", Type::Text(30), "`export-field-restrictions`."),
+];
+
 const ITEM: &[Field] = &[
     required("id", Type::Uuid, "The export."),
     required("organisation_id", Type::Uuid, "The organisation."),
@@ -177,6 +136,10 @@ pub(in crate::control) const ROUTES: &[Route] = &[
     get("/v1/logs/exports", EXPORT, "Lists exports, the newest first", |call| Box::pin(list(call)))
         .query(page::WORKSPACE_QUERY)
         .replies(Shape::List(ITEM)),
+    get("/v1/logs/exports/field-restrictions", EXPORT, "Lists what exports may have of each log", |call| {
+        Box::pin(restrictions(call))
+    })
+    .replies(Shape::Object(RESTRICTIONS)),
     get("/v1/logs/exports/{id}", EXPORT, "Reads an export", |call| Box::pin(read(call)))
         .replies(Shape::Object(ITEM)),
     put("/v1/logs/exports/{id}", EXPORT, "Changes a draft", |call| Box::pin(update(call)))
@@ -232,17 +195,54 @@ fn selection(call: &Call, filters: &Map<String, Value>) -> Result<Selection, Err
 /// The logs of a started export.
 ///
 /// # Errors
-/// 400 where its filters are no longer understood.
+/// 400 where its filters are no longer understood, or a member that it has is denied by now.
 pub(super) fn of_record(call: &Call, record: &Record) -> Result<Selection, Error> {
     let body = members(record);
+    check_fields(call, &member(&body, "requested_data"))?;
     let mut found = selection(call, &object(member(&body, "filters")))?;
     let started = member(&body, "started_ms").as_i64();
     found.filter.until = found.filter.until.into_iter().chain(started).min();
     let id = |value: &Value| value.as_str().and_then(|text| Uuid::try_parse(text).ok());
     let workspaces = member(&body, "workspaces");
     found.filter.workspaces = workspaces.as_array().map(|ids| ids.iter().filter_map(id).collect());
+    let keys = serde_json::from_value::<Option<Vec<String>>>(member(&body, "api_keys")).unwrap_or_default();
+    log_filter::restrict(&mut found.filter, keys);
     Ok(found)
 }
+
+/// # Errors
+/// 400 where the settings deny some of the requested members, or the role of the client's user.
+fn check_fields(call: &Call, requested: &Value) -> Result<(), Error> {
+    let denied = &call.snapshot.settings.logs.export_denied_fields;
+    let without_bodies = call.data_access().without_bodies;
+    let problems = Problems::default();
+    for (index, name) in requested.as_array().into_iter().flatten().enumerate() {
+        if denied.iter().any(|denied| name.as_str() == Some(denied)) {
+            let message = "the operator does not allow it in exports (logs.export_denied_fields)";
+            problems.push(format!("requested_data[{index}]"), None, message);
+        } else if without_bodies && BODIES.iter().any(|body| name.as_str() == Some(body)) {
+            let message = "the role of the key's user shows no bodies (...ViewLogs of the workspace)";
+            problems.push(format!("requested_data[{index}]"), None, message);
+        }
+    }
+    match problems.is_empty() {
+        true => Ok(()),
+        false => Err(Error::invalid_body(problems.into_vec())),
+    }
+}
+
+async fn restrictions(call: Call) -> Result<Reply, Error> {
+    let denied = &call.snapshot.settings.logs.export_denied_fields;
+    let allowed: Vec<&str> = EXPORT_FIELDS.into_iter().filter(|name| !denied.contains(name)).collect();
+    Ok(Reply::from(json!({
+        "allowed_fields": allowed,
+        "denied_fields": denied,
+        "object": "export-field-restrictions",
+    })))
+}
+
+/// Of the members that may be requested, those with bodies.
+const BODIES: [&str; 2] = ["request", "response"];
 
 /// How many logs it finds, or at least so many.
 async fn total(call: &Call, Selection { filter, offset, limit }: Selection) -> Result<u64, Error> {
@@ -256,6 +256,7 @@ fn made(id: Uuid, total: u64) -> Reply {
 
 async fn create(mut call: Call) -> Result<Reply, Error> {
     let filters = object(member(&call.body, "filters"));
+    check_fields(&call, &member(&call.body, "requested_data"))?;
     let mut found = selection(&call, &filters)?;
     let named = call
         .text("workspace_id")
@@ -266,12 +267,16 @@ async fn create(mut call: Call) -> Result<Reply, Error> {
     };
     let workspace = workspaces.as_ref().and_then(|ids| ids.first().copied());
     found.filter.workspaces = workspaces.clone();
+    let keys = call.visible_keys();
+    log_filter::restrict(&mut found.filter, keys.clone());
     let total = total(&call, found).await?;
     let body = json!({
         "description": member(&call.body, "description"),
         "filters": filters,
         "requested_data": member(&call.body, "requested_data"),
         "workspaces": workspaces,
+        // Those whose requests its maker may see; null: all.
+        "api_keys": keys,
         "status": DRAFT,
         "started_ms": null,
         "created_by": call.actor(),
@@ -289,12 +294,14 @@ async fn create(mut call: Call) -> Result<Reply, Error> {
 }
 
 async fn list(call: Call) -> Result<Reply, Error> {
-    let found = call.list(Kind::LogExport)?;
+    let mut found = call.list(Kind::LogExport)?;
+    let is_restricted = call.data_access().own_keys_only;
+    found.retain(|record| !is_restricted || is_own(&call, record));
     Ok(Page::of(&call, 50).reply(&found, |record| view(record)))
 }
 
 async fn read(call: Call) -> Result<Reply, Error> {
-    Ok(Reply::from(view(&*call.find(Kind::LogExport, "id")?)))
+    Ok(Reply::from(view(&*find(&call)?)))
 }
 
 async fn update(mut call: Call) -> Result<Reply, Error> {
@@ -347,9 +354,27 @@ async fn done(
 
 async fn download(mut call: Call) -> Result<Reply, Error> {
     let record = with_status(&call, &[SUCCESS], "downloaded")?;
+    of_record(&call, &record)?;
     let reply = export_file::link(&call, record.id)?;
     call.record_change().await;
     Ok(reply)
+}
+
+/// Whether the client made it.
+fn is_own(call: &Call, record: &Record) -> bool {
+    member(&members(record), "created_by").as_str() == Some(&call.actor())
+}
+
+/// The export that the path names.
+///
+/// # Errors
+/// 404, also for those of others where the client may see only its own requests.
+fn find(call: &Call) -> Result<Arc<Record>, Error> {
+    let record = call.find(Kind::LogExport, "id")?;
+    match call.data_access().own_keys_only && !is_own(call, &record) {
+        true => Err(super::super::call::missing(Kind::LogExport, call.param("id"))),
+        false => Ok(record),
+    }
 }
 
 /// The export that the path names, if it has one of these statuses.
@@ -357,7 +382,7 @@ async fn download(mut call: Call) -> Result<Reply, Error> {
 /// # Errors
 /// 404, and 409 for another status.
 fn with_status(call: &Call, allowed: &[&str], what: &str) -> Result<Arc<Record>, Error> {
-    let record = call.find(Kind::LogExport, "id")?;
+    let record = find(call)?;
     let status = status(&record);
     match allowed.contains(&status.as_str()) {
         true => Ok(record),

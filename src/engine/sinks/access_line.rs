@@ -4,9 +4,11 @@
 
 use super::RecordSink;
 use crate::api::usage::Usage;
+use crate::engine::caching::{CacheNote, CacheStatus, NotStored};
+use crate::engine::hook_notes::{HookNote, HookSide};
 use crate::engine::record::{AttemptRecord, RequestRecord, UsageSource};
 use crate::error::Error;
-use crate::json::write::{ObjectWriter, key};
+use crate::json::write::{ObjectWriter, key, write_number};
 use crate::prompt::FoundPrompt;
 use crate::state::Shared;
 use std::sync::Arc;
@@ -55,13 +57,19 @@ fn write_line(out: &mut Vec<u8>, stamp: &str, record: &RequestRecord) {
         line.text(key!("prompt_slug"), clipped(&prompt.slug, MAX_NAME_BYTES));
         line.text(key!("prompt_version_id"), &version.id.to_string());
     }
-    line.optional_text(key!("model"), name(attempt.and_then(|attempt| attempt.model.as_deref())));
+    line.optional_text(key!("model"), name(record.model()));
     line.optional_text(key!("response_model"), name(response.model.as_deref()));
     line.number(key!("status"), record.status.into());
     line.flag(key!("stream"), record.streamed);
     line.number(key!("bytes_in"), record.bytes_in);
     line.number(key!("bytes_out"), record.bytes_out);
     write_charge(&mut line, record);
+    if record.cache.status != CacheStatus::Disabled {
+        line.object(key!("cache"), |line| write_cache(line, &record.cache));
+    }
+    if !record.hooks.is_empty() {
+        line.list(key!("hooks"), &record.hooks, write_hook);
+    }
     line.optional_text(key!("finish_reason"), name(response.finish.as_deref()));
     line.optional_text(key!("provider_error"), name(response.error.as_deref()));
     if let Some(warnings) = attempt.map(|attempt| &attempt.warnings).filter(|warnings| !warnings.is_empty()) {
@@ -100,6 +108,48 @@ fn write_error(line: &mut ObjectWriter<'_>, error: &Error) {
     }
 }
 
+/// What one hook decided.
+fn write_hook(line: &mut ObjectWriter<'_>, hook: &HookNote) {
+    line.text(key!("id"), clipped(&hook.id, MAX_NAME_BYTES));
+    line.text(key!("on"), if hook.side == HookSide::Request { "request" } else { "response" });
+    line.text(
+        key!("verdict"),
+        match (hook.is_denied, hook.is_passed) {
+            (true, _) => "denied",
+            (false, true) => "passed",
+            (false, false) => "failed",
+        },
+    );
+    if hook.is_changed {
+        line.flag(key!("changed"), true);
+    }
+    if hook.errors > 0 {
+        line.number(key!("errors"), hook.errors as u64);
+    }
+    line.millis(key!("ms"), hook.time);
+}
+
+/// How the cache took part.
+fn write_cache(line: &mut ObjectWriter<'_>, note: &CacheNote) {
+    line.text(key!("status"), note.status.as_str());
+    if let Some(key) = note.key {
+        line.text(key!("key"), &key.to_string());
+    }
+    if let Some(age) = note.age {
+        line.number(key!("age"), age);
+    }
+    if note.is_shared {
+        line.flag(key!("shared"), true);
+    }
+    if let Some(saved) = note.saved.cost.and_then(|cost| i64::try_from(cost).ok()) {
+        push_dollars(line.name(key!("saved_usd")), saved);
+    }
+    if let Some(stored) = note.stored {
+        line.flag(key!("stored"), stored.is_ok());
+        line.optional_text(key!("not_stored"), stored.err().map(NotStored::as_str));
+    }
+}
+
 /// What was used, and what it cost.
 fn write_charge(line: &mut ObjectWriter<'_>, record: &RequestRecord) {
     let responded = record.attempts.iter().rev().find(|attempt| attempt.responded);
@@ -127,23 +177,16 @@ fn push_dollars(out: &mut Vec<u8>, nanodollars: i64) {
     const DOLLAR: u64 = 1_000_000_000;
     // Costs are not negative.
     let amount = nanodollars.unsigned_abs();
-    push_digits(out, amount / DOLLAR);
+    write_number(out, amount / DOLLAR);
     let mut rest = amount % DOLLAR;
     if rest > 0 {
         out.push(b'.');
     }
     while rest > 0 {
         rest *= 10;
-        push_digits(out, rest / DOLLAR);
+        out.push(b'0' + (rest / DOLLAR) as u8);
         rest %= DOLLAR;
     }
-}
-
-fn push_digits(out: &mut Vec<u8>, number: u64) {
-    if number >= 10 {
-        push_digits(out, number / 10);
-    }
-    out.push(b'0' + (number % 10) as u8);
 }
 
 /// Tokens as OpenAI counts them: `input` includes cached tokens, `output` includes reasoning.

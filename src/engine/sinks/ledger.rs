@@ -1,24 +1,25 @@
-//! Makes the rows of each finished request, one for it and one for each attempt, and hands them to the ledger.
+//! Hands each finished request to the ledger, whose own thread makes its rows of it here: one for it and one for each attempt.
 //!
 //! Not for requests that were refused before their client was established, and not for those of the control plane.
 
-use super::RecordSink;
+use crate::api::output_text::OutputText;
 use crate::api::usage::Usage;
 use crate::auth::{ClientIdentity, IdentityKind};
 use crate::engine::record::{AttemptRecord, RequestRecord, UsageSource};
 use crate::json::string::unquote;
 use crate::json::walk;
+use crate::ledger::id::RowIds;
 use crate::ledger::payload::Bodies;
-use crate::ledger::{Entry, Row, RowKind, Text};
+use crate::ledger::{Draft, Entry, Row, RowKind, Text};
 use crate::price::Cost;
 use crate::route::target::Target;
-use crate::settings::logs::Payloads;
+use crate::settings::logs::{Logs, Payloads};
 use crate::state::Shared;
+use crate::state::snapshot::SettingsSnapshot;
 use crate::store::Kind;
 use bytes::Bytes;
-use jiff::Timestamp;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use uuid::Uuid;
 
 /// The most attempts of one request that have rows.
@@ -28,40 +29,101 @@ const MAX_NAME_BYTES: usize = 512;
 /// The member of metadata that names the user.
 const USER: &[u8] = b"_user";
 
-/// The sink that writes rows.
+/// The sink that has rows written.
 pub(super) struct LedgerSink(pub Arc<Shared>);
 
-impl RecordSink for LedgerSink {
-    fn record(&self, record: &RequestRecord) {
+impl LedgerSink {
+    /// Keeps what the rows are made of. What may be large and is in no row is freed here.
+    pub fn take(&self, mut record: Box<RequestRecord>) {
         let Some(ledger) = self.0.ledger() else { return };
-        let Some(client) = record.client.as_deref().filter(|_| record.operation != "control") else { return };
-        if record.log.as_ref().is_some_and(|log| log.is_ignored) {
+        let is_ignored = record.log.as_ref().is_some_and(|log| log.is_ignored);
+        let Some(client) = record.client.clone() else { return };
+        if record.operation == "control" || is_ignored {
             return;
         }
-        let (now, moment) = (Timestamp::now().as_millisecond(), Instant::now());
-        let created_ms = now - milliseconds(record.total);
-        let request = self.request_row(record, client, (ledger.new_id(created_ms), created_ms));
-        let mut entries = Vec::with_capacity(1 + record.attempts.len().min(MAX_ATTEMPTS));
-        for attempt in record.attempts.iter().take(MAX_ATTEMPTS) {
-            let since = attempt.started.map_or(Duration::ZERO, |started| moment.duration_since(started));
-            let created_ms = now - milliseconds(since);
-            let row = attempt_row(&request, attempt, (ledger.new_id(created_ms), created_ms));
-            entries.push(Entry::from(row));
-        }
-        let bodies = self.bodies(record, request.is_success);
-        entries.push(Entry { bodies, ..Entry::from(request) });
-        ledger.push(entries);
+        let snapshot = self.0.settings_arc();
+        let is_success = record.status < 400 && record.error.is_none();
+        let bodies = bodies(&record, is_success, &snapshot.settings.logs);
+        record.capture = None;
+        record.response.text = OutputText::default();
+        let error_code = record.error.take().map(|error| error.kind.row().code);
+        let attempt = record.attempt.take();
+        let target = attempt.as_ref().map(|attempt| Arc::clone(&attempt.target));
+        let model = attempt.and_then(|attempt| attempt.model.clone());
+        ledger.push(LoggedRequest {
+            record,
+            client,
+            target,
+            model,
+            error_code,
+            is_success,
+            bodies,
+            snapshot,
+        });
     }
 }
 
-impl LedgerSink {
-    fn request_row(
-        &self,
-        record: &RequestRecord,
-        client: &ClientIdentity,
-        (id, created_ms): (Uuid, i64),
-    ) -> Row {
-        let target = record.attempt.as_ref().map(|attempt| &attempt.target);
+/// A finished request whose rows are to be made.
+struct LoggedRequest {
+    /// Without its attempt, error and bodies.
+    record: Box<RequestRecord>,
+    client: Arc<ClientIdentity>,
+    /// Of the attempt whose response the client got, or the last one.
+    target: Option<Arc<Target>>,
+    /// Requested by that attempt.
+    model: Option<Arc<str>>,
+    error_code: Option<&'static str>,
+    is_success: bool,
+    bodies: Option<Box<Bodies>>,
+    /// The settings and stored objects in force when it ended.
+    snapshot: Arc<SettingsSnapshot>,
+}
+
+impl Draft for LoggedRequest {
+    fn count(&self) -> usize {
+        1 + self.record.attempts.len().min(MAX_ATTEMPTS)
+    }
+
+    fn size(&self) -> usize {
+        let record = &self.record;
+        let path = record.uri.path_and_query().map_or(0, |path| path.as_str().len());
+        let metadata = record.metadata.as_ref().map_or(0, |metadata| metadata.get().len());
+        let models = [self.model(), record.response.model.as_deref()];
+        let models: usize = models.into_iter().flatten().map(str::len).sum();
+        let of_row = size_of::<Row>() + path + metadata + models;
+        self.count() * of_row + self.bodies.as_ref().map_or(0, |bodies| bodies.size())
+    }
+
+    fn entries(self: Box<Self>, ids: &RowIds) -> Vec<Entry> {
+        let began = self.record.began.as_millisecond();
+        let request = self.row((ids.new_id(began), began));
+        let mut entries = Vec::with_capacity(self.count());
+        for attempt in self.record.attempts.iter().take(MAX_ATTEMPTS) {
+            let since = attempt
+                .started
+                .map_or(self.record.total, |started| started.duration_since(self.record.started));
+            let created_ms = began + milliseconds(since);
+            let row = attempt_row(&request, attempt, (ids.new_id(created_ms), created_ms));
+            entries.push(Entry::from(row));
+        }
+        entries.push(Entry { bodies: self.bodies, ..Entry::from(request) });
+        entries
+    }
+}
+
+impl LoggedRequest {
+    /// As [`RequestRecord::model`], which has no attempt any more.
+    fn model(&self) -> Option<&str> {
+        match &self.target {
+            Some(_) => self.model.as_deref(),
+            None => self.record.model(),
+        }
+    }
+
+    /// The row of the request.
+    fn row(&self, (id, created_ms): (Uuid, i64)) -> Row {
+        let Self { record, client, is_success, .. } = self;
+        let target = self.target.as_deref();
         let first = record.attempts.first().map(|attempt| &attempt.target.path);
         let log = record.log.as_deref();
         let (mut usage, mut is_estimated) = (None::<Usage>, false);
@@ -70,8 +132,6 @@ impl LedgerSink {
             usage = Some(sum(usage.unwrap_or_default(), &used.usage));
             is_estimated |= used.source == UsageSource::Counted;
         }
-        let model = record.attempt.as_ref().and_then(|attempt| attempt.model.as_deref());
-        let is_success = record.status < 400 && record.error.is_none();
         let mut row = Row {
             trace_id: Text::from(&record.trace_id),
             span_id: log.and_then(|log| log.span_id.clone()).map(Text::from),
@@ -86,14 +146,14 @@ impl LedgerSink {
             path: name(record.uri.path()),
             provider: target.and_then(|target| target.slug.as_deref()).map(name),
             vendor: target.map(|target| Text::new(target.provider.id())),
-            model: model.map(name),
+            model: self.model().map(name),
             response_model: record.response.model.as_deref().map(name),
-            config: target.and_then(|target| config(target)),
+            config: target.and_then(config),
             prompt: record.prompt.as_ref().map(|found| name(&found.prompt.slug)),
             prompt_version: record.prompt.as_ref().map(|found| found.version.id),
             status: record.status,
-            error_code: record.error.as_ref().map(|error| Text::new(error.kind.row().code)),
-            is_success,
+            error_code: self.error_code.map(Text::new),
+            is_success: *is_success,
             streamed: record.streamed,
             responded: record.attempts.iter().any(|attempt| attempt.responded),
             latency_us: microseconds(record.total),
@@ -101,7 +161,10 @@ impl LedgerSink {
             overhead_us: microseconds(record.overhead),
             first_token_us: record.time_to_first_token.map(microseconds),
             retries: record.retries,
-            is_fallback: is_success && first.zip(target).is_some_and(|(first, last)| *first != last.path),
+            is_fallback: *is_success && first.zip(target).is_some_and(|(first, last)| *first != last.path),
+            cache_status: Some(Text::new(record.cache.status.as_str())),
+            cache_type: record.cache.mode.map(|mode| Text::new(mode.as_str())),
+            saved_cost: record.cache.saved.cost.and_then(|cost| i64::try_from(cost).ok()),
             target: target.map(|target| Text::from(target.path.clone())),
             bytes_in: record.bytes_in,
             bytes_out: record.bytes_out,
@@ -117,40 +180,41 @@ impl LedgerSink {
         row
     }
 
-    /// The bodies to keep, without our own credentials.
-    fn bodies(&self, record: &RequestRecord, is_success: bool) -> Option<Box<Bodies>> {
-        let capture = record.capture.as_deref()?;
-        let settings = self.0.settings();
-        let logs = &settings.settings.logs;
-        let of_key = record.client.as_ref().and_then(|client| client.defaults.log_payloads);
-        let wanted = of_key.unwrap_or(logs.payloads);
-        // They may be kept for spans only, or more of them than for logs.
-        if wanted == Payloads::Off || (is_success && wanted == Payloads::Errors) {
-            return None;
-        }
-        let max_bytes = logs.max_payload_bytes.min(capture.max_bytes);
-        let kept = |body: &Bytes| body.slice(..body.len().min(max_bytes));
-        let mut parts = vec![("request", kept(&capture.request), capture.request_len)];
-        if let Some(attempt) = &record.attempt {
-            let changed = attempt.body.as_ref().filter(|_| attempt.body_changed);
-            parts.extend(changed.map(|body| ("transformed_request", kept(body), body.len() as u64)));
-        }
-        let response = capture.response.get(..max_bytes).unwrap_or(&capture.response);
-        parts.push(("response", Bytes::copy_from_slice(response), record.bytes_out));
-        if let Some(attempt) = &record.attempt {
-            let mask = attempt.credential_mask();
-            for (_, body, _) in &mut parts {
-                *body = mask.bytes(std::mem::take(body));
-            }
-        }
-        Some(Box::new(Bodies { parts, max_bytes }))
-    }
-
     fn workspace_slug(&self, workspace: Option<Uuid>) -> Option<Text> {
-        let settings = self.0.settings();
-        let record = settings.stored.catalog().get(Kind::Workspace, workspace?)?;
+        let record = self.snapshot.stored.catalog().get(Kind::Workspace, workspace?)?;
         record.slug.clone().map(Text::from)
     }
+}
+
+/// The bodies to keep, without our own credentials.
+fn bodies(record: &RequestRecord, is_success: bool, logs: &Logs) -> Option<Box<Bodies>> {
+    let capture = record.capture.as_deref()?;
+    let of_key = record.client.as_ref().and_then(|client| client.defaults.log_payloads);
+    let wanted = of_key.unwrap_or(logs.payloads);
+    // They may be kept for spans only, or more of them than for logs.
+    if wanted == Payloads::Off || (is_success && wanted == Payloads::Errors) {
+        return None;
+    }
+    let max_bytes = logs.max_payload_bytes.min(capture.max_bytes);
+    let kept = |body: &Bytes| body.slice(..body.len().min(max_bytes));
+    let mut parts = vec![("request", kept(&capture.request), capture.request_len)];
+    if let Some(attempt) = &record.attempt {
+        let changed = attempt.body.as_ref().filter(|_| attempt.body_changed);
+        parts.extend(changed.map(|body| ("transformed_request", kept(body), body.len() as u64)));
+    }
+    let cut = |body: &[u8]| Bytes::copy_from_slice(body.get(..max_bytes).unwrap_or(body));
+    parts.push(("response", cut(&capture.response.bytes), record.bytes_out));
+    // A patch may have found nothing to correct.
+    if let Some(original) = capture.original.as_ref().filter(|of| of.bytes != capture.response.bytes) {
+        parts.push(("original_response", cut(&original.bytes), original.len));
+    }
+    if let Some(attempt) = &record.attempt {
+        let mask = attempt.credential_mask();
+        for (_, body, _) in &mut parts {
+            *body = mask.bytes(std::mem::take(body));
+        }
+    }
+    Some(Box::new(Bodies { parts, max_bytes }))
 }
 
 /// The row of an attempt: what it has in common with its request, and what is its own.
@@ -179,6 +243,9 @@ fn attempt_row(request: &Row, attempt: &AttemptRecord, (id, created_ms): (Uuid, 
         first_token_us: request.first_token_us.filter(|_| attempt.responded),
         retries: 0,
         is_fallback: false,
+        cache_status: None,
+        cache_type: None,
+        saved_cost: None,
         target: Some(Text::from(target.path.clone())),
         bytes_in: 0,
         bytes_out: 0,
@@ -243,7 +310,7 @@ fn name(text: &str) -> Text {
     let text = text.get(..text.floor_char_boundary(MAX_NAME_BYTES)).unwrap_or(text);
     match text.contains('\0') {
         true => Text::from(text.replace('\0', "")),
-        false => Text::from(text.to_owned()),
+        false => Text::from(Arc::<str>::from(text)),
     }
 }
 

@@ -3,10 +3,11 @@
 //! Not the families themselves (`state::metrics`).
 
 use super::RecordSink;
+use crate::engine::caching::{CacheNote, CacheStatus, NotStored};
 use crate::engine::record::{RequestRecord, UsageSource};
 use crate::price::money;
 use crate::state::Shared;
-use crate::state::metrics::{FinishedRequest, status_text};
+use crate::state::metrics::{CachedRequest, FinishedRequest, status_text};
 use std::sync::Arc;
 
 /// The sink that counts requests.
@@ -20,7 +21,10 @@ impl RecordSink for MetricsSink {
         if let Some(error) = &record.error {
             metrics.record_error(error.kind);
         }
-        for attempt in &record.attempts {
+        if let Some(cached) = cached(&record.cache) {
+            metrics.record_cache(&cached);
+        }
+        for attempt in record.attempts.iter().filter(|attempt| !attempt.is_from_cache) {
             let (provider, index) = (attempt.target.provider.id(), &attempt.target.path);
             match (attempt.error, attempt.status) {
                 (Some(code), _) => metrics.record_failed_attempt(provider, index, code),
@@ -55,4 +59,25 @@ impl RecordSink for MetricsSink {
         };
         metrics.record_request(&finished, attempt.map(|attempt| &attempt.target.series));
     }
+}
+
+/// What the cache did; `None`: it had no part in the request.
+fn cached(note: &CacheNote) -> Option<CachedRequest> {
+    let status = match note.status {
+        CacheStatus::Disabled => return None,
+        CacheStatus::Hit => "hit",
+        CacheStatus::SemanticHit => "semantic_hit",
+        CacheStatus::Miss => "miss",
+        CacheStatus::SemanticMiss => "semantic_miss",
+        CacheStatus::Refresh => "refresh",
+    };
+    let dollars = note.saved.cost.and_then(|cost| i64::try_from(cost).ok()).map_or(0.0, money::dollars);
+    Some(CachedRequest {
+        status,
+        is_shared: note.is_shared,
+        saved_input_tokens: note.saved.input_tokens,
+        saved_output_tokens: note.saved.output_tokens,
+        saved_dollars: dollars,
+        not_stored: note.stored.and_then(Result::err).map(NotStored::as_str),
+    })
 }

@@ -16,12 +16,30 @@ pub trait RecordSink: Send + Sync {
     fn record(&self, record: &RequestRecord);
 }
 
-/// All sinks, in the order in which they are called.
-pub(super) fn all(shared: &Arc<Shared>) -> Vec<Box<dyn RecordSink>> {
-    vec![
-        Box::new(metrics::MetricsSink(Arc::clone(shared))),
-        Box::new(access_line::AccessLineSink(Arc::clone(shared))),
-        Box::new(spans::SpanSink(Arc::clone(shared))),
-        Box::new(ledger::LedgerSink(Arc::clone(shared))),
-    ]
+/// All sinks.
+pub(super) struct Sinks {
+    /// In the order in which they are called.
+    readers: Vec<Box<dyn RecordSink>>,
+    /// Called last: it keeps the record.
+    ledger: ledger::LedgerSink,
+}
+
+impl Sinks {
+    pub fn new(shared: &Arc<Shared>) -> Self {
+        Self {
+            readers: vec![
+                Box::new(metrics::MetricsSink(Arc::clone(shared))),
+                Box::new(access_line::AccessLineSink(Arc::clone(shared))),
+                Box::new(spans::SpanSink(Arc::clone(shared))),
+            ],
+            ledger: ledger::LedgerSink(Arc::clone(shared)),
+        }
+    }
+
+    pub fn record(&self, record: Box<RequestRecord>) {
+        for sink in &self.readers {
+            sink.record(&record);
+        }
+        self.ledger.take(record);
+    }
 }

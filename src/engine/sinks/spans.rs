@@ -71,7 +71,7 @@ fn bodies(record: &RequestRecord, max_bytes: usize) -> Vec<(&'static str, String
     };
     let bodies = [
         ("turnpike.request.body", text(&capture.request)),
-        ("turnpike.response.body", text(&capture.response)),
+        ("turnpike.response.body", text(&capture.response.bytes)),
     ];
     bodies.into_iter().filter(|(_, text)| !text.is_empty()).collect()
 }
@@ -89,7 +89,7 @@ fn spans(record: &RequestRecord, queue: &SpanQueue) -> Option<Vec<SpanData>> {
     spans.push(SpanData {
         parent_span_is_remote: record.parent.is_some(),
         span_kind: SpanKind::Server,
-        name: name(record.operation, record.attempt.as_ref().and_then(|attempt| attempt.model.as_deref())),
+        name: name(record.operation, record.model()),
         attributes: of_request(record),
         status: status(record.error.as_ref().map(|error| error.kind.row().code), record.status, 500),
         ..span(id, own, parent, (start, over))
@@ -199,8 +199,9 @@ fn of_attempt(record: &RequestRecord, attempt: &AttemptRecord) -> Vec<KeyValue> 
     attributes.text("gen_ai.operation.name", operation_name(record.operation));
     attributes.text("gen_ai.provider.name", provider_name(target.provider.id()));
     attributes.optional("gen_ai.request.model", attempt.model.as_deref());
-    attributes.text("server.address", target.origin.sni());
-    attributes.number("server.port", target.origin.port.into());
+    let origin = attempt.other_origin.as_deref().unwrap_or(&target.origin);
+    attributes.text("server.address", origin.sni());
+    attributes.number("server.port", origin.port.into());
     if let Some(status) = attempt.status {
         attributes.number("http.response.status_code", status.into());
     }

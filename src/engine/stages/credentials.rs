@@ -109,10 +109,11 @@ pub fn sign(
     if !attempt.needs_credentials() {
         return Ok(());
     }
-    let scheme = if target.origin.tls { "https" } else { "http" };
+    let origin = attempt.origin();
+    let scheme = if origin.tls { "https" } else { "http" };
     let signing = Signing {
         method,
-        url: &format!("{scheme}://{}{}", target.origin.authority(), attempt.path),
+        url: &format!("{scheme}://{}{}", origin.authority(), attempt.path),
         body: attempt.body.as_deref().unwrap_or_default(),
         now: SystemTime::now(),
     };

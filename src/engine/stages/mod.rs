@@ -112,7 +112,8 @@ impl Engine {
     /// Whether Pingora may proxy an attempt natively: it must not pass any stage. Upgrades have no other way, so
     /// `proxy::native` runs their stages.
     pub fn goes_native(&self, attempt: &Attempt, is_upgrade: bool) -> bool {
-        attempt.goes_native(is_upgrade) && (is_upgrade || !self.has_stages(attempt))
+        let is_guarded = !attempt.target.hooks.is_empty();
+        attempt.goes_native(is_upgrade) && (is_upgrade || !(is_guarded || self.has_stages(attempt)))
     }
 
     /// Passes an attempt through the stages that apply to it.

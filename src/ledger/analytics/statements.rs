@@ -1,10 +1,14 @@
-//! The statements that read single requests and feedback for sums, the same for both databases.
+//! The statements that read single requests and feedback for sums, and their rows: the same for both databases.
 
 use super::super::filter::{Argument, Condition, Dialect, Filter};
+use super::super::rollup::sample::{Hit, Sample};
+use super::feedback_tally::FeedbackSum;
 use super::query::{By, Query};
 use std::ops::Range;
+use uuid::Uuid;
 
-/// What a sample is made of, in order; then the group's value, and the number and sum of the trace's feedback.
+/// What a sample is made of, in order; then the group's value, and the number and sum of the feedback that
+/// its workspace has for the trace.
 const SAMPLE: &str = "workspace, created_ms, vendor, model, status, api_key, config, provider, prompt, cache_status, is_success, \
                       latency_us, input_tokens, output_tokens, total_tokens, cost, cost_status, saved_cost, retries, is_fallback";
 
@@ -19,7 +23,10 @@ pub fn samples(query: &Query, range: &Range<i64>, table: &str, dialect: Dialect)
         By::User => format!("user_name, {NO_FEEDBACK}"),
         By::Metadata(name) => {
             let value = member(&mut condition, name, dialect);
-            let of_trace = format!("FROM feedback WHERE feedback.trace_id = {table}.trace_id");
+            let own = condition.workspace_of(&format!("{table}."), filter.default_workspace);
+            let given = condition.workspace_of("feedback.", filter.default_workspace);
+            let of_trace =
+                format!("FROM feedback WHERE feedback.trace_id = {table}.trace_id AND {given} = {own}");
             let sum = "coalesce(sum(feedback.value * feedback.weight), 0.0)";
             format!("{value}, (SELECT count(*) {of_trace}), (SELECT {sum} {of_trace})")
         }
@@ -27,6 +34,65 @@ pub fn samples(query: &Query, range: &Range<i64>, table: &str, dialect: Dialect)
     };
     let (condition, arguments) = condition.into_parts();
     (format!("SELECT {SAMPLE}, {group} FROM {table} WHERE kind = 0 AND {condition}"), arguments)
+}
+
+/// A row of a result, as a database has it.
+pub trait ResultRow {
+    type Error;
+
+    /// # Errors
+    /// The database's: the column has another type. For the others too.
+    fn int(&self, column: usize) -> Result<Option<i64>, Self::Error>;
+    /// # Errors
+    /// As for `int`.
+    fn real(&self, column: usize) -> Result<f64, Self::Error>;
+    /// # Errors
+    /// As for `int`.
+    fn text(&self, column: usize) -> Result<Option<&str>, Self::Error>;
+    /// # Errors
+    /// As for `int`.
+    fn uuid(&self, column: usize) -> Result<Option<Uuid>, Self::Error>;
+}
+
+/// A row of [`samples`].
+#[derive(Debug)]
+pub struct SampleRow<'a> {
+    pub sample: Sample<'a>,
+    /// The group's value: a user or a member of the metadata.
+    pub value: Option<&'a str>,
+    pub feedback: FeedbackSum,
+}
+
+impl<'a> SampleRow<'a> {
+    /// Reads the columns in their order.
+    ///
+    /// # Errors
+    /// The database's.
+    pub fn read<R: ResultRow>(row: &'a R) -> Result<Self, R::Error> {
+        let text = |column| row.text(column);
+        let amount = |column| row.int(column).map(|of| of.and_then(|of| u64::try_from(of).ok()));
+        let is_set = |column| row.int(column).map(|of| of == Some(1));
+        let sample = Sample {
+            workspace: row.uuid(0)?.unwrap_or_default(),
+            at: row.int(1)?.unwrap_or_default(),
+            values: [text(2)?, text(3)?, None, text(5)?, text(6)?, text(7)?, text(8)?, text(9)?],
+            status: row.int(4)?.and_then(|status| u16::try_from(status).ok()).unwrap_or(0),
+            is_success: is_set(10)?,
+            latency_us: amount(11)?.unwrap_or(0),
+            input_tokens: amount(12)?.unwrap_or(0),
+            output_tokens: amount(13)?.unwrap_or(0),
+            total_tokens: amount(14)?.unwrap_or(0),
+            cost: amount(15)?,
+            is_unpriced: text(16)? == Some("unknown"),
+            hit: Hit::of(text(9)?),
+            saved: amount(17)?.unwrap_or(0),
+            retries: amount(18)?.unwrap_or(0),
+            is_fallback: is_set(19)?,
+        };
+        let count = amount(21)?.unwrap_or(0);
+        let feedback = FeedbackSum { requests: u64::from(count > 0), count, weighted: row.real(22)? };
+        Ok(Self { sample, value: text(20)?, feedback })
+    }
 }
 
 /// A member of the metadata.
@@ -50,7 +116,10 @@ pub fn feedback(filter: &Filter, requests: Option<&str>, dialect: Dialect) -> (S
     };
     let mut condition = filter.condition(dialect);
     // The times of the feedback are those of the requests.
-    let requests = format!("SELECT trace_id, model FROM {table} WHERE kind = 0 AND {}", condition.sql());
+    let requests =
+        format!("SELECT trace_id, workspace, model FROM {table} WHERE kind = 0 AND {}", condition.sql());
+    let own = condition.workspace_of("requests.", filter.default_workspace);
+    let given = condition.workspace_of("feedback.", filter.default_workspace);
     let mut times = Vec::new();
     for (operator, time) in [(">=", filter.since), ("<", filter.until)] {
         if let Some(time) = time {
@@ -60,7 +129,8 @@ pub fn feedback(filter: &Filter, requests: Option<&str>, dialect: Dialect) -> (S
     }
     let times = if times.is_empty() { "1 = 1".to_owned() } else { times.join(" AND ") };
     let sql = format!(
-        "SELECT {columns}, requests.model FROM feedback JOIN ({requests}) AS requests ON requests.trace_id = feedback.trace_id WHERE {times}"
+        "SELECT {columns}, requests.model FROM feedback JOIN ({requests}) AS requests
+            ON requests.trace_id = feedback.trace_id AND {own} = {given} WHERE {times}"
     );
     (sql, condition.into_parts().1)
 }

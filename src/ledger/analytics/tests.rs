@@ -351,8 +351,11 @@ pub(in crate::ledger) fn check_answers(store: &dyn LogStore, cases: usize) {
     assert!(answered > cases / 4, "{answered} of {cases} found something");
 }
 
-/// Feedback by time, score and model, and of requests by metadata.
-pub(in crate::ledger) fn check_feedback(store: &dyn LogStore) {
+/// The workspace that requests of none belong to.
+const DEFAULT: Uuid = Uuid::from_u128(0xd);
+
+/// Four requests of no workspace, and feedback for two of them; feedback of another workspace, which uses the same trace ids.
+fn write_feedback(store: &dyn LogStore) {
     let ids = RowIds::default();
     let request = |number: i64, trace: &str, team: &str| Row {
         id: ids.new_id(number * HOUR),
@@ -374,8 +377,25 @@ pub(in crate::ledger) fn check_feedback(store: &dyn LogStore) {
         weight,
         metadata: None,
     };
-    let given = [feedback(1, "a", 5, 1.0), feedback(2, "b", -3, 0.5), feedback(3, "gone", 10, 1.0)];
+    let own = |feedback: Feedback| Feedback { workspace: Some(DEFAULT), ..feedback };
+    let given = [feedback(1, "a", 5, 1.0), own(feedback(2, "b", -3, 0.5)), feedback(3, "gone", 10, 1.0)];
     store.put_feedback(&given).unwrap();
+    let foreign = |number| Feedback {
+        created_ms: HOUR,
+        workspace: Some(Uuid::from_u128(0xf)),
+        ..feedback(number, if number < 20 { "a" } else { "c" }, if number < 20 { -10 } else { 10 }, 1.0)
+    };
+    store.put_feedback(&[foreign(11), foreign(12), foreign(21)]).unwrap();
+}
+
+/// Feedback by time, score and model, and of requests by metadata. Nothing counts that another workspace gave.
+pub(in crate::ledger) fn check_feedback(store: &dyn LogStore) {
+    write_feedback(store);
+    let mine = Filter {
+        workspaces: Some(vec![DEFAULT, Uuid::nil()]),
+        default_workspace: DEFAULT,
+        ..Filter::default()
+    };
     let tally = |filter: Filter, has_models: bool| {
         let filter = Filter { since: Some(0), until: Some(5 * HOUR), ..filter };
         let query = FeedbackQuery { filter, boundaries: vec![2 * HOUR], has_models };
@@ -383,19 +403,19 @@ pub(in crate::ledger) fn check_feedback(store: &dyn LogStore) {
         store.feedback_sums(&mut tally, &Arc::default()).unwrap();
         tally
     };
-    let all = tally(Filter::default(), false);
+    let all = tally(mine.clone(), false);
     assert_eq!(
         all.buckets.values().map(|sum| (sum.count, sum.weighted)).collect::<Vec<_>>(),
         [(1, 5.0), (2, 8.5)]
     );
     assert_eq!(all.scores, BTreeMap::from([(-3, 1), (5, 1), (10, 1)]));
-    let models = tally(Filter::default(), true).models;
+    let models = tally(mine.clone(), true).models;
     // Trace a has two requests and one feedback.
     assert_eq!(models.values().map(|sum| sum.count).sum::<u64>(), 2);
-    let of_blue = Filter { metadata: vec![("team".to_owned(), "blue".to_owned())], ..Filter::default() };
+    let of_blue = Filter { metadata: vec![("team".to_owned(), "blue".to_owned())], ..mine.clone() };
     assert_eq!(tally(of_blue, false).scores, BTreeMap::from([(-3, 1)]));
     let query = Query {
-        filter: Filter { workspaces: Some(vec![Uuid::nil()]), ..Filter::default() },
+        filter: mine,
         range: 0..5 * HOUR,
         boundaries: Vec::new(),
         by: By::Metadata("team".to_owned()),

@@ -3,16 +3,15 @@
 use super::failure;
 use super::read::{SCAN_TIMEOUT, begin};
 use super::values::parameters;
-use crate::ledger::analytics::{FeedbackSum, FeedbackTally, Tally, statements};
+use crate::ledger::analytics::statements::{self, SampleRow};
+use crate::ledger::analytics::{FeedbackTally, Tally};
 use crate::ledger::filter::{Argument, Dialect};
 use crate::ledger::log_store::{LogError, ReadControl};
-use crate::ledger::rollup::sample::{Hit, Sample};
 use crate::ledger::rollup::{Failure, postgres as rollups};
 use deadpool_postgres::{Object, Transaction};
 use futures_util::TryStreamExt as _;
 use std::pin::pin;
-use tokio_postgres::{Error, Row};
-use uuid::Uuid;
+use tokio_postgres::Row;
 
 const TABLE: &str = "log_rows";
 
@@ -37,7 +36,7 @@ pub(super) async fn sums(
         control.check()?;
         let (sql, values) = statements::samples(tally.query(), &range, TABLE, Dialect::Postgres);
         each(&transaction, &sql, &values, control, |row| {
-            let (sample, value, feedback) = read(row).map_err(failure)?;
+            let SampleRow { sample, value, feedback } = SampleRow::read(row).map_err(failure)?;
             Ok(tally.add_sample(&sample, value, &feedback)?)
         })
         .await?;
@@ -59,35 +58,6 @@ async fn each(
         add(&row)?;
     }
     Ok(())
-}
-
-type Read<'a> = (Sample<'a>, Option<&'a str>, FeedbackSum);
-
-/// In the order of `statements::samples`.
-fn read(row: &Row) -> Result<Read<'_>, Error> {
-    let text = |at: usize| row.try_get::<_, Option<&str>>(at);
-    let number = |at: usize| row.try_get::<_, Option<i64>>(at);
-    let amount = |at: usize| number(at).map(|of| of.and_then(|of| u64::try_from(of).ok()));
-    let sample = Sample {
-        workspace: row.try_get::<_, Option<Uuid>>(0)?.unwrap_or_default(),
-        at: row.try_get(1)?,
-        values: [text(2)?, text(3)?, None, text(5)?, text(6)?, text(7)?, text(8)?, text(9)?],
-        status: number(4)?.and_then(|status| u16::try_from(status).ok()).unwrap_or(0),
-        is_success: number(10)? == Some(1),
-        latency_us: amount(11)?.unwrap_or(0),
-        input_tokens: amount(12)?.unwrap_or(0),
-        output_tokens: amount(13)?.unwrap_or(0),
-        total_tokens: amount(14)?.unwrap_or(0),
-        cost: amount(15)?,
-        is_unpriced: text(16)? == Some("unknown"),
-        hit: Hit::of(text(9)?),
-        saved: amount(17)?.unwrap_or(0),
-        retries: amount(18)?.unwrap_or(0),
-        is_fallback: number(19)? == Some(1),
-    };
-    let count = amount(21)?.unwrap_or(0);
-    let feedback = FeedbackSum { requests: u64::from(count > 0), count, weighted: row.try_get(22)? };
-    Ok((sample, text(20)?, feedback))
 }
 
 /// Adds the feedback that the tally's query is about.

@@ -1,6 +1,7 @@
 //! Values of rows and conditions as PostgreSQL has them: `bigint`, `text`, `uuid`.
 
 use crate::ledger::Text;
+use crate::ledger::analytics::statements::ResultRow;
 use crate::ledger::column::{COLUMNS, ColumnType, Value, ValueReader};
 use crate::ledger::filter::Argument;
 use tokio_postgres::Row;
@@ -57,6 +58,26 @@ fn parameter(argument: &Argument) -> &(dyn ToSql + Sync) {
         Argument::Real(number) => number,
         Argument::Text(text) => text,
         Argument::Uuid(id) => id,
+    }
+}
+
+impl ResultRow for Row {
+    type Error = tokio_postgres::Error;
+
+    fn int(&self, column: usize) -> Result<Option<i64>, tokio_postgres::Error> {
+        self.try_get(column)
+    }
+
+    fn real(&self, column: usize) -> Result<f64, tokio_postgres::Error> {
+        self.try_get(column)
+    }
+
+    fn text(&self, column: usize) -> Result<Option<&str>, tokio_postgres::Error> {
+        self.try_get(column)
+    }
+
+    fn uuid(&self, column: usize) -> Result<Option<Uuid>, tokio_postgres::Error> {
+        self.try_get(column)
     }
 }
 

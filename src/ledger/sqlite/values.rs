@@ -1,6 +1,7 @@
 //! Values of rows and conditions as SQLite has them: ids are blobs of 16 bytes.
 
 use crate::ledger::Text;
+use crate::ledger::analytics::statements::ResultRow;
 use crate::ledger::column::{Value, ValueReader};
 use crate::ledger::filter::Argument;
 use rusqlite::types::{FromSqlError, ToSqlOutput, ValueRef};
@@ -26,6 +27,27 @@ impl ToSql for Argument {
             Self::Text(text) => ValueRef::Text(text.as_bytes()),
             Self::Uuid(id) => ValueRef::Blob(id.as_bytes()),
         }))
+    }
+}
+
+impl ResultRow for Row<'_> {
+    type Error = rusqlite::Error;
+
+    fn int(&self, column: usize) -> Result<Option<i64>, rusqlite::Error> {
+        Ok(self.get_ref(column)?.as_i64_or_null()?)
+    }
+
+    fn real(&self, column: usize) -> Result<f64, rusqlite::Error> {
+        self.get(column)
+    }
+
+    fn text(&self, column: usize) -> Result<Option<&str>, rusqlite::Error> {
+        Ok(self.get_ref(column)?.as_str_or_null()?)
+    }
+
+    fn uuid(&self, column: usize) -> Result<Option<Uuid>, rusqlite::Error> {
+        let bytes: Option<[u8; 16]> = self.get(column)?;
+        Ok(bytes.map(Uuid::from_bytes))
     }
 }
 

@@ -117,7 +117,7 @@ fn feedback_is_replaced_by_its_id_and_filters_traces() {
         id: Uuid::now_v7(),
         created_ms: 1,
         trace_id: trace.to_string(),
-        workspace: Some(Uuid::from_u128(9)),
+        workspace: all[0].workspace,
         value,
         weight: 0.5,
         metadata: Some("{}".to_owned()),

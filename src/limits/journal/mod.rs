@@ -4,6 +4,7 @@
 //! Usage is written in batches, as what was added: two processes on one file (one that drains, one that took over) add up. Holds of
 //! hard limits are written before their request is sent. Pure of clocks; the thread is in `writer`.
 
+mod gone;
 mod rows;
 mod tables;
 mod writer;
@@ -17,7 +18,7 @@ use super::limit_set::BucketHash;
 use super::window::Window;
 use rows::UsageRow;
 use rusqlite::{Connection, TransactionBehavior};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use std::sync::Arc;
 use uuid::Uuid;
@@ -135,12 +136,26 @@ impl Journal {
         self.take_foreign(buckets, now).map_err(|why| why.to_string())
     }
 
-    /// Drops rows of windows that have long been over.
+    /// Drops rows of windows that have long been over, and of limits that have long been gone, with their buckets.
     ///
     /// # Errors
     /// It cannot be written.
-    pub(super) fn compact(&self, now: i64) -> Result<(), String> {
-        tables::drop_over(&self.connection, now.saturating_sub(KEEP_OVER)).map_err(|why| why.to_string())
+    pub(super) fn compact(&mut self, buckets: &Buckets, now: i64) -> Result<(), String> {
+        let before = now.saturating_sub(KEEP_OVER);
+        tables::drop_over(&self.connection, before).map_err(|why| why.to_string())?;
+        let gone = gone::drop_old(&mut self.connection, now).map_err(|why| why.to_string())?;
+        if !gone.is_empty() {
+            buckets.drop_where(|entity| gone.contains(&entity.limit.0));
+        }
+        Ok(())
+    }
+
+    /// Notes which limits are no more: `present` are the others.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub(super) fn note_present(&mut self, present: &HashSet<Uuid>, now: i64) -> Result<(), String> {
+        gone::note(&mut self.connection, present, now).map_err(|why| why.to_string())
     }
 
     /// Holds of other processes that were made before this have become spent.

@@ -8,7 +8,8 @@ use std::path::Path;
 use std::time::Duration;
 use uuid::Uuid;
 
-const STEPS: [(&str, &str); 1] = [("V1__usage", include_str!("V1__usage.sql"))];
+const STEPS: [(&str, &str); 2] =
+    [("V1__usage", include_str!("V1__usage.sql")), ("V2__gone", include_str!("V2__gone.sql"))];
 /// How long a write waits for another process that writes.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(2);
 

@@ -35,7 +35,7 @@ impl Process {
         let selection = self.set.select(&facts, Phase::Request).unwrap();
         let (estimate, calendar, now) = (priced(cost), Calendar::default(), now.as_millisecond());
         let judgment = Judgment { estimate: &estimate, assume_output: 1, calendar: &calendar, now };
-        let mut reservation = judgment.reserve(&self.buckets, &selection)?;
+        let mut reservation = judgment.reserve(&self.buckets, &selection, None)?;
         let holds = reservation.unjournalled();
         if !holds.is_empty() {
             self.journal.write(&self.buckets, &holds, now).unwrap();
@@ -50,7 +50,7 @@ impl Process {
     }
 
     fn view(&self, limit: &Limit, now: Timestamp) -> (i64, i64, i64) {
-        let Some(entity) = self.buckets.get(self.buckets.hash.bucket(limit, std::iter::empty())) else {
+        let Some(entity) = self.buckets.get(self.buckets.hash.only(limit)) else {
             return (0, 0, 0);
         };
         let mut state = entity.state.lock();
@@ -140,7 +140,7 @@ fn resets_and_windows_have_rows_of_their_own() {
     let before = process.reserve(100, now).unwrap();
     process.reserve(100, now).unwrap().settle(used(0, 60), now);
     process.flush(now);
-    let entity = process.buckets.get(process.buckets.hash.bucket(&limit, std::iter::empty())).unwrap();
+    let entity = process.buckets.get(process.buckets.hash.only(&limit)).unwrap();
     {
         let mut state = entity.state.lock();
         let past = state.reset();
@@ -197,9 +197,9 @@ fn rows_of_windows_long_over_are_dropped() {
         let sql = "SELECT (SELECT count(*) FROM usage), (SELECT count(*) FROM holds)";
         process.journal.connection.query_row(sql, [], |row| Ok((row.get(0)?, row.get(1)?))).unwrap()
     };
-    process.journal.compact(at("2026-11-23T12:00:00Z").as_millisecond()).unwrap();
+    process.journal.compact(&process.buckets, at("2026-11-23T12:00:00Z").as_millisecond()).unwrap();
     assert_eq!(count(&process), (1, 1));
-    process.journal.compact(at("2026-11-24T12:00:00Z").as_millisecond()).unwrap();
+    process.journal.compact(&process.buckets, at("2026-11-24T12:00:00Z").as_millisecond()).unwrap();
     assert_eq!(count(&process), (0, 0));
     drop(held);
 }
@@ -214,7 +214,7 @@ async fn the_thread_writes_by_itself_and_at_the_end() {
     let facts = facts(&NONE);
     let selection = set.select(&facts, Phase::Request).unwrap();
     let estimate = priced(10);
-    let first = limits.reserve(&selection, &estimate, now).await.unwrap();
+    let first = limits.reserve(&selection, &estimate, None, now).await.unwrap();
     // On the disk before it returned.
     let other = Limits::open(&options, now).unwrap();
     assert_eq!(other.usage(&limit, now).await.unwrap().unwrap().held, 10);
@@ -258,4 +258,60 @@ proptest! {
             prop_assert!(spent + held >= paid + lost, "what was paid is not counted: {paid} + {lost}");
         }
     }
+}
+
+#[test]
+fn usage_of_limits_that_are_gone_is_dropped_a_week_later() {
+    let (_folder, file) = file();
+    let now = at(NOON);
+    let forever = |id| policy(id, usage(UsageOf::Cost, 1_000, Reset::Never));
+    let limits = [forever(1), forever(2), budget(false)];
+    let limits =
+        [limits[0].clone(), limits[1].clone(), Limit { id: Uuid::from_u128(3), ..limits[2].clone() }];
+    let mut process = Process::start(&file, &limits, now);
+    process.reserve(100, now).unwrap().settle(used(0, 70), now);
+    process.flush(now);
+    let ids = |numbers: &[usize]| numbers.iter().map(|number| limits[*number].id).collect::<HashSet<_>>();
+    let spent = |process: &Process, now| limits.each_ref().map(|limit| process.view(limit, now).0);
+    // The second is gone; the third as well, but it comes back.
+    process.journal.note_present(&ids(&[0]), now.as_millisecond()).unwrap();
+    let next_day = later(now, 86_400);
+    process.journal.note_present(&ids(&[0, 2]), next_day.as_millisecond()).unwrap();
+    let before = later(now, gone::KEEP_GONE / 1000 - 1);
+    process.journal.compact(&process.buckets, before.as_millisecond()).unwrap();
+    assert_eq!(process.buckets.len(), 3);
+    process.journal.note_present(&ids(&[0, 2]), before.as_millisecond()).unwrap();
+    // A reservation that is under way keeps its bucket, and what it used is written.
+    let then = later(before, 1);
+    let under_way = process.reserve(10, then).unwrap();
+    process.journal.compact(&process.buckets, then.as_millisecond()).unwrap();
+    assert_eq!(spent(&process, then)[..2], [70, 70]);
+    under_way.settle(used(0, 1), then);
+    process.flush(then);
+    let mut next = Process::start(&file, &limits, then);
+    assert_eq!(spent(&next, then)[..2], [71, 1]);
+    next.journal.note_present(&ids(&[0, 2]), then.as_millisecond()).unwrap();
+    let much_later = later(then, gone::KEEP_GONE / 1000);
+    next.journal.compact(&next.buckets, much_later.as_millisecond()).unwrap();
+    assert_eq!(spent(&next, much_later)[..2], [71, 0]);
+    assert_eq!(spent(&Process::start(&file, &limits, much_later), much_later)[..2], [71, 0]);
+}
+
+#[test]
+fn many_buckets_of_a_limit_that_is_gone_are_dropped_bit_by_bit() {
+    let (_folder, file) = file();
+    let mut journal = Journal::open(&file, LIFETIME).unwrap();
+    let sql = "WITH RECURSIVE numbers(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < 25000)
+        INSERT INTO usage SELECT cast(n AS BLOB), 0, 0, 9223372036854775807, zeroblob(16), 0, 'k', 5, 0, 0, 0 FROM numbers";
+    journal.connection.execute(sql, []).unwrap();
+    journal.note_present(&HashSet::new(), 0).unwrap();
+    let buckets = Buckets::new(BucketHash::Common, Sink::default());
+    let mut left = Vec::new();
+    for _ in 0..4 {
+        journal.compact(&buckets, gone::KEEP_GONE).unwrap();
+        let sql = "SELECT (SELECT count(*) FROM usage), (SELECT count(*) FROM gone)";
+        let counts = journal.connection.query_row(sql, [], |row| Ok((row.get(0)?, row.get(1)?)));
+        left.push(counts.unwrap());
+    }
+    assert_eq!(left, [(15_000_i64, 1_i64), (5_000, 1), (0, 0), (0, 0)]);
 }

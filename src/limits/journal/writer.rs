@@ -4,12 +4,14 @@
 use super::super::buckets::Buckets;
 use super::{HoldRow, Journal};
 use jiff::Timestamp;
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
+use uuid::Uuid;
 
 const FLUSH_INTERVAL: Duration = Duration::from_millis(500);
 const COMPACT_INTERVAL: Duration = Duration::from_secs(60);
@@ -63,6 +65,8 @@ type Reply = oneshot::Sender<Result<(), String>>;
 enum Job {
     Hold(Vec<HoldRow>, Reply),
     Flush(Reply),
+    /// The limits that there are.
+    Present(HashSet<Uuid>),
 }
 
 /// Sends jobs to the thread. Dropping it waits until all is written.
@@ -111,6 +115,13 @@ impl Writer {
         self.run(Job::Flush).await
     }
 
+    /// Has the journal note which limits are no more: all but these. Does not wait for it.
+    pub(in crate::limits) fn note_present(&self, present: HashSet<Uuid>) {
+        if let Some(jobs) = &self.jobs {
+            let _ = jobs.send(Job::Present(present));
+        }
+    }
+
     async fn run(&self, job: impl FnOnce(Reply) -> Job) -> Result<(), String> {
         let (reply, done) = oneshot::channel();
         let sent = self.jobs.as_ref().is_some_and(|jobs| jobs.send(job(reply)).is_ok());
@@ -141,7 +152,7 @@ impl Serving {
                 next_flush = Instant::now() + FLUSH_INTERVAL;
             }
             if Instant::now() >= next_compaction {
-                let outcome = self.journal.compact(now());
+                let outcome = self.journal.compact(&self.buckets, now());
                 self.health.note(&outcome, self.journal.given_up());
                 next_compaction = Instant::now() + COMPACT_INTERVAL;
             }
@@ -170,6 +181,10 @@ impl Serving {
                     replies.push(reply);
                 }
                 Job::Flush(reply) => flushes.push(reply),
+                Job::Present(present) => {
+                    let outcome = self.journal.note_present(&present, now());
+                    self.health.note(&outcome, self.journal.given_up());
+                }
             }
             next = if holds.len() < MAX_HOLDS { queue.try_recv().ok() } else { None };
         }

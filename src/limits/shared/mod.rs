@@ -207,7 +207,7 @@ impl Shared {
                 claims(selection, estimate, fitted, (calendar, store_now)).map_err(Failure::Refused)?;
             if claims.is_empty() {
                 let sink = Arc::clone(&self.inner.sink);
-                return Ok(Reservation::new(smallvec::SmallVec::new(), Tightest::default(), None, sink));
+                return Ok(Reservation::new(Vec::new(), Tightest::default(), None, sink));
             }
             for index in &overflowed {
                 if let Some(claim) = claims.get_mut(*index) {

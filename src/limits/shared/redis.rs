@@ -9,14 +9,14 @@ use super::claim::{
     BucketReply, Claim, CounterStore, Order, Reply, Rule, SettleReply, Settlement, Shown, UNCONFIRMED,
     Verdict, end_of,
 };
+use crate::net::outbound::redis_client::{self, reason};
 use async_trait::async_trait;
-use redis::aio::{ConnectionManager, ConnectionManagerConfig};
-use redis::{Client, RedisError, Script, ScriptInvocation};
+use redis::aio::ConnectionManager;
+use redis::{Script, ScriptInvocation};
 use std::sync::Arc;
 use std::time::Duration;
 use uuid::Uuid;
 
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 /// Of one script. A request waits for it.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(1);
 /// A gateway that has not announced itself for so long is gone, seconds.
@@ -38,13 +38,7 @@ impl Redis {
     /// # Errors
     /// The URL cannot be read.
     pub(super) fn new(url: &str) -> Result<Self, String> {
-        let client = Client::open(url).map_err(|why| reason(&why))?;
-        let config = ConnectionManagerConfig::new()
-            .set_number_of_retries(1)
-            .set_connection_timeout(Some(CONNECT_TIMEOUT))
-            .set_response_timeout(Some(RESPONSE_TIMEOUT));
-        let connection =
-            ConnectionManager::new_lazy_with_config(client, config).map_err(|why| reason(&why))?;
+        let connection = redis_client::connect(url, RESPONSE_TIMEOUT)?;
         let script = |text: &str| Script::new(&format!("{}{text}", include_str!("bucket.lua")));
         Ok(Self {
             connection,
@@ -58,11 +52,6 @@ impl Redis {
         let mut connection = self.connection.clone();
         invocation.invoke_async(&mut connection).await.map_err(|why| reason(&why))
     }
-}
-
-/// Without what it may have of the URL.
-fn reason(why: &RedisError) -> String {
-    format!("{}: {}", why.category(), why.detail().unwrap_or_default())
 }
 
 /// The keys of a bucket: itself, its holds, and those that have expired.

@@ -5,10 +5,10 @@ use super::super::limit_set::LimitSet;
 use super::super::tests::{facts, policy, priced, rate, usage, used};
 use super::super::*;
 use crate::config::secret::Secret;
+use crate::net::outbound::redis_client::server::RedisServer;
 use crate::settings::OnStoreError;
 use crate::store::tests::postgres_server;
 use jiff::Timestamp;
-use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
@@ -17,43 +17,14 @@ const NONE: &[(&str, &str)] = &[];
 
 /// A server of its own, which ends with the test.
 enum Server {
-    Redis { process: Child, port: u16, _folder: tempfile::TempDir },
+    Redis(RedisServer),
     Postgres { server: postgres_server::Server, url: String },
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        if let Self::Redis { process, .. } = self {
-            let _ = process.kill();
-            let _ = process.wait();
-        }
-    }
 }
 
 impl Server {
     /// `None`, and a line: it is not installed.
     async fn redis() -> Option<Self> {
-        let folder = tempfile::tempdir().unwrap();
-        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let spawn = |program: &str| {
-            let mut command = Command::new(program);
-            let port = port.to_string();
-            command.args(["--bind", "127.0.0.1", "--port", &port, "--save", "", "--appendonly", "no"]);
-            command.arg("--dir").arg(folder.path()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()
-        };
-        let Ok(process) = spawn("redis-server").or_else(|_| spawn("valkey-server")) else {
-            assert!(std::env::var_os("CI").is_none(), "CI installs Redis (.ci/run)");
-            eprintln!("SKIPPED on Redis: neither redis-server nor valkey-server is installed");
-            return None;
-        };
-        let server = Self::Redis { process, port, _folder: folder };
-        for _ in 0..500 {
-            if tokio::net::TcpStream::connect(("127.0.0.1", port)).await.is_ok() {
-                return Some(server);
-            }
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-        panic!("the server did not start");
+        RedisServer::start().await.map(Self::Redis)
     }
 
     fn postgres() -> Option<Self> {
@@ -65,7 +36,7 @@ impl Server {
     /// Has it not respond, or end as in a crash.
     fn stop(&self) {
         match self {
-            Self::Redis { process, .. } => signal(process, "-STOP"),
+            Self::Redis(server) => server.pause(),
             Self::Postgres { server, .. } => {
                 // What is committed without a wait for the disk is on it then.
                 assert!(server.sql("postgres", "CHECKPOINT"));
@@ -76,14 +47,14 @@ impl Server {
 
     fn resume(&self) {
         match self {
-            Self::Redis { process, .. } => signal(process, "-CONT"),
+            Self::Redis(server) => server.resume(),
             Self::Postgres { server, .. } => server.run(),
         }
     }
 
     fn options(&self) -> LimitsOptions {
         let shared = match self {
-            Self::Redis { port, .. } => Backend::Redis(Secret::new(format!("redis://127.0.0.1:{port}"))),
+            Self::Redis(server) => Backend::Redis(Secret::new(server.url())),
             Self::Postgres { url, .. } => Backend::Postgres(Secret::new(url.clone())),
         };
         LimitsOptions { shared: Some(shared), ..LimitsOptions::default() }
@@ -92,10 +63,6 @@ impl Server {
     fn gateway(&self) -> Limits {
         Limits::open(&self.options(), Timestamp::now()).unwrap()
     }
-}
-
-fn signal(process: &Child, name: &str) {
-    assert!(Command::new("kill").args([name, &process.id().to_string()]).status().unwrap().success());
 }
 
 async fn on_each(test: impl AsyncFn(Server)) {
@@ -114,7 +81,7 @@ async fn reserve(
 ) -> Result<Reservation, Box<Refusal>> {
     let facts = facts(&NONE);
     let selection = set.select(&facts, Phase::Request).unwrap();
-    limits.reserve(&selection, estimate, Timestamp::now()).await
+    limits.reserve(&selection, estimate, None, Timestamp::now()).await
 }
 
 async fn view(limits: &Limits, limit: &Limit) -> (i64, i64) {
@@ -339,7 +306,7 @@ fn database(server: &Server) -> Option<(&postgres_server::Server, &str)> {
         Server::Postgres { server, url } => {
             Some((server, url.rsplit('/').next().unwrap().split('?').next().unwrap()))
         }
-        Server::Redis { .. } => None,
+        Server::Redis(_) => None,
     }
 }
 
@@ -365,7 +332,7 @@ async fn what_a_client_chooses_harms_no_other_on(server: Server) {
         let selection = set.select(&facts, Phase::Request).unwrap();
         let mut held = Vec::new();
         for estimate in [&Estimate { input_tokens: 5, ..Estimate::default() }, &huge] {
-            held.push(limits.reserve(&selection, estimate, Timestamp::now()).await.unwrap());
+            held.push(limits.reserve(&selection, estimate, None, Timestamp::now()).await.unwrap());
         }
         for reservation in held.into_iter().rev() {
             reservation.settle(used(u64::MAX, 0), Timestamp::now());
@@ -397,15 +364,15 @@ async fn a_limit_with_too_many_buckets_has_one_for_the_rest_on(server: Server) {
         let metadata: &[(&str, &str)] = &[("_user", user)];
         let facts = facts(&metadata);
         let selection = set.select(&facts, Phase::Request).unwrap();
-        limits.reserve(&selection, &priced(0), Timestamp::now()).await.map(drop)
+        limits.reserve(&selection, &priced(0), None, Timestamp::now()).await.map(drop)
     };
     reserve("first").await.unwrap();
     match (&server, database(&server)) {
         (_, Some((server, name))) => {
             assert!(server.sql(name, "UPDATE limit_counts SET buckets = 100000"));
         }
-        (Server::Redis { port, .. }, _) => {
-            let client = ::redis::Client::open(format!("redis://127.0.0.1:{port}")).unwrap();
+        (Server::Redis(server), _) => {
+            let client = ::redis::Client::open(server.url()).unwrap();
             let mut connection = client.get_multiplexed_async_connection().await.unwrap();
             let fill = "for i = 1, 9999 do redis.call('SADD', ARGV[1], ARGV[2] .. i) end";
             let (fill, members) = (::redis::Script::new(fill), format!("{{turnpike}}:m:{}:0", limit.id));

@@ -238,7 +238,7 @@ fn of_two_that_race_for_the_last_unit_one_gets_it() {
                 let selection = set.select(&facts, Phase::Request).unwrap();
                 gate.wait();
                 let estimate = priced(5);
-                match limits.reserve(&selection, &estimate, at(START)).now_or_never().unwrap() {
+                match limits.reserve(&selection, &estimate, None, at(START)).now_or_never().unwrap() {
                     Ok(reservation) => {
                         admitted.fetch_add(1, Ordering::Relaxed);
                         reservation.settle(used(1, 5), at(START));
@@ -270,7 +270,7 @@ fn many_at_once_never_exceed_a_hard_budget_and_use_it_up() {
         loop {
             let selection = set.select(&facts, Phase::Request).unwrap();
             let most = random.i64(50..2_000);
-            match limits.reserve(&selection, &priced(most), at(START)).now_or_never().unwrap() {
+            match limits.reserve(&selection, &priced(most), None, at(START)).now_or_never().unwrap() {
                 Ok(reservation) => {
                     let cost = random.i64(0..=most);
                     billed.fetch_add(cost, Ordering::Relaxed);

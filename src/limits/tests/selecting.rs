@@ -133,8 +133,37 @@ fn buckets_are_named_by_ids() {
     let facts = attempt();
     let selection = it.set.select(&facts, Phase::Target).unwrap();
     let estimate = tokens(1);
-    let held = it.limits.reserve(&selection, &estimate, at(NOON)).now_or_never().unwrap().unwrap();
+    let held = it.limits.reserve(&selection, &estimate, None, at(NOON)).now_or_never().unwrap().unwrap();
     let wanted = format!("api_key:{KEY}-model:emu.gpt-4o-virtual_key:{PROVIDER}-config:pc-main");
     assert_eq!(*it.peek(&limit, at(NOON))[0].value_key, *wanted);
     held.cancel(at(NOON));
+}
+
+/// Usage is kept under these numbers, in the journal and in counters that gateways share.
+#[test]
+fn buckets_have_the_numbers_they_always_had() {
+    let keyed = BucketHash::from_bytes(&(1_u128 << 64 | 2).to_be_bytes()).unwrap();
+    for (hash, only, of_ann) in [
+        (
+            keyed,
+            116_828_104_338_024_672_504_772_573_491_108_493_532,
+            230_197_142_835_485_947_058_206_178_912_344_901_715,
+        ),
+        (
+            BucketHash::Common,
+            128803744192443863652220127350883475679,
+            282491961226475860014919199139121406638,
+        ),
+    ] {
+        let group_by = ["_user", "team"].map(|name| FactKey::Metadata(name.into())).to_vec();
+        let on_missing = OnMissing::Shared;
+        let id = Uuid::from_u128(7);
+        let limit = Limit { index: 3, group_by, on_missing, ..Limit::new(id, LimitScope::Policy, rpm()) };
+        assert_eq!(hash.only(&limit), only);
+        let set = LimitSet::new(vec![limit], hash);
+        let metadata: &[(&str, &str)] = &[("_user", "ann")];
+        let facts = facts(&metadata);
+        let selection = set.select(&facts, Phase::Request).unwrap();
+        assert_eq!(selection.items.first().map(|item| item.bucket), Some(of_ann));
+    }
 }

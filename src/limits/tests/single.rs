@@ -328,7 +328,7 @@ fn values_that_read_the_same_when_joined_have_buckets_of_their_own() {
         let facts = facts(&metadata);
         let selection = it.set.select(&facts, Phase::Request).unwrap();
         let estimate = tokens(5);
-        let reserved = it.limits.reserve(&selection, &estimate, at(NOON)).now_or_never();
+        let reserved = it.limits.reserve(&selection, &estimate, None, at(NOON)).now_or_never();
         drop(reserved.unwrap().unwrap());
     }
     let mut keys: Vec<_> =

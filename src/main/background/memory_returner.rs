@@ -12,6 +12,7 @@ use std::hint::black_box;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::time::{MissedTickBehavior, interval};
+use turnpike::engine::caching::Caching;
 use turnpike::limits::Limits;
 use turnpike::route::config_cache::ConfigCache;
 use turnpike::state::Shared;
@@ -20,6 +21,9 @@ use turnpike::state::Shared;
 const INTERVAL: Duration = Duration::from_secs(1);
 /// Seconds from one look at the buckets of limits to the next: there may be a million.
 const LIMITS_EVERY: u32 = 60;
+/// Seconds from one look for limits that are no more to the next. The first comes when the process has its records.
+const GONE_EVERY: u32 = 3600;
+const FIRST_GONE: u32 = 60;
 /// After how many allocations and frees it looks for sure.
 const ALLOCATIONS: usize = 1200;
 /// Bytes of such an allocation, more than a thread's cache takes. They are never touched, so they take no memory.
@@ -31,6 +35,7 @@ pub struct MemoryReturner {
     pub shared: Arc<Shared>,
     pub config_cache: ConfigCache,
     pub limits: Arc<Limits>,
+    pub caching: Arc<Caching>,
 }
 
 #[async_trait]
@@ -45,8 +50,13 @@ impl BackgroundService for MemoryReturner {
             }
             self.shared.drop_expired(Instant::now());
             self.config_cache.drop_expired();
+            self.caching.drop_expired(Timestamp::now());
             if second % LIMITS_EVERY == 0 {
                 self.limits.drop_expired(Timestamp::now());
+            }
+            // Without a store nothing is gone: it is just not there.
+            if second % GONE_EVERY == FIRST_GONE && self.shared.store().is_some() {
+                self.limits.drop_gone(&self.shared.settings());
             }
             if self.shared.lifecycle.in_flight() == 0 {
                 for _ in 0..ALLOCATIONS {

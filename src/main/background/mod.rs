@@ -1,10 +1,11 @@
 //! Background tasks, one file each: the access log writer, settings and certificate reloads, systemd notifications, the
-//! emulator.
+//! emulator, batches.
 //!
 //! Each is a loop around a function of another room and makes no decisions itself.
 
 mod access_log_writer;
 mod alert_task;
+mod batch_worker;
 mod certificate_reloader;
 mod emulator_service;
 mod key_set_refresher;
@@ -19,6 +20,7 @@ mod store_follower;
 
 pub use access_log_writer::AccessLogWriter;
 pub use alert_task::AlertTask;
+pub use batch_worker::BatchWorker;
 pub use certificate_reloader::CertificateReloader;
 pub use emulator_service::EmulatorService;
 pub use key_set_refresher::KeySetRefresher;

@@ -5,6 +5,7 @@
 //! task sweeps them all every few seconds; it ends when the pool is empty. HTTP/2 connections stay in Pingora's pool,
 //! where requests share them.
 
+use foldhash::fast::RandomState;
 use parking_lot::Mutex;
 use pingora_core::protocols::Stream;
 use std::collections::{HashMap, VecDeque};
@@ -27,7 +28,7 @@ pub struct IdlePool {
 #[derive(Default)]
 struct PoolInner {
     /// By the peer's reuse hash, the most recently used one at the back. No list is empty.
-    connections: HashMap<u64, VecDeque<IdleConnection>>,
+    connections: HashMap<u64, VecDeque<IdleConnection>, RandomState>,
     count: usize,
     /// The sweep task is running.
     sweeping: bool,

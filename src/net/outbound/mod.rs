@@ -1,7 +1,8 @@
 //! Upstream connections: parsing a base URL ([`origin`]), which hosts a client may name ([`custom_host`], [`ranges`]),
 //! resolving names ([`dns`]), the peer Pingora connects to ([`peer`], [`peer_limit`]), connections and their pools
 //! ([`connector`], [`connection`]), the certificate authorities that servers are verified with ([`authorities`]), the
-//! clients for the gateway's own small requests ([`side_client`]), to token servers ([`token_http`]) and MCP servers ([`mcp`]).
+//! clients for the gateway's own small requests ([`side_client`]), to token servers ([`token_http`]) and MCP servers ([`mcp`]),
+//! and connections to Redis or Valkey ([`redis_client`]).
 //!
 //! Not here: which provider to call and what to send; `route` and `engine` decide that.
 
@@ -16,6 +17,7 @@ pub mod origin;
 pub mod peer;
 pub mod peer_limit;
 pub mod ranges;
+pub mod redis_client;
 pub mod side_client;
 pub mod side_http;
 pub mod token_http;

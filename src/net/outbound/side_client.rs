@@ -8,6 +8,7 @@ use super::authorities;
 use super::custom_host::HostRules;
 use super::dns::{Dns, ResolveError};
 use super::origin::Origin;
+use moka::sync::Cache;
 use reqwest::redirect::Policy;
 use rustls::ClientConfig;
 use std::error::Error as StdError;
@@ -25,16 +26,37 @@ pub enum FetchError {
     Broken(String),
 }
 
+impl fmt::Display for FetchError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Refused(why) | Self::Broken(why) => f.write_str(why),
+        }
+    }
+}
+
+/// How many clients with open connections are kept, and for how long unused.
+const MAX_POOLED: u64 = 256;
+const POOLED_IDLE: Duration = Duration::from_secs(60);
+const MAX_IDLE_CONNECTIONS: usize = 32;
+
 /// Makes the clients. The TLS configuration is built for the first one.
 pub struct SideClients {
     /// Certificate authorities in place of the system's, as for providers.
     ca_file: Option<PathBuf>,
     tls: OnceLock<Result<ClientConfig, String>>,
+    /// Clients by host and checked addresses; `None`: each is used once.
+    pool: Option<Cache<String, reqwest::Client>>,
 }
 
 impl SideClients {
     pub fn new(ca_file: Option<PathBuf>) -> Self {
-        Self { ca_file, tls: OnceLock::new() }
+        Self { ca_file, tls: OnceLock::new(), pool: None }
+    }
+
+    /// Clients that are kept, with their connections.
+    pub fn pooled(ca_file: Option<PathBuf>) -> Self {
+        let pool = Cache::builder().max_capacity(MAX_POOLED).time_to_idle(POOLED_IDLE).build();
+        Self { pool: Some(pool), ..Self::new(ca_file) }
     }
 
     /// A client for requests to `origin`, whose addresses are looked up and checked now.
@@ -53,17 +75,27 @@ impl SideClients {
             other => FetchError::Broken(format!("{}: {other}", origin.authority())),
         })?;
         let addresses: Vec<_> = addresses.iter().collect();
-        reqwest::Client::builder()
+        let key = format!("{} {} {addresses:?}", origin.tls, origin.authority());
+        if let Some(client) = self.pool.as_ref().and_then(|pool| pool.get(&key)) {
+            return Ok(client);
+        }
+        let idle = if self.pool.is_some() { MAX_IDLE_CONNECTIONS } else { 0 };
+        let client = reqwest::Client::builder()
             .tls_backend_preconfigured(self.tls()?)
             .no_proxy()
             .redirect(Policy::none())
             .connect_timeout(connect_timeout)
-            .pool_max_idle_per_host(0)
+            .pool_max_idle_per_host(idle)
+            .pool_idle_timeout(POOLED_IDLE)
             .user_agent(concat!("turnpike/", env!("CARGO_PKG_VERSION")))
             // Connects to exactly the checked addresses: a name that changes its DNS result gains nothing.
             .resolve_to_addrs(origin.sni(), &addresses)
             .build()
-            .map_err(|why| FetchError::Broken(format!("{}: {}", origin.authority(), error_chain(why))))
+            .map_err(|why| FetchError::Broken(format!("{}: {}", origin.authority(), error_chain(why))))?;
+        if let Some(pool) = &self.pool {
+            pool.insert(key, client.clone());
+        }
+        Ok(client)
     }
 
     /// The TLS configuration, with the same certificate authorities as for providers.

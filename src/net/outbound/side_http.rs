@@ -1,4 +1,4 @@
-//! Requests of the gateway's own to addresses that the operator wrote: a catalogue of prices, webhooks.
+//! Requests of the gateway's own: a catalogue of prices, webhooks, what guardrails call.
 //!
 //! Bounded in time and size. Token servers have rules of their own (`token_http`).
 
@@ -23,12 +23,15 @@ pub struct SideRequest<'a> {
     pub timeout: Duration,
     /// The most bytes of the response's body.
     pub max_body: usize,
+    /// The operator wrote the address: it is not judged as a client's is.
+    pub trusted: bool,
 }
 
-/// Status and body.
+/// Status, headers and body.
 #[derive(Debug)]
 pub struct SideResponse {
     pub status: u16,
+    pub headers: HeaderMap,
     pub body: Vec<u8>,
 }
 
@@ -42,6 +45,12 @@ impl SideHttpClient {
         Self { clients: SideClients::new(ca_file) }
     }
 
+    /// One that keeps connections open for the next request to the same addresses: for many requests, all made by runtimes that
+    /// live as long as the process.
+    pub fn pooled(ca_file: Option<PathBuf>) -> Self {
+        Self { clients: SideClients::pooled(ca_file) }
+    }
+
     /// # Errors
     /// Why there is no response, without path and query of the URL, which may hold a secret.
     pub async fn send(
@@ -49,10 +58,10 @@ impl SideHttpClient {
         request: SideRequest<'_>,
         dns: &Dns,
         rules: &HostRules,
-    ) -> Result<SideResponse, String> {
+    ) -> Result<SideResponse, FetchError> {
         let timeout = request.timeout;
         let sent = tokio::time::timeout(timeout, self.exchange(request, dns, rules)).await;
-        sent.unwrap_or_else(|_| Err(format!("no response within {timeout:?}")))
+        sent.unwrap_or_else(|_| Err(FetchError::Broken(format!("no response within {timeout:?}"))))
     }
 
     async fn exchange(
@@ -60,28 +69,28 @@ impl SideHttpClient {
         request: SideRequest<'_>,
         dns: &Dns,
         rules: &HostRules,
-    ) -> Result<SideResponse, String> {
+    ) -> Result<SideResponse, FetchError> {
         let bare = request.url.split(['?', '#']).next().unwrap_or_default();
-        let origin = Origin::parse(bare, true)?;
-        let broken = |why: reqwest::Error| format!("{}: {}", origin.authority(), error_chain(why));
-        let client = self.clients.client_for(&origin, dns, rules, CONNECT_TIMEOUT).await;
-        let client = client.map_err(|why| match why {
-            FetchError::Refused(why) | FetchError::Broken(why) => why,
-        })?;
+        let refused = |why: String| FetchError::Refused(format!("The URL {why}."));
+        let origin = Origin::parse(bare, request.trusted).map_err(refused)?;
+        if !request.trusted {
+            rules.check_name(&origin).map_err(FetchError::Refused)?;
+        }
+        let broken =
+            |why: reqwest::Error| FetchError::Broken(format!("{}: {}", origin.authority(), error_chain(why)));
+        let client = self.clients.client_for(&origin, dns, rules, CONNECT_TIMEOUT).await?;
         let sending = client.request(request.method, request.url).headers(request.headers).body(request.body);
         let mut response = sending.send().await.map_err(broken)?;
         let status = response.status().as_u16();
+        let headers = std::mem::take(response.headers_mut());
         let mut body = Vec::new();
         while let Some(chunk) = response.chunk().await.map_err(broken)? {
             if body.len() + chunk.len() > request.max_body {
-                return Err(format!(
-                    "{}: the response is over {} bytes",
-                    origin.authority(),
-                    request.max_body
-                ));
+                let (authority, most) = (origin.authority(), request.max_body);
+                return Err(FetchError::Broken(format!("{authority}: the response is over {most} bytes")));
             }
             body.extend_from_slice(&chunk);
         }
-        Ok(SideResponse { status, body })
+        Ok(SideResponse { status, headers, body })
     }
 }

@@ -3,6 +3,7 @@
 //! Requests to `/v1/messages` and to Anthropic's other paths (batches, files, token counting) are passed
 //! through.
 
+mod batch_jobs;
 pub mod betas;
 mod blocks;
 pub mod chat;
@@ -24,6 +25,7 @@ pub(super) use event_emitter::provider_error as error_in_success;
 pub use stream::Events;
 
 use super::adapter::Adapter;
+use super::batch_jobs::BatchJobs;
 use super::key::Key;
 use super::rescue::Prefill;
 use super::spec::{CustomHost, Host, ProviderSpec, Value};
@@ -90,6 +92,10 @@ impl Provider for Anthropic {
     fn takes_anthropic_version(&self, operation: Operation) -> bool {
         !matches!(operation, Operation::ChatCompletions | Operation::Completions | Operation::Responses)
             && operation.dialect() != Dialect::Google
+    }
+
+    fn batch_jobs(&self) -> Option<&'static dyn BatchJobs> {
+        Some(&batch_jobs::MessageBatches)
     }
 
     fn prefill(&self, model: &str) -> Prefill {

@@ -5,6 +5,7 @@
 //! |---|---|
 //! | `openai` | resources: deployments, their aliases, API versions |
 //! | `foundry` | Foundry resources, serverless and managed endpoints, Claude |
+//! | `fine_tuning` | states of fine-tuning jobs |
 //! | `auth` | keys, tokens, and which token exchange an account needs |
 //! | `credentials` | token exchanges: client secret, managed identity, workload identity |
 //! | `address` | API versions, custom hosts, queries |
@@ -12,6 +13,7 @@
 mod address;
 mod auth;
 mod credentials;
+mod fine_tuning;
 mod foundry;
 mod openai;
 

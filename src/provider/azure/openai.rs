@@ -7,6 +7,7 @@
 
 use super::address::{self, PathAndQuery, Version};
 use super::auth::{self, KeyPlacement};
+use super::fine_tuning::JobPatch;
 use crate::api::body::{Body, Edit};
 use crate::api::chat::{ChatRequest, Decoder};
 use crate::api::operation::Operation;
@@ -115,6 +116,11 @@ fn is_inference(operation: Operation) -> bool {
     )
 }
 
+/// The model that may be a deployment. A fine-tuning job names a base model.
+fn deployed_model<'a>(call: &Call<'a>) -> Option<&'a str> {
+    call.model.filter(|_| !call.operation.is_fine_tuning())
+}
+
 /// Whether the custom host ends in `/v1`, and the prefix to put before the client's path.
 fn custom_host_prefix(account: &Account) -> (bool, &'static str) {
     match account.custom_host.as_deref().map(address::path_of) {
@@ -155,7 +161,7 @@ impl Provider for AzureOpenAi {
 
     fn path(&self, call: &Call<'_>, account: &Account) -> Result<String, Error> {
         address::check_path(call.path, SPEC.id)?;
-        let choice = DeploymentChoice::select(call.model, account)?;
+        let choice = DeploymentChoice::select(deployed_model(call), account)?;
         let (ends_in_v1, prefix) = custom_host_prefix(account);
         // A client made for Azure sends the full path itself.
         let path = call.path.strip_prefix("openai/").unwrap_or(call.path);
@@ -206,11 +212,12 @@ impl Provider for AzureOpenAi {
 
     fn adapter(&self, call: &Call<'_>, account: &Account) -> Result<Adapter, Error> {
         // Rejects an unknown alias before anything is translated for it.
-        DeploymentChoice::select(call.model, account)?;
+        DeploymentChoice::select(deployed_model(call), account)?;
         Ok(match call.operation {
             Operation::Messages | Operation::CountTokens => Adapter::Chat(&DeployedChat),
             Operation::ChatCompletions => Adapter::Passthrough(Some(&CHAT_PATCH)),
             operation if operation.is_gemini_chat() => Adapter::Chat(&DeployedChat),
+            operation if operation.is_fine_tuning() => Adapter::Passthrough(Some(&JobPatch)),
             _ => Adapter::Passthrough(None),
         })
     }

@@ -24,6 +24,15 @@ pub fn base_url(account: &Account) -> Result<Cow<'static, str>, Error> {
     Ok(Cow::Owned(format!("https://bedrock-runtime.{region}.{}", domain(region))))
 }
 
+/// Scheme and host of the control plane for the account's region.
+///
+/// # Errors
+/// As [`base_url`].
+pub fn control_url(account: &Account) -> Result<Cow<'static, str>, Error> {
+    let region = configured_region(account)?.unwrap_or(DEFAULT_REGION);
+    Ok(Cow::Owned(format!("https://bedrock.{region}.{}", domain(region))))
+}
+
 /// The domain of Amazon's hosts in a region: China has its own.
 pub fn domain(region: &str) -> &'static str {
     if region.starts_with("cn-") { "amazonaws.com.cn" } else { "amazonaws.com" }
@@ -40,7 +49,9 @@ pub fn region(account: &Account) -> Result<Cow<'_, str>, Error> {
     let from_host = account.custom_host.as_deref().and_then(|host| {
         let host = host.split_once("://").map_or(host, |(_, rest)| rest);
         let mut labels = host.split(['/', ':']).next()?.split('.');
-        labels.by_ref().find(|label| matches!(*label, "bedrock-runtime" | "bedrock-runtime-fips"))?;
+        labels
+            .by_ref()
+            .find(|label| matches!(*label, "bedrock-runtime" | "bedrock-runtime-fips" | "bedrock"))?;
         labels.next().filter(|label| is_region(label))
     });
     Ok(Cow::Borrowed(from_host.unwrap_or(DEFAULT_REGION)))
@@ -59,6 +70,69 @@ fn configured_region(account: &Account) -> Result<Option<&str>, Error> {
 fn is_region(region: &str) -> bool {
     let allowed = |char: char| char.is_ascii_lowercase() || char.is_ascii_digit() || char == '-';
     (1..=40).contains(&region.len()) && region.chars().all(allowed) && !region.starts_with('-')
+}
+
+/// The first segment of paths that are objects of S3: `s3/<bucket>/<key>`. Behind a custom host it stays in the path.
+pub const S3: &str = "s3";
+
+/// The path of batch jobs at the control plane.
+pub const JOB: &str = "model-invocation-job";
+
+/// The service name of S3 in signatures.
+const S3_SERVICE: &str = "s3";
+
+/// Scheme and host of a call that is not the runtime's, and its path there: batch jobs are at the control plane, and their
+/// input and output in S3. `None` for all other calls, and behind a custom host.
+///
+/// # Errors
+/// As [`base_url`].
+pub fn other_host(call: &Call<'_>, account: &Account) -> Result<Option<(String, String)>, Error> {
+    if call.operation != Operation::Passthrough || account.custom_host.is_some() {
+        return Ok(None);
+    }
+    let region = region(account)?;
+    let domain = domain(&region);
+    let query = call.query.map(|query| format!("?{query}")).unwrap_or_default();
+    if call.path.starts_with(JOB) {
+        let path = format!("/{}{query}", call.path);
+        return Ok(Some((format!("https://bedrock.{region}.{domain}"), path)));
+    }
+    let object = call.path.strip_prefix(S3).and_then(|rest| rest.strip_prefix('/')?.split_once('/'));
+    Ok(object.filter(|(bucket, _)| is_bucket(bucket)).map(|(bucket, key)| {
+        // A certificate of S3 holds for one label before its name.
+        if bucket.contains('.') {
+            return (format!("https://s3.{region}.{domain}"), format!("/{bucket}/{key}{query}"));
+        }
+        (format!("https://{bucket}.s3.{region}.{domain}"), format!("/{key}{query}"))
+    }))
+}
+
+/// Whether a bucket can have this name:
+/// <https://docs.aws.amazon.com/AmazonS3/latest/userguide/bucketnamingrules.html>.
+pub fn is_bucket(name: &str) -> bool {
+    let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-.".contains(&byte);
+    let edge = |byte: Option<u8>| byte.is_some_and(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit());
+    (3..=63).contains(&name.len())
+        && name.bytes().all(inner)
+        && edge(name.bytes().next())
+        && edge(name.bytes().last())
+        && !name.contains("..")
+}
+
+/// The service that signs for a URL: S3 for objects, else Bedrock.
+pub fn service(url: &str, account: &Account) -> &'static str {
+    let after_scheme = |url: &'_ str| url.find("://").map_or(0, |at| at + 3);
+    let (host, path) = url.get(after_scheme(url)..).and_then(|rest| rest.split_once('/')).unwrap_or_default();
+    let is_object = match account.custom_host.as_deref() {
+        Some(custom) => {
+            let custom = custom.get(after_scheme(custom)..).unwrap_or_default().trim_end_matches('/');
+            let base = custom.split_once('/').map_or("", |(_, base)| base);
+            let rest = path.strip_prefix(base).map(|rest| rest.trim_start_matches('/'));
+            rest.and_then(|rest| rest.strip_prefix(S3)).is_some_and(|rest| rest.starts_with('/'))
+        }
+        None => host.starts_with("s3.") || host.contains(".s3."),
+    };
+    if is_object { S3_SERVICE } else { super::SERVICE }
 }
 
 /// The last path segment for an operation on a model; `None` for paths that pass through unchanged.

@@ -1,14 +1,16 @@
-//! Amazon Bedrock (cloud A): chat through Converse, embeddings and rerank through invoke, all requests
-//! signed.
+//! Amazon Bedrock (cloud A): chat through Converse, embeddings and rerank through invoke, batches as model
+//! invocation jobs, all requests signed.
 //!
 //! Source: <https://docs.aws.amazon.com/bedrock/latest/APIReference/API_Operations_Amazon_Bedrock_Runtime.html>.
-//! Not here: Bedrock's control plane (another host: models, batches, customization).
+//! Of Bedrock's control plane, which has another host: jobs that customize models (`fine_tuning`).
 
 mod address;
+mod batch_jobs;
 mod converse;
 mod count_tokens;
 mod credentials;
 mod embeddings;
+mod fine_tuning;
 mod frames;
 mod model;
 #[cfg(test)]
@@ -19,8 +21,12 @@ mod signing;
 #[cfg(test)]
 pub(crate) mod testing;
 
+pub use signing::{Keys, Scope, sign};
+
 use super::adapter::Adapter;
 use super::anthropic::generation::Generation;
+use super::batch_jobs::BatchJobs;
+use super::fine_tuning::training::TrainingFormat;
 use super::key::Key;
 use super::rescue::Prefill;
 use super::spec::{CustomHost, Host, ProviderSpec};
@@ -126,10 +132,24 @@ impl Provider for Bedrock {
     }
 
     fn path(&self, call: &Call<'_>, account: &Account) -> Result<String, Error> {
-        match address::action(call) {
-            Some(action) => address::model_path(call, account, action),
-            None => SPEC.path(call, account),
+        if call.operation.is_fine_tuning() {
+            return fine_tuning::JOBS.path(call, account);
         }
+        if let Some(action) = address::action(call) {
+            return address::model_path(call, account, action);
+        }
+        let path = SPEC.path(call, account)?;
+        match address::other_host(call, account)? {
+            Some((_, path)) => Ok(path),
+            None => Ok(path),
+        }
+    }
+
+    fn other_base_url(&self, call: &Call<'_>, account: &Account) -> Result<Option<Cow<'static, str>>, Error> {
+        if call.operation.is_fine_tuning() {
+            return address::control_url(account).map(Some);
+        }
+        Ok(address::other_host(call, account)?.map(|(host, _)| Cow::Owned(host)))
     }
 
     fn adapter(&self, call: &Call<'_>, account: &Account) -> Result<Adapter, Error> {
@@ -139,6 +159,7 @@ impl Provider for Bedrock {
             Operation::Embeddings => embeddings::adapter(call, account).map(Adapter::Json),
             Operation::CountTokens => Ok(Adapter::Json(&count_tokens::CountTokens)),
             Operation::Rerank => Ok(Adapter::Json(&rerank::Rerank)),
+            operation if operation.is_fine_tuning() => fine_tuning::JOBS.adapter(operation),
             other => {
                 let message = format!(
                     "bedrock has no {} at the address this gateway knows of it. Choose another provider.",
@@ -158,6 +179,10 @@ impl Provider for Bedrock {
             Family::Anthropic => Generation::from_model(model.id).prefill(),
             _ => Prefill::No,
         }
+    }
+
+    fn batch_jobs(&self) -> Option<&'static dyn BatchJobs> {
+        Some(&batch_jobs::InvocationJobs)
     }
 
     fn token_exchange(&self, account: &Account) -> Result<Option<Arc<dyn TokenExchange>>, Error> {
@@ -190,8 +215,17 @@ impl Provider for Bedrock {
                 signing::Keys::from_secrets(id, secret, cloud.session_token.as_ref())?
             }
         };
-        let scope = signing::Scope { service: SERVICE, region: &address::region(account)? };
+        let service = address::service(signing.url, account);
+        let scope = signing::Scope { service, region: &address::region(account)? };
         signing::sign(signing, &keys, &scope, headers)
+    }
+
+    fn training_format(&self) -> Option<TrainingFormat> {
+        fine_tuning::JOBS.0.training_format()
+    }
+
+    fn sends_cancelled_job(&self) -> bool {
+        false
     }
 
     fn signs(&self, account: &Account) -> bool {

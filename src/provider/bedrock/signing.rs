@@ -9,7 +9,10 @@ use crate::error::Error;
 use crate::provider::Signing;
 use crate::provider::key::header_value;
 use aws_credential_types::Credentials;
-use aws_sigv4::http_request::{SignableBody, SignableRequest, SigningSettings};
+use aws_sigv4::http_request::{
+    PayloadChecksumKind, PercentEncodingMode, SignableBody, SignableRequest, SigningSettings,
+    UriPathNormalizationMode,
+};
 use aws_sigv4::sign::v4;
 use http::{HeaderMap, HeaderName, HeaderValue};
 
@@ -69,7 +72,7 @@ fn signature<'a>(
         .region(scope.region)
         .name(scope.service)
         .time(signing.now)
-        .settings(SigningSettings::default())
+        .settings(settings(scope.service))
         .build()
         .map_err(|error| Error::internal(format!("signing parameters: {error}")))?
         .into();
@@ -87,6 +90,17 @@ fn signature<'a>(
             Ok((HeaderName::from_static(header.name()), value))
         })
         .collect()
+}
+
+/// S3 deviates from Amazon's other services: its paths are signed as they are sent, and the digest of the body is a header.
+fn settings(service: &str) -> SigningSettings {
+    let mut settings = SigningSettings::default();
+    if service == "s3" {
+        settings.payload_checksum_kind = PayloadChecksumKind::XAmzSha256;
+        settings.percent_encoding_mode = PercentEncodingMode::Single;
+        settings.uri_path_normalization_mode = UriPathNormalizationMode::Disabled;
+    }
+    settings
 }
 
 /// Amazon requires its own headers to be signed. The trace id is left out: tracing may add or change it in

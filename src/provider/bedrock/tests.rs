@@ -169,3 +169,42 @@ fn the_region_is_the_accounts_or_the_endpoints() {
         assert_eq!(region(Some(bad), None), Err(400), "{bad}");
     }
 }
+
+#[test]
+fn batch_jobs_have_the_hosts_of_the_control_plane_and_of_s3() {
+    let call = |path: &'static str| Call { path, query: Some("a=b"), ..call(Operation::Passthrough, "m") };
+    let mut account = Account::default();
+    account.cloud_a.region = Some("eu-west-1".to_owned());
+    let cases = [
+        (
+            "model-invocation-job/abc/stop",
+            "https://bedrock.eu-west-1.amazonaws.com/model-invocation-job/abc/stop?a=b",
+            "bedrock",
+        ),
+        (
+            "model-invocation-jobs",
+            "https://bedrock.eu-west-1.amazonaws.com/model-invocation-jobs?a=b",
+            "bedrock",
+        ),
+        ("s3/my-bucket/a/b.jsonl", "https://my-bucket.s3.eu-west-1.amazonaws.com/a/b.jsonl?a=b", "s3"),
+        ("s3/my.bucket/a", "https://s3.eu-west-1.amazonaws.com/my.bucket/a?a=b", "s3"),
+        ("s3/UPPER/a", "https://bedrock-runtime.eu-west-1.amazonaws.com/s3/UPPER/a?a=b", "bedrock"),
+        ("other", "https://bedrock-runtime.eu-west-1.amazonaws.com/other?a=b", "bedrock"),
+    ];
+    for (path, wanted, service) in cases {
+        let url = crate::provider::url(&Bedrock, &call(path), &account).unwrap();
+        assert_eq!(url, wanted);
+        assert_eq!(address::service(&url, &account), service, "{url}");
+    }
+    for host in ["http://127.0.0.1:9", "http://127.0.0.1:9/base/"] {
+        account.custom_host = Some(host.to_owned());
+        for (path, _, service) in cases {
+            let url = crate::provider::url(&Bedrock, &call(path), &account).unwrap();
+            assert_eq!(url, format!("{}/{path}?a=b", host.trim_end_matches('/')));
+            let service = if path == "s3/UPPER/a" { "s3" } else { service };
+            assert_eq!(address::service(&url, &account), service, "{url}");
+        }
+    }
+    let call = Call { path: "s3/my-bucket/../x", ..call("other") };
+    assert_eq!(crate::provider::url(&Bedrock, &call, &account).unwrap_err().status(), 400);
+}

@@ -2,6 +2,7 @@
 //! endpoint.
 
 use super::ID;
+use super::fine_tuning::JOBS;
 use super::model::{ModelApi, ModelName};
 use crate::api::operation::Operation;
 use crate::config::account::Account;
@@ -10,6 +11,17 @@ use crate::provider::Call;
 use crate::provider::gemini::embeddings::Embeddings;
 use crate::provider::spec::{encode_segment, ends_in_version, has_dot_segment};
 use serde::Deserialize;
+
+/// The host of Cloud Storage, and the paths of its API: <https://docs.cloud.google.com/storage/docs/request-endpoints>.
+pub(super) const STORAGE_HOST: &str = "https://storage.googleapis.com";
+pub(super) const STORAGE: &str = "storage/v1";
+pub(super) const STORAGE_UPLOAD: &str = "upload/storage/v1";
+
+/// Whether a call is one of Cloud Storage.
+pub(super) fn is_storage(call: &Call<'_>) -> bool {
+    let is_below = |base: &str| call.path.strip_prefix(base).is_some_and(|rest| rest.starts_with('/'));
+    call.operation == Operation::Passthrough && (is_below(STORAGE) || is_below(STORAGE_UPLOAD))
+}
 
 /// The host of the account's region (regional, global or multi-region endpoint). Source:
 /// <https://docs.cloud.google.com/gemini-enterprise-agent-platform/resources/locations>.
@@ -83,6 +95,10 @@ fn project(account: &Account) -> Result<String, Error> {
 pub(super) fn path(call: &Call<'_>, account: &Account) -> Result<String, Error> {
     match call.operation {
         Operation::Passthrough => return passthrough_path(call, account),
+        operation if operation.is_fine_tuning() => {
+            let (version, location) = (version("v1", account), location_path(account)?);
+            return Ok([version, &location, &JOBS.path(call, account)?].concat());
+        }
         Operation::Models => {
             return Ok(format!("{}/publishers/google/models?pageSize=300", version("v1beta1", account)));
         }
@@ -139,7 +155,7 @@ fn passthrough_path(call: &Call<'_>, account: &Account) -> Result<String, Error>
         return Err(Error::bad_request(message).with_provider(ID));
     }
     let has_version = call.path.starts_with("v1/") || call.path.starts_with("v1beta1/");
-    let version = if has_version { "" } else { version("v1", account) };
+    let version = if has_version || is_storage(call) { "" } else { version("v1", account) };
     let query = call.query.map(|query| format!("?{query}")).unwrap_or_default();
     Ok(format!("{version}/{}{query}", call.path))
 }
@@ -153,7 +169,11 @@ fn version(version: &'static str, account: &Account) -> &'static str {
     }
 }
 
-fn location_path(account: &Account) -> Result<String, Error> {
+/// `/projects/<project>/locations/<region>`.
+///
+/// # Errors
+/// 400 when project or region are missing.
+pub(super) fn location_path(account: &Account) -> Result<String, Error> {
     let (project, region) = (project(account)?, region(account)?);
     Ok(format!("/projects/{}/locations/{region}", encode_segment(&project)))
 }

@@ -6,7 +6,7 @@ use crate::api::body::Body;
 use crate::api::chat::{Params, ProviderError};
 use crate::error::Error;
 use crate::json::{Json, JsonStr};
-use crate::provider::adapter::{CallTarget, JsonAdapter};
+use crate::provider::adapter::{CallTarget, JsonAdapter, ResponseContext};
 use crate::provider::translation_notes::TranslationNotes;
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Serialize, Serializer};
@@ -78,17 +78,12 @@ impl JsonAdapter for Imagen {
     }
 
     fn read(&self, response: &[u8], request: Option<&Body>, model: &str) -> Result<Vec<u8>, ProviderError> {
-        self.read_at(response, request, model, 0)
+        self.read_in(response, &ResponseContext { request, model, place: None, now: 0 })
     }
 
     /// Google does not say when the pictures were made: `created` is when they arrived.
-    fn read_at(
-        &self,
-        response: &[u8],
-        request: Option<&Body>,
-        _: &str,
-        created: u64,
-    ) -> Result<Vec<u8>, ProviderError> {
+    fn read_in(&self, response: &[u8], context: &ResponseContext<'_>) -> Result<Vec<u8>, ProviderError> {
+        let (request, created) = (context.request, context.now);
         let parsed: ImagenResponse<'_> = serde_json::from_slice(response)
             .map_err(|_| ProviderError::unreadable("it holds no pictures"))?;
         let wants_url = request.and_then(|body| body.text("response_format")).as_deref() == Some("url");
@@ -189,8 +184,14 @@ mod tests {
         );
         assert_eq!(notes.warnings.len(), 1);
         let response = br#"{"predictions":[{"bytesBase64Encoded":"AA==","mimeType":"image/png"},{"raiFilteredReason":"no"}]}"#;
-        let converted =
-            |request| String::from_utf8(Imagen.read_at(response, request, "", 5).unwrap()).unwrap();
+        let converted = |request| {
+            String::from_utf8(
+                Imagen
+                    .read_in(response, &ResponseContext { request, model: "", place: None, now: 5 })
+                    .unwrap(),
+            )
+            .unwrap()
+        };
         assert_eq!(converted(None), r#"{"created":5,"data":[{"b64_json":"AA=="}]}"#);
         assert_eq!(converted(Some(&body)), r#"{"created":5,"data":[{"url":"data:image/png;base64,AA=="}]}"#);
         let error = Imagen.read(br#"{"predictions":[{"raiFilteredReason":"no"}]}"#, None, "").unwrap_err();

@@ -5,7 +5,9 @@
 //! for the machine. Sources: reference 12.6 and the pages named where they are used.
 
 mod address;
+mod batch_jobs;
 mod credentials;
+mod fine_tuning;
 mod images;
 mod model;
 mod partner;
@@ -13,6 +15,8 @@ mod partner;
 use super::adapter::{Adapter, CallTarget};
 use super::anthropic::AnthropicChat;
 use super::anthropic::generation::Generation;
+use super::batch_jobs::BatchJobs;
+use super::fine_tuning::training::TrainingFormat;
 use super::gemini::count::Count;
 use super::gemini::embeddings::Embeddings;
 use super::gemini::{Gemini, models};
@@ -93,6 +97,14 @@ impl Provider for Vertex {
         address::base(account).map(Cow::Owned)
     }
 
+    fn other_base_url(
+        &self,
+        call: &Call<'_>,
+        _account: &Account,
+    ) -> Result<Option<Cow<'static, str>>, Error> {
+        Ok(address::is_storage(call).then_some(Cow::Borrowed(address::STORAGE_HOST)))
+    }
+
     fn path(&self, call: &Call<'_>, account: &Account) -> Result<String, Error> {
         address::path(call, account)
     }
@@ -102,6 +114,7 @@ impl Provider for Vertex {
         let chats = call.operation.is_chat();
         Ok(match (named.api, call.operation) {
             (_, Operation::Passthrough) => Adapter::Passthrough(None),
+            (_, operation) if operation.is_fine_tuning() => return fine_tuning::JOBS.adapter(operation),
             (_, Operation::Models) => Adapter::Json(&models::Listing),
             (_, Operation::ModelsGet) => Adapter::Json(&models::Single),
             (ModelApi::Gemini, operation) if self.has_gemini(operation, call.model) => {
@@ -164,12 +177,24 @@ impl Provider for Vertex {
         is_served && ModelName::parse(model.unwrap_or_default()).api == ModelApi::Gemini
     }
 
+    fn training_format(&self) -> Option<TrainingFormat> {
+        fine_tuning::JOBS.0.training_format()
+    }
+
+    fn sends_cancelled_job(&self) -> bool {
+        false
+    }
+
     fn prefill(&self, model: &str) -> Prefill {
         let named = ModelName::parse(model);
         match named.api {
             ModelApi::Anthropic => Generation::from_model(named.name).prefill(),
             _ => Prefill::No,
         }
+    }
+
+    fn batch_jobs(&self) -> Option<&'static dyn BatchJobs> {
+        Some(&batch_jobs::PredictionJobs)
     }
 
     fn token_exchange(&self, account: &Account) -> Result<Option<Arc<dyn TokenExchange>>, Error> {

@@ -167,3 +167,24 @@ fn bodies_that_keep_their_shape_are_edited() {
         Vertex.adapter(&call(Operation::Speech, "gemini-x", false), &Account::default()).unwrap_err();
     assert_eq!(refused.status(), 501);
 }
+
+#[test]
+fn objects_of_batches_have_the_host_of_cloud_storage() {
+    let call = |path: &'static str| Call { path, ..call(Operation::Passthrough, "", false) };
+    let cases = [
+        ("storage/v1/b/bucket/o/x%2Fy", "https://storage.googleapis.com/storage/v1/b/bucket/o/x%2Fy?a=b"),
+        ("upload/storage/v1/b/bucket/o", "https://storage.googleapis.com/upload/storage/v1/b/bucket/o?a=b"),
+        (
+            "projects/p/locations/us-east5/batchPredictionJobs",
+            "https://us-east5-aiplatform.googleapis.com/v1/projects/p/locations/us-east5/batchPredictionJobs?a=b",
+        ),
+        ("storage/v10/x", "https://us-east5-aiplatform.googleapis.com/v1/storage/v10/x?a=b"),
+    ];
+    let mut account = account("us-east5");
+    for (path, wanted) in cases {
+        assert_eq!(url(&Vertex, &call(path), &account).unwrap(), wanted);
+    }
+    account.custom_host = Some("http://127.0.0.1:9".to_owned());
+    let own = url(&Vertex, &call("storage/v1/b/bucket/o"), &account).unwrap();
+    assert_eq!(own, "http://127.0.0.1:9/storage/v1/b/bucket/o?a=b");
+}

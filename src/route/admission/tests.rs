@@ -1,6 +1,7 @@
 //! Table tests of how a body is read and which requests are rejected.
 
 use super::{BodyContent, BodyReading, Plane, RequestHead};
+use crate::api::own_ids::{batch_id, file_id};
 use crate::config::Checks;
 use crate::error::Error;
 use crate::net::inbound::control_paths::ControlPaths;
@@ -8,6 +9,7 @@ use crate::settings::{SecretSources, Settings};
 use crate::state::snapshot::SettingsSnapshot;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri};
+use uuid::Uuid;
 
 const LIMIT: usize = 2000;
 
@@ -50,7 +52,7 @@ fn bodies_are_read_where_they_may_choose_the_target() {
         ("POST /v1/chat/completions", "transfer-encoding: chunked", read(None, BodyContent::JsonObject)),
         ("POST /v1/chat/completions", "content-length: 2000", read(Some(2000), BodyContent::JsonObject)),
         ("GET /v1/models", "content-length: 7", None),
-        ("POST /v1/files", &format!("{json}\ncontent-length: 7"), None),
+        ("POST /v1/files", &format!("{json}\ncontent-length: 7\nx-gateway-provider: openai"), None),
         ("POST /v1/x", &format!("{json}\ncontent-length: 7"), read(Some(7), BodyContent::AnyJson)),
         (
             "POST /v1/proxy/messages",
@@ -67,6 +69,33 @@ fn bodies_are_read_where_they_may_choose_the_target() {
     ] {
         let wanted = Plane::Data { body: wanted };
         assert_eq!(judged(request, headers).unwrap(), wanted, "{request} {headers}");
+    }
+}
+
+#[test]
+fn files_and_batches_that_are_no_providers_are_the_gateways() {
+    let (file, batch) = (file_id(Uuid::nil(), None), batch_id(Uuid::nil(), None));
+    for (request, header, is_own) in [
+        ("POST /v1/files".to_owned(), "accept: a", true),
+        ("POST /v1/files".to_owned(), "x-gateway-provider: turnpike", true),
+        ("POST /v1/files".to_owned(), "x-gateway-provider: openai", false),
+        ("POST /v1/files".to_owned(), "x-gateway-config: cf", false),
+        ("POST /v1/proxy/files".to_owned(), "accept: a", false),
+        ("GET /v1/batches".to_owned(), "x-gateway-custom-host: https://a", false),
+        ("GET /v1/batches".to_owned(), "accept: a", true),
+        (format!("GET /v1/files/{file}"), "x-gateway-provider: openai", true),
+        (format!("GET /v1/files/{file}/content"), "accept: a", true),
+        (format!("DELETE /v1/files/{file}"), "accept: a", true),
+        ("GET /v1/files/file-abc".to_owned(), "accept: a", false),
+        (format!("GET /v1/files/{batch}"), "accept: a", false),
+        (format!("POST /v1/batches/{batch}/cancel"), "x-gateway-config: cf", true),
+        (format!("GET /v1/batches/{batch}/output"), "accept: a", true),
+        ("GET /v1/batches/batch_abc".to_owned(), "accept: a", false),
+        // Who runs it is in the body.
+        ("POST /v1/batches".to_owned(), "accept: a", false),
+    ] {
+        let plane = judged(&request, &format!("content-type: application/json\n{header}")).unwrap();
+        assert_eq!(plane == Plane::Files, is_own, "{request} {header}");
     }
 }
 

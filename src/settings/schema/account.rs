@@ -19,7 +19,7 @@ fn choices(field: Names) -> Option<Vec<&'static str>> {
 }
 
 /// What the fields are; a field without a line is described by its name.
-const DESCRIPTIONS: [(Names, &str); 36] = [
+const DESCRIPTIONS: [(Names, &str); 37] = [
     (names::API_KEY, "The provider's key."),
     (names::CUSTOM_HOST, "Base URL that replaces the provider's own: http(s)://host[:port][/path]."),
     (names::API_VERSION, "The version of the API, for azure-openai."),
@@ -39,6 +39,7 @@ const DESCRIPTIONS: [(Names, &str); 36] = [
     (names::A_ROLE_ARN, "Cloud A: the role to assume."),
     (names::A_EXTERNAL_ID, "Cloud A: the external id that the role's owner requires."),
     (names::A_BUCKET, "Cloud A: where files are stored."),
+    (names::A_BATCH_ROLE, "Cloud A: the role with which Bedrock reads and writes the bucket of a batch."),
     (names::B_PROJECT_ID, "Cloud B: part of the address."),
     (names::B_REGION, "Cloud B: part of the address."),
     (names::B_SERVICE_ACCOUNT, "Cloud B: the service account's JSON file as it was downloaded."),

@@ -263,14 +263,40 @@ fn price() -> Value {
 }
 
 fn cache() -> Value {
-    object(
-        "Not in this version: checked, then ignored.",
+    let modes = one_of("Identical requests, or similar ones too.", ["simple", "semantic"]);
+    let whole = object(
+        "Whether responses are cached (docs/cache.md).",
         &["mode"],
         vec![
-            ("mode", one_of("Identical requests, or similar ones too.", ["simple", "semantic"])),
-            ("max_age", integer("Seconds.", 0, None)),
+            ("mode", modes.clone()),
+            (
+                "max_age",
+                integer(
+                    "How long a response is kept, seconds. Default: the settings' cache.max_age.",
+                    0,
+                    None,
+                ),
+            ),
+            (
+                "replay",
+                or(
+                    one_of(
+                        "How a stream comes out of the cache: at once, or as fast as it came in.",
+                        ["at_once", "paced"],
+                    ),
+                    "at_once",
+                ),
+            ),
+            (
+                "threshold",
+                json!({
+                    "type": "number", "minimum": 0, "maximum": 1,
+                    "description": "For semantic: the least cosine similarity. Default: the settings' semantic_cache.threshold.",
+                }),
+            ),
         ],
-    )
+    );
+    json!({"anyOf": [modes, whole], "description": "Whether responses are cached; the mode alone is short for an object with it."})
 }
 
 /// A key that is for the other lists of hooks only.
@@ -279,9 +305,21 @@ fn elsewhere(description: &str) -> Value {
 }
 
 /// The keys that hooks and guardrails share.
-fn controls(is_async: bool, may_deny: bool) -> Vec<(&'static str, Value)> {
+fn controls(is_async: bool, may_deny: bool, on_request: bool) -> Vec<(&'static str, Value)> {
     let action = if may_deny { "deny_action" } else { "action" };
+    let of_stream = |schema: Value| if on_request { elsewhere("For responses only.") } else { schema };
+    let parallel = or(flag("Runs while the provider is called; the response waits for it."), false);
     vec![
+        ("parallel", if on_request { parallel } else { elsewhere("For requests only.") }),
+        (
+            "stream",
+            of_stream(one_of(
+                "How streams are checked: text is sent on when it was looked at, or held back as a whole.",
+                ["window", "buffer"],
+            )),
+        ),
+        ("overlap_bytes", of_stream(integer("Bytes of a stream that are held back.", 1, Some(64 << 10)))),
+        ("message", text("What the client is told when it denies.")),
         ("type", or(one_of("What it may do to the message.", ["guardrail", "mutator"]), "guardrail")),
         (
             "async",
@@ -305,17 +343,18 @@ fn hook(on_request: bool) -> Value {
             ("id", text("Which check.")),
             ("parameters", free("Its parameters.")),
             ("is_enabled", or(flag("Whether it runs."), true)),
+            ("name", text("For people.")),
         ],
     );
     let mut keys = vec![("id", text("Its name.")), ("checks", list("What is checked.", check))];
-    keys.extend(controls(!on_request, on_request));
+    keys.extend(controls(!on_request, on_request, on_request));
     object("A hook.", &["id"], keys)
 }
 
 /// A slug, or an object whose other keys are checks.
 fn guardrail(on_request: bool) -> Value {
     let mut keys = vec![("id", text("Its name."))];
-    keys.extend(controls(true, !on_request));
+    keys.extend(controls(true, !on_request, on_request));
     let mut inline = object("A guardrail; other keys are checks with their parameters.", &[], keys);
     if let Value::Object(members) = &mut inline {
         members.insert("additionalProperties".to_owned(), json!({"type": "object"}));

@@ -1,7 +1,7 @@
 //! `logs` in the schema.
 
-use super::super::logs::{Logs, Payloads};
-use super::types::{flag, integer, non_empty, object, one_of, or, pattern};
+use super::super::logs::{EXPORT_FIELDS, Logs, Payloads};
+use super::types::{flag, integer, list, non_empty, object, one_of, or, pattern};
 use serde_json::{Value, json};
 
 pub(super) fn section() -> Value {
@@ -40,6 +40,10 @@ pub(super) fn section() -> Value {
             ),
             ("spool_dir", non_empty("Default: spool in $STATE_DIRECTORY or in data/ beside this file.")),
             ("retention", retention()),
+            (
+                "export_denied_fields",
+                list("Members of a log that no export may have.", one_of("A member.", EXPORT_FIELDS)),
+            ),
         ],
     )
 }

@@ -2,6 +2,7 @@
 //!
 //! The same readers as for the settings file: a stored provider has the members of `providers.<slug>`, in `account`.
 
+use crate::config::hooks::Hook;
 use crate::config::node::Node;
 use crate::config::read::{Cursor, Problems};
 use crate::config::{Checks, Config};
@@ -147,6 +148,46 @@ pub fn compile_config(record: &Record, store: &Store, hosts: &HostRules) -> Resu
     let custom_host = |host: &str| hosts.check_name(&Origin::parse(host, false)?);
     let checks = Checks { provider: &named, account: &provider::check_account, custom_host: &custom_host };
     Config::from_json(text.as_bytes(), &checks).map_err(|problems| texts(&problems))
+}
+
+/// A guardrail's record as a hook: `checks` of its body, or of its sealed members where they have secrets, and `actions`.
+///
+/// # Errors
+/// Why it cannot be used, without secrets.
+pub fn compile_guardrail(record: &Record, store: &Store) -> Result<Hook, String> {
+    let sealed = match record.sealed {
+        Some(_) => store.unseal(record).map_err(|why| why.to_string())?,
+        None => Map::new(),
+    };
+    let body: Value = serde_json::from_str(&record.body).map_err(|why| why.to_string())?;
+    let checks = sealed.get("checks").or_else(|| body.get("checks")).cloned().unwrap_or_default();
+    let slug = record.slug.as_deref().unwrap_or_default();
+    guardrail_hook(slug, checks, body.get("actions")).map_err(|problems| texts(&problems))
+}
+
+/// The hook of a guardrail with these checks and actions.
+///
+/// # Errors
+/// What is wrong with its form; what its checks need is not judged here.
+pub fn guardrail_hook(slug: &str, mut checks: Value, actions: Option<&Value>) -> Result<Hook, Vec<Problem>> {
+    for check in checks.as_array_mut().into_iter().flatten().filter_map(Value::as_object_mut) {
+        let parameters = check.entry("parameters").or_insert(Value::Null);
+        if parameters.is_null() {
+            *parameters = Value::Object(Map::new());
+        }
+    }
+    let mut members = actions.and_then(Value::as_object).cloned().unwrap_or_default();
+    members.insert("id".to_owned(), slug.into());
+    members.insert("checks".to_owned(), checks);
+    members.retain(|_, value| !value.is_null());
+    let problems = Problems::default();
+    let text = Value::Object(members).to_string();
+    let node = Node::from_json(text.as_bytes()).map_err(|why| vec![problem(&why.to_string())])?;
+    let hook = Hook::read_saved(&Cursor::root(&node, &problems));
+    match (hook, problems.is_empty()) {
+        (Some(hook), true) => Ok(hook),
+        _ => Err(problems.into_vec()),
+    }
 }
 
 fn texts(problems: &[Problem]) -> String {

@@ -8,12 +8,13 @@ pub mod prompts;
 #[cfg(test)]
 mod tests;
 
-pub use compile::{account_members, read_provider};
+pub use compile::{account_members, compile_guardrail, guardrail_hook, read_provider};
 
 use compile::{SavedProvider, compile_config, compile_provider};
 
 use crate::auth::DEFAULT_WORKSPACE;
 use crate::config::Config;
+use crate::config::hooks::Hook;
 use crate::net::outbound::custom_host::HostRules;
 use crate::price::OwnPrices;
 use crate::prompt::{PromptLibrary, PromptSet};
@@ -36,6 +37,7 @@ pub struct Stored {
     /// When providers go out of use.
     expiries: OrdSet<(Timestamp, Uuid)>,
     configs: HashMap<Uuid, Arc<Config>>,
+    guardrails: HashMap<Uuid, Arc<Hook>>,
     /// Records that could not be compiled.
     broken: OrdSet<(Kind, Uuid)>,
     prompts: PromptLibrary,
@@ -69,7 +71,7 @@ impl Stored {
                     let children = catalog.children(change.kind, change.id);
                     routing.extend(children.map(|child| (child.kind, child.id)));
                 }
-                Kind::Config => drop(routing.insert((change.kind, change.id))),
+                Kind::Config | Kind::Guardrail => drop(routing.insert((change.kind, change.id))),
                 _ => prompts.note(&change),
             }
         }
@@ -104,6 +106,16 @@ impl Stored {
                     let compiled = record.map(|record| compile_provider(record, &catalog, env.store));
                     let compiled = self.usable_one((*kind, *id), record, compiled).flatten();
                     self.set_provider(*id, compiled)
+                }
+                Kind::Guardrail => {
+                    let compiled = record.map(|record| compile_guardrail(record, env.store));
+                    match self.usable_one((*kind, *id), record, compiled) {
+                        Some(hook) => {
+                            self.guardrails.insert(*id, Arc::new(hook));
+                            true
+                        }
+                        None => self.guardrails.remove(id).is_some(),
+                    }
                 }
                 _ => {
                     let compiled = record.map(|record| compile_config(record, env.store, env.hosts));
@@ -188,6 +200,11 @@ impl Stored {
     /// The config with this slug or id that a client of `workspace` may use.
     pub fn config(&self, workspace: Option<Uuid>, name: &str) -> Option<&Arc<Config>> {
         self.configs.get(&self.record(Kind::Config, workspace, name)?.id)
+    }
+
+    /// The guardrail with this slug or id that a client of `workspace` may use.
+    pub fn guardrail(&self, workspace: Option<Uuid>, name: &str) -> Option<&Arc<Hook>> {
+        self.guardrails.get(&self.record(Kind::Guardrail, workspace, name)?.id)
     }
 
     /// The slugs of the providers that a client of `workspace` may use, with the providers.

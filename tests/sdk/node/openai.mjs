@@ -110,6 +110,56 @@ async function embeddings({ openai, provider }) {
   assert.ok(answer.data.every((item) => item.embedding.length > 0 && typeof item.embedding[0] === "number"));
 }
 
+async function managedBatches({ openai, model, provider }) {
+  // Files are the gateway's where no provider is named; the lines go to the provider of the batch's own headers.
+  const own = new OpenAI({ baseURL: BASE_URL, apiKey: KEY });
+  const body = { model, messages: HELLO, max_tokens: 5 };
+  const lines = ["a", "b", "c"].map((custom_id) => JSON.stringify({ custom_id, method: "POST", url: "/v1/chat/completions", body }));
+  const file = await own.files.create({ file: await OpenAI.toFile(Buffer.from(lines.join("\n")), "lines.jsonl"), purpose: "batch" });
+  assert.deepEqual([file.filename, file.purpose, file.status], ["lines.jsonl", "batch", "processed"]);
+  const endpoint = "/v1/chat/completions";
+  const create = { input_file_id: file.id, endpoint, completion_window: "24h", metadata: { provider } };
+  let batch = await openai.batches.create(create);
+  const ends = ["completed", "failed", "cancelled", "expired"];
+  for (let polls = 0; !ends.includes(batch.status) && polls < 1200; polls += 1) {
+    await new Promise((resolve) => setTimeout(resolve, 50));
+    batch = await openai.batches.retrieve(batch.id);
+  }
+  assert.equal(batch.status, "completed", JSON.stringify(batch));
+  assert.deepEqual(batch.request_counts, { total: 3, completed: 3, failed: 0 });
+  assert.deepEqual(batch.metadata, { provider });
+  const output = await (await own.files.content(batch.output_file_id)).text();
+  const results = output.trimEnd().split("\n").map((line) => JSON.parse(line));
+  assert.deepEqual(results.map((result) => result.custom_id).sort(), ["a", "b", "c"]);
+  for (const { response, error } of results) {
+    assert.equal(error, null);
+    assert.equal(response.body.object, "chat.completion");
+    assert.ok(response.body.choices[0].message.content);
+  }
+  const listed = [];
+  for await (const each of own.batches.list({ limit: 1 })) listed.push(each.id);
+  assert.ok(listed.includes(batch.id) && new Set(listed).size === listed.length);
+  await assert.rejects(openai.batches.cancel(batch.id, { maxRetries: 0 }), OpenAI.ConflictError);
+  for (const id of [file.id, batch.output_file_id]) assert.ok((await own.files.delete(id)).deleted);
+  await assert.rejects(own.files.content(batch.output_file_id), OpenAI.NotFoundError);
+}
+
+async function managedBatchesAreCancelled({ openai, model }) {
+  const own = new OpenAI({ baseURL: BASE_URL, apiKey: KEY });
+  const body = { model: `${model}?ttft=60000`, messages: HELLO };
+  const line = JSON.stringify({ custom_id: "slow", method: "POST", url: "/v1/chat/completions", body });
+  const file = await own.files.create({ file: await OpenAI.toFile(Buffer.from(line), "slow.jsonl"), purpose: "batch" });
+  const create = { input_file_id: file.id, endpoint: "/v1/chat/completions", completion_window: "24h" };
+  let batch = await openai.batches.cancel((await openai.batches.create(create)).id);
+  for (let polls = 0; batch.status === "cancelling" && polls < 1200; polls += 1) {
+    await new Promise((resolve) => setTimeout(resolve, 50));
+    batch = await openai.batches.retrieve(batch.id);
+  }
+  assert.equal(batch.status, "cancelled");
+  assert.ok(batch.cancelled_at >= batch.cancelling_at);
+  await own.files.delete(file.id);
+}
+
 const PROVIDERS = {
   "@emulator": "gpt-4o-mini",
   "@anthropic-emulator": "claude-sonnet-4-5",
@@ -131,5 +181,7 @@ const checks = [
   aBrokenStreamThrows,
   errorsHaveTheirKind,
   embeddings,
+  managedBatches,
+  managedBatchesAreCancelled,
 ];
 await run(checks, Object.fromEntries(clients));

@@ -194,3 +194,29 @@ fn keys_invalid_in_headers_are_refused_and_never_printed() {
     let shown = format!("{keys:?}");
     assert!(!shown.contains("hidden") && !shown.contains("veiled"), "{shown}");
 }
+
+/// The example "GET Bucket (List Objects)" and the one of the lifecycle in
+/// <https://docs.aws.amazon.com/AmazonS3/latest/API/sig-v4-header-based-auth.html>.
+#[test]
+fn calls_of_s3_are_signed_as_published() {
+    let id = Secret::new("AKIAIOSFODNN7EXAMPLE");
+    let keys =
+        Keys::from_secrets(&id, &Secret::new("wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"), None).unwrap();
+    // 2013-05-24T00:00:00Z
+    let now = UNIX_EPOCH + Duration::from_secs(1_369_353_600);
+    let scope = Scope { service: "s3", region: "us-east-1" };
+    let examples = [
+        ("?max-keys=2&prefix=J", "34b48302e7b5fa45bde8084f4b7868a86f0a534bc59db6670ed5711ef69dc6f7"),
+        ("?lifecycle", "fea454ca298b7da1c68078a5d1bdbfbbe0d65c699e0f91ac7a200a0136783543"),
+    ];
+    for (query, signature) in examples {
+        let url = format!("https://examplebucket.s3.amazonaws.com/{query}");
+        let signing = Signing { method: &Method::GET, url: &url, body: b"", now };
+        let mut headers = HeaderMap::new();
+        sign(&signing, &keys, &scope, &mut headers).unwrap();
+        let authorization = headers["authorization"].to_str().unwrap();
+        assert!(authorization.ends_with(&format!("Signature={signature}")), "{query}: {authorization}");
+        let empty = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
+        assert_eq!(headers["x-amz-content-sha256"], empty);
+    }
+}

@@ -1,0 +1,170 @@
+//! Cuts the lines of a batch into jobs within a provider's limits, each line in the provider's format.
+//!
+//! Lines that cannot be translated get their result here. What is made of a job is `jobs`.
+
+use super::blobs::{BlobError, Blobs};
+use super::job_results::JobResults;
+use super::job_state::Position;
+use super::job_target::JobTarget;
+use super::line_result::LineOutcome;
+use super::lines::LineReader;
+use super::run::Halt;
+use super::validation::{BatchLine, read_line};
+use crate::api::error_body::ErrorView;
+use crate::engine::planner::Planner;
+use crate::error::Error;
+use crate::provider::batch_jobs::{BatchJobs, Job};
+use bytes::Bytes;
+use futures_util::stream::BoxStream;
+
+pub(super) type Reader = LineReader<BoxStream<'static, Result<Bytes, BlobError>>>;
+
+/// Reads the lines of a batch from one place on.
+pub(super) struct Cutter {
+    reader: Reader,
+    endpoint: String,
+    /// A line that did not fit into the job before, and what is written of it.
+    ahead: Option<Written>,
+    /// After the last line that is in a job or was refused.
+    at: Position,
+    /// How many requests stand before `at`.
+    pub taken: u32,
+}
+
+/// What a cutter works with.
+pub(super) struct Cutting<'a, 'b> {
+    pub planner: &'a Planner,
+    pub target: &'a JobTarget,
+    pub job: &'a Job<'a>,
+    /// Requests in the file.
+    pub total: u32,
+    pub results: &'a mut JobResults<'b>,
+}
+
+struct Written {
+    number: u32,
+    end: Position,
+    model: String,
+    bytes: Vec<u8>,
+}
+
+/// A job that was cut.
+#[derive(Debug)]
+pub(super) struct Cut {
+    pub after: Position,
+    pub end: Position,
+    /// Its last line.
+    pub last: u32,
+    pub lines: u32,
+    pub model: String,
+    pub input: Bytes,
+}
+
+impl Cutter {
+    /// # Errors
+    /// The file cannot be read.
+    pub async fn open(
+        blobs: &Blobs,
+        path: &str,
+        max_line_bytes: usize,
+        endpoint: &str,
+        (at, taken): (Position, u32),
+    ) -> Result<Self, Halt> {
+        let file = blobs.read_from(path, at.byte).await?;
+        let reader = LineReader::at(file.stream, max_line_bytes, at);
+        Ok(Self { reader, endpoint: endpoint.to_owned(), ahead: None, at, taken })
+    }
+
+    /// The next job; `None`: no line is left. `up_to`: the last line that it may have.
+    pub async fn next(&mut self, cutting: &mut Cutting<'_, '_>, up_to: u32) -> Result<Option<Cut>, Halt> {
+        let limits = cutting.target.jobs.limits();
+        let after = self.at;
+        let mut cut = Cut { after, end: after, last: 0, lines: 0, model: String::new(), input: Bytes::new() };
+        let mut input = Vec::new();
+        loop {
+            let line = match self.ahead.take() {
+                Some(ahead) => Some(ahead),
+                None => self.read(cutting, up_to).await?,
+            };
+            let Some(line) = line else { break };
+            let is_full = cut.lines >= limits.max_lines
+                || input.len().saturating_add(line.bytes.len()) > limits.max_bytes
+                || (limits.one_model && cut.model != line.model);
+            // A rest that is too small for a job of its own goes with this one.
+            let is_rest = cutting.total.saturating_sub(self.taken) < limits.min_lines;
+            if cut.lines > 0 && is_full && !is_rest {
+                self.ahead = Some(line);
+                break;
+            }
+            input.extend_from_slice(&line.bytes);
+            (cut.last, cut.end, cut.model) = (line.number, line.end, line.model);
+            cut.lines += 1;
+            self.taken += 1;
+            self.at = line.end;
+        }
+        cutting.results.write().await?;
+        if cut.lines == 0 {
+            return Ok(None);
+        }
+        cut.input = input.into();
+        Ok(Some(cut))
+    }
+
+    /// The next line that has no result and can be sent.
+    async fn read(&mut self, cutting: &mut Cutting<'_, '_>, up_to: u32) -> Result<Option<Written>, Halt> {
+        while self.reader.number() < up_to {
+            let Some(line) = self.reader.next().await? else { return Ok(None) };
+            let end = self.reader.position();
+            let Ok(line) = line else { continue };
+            let Ok(read) = read_line(&line, &self.endpoint) else { continue };
+            if cutting.results.has(line.number) {
+                (self.at, self.taken) = (end, self.taken + 1);
+                continue;
+            }
+            match write(cutting, line.number, &read).await {
+                Ok((model, bytes)) => {
+                    return Ok(Some(Written { number: line.number, end, model, bytes }));
+                }
+                Err(error) => {
+                    refuse(cutting.results, line.number, &read.custom_id, &error).await?;
+                    (self.at, self.taken) = (end, self.taken + 1);
+                }
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// A line in the provider's format.
+async fn write(cutting: &Cutting<'_, '_>, number: u32, line: &BatchLine) -> Result<(String, Vec<u8>), Error> {
+    let Cutting { planner, target, job, .. } = cutting;
+    let large_work = &planner.engine.shared.large_work;
+    let translate = || target.translate(line.body.clone());
+    let translated = large_work.run(line.body.len(), translate).await?;
+    let mut bytes = Vec::with_capacity(translated.body.len() + 64);
+    let jobs: &dyn BatchJobs = target.jobs;
+    let own = Job { model: &translated.model, ..**job };
+    jobs.write_line(number, &translated.body, &own, &mut bytes)?;
+    let most = jobs.limits().max_bytes;
+    if bytes.len() > most {
+        let message = format!(
+            "This line has {} bytes in the provider's format, more than {most}, the most that a line of its batches may have.",
+            bytes.len()
+        );
+        return Err(Error::invalid_request("body", message));
+    }
+    Ok((translated.model, bytes))
+}
+
+/// Gives a line that cannot be sent its result, as a request would have it.
+pub(super) async fn refuse(
+    results: &mut JobResults<'_>,
+    number: u32,
+    custom_id: &str,
+    error: &Error,
+) -> Result<(), Halt> {
+    let request_id = results.request_id(number);
+    let body = ErrorView::from(error).with_request_id(&request_id).body(crate::api::Dialect::OpenAi);
+    let outcome = LineOutcome::Response { status: error.status(), request_id: &request_id, body: &body };
+    results.keep(number, custom_id, &outcome).await
+}

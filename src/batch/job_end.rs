@@ -1,0 +1,311 @@
+//! How a provider's jobs end: their states, their results, and cancelling.
+//!
+//! How they begin is in `jobs`.
+
+use super::blobs::BlobError;
+use super::job_calls::CallFailure;
+use super::job_state::{JobRecord, JobState};
+use super::jobs::Jobs;
+use super::line_result::LineOutcome;
+use super::lines::LineReader;
+use super::record::file_path;
+use super::run::Halt;
+use super::state::{Status, StoredError};
+use super::validation::{BatchLine, read_line};
+use crate::engine::offline::GivenResponse;
+use crate::provider::batch_jobs::{JobCall, JobOutcome, JobResult, JobResults, JobStatus};
+use bytes::Bytes;
+use futures_util::stream;
+use http::StatusCode;
+use jiff::Timestamp;
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+use tokio::sync::mpsc;
+
+/// How long the jobs of a batch that was cancelled, or whose time is over, may take to end.
+const END_WAIT: i64 = 600;
+/// Pieces of a response that wait to be read.
+const PIECES: usize = 4;
+/// The longest line of a provider's results, bytes.
+const MAX_RESULT: usize = 64 << 20;
+/// How often the jobs of a batch that is cancelled are looked at.
+const END_LOOK: Duration = Duration::from_millis(500);
+/// How often a job is cancelled that cannot be now, and the waits between.
+const CANCELS: u32 = 5;
+const CANCEL_WAIT: Duration = Duration::from_secs(1);
+const LONGEST_CANCEL_WAIT: Duration = Duration::from_secs(30);
+
+/// The lines of one job that have no result, by number.
+type Lines = BTreeMap<u32, BatchLine>;
+
+/// What a job is that has ended.
+struct Ended {
+    results: JobResults,
+    /// Why lines without a result have none.
+    rest: StoredError,
+    /// Whether it ran to its end, so that results must be there.
+    is_complete: bool,
+}
+
+impl Jobs<'_> {
+    /// Looks at a job, and reads its results where it has ended.
+    pub async fn look(&mut self, number: u32) -> Result<(), Halt> {
+        let job = self.job(number)?;
+        let id = job.id.clone().unwrap_or_default();
+        let call = self.with_job(&job, |jobs, own| jobs.status(own, &id));
+        let status = match self.calls.send(call).await {
+            Ok(response) => self.with_job(&job, |jobs, own| jobs.read_status(own, &response)),
+            Err(failure) if failure.is_status(404) && self.batch.status == Status::Cancelling => {
+                let StoredError { code, message, .. } = cancelled();
+                return self.fail_job(number, &code, &message).await;
+            }
+            Err(failure) if failure.is_status(404) => {
+                let message = format!("The provider does not have its job any more: {}", failure.message());
+                return self.fail_job(number, "job_not_found", &message).await;
+            }
+            Err(failure) => {
+                self.note_failure(&failure);
+                self.look_later(number, failure.wait());
+                return Ok(());
+            }
+        };
+        let ended = match status {
+            Ok(status) => ended(status),
+            Err(error) => {
+                self.note_failure(&CallFailure::Unclear(error.message));
+                None
+            }
+        };
+        let Some(ended) = ended else {
+            self.look_later(number, None);
+            return Ok(());
+        };
+        match self.end_job(&job, ended).await? {
+            Ok(()) => self.note_success(),
+            Err(failure) => {
+                self.note_failure(&failure);
+                self.look_later(number, failure.wait());
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives the lines of a job without a result this error.
+    pub async fn fail_job(&mut self, number: u32, code: &str, message: &str) -> Result<(), Halt> {
+        let job = self.job(number)?;
+        let rest = stored(code, message);
+        self.end_job(&job, Ended { results: JobResults::NONE, rest, is_complete: false }).await.map(drop)
+    }
+
+    /// Reads the results of a job, and writes that it has ended.
+    async fn end_job(&mut self, job: &JobRecord, ended: Ended) -> Result<Result<(), CallFailure>, Halt> {
+        let Ended { results, rest, is_complete } = ended;
+        let mut lines = self.lines(job).await?;
+        if let Err(failure) = self.read_results(job, results, &mut lines).await?
+            && (is_complete || !failure.is_status(404))
+        {
+            self.results.write().await?;
+            return Ok(Err(failure));
+        }
+        let StoredError { code, message, .. } = &rest;
+        for (number, line) in &lines {
+            self.results.keep(*number, &line.custom_id, &LineOutcome::Failed { code, message }).await?;
+        }
+        self.results.write().await?;
+        self.looks.remove(&job.number);
+        let error = (!lines.is_empty()).then_some(rest);
+        self.save_job(job.number, |job| {
+            job.state = JobState::Ended;
+            job.error.clone_from(&error);
+        })
+        .await
+        .map(Ok)
+    }
+
+    /// The lines of a job that have no result.
+    async fn lines(&self, job: &JobRecord) -> Result<Lines, Halt> {
+        let batches = &self.run.batches;
+        let file = batches.blobs.read_from(&file_path(self.batch.input_file), job.after.byte).await?;
+        let mut reader = LineReader::at(file.stream, batches.options.max_line_bytes, job.after);
+        let mut lines = Lines::new();
+        while reader.number() < job.last
+            && let Some(line) = reader.next().await?
+        {
+            if let Ok(line) = line
+                && !self.results.has(line.number)
+                && let Ok(read) = read_line(&line, &self.batch.endpoint)
+            {
+                lines.insert(line.number, read);
+            }
+        }
+        Ok(lines)
+    }
+
+    async fn read_results(
+        &mut self,
+        job: &JobRecord,
+        results: JobResults,
+        lines: &mut Lines,
+    ) -> Result<Result<(), CallFailure>, Halt> {
+        let calls = match results {
+            JobResults::Inline(results) => {
+                for result in results {
+                    self.take(result, lines).await?;
+                }
+                return Ok(Ok(()));
+            }
+            JobResults::Calls(calls) => calls,
+            JobResults::Listed(call) => match self.calls.send(call).await {
+                Ok(response) => match self.with_job(job, |jobs, own| jobs.listed(own, &response)) {
+                    Ok(calls) => calls,
+                    Err(error) => return Ok(Err(CallFailure::Unclear(error.message))),
+                },
+                Err(failure) => return Ok(Err(failure)),
+            },
+        };
+        for call in calls {
+            if let Err(failure) = self.read_lines(call, lines).await? {
+                return Ok(Err(failure));
+            }
+        }
+        Ok(Ok(()))
+    }
+
+    /// Reads one body of results as it arrives.
+    async fn read_lines(
+        &mut self,
+        call: JobCall,
+        lines: &mut Lines,
+    ) -> Result<Result<(), CallFailure>, Halt> {
+        let (sender, mut receiver) = mpsc::channel::<Bytes>(PIECES);
+        let calls = self.calls.clone();
+        let sent = calls.stream(call, sender);
+        let read = async {
+            let pieces = stream::poll_fn(move |cx| {
+                receiver.poll_recv(cx).map(|piece| piece.map(Ok::<Bytes, BlobError>))
+            });
+            let mut reader = LineReader::new(pieces, MAX_RESULT);
+            while let Some(line) = reader.next().await? {
+                let Ok(line) = line else { continue };
+                match self.target.jobs.read_result(&line.bytes) {
+                    Ok(Some(result)) => self.take(result, lines).await?,
+                    Ok(None) => {}
+                    // A body that breaks off ends in the middle of a line.
+                    Err(error) => {
+                        log::debug!(target: "turnpike", "batches: a result cannot be read: {}", error.message);
+                    }
+                }
+            }
+            Ok::<(), Halt>(())
+        };
+        let (sent, read) = tokio::join!(sent, read);
+        read.map(|()| sent)
+    }
+
+    /// Keeps the result of a line, in the client's shape.
+    async fn take(&mut self, result: JobResult, lines: &mut Lines) -> Result<(), Halt> {
+        // Not of this job, or there twice.
+        let Some(line) = lines.remove(&result.line) else { return Ok(()) };
+        let BatchLine { custom_id, body } = line;
+        let (status, given) = match result.outcome {
+            JobOutcome::Response { status, body } => (StatusCode::from_u16(status), body),
+            JobOutcome::Cancelled => return self.fail(result.line, &custom_id, &cancelled()).await,
+            JobOutcome::Expired => return self.fail(result.line, &custom_id, &expired()).await,
+        };
+        let given = GivenResponse { status: status.unwrap_or(StatusCode::BAD_GATEWAY), body: given.into() };
+        match self.calls.read(body, given).await {
+            Ok(response) => {
+                let (status, request_id) = (response.status.as_u16(), self.results.request_id(result.line));
+                let body = response.body.concat();
+                let outcome = LineOutcome::Response { status, request_id: &request_id, body: &body };
+                self.results.keep(result.line, &custom_id, &outcome).await
+            }
+            Err(why) => self.fail(result.line, &custom_id, &stored("incomplete_response", &why)).await,
+        }
+    }
+
+    async fn fail(&mut self, line: u32, custom_id: &str, error: &StoredError) -> Result<(), Halt> {
+        let StoredError { code, message, .. } = error;
+        self.results.keep(line, custom_id, &LineOutcome::Failed { code, message }).await
+    }
+
+    /// Ends the jobs of a batch that was cancelled, or whose time is over, and keeps the results that they have.
+    pub async fn end(mut self) -> Result<(), Halt> {
+        let until = self.batch.times.cancelling.unwrap_or(self.batch.times.expires) + END_WAIT;
+        while let Some(number) = self.unclear.first().copied() {
+            if !matches!(self.find(number).await?, Ok(true)) {
+                self.unclear.retain(|unclear| *unclear != number);
+            }
+        }
+        let mut cancelled: Vec<u32> = Vec::new();
+        while !self.is_draining() && Timestamp::now().as_second() < until {
+            let running = self.state().open().filter(|job| job.state == JobState::Running);
+            let Some(job) = running.into_iter().find(|job| !cancelled.contains(&job.number)).cloned() else {
+                if self.state().open().all(|job| job.state == JobState::Planned) {
+                    break;
+                }
+                match self.due(Instant::now()) {
+                    Some(number) => self.look(number).await?,
+                    None => tokio::time::sleep(END_LOOK).await,
+                }
+                continue;
+            };
+            cancelled.push(job.number);
+            self.cancel(&job).await;
+        }
+        if self.is_draining() {
+            return Ok(());
+        }
+        let StoredError { code, message, .. } = match self.batch.status {
+            Status::Cancelling => self::cancelled(),
+            _ => expired(),
+        };
+        let batch = self.batch.clone();
+        self.results.fail_rest(&batch, &code, &message).await?;
+        self.save(super::job_state::ProviderJobs::end).await
+    }
+
+    /// Has the provider cancel a job. One that cannot be cancelled has ended, or ends in time.
+    async fn cancel(&mut self, job: &JobRecord) {
+        let id = job.id.clone().unwrap_or_default();
+        for _ in 0..CANCELS {
+            let call = self.with_job(job, |jobs, own| jobs.cancel(own, &id));
+            let Err(failure) = self.calls.send(call).await else { break };
+            log::debug!(target: "turnpike", "batches: {id} is not cancelled: {}", failure.message());
+            if !failure.is_temporary() || self.is_draining() {
+                break;
+            }
+            tokio::time::sleep(failure.wait().unwrap_or(CANCEL_WAIT).min(LONGEST_CANCEL_WAIT)).await;
+        }
+        self.looks.remove(&job.number);
+    }
+}
+
+/// What a status means; `None`: it runs.
+fn ended(status: JobStatus) -> Option<Ended> {
+    Some(match status {
+        JobStatus::Running => return None,
+        JobStatus::Ended(results) => {
+            let rest =
+                stored("no_result", "The provider has ended the batch without a result for this line.");
+            Ended { results, rest, is_complete: true }
+        }
+        JobStatus::Cancelled(results) => Ended { results, rest: cancelled(), is_complete: false },
+        JobStatus::Expired(results) => Ended { results, rest: expired(), is_complete: false },
+        JobStatus::Failed { code, message, results } => {
+            Ended { results, rest: stored(&code, &message), is_complete: false }
+        }
+    })
+}
+
+fn stored(code: &str, message: &str) -> StoredError {
+    StoredError { code: code.to_owned(), message: message.to_owned(), param: None, line: None }
+}
+
+fn cancelled() -> StoredError {
+    stored("batch_cancelled", "This request was not executed, since its batch was cancelled.")
+}
+
+fn expired() -> StoredError {
+    stored("batch_expired", "This request could not be executed before the completion window expired.")
+}

@@ -1,0 +1,454 @@
+//! Runs a batch in a provider's own batch jobs: cuts its lines into jobs, creates them, looks after them and keeps their results.
+//!
+//! Every step is in the store before it is taken, so that another process can go on: a job has its name before it is created, and is looked
+//! for by that name where nobody knows whether it was. What a provider demands is `provider::batch_jobs`; the ends of jobs are in `job_end`.
+
+use super::job_calls::{CallFailure, JobCalls};
+use super::job_cutter::{Cut, Cutter, Cutting};
+use super::job_results::JobResults;
+use super::job_state::{JobRecord, JobState, ProviderJobs};
+use super::job_target::JobTarget;
+use super::line::LineEnv;
+use super::record::file_path;
+use super::run::{Halt, Run};
+use super::state::{Batch, Status};
+use crate::api::own_ids::batch_id;
+use crate::error::Error;
+use crate::provider::batch_jobs::{BatchJobs, Job, JobInput};
+use bytes::Bytes;
+use jiff::Timestamp;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Jobs of one batch at a provider at a time.
+const MAX_OPEN: usize = 16;
+/// How long after it is created a job is looked at; doubled each time, up to the second.
+const FIRST_LOOK: Duration = Duration::from_millis(500);
+const LAST_LOOK: Duration = Duration::from_secs(60);
+/// The wait before a call is sent again that may succeed later; doubled each time, up to the second.
+const FIRST_WAIT: Duration = Duration::from_secs(1);
+const LONGEST_WAIT: Duration = Duration::from_secs(60);
+/// How long nothing may happen before the batch is looked at again.
+const IDLE: Duration = Duration::from_secs(1);
+
+/// Why a batch's jobs are left.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Left {
+    /// Every line has its result.
+    Done,
+    /// The batch's time is over.
+    Expired,
+    /// The batch has another status, or the process stops.
+    Changed,
+}
+
+/// When something is done again.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Due {
+    pub at: Instant,
+    wait: Duration,
+}
+
+impl Due {
+    fn first(now: Instant, wait: Duration) -> Self {
+        Self { at: now + wait, wait }
+    }
+
+    /// Twice as late, or as late as the provider wants.
+    fn later(self, now: Instant, most: Duration, wanted: Option<Duration>) -> Self {
+        let wait = (self.wait * 2).min(most);
+        Self { at: now + wanted.unwrap_or_default().max(wait), wait }
+    }
+}
+
+/// The jobs of a batch.
+pub(super) struct Jobs<'a> {
+    pub run: &'a Run,
+    pub batch: Batch,
+    pub target: JobTarget,
+    pub calls: JobCalls,
+    pub results: JobResults<'a>,
+    /// The input of the job that is about to be created.
+    input: Option<(u32, Bytes)>,
+    /// Jobs of which nobody knows whether they are created.
+    pub unclear: Vec<u32>,
+    /// When jobs are looked at.
+    pub looks: HashMap<u32, Due>,
+    /// When the next job may be created.
+    create: Option<Due>,
+    /// The last failure was logged.
+    is_failing: bool,
+}
+
+impl<'a> Jobs<'a> {
+    /// # Errors
+    /// Store or blobs do not work. Inside: the client's key or config is not good any more.
+    pub async fn open(run: &'a Run, batch: Batch) -> Result<Result<Self, Error>, Halt> {
+        let (env, target) = match target(run, &batch).await? {
+            Ok(found) => found,
+            Err(error) => return Ok(Err(error)),
+        };
+        let results = JobResults::open(run, &batch).await?;
+        run.hold_rest(&batch, results.done()).await?;
+        let env = env.with_advance(run.budget.held());
+        let planned = batch.jobs.iter().flat_map(ProviderJobs::open);
+        let unclear = planned.filter(|job| job.state == JobState::Planned).map(|job| job.number).collect();
+        Ok(Ok(Self {
+            run,
+            target,
+            calls: JobCalls::new(run.batches.planner.clone(), Arc::new(env)),
+            results,
+            input: None,
+            unclear,
+            looks: HashMap::new(),
+            create: None,
+            is_failing: false,
+            batch,
+        }))
+    }
+
+    /// Runs until every line has its result, or lines must not be sent any more.
+    pub async fn run(mut self) -> Result<Left, Halt> {
+        // Not a member, since a reader cannot be shared between threads.
+        let mut cutter = None;
+        let mut updated = self.run.batches.shared.store().ok_or(Halt::Over)?.updated();
+        loop {
+            if let Some(left) = self.left()? {
+                return Ok(left);
+            }
+            if self.state().is_done() {
+                self.save(|_| {}).await?;
+                return Ok(Left::Done);
+            }
+            let now = Instant::now();
+            if let Some(number) = self.due(now) {
+                self.look(number).await?;
+            } else if self.may_create(now) {
+                self.create_next(&mut cutter).await?;
+            } else {
+                tokio::select! {
+                    () = tokio::time::sleep_until(self.wake_at(now).into()) => {}
+                    _ = updated.changed() => {}
+                }
+            }
+        }
+    }
+
+    /// Whether jobs must not be created any more.
+    fn left(&self) -> Result<Option<Left>, Halt> {
+        let record = self.run.record().ok_or(Halt::Over)?;
+        let batch = self.run.own(&record).ok_or(Halt::Over)?;
+        Ok(match batch.status {
+            Status::InProgress if batch.is_over(Timestamp::now().as_second()) => Some(Left::Expired),
+            Status::InProgress if !self.is_draining() => None,
+            _ => Some(Left::Changed),
+        })
+    }
+
+    pub fn is_draining(&self) -> bool {
+        self.run.batches.shared.lifecycle.is_draining()
+    }
+
+    pub fn state(&self) -> &ProviderJobs {
+        static NONE: std::sync::LazyLock<ProviderJobs> = std::sync::LazyLock::new(ProviderJobs::default);
+        self.batch.jobs.as_ref().unwrap_or(&NONE)
+    }
+
+    pub fn job(&self, number: u32) -> Result<JobRecord, Halt> {
+        let found = self.state().jobs.iter().find(|job| job.number == number);
+        found.cloned().ok_or_else(|| Halt::Later("a job of the batch is gone".to_owned()))
+    }
+
+    /// Calls `with` with the provider's knowledge, and what it gets to see of a job.
+    pub fn with_job<T>(&self, job: &JobRecord, with: impl FnOnce(&dyn BatchJobs, &Job<'_>) -> T) -> T {
+        self.target.with_job(self.run.id, self.state(), job, with)
+    }
+
+    /// A running job whose time to be looked at has come.
+    pub fn due(&self, now: Instant) -> Option<u32> {
+        let running = self.state().open().filter(|job| job.state == JobState::Running);
+        let is_due = |job: &&JobRecord| self.looks.get(&job.number).is_none_or(|due| due.at <= now);
+        running.into_iter().find(is_due).map(|job| job.number)
+    }
+
+    fn may_create(&self, now: Instant) -> bool {
+        let (open, planned) = self.counts();
+        let has_more = planned > 0 || (!self.state().is_cut && open < MAX_OPEN);
+        has_more && self.create.is_none_or(|due| due.at <= now)
+    }
+
+    /// Open jobs, and those among them that are not created.
+    fn counts(&self) -> (usize, usize) {
+        self.state().open().fold((0, 0), |(open, planned), job| {
+            (open + 1, planned + usize::from(job.state == JobState::Planned))
+        })
+    }
+
+    fn wake_at(&self, now: Instant) -> Instant {
+        let looks = self.looks.values().map(|due| due.at);
+        let next = looks.chain(self.create.map(|due| due.at)).filter(|at| *at > now).min();
+        next.unwrap_or(now + IDLE).min(now + IDLE)
+    }
+
+    /// Creates the job that is planned, or cuts the next one.
+    async fn create_next(&mut self, cutter: &mut Option<Cutter>) -> Result<(), Halt> {
+        let planned = self.state().open().find(|job| job.state == JobState::Planned).map(|job| job.number);
+        let number = match planned {
+            Some(number) => number,
+            None => match self.cut(cutter).await? {
+                Some(number) => number,
+                None => return Ok(()),
+            },
+        };
+        match self.create(number).await? {
+            Ok(()) => {
+                self.create = None;
+                self.note_success();
+            }
+            Err(failure) if failure.is_temporary() => self.wait_to_create(number, &failure),
+            Err(CallFailure::Status { status, code, message, .. }) => {
+                let message = format!("The provider has refused the batch ({status}): {message}");
+                self.fail_job(number, &code, &message).await?;
+            }
+            Err(CallFailure::Unclear(_)) => {}
+        }
+        Ok(())
+    }
+
+    fn wait_to_create(&mut self, number: u32, failure: &CallFailure) {
+        let now = Instant::now();
+        if failure.is_unclear() {
+            self.unclear.push(number);
+        }
+        let due = self.create.map_or_else(
+            || Due::first(now, FIRST_WAIT.max(failure.wait().unwrap_or_default())),
+            |due| due.later(now, LONGEST_WAIT, failure.wait()),
+        );
+        self.create = Some(due);
+        self.note_failure(failure);
+    }
+
+    /// Cuts the next job, and writes that it is about to be created. `None`: no line is left.
+    async fn cut(&mut self, kept: &mut Option<Cutter>) -> Result<Option<u32>, Halt> {
+        let mut cutter = match kept.take() {
+            Some(cutter) => cutter,
+            None => self.cutter((self.state().cut, self.state().taken)).await?,
+        };
+        let cut = self.next_cut(&mut cutter, u32::MAX).await?;
+        let (taken, number) = (cutter.taken, self.state().jobs.len() as u32 + 1);
+        let Some(Cut { after, end, last, lines, model, input }) = cut else {
+            self.save(|jobs| jobs.is_cut = true).await?;
+            return Ok(None);
+        };
+        *kept = Some(cutter);
+        let job = JobRecord {
+            number,
+            after,
+            last,
+            lines,
+            model,
+            input: None,
+            id: None,
+            state: JobState::Planned,
+            error: None,
+        };
+        self.input = Some((number, input));
+        self.save(|jobs| {
+            jobs.jobs.push(job.clone());
+            (jobs.cut, jobs.taken) = (end, taken);
+        })
+        .await?;
+        Ok(Some(number))
+    }
+
+    async fn cutter(&self, from: (super::job_state::Position, u32)) -> Result<Cutter, Halt> {
+        let batches = &self.run.batches;
+        let path = file_path(self.batch.input_file);
+        Cutter::open(&batches.blobs, &path, batches.options.max_line_bytes, &self.batch.endpoint, from).await
+    }
+
+    async fn next_cut(&mut self, cutter: &mut Cutter, up_to: u32) -> Result<Option<Cut>, Halt> {
+        let jobs = self.state().clone();
+        let (planner, total) = (self.run.batches.planner.clone(), self.batch.total);
+        let job = self.target.job("", &jobs);
+        let (target, results) = (&self.target, &mut self.results);
+        let mut cutting = Cutting { planner: &planner, target, job: &job, total, results };
+        cutter.next(&mut cutting, up_to).await
+    }
+
+    /// The input of a job that was cut by another process, or before a call failed.
+    async fn input(&mut self, job: &JobRecord) -> Result<Option<Bytes>, Halt> {
+        if let Some((_, input)) = self.input.as_ref().filter(|(number, _)| *number == job.number) {
+            return Ok(Some(input.clone()));
+        }
+        let mut cutter = self.cutter((job.after, 0)).await?;
+        let cut = self.next_cut(&mut cutter, job.last).await?;
+        self.input = cut.map(|cut| (job.number, cut.input));
+        Ok(self.input.as_ref().map(|(_, input)| input.clone()))
+    }
+
+    /// Uploads the input of a job and creates it, unless it is there already.
+    async fn create(&mut self, number: u32) -> Result<Result<(), CallFailure>, Halt> {
+        if self.unclear.contains(&number) {
+            match self.find(number).await? {
+                Ok(true) => return Ok(Ok(())),
+                Ok(false) => {}
+                Err(failure) => return Ok(Err(failure)),
+            }
+        }
+        let mut job = self.job(number)?;
+        let Some(input) = self.input(&job).await? else {
+            // All its lines were refused.
+            self.save_job(number, |job| job.state = JobState::Ended).await?;
+            return Ok(Ok(()));
+        };
+        if job.input.is_none() {
+            match self.upload(&job, &input).await {
+                Ok(None) => {}
+                Ok(uploaded) => {
+                    self.save_job(number, |job| job.input.clone_from(&uploaded)).await?;
+                    job.input = uploaded;
+                }
+                Err(failure) => return Ok(Err(failure)),
+            }
+        }
+        let call = self.with_job(&job, |jobs, own| {
+            let input = own.input.map_or(JobInput::Lines(&input), JobInput::Uploaded);
+            jobs.create(own, input)
+        });
+        let call = match call {
+            Ok(call) => call,
+            Err(error) => return Ok(Err(refused(&error))),
+        };
+        let id = match self.calls.send(call).await {
+            Ok(response) => self.with_job(&job, |jobs, _| jobs.created(&response)),
+            Err(failure) => return Ok(Err(failure)),
+        };
+        match id {
+            Ok(id) => self.created(number, id).await.map(Ok),
+            Err(error) => Ok(Err(CallFailure::Unclear(error.message))),
+        }
+    }
+
+    async fn upload(&self, job: &JobRecord, input: &Bytes) -> Result<Option<String>, CallFailure> {
+        let uploads = self.with_job(job, |jobs, own| jobs.uploads(own, input));
+        let mut uploads = uploads.map_err(|error| refused(&error))?;
+        let Some(last) = uploads.pop() else { return Ok(None) };
+        for upload in uploads {
+            match self.calls.send(upload).await {
+                Err(failure) if !failure.is_status(409) => return Err(failure),
+                _ => {}
+            }
+        }
+        let response = self.calls.send(last).await?;
+        let uploaded = self.with_job(job, |jobs, own| jobs.uploaded(own, &response));
+        uploaded.map(Some).map_err(|error| CallFailure::Unclear(error.message))
+    }
+
+    async fn created(&mut self, number: u32, id: String) -> Result<(), Halt> {
+        self.input = None;
+        self.unclear.retain(|unclear| *unclear != number);
+        self.looks.insert(number, Due::first(Instant::now(), FIRST_LOOK));
+        self.save_job(number, |job| {
+            job.id = Some(id.clone());
+            job.state = JobState::Running;
+        })
+        .await
+    }
+
+    /// Looks for a job of which nobody knows whether it was created. `true`: it is there. Where a provider has no names for jobs, its lines
+    /// may run twice.
+    pub async fn find(&mut self, number: u32) -> Result<Result<bool, CallFailure>, Halt> {
+        let job = self.job(number)?;
+        let Some(call) = self.with_job(&job, |jobs, own| jobs.find(own)) else {
+            self.unclear.retain(|unclear| *unclear != number);
+            let lines = job.lines;
+            self.batch = self.run.save(|batch| batch.sent_again += lines).await?;
+            return Ok(Ok(false));
+        };
+        let found = match self.calls.send(call).await {
+            Ok(response) => self.with_job(&job, |jobs, own| jobs.found(own, &response)),
+            Err(failure) if failure.is_status(404) => Ok(None),
+            Err(failure) => return Ok(Err(failure)),
+        };
+        match found {
+            Ok(Some(id)) => self.created(number, id).await.map(|()| Ok(true)),
+            Ok(None) => {
+                self.unclear.retain(|unclear| *unclear != number);
+                Ok(Ok(false))
+            }
+            Err(error) => Ok(Err(CallFailure::Unclear(error.message))),
+        }
+    }
+
+    /// Notes that a job is looked at later.
+    pub fn look_later(&mut self, number: u32, wanted: Option<Duration>) {
+        let now = Instant::now();
+        let due = self.looks.get(&number).copied().unwrap_or_else(|| Due::first(now, FIRST_LOOK));
+        self.looks.insert(number, due.later(now, LAST_LOOK, wanted));
+    }
+
+    pub fn note_failure(&mut self, failure: &CallFailure) {
+        if !std::mem::replace(&mut self.is_failing, true) {
+            let id = batch_id(self.run.id, self.batch.provider());
+            log::warn!(target: "turnpike", "batches: {id} waits: {}", failure.message());
+        }
+    }
+
+    pub fn note_success(&mut self) {
+        if std::mem::replace(&mut self.is_failing, false) {
+            let id = batch_id(self.run.id, self.batch.provider());
+            log::info!(target: "turnpike", "batches: {id} goes on");
+        }
+    }
+
+    /// Writes a change of the jobs, and the counts of lines.
+    pub async fn save(&mut self, change: impl Fn(&mut ProviderJobs)) -> Result<(), Halt> {
+        let (completed, failed) = (self.results.completed, self.results.failed);
+        let saved = self.run.save(|batch| {
+            (batch.completed_lines, batch.failed_lines) = (completed, failed);
+            if let Some(jobs) = &mut batch.jobs {
+                change(jobs);
+            }
+        });
+        self.batch = saved.await?;
+        Ok(())
+    }
+
+    pub async fn save_job(&mut self, number: u32, change: impl Fn(&mut JobRecord)) -> Result<(), Halt> {
+        self.save(|jobs| {
+            if let Some(job) = jobs.job_mut(number) {
+                change(job);
+            }
+        })
+        .await
+    }
+}
+
+/// The target of a batch's lines, and what all of them have in common.
+///
+/// # Errors
+/// The store does not work. Inside: the client's key or config is not good any more.
+pub(super) async fn target(run: &Run, batch: &Batch) -> Result<Result<(LineEnv, JobTarget), Error>, Halt> {
+    let batches = &run.batches;
+    let record = run.record().ok_or(Halt::Over)?;
+    let headers = batches.headers(&record)?;
+    let made_at = Timestamp::from_second(batch.times.created).unwrap_or_default();
+    let provider = batch.provider().unwrap_or_default();
+    let trace_id = batch_id(run.id, Some(provider));
+    let env = LineEnv::new(&batch.endpoint, &headers, made_at, &trace_id).map_err(Halt::Later)?;
+    let client = match env.client(&batches.planner).await {
+        Ok(client) => client,
+        Err(error) => return Ok(Err(error)),
+    };
+    let config = batches.planner.offline_config(&env.uri, &env.headers, client).await;
+    let target = config.and_then(|config| JobTarget::new(config, provider, env.uri.clone()));
+    Ok(target.map(|target| (env, target)))
+}
+
+/// What the gateway itself refuses.
+fn refused(error: &Error) -> CallFailure {
+    let code = error.kind.row().code.to_owned();
+    CallFailure::Status { status: error.status(), code, message: error.message.clone(), wait: None }
+}

@@ -1,0 +1,42 @@
+//! Files and batches of the gateway itself: uploads, batches whose lines run through the engine at any provider, and batches that a provider
+//! runs in jobs of its own (`jobs`).
+//!
+//! A batch runs until every line has one result, whatever process is killed: its state is in the store, files and results are blobs.
+//! Not the batches of providers with OpenAI's API, which pass to them as any request.
+
+pub mod batches;
+pub mod blobs;
+mod budget;
+mod create;
+mod dispatch;
+mod job_calls;
+mod job_cutter;
+mod job_end;
+mod job_results;
+mod job_rules;
+mod job_state;
+mod job_target;
+mod jobs;
+mod line;
+mod line_error;
+mod line_result;
+mod lines;
+pub mod metrics;
+pub mod options;
+mod pace;
+mod parts;
+mod passed_upload;
+mod record;
+mod run;
+mod state;
+mod training;
+mod turns;
+mod upload;
+mod validation;
+mod worker;
+
+pub use batches::{Batches, Output, Uploaded};
+pub use blobs::{BlobLocation, BlobReader, Blobs};
+pub use metrics::BatchMetrics;
+pub use options::BatchOptions;
+pub use record::view;

@@ -1,0 +1,309 @@
+//! A batch's state, and every change that it can go through. Pure.
+//!
+//! Who makes the changes, and when, is `run` and `batches`; how a batch is stored is `record`.
+
+use super::job_state::ProviderJobs;
+use super::line_error::LineError;
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+/// How long a batch may take, seconds.
+pub const WINDOW_SECONDS: i64 = 86_400;
+
+/// The statuses of the spec.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Status {
+    Validating,
+    Failed,
+    InProgress,
+    Finalizing,
+    Completed,
+    Expired,
+    Cancelling,
+    Cancelled,
+}
+
+impl Status {
+    /// Nothing changes any more.
+    pub const fn is_final(self) -> bool {
+        matches!(self, Self::Failed | Self::Completed | Self::Expired | Self::Cancelled)
+    }
+
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Validating => "validating",
+            Self::Failed => "failed",
+            Self::InProgress => "in_progress",
+            Self::Finalizing => "finalizing",
+            Self::Completed => "completed",
+            Self::Expired => "expired",
+            Self::Cancelling => "cancelling",
+            Self::Cancelled => "cancelled",
+        }
+    }
+}
+
+/// What happens to a batch.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Event {
+    /// Its file has this many lines, all of them good.
+    Validated {
+        lines: u32,
+    },
+    /// Its file has lines that are wrong, or cannot be read.
+    Refused {
+        errors: Vec<StoredError>,
+    },
+    /// Every line has its result.
+    Done,
+    /// Its files are written: of a batch that is done, or cancelled, or whose time is over.
+    Written {
+        output: Option<Uuid>,
+        errors: Option<Uuid>,
+    },
+    Cancel,
+}
+
+/// An entry of `errors.data`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StoredError {
+    pub code: String,
+    pub message: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub param: Option<String>,
+    /// From 1; `None`: it is about the whole file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub line: Option<u32>,
+}
+
+impl From<LineError> for StoredError {
+    fn from(error: LineError) -> Self {
+        let param = error.param.map(str::to_owned);
+        Self { code: error.code.to_owned(), message: error.message, param, line: error.line }
+    }
+}
+
+/// Who runs a batch, and until when nobody else may.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Lease {
+    /// One process; each start has another.
+    pub owner: Uuid,
+    /// Unix milliseconds.
+    pub until: i64,
+}
+
+/// When a batch reached its states, Unix seconds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Times {
+    pub created: i64,
+    pub in_progress: Option<i64>,
+    pub expires: i64,
+    pub finalizing: Option<i64>,
+    pub completed: Option<i64>,
+    pub failed: Option<i64>,
+    pub expired: Option<i64>,
+    pub cancelling: Option<i64>,
+    pub cancelled: Option<i64>,
+}
+
+/// A batch that the gateway runs.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Batch {
+    pub status: Status,
+    /// The path of its lines: `/v1/chat/completions` …
+    pub endpoint: String,
+    pub window: String,
+    pub input_file: Uuid,
+    /// A JSON object.
+    #[serde(default)]
+    pub metadata: Option<serde_json::Map<String, serde_json::Value>>,
+    /// How long its output and error file are kept, seconds; `None`: as the settings have it.
+    #[serde(default)]
+    pub output_expiry: Option<u32>,
+    #[serde(default)]
+    pub errors: Vec<StoredError>,
+    #[serde(default)]
+    pub output_file: Option<Uuid>,
+    #[serde(default)]
+    pub error_file: Option<Uuid>,
+    #[serde(flatten)]
+    pub times: Times,
+    /// Lines with requests.
+    #[serde(default)]
+    pub total: u32,
+    #[serde(default)]
+    pub completed_lines: u32,
+    #[serde(default)]
+    pub failed_lines: u32,
+    /// Lines up to this number may have been sent.
+    #[serde(default)]
+    pub sent_up_to: u32,
+    /// Lines that may have been sent twice, since a process ended before it had their results.
+    #[serde(default)]
+    pub sent_again: u32,
+    #[serde(default)]
+    pub lease: Option<Lease>,
+    /// Where a provider runs it; `None`: the gateway does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub jobs: Option<ProviderJobs>,
+}
+
+impl Batch {
+    pub fn new(endpoint: &str, window: &str, input_file: Uuid, now: i64) -> Self {
+        Self {
+            status: Status::Validating,
+            endpoint: endpoint.to_owned(),
+            window: window.to_owned(),
+            input_file,
+            metadata: None,
+            output_expiry: None,
+            errors: Vec::new(),
+            output_file: None,
+            error_file: None,
+            times: Times { created: now, expires: now + WINDOW_SECONDS, ..Times::default() },
+            total: 0,
+            completed_lines: 0,
+            failed_lines: 0,
+            sent_up_to: 0,
+            sent_again: 0,
+            lease: None,
+            jobs: None,
+        }
+    }
+
+    /// The provider that runs it; `None`: the gateway does.
+    pub fn provider(&self) -> Option<&str> {
+        self.jobs.as_ref().map(|jobs| jobs.provider.as_str())
+    }
+
+    /// Whether its time is over and lines of it must not be sent any more.
+    pub fn is_over(&self, now: i64) -> bool {
+        !self.status.is_final() && now >= self.times.expires
+    }
+
+    /// Goes through an event at `now`, Unix seconds.
+    ///
+    /// # Errors
+    /// The status in which this cannot happen; nothing is changed.
+    pub fn apply(&mut self, event: Event, now: i64) -> Result<(), Status> {
+        match (self.status, event) {
+            (Status::Validating, Event::Validated { lines }) => {
+                (self.status, self.total, self.times.in_progress) = (Status::InProgress, lines, Some(now));
+            }
+            (Status::Validating, Event::Refused { errors }) => {
+                (self.status, self.errors, self.times.failed) = (Status::Failed, errors, Some(now));
+            }
+            (Status::InProgress, Event::Done) => {
+                (self.status, self.times.finalizing) = (Status::Finalizing, Some(now));
+            }
+            (Status::Finalizing, Event::Written { output, errors }) => {
+                (self.status, self.times.completed) = (Status::Completed, Some(now));
+                (self.output_file, self.error_file) = (output, errors);
+            }
+            (Status::Cancelling, Event::Written { output, errors }) => {
+                (self.status, self.times.cancelled) = (Status::Cancelled, Some(now));
+                (self.output_file, self.error_file) = (output, errors);
+            }
+            (Status::Validating | Status::InProgress, Event::Written { output, errors })
+                if self.is_over(now) =>
+            {
+                (self.status, self.times.expired) = (Status::Expired, Some(now));
+                (self.output_file, self.error_file) = (output, errors);
+            }
+            (Status::Validating | Status::InProgress | Status::Finalizing, Event::Cancel) => {
+                (self.status, self.times.cancelling) = (Status::Cancelling, Some(now));
+            }
+            // Asked once more.
+            (Status::Cancelling | Status::Cancelled, Event::Cancel) => {}
+            (status, _) => return Err(status),
+        }
+        if self.status.is_final() {
+            self.lease = None;
+        }
+        Ok(())
+    }
+
+    /// Whether `owner` may run it at `now`, Unix milliseconds.
+    pub fn is_free_for(&self, owner: Uuid, now: i64) -> bool {
+        self.lease.is_none_or(|lease| lease.owner == owner || lease.until <= now)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn written() -> Event {
+        Event::Written { output: Some(Uuid::max()), errors: None }
+    }
+
+    /// Every status with every event: the next status, or `None` where it cannot happen.
+    #[test]
+    fn every_transition() {
+        use Status::{Cancelled, Cancelling, Completed, Expired, Failed, Finalizing, InProgress, Validating};
+        let events = || {
+            [
+                Event::Validated { lines: 3 },
+                Event::Refused { errors: Vec::new() },
+                Event::Done,
+                written(),
+                Event::Cancel,
+            ]
+        };
+        let table = [
+            (Validating, [Some(InProgress), Some(Failed), None, None, Some(Cancelling)]),
+            (InProgress, [None, None, Some(Finalizing), None, Some(Cancelling)]),
+            (Finalizing, [None, None, None, Some(Completed), Some(Cancelling)]),
+            (Cancelling, [None, None, None, Some(Cancelled), Some(Cancelling)]),
+            (Cancelled, [None, None, None, None, Some(Cancelled)]),
+            (Completed, [None; 5]),
+            (Failed, [None; 5]),
+            (Expired, [None; 5]),
+        ];
+        for (status, wanted) in table {
+            for (event, wanted) in events().into_iter().zip(wanted) {
+                let mut batch = Batch::new("/v1/embeddings", "24h", Uuid::nil(), 100);
+                batch.status = status;
+                let before = batch.clone();
+                let result = batch.apply(event.clone(), 200);
+                match wanted {
+                    Some(next) => assert_eq!((result, batch.status), (Ok(()), next), "{status:?} {event:?}"),
+                    None => assert_eq!((result, batch), (Err(status), before), "{status:?} {event:?}"),
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_batch_whose_time_is_over_expires_with_what_was_done() {
+        let mut batch = Batch::new("/v1/embeddings", "immediate", Uuid::nil(), 100);
+        batch.apply(Event::Validated { lines: 3 }, 101).unwrap();
+        assert_eq!(batch.apply(written(), 100 + WINDOW_SECONDS - 1), Err(Status::InProgress));
+        batch.lease = Some(Lease { owner: Uuid::nil(), until: 5 });
+        batch.apply(written(), 100 + WINDOW_SECONDS).unwrap();
+        assert_eq!((batch.status, batch.times.expired), (Status::Expired, Some(100 + WINDOW_SECONDS)));
+        assert_eq!((batch.output_file, batch.lease), (Some(Uuid::max()), None));
+    }
+
+    #[test]
+    fn a_lease_keeps_others_away_until_its_end() {
+        let mut batch = Batch::new("/v1/embeddings", "24h", Uuid::nil(), 100);
+        let (mine, other) = (Uuid::from_u128(1), Uuid::from_u128(2));
+        assert!(batch.is_free_for(mine, 0));
+        batch.lease = Some(Lease { owner: mine, until: 1000 });
+        assert!(
+            batch.is_free_for(mine, 999) && !batch.is_free_for(other, 999) && batch.is_free_for(other, 1000)
+        );
+    }
+
+    #[test]
+    fn a_stored_batch_is_read_as_it_was() {
+        let mut batch = Batch::new("/v1/embeddings", "24h", Uuid::max(), 100);
+        let error = StoredError { code: "c".into(), message: "m".into(), param: None, line: Some(7) };
+        batch.apply(Event::Refused { errors: vec![error] }, 101).unwrap();
+        let text = serde_json::to_string(&batch).unwrap();
+        assert_eq!(serde_json::from_str::<Batch>(&text).unwrap(), batch);
+    }
+}

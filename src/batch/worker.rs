@@ -1,0 +1,174 @@
+//! Finds batches to run, and deletes what is kept no longer.
+//!
+//! Several processes may share the store: each batch is run by the one that gets its lease.
+
+use super::batches::Batches;
+use super::record;
+use super::run::Run;
+use crate::api::own_ids::{batch_id, file_id};
+use crate::store::{Catalog, Change, Kind, Record, Status};
+use futures_util::FutureExt;
+use jiff::Timestamp;
+use std::collections::{HashMap, HashSet};
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::task::JoinSet;
+use tokio::time::{MissedTickBehavior, interval};
+use uuid::Uuid;
+
+/// How often batches are looked for that another process has left.
+const INTERVAL: Duration = Duration::from_secs(1);
+/// How often is deleted what is kept no longer.
+const SWEEP_INTERVAL: Duration = Duration::from_secs(60);
+/// Batches that run at a time, of all workspaces and of one; the others wait.
+const MAX_RUNNING: usize = 1024;
+const MAX_IN_WORKSPACE: usize = 16;
+/// Content without a record younger than this may be an upload under way.
+const UPLOAD_TIME: Duration = Duration::from_secs(24 * 3600);
+/// Records that are deleted in one write.
+const DELETED_AT_ONCE: usize = 100;
+/// How long a batch waits whose run broke.
+const BROKEN_PAUSE: Duration = Duration::from_secs(10);
+
+impl Batches {
+    /// Runs batches until the process stops, and those that run to where others can go on.
+    pub async fn work(self: Arc<Self>, stopped: impl Future<Output = ()>) {
+        let Some(store) = self.shared.store().cloned() else { return };
+        let mut updated = store.updated();
+        let (mut tick, mut sweep) = (interval(INTERVAL), interval(SWEEP_INTERVAL));
+        tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        sweep.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut running = JoinSet::new();
+        let mut ids = HashSet::new();
+        tokio::pin!(stopped);
+        loop {
+            tokio::select! {
+                () = &mut stopped => break,
+                () = self.work.notified() => {}
+                _ = tick.tick() => {}
+                _ = updated.changed() => {}
+                _ = sweep.tick() => self.sweep(&store.catalog()).await,
+                Some(finished) = running.join_next() => if let Ok(id) = finished { ids.remove(&id); },
+            }
+            let catalog = store.catalog();
+            self.metrics.set_open(open_batches(&catalog));
+            for id in self.candidates(&catalog, &ids) {
+                ids.insert(id);
+                let run = Run::new(Arc::clone(&self), id);
+                running.spawn(async move {
+                    // One that breaks the gateway is run again, as after a start.
+                    if AssertUnwindSafe(run.until_finished()).catch_unwind().await.is_err() {
+                        log::error!(target: "turnpike", "batches: the run of {} broke; it is tried again", batch_id(id, None));
+                        tokio::time::sleep(BROKEN_PAUSE).await;
+                    }
+                    id
+                });
+            }
+        }
+        while running.join_next().await.is_some() {}
+    }
+
+    /// The batches that this process may run: those that are to run immediately first, then the oldest.
+    fn candidates(&self, catalog: &Catalog, running: &HashSet<Uuid>) -> Vec<Uuid> {
+        let now = Timestamp::now().as_millisecond();
+        let open = catalog.all(Kind::Batch).filter(|record| record.status == Status::Active);
+        let mut found: Vec<(bool, Uuid)> = open
+            .filter(|record| !running.contains(&record.id))
+            .filter_map(|record| {
+                let batch = record::batch(record)?;
+                let is_free = !batch.status.is_final() && batch.is_free_for(self.owner, now);
+                is_free.then_some((batch.window != "immediate", record.id))
+            })
+            .collect();
+        found.sort_unstable();
+        let workspace = |id: &Uuid| catalog.get(Kind::Batch, *id).and_then(|record| record.workspace);
+        let mut places: HashMap<Option<Uuid>, usize> = HashMap::new();
+        running.iter().for_each(|id| *places.entry(workspace(id)).or_default() += 1);
+        let mut has_place = |id: &Uuid| {
+            let taken = places.entry(workspace(id)).or_default();
+            *taken += 1;
+            *taken <= MAX_IN_WORKSPACE
+        };
+        let found = found.into_iter().map(|(_, id)| id).filter(|id| has_place(id));
+        found.take(MAX_RUNNING.saturating_sub(running.len())).collect()
+    }
+
+    /// Deletes files and finished batches whose time is over, and content that no record names.
+    async fn sweep(&self, catalog: &Catalog) {
+        let now = Timestamp::now();
+        let is_over = |record: &Arc<Record>| match record.kind {
+            Kind::File => record::file(record)
+                .is_some_and(|file| file.expires.is_some_and(|expires| expires <= now.as_second())),
+            _ => record.status == Status::Archived && is_older(record, now, self.options.retention),
+        };
+        let read: HashSet<Uuid> = catalog
+            .all(Kind::Batch)
+            .filter(|record| record.status == Status::Active)
+            .filter_map(|record| record::batch(record).map(|batch| batch.input_file))
+            .collect();
+        let over: Vec<(Kind, Uuid)> = [Kind::File, Kind::Batch]
+            .into_iter()
+            .flat_map(|kind| catalog.all(kind))
+            .filter(|record| is_over(record) && !read.contains(&record.id))
+            .map(|record| (record.kind, record.id))
+            .collect();
+        for some in over.chunks(DELETED_AT_ONCE) {
+            let changes = some.iter().map(|(kind, id)| Change::Delete { kind: *kind, id: *id }).collect();
+            let Some(store) = self.shared.store() else { return };
+            if let Err(why) = store.commit(changes, Vec::new()).await {
+                log::debug!(target: "turnpike", "batches: what is over is not deleted yet: {why}");
+                return;
+            }
+            // At once: content without a record may be an upload under way, and is left alone for a day.
+            for (_, id) in some.iter().filter(|(kind, _)| *kind == Kind::File) {
+                if let Err(why) = self.blobs.delete(&record::file_path(*id)).await {
+                    log::debug!(target: "turnpike", "batches: the content of {} is not deleted yet: {why}", file_id(*id, None));
+                }
+            }
+        }
+        let Some(store) = self.shared.store() else { return };
+        if let Err(why) = self.delete_nameless(&store.catalog(), now).await {
+            log::debug!(target: "turnpike", "batches: content without a record is not deleted yet: {why}");
+        }
+    }
+
+    /// Deletes content that no record names: of deleted files, and of uploads and batches whose process was killed.
+    async fn delete_nameless(
+        &self,
+        catalog: &Catalog,
+        now: Timestamp,
+    ) -> Result<(), super::blobs::BlobError> {
+        self.blobs.remove_abandoned().await?;
+        for (folder, kind) in [("files", Kind::File), ("batches", Kind::Batch)] {
+            for blob in self.blobs.list(folder).await? {
+                let name = blob.path.split('/').nth(1).unwrap_or_default();
+                let Ok(id) = Uuid::try_parse(name) else { continue };
+                let is_named = match catalog.get(kind, id) {
+                    Some(record) => kind == Kind::File || record.status == Status::Active,
+                    None => is_young(id, now),
+                };
+                if !is_named {
+                    self.blobs.delete(&blob.path).await?;
+                    log::debug!(target: "turnpike", "batches: deleted the content of {}", file_id(id, None));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// How many batches are not finished.
+fn open_batches(catalog: &Catalog) -> usize {
+    catalog.all(Kind::Batch).filter(|record| record.status == Status::Active).count()
+}
+
+fn is_older(record: &Record, now: Timestamp, age: Duration) -> bool {
+    now.duration_since(record.updated_at).unsigned_abs() > age
+}
+
+/// Whether an id was made so short a time ago that its record may still come.
+fn is_young(id: Uuid, now: Timestamp) -> bool {
+    let Some((seconds, _)) = id.get_timestamp().map(|at| at.to_unix()) else { return false };
+    now.as_second().saturating_sub_unsigned(seconds) < UPLOAD_TIME.as_secs() as i64
+}

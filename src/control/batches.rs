@@ -1,0 +1,57 @@
+//! `/v1/managed-batches`: the batches that the gateway runs, of one workspace or of all, for operators.
+//!
+//! Clients use `/v1/batches` at the data port, which is OpenAI's (`batch`).
+
+use super::call::Call;
+use super::field::{Field, Type, nullable, optional, required};
+use super::page::{CURRENT_PAGE, CURRENT_PAGE_CAMEL, PAGE_SIZE, PAGE_SIZE_CAMEL, Page, WORKSPACE};
+use super::reply::Reply;
+use super::route::{Access, Route, Shape, get};
+use crate::batch::view;
+use crate::error::Error;
+use crate::settings::scopes::Scope;
+use crate::store::{Kind, Status};
+use serde_json::{Value, json};
+
+const QUERY: &[Field] = &[
+    WORKSPACE,
+    optional("open", Type::Flag, "`true`: only batches that are not finished."),
+    CURRENT_PAGE,
+    PAGE_SIZE,
+    CURRENT_PAGE_CAMEL,
+    PAGE_SIZE_CAMEL,
+];
+
+const ITEM: &[Field] = &[
+    required("id", Type::Text(64), "The batch, as at the data port."),
+    required("status", Type::Text(20), "As in OpenAI's API."),
+    nullable("workspace_id", Type::Uuid, "Its workspace."),
+    required("lines_sent_again", Type::Integer(0, i64::MAX), "Lines that may have been sent twice."),
+    required("object", Type::Text(20), "`batch`. The other members are those of OpenAI's batches."),
+];
+
+pub(super) const ROUTES: &[Route] = &[get(
+    "/v1/managed-batches",
+    Access::Scope(&[Scope::LogsList]),
+    "Lists the batches that the gateway runs, the newest first",
+    |call| Box::pin(list(call)),
+)
+.query(QUERY)
+.replies(Shape::List(ITEM))];
+
+async fn list(call: Call) -> Result<Reply, Error> {
+    let (catalog, workspace) = (call.catalog()?, call.list_workspace()?);
+    let only_open = call.query.get("open").and_then(Value::as_bool) == Some(true);
+    let found: Vec<Value> = catalog
+        .all(Kind::Batch)
+        .rev()
+        .filter(|record| workspace.is_none_or(|own| record.workspace == Some(own)))
+        .filter(|record| !only_open || record.status == Status::Active)
+        .filter_map(|record| {
+            let mut item = view(record)?;
+            item.as_object_mut()?.insert("workspace_id".to_owned(), json!(record.workspace));
+            Some(item)
+        })
+        .collect();
+    Ok(Page::of(&call, 50).reply(&found, Value::clone))
+}

@@ -1,0 +1,358 @@
+//! One upstream call that several requests read: they get what has arrived, then what arrives.
+//!
+//! A task of its own reads the provider's response, so no reader depends on another. When all have left, the task ends, and with it the
+//! upstream call. Memory is bounded: a response that is longer than an entry of the cache may be takes no further readers, and what all readers have
+//! is dropped; where the slowest is too far behind, the provider is not read.
+//! Not here: which requests share a call (`flights`).
+
+use crate::engine::failure::UpstreamFailure;
+use crate::engine::upstream_stream::{StreamEvent, UpstreamStream};
+use crate::error::Error;
+use crate::state::held_bytes::Hold;
+use bytes::Bytes;
+use parking_lot::Mutex;
+use pingora::http::ResponseHeader;
+use pingora_core::protocols::http::HttpTask;
+use std::collections::BTreeMap;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Instant;
+use tokio::sync::Notify;
+
+/// A response that is read by several requests.
+pub struct Flight {
+    state: Mutex<State>,
+    /// Something has arrived, for readers.
+    arrived: Notify,
+    /// A reader has taken something or has left, for the task.
+    taken: Notify,
+    /// The most bytes that are kept.
+    limit: usize,
+}
+
+/// What has arrived, and who has read how much of it.
+#[derive(Default)]
+struct State {
+    header: Option<Box<ResponseHeader>>,
+    /// Parts of the body, and when each had arrived.
+    parts: VecDeque<(Bytes, Instant)>,
+    /// How many parts were dropped before the first of these.
+    dropped: usize,
+    bytes: usize,
+    end: Option<End>,
+    /// The next part of each reader.
+    readers: BTreeMap<u32, usize>,
+    next_reader: u32,
+    /// Parts were dropped, or the response failed: nobody else may join.
+    is_closed: bool,
+    /// Somebody is charged for the call.
+    is_charged: bool,
+    /// The reader that started the call has left before its end.
+    leader_left: bool,
+    /// Somebody stores the response.
+    is_stored: bool,
+}
+
+enum End {
+    Complete,
+    Failed(Error, bool),
+}
+
+/// The end of one reader: what it reads, and whether it pays.
+pub struct FlightReader {
+    flight: Arc<Flight>,
+    id: u32,
+    has_header: bool,
+}
+
+/// A complete response.
+pub struct WholeResponse {
+    pub header: Box<ResponseHeader>,
+    pub body: Bytes,
+    /// The end of each part in bytes, and milliseconds since the first one.
+    pub pace: Vec<(u32, u32)>,
+}
+
+impl Flight {
+    /// One that the caller leads.
+    pub fn new(limit: usize) -> (Arc<Self>, FlightReader) {
+        let flight =
+            Arc::new(Self { state: Mutex::default(), arrived: Notify::new(), taken: Notify::new(), limit });
+        let id = flight.state.lock().add_reader();
+        let reader = FlightReader { flight: Arc::clone(&flight), id, has_header: false };
+        (flight, reader)
+    }
+
+    /// Reads the response along with the others; `None`: it is too late for that.
+    pub fn join(self: &Arc<Self>) -> Option<FlightReader> {
+        let mut state = self.state.lock();
+        if state.is_closed || state.readers.is_empty() {
+            return None;
+        }
+        let id = state.add_reader();
+        Some(FlightReader { flight: Arc::clone(self), id, has_header: false })
+    }
+
+    /// Reads the provider's response to its end, or until all readers have left. `closed` is called once nobody may join any more.
+    pub async fn run(self: Arc<Self>, mut stream: UpstreamStream, mut held: Hold, closed: impl Fn() + Send) {
+        let mut is_open = true;
+        loop {
+            if self.state.lock().readers.is_empty() {
+                break;
+            }
+            if self.is_full() {
+                self.wait_for_readers(true).await;
+                continue;
+            }
+            let event = tokio::select! {
+                event = stream.next(None) => event,
+                () = self.wait_for_readers(false) => continue,
+            };
+            let is_over = match event {
+                StreamEvent::Task(task) => {
+                    let mut is_over = self.accept(task);
+                    stream.gather(|task| is_over |= self.accept(task));
+                    is_over
+                }
+                StreamEvent::Failed(failure) => {
+                    self.end(End::Failed(*failure.error, failure.timed_out));
+                    true
+                }
+                StreamEvent::TimedOut => continue,
+            };
+            held.set_anyway(self.state.lock().bytes);
+            if is_open && self.state.lock().is_closed {
+                is_open = false;
+                closed();
+            }
+            self.arrived.notify_waiters();
+            if is_over {
+                break;
+            }
+        }
+        // What it holds counts as long as somebody reads it.
+        drop(stream);
+        while !self.state.lock().readers.is_empty() {
+            self.wait_for_readers(false).await;
+        }
+        closed();
+        drop(held);
+    }
+
+    /// Whether the slowest reader is so far behind that nothing more may be read.
+    fn is_full(&self) -> bool {
+        let state = self.state.lock();
+        state.is_closed && state.bytes > self.limit
+    }
+
+    /// Returns when all readers have left, or, with `or_taken`, when one has taken something.
+    async fn wait_for_readers(&self, or_taken: bool) {
+        loop {
+            let taken = self.taken.notified();
+            tokio::pin!(taken);
+            taken.as_mut().enable();
+            {
+                let state = self.state.lock();
+                if state.readers.is_empty() || or_taken && state.bytes <= self.limit {
+                    return;
+                }
+            }
+            taken.await;
+        }
+    }
+
+    /// Takes one part; true at the end of the response.
+    fn accept(&self, task: HttpTask) -> bool {
+        let is_end = task.is_end();
+        {
+            let mut state = self.state.lock();
+            match task {
+                HttpTask::Header(header, _) if header.status.is_informational() => {}
+                HttpTask::Header(header, _) => {
+                    state.is_closed |= !header.status.is_success();
+                    state.header = Some(header);
+                }
+                HttpTask::Body(Some(part), _) if !part.is_empty() => {
+                    state.bytes += part.len();
+                    state.parts.push_back((part, Instant::now()));
+                    if state.bytes > self.limit {
+                        state.is_closed = true;
+                        state.drop_read();
+                    }
+                }
+                _ => {}
+            }
+        }
+        if is_end {
+            self.end(End::Complete);
+        }
+        is_end
+    }
+
+    /// The call is not made.
+    pub fn fail(&self, error: Error) {
+        self.end(End::Failed(error, false));
+        self.arrived.notify_waiters();
+    }
+
+    fn end(&self, end: End) {
+        let mut state = self.state.lock();
+        state.is_closed |= matches!(end, End::Failed(..));
+        state.end.get_or_insert(end);
+    }
+}
+
+impl State {
+    fn add_reader(&mut self) -> u32 {
+        let id = self.next_reader;
+        self.next_reader = self.next_reader.wrapping_add(1);
+        self.readers.insert(id, 0);
+        id
+    }
+
+    /// Drops the parts that all readers have, once nobody else may need them.
+    fn drop_read(&mut self) {
+        let first = self.readers.values().copied().min().unwrap_or(usize::MAX);
+        while self.dropped < first {
+            let Some((part, _)) = self.parts.pop_front() else { return };
+            self.bytes -= part.len();
+            self.dropped += 1;
+        }
+    }
+}
+
+impl FlightReader {
+    /// Whether it started the call.
+    pub fn is_leader(&self) -> bool {
+        self.id == 0
+    }
+
+    /// The next part. The future may be dropped while it waits.
+    ///
+    /// # Errors
+    /// The provider's response failed.
+    pub async fn next(&mut self) -> Result<HttpTask, UpstreamFailure> {
+        loop {
+            let flight = Arc::clone(&self.flight);
+            let arrived = flight.arrived.notified();
+            tokio::pin!(arrived);
+            arrived.as_mut().enable();
+            if let Some(part) = self.take() {
+                return part;
+            }
+            arrived.await;
+        }
+    }
+
+    fn take(&mut self) -> Option<Result<HttpTask, UpstreamFailure>> {
+        let mut state = self.flight.state.lock();
+        if !self.has_header {
+            if let Some(header) = &state.header {
+                self.has_header = true;
+                return Some(Ok(HttpTask::Header(header.clone(), false)));
+            }
+        } else {
+            let position = state.readers.get(&self.id).copied().unwrap_or_default();
+            let at = position.saturating_sub(state.dropped);
+            if let Some((part, _)) = state.parts.get(at) {
+                let part = part.clone();
+                state.readers.insert(self.id, position + 1);
+                if state.is_closed && state.bytes > self.flight.limit {
+                    state.drop_read();
+                    self.flight.taken.notify_one();
+                }
+                return Some(Ok(HttpTask::Body(Some(part), false)));
+            }
+        }
+        match state.end.as_ref()? {
+            End::Complete => Some(Ok(HttpTask::Done)),
+            End::Failed(error, timed_out) => {
+                Some(Err(UpstreamFailure { error: Box::new(error.clone()), timed_out: *timed_out }))
+            }
+        }
+    }
+}
+
+/// What the owner of a reader asks when it is done.
+#[derive(Clone)]
+pub struct FlightShare {
+    flight: Arc<Flight>,
+    is_leader: bool,
+}
+
+impl FlightReader {
+    pub fn share(&self) -> FlightShare {
+        FlightShare { flight: Arc::clone(&self.flight), is_leader: self.is_leader() }
+    }
+}
+
+impl FlightShare {
+    /// Whether it started the call.
+    pub fn is_leader(&self) -> bool {
+        self.is_leader
+    }
+
+    /// Whether this reader is charged for the call: exactly one is. The one that started it, unless it has left before the end; then the
+    /// first that gets to the end, or the last that leaves. Asked once by each reader, before it leaves.
+    pub fn is_charged(&self, is_complete: bool) -> bool {
+        let mut state = self.flight.state.lock();
+        let is_last = state.readers.len() <= 1;
+        let is_charged = !state.is_charged
+            && match is_complete {
+                true => self.is_leader || state.leader_left,
+                false => is_last,
+            };
+        state.leader_left |= self.is_leader && !is_complete;
+        state.is_charged |= is_charged;
+        is_charged
+    }
+
+    /// Nobody may join the call any more: its response is not stored, so the next equal request makes a call of its own.
+    pub fn close(&self) {
+        self.flight.state.lock().is_closed = true;
+    }
+
+    /// Whether the response is longer than an entry of the cache may be.
+    pub fn is_too_large(&self) -> bool {
+        let state = self.flight.state.lock();
+        state.dropped > 0 || state.bytes > self.flight.limit
+    }
+
+    /// The response, for the one that stores it. `None`: somebody else does, or it is not all there.
+    pub fn to_store(&self) -> Option<WholeResponse> {
+        let mut state = self.flight.state.lock();
+        // The one that asks has all of it, by its decoder: after `[DONE]` the end of the body may come late, or never.
+        if state.is_stored || state.is_closed {
+            return None;
+        }
+        let header = state.header.clone()?;
+        state.is_stored = true;
+        let first = state.parts.front().map(|(_, at)| *at);
+        let mut end = 0_u32;
+        let mut body = Vec::with_capacity(state.bytes);
+        let mut pace = Vec::new();
+        for (part, at) in &state.parts {
+            body.extend_from_slice(part);
+            end = end.saturating_add(u32::try_from(part.len()).unwrap_or(u32::MAX));
+            let since = first.map_or(0, |first| at.duration_since(first).as_millis());
+            let since = u32::try_from(since).unwrap_or(u32::MAX);
+            match pace.last_mut() {
+                Some((last_end, last_since)) if *last_since == since => *last_end = end,
+                _ => pace.push((end, since)),
+            }
+        }
+        Some(WholeResponse { header, body: body.into(), pace })
+    }
+}
+
+impl Drop for FlightReader {
+    fn drop(&mut self) {
+        let mut state = self.flight.state.lock();
+        state.readers.remove(&self.id);
+        if state.is_closed && state.bytes > self.flight.limit {
+            state.drop_read();
+        }
+        drop(state);
+        self.flight.taken.notify_one();
+    }
+}

@@ -1,0 +1,199 @@
+//! What hooks of one request run with: the settings, who the client is, where feedback goes, and the outside that checks may call.
+//!
+//! Every address that a check calls is judged as a custom host of a client is, whoever wrote it.
+
+use crate::auth::ClientIdentity;
+use crate::engine::Engine;
+use crate::engine::hook_notes::{HookNotes, HookSide};
+use crate::engine::own_request::{OwnError, OwnRequest};
+use crate::engine::request_context::RequestContext;
+use crate::guard::{
+    Hook, HookResult, Outside, OutsideCall, OutsideError, OutsideResponse, PhaseRun, Run, Subject,
+};
+use crate::ledger::Feedback;
+use crate::net::outbound::side_client::FetchError;
+use crate::net::outbound::side_http::SideRequest;
+use crate::state::snapshot::SettingsSnapshot;
+use futures_util::future::BoxFuture;
+use jiff::Timestamp;
+use serde_json::Value;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::OwnedSemaphorePermit;
+use uuid::Uuid;
+
+/// How long the log store may take for feedback.
+const FEEDBACK_TIMEOUT: Duration = Duration::from_secs(10);
+/// The largest response of a model that judges, bytes.
+const MAX_JUDGMENT: usize = 1 << 20;
+
+/// What hooks of one request run with.
+pub struct GuardEnv {
+    engine: Arc<Engine>,
+    snapshot: Arc<SettingsSnapshot>,
+    client: Option<Arc<ClientIdentity>>,
+    trace_id: Arc<str>,
+    notes: Arc<HookNotes>,
+}
+
+impl GuardEnv {
+    pub fn new(engine: &Arc<Engine>, ctx: &mut RequestContext) -> Self {
+        Self {
+            notes: Arc::clone(ctx.record.hooks.get_or_insert_default()),
+            engine: Arc::clone(engine),
+            snapshot: Arc::clone(&ctx.snapshot),
+            client: ctx.record.client.clone(),
+            trace_id: Arc::clone(&ctx.trace_id),
+        }
+    }
+
+    /// Runs hooks.
+    pub async fn run<'h>(&self, hooks: impl Iterator<Item = &'h Hook>, subject: &Subject) -> PhaseRun {
+        let settings = &self.snapshot.settings.guardrails;
+        let run =
+            Run { outside: self, fail_on_error: settings.fail_on_error, time_limit: settings.check_timeout };
+        run.hooks(hooks, subject).await
+    }
+
+    /// The right to run hooks in the background; `None`: too many run already, and these are left out and counted.
+    pub fn background_place(&self) -> Option<OwnedSemaphorePermit> {
+        let place = Arc::clone(&self.engine.background_hooks).try_acquire_owned().ok();
+        if place.is_none() {
+            self.engine.shared.metrics.record_hooks_left_out();
+        }
+        place
+    }
+
+    /// Notes what hooks found that the request waits for, and reports it.
+    pub fn note(&self, side: HookSide, results: &[HookResult]) {
+        self.notes.add(side, results);
+        self.report(results);
+    }
+
+    /// Counts what hooks found, and has their feedback kept.
+    pub fn report(&self, results: &[HookResult]) {
+        let metrics = &self.engine.shared.metrics;
+        for result in results {
+            metrics.record_hook(result.deny, result.verdict);
+            for check in &result.checks {
+                let verdict = match (&check.error, check.verdict) {
+                    (Some(_), _) => "error",
+                    (None, true) => "passed",
+                    (None, false) => "failed",
+                };
+                metrics.record_check(&check.id, verdict, check.execution_time);
+                if let Some(error) = &check.error {
+                    log::debug!("check {} could not decide: {}: {}", check.id, error.name, error.message);
+                }
+            }
+        }
+        let now = Timestamp::now();
+        let feedback: Vec<Feedback> = results
+            .iter()
+            .filter_map(|result| result.feedback.as_ref())
+            .map(|feedback| Feedback {
+                id: Uuid::now_v7(),
+                created_ms: now.as_millisecond(),
+                trace_id: self.trace_id.to_string(),
+                workspace: self.client.as_ref().and_then(|client| client.workspace),
+                value: feedback.value.round().clamp(-10.0, 10.0) as i64,
+                weight: feedback.weight.clamp(0.0, 1.0),
+                metadata: Some(
+                    Value::Object(feedback.metadata.clone()).to_string().replace("\\u0000", "\\ufffd"),
+                ),
+            })
+            .collect();
+        let Some(ledger) = self.engine.shared.ledger().filter(|_| !feedback.is_empty()) else { return };
+        let (ledger, engine) = (Arc::clone(ledger), Arc::clone(&self.engine));
+        let Some(place) = self.background_place() else { return };
+        tokio::spawn(async move {
+            let kept = ledger.run(FEEDBACK_TIMEOUT, move |store, _| store.put_feedback(&feedback)).await;
+            if let Err(why) = kept {
+                engine.shared.metrics.record_hooks_left_out();
+                log::warn!("feedback of a guardrail is lost: {why}");
+            }
+            drop(place);
+        });
+    }
+
+    async fn send(&self, call: OutsideCall<'_>) -> Result<OutsideResponse, OutsideError> {
+        let request = SideRequest {
+            method: call.method,
+            url: call.url,
+            headers: call.headers,
+            body: call.body.into(),
+            timeout: call.timeout,
+            max_body: call.max_bytes,
+            trusted: false,
+        };
+        let (timeout, shared) = (request.timeout, &self.engine.shared);
+        let sending = self.engine.outside.send(request, &shared.dns, &self.snapshot.hosts);
+        let Ok(sent) = tokio::time::timeout(timeout, sending).await else {
+            return Err(OutsideError::TimedOut);
+        };
+        match sent {
+            Ok(response) => {
+                let status = http::StatusCode::from_u16(response.status).unwrap_or_default();
+                Ok(OutsideResponse { status, headers: response.headers, body: response.body.into() })
+            }
+            Err(FetchError::Refused(why)) => Err(OutsideError::Refused(why)),
+            Err(FetchError::Broken(why)) => {
+                log::debug!("a check called the outside in vain: {why}");
+                Err(OutsideError::Failed(
+                    "The server could not be reached, or broke its response off.".to_owned(),
+                ))
+            }
+        }
+    }
+
+    /// Sends a chat of the gateway's own.
+    async fn judge(&self, config: &Value, body: &Value) -> Result<Value, OutsideError> {
+        // A saved config is named by its id.
+        let config = config.as_str().map_or_else(|| config.to_string(), str::to_owned);
+        let request = OwnRequest {
+            snapshot: &self.snapshot,
+            client: self.client.as_ref(),
+            trace_id: &self.trace_id,
+            path: "/v1/chat/completions",
+            config: &config,
+            timeout: None,
+            max_response: MAX_JUDGMENT,
+        };
+        let body = self.engine.send_own(&request, Some(body.to_string())).await;
+        let body = body.map_err(|why| match why {
+            OwnError::Refused(error) => OutsideError::Refused(error.message),
+            why => OutsideError::Failed(why.message()),
+        })?;
+        serde_json::from_slice(&body).map_err(|why| OutsideError::Failed(why.to_string()))
+    }
+}
+
+impl Engine {
+    /// Runs a hook that no request of the data plane has: a guardrail that is tried. What it finds is not counted or kept.
+    pub async fn try_hook(
+        self: &Arc<Self>,
+        hook: &Hook,
+        subject: &Subject,
+        snapshot: &Arc<SettingsSnapshot>,
+        client: &Arc<ClientIdentity>,
+    ) -> PhaseRun {
+        let env = GuardEnv {
+            engine: Arc::clone(self),
+            snapshot: Arc::clone(snapshot),
+            client: Some(Arc::clone(client)),
+            trace_id: Uuid::now_v7().to_string().into(),
+            notes: Arc::default(),
+        };
+        env.run(std::iter::once(hook), subject).await
+    }
+}
+
+impl Outside for GuardEnv {
+    fn call<'a>(&'a self, call: OutsideCall<'a>) -> BoxFuture<'a, Result<OutsideResponse, OutsideError>> {
+        Box::pin(self.send(call))
+    }
+
+    fn chat<'a>(&'a self, config: &'a Value, body: &'a Value) -> BoxFuture<'a, Result<Value, OutsideError>> {
+        Box::pin(self.judge(config, body))
+    }
+}

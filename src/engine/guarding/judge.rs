@@ -1,0 +1,198 @@
+//! The hooks on a response that may be committed, and what becomes of it.
+//!
+//! Nothing was sent to the client yet: a denial is an outcome that the plan sees (446), and so is a failed hook where the config lists 246.
+
+use super::{Guarded, denial, is_windowed, stream_texts};
+use crate::api::Dialect;
+use crate::api::sse::write_event;
+use crate::engine::attempt_run::{AttemptRun, FinalResponse, Readiness};
+use crate::engine::content_kind::ContentKind;
+use crate::engine::downstream::{Aborted, Downstream};
+use crate::engine::downstream_watch::DownstreamWatch;
+use crate::engine::hook_notes::HookSide;
+use crate::engine::orchestrator::Orchestrator;
+use crate::engine::response_body::ResponseBody;
+use crate::error::Error;
+use crate::guard::{Hook, HookResult, PhaseRun, Subject, hook_results, restored};
+use crate::json::splice::append_member;
+use crate::route::outcome::Outcome;
+use bytes::Bytes;
+use http::StatusCode;
+use serde_json::json;
+
+/// The status of a response whose hooks failed and do not deny (reference 9.3).
+const HOOKS_FAILED: u16 = 246;
+
+/// What the hooks decide.
+enum Judged {
+    Passes { has_failed: bool },
+    Denied(Error),
+}
+
+impl<D: Downstream> Orchestrator<'_, D> {
+    /// Has the hooks judge a response that may be committed.
+    pub(in crate::engine) async fn judge(
+        &mut self,
+        run: &mut AttemptRun,
+        watch: &mut DownstreamWatch,
+    ) -> Result<Readiness, Aborted> {
+        let Some(mut guarded) = run.guarded.take() else { return Ok(Readiness::Committable) };
+        let shows_results = !run.attempt.target.policies.is_strict() && self.resume.is_none();
+        let judged = {
+            let judging = guarded.judge_response(run, self.ctx.dialect, shows_results);
+            tokio::select! {
+                biased;
+                judged = judging => Some(judged),
+                () = watch.client_closed(self.downstream, self.ctx) => None,
+                () = self.engine.shared.lifecycle.aborted() => Some(Judged::Denied(Error::draining())),
+            }
+        };
+        let Some(judged) = judged else {
+            self.ctx.attempt_state = run.stream.state();
+            self.note_stopped(run, &Error::client_closed());
+            return Err(self.abort(Error::client_closed()));
+        };
+        let status = match judged {
+            Judged::Denied(error) => {
+                let outcome = Outcome::from_status(error.status());
+                return Ok(Readiness::Failed(outcome, FinalResponse::Denied(error)));
+            }
+            Judged::Passes { has_failed } => has_failed.then_some(HOOKS_FAILED),
+        };
+        run.guarded = Some(guarded);
+        if let Some(cached) = run.cached.as_mut().filter(|_| status.is_some()) {
+            cached.set_flawed();
+        }
+        let Some(status) = status.and_then(|status| StatusCode::from_u16(status).ok()) else {
+            return Ok(Readiness::Committable);
+        };
+        let outcome = Outcome::from_status(status.as_u16());
+        let may_repeat = self.resume.is_none() && !self.response_started;
+        let repeats = may_repeat && self.plan.repeats(&outcome, &self.env);
+        let Some((header, body)) = run.response().filter(|(header, _)| header.status == StatusCode::OK)
+        else {
+            return Ok(Readiness::Committable);
+        };
+        // A status from 200 to 599 is always valid.
+        let _ = header.set_status(status);
+        match repeats && body.is_finished() {
+            true => {
+                let (header, body) = (Box::new(header.clone()), Bytes::from(body.take_ready()));
+                Ok(Readiness::Failed(outcome, FinalResponse::Provider { header, body }))
+            }
+            false => Ok(Readiness::Committable),
+        }
+    }
+}
+
+impl Guarded {
+    async fn judge_response(
+        &mut self,
+        run: &mut AttemptRun,
+        dialect: Dialect,
+        shows_results: bool,
+    ) -> Judged {
+        if let Some(parallel) = &mut self.parallel {
+            let passed = parallel.await.unwrap_or_default();
+            self.parallel = None;
+            self.before.extend(passed.results.iter().cloned());
+            if passed.denies() {
+                return Judged::Denied(denial(&passed, &self.before, &[]));
+            }
+        }
+        let Some((_, body)) = run.response() else {
+            return Judged::Passes { has_failed: self.has_failed(&[]) };
+        };
+        match (body.streams, body.kind) {
+            (_, ContentKind::Compressed) if self.after.is_some() => {
+                let message = "The response is compressed, and the guardrails of the config cannot read it.";
+                Judged::Denied(Error::hooks_failed(Some(message), None))
+            }
+            (true, _) => self.judge_stream(body, dialect, shows_results).await,
+            (false, ContentKind::Json) => self.judge_document(body).await,
+            (false, _) => Judged::Passes { has_failed: self.has_failed(&[]) },
+        }
+    }
+
+    /// Whether a hook on the request or on the response has failed.
+    fn has_failed(&self, after: &[HookResult]) -> bool {
+        self.before.iter().chain(after).any(|result| !result.verdict)
+    }
+
+    async fn judge_document(&mut self, body: &mut ResponseBody) -> Judged {
+        let mut bytes = body.take_ready();
+        let subject =
+            std::str::from_utf8(&bytes).map(|text| self.checked.subject.clone().with_response(text));
+        let Ok(mut subject) = subject else {
+            body.put_ready(bytes);
+            return Judged::Passes { has_failed: self.has_failed(&[]) };
+        };
+        self.restore(&mut subject);
+        let mut passed = PhaseRun::default();
+        if let Some(after) = self.after.clone() {
+            passed = self.env.run(after.waiting(), &subject).await;
+            self.env.note(HookSide::Response, &passed.results);
+        }
+        if passed.denies() {
+            return Judged::Denied(denial(&passed, &self.before, &passed.results));
+        }
+        let subject = passed.changed.take().unwrap_or(subject);
+        if subject.source.as_bytes() != bytes {
+            bytes = subject.source.as_bytes().to_vec();
+        }
+        if let Some(results) = hook_results(&self.before, &passed.results) {
+            bytes = append_member(&bytes, "hook_results", &results.to_string()).unwrap_or(bytes);
+        }
+        body.put_ready(bytes);
+        self.judged = Some(subject);
+        Judged::Passes { has_failed: self.has_failed(&passed.results) }
+    }
+
+    /// Gives redacted texts of the request back where the response has their placeholders.
+    fn restore(&self, subject: &mut Subject) {
+        let placeholders = &self.checked.run.placeholders;
+        if !placeholders.is_empty() {
+            let texts = subject.texts.iter().map(|text| restored(&text.text, placeholders)).collect();
+            subject.apply(&crate::guard::Change::Texts(texts));
+        }
+    }
+
+    async fn judge_stream(
+        &mut self,
+        body: &mut ResponseBody,
+        dialect: Dialect,
+        shows_results: bool,
+    ) -> Judged {
+        let mut passed = PhaseRun::default();
+        if let Some(after) = self.after.clone().filter(|_| body.is_finished() && self.holds(true)) {
+            let bytes = body.take_ready();
+            let texts =
+                self.reader.as_ref().map(|reader| stream_texts::read(reader, &bytes)).unwrap_or_default();
+            let subject = self.checked.subject.clone().with_stream(texts);
+            let which = |hook: &&Hook| !is_windowed(hook);
+            passed = self.env.run(after.waiting().filter(which), &subject).await;
+            self.env.note(HookSide::Response, &passed.results);
+            if passed.denies() {
+                return Judged::Denied(denial(&passed, &self.before, &passed.results));
+            }
+            let changed = passed.changed.take();
+            let written = changed.as_ref().and_then(|changed| {
+                let texts = changed.texts.iter().map(|text| text.text.clone()).collect();
+                stream_texts::replace(self.reader.as_ref()?, &bytes, texts)
+            });
+            if changed.is_some() && written.is_none() {
+                let error = "The response could not be written again after a guardrail has changed it.";
+                return Judged::Denied(Error::hooks_failed(Some(error), None));
+            }
+            body.put_ready(written.unwrap_or(bytes));
+            self.judged = Some(changed.unwrap_or(subject));
+        }
+        if let Some(results) = hook_results(&self.before, &passed.results).filter(|_| shows_results) {
+            let (mut event, name) = (Vec::new(), (dialect != Dialect::OpenAi).then_some("hook_results"));
+            write_event(&mut event, name, json!({"hook_results": results}).to_string().as_bytes());
+            event.extend_from_slice(&body.take_ready());
+            body.put_ready(event);
+        }
+        Judged::Passes { has_failed: self.has_failed(&passed.results) }
+    }
+}

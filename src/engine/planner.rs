@@ -1,0 +1,209 @@
+//! Plans a request: finds its config, checks it against that, picks the first target and holds what the request may use of its limits.
+//!
+//! The steps of admission after the body is there, the same for every client: a connection of the data port, or a line of a batch.
+//! Reads nothing from a connection; which requests may come this far is decided in `route::admission`.
+
+use super::Engine;
+use super::caching::CacheHeaders;
+use super::orchestrator::Admitted;
+use super::payload_capture::PayloadCapture;
+use super::record::LogHeaders;
+use super::request_context::RequestContext;
+use super::request_env::RequestEnv;
+use crate::auth;
+use crate::config::headers::GatewayHeaders;
+use crate::error::Error;
+use crate::limits::AdvanceEstimate;
+use crate::route::admission::key_rules::KeyRules;
+use crate::route::attempt::{Attempt, Request};
+use crate::route::compile::Sources;
+use crate::route::compiled::CompiledConfig;
+use crate::route::config_cache::ConfigCache;
+use crate::route::plan::{Plan, Reason};
+use crate::route::request_snapshot::RequestSnapshot;
+use crate::route::target::Target;
+use crate::settings::logs::Payloads;
+use crate::state::large_work;
+use pingora::http::RequestHeader;
+use serde_json::value::RawValue;
+use std::sync::Arc;
+
+/// How many patterns are matched in place; a pattern and the longest value take 0.2 ms.
+const PATTERNS_IN_PLACE: usize = 32;
+
+/// Plans requests for one engine, with the compiled configs of all.
+#[derive(Clone)]
+pub struct Planner {
+    pub engine: Arc<Engine>,
+    configs: ConfigCache,
+}
+
+/// The plan of a request, what it looks at, its first target, and its first attempt, if it is made at admission.
+pub struct Planned {
+    plan: Plan,
+    env: RequestEnv,
+    first: (Arc<Target>, Reason),
+    prepared: Option<Box<Attempt>>,
+}
+
+impl Planned {
+    /// The request with its plan, ready to run.
+    pub fn admit(self, request: Request) -> Box<Admitted> {
+        let Self { plan, env, first, prepared } = self;
+        Box::new(Admitted { plan, request, env, first, prepared })
+    }
+}
+
+impl Planner {
+    pub const fn new(engine: Arc<Engine>, configs: ConfigCache) -> Self {
+        Self { engine, configs }
+    }
+
+    /// The compiled config of a request with this header, against which the request is checked.
+    ///
+    /// # Errors
+    /// 400 for headers, a config or a body that are wrong, or that the client's key forbids; 404 for what is named and not there.
+    pub async fn config(
+        &self,
+        header: &RequestHeader,
+        ctx: &mut RequestContext,
+        request: &Request,
+    ) -> Result<Arc<CompiledConfig>, Error> {
+        let config = self.find_config(header, ctx, request).await?;
+        ctx.operation = request.operation;
+        ctx.record.capture = self.capture(ctx, request);
+        let size = request.body.as_ref().map_or(0, |body| body.bytes().len());
+        self.engine.shared.large_work.run(size, || request.check(&config)).await?;
+        Ok(config)
+    }
+
+    /// Picks the first target and reserves what the request may use. `at_once`: the first attempt is made now, so that its errors are
+    /// refusals like any other.
+    ///
+    /// # Errors
+    /// 412 and 429 of limits, and those of a first attempt that cannot be made.
+    pub async fn plan(
+        &self,
+        header: &RequestHeader,
+        ctx: &mut RequestContext,
+        request: &mut Request,
+        config: Arc<CompiledConfig>,
+        at_once: bool,
+    ) -> Result<Planned, Error> {
+        let mut env = self.env(header, ctx, &config, request);
+        let mut plan = Plan::new(Arc::clone(&config), request.model.clone());
+        let first = self.first_target(&config, &mut plan, &mut env).await?;
+        if ctx.given.is_some() {
+            plan.set_last();
+        }
+        self.engine.reserve_request(ctx, request, &config, &first.0).await?;
+        let prepared = match at_once {
+            true => Some(Box::new(self.engine.prepare(&first.0, request, &mut ctx.held).await?)),
+            false => None,
+        };
+        Ok(Planned { plan, env, first, prepared })
+    }
+
+    /// Adds what a request is expected to use to what its batch holds of budgets.
+    ///
+    /// # Errors
+    /// As [`Planner::config`].
+    pub(super) async fn add_to_advance(
+        &self,
+        header: &RequestHeader,
+        ctx: &mut RequestContext,
+        request: &Request,
+        sum: &mut AdvanceEstimate,
+    ) -> Result<(), Error> {
+        let config = self.find_config(header, ctx, request).await?;
+        request.check(&config)?;
+        let mut env = self.env(header, ctx, &config, request);
+        let mut plan = Plan::new(Arc::clone(&config), request.model.clone());
+        let (target, _) = self.first_target(&config, &mut plan, &mut env).await?;
+        self.engine.add_to_advance(ctx, request, &config, &target, sum);
+        Ok(())
+    }
+
+    /// The plan's first target. Many patterns are matched on a thread for large work.
+    async fn first_target(
+        &self,
+        config: &CompiledConfig,
+        plan: &mut Plan,
+        env: &mut RequestEnv,
+    ) -> Result<(Arc<Target>, Reason), Error> {
+        let work = if config.patterns().count > PATTERNS_IN_PLACE { large_work::PATTERNS } else { 0 };
+        let first = self.engine.shared.large_work.run(work, || plan.first(env)).await;
+        first.ok_or_else(|| Error::internal("a config without a target"))
+    }
+
+    /// What keeps the bodies of a request, where the operator wants them in logs or spans and the client does not refuse it.
+    fn capture(&self, ctx: &RequestContext, request: &Request) -> Option<Box<PayloadCapture>> {
+        let shared = &self.engine.shared;
+        let logs = &ctx.snapshot.settings.logs;
+        let of_key = ctx.record.client.as_ref().and_then(|client| client.defaults.log_payloads);
+        let is_refused = ctx.record.log.as_ref().is_some_and(|log| log.is_ignored || log.has_no_bodies);
+        if is_refused || of_key == Some(Payloads::Off) {
+            return None;
+        }
+        let is_logged = of_key.unwrap_or(logs.payloads) != Payloads::Off && shared.ledger().is_some();
+        let for_spans = shared.spans.get().and_then(|queue| {
+            queue.max_payload_bytes().filter(|_| queue.sampled(ctx.parent.as_ref(), &ctx.trace_id).is_some())
+        });
+        let max_bytes = for_spans.max(is_logged.then_some(logs.max_payload_bytes))?;
+        let body = request.body.as_ref().map(|body| body.bytes());
+        Some(Box::new(PayloadCapture::new(body, max_bytes, shared.held_bytes.holder())))
+    }
+
+    /// What the plan may look at.
+    fn env(
+        &self,
+        header: &RequestHeader,
+        ctx: &RequestContext,
+        config: &CompiledConfig,
+        request: &Request,
+    ) -> RequestEnv {
+        let request_snapshot = config.uses_facts().then(|| {
+            Box::new(RequestSnapshot {
+                snapshot: Arc::clone(&ctx.snapshot),
+                headers: header.headers.clone(),
+                metadata: ctx.record.metadata.as_ref().map(|metadata| metadata.get().to_owned()),
+                pathname: header.uri.path().to_owned(),
+                body: request.body_for_facts(),
+            })
+        });
+        RequestEnv {
+            shared: Arc::clone(&self.engine.shared),
+            client: ctx.record.client.clone(),
+            request: request_snapshot,
+        }
+    }
+
+    /// The compiled config: from the cache, or compiled now. The request is not checked against it.
+    pub async fn find_config(
+        &self,
+        header: &RequestHeader,
+        ctx: &mut RequestContext,
+        request: &Request,
+    ) -> Result<Arc<CompiledConfig>, Error> {
+        let snapshot = &ctx.snapshot;
+        let mut gateway_headers = GatewayHeaders::read(&header.headers, &snapshot.settings.header_prefixes)?;
+        let client = ctx.record.client.clone().unwrap_or_else(|| snapshot.service_keys.anonymous());
+        let rules = KeyRules::new(&client, snapshot);
+        rules.apply(&mut gateway_headers, |name| {
+            snapshot.directory(client.workspace).config(name).is_some()
+        })?;
+        ctx.record.metadata =
+            rules.metadata(&gateway_headers).and_then(|text| RawValue::from_string(text.into_owned()).ok());
+        ctx.record.log = LogHeaders::of(&gateway_headers);
+        ctx.cache_headers = CacheHeaders::of(&gateway_headers);
+        let provider_key = auth::provider_key(&header.headers, &header.uri, &snapshot.service_keys)?;
+        let sources =
+            Sources::new(snapshot, &gateway_headers, provider_key.as_deref(), request, ctx.workspace());
+        let key = sources.key(snapshot.routing_generation());
+        if let Some(config) = self.configs.find(key.as_deref()) {
+            return Ok(config);
+        }
+        let work = if sources.may_have_patterns() { large_work::PATTERNS } else { 0 };
+        self.engine.shared.large_work.run(work, || self.configs.compile(&sources, key)).await
+    }
+}

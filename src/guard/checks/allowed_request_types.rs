@@ -1,0 +1,173 @@
+//! `default.allowedRequestTypes`: which operations are allowed, by the reference's names (`chatComplete`, `embed` …).
+
+use super::BEFORE;
+use crate::guard::check::{CheckKind, LocalCheck, Prepared};
+use crate::guard::finding::Finding;
+use crate::guard::parameters::{Parameters, Type, Unusable, optional};
+use crate::guard::subject::Subject;
+use serde_json::{Value, json};
+
+pub const ALLOWED_REQUEST_TYPES: CheckKind = CheckKind {
+    id: "default.allowedRequestTypes",
+    aliases: &[],
+    phases: BEFORE,
+    about: "Passes where the request's type is allowed and not blocked; without any list every type is. A list that is not given is \
+            taken from the request's metadata: `supported_endpoints`, `blocked_endpoints`. Types are `chatComplete`, `complete`, \
+            `embed`, `messages`, `createModelResponse`, `createBatch`, `createFinetune` and the like.",
+    source: "",
+    parameters: &[
+        optional("allowedTypes", Type::Texts, "", "The types that are allowed; a text is split at commas."),
+        optional("blockedTypes", Type::Texts, "", "The types that are not; a text is split at commas."),
+    ],
+    prepare,
+};
+
+#[derive(Debug)]
+struct AllowedRequestTypes {
+    allowed: Vec<String>,
+    blocked: Vec<String>,
+}
+
+#[expect(clippy::unnecessary_wraps, reason = "what prepares a check may fail")]
+fn prepare(parameters: &Parameters<'_>) -> Result<Prepared, Unusable> {
+    let list = |name| types(parameters.get(name));
+    let check = AllowedRequestTypes { allowed: list("allowedTypes"), blocked: list("blockedTypes") };
+    Ok(Prepared::Local(Box::new(check)))
+}
+
+/// The types of a list, or of a text with commas.
+fn types(list: Option<&Value>) -> Vec<String> {
+    match list {
+        Some(Value::Array(items)) => items.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
+        Some(Value::String(text)) => {
+            text.split(',').map(|name| name.trim().to_owned()).filter(|name| !name.is_empty()).collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+impl LocalCheck for AllowedRequestTypes {
+    fn run(&self, subject: &Subject) -> Finding {
+        let current = subject.operation.reference_name();
+        let of_metadata = |own: &Vec<String>, name: &str| match own.is_empty() {
+            true => types(subject.metadata.get(name)),
+            false => own.clone(),
+        };
+        let allowed = of_metadata(&self.allowed, "supported_endpoints");
+        let blocked = of_metadata(&self.blocked, "blocked_endpoints");
+        let source = match (
+            self.allowed.is_empty() && self.blocked.is_empty(),
+            allowed.is_empty() && blocked.is_empty(),
+        ) {
+            (false, _) => "parameters",
+            (true, false) => "metadata",
+            (true, true) => "default",
+        };
+        let both: Vec<&str> =
+            allowed.iter().filter(|name| blocked.contains(name)).map(String::as_str).collect();
+        if !both.is_empty() {
+            let message = format!(
+                "Conflict detected: The following types appear in both allowedTypes and blockedTypes: {}. Please remove them from one list.",
+                both.join(", ")
+            );
+            let data = json!({
+                "explanation": format!("An error occurred while checking allowed request types: {message}"),
+                "currentRequestType": current,
+                "allowedTypes": allowed,
+                "blockedTypes": blocked,
+            });
+            return Finding::failed("Error", message).with_data(data);
+        }
+        let is_in = |list: &[String]| list.iter().any(|name| name == current);
+        let is_blocked = is_in(&blocked);
+        let verdict = !is_blocked && (allowed.is_empty() || is_in(&allowed));
+        let mode = match (allowed.is_empty(), blocked.is_empty()) {
+            (true, true) => "unrestricted",
+            (false, true) => "allowlist",
+            (true, false) => "blocklist",
+            (false, false) => "combined",
+        };
+        let explanation = match (verdict, is_blocked) {
+            (true, _) => format!("Request type \"{current}\" is allowed."),
+            (false, true) => format!("Request type \"{current}\" is blocked."),
+            (false, false) => format!(
+                "Request type \"{current}\" is not allowed. Allowed types are: {}",
+                allowed.join(", ")
+            ),
+        };
+        let shown = if mode == "unrestricted" { vec!["all".to_owned()] } else { allowed };
+        Finding::of(
+            verdict,
+            json!({
+                "explanation": explanation,
+                "currentRequestType": current,
+                "allowedTypes": shown,
+                "blockedTypes": blocked,
+                "verdict": verdict,
+                "source": source,
+                "mode": mode,
+            }),
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::operation::Operation;
+    use crate::guard::checks::testing::{data, error, of_operation, request, run, with_metadata};
+
+    #[test]
+    fn blocked_types_come_first() {
+        let embed = of_operation(Operation::Embeddings, &json!({"model": "e", "input": "a"}));
+        for (parameters, metadata, subject, verdict, mode, source) in [
+            (
+                json!({"allowedTypes": ["chatComplete"]}),
+                json!({}),
+                embed.clone(),
+                false,
+                "allowlist",
+                "parameters",
+            ),
+            (
+                json!({"allowedTypes": "complete, embed"}),
+                json!({}),
+                embed.clone(),
+                true,
+                "allowlist",
+                "parameters",
+            ),
+            (json!({"blockedTypes": ["embed"]}), json!({}), embed.clone(), false, "blocklist", "parameters"),
+            (json!({}), json!({}), embed.clone(), true, "unrestricted", "default"),
+            (
+                json!({}),
+                json!({"supported_endpoints": "chatComplete,embed"}),
+                embed.clone(),
+                true,
+                "allowlist",
+                "metadata",
+            ),
+            (json!({}), json!({"blocked_endpoints": "embed"}), embed.clone(), false, "blocklist", "metadata"),
+            (
+                json!({"allowedTypes": ["messages"], "blockedTypes": ["embed"]}),
+                json!({}),
+                request("a"),
+                false,
+                "combined",
+                "parameters",
+            ),
+        ] {
+            let finding = run(&ALLOWED_REQUEST_TYPES, parameters.clone(), &with_metadata(subject, metadata));
+            let found = data(&finding);
+            assert_eq!(finding.verdict, verdict, "{parameters}");
+            assert_eq!((&found["mode"], &found["source"]), (&json!(mode), &json!(source)));
+        }
+        let both = json!({"allowedTypes": ["embed", "messages"], "blockedTypes": "messages"});
+        let finding = run(&ALLOWED_REQUEST_TYPES, both, &embed);
+        assert!(
+            !finding.verdict
+                && error(&finding).starts_with("Conflict detected: ")
+                && error(&finding).contains(": messages.")
+        );
+    }
+}

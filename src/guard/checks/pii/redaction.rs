@@ -1,0 +1,67 @@
+//! Placeholders in place of what was found: by category, or numbered so that the originals can be put back.
+
+use super::category::Category;
+use super::scan::Found;
+use std::collections::HashMap;
+
+/// The placeholders of one subject.
+#[derive(Debug, Default)]
+pub struct Redaction {
+    /// Original to placeholder, and the pairs in order; `None`: not numbered.
+    numbered: Option<Numbered>,
+}
+
+#[derive(Debug, Default)]
+struct Numbered {
+    placeholders: HashMap<String, String>,
+    counts: HashMap<&'static str, usize>,
+    pairs: Vec<(String, String)>,
+}
+
+/// What stands for any value of a category.
+pub fn placeholder(category: Category) -> String {
+    format!("{{{{{}}}}}", category.as_str())
+}
+
+impl Redaction {
+    pub fn new(is_numbered: bool) -> Self {
+        Self { numbered: is_numbered.then(Numbered::default) }
+    }
+
+    /// The text with placeholders; `None` where nothing was found in it.
+    pub fn replace(&mut self, text: &str, found: &[Found]) -> Option<String> {
+        if found.is_empty() {
+            return None;
+        }
+        let (mut replaced, mut end) = (String::with_capacity(text.len()), 0);
+        for hit in found {
+            let original = text.get(hit.range.clone()).unwrap_or_default();
+            replaced.push_str(text.get(end..hit.range.start).unwrap_or_default());
+            match &mut self.numbered {
+                Some(numbered) => replaced.push_str(numbered.placeholder(hit.category, original)),
+                None => replaced.push_str(&placeholder(hit.category)),
+            }
+            end = hit.range.end;
+        }
+        replaced.push_str(text.get(end..).unwrap_or_default());
+        Some(replaced)
+    }
+
+    /// (placeholder, original) of each value, where they are numbered.
+    pub fn originals(self) -> Option<Vec<(String, String)>> {
+        self.numbered.map(|numbered| numbered.pairs)
+    }
+}
+
+impl Numbered {
+    fn placeholder(&mut self, category: Category, original: &str) -> &str {
+        if !self.placeholders.contains_key(original) {
+            let count = self.counts.entry(category.as_str()).or_default();
+            *count += 1;
+            let placeholder = format!("{{{{{}_{count}}}}}", category.as_str());
+            self.pairs.push((placeholder.clone(), original.to_owned()));
+            self.placeholders.insert(original.to_owned(), placeholder);
+        }
+        self.placeholders.get(original).map(String::as_str).unwrap_or_default()
+    }
+}

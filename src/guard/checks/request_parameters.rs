@@ -1,0 +1,290 @@
+//! `default.requestParametersCheck`: which tools and parameters a request may have.
+
+use super::BEFORE;
+use crate::guard::check::{CheckKind, LocalCheck, Prepared};
+use crate::guard::finding::Finding;
+use crate::guard::parameters::{Parameters, Type, Unusable, optional};
+use crate::guard::subject::Subject;
+use serde_json::{Map, Value, json};
+
+pub const REQUEST_PARAMETERS: CheckKind = CheckKind {
+    id: "default.requestParametersCheck",
+    aliases: &["default.requestParamsCheck", "requestParamsCheck"],
+    phases: BEFORE,
+    about: "Passes where the request has no tool and no parameter that is blocked, or missing in a list of allowed ones.",
+    source: "",
+    parameters: &[
+        optional(
+            "tools",
+            Type::Object,
+            "",
+            "Lists of texts: `blockedTypes`, `allowedTypes`, `blockedFunctionNames`, `allowedFunctionNames`. The name of a tool \
+             without a function is its type.",
+        ),
+        optional(
+            "params",
+            Type::Object,
+            "",
+            "`blockedKeys` and `allowedKeys` (every member of the body must be in it), and `values`: \
+             `{key: {blockedValues: [], allowedValues: []}}`.",
+        ),
+    ],
+    prepare,
+};
+
+#[derive(Debug, Default)]
+struct RequestParameters {
+    types: Lists,
+    names: Lists,
+    keys: Lists,
+    values: Vec<(String, Lists)>,
+}
+
+/// What is blocked, and what is allowed alone.
+#[derive(Debug, Default)]
+struct Lists {
+    blocked: Vec<Value>,
+    allowed: Option<Vec<Value>>,
+}
+
+impl Lists {
+    fn read(
+        from: Option<&Map<String, Value>>,
+        parameter: &'static str,
+        (blocked, allowed): (&str, &str),
+        path: &str,
+    ) -> Result<Self, Unusable> {
+        let list = |name: &str| match from.and_then(|from| from.get(name)).filter(|list| !list.is_null()) {
+            None => Ok(None),
+            Some(Value::Array(items)) => Ok(Some(items.clone())),
+            Some(_) => Err(unusable(parameter, &format!("{path}.{name} must be a list"))),
+        };
+        let lists = Self {
+            blocked: list(blocked)?.unwrap_or_default(),
+            allowed: list(allowed)?.filter(|allowed| !allowed.is_empty()),
+        };
+        let both = |item: &&Value| lists.allowed.as_ref().is_some_and(|allowed| allowed.contains(item));
+        match lists.blocked.iter().find(both) {
+            Some(item) => Err(unusable(
+                parameter,
+                &format!("{item} is both in {path}.{blocked} and in {path}.{allowed}"),
+            )),
+            None => Ok(lists),
+        }
+    }
+
+    /// The reasons against a value.
+    fn against(&self, value: &Value, blocked: &'static str, not_allowed: &'static str) -> Vec<&'static str> {
+        let is_blocked = self.blocked.contains(value).then_some(blocked);
+        let is_missing = self.allowed.as_ref().is_some_and(|allowed| !allowed.contains(value));
+        is_blocked.into_iter().chain(is_missing.then_some(not_allowed)).collect()
+    }
+}
+
+fn prepare(parameters: &Parameters<'_>) -> Result<Prepared, Unusable> {
+    let (tools, params) = (parameters.object("tools"), parameters.object("params"));
+    for (parameter, members, allowed) in [
+        (
+            "tools",
+            tools,
+            &["blockedTypes", "allowedTypes", "blockedFunctionNames", "allowedFunctionNames"][..],
+        ),
+        ("params", params, &["blockedKeys", "allowedKeys", "values"]),
+    ] {
+        if let Some(name) =
+            members.into_iter().flat_map(Map::keys).find(|name| !allowed.contains(&name.as_str()))
+        {
+            let message = format!("{parameter}.{name} is none of {}", allowed.join(", "));
+            return Err(unusable(parameter, &message));
+        }
+    }
+    let mut values = Vec::new();
+    if let Some(listed) = params.and_then(|params| params.get("values")).filter(|values| !values.is_null()) {
+        let listed =
+            listed.as_object().ok_or_else(|| unusable("params", "params.values must be an object"))?;
+        for (key, lists) in listed {
+            let path = format!("params.values.{key}");
+            let lists =
+                lists.as_object().ok_or_else(|| unusable("params", &format!("{path} must be an object")))?;
+            let names = ("blockedValues", "allowedValues");
+            values.push((key.clone(), Lists::read(Some(lists), "params", names, &path)?));
+        }
+    }
+    Ok(Prepared::Local(Box::new(RequestParameters {
+        types: Lists::read(tools, "tools", ("blockedTypes", "allowedTypes"), "tools")?,
+        names: Lists::read(tools, "tools", ("blockedFunctionNames", "allowedFunctionNames"), "tools")?,
+        keys: Lists::read(params, "params", ("blockedKeys", "allowedKeys"), "params")?,
+        values,
+    })))
+}
+
+/// The request passes where it cannot be judged.
+fn unusable(parameter: &'static str, message: &str) -> Unusable {
+    let data = json!({"explanation": format!("An error occurred: {message}")});
+    Unusable { data: Some(data), verdict: true, ..Unusable::new(parameter, message) }
+}
+
+/// The type and the name of a tool.
+fn tool(tool: &Value) -> (&str, &str) {
+    let text = |value: Option<&'_ Value>| value.and_then(Value::as_str).map(str::len);
+    let kind = tool.get("type").and_then(Value::as_str).unwrap_or("unknown");
+    let of_function = tool.get("function").and_then(|function| function.get("name"));
+    let name = [of_function, tool.get("name")].into_iter().find(|name| text(*name).is_some()).flatten();
+    (kind, name.and_then(Value::as_str).unwrap_or(kind))
+}
+
+impl LocalCheck for RequestParameters {
+    fn run(&self, subject: &Subject) -> Finding {
+        let Some(body) = subject.request.as_object() else {
+            let message = "The request has no JSON body";
+            let data = json!({"explanation": format!("An error occurred: {message}")});
+            return Finding { verdict: true, ..Finding::failed("Error", message).with_data(data) };
+        };
+        let tools = body.get("tools").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+        let (mut present, mut blocked_tools) = (Vec::new(), Vec::new());
+        for (kind, name) in tools.iter().map(tool) {
+            present.push(json!({"type": kind, "name": name}));
+            let mut reasons = self.types.against(&kind.into(), "type_blocked", "type_not_allowed");
+            reasons.extend(self.names.against(&name.into(), "name_blocked", "name_not_allowed"));
+            if !reasons.is_empty() {
+                blocked_tools.push(json!({"type": kind, "name": name, "reasons": reasons}));
+            }
+        }
+        let mut blocked_params = Vec::new();
+        for (key, value) in body {
+            let mut reasons = self.keys.against(&key.as_str().into(), "key_blocked", "key_not_allowed");
+            if let Some((_, lists)) = self.values.iter().find(|(listed, _)| listed == key) {
+                reasons.extend(lists.against(value, "value_blocked", "value_not_allowed"));
+            }
+            if !reasons.is_empty() {
+                // Messages and tools are not repeated in the result.
+                let shown = if value.is_array() || value.is_object() { Value::Null } else { value.clone() };
+                blocked_params.push(json!({"param": key, "value": shown, "reasons": reasons}));
+            }
+        }
+        let verdict = blocked_tools.is_empty() && blocked_params.is_empty();
+        let explanation = match verdict {
+            true => "All tools and parameters are allowed.".to_owned(),
+            false => {
+                format!("Not allowed: {} tools, {} parameters.", blocked_tools.len(), blocked_params.len())
+            }
+        };
+        Finding::of(
+            verdict,
+            json!({
+                "explanation": explanation,
+                "verdict": verdict,
+                "toolsInRequest": present,
+                "blockedToolsFound": blocked_tools,
+                "blockedParamsFound": blocked_params,
+            }),
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::guard::checks::testing::{data, error, request_with, run};
+
+    fn body() -> Value {
+        json!({
+            "model": "m", "messages": [], "temperature": 1.5,
+            "tools": [
+                {"type": "function", "function": {"name": "delete_user"}}, {"type": "web_search"}, {"name": "plain"},
+            ],
+        })
+    }
+
+    #[track_caller]
+    fn check(parameters: Value) -> (bool, Value) {
+        let finding = run(&REQUEST_PARAMETERS, parameters, &request_with(&body()));
+        (finding.verdict, data(&finding).clone())
+    }
+
+    #[test]
+    fn tools_are_judged_by_type_and_name() {
+        let (verdict, found) = check(json!({}));
+        assert!(verdict);
+        let tools = json!([
+            {"type": "function", "name": "delete_user"},
+            {"type": "web_search", "name": "web_search"},
+            {"type": "unknown", "name": "plain"},
+        ]);
+        assert_eq!(found["toolsInRequest"], tools);
+        for (tools, wanted) in [
+            (json!({"blockedTypes": ["web_search"]}), vec![("web_search", json!(["type_blocked"]))]),
+            (
+                json!({"allowedTypes": ["function", "web_search"]}),
+                vec![("plain", json!(["type_not_allowed"]))],
+            ),
+            (
+                json!({"blockedFunctionNames": ["delete_user"], "blockedTypes": ["function"]}),
+                vec![("delete_user", json!(["type_blocked", "name_blocked"]))],
+            ),
+            (
+                json!({"allowedFunctionNames": ["delete_user", "plain"]}),
+                vec![("web_search", json!(["name_not_allowed"]))],
+            ),
+            (json!({"blockedTypes": ["mcp"], "allowedTypes": []}), vec![]),
+        ] {
+            let (verdict, found) = check(json!({"tools": tools}));
+            let found = found["blockedToolsFound"].as_array().unwrap().clone();
+            let found: Vec<_> =
+                found.iter().map(|tool| (tool["name"].as_str().unwrap(), tool["reasons"].clone())).collect();
+            assert_eq!(found, wanted, "{tools}");
+            assert_eq!(verdict, found.is_empty());
+        }
+    }
+
+    #[test]
+    fn parameters_are_judged_by_key_and_value() {
+        for (params, wanted) in [
+            (
+                json!({"allowedKeys": ["model", "messages", "tools"]}),
+                vec![json!({"param": "temperature", "value": 1.5, "reasons": ["key_not_allowed"]})],
+            ),
+            (
+                json!({"blockedKeys": ["tools"]}),
+                vec![json!({"param": "tools", "value": null, "reasons": ["key_blocked"]})],
+            ),
+            (
+                json!({"values": {"model": {"blockedValues": ["m"]}, "absent": {"allowedValues": [1]}}}),
+                vec![json!({"param": "model", "value": "m", "reasons": ["value_blocked"]})],
+            ),
+            (
+                json!({"values": {"temperature": {"allowedValues": [0, 1]}}}),
+                vec![json!({"param": "temperature", "value": 1.5, "reasons": ["value_not_allowed"]})],
+            ),
+            (
+                json!({"values": {"temperature": {"allowedValues": ["1.5"]}}}),
+                vec![json!({"param": "temperature", "value": 1.5, "reasons": ["value_not_allowed"]})],
+            ),
+        ] {
+            let (verdict, found) = check(json!({"params": params}));
+            assert_eq!((verdict, &found["blockedParamsFound"]), (false, &json!(wanted)), "{params}");
+        }
+    }
+
+    #[test]
+    fn lists_that_contradict_each_other_are_an_error_that_passes() {
+        for (parameters, message) in [
+            (
+                json!({"tools": {"blockedTypes": ["a"], "allowedTypes": ["a"]}}),
+                r#""a" is both in tools.blockedTypes and in tools.allowedTypes"#,
+            ),
+            (
+                json!({"params": {"values": {"n": {"blockedValues": [1], "allowedValues": [1]}}}}),
+                "1 is both in params.values.n.blockedValues and in params.values.n.allowedValues",
+            ),
+            (
+                json!({"tools": {"blocked": []}}),
+                "tools.blocked is none of blockedTypes, allowedTypes, blockedFunctionNames, allowedFunctionNames",
+            ),
+            (json!({"params": {"blockedKeys": "a"}}), "params.blockedKeys must be a list"),
+        ] {
+            let finding = run(&REQUEST_PARAMETERS, parameters, &request_with(&body()));
+            assert_eq!((error(&finding), finding.verdict), (message, true));
+        }
+    }
+}

@@ -1,0 +1,360 @@
+//! The hooks of a target, compiled from its config: checks with their parameters read, actions resolved.
+//!
+//! Not here: what a config may say (`config::hooks`), and running them (`run`).
+
+use super::check::{CheckKind, Finder, Prepared};
+use super::parameters::{Parameters, Type, Unusable};
+use super::{check_kind, result};
+use crate::api::operation::Operation;
+use crate::config::hooks::{self, Feedback, Guardrail, HookKind, HookPhase, StreamMode};
+use crate::config::node::Node;
+use crate::config::pattern::PatternBudget;
+use crate::config::policies::HookLists;
+use crate::config::read::Problems;
+use serde_json::{Map, Value};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The hooks of one phase, in the order of the config.
+#[derive(Debug)]
+pub struct HookSet {
+    pub phase: HookPhase,
+    pub hooks: Vec<Hook>,
+}
+
+/// The hooks of a target.
+#[derive(Debug, Clone, Default)]
+pub struct TargetHooks {
+    pub request: Option<Arc<HookSet>>,
+    pub response: Option<Arc<HookSet>>,
+}
+
+impl TargetHooks {
+    pub fn is_empty(&self) -> bool {
+        self.request.is_none() && self.response.is_none()
+    }
+}
+
+/// One hook.
+#[derive(Debug)]
+pub struct Hook {
+    pub id: Arc<str>,
+    pub kind: HookKind,
+    pub asynchronous: bool,
+    pub sequential: bool,
+    /// Runs while the target is called; the response is held back until it has passed.
+    pub parallel: bool,
+    pub denies_on_fail: bool,
+    pub denies_on_success: bool,
+    pub stream: Option<StreamMode>,
+    /// How many bytes of a stream are held back for what may begin in them; `None`: as many as its checks need.
+    pub overlap: Option<usize>,
+    /// What the client is told when it denies.
+    pub message: Option<Arc<str>>,
+    pub checks: Vec<HookCheck>,
+    pub(super) on_fail: Option<Feedback>,
+    pub(super) on_success: Option<Feedback>,
+}
+
+/// One check of a hook.
+#[derive(Debug)]
+pub struct HookCheck {
+    pub id: Arc<str>,
+    pub prepared: Result<Prepared, Unusable>,
+    /// `None`: as the settings say.
+    pub fail_on_error: Option<bool>,
+    /// Its own time limit; `None`: that of the check, else that of the settings.
+    pub time_limit: Option<Duration>,
+}
+
+/// What hooks are compiled with.
+pub struct HookCompiler<'a> {
+    /// The saved guardrail of a slug, with its id.
+    pub saved: &'a dyn Fn(&str) -> Option<Arc<hooks::Hook>>,
+    pub patterns: &'a PatternBudget,
+    pub problems: &'a Problems,
+    /// Checks that could not run with their parameters are problems too: where a guardrail is saved.
+    pub is_strict: bool,
+}
+
+/// Where a hook stands.
+pub struct HookPlace<'a> {
+    pub phase: HookPhase,
+    /// In the config, for messages.
+    pub path: &'a str,
+    /// In its list: hooks without an id are named after it.
+    pub index: usize,
+}
+
+/// Parameters that every check takes.
+const SHARED: [(&str, Type); 4] = [
+    ("failOnError", Type::Flag),
+    ("fail_on_error", Type::Flag),
+    ("timeout", Type::Number),
+    ("credentials", Type::Object),
+];
+
+/// The longest time limit that a config may give a check, milliseconds.
+const MAX_TIME_LIMIT_MS: f64 = 120_000.0;
+
+impl HookCompiler<'_> {
+    /// The hooks of one phase; `None` where there are none.
+    pub fn compile(&self, lists: &HookLists, phase: HookPhase) -> Option<Arc<HookSet>> {
+        let mut compiled = Vec::new();
+        let list = result::member(phase);
+        for (index, hook) in lists.hooks.iter().flatten().enumerate() {
+            let path = format!("{list}[{index}]");
+            compiled.extend(self.inline(hook, &HookPlace { phase, path: &path, index }, true));
+        }
+        let list = match phase {
+            HookPhase::Before => "input_guardrails",
+            HookPhase::After => "output_guardrails",
+        };
+        for (index, guardrail) in lists.guardrails.iter().flatten().enumerate() {
+            let path = format!("{list}[{index}]");
+            let place = HookPlace { phase, path: &path, index };
+            compiled.extend(match guardrail {
+                Guardrail::Inline(hook) => self.inline(hook, &place, false),
+                Guardrail::Saved(slug) => self.saved(slug, &place),
+            });
+        }
+        (!compiled.is_empty()).then(|| Arc::new(HookSet { phase, hooks: compiled }))
+    }
+
+    fn saved(&self, slug: &str, place: &HookPlace<'_>) -> Option<Hook> {
+        let found = (self.saved)(slug);
+        if found.is_none() {
+            let message = format!(
+                "Following guardrails are not valid: {slug}. There is no saved guardrail of that slug"
+            );
+            self.problems.push(place.path, None, message);
+        }
+        Some(self.hook(&*found?, place, true))
+    }
+
+    /// One that has no checks names a saved one by its id: nothing is left out without a word.
+    fn inline(&self, hook: &hooks::Hook, place: &HookPlace<'_>, has_list: bool) -> Option<Hook> {
+        match (&hook.id, hook.checks.is_empty()) {
+            (_, false) => Some(self.hook(hook, place, has_list)),
+            (Some(slug), true) => self.saved(slug, place),
+            (None, true) => {
+                self.problems.push(place.path, None, "has no checks, and no id of a saved guardrail");
+                None
+            }
+        }
+    }
+
+    /// `has_list`: its checks are in a list, and not members of the hook itself.
+    pub fn hook(&self, hook: &hooks::Hook, place: &HookPlace<'_>, has_list: bool) -> Hook {
+        let HookPlace { phase, path, index } = *place;
+        let prefix = match phase {
+            HookPhase::Before => "input_guardrail",
+            HookPhase::After => "output_guardrail",
+        };
+        let id = hook.id.clone().unwrap_or_else(|| format!("{prefix}_{index}"));
+        let mut checks = Vec::new();
+        for (index, check) in hook.checks.iter().enumerate().filter(|(_, check)| check.enabled) {
+            let (path, inner) = match has_list {
+                true => (format!("{path}.checks[{index}]"), "parameters."),
+                false => (format!("{path}.{}", check.id), ""),
+            };
+            checks.extend(self.check(check, phase, &path, inner));
+        }
+        let denies = |action: &Option<hooks::HookAction>| action.as_ref().and_then(|action| action.deny);
+        let compiled = Hook {
+            id: id.into(),
+            kind: hook.kind,
+            asynchronous: hook.asynchronous,
+            sequential: hook.sequential,
+            parallel: hook.parallel,
+            denies_on_fail: hook.deny.or(denies(&hook.on_fail)).unwrap_or_default(),
+            denies_on_success: denies(&hook.on_success).unwrap_or_default(),
+            stream: hook.stream,
+            overlap: hook.overlap_bytes,
+            message: hook.message.as_deref().map(Arc::from),
+            checks,
+            on_fail: hook.on_fail.as_ref().and_then(|action| action.feedback.clone()),
+            on_success: hook.on_success.as_ref().and_then(|action| action.feedback.clone()),
+        };
+        self.judge(&compiled, path);
+        compiled
+    }
+
+    /// What cannot be done is refused, and not left out.
+    fn judge(&self, hook: &Hook, path: &str) {
+        let problem = |name: &str, message: &str| self.problems.push(format!("{path}.{name}"), None, message);
+        if hook.parallel && hook.may_change() {
+            problem("parallel", "is not possible for checks that change the request: it is sent already");
+        }
+        if hook.asynchronous && hook.kind == HookKind::Mutator {
+            problem("async", "is not possible for a mutator: the message is sent already");
+        }
+        if hook.stream == Some(StreamMode::Window) && !hook.fits_window() {
+            problem(
+                "stream",
+                "cannot be \"window\": one of its checks must see the whole response. Leave it out, or set it to \"buffer\"",
+            );
+        }
+    }
+
+    fn check(&self, check: &hooks::Check, phase: HookPhase, path: &str, inner: &str) -> Option<HookCheck> {
+        let Some(kind) = check_kind(&check.id) else {
+            let message = format!("there is no check {:?}; docs/guardrails.md lists them", check.id);
+            self.problems.push(path, None, message);
+            return None;
+        };
+        if !kind.phases.contains(&phase) {
+            let when = match phase {
+                HookPhase::Before => "requests",
+                HookPhase::After => "responses",
+            };
+            self.problems.push(path, None, format!("{} is not for {when}", kind.id));
+            return None;
+        }
+        let members = object(&check.parameters);
+        let is_fine = self.parameters(kind, &members, path, inner);
+        let parameters = Parameters { members: &members, patterns: self.patterns };
+        let fail_on_error =
+            ["failOnError", "fail_on_error"].into_iter().find_map(|name| parameters.get(name)?.as_bool());
+        let time_limit = parameters.number("timeout").filter(|limit| *limit > 0.0);
+        let prepared = if is_fine { (kind.prepare)(&parameters) } else { Err(Unusable::new("", "")) };
+        if let Err(unusable) = &prepared
+            && self.is_strict
+            && is_fine
+        {
+            let path = match unusable.parameter {
+                "" => path.to_owned(),
+                parameter => format!("{path}.{inner}{parameter}"),
+            };
+            self.problems.push(path, None, &unusable.error.message);
+        }
+        Some(HookCheck {
+            id: kind.id.into(),
+            prepared,
+            fail_on_error,
+            time_limit: time_limit
+                .map(|limit| Duration::from_secs_f64(limit.min(MAX_TIME_LIMIT_MS) / 1000.0)),
+        })
+    }
+
+    /// Whether the parameters have their types; what has not is a problem.
+    fn parameters(&self, kind: &CheckKind, members: &Map<String, Value>, path: &str, inner: &str) -> bool {
+        let mut is_fine = true;
+        for (name, value) in members {
+            let own = kind
+                .parameters
+                .iter()
+                .find(|parameter| parameter.name == name)
+                .map(|parameter| parameter.kind);
+            let shared = SHARED.iter().find(|(shared, _)| shared == name).map(|(_, kind)| *kind);
+            let message = match own.or(shared) {
+                Some(kind) => kind.problem(value),
+                None => Some(format!("is no parameter of {}", kind.id)),
+            };
+            if let Some(message) = message {
+                self.problems.push(format!("{path}.{inner}{name}"), None, message);
+                is_fine = false;
+            }
+        }
+        let missing = |name: &str| members.get(name).is_none_or(Value::is_null);
+        for parameter in kind.parameters.iter().filter(|parameter| parameter.required && self.is_strict) {
+            if missing(parameter.name) {
+                self.problems.push(format!("{path}.{inner}{}", parameter.name), None, "is missing");
+                is_fine = false;
+            }
+        }
+        is_fine
+    }
+}
+
+/// The members of a check's parameters.
+fn object(parameters: &Node) -> Map<String, Value> {
+    serde_json::from_str(&parameters.to_json()).unwrap_or_default()
+}
+
+impl HookSet {
+    /// Whether any of its hooks may change its subject while the request waits.
+    pub fn may_change(&self) -> bool {
+        self.waiting().any(Hook::may_change)
+    }
+
+    /// The hooks that the request waits for.
+    pub fn waiting(&self) -> impl Iterator<Item = &Hook> {
+        self.hooks.iter().filter(|hook| !hook.asynchronous)
+    }
+
+    /// Whether hooks run for an operation at all (reference 9.2): for what has a text.
+    pub fn applies(&self, operation: Operation) -> bool {
+        match operation {
+            Operation::ChatCompletions
+            | Operation::Completions
+            | Operation::Messages
+            | Operation::Responses
+            | Operation::PromptCompletions
+            | Operation::GenerateContent
+            | Operation::StreamGenerateContent
+            | Operation::ListGenerateContent => true,
+            // What comes back is numbers.
+            Operation::Embeddings | Operation::EmbedContent | Operation::BatchEmbedContents => {
+                self.phase == HookPhase::Before
+            }
+            // The generic endpoint: where its body is read.
+            Operation::Passthrough => true,
+            _ => false,
+        }
+    }
+}
+
+impl Hook {
+    /// Whether it may change its subject.
+    pub fn may_change(&self) -> bool {
+        self.checks.iter().any(HookCheck::may_change)
+    }
+
+    /// Whether nothing waits for it.
+    pub fn is_asynchronous(&self) -> bool {
+        self.asynchronous
+    }
+
+    /// Whether what it finds decides what the client gets.
+    pub fn may_deny(&self) -> bool {
+        self.denies_on_fail || self.denies_on_success
+    }
+
+    /// Whether all of its checks can see a stream through a window, and decide by what they find there.
+    pub fn fits_window(&self) -> bool {
+        !self.denies_on_success && self.checks.iter().all(|check| check.finder().is_some())
+    }
+
+    /// Whether a stream is checked through a window, and not held back as a whole.
+    pub fn is_windowed(&self) -> bool {
+        let has_bound = self.overlap.is_some() || self.checks.iter().all(|check| check.longest().is_some());
+        match self.stream {
+            Some(StreamMode::Buffer) => false,
+            Some(StreamMode::Window) => self.fits_window(),
+            None => self.fits_window() && has_bound,
+        }
+    }
+}
+
+impl HookCheck {
+    pub(super) fn may_change(&self) -> bool {
+        match &self.prepared {
+            Ok(Prepared::Local(check)) => check.may_change(),
+            Ok(Prepared::Remote(check)) => check.may_change(),
+            Err(_) => false,
+        }
+    }
+
+    /// How it sees a stream.
+    pub fn finder(&self) -> Option<&dyn Finder> {
+        match &self.prepared {
+            Ok(Prepared::Local(check)) => check.finder(),
+            _ => None,
+        }
+    }
+
+    fn longest(&self) -> Option<usize> {
+        self.finder()?.longest()
+    }
+}

@@ -1,0 +1,189 @@
+//! Runs the hooks of a phase over a subject.
+//!
+//! Hooks run at once, and so do the checks of a hook; those that change the subject run one after another, each on what the one before it left.
+//! Not here: what follows from the results (`engine`).
+
+use super::check::Prepared;
+use super::finding::{Change, Finding};
+use super::hook::{Hook, HookCheck};
+use super::outside::Outside;
+use super::result::{CheckResult, HookFeedback, HookResult};
+use super::subject::Subject;
+use crate::config::hooks::HookKind;
+use futures_util::future::{join, join_all};
+use jiff::Timestamp;
+use std::time::{Duration, Instant};
+use tokio::time::timeout;
+
+/// What checks are run with.
+pub struct Run<'a> {
+    pub outside: &'a dyn Outside,
+    /// Whether a check that could not decide fails, where its parameters do not say.
+    pub fail_on_error: bool,
+    /// For checks without a time limit of their own.
+    pub time_limit: Duration,
+}
+
+/// What the hooks of a phase came to.
+#[derive(Debug, Default)]
+pub struct PhaseRun {
+    /// In the order of the hooks.
+    pub results: Vec<HookResult>,
+    /// The subject with all changes, if there are any.
+    pub changed: Option<Subject>,
+    /// What placeholders in the changed subject stand for.
+    pub placeholders: Vec<(String, String)>,
+    /// What the client is told, if a hook denies and has a message of its own.
+    pub message: Option<String>,
+}
+
+/// One check that ran.
+struct Ran {
+    result: CheckResult,
+    change: Change,
+}
+
+/// The results of the checks of one hook, by their place in it.
+type Places = Vec<(usize, CheckResult)>;
+
+impl PhaseRun {
+    pub fn denies(&self) -> bool {
+        self.results.iter().any(|result| result.deny)
+    }
+
+    /// Whether a hook has failed, whatever that leads to.
+    pub fn has_failed(&self) -> bool {
+        self.results.iter().any(|result| !result.verdict)
+    }
+
+    /// Adds what other hooks of the same phase came to.
+    pub fn extend(&mut self, other: Self) {
+        self.results.extend(other.results);
+        self.placeholders.extend(other.placeholders);
+        self.changed = other.changed.or_else(|| self.changed.take());
+        self.message = self.message.take().or(other.message);
+    }
+}
+
+impl Run<'_> {
+    /// Runs these hooks.
+    pub async fn hooks<'h>(&self, hooks: impl Iterator<Item = &'h Hook>, subject: &Subject) -> PhaseRun {
+        let hooks: Vec<&Hook> = hooks.collect();
+        let (changing, judging): (Vec<_>, Vec<_>) =
+            hooks.iter().enumerate().partition(|(_, hook)| hook.may_change());
+        let judged = join_all(judging.into_iter().map(|(place, hook)| async move {
+            let mut own = subject.clone();
+            (place, self.hook(hook, &mut own, &mut Vec::new()).await)
+        }));
+        let mut changed = subject.clone();
+        let mut placeholders = Vec::new();
+        let in_turn = async {
+            let mut results = Vec::with_capacity(changing.len());
+            for (place, hook) in changing {
+                results.push((place, self.hook(hook, &mut changed, &mut placeholders).await));
+            }
+            results
+        };
+        let (judged, in_turn) = join(judged, in_turn).await;
+        let mut all: Vec<(usize, HookResult)> = judged.into_iter().chain(in_turn).collect();
+        all.sort_by_key(|(place, _)| *place);
+        let denying = all.iter().find(|(_, result)| result.deny).and_then(|(place, _)| hooks.get(*place));
+        let message = denying.and_then(|hook| hook.message.as_deref()).map(str::to_owned);
+        let is_changed = all.iter().any(|(_, result)| result.transformed);
+        PhaseRun {
+            results: all.into_iter().map(|(_, result)| result).collect(),
+            changed: is_changed.then_some(changed),
+            placeholders,
+            message,
+        }
+    }
+
+    async fn hook(
+        &self,
+        hook: &Hook,
+        subject: &mut Subject,
+        placeholders: &mut Vec<(String, String)>,
+    ) -> HookResult {
+        let (started, created_at) = (Instant::now(), Timestamp::now());
+        let is_in_turn =
+            |check: &HookCheck| hook.sequential || hook.kind == HookKind::Mutator || check.may_change();
+        let (in_turn, at_once): (Vec<_>, Vec<_>) =
+            hook.checks.iter().enumerate().partition(|(_, check)| is_in_turn(check));
+        let original = subject.clone();
+        let at_once = join_all(at_once.into_iter().map(|(place, check)| {
+            let original = &original;
+            async move { (place, self.check(check, original).await.result) }
+        }));
+        let one_after_another = async {
+            let mut results: Places = Vec::with_capacity(in_turn.len());
+            for (place, check) in in_turn {
+                let Ran { mut result, change } = self.check(check, subject).await;
+                result.transformed = subject.apply(&change);
+                if let Change::Placeholders(_, originals) = change {
+                    placeholders.extend(originals);
+                }
+                results.push((place, result));
+            }
+            results
+        };
+        let (at_once, one_after_another) = join(at_once, one_after_another).await;
+        let mut checks: Places = at_once.into_iter().chain(one_after_another).collect();
+        checks.sort_by_key(|(place, _)| *place);
+        let checks = checks.into_iter().map(|(_, check)| check).collect();
+        hook.result(checks, started.elapsed(), created_at)
+    }
+
+    async fn check(&self, check: &HookCheck, subject: &Subject) -> Ran {
+        let (started, created_at) = (Instant::now(), Timestamp::now());
+        let mut finding = match &check.prepared {
+            Ok(Prepared::Local(local)) => local.run(subject),
+            Ok(Prepared::Remote(remote)) => {
+                let limit = check.time_limit.or_else(|| remote.time_limit()).unwrap_or(self.time_limit);
+                match timeout(limit, remote.run(subject, self.outside)).await {
+                    Ok(finding) => finding,
+                    Err(_) => {
+                        let message = format!("The check took longer than {} ms.", limit.as_millis());
+                        Finding::failed("TimeoutError", message)
+                    }
+                }
+            }
+            Err(unusable) => Finding {
+                verdict: unusable.verdict,
+                data: unusable.data.clone(),
+                error: Some(unusable.error.clone()),
+                ..Finding::default()
+            },
+        };
+        let change = std::mem::take(&mut finding.change);
+        let fail_on_error = check.fail_on_error.unwrap_or(self.fail_on_error);
+        let result = CheckResult::new(&check.id, finding, fail_on_error, started.elapsed(), created_at);
+        Ran { result, change }
+    }
+}
+
+impl Hook {
+    /// The result of the hook, of those of all its checks.
+    pub fn result(&self, checks: Vec<CheckResult>, taken: Duration, created_at: Timestamp) -> HookResult {
+        let verdict = checks.iter().all(CheckResult::passes);
+        let configured = if verdict { &self.on_success } else { &self.on_fail };
+        let denies = if verdict { self.denies_on_success } else { self.denies_on_fail };
+        HookResult {
+            verdict,
+            id: self.id.clone(),
+            transformed: checks.iter().any(|check| check.transformed),
+            feedback: configured.as_ref().map(|configured| HookFeedback::new(configured, &checks)),
+            checks,
+            execution_time: taken,
+            asynchronous: self.asynchronous,
+            kind: match self.kind {
+                HookKind::Guardrail => "guardrail",
+                HookKind::Mutator => "mutator",
+            },
+            created_at,
+            deny: denies && !self.asynchronous,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,173 @@
+//! Order and concurrency of hooks and checks, time limits, and changes one after another.
+
+use super::*;
+use crate::api::operation::Operation;
+use crate::config::hooks::Feedback;
+use crate::guard::check::{LocalCheck, RemoteCheck};
+use crate::guard::outside::{OutsideCall, OutsideError, OutsideResponse};
+use crate::guard::parameters::Unusable;
+use futures_util::future::{BoxFuture, ready};
+use serde_json::Value;
+use tokio::time::sleep;
+
+struct Nowhere;
+
+impl Outside for Nowhere {
+    fn call<'a>(&'a self, _: OutsideCall<'a>) -> BoxFuture<'a, Result<OutsideResponse, OutsideError>> {
+        Box::pin(ready(Err(OutsideError::TimedOut)))
+    }
+
+    fn chat<'a>(&'a self, _: &'a Value, _: &'a Value) -> BoxFuture<'a, Result<Value, OutsideError>> {
+        Box::pin(ready(Err(OutsideError::TimedOut)))
+    }
+}
+
+/// Takes this long, then decides.
+#[derive(Debug)]
+struct Slow(u64, bool);
+
+impl RemoteCheck for Slow {
+    fn run<'a>(&'a self, _: &'a Subject, _: &'a dyn Outside) -> BoxFuture<'a, Finding> {
+        Box::pin(async {
+            sleep(Duration::from_millis(self.0)).await;
+            Finding { verdict: self.1, ..Finding::default() }
+        })
+    }
+}
+
+/// Adds a letter to each text, after a while that is shorter for later letters.
+#[derive(Debug)]
+struct Add(char);
+
+impl RemoteCheck for Add {
+    fn run<'a>(&'a self, subject: &'a Subject, _: &'a dyn Outside) -> BoxFuture<'a, Finding> {
+        Box::pin(async {
+            sleep(Duration::from_millis(u64::from(u32::from('z') - u32::from(self.0)))).await;
+            let texts = subject.texts.iter().map(|text| Some(format!("{}{}", text.text, self.0))).collect();
+            Finding { verdict: true, change: Change::Texts(texts), ..Finding::default() }
+        })
+    }
+
+    fn may_change(&self) -> bool {
+        true
+    }
+}
+
+/// Passes where the text is this one.
+#[derive(Debug)]
+struct Is(&'static str);
+
+impl LocalCheck for Is {
+    fn run(&self, subject: &Subject) -> Finding {
+        Finding { verdict: subject.text() == Some(self.0), ..Finding::default() }
+    }
+}
+
+fn check(prepared: Prepared) -> HookCheck {
+    HookCheck { id: "c".into(), prepared: Ok(prepared), fail_on_error: None, time_limit: None }
+}
+
+fn remote(check_of: impl RemoteCheck + 'static) -> HookCheck {
+    check(Prepared::Remote(Box::new(check_of)))
+}
+
+fn hook(id: &str, checks: Vec<HookCheck>) -> Hook {
+    Hook {
+        id: id.into(),
+        kind: HookKind::Guardrail,
+        asynchronous: false,
+        sequential: false,
+        parallel: false,
+        denies_on_fail: true,
+        denies_on_success: false,
+        stream: None,
+        overlap: None,
+        message: None,
+        checks,
+        on_fail: None,
+        on_success: None,
+    }
+}
+
+async fn run(hooks: &[Hook]) -> (PhaseRun, u128) {
+    let run = Run { outside: &Nowhere, fail_on_error: false, time_limit: Duration::from_millis(500) };
+    let subject =
+        Subject::of_request(Operation::ChatCompletions, r#"{"messages":[{"role":"user","content":"t"}]}"#);
+    let started = tokio::time::Instant::now();
+    let passed = run.hooks(hooks.iter(), &subject).await;
+    (passed, started.elapsed().as_millis())
+}
+
+#[tokio::test(start_paused = true)]
+async fn hooks_and_checks_run_at_once_and_stay_in_order() {
+    let hooks = [
+        hook("a", vec![remote(Slow(300, true)), remote(Slow(100, true))]),
+        hook("b", vec![remote(Slow(200, false))]),
+    ];
+    let (passed, taken) = run(&hooks).await;
+    assert!((300..320).contains(&taken), "{taken}");
+    let shown: Vec<_> =
+        passed.results.iter().map(|result| (&*result.id, result.verdict, result.deny)).collect();
+    assert_eq!(shown, [("a", true, false), ("b", false, true)]);
+    assert!(passed.denies() && passed.changed.is_none());
+    let in_turn =
+        Hook { sequential: true, ..hook("a", vec![remote(Slow(300, true)), remote(Slow(100, true))]) };
+    let (_, taken) = run(&[in_turn]).await;
+    assert!((400..420).contains(&taken), "{taken}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn changes_are_made_one_after_another_and_the_others_see_the_original() {
+    let hooks = [
+        hook("a", vec![remote(Add('a')), remote(Add('b')), check(Prepared::Local(Box::new(Is("t"))))]),
+        hook("b", vec![check(Prepared::Local(Box::new(Is("t"))))]),
+        hook("c", vec![remote(Add('c'))]),
+    ];
+    let (passed, _) = run(&hooks).await;
+    assert!(!passed.has_failed(), "{:?}", passed.results);
+    let changed = passed.changed.unwrap();
+    assert_eq!(changed.text(), Some("tabc"));
+    assert_eq!(&*changed.source, r#"{"messages":[{"role":"user","content":"tabc"}]}"#);
+    let transformed: Vec<bool> = passed.results.iter().map(|result| result.transformed).collect();
+    assert_eq!(transformed, [true, false, true]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_mutator_sees_what_the_check_before_it_left() {
+    let checks = vec![remote(Add('a')), check(Prepared::Local(Box::new(Is("ta"))))];
+    let (passed, _) = run(&[Hook { kind: HookKind::Mutator, ..hook("m", checks) }]).await;
+    assert!(passed.results[0].verdict, "{:?}", passed.results);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_check_that_hangs_is_given_up_and_passes_unless_it_is_to_fail() {
+    let limited = HookCheck { time_limit: Some(Duration::from_millis(50)), ..remote(Slow(90_000, true)) };
+    let failing = HookCheck { fail_on_error: Some(true), ..remote(Slow(90_000, true)) };
+    let (passed, taken) = run(&[hook("a", vec![limited]), hook("b", vec![failing])]).await;
+    assert!((500..520).contains(&taken), "{taken}");
+    let shown: Vec<_> = passed.results.iter().map(|result| (result.verdict, result.deny)).collect();
+    assert_eq!(shown, [(true, false), (false, true)]);
+    for result in &passed.results {
+        let error = result.checks[0].error.as_ref().unwrap();
+        assert_eq!(error.name, "TimeoutError");
+        assert!(!result.checks[0].verdict);
+    }
+}
+
+#[tokio::test]
+async fn a_check_with_unusable_parameters_is_an_error_of_its_result() {
+    let unusable = HookCheck {
+        prepared: Err(Unusable::new("rule", "Missing regex pattern")),
+        ..check(Prepared::Local(Box::new(Is(""))))
+    };
+    let feedback = Feedback { value: Some(2.0), weight: None, metadata: None };
+    let (passed, _) = run(&[Hook { on_success: Some(feedback), ..hook("a", vec![unusable]) }]).await;
+    let result = &passed.results[0];
+    assert!(result.verdict && !result.checks[0].verdict);
+    assert_eq!(result.checks[0].error.as_ref().unwrap().message, "Missing regex pattern");
+    let feedback = result.feedback.as_ref().unwrap();
+    assert_eq!(
+        (feedback.value, feedback.weight, &feedback.metadata["erroredChecks"]),
+        (2.0, 1.0, &Value::from("c"))
+    );
+}

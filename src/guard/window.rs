@@ -1,0 +1,278 @@
+//! Checks over a stream: a window moves over the text, and what has left it behind was looked at by the check.
+//!
+//! Text is held back as long as a match may begin in it: as many bytes as the longest match has. What is found is denied at once, or
+//! replaced when it cannot become another match any more. Not here: checks that must see the whole text; their responses are held back
+//! by the engine.
+//!
+//! ```text
+//!   sent on | context | held back (the longest match) | one character
+//!           '-- b, ^  '-- searched -------------------' '-- b, $: may not be part of a match yet
+//! ```
+
+use super::check::Match;
+use super::hook::{Hook, HookSet};
+use super::result::{CheckResult, HookResult, hook_results};
+use crate::api::chat::{FilterFlow, TextFilter};
+use crate::error::Error;
+use jiff::Timestamp;
+use parking_lot::Mutex;
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// What is kept of the text before the window at least, bytes; as much as is held back if that is more.
+const CONTEXT: usize = 64;
+/// The most matches that are kept for the result of a check.
+const MAX_MATCHES: usize = 100;
+/// The most choices that are told apart.
+const MAX_CHOICES: usize = 128;
+
+/// What the checks of windowed hooks have found in one response.
+#[derive(Debug)]
+pub struct WindowState {
+    hooks: Arc<HookSet>,
+    started: Instant,
+    created_at: Timestamp,
+    /// The results of the hooks that ran before the target was called: a denial shows them as well.
+    before: Arc<[HookResult]>,
+    /// What each check of each hook has found.
+    found: Mutex<Vec<Vec<Vec<Match>>>>,
+}
+
+/// A check at its window.
+pub struct WindowFilter {
+    source: Source,
+    /// Bytes that are held back.
+    hold: usize,
+    choices: Vec<ChoiceWindow>,
+}
+
+/// Whose matches are looked for.
+enum Source {
+    /// Hook and check, by their places.
+    Check(Arc<WindowState>, usize, usize),
+    /// What stands for redacted text is replaced by that text again.
+    Placeholders(Placeholders),
+}
+
+/// The texts that placeholders stand for.
+struct Placeholders(Vec<(String, String)>);
+
+/// The window over the text of one choice.
+#[derive(Debug, Default)]
+struct ChoiceWindow {
+    /// Context, then what is held back.
+    text: String,
+    /// Where the context ends.
+    from: usize,
+    /// How much of the text was searched.
+    searched: usize,
+}
+
+impl WindowState {
+    /// For one response. `before`: the results of hooks on its request.
+    pub fn new(hooks: Arc<HookSet>, before: Arc<[HookResult]>) -> Arc<Self> {
+        let found = hooks.hooks.iter().map(|hook| vec![Vec::new(); hook.checks.len()]).collect();
+        let (started, created_at) = (Instant::now(), Timestamp::now());
+        Arc::new(Self { hooks, started, created_at, before, found: Mutex::new(found) })
+    }
+
+    /// The filters of the hooks for which `is_windowed`, in their order.
+    pub fn filters(self: &Arc<Self>, is_windowed: impl Fn(&Hook) -> bool) -> Vec<WindowFilter> {
+        let mut filters = Vec::new();
+        for (place, hook) in self.hooks.hooks.iter().enumerate().filter(|(_, hook)| is_windowed(hook)) {
+            for (check, finder) in hook.checks.iter().enumerate() {
+                let Some(finder) = finder.finder() else { continue };
+                let hold = hook.overlap.or(finder.longest()).unwrap_or_default();
+                let source = Source::Check(Arc::clone(self), place, check);
+                filters.push(WindowFilter { source, hold, choices: Vec::new() });
+            }
+        }
+        filters
+    }
+
+    /// The results of the windowed hooks so far.
+    pub fn results(&self, is_windowed: impl Fn(&Hook) -> bool) -> Vec<HookResult> {
+        let found = self.found.lock();
+        let hooks = self.hooks.hooks.iter().zip(found.iter()).filter(|(hook, _)| is_windowed(hook));
+        hooks.map(|(hook, found)| self.result(hook, found)).collect()
+    }
+
+    fn result(&self, hook: &Hook, found: &[Vec<Match>]) -> HookResult {
+        let taken = self.started.elapsed();
+        let checks = hook.checks.iter().zip(found).filter_map(|(check, found)| {
+            let finding = check.finder()?.finding(found);
+            let is_transformed = found.iter().any(|found| found.replacement.is_some());
+            let fail_on_error = check.fail_on_error.unwrap_or_default();
+            let mut result =
+                CheckResult::new(&check.id, finding, fail_on_error, Duration::ZERO, self.created_at);
+            result.transformed = is_transformed;
+            Some(result)
+        });
+        hook.result(checks.collect(), taken, self.created_at)
+    }
+
+    fn denies(&self, hook: usize) -> bool {
+        self.hooks.hooks.get(hook).is_some_and(|hook| hook.denies_on_fail)
+    }
+
+    /// Notes what a check has found. The denial, if that makes its hook deny.
+    fn note(&self, place: usize, check: usize, matches: &[Match]) -> Option<Error> {
+        let hook = self.hooks.hooks.get(place)?;
+        let mut found = self.found.lock();
+        let of_hook = found.get_mut(place)?;
+        let kept = of_hook.get_mut(check)?;
+        let room = MAX_MATCHES.saturating_sub(kept.len());
+        kept.extend(matches.iter().take(room).cloned());
+        if !hook.denies_on_fail {
+            return None;
+        }
+        let result = self.result(hook, of_hook);
+        result.deny.then(|| {
+            let results = hook_results(&self.before, &[result]);
+            Error::hooks_failed(hook.message.as_deref(), results.map(|results| results.to_string()))
+        })
+    }
+}
+
+impl WindowFilter {
+    /// Gives placeholders the texts back that they stand for.
+    pub fn restoring(placeholders: Vec<(String, String)>) -> Self {
+        let hold = placeholders.iter().map(|(placeholder, _)| placeholder.len()).max().unwrap_or_default();
+        Self { source: Source::Placeholders(Placeholders(placeholders)), hold, choices: Vec::new() }
+    }
+
+    fn choice(&mut self, choice: u32) -> usize {
+        let at = (choice as usize).min(MAX_CHOICES - 1);
+        if self.choices.len() <= at {
+            self.choices.resize_with(at + 1, ChoiceWindow::default);
+        }
+        at
+    }
+
+    fn advance(&mut self, choice: u32, text: &str, is_end: bool, out: &mut String) -> FilterFlow {
+        let at = self.choice(choice);
+        let Some(window) = self.choices.get_mut(at) else { return FilterFlow::Continue };
+        window.text.push_str(text);
+        let end = match is_end {
+            true => window.text.len(),
+            false => window.text.char_indices().next_back().map_or(0, |(last, _)| last),
+        };
+        // Searching anew for a few bytes would cost more than it releases.
+        if !is_end && end < window.searched + self.hold / 4 {
+            return FilterFlow::Continue;
+        }
+        let range = window.from..end.max(window.from);
+        let matches = self.source.find(&window.text, range.clone());
+        let is_final = match is_end {
+            true => range.end,
+            false => window.text.floor_char_boundary(range.end.saturating_sub(self.hold)).max(range.start),
+        };
+        // A match that is not final and stays may be found again: it is noted when nothing can change it any more, and denied at once.
+        let settled = |found: &&Match| is_end || found.range.start < is_final;
+        let noted: Vec<Match> = match &self.source {
+            Source::Check(state, hook, _) if state.denies(*hook) => matches.clone(),
+            _ => matches.iter().filter(settled).cloned().collect(),
+        };
+        if let (Source::Check(state, hook, check), false) = (&self.source, noted.is_empty())
+            && let Some(error) = state.note(*hook, *check, &noted)
+        {
+            return FilterFlow::Deny(error);
+        }
+        window.release(matches.iter().filter(settled), is_final, out);
+        window.searched =
+            if is_end { window.text.len() } else { end.saturating_sub(window.drop_context(self.hold)) };
+        FilterFlow::Continue
+    }
+}
+
+impl ChoiceWindow {
+    /// Appends what is before `until` to `out`, with what was found replaced, and what a match that began there takes beyond.
+    fn release<'m>(&mut self, matches: impl Iterator<Item = &'m Match>, until: usize, out: &mut String) {
+        let mut at = self.from;
+        for found in matches {
+            let Some(replacement) = &found.replacement else { continue };
+            let Some(before) = self.text.get(at..found.range.start) else { continue };
+            out.push_str(before);
+            out.push_str(replacement);
+            at = found.range.end;
+        }
+        let until = until.max(at);
+        out.push_str(self.text.get(at..until).unwrap_or_default());
+        self.from = until;
+    }
+
+    /// Drops what is too far back to be context; how many bytes that are.
+    fn drop_context(&mut self, hold: usize) -> usize {
+        let start = self.text.floor_char_boundary(self.from.saturating_sub(CONTEXT.max(hold)));
+        self.text.drain(..start);
+        self.from -= start;
+        start
+    }
+}
+
+impl Source {
+    fn find(&self, text: &str, range: Range<usize>) -> Vec<Match> {
+        match self {
+            Self::Placeholders(placeholders) => placeholders.find(text, range),
+            Self::Check(state, hook, check) => {
+                let check = state.hooks.hooks.get(*hook).and_then(|hook| hook.checks.get(*check));
+                check
+                    .and_then(|check| check.finder())
+                    .map(|finder| finder.find(text, range))
+                    .unwrap_or_default()
+            }
+        }
+    }
+}
+
+impl Placeholders {
+    fn find(&self, text: &str, range: Range<usize>) -> Vec<Match> {
+        let part = text.get(range.clone()).unwrap_or_default();
+        let mut found: Vec<Match> = self
+            .0
+            .iter()
+            .flat_map(|(placeholder, original)| {
+                part.match_indices(placeholder.as_str()).map(|(at, _)| Match {
+                    range: range.start + at..range.start + at + placeholder.len(),
+                    replacement: Some(original.clone()),
+                    detail: serde_json::Value::Null,
+                })
+            })
+            .collect();
+        found.sort_by_key(|found| found.range.start);
+        found
+    }
+}
+
+impl TextFilter for WindowFilter {
+    fn text(&mut self, choice: u32, text: &str, out: &mut String) -> FilterFlow {
+        self.advance(choice, text, false, out)
+    }
+
+    fn finish(&mut self, choice: u32, out: &mut String) -> FilterFlow {
+        self.advance(choice, "", true, out)
+    }
+}
+
+impl fmt::Debug for WindowFilter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WindowFilter").field("hold", &self.hold).finish_non_exhaustive()
+    }
+}
+
+/// Replaces placeholders in one whole text.
+pub fn restored(text: &str, placeholders: &[(String, String)]) -> Option<String> {
+    let found = Placeholders(placeholders.to_vec()).find(text, 0..text.len());
+    if found.is_empty() {
+        return None;
+    }
+    let mut window = ChoiceWindow { text: text.to_owned(), ..ChoiceWindow::default() };
+    let mut out = String::with_capacity(text.len());
+    window.release(found.iter(), text.len(), &mut out);
+    Some(out)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,152 @@
+//! Windows over streams: they deny exactly when the check on the whole text does, and nothing denied is ever sent on.
+
+use super::*;
+use crate::api::operation::Operation;
+use crate::config::hooks::Guardrail;
+use crate::config::hooks::HookPhase;
+use crate::config::node::Node;
+use crate::config::pattern::PatternBudget;
+use crate::config::policies::HookLists;
+use crate::config::read::{Cursor, Problems};
+use crate::guard::{HookCompiler, Subject};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+fn hooks(guardrails: &Value) -> Arc<HookSet> {
+    let (problems, patterns) = (Problems::default(), PatternBudget::default());
+    let node = Node::from_json(guardrails.to_string().as_bytes()).unwrap();
+    let root = Cursor::root(&node, &problems);
+    let list = root.list().unwrap().iter().filter_map(|at| Guardrail::read(at, HookPhase::After)).collect();
+    let lists = HookLists { hooks: None, guardrails: Some(list) };
+    let compiler =
+        HookCompiler { saved: &|_| None, patterns: &patterns, problems: &problems, is_strict: true };
+    let compiled = compiler.compile(&lists, HookPhase::After);
+    let found: Vec<String> = problems.into_vec().iter().map(ToString::to_string).collect();
+    assert!(found.is_empty(), "{found:?}");
+    compiled.unwrap()
+}
+
+/// What the client gets of a text in these pieces, and whether the rest was denied.
+fn stream(hooks: &Arc<HookSet>, pieces: &[&str]) -> (String, bool) {
+    let state = WindowState::new(Arc::clone(hooks), Vec::new().into());
+    let mut filters = state.filters(Hook::is_windowed);
+    let mut sent = String::new();
+    let mut pass = |filters: &mut [WindowFilter], piece: Option<&str>| -> bool {
+        let mut text = piece.unwrap_or_default().to_owned();
+        for filter in filters {
+            let mut out = String::new();
+            for flow in [
+                (!text.is_empty()).then(|| filter.text(0, &text, &mut out)),
+                piece.is_none().then(|| filter.finish(0, &mut out)),
+            ] {
+                if matches!(flow, Some(FilterFlow::Deny(_))) {
+                    return false;
+                }
+            }
+            text = out;
+        }
+        sent.push_str(&text);
+        true
+    };
+    let mut is_denied = false;
+    for piece in pieces.iter().map(|piece| Some(*piece)).chain([None]) {
+        if !pass(&mut filters, piece) {
+            is_denied = true;
+            break;
+        }
+    }
+    (sent, is_denied)
+}
+
+fn whole(hooks: &HookSet, text: &str) -> bool {
+    let subject =
+        Subject::of_request(Operation::ChatCompletions, "{}").with_stream(vec![(0, text.to_owned())]);
+    let check = &hooks.hooks[0].checks[0];
+    let Ok(crate::guard::Prepared::Local(check)) = &check.prepared else { panic!("{check:?}") };
+    check.run(&subject).verdict
+}
+
+/// Cuts a text at these places, as far as they are between two characters.
+fn cut<'t>(text: &'t str, places: &[usize]) -> Vec<&'t str> {
+    let mut at: Vec<usize> =
+        places.iter().map(|place| text.floor_char_boundary(place % (text.len() + 1))).collect();
+    at.extend([0, text.len()]);
+    at.sort_unstable();
+    at.windows(2).filter(|pair| pair[0] < pair[1]).filter_map(|pair| text.get(pair[0]..pair[1])).collect()
+}
+
+fn denying() -> Vec<Arc<HookSet>> {
+    [
+        json!([{"contains": {"operator": "none", "words": ["secret", "écu", "ab"]}, "deny": true}]),
+        json!([{"regexMatch": {"rule": "\\bsec[a-z]{1,3}\\b", "not": true}, "deny": true}]),
+        json!([{"regexMatch": {"rule": "^ab|b$", "not": true}, "deny": true}]),
+    ]
+    .iter()
+    .map(hooks)
+    .collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+
+    #[test]
+    fn a_window_denies_exactly_when_the_check_on_the_whole_text_does(
+        text in "([abcé ]{0,12}|sec|secret| |ret|écu|b\n){0,8}",
+        places in prop::collection::vec(0_usize..200, 0..12),
+    ) {
+        for hooks in denying() {
+            let pieces = cut(&text, &places);
+            let (sent, is_denied) = stream(&hooks, &pieces);
+            prop_assert_eq!(!is_denied, whole(&hooks, &text) || text.is_empty(), "{:?} in {:?}", text, pieces);
+            if is_denied {
+                // What was sent has nothing of what is denied: it passes with anything harmless behind it.
+                prop_assert!(text.starts_with(&sent));
+                let finder = hooks.hooks[0].checks[0].finder().unwrap();
+                let found = finder.find(&text, 0..text.len());
+                prop_assert!(found.iter().all(|found| sent.len() <= found.range.start), "{:?} {:?}", sent, found);
+            } else {
+                prop_assert_eq!(sent, text.clone());
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_replaced_is_the_same_whole_and_streamed(
+        text in "([abc ]{0,9}|secret|x1|sec|ret ){0,8}",
+        places in prop::collection::vec(0_usize..200, 0..12),
+    ) {
+        let hooks = hooks(&json!([{"regexReplace": {"rule": "secret|x[0-9]{1,2}", "redactText": "***"}}]));
+        let (sent, is_denied) = stream(&hooks, &cut(&text, &places));
+        prop_assert!(!is_denied);
+        let (at_once, _) = stream(&hooks, &[&text]);
+        prop_assert_eq!(&sent, &at_once);
+        prop_assert!(!sent.contains("secret"));
+    }
+}
+
+#[test]
+fn placeholders_get_their_texts_back_wherever_they_are_cut() {
+    let placeholders = vec![("{{EMAIL_ADDRESS_1}}".to_owned(), "ann@example.com".to_owned())];
+    let text = "write to {{EMAIL_ADDRESS_1}}, not {{EMAIL_ADDRESS_2}}";
+    for size in 1..text.len() {
+        let mut filter = WindowFilter::restoring(placeholders.clone());
+        let mut out = String::new();
+        for piece in text.as_bytes().chunks(size) {
+            filter.text(0, std::str::from_utf8(piece).unwrap(), &mut out);
+        }
+        filter.finish(0, &mut out);
+        assert_eq!(out, "write to ann@example.com, not {{EMAIL_ADDRESS_2}}");
+    }
+    assert_eq!(restored(text, &placeholders).unwrap(), "write to ann@example.com, not {{EMAIL_ADDRESS_2}}");
+    assert_eq!(restored("nothing", &placeholders), None);
+}
+
+#[test]
+fn text_is_held_back_only_as_long_as_a_match_may_begin_in_it() {
+    let hooks = hooks(&json!([{"contains": {"operator": "none", "words": ["secret"]}, "deny": true}]));
+    let state = WindowState::new(hooks, Vec::new().into());
+    let mut filters = state.filters(Hook::is_windowed);
+    let mut out = String::new();
+    filters[0].text(0, "a long text without it", &mut out);
+    assert_eq!(out.len(), "a long text without it".len() - "secret".len() - 1);
+}

@@ -1,0 +1,58 @@
+//! Opens the files and batches of the gateway, as the settings say.
+//!
+//! What runs batches is `background::BatchWorker`.
+
+use super::store_opening;
+use std::path::Path;
+use std::sync::Arc;
+use turnpike::batch::blobs::S3Location;
+use turnpike::batch::{BatchMetrics, BatchOptions, Batches, BlobLocation, Blobs};
+use turnpike::engine::planner::Planner;
+use turnpike::settings::Settings;
+
+/// Files and batches; `None` where several gateways share a store and no place for files.
+pub fn open(file: &Path, planner: Planner) -> Result<Option<Arc<Batches>>, String> {
+    let shared = Arc::clone(&planner.engine.shared);
+    let snapshot = shared.settings_arc();
+    let Some(location) = location(file, &snapshot.settings) else {
+        log::warn!(
+            target: "turnpike",
+            "batches: off, since the store may be shared and files would be in a directory of this machine: set batches.s3, or \
+             batches.directory to one that all gateways have"
+        );
+        return Ok(None);
+    };
+    let settings = &snapshot.settings.batches;
+    let options = BatchOptions {
+        concurrency: settings.concurrency,
+        max_lines: u32::try_from(settings.max_lines).unwrap_or(u32::MAX),
+        max_line_bytes: settings.max_line_bytes,
+        max_file_bytes: settings.max_file_bytes,
+        max_workspace_bytes: settings.max_workspace_bytes,
+        retention: settings.retention,
+    };
+    let blobs = Blobs::open(&location).map_err(|why| format!("batches: {why}"))?;
+    let metrics = BatchMetrics::new(shared.metrics.registry()).map_err(|why| format!("metrics: {why}"))?;
+    Ok(Some(Arc::new(Batches::new(planner, blobs, options, metrics))))
+}
+
+/// Where files are; `None`: in no place that all gateways of the store have.
+fn location(file: &Path, settings: &Settings) -> Option<BlobLocation> {
+    let batches = &settings.batches;
+    if let Some(s3) = &batches.s3 {
+        return Some(BlobLocation::S3(S3Location {
+            bucket: s3.bucket.clone(),
+            prefix: s3.prefix.clone(),
+            region: s3.region.clone(),
+            endpoint: s3.endpoint.clone(),
+            access_key_id: s3.credentials.as_ref().map(|keys| keys.access_key_id.clone()),
+            secret_access_key: s3.credentials.as_ref().map(|keys| keys.secret_access_key.clone()),
+        }));
+    }
+    if let Some(directory) = &batches.directory {
+        return Some(BlobLocation::Directory(directory.clone()));
+    }
+    let is_shared = settings.store.url.as_ref().is_some_and(|url| url.expose().starts_with("postgres"));
+    let state = store_opening::state_dir(file);
+    (!is_shared).then(|| BlobLocation::Directory(state.join("blobs")))
+}

@@ -1,0 +1,25 @@
+//! Opens the cache of responses, as the settings say.
+//!
+//! Not what is cached (`engine::caching`).
+
+use std::sync::Arc;
+use turnpike::cache::{CacheOptions, ResponseStore, SemanticIndex};
+use turnpike::engine::caching::Caching;
+use turnpike::state::Shared;
+
+/// The cache, and the index of texts where the settings name an embedding model.
+pub fn open(shared: &Shared) -> Result<Arc<Caching>, String> {
+    let snapshot = shared.settings_arc();
+    let settings = &snapshot.settings.cache;
+    let options = CacheOptions {
+        max_bytes: settings.max_bytes,
+        max_entry_bytes: settings.max_entry_bytes,
+        url: settings.url.clone(),
+        lookup_timeout: settings.timeout,
+    };
+    let store = ResponseStore::new(&options).map_err(|why| why.to_string())?;
+    store.register(shared.metrics.registry()).map_err(|why| format!("metrics: {why}"))?;
+    let semantic = snapshot.settings.semantic_cache.as_ref();
+    let index = semantic.map(|semantic| Arc::new(SemanticIndex::new(semantic.max_bytes)));
+    Ok(Arc::new(Caching::new(Arc::new(store), index)))
+}

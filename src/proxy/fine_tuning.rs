@@ -1,0 +1,225 @@
+//! Fine-tuning jobs that take more than one request to the provider: training data that clients have uploaded to the gateway are
+//! converted and uploaded before the job is created, and a job whose provider does not send it back when it is cancelled is fetched.
+//!
+//! Everything else of fine-tuning is translated as any operation (`provider::fine_tuning`).
+
+use super::Gateway;
+use super::downstream::PingoraDownstream;
+use crate::api::body::{Body, Edit};
+use crate::api::operation::Operation;
+use crate::api::own_ids::is_own_file;
+use crate::engine::downstream::Downstream;
+use crate::engine::header_edit::{HeaderCase, edit_response_headers};
+use crate::engine::offline::{OfflineRequest, OfflineResponse};
+use crate::engine::orchestrator::Admitted;
+use crate::engine::request_context::RequestContext;
+use crate::engine::response_headers;
+use crate::error::Error;
+use crate::provider::batch_jobs::Job;
+use crate::provider::fine_tuning::training::TrainingWriter;
+use crate::route::admission::Endpoint;
+use crate::route::attempt::Request;
+use crate::route::target::Target;
+use bytes::Bytes;
+use http::header::{CONTENT_LENGTH, CONTENT_TYPE};
+use http::{HeaderMap, Method, StatusCode, Uri};
+use pingora_core::protocols::http::HttpTask;
+use pingora_proxy::Session;
+use serde_json::Map;
+use tokio::sync::watch;
+
+/// The largest response to a cancel request or an upload that is read, bytes.
+const MAX_RESPONSE: usize = 1 << 20;
+/// The most training data that are converted, bytes: they are held in memory until they are uploaded.
+const MAX_TRAINING: usize = 32 << 20;
+/// The members of a request that name files.
+const FILE_PARAMS: [&str; 2] = ["training_file", "validation_file"];
+
+/// Sends the cancel request, and makes the admitted request one for the job. `Some`: the job is not cancelled, and this is why.
+///
+/// # Errors
+/// The cancel request has no complete response.
+pub(super) async fn cancel(
+    gateway: &Gateway,
+    session: &Session,
+    ctx: &RequestContext,
+    admitted: &mut Admitted,
+) -> Result<Option<OfflineResponse>, Error> {
+    let uri = admitted.request.uri.clone();
+    let headers = &session.req_header().headers;
+    let response = send_offline(gateway, ctx, Method::POST, &uri, headers, Bytes::new()).await;
+    let response = response.map_err(|why| Error::invalid_response("The job could not be cancelled.", why))?;
+    if !response.status.is_success() {
+        return Ok(Some(response));
+    }
+    let job = job_uri(&uri)?;
+    let endpoint = Endpoint::find(&Method::GET, job.path());
+    admitted.request = Request::new(endpoint, Method::GET, job, None);
+    admitted.prepared = None;
+    Ok(None)
+}
+
+/// Whether a request for a job names files of the gateway's own.
+pub(super) fn names_own_files(body: Option<&Body>) -> bool {
+    let is_own = |param: &&str| body.and_then(|body| body.text(param)).is_some_and(|id| is_own_file(&id));
+    FILE_PARAMS.iter().any(is_own)
+}
+
+/// Converts the gateway's own files that a request for a job names, uploads them to the provider, and names those instead.
+///
+/// # Errors
+/// 400 for a file that is not there, or cannot be converted, with the number of its line; the provider's for an upload that fails.
+pub(super) async fn upload_own_files(
+    gateway: &Gateway,
+    session: &Session,
+    ctx: &mut RequestContext,
+    request: &mut Request,
+) -> Result<(), Error> {
+    let config = gateway.planner.config(session.req_header(), ctx, request).await?;
+    let target = config.targets().first().ok_or_else(|| Error::internal("a config without a target"))?;
+    let Some(body) = request.body.clone() else { return Ok(()) };
+    let mut edits = Vec::new();
+    for param in FILE_PARAMS {
+        if let Some(id) = body.text(param).filter(|id| is_own_file(id)) {
+            let model = target.model().or(request.model.as_deref()).unwrap_or_default();
+            let content = converted(gateway, ctx, target, model, (param, &id)).await?;
+            let name = upload(gateway, session, ctx, target, &id, &content).await?;
+            edits.push(Edit::Set(param, serde_json::Value::from(name).to_string().into()));
+        }
+    }
+    let body = Body::parse(body.edit(&edits)).map_err(|_| Error::internal("an edited body is no JSON"))?;
+    request.body = Some(body);
+    Ok(())
+}
+
+/// The file in the provider's format.
+async fn converted(
+    gateway: &Gateway,
+    ctx: &RequestContext,
+    target: &Target,
+    model: &str,
+    (param, id): (&str, &str),
+) -> Result<Bytes, Error> {
+    let provider = target.provider;
+    let Some(format) = provider.training_format() else {
+        let provider = provider.id();
+        let message = format!(
+            "{provider} learns from its own files: upload the file to it (POST /v1/files for the provider {provider}), \
+             and give the id that it returns."
+        );
+        return Err(Error::invalid_request(param, message).with_provider(provider));
+    };
+    let batches = gateway.batches.as_ref().ok_or_else(|| Error::not_found("This gateway keeps no files."))?;
+    let client = ctx.record.client.clone().unwrap_or_else(|| ctx.snapshot.service_keys.anonymous());
+    let mut writer = TrainingWriter::new(provider, &target.account, model, format, MAX_TRAINING);
+    batches.read_training(&client, (param, id), |number, line| writer.push(param, number, line)).await?;
+    writer.finish(param).map(Bytes::from)
+}
+
+/// Uploads a file as the input of batches is uploaded. Returns its name at the provider.
+async fn upload(
+    gateway: &Gateway,
+    session: &Session,
+    ctx: &RequestContext,
+    target: &Target,
+    id: &str,
+    content: &Bytes,
+) -> Result<String, Error> {
+    let provider = target.provider;
+    let jobs = provider.batch_jobs().ok_or_else(|| Error::internal("a provider without uploads"))?;
+    // The same file has the same name at the provider, however often it is used.
+    let name = format!("ft-{}", id.rsplit('-').next().unwrap_or_default());
+    let options = Map::new();
+    let job = Job {
+        name: &name,
+        account: &target.account,
+        model: "",
+        operation: Operation::ChatCompletions,
+        options: &options,
+        input: None,
+        id: None,
+    };
+    let calls = jobs.uploads(&job, content)?;
+    // A file that an earlier job has used is there already, and some vendors take it once.
+    let (mut exists, mut last) = (false, Bytes::new());
+    for call in calls {
+        let uri = format!("/v1/proxy/{}", call.path);
+        let uri = Uri::try_from(&uri).map_err(|_| Error::internal(format!("{uri} is no path")))?;
+        let mut headers = session.req_header().headers.clone();
+        headers.remove(CONTENT_TYPE);
+        headers.remove(CONTENT_LENGTH);
+        headers.extend(call.headers);
+        let response = send_offline(gateway, ctx, call.method, &uri, &headers, call.body).await;
+        let response = response
+            .map_err(|why| Error::invalid_response("The training data could not be uploaded.", why))?;
+        exists |= response.status == StatusCode::CONFLICT;
+        if !response.status.is_success() && !exists {
+            let body = response.body.concat();
+            let body = String::from_utf8_lossy(body.get(..500).unwrap_or(&body)).into_owned();
+            let message = format!(
+                "{} refused the training data with status {}: {body}",
+                provider.id(),
+                response.status
+            );
+            return Err(Error::bad_request(message).with_provider(provider.id()));
+        }
+        last = response.body.concat().into();
+    }
+    jobs.uploaded(&job, &last)
+}
+
+/// Sends one request in the client's name.
+async fn send_offline(
+    gateway: &Gateway,
+    ctx: &RequestContext,
+    method: Method,
+    uri: &Uri,
+    headers: &HeaderMap,
+    body: Bytes,
+) -> Result<OfflineResponse, String> {
+    let client = ctx.record.client.clone().unwrap_or_else(|| ctx.snapshot.service_keys.anonymous());
+    // Not given up when the client leaves.
+    let (_stays, leaves) = watch::channel(false);
+    let request = OfflineRequest {
+        method,
+        uri,
+        headers,
+        body,
+        is_limited: false,
+        advance: None,
+        trace_id: &ctx.trace_id,
+        client: Ok(client),
+        max_response: MAX_RESPONSE,
+        given: None,
+    };
+    gateway.planner.run_offline(request, leaves).await
+}
+
+/// The job's own path.
+fn job_uri(uri: &Uri) -> Result<Uri, Error> {
+    let job = uri.path().strip_suffix("/cancel").and_then(|path| Uri::try_from(path).ok());
+    job.ok_or_else(|| Error::internal("a cancel request whose path does not end so"))
+}
+
+/// Sends the response to the cancel request to the client.
+///
+/// # Errors
+/// The client is gone.
+pub(super) async fn send(
+    session: &mut Session,
+    ctx: &mut RequestContext,
+    response: OfflineResponse,
+) -> Result<(), Error> {
+    let body = Bytes::from(response.body.concat());
+    ctx.record.bytes_out = body.len() as u64;
+    let mut header = response_headers::new_header(response.status)?;
+    edit_response_headers(&mut header, HeaderCase::Lower, |headers| {
+        if let Some(content_type) = response.headers.get(CONTENT_TYPE) {
+            headers.insert(CONTENT_TYPE, content_type.clone());
+        }
+        headers.insert(CONTENT_LENGTH, body.len().into());
+        response_headers::add_basic_headers(headers, ctx);
+    });
+    let mut downstream = PingoraDownstream::new(session);
+    downstream.send(vec![HttpTask::Header(Box::new(header), false), HttpTask::Body(Some(body), true)]).await
+}

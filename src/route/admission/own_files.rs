@@ -1,0 +1,105 @@
+//! Which requests are for files and batches of the gateway itself, and not for those of a provider.
+//!
+//! A request that names one of them, or no provider; and a batch whose input file is the gateway's.
+
+use super::{Endpoint, PathForm, RequestHead};
+use crate::api::body::Body;
+use crate::api::operation::Operation;
+use crate::api::own_ids::{OWN_PROVIDER, parse_batch_id, parse_file_id};
+use crate::config::headers::GatewayHeaders;
+use crate::error::Error;
+use crate::route::compiled::CompiledConfig;
+use crate::route::request_mode::RequestMode;
+
+/// Whether the head alone says that the gateway responds.
+///
+/// # Errors
+/// 400 for headers of the gateway that cannot be read, 405 for what one of its files or batches does not have.
+pub(super) fn names_own(head: &RequestHead<'_>) -> Result<bool, Error> {
+    check_path(head)?;
+    if head.endpoint.mode != RequestMode::Api || head.endpoint.form != PathForm::Plain {
+        return Ok(false);
+    }
+    let named = object_id(head.uri.path());
+    match head.endpoint.operation {
+        Operation::FilesGet | Operation::FilesContent | Operation::FilesDelete => {
+            Ok(named.is_some_and(|id| parse_file_id(id).is_some()))
+        }
+        Operation::BatchesGet | Operation::BatchesCancel | Operation::BatchesOutput => {
+            Ok(named.is_some_and(|id| parse_batch_id(id).is_some()))
+        }
+        Operation::FilesUpload | Operation::FilesList | Operation::BatchesList => names_no_provider(head),
+        _ => Ok(false),
+    }
+}
+
+/// A path below one of the gateway's own objects that is none of its operations is no provider's either.
+fn check_path(head: &RequestHead<'_>) -> Result<(), Error> {
+    let path = head.uri.path();
+    let id = object_id(path).unwrap_or_default();
+    let is_own = match path.split('/').nth(2) {
+        Some("files") => parse_file_id(id).is_some(),
+        Some("batches") => parse_batch_id(id).is_some(),
+        _ => false,
+    };
+    if !is_own || head.endpoint.operation != Operation::Passthrough {
+        return Ok(());
+    }
+    Err(Error::method_not_allowed(format!(
+        "There is no {} {path}. Files of the gateway have GET, DELETE and GET /content; its batches GET, POST /cancel and GET /output.",
+        head.method
+    )))
+}
+
+fn names_no_provider(head: &RequestHead<'_>) -> Result<bool, Error> {
+    let headers = GatewayHeaders::read(head.headers, &head.snapshot.settings.header_prefixes)?;
+    Ok(match headers.provider {
+        Some(provider) => provider == OWN_PROVIDER,
+        None => headers.config.is_none() && headers.virtual_key.is_none() && headers.custom_host.is_none(),
+    })
+}
+
+/// Whether a request creates a batch that the gateway runs: its input file is the gateway's.
+pub fn creates_own(endpoint: &Endpoint, body: Option<&Body>) -> bool {
+    endpoint.operation == Operation::BatchesCreate
+        && endpoint.mode == RequestMode::Api
+        && body.and_then(|body| body.text("input_file_id")).is_some_and(|id| parse_file_id(&id).is_some())
+}
+
+/// Whether it depends on the provider of a request who responds: one whose batches are translated has its files and batches at the gateway.
+/// Files for other purposes than batches are the provider's.
+pub fn depends_on_provider(endpoint: &Endpoint, query: Option<&str>) -> bool {
+    if endpoint.mode != RequestMode::Api || endpoint.form != PathForm::Plain {
+        return false;
+    }
+    match endpoint.operation {
+        Operation::FilesUpload | Operation::BatchesList => true,
+        Operation::FilesList => {
+            let mut pairs = url::form_urlencoded::parse(query.unwrap_or_default().as_bytes());
+            pairs.all(|(name, value)| name != "purpose" || value == "batch")
+        }
+        _ => false,
+    }
+}
+
+/// The provider of a config whose batches are translated; `None`: files and batches are its own, and requests pass on.
+///
+/// # Errors
+/// 400 for a config with further targets.
+pub fn batch_provider(config: &CompiledConfig) -> Result<Option<&'static str>, Error> {
+    let mut translated = config.targets().iter().filter(|target| target.provider.batch_jobs().is_some());
+    match (translated.next(), config.targets().len()) {
+        (None, _) => Ok(None),
+        (Some(target), 1) => Ok(Some(target.provider.id())),
+        (Some(_), _) => Err(Error::bad_request(
+            "Maximum one target is allowed for batch/file/fine_tuning requests. Name one provider, or none: the gateway then keeps the \
+             file and runs its batches itself, under any config.",
+        )
+        .with_param("config")),
+    }
+}
+
+/// The id in `/v1/files/{id}`, `/v1/batches/{id}/cancel` …
+pub fn object_id(path: &str) -> Option<&str> {
+    path.strip_prefix("/v1/")?.split('/').nth(1)
+}

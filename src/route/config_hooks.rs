@@ -1,0 +1,98 @@
+//! The hooks and guardrails of one config, compiled for its targets: each distinct list once, and what all patterns in them cost together.
+//!
+//! Not here: which lists a target inherits (`config::policies`), and what a check is (`guard`).
+
+use crate::config::Config;
+use crate::config::hooks::{Hook, HookPhase};
+use crate::config::pattern::PatternBudget;
+use crate::config::policies::{HookLists, Policies};
+use crate::config::read::Problems;
+use crate::error::{Error, Problem};
+use crate::guard::{HookCompiler, HookSet, TargetHooks};
+use crate::state::directory::Directory;
+use std::cell::RefCell;
+use std::sync::Arc;
+
+/// What is wrong with the hooks of a config that is kept and of its targets, without the guardrails that it names: those may be stored
+/// later.
+pub fn problems(config: &Config) -> Vec<Problem> {
+    let mut found = Vec::new();
+    check(config, "", &PatternBudget::default(), &mut found);
+    found
+}
+
+/// `path`: of the config, with a point at its end.
+fn check(config: &Config, path: &str, patterns: &PatternBudget, found: &mut Vec<Problem>) {
+    let problems = Problems::default();
+    let saved = |_: &str| Some(Arc::new(Hook::default()));
+    let compiler = HookCompiler { saved: &saved, patterns, problems: &problems, is_strict: true };
+    compiler.compile(&config.policies.request_hooks, HookPhase::Before);
+    compiler.compile(&config.policies.response_hooks, HookPhase::After);
+    let with_path = |problem: Problem| Problem { path: format!("{path}{}", problem.path), ..problem };
+    found.extend(problems.into_vec().into_iter().map(with_path));
+    for (index, target) in config.targets.iter().enumerate() {
+        check(target, &format!("{path}targets[{index}]."), patterns, found);
+    }
+}
+
+/// Compiles the hooks of one config.
+pub struct ConfigHooks<'a> {
+    directory: Directory<'a>,
+    patterns: PatternBudget,
+    problems: Problems,
+    /// Targets share what they inherit.
+    compiled: RefCell<Vec<Compiled>>,
+}
+
+/// Lists of a phase, and what they compile to.
+type Compiled = (HookLists, HookPhase, Option<Arc<HookSet>>);
+
+impl<'a> ConfigHooks<'a> {
+    pub fn new(directory: Directory<'a>) -> Self {
+        Self {
+            directory,
+            patterns: PatternBudget::default(),
+            problems: Problems::default(),
+            compiled: RefCell::default(),
+        }
+    }
+
+    /// The hooks of a target with these policies.
+    pub fn of_target(&self, policies: &Policies) -> TargetHooks {
+        TargetHooks {
+            request: self.of_lists(&policies.request_hooks, HookPhase::Before),
+            response: self.of_lists(&policies.response_hooks, HookPhase::After),
+        }
+    }
+
+    fn of_lists(&self, lists: &HookLists, phase: HookPhase) -> Option<Arc<HookSet>> {
+        if lists.is_empty() {
+            return None;
+        }
+        let is_same = |(one, of, _): &&Compiled| *of == phase && one == lists;
+        if let Some((_, _, compiled)) = self.compiled.borrow().iter().find(is_same) {
+            return compiled.clone();
+        }
+        let saved = |slug: &str| self.directory.guardrail(slug);
+        let compiler = HookCompiler {
+            saved: &saved,
+            patterns: &self.patterns,
+            problems: &self.problems,
+            is_strict: false,
+        };
+        let compiled = compiler.compile(lists, phase);
+        self.compiled.borrow_mut().push((lists.clone(), phase, compiled.clone()));
+        compiled
+    }
+
+    /// The bytes that patterns take.
+    ///
+    /// # Errors
+    /// 400 with all problems.
+    pub fn finish(self) -> Result<usize, Error> {
+        match self.problems.is_empty() {
+            true => Ok(self.patterns.bytes()),
+            false => Err(Error::invalid_config("x-gateway-config", self.problems.into_vec())),
+        }
+    }
+}
