@@ -156,6 +156,16 @@ impl Body {
         serde_json::from_str(self.raw(name)?).ok()
     }
 
+    /// A member that is a whole number and not negative.
+    pub fn number(&self, name: &str) -> Option<u64> {
+        let digits = self.value(name)?;
+        // So many digits always fit.
+        if digits.len() < 20 && digits.iter().all(u8::is_ascii_digit) {
+            return Some(digits.iter().fold(0, |number, digit| number * 10 + u64::from(digit - b'0')));
+        }
+        self.read(name)
+    }
+
     /// The body with `edits` applied; everything else keeps its bytes.
     pub fn edit(&self, edits: &[Edit<'_>]) -> Bytes {
         if edits.is_empty() || !self.is_object {
@@ -282,6 +292,17 @@ mod tests {
         assert_eq!(body.text("model").as_deref(), Some("a\"b"));
         assert_eq!(body.raw("x"), Some(r#"{"y":[1]}"#));
         assert_eq!(body.raw("absent"), None);
+    }
+
+    #[test]
+    fn numbers_are_read_as_serde_json_reads_them() {
+        let numbers =
+            ["0", "7", "4096", "18446744073709551615", "18446744073709551616", "9999999999999999999"];
+        for text in numbers.into_iter().chain(["-1", "1.0", "1e3", "\"1\"", "null", "[1]"]) {
+            let body = body(&format!("{{\"n\": {text} }}"));
+            assert_eq!(body.number("n"), body.read::<u64>("n"), "{text}");
+            assert_eq!(body.number("m"), None);
+        }
     }
 
     #[test]

@@ -130,7 +130,7 @@ impl Request {
     fn choices_of(&self, body: &Body) -> u64 {
         match self.operation.dialect() {
             Dialect::Google => gemini::choices(body),
-            _ => body.read("n").unwrap_or(1),
+            _ => body.number("n").unwrap_or(1),
         }
     }
 
