@@ -115,7 +115,7 @@ impl<D: Downstream> Orchestrator<'_, D> {
                 if self.ctx.snapshot.settings.usage.drain && is_charged {
                     Box::pin(self.drain(&mut forwarding)).await;
                 }
-                self.response_ended(*forwarding.body);
+                self.response_ended(forwarding.body);
                 Err(aborted)
             }
         }
@@ -184,7 +184,7 @@ impl<D: Downstream> Orchestrator<'_, D> {
         if !body.has_ended() {
             run.stream.drain();
         }
-        self.response_ended(*body);
+        self.response_ended(body);
         self.keep_items();
         if let Some(resume) = &self.resume {
             self.engine.shared.metrics.record_rescue(resume.label());
@@ -192,7 +192,7 @@ impl<D: Downstream> Orchestrator<'_, D> {
     }
 
     /// Takes what has observed the response, for the record.
-    fn response_ended(&mut self, mut body: ResponseBody) {
+    fn response_ended(&mut self, mut body: Box<ResponseBody>) {
         self.ctx.record.set_original(body.take_original());
         (self.ctx.tap, self.ctx.rewriter) = body.into_observers();
     }
@@ -429,7 +429,7 @@ impl<D: Downstream> Orchestrator<'_, D> {
         };
         let event = body.fail(&provider_error, dialect, provider);
         let event = attempt.credential_mask().bytes(event);
-        self.response_ended(*body);
+        self.response_ended(body);
         self.send_last_event(event, error).await
     }
 

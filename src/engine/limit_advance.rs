@@ -61,7 +61,7 @@ impl Engine {
         let cost_of = |output: u64| usage.max_cost(output).unwrap_or(i64::MAX);
         let model = first.model().or(request.model.as_deref()).unwrap_or_default();
         let likely = self.limits.expected_output(key(ctx.record.client.as_ref()), model, None, 1);
-        let estimate: Estimate<'_> = usage.estimate(likely, &cost_of);
+        let estimate: Estimate<'_> = usage.estimate(likely, true, &cost_of);
         self.limits.add_to_advance(sum, &selection, &estimate, now);
     }
 

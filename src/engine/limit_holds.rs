@@ -3,6 +3,7 @@
 //! Which limits there are and what they hold is the room `limits`; what a request is expected to use, `usage_estimate`.
 
 use super::Engine;
+use super::limit_headers;
 use super::limit_refusal;
 use super::record::{AttemptRecord, RequestRecord};
 use super::request_context::RequestContext;
@@ -10,7 +11,6 @@ use super::usage_estimate::UsageEstimate;
 use crate::api::operation::Operation;
 use crate::auth::{ClientIdentity, ORGANISATION};
 use crate::error::Error;
-use crate::json::write::write_number;
 use crate::limits::{
     self, Actual, Advance, Estimate, Facts, Id, LimitSet, Limits, Named, Phase, Remaining, Reservation,
     TargetFacts, Tightest,
@@ -19,26 +19,12 @@ use crate::route::attempt::{Attempt, Request};
 use crate::route::compiled::CompiledConfig;
 use crate::route::target::Target;
 use crate::state::directory::SavedName;
-use bytes::Bytes;
-use http::{HeaderMap, HeaderName, HeaderValue, Method};
+use http::{HeaderMap, Method};
 use jiff::Timestamp;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use std::sync::Arc;
-use std::time::Duration;
 use uuid::Uuid;
-
-/// The headers of the tightest rate limit on requests, and on tokens: how many pass in a window, how many are left, and when it ends.
-const REQUESTS: [HeaderName; 3] = [
-    HeaderName::from_static("x-ratelimit-limit-requests"),
-    HeaderName::from_static("x-ratelimit-remaining-requests"),
-    HeaderName::from_static("x-ratelimit-reset-requests"),
-];
-const TOKENS: [HeaderName; 3] = [
-    HeaderName::from_static("x-ratelimit-limit-tokens"),
-    HeaderName::from_static("x-ratelimit-remaining-tokens"),
-    HeaderName::from_static("x-ratelimit-reset-tokens"),
-];
 
 /// The member of metadata that names the user.
 const USER: &str = "_user";
@@ -135,12 +121,12 @@ impl LimitHolds {
 
     /// Adds what is left of the tightest rate limits to a response's headers, in the place of the provider's own.
     pub fn add_headers(&self, headers: &mut HeaderMap) {
-        write_headers(headers, self.tightest);
+        limit_headers::write(headers, self.tightest);
     }
 
     /// As [`LimitHolds::add_headers`], for an error: a limit that refused the last target is the tightest.
     pub fn add_refusal_headers(&self, headers: &mut HeaderMap) {
-        write_headers(headers, tighter(self.tightest, self.refused));
+        limit_headers::write(headers, tighter(self.tightest, self.refused));
     }
 
     /// An attempt failed, and nothing is charged for it.
@@ -307,13 +293,14 @@ impl Engine {
             return Ok(None);
         }
         let now = Timestamp::now();
-        let usage = UsageEstimate::new(request, target, &self.shared.prices.load(), now);
+        let usage = UsageEstimate::new(request, target, &ctx.prices, now);
         let cost_of = |output: u64| usage.max_cost(output).unwrap_or(i64::MAX);
         let model = target.model().or(request.model.as_deref()).unwrap_or_default();
         let likely = self.limits.expected_output(key(ctx.record.client.as_ref()), model, None, 1);
         // The request itself was counted when it was held as a whole.
         let requests = u64::from(phase != Phase::Further);
-        let estimate = Estimate { requests, ..usage.estimate(likely, &cost_of) };
+        let for_hard = selection.limits().any(|limit| limit.hard);
+        let estimate = Estimate { requests, ..usage.estimate(likely, for_hard, &cost_of) };
         match self.limits.reserve(&selection, &estimate, ctx.limits.advance.as_deref(), now).await {
             Ok(reservation) => Ok(Some(reservation)),
             Err(_) if is_given => Ok(None),
@@ -422,29 +409,6 @@ pub(super) fn key(client: Option<&Arc<ClientIdentity>>) -> &str {
     client.and_then(|client| client.id.as_deref()).unwrap_or_default()
 }
 
-fn write_headers(headers: &mut HeaderMap, tightest: Tightest) {
-    let kinds = [(&REQUESTS, tightest.requests), (&TOKENS, tightest.tokens)];
-    for ([limit, remaining, reset], left) in kinds {
-        let Some(left) = left else { continue };
-        // The three values share one text: one allocation instead of three.
-        let mut text = Vec::with_capacity(48);
-        write_number(&mut text, left.limit.unsigned_abs());
-        let limit_end = text.len();
-        write_number(&mut text, left.remaining.unsigned_abs());
-        let remaining_end = text.len();
-        write_short_duration(&mut text, left.reset_in);
-        let text = Bytes::from(text);
-        let values =
-            [text.slice(..limit_end), text.slice(limit_end..remaining_end), text.slice(remaining_end..)];
-        for (name, value) in [limit, remaining, reset].into_iter().zip(values) {
-            // Digits and letters are valid in a header.
-            if let Ok(value) = HeaderValue::from_maybe_shared(value) {
-                headers.insert(name.clone(), value);
-            }
-        }
-    }
-}
-
 /// Whether it reads what is kept at a provider: clients whose limits are spent still may.
 pub(super) fn only_reads(request: &Request) -> bool {
     use Operation as O;
@@ -475,22 +439,6 @@ fn tighter(one: Tightest, other: Tightest) -> Tightest {
         (one, other) => one.or(other),
     };
     Tightest { requests: less(one.requests, other.requests), tokens: less(one.tokens, other.tokens) }
-}
-
-/// `6m0s`, as OpenAI writes it: whole seconds, rounded up.
-fn write_short_duration(text: &mut Vec<u8>, duration: Duration) {
-    let seconds = duration.as_secs() + u64::from(duration.subsec_nanos() > 0);
-    let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
-    if hours > 0 {
-        write_number(text, hours);
-        text.push(b'h');
-    }
-    if hours > 0 || minutes > 0 {
-        write_number(text, minutes);
-        text.push(b'm');
-    }
-    write_number(text, seconds);
-    text.push(b's');
 }
 
 /// What attempts used together; `None`: nothing is charged for any.
@@ -550,22 +498,6 @@ impl limits::Metadata for Metadata {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn durations_are_written_as_openai_writes_them() {
-        for (millis, wanted) in [
-            (1, "1s"),
-            (59_000, "59s"),
-            (59_001, "1m0s"),
-            (360_000, "6m0s"),
-            (3_600_000, "1h0m0s"),
-            (90_061_000, "25h1m1s"),
-        ] {
-            let mut text = Vec::new();
-            write_short_duration(&mut text, Duration::from_millis(millis));
-            assert_eq!(text, wanted.as_bytes());
-        }
-    }
 
     #[test]
     fn the_user_of_the_body_stands_in_for_the_one_of_the_metadata() {

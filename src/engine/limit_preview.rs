@@ -137,7 +137,7 @@ async fn decided(
     let cost_of = |output: u64| usage.max_cost(output).unwrap_or(i64::MAX);
     let model = of.target.model().or(of.request.model.as_deref()).unwrap_or_default();
     let likely = limits.expected_output(key(Some(of.client)), model, None, 1);
-    let estimate = usage.estimate(likely, &cost_of);
+    let estimate = usage.estimate(likely, true, &cost_of);
     limits.preview(&selection, &estimate, now).await.map(Ok)
 }
 

@@ -23,6 +23,7 @@ mod hedge;
 pub mod hook_notes;
 mod keep_alive;
 pub mod limit_advance;
+mod limit_headers;
 pub mod limit_holds;
 pub mod limit_preview;
 mod limit_refusal;

@@ -492,7 +492,7 @@ impl ResponseBody {
     }
 
     /// What has observed the response, for the record.
-    pub fn into_observers(self) -> (Option<Tap>, Option<Rewriter>) {
+    pub fn into_observers(self: Box<Self>) -> (Option<Tap>, Option<Rewriter>) {
         match self.mode {
             Mode::Translated(rewriter) => (None, Some(rewriter)),
             Mode::Passthrough { tap, .. } => (Some(tap), None),

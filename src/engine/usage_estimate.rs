@@ -50,7 +50,13 @@ impl UsageEstimate {
     }
 
     /// The estimate, with `cost_of` of [`Self::max_cost`]. `likely_output`: what one choice without a bound is expected to be.
-    pub fn estimate<'a>(&self, likely_output: u64, cost_of: &'a (dyn Fn(u64) -> i64 + Sync)) -> Estimate<'a> {
+    /// `for_hard`: a limit is to be judged by what the request can cost at most.
+    pub fn estimate<'a>(
+        &self,
+        likely_output: u64,
+        for_hard: bool,
+        cost_of: &'a (dyn Fn(u64) -> i64 + Sync),
+    ) -> Estimate<'a> {
         let likely = likely_output.saturating_mul(self.choices);
         let output = self.max_output.unwrap_or(likely).min(likely);
         Estimate {
@@ -60,7 +66,7 @@ impl UsageEstimate {
             output_tokens: output,
             max_output_tokens: self.max_output,
             cost: self.cost(self.input, output),
-            max_cost: self.max_output.and_then(|output| self.max_cost(output)),
+            max_cost: self.max_output.filter(|_| for_hard).and_then(|output| self.max_cost(output)),
             is_free: matches!(self.rating, Rating::Free),
             cost_of: matches!(self.rating, Rating::Priced(_)).then_some(cost_of),
         }

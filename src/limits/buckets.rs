@@ -206,8 +206,15 @@ pub(super) const OVERFLOW_KEY: &str = "(other)";
 
 impl Sink {
     /// Has usage of a window that is over written, and the one that took its place.
+    #[inline]
     pub(super) fn past(&self, limit: &Limit, entity: &Arc<Entity>, state: &mut State, past: Option<Past>) {
-        if let (Some(past), Some(unwritten), true) = (past, &self.unwritten, limit.is_journalled()) {
+        if let Some(past) = past {
+            self.write_past(limit, entity, state, past);
+        }
+    }
+
+    fn write_past(&self, limit: &Limit, entity: &Arc<Entity>, state: &mut State, past: Past) {
+        if let (Some(unwritten), true) = (&self.unwritten, limit.is_journalled()) {
             unwritten.lock().past.push((Arc::clone(entity), past));
             self.changed(limit, entity, state);
         }

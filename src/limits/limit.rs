@@ -64,9 +64,13 @@ impl Limit {
 
     /// Whether it can be judged only when the target of an attempt is certain.
     pub fn is_for_targets(&self) -> bool {
-        let keys = self.conditions.iter().map(|condition| &condition.key).chain(&self.group_by);
         matches!(self.scope, LimitScope::Provider | LimitScope::Integration)
-            || keys.into_iter().any(FactKey::is_of_target)
+            || self.keys().any(FactKey::is_of_target)
+    }
+
+    /// What it looks at of a request, apart from its scope.
+    pub(super) fn keys(&self) -> impl Iterator<Item = &FactKey> {
+        self.conditions.iter().map(|condition| &condition.key).chain(&self.group_by)
     }
 
     /// Whether it is a budget of money or tokens that must never be exceeded: each attempt that may be charged has to be held by it.

@@ -4,6 +4,7 @@
 
 use super::facts::Facts;
 use super::limit::{Counted, Limit, LimitScope, OnMissing};
+use super::recent_selections::{Found, RecentSelections};
 use super::refusal::MissingFact;
 use foldhash::fast::RandomState;
 use ring::digest;
@@ -110,6 +111,10 @@ impl StartedHash {
 pub struct LimitSet {
     request: Index,
     target: Index,
+    /// All of them, of requests and of targets.
+    all: Vec<Arc<Limit>>,
+    /// Of requests as a whole. `None`: their limits look at more than what is compared there.
+    recent: Option<RecentSelections>,
     has_request_limits: bool,
     has_target_limits: bool,
     /// Of requests as a whole.
@@ -133,6 +138,8 @@ struct Index {
 /// A limit, and the hash of its buckets before any value is added.
 struct Placed {
     limit: Arc<Limit>,
+    /// Where it stands in [`LimitSet::all`].
+    place: usize,
     hash: StartedHash,
 }
 
@@ -177,7 +184,7 @@ impl LimitSet {
     /// Of two limits with the same id and index, the first is in force.
     pub fn new(limits: Vec<Limit>, hash: BucketHash) -> Self {
         let (mut request, mut target) = (Index::default(), Index::default());
-        let mut counts_usage = false;
+        let (mut all, mut counts_usage) = (Vec::with_capacity(limits.len()), false);
         let mut names = HashSet::new();
         for limit in limits {
             if !names.insert((limit.id, limit.index)) {
@@ -185,7 +192,7 @@ impl LimitSet {
             }
             counts_usage |= limit.counts() != Counted::Requests;
             let index = if limit.is_for_targets() { &mut target } else { &mut request };
-            let place = match limit.scope {
+            let list = match limit.scope {
                 LimitScope::Policy => match limit.workspace {
                     Some(workspace) => index.policies.entry(workspace).or_default(),
                     None => &mut index.organisation,
@@ -199,11 +206,25 @@ impl LimitSet {
                     _ => index.others.entry((scope, limit.record)).or_default(),
                 },
             };
-            place.push(Placed { hash: hash.start(&limit), limit: Arc::new(limit) });
+            let (hash, limit) = (hash.start(&limit), Arc::new(limit));
+            list.push(Placed { hash, limit: Arc::clone(&limit), place: all.len() });
+            all.push(limit);
         }
         let (has_request_limits, has_target_limits) = (request.all().count() > 0, target.all().count() > 0);
         let has_hard_budgets = request.all().any(|limit| limit.is_hard_budget());
-        Self { request, target, has_request_limits, has_target_limits, has_hard_budgets, counts_usage }
+        let recent =
+            has_request_limits.then(|| RecentSelections::new(request.all().flat_map(|limit| limit.keys())));
+        let recent = recent.flatten();
+        Self {
+            request,
+            target,
+            all,
+            recent,
+            has_request_limits,
+            has_target_limits,
+            has_hard_budgets,
+            counts_usage,
+        }
     }
 
     /// Whether any limit is for requests as a whole.
@@ -228,7 +249,7 @@ impl LimitSet {
 
     /// All limits, in no particular order.
     pub fn limits(&self) -> impl Iterator<Item = &Arc<Limit>> {
-        self.request.all().chain(self.target.all())
+        self.all.iter()
     }
 
     /// The limits that are for this request or attempt.
@@ -236,16 +257,27 @@ impl LimitSet {
     /// # Errors
     /// It lacks a value that a limit insists on.
     pub fn select<'a>(&'a self, facts: &'a Facts<'a>, phase: Phase) -> Result<Selection<'a>, MissingFact> {
+        let recent = self.recent.as_ref().filter(|_| phase == Phase::Request);
+        if let Some(found) = recent.and_then(|recent| recent.find(facts)) {
+            let found = found.iter().flat_map(|recent| &recent.found);
+            let selected =
+                |found: &Found| Some(Selected { limit: self.all.get(found.place)?, bucket: found.bucket });
+            return Ok(Selection { facts, items: found.filter_map(selected).collect() });
+        }
         let index = match phase {
             Phase::Request | Phase::Further => &self.request,
             Phase::Target => &self.target,
         };
-        let mut items = SmallVec::new();
+        let (mut items, mut all_found) = (SmallVec::new(), SmallVec::new());
         let candidates = index.candidates(facts);
         for placed in candidates.filter(|placed| phase != Phase::Further || placed.limit.is_hard_budget()) {
             if let Some(bucket) = placed.bucket(facts)? {
                 items.push(Selected { limit: &placed.limit, bucket });
+                all_found.push(Found { place: placed.place, bucket });
             }
+        }
+        if let Some(recent) = recent {
+            recent.keep(facts, all_found);
         }
         Ok(Selection { facts, items })
     }

@@ -20,6 +20,7 @@ pub mod limit;
 pub mod limit_set;
 pub mod options;
 pub mod preview;
+mod recent_selections;
 pub mod refusal;
 pub mod reservation;
 mod shared;

@@ -80,6 +80,11 @@ impl AccessLog {
         lines.push(b'\n');
     }
 
+    /// Whether [`AccessLog::flush`] has something to do. Waits for no output.
+    pub fn is_waiting(&self) -> bool {
+        !self.pending.lock().lines.is_empty() || self.next.lock().is_some()
+    }
+
     /// The number of lines dropped since the last call.
     pub fn take_dropped(&self) -> u64 {
         self.dropped.swap(0, Ordering::Relaxed)
@@ -211,10 +216,14 @@ mod tests {
         let path = dir.path().join("access.log");
         let output = Output::File(path.clone());
         let log = AccessLog::open(&output).unwrap();
+        assert!(!log.is_waiting());
         log.line(SystemTime::now(), |out, _| out.extend_from_slice(b"one"));
+        assert!(log.is_waiting());
         log.flush().unwrap();
         std::fs::rename(&path, dir.path().join("old")).unwrap();
+        assert!(!log.is_waiting());
         log.reopen(&output).unwrap();
+        assert!(log.is_waiting(), "the old file is to be closed, also if no line comes");
         log.line(SystemTime::now(), |out, _| out.extend_from_slice(b"two"));
         log.flush().unwrap();
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "two\n");

@@ -167,3 +167,59 @@ fn buckets_have_the_numbers_they_always_had() {
         assert_eq!(selection.items.first().map(|item| item.bucket), Some(of_ann));
     }
 }
+
+/// What a set has selected before changes nothing: compared with a new set for each of many requests, which differ in all that limits look at.
+#[test]
+fn a_set_that_has_selected_before_selects_as_a_new_one_does() {
+    let hash = BucketHash::random();
+    let policy = |id: u128, group_by: &[&str], conditions: Vec<Condition>| Limit {
+        group_by: group_by.iter().map(|key| FactKey::parse(key).unwrap()).collect(),
+        conditions,
+        ..Limit::new(Uuid::from_u128(id), LimitScope::Policy, rpm())
+    };
+    let only = |key: &str, value: &str| vec![Condition::new(FactKey::parse(key).unwrap(), [value], [])];
+    let by_client = vec![
+        policy(1, &["api_key"], Vec::new()),
+        policy(2, &["workspace_id"], only("endpoint_type", "embed")),
+        policy(3, &["metadata._user", "api_key"], only("prompt", "greeting")),
+        Limit { workspace: Some(Uuid::from_u128(1)), ..policy(4, &["organisation_id"], Vec::new()) },
+        Limit::new(Uuid::from_u128(101), LimitScope::Key, rpm()),
+        Limit { record: Uuid::from_u128(2), ..Limit::new(Uuid::from_u128(5), LimitScope::Workspace, rpm()) },
+        Limit { on_missing: OnMissing::Shared, ..policy(6, &["metadata.team"], Vec::new()) },
+    ];
+    let by_config = vec![policy(7, &["config"], only("config", "pc-new"))];
+    for limits in [by_client.clone(), by_client.into_iter().chain(by_config).collect()] {
+        let used = LimitSet::new(limits.clone(), hash);
+        let mut random = fastrand::Rng::with_seed(7);
+        for _ in 0..2_000 {
+            let mut one_of =
+                |values: &[&'static str]| random.choice(values).copied().filter(|text| !text.is_empty());
+            let user = one_of(&["", "ann", "bob"]);
+            let team = one_of(&["", "ann", "search"]);
+            let members = [("_user", user), ("team", team)];
+            let members: Vec<(&str, &str)> =
+                members.into_iter().filter_map(|(name, value)| Some((name, value?))).collect();
+            let metadata = members.as_slice();
+            let key = one_of(&["", "ann", "101", "102"]);
+            let facts = Facts {
+                workspace: one_of(&["", "1", "2"]).map(|id| Uuid::from_u128(id.parse().unwrap())),
+                api_key: key.map(|key| {
+                    key.parse().map_or(Id::Settings(key), |number: u128| Id::Record(Uuid::from_u128(number)))
+                }),
+                // A saved config keeps its id when its slug changes.
+                config: one_of(&["", "pc-old", "pc-new"])
+                    .map(|slug| Named { slug, id: Id::Record(Uuid::from_u128(9)) }),
+                prompt: one_of(&["", "greeting"]),
+                endpoint_type: one_of(&["chatComplete", "embed"]),
+                ..facts(&metadata)
+            };
+            let fresh = LimitSet::new(limits.clone(), hash);
+            let of = |set: &LimitSet| {
+                let selection = set.select(&facts, Phase::Request).unwrap();
+                let items = selection.items.iter().map(|item| (item.limit.id, item.bucket));
+                items.collect::<Vec<_>>()
+            };
+            assert_eq!(of(&used), of(&fresh));
+        }
+    }
+}

@@ -29,6 +29,10 @@ impl BackgroundService for AccessLogWriter {
                 _ = tick.tick() => {}
                 _ = shutdown.changed(), if !stopping => stopping = true,
             }
+            // An idle process does not wake a thread twenty times a second.
+            if !self.0.access_log.is_waiting() {
+                continue;
+            }
             let shared = Arc::clone(&self.0);
             let written = tokio::task::spawn_blocking(move || shared.access_log.flush()).await;
             // With nothing to write it is unknown whether writing works: keep the last state.

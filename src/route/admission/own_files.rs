@@ -17,17 +17,19 @@ use http::HeaderMap;
 /// # Errors
 /// 400 for headers of the gateway that cannot be read, 405 for what one of its files or batches does not have.
 pub(super) fn names_own(head: &RequestHead<'_>) -> Result<bool, Error> {
-    check_path(head)?;
+    if head.endpoint.operation == Operation::Passthrough {
+        check_path(head)?;
+    }
     if head.endpoint.mode != RequestMode::Api || head.endpoint.form != PathForm::Plain {
         return Ok(false);
     }
-    let named = object_id(head.uri.path());
+    let named = || object_id(head.uri.path());
     match head.endpoint.operation {
         Operation::FilesGet | Operation::FilesContent | Operation::FilesDelete => {
-            Ok(named.is_some_and(|id| parse_file_id(id).is_some()))
+            Ok(named().is_some_and(|id| parse_file_id(id).is_some()))
         }
         Operation::BatchesGet | Operation::BatchesCancel | Operation::BatchesOutput => {
-            Ok(named.is_some_and(|id| parse_batch_id(id).is_some()))
+            Ok(named().is_some_and(|id| parse_batch_id(id).is_some()))
         }
         Operation::FilesUpload | Operation::FilesList
             if is_anthropics_own(head.headers, head.uri.query()) =>
@@ -46,7 +48,7 @@ fn is_anthropics_own(headers: &HeaderMap, query: Option<&str>) -> bool {
     headers.contains_key("anthropic-version") || pairs.any(|(name, value)| name == "beta" && value == "true")
 }
 
-/// A path below one of the gateway's own objects that is none of its operations is no provider's either.
+/// A path that is no operation is no provider's either, if it is below one of the gateway's own objects.
 fn check_path(head: &RequestHead<'_>) -> Result<(), Error> {
     let path = head.uri.path();
     let id = object_id(path).unwrap_or_default();
@@ -55,7 +57,7 @@ fn check_path(head: &RequestHead<'_>) -> Result<(), Error> {
         Some("batches") => parse_batch_id(id).is_some(),
         _ => false,
     };
-    if !is_own || head.endpoint.operation != Operation::Passthrough {
+    if !is_own {
         return Ok(());
     }
     Err(Error::method_not_allowed(format!(

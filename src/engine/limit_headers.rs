@@ -1,0 +1,106 @@
+//! The `x-ratelimit-*` headers: how many requests and tokens pass in a window of the tightest limits, how many are left, and when it ends.
+//!
+//! Which limits are the tightest is the room `limits`'s.
+
+use crate::json::write::{decimal, write_number};
+use crate::limits::{Remaining, Tightest};
+use http::{HeaderMap, HeaderName, HeaderValue};
+use std::time::Duration;
+
+const LIMIT_REQUESTS: HeaderName = HeaderName::from_static("x-ratelimit-limit-requests");
+const REMAINING_REQUESTS: HeaderName = HeaderName::from_static("x-ratelimit-remaining-requests");
+const RESET_REQUESTS: HeaderName = HeaderName::from_static("x-ratelimit-reset-requests");
+const LIMIT_TOKENS: HeaderName = HeaderName::from_static("x-ratelimit-limit-tokens");
+const REMAINING_TOKENS: HeaderName = HeaderName::from_static("x-ratelimit-remaining-tokens");
+const RESET_TOKENS: HeaderName = HeaderName::from_static("x-ratelimit-reset-tokens");
+
+/// Durations below a minute, which most windows are: they need no allocation.
+const SECONDS: [&str; 60] = [
+    "0s", "1s", "2s", "3s", "4s", "5s", "6s", "7s", "8s", "9s", "10s", "11s", "12s", "13s", "14s", "15s",
+    "16s", "17s", "18s", "19s", "20s", "21s", "22s", "23s", "24s", "25s", "26s", "27s", "28s", "29s", "30s",
+    "31s", "32s", "33s", "34s", "35s", "36s", "37s", "38s", "39s", "40s", "41s", "42s", "43s", "44s", "45s",
+    "46s", "47s", "48s", "49s", "50s", "51s", "52s", "53s", "54s", "55s", "56s", "57s", "58s", "59s",
+];
+
+/// Writes what is left, in the place of what the provider has written under these names.
+pub(super) fn write(headers: &mut HeaderMap, tightest: Tightest) {
+    if let Some(left) = tightest.requests {
+        write_one(headers, [LIMIT_REQUESTS, REMAINING_REQUESTS, RESET_REQUESTS], left);
+    }
+    if let Some(left) = tightest.tokens {
+        write_one(headers, [LIMIT_TOKENS, REMAINING_TOKENS, RESET_TOKENS], left);
+    }
+}
+
+#[inline]
+fn write_one(headers: &mut HeaderMap, [limit, remaining, reset]: [HeaderName; 3], left: Remaining) {
+    headers.insert(limit, number(left.limit));
+    headers.insert(remaining, number(left.remaining));
+    headers.insert(reset, duration(left.reset_in));
+}
+
+fn number(number: i64) -> HeaderValue {
+    let (digits, from) = decimal(number.unsigned_abs());
+    value(digits.get(from..).unwrap_or_default())
+}
+
+/// `6m0s`, as OpenAI writes it: whole seconds, rounded up.
+fn duration(duration: Duration) -> HeaderValue {
+    let seconds = duration.as_secs() + u64::from(duration.subsec_nanos() > 0);
+    let short = usize::try_from(seconds).ok().and_then(|seconds| SECONDS.get(seconds));
+    if let Some(short) = short {
+        return HeaderValue::from_static(short);
+    }
+    let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
+    let mut text = Vec::with_capacity(24);
+    if hours > 0 {
+        write_number(&mut text, hours);
+        text.push(b'h');
+    }
+    write_number(&mut text, minutes);
+    text.push(b'm');
+    write_number(&mut text, seconds);
+    text.push(b's');
+    value(&text)
+}
+
+fn value(text: &[u8]) -> HeaderValue {
+    // Digits and letters are valid in a header.
+    HeaderValue::from_bytes(text).unwrap_or(HeaderValue::from_static(""))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_are_written_as_openai_writes_them() {
+        for (millis, wanted) in [
+            (0, "0s"),
+            (1, "1s"),
+            (59_000, "59s"),
+            (59_001, "1m0s"),
+            (360_000, "6m0s"),
+            (3_600_000, "1h0m0s"),
+            (90_061_000, "25h1m1s"),
+        ] {
+            assert_eq!(duration(Duration::from_millis(millis)), wanted);
+        }
+        for (seconds, text) in SECONDS.iter().enumerate() {
+            assert_eq!(*text, format!("{seconds}s"));
+        }
+    }
+
+    #[test]
+    fn the_provider_s_own_are_replaced() {
+        let mut headers = HeaderMap::new();
+        headers.insert(REMAINING_TOKENS, HeaderValue::from_static("77"));
+        let left = Remaining { limit: 1_000_000, remaining: 0, reset_in: Duration::from_secs(61) };
+        write(&mut headers, Tightest { requests: None, tokens: Some(left) });
+        let shown = |name: HeaderName| headers.get(name).map(|value| value.to_str().unwrap());
+        assert_eq!(shown(LIMIT_TOKENS), Some("1000000"));
+        assert_eq!(shown(REMAINING_TOKENS), Some("0"));
+        assert_eq!(shown(RESET_TOKENS), Some("1m1s"));
+        assert_eq!(headers.len(), 3);
+    }
+}
