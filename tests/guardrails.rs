@@ -18,19 +18,19 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::sync::Notify;
 
-const CHAT: &str = "/v1/chat/completions";
+pub(crate) const CHAT: &str = "/v1/chat/completions";
 const MESSAGES: &str = "/v1/messages";
 const EMBEDDINGS: &str = "/v1/embeddings";
 
 /// What the client got.
-struct Answer {
-    status: u16,
-    text: String,
-    headers: reqwest::header::HeaderMap,
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) text: String,
+    pub(crate) headers: reqwest::header::HeaderMap,
 }
 
 impl Answer {
-    fn json(&self) -> Value {
+    pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.text).unwrap_or_else(|why| panic!("{why}: {}", self.text))
     }
 
@@ -40,7 +40,7 @@ impl Answer {
     }
 }
 
-async fn send_to(gateway: &Gateway, path: &str, config: &Value, body: &Value) -> Answer {
+pub(crate) async fn send_to(gateway: &Gateway, path: &str, config: &Value, body: &Value) -> Answer {
     let url = gateway.base_url().replace("/v1", path);
     let call =
         client().post(url).header("x-gateway-api-key", KEY).header("x-gateway-config", config.to_string());
@@ -50,11 +50,11 @@ async fn send_to(gateway: &Gateway, path: &str, config: &Value, body: &Value) ->
     Answer { status, text, headers }
 }
 
-async fn send(path: &str, config: &Value, body: &Value) -> Answer {
+pub(crate) async fn send(path: &str, config: &Value, body: &Value) -> Answer {
     send_to(&gateway(), path, config, body).await
 }
 
-fn with(target: &Value, more: Value) -> Value {
+pub(crate) fn with(target: &Value, more: Value) -> Value {
     let mut config = target.clone();
     config.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
     config
@@ -92,7 +92,7 @@ async fn speaking(path: &str, stream: bool) -> (Provider, Value) {
     (provider, target)
 }
 
-fn none_of(word: &str, deny: bool) -> Value {
+pub(crate) fn none_of(word: &str, deny: bool) -> Value {
     json!([{"id": "g", "contains": {"operator": "none", "words": [word]}, "deny": deny}])
 }
 
@@ -157,7 +157,7 @@ async fn streams_are_denied_before_and_in_their_middle_and_the_provider_is_stopp
 }
 
 /// The event of a chat's stream with this text.
-fn chat_event(text: &str) -> String {
+pub(crate) fn chat_event(text: &str) -> String {
     let delta = json!({"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m",
         "choices": [{"index": 0, "delta": {"content": text}, "finish_reason": null}]});
     format!("data: {delta}\n\n")
