@@ -36,9 +36,9 @@ fn ten_checks() -> Value {
     json!({
         "regexMatch": {"rule": r"\b\d{3}-\d{2}-\d{4}\b", "not": true},
         "a": {"id": "regexMatch", "rule": r"(?i)\b(password|passwd|secret)\s*[:=]\s*\S+", "not": true},
-        "b": {"id": "regexMatch", "rule": r"\b[A-Za-z0-9._%+-]{1,64}@[A-Za-z0-9.-]{1,64}\.[A-Za-z]{2,8}\b", "not": true},
+        "b": {"id": "regexMatch", "rule": r"[\w.+-]+@[\w-]+\.[a-z]+", "not": true},
         "c": {"id": "regexMatch", "rule": r"(?i)ignore (all )?(previous|prior) instructions", "not": true},
-        "d": {"id": "regexMatch", "rule": r"https?://[^\s]{1,200}", "not": true},
+        "d": {"id": "regexMatch", "rule": r"https?://\S+", "not": true},
         "contains": {"operator": "none", "words": ["project nightingale", "internal use only", "TOP SECRET"]},
         "e": {"id": "contains", "operator": "none", "words": ["rm -rf", "DROP TABLE"]},
         "wordCount": {"minWords": 1, "maxWords": 5000},

@@ -141,6 +141,42 @@ async fn statuses_and_results_are_those_of_the_reference_in_every_dialect() {
     }
 }
 
+/// Reference 9.3 for streams, where hooks on the response see more than in the reference.
+#[tokio::test]
+async fn statuses_of_streams_are_those_of_the_reference_in_every_dialect() {
+    let held = |word: &str, deny: bool| {
+        let mut hooks = none_of(word, deny);
+        hooks[0]["stream"] = "buffer".into();
+        hooks
+    };
+    for path in PATHS {
+        for (key, guardrails, wanted) in [
+            ("input_guardrails", none_of("hidden", true), 446),
+            ("input_guardrails", none_of("hidden", false), 246),
+            ("input_guardrails", none_of("absent", true), 200),
+            ("output_guardrails", held("lo wor", true), 446),
+            ("output_guardrails", held("lo wor", false), 246),
+            ("output_guardrails", held("absent", true), 200),
+            // Nothing is held back for it, so that the status is sent before it has seen anything.
+            ("output_guardrails", none_of("lo wor", false), 200),
+        ] {
+            let (upstream, target) = speaking(path, true).await;
+            let config = with(&target, json!({key: guardrails, "strict_std_compliance": false}));
+            let answer = send(path, &config, &body(path, "it is hidden", true)).await;
+            let case = format!("{path} {config}: {}", answer.text);
+            assert_eq!(answer.status, wanted, "{case}");
+            let is_called = wanted != 446 || key == "output_guardrails";
+            assert_eq!(upstream.received().len(), usize::from(is_called), "{case}");
+            match wanted {
+                446 => assert!(answer.text.starts_with('{') && !answer.text.contains("\"hello"), "{case}"),
+                _ => assert!(answer.text.contains("hello") && answer.text.contains("world"), "{case}"),
+            }
+            let shows_results = key == "input_guardrails" || guardrails[0]["stream"] == "buffer";
+            assert_eq!(answer.text.contains("hook_results"), shows_results, "{case}");
+        }
+    }
+}
+
 #[tokio::test]
 async fn streams_are_denied_before_and_in_their_middle_and_the_provider_is_stopped() {
     for path in PATHS {

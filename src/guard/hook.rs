@@ -376,7 +376,8 @@ impl Hook {
 
     /// How it is applied to a stream.
     pub fn stream_use(&self) -> StreamUse {
-        let decides = !self.asynchronous && (self.may_deny() || self.may_change());
+        let is_held = self.stream == Some(StreamMode::Buffer);
+        let decides = !self.asynchronous && (self.may_deny() || self.may_change() || is_held);
         match (decides, self.is_windowed()) {
             (false, _) => StreamUse::AfterEnd,
             (true, true) => StreamUse::Window,

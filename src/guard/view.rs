@@ -91,7 +91,9 @@ impl StreamView {
         let mut held_bytes = None;
         let (how, why) = match hook.stream_use() {
             StreamUse::AfterEnd if hook.asynchronous => ("at_end", "it is asynchronous".to_owned()),
-            StreamUse::AfterEnd => ("at_end", "it neither denies nor changes anything".to_owned()),
+            StreamUse::AfterEnd => {
+                ("at_end", "it neither denies nor changes anything, and need not be waited for".to_owned())
+            }
             _ if !HookSet::reads_streams(operation) => {
                 ("refused", "a stream of this operation cannot be read: the request gets 501".to_owned())
             }

@@ -320,8 +320,11 @@ fn hooks_are_listed_with_how_they_are_applied_to_a_stream() {
         {{"id":"count","wordCount":{{"minWords":1,"maxWords":2}},"deny":true}},
         {{"id":"gap","regexMatch":{{"rule":"a.*b","not":true}},"deny":true}},{{"id":"passes",{none},"on_success":{{"deny":true}}}},
         {{"id":"held",{none},"deny":true,"stream":"buffer"}},{{"id":"looks",{none}}},
+        {{"id":"waits",{none},"stream":"buffer"}},
         {{"id":"wrong","regexMatch":{{"rule":"("}},"deny":true}}]"#
     ));
+    // It travels in a header.
+    let config = config.replace('\n', " ");
     let env = TestEnv::default();
     let found = explained(&config, STREAM, &env);
     let hooks = found["hooks"].as_array().unwrap();
@@ -345,6 +348,7 @@ fn hooks_are_listed_with_how_they_are_applied_to_a_stream() {
         json!(["passes", "response", "waits", true, "buffer", null]),
         json!(["held", "response", "waits", true, "buffer", null]),
         json!(["looks", "response", "waits", false, "at_end", null]),
+        json!(["waits", "response", "waits", false, "buffer", null]),
         json!(["wrong", "response", "waits", true, "buffer", null]),
     ];
     assert_eq!(hooks.iter().map(view).collect::<Vec<_>>(), wanted, "{found}");
@@ -355,7 +359,7 @@ fn hooks_are_listed_with_how_they_are_applied_to_a_stream() {
         "what default.regexMatch looks for has no longest match, and there is no `overlap_bytes`"
     );
     assert_eq!((why(6), why(7)), ("it denies what passes", "its `stream` is \"buffer\""));
-    assert!(hooks[9]["checks"][0]["error"].as_str().unwrap().contains("rule"), "{found}");
+    assert!(hooks[10]["checks"][0]["error"].as_str().unwrap().contains("rule"), "{found}");
     let whole = explained(&config, BODY, &env);
     assert!(whole["hooks"].as_array().unwrap().iter().all(|hook| hook["stream"].is_null()), "{whole}");
     assert!(explained(&target(""), BODY, &env).get("hooks").is_none());
