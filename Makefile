@@ -30,7 +30,7 @@ dist: release ## build the packages to install elsewhere: target/dist/turnpike_*
 	dist/package.sh target/release/turnpike target/dist
 
 test: deps ## run every test, including the SDK tests, as CI does
-	cargo test --locked
+	.ci/test
 
 test-clients: deps ## run every client library against every provider; make test runs a representative half
 	TEST_CLIENTS=all cargo test --locked --test turnpike sdk::

@@ -8,7 +8,8 @@ use crate::support::emulator::Emulator;
 use crate::support::exclusive::exclusive;
 use crate::support::settings::{KEY, STANDARD};
 use crate::support::wait::until;
-use crate::support::{Gateway, postgres_server, stores};
+use crate::support::{Gateway, postgres_server, s3_server, stores};
+use axum::http::StatusCode;
 use reqwest::Method;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -83,6 +84,40 @@ async fn the_batches_of_a_gateway_that_is_killed_are_taken_over() {
         let lines = client.lines(&batch["output_file_id"]).await;
         assert_eq!(lines.into_keys().collect::<BTreeSet<_>>(), wanted);
     }
+}
+
+/// The files of both are in a bucket, which fails for a while.
+#[tokio::test]
+async fn a_bucket_has_the_files_of_all_gateways() {
+    const LINES: usize = 400;
+    let Some(server) = postgres_server::shared() else { return };
+    let (bucket, endpoint) = s3_server::start().await;
+    let batches = format!(
+        "batches:\n  concurrency: 4\n  s3:\n    bucket: bucket\n    prefix: here\n    endpoint: {endpoint}\n    \
+         credentials: {{access_key_id: an-id, secret_access_key: a-secret}}\n"
+    );
+    let settings = format!("{STANDARD}{batches}{}", stores::settings(&server.new_database(), ""));
+    let (first, second) = (Gateway::start(&settings), Gateway::start(&settings));
+    let (first, second) = (Client::new(&first), Client::new(&second));
+    let keys = || bucket.lock().unwrap().objects.keys().cloned().collect::<Vec<_>>();
+    let file = first.upload(slow_chats(LINES)).await;
+    assert!(keys().len() == 1 && keys()[0].starts_with("here/files/"), "{:?}", keys());
+    let made = second.create(&file, CHAT, &provider()).await;
+    until("some results in the bucket", async || (keys().len() > 1).then_some(())).await;
+    let before = bucket.lock().unwrap().requests.len();
+    bucket.lock().unwrap().broken = Some(StatusCode::SERVICE_UNAVAILABLE);
+    until("requests that fail", async || (bucket.lock().unwrap().requests.len() > before + 2).then_some(()))
+        .await;
+    bucket.lock().unwrap().broken = None;
+    let batch = first.finished(&made["id"]).await;
+    let counts = json!({"total": LINES, "completed": LINES, "failed": 0});
+    assert_eq!((&batch["status"], &batch["request_counts"]), (&json!("completed"), &counts), "{batch}");
+    assert_eq!(first.lines(&batch["output_file_id"]).await.len(), LINES);
+    for id in [&file["id"], &batch["output_file_id"]] {
+        let deleted = first.call(Method::DELETE, &format!("/files/{}", id.as_str().unwrap()));
+        assert_eq!(first.read(deleted).await.0, 200);
+    }
+    until("an empty bucket", async || keys().is_empty().then_some(())).await;
 }
 
 #[tokio::test]

@@ -142,6 +142,26 @@ fn a_taken_address_is_a_warning_to_check_and_an_error_to_a_start() {
     );
 }
 
+/// Settings are checked before the service starts for the first time.
+#[test]
+fn a_folder_that_the_unit_makes_is_a_warning_to_check_and_an_error_to_a_start() {
+    if std::path::Path::new("/var/log/turnpike").exists() {
+        return report("SKIPPED: a turnpike is installed on this machine, so its folders are there");
+    }
+    let (data, control) = (ports::free(), ports::free());
+    let folder = Folder::new(&format!(
+        "listen: {{data: ['127.0.0.1:{data}'], control: '127.0.0.1:{control}'}}\naccess_log: {{output: file, path: /var/log/turnpike/a.log}}\n"
+    ));
+    let message = "access_log.path: /var/log/turnpike/a.log: there is no folder /var/log/turnpike; create it (the systemd unit makes \
+                   /var/log/turnpike and /run/turnpike)";
+    let checked = folder.run("check");
+    assert!(checked.code == Some(0) && checked.stderr.starts_with("warning: "), "{checked:?}");
+    assert_reported(&checked.stderr, "2:34", message);
+    let started = folder.run("run");
+    assert_eq!(started.code, Some(1), "{started:?}");
+    assert_reported(&started.stderr, "2:34", message);
+}
+
 /// Runs `check` as a user who owns nothing, where this process may.
 #[test]
 fn what_the_user_may_not_read_or_write_is_reported() {

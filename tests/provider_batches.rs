@@ -349,22 +349,28 @@ async fn files_for_other_purposes_are_the_providers() {
     assert_eq!(own["data"], json!([]), "{own}");
 }
 
-/// OpenAI's own files and batches pass on.
+/// The files and batches of providers with OpenAI's API pass on.
 #[tokio::test]
-async fn openais_batches_pass_on() {
+async fn batches_in_openais_api_pass_on() {
     let gateway = Gateway::start(JOBS);
     let client = Client { gateway: &gateway, key: KEY };
     let lines = [line("a", CHAT, &chat("gpt-4o-mini", "x"))];
-    let (_, file) = upload(&client, "@openai", "batch", &lines).await;
-    assert!(!file["id"].as_str().unwrap().starts_with("file-turnpike-"), "{file}");
-    let (status, batch) = create(&client, "@openai", &file, json!({})).await;
-    assert_eq!(status, 200, "{batch}");
-    let path = format!("/batches/{}", batch["id"].as_str().unwrap());
-    let batch = until("the batch to finish", async || {
-        let call = client.call(Method::GET, &path).header("x-gateway-provider", "@openai");
-        let (_, batch) = client.read(call).await;
-        (batch["status"] == "completed").then_some(batch)
-    })
-    .await;
-    assert!(batch["output_file_id"].is_string(), "{batch}");
+    for provider in ["@openai", "@azure", "@groq"] {
+        let (_, file) = upload(&client, provider, "batch", &lines).await;
+        assert!(!file["id"].as_str().unwrap().starts_with("file-turnpike-"), "{provider} {file}");
+        let (status, batch) = create(&client, provider, &file, json!({})).await;
+        assert_eq!(status, 200, "{provider} {batch}");
+        let get = async |path: String| {
+            client.read(client.call(Method::GET, &path).header("x-gateway-provider", provider)).await.1
+        };
+        let path = format!("/batches/{}", batch["id"].as_str().unwrap());
+        let batch = until("the batch to finish", async || {
+            Some(get(path.clone()).await).filter(|batch| batch["status"] == "completed")
+        })
+        .await;
+        let output = get(format!("/files/{}", batch["output_file_id"].as_str().unwrap())).await;
+        assert_eq!(output["purpose"], "batch_output", "{provider} {output}");
+        let list = get("/batches?limit=1".to_owned()).await;
+        assert_eq!(list["data"][0]["id"], batch["id"], "{provider} {list}");
+    }
 }

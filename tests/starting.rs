@@ -6,7 +6,7 @@ use crate::support::client::{chat, hello, new_trace};
 use crate::support::command::turnpike;
 use crate::support::settings::STANDARD;
 use crate::support::wait::{until, until_blocking};
-use crate::support::{Gateway, ports};
+use crate::support::{Gateway, ports, postgres_server, stores};
 use std::net::TcpListener;
 use std::os::unix::net::UnixDatagram;
 use std::time::Duration;
@@ -136,4 +136,26 @@ async fn readiness_waits_for_every_listener() {
     let end = until("the successor to exit", async || successor.exited()).await;
     assert!(!end.success(), "{end}");
     assert!(successor.stderr.lines_with("serving on").is_empty());
+}
+
+#[tokio::test]
+async fn gateways_that_start_at_once_prepare_their_store_together() {
+    let Some(server) = postgres_server::shared() else { return };
+    // No key in the settings, so that an administrator's key is made.
+    let settings = format!("auth: {{keys: []}}\n{}", stores::settings(&server.new_database(), ""));
+    let starts: Vec<_> = (0..3)
+        .map(|_| {
+            let settings = settings.clone();
+            std::thread::spawn(move || Gateway::start(&settings))
+        })
+        .collect();
+    let gateways: Vec<Gateway> = starts.into_iter().map(|start| start.join().unwrap()).collect();
+    let keys = |gateway: &Gateway| gateway.stderr.lines_with("administrates the control port").len();
+    for gateway in &gateways {
+        until("the end of the announcement", async || gateway.stderr.lines_with("providers:").pop()).await;
+    }
+    assert_eq!(gateways.iter().map(keys).sum::<usize>(), 1, "one of them makes the key");
+    for gateway in &gateways {
+        assert!(gateway.stderr.lines_with("cannot be prepared").is_empty(), "{}", gateway.log());
+    }
 }

@@ -219,4 +219,6 @@ fn parse(path: &str) -> Result<Path, BlobError> {
 #[cfg(test)]
 mod bucket_tests;
 #[cfg(test)]
+mod s3_server;
+#[cfg(test)]
 mod tests;

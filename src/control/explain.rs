@@ -298,7 +298,7 @@ impl ExplainContext<'_> {
 /// # Errors
 /// 404 where the provider of the request has its files and batches at the gateway, which responds itself.
 fn refuse_own(head: &RequestHead<'_>, sources: &Sources<'_>) -> Result<(), Error> {
-    if depends_on_provider(&head.endpoint, head.uri.query())
+    if depends_on_provider(&head.endpoint, head.headers, head.uri.query())
         && let Ok(config) = compile(sources)
         && batch_provider(&config)?.is_some()
     {

@@ -9,7 +9,7 @@ use crate::auth::key_format::{KeyHash, NewKey, mask};
 use crate::config::secret::Secret;
 use crate::settings::Settings;
 use crate::settings::scopes::KeyType;
-use crate::store::{Kind, Record, Store};
+use crate::store::{Catalog, Change, Kind, Record, Store, StoreError};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
@@ -21,7 +21,32 @@ pub async fn run(store: &Store, settings: &Settings) -> Result<Option<Secret>, S
     if !store.health().available {
         return Err("it is not available".to_owned());
     }
-    let catalog = store.catalog();
+    let (changes, key) = missing(store, &store.catalog(), settings)?;
+    match write(store, changes).await {
+        // Another gateway that starts at this moment has made it.
+        Err(StoreError::Taken(_)) => {
+            let catalog = store.newest_catalog().await.map_err(|why| why.to_string())?;
+            let (changes, key) = missing(store, &catalog, settings)?;
+            write(store, changes).await.map(|()| key)
+        }
+        written => written.map(|()| key),
+    }
+    .map_err(|why| why.to_string())
+}
+
+async fn write(store: &Store, changes: Vec<Change>) -> Result<(), StoreError> {
+    if changes.is_empty() {
+        return Ok(());
+    }
+    store.commit(changes, Vec::new()).await.map(drop)
+}
+
+/// What a catalog lacks, and the administrator's key if that is part of it.
+fn missing(
+    store: &Store,
+    catalog: &Catalog,
+    settings: &Settings,
+) -> Result<(Vec<Change>, Option<Secret>), String> {
     let now = Timestamp::now();
     let mut changes = Vec::new();
     if catalog.by_slug(Kind::Workspace, None, DEFAULT_WORKSPACE).is_none() {
@@ -35,10 +60,7 @@ pub async fn run(store: &Store, settings: &Settings) -> Result<Option<Secret>, S
         changes.push(put(administrator(&made, now)));
         key = Some(Secret::new(made.text.expose()));
     }
-    if !changes.is_empty() {
-        store.commit(changes, Vec::new()).await.map_err(|why| why.to_string())?;
-    }
-    Ok(key)
+    Ok((changes, key))
 }
 
 /// A key of the organisation that may do all such a key can.

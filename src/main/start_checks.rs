@@ -7,7 +7,7 @@ use super::certificate::Certificate;
 use rustix::fs::{Access, access};
 use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, TcpListener};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use turnpike::error::Problem;
 use turnpike::net::outbound::peer::TrustRoots;
 use turnpike::settings::{AccessLog, Draft, Listener, Settings};
@@ -27,6 +27,9 @@ pub enum Addresses {
 /// A key and what is wrong with its value.
 type Finding = (String, String);
 
+/// The folders that the shipped unit makes when it starts the service.
+const UNIT_FOLDERS: [&str; 2] = ["/var/log/turnpike", "/run/turnpike"];
+
 /// Adds what is wrong to the draft and returns what is only odd. What the draft has problems with already is not tried.
 pub fn run(draft: &mut Draft, addresses: Addresses) -> Vec<Problem> {
     let Some(settings) = draft.settings() else { return Vec::new() };
@@ -38,14 +41,26 @@ pub fn run(draft: &mut Draft, addresses: Addresses) -> Vec<Problem> {
     if draft.is_sound("tls") {
         authorities(settings, &mut problems);
     }
+    let mut files = Vec::new();
     if draft.is_sound("server") {
-        process_files(settings, &mut problems);
+        files.extend(process_files(settings));
     }
     if draft.is_sound("store") {
         store(settings, &mut problems);
     }
     if draft.is_sound("access_log") {
-        access_log(settings, &mut problems);
+        match &settings.access_log {
+            AccessLog::File(path) => files.push(("access_log.path", path)),
+            AccessLog::Journald => can_reach_journal(&mut problems),
+            AccessLog::Stdout | AccessLog::Off => {}
+        }
+    }
+    for (key, path) in files {
+        if let Err(why) = can_write(path) {
+            // Whoever checks the settings before the service is started for the first time does not have the folders yet.
+            let is_odd = addresses == Addresses::ShouldBeFree && is_made_by_unit(path);
+            (if is_odd { &mut warnings } else { &mut problems }).push((key.to_owned(), why));
+        }
     }
     if addresses != Addresses::Held && draft.is_sound("listen") && draft.is_sound("emulator") {
         let found = if addresses == Addresses::MustBeFree { &mut problems } else { &mut warnings };
@@ -84,13 +99,10 @@ fn authorities(settings: &Settings, found: &mut Vec<Finding>) {
     }
 }
 
-fn process_files(settings: &Settings, found: &mut Vec<Finding>) {
+fn process_files(settings: &Settings) -> impl Iterator<Item = (&'static str, &PathBuf)> {
     let server = &settings.server;
-    for (key, path) in [("pid_file", &server.pid_file), ("upgrade_sock", &server.upgrade_sock)] {
-        if let Some(Err(why)) = path.as_deref().map(can_write) {
-            found.push((format!("server.{key}"), why));
-        }
-    }
+    let files = [("server.pid_file", &server.pid_file), ("server.upgrade_sock", &server.upgrade_sock)];
+    files.into_iter().filter_map(|(key, path)| Some((key, path.as_ref()?)))
 }
 
 /// The URL. Whether there is a database is not a matter of the settings: a start goes on without one.
@@ -106,20 +118,17 @@ fn store(settings: &Settings, found: &mut Vec<Finding>) {
     }
 }
 
-fn access_log(settings: &Settings, found: &mut Vec<Finding>) {
-    let (key, checked) = match &settings.access_log {
-        AccessLog::File(path) => ("access_log.path", can_write(path)),
-        AccessLog::Journald => ("access_log.output", can_reach_journal()),
-        AccessLog::Stdout | AccessLog::Off => return,
-    };
-    if let Err(why) = checked {
-        found.push((key.to_owned(), why));
+fn can_reach_journal(found: &mut Vec<Finding>) {
+    if let Err(why) = systemd_journal_logger::JournalLog::new() {
+        let why = format!("there is no journal to write to ({why}); use stdout or file");
+        found.push(("access_log.output".to_owned(), why));
     }
 }
 
-fn can_reach_journal() -> Result<(), String> {
-    let journal = systemd_journal_logger::JournalLog::new().map(drop);
-    journal.map_err(|why| format!("there is no journal to write to ({why}); use stdout or file"))
+/// Whether the folder of a file is missing and will be there under systemd.
+fn is_made_by_unit(path: &Path) -> bool {
+    let folder = path.parent().filter(|folder| !folder.exists());
+    folder.is_some_and(|folder| UNIT_FOLDERS.iter().any(|made| folder == Path::new(made)))
 }
 
 /// Whether a file can be written, or created in its folder.
@@ -140,7 +149,8 @@ fn can_write(path: &Path) -> Result<(), String> {
     if !folder.is_dir() {
         let folder = folder.display();
         return Err(format!(
-            "{shown}: there is no folder {folder}; create it (the systemd unit makes /var/log/turnpike and /run/turnpike)"
+            "{shown}: there is no folder {folder}; create it (the systemd unit makes {})",
+            UNIT_FOLDERS.join(" and ")
         ));
     }
     access(folder, Access::WRITE_OK | Access::EXEC_OK).map_err(|why| {

@@ -125,7 +125,7 @@ async fn admit_request(
     let uri = auth::clean_uri(&header.headers, &header.uri, &snapshot.service_keys);
     let mut request = Request::new(endpoint, header.method.clone(), uri, body);
     request.stream_usage = requests_stream_usage(gateway, &snapshot);
-    if depends_on_provider(&endpoint, request.uri.query()) {
+    if depends_on_provider(&endpoint, &header.headers, request.uri.query()) {
         let config = gateway.planner.find_config(header, ctx, &request).await?;
         if let Some(provider) = batch_provider(&config)? {
             return Ok(Admission::Batches(OwnCall { body: None, provider: Some(provider) }));

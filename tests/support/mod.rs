@@ -22,6 +22,8 @@ pub(crate) mod recording;
 pub(crate) mod redis_server;
 mod report;
 pub(crate) mod rng;
+#[path = "../../src/batch/blobs/s3_server.rs"]
+pub(crate) mod s3_server;
 pub(crate) mod schemas;
 pub(crate) mod settings;
 pub(crate) mod shared;

@@ -148,6 +148,8 @@ auth:
     - {name: operator, key: tp-operator-0123456789, scopes: [administration]}
 providers:
   openai: {provider: openai, api_key: sk-emulator-0123456789, custom_host: 'http://127.0.0.1:EMULATOR_PORT/v1'}
+  groq: {provider: groq, api_key: sk-emulator-0123456789, custom_host: 'http://127.0.0.1:EMULATOR_PORT/v1'}
+  azure: {provider: azure-openai, api_key: sk-emulator-0123456789, custom_host: 'http://127.0.0.1:EMULATOR_PORT'}
   anthropic: {provider: anthropic, api_key: sk-emulator-0123456789, custom_host: 'http://127.0.0.1:EMULATOR_PORT/v1'}
   google: {provider: google, api_key: sk-emulator-0123456789, custom_host: 'http://127.0.0.1:EMULATOR_PORT'}
   mistral: {provider: mistral-ai, api_key: sk-emulator-0123456789, custom_host: 'http://127.0.0.1:EMULATOR_PORT/v1'}

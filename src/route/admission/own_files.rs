@@ -10,6 +10,7 @@ use crate::config::headers::GatewayHeaders;
 use crate::error::Error;
 use crate::route::compiled::CompiledConfig;
 use crate::route::request_mode::RequestMode;
+use http::HeaderMap;
 
 /// Whether the head alone says that the gateway responds.
 ///
@@ -28,9 +29,21 @@ pub(super) fn names_own(head: &RequestHead<'_>) -> Result<bool, Error> {
         Operation::BatchesGet | Operation::BatchesCancel | Operation::BatchesOutput => {
             Ok(named.is_some_and(|id| parse_batch_id(id).is_some()))
         }
+        Operation::FilesUpload | Operation::FilesList
+            if is_anthropics_own(head.headers, head.uri.query()) =>
+        {
+            Ok(false)
+        }
         Operation::FilesUpload | Operation::FilesList | Operation::BatchesList => names_no_provider(head),
         _ => Ok(false),
     }
+}
+
+/// Whether a request is written for Anthropic's Files API, which has OpenAI's paths and another form: every client of that API sends
+/// `anthropic-version`, and Anthropic's SDKs `beta=true` as well.
+fn is_anthropics_own(headers: &HeaderMap, query: Option<&str>) -> bool {
+    let mut pairs = url::form_urlencoded::parse(query.unwrap_or_default().as_bytes());
+    headers.contains_key("anthropic-version") || pairs.any(|(name, value)| name == "beta" && value == "true")
 }
 
 /// A path below one of the gateway's own objects that is none of its operations is no provider's either.
@@ -67,12 +80,13 @@ pub fn creates_own(endpoint: &Endpoint, body: Option<&Body>) -> bool {
 }
 
 /// Whether it depends on the provider of a request who responds: one whose batches are translated has its files and batches at the gateway.
-/// Files for other purposes than batches are the provider's.
-pub fn depends_on_provider(endpoint: &Endpoint, query: Option<&str>) -> bool {
+/// Files for other purposes than batches are the provider's, as is whatever is requested in the form of Anthropic's Files API.
+pub fn depends_on_provider(endpoint: &Endpoint, headers: &HeaderMap, query: Option<&str>) -> bool {
     if endpoint.mode != RequestMode::Api || endpoint.form != PathForm::Plain {
         return false;
     }
     match endpoint.operation {
+        Operation::FilesUpload | Operation::FilesList if is_anthropics_own(headers, query) => false,
         Operation::FilesUpload | Operation::BatchesList => true,
         Operation::FilesList => {
             let mut pairs = url::form_urlencoded::parse(query.unwrap_or_default().as_bytes());

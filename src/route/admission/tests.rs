@@ -83,6 +83,9 @@ fn files_and_batches_that_are_no_providers_are_the_gateways() {
         ("POST /v1/proxy/files".to_owned(), "accept: a", false),
         ("GET /v1/batches".to_owned(), "x-gateway-custom-host: https://a", false),
         ("GET /v1/batches".to_owned(), "accept: a", true),
+        // Anthropic's Files API has the same paths.
+        ("POST /v1/files".to_owned(), "anthropic-version: 2023-06-01", false),
+        ("GET /v1/files?beta=true".to_owned(), "accept: a", false),
         (format!("GET /v1/files/{file}"), "x-gateway-provider: openai", true),
         (format!("GET /v1/files/{file}/content"), "accept: a", true),
         (format!("DELETE /v1/files/{file}"), "accept: a", true),
