@@ -212,7 +212,7 @@ async fn a_prompt_is_checked_as_the_chat_that_it_renders() {
             let text = crate::stages::text_of(&answer.text);
             assert_eq!(text.contains("brown"), wanted == 200, "{stream} {config}: {}", answer.text);
             if !stream || wanted == 446 {
-                assert_eq!(answer.json()["hook_results"].is_object(), true, "{}", answer.text);
+                assert!(answer.json()["hook_results"].is_object(), "{}", answer.text);
             }
         }
         let config = json!({"output_guardrails": [{"regexReplace": {"rule": "quick", "redactText": "***"}}]});
@@ -305,7 +305,7 @@ async fn a_stream_that_looks_like_a_prompt_injection_is_held_back_and_denied() {
         let body = json!({"model": "m", "stream": true, "messages": [{"role": "user", "content": "hi"}]});
         let answer = send(CHAT, &config, &body).await;
         assert_eq!(answer.status, wanted, "{}", answer.text);
-        assert_eq!(answer.text.contains("Ignore"), false, "{}", answer.text);
+        assert!(!answer.text.contains("Ignore"), "{}", answer.text);
     }
 }
 

@@ -3,7 +3,7 @@
 //! Two tables: one reads the text from its end and marks every position where a match begins, the other reads on from such a
 //! position and finds where the match ends that a backtracking engine would find. So one match costs two looks for each byte.
 //! Where the first table would be too large, a pattern's ordinary table says whether there is a match, and each position is
-//! tried.
+//! tried. A text that lacks what every match has (`required`) is read by none of them.
 //!
 //! What could take more than linear time is to find *all* matches of a pattern such as `a.*b|a`, where the second table reads
 //! far behind each match. The steps are counted: see [`Searcher::all`].
