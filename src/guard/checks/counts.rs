@@ -82,7 +82,7 @@ const WORDS: Unit = Unit {
     min: "minWords",
     max: "maxWords",
     member: "wordCount",
-    count: count_words,
+    count: word_count,
     is_whole: true,
     counts_empty: false,
     missing: "Invalid or missing word count range",
@@ -103,7 +103,7 @@ const CHARACTERS: Unit = Unit {
     missing: "Invalid or missing character count range",
 };
 
-fn count_words(text: &str) -> usize {
+fn word_count(text: &str) -> usize {
     if !text.is_ascii() {
         return text.split_whitespace().count();
     }
@@ -183,7 +183,7 @@ mod tests {
         for text in
             ["", " ", "a", " a  b\u{b}c\td ", "é\u{a0}b 😀 c", "a\u{1c}b", "\u{2028}x y", "a\r\nb\u{c}"]
         {
-            assert_eq!(count_words(text), text.split_whitespace().count(), "{text:?}");
+            assert_eq!(word_count(text), text.split_whitespace().count(), "{text:?}");
             assert_eq!((CHARACTERS.count)(text), text.encode_utf16().count(), "{text:?}");
         }
     }
