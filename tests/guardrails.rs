@@ -18,19 +18,19 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::sync::Notify;
 
-const CHAT: &str = "/v1/chat/completions";
+pub(crate) const CHAT: &str = "/v1/chat/completions";
 const MESSAGES: &str = "/v1/messages";
 const EMBEDDINGS: &str = "/v1/embeddings";
 
 /// What the client got.
-struct Answer {
-    status: u16,
-    text: String,
-    headers: reqwest::header::HeaderMap,
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) text: String,
+    pub(crate) headers: reqwest::header::HeaderMap,
 }
 
 impl Answer {
-    fn json(&self) -> Value {
+    pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.text).unwrap_or_else(|why| panic!("{why}: {}", self.text))
     }
 
@@ -40,7 +40,7 @@ impl Answer {
     }
 }
 
-async fn send_to(gateway: &Gateway, path: &str, config: &Value, body: &Value) -> Answer {
+pub(crate) async fn send_to(gateway: &Gateway, path: &str, config: &Value, body: &Value) -> Answer {
     let url = gateway.base_url().replace("/v1", path);
     let call =
         client().post(url).header("x-gateway-api-key", KEY).header("x-gateway-config", config.to_string());
@@ -50,11 +50,11 @@ async fn send_to(gateway: &Gateway, path: &str, config: &Value, body: &Value) ->
     Answer { status, text, headers }
 }
 
-async fn send(path: &str, config: &Value, body: &Value) -> Answer {
+pub(crate) async fn send(path: &str, config: &Value, body: &Value) -> Answer {
     send_to(&gateway(), path, config, body).await
 }
 
-fn with(target: &Value, more: Value) -> Value {
+pub(crate) fn with(target: &Value, more: Value) -> Value {
     let mut config = target.clone();
     config.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
     config
@@ -92,7 +92,7 @@ async fn speaking(path: &str, stream: bool) -> (Provider, Value) {
     (provider, target)
 }
 
-fn none_of(word: &str, deny: bool) -> Value {
+pub(crate) fn none_of(word: &str, deny: bool) -> Value {
     json!([{"id": "g", "contains": {"operator": "none", "words": [word]}, "deny": deny}])
 }
 
@@ -141,6 +141,42 @@ async fn statuses_and_results_are_those_of_the_reference_in_every_dialect() {
     }
 }
 
+/// Reference 9.3 for streams, where hooks on the response see more than in the reference.
+#[tokio::test]
+async fn statuses_of_streams_are_those_of_the_reference_in_every_dialect() {
+    let held = |word: &str, deny: bool| {
+        let mut hooks = none_of(word, deny);
+        hooks[0]["stream"] = "buffer".into();
+        hooks
+    };
+    for path in PATHS {
+        for (key, guardrails, wanted) in [
+            ("input_guardrails", none_of("hidden", true), 446),
+            ("input_guardrails", none_of("hidden", false), 246),
+            ("input_guardrails", none_of("absent", true), 200),
+            ("output_guardrails", held("lo wor", true), 446),
+            ("output_guardrails", held("lo wor", false), 246),
+            ("output_guardrails", held("absent", true), 200),
+            // Nothing is held back for it, so that the status is sent before it has seen anything.
+            ("output_guardrails", none_of("lo wor", false), 200),
+        ] {
+            let (upstream, target) = speaking(path, true).await;
+            let config = with(&target, json!({key: guardrails, "strict_std_compliance": false}));
+            let answer = send(path, &config, &body(path, "it is hidden", true)).await;
+            let case = format!("{path} {config}: {}", answer.text);
+            assert_eq!(answer.status, wanted, "{case}");
+            let is_called = wanted != 446 || key == "output_guardrails";
+            assert_eq!(upstream.received().len(), usize::from(is_called), "{case}");
+            match wanted {
+                446 => assert!(answer.text.starts_with('{') && !answer.text.contains("\"hello"), "{case}"),
+                _ => assert!(answer.text.contains("hello") && answer.text.contains("world"), "{case}"),
+            }
+            let shows_results = key == "input_guardrails" || guardrails[0]["stream"] == "buffer";
+            assert_eq!(answer.text.contains("hook_results"), shows_results, "{case}");
+        }
+    }
+}
+
 #[tokio::test]
 async fn streams_are_denied_before_and_in_their_middle_and_the_provider_is_stopped() {
     for path in PATHS {
@@ -157,7 +193,7 @@ async fn streams_are_denied_before_and_in_their_middle_and_the_provider_is_stopp
 }
 
 /// The event of a chat's stream with this text.
-fn chat_event(text: &str) -> String {
+pub(crate) fn chat_event(text: &str) -> String {
     let delta = json!({"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m",
         "choices": [{"index": 0, "delta": {"content": text}, "finish_reason": null}]});
     format!("data: {delta}\n\n")

@@ -57,6 +57,7 @@ mod fine_tuning;
 mod first_bytes;
 mod gemini_dialect;
 mod guard_detection;
+mod guarded_operations;
 mod guardrails;
 mod held_memory;
 mod hostile_input;

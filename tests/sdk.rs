@@ -50,6 +50,21 @@ fn the_anthropic_sdk_works_with_a_translated_provider() {
 }
 
 #[test]
+fn the_openai_sdk_meets_guardrails() {
+    python("openai", &["openai_guardrails.py"], &gateway());
+}
+
+#[test]
+fn the_anthropic_sdk_meets_guardrails() {
+    python("anthropic", &["anthropic_guardrails.py"], &gateway());
+}
+
+#[test]
+fn the_openai_sdk_for_node_meets_guardrails() {
+    node("node-stable", "guardrails.mjs", &gateway());
+}
+
+#[test]
 fn googles_sdk_works() {
     python("google", &["google_genai_sdk.py"], &gateway());
 }

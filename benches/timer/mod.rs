@@ -1,4 +1,4 @@
-//! A small timer for `route`, `translate` and `limits`: nanoseconds and allocations of one call, printed as a Markdown row.
+//! A small timer for `route`, `translate`, `guard` and `limits`: nanoseconds and allocations of one call, printed as a Markdown row.
 //!
 //! Not a bench framework: the median of 31 batches after a warm-up, no baselines, no plots. The counting
 //! allocator is the system's plus a few atomic additions, which cost some nanoseconds per allocation.

@@ -96,6 +96,16 @@ pub enum Guardrail {
     Inline(Hook),
 }
 
+impl HookKind {
+    /// As configs and results name it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Guardrail => "guardrail",
+            Self::Mutator => "mutator",
+        }
+    }
+}
+
 const KINDS: [(&str, HookKind); 2] = [("guardrail", HookKind::Guardrail), ("mutator", HookKind::Mutator)];
 const STREAM_MODES: [(&str, StreamMode); 2] =
     [("window", StreamMode::Window), ("buffer", StreamMode::Buffer)];

@@ -10,6 +10,7 @@
 
 mod automaton;
 mod excerpt;
+mod required;
 mod search;
 #[cfg(test)]
 mod search_tests;

@@ -18,8 +18,9 @@ use crate::error::{Error, Problem};
 use crate::guard::{Hook, HookCompiler, HookPlace, Subject, check_kind};
 use crate::settings::scopes::Scope;
 use crate::state::stored::{compile_guardrail, guardrail_hook};
-use crate::store::{Kind, Record};
+use crate::store::{Catalog, Kind, Record, Status};
 use serde_json::{Map, Value, json};
+use std::sync::Arc;
 use uuid::Uuid;
 
 const CHECK: Type = Type::Object(&[
@@ -186,9 +187,61 @@ pub(super) const ROUTES: &[Route] = &[
 /// # Errors
 /// 400 for checks that there are not, parameters that are missing or have another type, values that no check can use, and actions
 /// that are not possible with these checks: all of them.
-fn judge(checks: &Value, actions: &Value) -> Result<(), Error> {
+fn judge(checks: &Value, actions: &Value) -> Result<config::hooks::Hook, Error> {
     let hook = guardrail_hook("", checks.clone(), Some(actions)).map_err(refused)?;
-    compile(&hook, phase_of(&hook), true).map(drop).map_err(refused)
+    compile(&hook, phase_of(&hook), true).map_err(refused)?;
+    Ok(hook)
+}
+
+/// The default guardrails in the `defaults` of a workspace: each must be there, and be for its phase. `workspace`: `None` for one that is
+/// made now, and has none of its own.
+pub(super) fn check_defaults(
+    call: &Call,
+    workspace: Option<Uuid>,
+    defaults: Option<&Value>,
+    problems: &Problems,
+) {
+    let directory = call.snapshot.directory(workspace);
+    for (name, phase) in DEFAULTS {
+        let slugs = defaults.and_then(|defaults| defaults.get(name)?.as_array()).into_iter().flatten();
+        for (index, slug) in slugs.enumerate() {
+            let path = format!("defaults.{name}[{index}]");
+            let found = directory.guardrail(slug.as_str().unwrap_or_default());
+            let Some(hook) = found.filter(|_| workspace.is_some()) else {
+                problems.push(path, None, "names no guardrail of the workspace");
+                continue;
+            };
+            for problem in compile(&hook, phase, false).err().into_iter().flatten() {
+                problems.push(&path, None, format!("{}: {}", problem.path, problem.message));
+            }
+        }
+    }
+}
+
+/// The members of a workspace's `defaults` that name guardrails.
+const DEFAULTS: [(&str, HookPhase); 2] =
+    [("input_guardrails", HookPhase::Before), ("output_guardrails", HookPhase::After)];
+
+/// The phases in which workspaces have a guardrail run by default, with the name of the workspace.
+fn default_uses(catalog: &Catalog, guardrail: &Record) -> Vec<(HookPhase, String)> {
+    let is_it = |name: &Value| {
+        let name = name.as_str().unwrap_or_default();
+        guardrail.slug.as_deref() == Some(name) || Uuid::try_parse(name).is_ok_and(|id| id == guardrail.id)
+    };
+    let own = |workspace: &&Arc<Record>| {
+        workspace.status == Status::Active && guardrail.workspace.is_none_or(|own| own == workspace.id)
+    };
+    let mut uses = Vec::new();
+    for workspace in catalog.all(Kind::Workspace).filter(own) {
+        let body = members(workspace);
+        for (name, phase) in DEFAULTS {
+            let named = body.get("defaults").and_then(|defaults| defaults.get(name)?.as_array());
+            if named.into_iter().flatten().any(is_it) {
+                uses.push((phase, workspace.slug.clone().unwrap_or_default()));
+            }
+        }
+    }
+    uses
 }
 
 /// The first phase that all checks are for. Where there is none, those that are for the other one alone are a problem.
@@ -252,7 +305,10 @@ async fn update(mut call: Call) -> Result<Reply, Error> {
     }
     if ["checks", "actions"].iter().any(|name| call.has(name)) {
         let kept = |name: &str| body.get(name).cloned().unwrap_or_default();
-        judge(&kept("checks"), &kept("actions"))?;
+        let hook = judge(&kept("checks"), &kept("actions"))?;
+        for (phase, _) in default_uses(&*call.catalog()?, &before) {
+            compile(&hook, phase, true).map_err(refused)?;
+        }
     }
     let version_id = Uuid::now_v7();
     body.insert("version_id".to_owned(), version_id.to_string().into());
@@ -282,6 +338,12 @@ async fn read(call: Call) -> Result<Reply, Error> {
 async fn remove(mut call: Call) -> Result<Reply, Error> {
     let record = call.find(Kind::Guardrail, "id")?;
     call.check_owner(&record)?;
+    if let Some((_, workspace)) = default_uses(&*call.catalog()?, &record).first() {
+        let message = format!(
+            "The guardrail runs on everything of the workspace {workspace}. Change the workspace's defaults first."
+        );
+        return Err(Error::conflict(message));
+    }
     call.commit(vec![put(archived(&record, call.now))]).await?;
     Ok(Reply::empty())
 }

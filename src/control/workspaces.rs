@@ -6,6 +6,7 @@ mod members;
 
 use super::call::{Call, by_id_or_slug};
 use super::field::{Field, Type, not_null, nullable, optional, required};
+use super::guardrails;
 use super::limits::{self, RATE_LIMITS, RESET_USAGE, USAGE_LIMITS};
 use super::page::{self, Page};
 use super::records::{archived, changed, created, member, overlay, put, time};
@@ -21,6 +22,7 @@ use crate::settings::scopes::Scope;
 use crate::store::{Change, Kind, Record, Status};
 pub(super) use members::ROUTES as MEMBER_ROUTES;
 use serde_json::{Map, Value, json};
+use uuid::Uuid;
 
 const DEFAULTS: Type = Type::Object(&[
     optional(
@@ -28,8 +30,12 @@ const DEFAULTS: Type = Type::Object(&[
         Type::Map(&Type::Text(512), 16),
         "Added to the metadata of every request; takes precedence.",
     ),
-    optional("input_guardrails", Type::List(&Type::Name(128), 0, 20), "Slugs of guardrails."),
-    optional("output_guardrails", Type::List(&Type::Name(128), 0, 20), "Slugs of guardrails."),
+    optional(
+        "input_guardrails",
+        Type::List(&Type::Name(128), 0, 20),
+        "Saved guardrails of the workspace that run on every request, before those of a config: slugs or ids.",
+    ),
+    optional("output_guardrails", Type::List(&Type::Name(128), 0, 20), "The same for every response."),
     optional("user_api_key_config", Type::Name(128), "The config of user keys that name none."),
 ]);
 
@@ -181,7 +187,7 @@ async fn create(mut call: Call) -> Result<Reply, Error> {
     if call.identity.is_bound {
         return Err(Error::forbidden("Only keys of the whole organisation create workspaces."));
     }
-    let mut body = checked(&call)?;
+    let mut body = checked(&call, None)?;
     limits::set_first_days(&mut body, &Map::new(), call.now);
     let users = body.remove("users");
     let name = call.text("name").unwrap_or_default();
@@ -197,7 +203,7 @@ async fn create(mut call: Call) -> Result<Reply, Error> {
 
 async fn update(mut call: Call) -> Result<Reply, Error> {
     let record = call.find(Kind::Workspace, "id")?;
-    let mut update = checked(&call)?;
+    let mut update = checked(&call, Some(record.id))?;
     let mut members = body(&record);
     limits::set_first_days(&mut update, &members, call.now);
     overlay(
@@ -245,19 +251,21 @@ async fn remove(mut call: Call) -> Result<Reply, Error> {
     Ok(Reply::empty())
 }
 
-/// The body of a request, its limits and references checked.
-fn checked(call: &Call) -> Result<Map<String, Value>, Error> {
+/// The body of a request, its limits and references checked. `workspace`: the one that is changed.
+fn checked(call: &Call, workspace: Option<Uuid>) -> Result<Map<String, Value>, Error> {
     let mut body = call.body.clone();
     let problems = Problems::default();
     limits::normalise(&mut body, true, &problems);
     let config = body.get("defaults").and_then(|defaults| defaults.get("user_api_key_config")?.as_str());
     if let Some(config) = config {
         let catalog = call.catalog()?;
-        let is_stored = by_id_or_slug(&catalog, Kind::Config, call.own_workspace(), config).is_some();
+        let workspace = workspace.or(call.own_workspace());
+        let is_stored = by_id_or_slug(&catalog, Kind::Config, workspace, config).is_some();
         if !is_stored && !call.snapshot.settings.configs.contains_key(config) {
             problems.push("defaults.user_api_key_config", None, "names no config");
         }
     }
+    guardrails::check_defaults(call, workspace, body.get("defaults"), &problems);
     match problems.is_empty() {
         true => Ok(body),
         false => Err(Error::invalid_body(problems.into_vec())),

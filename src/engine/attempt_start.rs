@@ -17,7 +17,7 @@ use super::upstream_headers::UpstreamHeaders;
 use super::upstream_stream::UpstreamStream;
 use crate::api::token_estimate::CountText;
 use crate::config::policies::{Replay, StreamRescue};
-use crate::error::Error;
+use crate::error::{Error, Kind};
 use crate::provider::rewriter::TextFilters;
 use crate::provider::token_exchange::Credentials;
 use crate::provider::translation::LocalCount;
@@ -201,11 +201,16 @@ impl<D: Downstream> Orchestrator<'_, D> {
         })
     }
 
-    /// A hook denies the request: the target is not called.
+    /// A hook denies the request, or could not check its response: the target is not called.
     fn denied(&mut self, next: &NextAttempt, error: Error) -> Started {
         self.ctx.record.attempt_unsupported(next, &self.request, &error);
         self.ctx.attempt = None;
-        Started::Failed(Outcome::from_status(error.status()), FinalResponse::Denied(error))
+        match error.kind {
+            Kind::HooksFailed => {
+                Started::Failed(Outcome::from_status(error.status()), FinalResponse::Denied(error))
+            }
+            _ => Started::Failed(Outcome::Unsupported(error.status()), FinalResponse::Error(error)),
+        }
     }
 
     /// Counts the tokens of a request for a provider that cannot.

@@ -20,7 +20,7 @@ use super::upstream_stream::StreamEvent;
 use crate::api::chat::ProviderError;
 use crate::api::operation::{Operation, Terminator};
 use crate::config::policies::StreamRescue;
-use crate::error::Error;
+use crate::error::{Error, Kind};
 use crate::provider::rewriter::Rewriter;
 use crate::route::attempt::Attempt;
 use crate::route::deadlines::TimeoutKind;
@@ -456,7 +456,10 @@ impl<D: Downstream> Orchestrator<'_, D> {
     }
 
     async fn send_last_event(&mut self, event: Bytes, error: Error) -> Result<(), Aborted> {
-        if self.ctx.operation.terminator() == Terminator::EndOfBody {
+        // A list is one document: without its end, the error in it could not be read.
+        let is_denied_list =
+            error.kind == Kind::HooksFailed && self.ctx.operation == Operation::ListGenerateContent;
+        if self.ctx.operation.terminator() == Terminator::EndOfBody && !is_denied_list {
             // The dialect marks no end, and its clients do not all read errors in a stream: only a body that breaks off cannot
             // be taken for a complete one.
             self.send(vec![HttpTask::Body(Some(event), false)]).await?;

@@ -52,8 +52,21 @@ pub struct Hook {
     /// What the client is told when it denies.
     pub message: Option<Arc<str>>,
     pub checks: Vec<HookCheck>,
+    /// Of the client's workspace, and of no config.
+    pub is_of_workspace: bool,
     pub(super) on_fail: Option<Feedback>,
     pub(super) on_success: Option<Feedback>,
+}
+
+/// How a hook on the response is applied to a stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StreamUse {
+    /// Through a window that moves over the text.
+    Window,
+    /// The stream is held back until it is complete, and judged as a whole.
+    Whole,
+    /// It decides nothing, and looks at what the client got.
+    AfterEnd,
 }
 
 /// One check of a hook.
@@ -98,27 +111,43 @@ const SHARED: [(&str, Type); 4] = [
 const MAX_TIME_LIMIT_MS: f64 = 120_000.0;
 
 impl HookCompiler<'_> {
-    /// The hooks of one phase; `None` where there are none.
-    pub fn compile(&self, lists: &HookLists, phase: HookPhase) -> Option<Arc<HookSet>> {
-        let mut compiled = Vec::new();
+    /// The hooks of one phase; `None` where there are none. Those of the workspace, given by the slugs of saved guardrails, come
+    /// first, and a config that names one of them does not run it twice.
+    pub fn compile(
+        &self,
+        of_workspace: &[String],
+        lists: &HookLists,
+        phase: HookPhase,
+    ) -> Option<Arc<HookSet>> {
+        let mut compiled = self.of_workspace(of_workspace, phase);
+        let first = compiled.len();
         let list = result::member(phase);
         for (index, hook) in lists.hooks.iter().flatten().enumerate() {
             let path = format!("{list}[{index}]");
             compiled.extend(self.inline(hook, &HookPlace { phase, path: &path, index }, true));
         }
-        let list = match phase {
-            HookPhase::Before => "input_guardrails",
-            HookPhase::After => "output_guardrails",
-        };
+        let list = guardrails_key(phase);
         for (index, guardrail) in lists.guardrails.iter().flatten().enumerate() {
             let path = format!("{list}[{index}]");
             let place = HookPlace { phase, path: &path, index };
-            compiled.extend(match guardrail {
+            let hook = match guardrail {
                 Guardrail::Inline(hook) => self.inline(hook, &place, false),
-                Guardrail::Saved(slug) => self.saved(slug, &place),
-            });
+                Guardrail::Saved(slug) => self.saved(slug, &place).filter(|hook| {
+                    compiled.iter().take(first).all(|of_workspace: &Hook| of_workspace.id != hook.id)
+                }),
+            };
+            compiled.extend(hook);
         }
         (!compiled.is_empty()).then(|| Arc::new(HookSet { phase, hooks: compiled }))
+    }
+
+    fn of_workspace(&self, slugs: &[String], phase: HookPhase) -> Vec<Hook> {
+        let compile = |(index, slug): (usize, &String)| {
+            let path = format!("workspace.defaults.{}[{index}]", guardrails_key(phase));
+            let hook = self.saved(slug, &HookPlace { phase, path: &path, index })?;
+            Some(Hook { is_of_workspace: true, ..hook })
+        };
+        slugs.iter().enumerate().filter_map(compile).collect()
     }
 
     fn saved(&self, slug: &str, place: &HookPlace<'_>) -> Option<Hook> {
@@ -173,6 +202,7 @@ impl HookCompiler<'_> {
             overlap: hook.overlap_bytes,
             message: hook.message.as_deref().map(Arc::from),
             checks,
+            is_of_workspace: false,
             on_fail: hook.on_fail.as_ref().and_then(|action| action.feedback.clone()),
             on_success: hook.on_success.as_ref().and_then(|action| action.feedback.clone()),
         };
@@ -267,6 +297,14 @@ impl HookCompiler<'_> {
     }
 }
 
+/// The key of the guardrails of a phase.
+const fn guardrails_key(phase: HookPhase) -> &'static str {
+    match phase {
+        HookPhase::Before => "input_guardrails",
+        HookPhase::After => "output_guardrails",
+    }
+}
+
 /// The members of a check's parameters.
 fn object(parameters: &Node) -> Map<String, Value> {
     serde_json::from_str(&parameters.to_json()).unwrap_or_default()
@@ -281,6 +319,16 @@ impl HookSet {
     /// The hooks that the request waits for.
     pub fn waiting(&self) -> impl Iterator<Item = &Hook> {
         self.hooks.iter().filter(|hook| !hook.asynchronous)
+    }
+
+    /// Whether any of its hooks decides what the client gets.
+    pub fn decides(&self) -> bool {
+        self.hooks.iter().any(|hook| hook.stream_use() != StreamUse::AfterEnd)
+    }
+
+    /// Whether the text of a stream of this operation can be read: not on the generic endpoint, whose responses may have any shape.
+    pub fn reads_streams(operation: Operation) -> bool {
+        operation.stream_shape().is_some()
     }
 
     /// Whether hooks run for an operation at all (reference 9.2): for what has a text.
@@ -326,6 +374,17 @@ impl Hook {
         !self.denies_on_success && self.checks.iter().all(|check| check.finder().is_some())
     }
 
+    /// How it is applied to a stream.
+    pub fn stream_use(&self) -> StreamUse {
+        let is_held = self.stream == Some(StreamMode::Buffer);
+        let decides = !self.asynchronous && (self.may_deny() || self.may_change() || is_held);
+        match (decides, self.is_windowed()) {
+            (false, _) => StreamUse::AfterEnd,
+            (true, true) => StreamUse::Window,
+            (true, false) => StreamUse::Whole,
+        }
+    }
+
     /// Whether a stream is checked through a window, and not held back as a whole.
     pub fn is_windowed(&self) -> bool {
         let has_bound = self.overlap.is_some() || self.checks.iter().all(|check| check.longest().is_some());
@@ -354,7 +413,7 @@ impl HookCheck {
         }
     }
 
-    fn longest(&self) -> Option<usize> {
+    pub(super) fn longest(&self) -> Option<usize> {
         self.finder()?.longest()
     }
 }

@@ -17,16 +17,18 @@ mod regex;
 mod result;
 mod run;
 mod subject;
+mod view;
 mod window;
 
 pub use check::{CheckKind, Finder, LocalCheck, Match, Prepared, RemoteCheck};
 pub use finding::{Change, CheckError, Finding};
-pub use hook::{Hook, HookCheck, HookCompiler, HookPlace, HookSet, TargetHooks};
+pub use hook::{Hook, HookCheck, HookCompiler, HookPlace, HookSet, StreamUse, TargetHooks};
 pub use outside::{Outside, OutsideCall, OutsideError, OutsideResponse};
 pub use parameters::{Parameter, Parameters, Type, Unusable};
 pub use result::{CheckResult, HookFeedback, HookResult, hook_results};
 pub use run::{PhaseRun, Run};
 pub use subject::{Subject, Text};
+pub use view::HookView;
 pub use window::{WindowFilter, WindowState, restored};
 
 /// Every check there is, in the order of the documentation.

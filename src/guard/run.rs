@@ -10,6 +10,7 @@ use super::outside::Outside;
 use super::result::{CheckResult, HookFeedback, HookResult};
 use super::subject::Subject;
 use crate::config::hooks::HookKind;
+use crate::state::large_work::{LargeWork, translation};
 use futures_util::future::{join, join_all};
 use jiff::Timestamp;
 use std::time::{Duration, Instant};
@@ -18,6 +19,8 @@ use tokio::time::timeout;
 /// What checks are run with.
 pub struct Run<'a> {
     pub outside: &'a dyn Outside,
+    /// Where checks on large texts run.
+    pub large_work: &'a LargeWork,
     /// Whether a check that could not decide fails, where its parameters do not say.
     pub fail_on_error: bool,
     /// For checks without a time limit of their own.
@@ -118,7 +121,8 @@ impl Run<'_> {
             let mut results: Places = Vec::with_capacity(in_turn.len());
             for (place, check) in in_turn {
                 let Ran { mut result, change } = self.check(check, subject).await;
-                result.transformed = subject.apply(&change);
+                let bytes = translation(subject.bytes());
+                result.transformed = self.large_work.run(bytes, || subject.apply(&change)).await;
                 if let Change::Placeholders(_, originals) = change {
                     placeholders.extend(originals);
                 }
@@ -136,7 +140,9 @@ impl Run<'_> {
     async fn check(&self, check: &HookCheck, subject: &Subject) -> Ran {
         let (started, created_at) = (Instant::now(), Timestamp::now());
         let mut finding = match &check.prepared {
-            Ok(Prepared::Local(local)) => local.run(subject),
+            Ok(Prepared::Local(local)) => {
+                self.large_work.run(translation(subject.bytes()), || local.run(subject)).await
+            }
             Ok(Prepared::Remote(remote)) => {
                 let limit = check.time_limit.or_else(|| remote.time_limit()).unwrap_or(self.time_limit);
                 match timeout(limit, remote.run(subject, self.outside)).await {
@@ -175,10 +181,7 @@ impl Hook {
             checks,
             execution_time: taken,
             asynchronous: self.asynchronous,
-            kind: match self.kind {
-                HookKind::Guardrail => "guardrail",
-                HookKind::Mutator => "mutator",
-            },
+            kind: self.kind.as_str(),
             created_at,
             deny: denies && !self.asynchronous,
         }

@@ -108,6 +108,12 @@ impl Subject {
         self.texts = texts.into();
     }
 
+    /// How much text a check may have to read.
+    pub fn bytes(&self) -> usize {
+        let of_stream = || self.texts.iter().map(|text| text.text.len()).sum();
+        if self.source.is_empty() { of_stream() } else { self.source.len() }
+    }
+
     /// The text, if it is not empty.
     pub fn text(&self) -> Option<&str> {
         self.text.as_deref().filter(|text| !text.is_empty())

@@ -1,4 +1,5 @@
-//! The hooks and guardrails of one config, compiled for its targets: each distinct list once, and what all patterns in them cost together.
+//! The hooks and guardrails of one config, with those of the client's workspace before them, compiled for its targets: each distinct list
+//! once, and what all patterns in them cost together.
 //!
 //! Not here: which lists a target inherits (`config::policies`), and what a check is (`guard`).
 
@@ -26,8 +27,8 @@ fn check(config: &Config, path: &str, patterns: &PatternBudget, found: &mut Vec<
     let problems = Problems::default();
     let saved = |_: &str| Some(Arc::new(Hook::default()));
     let compiler = HookCompiler { saved: &saved, patterns, problems: &problems, is_strict: true };
-    compiler.compile(&config.policies.request_hooks, HookPhase::Before);
-    compiler.compile(&config.policies.response_hooks, HookPhase::After);
+    compiler.compile(&[], &config.policies.request_hooks, HookPhase::Before);
+    compiler.compile(&[], &config.policies.response_hooks, HookPhase::After);
     let with_path = |problem: Problem| Problem { path: format!("{path}{}", problem.path), ..problem };
     found.extend(problems.into_vec().into_iter().map(with_path));
     for (index, target) in config.targets.iter().enumerate() {
@@ -66,7 +67,8 @@ impl<'a> ConfigHooks<'a> {
     }
 
     fn of_lists(&self, lists: &HookLists, phase: HookPhase) -> Option<Arc<HookSet>> {
-        if lists.is_empty() {
+        let of_workspace = self.directory.default_guardrails(phase);
+        if lists.is_empty() && of_workspace.is_empty() {
             return None;
         }
         let is_same = |(one, of, _): &&Compiled| *of == phase && one == lists;
@@ -80,7 +82,7 @@ impl<'a> ConfigHooks<'a> {
             problems: &self.problems,
             is_strict: false,
         };
-        let compiled = compiler.compile(lists, phase);
+        let compiled = compiler.compile(of_workspace, lists, phase);
         self.compiled.borrow_mut().push((lists.clone(), phase, compiled.clone()));
         compiled
     }

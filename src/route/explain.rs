@@ -24,6 +24,7 @@ use crate::config::balance::{BalanceBy, Sticky};
 use crate::config::policies::StreamRescue;
 use crate::config::query::Query;
 use crate::error::Error;
+use crate::guard::HookView;
 use crate::state::targets::CircuitStatus;
 use serde::Serialize;
 use std::sync::Arc;
@@ -48,6 +49,9 @@ pub struct Explanation {
     pub first: Option<FirstChoice>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub request: Option<AttemptView>,
+    /// The hooks and guardrails of the first target, in the order of their results.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub hooks: Vec<HookView>,
     /// Which attempts follow if every attempt has the same outcome.
     pub then: Vec<FailurePath>,
     /// The compiled config and its first target, for what is judged elsewhere.
@@ -129,6 +133,7 @@ impl Explanation {
             tree: None,
             first: None,
             request: None,
+            hooks: Vec::new(),
             then: Vec::new(),
             chosen: None,
         }
@@ -218,6 +223,7 @@ pub fn explain(sources: &Sources<'_>, request: &Request, env: &dyn RoutingEnv) -
     let view = attempt_view(&target, &config, request);
     let unsupported = view.error.as_ref().map(|error| error.status);
     explained.request = Some(view);
+    explained.hooks = target.hooks.views(request.operation, request.is_streamed(), request.body.is_some());
     explained.then = outcomes(unsupported)
         .into_iter()
         .filter_map(|(when, outcome)| failure_path(when, outcome, &config, request, &mut env))

@@ -4,7 +4,7 @@
 
 use super::stored::Stored;
 use crate::config::Config;
-use crate::config::hooks::Hook;
+use crate::config::hooks::{Hook, HookPhase};
 use crate::price::OwnPrices;
 use crate::settings::{Settings, StoredProvider};
 use crate::store::Kind;
@@ -74,6 +74,11 @@ impl<'a> Directory<'a> {
     /// The saved guardrail with this slug or id.
     pub fn guardrail(self, slug: &str) -> Option<Arc<Hook>> {
         self.stored.guardrail(self.workspace, slug).cloned()
+    }
+
+    /// The saved guardrails that run on every request or response of the workspace, before those of a config.
+    pub fn default_guardrails(self, phase: HookPhase) -> &'a [String] {
+        self.stored.default_guardrails(self.workspace, phase)
     }
 
     /// The slug and id of the saved config that is named by either.

@@ -3,7 +3,7 @@
 //! Two tables: one reads the text from its end and marks every position where a match begins, the other reads on from such a
 //! position and finds where the match ends that a backtracking engine would find. So one match costs two looks for each byte.
 //! Where the first table would be too large, a pattern's ordinary table says whether there is a match, and each position is
-//! tried.
+//! tried. A text that lacks what every match has (`required`) is read by none of them.
 //!
 //! What could take more than linear time is to find *all* matches of a pattern such as `a.*b|a`, where the second table reads
 //! far behind each match. The steps are counted: see [`Searcher::all`].
@@ -12,6 +12,7 @@
 //! first one (a release build); 20 ms for making the tables of a pattern, and 4 bytes a step.
 
 use super::automaton::{Automaton, Purpose};
+use super::required::RequiredBytes;
 use super::tracker::Tracker;
 use super::{Fuel, PatternBudget, Refusal, nfa, reversed_nfa, syntax};
 use regex_automata::nfa::thompson::WhichCaptures;
@@ -34,6 +35,8 @@ const MAX_GROUP_STEPS: usize = 100_000;
 
 /// A pattern that finds places.
 pub struct Searcher {
+    /// A text without these has no match.
+    required: Option<RequiredBytes>,
     begins: Begins,
     ends: Tracker,
     /// Finds the groups of a match; `None` where the pattern has none.
@@ -88,7 +91,7 @@ impl Searcher {
             }
             begins => begins?,
         };
-        Ok(Self { begins, ends, groups, hir })
+        Ok(Self { required: RequiredBytes::of(&hir), begins, ends, groups, hir })
     }
 
     /// The first match that begins and ends within a range. What is around it is context for `^`, `$` and `\b`. `Err`: there
@@ -96,6 +99,9 @@ impl Searcher {
     #[expect(clippy::result_unit_err, reason = "there is nothing more to it")]
     pub fn first(&self, text: &str, range: Range<usize>) -> Result<Option<Range<usize>>, ()> {
         let bytes = text.as_bytes();
+        if !self.may_match(bytes, &range) {
+            return Ok(None);
+        }
         match &self.begins {
             Begins::Marked(tracker) => {
                 let mut first = None;
@@ -123,6 +129,9 @@ impl Searcher {
 
     /// Whether there is a match within a range.
     pub fn is_match(&self, text: &str, range: Range<usize>) -> bool {
+        if !self.may_match(text.as_bytes(), &range) {
+            return false;
+        }
         match &self.begins {
             Begins::Marked(tracker) => {
                 let found = |at| match text.is_char_boundary(at) {
@@ -168,8 +177,17 @@ impl Searcher {
         true
     }
 
+    /// Whether a range has what every match needs.
+    fn may_match(&self, text: &[u8], range: &Range<usize>) -> bool {
+        let part = || text.get(range.clone()).unwrap_or_default();
+        self.required.as_ref().is_none_or(|required| required.is_in(part()))
+    }
+
     /// Where matches may begin; `None`: nowhere.
     fn marks(&self, text: &str, range: &Range<usize>) -> Option<Marks> {
+        if !self.may_match(text.as_bytes(), range) {
+            return None;
+        }
         match &self.begins {
             Begins::Marked(tracker) => {
                 let mut marks = Marks::new(range.clone());

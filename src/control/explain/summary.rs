@@ -1,4 +1,4 @@
-//! An explanation in five lines for people; after them a line for each problem, note and warning.
+//! An explanation in five lines for people; after them a line for each hook, problem, note and warning.
 //!
 //! Everything else is in the JSON.
 
@@ -43,6 +43,21 @@ pub(super) fn text(response: &ExplainResponse) -> String {
     // Writing into a String cannot fail.
     for (name, text) in rows {
         let _ = writeln!(out, "{name:9} {text}");
+    }
+    for hook in &explained.hooks {
+        let checks: Vec<&str> = hook.checks.iter().map(|check| &*check.id).collect();
+        let stream = hook.stream.as_ref().map(|stream| format!(", stream: {}", stream.how));
+        let stream = stream.unwrap_or_default();
+        let _ = writeln!(
+            out,
+            "{:9} {} ({}) on the {}: {}, {}{stream}",
+            "hook",
+            hook.id,
+            hook.from,
+            hook.on,
+            checks.join(" "),
+            hook.runs
+        );
     }
     for problem in &explained.problems {
         let at = if problem.path.is_empty() { String::new() } else { format!("{}: ", problem.path) };

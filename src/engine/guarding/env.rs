@@ -13,6 +13,7 @@ use crate::guard::{
 use crate::ledger::Feedback;
 use crate::net::outbound::side_client::FetchError;
 use crate::net::outbound::side_http::SideRequest;
+use crate::state::large_work::LargeWork;
 use crate::state::snapshot::SettingsSnapshot;
 use futures_util::future::BoxFuture;
 use jiff::Timestamp;
@@ -47,11 +48,20 @@ impl GuardEnv {
         }
     }
 
+    /// Where large texts are read.
+    pub fn large_work(&self) -> &LargeWork {
+        &self.engine.shared.large_work
+    }
+
     /// Runs hooks.
     pub async fn run<'h>(&self, hooks: impl Iterator<Item = &'h Hook>, subject: &Subject) -> PhaseRun {
         let settings = &self.snapshot.settings.guardrails;
-        let run =
-            Run { outside: self, fail_on_error: settings.fail_on_error, time_limit: settings.check_timeout };
+        let run = Run {
+            outside: self,
+            large_work: self.large_work(),
+            fail_on_error: settings.fail_on_error,
+            time_limit: settings.check_timeout,
+        };
         run.hooks(hooks, subject).await
     }
 

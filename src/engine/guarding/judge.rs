@@ -16,6 +16,7 @@ use crate::error::Error;
 use crate::guard::{Hook, HookResult, PhaseRun, Subject, hook_results, restored};
 use crate::json::splice::append_member;
 use crate::route::outcome::Outcome;
+use crate::state::large_work::translation;
 use bytes::Bytes;
 use http::StatusCode;
 use serde_json::json;
@@ -103,7 +104,12 @@ impl Guarded {
         let Some((_, body)) = run.response() else {
             return Judged::Passes { has_failed: self.has_failed(&[]) };
         };
+        let decides = self.after.as_ref().is_some_and(|after| after.decides());
         match (body.streams, body.kind) {
+            (true, _) if decides && self.reader.is_none() => {
+                let message = "The response is a stream, and the guardrails of the config cannot read it.";
+                Judged::Denied(Error::hooks_failed(Some(message), None))
+            }
             (_, ContentKind::Compressed) if self.after.is_some() => {
                 let message = "The response is compressed, and the guardrails of the config cannot read it.";
                 Judged::Denied(Error::hooks_failed(Some(message), None))
@@ -121,8 +127,9 @@ impl Guarded {
 
     async fn judge_document(&mut self, body: &mut ResponseBody) -> Judged {
         let mut bytes = body.take_ready();
-        let subject =
-            std::str::from_utf8(&bytes).map(|text| self.checked.subject.clone().with_response(text));
+        let request = self.checked.subject.clone();
+        let read = || std::str::from_utf8(&bytes).map(|text| request.with_response(text));
+        let subject = self.env.large_work().run(translation(bytes.len()), read).await;
         let Ok(mut subject) = subject else {
             body.put_ready(bytes);
             return Judged::Passes { has_failed: self.has_failed(&[]) };
@@ -188,7 +195,8 @@ impl Guarded {
             self.judged = Some(changed.unwrap_or(subject));
         }
         if let Some(results) = hook_results(&self.before, &passed.results).filter(|_| shows_results) {
-            let (mut event, name) = (Vec::new(), (dialect != Dialect::OpenAi).then_some("hook_results"));
+            let name = matches!(dialect, Dialect::Anthropic | Dialect::Responses);
+            let (mut event, name) = (Vec::new(), name.then_some("hook_results"));
             write_event(&mut event, name, json!({"hook_results": results}).to_string().as_bytes());
             event.extend_from_slice(&body.take_ready());
             body.put_ready(event);

@@ -20,12 +20,16 @@ use super::downstream::Downstream;
 use super::hook_notes::HookSide;
 use super::orchestrator::Orchestrator;
 use crate::api::body::{Body, Edit};
+use crate::api::operation::Operation;
 use crate::error::Error;
-use crate::guard::{Hook, HookResult, HookSet, PhaseRun, Subject, WindowFilter, WindowState, hook_results};
+use crate::guard::{
+    Hook, HookResult, HookSet, PhaseRun, StreamUse, Subject, WindowFilter, WindowState, hook_results,
+};
 use crate::provider::rewriter::TextFilters;
 use crate::provider::translation::Translation;
 use crate::route::attempt::{Attempt, Request};
 use crate::route::target::Target;
+use crate::state::large_work::translation;
 use bytes::Bytes;
 use serde_json::Value;
 use std::borrow::Cow;
@@ -87,6 +91,9 @@ impl<D: Downstream> Orchestrator<'_, D> {
         if before.is_none() && after.is_none() {
             return Ok(None);
         }
+        if let Some(after) = after.as_ref().filter(|after| after.decides()) {
+            self.check_readable(after)?;
+        }
         let env = Arc::new(GuardEnv::new(self.engine, self.ctx));
         let kept = self.checked.clone().filter(|kept| Arc::ptr_eq(&kept.target, target));
         let checked = match kept {
@@ -113,6 +120,26 @@ impl<D: Downstream> Orchestrator<'_, D> {
         })))
     }
 
+    /// # Errors
+    /// 501 where hooks decide over a response that they could not read.
+    fn check_readable(&self, after: &HookSet) -> Result<(), Error> {
+        let operation = self.ctx.operation;
+        let in_background = || {
+            let body = self.request.body.as_ref();
+            operation == Operation::Responses && body.is_some_and(|body| body.is_true("background"))
+        };
+        let what = if self.streamed && !HookSet::reads_streams(operation) {
+            "a stream of the generic endpoint. Request a whole response, or call the operation's own path"
+        } else if in_background() {
+            "a response that is made in the background. Leave `background` out"
+        } else {
+            return Ok(());
+        };
+        let first = after.hooks.iter().find(|hook| hook.stream_use() != StreamUse::AfterEnd);
+        let id = first.map_or("", |hook| &hook.id);
+        Err(Error::not_implemented(format!("The guardrail {id} cannot check {what}.")))
+    }
+
     /// Runs the hooks on the request that it waits for. `None`: its body was not read, so there is nothing to look at.
     async fn check_request(
         &self,
@@ -125,6 +152,9 @@ impl<D: Downstream> Orchestrator<'_, D> {
         else {
             return Ok(None);
         };
+        let work = translation(source.len());
+        let read = || Subject::of_request(self.ctx.operation, source);
+        let read = self.engine.shared.large_work.run(work, read).await;
         let subject = Subject {
             provider: target.provider.id(),
             model: target.model().or(request.model.as_deref()).map(Arc::from),
@@ -138,7 +168,7 @@ impl<D: Downstream> Orchestrator<'_, D> {
             ),
             headers: Arc::new(self.downstream.request().headers.clone()),
             streamed: self.streamed,
-            ..Subject::of_request(self.ctx.operation, source)
+            ..read
         };
         let Some(hooks) = hooks else {
             let target = Arc::clone(target);
@@ -298,15 +328,15 @@ impl Drop for Guarded {
 
 /// Whether a hook looks at a stream through a window.
 fn is_windowed(hook: &Hook) -> bool {
-    !hook.asynchronous && hook.is_windowed() && (hook.may_deny() || hook.may_change())
+    hook.stream_use() == StreamUse::Window
 }
 
 /// Whether a hook must see the whole stream before the client gets any of it.
 fn is_holding(hook: &Hook) -> bool {
-    !hook.asynchronous && !hook.is_windowed() && (hook.may_deny() || hook.may_change())
+    hook.stream_use() == StreamUse::Whole
 }
 
 /// Whether a hook looks at a stream when the client has it.
 fn is_observing(hook: &Hook) -> bool {
-    !is_windowed(hook) && !is_holding(hook)
+    hook.stream_use() == StreamUse::AfterEnd
 }

@@ -82,7 +82,7 @@ const WORDS: Unit = Unit {
     min: "minWords",
     max: "maxWords",
     member: "wordCount",
-    count: |text| text.split_whitespace().count(),
+    count: word_count,
     is_whole: true,
     counts_empty: false,
     missing: "Invalid or missing word count range",
@@ -93,11 +93,29 @@ const CHARACTERS: Unit = Unit {
     min: "minCharacters",
     max: "maxCharacters",
     member: "characterCount",
-    count: |text| text.encode_utf16().count(),
+    count: |text| {
+        // A character is one unit, and one of four bytes is two.
+        let units = |byte: &u8| usize::from(byte & 0xc0 != 0x80) + usize::from(*byte >= 0xf0);
+        text.as_bytes().iter().map(units).sum()
+    },
     is_whole: true,
     counts_empty: false,
     missing: "Invalid or missing character count range",
 };
+
+fn word_count(text: &str) -> usize {
+    if !text.is_ascii() {
+        return text.split_whitespace().count();
+    }
+    let is_blank = |byte: u8| matches!(byte, b'\t'..=b'\r' | b' ');
+    let mut after_blank = true;
+    let begins = |byte: &u8| {
+        let begins = after_blank && !is_blank(*byte);
+        after_blank = is_blank(*byte);
+        usize::from(begins)
+    };
+    text.as_bytes().iter().map(begins).sum()
+}
 
 #[derive(Debug)]
 struct Count {
@@ -159,6 +177,16 @@ impl LocalCheck for Count {
 mod tests {
     use super::*;
     use crate::guard::checks::testing::{data, error, request, run};
+
+    #[test]
+    fn counts_are_those_of_a_count_by_characters() {
+        for text in
+            ["", " ", "a", " a  b\u{b}c\td ", "é\u{a0}b 😀 c", "a\u{1c}b", "\u{2028}x y", "a\r\nb\u{c}"]
+        {
+            assert_eq!(word_count(text), text.split_whitespace().count(), "{text:?}");
+            assert_eq!((CHARACTERS.count)(text), text.encode_utf16().count(), "{text:?}");
+        }
+    }
 
     #[test]
     fn sentences_as_in_the_reference() {

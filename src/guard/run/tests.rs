@@ -78,6 +78,7 @@ fn hook(id: &str, checks: Vec<HookCheck>) -> Hook {
         asynchronous: false,
         sequential: false,
         parallel: false,
+        is_of_workspace: false,
         denies_on_fail: true,
         denies_on_success: false,
         stream: None,
@@ -90,7 +91,12 @@ fn hook(id: &str, checks: Vec<HookCheck>) -> Hook {
 }
 
 async fn run(hooks: &[Hook]) -> (PhaseRun, u128) {
-    let run = Run { outside: &Nowhere, fail_on_error: false, time_limit: Duration::from_millis(500) };
+    let run = Run {
+        outside: &Nowhere,
+        large_work: &LargeWork::default(),
+        fail_on_error: false,
+        time_limit: Duration::from_millis(500),
+    };
     let subject =
         Subject::of_request(Operation::ChatCompletions, r#"{"messages":[{"role":"user","content":"t"}]}"#);
     let started = tokio::time::Instant::now();

@@ -310,3 +310,57 @@ fn values_of_the_client_query_are_hidden() {
         assert_eq!(without_values(path, client_query), wanted);
     }
 }
+
+#[test]
+fn hooks_are_listed_with_how_they_are_applied_to_a_stream() {
+    let none = r#""contains":{"operator":"none","words":["abc"]}"#;
+    let config = target(&format!(
+        r#""input_guardrails":[{{"id":"in",{none},"parallel":true}},{{"id":"later",{none},"async":true,"deny":true}}],
+        "output_guardrails":[{{"id":"window",{none},"deny":true}},{{"id":"wide",{none},"deny":true,"overlap_bytes":9}},
+        {{"id":"count","wordCount":{{"minWords":1,"maxWords":2}},"deny":true}},
+        {{"id":"gap","regexMatch":{{"rule":"a.*b","not":true}},"deny":true}},{{"id":"passes",{none},"on_success":{{"deny":true}}}},
+        {{"id":"held",{none},"deny":true,"stream":"buffer"}},{{"id":"looks",{none}}},
+        {{"id":"waits",{none},"stream":"buffer"}},
+        {{"id":"wrong","regexMatch":{{"rule":"("}},"deny":true}}]"#
+    ));
+    // It travels in a header.
+    let config = config.replace('\n', " ");
+    let env = TestEnv::default();
+    let found = explained(&config, STREAM, &env);
+    let hooks = found["hooks"].as_array().unwrap();
+    let view = |hook: &Value| {
+        json!([
+            hook["id"],
+            hook["on"],
+            hook["runs"],
+            hook["deny"],
+            hook["stream"]["how"],
+            hook["stream"]["held_bytes"]
+        ])
+    };
+    let wanted = [
+        json!(["in", "request", "parallel", false, null, null]),
+        json!(["later", "request", "async", false, null, null]),
+        json!(["window", "response", "waits", true, "window", 3]),
+        json!(["wide", "response", "waits", true, "window", 9]),
+        json!(["count", "response", "waits", true, "buffer", null]),
+        json!(["gap", "response", "waits", true, "buffer", null]),
+        json!(["passes", "response", "waits", true, "buffer", null]),
+        json!(["held", "response", "waits", true, "buffer", null]),
+        json!(["looks", "response", "waits", false, "at_end", null]),
+        json!(["waits", "response", "waits", false, "buffer", null]),
+        json!(["wrong", "response", "waits", true, "buffer", null]),
+    ];
+    assert_eq!(hooks.iter().map(view).collect::<Vec<_>>(), wanted, "{found}");
+    let why = |place: usize| hooks[place]["stream"]["why"].as_str().unwrap();
+    assert_eq!(why(4), "default.wordCount must see the whole response");
+    assert_eq!(
+        why(5),
+        "what default.regexMatch looks for has no longest match, and there is no `overlap_bytes`"
+    );
+    assert_eq!((why(6), why(7)), ("it denies what passes", "its `stream` is \"buffer\""));
+    assert!(hooks[10]["checks"][0]["error"].as_str().unwrap().contains("rule"), "{found}");
+    let whole = explained(&config, BODY, &env);
+    assert!(whole["hooks"].as_array().unwrap().iter().all(|hook| hook["stream"].is_null()), "{whole}");
+    assert!(explained(&target(""), BODY, &env).get("hooks").is_none());
+}

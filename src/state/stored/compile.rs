@@ -2,7 +2,7 @@
 //!
 //! The same readers as for the settings file: a stored provider has the members of `providers.<slug>`, in `account`.
 
-use crate::config::hooks::Hook;
+use crate::config::hooks::{Hook, HookPhase};
 use crate::config::node::Node;
 use crate::config::read::{Cursor, Problems};
 use crate::config::{Checks, Config};
@@ -163,6 +163,35 @@ pub fn compile_guardrail(record: &Record, store: &Store) -> Result<Hook, String>
     let checks = sealed.get("checks").or_else(|| body.get("checks")).cloned().unwrap_or_default();
     let slug = record.slug.as_deref().unwrap_or_default();
     guardrail_hook(slug, checks, body.get("actions")).map_err(|problems| texts(&problems))
+}
+
+/// The saved guardrails that a workspace has run on everything, by slug or id.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DefaultGuardrails {
+    input: Vec<String>,
+    output: Vec<String>,
+}
+
+impl DefaultGuardrails {
+    /// Those of a phase, in their order.
+    pub fn of(&self, phase: HookPhase) -> &[String] {
+        match phase {
+            HookPhase::Before => &self.input,
+            HookPhase::After => &self.output,
+        }
+    }
+}
+
+/// The default guardrails of a workspace; `None`: it has none.
+pub fn default_guardrails(workspace: &Record) -> Option<DefaultGuardrails> {
+    let body: Value = serde_json::from_str(&workspace.body).ok()?;
+    let defaults = body.get("defaults")?;
+    let list = |name: &str| -> Vec<String> {
+        let slugs = defaults.get(name).and_then(Value::as_array).into_iter().flatten();
+        slugs.filter_map(|slug| slug.as_str().map(str::to_owned)).collect()
+    };
+    let found = DefaultGuardrails { input: list("input_guardrails"), output: list("output_guardrails") };
+    (!found.input.is_empty() || !found.output.is_empty()).then_some(found)
 }
 
 /// The hook of a guardrail with these checks and actions.

@@ -10,11 +10,11 @@ mod tests;
 
 pub use compile::{account_members, compile_guardrail, guardrail_hook, read_provider};
 
-use compile::{SavedProvider, compile_config, compile_provider};
+use compile::{DefaultGuardrails, SavedProvider, compile_config, compile_provider, default_guardrails};
 
 use crate::auth::DEFAULT_WORKSPACE;
 use crate::config::Config;
-use crate::config::hooks::Hook;
+use crate::config::hooks::{Hook, HookPhase};
 use crate::net::outbound::custom_host::HostRules;
 use crate::price::OwnPrices;
 use crate::prompt::{PromptLibrary, PromptSet};
@@ -38,6 +38,8 @@ pub struct Stored {
     expiries: OrdSet<(Timestamp, Uuid)>,
     configs: HashMap<Uuid, Arc<Config>>,
     guardrails: HashMap<Uuid, Arc<Hook>>,
+    /// By workspace; only of those that have some.
+    default_guardrails: HashMap<Uuid, DefaultGuardrails>,
     /// Records that could not be compiled.
     broken: OrdSet<(Kind, Uuid)>,
     prompts: PromptLibrary,
@@ -71,7 +73,9 @@ impl Stored {
                     let children = catalog.children(change.kind, change.id);
                     routing.extend(children.map(|child| (child.kind, child.id)));
                 }
-                Kind::Config | Kind::Guardrail => drop(routing.insert((change.kind, change.id))),
+                Kind::Config | Kind::Guardrail | Kind::Workspace => {
+                    routing.insert((change.kind, change.id));
+                }
                 _ => prompts.note(&change),
             }
         }
@@ -116,6 +120,12 @@ impl Stored {
                         }
                         None => self.guardrails.remove(id).is_some(),
                     }
+                }
+                Kind::Workspace => {
+                    let before = self.default_guardrails.remove(id);
+                    let now = record.and_then(|record| default_guardrails(record));
+                    self.default_guardrails.extend(now.clone().map(|now| (*id, now)));
+                    before != now
                 }
                 _ => {
                     let compiled = record.map(|record| compile_config(record, env.store, env.hosts));
@@ -205,6 +215,16 @@ impl Stored {
     /// The guardrail with this slug or id that a client of `workspace` may use.
     pub fn guardrail(&self, workspace: Option<Uuid>, name: &str) -> Option<&Arc<Hook>> {
         self.guardrails.get(&self.record(Kind::Guardrail, workspace, name)?.id)
+    }
+
+    /// The guardrails that run on every request (before) or response (after) of a workspace, by slug or id.
+    pub fn default_guardrails(&self, workspace: Option<Uuid>, phase: HookPhase) -> &[String] {
+        // Most stores have none.
+        if self.default_guardrails.is_empty() {
+            return &[];
+        }
+        let found = workspace.and_then(|workspace| self.default_guardrails.get(&workspace));
+        found.map_or(&[], |found| found.of(phase))
     }
 
     /// The slugs of the providers that a client of `workspace` may use, with the providers.

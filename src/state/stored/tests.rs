@@ -239,3 +239,30 @@ proptest! {
         }
     }
 }
+
+#[tokio::test]
+async fn default_guardrails_are_the_workspaces_and_only_their_change_counts() {
+    let mut compiled = Compiled::new().await;
+    let body = |name: &str, guardrails: &[&str]| json!({"name": name, "defaults": {"input_guardrails": guardrails, "metadata": {"a": name}}});
+    let mut workspace =
+        Record { id: WORKSPACE, ..record(Kind::Workspace, "w", None, &body("one", &["g", "h"])) };
+    compiled.put(workspace.clone(), None).await;
+    let of =
+        |compiled: &Compiled, workspace, phase| compiled.stored.default_guardrails(workspace, phase).to_vec();
+    assert_eq!(of(&compiled, Some(WORKSPACE), HookPhase::Before), ["g", "h"]);
+    for (workspace, phase) in [
+        (Some(WORKSPACE), HookPhase::After),
+        (Some(Uuid::from_u128(8)), HookPhase::Before),
+        (None, HookPhase::Before),
+    ] {
+        assert!(of(&compiled, workspace, phase).is_empty());
+    }
+    let before = compiled.stored.routing_generation;
+    for (name, guardrails, changes) in [("two", &["g", "h"][..], 0), ("two", &["g"], 1), ("two", &[], 2)] {
+        workspace.body = body(name, guardrails).to_string().into();
+        workspace.revision += 1;
+        compiled.put(workspace.clone(), None).await;
+        assert_eq!(compiled.stored.routing_generation - before, changes, "{guardrails:?}");
+        assert_eq!(of(&compiled, Some(WORKSPACE), HookPhase::Before), guardrails);
+    }
+}
