@@ -22,7 +22,7 @@ const MIB: u64 = 1 << 20;
 const PATIENCE: Duration = Duration::from_secs(300);
 
 /// A provider of one stream. It sends the first event, and the rest after a permit.
-async fn stream_of(texts: Vec<String>) -> (Upstream, Arc<Semaphore>, Arc<AtomicUsize>) {
+pub(crate) async fn stream_of(texts: Vec<String>) -> (Upstream, Arc<Semaphore>, Arc<AtomicUsize>) {
     let (steps, calls) = (Arc::new(Semaphore::new(0)), Arc::<AtomicUsize>::default());
     let (permits, count) = (Arc::clone(&steps), Arc::clone(&calls));
     let texts = Arc::new(texts);
@@ -50,7 +50,7 @@ async fn stream_of(texts: Vec<String>) -> (Upstream, Arc<Semaphore>, Arc<AtomicU
     (upstream, steps, calls)
 }
 
-fn streamed(text: &str) -> String {
+pub(crate) fn streamed(text: &str) -> String {
     json!({"model": "m", "max_tokens": 9, "stream": true, "messages": [{"role": "user", "content": text}]})
         .to_string()
 }
@@ -78,7 +78,7 @@ async fn read(gateway: &Gateway, config: &Value, body: &str, began: &AtomicUsize
 }
 
 /// A client that has the beginning of the stream, and takes no more of it. Its window is small, so that the system keeps little for it.
-async fn slow_client(gateway: &Gateway, config: &Value, body: &str) -> raw::Raw {
+pub(crate) async fn slow_client(gateway: &Gateway, config: &Value, body: &str) -> raw::Raw {
     let mut client = raw::Raw::connect_with_window(gateway.ports.data, 4096).await;
     let request = format!(
         "POST /v1/chat/completions HTTP/1.1\r\nhost: gateway\r\nconnection: close\r\nx-gateway-api-key: {KEY}\r\n\

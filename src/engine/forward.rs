@@ -346,6 +346,7 @@ impl<D: Downstream> Orchestrator<'_, D> {
                 }
                 StreamEvent::TimedOut => {
                     let error = run.timeout_error(kind);
+                    run.cached.as_ref().inspect(|call| call.close());
                     return Ok(Some(match kind {
                         TimeoutKind::Total => ForwardEnd::Stopped(error),
                         _ => ForwardEnd::Broken(error),
@@ -366,6 +367,9 @@ impl<D: Downstream> Orchestrator<'_, D> {
         is_charged: bool,
     ) -> Result<AttemptResult, Aborted> {
         let Forwarding { run, body, .. } = forwarding;
+        if by_provider && run.is_from_cache() && body.error().is_some() {
+            self.remove_unreadable(&run.cache);
+        }
         let (attempt, deadlines, permit) = run.into_rest();
         if let Some(permit) = permit.filter(|_| by_provider) {
             let signal = Outcome::Interrupted.breaker_signal(attempt.target.policies.breaker.as_ref());
