@@ -6,6 +6,7 @@
 use crate::caching::{Answer, Call, answering, at, cached, chat, events, json_answer};
 use crate::shared_streams::{slow_client, stream_of, streamed};
 use crate::stages::{WHOLE_CHAT, chat_events, text_of};
+use crate::support::client::new_trace;
 use crate::support::settings::STANDARD;
 use crate::support::upstream::{Connection, Upstream};
 use crate::support::wait::until;
@@ -215,7 +216,7 @@ async fn a_client_that_takes_nothing_does_not_keep_a_call_open_for_others() {
     config["cache"]["max_age"] = json!(0);
     let call = Call::new(&gateway, &config);
     let body = streamed("kept open");
-    let slow = slow_client(&gateway, &config, &body).await;
+    let slow = slow_client(&gateway, &config, &body, &new_trace()).await;
     let first = call.send(&body).await;
     let before = calls.load(Ordering::SeqCst);
     let next = call.send(&body).await;
@@ -225,18 +226,22 @@ async fn a_client_that_takes_nothing_does_not_keep_a_call_open_for_others() {
 }
 
 #[tokio::test]
-async fn who_reads_along_with_a_call_that_fails_is_no_hit() {
+async fn a_call_that_fails_is_no_hit_and_is_charged_once() {
     const CLIENTS: usize = 8;
     let gateway = Gateway::start(STANDARD);
     let (gate, calls) = (Arc::new(Semaphore::new(0)), Arc::<AtomicUsize>::default());
     let (permits, count) = (Arc::clone(&gate), Arc::clone(&calls));
+    let body =
+        r#"{"error":{"message":"no"},"usage":{"prompt_tokens":7,"completion_tokens":2,"total_tokens":9}}"#;
+    let head = "HTTP/1.1 500 Internal Server Error\r\ncontent-type: application/json\r\ncontent-length:";
+    let failing = format!("{head} {}\r\n\r\n{body}", body.len());
     let upstream = Upstream::start(move |mut connection: Connection| {
-        let (permits, count) = (Arc::clone(&permits), Arc::clone(&count));
+        let (permits, count, failing) = (Arc::clone(&permits), Arc::clone(&count), failing.clone());
         async move {
             while connection.request().await.is_some() {
                 count.fetch_add(1, Ordering::SeqCst);
                 permits.acquire().await.unwrap().forget();
-                connection.write("HTTP/1.1 500 Internal Server Error\r\ncontent-length: 2\r\n\r\n{}").await;
+                connection.write(&failing).await;
             }
         }
     })
@@ -260,4 +265,36 @@ async fn who_reads_along_with_a_call_that_fails_is_no_hit() {
     let (answers, ()) = tokio::join!(sending, failing);
     let statuses: Vec<Value> = answers.iter().map(|answer| json!([answer.status, answer.cache])).collect();
     assert!(statuses.iter().all(|status| *status == json!([500, "MISS"])), "{statuses:?}");
+    let mut charged = 0;
+    for answer in &answers {
+        let line = gateway.access_line(&answer.trace).await;
+        charged += usize::from(!line["cost_status"].is_null());
+    }
+    assert_eq!(charged, calls.load(Ordering::SeqCst), "each call once");
+}
+
+#[tokio::test]
+async fn a_leader_that_takes_little_is_charged_for_what_others_got() {
+    let gateway = gateway();
+    let used = "data: {\"id\":\"c\",\"object\":\"chat.completion.chunk\",\"created\":1,\"model\":\"m\",\"choices\":[],\
+                \"usage\":{\"prompt_tokens\":5,\"completion_tokens\":77,\"total_tokens\":82}}\n\ndata: [DONE]";
+    let texts = vec!["x".repeat(32 << 10); 120];
+    let whole =
+        chat_events(&texts.iter().map(String::as_str).collect::<Vec<_>>()).replace("data: [DONE]", used);
+    let (upstream, calls) = answering(move |_, _| events(&whole)).await;
+    let config = cached(at(&upstream, "openai"));
+    let (body, trace) = (streamed("little"), new_trace());
+    let slow = slow_client(&gateway, &config, &body, &trace).await;
+    let other = Call::new(&gateway, &config).send(&body).await;
+    assert_eq!((other.status, other.cache.as_str()), (200, "HIT"));
+    drop(slow);
+    let line = gateway.access_line(&trace).await;
+    assert_eq!(
+        (&line["error_code"], &line["tokens"]["output"]),
+        (&json!("caller_left"), &json!(77)),
+        "{line}"
+    );
+    let line = gateway.access_line(&other.trace).await;
+    assert!(line["cost_status"].is_null(), "{line}");
+    assert_eq!(calls.load(Ordering::SeqCst), 1);
 }

@@ -6,6 +6,7 @@
 use super::attempt_run::AttemptRun;
 use super::attempt_usage::Observed;
 use super::body_error::BodyError;
+use super::caching::CachedCall;
 use super::content_kind::ContentKind;
 use super::cost;
 use super::downstream::{Aborted, Downstream};
@@ -112,7 +113,9 @@ impl<D: Downstream> Orchestrator<'_, D> {
                 Box::pin(self.broken(forwarding, error, (false, false), is_charged)).await
             }
             Err(aborted) => {
-                if self.ctx.snapshot.settings.usage.drain && is_charged {
+                // What has arrived for others is read without waiting.
+                let is_there = forwarding.run.cached.as_ref().is_some_and(CachedCall::is_complete);
+                if is_charged && (is_there || self.ctx.snapshot.settings.usage.drain) {
                     Box::pin(self.drain(&mut forwarding)).await;
                 }
                 self.response_ended(*forwarding.body);

@@ -312,7 +312,8 @@ impl<D: Downstream> Orchestrator<'_, D> {
         let state = run.stream.state();
         self.ctx.record.attempt_finished(&run.attempt, state, run.reason, error);
         self.ctx.record.used(match response {
-            FinalResponse::Provider { body, .. } if !outcome.is_success() && run.is_charged(false) => {
+            // All of it was read: who made the call is charged, whoever else reads it.
+            FinalResponse::Provider { body, .. } if !outcome.is_success() && run.is_charged(true) => {
                 Observed::of_error(body)
             }
             _ => run.observed(),

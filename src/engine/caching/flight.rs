@@ -245,6 +245,10 @@ impl State {
         !self.is_closed && !self.readers.is_empty()
     }
 
+    fn is_complete(&self) -> bool {
+        matches!(self.end, Some(End::Complete))
+    }
+
     fn add_reader(&mut self) -> u32 {
         let id = self.next_reader;
         self.next_reader = self.next_reader.wrapping_add(1);
@@ -334,15 +338,15 @@ impl FlightShare {
         self.is_leader
     }
 
-    /// Whether this reader is charged for the call: exactly one is. The one that started it, unless it has left before the end; then the
-    /// first that gets to the end, or the last that leaves. Asked once by each reader, before it leaves.
+    /// Whether this reader is charged for the call: exactly one is. The one that started it, unless it has left before the end of the response had
+    /// arrived; then the first that gets to the end, or the last that leaves. Asked once by each reader, before it leaves.
     pub fn is_charged(&self, is_complete: bool) -> bool {
         let mut state = self.flight.state.lock();
         let is_last = state.readers.len() <= 1;
         let is_charged = !state.is_charged
             && match is_complete {
                 true => self.is_leader || state.leader_left,
-                false => is_last,
+                false => is_last || self.is_leader && state.is_complete(),
             };
         state.leader_left |= self.is_leader && !is_complete;
         state.is_charged |= is_charged;
@@ -367,6 +371,11 @@ impl FlightShare {
     /// See [`Flight::discard`].
     pub fn discard(&self, why: NotStored) {
         self.flight.discard(why);
+    }
+
+    /// Whether all of the response has arrived.
+    pub fn is_complete(&self) -> bool {
+        self.flight.state.lock().is_complete()
     }
 
     /// Whether nobody may store the response.

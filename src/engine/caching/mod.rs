@@ -408,6 +408,11 @@ impl CachedCall {
         self.share.is_charged(is_complete)
     }
 
+    /// Whether all of the response has arrived, though it may not have been read.
+    pub fn is_complete(&self) -> bool {
+        self.share.is_complete()
+    }
+
     /// Nobody may join the call any more.
     pub fn close(&self) {
         self.share.close();
