@@ -464,7 +464,7 @@ fn is_cacheable(attempt: &Attempt, request: &Request) -> bool {
 
 fn scope(workspace: Option<Uuid>, wishes: Option<&CacheHeaders>) -> Scope {
     let namespace = wishes.and_then(|wishes| wishes.namespace.clone());
-    Scope { workspace: workspace.unwrap_or(Uuid::nil()), namespace }
+    Scope { workspace: workspace.unwrap_or_default(), namespace }
 }
 
 /// All that decides the response of an attempt.
