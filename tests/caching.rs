@@ -94,12 +94,12 @@ pub(crate) fn at(upstream: &Upstream, provider: &str) -> Value {
 }
 
 /// A chat that no other test sends.
-fn chat(text: &str, stream: bool) -> String {
+pub(crate) fn chat(text: &str, stream: bool) -> String {
     json!({"model": "m", "max_tokens": 9, "stream": stream, "messages": [{"role": "user", "content": text}]})
         .to_string()
 }
 
-fn events(text: &str) -> String {
+pub(crate) fn events(text: &str) -> String {
     let length = text.len();
     format!("HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: {length}\r\n\r\n{text}")
 }

@@ -4,6 +4,7 @@
 
 use crate::caching::{Call, at, cached};
 use crate::stages::{chat_events, text_of};
+use crate::support::client::new_trace;
 use crate::support::exclusive::exclusive;
 use crate::support::settings::{KEY, STANDARD};
 use crate::support::upstream::{Connection, Upstream};
@@ -22,7 +23,7 @@ const MIB: u64 = 1 << 20;
 const PATIENCE: Duration = Duration::from_secs(300);
 
 /// A provider of one stream. It sends the first event, and the rest after a permit.
-async fn stream_of(texts: Vec<String>) -> (Upstream, Arc<Semaphore>, Arc<AtomicUsize>) {
+pub(crate) async fn stream_of(texts: Vec<String>) -> (Upstream, Arc<Semaphore>, Arc<AtomicUsize>) {
     let (steps, calls) = (Arc::new(Semaphore::new(0)), Arc::<AtomicUsize>::default());
     let (permits, count) = (Arc::clone(&steps), Arc::clone(&calls));
     let texts = Arc::new(texts);
@@ -50,7 +51,7 @@ async fn stream_of(texts: Vec<String>) -> (Upstream, Arc<Semaphore>, Arc<AtomicU
     (upstream, steps, calls)
 }
 
-fn streamed(text: &str) -> String {
+pub(crate) fn streamed(text: &str) -> String {
     json!({"model": "m", "max_tokens": 9, "stream": true, "messages": [{"role": "user", "content": text}]})
         .to_string()
 }
@@ -78,11 +79,11 @@ async fn read(gateway: &Gateway, config: &Value, body: &str, began: &AtomicUsize
 }
 
 /// A client that has the beginning of the stream, and takes no more of it. Its window is small, so that the system keeps little for it.
-async fn slow_client(gateway: &Gateway, config: &Value, body: &str) -> raw::Raw {
+pub(crate) async fn slow_client(gateway: &Gateway, config: &Value, body: &str, trace: &str) -> raw::Raw {
     let mut client = raw::Raw::connect_with_window(gateway.ports.data, 4096).await;
     let request = format!(
         "POST /v1/chat/completions HTTP/1.1\r\nhost: gateway\r\nconnection: close\r\nx-gateway-api-key: {KEY}\r\n\
-         x-gateway-config: {config}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
+         x-gateway-config: {config}\r\nx-gateway-trace-id: {trace}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
         body.len()
     );
     client.write(request.as_bytes()).await.unwrap();
@@ -103,7 +104,7 @@ async fn a_thousand_clients_of_one_stream_make_one_call() {
     let began = AtomicUsize::new(0);
     let slow = async {
         until("the first reader", async || (began.load(Ordering::SeqCst) > 0).then_some(())).await;
-        slow_client(&gateway, &config, &body).await
+        slow_client(&gateway, &config, &body, &new_trace()).await
     };
     let fast = futures_util::future::join_all((0..CLIENTS).map(|_| read(&gateway, &config, &body, &began)));
     let opening = async {
@@ -153,7 +154,7 @@ async fn a_slow_client_holds_one_copy_or_slows_the_provider() {
         }));
         let rest = async {
             until("the first reader", async || (began.load(Ordering::SeqCst) > 0).then_some(())).await;
-            let mut slow = slow_client(&gateway, &config, &body).await;
+            let mut slow = slow_client(&gateway, &config, &body, &new_trace()).await;
             until("all of them to read", async || (began.load(Ordering::SeqCst) == FAST).then_some(())).await;
             let before = gateway.memory().0;
             steps.add_permits(1);

@@ -18,12 +18,15 @@ use moka::notification::RemovalCause;
 use moka::ops::compute::Op;
 use moka::sync::Cache;
 use std::collections::HashSet;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 /// What an entry uses besides its texts, its body and its pace: itself and its place in the table, as measured.
 const OVERHEAD: usize = 540;
+
+/// What is called with removals: which entries they concern.
+pub type Watcher = Box<dyn Fn(&dyn Fn(&CacheKey, &Scope) -> bool) + Send + Sync>;
 
 /// A response in memory.
 #[derive(Clone)]
@@ -99,6 +102,7 @@ pub(super) struct Memory {
     generation: AtomicU64,
     marks: ArcSwap<Vec<Arc<Mark>>>,
     evictions: Arc<Evictions>,
+    watcher: OnceLock<Watcher>,
 }
 
 impl Memory {
@@ -119,7 +123,13 @@ impl Memory {
                 count.fetch_add(1, Ordering::Relaxed);
             })
             .build_with_hasher(foldhash::fast::RandomState::default());
-        Self { cache, generation: AtomicU64::new(0), marks: ArcSwap::default(), evictions }
+        Self {
+            cache,
+            generation: AtomicU64::new(0),
+            marks: ArcSwap::default(),
+            evictions,
+            watcher: OnceLock::new(),
+        }
     }
 
     /// The response, unless it has expired or is of another scope.
@@ -202,6 +212,24 @@ impl Memory {
         Some((Arc::new(CachedResponse { body, ..response.clone() }), size))
     }
 
+    pub(super) fn watch(&self, watcher: Watcher) {
+        let _there_is_one_already = self.watcher.set(watcher);
+    }
+
+    fn notify(&self, concerns: &dyn Fn(&CacheKey, &Scope) -> bool) {
+        if let Some(watcher) = self.watcher.get() {
+            watcher(concerns);
+        }
+    }
+
+    /// Removes what another gateway has removed.
+    pub(super) fn remove_all(&self, keys: &HashSet<CacheKey>) {
+        if !keys.is_empty() {
+            self.notify(&|key, _| keys.contains(key));
+        }
+        keys.iter().for_each(|key| self.remove(key));
+    }
+
     pub(super) fn remove(&self, key: &CacheKey) {
         self.generation.fetch_add(1, Ordering::SeqCst);
         self.cache.invalidate(key);
@@ -210,6 +238,7 @@ impl Memory {
     /// Removes what any of these concerns and is there now: at once for [`get`](Self::get). To give the memory back takes longer, a second for
     /// 100,000 entries: not for a thread that others wait for.
     pub(super) fn purge(&self, purges: &[Purge]) -> HashSet<CacheKey> {
+        self.notify(&|key, scope| purges.iter().any(|purge| purge.concerns(key, scope)));
         let mark = self.mark(purges);
         let mut purged = HashSet::new();
         for (key, kept) in &self.cache {

@@ -212,9 +212,7 @@ impl Remote {
 
     async fn apply(&self, changes: Changes, memory: &Arc<Memory>) -> Position {
         let Changes { purges, removed, position, .. } = changes;
-        for key in &removed {
-            memory.remove(key);
-        }
+        memory.remove_all(&removed.into_iter().collect());
         if !purges.is_empty() {
             let memory = Arc::clone(memory);
             // It looks at every entry, and this thread has the connections.

@@ -7,7 +7,7 @@
 use super::codec;
 use super::compression;
 use super::entry::{CacheKey, CachedResponse, Scope};
-use super::memory::Memory;
+use super::memory::{Memory, Watcher};
 use super::purge::{CacheError, Purge};
 use super::redis::{self, Order};
 use super::remote::Remote;
@@ -95,6 +95,11 @@ impl ResponseStore {
         let queue = Arc::new(WriteQueue::default());
         runtime.spawn(write(sources.clone(), Arc::clone(&queue)));
         Ok(Self { sources, queue, max_entry_bytes: options.max_entry_bytes, runtime: Some(runtime) })
+    }
+
+    /// Has this called with what is purged, or removed by another gateway, before it is. Once.
+    pub fn on_removal(&self, watcher: Watcher) {
+        self.sources.memory.watch(watcher);
     }
 
     /// Has its metrics among those of the process.

@@ -229,6 +229,10 @@ impl AttemptRun {
         self.cached.as_ref().is_some_and(|cached| !cached.is_leader())
     }
 
+    pub fn is_from_cache(&self) -> bool {
+        self.source == ResponseSource::Cache
+    }
+
     /// Whether what it used is charged. Asked once, when it is over; `is_complete`: the client got all of the response.
     pub fn is_charged(&self, is_complete: bool) -> bool {
         self.source.is_paid() && self.cached.as_ref().is_none_or(|cached| cached.is_charged(is_complete))
@@ -510,6 +514,7 @@ impl AttemptRun {
 
     fn timed_out(&self, kind: TimeoutKind) -> Readiness {
         let error = self.timeout_error(kind);
+        self.cached.as_ref().inspect(|call| call.close());
         match kind {
             TimeoutKind::Total => Readiness::Stopped(error),
             _ => Readiness::Failed(Outcome::TimedOut, FinalResponse::Error(error)),

@@ -6,6 +6,7 @@
 use super::attempt_run::AttemptRun;
 use super::attempt_usage::Observed;
 use super::body_error::BodyError;
+use super::caching::CachedCall;
 use super::content_kind::ContentKind;
 use super::cost;
 use super::downstream::{Aborted, Downstream};
@@ -112,7 +113,9 @@ impl<D: Downstream> Orchestrator<'_, D> {
                 Box::pin(self.broken(forwarding, error, (false, false), is_charged)).await
             }
             Err(aborted) => {
-                if self.ctx.snapshot.settings.usage.drain && is_charged {
+                // What has arrived for others is read without waiting.
+                let is_there = forwarding.run.cached.as_ref().is_some_and(CachedCall::is_complete);
+                if is_charged && (is_there || self.ctx.snapshot.settings.usage.drain) {
                     Box::pin(self.drain(&mut forwarding)).await;
                 }
                 self.response_ended(forwarding.body);
@@ -346,6 +349,7 @@ impl<D: Downstream> Orchestrator<'_, D> {
                 }
                 StreamEvent::TimedOut => {
                     let error = run.timeout_error(kind);
+                    run.cached.as_ref().inspect(|call| call.close());
                     return Ok(Some(match kind {
                         TimeoutKind::Total => ForwardEnd::Stopped(error),
                         _ => ForwardEnd::Broken(error),
@@ -366,6 +370,9 @@ impl<D: Downstream> Orchestrator<'_, D> {
         is_charged: bool,
     ) -> Result<AttemptResult, Aborted> {
         let Forwarding { run, body, .. } = forwarding;
+        if by_provider && run.is_from_cache() && body.error().is_some() {
+            self.remove_unreadable(&run.cache);
+        }
         let (attempt, deadlines, permit) = run.into_rest();
         if let Some(permit) = permit.filter(|_| by_provider) {
             let signal = Outcome::Interrupted.breaker_signal(attempt.target.policies.breaker.as_ref());

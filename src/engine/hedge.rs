@@ -4,6 +4,7 @@
 //! Only before anything was sent to the client. `state::hedge_budget` limits how many hedges there may be.
 
 use super::attempt_run::{AttemptRun, Readiness};
+use super::caching::{CachedCall, FlightShare};
 use super::downstream::{Aborted, Downstream};
 use super::downstream_watch::DownstreamWatch;
 use super::orchestrator::{NextAttempt, Orchestrator, Started};
@@ -55,7 +56,8 @@ impl<D: Downstream> Orchestrator<'_, D> {
             FirstEvent::ClientClosed => return Err(self.client_closed(run)),
             FirstEvent::Slow => {}
         }
-        match self.start_second(hedge).await {
+        let raced = run.cached.as_ref().map(CachedCall::share);
+        match self.start_second(raced, hedge).await {
             Some(second) => self.race_both(run, second, watch).await,
             None => {
                 self.ctx.attempt = Some(Arc::clone(&run.attempt));
@@ -64,8 +66,9 @@ impl<D: Downstream> Orchestrator<'_, D> {
         }
     }
 
-    /// Starts the second attempt, if the plan has a target for it and the budget allows one.
-    async fn start_second(&mut self, hedge: Hedge) -> Option<Box<AttemptRun>> {
+    /// Starts the second attempt, if the plan has a target for it and the budget allows one. It does not join `raced`,
+    /// the call of the first attempt.
+    async fn start_second(&mut self, raced: Option<FlightShare>, hedge: Hedge) -> Option<Box<AttemptRun>> {
         if !self.plan.can_hedge(&self.env) {
             return None;
         }
@@ -75,7 +78,10 @@ impl<D: Downstream> Orchestrator<'_, D> {
         }
         let target = self.plan.hedge_target(&mut self.env)?;
         let next = NextAttempt { target, wait: Duration::ZERO, reason: Reason::Hedge };
-        match self.start(&next).await {
+        self.raced = raced;
+        let started = self.start(&next).await;
+        self.raced = None;
+        match started {
             Started::Running(run, _) => Some(run),
             Started::Failed(..) => None,
         }

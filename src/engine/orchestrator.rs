@@ -7,6 +7,7 @@
 use super::attempt_run::{AttemptRun, FinalResponse, Readiness};
 use super::attempt_state::AttemptState;
 use super::attempt_usage::Observed;
+use super::caching::FlightShare;
 use super::downstream::{Aborted, Downstream};
 use super::downstream_watch::DownstreamWatch;
 use super::forward::Interrupted;
@@ -59,6 +60,10 @@ pub(super) struct Orchestrator<'a, D> {
     pub(super) stale_connection_met: bool,
     /// The request as the hooks of the latest target left it.
     pub(super) checked: Option<Arc<CheckedRequest>>,
+    /// What the cache had for the attempt could not be decoded: it is made without.
+    pub(super) ignores_kept: bool,
+    /// The call of the attempt that a hedge races.
+    pub(super) raced: Option<FlightShare>,
 }
 
 /// The next attempt.
@@ -122,6 +127,8 @@ impl Engine {
             resume: None,
             stale_connection_met: false,
             checked: None,
+            ignores_kept: false,
+            raced: None,
         };
         let done = orchestrator.run(NextAttempt { target, wait: Duration::ZERO, reason }).await;
         orchestrator.finish_hooks();
@@ -191,16 +198,19 @@ impl<D: Downstream> Orchestrator<'_, D> {
     /// Makes one attempt at a target, and forwards its response if it is committable.
     async fn attempt(&mut self, next: &NextAttempt) -> Result<AttemptResult, Aborted> {
         let mut may_repeat = true;
+        self.ignores_kept = false;
         loop {
             match self.attempt_once(next, may_repeat).await? {
                 Some(result) => return Ok(result),
-                // It has read along with another request's call, which failed: it makes one itself, or waits for one more.
+                // It has read along with another request's call, which failed: it makes one itself, or waits for one more. Or what the cache had
+                // cannot be decoded.
                 None => may_repeat = false,
             }
         }
     }
 
-    /// `None`: the call of another request, which this one has read, has failed. Only with `may_repeat`.
+    /// `None`: it is to be made again. The call of another request, which this one has read, has failed, with `may_repeat` only; or what the cache
+    /// had cannot be decoded.
     async fn attempt_once(
         &mut self,
         next: &NextAttempt,
@@ -216,12 +226,17 @@ impl<D: Downstream> Orchestrator<'_, D> {
             None => self.wait_for(&mut run, &mut watch).await?,
         };
         self.stale_connection_met |= run.stream.stale_connection_met();
-        if let Readiness::Failed(outcome, _) = &readiness
-            && may_repeat
-            && run.reads_along()
+        if let Readiness::Failed(outcome, response) = &readiness
             && !matches!(outcome, Outcome::TimedOut)
         {
-            return Ok(None);
+            if may_repeat && run.reads_along() {
+                return Ok(None);
+            }
+            if run.is_from_cache() && !self.ignores_kept && !matches!(response, FinalResponse::Denied(_)) {
+                self.remove_unreadable(&run.cache);
+                self.ignores_kept = true;
+                return Ok(None);
+            }
         }
         let readiness = match readiness {
             Readiness::Committable if run.guarded.is_some() => {
@@ -235,6 +250,7 @@ impl<D: Downstream> Orchestrator<'_, D> {
             Readiness::Stopped(error) => {
                 self.ctx.attempt_state = run.stream.state();
                 self.note_stopped(&run, &error);
+                self.note_failed_call(&run);
                 self.return_rewriter(*run);
                 AttemptResult::Final(FinalResponse::Error(error))
             }
@@ -296,7 +312,8 @@ impl<D: Downstream> Orchestrator<'_, D> {
         let state = run.stream.state();
         self.ctx.record.attempt_finished(&run.attempt, state, run.reason, error);
         self.ctx.record.used(match response {
-            FinalResponse::Provider { body, .. } if !outcome.is_success() && run.is_charged(false) => {
+            // All of it was read: who made the call is charged, whoever else reads it.
+            FinalResponse::Provider { body, .. } if !outcome.is_success() && run.is_charged(true) => {
                 Observed::of_error(body)
             }
             _ => run.observed(),
@@ -331,6 +348,9 @@ impl<D: Downstream> Orchestrator<'_, D> {
         response: FinalResponse,
     ) -> AttemptResult {
         self.note_failure(&mut run, &outcome, &response);
+        if !matches!(response, FinalResponse::Denied(_)) {
+            self.note_failed_call(&run);
+        }
         self.ctx.attempt_state = run.stream.state();
         let before =
             run.guarded.as_ref().filter(|_| !outcome.is_success()).and_then(|guarded| guarded.before());

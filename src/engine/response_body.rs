@@ -5,6 +5,8 @@
 
 mod passthrough;
 
+pub(super) use passthrough::has_only_json;
+
 use super::body_error::BodyError;
 use super::content_kind::{ContentCheck, ContentKind, header_error};
 use super::payload_capture::BoundedBody;

@@ -1,10 +1,12 @@
 //! One upstream call that several requests read: they get what has arrived, then what arrives.
 //!
 //! A task of its own reads the provider's response, so no reader depends on another. When all have left, the task ends, and with it the
-//! upstream call. Memory is bounded: a response that is longer than an entry of the cache may be takes no further readers, and what all readers have
+//! upstream call. A call that somebody has given up, that is outdated, or whose response is stored takes no further readers. Memory is bounded: a response that is longer than an entry of the cache may be takes no further readers, and what all readers have
 //! is dropped; where the slowest is too far behind, the provider is not read.
 //! Not here: which requests share a call (`flights`).
 
+use super::note::NotStored;
+use crate::cache::Scope;
 use crate::engine::failure::UpstreamFailure;
 use crate::engine::upstream_stream::{StreamEvent, UpstreamStream};
 use crate::error::Error;
@@ -16,7 +18,7 @@ use pingora_core::protocols::http::HttpTask;
 use std::collections::BTreeMap;
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 
 /// A response that is read by several requests.
@@ -26,8 +28,19 @@ pub struct Flight {
     arrived: Notify,
     /// A reader has taken something or has left, for the task.
     taken: Notify,
-    /// The most bytes that are kept.
-    limit: usize,
+    about: NewFlight,
+}
+
+/// What a call is for.
+pub struct NewFlight {
+    /// Where its response belongs.
+    pub scope: Scope,
+    /// Its readers want a stream.
+    pub streamed: bool,
+    /// Its response is to replace what is kept.
+    pub is_refresh: bool,
+    /// The most bytes that are kept of it.
+    pub limit: usize,
 }
 
 /// What has arrived, and who has read how much of it.
@@ -40,11 +53,14 @@ struct State {
     dropped: usize,
     bytes: usize,
     end: Option<End>,
+    ended_at: Option<Instant>,
     /// The next part of each reader.
     readers: BTreeMap<u32, usize>,
     next_reader: u32,
-    /// Parts were dropped, or the response failed: nobody else may join.
+    /// Nobody else may join.
     is_closed: bool,
+    /// Why nobody may store the response.
+    discarded: Option<NotStored>,
     /// Somebody is charged for the call.
     is_charged: bool,
     /// The reader that started the call has left before its end.
@@ -71,31 +87,54 @@ pub struct WholeResponse {
     pub body: Bytes,
     /// The end of each part in bytes, and milliseconds since the first one.
     pub pace: Vec<(u32, u32)>,
+    /// How long ago its end arrived.
+    pub age: Duration,
 }
 
 impl Flight {
     /// One that the caller leads.
-    pub fn new(limit: usize) -> (Arc<Self>, FlightReader) {
+    pub fn new(about: NewFlight) -> (Arc<Self>, FlightReader) {
         let flight =
-            Arc::new(Self { state: Mutex::default(), arrived: Notify::new(), taken: Notify::new(), limit });
+            Arc::new(Self { state: Mutex::default(), arrived: Notify::new(), taken: Notify::new(), about });
         let id = flight.state.lock().add_reader();
         let reader = FlightReader { flight: Arc::clone(&flight), id, has_header: false };
         (flight, reader)
     }
 
-    /// Reads the response along with the others; `None`: it is too late for that.
-    pub fn join(self: &Arc<Self>) -> Option<FlightReader> {
+    pub fn about(&self) -> &NewFlight {
+        &self.about
+    }
+
+    /// Reads the response along with the others; `None`: it is too late for that. A response that is all there is read for as long as one that is
+    /// stored, though slow readers may still have it.
+    pub fn join(self: &Arc<Self>, max_age: Duration) -> Option<FlightReader> {
         let mut state = self.state.lock();
-        if state.is_closed || state.readers.is_empty() {
+        if !state.is_open() || state.ended_at.is_some_and(|at| at.elapsed() >= max_age) {
             return None;
         }
         let id = state.add_reader();
         Some(FlightReader { flight: Arc::clone(self), id, has_header: false })
     }
 
-    /// Reads the provider's response to its end, or until all readers have left. `closed` is called once nobody may join any more.
-    pub async fn run(self: Arc<Self>, mut stream: UpstreamStream, mut held: Hold, closed: impl Fn() + Send) {
-        let mut is_open = true;
+    /// Whether others may join, as far as the age of the response permits.
+    pub fn is_open(&self) -> bool {
+        self.state.lock().is_open()
+    }
+
+    /// Nobody may join the call any more; its readers stay.
+    pub fn close(&self) {
+        self.state.lock().is_closed = true;
+    }
+
+    /// Nobody may join the call any more, nor store its response.
+    pub fn discard(&self, why: NotStored) {
+        let mut state = self.state.lock();
+        state.is_closed = true;
+        state.discarded.get_or_insert(why);
+    }
+
+    /// Reads the provider's response to its end, and returns when all readers have left.
+    pub async fn run(self: Arc<Self>, mut stream: UpstreamStream, mut held: Hold) {
         loop {
             if self.state.lock().readers.is_empty() {
                 break;
@@ -121,10 +160,6 @@ impl Flight {
                 StreamEvent::TimedOut => continue,
             };
             held.set_anyway(self.state.lock().bytes);
-            if is_open && self.state.lock().is_closed {
-                is_open = false;
-                closed();
-            }
             self.arrived.notify_waiters();
             if is_over {
                 break;
@@ -135,14 +170,13 @@ impl Flight {
         while !self.state.lock().readers.is_empty() {
             self.wait_for_readers(false).await;
         }
-        closed();
         drop(held);
     }
 
     /// Whether the slowest reader is so far behind that nothing more may be read.
     fn is_full(&self) -> bool {
         let state = self.state.lock();
-        state.is_closed && state.bytes > self.limit
+        state.is_closed && state.bytes > self.about.limit
     }
 
     /// Returns when all readers have left, or, with `or_taken`, when one has taken something.
@@ -153,7 +187,7 @@ impl Flight {
             taken.as_mut().enable();
             {
                 let state = self.state.lock();
-                if state.readers.is_empty() || or_taken && state.bytes <= self.limit {
+                if state.readers.is_empty() || or_taken && state.bytes <= self.about.limit {
                     return;
                 }
             }
@@ -175,7 +209,7 @@ impl Flight {
                 HttpTask::Body(Some(part), _) if !part.is_empty() => {
                     state.bytes += part.len();
                     state.parts.push_back((part, Instant::now()));
-                    if state.bytes > self.limit {
+                    if state.bytes > self.about.limit {
                         state.is_closed = true;
                         state.drop_read();
                     }
@@ -197,12 +231,24 @@ impl Flight {
 
     fn end(&self, end: End) {
         let mut state = self.state.lock();
-        state.is_closed |= matches!(end, End::Failed(..));
+        if matches!(end, End::Failed(..)) {
+            state.is_closed = true;
+            state.discarded.get_or_insert(NotStored::Incomplete);
+        }
         state.end.get_or_insert(end);
+        state.ended_at.get_or_insert_with(Instant::now);
     }
 }
 
 impl State {
+    fn is_open(&self) -> bool {
+        !self.is_closed && !self.readers.is_empty()
+    }
+
+    fn is_complete(&self) -> bool {
+        matches!(self.end, Some(End::Complete))
+    }
+
     fn add_reader(&mut self) -> u32 {
         let id = self.next_reader;
         self.next_reader = self.next_reader.wrapping_add(1);
@@ -257,7 +303,7 @@ impl FlightReader {
             if let Some((part, _)) = state.parts.get(at) {
                 let part = part.clone();
                 state.readers.insert(self.id, position + 1);
-                if state.is_closed && state.bytes > self.flight.limit {
+                if state.is_closed && state.bytes > self.flight.about.limit {
                     state.drop_read();
                     self.flight.taken.notify_one();
                 }
@@ -292,40 +338,65 @@ impl FlightShare {
         self.is_leader
     }
 
-    /// Whether this reader is charged for the call: exactly one is. The one that started it, unless it has left before the end; then the
-    /// first that gets to the end, or the last that leaves. Asked once by each reader, before it leaves.
+    /// Whether this reader is charged for the call: exactly one is. The one that started it, unless it has left before the end of the response had
+    /// arrived; then the first that gets to the end, or the last that leaves. Asked once by each reader, before it leaves.
     pub fn is_charged(&self, is_complete: bool) -> bool {
         let mut state = self.flight.state.lock();
         let is_last = state.readers.len() <= 1;
         let is_charged = !state.is_charged
             && match is_complete {
                 true => self.is_leader || state.leader_left,
-                false => is_last,
+                false => is_last || self.is_leader && state.is_complete(),
             };
         state.leader_left |= self.is_leader && !is_complete;
         state.is_charged |= is_charged;
         is_charged
     }
 
-    /// Nobody may join the call any more: its response is not stored, so the next equal request makes a call of its own.
+    /// Whether it is this call.
+    pub fn is_of(&self, flight: &Arc<Flight>) -> bool {
+        Arc::ptr_eq(&self.flight, flight)
+    }
+
+    /// Whether the response is to replace what is kept.
+    pub fn is_refresh(&self) -> bool {
+        self.flight.about.is_refresh
+    }
+
+    /// See [`Flight::close`].
     pub fn close(&self) {
-        self.flight.state.lock().is_closed = true;
+        self.flight.close();
     }
 
-    /// Whether the response is longer than an entry of the cache may be.
-    pub fn is_too_large(&self) -> bool {
-        let state = self.flight.state.lock();
-        state.dropped > 0 || state.bytes > self.flight.limit
+    /// See [`Flight::discard`].
+    pub fn discard(&self, why: NotStored) {
+        self.flight.discard(why);
     }
 
-    /// The response, for the one that stores it. `None`: somebody else does, or it is not all there.
-    pub fn to_store(&self) -> Option<WholeResponse> {
+    /// Whether all of the response has arrived.
+    pub fn is_complete(&self) -> bool {
+        self.flight.state.lock().is_complete()
+    }
+
+    /// Whether nobody may store the response.
+    pub fn is_discarded(&self) -> bool {
+        self.flight.state.lock().discarded.is_some()
+    }
+
+    /// The response, for the one that stores it. `None`: somebody else does.
+    ///
+    /// # Errors
+    /// Nobody may store it.
+    pub fn to_store(&self) -> Result<Option<WholeResponse>, NotStored> {
         let mut state = self.flight.state.lock();
-        // The one that asks has all of it, by its decoder: after `[DONE]` the end of the body may come late, or never.
-        if state.is_stored || state.is_closed {
-            return None;
+        if state.dropped > 0 || state.bytes > self.flight.about.limit {
+            return Err(NotStored::TooLarge);
         }
-        let header = state.header.clone()?;
+        if let Some(why) = state.discarded {
+            return Err(why);
+        }
+        // The one that asks has all of it, by its decoder: after `[DONE]` the end of the body may come late, or never.
+        let Some(header) = state.header.clone().filter(|_| !state.is_stored) else { return Ok(None) };
         state.is_stored = true;
         let first = state.parts.front().map(|(_, at)| *at);
         let mut end = 0_u32;
@@ -341,7 +412,8 @@ impl FlightShare {
                 _ => pace.push((end, since)),
             }
         }
-        Some(WholeResponse { header, body: body.into(), pace })
+        let age = state.ended_at.map_or(Duration::ZERO, |at| at.elapsed());
+        Ok(Some(WholeResponse { header, body: body.into(), pace, age }))
     }
 }
 
@@ -349,7 +421,7 @@ impl Drop for FlightReader {
     fn drop(&mut self) {
         let mut state = self.flight.state.lock();
         state.readers.remove(&self.id);
-        if state.is_closed && state.bytes > self.flight.limit {
+        if state.is_closed && state.bytes > self.flight.about.limit {
             state.drop_read();
         }
         drop(state);

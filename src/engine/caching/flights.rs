@@ -1,50 +1,88 @@
-//! The upstream calls that others may join: one for each key, and each kind of response.
+//! The upstream calls under way whose responses may be stored: those that others may join, and those that nobody joins any more.
 
-use super::flight::{Flight, FlightReader};
-use crate::cache::CacheKey;
+use super::flight::{Flight, FlightReader, FlightShare, NewFlight};
+use super::note::NotStored;
+use crate::cache::{CacheKey, Scope};
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
-/// The calls in flight. There are at most as many as requests in flight.
+/// The calls in flight, the oldest of each key first. There are at most as many as requests in flight.
 #[derive(Default)]
-pub struct Flights(Mutex<HashMap<FlightKey, Arc<Flight>>>);
+pub struct Flights(Mutex<HashMap<CacheKey, Vec<Arc<Flight>>>>);
 
-/// The response's key, and whether it is a stream.
-type FlightKey = (CacheKey, bool);
+/// Which call a request may join.
+pub struct Joining {
+    pub streamed: bool,
+    /// For how long a response may be read after its end.
+    pub max_age: Duration,
+    /// A call that the request reads already and finds slow: it joins a younger one only.
+    pub raced: Option<FlightShare>,
+}
+
+impl Joining {
+    fn join(&self, calls: &[Arc<Flight>]) -> Option<FlightReader> {
+        let is_raced = |call: &Arc<Flight>| self.raced.as_ref().is_some_and(|raced| raced.is_of(call));
+        let younger = calls.iter().rev().take_while(|call| !is_raced(call));
+        younger.filter(|call| call.about().streamed == self.streamed).find_map(|call| call.join(self.max_age))
+    }
+}
 
 impl Flights {
-    /// Joins the call of this key, if there is one.
-    pub fn join(&self, key: &FlightKey) -> Option<FlightReader> {
-        self.0.lock().get(key).and_then(Flight::join)
+    /// Joins the youngest call of this key, if there is one that may be joined.
+    pub fn join(&self, key: &CacheKey, joining: &Joining) -> Option<FlightReader> {
+        self.0.lock().get(key).and_then(|calls| joining.join(calls))
     }
 
-    /// Joins the call of this key, or starts one of at most `limit` bytes. `Err`: a new call, which the caller has to make.
+    /// Joins a call of this key, or starts one. `Err`: a new call, which the caller has to make. A refresh joins none, and nobody joins an older call
+    /// from then on.
     pub fn join_or_lead(
         &self,
-        key: FlightKey,
-        limit: usize,
-        is_new: bool,
+        key: CacheKey,
+        joining: &Joining,
+        new: NewFlight,
     ) -> Result<FlightReader, (Arc<Flight>, FlightReader)> {
         let mut flights = self.0.lock();
-        if let Some(reader) = flights.get(&key).filter(|_| !is_new).and_then(Flight::join) {
+        let calls = flights.entry(key).or_default();
+        if new.is_refresh {
+            calls.iter().for_each(|call| call.close());
+        } else if let Some(reader) = joining.join(calls) {
             return Ok(reader);
         }
-        let (flight, reader) = Flight::new(limit);
-        flights.insert(key, Arc::clone(&flight));
+        let (flight, reader) = Flight::new(new);
+        calls.push(Arc::clone(&flight));
         Err((flight, reader))
     }
 
-    /// Nobody may join this call any more.
-    pub fn remove(&self, key: &FlightKey, flight: &Arc<Flight>) {
+    /// Entries were removed: the responses of these calls would be what is not wanted any more.
+    pub fn outdate(&self, concerns: &dyn Fn(&CacheKey, &Scope) -> bool) {
+        for (key, calls) in &*self.0.lock() {
+            let concerned = calls.iter().filter(|call| concerns(key, &call.about().scope));
+            concerned.for_each(|call| call.discard(NotStored::Outdated));
+        }
+    }
+
+    /// The response of a call is stored: those of older ones are not to replace it.
+    pub fn outdate_older(&self, key: &CacheKey, than: &FlightShare) {
+        if let Some(calls) = self.0.lock().get(key) {
+            let older = calls.iter().take_while(|call| !than.is_of(call));
+            older.for_each(|call| call.discard(NotStored::Outdated));
+        }
+    }
+
+    /// The call is over.
+    pub fn remove(&self, key: &CacheKey, flight: &Arc<Flight>) {
         let mut flights = self.0.lock();
-        if flights.get(key).is_some_and(|found| Arc::ptr_eq(found, flight)) {
+        let Some(calls) = flights.get_mut(key) else { return };
+        calls.retain(|call| !Arc::ptr_eq(call, flight));
+        if calls.is_empty() {
             flights.remove(key);
         }
     }
 
     /// How many calls others may join.
     pub fn len(&self) -> usize {
-        self.0.lock().len()
+        self.0.lock().values().flatten().filter(|call| call.is_open()).count()
     }
 }

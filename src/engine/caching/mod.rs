@@ -29,7 +29,7 @@ use super::guarding::Guarded;
 use super::orchestrator::Orchestrator;
 use super::record::AttemptUsage;
 use super::request_context::RequestContext;
-use super::response_body::ResponseBody;
+use super::response_body::{ResponseBody, has_only_json};
 use super::upstream_stream::UpstreamStream;
 use crate::api::operation::Operation;
 use crate::api::tap::ResponseSummary;
@@ -42,8 +42,9 @@ use crate::error::Error;
 use crate::route::attempt::{Attempt, Request};
 use crate::route::request_mode::RequestMode;
 use crate::state::held_bytes::Hold;
-use flight::Flight;
-use flights::Flights;
+use crate::state::large_work::run_here;
+use flight::{Flight, NewFlight};
+use flights::{Flights, Joining};
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
 use http::{HeaderMap, StatusCode};
 use jiff::Timestamp;
@@ -58,7 +59,7 @@ pub struct Caching {
     pub store: Arc<ResponseStore>,
     /// Which texts mean the same; `None`: the settings have no `semantic_cache`.
     pub index: Option<Arc<SemanticIndex>>,
-    flights: Flights,
+    flights: Arc<Flights>,
 }
 
 /// What a client's headers say about the cache.
@@ -96,7 +97,7 @@ pub(super) enum LookUp {
 /// A call that others may read along with, before it is made. Dropped without being made, it fails for those who wait for it.
 pub(super) struct Launch {
     caching: Arc<Caching>,
-    key: (CacheKey, bool),
+    key: CacheKey,
     flight: Arc<Flight>,
     is_made: bool,
 }
@@ -113,7 +114,10 @@ impl CacheHeaders {
 
 impl Caching {
     pub fn new(store: Arc<ResponseStore>, index: Option<Arc<SemanticIndex>>) -> Self {
-        Self { store, index, flights: Flights::default() }
+        let flights = Arc::<Flights>::default();
+        let concerned = Arc::clone(&flights);
+        store.on_removal(Box::new(move |concerns| concerned.outdate(concerns)));
+        Self { store, index, flights }
     }
 
     /// Gives the memory back of what nobody can find any more. To be called every second.
@@ -147,18 +151,17 @@ impl<D: Downstream> Orchestrator<'_, D> {
         let caching = Arc::clone(&self.engine.caching);
         let settings = Arc::clone(&self.ctx.snapshot);
         let forces_refresh = self.ctx.cache_headers.as_ref().is_some_and(|wishes| wishes.forces_refresh);
+        // What could not be decoded is removed here, and may still be in the shared store.
+        let reads_kept = !forces_refresh && !self.ignores_kept;
         let status = if forces_refresh { CacheStatus::Refresh } else { CacheStatus::Miss };
         self.ctx.cache =
             CacheNote { status, mode: Some(policy.mode), key: Some(key), ..CacheNote::default() };
         let now = Timestamp::now();
-        if forces_refresh {
-            caching.store.remove(&key, &scope);
-        } else if let Some(found) = caching.store.get(&key, &scope, now).await {
+        if reads_kept && let Some(found) = caching.store.get(&key, &scope, now).await {
             return self.hit(CacheStatus::Hit, found, now);
         }
-        let flight_key = (key, self.streamed);
         let max_age = policy.max_age(settings.settings.cache.max_age);
-        let limit = usize::try_from(settings.settings.cache.max_entry_bytes).unwrap_or(usize::MAX);
+        let joining = Joining { streamed: self.streamed, max_age, raced: self.raced.clone() };
         let call = |reader: &FlightReader, similar| CachedCall {
             key,
             scope: scope.clone(),
@@ -167,29 +170,33 @@ impl<D: Downstream> Orchestrator<'_, D> {
             similar,
             is_flawed: false,
         };
-        if !forces_refresh && let Some(reader) = caching.flights.join(&flight_key) {
+        if !forces_refresh && let Some(reader) = caching.flights.join(&key, &joining) {
             return self.read_along(call(&reader, None), reader);
         }
         let similar = match policy.mode {
             CacheMode::Semantic => Box::pin(self.probe(attempt, changed, &scope)).await.map(Box::new),
             CacheMode::Simple => None,
         };
-        if let Some(probe) = similar.as_ref().filter(|_| !forces_refresh) {
-            if let Some(found) = self.similar_response(probe, policy, &scope, now).await {
+        if let Some(probe) = similar.as_ref().filter(|_| reads_kept) {
+            if let Some((origin, found)) = self.similar_response(probe, policy, &scope, now).await {
                 caching.store.put(key, (*found).clone());
+                self.ctx.cache.origin = Some(origin);
                 return self.hit(CacheStatus::SemanticHit, found, now);
             }
             self.ctx.cache.status = CacheStatus::SemanticMiss;
         }
         // The call of an equal request may have ended while this one was looking for its response.
-        if !forces_refresh && let Some(found) = caching.store.in_memory(&key, &scope, now) {
+        if reads_kept && let Some(found) = caching.store.in_memory(&key, &scope, now) {
             return self.hit(CacheStatus::Hit, found, now);
         }
-        match caching.flights.join_or_lead(flight_key, limit, forces_refresh) {
+        let limit = usize::try_from(settings.settings.cache.max_entry_bytes).unwrap_or(usize::MAX);
+        let new =
+            NewFlight { scope: scope.clone(), streamed: self.streamed, is_refresh: forces_refresh, limit };
+        match caching.flights.join_or_lead(key, &joining, new) {
             Ok(reader) => self.read_along(call(&reader, None), reader),
             Err((flight, reader)) => {
                 let call = call(&reader, similar);
-                let launch = Launch { caching, key: flight_key, flight, is_made: false };
+                let launch = Launch { caching, key, flight, is_made: false };
                 LookUp::Miss(Box::new((call, launch, reader)))
             }
         }
@@ -233,14 +240,14 @@ impl<D: Downstream> Orchestrator<'_, D> {
         Some(Similar { partition, vector })
     }
 
-    /// The response to a text that means the same.
+    /// The response to a text that means the same, and its key.
     async fn similar_response(
         &self,
         probe: &Similar,
         policy: Cache,
         scope: &Scope,
         now: Timestamp,
-    ) -> Option<Arc<CachedResponse>> {
+    ) -> Option<(CacheKey, Arc<CachedResponse>)> {
         let caching = &self.engine.caching;
         let settings = self.ctx.snapshot.settings.semantic_cache.as_ref()?;
         let threshold = policy.threshold.unwrap_or(settings.threshold);
@@ -253,7 +260,27 @@ impl<D: Downstream> Orchestrator<'_, D> {
             Some(_) => nearest.mark_used(),
             None => drop(caching.index.as_ref().map(|index| index.remove(&nearest.key))),
         }
-        found
+        found.map(|found| (nearest.key, found))
+    }
+
+    /// Removes what a hit was made of, because it cannot be read as a response to this request.
+    pub(super) fn remove_unreadable(&self, hit: &CacheNote) {
+        let scope = scope(self.ctx.workspace(), self.ctx.cache_headers.as_deref());
+        let caching = &self.engine.caching;
+        for key in [hit.key, hit.origin].into_iter().flatten() {
+            caching.store.remove(&key, &scope);
+            if let Some(index) = &caching.index {
+                index.remove(&key);
+            }
+            log::warn!(target: "turnpike", "a cached response cannot be decoded, and was removed: {key}");
+        }
+    }
+
+    /// An attempt got no response. Who has read along with the call of another request had no hit.
+    pub(super) fn note_failed_call(&mut self, run: &AttemptRun) {
+        if run.reads_along() && self.ctx.cache.is_shared {
+            self.ctx.cache.status = CacheStatus::Miss;
+        }
     }
 
     /// Keeps a response that has come completely, for the requests that follow. To be called before the last of it is sent.
@@ -267,7 +294,11 @@ impl<D: Downstream> Orchestrator<'_, D> {
             // Another reader of the same call has stored it.
             Ok(None) => None,
             Err(why) => {
-                call.share.close();
+                call.share.discard(why);
+                // What it was to replace is not wanted any more.
+                if call.share.is_refresh() && matches!(why, NotStored::TooLarge | NotStored::Compressed) {
+                    self.engine.caching.store.remove(&call.key, &call.scope);
+                }
                 Some(Err(why))
             }
         };
@@ -294,19 +325,23 @@ impl<D: Downstream> Orchestrator<'_, D> {
         if run.stream.state().status != Some(StatusCode::OK.as_u16()) || !body.is_complete_response() {
             return Err(NotStored::Incomplete);
         }
-        let Some(whole) = call.share.to_store() else {
-            return if call.share.is_too_large() { Err(NotStored::TooLarge) } else { Ok(None) };
-        };
+        let Some(whole) = call.share.to_store()? else { return Ok(None) };
         let headers = &whole.header.headers;
         if headers.get(CONTENT_ENCODING).is_some_and(|encoding| encoding != "identity") {
             return Err(NotStored::Compressed);
         }
+        let streamed = ContentKind::of(&whole.header) == ContentKind::Events;
+        // Who gets a stream as it is may not have looked into its events; those who decode it do.
+        let is_read = body.is_translated() || !streamed;
+        if !is_read && !run_here(whole.body.len(), || has_only_json(&whole.body)) {
+            return Err(NotStored::Error);
+        }
         let content_type = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
         let saved = saved(self.ctx, &run.attempt, body.summary());
-        let stored_at = Timestamp::now();
+        let stored_at = Timestamp::now().checked_sub(whole.age).unwrap_or(Timestamp::MIN);
         Ok(Some(CachedResponse {
             scope: call.scope.clone(),
-            streamed: ContentKind::of(&whole.header) == ContentKind::Events,
+            streamed,
             content_type: content_type.unwrap_or("application/json").into(),
             body: whole.body,
             pace: whole.pace.into(),
@@ -326,9 +361,21 @@ impl<D: Downstream> Orchestrator<'_, D> {
 
 impl Caching {
     /// Stores a response, and has it found for texts that mean the same.
-    fn keep(self: &Arc<Self>, call: &CachedCall, entry: CachedResponse) {
+    fn keep(&self, call: &CachedCall, entry: CachedResponse) {
         let expires_at = entry.expires_at;
+        self.flights.outdate_older(&call.key, &call.share);
+        if call.share.is_refresh() {
+            // The other gateways have the old one in memory.
+            self.store.remove(&call.key, &call.scope);
+        }
         self.store.put(call.key, entry);
+        // Who looks for the response finds it in the store from here on.
+        call.share.close();
+        if call.share.is_discarded() {
+            // Purged, in this very moment.
+            self.store.remove(&call.key, &call.scope);
+            return;
+        }
         let (Some(similar), Some(index)) = (&call.similar, &self.index) else { return };
         let neighbour = Neighbour {
             partition: similar.partition.0,
@@ -361,6 +408,20 @@ impl CachedCall {
         self.share.is_charged(is_complete)
     }
 
+    /// Whether all of the response has arrived, though it may not have been read.
+    pub fn is_complete(&self) -> bool {
+        self.share.is_complete()
+    }
+
+    /// Nobody may join the call any more.
+    pub fn close(&self) {
+        self.share.close();
+    }
+
+    pub fn share(&self) -> FlightShare {
+        self.share.clone()
+    }
+
     /// A guardrail has failed, and let the response pass.
     pub fn set_flawed(&mut self) {
         self.is_flawed = true;
@@ -373,8 +434,8 @@ impl Launch {
         self.is_made = true;
         let (caching, key, flight) = (Arc::clone(&self.caching), self.key, Arc::clone(&self.flight));
         tokio::spawn(async move {
-            let closed = || caching.flights.remove(&key, &flight);
-            Arc::clone(&flight).run(stream, held, closed).await;
+            Arc::clone(&flight).run(stream, held).await;
+            caching.flights.remove(&key, &flight);
         });
     }
 }
@@ -403,7 +464,7 @@ fn is_cacheable(attempt: &Attempt, request: &Request) -> bool {
 
 fn scope(workspace: Option<Uuid>, wishes: Option<&CacheHeaders>) -> Scope {
     let namespace = wishes.and_then(|wishes| wishes.namespace.clone());
-    Scope { workspace: workspace.unwrap_or(Uuid::nil()), namespace }
+    Scope { workspace: workspace.unwrap_or_default(), namespace }
 }
 
 /// All that decides the response of an attempt.

@@ -36,6 +36,8 @@ pub enum NotStored {
     Compressed,
     /// A limit changed the request.
     Changed,
+    /// While it was under way, entries that it would be one of were purged, or a newer response was stored.
+    Outdated,
 }
 
 /// How the cache took part.
@@ -45,6 +47,8 @@ pub struct CacheNote {
     pub mode: Option<CacheMode>,
     /// What the response is found by.
     pub key: Option<CacheKey>,
+    /// Where a request of the same meaning has left it.
+    pub origin: Option<CacheKey>,
     /// For how long the response had been stored, seconds.
     pub age: Option<u64>,
     /// The response was read from the upstream call of another request.
@@ -93,6 +97,7 @@ impl NotStored {
             Self::TooLarge => "too_large",
             Self::Compressed => "compressed",
             Self::Changed => "changed",
+            Self::Outdated => "outdated",
         }
     }
 }

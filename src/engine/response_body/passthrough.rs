@@ -4,7 +4,7 @@
 //! Not the responses that are translated: their encoder writes each event.
 
 use super::{BodyError, Mode, ResponseBody};
-use crate::api::sse::{Event, Run};
+use crate::api::sse::{Event, Run, SseParser};
 use crate::engine::content_kind::ContentKind;
 use crate::json::similarity::SimilarJson;
 use bytes::Bytes;
@@ -177,6 +177,13 @@ impl ResponseBody {
             self.out.push(Bytes::from_static(end));
         }
     }
+}
+
+/// Whether all events of a whole stream are JSON.
+pub(in crate::engine) fn has_only_json(stream: &[u8]) -> bool {
+    let (mut parser, mut similar) = (SseParser::default(), SimilarJson::default());
+    let mut all_valid = |run: Run<'_>| run.data().all(|data| is_valid_data(&data, &mut similar));
+    all_valid(parser.push(stream)) && all_valid(parser.finish())
 }
 
 /// Whether an event's data is JSON or `[DONE]`.
