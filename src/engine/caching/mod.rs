@@ -211,7 +211,8 @@ impl<D: Downstream> Orchestrator<'_, D> {
 
     /// Where the response belongs, and its key. `None`: the request cannot be compared with others.
     async fn key(&self, attempt: &Attempt) -> Option<(Scope, CacheKey)> {
-        let scope = scope(self.ctx.workspace(), self.ctx.cache_headers.as_deref());
+        let default = self.ctx.snapshot.stored.default_workspace();
+        let scope = scope(self.ctx.workspace(), default, self.ctx.cache_headers.as_deref());
         let headers = &self.downstream.request().headers;
         let parts = key_parts(self.ctx.record.metadata.as_deref(), &scope, attempt, headers)?;
         let key = self.engine.shared.large_work.run(parts.body.len(), || parts.key()).await.ok()?;
@@ -401,9 +402,9 @@ fn is_cacheable(attempt: &Attempt, request: &Request) -> bool {
         && !is_background
 }
 
-fn scope(workspace: Option<Uuid>, wishes: Option<&CacheHeaders>) -> Scope {
+fn scope(workspace: Option<Uuid>, default: Option<Uuid>, wishes: Option<&CacheHeaders>) -> Scope {
     let namespace = wishes.and_then(|wishes| wishes.namespace.clone());
-    Scope { workspace: workspace.unwrap_or(Uuid::nil()), namespace }
+    Scope { workspace: Scope::workspace(workspace, default), namespace }
 }
 
 /// All that decides the response of an attempt.
