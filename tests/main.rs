@@ -35,6 +35,7 @@ mod broken_responses;
 mod browsers;
 mod budgets_under_load;
 mod cache_outages;
+mod cached_results;
 mod cached_tenants;
 mod caching;
 mod chaos;

@@ -15,6 +15,7 @@ mod flight;
 mod flights;
 mod note;
 mod preview;
+mod result;
 mod similar;
 
 pub(super) use flight::{FlightReader, FlightShare};
@@ -295,6 +296,9 @@ impl<D: Downstream> Orchestrator<'_, D> {
         if run.stream.state().status != Some(StatusCode::OK.as_u16()) || !body.is_complete_response() {
             return Err(NotStored::Incomplete);
         }
+        if call.max_age.is_zero() {
+            return Err(NotStored::MaxAge);
+        }
         let Some(whole) = call.share.to_store() else {
             return if call.share.is_too_large() { Err(NotStored::TooLarge) } else { Ok(None) };
         };
@@ -302,12 +306,16 @@ impl<D: Downstream> Orchestrator<'_, D> {
         if headers.get(CONTENT_ENCODING).is_some_and(|encoding| encoding != "identity") {
             return Err(NotStored::Compressed);
         }
+        let kind = ContentKind::of(&whole.header);
+        if !result::is_there(kind, run.attempt.operation, body.summary(), &whole.body) {
+            return Err(NotStored::NoResult);
+        }
         let content_type = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
         let saved = saved(self.ctx, &run.attempt, body.summary());
         let stored_at = Timestamp::now();
         Ok(Some(CachedResponse {
             scope: call.scope.clone(),
-            streamed: ContentKind::of(&whole.header) == ContentKind::Events,
+            streamed: kind == ContentKind::Events,
             content_type: content_type.unwrap_or("application/json").into(),
             body: whole.body,
             pace: whole.pace.into(),
@@ -430,6 +438,7 @@ fn key_parts<'a>(
         headers: headers.collect(),
         metadata: metadata.map(|metadata| metadata.get().as_bytes()),
         body: attempt.body.as_ref()?,
+        serves_both: attempt.operation.is_chat(),
     })
 }
 
