@@ -62,19 +62,19 @@ impl KeyParts<'_> {
         self.rest(digest, text)
     }
 
-    /// The key of all requests that differ in `members` of the body alone: texts that may mean the same.
+    /// The key of all requests that differ in `members` of the body alone: texts that may mean the same. `equal`: what must be equal of these.
     ///
     /// # Errors
     /// As [`KeyParts::key`].
-    pub fn without(&self, members: &[&str], instructions: &[&str]) -> Result<CacheKey, TooDeep> {
+    pub fn without(&self, members: &[&str], equal: &[&[u8]]) -> Result<CacheKey, TooDeep> {
         let mut digest = self.context();
         let mut text = Vec::new();
         let leaves_out = |name: &str| members.contains(&name) || is_of_streaming(name);
         canonical::write_without(self.body, leaves_out, &mut text)?;
         digest.part(b"similar");
         digest.part(&text);
-        digest.number(instructions.len());
-        instructions.iter().for_each(|instruction| digest.part(instruction.as_bytes()));
+        digest.number(equal.len());
+        equal.iter().for_each(|part| digest.part(part));
         self.rest(digest, text)
     }
 
