@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::sync::Semaphore;
 
-const CHAT: &str = "/v1/chat/completions";
+pub(crate) const CHAT: &str = "/v1/chat/completions";
 const MESSAGES: &str = "/v1/messages";
 
 /// What the client got.
@@ -44,7 +44,7 @@ impl<'a> Call<'a> {
         }
     }
 
-    fn path(mut self, path: &'a str) -> Self {
+    pub(crate) fn path(mut self, path: &'a str) -> Self {
         self.path = path;
         self
     }
@@ -344,6 +344,9 @@ async fn a_forced_refresh_calls_the_provider_and_replaces_what_is_stored() {
     for number in 2..4 {
         let answer = call.send(&chat("no age", false)).await;
         assert_eq!((answer.cache.as_str(), text_of(&answer.text)), ("MISS", format!("answer {number}")));
+        let line = gateway.access_line(&answer.trace).await;
+        let stored = (&line["cache"]["stored"], &line["cache"]["not_stored"]);
+        assert_eq!(stored, (&json!(false), &json!("max_age")), "{line}");
     }
     assert_eq!(calls.load(Ordering::SeqCst), 4);
 }

@@ -177,3 +177,22 @@ async fn clients_that_leave_and_attempts_that_lose_have_their_cost_in_the_log() 
     })
     .await;
 }
+
+#[tokio::test]
+async fn a_response_from_the_cache_costs_nothing_and_is_not_of_unknown_cost() {
+    on_each_store(async || {
+        let gateway = Gateway::start(STANDARD);
+        let config = r#"{"provider":"@emulator","cache":"simple"}"#;
+        for (status, is_charged) in [("MISS", true), ("HIT", false)] {
+            let trace = new_trace();
+            let call = chat(&gateway, &trace, &hello(false)).header("x-gateway-config", config);
+            let response = call.send().await.unwrap();
+            assert_eq!(response.headers()["x-gateway-cache-status"], status);
+            response.text().await.unwrap();
+            let log = log(&gateway, &trace).await;
+            let costs = [&log["metrics"]["cost"], &log["attempts"][0]["cost"]].map(Value::as_f64);
+            assert_eq!(costs.map(|cost| cost.map(|cost| cost > 0.0)), [Some(is_charged); 2], "{log}");
+        }
+    })
+    .await;
+}

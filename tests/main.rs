@@ -36,6 +36,7 @@ mod browsers;
 mod budgets_under_load;
 mod cache_outages;
 mod cached_calls;
+mod cached_results;
 mod cached_tenants;
 mod caching;
 mod chaos;

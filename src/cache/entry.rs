@@ -18,9 +18,22 @@ pub struct CacheKey(pub [u8; 32]);
 /// Where an entry belongs: what is purged together.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Scope {
-    /// Nil: of clients without a workspace.
+    /// As [`Scope::workspace`] gives it. Nil: of clients without a workspace.
     pub workspace: Uuid,
     pub namespace: Option<Arc<str>>,
+}
+
+impl Scope {
+    /// The default workspace in every scope: its id is another one in each gateway's store.
+    const DEFAULT_WORKSPACE: Uuid = Uuid::from_u128(1);
+
+    /// The workspace of a scope. `default`: the id of the store's default workspace.
+    pub fn workspace(workspace: Option<Uuid>, default: Option<Uuid>) -> Uuid {
+        match workspace {
+            Some(_) if workspace == default => Self::DEFAULT_WORKSPACE,
+            workspace => workspace.unwrap_or_default(),
+        }
+    }
 }
 
 /// A response as its provider sent it.

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | workspace | no response crosses tenants |
 //! | provider, origin, account | none crosses providers, or credentials. Of the account only the digest is kept |
-//! | method, path, body | what is sent, in the provider's own form. Spellings of the same JSON are one, and whether it streams does not matter |
+//! | method, path, body | what is sent, in the provider's own form. Spellings of the same JSON are one, and whether a chat streams does not matter |
 //! | headers | those that change what a model does (`anthropic-beta` and the like), and those that a config forwards |
 //! | namespace, or metadata | a namespace takes the place of metadata and of the client's headers |
 //!
@@ -39,6 +39,8 @@ pub struct KeyParts<'a> {
     pub metadata: Option<&'a [u8]>,
     /// The upstream request's, as JSON.
     pub body: &'a [u8],
+    /// Whether a stream serves a client that wants no stream, and the other way round: each is made of the other.
+    pub serves_both: bool,
 }
 
 /// Whether a client's header changes what a model does.
@@ -47,31 +49,32 @@ pub fn is_decisive(name: &HeaderName) -> bool {
 }
 
 impl KeyParts<'_> {
-    /// The key, whether the response is a stream or not.
+    /// The key. Where one response serves both, whether it is a stream or not.
     ///
     /// # Errors
     /// A part is nested too deeply to be compared.
     pub fn key(&self) -> Result<CacheKey, TooDeep> {
         let mut digest = self.context();
         let mut text = Vec::with_capacity(self.body.len() + 64);
-        canonical::write_without(self.body, is_of_streaming, &mut text)?;
+        let leaves_out = |name: &str| self.serves_both && is_of_streaming(name);
+        canonical::write_without(self.body, leaves_out, &mut text)?;
         digest.part(&text);
         self.rest(digest, text)
     }
 
-    /// The key of all requests that differ in `members` of the body alone: texts that may mean the same.
+    /// The key of all requests that differ in `members` of the body alone: texts that may mean the same. `equal`: what must be equal of these.
     ///
     /// # Errors
     /// As [`KeyParts::key`].
-    pub fn without(&self, members: &[&str], instructions: &[&str]) -> Result<CacheKey, TooDeep> {
+    pub fn without(&self, members: &[&str], equal: &[&[u8]]) -> Result<CacheKey, TooDeep> {
         let mut digest = self.context();
         let mut text = Vec::new();
         let leaves_out = |name: &str| members.contains(&name) || is_of_streaming(name);
         canonical::write_without(self.body, leaves_out, &mut text)?;
         digest.part(b"similar");
         digest.part(&text);
-        digest.number(instructions.len());
-        instructions.iter().for_each(|instruction| digest.part(instruction.as_bytes()));
+        digest.number(equal.len());
+        equal.iter().for_each(|part| digest.part(part));
         self.rest(digest, text)
     }
 

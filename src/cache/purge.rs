@@ -9,7 +9,15 @@ use uuid::Uuid;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Purge {
     Key(CacheKey),
-    Namespace { workspace: Uuid, namespace: Arc<str> },
+    /// The entry of this key if it is of this workspace.
+    OwnKey {
+        workspace: Uuid,
+        key: CacheKey,
+    },
+    Namespace {
+        workspace: Uuid,
+        namespace: Arc<str>,
+    },
     Workspace(Uuid),
     All,
 }
@@ -19,6 +27,7 @@ impl Purge {
     pub fn concerns(&self, key: &CacheKey, scope: &Scope) -> bool {
         match self {
             Self::Key(purged) => purged == key,
+            Self::OwnKey { workspace, key: purged } => purged == key && scope.workspace == *workspace,
             Self::Namespace { workspace, namespace } => {
                 scope.workspace == *workspace && scope.namespace.as_ref() == Some(namespace)
             }

@@ -231,6 +231,7 @@ pub(super) fn name(key: &CacheKey, scope: &Scope) -> String {
 fn pattern(purge: &Purge) -> String {
     match purge {
         Purge::Key(key) => format!("{PREFIX}*:{key}"),
+        Purge::OwnKey { workspace, key } => format!("{PREFIX}{}:*:{key}", workspace.simple()),
         Purge::Namespace { workspace, namespace } => {
             format!("{PREFIX}{}:{}:*", workspace.simple(), namespace_name(namespace))
         }
@@ -249,6 +250,7 @@ fn namespace_name(namespace: &str) -> String {
 fn write_purge(purge: &Purge) -> String {
     match purge {
         Purge::Key(key) => format!("key:{key}"),
+        Purge::OwnKey { workspace, key } => format!("own-key:{}:{key}", workspace.simple()),
         Purge::Namespace { workspace, namespace } => format!("namespace:{}:{namespace}", workspace.simple()),
         Purge::Workspace(workspace) => format!("workspace:{}", workspace.simple()),
         Purge::All => "all".to_owned(),
@@ -261,6 +263,10 @@ fn read_purge(text: &[u8]) -> Purge {
         let (kind, rest) = str::from_utf8(text).ok()?.split_once(':')?;
         Some(match kind {
             "key" => Purge::Key(CacheKey::parse(rest)?),
+            "own-key" => {
+                let (workspace, key) = rest.split_once(':')?;
+                Purge::OwnKey { workspace: workspace.parse().ok()?, key: CacheKey::parse(key)? }
+            }
             "workspace" => Purge::Workspace(rest.parse().ok()?),
             "namespace" => {
                 let (workspace, namespace) = rest.split_once(':')?;
@@ -293,6 +299,7 @@ mod tests {
         let (workspace, namespace) = (Uuid::from_u128(2), "a:*b".into());
         for (purge, plain_too) in [
             (Purge::Key(key(1)), true),
+            (Purge::OwnKey { workspace, key: key(1) }, true),
             (Purge::Workspace(workspace), true),
             (Purge::All, true),
             (Purge::Namespace { workspace, namespace }, false),
@@ -300,7 +307,13 @@ mod tests {
             assert!(matches(&pattern(&purge), &named), "{purge:?}");
             assert_eq!(matches(&pattern(&purge), &plain), plain_too, "{purge:?}");
         }
-        for other in [Purge::Key(key(2)), Purge::Workspace(Uuid::from_u128(3))] {
+        let elsewhere = Uuid::from_u128(3);
+        for other in [
+            Purge::Key(key(2)),
+            Purge::OwnKey { workspace, key: key(2) },
+            Purge::OwnKey { workspace: elsewhere, key: key(1) },
+            Purge::Workspace(elsewhere),
+        ] {
             assert!(!matches(&pattern(&other), &plain));
         }
         assert!(![PURGES, REMOVALS].iter().any(|stream| matches(&pattern(&Purge::All), stream)));
@@ -311,6 +324,7 @@ mod tests {
         let workspace = Uuid::from_u128(7);
         for purge in [
             Purge::Key(key(9)),
+            Purge::OwnKey { workspace, key: key(9) },
             Purge::Workspace(workspace),
             Purge::All,
             Purge::Namespace { workspace, namespace: "with: colon, and ü".into() },
@@ -318,7 +332,7 @@ mod tests {
         ] {
             assert_eq!(read_purge(write_purge(&purge).as_bytes()), purge);
         }
-        for unreadable in ["", "key:AA", "key:é", "workspace:", "namespace:x:y", "model:gpt"] {
+        for unreadable in ["", "key:AA", "key:é", "own-key:AA", "workspace:", "namespace:x:y", "model:gpt"] {
             assert_eq!(read_purge(unreadable.as_bytes()), Purge::All, "{unreadable}");
         }
         assert_eq!(read_purge(b"\xff:\xff"), Purge::All);

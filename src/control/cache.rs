@@ -6,13 +6,12 @@ use super::call::Call;
 use super::field::{Field, Type, optional, required};
 use super::reply::Reply;
 use super::route::{Access, Route, Shape, get, post};
-use crate::cache::{CacheError, CacheKey, Purge};
+use crate::cache::{CacheError, CacheKey, Purge, Scope as CacheScope};
 use crate::config::read::Problems;
 use crate::error::Error;
 use crate::settings::scopes::Scope;
 use serde_json::json;
 use std::sync::Arc;
-use uuid::Uuid;
 
 const PURGE: &[Field] = &[
     optional("key", Type::Text(64), "One entry: `cache.key` of a request's access line."),
@@ -61,6 +60,11 @@ pub(super) const ROUTES: &[Route] = &[
 ];
 
 async fn state(call: Call) -> Result<Reply, Error> {
+    if call.identity.is_bound {
+        return Err(Error::forbidden(
+            "What the cache holds is of all workspaces: only keys of the whole organisation see it.",
+        ));
+    }
     let caching = &call.engine.caching;
     let (store, index) = (caching.store.stats(), caching.index.as_ref().map(|index| index.stats()));
     let (vectors, vector_bytes) = index.map_or((0, 0), |stats| (stats.entries, stats.bytes));
@@ -95,19 +99,25 @@ fn wanted(call: &Call) -> Result<Purge, Error> {
         problems.push(path, None, why);
         Error::invalid_body(problems.into_vec())
     };
+    let of_scope = |workspace| CacheScope::workspace(workspace, call.snapshot.stored.default_workspace());
     let workspace = call.list_workspace()?;
     match (call.text("key"), call.text("namespace"), call.has("workspace_id"), call.flag("all")) {
         (Some(key), None, false, None | Some(false)) => {
             let why = "is the `cache.key` of an access line: 43 letters, digits, dashes and underscores";
-            CacheKey::parse(key).map(Purge::Key).ok_or_else(|| invalid("key", why))
+            let key = CacheKey::parse(key).ok_or_else(|| invalid("key", why))?;
+            Ok(match call.own_workspace() {
+                None => Purge::Key(key),
+                own => Purge::OwnKey { workspace: of_scope(own), key },
+            })
         }
         (None, Some(namespace), _, None | Some(false)) => {
-            Ok(Purge::Namespace { workspace: call.new_workspace()?, namespace: namespace.into() })
+            let workspace = of_scope(Some(call.new_workspace()?));
+            Ok(Purge::Namespace { workspace, namespace: namespace.into() })
         }
-        (None, None, true, None | Some(false)) => Ok(Purge::Workspace(workspace.unwrap_or(Uuid::nil()))),
+        (None, None, true, None | Some(false)) => Ok(Purge::Workspace(of_scope(workspace))),
         (None, None, false, Some(true)) => match call.own_workspace() {
             None => Ok(Purge::All),
-            Some(own) => Ok(Purge::Workspace(own)),
+            own => Ok(Purge::Workspace(of_scope(own))),
         },
         _ => Err(invalid("", one)),
     }

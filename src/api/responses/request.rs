@@ -24,6 +24,7 @@ pub fn read(body: &Body) -> Result<ChatRequest<'_>, Error> {
     let mut input = Input::of(body);
     let (mut instructions, mut input_text) = (None, None);
     let (mut logprobs, mut top_logprobs) = (false, None);
+    let mut max_tokens = None;
     for (name, text) in body.members() {
         let Some(value) = Json::parse(text).filter(|value| !value.is_null()) else { continue };
         match name {
@@ -36,6 +37,8 @@ pub fn read(body: &Body) -> Result<ChatRequest<'_>, Error> {
             "text" => text_options(text, &mut request)?,
             "reasoning" => reasoning(text, &mut request)?,
             "max_output_tokens" => request.max_tokens = Some(value),
+            // Another dialect's name for it. As a member of its own it would be sent twice.
+            "max_tokens" => max_tokens = Some(value),
             "stream" => request.stream = value.is_true(),
             "include" => logprobs = wants_logprobs(text),
             "top_logprobs" => top_logprobs = Some(value),
@@ -46,6 +49,7 @@ pub fn read(body: &Body) -> Result<ChatRequest<'_>, Error> {
             _ => request.params.set(name, value),
         }
     }
+    request.max_tokens = request.max_tokens.or(max_tokens);
     if logprobs {
         request.params.set("logprobs", Json::from_value(&true));
         if let Some(top) = top_logprobs {

@@ -353,9 +353,14 @@ fn a_purge_removes_what_belongs_to_it_and_nothing_else() {
         filled(all)
     };
     let red = Purge::Namespace { workspace: BOB, namespace: "red".into() };
-    for (what, removed) in
-        [(red, 400), (Purge::Workspace(ANN), 1200), (Purge::All, 2400), (Purge::Key(key(5)), 1)]
-    {
+    for (what, removed) in [
+        (red, 400),
+        (Purge::Workspace(ANN), 1200),
+        (Purge::All, 2400),
+        (Purge::Key(key(5)), 1),
+        (Purge::OwnKey { workspace: ANN, key: key(5) }, 1),
+        (Purge::OwnKey { workspace: BOB, key: key(5) }, 0),
+    ] {
         let index = all();
         assert_eq!(index.purge(&what), removed, "{what:?}");
         assert_eq!(index.purge(&what), 0, "{what:?}");
@@ -363,6 +368,7 @@ fn a_purge_removes_what_belongs_to_it_and_nothing_else() {
         let remains = |workspace, namespace| index.remove(&key(number_of(workspace, namespace, 5)));
         match what {
             Purge::Key(_) => assert!(!remains(0, 0) && remains(0, 1) && remains(1, 0)),
+            Purge::OwnKey { .. } => assert_eq!(remains(0, 0), removed == 0),
             Purge::Namespace { .. } => {
                 assert!(!remains(1, 1) && remains(1, 0) && remains(1, 2) && remains(0, 1));
             }

@@ -26,6 +26,7 @@ struct Sent {
     /// Of the whole response, and of the streamed one.
     paths: (&'static str, &'static str),
     streams: bool,
+    serves_both: bool,
     /// In any order.
     headers: Vec<(&'static str, &'static str)>,
     metadata: Option<Value>,
@@ -71,6 +72,7 @@ fn key(sent: &Sent, spelling: u64) -> CacheKey {
         headers: headers.iter().map(|(name, value)| (name, value)).collect(),
         metadata: metadata.as_ref().map(String::as_bytes),
         body: body.as_bytes(),
+        serves_both: sent.serves_both,
     };
     parts.key().unwrap()
 }
@@ -85,6 +87,7 @@ fn plain() -> Sent {
         method: "POST",
         paths: ("/v1/chat/completions", "/v1/chat/completions"),
         streams: false,
+        serves_both: true,
         headers: Vec::new(),
         metadata: None,
         body: json!({"model": "m"}),
@@ -159,6 +162,16 @@ fn every_form_of_credentials_keeps_apart() {
     }
 }
 
+#[test]
+fn only_a_chat_has_one_key_for_streams_and_whole_responses() {
+    for serves_both in [true, false] {
+        let whole = Sent { serves_both, ..plain() };
+        let streamed = Sent { streams: true, ..whole.clone() };
+        assert_eq!(key(&whole, 1) == key(&streamed, 1), serves_both);
+        assert_eq!(key(&streamed, 1), key(&streamed, 2));
+    }
+}
+
 fn any_request() -> impl Strategy<Value = Sent> {
     let accounts = vec![
         json!({}),
@@ -202,6 +215,7 @@ fn any_request() -> impl Strategy<Value = Sent> {
             method,
             paths,
             streams,
+            serves_both: true,
             headers,
             metadata,
             body,

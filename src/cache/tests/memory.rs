@@ -130,6 +130,8 @@ async fn a_purge_removes_what_it_concerns_and_counts_it() {
     let purges = [
         (Purge::Key(key(3)), vec![3]),
         (Purge::Key(key(200)), vec![]),
+        (Purge::OwnKey { workspace: one, key: key(2) }, vec![2]),
+        (Purge::OwnKey { workspace: one, key: key(3) }, vec![]),
         (Purge::Namespace { workspace: one, namespace: a }, vec![1, 5, 9]),
         (Purge::Workspace(one), vec![0, 1, 2, 4, 5, 6, 8, 9, 10]),
         (Purge::All, (0..12).collect()),

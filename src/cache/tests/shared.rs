@@ -106,6 +106,8 @@ async fn a_purge_reaches_the_store_and_every_gateway() {
     let workspace = Uuid::from_u128(1);
     let purges = [
         (Purge::Key(key(3)), vec![3]),
+        (Purge::OwnKey { workspace, key: key(2) }, vec![2]),
+        (Purge::OwnKey { workspace, key: key(3) }, vec![]),
         (Purge::Namespace { workspace, namespace: "a".into() }, vec![1, 5]),
         (Purge::Workspace(workspace), vec![0, 1, 2, 4, 5, 6]),
         (Purge::All, (0..8).collect()),

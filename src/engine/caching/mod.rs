@@ -15,6 +15,7 @@ mod flight;
 mod flights;
 mod note;
 mod preview;
+mod result;
 mod similar;
 
 pub(super) use flight::{FlightReader, FlightShare};
@@ -218,7 +219,8 @@ impl<D: Downstream> Orchestrator<'_, D> {
 
     /// Where the response belongs, and its key. `None`: the request cannot be compared with others.
     async fn key(&self, attempt: &Attempt) -> Option<(Scope, CacheKey)> {
-        let scope = scope(self.ctx.workspace(), self.ctx.cache_headers.as_deref());
+        let default = self.ctx.snapshot.stored.default_workspace();
+        let scope = scope(self.ctx.workspace(), default, self.ctx.cache_headers.as_deref());
         let headers = &self.downstream.request().headers;
         let parts = key_parts(self.ctx.record.metadata.as_deref(), &scope, attempt, headers)?;
         let key = self.engine.shared.large_work.run(parts.body.len(), || parts.key()).await.ok()?;
@@ -325,16 +327,23 @@ impl<D: Downstream> Orchestrator<'_, D> {
         if run.stream.state().status != Some(StatusCode::OK.as_u16()) || !body.is_complete_response() {
             return Err(NotStored::Incomplete);
         }
+        if call.max_age.is_zero() {
+            return Err(NotStored::MaxAge);
+        }
         let Some(whole) = call.share.to_store()? else { return Ok(None) };
         let headers = &whole.header.headers;
         if headers.get(CONTENT_ENCODING).is_some_and(|encoding| encoding != "identity") {
             return Err(NotStored::Compressed);
         }
-        let streamed = ContentKind::of(&whole.header) == ContentKind::Events;
+        let kind = ContentKind::of(&whole.header);
+        let streamed = kind == ContentKind::Events;
         // Who gets a stream as it is may not have looked into its events; those who decode it do.
         let is_read = body.is_translated() || !streamed;
         if !is_read && !run_here(whole.body.len(), || has_only_json(&whole.body)) {
             return Err(NotStored::Error);
+        }
+        if !result::is_there(kind, run.attempt.operation, body.summary(), &whole.body) {
+            return Err(NotStored::NoResult);
         }
         let content_type = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
         let saved = saved(self.ctx, &run.attempt, body.summary());
@@ -462,9 +471,9 @@ fn is_cacheable(attempt: &Attempt, request: &Request) -> bool {
         && !is_background
 }
 
-fn scope(workspace: Option<Uuid>, wishes: Option<&CacheHeaders>) -> Scope {
+fn scope(workspace: Option<Uuid>, default: Option<Uuid>, wishes: Option<&CacheHeaders>) -> Scope {
     let namespace = wishes.and_then(|wishes| wishes.namespace.clone());
-    Scope { workspace: workspace.unwrap_or_default(), namespace }
+    Scope { workspace: Scope::workspace(workspace, default), namespace }
 }
 
 /// All that decides the response of an attempt.
@@ -490,6 +499,7 @@ fn key_parts<'a>(
         headers: headers.collect(),
         metadata: metadata.map(|metadata| metadata.get().as_bytes()),
         body: attempt.body.as_ref()?,
+        serves_both: attempt.operation.is_chat(),
     })
 }
 

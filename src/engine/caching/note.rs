@@ -34,6 +34,10 @@ pub enum NotStored {
     TooLarge,
     /// It is compressed, so its content is not known.
     Compressed,
+    /// It is no result of the operation: a page, or an object without what the operation makes.
+    NoResult,
+    /// The config keeps nothing (`max_age: 0`).
+    MaxAge,
     /// A limit changed the request.
     Changed,
     /// While it was under way, entries that it would be one of were purged, or a newer response was stored.
@@ -96,6 +100,8 @@ impl NotStored {
             Self::Rescued => "rescued",
             Self::TooLarge => "too_large",
             Self::Compressed => "compressed",
+            Self::NoResult => "no_result",
+            Self::MaxAge => "max_age",
             Self::Changed => "changed",
             Self::Outdated => "outdated",
         }

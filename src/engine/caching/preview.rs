@@ -45,7 +45,7 @@ impl Caching {
             };
             Some(CacheView { mode, status: status.as_str(), key: key.map(|key| key.to_string()), age })
         };
-        let scope = scope(of.client.workspace, wishes);
+        let scope = scope(of.client.workspace, of.snapshot.stored.default_workspace(), wishes);
         let parts = key_parts(of.metadata, &scope, &attempt, headers);
         let parts = parts.filter(|_| is_cacheable(&attempt, of.request));
         let Some(key) = parts.and_then(|parts| parts.key().ok()) else {

@@ -7,6 +7,10 @@ use crate::api::body::Body;
 use crate::api::chat::{Message, Part, Role};
 use crate::api::operation::Operation;
 use crate::cache::{CacheKey, KeyParts};
+use crate::json::canonical;
+use crate::json::value::Json;
+use crate::json::walk;
+use serde::Deserialize;
 
 /// The most messages of a chat that is compared by its meaning.
 const MAX_MESSAGES: usize = 4;
@@ -23,53 +27,99 @@ pub struct Similar {
 
 /// The texts of a chat.
 pub struct Text {
-    /// Who wrote what, in order; the roles must be equal.
-    turns: Vec<(&'static str, String)>,
-    /// Those of the system, which must be equal.
-    instructions: Vec<String>,
+    /// In the order of the chat.
+    messages: Vec<(Author, String)>,
+    /// What the messages have besides roles and texts.
+    others: Vec<u8>,
     operation: Operation,
+}
+
+/// Who wrote a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Author {
+    User,
+    Assistant,
+    /// Of these two the texts must be equal.
+    System,
+    Developer,
+}
+
+/// Where a message of any dialect has its texts.
+#[derive(Deserialize)]
+struct Places<'a> {
+    #[serde(borrow)]
+    content: Option<Json<'a>>,
+    parts: Option<Json<'a>>,
 }
 
 impl Text {
     /// Reads a chat. `None`: it is none, or has more than texts, or too much of them.
     pub fn of(operation: Operation, body: &Body) -> Option<Self> {
-        members(operation)?;
+        let [member] = members(operation)?;
         let chat = (operation.translator()?.read)(body).ok()?;
         if chat.messages.len() > MAX_MESSAGES {
             return None;
         }
-        let mut text = Self { turns: Vec::new(), instructions: Vec::new(), operation };
+        let mut text = Self { messages: Vec::new(), others: Vec::new(), operation };
         for message in &chat.messages {
-            let plain = plain(message)?;
-            match message.role {
-                Role::System | Role::Developer => text.instructions.push(plain),
-                Role::User => text.turns.push(("user", plain)),
-                Role::Assistant => text.turns.push(("assistant", plain)),
+            let author = match message.role {
+                Role::System => Author::System,
+                Role::Developer => Author::Developer,
+                Role::User => Author::User,
+                Role::Assistant => Author::Assistant,
                 Role::Tool => return None,
-            }
+            };
+            text.messages.push((author, plain(message)?));
         }
-        let bytes: usize = text.turns.iter().map(|(_, turn)| turn.len() + SEPARATOR.len()).sum();
-        let has_text = text.turns.iter().any(|(_, turn)| !turn.trim().is_empty());
-        (has_text && bytes <= MAX_TEXT).then_some(text)
+        let bytes: usize = text.turns().map(|turn| turn.len() + SEPARATOR.len()).sum();
+        let has_text = text.turns().any(|turn| !turn.trim().is_empty());
+        if !has_text || bytes > MAX_TEXT {
+            return None;
+        }
+        write_others(body.raw(member)?, &mut text.others)?;
+        Some(text)
+    }
+
+    /// The texts that may differ.
+    fn turns(&self) -> impl Iterator<Item = &str> {
+        let turns = self.messages.iter().filter(|(author, _)| !author.instructs());
+        turns.map(|(_, text)| text.as_str())
     }
 
     /// What becomes a vector.
     pub fn joined(&self) -> String {
-        let turns: Vec<&str> = self.turns.iter().map(|(_, turn)| turn.as_str()).collect();
-        turns.join(SEPARATOR)
+        self.turns().collect::<Vec<_>>().join(SEPARATOR)
     }
 
     /// Digest of all that must be equal: everything but the turns. `parts`: with the client's body.
     pub fn partition(&self, parts: &KeyParts<'_>) -> Option<CacheKey> {
-        let mut equal = vec![self.operation.label()];
-        equal.extend(self.turns.iter().map(|(role, _)| *role));
-        equal.extend(self.instructions.iter().map(String::as_str));
+        let mut equal = vec![self.operation.label().as_bytes(), &self.others];
+        for (author, text) in &self.messages {
+            equal.push(author.name().as_bytes());
+            // Only behind an author that instructs, so that no text can be taken for an author.
+            equal.extend(author.instructs().then_some(text.as_bytes()));
+        }
         parts.without(members(self.operation)?, &equal).ok()
     }
 }
 
-/// The members of a body that have the messages.
-fn members(operation: Operation) -> Option<&'static [&'static str]> {
+impl Author {
+    fn instructs(self) -> bool {
+        matches!(self, Self::System | Self::Developer)
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::User => "user",
+            Self::Assistant => "assistant",
+            Self::System => "system",
+            Self::Developer => "developer",
+        }
+    }
+}
+
+/// The member of a body that has the messages.
+fn members(operation: Operation) -> Option<&'static [&'static str; 1]> {
     match operation {
         Operation::ChatCompletions | Operation::Messages => Some(&["messages"]),
         Operation::Completions => Some(&["prompt"]),
@@ -94,10 +144,45 @@ fn plain(message: &Message<'_>) -> Option<String> {
     Some(plain)
 }
 
+/// Writes what messages have besides roles and texts (`prefix`, `audio`, `cache_control`), in one spelling.
+/// `None`: it cannot be compared.
+fn write_others(messages: &str, out: &mut Vec<u8>) -> Option<()> {
+    for message in walk::items(messages.as_bytes()).into_iter().flatten() {
+        // A text is no object, and what is no object would be written as a whole.
+        if walk::members(message).is_none() {
+            continue;
+        }
+        canonical::write_without(message, |name| matches!(name, "role" | "content" | "parts"), out).ok()?;
+        let places = serde_json::from_slice::<Places<'_>>(message).ok()?;
+        let mut has_others = false;
+        let mut parts_others = Vec::new();
+        for place in [places.content, places.parts].iter().flatten() {
+            for part in walk::items(place.get().as_bytes()).into_iter().flatten() {
+                let start = parts_others.len();
+                if walk::members(part).is_some() {
+                    canonical::write_without(part, |name| matches!(name, "type" | "text"), &mut parts_others)
+                        .ok()?;
+                }
+                has_others |= !matches!(parts_others.get(start..), None | Some(b"" | b"{}"));
+            }
+        }
+        // A text in parts is that text, unless one of them has more.
+        if has_others {
+            out.extend_from_slice(&parts_others);
+        }
+        out.push(b';');
+    }
+    Some(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cache::Scope;
+    use crate::config::account::Account;
+    use crate::net::outbound::origin::Origin;
     use serde_json::{Value, json};
+    use uuid::Uuid;
 
     fn text(operation: Operation, body: Value) -> Option<Text> {
         Text::of(operation, &Body::parse(body.to_string().into()).unwrap())
@@ -111,11 +196,84 @@ mod tests {
         ]});
         let found = text(Operation::ChatCompletions, body).unwrap();
         assert_eq!(found.joined(), "one\n###\ntwo\n###\nthree");
-        assert_eq!(found.instructions, ["be brief"]);
+        assert_eq!(found.messages.first().unwrap(), &(Author::System, "be brief".to_owned()));
         let body = json!({"model": "m", "max_tokens": 1, "system": "be brief", "messages": [{"role": "user", "content": "one"}]});
         assert_eq!(text(Operation::Messages, body).unwrap().joined(), "one");
         let body = json!({"model": "m", "prompt": "one"});
         assert_eq!(text(Operation::Completions, body).unwrap().joined(), "one");
+    }
+
+    /// The partition of a chat with these messages.
+    fn partition(operation: Operation, body: Value) -> CacheKey {
+        let scope = Scope { workspace: Uuid::nil(), namespace: None };
+        let (origin, account) = (Origin::parse("https://a.example", false).unwrap(), Account::default());
+        let bytes = body.to_string();
+        let parts = KeyParts {
+            scope: &scope,
+            provider: "openai",
+            origin: &origin,
+            account: &account,
+            method: "POST",
+            path: "/v1/x",
+            headers: Vec::new(),
+            metadata: None,
+            body: bytes.as_bytes(),
+            serves_both: true,
+        };
+        text(operation, body).unwrap().partition(&parts).unwrap()
+    }
+
+    fn of_chat(messages: Value) -> CacheKey {
+        partition(Operation::ChatCompletions, json!({"model": "m", "messages": messages}))
+    }
+
+    #[test]
+    fn authors_instructions_and_their_order_must_be_equal() {
+        let message = |role: &str, text: &str| json!({"role": role, "content": text});
+        let chats = [
+            vec![message("system", "assistant"), message("user", "one")],
+            vec![message("user", "one"), message("assistant", "")],
+            vec![message("user", "one"), message("system", "be brief")],
+            vec![message("system", "be brief"), message("user", "one")],
+            vec![message("developer", "be brief"), message("user", "one")],
+            vec![message("system", "be brief"), message("system", "user"), message("user", "one")],
+            vec![message("system", "be brief"), message("user", "one"), message("user", "one")],
+            vec![message("user", "one")],
+        ];
+        let partitions: Vec<CacheKey> = chats.iter().map(|chat| of_chat(json!(chat))).collect();
+        for (index, one) in partitions.iter().enumerate() {
+            assert_eq!(partitions.iter().position(|other| other == one), Some(index), "{:?}", chats[index]);
+        }
+        let reworded = of_chat(json!([message("system", "be brief"), message("user", "two")]));
+        assert_eq!(reworded, partitions[3]);
+    }
+
+    #[test]
+    fn what_messages_have_besides_texts_must_be_equal() {
+        let last = |message: Value| of_chat(json!([{"role": "user", "content": "one"}, message]));
+        let plain = last(json!({"role": "assistant", "content": "two"}));
+        assert_eq!(last(json!({"content": "three", "role": "assistant"})), plain);
+        let parts = json!({"role": "assistant", "content": [{"type": "text", "text": "two"}]});
+        assert_eq!(last(parts), plain, "a text in parts is that text");
+        let more = [
+            json!({"role": "assistant", "content": "two", "prefix": true}),
+            json!({"role": "assistant", "content": "two", "prefix": false}),
+            json!({"role": "assistant", "content": "two", "audio": {"id": "a"}}),
+            json!({"role": "assistant", "content": [{"type": "text", "text": "two", "cache_control": {"type": "ephemeral"}}]}),
+        ];
+        let partitions: Vec<CacheKey> = more.iter().map(|message| last(message.clone())).collect();
+        assert!(!partitions.contains(&plain));
+        for (index, one) in partitions.iter().enumerate() {
+            assert_eq!(partitions.iter().position(|other| other == one), Some(index), "{}", more[index]);
+        }
+        assert_eq!(last(json!({"prefix": true, "role": "assistant", "content": "three"})), partitions[0]);
+        let input = |input: Value| partition(Operation::Responses, json!({"model": "m", "input": input}));
+        assert_eq!(input(json!("one")), input(json!("two")));
+        let contents = |part: Value| {
+            let body = json!({"contents": [{"role": "user", "parts": [part]}]});
+            partition(Operation::GenerateContent, body)
+        };
+        assert_eq!(contents(json!({"text": "one"})), contents(json!({"text": "two"})));
     }
 
     #[test]

@@ -177,6 +177,9 @@ impl LoggedRequest {
         }
         row.set_usage(usage.as_ref(), is_estimated);
         set_cost(&mut row, record.cost.as_ref());
+        if record.cost.is_none() && record.cache.status.is_hit() {
+            row.cost = Some(0);
+        }
         row
     }
 
@@ -254,6 +257,9 @@ fn attempt_row(request: &Row, attempt: &AttemptRecord, (id, created_ms): (Uuid, 
     let is_estimated = used.is_some_and(|used| used.source == UsageSource::Counted);
     row.set_usage(used.map(|used| &used.usage), is_estimated);
     set_cost(&mut row, attempt.cost.as_ref());
+    if attempt.cost.is_none() && attempt.is_from_cache {
+        row.cost = Some(0);
+    }
     row
 }
 

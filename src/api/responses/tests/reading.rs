@@ -172,6 +172,20 @@ fn name<'t>(tool: &'t Tool<'_>) -> &'t str {
 }
 
 #[test]
+fn a_limit_of_tokens_by_another_name_is_read_and_not_passed_on() {
+    for (members, expected) in [
+        (r#""max_tokens":7"#, "7"),
+        (r#""max_tokens":7,"max_output_tokens":8"#, "8"),
+        (r#""max_output_tokens":8,"max_tokens":7"#, "8"),
+    ] {
+        let body = body(&format!(r#"{{"model":"m","input":"i",{members}}}"#));
+        let request = read(&body).unwrap();
+        assert_eq!(request.max_tokens.as_ref().map(|json| json.get()), Some(expected), "{members}");
+        assert!(request.params.get("max_tokens").is_none(), "{members}");
+    }
+}
+
+#[test]
 fn settings_are_mapped() {
     let text = r#"{"model":"m","input":"i","stream":true,"max_output_tokens":9007199254740993,"temperature":0.70,
         "tools":[{"type":"function","name":"f","description":"d","parameters":{"b":1,"a":2},"strict":null,"x":1},
