@@ -11,6 +11,7 @@ use crate::support::Gateway;
 use crate::support::settings::{JOBS, STANDARD};
 use crate::support::wait::until;
 use reqwest::{Method, StatusCode};
+use rusqlite::Connection;
 use serde_json::{Value, json};
 use std::sync::atomic::Ordering;
 
@@ -154,4 +155,25 @@ async fn a_providers_batch_is_held_and_counts_what_its_results_cost() {
     let cost = tokens("prompt_tokens") * 0.5e-6 + tokens("completion_tokens") * 2.5e-6;
     let used = usage(&gateway, &path).await.0.as_f64().unwrap();
     assert!((used - cost).abs() < 1e-8, "{used} {cost}");
+}
+
+/// What a validation has held whose end was not written is not in the way of the next one.
+#[tokio::test]
+async fn a_batch_does_not_wait_for_what_it_holds_itself() {
+    let gateway = Gateway::start(STANDARD);
+    let client = Client::new(&gateway);
+    let path = budget(&gateway, "requests", 10, true).await;
+    let database = Connection::open(gateway.folder().join("data/turnpike.db")).unwrap();
+    let refusal = "CREATE TRIGGER refuse BEFORE UPDATE ON records WHEN NEW.kind = 'batch' AND NEW.body LIKE '%\"in_progress\",%' \
+                   BEGIN SELECT json('no JSON'); END";
+    database.execute_batch(refusal).unwrap();
+    let batch = client.create(&client.upload(chats(6)).await, CHAT, &json!({"provider": "@emulator"})).await;
+    until("the batch to wait", async || gateway.log().contains(" waits: ").then_some(())).await;
+    database.execute_batch("DROP TRIGGER refuse").unwrap();
+    let batch = client.finished(&batch["id"]).await;
+    assert_eq!(batch["request_counts"], json!({"total": 6, "completed": 6, "failed": 0}), "{batch}");
+    until("all of it to be settled", async || {
+        (usage(&gateway, &path).await == (json!(6), json!(0))).then_some(())
+    })
+    .await;
 }

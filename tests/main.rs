@@ -95,6 +95,7 @@ mod prices;
 mod prompts;
 mod provider_batches;
 mod provider_batches_cloud;
+mod provider_batches_late;
 mod published_requests;
 mod realtime;
 mod recipes;

@@ -195,3 +195,19 @@ async fn a_killed_process_creates_no_job_of_a_cloud_twice() {
         assert_eq!(list[member].as_array().unwrap().len(), 1, "{slug}: {list}");
     }
 }
+
+/// Bedrock takes no job with less than a hundred lines, however long they are.
+#[tokio::test]
+async fn long_lines_are_in_jobs_with_as_many_lines_as_the_provider_wants() {
+    const COUNT: usize = 120;
+    let gateway = Gateway::start(JOBS);
+    let client = Client::new(&gateway);
+    let long = "x".repeat(1 << 20);
+    let text = |n| if n <= 9 { long.as_str() } else { "hello" };
+    let chats: Vec<String> =
+        (1..=COUNT).map(|n| line(&format!("line-{n}"), CHAT, &chat(CLAUDE, text(n)))).collect();
+    let batch = made(&client, "@bedrock", &chats).await;
+    let batch = client.finished(&batch["id"]).await;
+    let counts = json!({"total": COUNT, "completed": COUNT, "failed": 0});
+    assert_eq!((&batch["status"], &batch["request_counts"]), (&json!("completed"), &counts), "{batch}");
+}

@@ -6,7 +6,6 @@
 use super::line::LineEnv;
 use super::lines::LineReader;
 use super::parts::LineSet;
-use super::record::file_path;
 use super::run::{Halt, Run};
 use super::state::{Batch, StoredError};
 use super::validation::read_line;
@@ -61,6 +60,8 @@ impl Run {
     /// Others hold what it needs, and may not use it: it waits.
     pub async fn hold_budget(&self, batch: &Batch, lines: u32) -> Result<Option<StoredError>, Halt> {
         let engine = &self.batches.planner.engine;
+        // What a validation before this one has held, whose end was not written.
+        self.budget.release();
         let Some(limits) = engine.budgets() else { return Ok(None) };
         let waiting = self.budget.waiting.lock().take();
         let sum = match waiting.filter(|waiting| Arc::ptr_eq(&waiting.limits, &limits)) {
@@ -87,7 +88,7 @@ impl Run {
     /// Holds what the lines without a result are expected to use, where another process began the batch.
     pub async fn hold_rest(&self, batch: &Batch, done: &LineSet) -> Result<(), Halt> {
         let engine = &self.batches.planner.engine;
-        if self.budget.held().is_some() || engine.budgets().is_none() {
+        if self.budget.held().is_some() || engine.budgets().is_none() || batch.has_no_input() {
             return Ok(());
         }
         let sum = self.estimate(batch, done).await?;
@@ -108,7 +109,7 @@ impl Run {
         let made_at = Timestamp::from_second(batch.times.created).unwrap_or_default();
         let env = LineEnv::new(&batch.endpoint, &headers, made_at, &batch_id(self.id, batch.provider()))
             .map_err(Halt::Later)?;
-        let file = batches.blobs.read(&file_path(batch.input_file)).await?;
+        let file = self.input(batch, 0).await?;
         let mut reader = LineReader::new(file.stream, batches.options.max_line_bytes);
         let mut sum = AdvanceEstimate::default();
         while let Some(line) = reader.next().await? {

@@ -7,8 +7,8 @@ use super::line::{LineEnv, LineResponse, SentLine};
 use super::line_result::{LineOutcome, LineResult};
 use super::lines::LineReader;
 use super::pace::Pace;
-use super::parts::{self, LineSet};
-use super::record::{batch_path, file_path};
+use super::parts::{self, KEPT_FOR, LineSet};
+use super::record::batch_path;
 use super::run::{Halt, PAUSE, Run};
 use super::state::{Batch, Status};
 use super::turns::{Place, Turn};
@@ -29,11 +29,6 @@ use tokio::task::JoinSet;
 
 /// Before a line is sent, the store has that lines up to its block's end may have been.
 const BLOCK: u32 = 256;
-/// How long a result waits in memory: longer with each so many parts, up to the second, so that a batch that runs for a day does not
-/// make a part of each line.
-const KEPT_FOR: Duration = Duration::from_millis(250);
-const LONGEST_KEPT: Duration = Duration::from_secs(4);
-const PARTS: u64 = 500;
 /// How many results wait, and how many bytes of them.
 const KEPT: usize = 500;
 const KEPT_BYTES: usize = 1 << 20;
@@ -131,7 +126,7 @@ impl<'a> Dispatch<'a> {
         let progress = parts::done_lines(&batches.blobs, &batch_path(run.id)).await?;
         run.hold_rest(batch, &progress.done).await?;
         let env = env.with_advance(run.budget.held());
-        let file = batches.blobs.read(&file_path(batch.input_file)).await?;
+        let file = run.input(batch, 0).await?;
         Ok(Self {
             run,
             env: Arc::new(env),
@@ -420,8 +415,7 @@ impl<'a> Dispatch<'a> {
     }
 
     fn kept_for(&self) -> Duration {
-        let times = u32::try_from(1 + self.sequence / PARTS).unwrap_or(u32::MAX);
-        KEPT_FOR.saturating_mul(times).min(LONGEST_KEPT)
+        parts::kept_for(self.sequence)
     }
 
     fn is_due(&self, now: Instant) -> bool {
@@ -487,7 +481,7 @@ impl<'a> Dispatch<'a> {
 
     /// Gives every line without a result one that says so.
     async fn expire_lines(&mut self) -> Result<(), Halt> {
-        let file = self.run.batches.blobs.read(&file_path(self.batch.input_file)).await?;
+        let file = self.run.input(&self.batch, 0).await?;
         let mut reader = LineReader::new(file.stream, self.run.batches.options.max_line_bytes);
         while let Some(line) = reader.next().await? {
             let Ok(line) = line else { continue };

@@ -2,7 +2,7 @@
 //!
 //! Lines that cannot be translated get their result here. What is made of a job is `jobs`.
 
-use super::blobs::{BlobError, Blobs};
+use super::blobs::{BlobError, BlobReader};
 use super::job_results::JobResults;
 use super::job_state::Position;
 use super::job_target::JobTarget;
@@ -13,7 +13,7 @@ use super::validation::{BatchLine, read_line};
 use crate::api::error_body::ErrorView;
 use crate::engine::planner::Planner;
 use crate::error::Error;
-use crate::provider::batch_jobs::{BatchJobs, Job};
+use crate::provider::batch_jobs::{BatchJobs, Job, JobLimits};
 use bytes::Bytes;
 use futures_util::stream::BoxStream;
 
@@ -28,7 +28,7 @@ pub(super) struct Cutter {
     /// After the last line that is in a job or was refused.
     at: Position,
     /// How many requests stand before `at`.
-    pub taken: u32,
+    taken: u32,
 }
 
 /// What a cutter works with.
@@ -43,6 +43,7 @@ pub(super) struct Cutting<'a, 'b> {
 
 struct Written {
     number: u32,
+    custom_id: String,
     end: Position,
     model: String,
     bytes: Vec<u8>,
@@ -53,6 +54,8 @@ struct Written {
 pub(super) struct Cut {
     pub after: Position,
     pub end: Position,
+    /// How many requests stand before `end`.
+    pub taken: u32,
     /// Its last line.
     pub last: u32,
     pub lines: u32,
@@ -61,46 +64,49 @@ pub(super) struct Cut {
 }
 
 impl Cutter {
-    /// # Errors
-    /// The file cannot be read.
-    pub async fn open(
-        blobs: &Blobs,
-        path: &str,
-        max_line_bytes: usize,
-        endpoint: &str,
-        (at, taken): (Position, u32),
-    ) -> Result<Self, Halt> {
-        let file = blobs.read_from(path, at.byte).await?;
+    /// `file`: from this place on.
+    pub fn new(file: BlobReader, max_line_bytes: usize, endpoint: &str, from: (Position, u32)) -> Self {
+        let (at, taken) = from;
         let reader = LineReader::at(file.stream, max_line_bytes, at);
-        Ok(Self { reader, endpoint: endpoint.to_owned(), ahead: None, at, taken })
+        Self { reader, endpoint: endpoint.to_owned(), ahead: None, at, taken }
     }
 
-    /// The next job; `None`: no line is left. `up_to`: the last line that it may have.
-    pub async fn next(&mut self, cutting: &mut Cutting<'_, '_>, up_to: u32) -> Result<Option<Cut>, Halt> {
+    /// The next job; `None`: no line is left. `up_to`: the last line of one that was cut before.
+    pub async fn next(
+        &mut self,
+        cutting: &mut Cutting<'_, '_>,
+        up_to: Option<u32>,
+    ) -> Result<Option<Cut>, Halt> {
         let limits = cutting.target.jobs.limits();
         let after = self.at;
-        let mut cut = Cut { after, end: after, last: 0, lines: 0, model: String::new(), input: Bytes::new() };
+        let (model, input) = (String::new(), Bytes::new());
+        let mut cut = Cut { after, end: after, taken: self.taken, last: 0, lines: 0, model, input };
         let mut input = Vec::new();
         loop {
             let line = match self.ahead.take() {
                 Some(ahead) => Some(ahead),
-                None => self.read(cutting, up_to).await?,
+                None => self.read(cutting, up_to.unwrap_or(u32::MAX)).await?,
             };
             let Some(line) = line else { break };
-            let is_full = cut.lines >= limits.max_lines
-                || input.len().saturating_add(line.bytes.len()) > limits.max_bytes
-                || (limits.one_model && cut.model != line.model);
+            let size = line.bytes.len();
+            let is_full = limits.is_full(cut.lines, input.len(), size)
+                || (cut.lines > 0 && limits.one_model && cut.model != line.model);
             // A rest that is too small for a job of its own goes with this one.
             let is_rest = cutting.total.saturating_sub(self.taken) < limits.min_lines;
-            if cut.lines > 0 && is_full && !is_rest {
+            if is_full && !is_rest && up_to.is_none() {
                 self.ahead = Some(line);
                 break;
             }
-            input.extend_from_slice(&line.bytes);
-            (cut.last, cut.end, cut.model) = (line.number, line.end, line.model);
-            cut.lines += 1;
             self.taken += 1;
             self.at = line.end;
+            if input.len().saturating_add(size) > limits.most_bytes && up_to.is_none() {
+                let error = no_room(&limits, size, input.len());
+                refuse(cutting.results, line.number, &line.custom_id, &error).await?;
+                continue;
+            }
+            input.extend_from_slice(&line.bytes);
+            (cut.last, cut.end, cut.model) = (line.number, line.end, line.model);
+            (cut.lines, cut.taken) = (cut.lines + 1, self.taken);
         }
         cutting.results.write().await?;
         if cut.lines == 0 {
@@ -123,7 +129,8 @@ impl Cutter {
             }
             match write(cutting, line.number, &read).await {
                 Ok((model, bytes)) => {
-                    return Ok(Some(Written { number: line.number, end, model, bytes }));
+                    let (number, custom_id) = (line.number, read.custom_id);
+                    return Ok(Some(Written { number, custom_id, end, model, bytes }));
                 }
                 Err(error) => {
                     refuse(cutting.results, line.number, &read.custom_id, &error).await?;
@@ -133,6 +140,16 @@ impl Cutter {
         }
         Ok(None)
     }
+}
+
+/// Why a line is not in the job that it had to be in.
+fn no_room(limits: &JobLimits, size: usize, others: usize) -> Error {
+    let message = format!(
+        "This line has {size} bytes in the provider's format, and the lines before it {others}: more than {}, the most that {} lines of \
+         its batches may have together.",
+        limits.most_bytes, limits.min_lines
+    );
+    Error::invalid_request("body", message)
 }
 
 /// A line in the provider's format.

@@ -8,7 +8,6 @@ use super::job_state::{JobRecord, JobState};
 use super::jobs::Jobs;
 use super::line_result::LineOutcome;
 use super::lines::LineReader;
-use super::record::file_path;
 use super::run::Halt;
 use super::state::{Status, StoredError};
 use super::validation::{BatchLine, read_line};
@@ -22,8 +21,8 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 
-/// How long the jobs of a batch that was cancelled, or whose time is over, may take to end.
-const END_WAIT: i64 = 600;
+/// How long the jobs of a batch that was cancelled, or whose time is over, may take to end once a process has begun to end them.
+const END_WAIT: Duration = Duration::from_secs(600);
 /// Pieces of a response that wait to be read.
 const PIECES: usize = 4;
 /// The longest line of a provider's results, bytes.
@@ -55,13 +54,12 @@ impl Jobs<'_> {
         let call = self.with_job(&job, |jobs, own| jobs.status(own, &id));
         let status = match self.calls.send(call).await {
             Ok(response) => self.with_job(&job, |jobs, own| jobs.read_status(own, &response)),
-            Err(failure) if failure.is_status(404) && self.batch.status == Status::Cancelling => {
-                let StoredError { code, message, .. } = cancelled();
-                return self.fail_job(number, &code, &message).await;
-            }
             Err(failure) if failure.is_status(404) => {
                 let message = format!("The provider does not have its job any more: {}", failure.message());
-                return self.fail_job(number, "job_not_found", &message).await;
+                // A job that was cancelled may be gone.
+                let StoredError { code, message, .. } =
+                    self.ending().unwrap_or_else(|| stored("job_not_found", &message));
+                return self.fail_job(number, &code, &message).await;
             }
             Err(failure) => {
                 self.note_failure(&failure);
@@ -88,6 +86,15 @@ impl Jobs<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Why lines have no result whose jobs are ended by the gateway; `None`: it ends none.
+    fn ending(&self) -> Option<StoredError> {
+        match self.batch.status {
+            Status::Cancelling => Some(cancelled()),
+            _ if self.batch.is_over(Timestamp::now().as_second()) => Some(expired()),
+            _ => None,
+        }
     }
 
     /// Gives the lines of a job without a result this error.
@@ -125,7 +132,10 @@ impl Jobs<'_> {
     /// The lines of a job that have no result.
     async fn lines(&self, job: &JobRecord) -> Result<Lines, Halt> {
         let batches = &self.run.batches;
-        let file = batches.blobs.read_from(&file_path(self.batch.input_file), job.after.byte).await?;
+        let file = match self.run.input(&self.batch, job.after.byte).await {
+            Err(Halt::NoInput) if self.batch.has_no_input() => return Ok(Lines::new()),
+            file => file?,
+        };
         let mut reader = LineReader::at(file.stream, batches.options.max_line_bytes, job.after);
         let mut lines = Lines::new();
         while reader.number() < job.last
@@ -185,7 +195,16 @@ impl Jobs<'_> {
                 receiver.poll_recv(cx).map(|piece| piece.map(Ok::<Bytes, BlobError>))
             });
             let mut reader = LineReader::new(pieces, MAX_RESULT);
-            while let Some(line) = reader.next().await? {
+            loop {
+                let line = tokio::select! {
+                    line = reader.next() => line?,
+                    // What a provider has taken long to send is not to wait for the rest.
+                    () = self.results.due() => {
+                        self.results.write().await?;
+                        continue;
+                    }
+                };
+                let Some(line) = line else { break };
                 let Ok(line) = line else { continue };
                 match self.target.jobs.read_result(&line.bytes) {
                     Ok(Some(result)) => self.take(result, lines).await?,
@@ -231,14 +250,11 @@ impl Jobs<'_> {
 
     /// Ends the jobs of a batch that was cancelled, or whose time is over, and keeps the results that they have.
     pub async fn end(mut self) -> Result<(), Halt> {
-        let until = self.batch.times.cancelling.unwrap_or(self.batch.times.expires) + END_WAIT;
-        while let Some(number) = self.unclear.first().copied() {
-            if !matches!(self.find(number).await?, Ok(true)) {
-                self.unclear.retain(|unclear| *unclear != number);
-            }
-        }
+        // Not by the clock: the gateway may have been away for long, and the jobs have ended meanwhile.
+        let until = *self.run.end_began.get_or_init(Instant::now) + END_WAIT;
+        self.find_unclear(until).await?;
         let mut cancelled: Vec<u32> = Vec::new();
-        while !self.is_draining() && Timestamp::now().as_second() < until {
+        while !self.is_draining() && Instant::now() < until {
             let running = self.state().open().filter(|job| job.state == JobState::Running);
             let Some(job) = running.into_iter().find(|job| !cancelled.contains(&job.number)).cloned() else {
                 if self.state().open().all(|job| job.state == JobState::Planned) {
@@ -256,13 +272,24 @@ impl Jobs<'_> {
         if self.is_draining() {
             return Ok(());
         }
-        let StoredError { code, message, .. } = match self.batch.status {
-            Status::Cancelling => self::cancelled(),
-            _ => expired(),
-        };
+        let StoredError { code, message, .. } = self.ending().unwrap_or_else(expired);
         let batch = self.batch.clone();
         self.results.fail_rest(&batch, &code, &message).await?;
         self.save(super::job_state::ProviderJobs::end).await
+    }
+
+    /// Looks for jobs of which nobody knows whether they were created: they may run.
+    async fn find_unclear(&mut self, until: Instant) -> Result<(), Halt> {
+        while let Some(number) = self.unclear.first().copied() {
+            let Err(failure) = self.find(number).await? else { continue };
+            self.note_failure(&failure);
+            if self.is_draining() || Instant::now() >= until || !failure.is_temporary() {
+                self.unclear.retain(|unclear| *unclear != number);
+                continue;
+            }
+            tokio::time::sleep(failure.wait().unwrap_or(CANCEL_WAIT).min(LONGEST_CANCEL_WAIT)).await;
+        }
+        Ok(())
     }
 
     /// Has the provider cancel a job. One that cannot be cancelled has ended, or ends in time.

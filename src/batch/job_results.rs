@@ -6,12 +6,13 @@ use super::line_result::{LineOutcome, LineResult};
 use super::lines::LineReader;
 use super::parts;
 use super::parts::LineSet;
-use super::record::{batch_path, file_path};
+use super::record::batch_path;
 use super::run::{Halt, PAUSE, Run};
 use super::state::Batch;
 use super::validation::read_line;
 use crate::api::own_ids::batch_id;
-use tokio::time::sleep;
+use std::time::Instant;
+use tokio::time::{sleep, sleep_until};
 
 /// How many results wait, and how many bytes of them.
 const KEPT: usize = 500;
@@ -24,6 +25,8 @@ pub(super) struct JobResults<'a> {
     done: LineSet,
     waiting: Vec<LineResult>,
     bytes: usize,
+    /// When the first of those that wait was kept.
+    oldest: Option<Instant>,
     /// The number of the next part.
     sequence: u64,
     pub completed: u32,
@@ -38,7 +41,7 @@ impl<'a> JobResults<'a> {
         let (waiting, bytes, sequence) = (Vec::new(), 0, progress.next_sequence);
         let parts::Progress { done, completed, failed, .. } = progress;
         let trace_id = batch_id(run.id, batch.provider());
-        Ok(Self { run, trace_id, done, waiting, bytes, sequence, completed, failed })
+        Ok(Self { run, trace_id, done, waiting, bytes, oldest: None, sequence, completed, failed })
     }
 
     /// The id of a line's request.
@@ -71,10 +74,20 @@ impl<'a> JobResults<'a> {
         }
         self.bytes += result.json.len();
         self.waiting.push(result);
-        if self.waiting.len() >= KEPT || self.bytes >= KEPT_BYTES {
+        let oldest = *self.oldest.get_or_insert_with(Instant::now);
+        let is_late = oldest.elapsed() >= parts::kept_for(self.sequence);
+        if is_late || self.waiting.len() >= KEPT || self.bytes >= KEPT_BYTES {
             self.write().await?;
         }
         Ok(())
+    }
+
+    /// Waits until it is time to write results, few as they may be.
+    pub async fn due(&self) {
+        match self.oldest {
+            Some(oldest) => sleep_until((oldest + parts::kept_for(self.sequence)).into()).await,
+            None => std::future::pending().await,
+        }
     }
 
     /// Writes the results that wait. Where that cannot be done now it is tried again, since they are paid for.
@@ -92,7 +105,7 @@ impl<'a> JobResults<'a> {
                 Ok(next) => {
                     self.sequence = next;
                     self.waiting.clear();
-                    self.bytes = 0;
+                    (self.bytes, self.oldest) = (0, None);
                     return Ok(());
                 }
                 Err(why) if self.run.batches.shared.lifecycle.is_draining() => return Err(why.into()),
@@ -106,9 +119,12 @@ impl<'a> JobResults<'a> {
         }
     }
 
-    /// Gives every line without a result this one.
+    /// Gives every line without a result this one. Without an input file nobody knows which these are.
     pub async fn fail_rest(&mut self, batch: &Batch, code: &str, message: &str) -> Result<(), Halt> {
-        let file = self.run.batches.blobs.read(&file_path(batch.input_file)).await?;
+        let file = match self.run.input(batch, 0).await {
+            Err(Halt::NoInput) if batch.has_no_input() => return self.write().await,
+            file => file?,
+        };
         let mut reader = LineReader::new(file.stream, self.run.batches.options.max_line_bytes);
         while let Some(line) = reader.next().await? {
             let Ok(line) = line else { continue };

@@ -9,7 +9,6 @@ use super::job_results::JobResults;
 use super::job_state::{JobRecord, JobState, ProviderJobs};
 use super::job_target::JobTarget;
 use super::line::LineEnv;
-use super::record::file_path;
 use super::run::{Halt, Run};
 use super::state::{Batch, Status};
 use crate::api::own_ids::batch_id;
@@ -235,9 +234,9 @@ impl<'a> Jobs<'a> {
             Some(cutter) => cutter,
             None => self.cutter((self.state().cut, self.state().taken)).await?,
         };
-        let cut = self.next_cut(&mut cutter, u32::MAX).await?;
-        let (taken, number) = (cutter.taken, self.state().jobs.len() as u32 + 1);
-        let Some(Cut { after, end, last, lines, model, input }) = cut else {
+        let cut = self.next_cut(&mut cutter, None).await?;
+        let number = self.state().jobs.len() as u32 + 1;
+        let Some(Cut { after, end, taken, last, lines, model, input }) = cut else {
             self.save(|jobs| jobs.is_cut = true).await?;
             return Ok(None);
         };
@@ -263,12 +262,11 @@ impl<'a> Jobs<'a> {
     }
 
     async fn cutter(&self, from: (super::job_state::Position, u32)) -> Result<Cutter, Halt> {
-        let batches = &self.run.batches;
-        let path = file_path(self.batch.input_file);
-        Cutter::open(&batches.blobs, &path, batches.options.max_line_bytes, &self.batch.endpoint, from).await
+        let file = self.run.input(&self.batch, from.0.byte).await?;
+        Ok(Cutter::new(file, self.run.batches.options.max_line_bytes, &self.batch.endpoint, from))
     }
 
-    async fn next_cut(&mut self, cutter: &mut Cutter, up_to: u32) -> Result<Option<Cut>, Halt> {
+    async fn next_cut(&mut self, cutter: &mut Cutter, up_to: Option<u32>) -> Result<Option<Cut>, Halt> {
         let jobs = self.state().clone();
         let (planner, total) = (self.run.batches.planner.clone(), self.batch.total);
         let job = self.target.job("", &jobs);
@@ -283,7 +281,7 @@ impl<'a> Jobs<'a> {
             return Ok(Some(input.clone()));
         }
         let mut cutter = self.cutter((job.after, 0)).await?;
-        let cut = self.next_cut(&mut cutter, job.last).await?;
+        let cut = self.next_cut(&mut cutter, Some(job.last)).await?;
         self.input = cut.map(|cut| (job.number, cut.input));
         Ok(self.input.as_ref().map(|(_, input)| input.clone()))
     }

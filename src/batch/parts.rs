@@ -14,7 +14,13 @@ use super::lines::MAX_LINE_NUMBER;
 use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
 use futures_util::stream::{self, BoxStream, StreamExt as _};
 use memchr::memchr;
+use std::time::Duration;
 
+/// How long a result waits in memory: longer with each so many parts, up to the second, so that a batch that runs for a day does not
+/// make a part of each line.
+pub const KEPT_FOR: Duration = Duration::from_millis(250);
+const LONGEST_KEPT: Duration = Duration::from_secs(4);
+const PARTS: u64 = 500;
 /// The most that a line's number and kind take, bytes.
 const MAX_HEAD: usize = 12;
 /// How often a part is written again because its number was taken.
@@ -55,6 +61,12 @@ pub struct Assembled {
     pub output_bytes: Option<u64>,
     /// Size of the error file; `None` if there is none.
     pub error_bytes: Option<u64>,
+}
+
+/// How long a result of the next part waits in memory.
+pub fn kept_for(next_sequence: u64) -> Duration {
+    let times = u32::try_from(1 + next_sequence / PARTS).unwrap_or(u32::MAX);
+    KEPT_FOR.saturating_mul(times).min(LONGEST_KEPT)
 }
 
 /// Where a part is. `batch_prefix`: `batches/<uuid>`.
@@ -131,8 +143,24 @@ fn readers(blobs: &Blobs, parts: Vec<Blob>) -> BoxStream<'static, Result<PartRea
 }
 
 /// Makes the two files of all parts, each line once. A file without lines is not made, and one that an earlier run has made goes.
-/// May be run again after it was interrupted at any place.
+/// May be run again after it was interrupted at any place. Where it fails it leaves none.
 pub async fn assemble(
+    blobs: &Blobs,
+    batch_prefix: &str,
+    output_path: &str,
+    error_path: &str,
+) -> Result<Assembled, BlobError> {
+    let assembled = write_both(blobs, batch_prefix, output_path, error_path).await;
+    if assembled.is_err() {
+        for path in [output_path, error_path] {
+            // Left over where that fails as well: the sweep removes it.
+            drop(blobs.delete(path).await);
+        }
+    }
+    assembled
+}
+
+async fn write_both(
     blobs: &Blobs,
     batch_prefix: &str,
     output_path: &str,

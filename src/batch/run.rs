@@ -4,7 +4,7 @@
 //! batch's lease runs it. How lines are sent is `dispatch`.
 
 use super::batches::{Batches, new_file};
-use super::blobs::BlobError;
+use super::blobs::{BlobError, BlobReader};
 use super::budget::Budget;
 use super::dispatch::{Dispatch, Stop};
 use super::job_results::JobResults;
@@ -18,8 +18,9 @@ use super::validation::{BatchLine, validate};
 use crate::api::own_ids::batch_id;
 use crate::store::{Change, Kind, Record, StoreError};
 use jiff::Timestamp;
-use std::sync::Arc;
-use std::time::Duration;
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
 use tokio::time::{MissedTickBehavior, interval, sleep};
 use uuid::Uuid;
 
@@ -30,11 +31,15 @@ const RENEWAL: Duration = Duration::from_secs(3);
 /// How long to wait where store or blobs do not work.
 pub(super) const PAUSE: Duration = Duration::from_secs(1);
 
+const NO_INPUT: &str = "The input file is gone.";
+
 /// The run of one batch.
 pub(super) struct Run {
     pub batches: Arc<Batches>,
     pub id: Uuid,
     pub budget: Budget,
+    /// When this run began to end the jobs of a provider.
+    pub end_began: OnceLock<Instant>,
 }
 
 /// Why a step has not come to its end.
@@ -44,6 +49,18 @@ pub(super) enum Halt {
     Over,
     /// Store or blobs do not work now.
     Later(String),
+    /// The input file is gone.
+    NoInput,
+}
+
+impl fmt::Display for Halt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Over => f.write_str("this process does not run it any more"),
+            Self::Later(why) => f.write_str(why),
+            Self::NoInput => f.write_str(NO_INPUT),
+        }
+    }
 }
 
 impl From<StoreError> for Halt {
@@ -60,14 +77,18 @@ impl From<BlobError> for Halt {
 
 impl Run {
     pub fn new(batches: Arc<Batches>, id: Uuid) -> Self {
-        Self { batches, id, budget: Budget::default() }
+        Self { batches, id, budget: Budget::default(), end_began: OnceLock::new() }
     }
 
     /// Runs it until it is finished, is another process's, or this process stops.
     pub async fn until_finished(self) {
         let mut failing = false;
         while !self.batches.shared.lifecycle.is_draining() {
-            match Box::pin(self.step()).await {
+            let stepped = match Box::pin(self.step()).await {
+                Err(Halt::NoInput) => self.note_lost_input().await.map(|()| true),
+                stepped => stepped,
+            };
+            match stepped {
                 Ok(true) => {
                     if failing {
                         log::info!(target: "turnpike", "batches: {} goes on", self.name());
@@ -75,7 +96,7 @@ impl Run {
                     failing = false;
                 }
                 Ok(false) | Err(Halt::Over) => return,
-                Err(Halt::Later(why)) => {
+                Err(why) => {
                     if !failing {
                         log::warn!(target: "turnpike", "batches: {} waits: {why}", self.name());
                     }
@@ -91,14 +112,15 @@ impl Run {
     async fn step(&self) -> Result<bool, Halt> {
         let batch = self.lease().await?;
         let now = Timestamp::now().as_second();
+        let has_jobs = batch.jobs.as_ref().is_some_and(|jobs| !jobs.is_done());
         match batch.status {
             Status::Validating if batch.is_over(now) => self.write_files(&batch).await?,
             Status::Validating => self.validate(&batch).await?,
+            Status::InProgress if batch.has_no_input() && !has_jobs => self.write_files(&batch).await?,
+            Status::InProgress if batch.has_no_input() => Box::pin(self.end_jobs(&batch)).await?,
             Status::InProgress if batch.jobs.is_some() => Box::pin(self.run_jobs(&batch)).await?,
             Status::InProgress => self.send_lines(&batch).await?,
-            Status::Cancelling if batch.jobs.as_ref().is_some_and(|jobs| !jobs.is_done()) => {
-                Box::pin(self.end_jobs(&batch)).await?;
-            }
+            Status::Cancelling if has_jobs => Box::pin(self.end_jobs(&batch)).await?,
             Status::Finalizing | Status::Cancelling => self.write_files(&batch).await?,
             Status::Completed | Status::Failed | Status::Expired | Status::Cancelled => return Ok(false),
         }
@@ -285,16 +307,7 @@ impl Run {
     /// How many lines there are, and what is wrong with them.
     async fn check_lines(&self, batch: &Batch) -> Result<(u32, Vec<StoredError>), Halt> {
         let options = &self.batches.options;
-        let file = match self.batches.blobs.read(&file_path(batch.input_file)).await {
-            Ok(file) => file,
-            Err(BlobError::NotFound) => {
-                let message = "The input file is gone.".to_owned();
-                let param = Some("input_file_id".to_owned());
-                let error = StoredError { code: "invalid_file".to_owned(), message, param, line: None };
-                return Ok((0, vec![error]));
-            }
-            Err(error) => return Err(error.into()),
-        };
+        let file = self.input(batch, 0).await?;
         let reader = LineReader::new(file.stream, options.max_line_bytes);
         let mut rules = match batch.jobs.is_some() {
             true => match jobs::target(self, batch).await? {
@@ -309,9 +322,34 @@ impl Run {
         let further = |line: u32, read: &BatchLine| rules.check(line, read);
         let mut validated = validate(reader, &batch.endpoint, options.max_lines, further).await?;
         if validated.errors.is_empty() {
-            validated.errors.extend(rules.check_count(validated.lines));
+            validated.errors.extend(rules.check_whole(validated.lines));
         }
         Ok((validated.lines, validated.errors.into_iter().map(StoredError::from).collect()))
+    }
+
+    /// Its input file, from this byte on.
+    ///
+    /// # Errors
+    /// `NoInput` where it is gone.
+    pub async fn input(&self, batch: &Batch, from: u64) -> Result<BlobReader, Halt> {
+        let read = self.batches.blobs.read_from(&file_path(batch.input_file), from).await;
+        read.map_err(|error| match error {
+            BlobError::NotFound => Halt::NoInput,
+            error => error.into(),
+        })
+    }
+
+    /// Writes that the input file is gone: no line can be sent any more, nor get its result.
+    async fn note_lost_input(&self) -> Result<(), Halt> {
+        let (code, param) = ("invalid_file".to_owned(), Some("input_file_id".to_owned()));
+        let errors = vec![StoredError { code, message: NO_INPUT.to_owned(), param, line: None }];
+        let now = Timestamp::now().as_second();
+        let saved = self.save(|batch| {
+            if batch.apply(Event::Refused { errors: errors.clone() }, now).is_err() {
+                batch.errors.clone_from(&errors);
+            }
+        });
+        saved.await.map(drop)
     }
 
     /// Renews the lease until the batch has another status.

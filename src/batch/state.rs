@@ -178,6 +178,11 @@ impl Batch {
         self.jobs.as_ref().map(|jobs| jobs.provider.as_str())
     }
 
+    /// Whether its input file is gone: the only error that a batch has before its end.
+    pub fn has_no_input(&self) -> bool {
+        !self.status.is_final() && !self.errors.is_empty()
+    }
+
     /// Whether its time is over and lines of it must not be sent any more.
     pub fn is_over(&self, now: i64) -> bool {
         !self.status.is_final() && now >= self.times.expires
@@ -210,6 +215,10 @@ impl Batch {
                 if self.is_over(now) =>
             {
                 (self.status, self.times.expired) = (Status::Expired, Some(now));
+                (self.output_file, self.error_file) = (output, errors);
+            }
+            (Status::InProgress, Event::Written { output, errors }) if self.has_no_input() => {
+                (self.status, self.times.failed) = (Status::Failed, Some(now));
                 (self.output_file, self.error_file) = (output, errors);
             }
             (Status::Validating | Status::InProgress | Status::Finalizing, Event::Cancel) => {
@@ -285,6 +294,21 @@ mod tests {
         batch.apply(written(), 100 + WINDOW_SECONDS).unwrap();
         assert_eq!((batch.status, batch.times.expired), (Status::Expired, Some(100 + WINDOW_SECONDS)));
         assert_eq!((batch.output_file, batch.lease), (Some(Uuid::max()), None));
+    }
+
+    #[test]
+    fn a_batch_without_its_input_fails_with_what_was_done() {
+        let mut batch = Batch::new("/v1/embeddings", "24h", Uuid::nil(), 100);
+        batch.apply(Event::Validated { lines: 3 }, 101).unwrap();
+        let error = StoredError { code: "c".into(), message: "m".into(), param: None, line: None };
+        batch.errors.push(error);
+        let before = batch.clone();
+        batch.apply(written(), 200).unwrap();
+        assert_eq!((batch.status, batch.times.failed), (Status::Failed, Some(200)));
+        assert_eq!(batch.output_file, Some(Uuid::max()));
+        let mut late = before;
+        late.apply(written(), 100 + WINDOW_SECONDS).unwrap();
+        assert_eq!(late.status, Status::Expired);
     }
 
     #[test]

@@ -5,6 +5,7 @@
 use super::batches::Batches;
 use super::record;
 use super::run::Run;
+use super::state::{Batch, Status as BatchStatus};
 use crate::api::own_ids::{batch_id, file_id};
 use crate::store::{Catalog, Change, Kind, Record, Status};
 use futures_util::FutureExt;
@@ -21,15 +22,62 @@ use uuid::Uuid;
 const INTERVAL: Duration = Duration::from_secs(1);
 /// How often is deleted what is kept no longer.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(60);
-/// Batches that run at a time, of all workspaces and of one; the others wait.
+/// Batches of one kind that run at a time, of all workspaces; the others wait.
 const MAX_RUNNING: usize = 1024;
+/// Of one workspace: batches whose lines the gateway sends, and batches that providers run, which do little but wait.
 const MAX_IN_WORKSPACE: usize = 16;
+const MAX_AT_PROVIDERS: usize = 256;
 /// Content without a record younger than this may be an upload under way.
 const UPLOAD_TIME: Duration = Duration::from_secs(24 * 3600);
 /// Records that are deleted in one write.
 const DELETED_AT_ONCE: usize = 100;
 /// How long a batch waits whose run broke.
 const BROKEN_PAUSE: Duration = Duration::from_secs(10);
+
+/// What kind of place a batch takes while it runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum PlaceKind {
+    /// The gateway sends its lines.
+    Own,
+    /// A provider runs it.
+    AtProvider,
+    /// It was cancelled, or its time is over: it only ends, and waits for no place.
+    Ending,
+}
+
+impl PlaceKind {
+    fn of(batch: &Batch, now: Timestamp) -> Self {
+        match batch.status {
+            BatchStatus::Cancelling => Self::Ending,
+            _ if batch.is_over(now.as_second()) => Self::Ending,
+            _ if batch.jobs.is_some() => Self::AtProvider,
+            _ => Self::Own,
+        }
+    }
+}
+
+/// The places that are taken.
+#[derive(Debug, Default)]
+struct Places {
+    all: HashMap<PlaceKind, usize>,
+    in_workspace: HashMap<(PlaceKind, Option<Uuid>), usize>,
+}
+
+impl Places {
+    /// Takes a place. `false`: there is none.
+    fn take(&mut self, kind: PlaceKind, workspace: Option<Uuid>) -> bool {
+        let most = match kind {
+            PlaceKind::Own => MAX_IN_WORKSPACE,
+            PlaceKind::AtProvider => MAX_AT_PROVIDERS,
+            PlaceKind::Ending => return true,
+        };
+        let all = self.all.entry(kind).or_default();
+        let own = self.in_workspace.entry((kind, workspace)).or_default();
+        let is_free = *all < MAX_RUNNING && *own < most;
+        (*all, *own) = (*all + usize::from(is_free), *own + usize::from(is_free));
+        is_free
+    }
+}
 
 impl Batches {
     /// Runs batches until the process stops, and those that run to where others can go on.
@@ -40,7 +88,7 @@ impl Batches {
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
         sweep.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut running = JoinSet::new();
-        let mut ids = HashSet::new();
+        let mut ids = HashMap::new();
         tokio::pin!(stopped);
         loop {
             tokio::select! {
@@ -53,8 +101,8 @@ impl Batches {
             }
             let catalog = store.catalog();
             self.metrics.set_open(open_batches(&catalog));
-            for id in self.candidates(&catalog, &ids) {
-                ids.insert(id);
+            for (id, kind) in self.candidates(&catalog, &ids) {
+                ids.insert(id, kind);
                 let run = Run::new(Arc::clone(&self), id);
                 running.spawn(async move {
                     // One that breaks the gateway is run again, as after a start.
@@ -70,28 +118,25 @@ impl Batches {
     }
 
     /// The batches that this process may run: those that are to run immediately first, then the oldest.
-    fn candidates(&self, catalog: &Catalog, running: &HashSet<Uuid>) -> Vec<Uuid> {
-        let now = Timestamp::now().as_millisecond();
+    fn candidates(&self, catalog: &Catalog, running: &HashMap<Uuid, PlaceKind>) -> Vec<(Uuid, PlaceKind)> {
+        let now = Timestamp::now();
         let open = catalog.all(Kind::Batch).filter(|record| record.status == Status::Active);
-        let mut found: Vec<(bool, Uuid)> = open
-            .filter(|record| !running.contains(&record.id))
+        let mut found: Vec<(bool, Uuid, PlaceKind)> = open
+            .filter(|record| !running.contains_key(&record.id))
             .filter_map(|record| {
                 let batch = record::batch(record)?;
-                let is_free = !batch.status.is_final() && batch.is_free_for(self.owner, now);
-                is_free.then_some((batch.window != "immediate", record.id))
+                let is_free = !batch.status.is_final() && batch.is_free_for(self.owner, now.as_millisecond());
+                is_free.then(|| (batch.window != "immediate", record.id, PlaceKind::of(&batch, now)))
             })
             .collect();
-        found.sort_unstable();
+        found.sort_unstable_by_key(|(is_later, id, _)| (*is_later, *id));
         let workspace = |id: &Uuid| catalog.get(Kind::Batch, *id).and_then(|record| record.workspace);
-        let mut places: HashMap<Option<Uuid>, usize> = HashMap::new();
-        running.iter().for_each(|id| *places.entry(workspace(id)).or_default() += 1);
-        let mut has_place = |id: &Uuid| {
-            let taken = places.entry(workspace(id)).or_default();
-            *taken += 1;
-            *taken <= MAX_IN_WORKSPACE
-        };
-        let found = found.into_iter().map(|(_, id)| id).filter(|id| has_place(id));
-        found.take(MAX_RUNNING.saturating_sub(running.len())).collect()
+        let mut places = Places::default();
+        for (id, kind) in running {
+            places.take(*kind, workspace(id));
+        }
+        let found = found.into_iter().map(|(_, id, kind)| (id, kind));
+        found.filter(|(id, kind)| places.take(*kind, workspace(id))).collect()
     }
 
     /// Deletes files and finished batches whose time is over, and content that no record names.

@@ -24,8 +24,17 @@ pub struct JobLimits {
     pub min_lines: u32,
     /// The most bytes of a job's input, as [`BatchJobs::write_line`] writes it. A longer line is refused.
     pub max_bytes: usize,
+    /// The most of a job that has more, since it would not have `min_lines` otherwise.
+    pub most_bytes: usize,
     /// All lines of a job have one model.
     pub one_model: bool,
+}
+
+impl JobLimits {
+    /// Whether a job with so many lines and bytes has no room for the next line, of so many bytes.
+    pub const fn is_full(&self, lines: u32, bytes: usize, next: usize) -> bool {
+        lines >= self.min_lines && (lines >= self.max_lines || bytes.saturating_add(next) > self.max_bytes)
+    }
 }
 
 /// What calls of a job are made of.

@@ -162,3 +162,17 @@ proptest! {
         prop_assert_eq!(found, results);
     }
 }
+
+/// A full disk is not to hold one file while there is no room for both.
+#[tokio::test]
+async fn no_file_is_left_where_the_other_one_cannot_be_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let blobs = blobs(&folder);
+    append(&blobs, BATCH, 0, &[result(1, false, "{}"), result(2, true, "{}")]).await.unwrap();
+    // A folder in the place of the error file.
+    std::fs::create_dir_all(folder.path().join("files/err/taken")).unwrap();
+    assert!(assembled(&blobs).await.is_err());
+    assert_eq!(blobs.size("files/out").await, Ok(None));
+    std::fs::remove_dir_all(folder.path().join("files/err")).unwrap();
+    assert_eq!(assembled(&blobs).await.unwrap().output_bytes, Some(3));
+}

@@ -49,7 +49,13 @@ struct ErrorType {
 
 impl BatchJobs for MessageBatches {
     fn limits(&self) -> JobLimits {
-        JobLimits { max_lines: 10_000, min_lines: 1, max_bytes: 8 << 20, one_model: false }
+        JobLimits {
+            max_lines: 10_000,
+            min_lines: 1,
+            max_bytes: 8 << 20,
+            most_bytes: 8 << 20,
+            one_model: false,
+        }
     }
 
     fn check(&self, job: &Job<'_>) -> Result<(), Error> {

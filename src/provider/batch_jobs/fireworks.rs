@@ -76,7 +76,13 @@ struct ResultLine<'a> {
 
 impl BatchJobs for FireworksJobs {
     fn limits(&self) -> JobLimits {
-        JobLimits { max_lines: 100_000, min_lines: 1, max_bytes: 8 << 20, one_model: true }
+        JobLimits {
+            max_lines: 100_000,
+            min_lines: 1,
+            max_bytes: 8 << 20,
+            most_bytes: 8 << 20,
+            one_model: true,
+        }
     }
 
     /// It has no API for files.

@@ -44,7 +44,13 @@ const NAME: &str = "turnpike_job";
 
 impl BatchJobs for MistralJobs {
     fn limits(&self) -> JobLimits {
-        JobLimits { max_lines: 10_000, min_lines: 1, max_bytes: 8 << 20, one_model: true }
+        JobLimits {
+            max_lines: 10_000,
+            min_lines: 1,
+            max_bytes: 8 << 20,
+            most_bytes: 8 << 20,
+            one_model: true,
+        }
     }
 
     fn check(&self, _job: &Job<'_>) -> Result<(), Error> {

@@ -23,7 +23,13 @@ struct JobView {
 
 impl BatchJobs for TogetherJobs {
     fn limits(&self) -> JobLimits {
-        JobLimits { max_lines: 10_000, min_lines: 1, max_bytes: 8 << 20, one_model: true }
+        JobLimits {
+            max_lines: 10_000,
+            min_lines: 1,
+            max_bytes: 8 << 20,
+            most_bytes: 8 << 20,
+            one_model: true,
+        }
     }
 
     fn check(&self, job: &Job<'_>) -> Result<(), Error> {

@@ -89,7 +89,13 @@ struct LineError {
 
 impl BatchJobs for InvocationJobs {
     fn limits(&self) -> JobLimits {
-        JobLimits { max_lines: 50_000, min_lines: 100, max_bytes: 8 << 20, one_model: true }
+        JobLimits {
+            max_lines: 50_000,
+            min_lines: 100,
+            max_bytes: 8 << 20,
+            most_bytes: 64 << 20,
+            one_model: true,
+        }
     }
 
     /// It has no API for files.

@@ -40,7 +40,13 @@ struct ErrorCode {
 
 impl BatchJobs for GeminiJobs {
     fn limits(&self) -> JobLimits {
-        JobLimits { max_lines: 10_000, min_lines: 1, max_bytes: 8 << 20, one_model: true }
+        JobLimits {
+            max_lines: 10_000,
+            min_lines: 1,
+            max_bytes: 8 << 20,
+            most_bytes: 8 << 20,
+            one_model: true,
+        }
     }
 
     fn check(&self, _job: &Job<'_>) -> Result<(), Error> {
