@@ -111,3 +111,39 @@ async fn a_client_that_leaves_is_charged_for_what_it_got() {
         assert_eq!(shown["value_key_usage_map"]["metadata._user:ann"]["current_usage"], charged, "{shown}");
     }
 }
+
+/// What a request may generate is judged as the provider would read it, so none gets more from a hard limit than it has.
+#[tokio::test]
+async fn no_spelling_of_a_request_passes_a_hard_limit() {
+    for gateway in gateways() {
+        let mut limit = per_user("tokens", json!(500));
+        limit["hard"] = true.into();
+        make(&gateway, USAGE, &limit).await;
+        let send = async |path: &str, members: Value| {
+            let mut body = match path {
+                "completions" => json!({"model": "gpt-3.5-turbo-instruct", "prompt": "Hello"}),
+                "responses" => json!({"model": "gpt-4o", "input": "Hello"}),
+                _ => json!({"model": "gpt-4o", "messages": [{"role": "user", "content": "Hello"}]}),
+            };
+            body.as_object_mut().unwrap().extend(members.as_object().unwrap().clone());
+            let call = client().post(format!("{}/{path}", gateway.base_url())).json(&body);
+            let call = call.header("x-gateway-api-key", CLIENT).header("x-gateway-provider", "@emu");
+            let call = call.header("x-gateway-metadata", r#"{"_user":"ann"}"#);
+            call.send().await.unwrap().status().as_u16()
+        };
+        for (path, members) in [
+            ("completions", json!({"max_tokens": 100, "best_of": 20})),
+            ("completions", json!({"max_tokens": 100, "prompt": vec!["Hello"; 20]})),
+            ("completions", json!({"max_completion_tokens": 10})),
+            ("chat/completions", json!({"max_tokens": 100, "n": 20})),
+            ("chat/completions", json!({"max_tokens": 100, "n": 20.0})),
+            ("chat/completions", json!({"max_output_tokens": 10})),
+            ("chat/completions", json!({"max_tokens": 10, "max_completion_tokens": 5000.0})),
+            ("responses", json!({"max_tokens": 10})),
+        ] {
+            assert_eq!(send(path, members.clone()).await, 412, "{path} {members}");
+        }
+        assert_eq!(send("completions", json!({"max_tokens": 10, "best_of": 2})).await, 200);
+        assert_eq!(send("chat/completions", json!({"max_tokens": 10.0, "n": 2.0})).await, 200);
+    }
+}

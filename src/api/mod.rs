@@ -14,6 +14,7 @@ pub mod gemini;
 pub mod messages;
 pub mod model_list;
 pub mod operation;
+pub mod output_bounds;
 pub mod output_text;
 pub mod own_ids;
 pub mod request_id;

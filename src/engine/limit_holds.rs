@@ -265,7 +265,7 @@ impl Engine {
         let user = request.body.as_ref().and_then(|body| body.text("user"));
         ctx.limits.metadata = Metadata::new(ctx.record.metadata.as_deref(), user.as_deref());
         ctx.limits.config = config.saved().cloned();
-        ctx.limits.choices = request.choices();
+        ctx.limits.choices = request.outputs();
         if set.has_request_limits() {
             let held = {
                 let facts = ctx.limits.facts(ctx, None);

@@ -115,7 +115,7 @@ impl Engine {
             plan,
             env,
             streamed: request.is_streamed(),
-            n: request.choices(),
+            n: request.outputs(),
             request,
             prepared,
             response_started: false,

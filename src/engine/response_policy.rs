@@ -17,7 +17,7 @@ pub(super) struct ResponsePolicy {
     pub validates: bool,
     /// The client requested a stream.
     pub streamed: bool,
-    /// `n`: the number of requested choices.
+    /// The number of requested outputs.
     pub n: u64,
     /// The stream may be resumed if it breaks, so what was sent is retained.
     pub retains_sent: bool,

@@ -2,8 +2,8 @@
 //!
 //! Not here: what it did use (`record`), and what limits do with the estimate (`limits`).
 
-use crate::api::gemini;
 use crate::api::operation::Operation;
+use crate::api::output_bounds;
 use crate::limits::Estimate;
 use crate::price::{PriceBook, Rating};
 use crate::route::attempt::Request;
@@ -14,8 +14,6 @@ use std::borrow::Cow;
 
 /// Bytes of a body for each token of input, as is likely.
 const BYTES_PER_TOKEN: usize = 3;
-/// Where the bound of the output is, in the APIs that clients use.
-const OUTPUT_BOUNDS: [&str; 3] = ["max_completion_tokens", "max_output_tokens", "max_tokens"];
 
 /// What one request may use at one target.
 pub(super) struct UsageEstimate {
@@ -44,7 +42,7 @@ impl UsageEstimate {
             input: (bytes / BYTES_PER_TOKEN) as u64,
             max_input: bytes as u64,
             max_output: max_output(request),
-            choices: request.choices().max(1),
+            choices: request.outputs(),
             rating,
             service_tier: body.and_then(|body| body.text("service_tier")).map(Cow::into_owned),
             at,
@@ -100,7 +98,6 @@ fn max_output(request: &Request) -> Option<u64> {
         _ => {}
     }
     let body = request.body.as_ref()?;
-    let bounds = OUTPUT_BOUNDS.iter().filter_map(|name| body.read::<u64>(name));
-    let bound = bounds.max().or_else(|| gemini::max_output(body))?;
-    Some(bound.saturating_mul(request.choices().max(1)))
+    let bound = output_bounds::bound(request.operation, body)?;
+    Some(bound.saturating_mul(request.outputs()))
 }

@@ -10,6 +10,7 @@
 //! | [`walk`] | members and items of text that was proven valid |
 //! | [`scan`] | a few members of a text of any length, as it streams by |
 //! | [`splice`] | nested members changed in place |
+//! | [`whole_number`] | a number as the least strict reader takes it |
 //! | [`write`] | an object written member by member |
 //! | [`canonical`] | one text for all spellings of a value |
 //! | `spellings` | for tests: other spellings of a value |
@@ -29,6 +30,7 @@ pub mod splice;
 pub mod string;
 pub mod value;
 pub mod walk;
+pub mod whole_number;
 mod word;
 pub mod write;
 

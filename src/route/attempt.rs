@@ -11,6 +11,7 @@ use super::target::Target;
 use super::vendor_headers::VendorHeaders;
 use crate::api::body::{Body, Edit};
 use crate::api::operation::Operation;
+use crate::api::output_bounds;
 use crate::api::rules;
 use crate::api::trace::TraceParent;
 use crate::api::{Dialect, gemini};
@@ -122,16 +123,9 @@ impl Request {
         by_path.unwrap_or_else(|| self.body.as_ref().is_some_and(|body| body.is_true("stream")))
     }
 
-    /// The number of requested choices.
-    pub fn choices(&self) -> u64 {
-        self.body.as_ref().map_or(1, |body| self.choices_of(body))
-    }
-
-    fn choices_of(&self, body: &Body) -> u64 {
-        match self.operation.dialect() {
-            Dialect::Google => gemini::choices(body),
-            _ => body.read("n").unwrap_or(1),
-        }
+    /// How many outputs it asks for: choices, candidates, and those of each prompt of a completion. At least 1.
+    pub fn outputs(&self) -> u64 {
+        self.body.as_ref().map_or(1, |body| output_bounds::outputs(self.operation, body))
     }
 
     /// Lowers the bound of its output to what a limit has left, for all choices together (`fit`), and says so.
@@ -160,9 +154,9 @@ impl Request {
 
     /// A body with its output bounded to at most so much; `None` where it is no object.
     fn bounded(&self, body: &Body, tokens: u64) -> Option<Body> {
-        let each = (tokens / self.choices_of(body).max(1)).max(1);
+        let each = (tokens / output_bounds::outputs(self.operation, body)).max(1);
         let at_most = |bound: Option<u64>| bound.map_or(each, |bound| bound.min(each)).to_string();
-        let of_google = at_most(gemini::max_output(body));
+        let of_google = at_most(output_bounds::bound(self.operation, body));
         let edits: Vec<Edit<'_>> = match self.operation.dialect() {
             Dialect::Google => {
                 gemini::override_edits(body, std::iter::once(("max_completion_tokens", of_google.as_str())))

@@ -4,7 +4,9 @@ use super::generation::own_name;
 use super::names::camel;
 use super::signature::WRAPPED;
 use crate::api::body::{Body, Edit};
+use crate::api::output_bounds::most;
 use crate::json::Json;
+use crate::json::whole_number::whole_number;
 use serde_json::Value;
 use std::borrow::Cow;
 
@@ -12,19 +14,21 @@ use std::borrow::Cow;
 const CONFIG: [&str; 2] = ["generationConfig", "generation_config"];
 
 /// The number of requested candidates.
-pub fn choices(body: &Body) -> u64 {
-    config_number(body, "candidateCount").unwrap_or(1)
+pub fn candidates(body: &Body) -> u64 {
+    with_numbers(body, "candidateCount", |values| values.filter_map(whole_number).max()).unwrap_or(1)
 }
 
-/// The bound of the output of one candidate, in tokens.
-pub fn max_output(body: &Body) -> Option<u64> {
-    config_number(body, "maxOutputTokens")
+/// The bound of the output of one candidate, in tokens; `None`: it has none, or none that can be read.
+pub(in crate::api) fn most_output(body: &Body) -> Option<u64> {
+    with_numbers(body, "maxOutputTokens", |values| most(values))
 }
 
-fn config_number(body: &Body, wanted: &str) -> Option<u64> {
-    let config = CONFIG.iter().find_map(|name| Json::members(body.raw(name)?));
-    let number = config.unwrap_or_default().into_iter().find(|(name, _)| camel(name) == wanted);
-    number.and_then(|(_, json)| json.read())
+/// Calls `read` with every value of a member of the configuration: it may occur in both spellings.
+fn with_numbers<T>(body: &Body, wanted: &str, read: impl FnOnce(&mut dyn Iterator<Item = &[u8]>) -> T) -> T {
+    let configs = CONFIG.iter().filter_map(|name| Json::members(body.raw(name)?)).flatten();
+    let found: Vec<Json<'_>> =
+        configs.filter(|(name, _)| camel(name) == wanted).map(|(_, value)| value).collect();
+    read(&mut found.iter().map(|value| value.get().as_bytes()))
 }
 
 /// The edits that `override_params` make: OpenAI's parameters go to `generationConfig`, members of the dialect to their place.
@@ -137,8 +141,8 @@ mod tests {
 
     #[test]
     fn candidates_are_counted() {
-        assert_eq!(choices(&body(r#"{"generationConfig":{"candidateCount":3}}"#)), 3);
-        assert_eq!(choices(&body(r#"{"generation_config":{"candidate_count":2}}"#)), 2);
-        assert_eq!(choices(&body("{}")), 1);
+        assert_eq!(candidates(&body(r#"{"generationConfig":{"candidateCount":3}}"#)), 3);
+        assert_eq!(candidates(&body(r#"{"generation_config":{"candidate_count":2}}"#)), 2);
+        assert_eq!(candidates(&body("{}")), 1);
     }
 }

@@ -25,7 +25,8 @@ mod tools;
 #[cfg(test)]
 mod tests;
 
-pub use body::{choices, foreign_signatures, max_output, override_edits};
+pub(super) use body::most_output;
+pub use body::{candidates, foreign_signatures, override_edits};
 pub use embeddings::{Embedding, embeddings_request, embeddings_response};
 pub use encoder::encoder;
 pub use list_framing::ListFraming;

@@ -55,7 +55,7 @@ fn gemini_request(body: &Body, text: &str) -> Option<bytes::Bytes> {
     let is_plain = request.response_format.is_none()
         && request.reasoning.effort.as_deref().is_none_or(|effort| effort == "none")
         && matches!(request.tool_choice, None | Some(ToolChoice::Auto | ToolChoice::None))
-        && gemini::choices(body) == 1;
+        && gemini::candidates(body) == 1;
     let ends_with_user = request.messages.last().is_some_and(|message| message.role != chat::Role::Assistant);
     if !is_plain || !ends_with_user {
         return None;

@@ -1,0 +1,127 @@
+//! How much output a request may have: the bound of its operation, and how often it holds, as the least strict provider reads them.
+//!
+//! Members of other operations are no bounds: a provider does not know them. Whether members are valid is judged in `rules`, what is
+//! expected in `engine::usage_estimate`.
+
+use super::Dialect;
+use super::body::Body;
+use super::gemini;
+use super::operation::Operation;
+use crate::json::walk;
+use crate::json::whole_number::whole_number;
+
+/// How many outputs are generated, at least 1: choices or candidates, and of a completion those of each prompt.
+pub fn outputs(operation: Operation, body: &Body) -> u64 {
+    let number = |name: &str| body.value(name).and_then(whole_number).unwrap_or(1);
+    let outputs = match (operation, operation.dialect()) {
+        (_, Dialect::Google) => gemini::candidates(body),
+        // The best of them is returned, all are charged.
+        (Operation::Completions, _) => {
+            number("n").max(number("best_of")).saturating_mul(body.value("prompt").map_or(1, prompts))
+        }
+        _ => number("n"),
+    };
+    outputs.max(1)
+}
+
+/// The bound of each output, in tokens; `None`: the operation's request has none, or none that can be read.
+pub fn bound(operation: Operation, body: &Body) -> Option<u64> {
+    let names: &[&str] = match (operation, operation.dialect()) {
+        (_, Dialect::Google) => return gemini::most_output(body),
+        // Some providers read one of them, some the other.
+        (Operation::ChatCompletions, _) => &["max_completion_tokens", "max_tokens"],
+        (Operation::Completions | Operation::Messages, _) => &["max_tokens"],
+        (Operation::Responses, _) => &["max_output_tokens"],
+        _ => return None,
+    };
+    most(names.iter().filter_map(|name| body.value(name)))
+}
+
+/// The largest of the values; `None` where there is none, or one that is no number. `null` is no value.
+pub(super) fn most<'b>(values: impl Iterator<Item = &'b [u8]>) -> Option<u64> {
+    let mut numbers = values.filter(|value| *value != b"null").map(whole_number);
+    numbers.try_fold(None, |most, number| number.map(|number| most.max(Some(number)))).flatten()
+}
+
+/// The number of prompts: a list of tokens is one.
+fn prompts(json: &[u8]) -> u64 {
+    let Some(items) = walk::items(json) else { return 1 };
+    let is_one = items.clone().next().is_none_or(|first| first.first().is_some_and(u8::is_ascii_digit));
+    if is_one { 1 } else { items.count() as u64 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bytes::Bytes;
+
+    fn body(json: &str) -> Body {
+        Body::parse(Bytes::from(json.to_owned())).unwrap()
+    }
+
+    #[test]
+    fn outputs_are_choices_times_prompts() {
+        use Operation::{ChatCompletions, Completions, GenerateContent, Messages};
+        for (operation, json, wanted) in [
+            (ChatCompletions, "{}", 1),
+            (ChatCompletions, r#"{"n": 20}"#, 20),
+            (ChatCompletions, r#"{"n": 20.0}"#, 20),
+            (ChatCompletions, r#"{"n": "20"}"#, 20),
+            (ChatCompletions, r#"{"n": 0}"#, 1),
+            (ChatCompletions, r#"{"n": null, "best_of": 5}"#, 1),
+            (Messages, r#"{"max_tokens": 5}"#, 1),
+            (Completions, r#"{"prompt": "a", "best_of": 20}"#, 20),
+            (Completions, r#"{"prompt": "a", "best_of": 3, "n": 2}"#, 3),
+            (Completions, r#"{"prompt": ["a", "b", "c"]}"#, 3),
+            (Completions, r#"{"prompt": ["a", "b"], "best_of": 4}"#, 8),
+            (Completions, r#"{"prompt": [1, 2, 3]}"#, 1),
+            (Completions, r#"{"prompt": [[1, 2, 3], [4]]}"#, 2),
+            (Completions, r#"{"prompt": []}"#, 1),
+            (GenerateContent, r#"{"generationConfig": {"candidateCount": 3.0}}"#, 3),
+            (
+                GenerateContent,
+                r#"{"generation_config": {"candidate_count": 4}, "generationConfig": {"candidateCount": 2}}"#,
+                4,
+            ),
+        ] {
+            assert_eq!(outputs(operation, &body(json)), wanted, "{json}");
+        }
+    }
+
+    #[test]
+    fn only_the_operations_own_bounds_count() {
+        use Operation::{
+            ChatCompletions, Completions, GenerateContent, Images, Messages, Passthrough, Responses,
+        };
+        for (operation, json, wanted) in [
+            (ChatCompletions, "{}", None),
+            (ChatCompletions, r#"{"max_tokens": 10}"#, Some(10)),
+            (ChatCompletions, r#"{"max_tokens": 10, "max_completion_tokens": null}"#, Some(10)),
+            (ChatCompletions, r#"{"max_tokens": 10, "max_completion_tokens": 5000.0}"#, Some(5000)),
+            (ChatCompletions, r#"{"max_tokens": 10, "max_completion_tokens": []}"#, None),
+            (ChatCompletions, r#"{"max_tokens": -1}"#, None),
+            (ChatCompletions, r#"{"max_output_tokens": 10}"#, None),
+            (Completions, r#"{"max_tokens": 10, "max_completion_tokens": 5}"#, Some(10)),
+            (Completions, r#"{"max_completion_tokens": 5}"#, None),
+            (Messages, r#"{"max_tokens": 10}"#, Some(10)),
+            (Responses, r#"{"max_tokens": 10}"#, None),
+            (Responses, r#"{"max_output_tokens": 10}"#, Some(10)),
+            (Images, r#"{"max_tokens": 10}"#, None),
+            (Passthrough, r#"{"max_tokens": 10}"#, None),
+            (GenerateContent, r#"{"max_tokens": 10}"#, None),
+            (GenerateContent, r#"{"generationConfig": {"maxOutputTokens": 10}}"#, Some(10)),
+            (
+                GenerateContent,
+                r#"{"generationConfig": {"maxOutputTokens": 10}, "generation_config": {"max_output_tokens": 20}}"#,
+                Some(20),
+            ),
+            (
+                GenerateContent,
+                r#"{"generationConfig": {"maxOutputTokens": 10, "maxOutputTokens": "x"}}"#,
+                None,
+            ),
+        ] {
+            assert_eq!(bound(operation, &body(json)), wanted, "{operation:?} {json}");
+        }
+    }
+}
