@@ -397,3 +397,34 @@ async fn every_line_has_one_result_whenever_the_gateway_is_killed() {
         "{kills} kills during a batch of {LINES} lines: each has one result, {sent_again} may have been sent twice"
     ));
 }
+
+#[tokio::test]
+async fn a_deleted_workspace_leaves_no_files_and_no_running_batch() {
+    let gateway = Gateway::start(STANDARD);
+    let workspace = gateway.create("/v1/admin/workspaces", &json!({"name": "red", "slug": "red"})).await;
+    let key = json!({"name": "red", "workspace_id": "red", "scopes": ["completions.write"]});
+    let key = gateway.create("/v1/api-keys/workspace/service", &key).await;
+    let client = Client { gateway: &gateway, key: key["key"].as_str().unwrap() };
+    let slow = json!({"model": "gpt-4o-mini?ttft=600000", "messages": [{"role": "user", "content": "x"}]});
+    let file = client.upload(line("slow", CHAT, &slow)).await;
+    client.upload(chats(1)).await;
+    let config = json!({"provider": "openai", "api_key": "sk-1", "custom_host": format!("{}/v1", gateway.emulator_url())});
+    let batch = client.create(&file, CHAT, &config).await;
+    let status = async |gateway: &Gateway| {
+        let all = gateway.read("/v1/managed-batches").await;
+        let found = all["data"].as_array().unwrap().iter().find(|found| found["id"] == batch["id"]).cloned();
+        found.unwrap()["status"].clone()
+    };
+    until("the batch to run", async || (status(&gateway).await == "in_progress").then_some(())).await;
+    let path = format!("/v1/admin/workspaces/{}", workspace["id"].as_str().unwrap());
+    let delete = gateway.control(Method::DELETE, &path).json(&json!({"force_delete": true}));
+    assert_eq!(delete.send().await.unwrap().status(), 200);
+    until("the batch to end", async || (status(&gateway).await == "cancelled").then_some(())).await;
+    // What is over is looked for at the start, and once a minute.
+    let gateway = gateway.killed_and_started_again();
+    let files = gateway.folder().join("data/blobs/files");
+    until("its files to be deleted", async || {
+        std::fs::read_dir(&files).unwrap().next().is_none().then_some(())
+    })
+    .await;
+}

@@ -129,6 +129,23 @@ async fn money_is_held_by_the_bound_of_each_line_and_counted_as_it_was_used() {
 }
 
 #[tokio::test]
+async fn results_of_a_provider_count_beyond_a_soft_budget() {
+    let gateway = Gateway::start(JOBS);
+    let client = Client::new(&gateway);
+    let path = budget(&gateway, "requests", 3, false).await;
+    let body =
+        json!({"model": "claude-haiku-4-5", "max_tokens": 9, "messages": [{"role": "user", "content": "x"}]});
+    let lines: Vec<String> = (1..=10).map(|n| line(&format!("line-{n}"), CHAT, &body)).collect();
+    let batch = provider_batches::made(&client, "@anthropic", &lines).await;
+    let batch = client.finished(&batch["id"]).await;
+    assert_eq!(batch["request_counts"], json!({"total": 10, "completed": 10, "failed": 0}), "{batch}");
+    until("nothing to be held", async || (usage(&gateway, &path).await.1 == 0).then_some(())).await;
+    assert_eq!(usage(&gateway, &path).await.0, 10);
+    let (status, body) = request(&client).await;
+    assert_eq!(status, 412, "{body}");
+}
+
+#[tokio::test]
 async fn a_providers_batch_is_held_and_counts_what_its_results_cost() {
     let gateway = Gateway::start(JOBS);
     let client = Client::new(&gateway);

@@ -3,12 +3,14 @@
 //! Not each member and state (`provider::fine_tuning::tests`), and not OpenAI's SDK (`sdk`).
 
 use crate::support::client::{client, new_trace};
+use crate::support::provider::Provider;
 use crate::support::schemas::JobSchemas;
 use crate::support::settings::KEY;
 use crate::support::{Gateway, gateway};
 use reqwest::multipart::{Form, Part};
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// A provider: its id, what its config has besides, and a training file.
 struct Vendor {
@@ -417,8 +419,52 @@ async fn training_data_of_the_gateway_are_converted_and_uploaded() {
             error["error"]["message"].as_str().unwrap().starts_with("Line 2 of training_file"),
             "{error}"
         );
+        // Nor where the provider lacks a member: none of the three has seeds.
+        request["training_file"] = json!(uploaded(&client, &[chat("One.")]).await);
+        request["seed"] = json!(3);
+        let (status, error) = other.read(other.call(Method::POST, "/fine_tuning/jobs").json(&request)).await;
+        assert_eq!(
+            (status, error["error"]["param"].as_str()),
+            (StatusCode::BAD_REQUEST, Some("seed")),
+            "{error}"
+        );
         assert_eq!(gateway.emulator_requests(&other.tag).await, Vec::<Value>::new(), "{provider}");
     }
+}
+
+#[tokio::test]
+async fn no_job_is_made_of_data_that_are_not_there() {
+    let gateway = gateway();
+    let datasets = AtomicUsize::new(0);
+    let provider = Provider::start(move |request| {
+        let is_dataset = request.start.starts_with("POST /v1/accounts/acme/datasets ");
+        // Made by the first request, there for the others.
+        let status = match is_dataset.then(|| datasets.fetch_add(1, Ordering::SeqCst)) {
+            Some(0) => 200,
+            Some(_) => 409,
+            None => 503,
+        };
+        let length = "content-length: 2\r\ncontent-type: application/json";
+        format!("HTTP/1.1 {status} X\r\n{length}\r\n\r\n{{}}").into_bytes()
+    })
+    .await;
+    let vendors = vendors();
+    let vendor = vendors.iter().find(|vendor| vendor.id == "fireworks-ai").unwrap();
+    let mut client = Client::new(&gateway, vendor);
+    client.config["custom_host"] = json!(provider.base_url());
+    let chat =
+        json!({"messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Ho"}]});
+    let mut request = vendor.request("acme-h");
+    request["training_file"] = json!(uploaded(&client, &[chat]).await);
+    for _ in 0..2 {
+        let (status, error) =
+            client.read(client.call(Method::POST, "/fine_tuning/jobs").json(&request)).await;
+        assert_eq!(status, 400, "{error}");
+        let message = error["error"]["message"].as_str().unwrap();
+        assert!(message.contains("refused the training data with status 503"), "{error}");
+    }
+    let received = provider.received();
+    assert!(received.iter().all(|request| request.start.contains("/datasets")), "{received:?}");
 }
 
 #[tokio::test]

@@ -5,8 +5,10 @@
 use crate::batches::{CHAT, Client, line};
 use crate::support::Gateway;
 use crate::support::emulator::Emulator;
+use crate::support::provider::Provider;
 use crate::support::settings::{JOBS, KEY};
 use crate::support::wait::until;
+use parking_lot::Mutex;
 use reqwest::multipart::{Form, Part};
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
@@ -347,6 +349,80 @@ async fn files_for_other_purposes_are_the_providers() {
     assert_eq!(list["data"][0]["id"], file["id"], "{list}");
     let (_, own) = client.get("/files").await;
     assert_eq!(own["data"], json!([]), "{own}");
+}
+
+#[tokio::test]
+async fn the_gateway_lists_all_files_of_a_provider_that_has_none() {
+    let gateway = Gateway::start(JOBS);
+    let client = Client::new(&gateway);
+    for slug in ["@bedrock", "@vertex", "@fireworks"] {
+        let (status, file) = upload(&client, slug, "fine-tune", &["{}".to_owned()]).await;
+        assert_eq!(status, 200, "{file}");
+        for path in ["/files?purpose=fine-tune", "/files"] {
+            let call = client.call(Method::GET, path).header("x-gateway-provider", slug);
+            let (status, list) = client.read(call).await;
+            assert_eq!((status, &list["data"]), (StatusCode::OK, &json!([file])), "{slug} {list}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn uploads_at_a_time_have_no_more_room_than_one_after_the_other() {
+    let gateway = Gateway::start(&format!("{JOBS}batches: {{max_workspace_bytes: 1000000}}\n"));
+    let client = Client::new(&gateway);
+    let lines = ["x".repeat(300_000)];
+    let uploads = (0..16).map(|_| upload(&client, "@anthropic", "batch", &lines));
+    let uploads = futures_util::future::join_all(uploads).await;
+    let count = |wanted: u16| uploads.iter().filter(|(status, _)| *status == wanted).count();
+    assert_eq!((count(200), count(413)), (3, 13), "{uploads:?}");
+    // What is passed on needs no room.
+    let (status, file) = upload(&client, "@mistral", "fine-tune", &lines).await;
+    assert_eq!(status, 200, "{file}");
+}
+
+/// Where a provider's jobs have no names, lines run twice if one is created again: that is done once a failure, and only counted
+/// where the job may be there.
+#[tokio::test]
+async fn a_job_is_created_again_only_by_the_batch_and_its_lines_are_counted_once() {
+    let gateway = Gateway::start(JOBS);
+    let client = Client::new(&gateway);
+    for (failures, creates, again) in [(vec![500, 502], 3, 2), (vec![529], 2, 0)] {
+        let failures = Mutex::new(failures.into_iter());
+        let provider = Provider::start(move |request| {
+            let message = json!({
+                "id": "msg_1", "type": "message", "role": "assistant", "model": "claude-3-5-haiku-20241022", "stop_reason": "end_turn",
+                "content": [{"type": "text", "text": "ok"}], "usage": {"input_tokens": 3, "output_tokens": 1},
+            });
+            let result = |id: &str| json!({"custom_id": id, "result": {"type": "succeeded", "message": message}});
+            let job = json!({
+                "id": "msgbatch_1", "type": "message_batch", "processing_status": "ended", "results_url": "https://example.com/r",
+            });
+            let failed = json!({"type": "error", "error": {"type": "api_error", "message": "not now"}});
+            let is_create = request.start.starts_with("POST ");
+            let (status, body) = match is_create.then(|| failures.lock().next()).flatten() {
+                Some(status) => (status, failed.to_string()),
+                None if request.start.contains("/results") => (200, format!("{}\n{}\n", result("1"), result("2"))),
+                None => (200, job.to_string()),
+            };
+            let length = body.len();
+            format!("HTTP/1.1 {status} X\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}").into_bytes()
+        })
+        .await;
+        let config = json!({
+            "provider": "anthropic", "api_key": "k", "custom_host": provider.base_url(),
+            "retry": {"attempts": 3, "on_status_codes": [500, 502, 529]},
+        });
+        let lines = ["a", "b"].map(|id| line(id, CHAT, &chat("claude-3-5-haiku-20241022", "x")));
+        let (_, file) = upload(&client, "@anthropic", "batch", &lines).await;
+        let body = json!({"input_file_id": file["id"], "endpoint": CHAT, "completion_window": "24h"});
+        let call = client.call(Method::POST, "/batches").header("x-gateway-config", config.to_string());
+        let (status, batch) = client.read(call.json(&body)).await;
+        assert_eq!(status, 200, "{batch}");
+        let batch = client.finished(&batch["id"]).await;
+        assert_eq!(batch["request_counts"], json!({"total": 2, "completed": 2, "failed": 0}), "{batch}");
+        let made = provider.received().iter().filter(|request| request.start.starts_with("POST ")).count();
+        assert_eq!((made, &batch["lines_sent_again"]), (creates, &json!(again)), "{batch}");
+    }
 }
 
 /// The files and batches of providers with OpenAI's API pass on.

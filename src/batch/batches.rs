@@ -26,7 +26,9 @@ use futures_util::Stream;
 use http::HeaderMap;
 use http::header::CONTENT_TYPE;
 use jiff::Timestamp;
+use parking_lot::Mutex;
 use serde_json::{Value, json};
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Notify;
@@ -56,13 +58,35 @@ pub struct Batches {
     pub(super) metrics: BatchMetrics,
     /// There may be a batch to run.
     pub(super) work: Notify,
+    /// The bytes of received files whose records are being written, by workspace.
+    pending: Mutex<HashMap<Option<Uuid>, u64>>,
+}
+
+/// The room of a received file in its workspace, until its record has it.
+struct Room<'a> {
+    batches: &'a Batches,
+    workspace: Option<Uuid>,
+    bytes: u64,
+}
+
+impl Drop for Room<'_> {
+    fn drop(&mut self) {
+        let mut pending = self.batches.pending.lock();
+        if let Some(bytes) = pending.get_mut(&self.workspace) {
+            *bytes = bytes.saturating_sub(self.bytes);
+            if *bytes == 0 {
+                pending.remove(&self.workspace);
+            }
+        }
+    }
 }
 
 impl Batches {
     pub fn new(planner: Planner, blobs: Blobs, options: BatchOptions, metrics: BatchMetrics) -> Self {
         let turns = Turns::new(options.concurrency);
         let shared = Arc::clone(&planner.engine.shared);
-        Self { shared, planner, blobs, options, turns, owner: Uuid::now_v7(), metrics, work: Notify::new() }
+        let (owner, work, pending) = (Uuid::now_v7(), Notify::new(), Mutex::default());
+        Self { shared, planner, blobs, options, turns, owner, metrics, work, pending }
     }
 
     /// # Errors
@@ -102,30 +126,32 @@ impl Batches {
             headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
         let store = Arc::clone(self.store()?);
         let workspace = self.workspace(client);
+        let jobs = provider.and_then(provider::find).and_then(|provider| provider.batch_jobs());
+        let may_pass = jobs.is_some_and(|jobs| !jobs.keeps_all_files());
         let room = self.options.max_workspace_bytes.saturating_sub(used_bytes(&store.catalog(), workspace));
-        if room == 0 {
+        if room == 0 && !may_pass {
             return Err(self.no_room());
         }
         let (id, path) = new_file();
+        // What is passed on needs no room, and its purpose may stand behind the file.
+        let passed = if may_pass { self.shared.settings().settings.limits.max_body_bytes as u64 } else { 0 };
+        let most = self.options.max_file_bytes.min(room.max(passed));
+        let received = upload::receive(content_type, body, &self.blobs, &path, most).await;
         let received =
-            upload::receive(content_type, body, &self.blobs, &path, self.options.max_file_bytes.min(room))
-                .await;
-        let received =
-            received.map_err(|error| match room < self.options.max_file_bytes && error.status() == 413 {
+            received.map_err(|error| match most < self.options.max_file_bytes && error.status() == 413 {
                 true => self.no_room(),
                 false => error,
             })?;
-        // Others may have been uploaded meanwhile.
-        if used_bytes(&store.catalog(), workspace) + received.bytes > self.options.max_workspace_bytes {
-            drop(self.blobs.delete(&path).await);
-            return Err(self.no_room());
-        }
-        let jobs = provider.and_then(provider::find).and_then(|provider| provider.batch_jobs());
-        if jobs.is_some_and(|jobs| !jobs.keeps_all_files()) && received.purpose != "batch" {
+        if may_pass && received.purpose != "batch" {
             let passed = self.pass_on(client, headers, &received, &path).await;
             drop(self.blobs.delete(&path).await);
             return passed.map(Uploaded::Passed);
         }
+        // Others may have been uploaded meanwhile.
+        let Some(_room) = self.room(&store, workspace, received.bytes) else {
+            drop(self.blobs.delete(&path).await);
+            return Err(self.no_room());
+        };
         let now = Timestamp::now();
         let expires = received.expires_after.map(|after| now.as_second() + i64::from(after));
         let file = File {
@@ -143,6 +169,19 @@ impl Batches {
             return Err(error.into());
         }
         Ok(Uploaded::Kept(file_view(id, &file)))
+    }
+
+    /// Takes the room of a received file, unless the workspace has too little.
+    fn room(&self, store: &Store, workspace: Option<Uuid>, bytes: u64) -> Option<Room<'_>> {
+        let mut all = self.pending.lock();
+        let pending = all.get(&workspace).copied().unwrap_or_default();
+        // Read under the lock: a file is in the catalog before its room is given back.
+        let used = used_bytes(&store.catalog(), workspace).saturating_add(pending);
+        if used.saturating_add(bytes) > self.options.max_workspace_bytes {
+            return None;
+        }
+        all.insert(workspace, pending.saturating_add(bytes));
+        Some(Room { batches: self, workspace, bytes })
     }
 
     fn no_room(&self) -> Error {

@@ -37,11 +37,11 @@ impl CallFailure {
         }
     }
 
-    /// Whether the provider may have done what was requested, now or before.
+    /// Whether the provider may have done what was requested, now or before. One that is overloaded says that it has not.
     pub fn is_unclear(&self) -> bool {
         match self {
             Self::Unclear(_) => true,
-            Self::Status { status, .. } => *status == 409 || *status >= 500,
+            Self::Status { status, .. } => *status == 409 || (*status >= 500 && !matches!(status, 503 | 529)),
         }
     }
 
@@ -81,8 +81,18 @@ impl JobCalls {
 
     /// Sends a call, and returns the body of its response.
     pub async fn send(&self, call: JobCall) -> Result<Vec<u8>, CallFailure> {
+        self.send_as(call, false).await
+    }
+
+    /// As [`JobCalls::send`], without the config's retries: doing it twice is not as doing it once.
+    pub async fn send_once(&self, call: JobCall) -> Result<Vec<u8>, CallFailure> {
+        self.send_as(call, true).await
+    }
+
+    async fn send_as(&self, call: JobCall, is_sent_once: bool) -> Result<Vec<u8>, CallFailure> {
         let (uri, headers) = self.head(&call)?;
         let request = self.request(call.method, &uri, &headers, call.body).await;
+        let request = OfflineRequest { is_sent_once, ..request };
         let response = self.planner.run_offline(request, self.leaves.clone()).await;
         good(response).map(|response| response.body.concat())
     }
@@ -130,6 +140,7 @@ impl JobCalls {
         OfflineRequest {
             method,
             is_limited: false,
+            is_sent_once: false,
             advance: None,
             uri,
             headers,

@@ -56,6 +56,9 @@ pub struct JobRecord {
     pub id: Option<String>,
     #[serde(default)]
     pub state: JobState,
+    /// It was created again where nobody knew whether it was: its lines are counted among those that may have been sent twice.
+    #[serde(default)]
+    pub is_created_again: bool,
     /// Why lines without a result have none.
     #[serde(default)]
     pub error: Option<StoredError>,
@@ -123,6 +126,7 @@ mod tests {
             input: None,
             id: None,
             state: JobState::Planned,
+            is_created_again: false,
             error: None,
         };
         assert_eq!(job.name(Uuid::nil()), format!("turnpike-{}-7", "0".repeat(32)));

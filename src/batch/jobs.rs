@@ -205,7 +205,7 @@ impl<'a> Jobs<'a> {
                 self.create = None;
                 self.note_success();
             }
-            Err(failure) if failure.is_temporary() => self.wait_to_create(number, &failure),
+            Err(failure) if failure.is_temporary() => self.wait_to_create(&failure),
             Err(CallFailure::Status { status, code, message, .. }) => {
                 let message = format!("The provider has refused the batch ({status}): {message}");
                 self.fail_job(number, &code, &message).await?;
@@ -215,11 +215,8 @@ impl<'a> Jobs<'a> {
         Ok(())
     }
 
-    fn wait_to_create(&mut self, number: u32, failure: &CallFailure) {
+    fn wait_to_create(&mut self, failure: &CallFailure) {
         let now = Instant::now();
-        if failure.is_unclear() {
-            self.unclear.push(number);
-        }
         let due = self.create.map_or_else(
             || Due::first(now, FIRST_WAIT.max(failure.wait().unwrap_or_default())),
             |due| due.later(now, LONGEST_WAIT, failure.wait()),
@@ -250,6 +247,7 @@ impl<'a> Jobs<'a> {
             input: None,
             id: None,
             state: JobState::Planned,
+            is_created_again: false,
             error: None,
         };
         self.input = Some((number, input));
@@ -288,14 +286,16 @@ impl<'a> Jobs<'a> {
 
     /// Uploads the input of a job and creates it, unless it is there already.
     async fn create(&mut self, number: u32) -> Result<Result<(), CallFailure>, Halt> {
+        let mut job = self.job(number)?;
+        let mut is_again = false;
         if self.unclear.contains(&number) {
+            is_again = self.with_job(&job, |jobs, own| jobs.find(own)).is_none();
             match self.find(number).await? {
                 Ok(true) => return Ok(Ok(())),
                 Ok(false) => {}
                 Err(failure) => return Ok(Err(failure)),
             }
         }
-        let mut job = self.job(number)?;
         let Some(input) = self.input(&job).await? else {
             // All its lines were refused.
             self.save_job(number, |job| job.state = JobState::Ended).await?;
@@ -319,14 +319,36 @@ impl<'a> Jobs<'a> {
             Ok(call) => call,
             Err(error) => return Ok(Err(refused(&error))),
         };
-        let id = match self.calls.send(call).await {
-            Ok(response) => self.with_job(&job, |jobs, _| jobs.created(&response)),
-            Err(failure) => return Ok(Err(failure)),
-        };
+        if is_again {
+            self.count_again(number).await?;
+        }
+        let sent = self.calls.send_once(call).await;
+        let id = sent.and_then(|response| {
+            let id = self.with_job(&job, |jobs, _| jobs.created(&response));
+            id.map_err(|error| CallFailure::Unclear(error.message))
+        });
         match id {
             Ok(id) => self.created(number, id).await.map(Ok),
-            Err(error) => Ok(Err(CallFailure::Unclear(error.message))),
+            Err(failure) => {
+                if failure.is_unclear() {
+                    self.unclear.push(number);
+                }
+                Ok(Err(failure))
+            }
         }
+    }
+
+    /// Counts the lines of a job that is created again among those that may have been sent twice, each once.
+    async fn count_again(&mut self, number: u32) -> Result<(), Halt> {
+        let saved = self.run.save(|batch| {
+            let job = batch.jobs.as_mut().and_then(|jobs| jobs.job_mut(number));
+            if let Some(job) = job.filter(|job| !job.is_created_again) {
+                job.is_created_again = true;
+                batch.sent_again += job.lines;
+            }
+        });
+        self.batch = saved.await?;
+        Ok(())
     }
 
     async fn upload(&self, job: &JobRecord, input: &Bytes) -> Result<Option<String>, CallFailure> {
@@ -355,14 +377,12 @@ impl<'a> Jobs<'a> {
         .await
     }
 
-    /// Looks for a job of which nobody knows whether it was created. `true`: it is there. Where a provider has no names for jobs, its lines
-    /// may run twice.
+    /// Looks for a job of which nobody knows whether it was created. `true`: it is there. Where a provider has no names for jobs, it is not
+    /// found, and its lines may run twice if it is created again.
     pub async fn find(&mut self, number: u32) -> Result<Result<bool, CallFailure>, Halt> {
         let job = self.job(number)?;
         let Some(call) = self.with_job(&job, |jobs, own| jobs.find(own)) else {
             self.unclear.retain(|unclear| *unclear != number);
-            let lines = job.lines;
-            self.batch = self.run.save(|batch| batch.sent_again += lines).await?;
             return Ok(Ok(false));
         };
         let found = match self.calls.send(call).await {

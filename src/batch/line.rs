@@ -117,6 +117,7 @@ impl LineEnv {
         OfflineRequest {
             method: Method::POST,
             is_limited: true,
+            is_sent_once: false,
             advance: self.advance.clone(),
             uri: &self.uri,
             headers: &self.headers,

@@ -39,4 +39,4 @@ pub use batches::{Batches, Output, Uploaded};
 pub use blobs::{BlobLocation, BlobReader, Blobs};
 pub use metrics::BatchMetrics;
 pub use options::BatchOptions;
-pub use record::view;
+pub use record::{cancelled, view};

@@ -50,6 +50,7 @@ impl Batches {
             headers: &own,
             body: form(&boundary, upload, &content),
             is_limited: true,
+            is_sent_once: false,
             advance: None,
             trace_id: &trace_id,
             client: Ok(Arc::clone(client)),

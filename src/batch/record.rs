@@ -2,7 +2,7 @@
 //!
 //! Not their contents (`blobs`), and not what may happen to a batch (`state`).
 
-use super::state::Batch;
+use super::state::{Batch, Event};
 use crate::api::own_ids::{batch_id, file_id};
 use crate::store::{Kind, Record, Status};
 use jiff::Timestamp;
@@ -63,6 +63,13 @@ pub fn created(
 /// The record with another body.
 pub fn changed(record: &Record, body: &impl Serialize, now: Timestamp) -> Record {
     Record { body: text(body), revision: record.revision + 1, updated_at: now, ..record.clone() }
+}
+
+/// The record of a batch that is cancelled; `None`: it cannot be read, or has ended.
+pub fn cancelled(record: &Record, now: Timestamp) -> Option<Record> {
+    let mut batch = batch(record)?;
+    batch.apply(Event::Cancel, now.as_second()).ok()?;
+    Some(changed(record, &batch, now))
 }
 
 fn text(body: &impl Serialize) -> Arc<str> {

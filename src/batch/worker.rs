@@ -143,6 +143,7 @@ impl Batches {
     async fn sweep(&self, catalog: &Catalog) {
         let now = Timestamp::now();
         let is_over = |record: &Arc<Record>| match record.kind {
+            Kind::File if is_of_deleted(catalog, record) => true,
             Kind::File => record::file(record)
                 .is_some_and(|file| file.expires.is_some_and(|expires| expires <= now.as_second())),
             _ => record.status == Status::Archived && is_older(record, now, self.options.retention),
@@ -201,6 +202,12 @@ impl Batches {
         }
         Ok(())
     }
+}
+
+/// Whether a file's workspace is deleted, whether the file was made before or after that.
+fn is_of_deleted(catalog: &Catalog, file: &Record) -> bool {
+    let workspace = file.workspace.and_then(|id| catalog.get(Kind::Workspace, id));
+    file.status == Status::Archived || workspace.is_some_and(|record| record.status == Status::Archived)
 }
 
 /// How many batches are not finished.

@@ -300,7 +300,7 @@ impl ExplainContext<'_> {
 fn refuse_own(head: &RequestHead<'_>, sources: &Sources<'_>) -> Result<(), Error> {
     if depends_on_provider(&head.endpoint, head.headers, head.uri.query())
         && let Ok(config) = compile(sources)
-        && batch_provider(&config)?.is_some()
+        && batch_provider(&config, &head.endpoint, head.uri.query())?.is_some()
     {
         return Err(Error::not_found(format!("{} is answered by {OWN_FILES}.", head.uri.path())));
     }

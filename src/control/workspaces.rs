@@ -15,6 +15,7 @@ use super::route::{Access, Route, Shape, delete, get, post, put as put_route};
 use super::used::Used;
 use crate::auth::DEFAULT_WORKSPACE;
 use crate::auth::key_records::revoked;
+use crate::batch;
 use crate::config::read::Problems;
 use crate::error::Error;
 use crate::limits::LimitScope;
@@ -244,6 +245,10 @@ async fn remove(mut call: Call) -> Result<Reply, Error> {
         changes.extend(of_it(kind).map(|found| match kind {
             Kind::ApiKey => put(revoked(found, call.now)),
             Kind::Member => Change::Delete { kind, id: found.id },
+            // It is archived when it has ended. Its worker deletes the files.
+            Kind::Batch => {
+                put(batch::cancelled(found, call.now).unwrap_or_else(|| archived(found, call.now)))
+            }
             _ => put(archived(found, call.now)),
         }));
     }

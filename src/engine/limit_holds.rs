@@ -279,15 +279,13 @@ impl Engine {
         target: &Arc<Target>,
     ) -> Result<Option<Reservation>, Box<Refused>> {
         // What a batch job has given is paid for: it counts in budgets, and nothing refuses it.
-        let is_given = ctx.given.is_some();
-        let selection = match set.select(facts, phase) {
-            Ok(selection) if is_given => selection.without_rates(),
-            Ok(selection) => selection,
-            Err(_) if is_given => return Ok(None),
-            Err(fact) => {
+        let is_made = ctx.given.is_some();
+        let selection = match is_made {
+            true => set.select_budgets(facts, phase),
+            false => set.select(facts, phase).map_err(|fact| {
                 let error = limit_refusal::missing(&fact);
-                return Err(Box::new(Refused { error, tightest: Tightest::default() }));
-            }
+                Box::new(Refused { error, tightest: Tightest::default() })
+            })?,
         };
         if selection.is_empty() {
             return Ok(None);
@@ -300,10 +298,11 @@ impl Engine {
         // The request itself was counted when it was held as a whole.
         let requests = u64::from(phase != Phase::Further);
         let for_hard = selection.limits().any(|limit| limit.hard);
-        let estimate = Estimate { requests, ..usage.estimate(likely, for_hard, &cost_of) };
+        let estimate = Estimate { requests, is_made, ..usage.estimate(likely, for_hard, &cost_of) };
         match self.limits.reserve(&selection, &estimate, ctx.limits.advance.as_deref(), now).await {
             Ok(reservation) => Ok(Some(reservation)),
-            Err(_) if is_given => Ok(None),
+            // The store that gateways count in together refuses it, or is away: it has no claim that is not judged.
+            Err(_) if is_made => Ok(None),
             Err(refusal) => {
                 let cause = refusal.cause.as_str();
                 self.shared.metrics.record_limit_refusal(refusal.limit.scope.as_str(), cause);

@@ -35,6 +35,8 @@ pub struct OfflineRequest<'a> {
     pub body: Bytes,
     /// Whether limits count it. A call that only manages what other requests are charged for is under none.
     pub is_limited: bool,
+    /// Whether it is sent once only, whatever its config's retries are.
+    pub is_sent_once: bool,
     /// What is held of budgets for it, and others, already.
     pub advance: Option<Arc<Advance>>,
     pub trace_id: &'a Arc<str>,
@@ -115,6 +117,7 @@ impl Planner {
         let mut ctx = RequestContext::new(&self.engine.shared);
         ctx.trace_id = Arc::clone(request.trace_id);
         ctx.is_unlimited = !request.is_limited;
+        ctx.is_sent_once = request.is_sent_once;
         ctx.record.is_batch = request.given.is_some();
         ctx.given = request.given.take().map(Box::new);
         ctx.record.bytes_in = request.body.len() as u64;

@@ -47,6 +47,22 @@ pub struct Planned {
 }
 
 impl Planned {
+    /// Whether the first target takes the request, where its attempt is not made yet.
+    ///
+    /// # Errors
+    /// Those of an attempt that cannot be made.
+    pub async fn check(
+        &self,
+        engine: &Engine,
+        request: &Request,
+        ctx: &mut RequestContext,
+    ) -> Result<(), Error> {
+        match self.prepared {
+            Some(_) => Ok(()),
+            None => engine.prepare(&self.first.0, request, &mut ctx.held).await.map(drop),
+        }
+    }
+
     /// The request with its plan, ready to run.
     pub fn admit(self, request: Request) -> Box<Admitted> {
         let Self { plan, env, first, prepared } = self;
@@ -93,7 +109,7 @@ impl Planner {
         let mut env = self.env(header, ctx, &config, request);
         let mut plan = Plan::new(Arc::clone(&config), request.model.clone());
         let first = self.first_target(&config, &mut plan, &mut env).await?;
-        if ctx.given.is_some() {
+        if ctx.given.is_some() || ctx.is_sent_once {
             plan.set_last();
         }
         self.engine.reserve_request(ctx, request, &config, &first.0).await?;

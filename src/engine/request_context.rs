@@ -49,6 +49,8 @@ pub struct RequestContext {
     pub is_http10: bool,
     /// Whether no limit counts it: it manages what other requests are charged for.
     pub is_unlimited: bool,
+    /// Whether it is sent once only, whatever its config's retries are.
+    pub is_sent_once: bool,
     pub mode: RequestMode,
     /// The value of `Access-Control-Allow-Origin` for a page that may read the response.
     pub allowed_origin: Option<HeaderValue>,
@@ -93,6 +95,7 @@ impl RequestContext {
             is_unpriced: false,
             is_http10: false,
             is_unlimited: false,
+            is_sent_once: false,
             mode: RequestMode::Passthrough,
             allowed_origin: None,
             attempt: None,

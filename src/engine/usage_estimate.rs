@@ -69,6 +69,7 @@ impl UsageEstimate {
             max_cost: self.max_output.filter(|_| for_hard).and_then(|output| self.max_cost(output)),
             is_free: matches!(self.rating, Rating::Free),
             cost_of: matches!(self.rating, Rating::Priced(_)).then_some(cost_of),
+            is_made: false,
         }
     }
 

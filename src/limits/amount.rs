@@ -26,6 +26,8 @@ pub struct Estimate<'a> {
     pub is_free: bool,
     /// Nanodollars of the most input with that much output; never less for more. For limits that `fit`.
     pub cost_of: Option<&'a (dyn Fn(u64) -> i64 + Sync)>,
+    /// It was made and is paid for, as the results of a provider's batch job are: it counts, and no limit refuses it.
+    pub is_made: bool,
 }
 
 impl Default for Estimate<'_> {
@@ -41,6 +43,7 @@ impl Default for Estimate<'_> {
             max_cost: None,
             is_free: false,
             cost_of: None,
+            is_made: false,
         }
     }
 }

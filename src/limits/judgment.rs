@@ -140,6 +140,9 @@ impl Judgment<'_> {
 
     /// The output for which all limits that fit have room, or one token if one has none. `None`: no limit fits.
     fn fitted(&self, candidates: &[Candidate<'_>], locked: &[Locked<'_>]) -> Option<u64> {
+        if self.estimate.is_made {
+            return None;
+        }
         let mut lowest = None;
         for (Candidate { limit, .. }, Locked { used, .. }) in candidates.iter().zip(locked) {
             if limit.hard && limit.fit && limit.counts() != Counted::Requests {
@@ -173,6 +176,9 @@ impl Judgment<'_> {
     }
 
     fn objection(&self, limit: &Limit, locked: &Locked<'_>, fitted: Option<u64>) -> Option<Cause> {
+        if self.estimate.is_made {
+            return None;
+        }
         let (value, is_rate) = (limit.value(), limit.is_rate());
         let Locked { state, used } = locked;
         if !is_rate && state.spent >= value {

@@ -162,13 +162,6 @@ pub(super) struct Selected<'a> {
 }
 
 impl Selection<'_> {
-    /// Budgets alone.
-    #[must_use]
-    pub fn without_rates(mut self) -> Self {
-        self.items.retain(|item| !item.limit.is_rate());
-        self
-    }
-
     /// Whether no limit is for it: it passes.
     pub fn is_empty(&self) -> bool {
         self.items.is_empty()
@@ -264,13 +257,8 @@ impl LimitSet {
                 |found: &Found| Some(Selected { limit: self.all.get(found.place)?, bucket: found.bucket });
             return Ok(Selection { facts, items: found.filter_map(selected).collect() });
         }
-        let index = match phase {
-            Phase::Request | Phase::Further => &self.request,
-            Phase::Target => &self.target,
-        };
         let (mut items, mut all_found) = (SmallVec::new(), SmallVec::new());
-        let candidates = index.candidates(facts);
-        for placed in candidates.filter(|placed| phase != Phase::Further || placed.limit.is_hard_budget()) {
+        for placed in self.placed(facts, phase) {
             if let Some(bucket) = placed.bucket(facts)? {
                 items.push(Selected { limit: &placed.limit, bucket });
                 all_found.push(Found { place: placed.place, bucket });
@@ -280,6 +268,24 @@ impl LimitSet {
             recent.keep(facts, all_found);
         }
         Ok(Selection { facts, items })
+    }
+
+    /// The budgets that are for what was made already. One that insists on a value which is missing is not.
+    pub fn select_budgets<'a>(&'a self, facts: &'a Facts<'a>, phase: Phase) -> Selection<'a> {
+        let budgets = self.placed(facts, phase).filter(|placed| !placed.limit.is_rate());
+        let selected = budgets.filter_map(|placed| {
+            Some(Selected { limit: &placed.limit, bucket: placed.bucket(facts).ok()?? })
+        });
+        Selection { facts, items: selected.collect() }
+    }
+
+    fn placed<'a>(&'a self, facts: &'a Facts<'a>, phase: Phase) -> impl Iterator<Item = &'a Placed> {
+        let index = match phase {
+            Phase::Request | Phase::Further => &self.request,
+            Phase::Target => &self.target,
+        };
+        let candidates = index.candidates(facts);
+        candidates.filter(move |placed| phase != Phase::Further || placed.limit.is_hard_budget())
     }
 }
 
@@ -312,7 +318,7 @@ impl Index {
     }
 
     /// Those of the organisation, workspace, key and target of the request.
-    fn candidates(&self, facts: &Facts<'_>) -> impl Iterator<Item = &Placed> {
+    fn candidates<'a>(&'a self, facts: &'a Facts<'a>) -> impl Iterator<Item = &'a Placed> {
         let key = match facts.api_key {
             Some(super::facts::Id::Record(id)) => Some(id),
             _ => None,

@@ -174,6 +174,7 @@ impl Limits {
             if !holds.is_empty() {
                 let written = Box::pin(timeout(JOURNAL_TIMEOUT, journal.write_holds(holds))).await;
                 if !matches!(written, Ok(Ok(())))
+                    && !estimate.is_made
                     && let Some(refusal) = Refusal::unavailable(&reservation)
                 {
                     reservation.cancel(now);

@@ -127,17 +127,17 @@ async fn admit_request(
     request.stream_usage = requests_stream_usage(gateway, &snapshot);
     if depends_on_provider(&endpoint, &header.headers, request.uri.query()) {
         let config = gateway.planner.find_config(header, ctx, &request).await?;
-        if let Some(provider) = batch_provider(&config)? {
+        if let Some(provider) = batch_provider(&config, &endpoint, request.uri.query())? {
             return Ok(Admission::Batches(OwnCall { body: None, provider: Some(provider) }));
         }
     }
     let mut request = render_prompt(gateway, ctx, request).await?;
-    if endpoint.operation == Operation::FineTuningCreate
-        && fine_tuning::names_own_files(request.body.as_ref())
-    {
-        Box::pin(fine_tuning::upload_own_files(gateway, session, ctx, &mut request)).await?;
-    }
-    match plan(gateway, session, ctx, &mut request).await {
+    let is_tuning = endpoint.operation == Operation::FineTuningCreate;
+    let planned = match is_tuning && fine_tuning::names_own_files(request.body.as_ref()) {
+        true => Box::pin(plan_with_own_files(gateway, session, ctx, &mut request)).await,
+        false => plan(gateway, session, ctx, &mut request).await,
+    };
+    match planned {
         Ok(planned) => Ok(Admission::Run(planned.admit(request))),
         Err(error) => {
             ctx.record.model = request.model;
@@ -168,6 +168,22 @@ async fn plan(
     // An attempt that may be proxied natively is made now.
     let at_once = config.is_single_attempt() || session.is_upgrade_req();
     planner.plan(session.req_header(), ctx, request, config, at_once).await
+}
+
+/// Plans a fine-tuning job that is made of the gateway's own files. They are uploaded last: a request that is refused uploads nothing.
+async fn plan_with_own_files(
+    gateway: &Gateway,
+    session: &mut Session,
+    ctx: &mut RequestContext,
+    request: &mut Request,
+) -> std::result::Result<Planned, Error> {
+    let uploads = fine_tuning::convert_own_files(gateway, session, ctx, request).await?;
+    let planned = plan(gateway, session, ctx, request).await?;
+    planned.check(&gateway.engine, request, ctx).await?;
+    for upload in uploads {
+        fine_tuning::upload(gateway, session, ctx, upload).await?;
+    }
+    Ok(planned)
 }
 
 /// The client. Waits only for a token that names a key the gateway has not fetched yet.

@@ -15,7 +15,7 @@ use crate::engine::orchestrator::Admitted;
 use crate::engine::request_context::RequestContext;
 use crate::engine::response_headers;
 use crate::error::Error;
-use crate::provider::batch_jobs::Job;
+use crate::provider::batch_jobs::{BatchJobs, Job};
 use crate::provider::fine_tuning::training::TrainingWriter;
 use crate::route::admission::Endpoint;
 use crate::route::attempt::Request;
@@ -26,6 +26,7 @@ use http::{HeaderMap, Method, StatusCode, Uri};
 use pingora_core::protocols::http::HttpTask;
 use pingora_proxy::Session;
 use serde_json::Map;
+use std::sync::Arc;
 use tokio::sync::watch;
 
 /// The largest response to a cancel request or an upload that is read, bytes.
@@ -65,31 +66,64 @@ pub(super) fn names_own_files(body: Option<&Body>) -> bool {
     FILE_PARAMS.iter().any(is_own)
 }
 
-/// Converts the gateway's own files that a request for a job names, uploads them to the provider, and names those instead.
+/// A file of the gateway's own in the provider's format.
+pub(super) struct Training {
+    target: Arc<Target>,
+    /// Of the object or dataset, without folders: the same for the same file, however often it is used.
+    name: String,
+    content: Bytes,
+}
+
+impl Training {
+    fn with_job<T>(
+        &self,
+        with: impl FnOnce(&dyn BatchJobs, &Job<'_>) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        let jobs = self.target.provider.batch_jobs();
+        let jobs = jobs.ok_or_else(|| Error::internal("a provider without uploads"))?;
+        let options = Map::new();
+        let job = Job {
+            name: &self.name,
+            account: &self.target.account,
+            model: "",
+            operation: Operation::ChatCompletions,
+            options: &options,
+            input: None,
+            id: None,
+        };
+        with(jobs, &job)
+    }
+}
+
+/// Converts the gateway's own files that a request for a job names, and names what they are going to be at the provider instead.
 ///
 /// # Errors
-/// 400 for a file that is not there, or cannot be converted, with the number of its line; the provider's for an upload that fails.
-pub(super) async fn upload_own_files(
+/// 400 for a file that is not there, or cannot be converted, with the number of its line.
+pub(super) async fn convert_own_files(
     gateway: &Gateway,
     session: &Session,
     ctx: &mut RequestContext,
     request: &mut Request,
-) -> Result<(), Error> {
+) -> Result<Vec<Training>, Error> {
     let config = gateway.planner.config(session.req_header(), ctx, request).await?;
     let target = config.targets().first().ok_or_else(|| Error::internal("a config without a target"))?;
-    let Some(body) = request.body.clone() else { return Ok(()) };
-    let mut edits = Vec::new();
+    let Some(body) = request.body.clone() else { return Ok(Vec::new()) };
+    let (mut edits, mut uploads) = (Vec::new(), Vec::new());
     for param in FILE_PARAMS {
         if let Some(id) = body.text(param).filter(|id| is_own_file(id)) {
             let model = target.model().or(request.model.as_deref()).unwrap_or_default();
             let content = converted(gateway, ctx, target, model, (param, &id)).await?;
-            let name = upload(gateway, session, ctx, target, &id, &content).await?;
+            let name = format!("ft-{}", id.rsplit('-').next().unwrap_or_default());
+            let training = Training { target: Arc::clone(target), name, content };
+            // The vendors that take converted files have them under the gateway's names: no response is needed.
+            let name = training.with_job(|jobs, job| jobs.uploaded(job, &[]))?;
             edits.push(Edit::Set(param, serde_json::Value::from(name).to_string().into()));
+            uploads.push(training);
         }
     }
     let body = Body::parse(body.edit(&edits)).map_err(|_| Error::internal("an edited body is no JSON"))?;
     request.body = Some(body);
-    Ok(())
+    Ok(uploads)
 }
 
 /// The file in the provider's format.
@@ -116,33 +150,18 @@ async fn converted(
     writer.finish(param).map(Bytes::from)
 }
 
-/// Uploads a file as the input of batches is uploaded. Returns its name at the provider.
-async fn upload(
+/// Uploads a file as the input of batches is uploaded.
+///
+/// # Errors
+/// The provider's, for an upload that fails.
+pub(super) async fn upload(
     gateway: &Gateway,
     session: &Session,
     ctx: &RequestContext,
-    target: &Target,
-    id: &str,
-    content: &Bytes,
-) -> Result<String, Error> {
-    let provider = target.provider;
-    let jobs = provider.batch_jobs().ok_or_else(|| Error::internal("a provider without uploads"))?;
-    // The same file has the same name at the provider, however often it is used.
-    let name = format!("ft-{}", id.rsplit('-').next().unwrap_or_default());
-    let options = Map::new();
-    let job = Job {
-        name: &name,
-        account: &target.account,
-        model: "",
-        operation: Operation::ChatCompletions,
-        options: &options,
-        input: None,
-        id: None,
-    };
-    let calls = jobs.uploads(&job, content)?;
-    // A file that an earlier job has used is there already, and some vendors take it once.
-    let (mut exists, mut last) = (false, Bytes::new());
-    for call in calls {
+    training: Training,
+) -> Result<(), Error> {
+    let provider = training.target.provider.id();
+    for call in training.with_job(|jobs, job| jobs.uploads(job, &training.content))? {
         let uri = format!("/v1/proxy/{}", call.path);
         let uri = Uri::try_from(&uri).map_err(|_| Error::internal(format!("{uri} is no path")))?;
         let mut headers = session.req_header().headers.clone();
@@ -152,20 +171,16 @@ async fn upload(
         let response = send_offline(gateway, ctx, call.method, &uri, &headers, call.body).await;
         let response = response
             .map_err(|why| Error::invalid_response("The training data could not be uploaded.", why))?;
-        exists |= response.status == StatusCode::CONFLICT;
-        if !response.status.is_success() && !exists {
+        // What an earlier job with the same file has made is there already.
+        if !response.status.is_success() && response.status != StatusCode::CONFLICT {
             let body = response.body.concat();
             let body = String::from_utf8_lossy(body.get(..500).unwrap_or(&body)).into_owned();
-            let message = format!(
-                "{} refused the training data with status {}: {body}",
-                provider.id(),
-                response.status
-            );
-            return Err(Error::bad_request(message).with_provider(provider.id()));
+            let message =
+                format!("{provider} refused the training data with status {}: {body}", response.status);
+            return Err(Error::bad_request(message).with_provider(provider));
         }
-        last = response.body.concat().into();
     }
-    jobs.uploaded(&job, &last)
+    Ok(())
 }
 
 /// Sends one request in the client's name.
@@ -186,6 +201,7 @@ async fn send_offline(
         headers,
         body,
         is_limited: false,
+        is_sent_once: false,
         advance: None,
         trace_id: &ctx.trace_id,
         client: Ok(client),

@@ -44,6 +44,23 @@ fn hard(credit: i64) -> Limit {
 }
 
 #[test]
+fn what_was_made_already_counts_beyond_every_budget() {
+    for limit in [hard(100), Limit { hard: false, ..hard(100) }, Limit { fit: true, ..hard(100) }] {
+        let it = Fixture::new(vec![limit.clone()]);
+        let advance = it.limits.advance(&sum(&it, None, &priced(30), 3), at(NOON)).unwrap();
+        let made = Estimate { is_made: true, ..priced(60) };
+        let results: Vec<Reservation> = (0..3).map(|_| line(&it, &made, &advance).unwrap()).collect();
+        for result in results {
+            assert_eq!(result.fitted_output(), None);
+            result.settle(used(0, 50), at(NOON));
+        }
+        drop(advance);
+        assert_eq!(it.totals(&limit, at(NOON)), (150, 0));
+        assert_eq!(it.reserve(None, &priced(1), at(NOON)).unwrap_err().cause, Cause::Spent);
+    }
+}
+
+#[test]
 fn requests_take_from_it_what_others_cannot_have() {
     let it = Fixture::new(vec![hard(100)]);
     let advance = it.limits.advance(&sum(&it, None, &priced(30), 3), at(NOON)).unwrap();

@@ -10,7 +10,9 @@ use crate::config::headers::GatewayHeaders;
 use crate::error::Error;
 use crate::route::compiled::CompiledConfig;
 use crate::route::request_mode::RequestMode;
+use crate::route::target::Target;
 use http::HeaderMap;
+use std::sync::Arc;
 
 /// Whether the head alone says that the gateway responds.
 ///
@@ -82,27 +84,40 @@ pub fn creates_own(endpoint: &Endpoint, body: Option<&Body>) -> bool {
 }
 
 /// Whether it depends on the provider of a request who responds: one whose batches are translated has its files and batches at the gateway.
-/// Files for other purposes than batches are the provider's, as is whatever is requested in the form of Anthropic's Files API.
+/// Whatever is requested in the form of Anthropic's Files API is the provider's.
 pub fn depends_on_provider(endpoint: &Endpoint, headers: &HeaderMap, query: Option<&str>) -> bool {
     if endpoint.mode != RequestMode::Api || endpoint.form != PathForm::Plain {
         return false;
     }
     match endpoint.operation {
         Operation::FilesUpload | Operation::FilesList if is_anthropics_own(headers, query) => false,
-        Operation::FilesUpload | Operation::BatchesList => true,
-        Operation::FilesList => {
-            let mut pairs = url::form_urlencoded::parse(query.unwrap_or_default().as_bytes());
-            pairs.all(|(name, value)| name != "purpose" || value == "batch")
-        }
+        Operation::FilesUpload | Operation::FilesList | Operation::BatchesList => true,
         _ => false,
     }
 }
 
-/// The provider of a config whose batches are translated; `None`: files and batches are its own, and requests pass on.
+/// Whether the files that are listed are for something else than batches.
+fn lists_other_files(endpoint: &Endpoint, query: Option<&str>) -> bool {
+    let mut pairs = url::form_urlencoded::parse(query.unwrap_or_default().as_bytes());
+    endpoint.operation == Operation::FilesList
+        && pairs.any(|(name, value)| name == "purpose" && value != "batch")
+}
+
+/// The provider of a config whose batches are translated; `None`: files and batches are its own, and requests pass on. Files for other
+/// purposes than batches are the provider's, unless it has none.
 ///
 /// # Errors
 /// 400 for a config with further targets.
-pub fn batch_provider(config: &CompiledConfig) -> Result<Option<&'static str>, Error> {
+pub fn batch_provider(
+    config: &CompiledConfig,
+    endpoint: &Endpoint,
+    query: Option<&str>,
+) -> Result<Option<&'static str>, Error> {
+    let has_files =
+        |target: &Arc<Target>| target.provider.batch_jobs().is_none_or(|jobs| !jobs.keeps_all_files());
+    if lists_other_files(endpoint, query) && config.targets().iter().any(has_files) {
+        return Ok(None);
+    }
     let mut translated = config.targets().iter().filter(|target| target.provider.batch_jobs().is_some());
     match (translated.next(), config.targets().len()) {
         (None, _) => Ok(None),
