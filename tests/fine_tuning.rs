@@ -405,31 +405,27 @@ async fn training_data_of_the_gateway_are_converted_and_uploaded() {
             let lines: Vec<Value> = content.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
             assert_eq!((lines.len(), &lines[0]), (2, line), "{provider} {content}");
         }
-        // A line that cannot be converted: nothing is uploaded, nothing is created.
-        let wrong = json!({"messages": [{"role": "user", "content": "Hi"}]});
-        request["training_file"] = json!(uploaded(&client, &[chat("One."), wrong]).await);
-        let other = Client { tag: new_trace(), config: client.config.clone(), gateway: &gateway };
-        let (status, error) = other.read(other.call(Method::POST, "/fine_tuning/jobs").json(&request)).await;
-        assert_eq!(
-            (status, error["error"]["param"].as_str()),
-            (StatusCode::BAD_REQUEST, Some("training_file")),
-            "{error}"
-        );
-        assert!(
-            error["error"]["message"].as_str().unwrap().starts_with("Line 2 of training_file"),
-            "{error}"
-        );
-        // Nor where the provider lacks a member: none of the three has seeds.
-        request["training_file"] = json!(uploaded(&client, &[chat("One.")]).await);
-        request["seed"] = json!(3);
-        let (status, error) = other.read(other.call(Method::POST, "/fine_tuning/jobs").json(&request)).await;
-        assert_eq!(
-            (status, error["error"]["param"].as_str()),
-            (StatusCode::BAD_REQUEST, Some("seed")),
-            "{error}"
-        );
-        assert_eq!(gateway.emulator_requests(&other.tag).await, Vec::<Value>::new(), "{provider}");
+        refused_before_anything_is_sent(&client, request, &chat("One.")).await;
     }
+}
+
+/// A line that cannot be converted, and a member that none of the three providers has: nothing is uploaded, nothing created.
+async fn refused_before_anything_is_sent(client: &Client<'_>, mut request: Value, line: &Value) {
+    let other = Client { tag: new_trace(), config: client.config.clone(), gateway: client.gateway };
+    let refusal = async |request: &Value| {
+        let (status, error) = other.read(other.call(Method::POST, "/fine_tuning/jobs").json(request)).await;
+        assert_eq!(status, StatusCode::BAD_REQUEST, "{error}");
+        error["error"].clone()
+    };
+    let wrong = json!({"messages": [{"role": "user", "content": "Hi"}]});
+    request["training_file"] = json!(uploaded(client, &[line.clone(), wrong]).await);
+    let error = refusal(&request).await;
+    assert_eq!(error["param"], "training_file", "{error}");
+    assert!(error["message"].as_str().unwrap().starts_with("Line 2 of training_file"), "{error}");
+    request["training_file"] = json!(uploaded(client, std::slice::from_ref(line)).await);
+    request["seed"] = json!(3);
+    assert_eq!(refusal(&request).await["param"], "seed");
+    assert_eq!(client.gateway.emulator_requests(&other.tag).await, Vec::<Value>::new());
 }
 
 #[tokio::test]

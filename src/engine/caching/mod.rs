@@ -267,7 +267,8 @@ impl<D: Downstream> Orchestrator<'_, D> {
 
     /// Removes what a hit was made of, because it cannot be read as a response to this request.
     pub(super) fn remove_unreadable(&self, hit: &CacheNote) {
-        let scope = scope(self.ctx.workspace(), self.ctx.cache_headers.as_deref());
+        let default = self.ctx.snapshot.stored.default_workspace();
+        let scope = scope(self.ctx.workspace(), default, self.ctx.cache_headers.as_deref());
         let caching = &self.engine.caching;
         for key in [hit.key, hit.origin].into_iter().flatten() {
             caching.store.remove(&key, &scope);
