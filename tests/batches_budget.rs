@@ -141,7 +141,8 @@ async fn results_of_a_provider_count_beyond_a_soft_budget() {
     assert_eq!(batch["request_counts"], json!({"total": 10, "completed": 10, "failed": 0}), "{batch}");
     until("nothing to be held", async || (usage(&gateway, &path).await.1 == 0).then_some(())).await;
     assert_eq!(usage(&gateway, &path).await.0, 10);
-    let (status, body) = request(&client).await;
+    let call = client.call(Method::POST, "/chat/completions").header("x-gateway-provider", "@anthropic");
+    let (status, body) = client.read(call.json(&body)).await;
     assert_eq!(status, 412, "{body}");
 }
 
