@@ -31,6 +31,7 @@ BEYOND_A_SCHEMA = [
     ("string", "template|tag|partial"),
     ("integration_id", "There is no such integration|Send integration_id, or provider and key"),
     ("defaults.user_api_key_config|defaults.config_id", "names no config|There is no"),
+    (r"defaults\.(input|output)_guardrails\[\d+\]", "names no guardrail"),
     ("expires_at|rotation_policy.*", "must be in the future"),
     (r"(.*\.)?alert_threshold", "must be below credit_limit"),
     (r"(.*\.)?periodic_reset_days", "cannot be combined"),
