@@ -110,7 +110,7 @@ fn translations(timer: &Timer, path: &str, vendor: &Vendor) {
             &call,
             &account,
             Some(&body),
-            PrepareOptions { strict: true, stream_usage: false },
+            PrepareOptions { strict: true, stream_usage: false, client_betas: None },
             &mut TranslationNotes::default(),
         )
         .ok()

@@ -77,7 +77,8 @@ fn every_recorded_chat_completion_is_encoded_for_anthropic_or_refused_by_name() 
         let body = Body::parse(request.clone().into()).unwrap();
         let account = Account::default();
         let call = call(Operation::ChatCompletions);
-        let target = CallTarget { call: &call, account: &account, model: "claude-sonnet-4-5" };
+        let target =
+            CallTarget { call: &call, account: &account, model: "claude-sonnet-4-5", client_betas: None };
         let mut outgoing = TranslationNotes::default();
         let outcome =
             chat_completions::read(&body).and_then(|request| chat().write(request, &target, &mut outgoing));

@@ -29,6 +29,11 @@ async fn received(kind: RequestKind, headers: &str) -> Vec<(String, String)> {
 }
 
 async fn received_at(path: &str, headers: &str, body: &str) -> Vec<(String, String)> {
+    received_with_body(path, headers, body).await.0
+}
+
+/// The headers and the body that the emulator received.
+async fn received_with_body(path: &str, headers: &str, body: &str) -> (Vec<(String, String)>, String) {
     let (gateway, tag) = (gateway(), new_trace());
     let request = format!(
         "POST /v1/{path} HTTP/1.1\r\nHost: gateway\r\nx-gateway-api-key: {KEY}\r\n\
@@ -42,7 +47,8 @@ async fn received_at(path: &str, headers: &str, body: &str) -> Vec<(String, Stri
     let requests = gateway.emulator_requests(&tag).await;
     let text = |value: &Value| value.as_str().unwrap().to_owned();
     let headers = requests[0]["headers"].as_array().unwrap();
-    headers.iter().map(|pair| (text(&pair[0]), text(&pair[1]))).collect()
+    let headers = headers.iter().map(|pair| (text(&pair[0]), text(&pair[1]))).collect();
+    (headers, text(&requests[0]["body"]))
 }
 
 fn find<'a>(headers: &'a [(String, String)], name: &str) -> Vec<&'a (String, String)> {
@@ -115,6 +121,25 @@ async fn vendor_headers_of_an_account_are_merged_with_the_clients() {
         assert_eq!(value("anthropic-version"), ["caller"], "{kind:?}");
         let received_headers = received(kind, &config).await;
         assert_eq!(find(&received_headers, "anthropic-version")[0].1, "account", "{kind:?}");
+    }
+}
+
+/// Bedrock takes betas in the body of a chat, and no header. A call that is passed on keeps the client's.
+#[tokio::test]
+async fn betas_at_bedrock_are_in_the_body() {
+    let body = r#"{"model":"us.anthropic.claude-sonnet-4-5-20250929-v1:0","max_tokens":9,"messages":[{"role":"user","content":"x"}]}"#;
+    let betas =
+        "anthropic-beta: context-1m-2025-08-07\r\nanthropic-beta: interleaved-thinking-2025-05-14\r\n";
+    let headers = format!("x-gateway-provider: @bedrock-emulator\r\n{betas}");
+    for path in ["chat/completions", "messages"] {
+        let (received_headers, sent) = received_with_body(path, &headers, body).await;
+        assert_eq!(find(&received_headers, "anthropic-beta").len(), 0, "{path} {received_headers:?}");
+        let sent: Value = serde_json::from_str(&sent).unwrap();
+        assert_eq!(
+            sent["additionalModelRequestFields"]["anthropic_beta"],
+            json!(["context-1m-2025-08-07", "interleaved-thinking-2025-05-14"]),
+            "{path} {sent}"
+        );
     }
 }
 

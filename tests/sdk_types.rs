@@ -201,7 +201,7 @@ impl ProviderResponse<'_> {
             &outgoing,
             &account(),
             Some(&body),
-            PrepareOptions { strict, stream_usage: false },
+            PrepareOptions { strict, stream_usage: false, client_betas: None },
             &mut notes,
         )
         .unwrap();

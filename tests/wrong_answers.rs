@@ -130,6 +130,37 @@ async fn a_good_response_of_the_next_target_replaces_it() {
     assert_eq!(observed.line["attempts"][0]["error"], "upstream_invalid_answer", "{}", observed.line);
 }
 
+/// A turn of Gemini's that failed has a good status and no content: it is a failure of the provider, with Google's words.
+#[tokio::test]
+async fn a_failed_turn_of_gemini_is_a_failure_the_plan_sees() {
+    let failed = json!({"candidates": [{"content": {"role": "model"}, "finishReason": "MALFORMED_FUNCTION_CALL",
+        "finishMessage": "Malformed call: f("}], "usageMetadata": {"promptTokenCount": 3, "totalTokenCount": 3}});
+    let whole = json!({"id": "c", "object": "chat.completion", "created": 1, "model": "m", "choices": [
+        {"index": 0, "message": {"role": "assistant", "content": "hello"}, "finish_reason": "stop"}]});
+    let good = provider(response("200 OK", "application/json", &whole.to_string())).await;
+    let engine = MemoryEngine::new(&[]);
+    for (media, text) in
+        [("application/json", failed.to_string()), ("text/event-stream", format!("data: {failed}\r\n\r\n"))]
+    {
+        let bad = provider(response("200 OK", media, &text)).await;
+        for path in [CHAT, MESSAGES] {
+            let what = format!("{media} {path}");
+            let body = request(path, media != "application/json");
+            let single = engine.send(path, &target("google", bad.port), &body, &format!("{what} 1")).await;
+            assert_eq!(single.status, 502, "{what}: {single:?}");
+            let answer: Value = serde_json::from_str(&single.body).expect(&what);
+            let error = error_in(path, &answer);
+            assert_eq!(error["message"], "Malformed call: f(", "{what}: {answer}");
+            assert_eq!(error["provider_code"], "MALFORMED_FUNCTION_CALL", "{what}: {answer}");
+            let targets = [target("google", bad.port), target("openai", good.port)];
+            let config = json!({"strategy": {"mode": "fallback"}, "targets": targets});
+            let next = engine.send(path, &config, &body, &format!("{what} 2")).await;
+            assert_eq!(next.status, 200, "{what}: {next:?}");
+            assert!(next.body.contains("hello"), "{what}: {next:?}");
+        }
+    }
+}
+
 #[tokio::test]
 async fn an_error_inside_a_good_status_gets_the_status_it_means() {
     let engine = MemoryEngine::new(&[]);

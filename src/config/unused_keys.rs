@@ -39,6 +39,9 @@ fn find_below(config: &Config, path: &str, group: Option<Mode>, warnings: &mut V
     if is_group && (config.provider.is_some() || config.virtual_key.is_some()) {
         warn("provider", "the targets are used");
     }
+    if !is_group && config.provider.is_some() && config.virtual_key.is_some() {
+        warn("virtual_key", "provider is used");
+    }
     let Some(strategy) = strategy else { return };
     if config.targets.is_empty() {
         warn("strategy", "there are no targets");
@@ -91,6 +94,7 @@ mod tests {
                 r#"{"virtual_key":"v","strategy":{"mode":"single"}}"#,
                 &["strategy: no effect, there are no targets"],
             ),
+            (r#"{"provider":"openai","virtual_key":"v"}"#, &["virtual_key: no effect, provider is used"]),
             (r#"{"virtual_key":"v","strategy":{"mode":"single"},"targets":[]}"#, &["strategy: no effect"]),
             (
                 r#"{"strategy":{"mode":"single"},"targets":[{"virtual_key":"v"},{"virtual_key":"w"}]}"#,

@@ -257,6 +257,7 @@ impl ExplainContext<'_> {
         let uri = auth::clean_uri(&parsed.headers, &parsed.uri, keys);
         let mut request = Request::new(head.endpoint, parsed.method.clone(), uri, body);
         request.stream_usage = self.snapshot.settings.usage.stream_usage;
+        request.read_headers(&parsed.headers);
         let request = request.rendered(self.snapshot.stored.prompts(client.workspace))?;
         let settings = &self.snapshot.settings;
         let mut gateway_headers = GatewayHeaders::read(&parsed.headers, &settings.header_prefixes)?;

@@ -15,6 +15,7 @@ use crate::config::headers::is_gateway_header;
 use crate::error::Error;
 use crate::provider::token_exchange::Credentials;
 use crate::route::attempt::Attempt;
+use crate::route::request_mode::RequestMode;
 use crate::state::snapshot::SettingsSnapshot;
 use http::header;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri};
@@ -54,6 +55,9 @@ const HOP_BY_HOP: [&str; 10] = [
 
 /// The version of Anthropic's API that a client speaks.
 const ANTHROPIC_VERSION: HeaderName = HeaderName::from_static("anthropic-version");
+
+/// The betas of Anthropic's API that a client requests.
+const ANTHROPIC_BETA: HeaderName = HeaderName::from_static("anthropic-beta");
 
 /// An account with a version of its own is one of Anthropic's API, whatever its provider.
 fn takes_anthropic_version(ctx: &RequestContext, attempt: &Attempt) -> bool {
@@ -227,6 +231,10 @@ impl<'a> UpstreamHeaders<'a> {
             }
         }
         headers.extend(vendor_headers);
+        if attempt.mode == RequestMode::Api && attempt.target.provider.takes_betas_in_body(attempt.operation)
+        {
+            headers.remove(ANTHROPIC_BETA);
+        }
         match self.framing {
             Framing::Preserved => {}
             Framing::Length(length) => {

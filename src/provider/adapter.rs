@@ -32,6 +32,8 @@ pub struct CallTarget<'a> {
     pub account: &'a Account,
     /// The requested model; empty when the call names none.
     pub model: &'a str,
+    /// The client's `anthropic-beta` header, for hosts that take betas in the body.
+    pub client_betas: Option<&'a str>,
 }
 
 /// Translates chats for a provider whose chat format is not the client's.

@@ -99,7 +99,11 @@ impl Case<'_> {
             streamed: streamed || body.is_true("stream"),
         };
         let adapter = self.provider.adapter(&call, &account).unwrap();
-        then(&body, &CallTarget { call: &call, account: &account, model: &model }, adapter)
+        then(
+            &body,
+            &CallTarget { call: &call, account: &account, model: &model, client_betas: None },
+            adapter,
+        )
     }
 
     fn translate(&self) -> Outcome {

@@ -51,6 +51,7 @@ pub mod translation;
 pub mod translation_notes;
 mod vendor_members;
 pub mod vertex;
+mod web_tools;
 pub mod workers_ai;
 
 /// What a provider may know of a call.
@@ -203,6 +204,11 @@ pub trait Provider: Send + Sync + std::fmt::Debug {
         operation == Operation::Passthrough
     }
 
+    /// Whether betas of Anthropic's go into the body of a call, so that no `anthropic-beta` header is sent.
+    fn takes_betas_in_body(&self, _operation: Operation) -> bool {
+        false
+    }
+
     /// Whether the provider has this operation of Gemini's API itself, so that a client's request passes in its own bytes.
     fn has_gemini(&self, _operation: Operation, _model: Option<&str>) -> bool {
         false
@@ -335,5 +341,7 @@ pub fn url(provider: &dyn Provider, call: &Call<'_>, account: &Account) -> Resul
 
 #[cfg(test)]
 mod goldens;
+#[cfg(test)]
+mod losses;
 #[cfg(test)]
 mod tests;

@@ -13,7 +13,7 @@ use super::batch_jobs::together::TogetherJobs;
 use super::embeddings::PROMPT_TOKENS;
 use super::fine_tuning::{files, fireworks, mistral, together};
 use super::key::Key;
-use super::openai_chat::{OPENAI_CHAT, Rule, quirks};
+use super::openai_chat::{OPENAI_OR_ENGINE, Rule, quirks};
 use super::rerank;
 use super::rescue::prefill;
 use super::self_hosted;
@@ -40,7 +40,7 @@ pub static SPECS: &[ProviderSpec] = &[
         id: "openai",
         host: Host::Fixed("https://api.openai.com"),
         headers: &[("openai-organization", Value::Organization), ("openai-project", Value::Project)],
-        chat: Some(&OPENAI_CHAT),
+        chat: Some(&OPENAI_OR_ENGINE),
         chat_patch: None,
         native_apis: &[NativeApi::Completions, NativeApi::StoredResponses, NativeApi::InputTokens],
         note: "provider_organization and provider_project become headers",
@@ -510,7 +510,7 @@ pub static SPECS: &[ProviderSpec] = &[
             "databricks.azure.cn",
         ]),
         prefix: "/serving-endpoints",
-        chat: Some(&quirks::OLD_LIMIT),
+        chat: Some(&quirks::DATABRICKS),
         note: "resource_name is the workspace (dbc-1, or the whole host adb-1.2.azuredatabricks.net)",
         source: "https://docs.databricks.com/machine-learning/model-serving/score-foundation-models",
         ..ProviderSpec::PLAIN
@@ -520,7 +520,7 @@ pub static SPECS: &[ProviderSpec] = &[
         aliases: &["cortex"],
         host: Host::Below(&["snowflakecomputing.com", "snowflakecomputing.cn"]),
         prefix: "/api/v2/cortex/v1",
-        chat: Some(&quirks::NEW_LIMIT),
+        chat: Some(&quirks::SNOWFLAKE),
         note: "resource_name is the account identifier. Snowflake recognizes the kind of token; a client's \
                X-Snowflake-Authorization-Token-Type is forwarded, the gateway adds none",
         source: "https://docs.snowflake.com/en/user-guide/snowflake-cortex/cortex-rest-api",

@@ -152,7 +152,7 @@ mod tests {
             model: Some("rerank-2"),
             streamed: false,
         };
-        let target = CallTarget { call: &call, account: &account, model: "rerank-2" };
+        let target = CallTarget { call: &call, account: &account, model: "rerank-2", client_betas: None };
         let sent = VOYAGE.write(Some(&body), &target, &mut TranslationNotes::default()).unwrap().unwrap();
         let wanted = r#"{"model":"rerank-2","query":"q","documents":["a","b"],"truncation":true,"top_k":1}"#;
         assert_eq!(String::from_utf8(sent).unwrap(), wanted);

@@ -96,7 +96,7 @@ impl Reshape {
                 // What is not counted needs no warning.
                 let mut unused = TranslationNotes::default();
                 conversation::repair(&mut request.messages, &mut unused);
-                let target = CallTarget { call, account, model };
+                let target = CallTarget { call, account, model, client_betas: None };
                 AnthropicChat::OWN.write(request, &target, &mut unused)?
             }
         };

@@ -57,11 +57,13 @@ enum Work {
 
 /// How a call is prepared.
 #[derive(Debug, Clone, Copy)]
-pub struct PrepareOptions {
+pub struct PrepareOptions<'a> {
     /// `strict_std_compliance` of its target.
     pub strict: bool,
     /// The usage of a stream is requested where the client does not request it.
     pub stream_usage: bool,
+    /// As [`CallTarget::client_betas`].
+    pub client_betas: Option<&'a str>,
 }
 
 /// A call prepared for its provider.
@@ -113,12 +115,12 @@ pub fn prepare(
     call: &Call<'_>,
     account: &Account,
     body: Option<&Body>,
-    options: PrepareOptions,
+    options: PrepareOptions<'_>,
     notes: &mut TranslationNotes,
 ) -> Result<PreparedRequest, Error> {
     check_stored_responses(provider, call, account)?;
     let model = call.model.unwrap_or_default();
-    let target = CallTarget { call, account, model };
+    let target = CallTarget { call, account, model, client_betas: options.client_betas };
     let preparation = Preparation { provider, target, options };
     if let Some(reshape) = Reshape::find(call.operation)
         && !provider.has_gemini(call.operation, call.model)
@@ -145,7 +147,7 @@ pub fn prepare(
 struct Preparation<'a> {
     provider: &'static dyn Provider,
     target: CallTarget<'a>,
-    options: PrepareOptions,
+    options: PrepareOptions<'a>,
 }
 
 impl Preparation<'_> {
@@ -183,7 +185,7 @@ impl Preparation<'_> {
         body: Option<&Body>,
         notes: &mut TranslationNotes,
     ) -> Result<PreparedRequest, Error> {
-        let CallTarget { call, account, model } = self.target;
+        let CallTarget { call, account, model, .. } = self.target;
         let (operation, path) = reshape.inner(model);
         let inner_call = Call { operation, path: &path, query: None, streamed: false, ..*call };
         let inner_body = reshape.request(self.provider, &inner_call, account, body, notes)?;
@@ -444,7 +446,8 @@ mod tests {
     use crate::provider::find;
     use http::Method;
 
-    const STRICT: PrepareOptions = PrepareOptions { strict: true, stream_usage: false };
+    const STRICT: PrepareOptions<'static> =
+        PrepareOptions { strict: true, stream_usage: false, client_betas: None };
 
     #[test]
     fn a_request_of_too_many_objects_is_refused() {

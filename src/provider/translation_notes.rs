@@ -1,8 +1,9 @@
 //! What a translation adds besides the body, and what it left out of it.
 
 use super::vendor_members::VendorMembers;
-use crate::api::chat::{Params, Tool};
+use crate::api::chat::{Params, Reasoning, Tool};
 use crate::error::Error;
+use crate::json::{Json, JsonStr};
 use http::HeaderMap;
 
 /// Headers and warnings, collected while a request is translated.
@@ -44,6 +45,22 @@ impl TranslationNotes {
     /// Records that a value was replaced by the nearest one that the provider has.
     pub fn nearest(&mut self, param: &str, value: &str) {
         self.warn(param, format!("sent as {value}, the nearest that this provider has"));
+    }
+
+    /// Records that a kind of thinking that only Anthropic has (`between_tools`) becomes plain thinking.
+    pub fn simplify_thinking(&mut self, reasoning: &Reasoning<'_>, provider: &str) {
+        #[derive(serde::Deserialize)]
+        struct Kind<'a> {
+            #[serde(borrow, rename = "type")]
+            kind: Option<JsonStr<'a>>,
+        }
+        let Some(kind) = reasoning.thinking.as_ref().and_then(Json::read::<Kind<'_>>) else { return };
+        if kind.kind.is_some_and(|kind| !matches!(&*kind, "enabled" | "disabled" | "adaptive" | "auto")) {
+            self.warn(
+                "thinking.type",
+                format!("{provider} has no such kind of thinking, it thinks as usual"),
+            );
+        }
     }
 
     /// Records the members of tools, besides those every provider has, that `provider` has no equivalent for.

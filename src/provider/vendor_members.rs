@@ -315,7 +315,7 @@ const CONVERSE: Names = &[
 
 /// What hosts of open models take besides OpenAI's members, though other vendors have it too. Source: the engines
 /// that they run (<https://docs.vllm.ai/en/stable/serving/openai_compatible_server.html>, extra parameters).
-const OPEN_MODELS: Names = &["top_k", "documents", "metadata", "thinking", "thread", "labels"];
+const OPEN_MODELS: Names = &["top_k", "documents", "metadata", "thinking", "labels"];
 
 /// The types of OpenAI's own tools that have no counterpart elsewhere. Source: `ToolParam` in
 /// `types/responses/tool_param.py` of OpenAI's Python SDK 3.54. Not in the list: functions and web search.
@@ -361,6 +361,9 @@ impl VendorMembers {
     pub const CEREBRAS: VendorMembers = VendorMembers { own: &[CEREBRAS], others: ALL };
     /// A model on Bedrock that is none of the vendors above.
     pub const BEDROCK: VendorMembers = VendorMembers { own: &[], others: ALL };
+    /// A model on Bedrock whose vendor is not known: the parameters that any model there takes as an additional field.
+    pub const UNKNOWN_ON_BEDROCK: VendorMembers =
+        VendorMembers { own: &[ANTHROPIC, COHERE, MISTRAL, OPEN_MODELS], others: ALL };
     /// A host of open models: it takes OpenAI's members and the parameters of its engine, which carry the names of
     /// several vendors.
     pub const OPEN_MODELS: VendorMembers =
@@ -368,7 +371,7 @@ impl VendorMembers {
     /// Whatever runs behind OpenAI's provider at a host of the operator's: OpenAI itself, or an engine.
     pub const CUSTOM_HOST: VendorMembers =
         VendorMembers { own: &[OPENAI, OPEN_MODELS], others: &[ANTHROPIC_ALONE, GEMINI, CONVERSE] };
-    /// A router to other vendors, or a model that is not known: it gets everything.
+    /// A router to other vendors: it gets everything.
     pub const ANY: VendorMembers = VendorMembers { own: &[], others: &[] };
 
     /// Whether a member belongs to another vendor's API and not to this one's; then its name as listed.
@@ -392,9 +395,11 @@ const ANTHROPIC_ALONE: Names = &[
     "container",
     "context_management",
     "mcp_servers",
+    "speed",
     "inference_geo",
     "diagnostics",
     "compaction",
+    "thread",
     "billing_policy",
     "fallbacks",
     "fallback_credit_token",
@@ -430,6 +435,15 @@ mod tests {
             (VendorMembers::OPEN_MODELS, "moderation", true),
             (VendorMembers::OPEN_MODELS, "container", true),
             (VendorMembers::OPEN_MODELS, "generationConfig", true),
+            (VendorMembers::OPEN_MODELS, "speed", true),
+            (VendorMembers::OPEN_MODELS, "thread", true),
+            (VendorMembers::CUSTOM_HOST, "speed", true),
+            (VendorMembers::CUSTOM_HOST, "thread", true),
+            (VendorMembers::UNKNOWN_ON_BEDROCK, "moderation", true),
+            (VendorMembers::UNKNOWN_ON_BEDROCK, "safety_settings", true),
+            (VendorMembers::UNKNOWN_ON_BEDROCK, "context_management", false),
+            (VendorMembers::UNKNOWN_ON_BEDROCK, "safe_prompt", false),
+            (VendorMembers::UNKNOWN_ON_BEDROCK, "a_new_one", false),
             (VendorMembers::ANY, "container", false),
         ];
         for (members, name, foreign) in cases {
@@ -448,5 +462,12 @@ mod tests {
         let is_listed = |list: Names, name: &&str| list.contains(name);
         assert!(OPENAI_ALONE.iter().all(|name| is_listed(OPENAI, name)));
         assert!(ANTHROPIC_ALONE.iter().all(|name| is_listed(ANTHROPIC, name)));
+        // What others have too, or hosts of open models in Anthropic's sense.
+        let shared = |name: &&&str| {
+            let others = [OPENAI, OPEN_MODELS, MISTRAL, COHERE, GROQ, CEREBRAS];
+            others.iter().any(|list| list.contains(name))
+        };
+        let missing = ANTHROPIC.iter().filter(|name| !ANTHROPIC_ALONE.contains(name) && !shared(name));
+        assert_eq!(missing.collect::<Vec<_>>(), Vec::<&&str>::new());
     }
 }

@@ -125,6 +125,7 @@ async fn admit_request(
     let uri = auth::clean_uri(&header.headers, &header.uri, &snapshot.service_keys);
     let mut request = Request::new(endpoint, header.method.clone(), uri, body);
     request.stream_usage = requests_stream_usage(gateway, &snapshot);
+    request.read_headers(&header.headers);
     if depends_on_provider(&endpoint, &header.headers, request.uri.query()) {
         let config = gateway.planner.find_config(header, ctx, &request).await?;
         if let Some(provider) = batch_provider(&config, &endpoint, request.uri.query())? {

@@ -52,6 +52,8 @@ pub struct Request {
     pub prompt: Option<Arc<PromptCall>>,
     /// What of the client's request is not used.
     pub warnings: Vec<String>,
+    /// The client's `anthropic-beta` header: some providers take it in the body.
+    pub betas: Option<String>,
     /// Providers are requested to report the usage of a stream, whether the client requests it or not.
     pub stream_usage: bool,
     /// The gateway makes it, for a request of the client. A client's own calls below `/v1/proxy/` reach the provider's main host only: at
@@ -95,9 +97,16 @@ impl Request {
             prompt,
             warnings,
             stream_usage,
+            betas: None,
             output_bound: None,
             is_own: false,
         }
+    }
+
+    /// Takes from the client's headers what may go into a body.
+    pub fn read_headers(&mut self, headers: &HeaderMap) {
+        let values = headers.get_all("anthropic-beta").iter().filter_map(|value| value.to_str().ok());
+        self.betas = values.map(str::to_owned).reduce(|all, value| format!("{all},{value}"));
     }
 
     /// Checks the request against the rules of its operation. In passthrough mode nothing is checked.
@@ -467,7 +476,11 @@ fn prepare(
             hides_usage: false,
         });
     }
-    let options = PrepareOptions { strict: target.policies.is_strict(), stream_usage: request.stream_usage };
+    let options = PrepareOptions {
+        strict: target.policies.is_strict(),
+        stream_usage: request.stream_usage,
+        client_betas: request.betas.as_deref(),
+    };
     translation::prepare(target.provider, call, &target.account, body, options, notes)
 }
 

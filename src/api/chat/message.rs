@@ -21,6 +21,8 @@ pub enum Role {
 pub struct Message<'a> {
     pub role: Role,
     pub content: Vec<Part<'a>>,
+    /// Where the client wrote it: `messages[2]`, `input[0]`. `None`: at its index among the messages.
+    pub at: Option<String>,
     /// The author's name, if the request gives one.
     pub name: Option<Cow<'a, str>>,
     /// For a [`Role::Tool`] message: the id of the call whose result it is.
@@ -80,6 +82,8 @@ pub struct File<'a> {
     pub source: Source<'a>,
     pub name: Option<Cow<'a, str>>,
     pub cache_control: Option<Json<'a>>,
+    /// The model must cite it (Anthropic's `citations: {"enabled": true}`).
+    pub has_citations: bool,
 }
 
 /// Where the bytes of an image or a file come from.
@@ -154,7 +158,12 @@ impl<'a> Source<'a> {
 
 impl<'a> Message<'a> {
     pub fn new(role: Role, content: Vec<Part<'a>>) -> Self {
-        Self { role, content, name: None, tool_call_id: None, is_error: false, cache_control: None }
+        Self { role, content, at: None, name: None, tool_call_id: None, is_error: false, cache_control: None }
+    }
+
+    /// What errors and warnings call it. `index`: among the messages.
+    pub fn place(&self, index: usize) -> String {
+        self.at.clone().unwrap_or_else(|| format!("messages[{index}]"))
     }
 
     /// The text of all text and refusal parts, concatenated.

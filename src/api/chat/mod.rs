@@ -28,7 +28,7 @@ pub use event::{Event, Finish, Start};
 pub use message::{File, Image, Message, Part, Role, Source, ToolCall};
 pub use params::Params;
 pub use provider_error::ProviderError;
-pub use request::{ChatRequest, Reasoning, ResponseFormat};
+pub use request::{ChatRequest, Reasoning, ResponseFormat, described};
 pub use response::ChatResponse;
 pub use text_filter::{FilterFlow, TextFilter};
 pub use tool::{Tool, ToolChoice};

@@ -48,11 +48,21 @@ impl ChatRequest<'_> {
     }
 }
 
+impl ChatRequest<'_> {
+    /// Whether the model must cite a document.
+    pub fn has_citations(&self) -> bool {
+        let is_cited = |part: &Part<'_>| matches!(part, Part::File(file) if file.has_citations);
+        self.messages.iter().any(|message| message.content.iter().any(is_cited))
+    }
+}
+
 /// How much the model should reason, in whichever form the client chose.
 #[derive(Debug, Clone, Default)]
 pub struct Reasoning<'a> {
     /// `none`, `minimal`, `low`, `medium`, `high`, `xhigh`, ...
     pub effort: Option<Cow<'a, str>>,
+    /// The effort is Anthropic's `output_config.effort`, which is about the whole output and turns no thinking on.
+    pub is_output_effort: bool,
     /// Anthropic's `thinking` object, unchanged: `{"type":"enabled","budget_tokens":2048}`.
     pub thinking: Option<Json<'a>>,
     /// `auto`, `concise`, `detailed` (Responses API).
@@ -71,4 +81,17 @@ pub enum ResponseFormat<'a> {
         schema: Json<'a>,
         strict: Option<bool>,
     },
+}
+
+/// A schema with the description of its format, for vendors whose formats have none. A description of its own stays.
+pub fn described<'a>(schema: &Json<'a>, description: Option<&str>) -> Json<'a> {
+    let members = Json::members(schema.get());
+    let Some(text) = description.filter(|text| !text.is_empty()) else { return schema.clone() };
+    match members {
+        Some(mut members) if !members.iter().any(|(name, _)| name == "description") => {
+            members.push(("description".into(), Json::from_value(text)));
+            Json::object(&members)
+        }
+        _ => schema.clone(),
+    }
 }

@@ -24,7 +24,7 @@ pub fn read(body: &Body) -> Result<ChatRequest<'_>, Error> {
     for (name, text) in body.members() {
         let Some(value) = Json::parse(text).filter(|value| !value.is_null()) else { continue };
         match name {
-            "messages" => request.messages = messages(text)?,
+            "messages" => request.messages = messages(text, &mut request.warnings)?,
             "tools" => request.tools.append(&mut tools(text)?),
             "functions" => functions::read(text, &mut request)?,
             "function_call" => function_call = Some(functions::choice(text)?),
@@ -70,17 +70,24 @@ struct MessageIn<'a> {
     reasoning: Option<Json<'a>>,
     content_blocks: Option<Json<'a>>,
     cache_control: Option<Json<'a>>,
+    audio: Option<Json<'a>>,
 }
 
-fn messages(text: &str) -> Result<Vec<Message<'_>>, Error> {
+fn messages<'a>(text: &'a str, warnings: &mut Vec<String>) -> Result<Vec<Message<'a>>, Error> {
     let list: Vec<&serde_json::value::RawValue> = parse(text, "messages", "a list of messages")?;
+    let mut has_audio = false;
     let each = list.into_iter().enumerate();
-    each.map(|(index, raw)| message(raw.get(), index)).collect()
+    let messages = each.map(|(index, raw)| message(raw.get(), index, &mut has_audio)).collect();
+    if has_audio {
+        warnings
+            .push("messages.audio: left out, only the provider that spoke it knows it by its id".to_owned());
+    }
+    messages
 }
 
-fn message(text: &str, index: usize) -> Result<Message<'_>, Error> {
+fn message<'a>(text: &'a str, index: usize, has_audio: &mut bool) -> Result<Message<'a>, Error> {
     let at = &*format!("messages[{index}]");
-    let input: MessageIn<'_> = parse(text, at, "a message: an object with role and content")?;
+    let input: MessageIn<'a> = parse(text, at, "a message: an object with role and content")?;
     let role = match input.role.as_deref() {
         Some("system") => Role::System,
         Some("developer") => Role::Developer,
@@ -93,6 +100,8 @@ fn message(text: &str, index: usize) -> Result<Message<'_>, Error> {
         }
     };
     let mut message = Message::new(role, Vec::new());
+    message.at = Some(at.to_owned());
+    *has_audio |= input.audio.as_ref().is_some_and(|audio| !audio.is_null());
     if role == Role::Assistant {
         earlier_thinking(&input, &mut message.content);
     }
@@ -323,7 +332,12 @@ fn file<'a>(input: FileIn<'a>, at: &str, cache_control: Option<Json<'a>>) -> Res
         (None, None, Some(id)) => Source::Id(id.0),
         (None, None, None) => return Err(missing(&format!("{at}.file_data"))),
     };
-    Ok(Part::File(File { source, name: input.filename.map(|text| text.0), cache_control }))
+    Ok(Part::File(File {
+        source,
+        name: input.filename.map(|text| text.0),
+        cache_control,
+        has_citations: false,
+    }))
 }
 
 #[derive(Deserialize)]

@@ -334,7 +334,12 @@ fn inline<'a>(blob: BlobIn<'a>, at: &str) -> Result<Part<'a>, Error> {
             Part::Audio { data, format: Cow::Owned(format) }
         }
         "video" => video(&format!("data:{media_type};base64,{data}")),
-        _ => Part::File(File { source: Source::Data { media_type, data }, name, cache_control: None }),
+        _ => Part::File(File {
+            source: Source::Data { media_type, data },
+            name,
+            cache_control: None,
+            has_citations: false,
+        }),
     })
 }
 
@@ -351,7 +356,12 @@ fn linked<'a>(file: FileIn<'a>, at: &str) -> Result<Part<'a>, Error> {
         "image" => image(Source::Url { url, media_type }),
         _ => {
             let name = file.display_name.map(|name| name.0);
-            Part::File(File { source: Source::Url { url, media_type }, name, cache_control: None })
+            Part::File(File {
+                source: Source::Url { url, media_type },
+                name,
+                cache_control: None,
+                has_citations: false,
+            })
         }
     })
 }

@@ -41,7 +41,7 @@ pub(super) fn tools<'a>(json: &Json<'a>) -> Result<Vec<Tool<'a>>, Error> {
                         tools.push(function(declaration, &format!("{at}[{index}]"))?);
                     }
                 }
-                own => tools.push(googles(own)),
+                own => tools.push(googles(own, &value)),
             }
         }
     }
@@ -68,8 +68,8 @@ fn function<'a>(json: &Json<'a>, at: &str) -> Result<Tool<'a>, Error> {
     })
 }
 
-/// A tool that Google runs, under the type that others have for it.
-fn googles(name: &str) -> Tool<'static> {
+/// A tool that Google runs, under the type that others have for it, with its settings: each provider says which it keeps.
+fn googles(name: &str, settings: &Json<'_>) -> Tool<'static> {
     let (kind, own) = match name {
         "googleSearch" | "googleSearchRetrieval" | "enterpriseWebSearch" => ("web_search", None),
         // Anthropic's types name themselves.
@@ -79,6 +79,11 @@ fn googles(name: &str) -> Tool<'static> {
     };
     let mut members = vec![("type", Json::from_value(kind))];
     members.extend(own.map(|own| ("name", Json::from_value(own))));
+    let settings = Json::members(settings.get()).unwrap_or_default();
+    members.extend(settings.iter().map(|(name, value)| match camel(name).as_ref() {
+        "excludeDomains" => ("blocked_domains", value.clone()),
+        _ => (name.as_ref(), value.clone()),
+    }));
     Tool::Other { kind: Cow::Owned(kind.to_owned()), json: Json::object(&members) }
 }
 

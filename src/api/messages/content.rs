@@ -47,6 +47,26 @@ struct BlockIn<'a> {
     content: Option<Json<'a>>,
     is_error: Option<bool>,
     cache_control: Option<Json<'a>>,
+    /// Of a document, an object; of a text, the citations that it has.
+    citations: Option<Json<'a>>,
+}
+
+impl<'a> BlockIn<'a> {
+    /// The blocks that a document consists of, if they are not all texts.
+    fn mixed_content(&self) -> Option<Json<'a>> {
+        let source: SourceIn<'a> = serde_json::from_str(self.source.as_ref()?.source()?).ok()?;
+        let content = source.content.filter(|_| source.kind.as_deref() == Some("content"))?;
+        all_text(&content).is_none().then_some(content)
+    }
+
+    fn has_citations(&self) -> bool {
+        #[derive(Deserialize)]
+        struct Citations {
+            enabled: Option<bool>,
+        }
+        let citations = self.citations.as_ref().and_then(Json::read::<Citations>);
+        citations.is_some_and(|citations| citations.enabled == Some(true))
+    }
 }
 
 #[derive(Deserialize)]
@@ -89,13 +109,16 @@ fn message<'a>(json: &Json<'a>, at: &str, into: &mut Vec<Message<'a>>) -> Result
             return Err(Error::invalid_request(format!("{at}.role"), message));
         }
     };
+    let place = at.to_owned();
     let at = format!("{at}.content");
     let content = message_in.content.filter(|content| !content.is_null()).ok_or_else(|| missing(&at))?;
     let mut reader = BlockReader { assistant: role == Role::Assistant, ..BlockReader::default() };
     reader.read(&content, &at, true)?;
     // A message with only tool results has no content of its own. One that was empty from the start is kept.
     if reader.tool_results.is_empty() || !reader.parts.is_empty() {
-        reader.tool_results.push(Message::new(role, reader.parts));
+        let mut message = Message::new(role, reader.parts);
+        message.at = Some(place);
+        reader.tool_results.push(message);
     }
     into.append(&mut reader.tool_results);
     Ok(())
@@ -198,17 +221,50 @@ impl<'a> BlockReader<'a> {
         json: Json<'a>,
         at: &str,
     ) -> Result<(), Error> {
+        if let Some(content) = block.mixed_content() {
+            return self.push_document_content(block, &content, cache_control, at);
+        }
+        let has_citations = block.has_citations();
         let part = match source(&block, &kind, at)? {
             Some(source) => {
                 // Text about the document that is not part of it. Other providers have no member for it.
                 if let Some(context) = block.context {
                     self.push_text(context.0, None);
                 }
-                Part::File(File { source, name: block.title.map(|text| text.0), cache_control })
+                Part::File(File {
+                    source,
+                    name: block.title.map(|text| text.0),
+                    cache_control,
+                    has_citations,
+                })
             }
             None => Part::Other { kind, json },
         };
         self.parts.push(part);
+        Ok(())
+    }
+}
+
+impl<'a> BlockReader<'a> {
+    /// A document that consists of texts and images: providers other than Anthropic have none, so its parts stand for it,
+    /// after its title.
+    fn push_document_content(
+        &mut self,
+        block: BlockIn<'a>,
+        content: &Json<'a>,
+        cache_control: Option<Json<'a>>,
+        at: &str,
+    ) -> Result<(), Error> {
+        for text in [block.title, block.context].into_iter().flatten() {
+            self.push_text(text.0, None);
+        }
+        self.read(content, &format!("{at}.source.content"), false)?;
+        match self.parts.last_mut() {
+            Some(Part::Text { cache_control: own, .. } | Part::Image(Image { cache_control: own, .. })) => {
+                *own = own.take().or(cache_control);
+            }
+            _ => {}
+        }
         Ok(())
     }
 }
@@ -253,6 +309,7 @@ fn result<'a>(block: BlockIn<'a>, cache_control: Option<Json<'a>>, at: &str) -> 
         reader.read(&content, &format!("{at}.content"), false)?;
     }
     let mut message = Message::new(Role::Tool, reader.parts);
+    message.at = Some(at.to_owned());
     message.tool_call_id = Some(id.0);
     message.is_error = block.is_error == Some(true);
     message.cache_control = cache_control;
@@ -265,7 +322,12 @@ fn search_result<'a>(block: &BlockIn<'a>, cache_control: Option<Json<'a>>) -> Op
     let text = all_text(block.content.as_ref()?)?;
     let address = block.source.as_ref()?.text()?.into_owned();
     let source = Source::Text(Cow::Owned(format!("Source: {address}\n\n{text}")));
-    Some(Part::File(File { source, name: block.title.clone().map(|text| text.0), cache_control }))
+    Some(Part::File(File {
+        source,
+        name: block.title.clone().map(|text| text.0),
+        cache_control,
+        has_citations: block.has_citations(),
+    }))
 }
 
 /// The text of content that is a string or consists of text blocks only.

@@ -24,7 +24,10 @@ pub fn read(body: &Body) -> Result<ChatRequest<'_>, Error> {
     for (name, text) in body.members() {
         let Some(value) = Json::parse(text).filter(|value| !value.is_null()) else { continue };
         match name {
-            "system" => system = Some(Message::new(Role::System, content::system(text)?)),
+            "system" => {
+                let message = Message::new(Role::System, content::system(text)?);
+                system = Some(Message { at: Some(name.to_owned()), ..message });
+            }
             "messages" => request.messages = content::messages(text)?,
             "tools" => request.tools = tools::tools(text)?,
             "tool_choice" => {
@@ -101,6 +104,7 @@ fn output_config<'a>(text: &'a str, request: &mut ChatRequest<'a>) -> Result<(),
                 let param = "output_config.effort";
                 let wrong = || Error::invalid_request(param, format!("{param} must be a string."));
                 request.reasoning.effort = Some(effort.ok_or_else(wrong)?);
+                request.reasoning.is_output_effort = true;
             }
             "format" => request.response_format = format(&value, "output_config.format")?,
             _ => rest.push((name, value)),

@@ -119,7 +119,7 @@ impl<'a> Input<'a> {
             }
             "function_call_output" | "custom_tool_call_output" => self.result(item, at),
             "reasoning" => self.reasoning(item, at),
-            "image_generation_call" => self.generated_image(&item),
+            "image_generation_call" => self.generated_image(&item, at),
             "additional_tools" | "tool_search_output" => self.collect_tools(&item, at),
             // Calls of built-in tools: the message after them contains the result.
             "web_search_call"
@@ -187,10 +187,11 @@ impl<'a> Input<'a> {
         };
         let content = item.content.ok_or_else(|| missing(&format!("{at}.content")))?;
         if role == Role::Assistant {
-            return parts(&content, &format!("{at}.content"), self.assistant());
+            return parts(&content, &format!("{at}.content"), self.assistant(at));
         }
         self.call_signature = None;
         let mut message = Message::new(role, Vec::new());
+        message.at = Some(at.to_owned());
         parts(&content, &format!("{at}.content"), &mut message.content)?;
         message.cache_control = item.cache_control.filter(|json| !json.is_null());
         self.messages.push(message);
@@ -198,11 +199,12 @@ impl<'a> Input<'a> {
     }
 
     /// The content of the assistant's last message; a new message if another role came last.
-    fn assistant(&mut self) -> &mut Vec<Part<'a>> {
+    fn assistant(&mut self, place: &str) -> &mut Vec<Part<'a>> {
         let continues = self.messages.last().is_some_and(|message| message.role == Role::Assistant);
         let at = if continues { self.messages.len() - 1 } else { self.messages.len() };
         if !continues {
-            self.messages.push(Message::new(Role::Assistant, Vec::new()));
+            let message = Message::new(Role::Assistant, Vec::new());
+            self.messages.push(Message { at: Some(place.to_owned()), ..message });
         }
         #[expect(clippy::indexing_slicing, reason = "the vector has this index by now")]
         &mut self.messages[at].content
@@ -224,7 +226,7 @@ impl<'a> Input<'a> {
         let cache_control = item.cache_control.filter(|json| !json.is_null());
         let signature = self.call_signature.take();
         let call = ToolCall { id: id.0, name: name.0, arguments, signature, cache_control };
-        self.assistant().push(Part::ToolCall(call));
+        self.assistant(at).push(Part::ToolCall(call));
         Ok(())
     }
 
@@ -233,6 +235,7 @@ impl<'a> Input<'a> {
         let output = item.output.ok_or_else(|| missing(&format!("{at}.output")))?;
         self.call_signature = None;
         let mut message = Message::new(Role::Tool, Vec::new());
+        message.at = Some(at.to_owned());
         match source(&output)? {
             text if text.starts_with(['"', '[']) => {
                 parts(&output, &format!("{at}.output"), &mut message.content)?;
@@ -255,20 +258,20 @@ impl<'a> Input<'a> {
         let encrypted = item.encrypted_content.filter(|text| !text.is_empty());
         match encrypted.map(|text| ReasoningToken::parse(text.0)) {
             Some(ReasoningToken::Signature(signature)) => {
-                self.assistant().push(Part::Reasoning { text, signature: Some(signature) });
+                self.assistant(at).push(Part::Reasoning { text, signature: Some(signature) });
             }
-            Some(ReasoningToken::Redacted(data)) => self.assistant().push(Part::Redacted { data }),
+            Some(ReasoningToken::Redacted(data)) => self.assistant(at).push(Part::Redacted { data }),
             Some(ReasoningToken::Call(signature)) => self.call_signature = Some(signature),
             None | Some(ReasoningToken::Foreign) if text.is_empty() => {}
             None | Some(ReasoningToken::Foreign) => {
-                self.assistant().push(Part::Reasoning { text, signature: None });
+                self.assistant(at).push(Part::Reasoning { text, signature: None });
             }
         }
         Ok(())
     }
 
     /// An image generated earlier in the conversation, which the model may edit.
-    fn generated_image(&mut self, item: &ItemIn<'a>) -> Result<(), Error> {
+    fn generated_image(&mut self, item: &ItemIn<'a>, at: &str) -> Result<(), Error> {
         let data = item.result.as_ref().and_then(Json::source).and_then(parse_string);
         let Some(data) = data.filter(|data| !data.is_empty()) else { return Ok(()) };
         // The item does not give the media type, but its first bytes show it.
@@ -279,7 +282,7 @@ impl<'a> Input<'a> {
             _ => "image/png",
         };
         let source = Source::Data { media_type: Cow::Borrowed(media_type), data };
-        self.assistant().push(Part::Image(Image { source, detail: None, cache_control: None }));
+        self.assistant(at).push(Part::Image(Image { source, detail: None, cache_control: None }));
         Ok(())
     }
 
@@ -396,5 +399,10 @@ fn file<'a>(input: PartIn<'a>, at: &str) -> Result<Part<'a>, Error> {
         (None, None, None) => return Err(missing(&format!("{at}.file_data"))),
     };
     let cache_control = input.cache_control.filter(|json| !json.is_null());
-    Ok(Part::File(File { source, name: input.filename.map(|text| text.0), cache_control }))
+    Ok(Part::File(File {
+        source,
+        name: input.filename.map(|text| text.0),
+        cache_control,
+        has_citations: false,
+    }))
 }

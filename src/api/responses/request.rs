@@ -24,7 +24,7 @@ pub fn read(body: &Body) -> Result<ChatRequest<'_>, Error> {
     let mut input = Input::of(body);
     let (mut instructions, mut input_text) = (None, None);
     let (mut logprobs, mut top_logprobs) = (false, None);
-    let mut max_tokens = None;
+    let (mut max_tokens, mut max_tool_calls) = (None, None);
     for (name, text) in body.members() {
         let Some(value) = Json::parse(text).filter(|value| !value.is_null()) else { continue };
         match name {
@@ -39,6 +39,7 @@ pub fn read(body: &Body) -> Result<ChatRequest<'_>, Error> {
             "max_output_tokens" => request.max_tokens = Some(value),
             // Another dialect's name for it. As a member of its own it would be sent twice.
             "max_tokens" => max_tokens = Some(value),
+            "max_tool_calls" => max_tool_calls = Some(value),
             "stream" => request.stream = value.is_true(),
             "include" => logprobs = wants_logprobs(text),
             "top_logprobs" => top_logprobs = Some(value),
@@ -68,6 +69,12 @@ pub fn read(body: &Body) -> Result<ChatRequest<'_>, Error> {
     request.warnings.extend(left_out);
     request.messages = messages;
     add_tools(&mut request.tools, found);
+    if let Some(limit) = max_tool_calls {
+        match request.tools.iter().any(|tool| matches!(tool, Tool::Other { .. })) {
+            true => request.params.set("max_tool_calls", limit),
+            false => warn(&mut request, "max_tool_calls", "there are no built-in tools to limit"),
+        }
+    }
     Ok(request)
 }
 
@@ -84,12 +91,11 @@ fn handle_stateful_param<'a>(
         "prompt" => "send the prompt's text in instructions and input",
         "background" if value.is_true() => "leave background out and wait for the answer, or stream it",
         "background" | "stream_options" => return Ok(true),
-        "store" | "truncation" | "context_management" | "max_tool_calls" => {
+        "store" | "truncation" | "context_management" => {
             match (name, value.get()) {
                 ("store", "true") => warn(request, name, "this provider keeps no responses"),
                 ("truncation", "\"auto\"") => warn(request, name, "an input that is too long is refused"),
                 ("context_management", _) => warn(request, name, "nothing is compacted"),
-                ("max_tool_calls", _) => warn(request, name, "there are no built-in tools to limit"),
                 _ => {}
             }
             return Ok(true);

@@ -102,7 +102,7 @@ fn allowed_and_unknown_fields_pass() {
         ]}),
         json!({"tool_choice": {"type": "function", "function": {"name": "f"}}, "function_call": "auto"}),
         json!({"tool_choice": {"type": "function", "name": "f"}, "stop": []}),
-        json!({"tool_choice": {"function": {"name": "f"}}, "parallel_tool_calls": false}),
+        json!({"parallel_tool_calls": false}),
         json!({"tool_choice": {"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": []}}}),
         json!({"tool_choice": {"type": "custom", "custom": {"name": "c"}}}),
         json!({"response_format": {"type": "json_schema", "json_schema": {"name": "n"}}}),
@@ -227,6 +227,18 @@ const CHAT: &[Refused] = &[
         "Invalid value: 'sometimes'. Supported values are: 'none', 'auto', 'required', and 'any'.",
     ),
     (r#"{"tool_choice": {}}"#, "tool_choice.type", "Missing required"),
+    (r#"{"tool_choice": {"function": {"name": "f"}}}"#, "tool_choice.type", "Missing required"),
+    (
+        r#"{"tool_choice": {"type": "function", "function": {"name": ""}}}"#,
+        "tool_choice.function.name",
+        "must not be empty",
+    ),
+    (
+        r#"{"tools": [{"type": "function", "function": {"name": ""}}]}"#,
+        "tools[0].function.name",
+        "must not be empty",
+    ),
+    (r#"{"functions": [{"name": ""}]}"#, "functions[0].name", "must not be empty"),
     (r#"{"tool_choice": {"type": "who_knows"}}"#, "tool_choice.type", "Invalid value: 'who_knows'."),
     (r#"{"tool_choice": {"type": "function"}}"#, "tool_choice.function", "Missing required"),
     (

@@ -115,13 +115,7 @@ pub(super) fn tool_choice(name: &str, value: &[u8], values: &[&str]) -> Result<(
     }
     let Some(choice) = read(value) else { return wrong_type(name, "a string or an object", value) };
     let at = || name.to_owned();
-    let Some(kind) = choice.kind else {
-        return if choice.function.is_some() {
-            choice.check_function(&at)
-        } else {
-            Err(missing(&format!("{name}.type")))
-        };
-    };
+    let Some(kind) = choice.kind else { return Err(missing(&format!("{name}.type"))) };
     let kind_name = format!("{name}.type");
     let Some(kind) = unquote(kind) else { return wrong_type(&kind_name, "a string", kind) };
     if !CHOICE_KINDS.contains(&&*kind) && !tool_kinds::is_listed(&kind) {
@@ -163,6 +157,10 @@ fn read(value: &[u8]) -> Option<Tool<'_>> {
 fn check_name(name: Option<&[u8]>, at: &dyn Fn() -> String) -> Result<(), Error> {
     match name {
         None => Err(missing(&at())),
+        Some(b"\"\"") => {
+            let at = at();
+            Err(Error::invalid_request(at.as_str(), format!("{at} must not be empty.")))
+        }
         Some(value) if JsonKind::from_json(value) == JsonKind::Text => Ok(()),
         Some(value) => wrong_type(&at(), "a string", value),
     }

@@ -36,7 +36,7 @@ const TOOLS: [(&str, &str); 6] = [
 const COMPACTION: (&str, &str) = ("compact_20260112", "compact-2026-01-12");
 
 /// Adds the beta for a member of the body or of `output_config`.
-pub(super) fn for_member(name: &str, value: &Json<'_>, betas: &mut Vec<String>) {
+pub(in crate::provider) fn for_member(name: &str, value: &Json<'_>, betas: &mut Vec<String>) {
     if let Some((_, beta)) = MEMBERS.iter().find(|(member, _)| *member == name) {
         add(beta, betas);
     }

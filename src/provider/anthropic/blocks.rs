@@ -30,6 +30,8 @@ pub(super) enum Block<'a> {
         #[serde(skip_serializing_if = "Option::is_none")]
         title: Option<Cow<'a, str>>,
         #[serde(skip_serializing_if = "Option::is_none")]
+        citations: Option<Citations>,
+        #[serde(skip_serializing_if = "Option::is_none")]
         cache_control: Option<Json<'a>>,
     },
     Thinking {
@@ -58,6 +60,12 @@ pub(super) enum Block<'a> {
     /// A block that the client wrote in Anthropic's format.
     #[serde(untagged)]
     Other(Json<'a>),
+}
+
+/// Whether the model cites a document.
+#[derive(Debug, Serialize)]
+pub(super) struct Citations {
+    enabled: bool,
 }
 
 /// The source of an image or a document.
@@ -122,7 +130,7 @@ impl Blocks<'_> {
         let source = match image.source {
             // A PDF sent as an image is accepted, as in the reference (12.4).
             Source::Data { ref media_type, .. } if !media_type.starts_with("image/") => {
-                let file = File { source: image.source, name: None, cache_control };
+                let file = File { source: image.source, name: None, cache_control, has_citations: false };
                 return self.file(file, at);
             }
             Source::Data { media_type, data } => Bytes::Base64 { media_type: image_type(media_type), data },
@@ -136,7 +144,7 @@ impl Blocks<'_> {
     }
 
     fn file<'a>(&mut self, file: File<'a>, at: &str) -> Result<Block<'a>, Error> {
-        let File { source, name: title, cache_control } = file;
+        let File { source, name: title, cache_control, has_citations } = file;
         let source = match source {
             Source::Data { media_type, data } if media_type.starts_with("image/") => {
                 let source = Bytes::Base64 { media_type: image_type(media_type), data };
@@ -162,7 +170,8 @@ impl Blocks<'_> {
             Source::Url { url, .. } => Bytes::Url { url },
             Source::Id(file_id) => self.uploaded_file(file_id),
         };
-        Ok(Block::Document { source, title, cache_control })
+        let citations = has_citations.then_some(Citations { enabled: true });
+        Ok(Block::Document { source, title, citations, cache_control })
     }
 
     fn uploaded_file<'a>(&mut self, file_id: Cow<'a, str>) -> Bytes<'a> {

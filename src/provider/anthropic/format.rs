@@ -5,7 +5,7 @@
 
 use super::generation::Generation;
 use super::schema::fit;
-use crate::api::chat::ResponseFormat;
+use crate::api::chat::{ResponseFormat, described};
 use crate::json::Json;
 use crate::provider::translation_notes::TranslationNotes;
 
@@ -33,14 +33,15 @@ pub(super) fn decide(
             notes.warn("response_format", why);
             Format::Instruction(format!("Answer with one JSON object {ONLY}"))
         }
-        Some(ResponseFormat::JsonSchema { schema, .. }) if model.has_schemas() => {
-            let (schema, moved) = fit(&schema);
+        Some(ResponseFormat::JsonSchema { schema, description, .. }) if model.has_schemas() => {
+            let (schema, moved) = fit(&described(&schema, description.as_deref()));
             warn_moved("response_format", &moved, provider, notes);
             Format::Schema(Json::from_value(&Native { kind: "json_schema", schema }))
         }
-        Some(ResponseFormat::JsonSchema { schema, .. }) => {
+        Some(ResponseFormat::JsonSchema { schema, description, .. }) => {
             let why = "this model takes no schema, it was told to follow it";
             notes.warn("response_format", why);
+            let schema = described(&schema, description.as_deref());
             let schema = schema.get();
             Format::Instruction(format!(
                 "Answer with one JSON value that matches this JSON schema {ONLY}\n\n{schema}"

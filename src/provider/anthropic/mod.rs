@@ -11,12 +11,12 @@ mod event_emitter;
 pub(super) mod format;
 pub(super) mod generation;
 mod listing;
-mod request;
+pub(super) mod request;
 pub(super) mod sampling;
 pub(super) mod schema;
 pub mod stream;
 pub(super) mod thinking;
-mod tools;
+pub(super) mod tools;
 mod turns;
 pub mod whole;
 

@@ -56,21 +56,23 @@ pub(super) fn write(
     let provider = place.name;
     let mut params = request.params;
 
+    let is_forced = is_forced(request.tool_choice.as_ref());
+    let is_thoughtless = thinking::answers_calls_without_thinking(&request.messages);
     let mut blocks = Blocks { provider, notes: &mut *notes, uses_files: false, warned_reasoning: false };
     let mut turns = Turns::from_messages(request.messages, &mut blocks)?;
     let uses_files = blocks.uses_files;
 
-    let is_forced = is_forced(request.tool_choice.as_ref());
     let search = params.take("web_search_options");
+    let max_calls = params.take("max_tool_calls");
     let mut tools =
-        Place { model: generation, provider, notes: &mut *notes }.offers(request.tools, search)?;
+        Place { model: generation, provider, notes: &mut *notes, max_calls }.offers(request.tools, search)?;
     let tool_choice = choose(request.tool_choice, request.parallel_tool_calls, &mut tools)?;
 
     let case = thinking::Case {
         model: generation,
         max_tokens: request.max_tokens.as_ref(),
         is_forced: is_forced && !tools.is_empty(),
-        is_thoughtless: turns.responds_to_calls_without_thinking(),
+        is_thoughtless,
         provider,
     };
     let Thinking { thinking, effort, is_ours } = thinking::decide(request.reasoning, &case, notes)?;
@@ -181,12 +183,17 @@ impl Serialize for Members<'_> {
 }
 
 /// The members that the client wrote into `output_config` itself.
-fn output_config<'a>(params: &mut Params<'a>) -> Params<'a> {
+pub(in crate::provider) fn output_config<'a>(params: &mut Params<'a>) -> Params<'a> {
     let mut config = Params::default();
     let Some(json) = params.take("output_config") else { return config };
-    match json.source().and_then(Json::members) {
-        Some(members) => members.into_iter().for_each(|(name, value)| config.set(name, value)),
-        None => params.set("output_config", json),
+    match (json.source().and_then(Json::members), Json::members(json.get())) {
+        (Some(members), _) => members.into_iter().for_each(|(name, value)| config.set(name, value)),
+        // The gateway's own JSON is not borrowed from the request.
+        (None, Some(members)) => members.into_iter().for_each(|(name, value)| {
+            let value = Json::owned(value.get().to_owned()).unwrap_or_else(Json::null);
+            config.set(name.into_owned(), value);
+        }),
+        (None, None) => params.set("output_config", json),
     }
     config
 }
@@ -224,7 +231,10 @@ fn has_no_sampling(in_body: Option<&str>, account: &Account, notes: &Translation
 }
 
 /// Anthropic refuses stop sequences of white space alone: "each stop sequence must contain non-whitespace".
-fn stop_sequences<'a>(mut stop: Vec<Cow<'a, str>>, notes: &mut TranslationNotes) -> Vec<Cow<'a, str>> {
+pub(in crate::provider) fn stop_sequences<'a>(
+    mut stop: Vec<Cow<'a, str>>,
+    notes: &mut TranslationNotes,
+) -> Vec<Cow<'a, str>> {
     let before = stop.len();
     stop.retain(|sequence| !sequence.trim().is_empty());
     if stop.len() < before {
@@ -234,7 +244,7 @@ fn stop_sequences<'a>(mut stop: Vec<Cow<'a, str>>, notes: &mut TranslationNotes)
 }
 
 /// The betas that the client requests: `betas`, as Anthropic's SDKs call them.
-fn requested_betas(params: &mut Params<'_>) -> Result<Vec<String>, Error> {
+pub(in crate::provider) fn requested_betas(params: &mut Params<'_>) -> Result<Vec<String>, Error> {
     let mut betas: Vec<String> = Vec::new();
     for name in ["betas", "anthropic_beta"] {
         let Some(json) = params.take(name) else { continue };

@@ -11,7 +11,7 @@
 //! larger than the budget, so a budget set by the gateway takes at most half of it.
 
 use super::generation::Generation;
-use crate::api::chat::Reasoning;
+use crate::api::chat::{Message, Part, Reasoning, Role};
 use crate::error::Error;
 use crate::json::Json;
 use crate::provider::translation_notes::TranslationNotes;
@@ -51,12 +51,14 @@ pub(in crate::provider) fn decide<'a>(
     case: &Case<'_>,
     notes: &mut TranslationNotes,
 ) -> Result<Thinking<'a>, Error> {
-    let Reasoning { effort, thinking, summary: _ } = reasoning;
+    let Reasoning { effort, thinking, summary: _, is_output_effort } = reasoning;
     let Some(effort) = effort else { return Ok(Thinking { thinking, ..Thinking::default() }) };
-    if thinking.is_some() {
+    if thinking.is_some() || is_output_effort {
         let effort = effort_value(effort, case, notes).filter(|_| case.model.has_effort());
-        if effort.is_none() {
-            notes.warn("reasoning_effort", "dropped, thinking says how much the model shall think");
+        match is_output_effort {
+            _ if effort.is_some() => {}
+            true => notes.warn("output_config.effort", "dropped, this model takes no effort"),
+            false => notes.warn("reasoning_effort", "dropped, thinking says how much the model shall think"),
         }
         return Ok(Thinking { thinking, effort, is_ours: false });
     }
@@ -73,6 +75,35 @@ pub(in crate::provider) fn decide<'a>(
     let display = if case.model.hides_thinking() { r#","display":"summarized""# } else { "" };
     let thinking = Json::owned(format!(r#"{{"type":"adaptive"{display}}}"#));
     Ok(Thinking { thinking, effort: effort_value(effort, case, notes), is_ours: true })
+}
+
+/// Whether a request has the results of calls that were made without thinking. With a thinking budget the model then
+/// refuses it ("a final assistant message must start with a thinking block"). What the user says beside the results
+/// belongs to the same turn.
+pub(in crate::provider) fn answers_calls_without_thinking(messages: &[Message<'_>]) -> bool {
+    let mut has_results = false;
+    for message in messages.iter().rev() {
+        match message.role {
+            Role::Tool => has_results = true,
+            // Parts that are not sent leave the turn to the one before.
+            Role::Assistant => match message.content.iter().find(|part| is_sent(part)) {
+                None => {}
+                Some(Part::Reasoning { .. } | Part::Redacted { .. }) => return false,
+                Some(_) => return has_results,
+            },
+            Role::System | Role::Developer | Role::User => {}
+        }
+    }
+    false
+}
+
+/// Whether a part becomes a block: blank texts and thinking without its signature do not.
+fn is_sent(part: &Part<'_>) -> bool {
+    match part {
+        Part::Text { text, .. } | Part::Refusal(text) => !text.trim().is_empty(),
+        Part::Reasoning { signature, .. } => signature.is_some(),
+        _ => true,
+    }
 }
 
 /// The effort under Anthropic's name for it.

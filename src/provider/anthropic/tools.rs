@@ -12,6 +12,7 @@ use crate::error::Error;
 use crate::json::{Json, JsonStr};
 use crate::provider::translation_notes::TranslationNotes;
 use crate::provider::vendor_members::{OPENAI_FUNCTION_MEMBERS, OPENAI_TOOLS};
+use crate::provider::web_tools::drop_settings;
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde::{Deserialize, Serialize as DeriveSerialize};
 use std::borrow::Cow;
@@ -57,6 +58,8 @@ pub(super) struct Place<'p> {
     pub model: Generation,
     pub provider: &'static str,
     pub notes: &'p mut TranslationNotes,
+    /// The most calls of the provider's own tools, until a search has taken it over.
+    pub max_calls: Option<Json<'p>>,
 }
 
 impl Place<'_> {
@@ -69,12 +72,21 @@ impl Place<'_> {
         tools: Vec<Tool<'a>>,
         search: Option<Json<'a>>,
     ) -> Result<Vec<Offer<'a>>, Error> {
+        let natives = tools.iter().filter(|tool| matches!(tool, Tool::Other { .. })).count();
+        let is_for_one = natives + usize::from(search.is_some()) == 1;
+        let given = self.max_calls.take();
+        let is_given = given.is_some();
+        self.max_calls = given.filter(|_| is_for_one);
         let mut offers = Vec::with_capacity(tools.len());
         for (index, tool) in tools.into_iter().enumerate() {
             offers.push(self.offer(tool, &format!("tools[{index}]"))?);
         }
         if let Some(options) = search {
-            offers.push(Offer::Native(self.search(&options, "web_search_options")));
+            offers.push(Offer::Native(self.search(&options, "web_search_options")?));
+        }
+        // It bounds all of them together, which Anthropic has for a single search only.
+        if is_given && (!is_for_one || self.max_calls.is_some()) {
+            self.notes.drop_param("max_tool_calls", self.provider);
         }
         Ok(offers)
     }
@@ -117,7 +129,7 @@ impl Place<'_> {
             | "web_search_preview"
             | "web_search_preview_2025_03_11"
             | "web_search_2025_08_26" => {
-                return Ok(Offer::Native(self.search(&json, at)));
+                return self.search(&json, at).map(Offer::Native);
             }
             // Anthropic's name for a function.
             "custom" if members.iter().any(|(name, _)| name == "input_schema") => {}
@@ -138,10 +150,13 @@ impl Place<'_> {
     }
 
     /// Translates OpenAI's web search into Anthropic's.
-    fn search(&mut self, options: &Json<'_>, at: &str) -> Json<'static> {
+    fn search(&mut self, options: &Json<'_>, at: &str) -> Result<Json<'static>, Error> {
+        const KEPT: [&str; 5] =
+            ["user_location", "filters", "allowed_domains", "blocked_domains", "max_uses"];
         let requested = options.read::<SearchIn<'_>>().unwrap_or_default();
-        if requested.search_context_size.is_some() {
-            self.notes.drop_param(&format!("{at}.search_context_size"), self.provider);
+        drop_settings(options, at, &KEPT, self.provider, self.notes)?;
+        if let Some(filters) = &requested.filters {
+            drop_settings(filters, &format!("{at}.filters"), &KEPT, self.provider, self.notes)?;
         }
         // Chat completions nest the location one level deeper than responses do.
         let place = requested.user_location.as_ref().and_then(|place| {
@@ -156,13 +171,21 @@ impl Place<'_> {
         let mut tool = Params::default();
         tool.set("type", Json::from_value(WEB_SEARCH));
         tool.set("name", Json::from_value("web_search"));
-        if let Some(domains) = requested.filters.and_then(|filters| filters.allowed_domains) {
-            tool.set("allowed_domains", owned(&domains));
+        let filters = requested.filters.as_ref().and_then(Json::read::<FiltersIn<'_>>).unwrap_or_default();
+        let limits = [
+            ("allowed_domains", filters.allowed_domains.or(requested.allowed_domains)),
+            ("blocked_domains", filters.blocked_domains.or(requested.blocked_domains)),
+            ("max_uses", requested.max_uses.or_else(|| self.max_calls.take())),
+        ];
+        for (name, limit) in limits {
+            if let Some(limit) = limit.filter(|limit| !limit.is_null()) {
+                tool.set(name, owned(&limit));
+            }
         }
         if let Some(place) = place {
             tool.set("user_location", place);
         }
-        written(&tool)
+        Ok(written(&tool))
     }
 }
 
@@ -226,7 +249,7 @@ fn native_choice(json: Json<'_>) -> Result<Json<'_>, Error> {
 }
 
 /// Whether a choice forces the model to call a tool.
-pub(super) fn is_forced(choice: Option<&ToolChoice<'_>>) -> bool {
+pub(in crate::provider) fn is_forced(choice: Option<&ToolChoice<'_>>) -> bool {
     match choice {
         Some(ToolChoice::Required | ToolChoice::Function(_)) => true,
         Some(ToolChoice::Allowed { required, .. }) => *required,
@@ -273,15 +296,18 @@ struct Choice<'a> {
 #[derive(Deserialize, Default)]
 struct SearchIn<'a> {
     #[serde(borrow)]
-    search_context_size: Option<JsonStr<'a>>,
     user_location: Option<Json<'a>>,
-    filters: Option<FiltersIn<'a>>,
+    filters: Option<Json<'a>>,
+    allowed_domains: Option<Json<'a>>,
+    blocked_domains: Option<Json<'a>>,
+    max_uses: Option<Json<'a>>,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, Default)]
 struct FiltersIn<'a> {
     #[serde(borrow)]
     allowed_domains: Option<Json<'a>>,
+    blocked_domains: Option<Json<'a>>,
 }
 
 #[derive(Deserialize)]

@@ -37,7 +37,8 @@ impl<'a> Turns<'a> {
                 warned_name = true;
                 blocks.notes.drop_param("messages.name", blocks.provider);
             }
-            turns.take(message, &format!("messages[{index}]"), blocks)?;
+            let at = message.place(index);
+            turns.take(message, &at, blocks)?;
         }
         if turns.turns.is_empty() && !turns.system.is_empty() {
             // OpenAI accepts a system prompt alone; Anthropic requires a user message.
@@ -56,16 +57,6 @@ impl<'a> Turns<'a> {
             }
         }
         Ok(turns)
-    }
-
-    /// Whether the last turn has results of calls that seem to be made without thinking. With a thinking
-    /// budget the model then refuses the request ("a final assistant message must start with a thinking
-    /// block").
-    pub fn responds_to_calls_without_thinking(&self) -> bool {
-        let [.., before, last] = self.turns.as_slice() else { return false };
-        let thought =
-            |block: &Block<'_>| matches!(block, Block::Thinking { .. } | Block::RedactedThinking { .. });
-        results(&last.content) > 0 && !before.content.first().is_some_and(thought)
     }
 
     fn take(&mut self, message: Message<'a>, at: &str, blocks: &mut Blocks<'_>) -> Result<(), Error> {

@@ -31,7 +31,7 @@ fn sent(
     let model = body.text("model").unwrap_or_default();
     let call = call(operation, &model);
     let mut notes = TranslationNotes::default();
-    let target = CallTarget { call: &call, account, model: &model };
+    let target = CallTarget { call: &call, account, model: &model, client_betas: None };
     let edits = provider.edits(&body, &target, &mut notes).unwrap();
     (String::from_utf8(body.edit(&edits).to_vec()).unwrap(), notes.warnings)
 }
@@ -72,7 +72,7 @@ fn clients_of_other_dialects_reach_the_deployment_too() {
     let account = aliased();
     let call = call(Operation::Messages, "fast");
     let Adapter::Chat(chat) = AzureOpenAi.adapter(&call, &account).unwrap() else { panic!() };
-    let target = CallTarget { call: &call, account: &account, model: "fast" };
+    let target = CallTarget { call: &call, account: &account, model: "fast", client_betas: None };
     let bytes = chat.write(ChatRequest::default(), &target, &mut TranslationNotes::default()).unwrap();
     let body = Body::parse(bytes.into()).unwrap();
     assert_eq!(body.text("model").as_deref(), Some("gpt-4o-mini"));

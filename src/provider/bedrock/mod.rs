@@ -181,6 +181,10 @@ impl Provider for Bedrock {
         }
     }
 
+    fn takes_betas_in_body(&self, operation: Operation) -> bool {
+        operation.is_chat() || operation == Operation::CountTokens
+    }
+
     fn batch_jobs(&self) -> Option<&'static dyn BatchJobs> {
         Some(&batch_jobs::InvocationJobs)
     }

@@ -23,7 +23,7 @@ fn written(
     let (call, account, mut outgoing) =
         (call(operation, model), Account::default(), TranslationNotes::default());
     let body = Body::parse(bytes::Bytes::copy_from_slice(text.as_bytes())).unwrap();
-    let target = CallTarget { call: &call, account: &account, model };
+    let target = CallTarget { call: &call, account: &account, model, client_betas: None };
     let sent = adapter.write(Some(&body), &target, &mut outgoing).unwrap().unwrap();
     (String::from_utf8(sent).unwrap(), outgoing.warnings)
 }

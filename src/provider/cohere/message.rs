@@ -114,7 +114,8 @@ fn message_out<'a>(
     index: usize,
     dropped: &mut Dropped,
 ) -> Result<MessageOut<'a>, Error> {
-    let Message { role, mut content, name, tool_call_id, cache_control, is_error } = message;
+    let at_message = message.place(index);
+    let Message { role, mut content, name, tool_call_id, cache_control, is_error, .. } = message;
     if is_error {
         // A tool message has no error flag.
         mark_error(&mut content);
@@ -131,7 +132,7 @@ fn message_out<'a>(
     let has_calls = content.iter().any(|part| matches!(part, Part::ToolCall(_)));
     let mut parts = Vec::with_capacity(content.len());
     for (at, part) in content.into_iter().enumerate() {
-        let place = || format!("messages[{index}].content[{at}]");
+        let place = || format!("{at_message}.content[{at}]");
         match part {
             Part::Text { text, cache_control } => {
                 dropped.cache_control |= cache_control.is_some();
@@ -168,7 +169,7 @@ fn message_out<'a>(
     out.content = join_parts(parts, role == Role::Assistant && has_calls);
     if role == Role::Tool {
         out.tool_call_id = Some(tool_call_id.ok_or_else(|| {
-            let at = format!("messages[{index}].tool_call_id");
+            let at = format!("{at_message}.tool_call_id");
             Error::invalid_request(at.clone(), format!("{at} is missing: which call is this the result of?"))
         })?);
     }

@@ -4,7 +4,7 @@
 //! `p`) pass unchanged. Messages are written by [`super::message`].
 
 use super::message::{self, MessageOut};
-use crate::api::chat::{ChatRequest, Params, Reasoning, ResponseFormat, Tool, ToolChoice};
+use crate::api::chat::{ChatRequest, Params, Reasoning, ResponseFormat, Tool, ToolChoice, described};
 use crate::error::Error;
 use crate::json::Json;
 use crate::provider::adapter::CallTarget;
@@ -49,6 +49,9 @@ pub(super) fn write(
     target: &CallTarget<'_>,
     notes: &mut TranslationNotes,
 ) -> Result<Vec<u8>, Error> {
+    if request.has_citations() {
+        notes.drop_param("citations", "cohere");
+    }
     let ChatRequest { messages, tools, mut params, .. } = request;
     let mut renamed = Params::default();
     for (standard, native) in RENAMED {
@@ -83,7 +86,7 @@ pub(super) fn write(
         response_format: request.response_format,
         max_tokens: request.max_tokens,
         stop_sequences: request.stop,
-        thinking: thinking(request.reasoning)?,
+        thinking: thinking(request.reasoning, notes)?,
         params: renamed,
     };
     serde_json::to_vec(&body).map_err(|why| Error::internal(format!("a chat for cohere: {why}")))
@@ -111,8 +114,9 @@ impl Serialize for Body<'_> {
             Some(ResponseFormat::JsonObject) => {
                 map.serialize_entry("response_format", &Format { kind: "json_object", json_schema: None })?;
             }
-            Some(ResponseFormat::JsonSchema { schema, .. }) => {
-                let format = Format { kind: "json_object", json_schema: Some(schema) };
+            Some(ResponseFormat::JsonSchema { schema, description, .. }) => {
+                let schema = described(schema, description.as_deref());
+                let format = Format { kind: "json_object", json_schema: Some(&schema) };
                 map.serialize_entry("response_format", &format)?;
             }
         }
@@ -230,7 +234,8 @@ fn strict(tools: &[ToolOut<'_>], params: &Params<'_>, notes: &mut TranslationNot
 
 /// Translates OpenAI's effort into Cohere's token budget. `high` and above is Cohere's default, without a limit. A
 /// budget set by the client has precedence.
-fn thinking(reasoning: Reasoning<'_>) -> Result<Option<Json<'_>>, Error> {
+fn thinking<'a>(reasoning: Reasoning<'a>, notes: &mut TranslationNotes) -> Result<Option<Json<'a>>, Error> {
+    notes.simplify_thinking(&reasoning, "cohere");
     #[derive(serde::Deserialize)]
     struct ThinkingIn<'a> {
         #[serde(borrow, rename = "type")]

@@ -28,7 +28,7 @@ fn sent(exchange: &dyn JsonAdapter, json: &Value) -> Result<(Value, Vec<String>)
         streamed: false,
     };
     let mut notes = TranslationNotes::default();
-    let target = CallTarget { call: &call, account: &account, model: &model };
+    let target = CallTarget { call: &call, account: &account, model: &model, client_betas: None };
     let bytes = exchange.write(Some(&body), &target, &mut notes)?.unwrap();
     Ok((serde_json::from_slice(&bytes).unwrap(), notes.warnings))
 }

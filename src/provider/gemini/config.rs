@@ -2,7 +2,7 @@
 
 use super::model::{Model, Thinking};
 use super::{Gemini, schema};
-use crate::api::chat::{ChatRequest, Params, Reasoning, ResponseFormat};
+use crate::api::chat::{ChatRequest, Params, Reasoning, ResponseFormat, described};
 use crate::error::Error;
 use crate::json::{Json, JsonStr};
 use crate::provider::translation_notes::TranslationNotes;
@@ -59,9 +59,9 @@ pub(super) fn config<'a>(
         Some(ResponseFormat::JsonObject) => {
             config.set("responseMimeType", Json::from_value("application/json"));
         }
-        Some(ResponseFormat::JsonSchema { schema, .. }) => {
+        Some(ResponseFormat::JsonSchema { schema, description, .. }) => {
             config.set("responseMimeType", Json::from_value("application/json"));
-            config.set("responseJsonSchema", schema::tidy(&schema));
+            config.set("responseJsonSchema", schema::tidy(&described(&schema, description.as_deref())));
         }
     }
     let own = params.take("thinking_config").or_else(|| params.take("thinkingConfig"));
@@ -150,6 +150,8 @@ struct ThinkingParam<'a> {
     kind: Option<JsonStr<'a>>,
     budget_tokens: Option<Json<'a>>,
     include_thoughts: Option<bool>,
+    /// `omitted`: the model thinks, and the client does not see it.
+    display: Option<JsonStr<'a>>,
 }
 
 /// `thinkingConfig` in the form of the model's generation. The levels for efforts are those of Google's own
@@ -160,13 +162,14 @@ fn thinking(
     model: Model,
     notes: &mut TranslationNotes,
 ) -> Option<Json<'static>> {
+    notes.simplify_thinking(reasoning, gemini.provider());
     let (param, mut effort) = ("reasoning_effort", reasoning.effort.as_deref());
     let mut members: Vec<(&str, Json<'_>)> = Vec::new();
     let mut show = reasoning.summary.is_some() || effort.is_some_and(|effort| effort != "none");
     let thinking = reasoning.thinking.as_ref().and_then(Json::read::<ThinkingParam<'_>>);
     if let Some(thinking) = &thinking {
         let kind = thinking.kind.as_deref().unwrap_or("enabled");
-        show = kind != "disabled";
+        show = kind != "disabled" && thinking.display.as_deref() != Some("omitted");
         if kind == "disabled" {
             effort = Some("none");
         } else if let Some(budget) = thinking.budget_tokens.clone().filter(|budget| !budget.is_null()) {

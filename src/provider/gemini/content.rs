@@ -124,7 +124,8 @@ pub(super) fn turns<'a>(
         notes,
     };
     for (index, message) in messages.into_iter().enumerate() {
-        builder.take(message, index)?;
+        let place = message.place(index);
+        builder.take(message, &place)?;
     }
     builder.close_results();
     let mut turns = builder.turns;
@@ -165,18 +166,21 @@ struct ContentBuilder<'a, 'o> {
 }
 
 impl<'a> ContentBuilder<'a, '_> {
-    fn take(&mut self, message: Message<'a>, index: usize) -> Result<(), Error> {
+    fn take(&mut self, message: Message<'a>, place: &str) -> Result<(), Error> {
         if message.role == Role::Tool {
-            return self.result(message, index);
+            return self.result(message, place);
         }
         self.close_results();
+        if message.name.is_some() {
+            self.drop_once("messages.name");
+        }
         let role = match message.role {
             Role::Assistant => "model",
             _ => "user",
         };
         let mut parts = Vec::with_capacity(message.content.len());
         for (at, part) in message.content.into_iter().enumerate() {
-            self.part(part, message.role, &format!("messages[{index}].content[{at}]"), &mut parts)?;
+            self.part(part, message.role, &format!("{place}.content[{at}]"), &mut parts)?;
         }
         match message.role {
             Role::System | Role::Developer => self.turns.system.append(&mut parts),
@@ -184,6 +188,11 @@ impl<'a> ContentBuilder<'a, '_> {
             _ => self.push(role, false, parts),
         }
         Ok(())
+    }
+
+    fn drop_once(&mut self, param: &str) {
+        let what = format!("dropped, {} has no such parameter", self.gemini.provider());
+        self.notes.warn_once(param, &what);
     }
 
     /// Appends to the last content if it has the same role.
@@ -224,12 +233,12 @@ impl<'a> ContentBuilder<'a, '_> {
         }
     }
 
-    fn result(&mut self, message: Message<'a>, index: usize) -> Result<(), Error> {
+    fn result(&mut self, message: Message<'a>, place: &str) -> Result<(), Error> {
         let id = message.tool_call_id.clone().unwrap_or_default();
         let name = self.names.get(id.as_ref()).cloned().map(Cow::Owned).or(message.name.clone());
         let name = name.filter(|name| !name.is_empty()).unwrap_or_else(|| id.clone());
         if name.is_empty() {
-            let at = format!("messages[{index}].tool_call_id");
+            let at = format!("{place}.tool_call_id");
             let text = format!("{at} must be the id of an earlier tool call.");
             return Err(Error::invalid_request(at, text));
         }
@@ -240,7 +249,7 @@ impl<'a> ContentBuilder<'a, '_> {
                 continue;
             }
             let mut parts = Vec::new();
-            self.part(part, Role::Tool, &format!("messages[{index}].content[{at}]"), &mut parts)?;
+            self.part(part, Role::Tool, &format!("{place}.content[{at}]"), &mut parts)?;
             let fits = self.model.requires_signatures && parts.iter().all(fits_in_a_result);
             if fits { &mut inside } else { &mut behind }.append(&mut parts);
         }
@@ -279,12 +288,20 @@ impl<'a> ContentBuilder<'a, '_> {
         match part {
             Part::Text { text, .. } | Part::Refusal(text) if text.is_empty() => {}
             Part::Text { text, .. } | Part::Refusal(text) => parts.push(PartOut::text(text)),
-            Part::Image(Image { source, .. }) => parts.push(self.source(source, Some("image/jpeg"), at)?),
+            Part::Image(Image { source, detail, .. }) => {
+                if detail.is_some_and(|detail| detail != "auto") {
+                    self.drop_once("image_url.detail");
+                }
+                parts.push(self.source(source, Some("image/jpeg"), at)?);
+            }
             Part::Audio { data, format } => {
                 let mime_type = Cow::Owned(media::audio_media_type(&format));
                 parts.push(PartOut { inline_data: Some(Blob { mime_type, data }), ..PartOut::default() });
             }
-            Part::File(File { source, .. }) => {
+            Part::File(File { source, name, .. }) => {
+                if name.is_some() {
+                    self.drop_once("file.filename");
+                }
                 // Vertex requires a media type with every file; PDF is the default by reference 12.4.
                 let default_type = self.gemini.is_vertex().then_some("application/pdf");
                 parts.push(self.source(source, default_type, at)?);

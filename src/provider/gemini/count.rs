@@ -63,7 +63,12 @@ mod tests {
             model: Some("gemini-2.5-flash"),
             streamed: false,
         };
-        let target = CallTarget { call: &call, account: &Account::default(), model: "gemini-2.5-flash" };
+        let target = CallTarget {
+            call: &call,
+            account: &Account::default(),
+            model: "gemini-2.5-flash",
+            client_betas: None,
+        };
         let sent = |gemini| {
             let bytes =
                 Count(gemini).write(Some(&body), &target, &mut TranslationNotes::default()).unwrap().unwrap();

@@ -110,6 +110,8 @@ struct Choice {
     /// it.
     is_late: bool,
     has_content: bool,
+    /// Google's explanation of the finish reason.
+    finish_message: Option<String>,
     safety_ratings: Option<String>,
 }
 
@@ -250,6 +252,7 @@ impl State {
                 sink(Event::Refusal { choice: index, text: message });
             }
         }
+        choice.finish_message = candidate.finish_message.as_deref().map(str::to_owned);
         choice.is_late |= choice.finish.is_none() && had_content;
         choice.finish = Some((finish_reason(reason), reason.to_owned()));
         Ok(())
@@ -265,6 +268,9 @@ impl State {
                 self.fail(&ProviderError::unreadable("it has no candidates"), sink);
             }
             return;
+        }
+        if let Some(error) = self.failed_turn() {
+            return self.fail(&error, sink);
         }
         if let Some(tier) = self.tier {
             sink(Event::Member { name: "service_tier", json: Json::from_value(tier).get() });
@@ -283,6 +289,23 @@ impl State {
         if is_complete {
             sink(Event::End);
         }
+    }
+}
+
+impl State {
+    /// The failure of a turn that has neither text nor call, and for whose end Google gives neither `STOP` nor a limit nor a
+    /// filter. `None` where another candidate has content.
+    fn failed_turn(&self) -> Option<ProviderError> {
+        if self.choices.iter().any(|choice| choice.has_content) {
+            return None;
+        }
+        self.choices.iter().find_map(|choice| {
+            let (_, reason) = choice.finish.as_ref().filter(|(_, reason)| is_failure(reason))?;
+            let default_message = || format!("The model's turn failed ({reason}). Send the request again.");
+            let message = choice.finish_message.clone().filter(|message| !message.is_empty());
+            let error = ProviderError::new(502, message.unwrap_or_else(default_message));
+            Some(ProviderError { code: Some(reason.clone()), ..error })
+        })
     }
 }
 
@@ -359,7 +382,13 @@ fn provider_error(chunk: &Chunk<'_>, data: &[u8]) -> ProviderError {
     ProviderError::read(code.filter(|code| (400..600).contains(code)).unwrap_or(502), data)
 }
 
-/// OpenAI's finish reason. A function call that the model wrote malformed ends the turn like any other.
+/// Whether a finish reason says that the turn failed: `MALFORMED_FUNCTION_CALL`, `UNEXPECTED_TOOL_CALL`,
+/// `TOO_MANY_TOOL_CALLS`, `MISSING_THOUGHT_SIGNATURE`, `NO_IMAGE`, `OTHER` and those that Google may add.
+fn is_failure(native: &str) -> bool {
+    native != "STOP" && finish_reason(native) == Finish::Stop
+}
+
+/// OpenAI's finish reason. A turn that failed after its first content ends like any other.
 fn finish_reason(native: &str) -> Finish {
     match native {
         "MAX_TOKENS" => Finish::Length,

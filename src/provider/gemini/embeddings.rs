@@ -283,7 +283,7 @@ mod tests {
             model: Some(model),
             streamed: false,
         };
-        let target = CallTarget { call: &call, account: &Account::default(), model };
+        let target = CallTarget { call: &call, account: &Account::default(), model, client_betas: None };
         let bytes = embeddings.write(Some(&body(json)), &target, &mut TranslationNotes::default())?;
         Ok(String::from_utf8(bytes.unwrap()).unwrap())
     }

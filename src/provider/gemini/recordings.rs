@@ -299,6 +299,55 @@ fn a_blocked_prompt_is_a_refusal() {
     assert!(log.contains(&finish), "{log:?}");
 }
 
+#[test]
+fn a_failed_turn_without_content_is_a_failure() {
+    let candidate = |content: &str, reason: &str, index: usize| {
+        format!(
+            r#"{{"content":{{"parts":[{content}]}},"finishReason":"{reason}","finishMessage":"Why {reason}","index":{index}}}"#
+        )
+    };
+    let response = |candidates: &[String]| format!(r#"{{"candidates":[{}]}}"#, candidates.join(","));
+    let both_ways =
+        |json: &str| [events(json.as_bytes(), false), events(format!("data: {json}\n\n").as_bytes(), true)];
+    let error = |log: &[String]| log.last().filter(|event| event.starts_with("Error(")).cloned();
+    for reason in [
+        "MALFORMED_FUNCTION_CALL",
+        "UNEXPECTED_TOOL_CALL",
+        "TOO_MANY_TOOL_CALLS",
+        "MISSING_THOUGHT_SIGNATURE",
+        "NO_IMAGE",
+        "OTHER",
+        "ADDED_LATER",
+    ] {
+        for content in ["", r#"{"text":"hm","thought":true}"#] {
+            for log in both_ways(&response(&[candidate(content, reason, 0)])) {
+                let error = error(&log).unwrap();
+                assert!(error.contains("status: 502"), "{error}");
+                assert!(error.contains(&format!("message: \"Why {reason}\"")), "{error}");
+                assert!(error.contains(&format!("code: Some(\"{reason}\")")), "{error}");
+                assert!(!log.iter().any(|event| event.starts_with("Finish")), "{log:?}");
+            }
+        }
+        let call = r#"{"functionCall":{"name":"f","args":{}}}"#;
+        for candidates in [
+            vec![candidate(r#"{"text":"hi"}"#, reason, 0)],
+            vec![candidate(call, reason, 0)],
+            vec![candidate("", reason, 0), candidate(r#"{"text":"hi"}"#, "STOP", 1)],
+        ] {
+            for log in both_ways(&response(&candidates)) {
+                assert_eq!(log.last().unwrap(), "End", "{log:?}");
+            }
+        }
+    }
+    for reason in ["STOP", "MAX_TOKENS", "LANGUAGE"] {
+        for log in both_ways(&response(&[candidate("", reason, 0)])) {
+            assert_eq!(log.last().unwrap(), "End", "{reason}: {log:?}");
+        }
+    }
+    let [log, _] = both_ways(r#"{"candidates":[{"finishReason":"OTHER"}]}"#);
+    assert!(error(&log).unwrap().contains("The model's turn failed (OTHER)."), "{log:?}");
+}
+
 proptest::proptest! {
     #[test]
     fn any_bytes_are_survived(bytes: Vec<u8>, streamed: bool) {

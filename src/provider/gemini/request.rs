@@ -8,6 +8,7 @@ use crate::error::Error;
 use crate::json::Json;
 use crate::provider::translation_notes::TranslationNotes;
 use crate::provider::vendor_members::VendorMembers;
+use crate::provider::web_tools::drop_settings;
 use http::{HeaderName, HeaderValue};
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
@@ -77,6 +78,9 @@ fn body<'a>(
     if request.has_cache_marks() {
         notes.warn("cache_control", "dropped, Gemini caches by itself; see cached_content");
     }
+    if request.has_citations() {
+        notes.drop_param("citations", gemini.provider());
+    }
     let config = config::config(&mut request, gemini, model, notes)?;
     if request.parallel_tool_calls == Some(false) {
         notes.drop_param("parallel_tool_calls", gemini.provider());
@@ -86,9 +90,7 @@ fn body<'a>(
     let own = request.params.take("tool_config").or_else(|| request.params.take("toolConfig"));
     let mut offer = tools::offer(request.tools, request.tool_choice, own.as_ref(), gemini, notes)?;
     if let Some(options) = search {
-        if !options.get().trim_matches(['{', '}', ' ']).is_empty() {
-            notes.warn("web_search_options", "Google's search has no such options, it searches all the same");
-        }
+        drop_settings(&options, "web_search_options", &[], gemini.provider(), notes)?;
         offer.tools.push(Json::object(&[("googleSearch", Json::empty_object())]));
     }
     let turns = turns(request.messages, gemini, model, notes)?;

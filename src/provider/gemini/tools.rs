@@ -5,6 +5,7 @@ use crate::api::chat::{Params, Tool, ToolChoice};
 use crate::error::Error;
 use crate::json::Json;
 use crate::provider::translation_notes::TranslationNotes;
+use crate::provider::web_tools::drop_settings;
 use serde::Serialize;
 use std::borrow::Cow;
 
@@ -54,7 +55,7 @@ pub(super) fn offer<'a>(
     let mut offer = Offer::default();
     let mut functions = Vec::new();
     // Strictness is part of the calling mode: it applies to all functions or none.
-    let mut all_strict = true;
+    let (mut all_strict, mut any_strict) = (true, false);
     for (index, tool) in tools.into_iter().enumerate() {
         match tool {
             Tool::Function { name, description, parameters, strict, rest, .. } => {
@@ -64,12 +65,17 @@ pub(super) fn offer<'a>(
                     continue;
                 }
                 all_strict &= strict == Some(true);
+                any_strict |= strict == Some(true);
                 warn_rest(&rest, index, gemini, notes);
                 let parameters_json_schema = parameters.as_ref().map(schema::tidy);
                 functions.push(Declaration { name, description, parameters_json_schema });
             }
-            Tool::Other { kind, json } => offer.tools.push(native_tool(&kind, &json, index, gemini)?),
+            Tool::Other { kind, json } => offer.tools.push(native_tool(&kind, &json, index, gemini, notes)?),
         }
+    }
+    if any_strict && !all_strict && matches!(choice, None | Some(ToolChoice::Auto)) {
+        let why = format!("dropped, {} is strict with all functions or with none", gemini.provider());
+        notes.warn("tools.function.strict", why);
     }
     let mode = if functions.is_empty() { None } else { mode(choice, all_strict, gemini)? };
     if !functions.is_empty() {
@@ -151,7 +157,13 @@ fn native_function(
     own.filter(|_| is_bare).map(|(own, _)| *own)
 }
 
-fn native_tool<'a>(kind: &str, json: &Json<'a>, index: usize, gemini: Gemini) -> Result<Json<'a>, Error> {
+fn native_tool<'a>(
+    kind: &str,
+    json: &Json<'a>,
+    index: usize,
+    gemini: Gemini,
+    notes: &mut TranslationNotes,
+) -> Result<Json<'a>, Error> {
     let members = Json::members(json.get()).unwrap_or_default();
     if kind.is_empty() && !members.is_empty() {
         // Already in Gemini's form.
@@ -160,7 +172,18 @@ fn native_tool<'a>(kind: &str, json: &Json<'a>, index: usize, gemini: Gemini) ->
     if let Some(native) = native(kind) {
         let settings =
             members.iter().find(|(name, json)| (name == kind || name == native) && json.is_object());
-        let settings = settings.map_or_else(Json::empty_object, |(_, json)| json.clone());
+        let mut settings = settings.map_or_else(Json::empty_object, |(_, json)| json.clone());
+        let mut kept = vec![kind, native];
+        // Google documents it for Vertex AI only.
+        let excluded = members.iter().find(|(name, _)| name == "blocked_domains");
+        if let Some((name, domains)) = excluded.filter(|_| gemini.is_vertex() && native == "googleSearch") {
+            kept.push(name.as_ref());
+            let mut own = Json::members(settings.get()).unwrap_or_default();
+            own.push((Cow::Borrowed("excludeDomains"), domains.clone()));
+            let with_domains = Json::object(&own);
+            settings = with_domains;
+        }
+        drop_settings(json, &format!("tools[{index}]"), &kept, gemini.provider(), notes)?;
         return Ok(Json::object(&[(native, settings)]));
     }
     let provider = gemini.provider();

@@ -141,24 +141,26 @@ impl OpenAiChat {
         Ok(is_call)
     }
 
-    /// Removes from the parts what only OpenAI has.
-    pub(super) fn remove_openai_members<'t>(
+    /// Removes from the parts what only OpenAI has, and what only Anthropic has.
+    pub(super) fn remove_part_members<'t>(
         &self,
         parts: &[Object<'t>],
         splice: &mut Splice<'t>,
         notes: &mut TranslationNotes,
     ) {
-        if self.accepts_all_openai_members() {
-            return;
-        }
+        let refuses_breakpoint = !self.accepts_all_openai_members();
         for part in parts {
-            if part.has(BREAKPOINT) {
+            if refuses_breakpoint && part.has(BREAKPOINT) {
                 notes.warn_once(
                     "messages",
                     "prompt_cache_breakpoint left out, this provider has no such member",
                 );
-                splice.remove(part, |name, _| name == BREAKPOINT);
             }
+            self.warn_of_cache_mark(part, notes);
+            // In one call: it keeps the commas right.
+            splice.remove(part, |name, _| {
+                (refuses_breakpoint && name == BREAKPOINT) || self.refuses_cache_mark(name)
+            });
             let image = part.inner("image_url").filter(|_| self.published.is_some());
             if let Some(image) = image.filter(|image| image.string("detail").as_deref() == Some("original")) {
                 splice.replace(&image, "detail", "\"high\"");

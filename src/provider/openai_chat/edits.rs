@@ -4,6 +4,7 @@
 //! For example, for Mistral `{"model":"m","max_completion_tokens":9,"seed":1,"user":"u","messages":[..]}`
 //! becomes `{"model":"m","messages":[..],"max_tokens":9,"random_seed":1}`.
 
+use super::cache_marks::CACHE_CONTROL;
 use super::conform::{BREAKPOINT, FunctionCalls, is_function_result};
 use super::parts::PartOut;
 use super::short_id::short_id;
@@ -37,6 +38,7 @@ impl OpenAiChat {
             apply_rule(name, *rule, body, notes, &mut edits);
         }
         self.conform(body, notes, &mut edits)?;
+        self.remove_cache_marks_of_tools(body, notes, &mut edits);
         let schema = if self.schemas { None } else { schema(body) };
         if schema.is_some() {
             edits.push(Edit::Set("response_format", Cow::Borrowed(r#"{"type":"json_object"}"#)));
@@ -109,6 +111,7 @@ impl OpenAiChat {
             || (self.flags_prefix && has("assistant"))
             || self.refuses.iter().any(|name| has(name))
             || (!self.accepts_all_openai_members() && has(BREAKPOINT))
+            || (!self.cache_control && has(CACHE_CONTROL))
             || (self.published.is_some() && (has("\"type\"") || has("\"function")))
     }
 
@@ -124,7 +127,7 @@ impl OpenAiChat {
             splice.replace(message, "role", "\"system\"");
         }
         let parts = message.list("content");
-        self.remove_openai_members(&parts, splice, notes);
+        self.remove_part_members(&parts, splice, notes);
         let is_converted = self.conform_message((message, index), &parts, splice, calls)?;
         let is_refused =
             |name: &str| self.refuses.contains(&name) && !(is_converted && name == "function_call");
@@ -133,9 +136,6 @@ impl OpenAiChat {
             self.keep_refusal(message, is_moved, splice, notes);
         } else if self.documents == Documents::DocumentUrls {
             parts.iter().for_each(|part| document(part, splice));
-        }
-        if self.refuses.contains(&"cache_control") {
-            parts.iter().for_each(|part| splice.remove(part, |name, _| name == "cache_control"));
         }
         let is_result = matches!(role.as_ref(), "tool" | "function");
         if message.string("name").is_some() && self.refuses.contains(&"name") && !is_result {
@@ -146,7 +146,8 @@ impl OpenAiChat {
                 notes.warn_once("messages", &format!("{name} left out, this provider has no such member"));
             }
         }
-        splice.remove(message, |name, _| is_refused(name));
+        self.warn_of_cache_mark(message, notes);
+        splice.remove(message, |name, _| is_refused(name) || self.refuses_cache_mark(name));
         if self.short_ids {
             shorten(message, "tool_call_id", splice);
             message.list("tool_calls").iter().for_each(|call| shorten(call, "id", splice));
@@ -168,7 +169,9 @@ impl OpenAiChat {
         let is_text = message.json_of("content").is_none_or(|json| json == "null" || json.starts_with('"'));
         let text = Json::from_value(&[content.as_ref(), refusal.as_ref()].concat());
         match message.has("content") {
-            _ if is_content_changed || !is_text => {
+            // It has moved along with the thinking.
+            _ if is_content_changed => {}
+            _ if !is_text => {
                 notes.warn_once("messages", "refusal left out, this provider has no such member");
             }
             true => splice.replace(message, "content", text.get()),
@@ -200,6 +203,9 @@ impl OpenAiChat {
                     }
                     _ => {}
                 }
+                let refusal = message.string("refusal").filter(|_| self.refuses.contains(&"refusal"));
+                let refusal = refusal.filter(|text| !text.is_empty());
+                parts.extend(refusal.as_deref().map(|text| PartOut::text(text, None)));
                 let parts = Json::from_value(&parts);
                 match message.has("content") {
                     true => splice.replace(message, "content", parts.get()),

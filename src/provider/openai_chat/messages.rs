@@ -89,7 +89,7 @@ pub(super) fn messages<'a>(
     let mut out = Vec::with_capacity(messages.len());
     let mut shown: Vec<Shown<'a>> = Vec::new();
     for (index, message) in messages.iter().enumerate() {
-        let at = format!("messages[{index}]");
+        let at = message.place(index);
         if message.role == Role::Tool {
             let (written, held_back) = tool(message, chat, &at)?;
             out.push(written);
@@ -311,7 +311,9 @@ impl<'a> MessageOut<'a> {
             ReasoningField::Parts => {
                 let parts = content.iter().filter_map(|part| match part {
                     Part::Reasoning { text, .. } if !text.is_empty() => Some(PartOut::thinking(text)),
-                    Part::Text { text, .. } if !text.is_empty() => Some(PartOut::text(text, None)),
+                    Part::Text { text, .. } | Part::Refusal(text) if !text.is_empty() => {
+                        Some(PartOut::text(text, None))
+                    }
                     _ => None,
                 });
                 self.content = Some(Content::Parts(parts.collect()));

@@ -12,6 +12,7 @@ use crate::provider::adapter::{CallTarget, ChatAdapter};
 use crate::provider::translation_notes::TranslationNotes;
 use crate::provider::vendor_members::VendorMembers;
 
+mod cache_marks;
 mod calls;
 mod chunk;
 mod conform;
@@ -60,6 +61,8 @@ pub struct OpenAiChat {
     pub published: Option<&'static PublishedTypes>,
     /// Which members of the request it takes.
     pub members: VendorMembers,
+    /// Which ones it takes at a custom host, where that may be another vendor's.
+    pub custom_host_members: Option<VendorMembers>,
     /// Members of the request that differ from OpenAI's.
     pub rules: &'static [(&'static str, Rule)],
 }
@@ -144,8 +147,12 @@ impl Rule {
     }
 }
 
-/// OpenAI itself.
+/// OpenAI's own chat, at OpenAI and in clouds.
 pub static OPENAI_CHAT: OpenAiChat = OpenAiChat::OPENAI;
+
+/// The provider `openai`: OpenAI itself, or any engine of its shape at a custom host.
+pub static OPENAI_OR_ENGINE: OpenAiChat =
+    OpenAiChat { custom_host_members: Some(VendorMembers::CUSTOM_HOST), ..OpenAiChat::OPENAI };
 
 impl OpenAiChat {
     pub const OPENAI: OpenAiChat = OpenAiChat {
@@ -162,18 +169,16 @@ impl OpenAiChat {
         refuses: &[],
         published: None,
         members: VendorMembers::OPENAI,
+        custom_host_members: None,
         rules: &[],
     };
 }
 
 impl OpenAiChat {
-    /// Whether a member belongs to another vendor's API; then its name as listed. A custom host of OpenAI's shape
-    /// may run any engine.
+    /// Whether a member belongs to another vendor's API; then its name as listed.
     fn foreign(&self, name: &[u8], account: &Account) -> Option<&'static str> {
-        let members = match account.custom_host {
-            Some(_) if self.developer => &VendorMembers::CUSTOM_HOST,
-            _ => &self.members,
-        };
+        let at_custom_host = self.custom_host_members.as_ref().filter(|_| account.custom_host.is_some());
+        let members = at_custom_host.unwrap_or(&self.members);
         let foreign = members.foreign(name)?;
         // What a rule handles may be another name of the vendor's own member.
         let is_renamed = matches!(foreign, "max_tokens" | "max_completion_tokens")

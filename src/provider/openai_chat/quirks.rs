@@ -42,7 +42,6 @@ pub static MISTRAL: OpenAiChat = OpenAiChat {
         "reasoning_content",
         "reasoning_details",
         "content_blocks",
-        "cache_control",
     ],
     published: Some(&PublishedTypes { parts: None, needs_schemas: true }),
     members: VendorMembers::MISTRAL,
@@ -76,7 +75,6 @@ pub static GROQ: OpenAiChat = OpenAiChat {
         "reasoning_details",
         "content_blocks",
         "executed_tools",
-        "cache_control",
     ],
     published: Some(&PublishedTypes {
         parts: Some(&["text", "image_url", "document"]),
@@ -110,15 +108,7 @@ const EFFORTS: [(&str, &str); 3] = [("minimal", "low"), ("xhigh", "high"), ("max
 pub static CEREBRAS: OpenAiChat = OpenAiChat {
     max_tokens_param: MaxTokensParam::MaxCompletionTokens,
     reasoning_field: ReasoningField::Member("reasoning"),
-    refuses: &[
-        "refusal",
-        "annotations",
-        "audio",
-        "reasoning_content",
-        "reasoning_details",
-        "content_blocks",
-        "cache_control",
-    ],
+    refuses: &["refusal", "annotations", "audio", "reasoning_content", "reasoning_details", "content_blocks"],
     published: Some(&PublishedTypes { parts: Some(&["text", "image_url", "image"]), needs_schemas: false }),
     members: VendorMembers::CEREBRAS,
     rules: &[
@@ -208,6 +198,12 @@ pub static OLLAMA: OpenAiChat = OpenAiChat {
 
 /// <https://docs.vllm.ai/en/stable/features/reasoning_outputs.html>: accepts both names of the limit.
 pub static VLLM: OpenAiChat = OpenAiChat { reasoning_field: ReasoningField::Member("reasoning"), ..PLAIN };
+
+/// Databricks serves Claude too: <https://docs.databricks.com/aws/en/machine-learning/model-serving/query-chat-models>.
+pub static DATABRICKS: OpenAiChat = OpenAiChat { cache_control: true, ..OLD_LIMIT };
+
+/// Snowflake serves Claude too: <https://docs.snowflake.com/en/user-guide/snowflake-cortex/cortex-rest-api>.
+pub static SNOWFLAKE: OpenAiChat = OpenAiChat { cache_control: true, ..NEW_LIMIT };
 
 /// Snowflake and MiniMax: the newer name of the limit; the older one is deprecated.
 pub static NEW_LIMIT: OpenAiChat =

@@ -1,5 +1,6 @@
 //! Writes a chat request as a chat completion.
 
+use super::cache_marks::NO_CACHE_MARKS;
 use super::messages::{self, MessageOut};
 use super::{MaxTokensParam, OpenAiChat, ReasoningParam, Rule};
 use crate::api::chat::{ChatRequest, Params, Reasoning, ResponseFormat, Tool, ToolChoice};
@@ -66,7 +67,10 @@ pub(super) fn write(
     notes: &mut TranslationNotes,
 ) -> Result<Vec<u8>, Error> {
     if !chat.cache_control && request.has_cache_marks() {
-        notes.warn("cache_control", "dropped, this provider caches by itself or not at all");
+        notes.warn("cache_control", NO_CACHE_MARKS);
+    }
+    if request.has_citations() {
+        notes.drop_param("citations", "this provider");
     }
     let mut written = messages::messages(&request.messages, chat, notes)?;
     if let (false, Some(ResponseFormat::JsonSchema { schema, .. })) = (chat.schemas, &request.response_format)
@@ -242,6 +246,7 @@ fn response_format(format: &ResponseFormat<'_>, members: &mut Members<'_>) {
 }
 
 fn reasoning(request: &Reasoning<'_>, members: &mut Members<'_>) {
+    members.notes.simplify_thinking(request, "this provider");
     let thinking = request.thinking.as_ref().and_then(Thinking::read);
     let effort = request.effort.as_deref();
     let budget_effort = || thinking.as_ref().and_then(Thinking::effort);
@@ -329,6 +334,8 @@ fn params(params: Params<'_>, account: &Account, members: &mut Members<'_>) -> R
                 return Err(Error::invalid_request("background", message));
             }
             "background" => {}
+            // Of the Responses API, also where a router gets everything.
+            "max_tool_calls" => members.notes.drop_param(&name, "this provider"),
             "store" if !members.chat.accepts_all_openai_members() && !value.is_true() => {}
             _ if OPENAI_ONLY.contains(&name.as_ref()) && !members.chat.accepts_all_openai_members() => {
                 members.notes.drop_param(&name, "this provider");

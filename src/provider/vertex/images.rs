@@ -174,8 +174,12 @@ mod tests {
         let path = "images/generations";
         let call =
             Call { operation: Operation::Images, method: &method, path, query: None, model, streamed: false };
-        let target =
-            CallTarget { call: &call, account: &Account::default(), model: "imagen-4.0-generate-001" };
+        let target = CallTarget {
+            call: &call,
+            account: &Account::default(),
+            model: "imagen-4.0-generate-001",
+            client_betas: None,
+        };
         let mut notes = TranslationNotes::default();
         let sent = Imagen.write(Some(&body), &target, &mut notes).unwrap().unwrap();
         assert_eq!(

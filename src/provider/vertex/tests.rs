@@ -159,7 +159,7 @@ fn bodies_that_keep_their_shape_are_edited() {
         let body = Body::parse(body.into()).unwrap();
         let call = call(operation, model, false);
         assert!(matches!(Vertex.adapter(&call, &Account::default()).unwrap(), Adapter::Passthrough(_)));
-        let target = CallTarget { call: &call, account: &Account::default(), model };
+        let target = CallTarget { call: &call, account: &Account::default(), model, client_betas: None };
         let edits = Vertex.edits(&body, &target, &mut TranslationNotes::default()).unwrap();
         assert_eq!(body.edit(&edits), wanted);
     }

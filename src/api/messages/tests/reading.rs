@@ -97,7 +97,7 @@ fn every_block_of_a_user() {
         "file - text words",
         "file - id file_2",
         "file - text x\n\ny",
-        "other document",
+        "image url u -",
         "file S text Source: https://s\n\nfound",
         "other container_upload",
     ];

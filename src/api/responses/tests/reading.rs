@@ -248,8 +248,18 @@ fn optional_params_are_dropped_with_a_warning() {
     let request = read(&body).unwrap();
     let params: Vec<&str> =
         request.warnings.iter().filter_map(|warning| Some(warning.split_once(": dropped, ")?.0)).collect();
-    assert_eq!(params, ["store", "truncation", "max_tool_calls", "reasoning.mode", "context_management"]);
+    assert_eq!(params, ["store", "truncation", "reasoning.mode", "context_management", "max_tool_calls"]);
     assert!(request.params.is_empty());
+    let limited = crate::api::body::Body::parse(
+        r#"{"model":"m","input":"i","max_tool_calls":3,"tools":[{"type":"web_search"}]}"#.into(),
+    );
+    let limited = limited.unwrap();
+    let request = read(&limited).unwrap();
+    assert_eq!(
+        request.params.get("max_tool_calls").map(|limit| limit.get().to_owned()).as_deref(),
+        Some("3")
+    );
+    assert!(request.warnings.is_empty());
 }
 
 #[test]

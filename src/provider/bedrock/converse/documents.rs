@@ -3,7 +3,7 @@
 //! Nothing is fetched and nothing decoded: the base64 passes unchanged.
 
 use super::messages::is_s3;
-use super::shape::{Block, Document, Media, S3Location, Source};
+use super::shape::{Block, Citations, Document, Media, S3Location, Source};
 use crate::api::chat::{File, Source as From};
 use crate::error::Error;
 use base64::Engine;
@@ -91,18 +91,22 @@ pub fn image<'a>(source: &'a From<'a>, names: &mut Names, at: &str) -> Result<Bl
     Ok(block_of(format, source, None, names))
 }
 
-/// A document; or a picture, video or sound sent as a file.
+/// A document, which the model cites or not; or a picture, video or sound sent as a file.
 ///
 /// # Errors
 /// As [`image`].
-pub fn block<'a>(file: &'a File<'a>, names: &mut Names, at: &str) -> Result<Block<'a>, Error> {
+pub fn block<'a>(file: &'a File<'a>, cites: bool, names: &mut Names, at: &str) -> Result<Block<'a>, Error> {
     let (format, source) = locate(&file.source, file.name.as_deref(), at)?;
     let format = format.ok_or_else(|| {
         let message =
             format!("{at}: bedrock reads documents as pdf, csv, doc, docx, xls, xlsx, html, txt or md only.");
         Error::invalid_request(at, message)
     })?;
-    Ok(block_of(format, source, file.name.as_deref(), names))
+    let mut block = block_of(format, source, file.name.as_deref(), names);
+    if let Block::Document(document) = &mut block {
+        document.citations = cites.then_some(Citations { enabled: true });
+    }
+    Ok(block)
 }
 
 /// The format of OpenAI's `input_audio`.
@@ -124,7 +128,9 @@ fn block_of<'a>(format: Format, source: Source<'a>, name: Option<&str>, names: &
         Format::Image(format) => Block::Image(Media { format, source }),
         Format::Video(format) => Block::Video(Media { format, source }),
         Format::Audio(format) => Block::Audio(Media { format, source }),
-        Format::Document(format) => Block::Document(Document { format, name: names.unique(name), source }),
+        Format::Document(format) => {
+            Block::Document(Document { format, name: names.unique(name), source, citations: None })
+        }
     }
 }
 

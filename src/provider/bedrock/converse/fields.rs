@@ -2,10 +2,9 @@
 //! for the parameters that differ by model.
 
 use super::NAME;
-use crate::api::chat::{ChatRequest, Params, Tool};
+use crate::api::chat::{ChatRequest, Params};
 use crate::error::Error;
 use crate::json::{Json, JsonStr};
-use crate::provider::anthropic::betas;
 use crate::provider::bedrock::model::{Family, Model};
 use crate::provider::translation_notes::TranslationNotes;
 use crate::provider::vendor_members::VendorMembers;
@@ -80,9 +79,6 @@ impl<'a> Fields<'a> {
                 if let Some(user) = params.take("user") {
                     self.add("metadata", Json::object_with("user_id", &user));
                 }
-                if let Some(beta) = either(params, "anthropic_beta", "betas") {
-                    self.add("anthropic_beta", betas(beta));
-                }
             }
             Family::Cohere | Family::Ai21 => {
                 for name in ["frequency_penalty", "presence_penalty", "seed", "logit_bias"] {
@@ -105,18 +101,33 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// Adds the betas that Anthropic's own tools require to those that the client requests.
-    pub fn add_betas(&mut self, tools: &[Tool<'_>]) {
-        let requested = self.additional.get("anthropic_beta").and_then(Json::read::<Vec<String>>);
-        let mut betas = requested.unwrap_or_default();
-        for tool in tools {
-            if let Tool::Other { kind, .. } = tool {
-                betas::for_tool(kind, &mut betas);
-            }
+    /// Adds members of an object to the additional fields, besides those that the client already set there.
+    pub fn merge(&mut self, name: &'static str, members: Params<'a>) {
+        if members.is_empty() {
+            return;
         }
-        if !betas.is_empty() {
-            self.additional.set("anthropic_beta", Json::from_value(&betas));
-        }
+        let own = self.additional.get(name).map(|own| Json::members(own.get()));
+        let mut all = match own {
+            None => Vec::new(),
+            Some(Some(own)) => own,
+            // It is no object: the provider refuses it.
+            Some(None) => return,
+        };
+        let others = members.iter().map(|(name, value)| (Cow::Owned(name.to_owned()), value.clone()));
+        let others: Vec<_> = others.filter(|(name, _)| !all.iter().any(|(own, _)| own == name)).collect();
+        all.extend(others);
+        let merged = Json::object(&all);
+        self.additional.set(name, merged);
+    }
+
+    /// The additional fields so far.
+    pub fn additional(&self) -> impl Iterator<Item = (&str, &Json<'a>)> {
+        self.additional.iter()
+    }
+
+    /// Sets an additional field, whatever the client set there.
+    pub fn set(&mut self, name: &'static str, value: Json<'a>) {
+        self.additional.set(name, value);
     }
 
     /// Handles the remaining parameters: those that are not OpenAI's are passed to the model.
@@ -151,7 +162,7 @@ fn members(family: Family) -> &'static VendorMembers {
         Family::Cohere => &VendorMembers::COHERE,
         Family::OpenAi | Family::Qwen => &VendorMembers::OPEN_MODELS,
         Family::Amazon | Family::Ai21 | Family::Other => &VendorMembers::BEDROCK,
-        Family::Unknown => &VendorMembers::ANY,
+        Family::Unknown => &VendorMembers::UNKNOWN_ON_BEDROCK,
     }
 }
 
@@ -173,14 +184,6 @@ fn service_tier<'a>(tier: Json<'a>, notes: &mut TranslationNotes) -> Option<Json
             notes.warn("service_tier", "dropped, bedrock has default, priority, flex and reserved");
             None
         }
-    }
-}
-
-/// `anthropic-beta` names: a list, or the comma-separated header value.
-pub fn betas(json: Json<'_>) -> Json<'_> {
-    match json.text() {
-        Some(text) => Json::from_value(&text.split(',').map(str::trim).collect::<Vec<_>>()),
-        None => json,
     }
 }
 

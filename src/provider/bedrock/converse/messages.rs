@@ -12,7 +12,7 @@ use super::shape::{
 use crate::api::chat::{Image, Message, Part, Role, Source as From, ToolCall};
 use crate::error::Error;
 use crate::json::{Json, JsonStr};
-use crate::provider::bedrock::model::Model;
+use crate::provider::bedrock::model::{Family, Model};
 use crate::provider::translation_notes::TranslationNotes;
 use serde::Deserialize;
 use std::borrow::Cow;
@@ -30,7 +30,7 @@ pub fn write<'a>(
     let mut turns: Vec<Turn<'a>> = Vec::new();
     let mut blocks = Blocks { model, notes, names: Names::default(), warned: Warned::default() };
     for (index, message) in messages.iter().enumerate() {
-        let at = format!("messages[{index}]");
+        let at = message.place(index);
         let (role, content) = match message.role {
             Role::System | Role::Developer => {
                 blocks.write(&message.content, &at, &mut system)?;
@@ -113,6 +113,8 @@ struct Warned {
     cache: bool,
     detail: bool,
     server_tools: bool,
+    blank_texts: bool,
+    citations: bool,
 }
 
 impl Blocks<'_, '_> {
@@ -127,13 +129,11 @@ impl Blocks<'_, '_> {
             let at = format!("{at}.content[{index}]");
             let cache = match part {
                 Part::Text { text, cache_control } => {
-                    if !text.is_empty() {
-                        into.push(Block::Text(text));
-                    }
+                    into.extend(self.text(text));
                     cache_control.as_ref().filter(|_| !into.is_empty())
                 }
                 Part::Refusal(text) => {
-                    into.extend((!text.is_empty()).then_some(Block::Text(text)));
+                    into.extend(self.text(text));
                     None
                 }
                 Part::Image(image) => {
@@ -141,7 +141,8 @@ impl Blocks<'_, '_> {
                     image.cache_control.as_ref()
                 }
                 Part::File(file) => {
-                    into.push(documents::block(file, &mut self.names, &at)?);
+                    let cites = file.has_citations && self.cites();
+                    into.push(documents::block(file, cites, &mut self.names, &at)?);
                     file.cache_control.as_ref()
                 }
                 Part::Audio { data, format } => {
@@ -174,6 +175,27 @@ impl Blocks<'_, '_> {
             into.extend(self.cache_point(cache));
         }
         Ok(())
+    }
+
+    /// Whether the model cites documents: Claude does. Called for documents that it must cite.
+    fn cites(&mut self) -> bool {
+        if matches!(self.model.family, Family::Anthropic | Family::Unknown) {
+            return true;
+        }
+        self.warn_once(|warned| &mut warned.citations, "citations", "dropped, this model cites no documents");
+        false
+    }
+
+    /// Bedrock refuses a text without any character but white space ("The text field in the ContentBlock object is blank").
+    fn text<'a>(&mut self, text: &'a str) -> Option<Block<'a>> {
+        if !text.trim().is_empty() {
+            return Some(Block::Text(text));
+        }
+        if !text.is_empty() {
+            let what = "texts of white space alone left out, bedrock refuses them";
+            self.warn_once(|warned| &mut warned.blank_texts, "messages", what);
+        }
+        None
     }
 
     /// Thinking is sent back with its signature or not at all: Claude refuses thinking without its signature,

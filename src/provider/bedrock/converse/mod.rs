@@ -3,6 +3,7 @@
 //!
 //! Source: <https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_Converse.html>.
 
+mod betas;
 mod documents;
 mod fields;
 mod messages;
@@ -17,6 +18,7 @@ use crate::api::chat::{ChatRequest, Decoder, ResponseFormat};
 use crate::error::Error;
 use crate::json::Json;
 use crate::provider::adapter::{CallTarget, ChatAdapter};
+use crate::provider::anthropic::request::stop_sequences;
 use crate::provider::translation_notes::TranslationNotes;
 use fields::Fields;
 use serde::Serialize;
@@ -79,20 +81,23 @@ pub fn write(
     {
         notes.warn("parallel_tool_calls", "dropped, bedrock cannot keep a model from calling several tools");
     }
+    if model.family == Family::Anthropic {
+        request.stop = stop_sequences(std::mem::take(&mut request.stop), notes);
+    }
     let mut fields = Fields::from_client(&mut request)?;
+    let requested_betas = betas::requested(&mut request.params, model.family)?;
     thinking::write(&mut request, &model, &mut fields, notes)?;
     fields.take(&mut request, &model, notes);
-    let searches_web = model.family == Family::Amazon && request.params.take("web_search_options").is_some();
+    let search = match model.family {
+        Family::Amazon => request.params.take("web_search_options"),
+        _ => None,
+    };
     let temperature = at_most_one(request.params.take("temperature"), "temperature", notes);
     let top_p = at_most_one(request.params.take("top_p"), "top_p", notes);
-    if let Some(betas) =
-        target.account.anthropic_beta.as_deref().filter(|_| model.family == Family::Anthropic)
-    {
-        fields.add("anthropic_beta", fields::betas(Json::from_value(betas)));
-    }
     fields.settle(&mut request, model.family, notes)?;
     notes.drop_tool_members(&request.tools, NAME);
-    let tool_config = tools::write(&request, &model, &mut fields, searches_web, notes)?;
+    let tool_config = tools::write(&request, &model, &mut fields, search.as_ref(), notes)?;
+    betas::join(requested_betas, &request.tools, target, model.family, &mut fields, notes);
     let (text_format, instruction) = structured::write(request.response_format.as_ref(), &model, notes);
     let (mut system, turns) = messages::write(&request.messages, &model, notes)?;
     if let Some(instruction) = &instruction {
@@ -141,3 +146,6 @@ fn bytes<T: Serialize>(body: &T) -> Vec<u8> {
 fn is_shaped(format: Option<&ResponseFormat<'_>>) -> bool {
     matches!(format, Some(ResponseFormat::JsonObject | ResponseFormat::JsonSchema { .. }))
 }
+
+#[cfg(test)]
+mod tests;

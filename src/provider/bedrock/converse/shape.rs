@@ -88,6 +88,14 @@ pub struct Document<'a> {
     pub format: &'static str,
     pub name: String,
     pub source: Source<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub citations: Option<Citations>,
+}
+
+/// Whether the model cites a document.
+#[derive(Serialize, Clone)]
+pub struct Citations {
+    pub enabled: bool,
 }
 
 #[derive(Serialize, Clone)]

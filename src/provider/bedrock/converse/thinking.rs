@@ -7,12 +7,15 @@
 
 use super::NAME;
 use super::fields::Fields;
-use crate::api::chat::{ChatRequest, Message, Part, Reasoning, Role, ToolChoice};
+use super::tools::offers_any;
+use crate::api::chat::{ChatRequest, Reasoning};
 use crate::error::Error;
 use crate::json::{Json, JsonStr};
 use crate::provider::anthropic::generation::Generation;
+use crate::provider::anthropic::request::output_config;
 use crate::provider::anthropic::sampling::adjust;
-use crate::provider::anthropic::thinking::{Case, Thinking, decide};
+use crate::provider::anthropic::thinking::{Case, Thinking, answers_calls_without_thinking, decide};
+use crate::provider::anthropic::tools::is_forced;
 use crate::provider::bedrock::model::{Family, Model};
 use crate::provider::translation_notes::TranslationNotes;
 use serde::Deserialize;
@@ -32,12 +35,22 @@ pub fn write<'a>(
     match model.family {
         Family::Anthropic => claude(reasoning, request, model, fields, notes)?,
         Family::Unknown => {
-            // The model behind the profile is unknown here: pass the client's own parameter.
+            // The model behind the profile is unknown here: pass the client's own parameters.
+            let mut config = output_config(&mut request.params);
+            let has_thinking = reasoning.thinking.is_some();
             if let Some(thinking) = reasoning.thinking {
                 fields.add("thinking", thinking);
-            } else if let Some(effort) = reasoning.effort {
-                fields.add("reasoning_effort", Json::from_value(effort.as_ref()));
             }
+            match reasoning.effort {
+                Some(effort) if reasoning.is_output_effort => {
+                    config.set("effort", Json::from_value(effort.as_ref()));
+                }
+                Some(effort) if !has_thinking => {
+                    fields.add("reasoning_effort", Json::from_value(effort.as_ref()));
+                }
+                _ => {}
+            }
+            fields.merge("output_config", config);
         }
         family => {
             let effort = reasoning.effort.as_deref().map(str::to_owned);
@@ -61,12 +74,11 @@ fn claude<'a>(
     notes: &mut TranslationNotes,
 ) -> Result<(), Error> {
     let generation = Generation::from_model(model.id);
-    let forces = matches!(request.tool_choice, Some(ToolChoice::Required | ToolChoice::Function(_)));
     let case = Case {
         model: generation,
         max_tokens: request.max_tokens.as_ref(),
-        is_forced: forces && !request.tools.is_empty(),
-        is_thoughtless: last_calls_lack_thinking(&request.messages),
+        is_forced: is_forced(request.tool_choice.as_ref()) && offers_any(request),
+        is_thoughtless: answers_calls_without_thinking(&request.messages),
         provider: NAME,
     };
     let Thinking { thinking, effort, is_ours } = decide(reasoning, &case, notes)?;
@@ -74,22 +86,12 @@ fn claude<'a>(
     if let Some(thinking) = thinking {
         fields.add("thinking", thinking);
     }
-    if let Some(effort) = effort {
-        fields.add("output_config", Json::object_with("effort", effort.as_ref()));
+    let mut config = output_config(&mut request.params);
+    if let Some(effort) = effort.filter(|_| config.get("effort").is_none()) {
+        config.set("effort", Json::from_value(effort.as_ref()));
     }
+    fields.merge("output_config", config);
     Ok(())
-}
-
-/// Whether the calls of the latest tool results came without thinking: Claude with a budget refuses to think
-/// then.
-fn last_calls_lack_thinking(messages: &[Message<'_>]) -> bool {
-    if messages.last().is_none_or(|last| last.role != Role::Tool) {
-        return false;
-    }
-    let calling = messages.iter().rev().find(|message| message.role == Role::Assistant);
-    let thought =
-        |part: &Part<'_>| matches!(part, Part::Reasoning { signature: Some(_), .. } | Part::Redacted { .. });
-    calling.is_some_and(|calling| !calling.content.first().is_some_and(thought))
 }
 
 /// All other families take an effort level.

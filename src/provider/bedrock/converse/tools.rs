@@ -11,70 +11,46 @@ use crate::provider::anthropic::format::warn_moved;
 use crate::provider::anthropic::schema::fit;
 use crate::provider::bedrock::model::{Family, Model};
 use crate::provider::translation_notes::TranslationNotes;
+use crate::provider::web_tools::drop_settings;
 use serde::Deserialize;
 use std::borrow::Cow;
 
-/// The tool configuration; `None` without tools. `searches_web`: the client requested a search by
-/// `web_search_options`.
+/// The tool configuration; `None` without tools. `search`: the client's `web_search_options`.
 ///
 /// # Errors
-/// 400 for a tool or a choice that Bedrock does not support.
+/// 400 for a tool or a choice that Bedrock does not support, and for a limit of a search that it cannot keep.
 pub fn write<'a>(
     request: &'a ChatRequest<'a>,
     model: &Model<'_>,
     fields: &mut Fields<'_>,
-    searches_web: bool,
+    search: Option<&Json<'_>>,
     notes: &mut TranslationNotes,
 ) -> Result<Option<ToolConfig<'a>>, Error> {
     let called = called(request);
     let mut tools = Vec::new();
     let mut anthropic_tools = Vec::new();
-    let mut warned_strict = false;
     for (index, tool) in request.tools.iter().enumerate() {
         match tool {
-            ChatTool::Function { name, description, parameters, strict, cache_control, .. } => {
-                if !is_allowed(request.tool_choice.as_ref(), name) && !called.contains(&name.as_ref()) {
-                    continue;
-                }
-                let wants_strict = *strict == Some(true);
-                let is_strict = wants_strict && model.has_structured_output();
-                if wants_strict && !is_strict && !std::mem::replace(&mut warned_strict, true) {
-                    notes.warn("tools.function.strict", "dropped, this model has no strict tools");
-                }
-                let mut json = schema(parameters.as_ref());
-                if is_strict {
-                    let (fitting, moved) = fit(&json);
-                    warn_moved("tools.function.parameters", &moved, NAME, notes);
-                    json = fitting;
-                }
-                tools.push(Tool::Spec(ToolSpec {
-                    name,
-                    description: description.as_deref().filter(|text| !text.is_empty()),
-                    input_schema: InputSchema { json },
-                    strict: is_strict.then_some(true),
-                }));
-                if let Some(control) = cache_control {
-                    match model.family {
-                        Family::Anthropic | Family::Unknown => {
-                            tools.push(Tool::CachePoint(cache_point(control)));
-                        }
-                        _ => notes.warn("tools.cache_control", "dropped, this model caches no tools"),
-                    }
-                }
-            }
+            _ if !is_offered(request.tool_choice.as_ref(), tool) => {}
+            ChatTool::Function { .. } => function(tool, model, &mut tools, notes),
             ChatTool::Other { kind, json } => match vendor_tool(kind, json, model) {
-                Some(VendorTool::System(name)) => tools.push(Tool::System(Named { name })),
+                Some(VendorTool::System(name)) => {
+                    drop_settings(json, &format!("tools[{index}]"), &SYSTEM_TOOL, NAME, notes)?;
+                    tools.push(Tool::System(Named { name }));
+                }
                 Some(VendorTool::Anthropic) => anthropic_tools.push(json),
                 None => return Err(unknown(kind, index)),
             },
         }
     }
     let is_search = |tool: &Tool<'_>| matches!(tool, Tool::System(named) if named.name == GROUNDING);
-    if searches_web && !tools.iter().any(is_search) {
+    if let Some(options) = search {
+        drop_settings(options, "web_search_options", &[], NAME, notes)?;
+    }
+    if search.is_some() && !tools.iter().any(is_search) {
         tools.push(Tool::System(Named { name: Cow::Borrowed(GROUNDING) }));
     }
     if !anthropic_tools.is_empty() {
-        fields.add_betas(&request.tools);
         fields.add("tools", Json::from_value(&anthropic_tools));
     }
     let tool_choice = tool_choice(request, &mut tools, notes)?;
@@ -83,6 +59,45 @@ pub fn write<'a>(
         return Ok(placeholder.map(|tool| ToolConfig { tools: vec![tool], tool_choice: None }));
     }
     Ok(Some(ToolConfig { tools, tool_choice }))
+}
+
+/// Adds a function, and the cache point behind it.
+fn function<'a>(
+    tool: &'a ChatTool<'a>,
+    model: &Model<'_>,
+    tools: &mut Vec<Tool<'a>>,
+    notes: &mut TranslationNotes,
+) {
+    let ChatTool::Function { name, description, parameters, strict, cache_control, .. } = tool else {
+        return;
+    };
+    let wants_strict = *strict == Some(true);
+    let is_strict = wants_strict && model.has_structured_output();
+    if wants_strict && !is_strict {
+        notes.warn_once("tools.function.strict", "dropped, this model has no strict tools");
+    }
+    let mut json = schema(parameters.as_ref());
+    if is_strict {
+        let (fitting, moved) = fit(&json);
+        warn_moved("tools.function.parameters", &moved, NAME, notes);
+        json = fitting;
+    }
+    tools.push(Tool::Spec(ToolSpec {
+        name,
+        description: description.as_deref().filter(|text| !text.is_empty()),
+        input_schema: InputSchema { json },
+        strict: is_strict.then_some(true),
+    }));
+    let Some(control) = cache_control else { return };
+    match model.family {
+        Family::Anthropic | Family::Unknown => tools.push(Tool::CachePoint(cache_point(control))),
+        _ => notes.warn("tools.cache_control", "dropped, this model caches no tools"),
+    }
+}
+
+/// Whether the model may call a tool.
+pub fn offers_any(request: &ChatRequest<'_>) -> bool {
+    request.tools.iter().any(|tool| is_offered(request.tool_choice.as_ref(), tool))
 }
 
 /// The tools named in the history: Converse requires a `toolConfig` in every conversation that contains
@@ -148,9 +163,11 @@ fn tool_choice<'a>(
     })
 }
 
-fn is_allowed(choice: Option<&ToolChoice<'_>>, name: &str) -> bool {
-    match choice {
-        Some(ToolChoice::Allowed { names, .. }) => names.iter().any(|allowed| allowed == name),
+/// Whether a tool is sent. Of a few that are allowed, Bedrock gets these alone; only functions can be allowed by name.
+fn is_offered(choice: Option<&ToolChoice<'_>>, tool: &ChatTool<'_>) -> bool {
+    match (choice, tool) {
+        (Some(ToolChoice::Allowed { names, .. }), ChatTool::Function { name, .. }) => names.contains(name),
+        (Some(ToolChoice::None | ToolChoice::Allowed { .. }), ChatTool::Other { .. }) => false,
         _ => true,
     }
 }
@@ -170,6 +187,9 @@ fn schema<'a>(parameters: Option<&Json<'a>>) -> Json<'a> {
         _ => schema.clone(),
     }
 }
+
+/// Where a client that knows Converse names a tool of Bedrock's.
+const SYSTEM_TOOL: [&str; 2] = ["system_tool", "systemTool"];
 
 /// Nova's web search.
 pub const GROUNDING: &str = "nova_grounding";

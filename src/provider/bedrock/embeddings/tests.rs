@@ -18,7 +18,10 @@ fn with<T>(model: &str, then: impl FnOnce(&dyn JsonAdapter, &CallTarget<'_>) -> 
         streamed: false,
     };
     let account = Account::default();
-    then(adapter(&call, &account).unwrap(), &CallTarget { call: &call, account: &account, model })
+    then(
+        adapter(&call, &account).unwrap(),
+        &CallTarget { call: &call, account: &account, model, client_betas: None },
+    )
 }
 
 /// The request body followed by the warnings; or status and param of the refusal.

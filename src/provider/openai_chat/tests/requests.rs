@@ -15,6 +15,7 @@ use crate::error::Error;
 use crate::json::Json;
 use crate::provider::Call;
 use crate::provider::adapter::{CallTarget, ChatAdapter};
+use crate::provider::openai_chat::OPENAI_OR_ENGINE;
 use crate::provider::translation_notes::TranslationNotes;
 use http::Method;
 use serde_json::{Value, json};
@@ -30,7 +31,7 @@ fn write(chat: &OpenAiChat, request: ChatRequest<'_>) -> Result<(Value, Vec<Stri
         streamed: request.stream,
     };
     let mut notes = TranslationNotes::default();
-    let target = CallTarget { call: &call, account: &account, model: "m" };
+    let target = CallTarget { call: &call, account: &account, model: "m", client_betas: None };
     let body = chat.write(request, &target, &mut notes)?;
     Ok((serde_json::from_slice(&body).unwrap(), notes.warnings))
 }
@@ -45,7 +46,7 @@ fn picture() -> Part<'static> {
 }
 
 fn document(source: Source<'static>) -> Part<'static> {
-    Part::File(File { source, name: Some("a.pdf".into()), cache_control: None })
+    Part::File(File { source, name: Some("a.pdf".into()), cache_control: None, has_citations: false })
 }
 
 fn thought(signature: Option<&'static str>) -> Part<'static> {
@@ -146,7 +147,7 @@ fn thinking_is_requested_in_each_vendors_format() {
         let reasoning = Reasoning {
             effort: effort.map(Into::into),
             thinking: thinking.and_then(Json::parse),
-            summary: None,
+            ..Reasoning::default()
         };
         let (mut body, _) = write(chat, ChatRequest { reasoning, ..Default::default() }).unwrap();
         let members = body.as_object_mut().unwrap();
@@ -205,7 +206,7 @@ fn tools_formats_and_parameters_are_written() {
         streamed: false,
     };
     let mut notes = TranslationNotes::default();
-    let target = CallTarget { call: &call, account: &account, model: "m" };
+    let target = CallTarget { call: &call, account: &account, model: "m", client_betas: None };
     let sent = quirks::MISTRAL.write(chat_completions::read(&body).unwrap(), &target, &mut notes).unwrap();
     let sent = String::from_utf8(sent).unwrap();
     let wanted = concat!(
@@ -315,13 +316,34 @@ fn members_of_other_vendors_are_dropped_with_a_warning() {
     let hosted = Account { custom_host: Some("https://a.example/v1".to_owned()), ..Account::default() };
     assert_eq!(sent(&OPENAI_CHAT, &account), ["min_p", "moderation", "prompt_cache_options", "verbosity"]);
     assert_eq!(
-        sent(&OPENAI_CHAT, &hosted),
+        sent(&OPENAI_OR_ENGINE, &hosted),
         ["min_p", "moderation", "prompt_cache_options", "top_k", "verbosity"]
     );
+    // In a cloud a custom host is a way to OpenAI's models, and no engine.
+    for (chat, account) in [(&OPENAI_CHAT, &hosted), (&OPENAI_OR_ENGINE, &account)] {
+        assert_eq!(sent(chat, account), ["min_p", "moderation", "prompt_cache_options", "verbosity"]);
+    }
     assert_eq!(sent(&quirks::MISTRAL, &account), ["min_p", "top_k"]);
     assert_eq!(sent(&quirks::CEREBRAS, &account), ["min_p"]);
     assert_eq!(sent(&quirks::PLAIN, &account), ["min_p", "top_k", "verbosity"]);
     assert_eq!(sent(&quirks::OPENROUTER, &account).len(), 8);
+}
+
+#[test]
+fn a_refusal_beside_thinking_stays_in_the_history() {
+    for chat in [&OPENAI_CHAT, &quirks::PLAIN, &quirks::MISTRAL, &quirks::GROQ, &quirks::OPENROUTER] {
+        let refusal = Part::Refusal("I cannot.".into());
+        let messages = vec![
+            Message::new(Role::User, vec![part("x")]),
+            Message::new(Role::Assistant, vec![thought(None), part("Well. "), refusal]),
+            Message::new(Role::User, vec![part("y")]),
+        ];
+        let (body, _) = write(chat, ChatRequest { messages, ..ChatRequest::default() }).unwrap();
+        assert!(body["messages"][1].to_string().contains("I cannot."), "{chat:?}: {body}");
+    }
+    let messages = vec![Message::new(Role::Assistant, vec![thought(None), Part::Refusal("No.".into())])];
+    let (body, _) = write(&quirks::MISTRAL, ChatRequest { messages, ..ChatRequest::default() }).unwrap();
+    assert_eq!(body["messages"][0]["content"][1], json!({"type": "text", "text": "No."}));
 }
 
 #[test]
@@ -346,7 +368,7 @@ fn nothing_of_a_messages_request_is_lost_without_a_warning() {
             model: Some("m"),
             streamed: false,
         };
-        let target = CallTarget { call: &call, account: &Account::default(), model: "m" };
+        let target = CallTarget { call: &call, account: &Account::default(), model: "m", client_betas: None };
         let bytes = chat.write(request, &target, &mut notes).unwrap();
         let written: Value = serde_json::from_slice(&bytes).unwrap();
         (written["messages"][1].clone(), notes.warnings)

@@ -1,0 +1,124 @@
+//! Removes Anthropic's `cache_control` from a client's own chat completion where the vendor does not have it: from parts,
+//! messages and tools. A top-level `cache_control` is a member like any other (`vendor_members`).
+
+use super::OpenAiChat;
+use crate::api::body::{Body, Edit};
+use crate::json::Json;
+use crate::json::splice::{Object, Splice};
+use crate::provider::translation_notes::TranslationNotes;
+use std::borrow::Cow;
+
+/// Where a prompt's cache ends.
+pub(super) const CACHE_CONTROL: &str = "cache_control";
+
+/// Why it is left out.
+pub(super) const NO_CACHE_MARKS: &str = "dropped, this provider caches by itself or not at all";
+
+impl OpenAiChat {
+    /// Whether a member is a cache mark that the vendor does not take.
+    pub(super) fn refuses_cache_mark(&self, name: &str) -> bool {
+        !self.cache_control && name == CACHE_CONTROL
+    }
+
+    pub(super) fn warn_of_cache_mark(&self, object: &Object<'_>, notes: &mut TranslationNotes) {
+        if !self.cache_control && object.get(CACHE_CONTROL).is_some_and(|value| !value.is_null()) {
+            notes.warn_once(CACHE_CONTROL, NO_CACHE_MARKS);
+        }
+    }
+
+    /// Removes the marks of tools, which stand beside `function` or inside it. `edits`: those of the request so far.
+    pub(super) fn remove_cache_marks_of_tools(
+        &self,
+        body: &Body,
+        notes: &mut TranslationNotes,
+        edits: &mut Vec<Edit<'static>>,
+    ) {
+        let edited = edits.iter().position(|edit| matches!(edit, Edit::Set("tools", _)));
+        let text = match edited.and_then(|at| edits.get(at)) {
+            Some(Edit::Set(_, text)) => Some(text.as_ref()),
+            _ => body.raw("tools"),
+        };
+        let is_marked =
+            |text: &&str| memchr::memmem::find(text.as_bytes(), CACHE_CONTROL.as_bytes()).is_some();
+        let Some(text) = text.filter(|_| !self.cache_control).filter(is_marked) else { return };
+        let list: Vec<Json<'_>> = serde_json::from_str(text).unwrap_or_default();
+        let mut splice = Splice::new(text);
+        for tool in list.iter().filter_map(|json| Object::read(json.source()?)) {
+            for object in std::iter::once(&tool).chain(&tool.inner("function")) {
+                self.warn_of_cache_mark(object, notes);
+                splice.remove(object, |name, _| name == CACHE_CONTROL);
+            }
+        }
+        let Some(changed) = splice.finish().and_then(|changed| String::from_utf8(changed).ok()) else {
+            return;
+        };
+        edits.retain(|edit| !matches!(edit, Edit::Set("tools", _)));
+        edits.push(Edit::Set("tools", Cow::Owned(changed)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::account::Account;
+    use crate::provider::openai_chat::quirks::{CEREBRAS, GROQ, MISTRAL, OPENROUTER, PLAIN};
+    use crate::provider::openai_chat::{OPENAI_CHAT, OPENAI_OR_ENGINE};
+    use serde_json::{Value, json};
+
+    #[test]
+    fn cache_marks_are_removed_with_a_warning_where_the_vendor_has_none() {
+        let mark = json!({"type": "ephemeral"});
+        let schema = json!({"type": "object", "properties": {"cache_control": {"type": "string"}}});
+        let marked = json!({"model": "m",
+            "messages": [
+                {"role": "system", "content": "cache_control", "cache_control": mark},
+                {"cache_control": mark, "role": "user", "content": [
+                    {"cache_control": mark, "prompt_cache_breakpoint": {"mode": "explicit"}, "type": "text", "text": "x"},
+                    {"type": "image_url", "image_url": {"url": "https://a.example"}, "cache_control": mark}]}
+            ],
+            "tools": [{"type": "function", "cache_control": mark,
+                "function": {"cache_control": mark, "name": "f", "parameters": schema}}]});
+        let plain = json!({"model": "m",
+            "messages": [
+                {"role": "system", "content": "cache_control"},
+                {"role": "user", "content": [
+                    {"type": "text", "text": "x"},
+                    {"type": "image_url", "image_url": {"url": "https://a.example"}}]}
+            ],
+            "tools": [{"type": "function", "function": {"name": "f", "parameters": schema}}]});
+        let sent = |chat: &OpenAiChat, body: &Value, account: &Account| {
+            let body = Body::parse(body.to_string().into()).unwrap();
+            let mut notes = TranslationNotes::default();
+            let edits = chat.edits(&body, account, &mut notes).unwrap();
+            let mut sent: Value = serde_json::from_slice(&body.edit(&edits)).unwrap();
+            let first = sent["messages"][1]["content"][0].as_object_mut().unwrap();
+            first.remove("prompt_cache_breakpoint");
+            (sent, notes.warnings.iter().filter(|warning| warning.starts_with(CACHE_CONTROL)).count())
+        };
+        let hosted = Account { custom_host: Some("https://a.example/v1".to_owned()), ..Account::default() };
+        for chat in [&OPENAI_CHAT, &OPENAI_OR_ENGINE, &PLAIN, &MISTRAL, &GROQ, &CEREBRAS] {
+            for account in [&Account::default(), &hosted] {
+                assert_eq!(sent(chat, &marked, account), (plain.clone(), 1), "{chat:?}");
+                assert_eq!(sent(chat, &plain, account), (plain.clone(), 0), "{chat:?}");
+            }
+        }
+        let (kept, warnings) = sent(&OPENROUTER, &marked, &Account::default());
+        assert_eq!((kept["tools"].clone(), warnings), (marked["tools"].clone(), 0));
+        assert_eq!(kept["messages"][1]["content"][1], marked["messages"][1]["content"][1]);
+    }
+
+    #[test]
+    fn tools_that_are_conformed_lose_their_marks_too() {
+        let body = json!({"model": "m", "messages": [], "tools": [
+            {"type": "function", "cache_control": {"type": "ephemeral"}, "function": {"name": "f"}},
+            {"type": "function", "function": {"name": "g"}}],
+            "tool_choice": {"type": "allowed_tools", "allowed_tools": {"mode": "auto",
+                "tools": [{"type": "function", "function": {"name": "f"}}]}}});
+        let body = Body::parse(body.to_string().into()).unwrap();
+        let mut notes = TranslationNotes::default();
+        let edits = GROQ.edits(&body, &Account::default(), &mut notes).unwrap();
+        let sent: Value = serde_json::from_slice(&body.edit(&edits)).unwrap();
+        assert_eq!(sent["tools"], json!([{"type": "function", "function": {"name": "f"}}]));
+        assert_eq!(notes.warnings, [format!("{CACHE_CONTROL}: {NO_CACHE_MARKS}")]);
+    }
+}
