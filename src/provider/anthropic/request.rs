@@ -186,14 +186,18 @@ impl Serialize for Members<'_> {
 pub(in crate::provider) fn output_config<'a>(params: &mut Params<'a>) -> Params<'a> {
     let mut config = Params::default();
     let Some(json) = params.take("output_config") else { return config };
-    match (json.source().and_then(Json::members), Json::members(json.get())) {
-        (Some(members), _) => members.into_iter().for_each(|(name, value)| config.set(name, value)),
-        // The gateway's own JSON is not borrowed from the request.
-        (None, Some(members)) => members.into_iter().for_each(|(name, value)| {
-            let value = Json::owned(value.get().to_owned()).unwrap_or_else(Json::null);
-            config.set(name.into_owned(), value);
-        }),
-        (None, None) => params.set("output_config", json),
+    if let Some(members) = json.source().and_then(Json::members) {
+        members.into_iter().for_each(|(name, value)| config.set(name, value));
+        return config;
+    }
+    // JSON of the gateway's own is not borrowed from the request.
+    let members = Json::members(json.get()).map(|members| {
+        let owned = |value: &Json<'_>| Json::owned(value.get().to_owned()).unwrap_or_else(Json::null);
+        members.iter().map(|(name, value)| (name.to_string(), owned(value))).collect::<Vec<_>>()
+    });
+    match members {
+        Some(members) => members.into_iter().for_each(|(name, value)| config.set(name, value)),
+        None => params.set("output_config", json),
     }
     config
 }
