@@ -330,7 +330,7 @@ fn members_of_other_vendors_are_dropped_with_a_warning() {
 }
 
 #[test]
-fn a_refusal_beside_thinking_stays_in_the_history() {
+fn a_refusal_with_thinking_stays_in_the_history() {
     for chat in [&OPENAI_CHAT, &quirks::PLAIN, &quirks::MISTRAL, &quirks::GROQ, &quirks::OPENROUTER] {
         let refusal = Part::Refusal("I cannot.".into());
         let messages = vec![
