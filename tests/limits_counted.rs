@@ -44,7 +44,7 @@ async fn a_hard_budget_has_room_for_searches_and_the_dearest_tier() {
     let mut policy = per_user("cost", json!(0.02));
     policy["hard"] = true.into();
     make(&gateway, USAGE, &policy).await;
-    let ask = async |more: Value| {
+    let respond = async |more: Value| {
         let mut body = json!({"model": "gpt-4o", "input": "Hello", "max_output_tokens": 16});
         body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         let call =
@@ -56,18 +56,18 @@ async fn a_hard_budget_has_room_for_searches_and_the_dearest_tier() {
     };
     let search = json!([{"type": "web_search"}]);
     let before = calls(&gateway).await;
-    let (status, text) = ask(json!({"tools": search})).await;
+    let (status, text) = respond(json!({"tools": search})).await;
     assert!(status == 412 && text.contains("max_tool_calls"), "{status} {text}");
     // Ten searches cost ten cents.
-    let (status, text) = ask(json!({"tools": search, "max_tool_calls": 10})).await;
+    let (status, text) = respond(json!({"tools": search, "max_tool_calls": 10})).await;
     assert!(status == 412 && text.contains("does not pay"), "{status} {text}");
     assert_eq!(calls(&gateway).await, before, "the provider was not called");
-    assert_eq!(ask(json!({"tools": search, "max_tool_calls": 1})).await.0, 200);
-    assert_eq!(ask(json!({"tools": [{"type": "function", "name": "f", "parameters": {}}]})).await.0, 200);
+    assert_eq!(respond(json!({"tools": search, "max_tool_calls": 1})).await.0, 200);
+    assert_eq!(respond(json!({"tools": [{"type": "function", "name": "f", "parameters": {}}]})).await.0, 200);
 }
 
 #[tokio::test]
-async fn buckets_that_read_the_same_are_told_apart() {
+async fn buckets_that_read_the_same_are_different() {
     let gateway = Gateway::start(SETTINGS);
     let policy = json!({
         "conditions": [{"key": "api_key", "value": "*"}], "group_by": [{"key": "metadata.a"}, {"key": "metadata.b"}],

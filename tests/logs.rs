@@ -404,8 +404,8 @@ async fn logs_of_others_are_priced() {
             (status == 200).then_some(body)
         })
         .await;
-        assert_eq!(one["cost_status"], status, "{one}");
-        assert_eq!(one["cost"].is_null(), status == "unknown", "{one}");
+        assert_eq!(one["metrics"]["cost_status"], status, "{one}");
+        assert_eq!(one["metrics"]["cost"].is_null(), status == "unknown", "{one}");
     }
 }
 

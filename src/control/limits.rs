@@ -7,7 +7,7 @@ use super::field::{Field, Type, optional};
 use super::records::time;
 use crate::config::read::Problems;
 use crate::limits::from_records::{LAST_RESET, RESETS, USAGE_NUMBERS, usage_numbers};
-use crate::settings::key_limits::MAX_ALIKE_RATES;
+use crate::settings::key_limits::MAX_SAME_RATES;
 use jiff::civil::{Date, Time};
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, ToSpan};
@@ -117,14 +117,14 @@ pub(super) fn normalise(body: &mut Map<String, Value>, is_list: bool, problems: 
     }
     if let Some(value) = body.get_mut("rate_limits") {
         let items = listed(value.take());
-        let mut alike: HashMap<(&str, &str), usize> = HashMap::new();
+        let mut counts: HashMap<(&str, &str), usize> = HashMap::new();
         for (index, item) in items.iter().enumerate() {
             let text = |name: &str| item.get(name).and_then(Value::as_str);
-            let count = alike.entry((text("type").unwrap_or("requests"), text("unit").unwrap_or_default()));
+            let count = counts.entry((text("type").unwrap_or("requests"), text("unit").unwrap_or_default()));
             let count = count.or_default();
             *count += 1;
-            if *count > MAX_ALIKE_RATES {
-                let message = format!("is one of more than {MAX_ALIKE_RATES} with the same type and unit");
+            if *count > MAX_SAME_RATES {
+                let message = format!("is one of more than {MAX_SAME_RATES} with the same type and unit");
                 problems.push(format!("rate_limits[{index}]"), None, message);
             }
             for name in ["unit", "value"] {
@@ -215,9 +215,13 @@ fn origins(items: &[Value], before: &[Value]) -> Vec<Option<usize>> {
 
 /// The place of each limit among those that count the same.
 fn places(items: &[Value]) -> Vec<usize> {
-    let is_alike = |one: &Value, other: &Value| one.get("type") == other.get("type");
+    let is_same_kind = |one: &Value, other: &Value| one.get("type") == other.get("type");
     let before = |at: usize| items.iter().take(at);
-    items.iter().enumerate().map(|(at, item)| before(at).filter(|one| is_alike(item, one)).count()).collect()
+    items
+        .iter()
+        .enumerate()
+        .map(|(at, item)| before(at).filter(|one| is_same_kind(item, one)).count())
+        .collect()
 }
 
 /// The numbers that limits have: `given`, and their places where nothing is given.

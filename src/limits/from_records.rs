@@ -6,7 +6,7 @@
 use super::fact_key::{Condition, FactKey};
 use super::limit::{Limit, LimitKind, LimitScope, OnMissing, RateOf, RateUnit, Reset, UsageOf};
 use crate::settings::ServiceKey;
-use crate::settings::key_limits::MAX_ALIKE_RATES;
+use crate::settings::key_limits::MAX_SAME_RATES;
 use crate::store::{Catalog, Kind, Record};
 use jiff::Timestamp;
 use jiff::civil::Date;
@@ -35,7 +35,7 @@ pub const USAGE_NUMBERS: &str = "usage_limit_numbers";
 const RATES: usize = 64;
 const INTEGRATIONS: usize = 128;
 /// How many usage limits of a record may count the same.
-const MAX_ALIKE_USAGES: usize = 20;
+const MAX_SAME_USAGES: usize = 20;
 
 /// The limits of a record. `catalog`: the workspaces that conditions name.
 pub fn limits_of(record: &Record, catalog: &Catalog) -> Vec<Limit> {
@@ -197,11 +197,11 @@ fn indexed<'a>(
     read: fn(&Map<String, Value>) -> Option<LimitKind>,
     numbers: &[usize],
 ) -> Vec<(usize, &'a Map<String, Value>, LimitKind)> {
-    let mut alike = std::collections::HashMap::new();
+    let mut counts = std::collections::HashMap::new();
     let read = items.enumerate().filter_map(|(place, item)| {
         let kind = read(item)?;
         let (first, room) = indices(&kind);
-        let next = alike.entry(first).or_insert(0);
+        let next = counts.entry(first).or_insert(0);
         let number = numbers.get(place).copied().unwrap_or(*next);
         *next += 1;
         (number < room).then_some((first + number, item, kind))
@@ -212,10 +212,10 @@ fn indexed<'a>(
 /// The first index of the limits that count what this one does, and how many there are.
 fn indices(kind: &LimitKind) -> (usize, usize) {
     match *kind {
-        LimitKind::Usage { of, .. } => (MAX_ALIKE_USAGES * of as usize, MAX_ALIKE_USAGES),
+        LimitKind::Usage { of, .. } => (MAX_SAME_USAGES * of as usize, MAX_SAME_USAGES),
         LimitKind::Rate { of, unit, .. } => {
             let class = RateUnit::ALL.len() * of as usize + unit as usize;
-            (RATES + MAX_ALIKE_RATES * class, MAX_ALIKE_RATES)
+            (RATES + MAX_SAME_RATES * class, MAX_SAME_RATES)
         }
     }
 }

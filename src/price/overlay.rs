@@ -79,8 +79,8 @@ impl Overlay {
         })
     }
 
-    /// The providers that entries are of, or are priced like, which `is_known` does not have: their entries are for no request.
-    pub fn unknown_providers(&self, is_known: impl Fn(&str) -> bool) -> Vec<&str> {
+    /// The providers that entries are of, or are priced like, which `exists` does not have: their entries are for no request.
+    pub fn unknown_providers(&self, exists: impl Fn(&str) -> bool) -> Vec<&str> {
         let mut named: Vec<&str> = self.vendors.keys().map(|vendor| &**vendor).collect();
         let exact = self.vendors.values().flat_map(|entries| entries.exact.values());
         let prefixes = self.vendors.values().flat_map(|entries| &entries.prefixes);
@@ -89,7 +89,7 @@ impl Overlay {
                 named.push(vendor);
             }
         }
-        named.retain(|vendor| !is_known(vendor));
+        named.retain(|vendor| !exists(vendor));
         named.sort_unstable();
         named.dedup();
         named

@@ -17,7 +17,7 @@ pub struct KeyLimits {
 const MAX_USAGE_LIMITS: usize = 10;
 const MAX_RATE_LIMITS: usize = 20;
 /// How many rate limits may have the same type and unit.
-pub const MAX_ALIKE_RATES: usize = 6;
+pub const MAX_SAME_RATES: usize = 6;
 /// The largest number of tokens or requests; below 2^53.
 const MAX_COUNT: f64 = 9e15;
 /// Of more dollars, the nanodollars do not fit into 63 bits.
@@ -40,13 +40,13 @@ impl KeyLimits {
         let rates_at = fields.get(&["rate_limits"]);
         let usage = list(fields.get(&["usage_limits"]), MAX_USAGE_LIMITS, usage);
         let rates = list(rates_at.clone(), MAX_RATE_LIMITS, rate);
-        let is_alike = |one: &Value, other: &Value| {
+        let is_same_kind = |one: &Value, other: &Value| {
             ["type", "unit"].iter().all(|name| one.get(*name) == other.get(*name))
         };
         let has_too_many =
-            |one: &Value| rates.iter().filter(|other| is_alike(one, other)).count() > MAX_ALIKE_RATES;
+            |one: &Value| rates.iter().filter(|other| is_same_kind(one, other)).count() > MAX_SAME_RATES;
         if let Some(at) = rates_at.filter(|_| rates.iter().any(has_too_many)) {
-            at.problem(format!("must have at most {MAX_ALIKE_RATES} limits with the same type and unit"));
+            at.problem(format!("must have at most {MAX_SAME_RATES} limits with the same type and unit"));
         }
         Self { usage, rates }
     }

@@ -110,11 +110,11 @@ fn members_of_keys_workspaces_and_providers() {
 /// Usage is kept under the index, so what a limit counts decides it, and not where it stands.
 #[test]
 fn no_limit_has_the_index_of_one_that_counts_something_else() {
-    let mut seen = std::collections::HashMap::new();
+    let mut taken = std::collections::HashMap::new();
     let one = |of: &str| json!({"usage_limits": [{"type": of, "credit_limit": 1}]});
     for of in ["cost", "tokens", "requests"] {
         let found = limits(Kind::Workspace, one(of));
-        assert!(seen.insert(found[0].index, of.to_owned()).is_none(), "{of}");
+        assert!(taken.insert(found[0].index, of.to_owned()).is_none(), "{of}");
         let second =
             json!({"usage_limits": [{"type": "tokens", "credit_limit": 7}, {"type": of, "credit_limit": 1}]});
         let moved = limits(Kind::Workspace, second);
@@ -123,10 +123,10 @@ fn no_limit_has_the_index_of_one_that_counts_something_else() {
     for (of, unit) in ["requests", "tokens"].into_iter().flat_map(|of| RateUnit::ALL.map(|unit| (of, unit))) {
         let rate = json!({"type": of, "unit": unit.as_str(), "value": 1});
         let found = limits(Kind::ApiKey, json!({"rate_limits": vec![rate; 7]}));
-        assert_eq!(found.len(), MAX_ALIKE_RATES);
+        assert_eq!(found.len(), MAX_SAME_RATES);
         for limit in found {
             assert!(limit.index < 128);
-            assert!(seen.insert(limit.index, format!("{of} {unit:?}")).is_none(), "{limit:?}");
+            assert!(taken.insert(limit.index, format!("{of} {unit:?}")).is_none(), "{limit:?}");
         }
     }
     // A first one was taken away: the second keeps its number.
