@@ -441,10 +441,8 @@ impl Error {
     }
 
     /// 503: the store of the limits does not answer, and the operator has requests refused then.
-    pub fn limits_unavailable() -> Self {
-        let message = "This gateway cannot read its budgets now, and requests are refused meanwhile \
-                       (limits.on_store_error: deny). Try again in a moment.";
-        Self::new(Kind::LimitsUnavailable, message)
+    pub fn limits_unavailable(what: &str) -> Self {
+        Self::new(Kind::LimitsUnavailable, format!("{what} Try again in a moment."))
     }
 
     /// 500: a defect of the gateway. The client learns only that, the cause is for the log.

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 pub(crate) const CLIENT: &str = "tp-clients-0123456789";
 
 /// Two keys, and the emulator as two providers with OpenAI's prices.
-const SETTINGS: &str = "
+pub(crate) const SETTINGS: &str = "
 custom_hosts: {allow: [127.0.0.1]}
 auth:
   keys:
@@ -60,7 +60,7 @@ pub(crate) async fn make(gateway: &Gateway, path: &str, body: &Value) -> String 
     made["id"].as_str().unwrap().to_owned()
 }
 
-async fn change(gateway: &Gateway, path: &str, body: &Value) {
+pub(crate) async fn change(gateway: &Gateway, path: &str, body: &Value) {
     let (status, changed) = operate(gateway, Method::PUT, path, body).await;
     assert_eq!(status, 200, "{path}: {changed}");
 }
@@ -87,14 +87,14 @@ impl Answer {
 }
 
 /// A chat of `gpt-4o` whose response has five tokens.
-struct Chat<'a> {
+pub(crate) struct Chat<'a> {
     key: &'a str,
     headers: Vec<(&'a str, String)>,
     body: Value,
 }
 
 impl<'a> Chat<'a> {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let body = json!({"model": "gpt-4o", "messages": [{"role": "user", "content": "Hello"}], "max_completion_tokens": 5});
         Self { key: CLIENT, headers: vec![("x-emulator-script", "tokens=5".to_owned())], body }
     }
@@ -103,7 +103,7 @@ impl<'a> Chat<'a> {
         self.header("x-gateway-metadata", json!({"_user": name}).to_string())
     }
 
-    fn header(mut self, name: &'a str, value: impl Into<String>) -> Self {
+    pub(crate) fn header(mut self, name: &'a str, value: impl Into<String>) -> Self {
         self.headers.push((name, value.into()));
         self
     }
@@ -113,7 +113,7 @@ impl<'a> Chat<'a> {
         self
     }
 
-    fn key(self, key: &'a str) -> Self {
+    pub(crate) fn key(self, key: &'a str) -> Self {
         Self { key, ..self }
     }
 
@@ -131,7 +131,7 @@ impl<'a> Chat<'a> {
         Answer { status, headers, body: serde_json::from_str(&text).unwrap_or(Value::String(text)) }
     }
 
-    async fn status(self, gateway: &Gateway) -> u16 {
+    pub(crate) async fn status(self, gateway: &Gateway) -> u16 {
         self.send(gateway).await.status
     }
 }
@@ -150,7 +150,7 @@ pub(crate) fn per_user(of: &str, credit: Value) -> Value {
 }
 
 /// How many calls the provider got.
-async fn calls(gateway: &Gateway) -> u64 {
+pub(crate) async fn calls(gateway: &Gateway) -> u64 {
     let stats = client().get(format!("{}/_emulator/stats", gateway.emulator_url())).send().await.unwrap();
     stats.json::<Value>().await.unwrap()["requests"].as_u64().unwrap()
 }
@@ -465,13 +465,20 @@ async fn a_hard_budget_has_room_for_each_attempt_or_refuses_it() {
 async fn a_user_without_a_name_is_refused_or_shares_a_bucket() {
     let gateway = Gateway::start(SETTINGS);
     let mut policy = per_user("requests", json!(1));
-    // Its condition is met without a user.
-    policy["conditions"] = json!([{"key": "api_key", "value": "*"}]);
     policy["on_missing"] = "deny".into();
     let id = make(&gateway, USAGE, &policy).await;
-    let refused = Chat::new().send(&gateway).await;
-    assert_eq!(refused.status, 400, "{}", refused.body);
-    assert!(refused.body["error"]["message"].as_str().unwrap().contains("_user"), "{}", refused.body);
+    // What is neither a text nor a number names no user.
+    for metadata in
+        ["", r#"{"_user":{"a":1}}"#, r#"{"_user":[1]}"#, r#"{"_user":null}"#, r#"{"_user":"x","_user":null}"#]
+    {
+        let mut chat = Chat::new();
+        if !metadata.is_empty() {
+            chat = chat.header("x-gateway-metadata", metadata);
+        }
+        let refused = chat.send(&gateway).await;
+        assert_eq!(refused.status, 400, "{metadata}: {}", refused.body);
+        assert!(refused.body["error"]["message"].as_str().unwrap().contains("_user"), "{}", refused.body);
+    }
     assert_eq!(
         Chat::new().member("user", json!("ann")).status(&gateway).await,
         200,

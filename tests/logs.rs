@@ -359,3 +359,66 @@ async fn a_path_that_fails_stops_no_request() {
     let count = format!("SELECT count(*) FROM {table} WHERE kind = 0");
     assert_eq!(rows.query_row(&count, [], |row| row.get::<_, i64>(0)).unwrap(), 11);
 }
+
+/// Numbers that no sum has room for, of a tenant or of a provider that it names, stop nobody's rows.
+#[tokio::test]
+async fn absurd_usage_stops_no_row() {
+    for gateway in gateways("") {
+        let log = |tokens: f64| {
+            json!({
+                "request": {"url": "https://example.com/v1/chat/completions", "provider": "openai", "body": {"model": "gpt-4o"}},
+                "response": {"body": {"usage": {"prompt_tokens": tokens, "completion_tokens": tokens}}},
+            })
+        };
+        for _ in 0..2 {
+            let logs = json!([log(9e18), log(9e18), log(9e18), log(1e300)]);
+            assert_eq!(post_logs(&gateway, &logs).await.0, 200);
+        }
+        assert_eq!(post_logs(&gateway, &log(7.0)).await.0, 200);
+        let found = logs(&gateway, "total_units_max=14", 1).await;
+        assert_eq!(found[0]["total_units"], 14, "{found:?}");
+        logs(&gateway, "", 9).await;
+        assert_eq!(ledger_of(&gateway).await["available"], true);
+    }
+}
+
+/// What others have used costs what it costs here, and is unknown where it is.
+#[tokio::test]
+async fn logs_of_others_are_priced() {
+    let gateway = Gateway::start(STANDARD);
+    let log = |provider: Value, model: &str| {
+        json!({
+            "request": {"url": "https://example.com/", "provider": provider, "body": {"model": model}},
+            "response": {"body": {"usage": {"prompt_tokens": 1_000_000, "completion_tokens": 0}}},
+        })
+    };
+    for (provider, model, status) in [
+        (json!("openai"), "gpt-4o", "priced"),
+        (json!("openai"), "no-such-model", "unknown"),
+        (json!("nobody"), "gpt-4o", "unknown"),
+    ] {
+        let (_, kept) = post_logs(&gateway, &log(provider, model)).await;
+        let id = kept["ids"][0].as_str().unwrap();
+        let one = wait::until("the log", async || {
+            let (status, body) = call(&gateway, Method::GET, &format!("/v1/logs/{id}"), &Value::Null).await;
+            (status == 200).then_some(body)
+        })
+        .await;
+        assert_eq!(one["metrics"]["cost_status"], status, "{one}");
+        assert_eq!(one["metrics"]["cost"].is_null(), status == "unknown", "{one}");
+    }
+}
+
+#[tokio::test]
+async fn what_no_log_can_have_is_refused_by_every_store() {
+    for gateway in gateways("") {
+        for path in
+            ["/v1/logs?trace_id=a%00b", "/v1/logs/a%00b", "/v1/logs?metadata=%7B%22a%22%3A%22%5Cu0000%22%7D"]
+        {
+            let (status, body) = call(&gateway, Method::GET, path, &Value::Null).await;
+            assert_eq!(status, 400, "{path}: {body}");
+        }
+        let feedback = json!({"trace_id": "a\u{0}b", "value": 1});
+        assert_eq!(call(&gateway, Method::POST, "/v1/feedback", &feedback).await.0, 200);
+    }
+}

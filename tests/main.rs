@@ -70,6 +70,7 @@ mod key_commands;
 mod killed_gateway;
 mod limited_requests;
 mod limits;
+mod limits_counted;
 mod limits_in_flight;
 mod log_exports;
 mod log_failures;

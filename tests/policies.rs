@@ -215,6 +215,33 @@ async fn a_change_is_checked_with_what_the_policy_has() {
 }
 
 /// Example 16.
+/// The day from which days count is kept with the policy, and is no reason against a change that takes the days away.
+#[tokio::test]
+async fn days_are_taken_away_and_set_again() {
+    let gateway = Gateway::start(STANDARD);
+    let mut policy = usage_policy();
+    policy["periodic_reset_days"] = 3.into();
+    let path = format!("{USAGE}/{}", make(&gateway, USAGE, &policy).await);
+    for (change, wanted) in [
+        (json!({"periodic_reset_days": null}), (Value::Null, Value::Null)),
+        (
+            json!({"periodic_reset_days": 5, "next_usage_reset_at": "2026-01-05T00:00:00Z"}),
+            (json!(5), Value::Null),
+        ),
+        (json!({"periodic_reset_days": null, "periodic_reset": "weekly"}), (Value::Null, json!("weekly"))),
+        (json!({"periodic_reset": null}), (Value::Null, Value::Null)),
+    ] {
+        assert_eq!(operate(&gateway, Method::PUT, &path, &change).await, (200, json!({})), "{change}");
+        let (_, read) = get(&gateway, &path).await;
+        assert_eq!((&read["periodic_reset_days"], &read["periodic_reset"]), (&wanted.0, &wanted.1), "{read}");
+        let resets = wanted != (Value::Null, Value::Null);
+        assert_eq!(read["next_usage_reset_at"].is_string(), resets, "{change}: {read}");
+    }
+    let day_alone = json!({"next_usage_reset_at": "2026-01-05T00:00:00Z"});
+    let (status, body) = operate(&gateway, Method::PUT, &path, &day_alone).await;
+    assert_eq!((status, paths(&body)), (400, vec!["next_usage_reset_at"]));
+}
+
 #[tokio::test]
 async fn a_rate_policy_is_archived_and_then_found_only_by_its_status() {
     for gateway in gateways() {
@@ -306,6 +333,11 @@ async fn workspaces_are_kept_apart() {
     assert_eq!((status, &read["workspace_id"]), (200, &Value::Null));
     assert_eq!(send(&gateway, key, Method::PUT, &common, &json!({"credit_limit": 1})).await.0, 403);
     assert_eq!(send(&gateway, key, Method::DELETE, &common, &Value::Null).await.0, 403);
+    // Its buckets have the users of other workspaces.
+    for path in [format!("{common}/entities"), format!("{common}?include_usage=true")] {
+        assert_eq!(send(&gateway, key, Method::GET, &path, &Value::Null).await.0, 403, "{path}");
+        assert_eq!(get(&gateway, &path).await.0, 200, "{path}");
+    }
     let (_, listed) = send(&gateway, key, Method::GET, USAGE, &Value::Null).await;
     assert_eq!(listed["total"], 2, "its own and the organisation's: {listed}");
     // No request of the policy's workspace would meet the condition.

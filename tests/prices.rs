@@ -53,6 +53,10 @@ fn commands_show_check_and_compare_prices() {
     let overlay = write("prices.yaml", "openai/mine: {input_mtok: 7}\nollama/*: {free: true}\n");
     let (code, text) = prices(&settings, &["check", overlay.to_str().unwrap()]);
     assert!(code == Some(0) && text.contains("an overlay with 2 entries"), "{text}");
+    assert!(!text.contains("warning"), "{text}");
+    let misspelt = write("misspelt.yaml", "opnai/mine: {input_mtok: 7}\n");
+    let (code, text) = prices(&settings, &["check", misspelt.to_str().unwrap()]);
+    assert!(code == Some(0) && text.contains("warning") && text.contains("did you mean openai?"), "{text}");
     let broken = write("broken.yaml", "openai/mine: {input_mtok: -7}\n");
     let (code, text) = prices(&settings, &["check", broken.to_str().unwrap()]);
     assert!(code == Some(1) && text.contains("broken.yaml:1:27: openai/mine.input_mtok"), "{text}");

@@ -21,6 +21,7 @@ pub mod request_id;
 pub mod responses;
 pub mod retry_after;
 pub mod rules;
+pub mod search_bounds;
 pub mod service_tier;
 pub mod sse;
 pub mod tap;

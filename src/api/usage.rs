@@ -43,11 +43,38 @@ pub struct Usage {
 }
 
 impl Usage {
+    /// The most of anything that one response is taken to have: a trillion. No model comes near; who claims more would only spoil sums.
+    pub const MAX_COUNT: u64 = 1_000_000_000_000;
+
+    /// With no count above [`Self::MAX_COUNT`]. Everything that a response reports passes through here before it is charged or kept.
+    #[must_use]
+    pub fn capped(self) -> Self {
+        let cap = |count: u64| count.min(Self::MAX_COUNT);
+        Self {
+            input: cap(self.input),
+            output: cap(self.output),
+            total: cap(self.total),
+            cached: cap(self.cached),
+            cache_write: cap(self.cache_write),
+            cache_write_1h: cap(self.cache_write_1h),
+            reasoning: cap(self.reasoning),
+            input_audio: cap(self.input_audio),
+            output_audio: cap(self.output_audio),
+            input_image: cap(self.input_image),
+            output_image: cap(self.output_image),
+            input_video: cap(self.input_video),
+            cached_audio: cap(self.cached_audio),
+            cached_image: cap(self.cached_image),
+            web_searches: cap(self.web_searches),
+            rerank_searches: cap(self.rerank_searches),
+        }
+    }
+
     /// Reads the JSON text of a `usage` object: the shapes of OpenAI's chat, completions, embeddings, responses, images
     /// and audio with the variants of other providers, Anthropic's, Bedrock's, Cohere's, and Gemini's `usageMetadata`.
     /// `None` if it is none of them or counts nothing that is billed by the token or search (a transcription's seconds).
     pub fn read(json: &[u8]) -> Option<Self> {
-        UsageParts::read(json)?.usage()
+        UsageParts::read(json)?.usage().map(Self::capped)
     }
 
     /// What two responses used together.

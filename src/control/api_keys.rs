@@ -274,7 +274,8 @@ async fn create(mut call: Call, kind: KeyType) -> Result<Reply, Error> {
             return Err(Error::invalid_request("user_id", format!("There is no user {user}.")));
         }
     }
-    limits::set_first_days(&mut call.body, &Map::new(), call.now);
+    let today = limits::Today::of(&call);
+    limits::set_first_days(&mut call.body, &Map::new(), &today);
     let take = |name: &str| call.body.get(name).cloned().unwrap_or_default();
     let body = KeyBody {
         description: call.text("description").map(str::to_owned),
@@ -380,7 +381,7 @@ async fn update(mut call: Call) -> Result<Reply, Error> {
         }
     }
     let mut update = call.body.clone();
-    limits::set_first_days(&mut update, &members(&record), call.now);
+    limits::set_first_days(&mut update, &members(&record), &limits::Today::of(&call));
     if let Some(limits) = update.remove("usage_limits") {
         body.usage_limits = limits;
     }

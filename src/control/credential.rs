@@ -254,7 +254,7 @@ pub(super) fn set_common(call: &Call, body: &mut Map<String, Value>, role: Limit
     let own = |name: &str| format!("{prefix}{name}");
     let before = body.get(&own("usage_limits")).cloned().unwrap_or_default();
     let before = Map::from_iter([("usage_limits".to_owned(), before)]);
-    limits::set_first_days(&mut update, &before, call.now);
+    limits::set_first_days(&mut update, &before, &limits::Today::of(call));
     for name in ["usage_limits", "rate_limits"] {
         match update.remove(name) {
             Some(Value::Null) => drop(body.remove(&own(name))),

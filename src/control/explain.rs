@@ -155,9 +155,8 @@ async fn judge(call: &Call, response: &mut ExplainResponse, explained: &Explaine
     };
     let wishes = explained.cache_headers.as_deref();
     response.cache = call.engine.caching.preview(&previewed, &explained.headers, wishes);
-    let shows_amounts = call.identity.scopes.contains(Scope::PoliciesRead);
     let prices = call.shared.prices.load_full();
-    match limit_preview::preview(&call.limits, &prices, &previewed, shows_amounts).await {
+    match limit_preview::preview(&call.limits, &prices, &previewed, &call.identity).await {
         Ok(found) => {
             if let Some(refusal) = found.refusal.filter(|_| !response.has_problems()) {
                 response.explained.problems = Rejection::from_error(&refusal);

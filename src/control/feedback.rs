@@ -77,7 +77,7 @@ async fn create(call: Call) -> Result<Reply, Error> {
         .map(|members| Feedback {
             id: Uuid::now_v7(),
             created_ms: call.now.as_millisecond(),
-            trace_id: members.get("trace_id").and_then(Value::as_str).unwrap_or_default().to_owned(),
+            trace_id: members.get("trace_id").and_then(Value::as_str).unwrap_or_default().replace('\0', ""),
             workspace: Some(workspace),
             value: members.get("value").and_then(Value::as_i64).unwrap_or_default(),
             weight: members.get("weight").and_then(Value::as_f64).unwrap_or(1.0),

@@ -23,6 +23,7 @@ use super::route::{Access, Route, Shape, delete, get, post, put as put_route};
 use super::used::Used;
 use super::{ORGANISATION, providers};
 use crate::error::Error;
+use crate::price::OwnPrices;
 use crate::settings::scopes::Scope;
 use crate::store::{Kind, Record, Status};
 use serde_json::{Map, Value, json};
@@ -185,7 +186,7 @@ async fn create(mut call: Call) -> Result<Reply, Error> {
         ("is_provider".to_owned(), is_provider.into()),
     ]);
     set_common(&call, &mut body, LimitedAs::Integration)?;
-    overlay(&mut body, &call.body, &["pricing_adjustments"]);
+    set_adjustments(&call, &mut body)?;
     let mut record = created(Kind::Provider, workspace, slug, &Value::Null, call.now);
     set_account(&call, &mut record, &mut body, &AccountInput::read(&call)?)?;
     record.body = Value::Object(body).to_string().into();
@@ -196,6 +197,20 @@ async fn create(mut call: Call) -> Result<Reply, Error> {
     }
     call.commit(changes).await?;
     Ok(Reply::from(json!({"id": record.id, "slug": record.slug})))
+}
+
+/// # Errors
+/// 400 for factors that no price can have.
+fn set_adjustments(call: &Call, body: &mut Map<String, Value>) -> Result<(), Error> {
+    if !call.body.get("pricing_adjustments").is_none_or(OwnPrices::reads_adjustments) {
+        return Err(Error::invalid_request(
+            "pricing_adjustments.multiplier",
+            "Factors are numbers from 0 to 1000000, and default is above 0. A model that costs nothing has prices of 0 in its \
+             pricing_config.",
+        ));
+    }
+    overlay(body, &call.body, &["pricing_adjustments"]);
+    Ok(())
 }
 
 async fn list(call: Call) -> Result<Reply, Error> {
@@ -219,7 +234,7 @@ async fn update(mut call: Call) -> Result<Reply, Error> {
     call.check_owner(&before)?;
     let mut body = members(&before);
     set_common(&call, &mut body, LimitedAs::Integration)?;
-    overlay(&mut body, &call.body, &["pricing_adjustments"]);
+    set_adjustments(&call, &mut body)?;
     let mut record = changed(&before, &Value::Null, call.now);
     let input = AccountInput::read(&call)?;
     if !input.is_empty() {

@@ -2,13 +2,17 @@
 //!
 //! Nothing here counts or enforces them: that is the room `limits`, which has them from `limits::from_records`.
 
+use super::call::Call;
 use super::field::{Field, Type, optional};
 use super::records::time;
 use crate::config::read::Problems;
-use crate::limits::from_records::{LAST_RESET, RESETS};
+use crate::limits::from_records::{LAST_RESET, RESETS, USAGE_NUMBERS, usage_numbers};
+use crate::settings::key_limits::MAX_SAME_RATES;
+use jiff::civil::{Date, Time};
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, ToSpan};
 use serde_json::{Map, Value};
+use std::collections::HashMap;
 
 const DAYS: Type = Type::Integer(1, 365);
 /// Below 2^53, so that no client rounds it.
@@ -54,7 +58,8 @@ const USAGE: &[Field] = &[
     optional(
         "next_usage_reset_at",
         Type::Time,
-        "With `periodic_reset_days`: a day at whose start the count starts anew. In responses: when it does next.",
+        "With `periodic_reset_days`: a day at whose start (`limits.timezone`) the count starts anew; the days are counted from it forwards \
+         and backwards, so that there may be a start before it. In responses: when it does next.",
     ),
     HARD,
     FIT,
@@ -112,7 +117,16 @@ pub(super) fn normalise(body: &mut Map<String, Value>, is_list: bool, problems: 
     }
     if let Some(value) = body.get_mut("rate_limits") {
         let items = listed(value.take());
+        let mut counts: HashMap<(&str, &str), usize> = HashMap::new();
         for (index, item) in items.iter().enumerate() {
+            let text = |name: &str| item.get(name).and_then(Value::as_str);
+            let count = counts.entry((text("type").unwrap_or("requests"), text("unit").unwrap_or_default()));
+            let count = count.or_default();
+            *count += 1;
+            if *count > MAX_SAME_RATES {
+                let message = format!("is one of more than {MAX_SAME_RATES} with the same type and unit");
+                problems.push(format!("rate_limits[{index}]"), None, message);
+            }
             for name in ["unit", "value"] {
                 if item.get(name).is_none_or(Value::is_null) {
                     problems.push(format!("rate_limits[{index}].{name}"), None, "is required");
@@ -152,44 +166,136 @@ pub(super) fn check_usage(item: &Map<String, Value>, path: &str, problems: &Prob
 
 /// Gives the usage limits of an update that start anew every so many days the day from which they count: the one they name; that of
 /// the limit before, where it is as long, so that a change does not begin a new window; else the next start.
-pub(super) fn set_first_days(update: &mut Map<String, Value>, before: &Map<String, Value>, now: Timestamp) {
+///
+/// Which limit of a list is which of those before is found out here, and its number kept ([`USAGE_NUMBERS`]).
+pub(super) fn set_first_days(update: &mut Map<String, Value>, before: &Map<String, Value>, today: &Today) {
+    let numbers_before = usage_numbers(before, "");
     let before = listed(before.get("usage_limits").cloned().unwrap_or_default());
     match update.get_mut("usage_limits") {
         Some(Value::Array(items)) => {
-            for (index, item) in items.iter_mut().enumerate() {
-                set_first_day(item, before.get(index), now);
+            let origins = origins(items, &before);
+            for (item, origin) in items.iter_mut().zip(&origins) {
+                set_first_day(item, origin.and_then(|at| before.get(at)), today);
+            }
+            let places = places(items);
+            let numbers = numbers(items, &origins, &numbered(&before, &numbers_before));
+            if numbers != places {
+                update.insert(USAGE_NUMBERS.to_owned(), numbers.into());
+            } else if !numbers_before.is_empty() {
+                update.insert(USAGE_NUMBERS.to_owned(), Value::Null);
             }
         }
-        Some(item) => set_first_day(item, before.first(), now),
+        Some(item) => set_first_day(item, before.first(), today),
         None => {}
     }
 }
 
-fn set_first_day(item: &mut Value, before: Option<&Value>, now: Timestamp) {
+/// Which of the limits before each limit is: one that counts the same, if there is one also with the same period.
+fn origins(items: &[Value], before: &[Value]) -> Vec<Option<usize>> {
+    let mut origins = vec![None; items.len()];
+    let is_same = |name: &str, one: &Value, other: &Value| {
+        let of = |item: &Value| item.get(name).cloned().unwrap_or_default();
+        of(one) == of(other)
+    };
+    for names in [&["type", "periodic_reset", "periodic_reset_days"][..], &["type"]] {
+        for (at, item) in items.iter().enumerate() {
+            if origins.get(at).copied().flatten().is_none() {
+                let mut free = (0..before.len()).filter(|of| !origins.contains(&Some(*of)));
+                let found = free.find(|of| {
+                    before.get(*of).is_some_and(|of| names.iter().all(|name| is_same(name, item, of)))
+                });
+                if let Some(origin) = origins.get_mut(at) {
+                    *origin = found;
+                }
+            }
+        }
+    }
+    origins
+}
+
+/// The place of each limit among those that count the same.
+fn places(items: &[Value]) -> Vec<usize> {
+    let is_same_kind = |one: &Value, other: &Value| one.get("type") == other.get("type");
+    let before = |at: usize| items.iter().take(at);
+    items
+        .iter()
+        .enumerate()
+        .map(|(at, item)| before(at).filter(|one| is_same_kind(item, one)).count())
+        .collect()
+}
+
+/// The numbers that limits have: `given`, and their places where nothing is given.
+fn numbered(items: &[Value], given: &[usize]) -> Vec<usize> {
+    let places = places(items).into_iter().enumerate();
+    places.map(|(at, place)| given.get(at).copied().unwrap_or(place)).collect()
+}
+
+/// The numbers of limits: that of the limit before, of a new one the lowest that is free among those that count the same.
+fn numbers(items: &[Value], origins: &[Option<usize>], before: &[usize]) -> Vec<usize> {
+    let kept: Vec<Option<usize>> = origins.iter().map(|of| before.get((*of)?).copied()).collect();
+    let mut numbers: Vec<(&Value, usize)> = Vec::with_capacity(items.len());
+    for (item, own) in items.iter().zip(&kept) {
+        let of = item.get("type").unwrap_or(&Value::Null);
+        let is_taken = |number: usize| {
+            let of_kept = items
+                .iter()
+                .zip(&kept)
+                .any(|(other, kept)| other.get("type") == Some(of) && *kept == Some(number));
+            of_kept || numbers.contains(&(of, number))
+        };
+        let number = own.unwrap_or_else(|| (0..).find(|number| !is_taken(*number)).unwrap_or_default());
+        numbers.push((of, number));
+    }
+    numbers.into_iter().map(|(_, number)| number).collect()
+}
+
+fn set_first_day(item: &mut Value, before: Option<&Value>, today: &Today) {
     let Value::Object(members) = item else { return };
     let before = before.and_then(Value::as_object);
-    set_day(members, before, now);
+    set_day(members, before, today);
 }
 
 /// As [`set_first_days`], for one limit.
-pub(super) fn set_day(item: &mut Map<String, Value>, before: Option<&Map<String, Value>>, now: Timestamp) {
+pub(super) fn set_day(item: &mut Map<String, Value>, before: Option<&Map<String, Value>>, today: &Today) {
     let Some(days) = item.get("periodic_reset_days").and_then(Value::as_i64) else {
         item.remove("next_usage_reset_at");
         return;
     };
-    let day =
+    let time_of =
         |item: &Map<String, Value>| item.get("next_usage_reset_at")?.as_str()?.parse::<Timestamp>().ok();
     let is_as_long = |before: &&Map<String, Value>| {
         before.get("periodic_reset_days").and_then(Value::as_i64) == Some(days)
     };
-    let given = day(item).or_else(|| day(before.filter(is_as_long)?));
-    let midnight = |time: Timestamp| time.to_zoned(TimeZone::UTC).start_of_day().ok();
+    let given = time_of(item).or_else(|| time_of(before.filter(is_as_long)?));
     let first = match given {
-        Some(given) => midnight(given),
-        None => midnight(now).and_then(|today| today.checked_add(days.days()).ok()),
+        Some(given) => Some(today.day_of(given)),
+        None => today.zone.to_datetime(today.now).date().checked_add(days.days()).ok(),
     };
-    if let Some(first) = first {
+    // A day is kept as its midnight in UTC, wherever days begin.
+    if let Some(first) = first.and_then(|day| day.to_zoned(TimeZone::UTC).ok()) {
         item.insert("next_usage_reset_at".to_owned(), time(first.timestamp()));
+    }
+}
+
+/// What time it is, and where days begin (`limits.timezone`).
+pub(super) struct Today {
+    now: Timestamp,
+    zone: TimeZone,
+}
+
+impl Today {
+    pub(super) fn of(call: &Call) -> Self {
+        Self { now: call.now, zone: call.limits.calendar().zone.clone() }
+    }
+
+    /// The day that a time names: midnight in UTC is how days are written and kept; any other time is in the day that it is in where days
+    /// begin, as the midnights are that responses show.
+    fn day_of(&self, time: Timestamp) -> Date {
+        let in_utc = TimeZone::UTC.to_datetime(time);
+        if in_utc.time() == Time::midnight() {
+            return in_utc.date();
+        }
+        self.zone.to_datetime(time).date()
     }
 }
 
@@ -231,11 +337,61 @@ mod tests {
         "2026-05-06T10:00:00Z".parse().unwrap()
     }
 
+    fn today() -> Today {
+        Today { now: now(), zone: TimeZone::UTC }
+    }
+
+    /// What is shown is sent back, wherever days begin.
+    #[test]
+    fn a_day_that_was_shown_and_sent_back_is_the_same_day() {
+        use crate::limits::from_records::reset_of;
+        use crate::limits::{Calendar, LimitKind, UsageOf};
+        for zone in
+            ["UTC", "Europe/Berlin", "America/New_York", "Asia/Kolkata", "Pacific/Auckland", "Europe/London"]
+        {
+            let zone = TimeZone::get(zone).unwrap();
+            let calendar = Calendar { zone: zone.clone(), ..Calendar::default() };
+            // Around midnight, where the day is not that of UTC.
+            for now in [
+                "2026-05-06T10:00:00Z",
+                "2026-05-06T23:30:00Z",
+                "2026-05-06T00:30:00Z",
+                "2026-05-06T00:00:00Z",
+            ] {
+                let today = Today { now: now.parse().unwrap(), zone: zone.clone() };
+                let mut item = Map::from_iter([("periodic_reset_days".to_owned(), json!(5))]);
+                set_day(&mut item, None, &today);
+                let reset_at = |item: &Map<String, Value>| {
+                    let kind = LimitKind::Usage {
+                        of: UsageOf::Cost,
+                        credit: 1,
+                        alert_at: None,
+                        reset: reset_of(item),
+                    };
+                    calendar.window(&kind, today.now.as_millisecond()).reset_at().unwrap()
+                };
+                let first = reset_at(&item);
+                let day = zone.to_datetime(today.now).date().checked_add(5.days()).unwrap();
+                assert_eq!(zone.to_datetime(first), day.at(0, 0, 0, 0), "{zone:?} {now}");
+                let before = item.clone();
+                for _ in 0..3 {
+                    item.insert("next_usage_reset_at".to_owned(), time(reset_at(&item)));
+                    set_day(&mut item, Some(&before), &today);
+                    assert_eq!(reset_at(&item), first, "{zone:?} {now}");
+                }
+                // A day is meant, also where it begins later or earlier.
+                item.insert("next_usage_reset_at".to_owned(), json!("2026-07-01T00:00:00Z"));
+                set_day(&mut item, None, &today);
+                assert_eq!(item["next_usage_reset_at"], "2026-07-01T00:00:00.000Z");
+            }
+        }
+    }
+
     fn normal(text: &str, is_list: bool) -> (Value, Vec<String>) {
         let mut body = serde_json::from_str(text).unwrap();
         let problems = Problems::default();
         normalise(&mut body, is_list, &problems);
-        set_first_days(&mut body, &Map::new(), now());
+        set_first_days(&mut body, &Map::new(), &today());
         (Value::Object(body), problems.into_vec().into_iter().map(|problem| problem.path).collect())
     }
 
@@ -265,7 +421,7 @@ mod tests {
         let of = |limits: Value| Map::from_iter([("usage_limits".to_owned(), limits)]);
         let day_after = |before: Value, update: Value| {
             let mut update = of(json!([{"credit_limit": 1}, update]));
-            set_first_days(&mut update, &of(json!([{"credit_limit": 1}, before])), now());
+            set_first_days(&mut update, &of(json!([{"credit_limit": 1}, before])), &today());
             update["usage_limits"][1]["next_usage_reset_at"].as_str().unwrap().get(..10).unwrap().to_owned()
         };
         let before = json!({"periodic_reset_days": 3, "next_usage_reset_at": "2026-01-02T00:00:00.000Z"});
@@ -275,6 +431,28 @@ mod tests {
         assert_eq!(day_after(Value::Null, days(3)), "2026-05-09");
         let named = json!({"periodic_reset_days": 3, "next_usage_reset_at": "2026-06-01T10:00:00Z"});
         assert_eq!(day_after(before, named), "2026-06-01");
+    }
+
+    #[test]
+    fn a_limit_of_a_list_keeps_its_number_when_others_go() {
+        let limit = |of: &str, period: &str| json!({"type": of, "credit_limit": 1, "periodic_reset": period});
+        let mut kept = Map::new();
+        let mut put = |items: Value| {
+            let mut update = Map::from_iter([("usage_limits".to_owned(), items)]);
+            set_first_days(&mut update, &kept, &today());
+            crate::control::records::overlay(&mut kept, &update, &["usage_limits", USAGE_NUMBERS]);
+            kept.get(USAGE_NUMBERS).cloned()
+        };
+        let (weekly, monthly) = (limit("cost", "weekly"), limit("cost", "monthly"));
+        let tokens = limit("tokens", "weekly");
+        assert_eq!(put(json!([weekly, tokens, monthly])), None, "their places");
+        assert_eq!(put(json!([monthly])), Some(json!([1])));
+        assert_eq!(put(json!([tokens, monthly])), Some(json!([0, 1])));
+        assert_eq!(put(json!([monthly, weekly])), Some(json!([1, 0])), "a new one has the free number");
+        assert_eq!(put(json!([weekly, monthly])), None);
+        // The only one that counts money is the one before, with another period.
+        assert_eq!(put(json!([tokens, monthly])), Some(json!([0, 1])));
+        assert_eq!(put(json!([limit("cost", "weekly")])), Some(json!([1])));
     }
 
     #[test]

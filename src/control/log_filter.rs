@@ -88,6 +88,9 @@ pub(super) fn read(call: &Call, values: &Map<String, Value>, problems: &Problems
     }
 }
 
+/// No log has it: PostgreSQL cannot store it.
+const NO_NUL: &str = "must not contain the character U+0000";
+
 /// The values of a list with commas; of an export's filters also an array.
 fn list(values: &Map<String, Value>, name: &str, problems: &Problems) -> Vec<String> {
     let found: Vec<String> = match values.get(name) {
@@ -98,6 +101,9 @@ fn list(values: &Map<String, Value>, name: &str, problems: &Problems) -> Vec<Str
         Some(Value::Array(items)) => items.iter().filter_map(item).collect(),
         _ => Vec::new(),
     };
+    if found.iter().any(|value| value.contains('\0')) {
+        problems.push(name, None, NO_NUL);
+    }
     if found.len() > MAX_VALUES {
         problems.push(name, None, format!("must have at most {MAX_VALUES} values"));
         return Vec::new();
@@ -171,6 +177,10 @@ fn metadata(value: Option<&Value>, problems: &Problems) -> Vec<(String, String)>
         return Vec::new();
     };
     let pair = |(name, value): (String, Value)| match value {
+        Value::String(text) if name.contains('\0') || text.contains('\0') => {
+            problems.push("metadata", None, NO_NUL);
+            None
+        }
         Value::String(text) => Some((name, text)),
         // Metadata are texts; clients write numbers and booleans without quotes.
         Value::Number(_) | Value::Bool(_) => Some((name, value.to_string())),

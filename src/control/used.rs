@@ -111,6 +111,8 @@ impl Used {
             let spent = view.as_ref().map_or(0, |view| view.spent);
             let held = view.as_ref().map_or(0, |view| view.held);
             let status = view.as_ref().map_or(UsageStatus::Active, |view| view.status);
+            let is_bounded = limit.value() != i64::MAX;
+            let left = limit.value().saturating_sub(spent).saturating_sub(held).max(0);
             json!({
                 "kind": if limit.is_rate() { "rate" } else { "usage" },
                 "type": of.as_str(),
@@ -118,10 +120,11 @@ impl Used {
                     LimitKind::Rate { unit, .. } => Some(unit.as_str()),
                     LimitKind::Usage { .. } => None,
                 },
-                "limit": if limit.value() == i64::MAX { Value::Null } else { amount(of, limit.value()) },
+                "limit": is_bounded.then(|| amount(of, limit.value())),
                 "current_usage": amount(of, spent),
                 "reserved": amount(of, held),
-                "remaining": amount(of, limit.value().saturating_sub(spent).saturating_sub(held).max(0)),
+                "unreconciled": amount(of, view.as_ref().map_or(0, |view| view.unreconciled)),
+                "remaining": is_bounded.then(|| amount(of, left)),
                 "status": status.as_str(),
                 "resets_at": window.reset_at().map(time),
             })

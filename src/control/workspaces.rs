@@ -19,6 +19,7 @@ use crate::batch;
 use crate::config::read::Problems;
 use crate::error::Error;
 use crate::limits::LimitScope;
+use crate::limits::from_records::USAGE_NUMBERS;
 use crate::settings::scopes::Scope;
 use crate::store::{Change, Kind, Record, Status};
 pub(super) use members::ROUTES as MEMBER_ROUTES;
@@ -189,7 +190,7 @@ async fn create(mut call: Call) -> Result<Reply, Error> {
         return Err(Error::forbidden("Only keys of the whole organisation create workspaces."));
     }
     let mut body = checked(&call, None)?;
-    limits::set_first_days(&mut body, &Map::new(), call.now);
+    limits::set_first_days(&mut body, &Map::new(), &limits::Today::of(&call));
     let users = body.remove("users");
     let name = call.text("name").unwrap_or_default();
     let slug = call.new_slug(Kind::Workspace, None, "ws-", name)?;
@@ -206,11 +207,20 @@ async fn update(mut call: Call) -> Result<Reply, Error> {
     let record = call.find(Kind::Workspace, "id")?;
     let mut update = checked(&call, Some(record.id))?;
     let mut members = body(&record);
-    limits::set_first_days(&mut update, &members, call.now);
+    limits::set_first_days(&mut update, &members, &limits::Today::of(&call));
     overlay(
         &mut members,
         &update,
-        &["name", "description", "icon", "defaults", "security_settings", "usage_limits", "rate_limits"],
+        &[
+            "name",
+            "description",
+            "icon",
+            "defaults",
+            "security_settings",
+            "usage_limits",
+            "rate_limits",
+            USAGE_NUMBERS,
+        ],
     );
     if call.flag("reset_usage") == Some(true) {
         limits::reset(&mut members, "", call.now);

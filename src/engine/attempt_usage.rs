@@ -138,7 +138,8 @@ impl Uncounted {
         let output = output.max(reported.output);
         let web_searches = reported.web_searches.max(self.web_searches);
         AttemptUsage {
-            usage: Usage { input, output, total: input.saturating_add(output), web_searches, ..reported },
+            usage: Usage { input, output, total: input.saturating_add(output), web_searches, ..reported }
+                .capped(),
             source: UsageSource::Counted,
             response_model: self.response_model,
             service_tier: self.service_tier,

@@ -54,7 +54,7 @@ pub struct LimitView {
     pub counts: &'static str,
     pub unit: Option<&'static str>,
     pub hard: bool,
-    /// `passes`, or why it refuses: `rate`, `reserved`, `unknown_price`, `no_bound`, `spent`.
+    /// `passes`, or why it refuses: `rate`, `reserved`, `unknown_price`, `no_bound`, `unbounded_searches`, `does_not_fit`, `spent`.
     pub decision: &'static str,
     /// When its window ends; absent: never.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -77,7 +77,7 @@ pub struct LimitAmounts {
     pub wanted: f64,
 }
 
-/// `shows_amounts`: whether the views have amounts.
+/// `viewer`: who gets it, which decides what amounts it has.
 ///
 /// # Errors
 /// The counters cannot be reached.
@@ -85,7 +85,7 @@ pub async fn preview(
     limits: &Limits,
     prices: &PriceBook,
     of: &PreviewedRequest<'_>,
-    shows_amounts: bool,
+    viewer: &ClientIdentity,
 ) -> Result<PreviewedLimits, CountersFailure> {
     let mut found = PreviewedLimits::default();
     if only_reads(of.request) {
@@ -103,9 +103,8 @@ pub async fn preview(
     };
     match decided(limits, prices, of, (&facts.at(None), Phase::Request)).await? {
         Ok(preview) => {
-            let client = Some(&**of.client);
-            found.refusal = preview.refusal.map(|refusal| limit_refusal::error(&refusal, client));
-            let views = preview.decisions.iter().map(|decision| view(decision, "request", shows_amounts));
+            found.refusal = preview.refusal.map(|refusal| limit_refusal::error(&refusal, Some(viewer)));
+            let views = preview.decisions.iter().map(|decision| view(decision, "request", viewer));
             found.decisions.extend(views);
         }
         Err(missing) => found.refusal = Some(missing),
@@ -114,7 +113,7 @@ pub async fn preview(
     let Ok(attempt) = Attempt::new(Arc::clone(of.target), of.request) else { return Ok(found) };
     let at_target = facts.at(Some(target_facts(of.target, attempt.model.as_deref())));
     if let Ok(preview) = decided(limits, prices, of, (&at_target, Phase::Target)).await? {
-        let views = preview.decisions.iter().map(|decision| view(decision, "target", shows_amounts));
+        let views = preview.decisions.iter().map(|decision| view(decision, "target", viewer));
         found.decisions.extend(views);
     }
     Ok(found)
@@ -141,8 +140,9 @@ async fn decided(
     limits.preview(&selection, &estimate, now).await.map(Ok)
 }
 
-fn view(decision: &Decision, of: &'static str, shows_amounts: bool) -> LimitView {
+fn view(decision: &Decision, of: &'static str, client: &ClientIdentity) -> LimitView {
     let limit = &decision.limit;
+    let shows_amounts = limit_refusal::may_see(client, limit, &decision.value_key);
     let counts = limit.counts();
     LimitView {
         of,

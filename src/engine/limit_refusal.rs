@@ -12,13 +12,21 @@ use jiff::Timestamp;
 /// The most limits that one error names.
 const MAX_OTHERS: usize = 10;
 
-/// The error for a refusal. `client`: amounts are only for those who may read policies.
+/// The error for a refusal. `client`: amounts are only for those who may read policies, and see the bucket.
 pub(super) fn error(refusal: &Refusal, client: Option<&ClientIdentity>) -> Error {
     let limit = &refusal.limit;
     if refusal.cause == Cause::Unavailable {
-        return Error::limits_unavailable();
+        return Error::limits_unavailable(match limit.hard {
+            true => {
+                "A hard limit is for this request, and what it counts cannot be read or written now. Such requests are refused \
+                 meanwhile."
+            }
+            false => {
+                "This gateway cannot read its budgets now, and requests are refused meanwhile (limits.on_store_error: deny)."
+            }
+        });
     }
-    let shows_amounts = client.is_some_and(|client| client.scopes.contains(Scope::PoliciesRead));
+    let shows_amounts = client.is_some_and(|client| may_see(client, limit, &refusal.value_key));
     let (kind, error_type, code) = names(refusal.cause, limit.scope);
     let others = refusal.all.iter().filter(|other| (other.id, other.index) != (limit.id, limit.index));
     let details = LimitDetails {
@@ -39,6 +47,12 @@ pub(super) fn error(refusal: &Refusal, client: Option<&ClientIdentity>) -> Error
         others: others.take(MAX_OTHERS).map(|other| name(other)).collect(),
     };
     Error::limited(kind, message(refusal), details)
+}
+
+/// Whether a client may see what is in a bucket: it may read policies, and is not kept to one workspace, or the bucket is its workspace's.
+pub(super) fn may_see(client: &ClientIdentity, limit: &Limit, value_key: &str) -> bool {
+    let is_own = || limit.is_of_workspace(value_key, client.workspace.unwrap_or_default());
+    client.scopes.contains(Scope::PoliciesRead) && (!client.is_bound || is_own())
 }
 
 /// The error for a request that lacks a value which a limit with `on_missing: deny` groups by.
@@ -153,18 +167,27 @@ fn message(refusal: &Refusal) -> String {
         (Cause::NoBound, _) => format!(
             "{name} is a hard limit, and the request sets no bound to its output. Send max_completion_tokens (or max_tokens)."
         ),
+        (Cause::UnboundedSearches, _) => format!(
+            "{name} is a hard limit on cost, and for this request the provider may search the web as often as it likes, at a price for each \
+             search. Send max_tool_calls (Responses API) or max_uses of the tool (Messages API), or no search tool."
+        ),
+        (Cause::DoesNotFit, _) => does_not_fit(&name, counts, &until),
         (Cause::Spent, LimitScope::Key) => {
             format!("API Key Usage Limit Exceeded ({counts}). {until} Error Code: 04")
         }
         (Cause::Spent, LimitScope::Workspace) => {
             format!("Workspace Usage Limit Exceeded ({counts}). {until} Error Code: 04")
         }
-        (Cause::Spent, _) if limit.hard => format!(
-            "{name} ({counts}) is a hard limit, and what is left of it does not pay for this request. Send a shorter one or a lower \
-             max_completion_tokens. {until}"
-        ),
+        (Cause::Spent, _) if limit.hard => does_not_fit(&name, counts, &until),
         (Cause::Spent, _) => format!("{name} ({counts}) is spent. {until}"),
     }
+}
+
+fn does_not_fit(name: &str, counts: &str, until: &str) -> String {
+    format!(
+        "{name} ({counts}) is a hard limit, and what is left of it does not pay for this request. Send a shorter one or a lower \
+         max_completion_tokens. {until}"
+    )
 }
 
 fn second(time: Timestamp) -> String {
@@ -241,7 +264,12 @@ mod tests {
         };
         let mut client = ClientIdentity::anonymous(None);
         client.scopes = [Scope::PoliciesRead].into_iter().collect();
-        let error = error(&refusal(LimitScope::Policy, usage, Cause::Spent), Some(&client));
+        client.is_bound = false;
+        let refused = refusal(LimitScope::Policy, usage, Cause::Spent);
+        let bound = ClientIdentity { is_bound: true, workspace: Some(Uuid::from_u128(1)), ..client.clone() };
+        let to_bound = error(&refused, Some(&bound));
+        assert_eq!(to_bound.limit.and_then(|limit| limit.amounts), None, "of all workspaces");
+        let error = error(&refused, Some(&client));
         let amounts = error.limit.and_then(|limit| limit.amounts);
         assert_eq!(amounts, Some(Amounts { spent: 2.5, limit: 2.0 }));
         assert_eq!(

@@ -213,7 +213,8 @@ impl AttemptUsage {
     pub(super) fn reported(response: &ResponseSummary) -> Option<Self> {
         let usage = response.usage?;
         Some(Self {
-            usage: Usage { web_searches: usage.web_searches.max(response.web_searches.count()), ..usage },
+            usage: Usage { web_searches: usage.web_searches.max(response.web_searches.count()), ..usage }
+                .capped(),
             source: UsageSource::Reported,
             response_model: response.model.clone(),
             service_tier: response.service_tier,

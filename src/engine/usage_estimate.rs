@@ -3,9 +3,9 @@
 //! Not here: what it did use (`record`), and what limits do with the estimate (`limits`).
 
 use crate::api::operation::Operation;
-use crate::api::output_bounds;
+use crate::api::{output_bounds, search_bounds};
 use crate::limits::Estimate;
-use crate::price::{PriceBook, Rating};
+use crate::price::{ExpectedTier, PriceBook, Rating};
 use crate::route::attempt::Request;
 use crate::route::target::Target;
 use http::Method;
@@ -24,6 +24,8 @@ pub(super) struct UsageEstimate {
     /// Of all choices together; `None`: the request sets none.
     max_output: Option<u64>,
     choices: u64,
+    /// Searches of the web that are billed by the piece; `None`: as many as the provider likes.
+    max_searches: Option<u64>,
     rating: Rating,
     service_tier: Option<String>,
     at: Timestamp,
@@ -38,11 +40,17 @@ impl UsageEstimate {
         let bytes = body.map_or(0, |body| body.bytes().len());
         let model = target.model().or(request.model.as_deref()).unwrap_or_default();
         let rating = prices.rating(target.provider.id(), model, target.own_prices.as_deref());
+        let bills_searches = rating.card().is_some_and(|card| card.bills_searches());
+        let max_searches = match body {
+            Some(body) if bills_searches => search_bounds::bound(request.operation, body, model),
+            _ => Some(0),
+        };
         Self {
             input: (bytes / BYTES_PER_TOKEN) as u64,
             max_input: bytes as u64,
             max_output: max_output(request),
             choices: request.outputs(),
+            max_searches,
             rating,
             service_tier: body.and_then(|body| body.text("service_tier")).map(Cow::into_owned),
             at,
@@ -65,24 +73,34 @@ impl UsageEstimate {
             max_input_tokens: self.max_input,
             output_tokens: output,
             max_output_tokens: self.max_output,
-            cost: self.cost(self.input, output),
+            cost: self.likely_cost(output),
             max_cost: self.max_output.filter(|_| for_hard).and_then(|output| self.max_cost(output)),
+            searches_freely: self.max_searches.is_none(),
             is_free: matches!(self.rating, Rating::Free),
             cost_of: matches!(self.rating, Rating::Priced(_)).then_some(cost_of),
             is_made: false,
         }
     }
 
-    /// Nanodollars of the most input with this much output; `None` where the price is unknown.
+    /// Nanodollars of the most input with this much output, with all searches, at the dearest service tier that the response may report;
+    /// `None` where price or searches have no bound.
     pub fn max_cost(&self, output: u64) -> Option<i64> {
-        self.cost(self.max_input, output)
+        let tier = match self.service_tier.as_deref() {
+            // No provider serves these at a dearer tier than the standard one.
+            Some(tier @ ("default" | "standard" | "standard_only" | "flex")) => ExpectedTier::UpTo(tier),
+            _ => ExpectedTier::Any,
+        };
+        self.cost((self.max_input, output, self.max_searches?), tier)
+    }
+
+    fn likely_cost(&self, output: u64) -> Option<i64> {
+        self.cost((self.input, output, 0), ExpectedTier::Named(self.service_tier.as_deref()))
     }
 
     /// Never nothing: only a declared price is.
-    fn cost(&self, input: u64, output: u64) -> Option<i64> {
+    fn cost(&self, used: (u64, u64, u64), tier: ExpectedTier<'_>) -> Option<i64> {
         let Rating::Priced(card) = &self.rating else { return None };
-        let cost = card.estimate(input, output, self.service_tier.as_deref(), self.at)?;
-        Some(cost.max(1))
+        Some(card.estimate(used, tier, self.at)?.max(1))
     }
 }
 

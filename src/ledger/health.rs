@@ -65,6 +65,13 @@ impl LedgerHealth {
         self.why = failure;
     }
 
+    /// Notes that a thread of the ledger has ended: nothing is written any more, and that does not heal.
+    pub(super) fn note_end(&mut self, why: String, now: Timestamp) {
+        log::error!(target: "turnpike::ledger", "{why}; rows are lost until the gateway is started again");
+        self.since = Some(now);
+        self.why = Some(why);
+    }
+
     /// Notes whether the spool could be written.
     pub(super) fn note_spool_failure(&mut self, failure: Option<String>) {
         if let Some(why) = failure.as_ref().filter(|why| self.spool_failure.as_ref() != Some(why)) {

@@ -4,7 +4,9 @@
 
 use super::Text;
 use crate::api::usage::Usage;
+use crate::price::Cost;
 use serde::{Deserialize, Serialize};
+use std::sync::Arc;
 use uuid::Uuid;
 
 /// Milliseconds of a day, the unit in which rows are kept and deleted.
@@ -198,6 +200,14 @@ impl Row {
         self.cache_write_tokens = usage.map(|usage| usage.cache_write);
         self.reasoning_tokens = usage.map(|usage| usage.reasoning);
         self.usage_source = usage.map(|_| Text::new(if is_estimated { "estimated" } else { "reported" }));
+    }
+
+    /// Sets what the request or attempt cost; `None`: nothing is charged.
+    pub fn set_cost(&mut self, cost: Option<&Cost>) {
+        self.cost = cost.and_then(|cost| cost.nanodollars);
+        self.cost_status = cost.map(|cost| Text::new(cost.status.as_str()));
+        self.price_version = cost.map(|cost| Text::from(Arc::clone(&cost.price_version)));
+        self.rates_hash = cost.map(|cost| cost.rates_hash);
     }
 
     /// About what it takes in memory, bytes.

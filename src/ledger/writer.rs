@@ -3,7 +3,8 @@
 //!
 //! Two threads. One (`ledger-store`) writes to the log store, and may be held up by it. The other (`ledger-intake`) is never: it makes
 //! the entries of what requests hand over, hands over batches, moves what waits for too long to the spool, and hands over what is spooled when the store works again. What finds no room
-//! is dropped and counted.
+//! is dropped and counted. So is a row that makes the store's code panic, and it alone; should a thread end nevertheless, the ledger says
+//! so and is not available.
 
 use super::id::RowIds;
 use super::log_store::{LogError, LogStore};
@@ -11,7 +12,9 @@ use super::spool::Spool;
 use super::{Draft, Entry, LedgerHealth};
 use jiff::Timestamp;
 use parking_lot::{Condvar, Mutex};
+use std::any::Any;
 use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -118,8 +121,9 @@ impl Writer {
         let for_store = Arc::clone(&shared);
         let named = |name: &str| std::thread::Builder::new().name(name.to_owned());
         let threads = vec![
-            named("ledger-store").spawn(move || write_batches(&for_store, &*store))?,
-            named("ledger-intake").spawn(move || intake.run())?,
+            named("ledger-store")
+                .spawn(move || watched(&for_store, || write_batches(&for_store, &*store)))?,
+            named("ledger-intake").spawn(move || watched(&Arc::clone(&intake.shared), || intake.run()))?,
         ];
         Ok(Self { shared, threads: Mutex::new(threads) })
     }
@@ -167,6 +171,21 @@ impl Writer {
     }
 }
 
+/// Runs a thread to its end. A panic ends it for good: from then on the ledger is not available.
+fn watched(shared: &Shared, run: impl FnOnce()) {
+    if let Err(panic) = catch_unwind(AssertUnwindSafe(run)) {
+        let name = std::thread::current().name().unwrap_or_default().to_owned();
+        let why = format!("the thread {name} has ended with a panic ({})", message(&*panic));
+        shared.state.lock().health.note_end(why, Timestamp::now());
+    }
+}
+
+/// What a panic says.
+fn message(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("it does not say why")
+}
+
 /// The loop of the thread that may be held up.
 fn write_batches(shared: &Shared, store: &dyn LogStore) {
     loop {
@@ -192,12 +211,19 @@ fn write_batches(shared: &Shared, store: &dyn LogStore) {
     }
 }
 
+/// Writes entries. One that makes the store's code panic is refused like one that the store refuses: it must not stop the others.
+fn write_part(store: &dyn LogStore, entries: &[Entry]) -> Result<usize, LogError> {
+    // A transaction that the panic has left is rolled back, and the locks of the stores are free again.
+    let written = catch_unwind(AssertUnwindSafe(|| store.write(entries)));
+    written.unwrap_or_else(|panic| Err(LogError::Refused(format!("a panic: {}", message(&*panic)))))
+}
+
 /// Writes a batch; where the store refuses it, each half alone, until what it refuses is left out.
 fn write(store: &dyn LogStore, entries: &[Entry]) -> Outcome {
     let mut outcome = Outcome { written: 0, refused: 0, failed: None, refusal: None, took: Duration::ZERO };
     let mut parts = vec![entries];
     while let Some(part) = parts.pop() {
-        match store.write(part) {
+        match write_part(store, part) {
             Ok(new) => outcome.written += new,
             Err(LogError::Refused(_)) if part.len() > 1 => {
                 let (first, second) = part.split_at(part.len() / 2);
@@ -306,10 +332,26 @@ impl Intake {
     /// Makes the entries and their payloads: not under the lock, and by no request's thread.
     fn made(&self, drafts: Vec<Box<dyn Draft>>) -> Vec<Entry> {
         let before = size_of_all(&drafts);
-        let mut entries: Vec<Entry> = drafts.into_iter().flat_map(|draft| draft.entries(&self.ids)).collect();
-        entries.iter_mut().for_each(Entry::pack);
+        let (mut entries, mut refused) = (Vec::with_capacity(drafts.len()), 0);
+        for draft in drafts {
+            let count = draft.count() as u64;
+            let made = catch_unwind(AssertUnwindSafe(|| {
+                let mut made = draft.entries(&self.ids);
+                made.iter_mut().for_each(Entry::pack);
+                made
+            }));
+            match made {
+                Ok(made) => entries.extend(made),
+                Err(panic) => {
+                    refused += count;
+                    let why = message(&*panic);
+                    log::error!(target: "turnpike::ledger", "{count} rows are left out: a panic: {why}");
+                }
+            }
+        }
         let after: usize = entries.iter().map(Entry::size).sum();
         let mut state = self.shared.state.lock();
+        state.health.dropped.refused += refused;
         state.taken_bytes = (state.taken_bytes + after).saturating_sub(before);
         entries
     }

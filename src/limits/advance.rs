@@ -109,8 +109,11 @@ impl Part {
     fn objection(&self, state: &State, used: i64) -> Option<Cause> {
         let value = self.limit.value();
         let most = if self.limit.hard && !self.limit.fit { self.amount } else { 0 };
-        if state.spent >= value || state.spent.saturating_add(most) > value {
+        if state.spent >= value {
             return Some(Cause::Spent);
+        }
+        if state.spent.saturating_add(most) > value {
+            return Some(Cause::DoesNotFit);
         }
         (used >= value || used.saturating_add(most) > value).then_some(Cause::Reserved)
     }

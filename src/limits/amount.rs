@@ -22,6 +22,8 @@ pub struct Estimate<'a> {
     pub cost: Option<i64>,
     /// Nanodollars of the most input and `max_output_tokens`, without cached input; `None` where price or bound is unknown.
     pub max_cost: Option<i64>,
+    /// The provider may search the web for it as often as it likes, and bills searches by the piece: `hard` limits on cost refuse it.
+    pub searches_freely: bool,
     /// The price is declared to be nothing: limits on cost do not apply.
     pub is_free: bool,
     /// Nanodollars of the most input with that much output; never less for more. For limits that `fit`.
@@ -41,6 +43,7 @@ impl Default for Estimate<'_> {
             max_output_tokens: None,
             cost: None,
             max_cost: None,
+            searches_freely: false,
             is_free: false,
             cost_of: None,
             is_made: false,
@@ -91,6 +94,9 @@ impl Estimate<'_> {
     /// It cannot be foretold, and why.
     pub(super) fn hard_amount(&self, limit: &Limit, fitted: Option<u64>) -> Result<i64, Cause> {
         let is_unpriced = limit.is_cost() && self.cost.is_none();
+        if limit.is_cost() && self.searches_freely {
+            return Err(Cause::UnboundedSearches);
+        }
         let unbounded = if is_unpriced { Cause::UnknownPrice } else { Cause::NoBound };
         self.most(limit.counts(), fitted).ok_or(unbounded)
     }

@@ -95,6 +95,11 @@ impl Condition {
         Self { key, values, excludes }
     }
 
+    /// Whether any value will do, as far as its `values` go: `*`, or none of them.
+    pub(super) fn takes_any(&self) -> bool {
+        self.values.is_empty() || self.values.contains(&Pattern::Any)
+    }
+
     /// Whether a request with this value is meant. One without a value is not.
     pub(super) fn matches(&self, value: Option<Value<'_>>) -> bool {
         let Some(value) = value else { return false };

@@ -6,6 +6,7 @@
 use super::fact_key::{Condition, FactKey};
 use super::limit::{Limit, LimitKind, LimitScope, OnMissing, RateOf, RateUnit, Reset, UsageOf};
 use crate::settings::ServiceKey;
+use crate::settings::key_limits::MAX_SAME_RATES;
 use crate::store::{Catalog, Kind, Record};
 use jiff::Timestamp;
 use jiff::civil::Date;
@@ -26,9 +27,15 @@ pub const OF_INTEGRATION: &str = "integration_";
 pub const KINDS: [Kind; 5] =
     [Kind::UsagePolicy, Kind::RatePolicy, Kind::ApiKey, Kind::Workspace, Kind::Provider];
 
+/// Of a list of usage limits, the number of each among those that count the same, where it is not its place among them: one that
+/// stood before it was taken away.
+pub const USAGE_NUMBERS: &str = "usage_limit_numbers";
+
 /// Where the indices of a record's rate limits begin, and those of what it limits as an integration.
 const RATES: usize = 64;
 const INTEGRATIONS: usize = 128;
+/// How many usage limits of a record may count the same.
+const MAX_SAME_USAGES: usize = 20;
 
 /// The limits of a record. `catalog`: the workspaces that conditions name.
 pub fn limits_of(record: &Record, catalog: &Catalog) -> Vec<Limit> {
@@ -41,6 +48,7 @@ pub fn limits_of(record: &Record, catalog: &Catalog) -> Vec<Limit> {
         Kind::Workspace => of_members(record.id, LimitScope::Workspace, &body, ""),
         Kind::Provider => {
             let mut limits = of_members(record.id, LimitScope::Provider, &body, "");
+            limits.iter_mut().for_each(|limit| limit.workspace = record.workspace);
             limits.extend(of_members(record.id, LimitScope::Integration, &body, OF_INTEGRATION));
             limits.extend(of_workspaces(record.id, &body));
             limits
@@ -94,15 +102,14 @@ pub fn usage_ids(record: &Record) -> Vec<Uuid> {
 /// The limits of a key of the settings: those of requests whose key has its name.
 pub fn limits_of_key(key: &ServiceKey) -> Vec<Limit> {
     let id = settings_key_id(&key.name);
-    let items = key.limits.usage.iter().filter_map(Value::as_object).enumerate();
-    let usages = items.filter_map(|(index, item)| limit(id, LimitScope::Key, index, item, usage(item)?));
-    let items = key.limits.rates.iter().filter_map(Value::as_object).enumerate();
-    let rates =
-        items.filter_map(|(index, item)| limit(id, LimitScope::Key, RATES + index, item, rate(item)?));
+    let usages = indexed(key.limits.usage.iter().filter_map(Value::as_object), usage, &[]);
+    let rates = indexed(key.limits.rates.iter().filter_map(Value::as_object), rate, &[]);
+    let found = usages.into_iter().chain(rates);
+    let found = found.filter_map(|(index, item, kind)| limit(id, LimitScope::Key, index, item, kind));
     let is_it = || vec![Condition::new(FactKey::ApiKey, [key.name.as_str()], [])];
     let name: Arc<str> = key.name.as_str().into();
     let named = |limit| Limit { conditions: is_it(), name: Some(Arc::clone(&name)), ..limit };
-    usages.chain(rates).map(named).collect()
+    found.map(named).collect()
 }
 
 /// Under which id the usage of a key of the settings is kept: the same as long as its name is.
@@ -168,11 +175,49 @@ fn of_members(id: Uuid, scope: LimitScope, body: &Map<String, Value>, prefix: &s
     };
     let resets = body.get(&format!("{prefix}{RESETS}")).and_then(Value::as_u64);
     let generation = resets.and_then(|resets| u32::try_from(resets).ok()).unwrap_or(0);
-    let usages = listed("usage_limits").into_iter().enumerate();
-    let usages = usages.filter_map(|(index, item)| limit(id, scope, first + index, item, usage(item)?));
-    let rates = listed("rate_limits").into_iter().enumerate();
-    let rates = rates.filter_map(|(index, item)| limit(id, scope, first + RATES + index, item, rate(item)?));
-    usages.chain(rates).map(|limit| Limit { generation, ..limit }).collect()
+    let numbers = usage_numbers(body, prefix);
+    let usages = indexed(listed("usage_limits").into_iter(), usage, &numbers);
+    let found = usages.into_iter().chain(indexed(listed("rate_limits").into_iter(), rate, &[]));
+    let limits = found.filter_map(|(index, item, kind)| limit(id, scope, first + index, item, kind));
+    limits.map(|limit| Limit { generation, ..limit }).collect()
+}
+
+/// The numbers of a body's usage limits ([`USAGE_NUMBERS`]), as far as it has them.
+pub fn usage_numbers(body: &Map<String, Value>, prefix: &str) -> Vec<usize> {
+    let numbers = body.get(&format!("{prefix}{USAGE_NUMBERS}")).and_then(Value::as_array);
+    let numbers = numbers.into_iter().flatten().map(Value::as_u64);
+    numbers.map_while(|number| usize::try_from(number?).ok()).collect()
+}
+
+/// The limits of a list, each with its index: by what it counts, a rate also by its unit, and then by its number among those that count
+/// the same. So usage stays with what it is usage of, wherever the limit stands and whatever becomes of it and of others.
+/// `numbers`: where they are not their places.
+fn indexed<'a>(
+    items: impl Iterator<Item = &'a Map<String, Value>>,
+    read: fn(&Map<String, Value>) -> Option<LimitKind>,
+    numbers: &[usize],
+) -> Vec<(usize, &'a Map<String, Value>, LimitKind)> {
+    let mut counts = std::collections::HashMap::new();
+    let read = items.enumerate().filter_map(|(place, item)| {
+        let kind = read(item)?;
+        let (first, room) = indices(&kind);
+        let next = counts.entry(first).or_insert(0);
+        let number = numbers.get(place).copied().unwrap_or(*next);
+        *next += 1;
+        (number < room).then_some((first + number, item, kind))
+    });
+    read.collect()
+}
+
+/// The first index of the limits that count what this one does, and how many there are.
+fn indices(kind: &LimitKind) -> (usize, usize) {
+    match *kind {
+        LimitKind::Usage { of, .. } => (MAX_SAME_USAGES * of as usize, MAX_SAME_USAGES),
+        LimitKind::Rate { of, unit, .. } => {
+            let class = RateUnit::ALL.len() * of as usize + unit as usize;
+            (RATES + MAX_SAME_RATES * class, MAX_SAME_RATES)
+        }
+    }
 }
 
 fn limit(

@@ -209,8 +209,16 @@ impl Judgment<'_> {
         Some(match limit.kind {
             LimitKind::Rate { .. } => Cause::Rate,
             LimitKind::Usage { .. } if fits(locked.state.spent) => Cause::Reserved,
-            LimitKind::Usage { .. } => Cause::Spent,
+            LimitKind::Usage { .. } => Cause::DoesNotFit,
         })
+    }
+
+    /// Whether a hard limit is as good as used up: less than a tenth is left, and it does not pay for what such a request is likely to
+    /// use. That a single request is too large is no news of the limit.
+    fn leaves_nothing(&self, limit: &Limit, state: &State, cause: Cause) -> bool {
+        let left = limit.value().saturating_sub(state.spent);
+        let likely = self.estimate.likely(limit.counts()).unwrap_or(0);
+        cause == Cause::DoesNotFit && left < limit.value() / 10 && likely > left
     }
 
     /// What is held of a limit that has room, and whether that is less than the estimate.
@@ -252,7 +260,7 @@ impl Judgment<'_> {
         for objection in objections {
             let Candidate { limit, entity } = candidates.get(objection.index)?;
             let state = &mut locked.get_mut(objection.index)?.state;
-            if objection.cause == Cause::Spent {
+            if objection.cause == Cause::Spent || self.leaves_nothing(limit, state, objection.cause) {
                 sink.exhausted(limit, entity, state, self.now);
             }
             let wanted = self.estimate.least(limit);

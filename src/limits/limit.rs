@@ -2,27 +2,28 @@
 //!
 //! Plain data. Whether a request is within it is judged in `buckets`; what records of the store mean is read elsewhere.
 
-use super::fact_key::{Condition, FactKey};
+use super::fact_key::{Condition, FactKey, Pattern};
 use jiff::civil::Date;
 use std::sync::Arc;
 use uuid::Uuid;
 
 /// A usage or rate limit of a policy, key, workspace, provider or integration (reference 1.3 and 1.8).
 ///
-/// `id` and `index` together name it: usage is kept under them, so that a changed limit keeps its usage.
+/// `id` and `index` together name it: usage is kept under them, so that a changed limit keeps its usage. What a limit counts is part of
+/// the index, so that no limit takes over what another one has counted in another unit.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Limit {
     /// The record's; another one of limits that an integration has for a workspace.
     pub id: Uuid,
-    /// Which of the limits with this id it is.
+    /// Which of the limits with this id it is (`from_records`).
     pub index: u8,
     /// The record it belongs to.
     pub record: Uuid,
     pub scope: LimitScope,
     /// For the messages of refusals.
     pub name: Option<Arc<str>>,
-    /// Of a policy or an integration: the workspace whose requests it is for. `None`: all of the organisation. Unused in the other
-    /// scopes.
+    /// Of a policy or an integration: the workspace whose requests it is for. `None`: all of the organisation. Of a provider: the workspace
+    /// that it belongs to. Unused in the other scopes.
     pub workspace: Option<Uuid>,
     pub kind: LimitKind,
     /// All must match. None: every request does.
@@ -71,6 +72,22 @@ impl Limit {
     /// What it looks at of a request, apart from its scope.
     pub(super) fn keys(&self) -> impl Iterator<Item = &FactKey> {
         self.conditions.iter().map(|condition| &condition.key).chain(&self.group_by)
+    }
+
+    /// Whether a bucket counts the requests of this workspace alone, as far as the limit and the value key of the bucket show. Who belongs
+    /// to one workspace may see no other bucket: it may have other workspaces' usage and the names of their users.
+    pub fn is_of_workspace(&self, value_key: &str, workspace: Uuid) -> bool {
+        if matches!(self.scope, LimitScope::Key | LimitScope::Workspace) || self.workspace == Some(workspace)
+        {
+            return true;
+        }
+        let is_it = |pattern: &Pattern| matches!(pattern, Pattern::Exact(text) if Uuid::try_parse(text) == Ok(workspace));
+        let is_condition = |condition: &Condition| {
+            let values = &condition.values;
+            condition.key == FactKey::Workspace && !values.is_empty() && values.iter().all(is_it)
+        };
+        self.conditions.iter().any(is_condition)
+            || (self.group_by.contains(&FactKey::Workspace) && names_workspace(value_key, workspace))
     }
 
     /// Whether it is a budget of money or tokens that must never be exceeded: each attempt that may be charged has to be held by it.
@@ -123,6 +140,17 @@ impl Limit {
     }
 }
 
+/// Whether a value key with the value of a workspace has this one. A text that may have come from metadata names none.
+fn names_workspace(value_key: &str, workspace: Uuid) -> bool {
+    const NAME: &str = "workspace_id:";
+    let mut found = value_key.match_indices(NAME).map(|(at, _)| at);
+    let (Some(at), None) = (found.next(), found.next()) else { return false };
+    let (before, after) = value_key.split_at_checked(at).unwrap_or_default();
+    let after = after.strip_prefix(NAME).and_then(|rest| rest.strip_prefix(workspace.to_string().as_str()));
+    let ends = after.is_some_and(|rest| rest.is_empty() || rest.starts_with('-'));
+    ends && (before.is_empty() || before.ends_with('-'))
+}
+
 /// Whose limit it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum LimitScope {
@@ -163,14 +191,14 @@ pub enum LimitKind {
     },
 }
 
-/// What a rate limit counts.
+/// What a rate limit counts. The order is that of indices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum RateOf {
     Requests,
     Tokens,
 }
 
-/// What a usage limit counts.
+/// What a usage limit counts. The order is that of indices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum UsageOf {
     /// In nanodollars.
@@ -197,7 +225,7 @@ impl Counted {
     }
 }
 
-/// The window of a rate limit.
+/// The window of a rate limit. The order is that of indices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum RateUnit {
     Second,
@@ -265,5 +293,42 @@ impl OnMissing {
 
     pub fn parse(text: &str) -> Option<Self> {
         [Self::Skip, Self::Shared, Self::Deny].into_iter().find(|way| way.as_str() == text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bucket_is_of_a_workspace_where_nothing_else_can_be_in_it() {
+        let (own, other) = (Uuid::from_u128(1), Uuid::from_u128(2));
+        let kind = LimitKind::Usage { of: UsageOf::Cost, credit: 1, alert_at: None, reset: Reset::Never };
+        let limit = Limit::new(Uuid::nil(), LimitScope::Policy, kind);
+        let grouped = Limit { group_by: vec![FactKey::Workspace], ..limit.clone() };
+        let only = |texts: &[&str]| Limit {
+            conditions: vec![Condition::new(FactKey::Workspace, texts.iter().copied(), [])],
+            ..limit.clone()
+        };
+        let key = |id: Uuid| format!("workspace_id:{id}");
+        for (limit, value_key, wanted) in [
+            (limit.clone(), String::new(), false),
+            (limit.clone(), key(own), false),
+            (Limit { workspace: Some(own), ..limit.clone() }, "metadata._user:ann".to_owned(), true),
+            (Limit { workspace: Some(other), ..limit.clone() }, key(own), false),
+            (Limit { scope: LimitScope::Key, ..limit.clone() }, String::new(), true),
+            (Limit { scope: LimitScope::Provider, ..limit.clone() }, String::new(), false),
+            (grouped.clone(), key(own), true),
+            (grouped.clone(), key(other), false),
+            (grouped.clone(), format!("metadata._user:ann-{}-model:a.b", key(own)), true),
+            (grouped.clone(), format!("{}-metadata._user:x-{}", key(other), key(own)), false),
+            (grouped.clone(), format!("{}0", key(own)), false),
+            (grouped, "(other)".to_owned(), false),
+            (only(&[&own.to_string()]), "metadata._user:ann".to_owned(), true),
+            (only(&[&own.to_string(), &other.to_string()]), "metadata._user:ann".to_owned(), false),
+            (only(&["*"]), "metadata._user:ann".to_owned(), false),
+        ] {
+            assert_eq!(limit.is_of_workspace(&value_key, own), wanted, "{limit:?} {value_key}");
+        }
     }
 }

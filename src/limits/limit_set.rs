@@ -2,6 +2,7 @@
 //!
 //! Immutable. Usage is not here (`buckets`): a new set goes on with the usage there is.
 
+use super::fact_key::Condition;
 use super::facts::Facts;
 use super::limit::{Counted, Limit, LimitScope, OnMissing};
 use super::recent_selections::{Found, RecentSelections};
@@ -293,7 +294,7 @@ impl Placed {
     /// The bucket that the request has of this limit, if the limit is for it.
     fn bucket(&self, facts: &Facts<'_>) -> Result<Option<u128>, MissingFact> {
         let limit = &self.limit;
-        if !limit.conditions.iter().all(|condition| condition.matches(facts.value(&condition.key))) {
+        if !limit.conditions.iter().all(|condition| is_met(limit, condition, facts)) {
             return Ok(None);
         }
         let mut hash = self.hash.clone();
@@ -308,6 +309,17 @@ impl Placed {
             }
         }
         Ok(Some(hash.finish()))
+    }
+}
+
+/// Whether the request meets a condition of a limit. One without a value meets none, but where the limit has a rule for requests without
+/// it (`on_missing`): a condition that takes any value would keep them from that rule.
+fn is_met(limit: &Limit, condition: &Condition, facts: &Facts<'_>) -> bool {
+    match facts.value(&condition.key) {
+        None if limit.on_missing != OnMissing::Skip && limit.group_by.contains(&condition.key) => {
+            condition.takes_any()
+        }
+        value => condition.matches(value),
     }
 }
 

@@ -88,7 +88,11 @@ pub enum Cause {
     UnknownPrice,
     /// A `hard` limit, and a request whose output has no bound.
     NoBound,
-    /// Used up, or (`hard`) the rest does not pay for this request.
+    /// A `hard` limit on cost, and a request for which the provider may search the web as often as it likes, billed by the piece.
+    UnboundedSearches,
+    /// Not used up, but (`hard`) the rest does not pay for the most that this request can cost.
+    DoesNotFit,
+    /// Used up. In counters that gateways share, also what does not fit.
     Spent,
 }
 
@@ -101,6 +105,8 @@ impl Cause {
             Self::Reserved => "reserved",
             Self::UnknownPrice => "unknown_price",
             Self::NoBound => "no_bound",
+            Self::UnboundedSearches => "unbounded_searches",
+            Self::DoesNotFit => "does_not_fit",
             Self::Spent => "spent",
         }
     }

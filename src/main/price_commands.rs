@@ -141,7 +141,9 @@ fn check(book: &PriceBook, file: &Path) -> Result<String, String> {
     let text = bytes(file)?;
     if !text.trim_ascii_start().starts_with(b"[") {
         let overlay = overlay(file)?;
-        return Ok(format!("{name}: ok, an overlay with {} entries\n", overlay.len()));
+        let warnings: String =
+            read::overlay_warnings(&overlay).map(|warning| format!("{name}: warning: {warning}\n")).collect();
+        return Ok(format!("{warnings}{name}: ok, an overlay with {} entries\n", overlay.len()));
     }
     let catalog = Catalog::read(&text).map_err(|why| format!("{name}: {why}"))?;
     check_replacement(book, &catalog, Timestamp::now()).map_err(|why| format!("{name}: {why}"))?;

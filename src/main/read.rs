@@ -42,8 +42,13 @@ pub fn settings(file: &Path) -> Result<Settings, SettingsError> {
 /// As [`settings`].
 pub fn for_start(file: &Path, addresses: Addresses) -> Result<Usable, SettingsError> {
     let mut draft = draft(file)?;
-    let warnings = start_checks::run(&mut draft, addresses);
+    let mut warnings = start_checks::run(&mut draft, addresses);
     let overlay = overlay(&mut draft);
+    warnings.extend(overlay_warnings(&overlay).map(|message| Problem {
+        path: "prices.overlay".to_owned(),
+        message,
+        place: None,
+    }));
     let settings = draft.finish().map_err(SettingsError::Problems)?;
     Ok(Usable { settings, warnings, overlay })
 }
@@ -62,6 +67,12 @@ fn overlay(draft: &mut Draft) -> Overlay {
         draft.add("prices.overlay", &why);
         Overlay::default()
     })
+}
+
+/// What is odd about an overlay: prices of providers that do not exist are for no request.
+pub fn overlay_warnings(overlay: &Overlay) -> impl Iterator<Item = String> {
+    let unknown = overlay.unknown_providers(|name| provider::ids().any(|id| id == name));
+    unknown.into_iter().map(|name| format!("has prices of {name:?}, which {}", provider::unknown(name)))
 }
 
 fn draft(file: &Path) -> Result<Draft, SettingsError> {

@@ -30,7 +30,7 @@ pub use multiplier::Multiplier;
 pub use overlay::Overlay;
 pub use own_prices::{OwnModel, OwnPrices};
 pub use price_book::{Charge, PriceBook};
-pub use rate_card::{PriceSource, RateCard, Rating};
+pub use rate_card::{ExpectedTier, PriceSource, RateCard, Rating};
 pub use rates::{Rate, Rates, Tier};
 pub use replacement::{Change, changes, check_replacement};
 pub use unit::Unit;

@@ -20,9 +20,11 @@ pub struct Multiplier {
 }
 
 impl Multiplier {
-    /// The same factor for all.
+    /// The same factor for all. `None` if it is not one; nothing is none, and neither is what is rounded to nothing: what costs nothing
+    /// is declared free.
     pub fn new(factor: f64) -> Option<Self> {
-        Some(Self { default: millionths(factor)?, units: [None; Unit::COUNT] })
+        let default = millionths(factor).filter(|factor| *factor > 0)?;
+        Some(Self { default, units: [None; Unit::COUNT] })
     }
 
     /// Gives a unit a factor of its own; `None` if it is not one.
@@ -77,7 +79,7 @@ mod tests {
         assert_eq!(changed.get(Unit::Output), Some(&Rate::flat(15_000_000)));
         assert_eq!(changed.get(Unit::Reasoning), Some(&Rate::flat(5_000_000)));
         assert_eq!(changed.get(Unit::CacheRead), None);
-        for wrong in [-1.0, f64::NAN, f64::INFINITY, 2e6] {
+        for wrong in [-1.0, 0.0, 1e-9, f64::NAN, f64::INFINITY, 2e6] {
             assert_eq!(Multiplier::new(wrong), None);
         }
     }

@@ -79,6 +79,22 @@ impl Overlay {
         })
     }
 
+    /// The providers that entries are of, or are priced like, which `exists` does not have: their entries are for no request.
+    pub fn unknown_providers(&self, exists: impl Fn(&str) -> bool) -> Vec<&str> {
+        let mut named: Vec<&str> = self.vendors.keys().map(|vendor| &**vendor).collect();
+        let exact = self.vendors.values().flat_map(|entries| entries.exact.values());
+        let prefixes = self.vendors.values().flat_map(|entries| &entries.prefixes);
+        for entry in exact.chain(prefixes.map(|(_, entry)| entry)) {
+            if let OverlayPrice::Like { vendor: Some(vendor), .. } = &entry.price {
+                named.push(vendor);
+            }
+        }
+        named.retain(|vendor| !exists(vendor));
+        named.sort_unstable();
+        named.dedup();
+        named
+    }
+
     /// Names the text it was read from; `None` if there is none.
     pub fn fingerprint(&self) -> Option<u64> {
         self.fingerprint
@@ -190,7 +206,7 @@ fn read_like(at: &Cursor<'_>) -> Option<OverlayPrice> {
 fn read_multiplier(at: &Cursor<'_>) -> Option<Multiplier> {
     let multiplier = Multiplier::new(at.number()?);
     if multiplier.is_none() {
-        at.problem("must be a factor between 0 and 1000000, such as 0.8 for 20 % off");
+        at.problem("must be a factor above 0 and up to 1000000, such as 0.8 for 20 % off; a model that costs nothing is declared with free: true");
     }
     multiplier
 }
@@ -293,6 +309,7 @@ mod tests {
             ("a/b: {input_mtok: x}", "number"),
             ("a/b: {inputs: 1}", "inputs"),
             ("a/b: {multiplier: -2}", "factor"),
+            ("a/b: {multiplier: 0}", "free: true"),
             ("a/b: {input_mtok: {base: 1}}", "tiers"),
             ("a/b: {input_mtok: {base: 1, tiers: [{start: 5}]}}", "price"),
             ("a/b: {like: {provider: openai}}", "model"),
@@ -311,6 +328,14 @@ mod tests {
         }
         let problems = Overlay::read("a/b: {free: true}\nc/d:\n  input_mtok: -1\n").map(|_| ()).unwrap_err();
         assert_eq!(problems[0].place, Some((3, 15)));
+    }
+
+    #[test]
+    fn providers_that_do_not_exist_are_found() {
+        let text = "openai/m: {free: true}\nopnai/m: {free: true}\nx/*: {like: {provider: y, model: m}}\nx/n: {free: true}\n";
+        let overlay = Overlay::read(text).unwrap();
+        assert_eq!(overlay.unknown_providers(|vendor| vendor == "openai"), ["opnai", "x", "y"]);
+        assert_eq!(overlay.unknown_providers(|_| true), [""; 0]);
     }
 
     #[test]

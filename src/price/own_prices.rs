@@ -3,7 +3,7 @@
 //! Not here: where they are written (`own_records`), and the overlay, which is for all providers.
 
 use super::multiplier::Multiplier;
-use super::rate_card::{PriceSource, Rating};
+use super::rate_card::{PriceSource, RateCard, Rating};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -59,10 +59,7 @@ impl OwnPrices {
     /// A price of everyone with the negotiated factors.
     pub fn adjust(&self, rating: Rating) -> Rating {
         match (&self.multiplier, rating) {
-            (Some(multiplier), Rating::Priced(card)) => {
-                let card = card.map(PriceSource::Provider, |rates| multiplier.apply(rates));
-                Rating::Priced(Arc::new(card))
-            }
+            (Some(multiplier), Rating::Priced(card)) => multiplied(&card, PriceSource::Provider, multiplier),
             (_, rating) => rating,
         }
     }
@@ -73,4 +70,10 @@ impl OwnPrices {
         }
         self.models.get(model.to_lowercase().as_str())
     }
+}
+
+/// A card with factors on its prices. Factors that leave nothing of them leave no price: that a model is free is declared in other ways.
+pub(super) fn multiplied(card: &RateCard, source: PriceSource, multiplier: &Multiplier) -> Rating {
+    let changed = card.map(source, |rates| multiplier.apply(rates));
+    if changed.is_positive() { Rating::Priced(Arc::new(changed)) } else { Rating::Unknown }
 }

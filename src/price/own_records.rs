@@ -15,6 +15,11 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 impl OwnPrices {
+    /// Whether `pricing_adjustments` are factors that prices can have: none of them below 0, and that of all others not 0.
+    pub fn reads_adjustments(json: &Value) -> bool {
+        json.get("multiplier").is_none_or(Value::is_null) || multiplier(json).is_some()
+    }
+
     /// Of the integration's body and the provider's; what the provider says goes before. `None` if neither says anything.
     pub fn from_records(integration: Option<&Value>, provider: &Value) -> Option<Self> {
         let bodies = || integration.into_iter().chain([provider]);

@@ -6,7 +6,7 @@
 use super::catalog::{Catalog, SHIPPED_VERSION};
 use super::cost::Cost;
 use super::overlay::{Overlay, OverlayPrice};
-use super::own_prices::OwnPrices;
+use super::own_prices::{OwnPrices, multiplied};
 use super::rate_card::{PriceSource, RateCard, Rating};
 use super::rating_cache::RatingCache;
 use super::vendors::catalogue_provider;
@@ -55,19 +55,19 @@ impl PriceBook {
     /// This book with another catalogue; `edition` names it.
     #[must_use]
     pub fn with_catalog(&self, catalog: Arc<Catalog>, edition: &str) -> Self {
-        Self::build(Some(catalog), edition.into(), Arc::clone(&self.overlay))
+        Self::build(Some(catalog), edition.into(), Arc::clone(&self.overlay)).using(self)
     }
 
     /// This book with the catalogue of the binary.
     #[must_use]
     pub fn with_shipped_catalog(&self) -> Self {
-        Self::build(None, SHIPPED_VERSION.into(), Arc::clone(&self.overlay))
+        Self::build(None, SHIPPED_VERSION.into(), Arc::clone(&self.overlay)).using(self)
     }
 
     /// This book with another overlay.
     #[must_use]
     pub fn with_overlay(&self, overlay: Arc<Overlay>) -> Self {
-        Self::build(self.catalog.clone(), Arc::clone(&self.edition), overlay)
+        Self::build(self.catalog.clone(), Arc::clone(&self.edition), overlay).using(self)
     }
 
     fn build(catalog: Option<Arc<Catalog>>, edition: Arc<str>, overlay: Arc<Overlay>) -> Self {
@@ -76,6 +76,14 @@ impl PriceBook {
             Some(fingerprint) => format!("{edition}+{fingerprint:016x}").into(),
         };
         Self { catalog, edition, overlay, version, cache: RatingCache::default() }
+    }
+
+    /// Takes over which models are in use: a newer catalogue must have prices for them.
+    fn using(self, before: &Self) -> Self {
+        for (vendor, model, _) in before.cache.without_own_prices() {
+            self.rating(&vendor, &model, None);
+        }
+        self
     }
 
     pub fn catalog(&self) -> &Catalog {
@@ -165,10 +173,7 @@ impl PriceBook {
             OverlayPrice::Same => self.catalogued(vendor, model),
         };
         match (rating, &entry.multiplier) {
-            (Rating::Priced(card), Some(multiplier)) => {
-                let card = card.map(PriceSource::Overlay, |rates| multiplier.apply(rates));
-                Rating::Priced(Arc::new(card))
-            }
+            (Rating::Priced(card), Some(multiplier)) => multiplied(&card, PriceSource::Overlay, multiplier),
             (rating, _) => rating,
         }
     }

@@ -113,12 +113,13 @@ pub struct RateCard {
     hash: u64,
 }
 
-/// The dearest price of an input token and of an output token, and the price of a request: picodollars.
+/// The dearest price of an input token and of an output token, and the prices of a request and a search: picodollars.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Dearest {
     input: Option<i128>,
     output: Option<i128>,
     request: Option<i128>,
+    search: Option<i128>,
 }
 
 /// The facts of a request that select prices.
@@ -127,6 +128,17 @@ struct Selection<'a> {
     service_tier: Option<&'a str>,
     is_batch: bool,
     at: Timestamp,
+}
+
+/// Which service tier a request is priced at before its response reports one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ExpectedTier<'a> {
+    /// The one that it names, if it names one.
+    Named(Option<&'a str>),
+    /// At most the one that it names: the standard price, or that tier's.
+    UpTo(&'a str),
+    /// Whichever the provider likes.
+    Any,
 }
 
 /// The prices that are in force for a request: those of conditions that hold, then the standard ones. The first that has one for a
@@ -138,6 +150,11 @@ impl InForce<'_> {
     fn price(&self, unit: Unit, input: u64) -> Option<u64> {
         self.0.iter().find_map(|rates| rates.get(unit)).map(|rate| rate.at(input))
     }
+
+    /// The most of it for a request with up to so much input.
+    fn most(&self, unit: Unit, input: u64) -> Option<u64> {
+        self.0.iter().find_map(|rates| rates.get(unit)).map(|rate| rate.up_to(input))
+    }
 }
 
 impl RateCard {
@@ -148,10 +165,8 @@ impl RateCard {
         let units =
             all.flat_map(|period| period.rates.iter()).fold(0, |units, (unit, _)| units | 1 << unit as u32);
         let card = Self { model: model.into(), source, periods, variants, units, ordinary: None, hash };
-        let ordinary = card.is_constant().then(|| {
-            let selection = Selection { service_tier: None, is_batch: false, at: Timestamp::UNIX_EPOCH };
-            card.dearest(0, selection)
-        });
+        let ordinary =
+            card.is_constant().then(|| card.dearest(0, ExpectedTier::Named(None), Timestamp::UNIX_EPOCH));
         Self { ordinary, ..card }
     }
 
@@ -215,8 +230,34 @@ impl RateCard {
         periods.into_iter().any(|period| !period.rates.is_empty())
     }
 
+    /// All its prices, each with the time at which it is in force: the standard ones, and those under conditions.
+    pub(super) fn all_periods(&self) -> impl Iterator<Item = (&[Condition], &Period)> {
+        let standard = self.periods.iter().map(|period| (&[][..], period));
+        standard.chain(self.variants.iter().map(|variant| (&*variant.conditions, &variant.period)))
+    }
+
+    /// The price of a unit, or of what contains it, for a request with so much input. Millionths of a dollar per [`Unit::per`].
+    pub(super) fn price(
+        &self,
+        unit: Unit,
+        (service_tier, is_batch): (Option<&str>, bool),
+        (input, at): (u64, Timestamp),
+    ) -> Option<u64> {
+        let in_force = self.in_force(Selection { service_tier, is_batch, at });
+        let containing = Unit::ALL.into_iter().rev().filter(|other| other.contains(unit));
+        std::iter::once(unit).chain(containing).find_map(|unit| in_force.price(unit, input))
+    }
+
+    /// Whether any of its prices is more than nothing.
+    pub fn is_positive(&self) -> bool {
+        let periods = self.periods.iter().chain(self.variants.iter().map(|variant| &variant.period));
+        let mut rates = periods.flat_map(|period| period.rates.iter());
+        rates.any(|(_, rate)| rate.base > 0 || rate.tiers.iter().any(|tier| tier.price > 0))
+    }
+
     /// What a request costs, in nanodollars. Prices are those in force when the request began (`at`), for the service tier that
-    /// the response reports; one that has no prices of its own costs the standard. `None` if nothing that was used has a price.
+    /// the response reports; one that has no prices of its own costs the standard. `None` if nothing that was used has a price, or tokens
+    /// have none: neither their own nor one that contains them. What is billed by the piece alone has no price for tokens, and needs none.
     pub fn cost(
         &self,
         usage: &Usage,
@@ -229,11 +270,16 @@ impl RateCard {
         let mut remainders: SmallVec<[(Unit, i128); 8]> = SmallVec::new();
         let mut has_rates = false;
         let mut has_priced_use = false;
+        let mut by_token = false;
+        let mut by_piece = false;
+        let (mut input, mut output) = (0, 0);
         let mut sum = 0_i128;
         // The specific units first: what they take is no longer the general ones'.
         for unit in self.units().rev() {
             let Some(price) = in_force.price(unit, usage.input) else { continue };
             has_rates = true;
+            by_token |= unit.is_input() || unit.is_output();
+            by_piece |= matches!(unit, Unit::Request | Unit::RerankSearch);
             let count = unit.count(usage);
             if count == 0 {
                 continue;
@@ -244,42 +290,65 @@ impl RateCard {
             // A provider that reports more cached tokens than input tokens has no negative input.
             let remainder = (i128::from(count) - taken).max(0);
             remainders.push((unit, remainder));
+            input += if unit.is_input() { remainder } else { 0 };
+            output += if unit.is_output() { remainder } else { 0 };
             sum = sum.saturating_add(remainder.saturating_mul(scaled(unit, price)));
         }
         let was_used =
             usage.input > 0 || usage.output > 0 || usage.web_searches > 0 || usage.rerank_searches > 0;
-        (has_rates && (has_priced_use || !was_used)).then(|| nanodollars(sum))
+        let has_all = input >= i128::from(usage.input) && output >= i128::from(usage.output);
+        let is_priced = has_rates && (has_priced_use || !was_used) && (has_all || (by_piece && !by_token));
+        is_priced.then(|| nanodollars(sum))
     }
 
-    /// The most that a request with so many tokens can cost, in nanodollars: nothing is read from a cache, all input is written
-    /// to it, and audio is audio throughout where the model has prices for these. `None` if tokens have no price.
-    /// Searches are not bounded by tokens and not included.
+    /// The most that a request with up to so many tokens and searches of the web can cost, in nanodollars: nothing is read from a cache,
+    /// all input is written to it, and audio is audio throughout where the model has prices for these. `None` if something of it has no
+    /// price; searches without one are part of the price of tokens.
     pub fn estimate(
         &self,
-        input: u64,
-        output: u64,
-        service_tier: Option<&str>,
+        (input, output, searches): (u64, u64, u64),
+        tier: ExpectedTier<'_>,
         at: Timestamp,
     ) -> Option<i64> {
-        let Dearest { input: input_price, output: output_price, request } = match self.ordinary {
-            Some(ordinary) if service_tier.is_none() => ordinary,
-            _ => self.dearest(input, Selection { service_tier, is_batch: false, at }),
+        let dearest = match self.ordinary {
+            Some(ordinary) if tier == ExpectedTier::Named(None) => ordinary,
+            _ => self.dearest(input, tier, at),
         };
-        if input_price.is_none() && output_price.is_none() && request.is_none() {
-            return None;
+        let Dearest { input: input_price, output: output_price, request, search } = dearest;
+        let by_token = input_price.is_some() || output_price.is_some();
+        let lacks = |count: u64, price: Option<i128>| count > 0 && price.is_none();
+        match by_token {
+            true if lacks(input, input_price) || lacks(output, output_price) => return None,
+            false if request.is_none() => return None,
+            _ => {}
         }
-        let tokens = [(input, input_price), (output, output_price), (1, request)];
-        let costs = tokens.map(|(count, price)| i128::from(count).saturating_mul(price.unwrap_or_default()));
+        let counts = [(input, input_price), (output, output_price), (1, request), (searches, search)];
+        let costs = counts.map(|(count, price)| i128::from(count).saturating_mul(price.unwrap_or_default()));
         Some(nanodollars(costs.iter().fold(0, |sum, cost| sum.saturating_add(*cost))))
     }
 
-    fn dearest(&self, input: u64, selection: Selection<'_>) -> Dearest {
-        let in_force = self.in_force(selection);
+    /// Whether searches of the web are billed by the piece, at any time and tier.
+    pub fn bills_searches(&self) -> bool {
+        self.units & 1 << Unit::WebSearch as u32 != 0
+    }
+
+    fn dearest(&self, input: u64, tier: ExpectedTier<'_>, at: Timestamp) -> Dearest {
+        let selection = |service_tier| Selection { service_tier, is_batch: false, at };
+        let (in_force, variants) = match tier {
+            ExpectedTier::Named(tier) => (self.in_force(selection(tier)), SmallVec::new()),
+            // Of a tier without a price for a unit, the standard one counts.
+            ExpectedTier::UpTo(_) | ExpectedTier::Any => {
+                (self.in_force(selection(None)), self.of_tiers(tier, at))
+            }
+        };
         let mut dearest = Dearest::default();
         for unit in self.units() {
-            let Some(price) = in_force.price(unit, input) else { continue };
+            let special = variants.iter().filter_map(|rates: &&Rates| rates.get(unit));
+            let special = special.map(|rate| rate.up_to(input)).max();
+            let Some(price) = in_force.most(unit, input).max(special) else { continue };
             let place = match unit {
                 Unit::Request => &mut dearest.request,
+                Unit::WebSearch => &mut dearest.search,
                 unit if unit.is_input() => &mut dearest.input,
                 unit if unit.is_output() => &mut dearest.output,
                 _ => continue,
@@ -287,6 +356,20 @@ impl RateCard {
             *place = (*place).max(Some(scaled(unit, price)));
         }
         dearest
+    }
+
+    /// The prices in force of the service tiers that are expected.
+    fn of_tiers(&self, expected: ExpectedTier<'_>, at: Timestamp) -> SmallVec<[&Rates; 4]> {
+        let is_expected = |condition: &Condition| match (condition, expected) {
+            (Condition::ServiceTier(_), ExpectedTier::Any) => true,
+            (Condition::ServiceTier(tier), ExpectedTier::UpTo(name)) => **tier == *name,
+            _ => false,
+        };
+        let in_force = self.variants.iter().filter(|variant| {
+            variant.period.constraint.is_none_or(|constraint| constraint.holds(at))
+                && variant.conditions.iter().all(is_expected)
+        });
+        in_force.map(|variant| &variant.period.rates).collect()
     }
 
     /// The units that have a price at any time, the general before the specific.
@@ -364,161 +447,4 @@ fn write_period(text: &mut String, period: &Period) {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::super::rates::{Rate, Tier};
-    use super::*;
-
-    fn card(prices: &[(Unit, u64)]) -> RateCard {
-        let mut rates = Rates::default();
-        for (unit, price) in prices {
-            rates.set(*unit, Rate::flat(*price));
-        }
-        RateCard::new("m", PriceSource::Catalogue, vec![Period { constraint: None, rates }], Vec::new())
-    }
-
-    fn cost(card: &RateCard, usage: Usage) -> Option<i64> {
-        card.cost(&usage, None, false, Timestamp::UNIX_EPOCH)
-    }
-
-    #[test]
-    fn parts_are_charged_once_and_at_their_own_rate() {
-        let card = card(&[
-            (Unit::Input, 3_000_000),
-            (Unit::Output, 15_000_000),
-            (Unit::CacheRead, 300_000),
-            (Unit::CacheWrite, 3_750_000),
-            (Unit::CacheWrite1h, 6_000_000),
-        ]);
-        let usage = Usage {
-            input: 1_000,
-            output: 100,
-            cached: 400,
-            cache_write: 300,
-            cache_write_1h: 100,
-            reasoning: 60,
-            ..Usage::default()
-        };
-        // 300 × 3 + 400 × 0.3 + 200 × 3.75 + 100 × 6 + 100 × 15, in microdollars.
-        assert_eq!(cost(&card, usage), Some(900_000 + 120_000 + 750_000 + 600_000 + 1_500_000));
-    }
-
-    #[test]
-    fn tiers_are_cliffs_for_the_whole_request() {
-        let mut rates = Rates::default();
-        let tiered = |base, start, price| Rate { base, tiers: Box::new([Tier { start, price }]) };
-        rates.set(Unit::Input, tiered(1_250_000, 200_000, 2_500_000));
-        rates.set(Unit::Output, tiered(10_000_000, 200_000, 15_000_000));
-        let periods = vec![Period { constraint: None, rates }];
-        let card = RateCard::new("m", PriceSource::Catalogue, periods, Vec::new());
-        let usage = |input| Usage { input, output: 1_000, ..Usage::default() };
-        assert_eq!(cost(&card, usage(200_000)), Some(260_000_000));
-        assert_eq!(cost(&card, usage(200_001)), Some(515_002_500));
-        assert_eq!(card.estimate(200_001, 1_000, None, Timestamp::UNIX_EPOCH), Some(515_002_500));
-    }
-
-    #[test]
-    fn nothing_priced_is_unknown_and_not_zero() {
-        let usage = Usage { input: 5, output: 5, ..Usage::default() };
-        assert_eq!(cost(&card(&[]), usage), None);
-        assert_eq!(cost(&card(&[]), Usage::default()), None);
-        assert_eq!(cost(&card(&[(Unit::WebSearch, 1)]), usage), None);
-        assert_eq!(cost(&card(&[(Unit::Input, 1)]), Usage::default()), Some(0));
-        assert_eq!(cost(&card(&[(Unit::Request, 5_000_000)]), usage), Some(5_000_000));
-        assert_eq!(card(&[(Unit::WebSearch, 1)]).estimate(1, 1, None, Timestamp::UNIX_EPOCH), None);
-    }
-
-    #[test]
-    fn rounding_is_half_even_and_once() {
-        let card = card(&[(Unit::Input, 100), (Unit::Output, 100)]);
-        let usage = |input, output| Usage { input, output, ..Usage::default() };
-        // 5 × 100 pd = 0.5 nd; 15 × 100 = 1.5; 25 × 100 = 2.5; in two parts the same.
-        for (input, output, expected) in [(5, 0, 0), (15, 0, 2), (25, 0, 2), (10, 5, 2), (3, 2, 0), (6, 0, 1)]
-        {
-            assert_eq!(cost(&card, usage(input, output)), Some(expected), "{input} {output}");
-        }
-    }
-
-    #[test]
-    fn contradictory_and_huge_usage_is_not_negative() {
-        let card =
-            card(&[(Unit::Input, 1_000_000), (Unit::CacheRead, 100_000), (Unit::Output, u64::MAX / 4)]);
-        let usage = Usage { input: 10, cached: 100, ..Usage::default() };
-        assert_eq!(cost(&card, usage), Some(10_000));
-        let usage = Usage { input: u64::MAX, output: u64::MAX, ..Usage::default() };
-        assert_eq!(cost(&card, usage), Some(i64::MAX));
-        assert_eq!(card.estimate(u64::MAX, u64::MAX, None, Timestamp::UNIX_EPOCH), Some(i64::MAX));
-    }
-
-    #[test]
-    fn an_estimate_is_an_upper_bound_of_every_use() {
-        let card = card(&[
-            (Unit::Input, 1_000_000),
-            (Unit::CacheRead, 100_000),
-            (Unit::CacheWrite, 1_250_000),
-            (Unit::CacheWrite1h, 2_000_000),
-            (Unit::Output, 5_000_000),
-            (Unit::Reasoning, 7_000_000),
-        ]);
-        let bound = card.estimate(100, 100, None, Timestamp::UNIX_EPOCH).unwrap();
-        let mut random = fastrand::Rng::with_seed(7);
-        for _ in 0..1_000 {
-            let input = random.u64(0..=100);
-            let cached = random.u64(0..=input);
-            let cache_write = random.u64(0..=input - cached);
-            let output = random.u64(0..=100);
-            let usage = Usage {
-                input,
-                output,
-                cached,
-                cache_write,
-                cache_write_1h: random.u64(0..=cache_write),
-                reasoning: random.u64(0..=output),
-                ..Usage::default()
-            };
-            assert!(cost(&card, usage).unwrap() <= bound, "{usage:?}");
-        }
-    }
-
-    #[test]
-    fn prices_change_with_date_time_tier_and_batch() {
-        let flat = |price| {
-            let mut rates = Rates::default();
-            rates.set(Unit::Input, Rate::flat(price));
-            rates
-        };
-        let periods = vec![
-            Period { constraint: None, rates: flat(1_000) },
-            Period { constraint: Some(Constraint::From(1_000_000)), rates: flat(2_000) },
-            Period { constraint: Some(Constraint::TimeOfDay { start: 80_000, end: 100 }), rates: flat(500) },
-        ];
-        let variant = |condition, price| Variant {
-            conditions: Box::new([condition]),
-            period: Period { constraint: None, rates: flat(price) },
-        };
-        let variants =
-            vec![variant(Condition::ServiceTier("flex".into()), 100), variant(Condition::Batch, 50)];
-        let card = RateCard::new("m", PriceSource::Catalogue, periods, variants);
-        let usage = Usage { input: 1_000, ..Usage::default() };
-        let cost = |second, tier, batch| {
-            card.cost(&usage, tier, batch, Timestamp::from_second(second).unwrap()).unwrap()
-        };
-        assert_eq!(cost(200, None, false), 1_000);
-        assert_eq!(cost(1_000_000, None, false), 2_000);
-        assert_eq!(cost(99, None, false), 500);
-        assert_eq!(cost(-86_400 * 5 + 80_000, None, false), 500);
-        assert_eq!(cost(200, Some("flex"), false), 100);
-        assert_eq!(cost(200, Some("flux"), false), 1_000);
-        assert_eq!(cost(200, None, true), 50);
-        assert_eq!(cost(200, Some("flex"), true), 100);
-        assert_eq!(card.standard().cost(&usage, Some("flex"), true, Timestamp::UNIX_EPOCH), Some(500));
-    }
-
-    #[test]
-    fn the_hash_is_that_of_the_prices() {
-        let one = card(&[(Unit::Input, 1), (Unit::Output, 2)]);
-        assert_eq!(one.hash(), card(&[(Unit::Output, 2), (Unit::Input, 1)]).hash());
-        assert_ne!(one.hash(), card(&[(Unit::Output, 1), (Unit::Input, 2)]).hash());
-        // It is written into rows that outlive this version.
-        assert_eq!(one.hash(), 6_261_737_711_426_260_008);
-    }
-}
+mod tests;

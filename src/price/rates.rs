@@ -30,6 +30,12 @@ impl Rate {
         tier.map_or(self.base, |tier| tier.price)
     }
 
+    /// The highest price of requests with up to this many input tokens.
+    pub fn up_to(&self, input_tokens: u64) -> u64 {
+        let within = self.tiers.iter().filter(|tier| input_tokens > tier.start).map(|tier| tier.price);
+        within.fold(self.base, u64::max)
+    }
+
     /// With each price changed.
     pub fn map(&self, change: impl Fn(u64) -> u64) -> Self {
         let tiers = self.tiers.iter().map(|tier| Tier { start: tier.start, price: change(tier.price) });

@@ -87,6 +87,17 @@ fn oracle_usage(usage: &Usage) -> OracleUsage {
     counts
 }
 
+/// Whether tokens were used for whose kind the model has no general price: the crate counts them as nothing.
+fn lacks_a_price(card: &RateCard, usage: &Usage) -> bool {
+    let lacks = |unit| {
+        MOMENTS.iter().any(|second| {
+            let rates = card.rates(Timestamp::from_second(*second).unwrap());
+            rates.is_none_or(|rates| rates.get(unit).is_none())
+        })
+    };
+    (usage.input > 0 && lacks(Unit::Input)) || (usage.output > 0 && lacks(Unit::Output))
+}
+
 #[test]
 fn ten_thousand_random_usages_cost_what_the_crate_calculates() {
     let book = PriceBook::default();
@@ -129,7 +140,8 @@ fn ten_thousand_random_usages_cost_what_the_crate_calculates() {
             }
             None => {
                 unknown += 1;
-                assert_eq!(expected.total_price, 0.0, "is not unknown: {}", what());
+                let is_partly_priced = lacks_a_price(&found.card, &usage);
+                assert!(expected.total_price == 0.0 || is_partly_priced, "is not unknown: {}", what());
             }
         }
     }

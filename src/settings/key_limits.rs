@@ -16,6 +16,8 @@ pub struct KeyLimits {
 
 const MAX_USAGE_LIMITS: usize = 10;
 const MAX_RATE_LIMITS: usize = 20;
+/// How many rate limits may have the same type and unit.
+pub const MAX_SAME_RATES: usize = 6;
 /// The largest number of tokens or requests; below 2^53.
 const MAX_COUNT: f64 = 9e15;
 /// Of more dollars, the nanodollars do not fit into 63 bits.
@@ -35,20 +37,23 @@ pub(super) const RATE_KEYS: [&str; 4] = ["type", "unit", "value", "smooth"];
 
 impl KeyLimits {
     pub(super) fn read(fields: &mut ObjectReader<'_>) -> Self {
-        Self {
-            usage: list(fields, "usage_limits", MAX_USAGE_LIMITS, usage),
-            rates: list(fields, "rate_limits", MAX_RATE_LIMITS, rate),
+        let rates_at = fields.get(&["rate_limits"]);
+        let usage = list(fields.get(&["usage_limits"]), MAX_USAGE_LIMITS, usage);
+        let rates = list(rates_at.clone(), MAX_RATE_LIMITS, rate);
+        let is_same_kind = |one: &Value, other: &Value| {
+            ["type", "unit"].iter().all(|name| one.get(*name) == other.get(*name))
+        };
+        let has_too_many =
+            |one: &Value| rates.iter().filter(|other| is_same_kind(one, other)).count() > MAX_SAME_RATES;
+        if let Some(at) = rates_at.filter(|_| rates.iter().any(has_too_many)) {
+            at.problem(format!("must have at most {MAX_SAME_RATES} limits with the same type and unit"));
         }
+        Self { usage, rates }
     }
 }
 
-fn list<'a>(
-    fields: &mut ObjectReader<'a>,
-    name: &str,
-    max: usize,
-    read: fn(&Cursor<'a>) -> Option<Value>,
-) -> Vec<Value> {
-    let Some(at) = fields.get(&[name]) else { return Vec::new() };
+fn list<'a>(at: Option<Cursor<'a>>, max: usize, read: fn(&Cursor<'a>) -> Option<Value>) -> Vec<Value> {
+    let Some(at) = at else { return Vec::new() };
     let items = at.list().unwrap_or_default();
     if items.len() > max {
         at.problem(format!("must have at most {max} limits"));

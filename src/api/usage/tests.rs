@@ -78,6 +78,14 @@ fn every_shape_is_read_in_the_same_sense() {
 }
 
 #[test]
+fn a_claim_beyond_all_reason_is_capped() {
+    let json = r#"{"prompt_tokens":9000000000000000000,"completion_tokens":1e300,"total_tokens":18446744073709551615,
+        "prompt_tokens_details":{"cached_tokens":9e18}}"#;
+    let most = Usage::MAX_COUNT;
+    assert_eq!(Usage::read(json.as_bytes()), usage([most, most, most, most, 0, 0, 0, 0]));
+}
+
+#[test]
 fn cached_tokens_with_details_are_part_of_the_input() {
     // Responses with Anthropic's counts added.
     let json = r#"{"input_tokens":100,"input_tokens_details":{"cached_tokens":80},"output_tokens":5,

@@ -360,8 +360,8 @@ static HIT_RATE: Graph = plain(
         let (mut simple, mut semantic) = (0, 0);
         answer.points(|group| {
             let measures = &group.measures;
-            simple += measures.simple_saved;
-            semantic += measures.semantic_saved;
+            simple = u64::saturating_add(simple, measures.simple_saved);
+            semantic = u64::saturating_add(semantic, measures.semantic_saved);
             json!({
                 "simple_hits": measures.simple_hits,
                 "semantic_hits": measures.semantic_hits,

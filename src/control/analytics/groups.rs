@@ -235,7 +235,14 @@ async fn models(call: Call) -> Result<Reply, Error> {
 }
 
 async fn metadata(call: Call) -> Result<Reply, Error> {
-    let found = by_value(&call, By::Metadata(call.param("metadataKey").to_owned())).await?;
+    let key = call.param("metadataKey");
+    if key.contains('\0') {
+        return Err(Error::invalid_request(
+            "metadataKey",
+            "No metadata has a name with the character U+0000.",
+        ));
+    }
+    let found = by_value(&call, By::Metadata(key.to_owned())).await?;
     Ok(Page::of(&call, 50).reply(&found, |sum| {
         let measures = &sum.group.measures;
         let feedback = &sum.group.feedback;

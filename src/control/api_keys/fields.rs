@@ -141,7 +141,12 @@ const USAGE: &[Field] = &[
     nullable("limit", COUNT, "The most in a window; dollars for `cost`. Null: there is only an alert."),
     required("current_usage", COUNT, "What was used in this window."),
     required("reserved", COUNT, "What is held for requests under way."),
-    required("remaining", COUNT, "What is left."),
+    required(
+        "unreconciled",
+        COUNT,
+        "Of `current_usage`: what was held for requests whose gateway ended before it could count them.",
+    ),
+    nullable("remaining", COUNT, "What is left; null where there is only an alert."),
     required("status", Type::OneOf(&["active", "exhausted"]), "Whether nothing is left."),
     nullable("resets_at", Type::Time, "When the window ends; null: never."),
 ];

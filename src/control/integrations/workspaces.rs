@@ -252,7 +252,7 @@ fn limited(call: &Call, entry: Value, old: &Map<String, Value>, path: &str, prob
     if entry.get("usage_limits").and_then(Value::as_array).is_some_and(|limits| limits.len() > 1) {
         problems.push(format!("{path}.usage_limits"), None, "takes one limit");
     }
-    limits::set_first_days(&mut entry, old, call.now);
+    limits::set_first_days(&mut entry, old, &limits::Today::of(call));
     Value::Object(entry)
 }
 

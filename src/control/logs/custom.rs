@@ -1,6 +1,8 @@
 //! `POST /v1/logs`: requests that others have made, kept as logs beside the gateway's own.
 
 use super::{ledger, refused_too_many};
+use crate::api::service_tier::ServiceTier;
+use crate::api::usage::Usage;
 use crate::config::node::{Kind, Node};
 use crate::config::read::Problems;
 use crate::control::call::Call;
@@ -9,7 +11,10 @@ use crate::control::masking::mask;
 use crate::control::reply::Reply;
 use crate::error::Error;
 use crate::ledger::{Entry, Row, RowKind, Text, payload};
+use crate::price::{Charge, Cost};
+use crate::provider;
 use serde_json::{Map, Value, json};
+use std::sync::Arc;
 use uuid::Uuid;
 
 /// Logs of one call, at most.
@@ -95,7 +100,7 @@ fn entry(call: &Call, log: &Map<String, Value>, workspace: Uuid, limit: usize) -
     let response_body = response.get("body");
     let usage = response_body
         .and_then(|body| body.get("usage"))
-        .and_then(|usage| crate::api::usage::Usage::read(usage.to_string().as_bytes()));
+        .and_then(|usage| Usage::read(usage.to_string().as_bytes()));
     let model = |body: Option<&Value>| body?.get("model")?.as_str().map(text);
     let latency = response.get("response_time").and_then(Value::as_f64).unwrap_or_default();
     let url = request.get("url").and_then(Value::as_str).unwrap_or_default();
@@ -126,9 +131,32 @@ fn entry(call: &Call, log: &Map<String, Value>, workspace: Uuid, limit: usize) -
     row.streamed = response.get("streamingMode").and_then(Value::as_bool).unwrap_or_default();
     row.is_custom = true;
     row.set_usage(usage.as_ref(), false);
+    row.set_cost(usage.map(|usage| cost(call, &row, &usage, response_body)).as_ref());
     row.latency_us = (latency * 1000.0) as u64;
     row.upstream_us = row.latency_us;
     Entry { payload: payload::write(&bodies(request, response), limit), ..Entry::from(row) }
+}
+
+/// What the usage of a log costs: by the overlay and the catalogue, at the time of the call. Unknown without a provider of this gateway,
+/// or a model.
+fn cost(call: &Call, row: &Row, usage: &Usage, response_body: Option<&Value>) -> Cost {
+    let prices = call.shared.prices.load();
+    let vendor = row.vendor.as_deref().and_then(provider::find);
+    let response_model = row.response_model.as_deref();
+    let (Some(vendor), Some(model)) = (vendor, row.model.as_deref().or(response_model)) else {
+        return Cost::unknown(Arc::clone(prices.version()), 0);
+    };
+    let tier = response_body.and_then(|body| ServiceTier::new(body.get("service_tier")?.as_str()?));
+    prices.cost(&Charge {
+        vendor: vendor.id(),
+        model,
+        response_model,
+        own: None,
+        usage,
+        service_tier: tier.as_deref(),
+        is_batch: false,
+        at: call.now,
+    })
 }
 
 /// What is kept of the bodies and headers.

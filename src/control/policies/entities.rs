@@ -11,10 +11,11 @@ use super::super::route::{Access, Route, Shape, get, put as put_route};
 use super::super::used::amount;
 use crate::error::Error;
 use crate::limits::from_records::limits_of;
-use crate::limits::{CountersFailure, Limit, UsageView};
+use crate::limits::{CountersFailure, FactKey, Limit, UsageView};
 use crate::settings::scopes::Scope;
 use crate::store::{Kind, Record};
 use serde_json::{Map, Value, json};
+use std::collections::HashMap;
 use uuid::Uuid;
 
 const ITEM: &[Field] = &[
@@ -26,6 +27,11 @@ const ITEM: &[Field] = &[
     ),
     required("current_usage", COUNT, "What was used in this window; dollars for `cost`."),
     required("reserved_usage", COUNT, "What is held for requests under way."),
+    required(
+        "unreconciled_usage",
+        COUNT,
+        "Of `current_usage`: what was held for requests whose gateway ended before it could count them.",
+    ),
     required("status", Type::OneOf(&["active", "exhausted"]), "Whether nothing is left."),
     nullable("next_usage_reset_at", Type::Time, "When it is empty again."),
     required("is_threshold_alerts_sent", Type::Flag, "Whether `alert_threshold` was reached in this window."),
@@ -80,6 +86,7 @@ fn item(limit: &Limit, view: &UsageView) -> Value {
         "value_key": view.value_key,
         "current_usage": amount(limit.counts(), view.spent),
         "reserved_usage": amount(limit.counts(), view.held),
+        "unreconciled_usage": amount(limit.counts(), view.unreconciled),
         "status": view.status.as_str(),
         "next_usage_reset_at": view.window.reset_at().map(time),
         "is_threshold_alerts_sent": view.is_threshold_alert_sent,
@@ -91,21 +98,45 @@ fn item(limit: &Limit, view: &UsageView) -> Value {
 pub(super) async fn usage_map(call: &Call, record: &Record) -> Result<Value, Error> {
     let (limit, found) = buckets(call, record).await?;
     let entry = |view: &UsageView| {
-        let shown = json!({
+        json!({
             "current_usage": amount(limit.counts(), view.spent),
             "status": view.status.as_str(),
             "is_threshold_alerts_sent": view.is_threshold_alert_sent,
             "is_exhausted_alerts_sent": view.is_exhausted_alert_sent,
-        });
-        (view.value_key.to_string(), shown)
+        })
     };
-    Ok(Value::Object(found.iter().take(MAX_IN_RECORD).map(entry).collect::<Map<_, _>>()))
+    let found = found.get(..found.len().min(MAX_IN_RECORD)).unwrap_or_default();
+    Ok(Value::Object(names(found).into_iter().zip(found.iter().map(entry)).collect::<Map<_, _>>()))
 }
 
-/// The limit of a policy and its buckets, the most used first.
+/// A name for each bucket: its value key, with its id where another one reads the same.
+fn names(views: &[UsageView]) -> Vec<String> {
+    let mut counts: HashMap<&str, usize> = HashMap::new();
+    for view in views {
+        *counts.entry(&view.value_key).or_default() += 1;
+    }
+    let name = |view: &UsageView| match counts.get(&*view.value_key) {
+        Some(1) => view.value_key.to_string(),
+        _ => format!("{} ({})", view.value_key, view.entity),
+    };
+    views.iter().map(name).collect()
+}
+
+/// The limit of a policy and the buckets of it that the client may see, the most used first.
+///
+/// # Errors
+/// 403 for a client of one workspace where the buckets count other workspaces' requests as well.
 async fn buckets(call: &Call, record: &Record) -> Result<(Limit, Vec<UsageView>), Error> {
     let limit = limit(call, record)?;
+    let own = call.own_workspace();
+    if own.is_some_and(|own| !limit.group_by.contains(&FactKey::Workspace) && !limit.is_of_workspace("", own))
+    {
+        return Err(Error::forbidden(
+            "The policy counts the requests of every workspace together. A key of the organisation reads what is used of it.",
+        ));
+    }
     let mut found = call.limits.peek(&limit, call.now).await.map_err(unreachable)?;
+    found.retain(|view| own.is_none_or(|own| limit.is_of_workspace(&view.value_key, own)));
     found.sort_by(|a, b| b.spent.cmp(&a.spent).then_with(|| a.value_key.cmp(&b.value_key)));
     Ok((limit, found))
 }
@@ -141,20 +172,25 @@ pub(super) async fn reset_one(call: &Call, record: &Record, entity: Uuid) -> Res
 
 fn unreachable(failure: CountersFailure) -> Error {
     log::warn!(target: "turnpike", "the counters of limits cannot be reached: {}", failure.0);
-    Error::limits_unavailable()
+    Error::limits_unavailable("The counters of limits cannot be reached now.")
 }
 
 /// The bucket with this value key.
 ///
 /// # Errors
-/// 400 if there is none.
+/// 400 if there is none, or more than one: values are not quoted, so that some read the same.
 pub(super) async fn named(call: &Call, record: &Record, value_key: &str) -> Result<Uuid, Error> {
     let (_, found) = buckets(call, record).await?;
-    let found = found.iter().find(|view| *view.value_key == *value_key);
-    found.map(|view| view.entity).ok_or_else(|| {
-        Error::invalid_request(
-            "reset_usage_for_value",
-            format!("The policy has no bucket {value_key:?}. The list of its entities has all value keys."),
-        )
-    })
+    let mut named = found.iter().filter(|view| *view.value_key == *value_key);
+    let why = match (named.next(), named.next()) {
+        (Some(view), None) => return Ok(view.entity),
+        (None, _) => {
+            format!("The policy has no bucket {value_key:?}. The list of its entities has all value keys.")
+        }
+        (Some(_), Some(_)) => format!(
+            "The policy has several buckets whose value key reads {value_key:?}. Reset one by its id, which the list of entities has: \
+             PUT .../entities/{{entity_id}}/reset."
+        ),
+    };
+    Err(Error::invalid_request("reset_usage_for_value", why))
 }

@@ -2,7 +2,7 @@
 
 use super::super::call::Call;
 use super::super::field::{Field, Type, not_null, nullable, optional, required};
-use super::super::limits::{COUNT as CREDIT, FIT, HARD, check_usage, set_day};
+use super::super::limits::{COUNT as CREDIT, FIT, HARD, Today, check_usage, set_day};
 use super::super::page::{self, Page};
 use super::super::records::{changed, member, members, overlay, put, set};
 use super::super::reply::Reply;
@@ -42,7 +42,8 @@ const DAYS: Field = optional(
 const NEXT: Field = optional(
     "next_usage_reset_at",
     Type::Time,
-    "With `periodic_reset_days`: the day from which the days count. Today where absent.",
+    "With `periodic_reset_days`: a day at whose start (`limits.timezone`) the count starts anew; the days are counted from it forwards \
+     and backwards, so that there may be a start before it. The time of day does not matter. So many days from today where absent.",
 );
 const CREATE: &[Field] = &[
     CONDITIONS_FIELD,
@@ -190,13 +191,14 @@ fn check_form(body: &mut Map<String, Value>, _: Timestamp, problems: &Problems) 
     conditions::check(body, problems);
 }
 
-fn check_create(body: &mut Map<String, Value>, now: Timestamp, problems: &Problems) {
+fn check_create(body: &mut Map<String, Value>, _: Timestamp, problems: &Problems) {
     conditions::check(body, problems);
     check_usage(body, "", problems);
-    set_day(body, None, now);
 }
 
-async fn create(call: Call) -> Result<Reply, Error> {
+async fn create(mut call: Call) -> Result<Reply, Error> {
+    let today = Today::of(&call);
+    set_day(&mut call.body, None, &today);
     super::create(call, Kind::UsagePolicy, "ul-", OBJECT, &KEPT).await
 }
 
@@ -224,9 +226,13 @@ async fn update(mut call: Call) -> Result<Reply, Error> {
     conditions::check_workspace(&call, before.workspace)?;
     let mut body = members(&before);
     overlay(&mut body, &call.body, &KEPT);
+    if !call.body.contains_key("next_usage_reset_at") && !body.contains_key("periodic_reset_days") {
+        // It was kept for the days that are no more.
+        body.remove("next_usage_reset_at");
+    }
     let problems = Problems::default();
     check_usage(&body, "", &problems);
-    set_day(&mut body, Some(&members(&before)), call.now);
+    set_day(&mut body, Some(&members(&before)), &Today::of(&call));
     super::check(problems)?;
     let entity = match call.text("reset_usage_for_value") {
         Some(value) => Some(entities::named(&call, &before, value).await?),

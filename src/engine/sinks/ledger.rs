@@ -11,7 +11,6 @@ use crate::json::walk;
 use crate::ledger::id::RowIds;
 use crate::ledger::payload::Bodies;
 use crate::ledger::{Draft, Entry, Row, RowKind, Text};
-use crate::price::Cost;
 use crate::route::target::Target;
 use crate::settings::logs::{Logs, Payloads};
 use crate::state::Shared;
@@ -176,7 +175,7 @@ impl LoggedRequest {
             row.metadata = Some(Text::from(metadata.get().replace("\\u0000", "\\ufffd")));
         }
         row.set_usage(usage.as_ref(), is_estimated);
-        set_cost(&mut row, record.cost.as_ref());
+        row.set_cost(record.cost.as_ref());
         if record.cost.is_none() && record.cache.status.is_hit() {
             row.cost = Some(0);
         }
@@ -256,19 +255,11 @@ fn attempt_row(request: &Row, attempt: &AttemptRecord, (id, created_ms): (Uuid, 
     };
     let is_estimated = used.is_some_and(|used| used.source == UsageSource::Counted);
     row.set_usage(used.map(|used| &used.usage), is_estimated);
-    set_cost(&mut row, attempt.cost.as_ref());
+    row.set_cost(attempt.cost.as_ref());
     if attempt.cost.is_none() && attempt.is_from_cache {
         row.cost = Some(0);
     }
     row
-}
-
-/// What the row's request or attempt cost; `None`: nothing is charged.
-fn set_cost(row: &mut Row, cost: Option<&Cost>) {
-    row.cost = cost.and_then(|cost| cost.nanodollars);
-    row.cost_status = cost.map(|cost| Text::new(cost.status.as_str()));
-    row.price_version = cost.map(|cost| Text::from(Arc::clone(&cost.price_version)));
-    row.rates_hash = cost.map(|cost| cost.rates_hash);
 }
 
 fn sum(all: Usage, one: &Usage) -> Usage {

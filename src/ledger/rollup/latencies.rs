@@ -41,7 +41,7 @@ impl Latencies {
         match self.buckets.binary_search_by_key(&bucket, |(bucket, _)| *bucket) {
             Ok(at) => {
                 if let Some((_, present)) = self.buckets.get_mut(at) {
-                    *present += count;
+                    *present = present.saturating_add(count);
                 }
             }
             Err(at) => self.buckets.insert(at, (bucket, count)),
@@ -81,7 +81,7 @@ fn each_bucket(bytes: &[u8], mut visit: impl FnMut(u16, u64)) -> Result<(), Dama
     let mut reader = Reader::new(bytes);
     let mut bucket = 0_u64;
     while !reader.is_empty() {
-        bucket += reader.number()?;
+        bucket = bucket.saturating_add(reader.number()?);
         let bucket = u16::try_from(bucket).ok().filter(|bucket| u32::from(*bucket) < MAX_BUCKETS);
         visit(bucket.ok_or(Damaged)?, reader.number()?);
     }
@@ -116,7 +116,7 @@ impl Distribution {
             self.counts.resize(at + 1, 0);
         }
         if let Some(present) = self.counts.get_mut(at) {
-            *present += count;
+            *present = present.saturating_add(count);
         }
     }
 

@@ -70,7 +70,7 @@ impl Measures {
             *mine = mine.saturating_add(others);
         }
         for (mine, others) in self.retried.iter_mut().zip(other.retried) {
-            *mine += others;
+            *mine = mine.saturating_add(others);
         }
         self.first = self.first.min(other.first);
         self.last = self.last.max(other.last);
@@ -81,7 +81,7 @@ impl Measures {
     }
 
     pub fn hits(&self) -> u64 {
-        self.simple_hits + self.semantic_hits
+        self.simple_hits.saturating_add(self.semantic_hits)
     }
 
     /// The sums in the order in which they are written. To add one, write it at the end and raise the version of the cells.
@@ -131,8 +131,8 @@ impl Measures {
         let retried = self.retried.iter().rposition(|count| *count > 0).map_or(0, |at| at + 1);
         put_number(out, retried as u64);
         self.retried.iter().take(retried).for_each(|count| put_number(out, *count));
-        put_number(out, u64::try_from(self.first - start).unwrap_or(0));
-        put_number(out, u64::try_from(self.last - self.first).unwrap_or(0));
+        put_number(out, u64::try_from(self.first.saturating_sub(start)).unwrap_or(0));
+        put_number(out, u64::try_from(self.last.saturating_sub(self.first)).unwrap_or(0));
     }
 
     pub(super) fn read(reader: &mut Reader<'_>, start: i64) -> Result<Self, Damaged> {

@@ -101,41 +101,80 @@ impl<'a> Sample<'a> {
         }
     }
 
-    /// Adds this request to sums.
+    /// Adds this request to sums. What a provider, or who sends a log, claims is as large as it likes: sums stop at the largest number.
     pub fn count(&self, measures: &mut Measures) {
-        measures.requests += 1;
-        measures.latency = measures.latency.saturating_add(self.latency_us);
-        measures.input_tokens += self.input_tokens;
-        measures.output_tokens += self.output_tokens;
-        measures.total_tokens += self.total_tokens;
+        let add = |sum: &mut u64, more: u64| *sum = sum.saturating_add(more);
+        add(&mut measures.requests, 1);
+        add(&mut measures.latency, self.latency_us);
+        add(&mut measures.input_tokens, self.input_tokens);
+        add(&mut measures.output_tokens, self.output_tokens);
+        add(&mut measures.total_tokens, self.total_tokens);
         if let Some(cost) = self.cost {
-            measures.cost = measures.cost.saturating_add(cost);
-            measures.priced += 1;
+            add(&mut measures.cost, cost);
+            add(&mut measures.priced, 1);
         }
-        measures.unpriced += u64::from(self.is_unpriced);
+        add(&mut measures.unpriced, u64::from(self.is_unpriced));
         match self.hit {
             Hit::None => {}
             Hit::Simple => {
-                measures.simple_hits += 1;
-                measures.simple_saved += self.saved;
+                add(&mut measures.simple_hits, 1);
+                add(&mut measures.simple_saved, self.saved);
             }
             Hit::Semantic => {
-                measures.semantic_hits += 1;
-                measures.semantic_saved += self.saved;
+                add(&mut measures.semantic_hits, 1);
+                add(&mut measures.semantic_saved, self.saved);
             }
         }
         if self.hit != Hit::None {
-            measures.hit_latency = measures.hit_latency.saturating_add(self.latency_us);
+            add(&mut measures.hit_latency, self.latency_us);
         }
         if self.is_success {
-            measures.successes += 1;
-            measures.fallbacks += u64::from(self.is_fallback);
+            add(&mut measures.successes, 1);
+            add(&mut measures.fallbacks, u64::from(self.is_fallback));
             let retries = usize::try_from(self.retries).unwrap_or(MAX_RETRIES).min(MAX_RETRIES);
             if let Some(counter) = retries.checked_sub(1).and_then(|at| measures.retried.get_mut(at)) {
-                *counter += 1;
+                add(counter, 1);
             }
         }
         measures.first = measures.first.min(self.at);
         measures.last = measures.last.max(self.at);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ledger::rollup::HourCells;
+    use crate::ledger::row;
+
+    #[test]
+    fn sums_stop_at_the_largest_number() {
+        let most = u64::MAX;
+        let row = row::sample(1);
+        let sample = Sample {
+            input_tokens: most,
+            output_tokens: most,
+            total_tokens: most,
+            latency_us: most,
+            cost: Some(most),
+            saved: most,
+            ..Sample::of(&row)
+        };
+        let mut cells = HourCells::default();
+        let mut measures = Measures::default();
+        for hit in [Hit::Simple, Hit::Semantic, Hit::Simple, Hit::Semantic] {
+            let sample = Sample { hit, ..sample.clone() };
+            sample.count(&mut measures);
+            cells.add(&sample);
+        }
+        assert_eq!(
+            (measures.input_tokens, measures.simple_saved, measures.semantic_saved),
+            (most, most, most)
+        );
+        assert_eq!((measures.requests, measures.hits()), (4, 4));
+        let mut twice = measures.clone();
+        twice.merge(&measures);
+        assert_eq!((twice.output_tokens, twice.requests), (most, 8));
+        assert_eq!(cells.into_pieces().count(), 1);
     }
 }

@@ -3,9 +3,10 @@
 use super::{entries, rows};
 use crate::ledger::analytics::{FeedbackTally, Tally};
 use crate::ledger::filter::Filter;
+use crate::ledger::id::RowIds;
 use crate::ledger::log_store::{Expiry, LogError, LogStore, ReadControl};
 use crate::ledger::writer::WriterOptions;
-use crate::ledger::{Entry, Feedback, Ledger, LedgerHealth, Row};
+use crate::ledger::{Draft, Entry, Feedback, Ledger, LedgerHealth, Row};
 use parking_lot::{Condvar, Mutex};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -64,6 +65,7 @@ impl LogStore for Scripted {
         if state.mode == Mode::Fails {
             return Err(LogError::Unavailable("down".to_owned()));
         }
+        assert!(entries.iter().all(|entry| entry.row.status != 667), "a sum that overflows");
         if entries.iter().any(|entry| entry.row.status == 666) {
             return Err(LogError::Refused("a number it does not like".to_owned()));
         }
@@ -224,8 +226,69 @@ fn a_row_that_is_refused_keeps_no_other_out() {
     let ledger = start(&store, folder.path(), 4 << 20, 1 << 20);
     let all = rows(600..700);
     ledger.push(entries(&all));
-    let health = until(&ledger, |health| health.written == 99);
-    assert_eq!((health.dropped.refused, health.why), (1, None));
+    // One is refused, and one makes the store panic.
+    let health = until(&ledger, |health| health.written == 98);
+    assert_eq!((health.dropped.refused, health.why), (2, None));
+    // The thread goes on.
+    ledger.push(entries(&rows(0..10)));
+    until(&ledger, |health| health.written == 108);
+    ledger.close(Duration::from_secs(5));
+}
+
+/// What a request hands over, of which nothing can be made.
+struct Broken;
+
+impl Draft for Broken {
+    fn count(&self) -> usize {
+        3
+    }
+
+    fn size(&self) -> usize {
+        100
+    }
+
+    fn entries(self: Box<Self>, _: &RowIds) -> Vec<Entry> {
+        panic!("no entries")
+    }
+}
+
+#[test]
+fn a_draft_that_panics_is_refused_alone() {
+    let (folder, store) = (tempfile::tempdir().unwrap(), Arc::new(Scripted::default()));
+    let ledger = start(&store, folder.path(), 4 << 20, 1 << 20);
+    ledger.push(Broken);
+    ledger.push(entries(&rows(0..10)));
+    let health = until(&ledger, |health| health.written == 10);
+    assert_eq!((health.dropped.refused, health.why), (3, None));
+    ledger.close(Duration::from_secs(5));
+}
+
+/// A draft whose size cannot be told, which ends the thread that asks for it.
+struct Sizeless(std::sync::atomic::AtomicUsize);
+
+impl Draft for Sizeless {
+    fn count(&self) -> usize {
+        1
+    }
+
+    fn size(&self) -> usize {
+        // The first time it is a request that asks.
+        assert_eq!(self.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed), 0, "no size");
+        100
+    }
+
+    fn entries(self: Box<Self>, _: &RowIds) -> Vec<Entry> {
+        Vec::new()
+    }
+}
+
+#[test]
+fn a_thread_that_has_ended_makes_the_ledger_unavailable() {
+    let (folder, store) = (tempfile::tempdir().unwrap(), Arc::new(Scripted::default()));
+    let ledger = start(&store, folder.path(), 4 << 20, 1 << 20);
+    ledger.push(Sizeless(std::sync::atomic::AtomicUsize::new(0)));
+    let why = until(&ledger, |health| health.why.is_some()).why.unwrap();
+    assert!(why.contains("ledger-intake") && why.contains("no size"), "{why}");
     ledger.close(Duration::from_secs(5));
 }
 

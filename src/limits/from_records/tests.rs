@@ -87,9 +87,9 @@ fn members_of_keys_workspaces_and_providers() {
     assert_eq!(
         kinds,
         [
-            (0, LimitKind::Usage { of, credit: 3, alert_at: None, reset: days }),
-            (64, LimitKind::Rate { of: RateOf::Requests, unit: RateUnit::Minute, value: 2 }),
-            (65, LimitKind::Rate { of: RateOf::Tokens, unit: RateUnit::Week, value: 9 }),
+            (20, LimitKind::Usage { of, credit: 3, alert_at: None, reset: days }),
+            (70, LimitKind::Rate { of: RateOf::Requests, unit: RateUnit::Minute, value: 2 }),
+            (118, LimitKind::Rate { of: RateOf::Tokens, unit: RateUnit::Week, value: 9 }),
         ]
     );
     assert!(
@@ -105,6 +105,34 @@ fn members_of_keys_workspaces_and_providers() {
     let found = limits(Kind::Provider, both);
     let scopes: Vec<_> = found.iter().map(|limit| (limit.scope, limit.index)).collect();
     assert_eq!(scopes, [(LimitScope::Provider, 0), (LimitScope::Integration, 192)]);
+}
+
+/// Usage is kept under the index, so what a limit counts decides it, and not where it stands.
+#[test]
+fn no_limit_has_the_index_of_one_that_counts_something_else() {
+    let mut taken = std::collections::HashMap::new();
+    let one = |of: &str| json!({"usage_limits": [{"type": of, "credit_limit": 1}]});
+    for of in ["cost", "tokens", "requests"] {
+        let found = limits(Kind::Workspace, one(of));
+        assert!(taken.insert(found[0].index, of.to_owned()).is_none(), "{of}");
+        let second =
+            json!({"usage_limits": [{"type": "tokens", "credit_limit": 7}, {"type": of, "credit_limit": 1}]});
+        let moved = limits(Kind::Workspace, second);
+        assert_eq!(moved[1].index, found[0].index + u8::from(of == "tokens"), "{of}");
+    }
+    for (of, unit) in ["requests", "tokens"].into_iter().flat_map(|of| RateUnit::ALL.map(|unit| (of, unit))) {
+        let rate = json!({"type": of, "unit": unit.as_str(), "value": 1});
+        let found = limits(Kind::ApiKey, json!({"rate_limits": vec![rate; 7]}));
+        assert_eq!(found.len(), MAX_SAME_RATES);
+        for limit in found {
+            assert!(limit.index < 128);
+            assert!(taken.insert(limit.index, format!("{of} {unit:?}")).is_none(), "{limit:?}");
+        }
+    }
+    // A first one was taken away: the second keeps its number.
+    let numbered = json!({"usage_limits": [{"credit_limit": 1}, {"type": "tokens", "credit_limit": 1}], "usage_limit_numbers": [1, 0]});
+    let indices: Vec<u8> = limits(Kind::Workspace, numbered).iter().map(|limit| limit.index).collect();
+    assert_eq!(indices, [1, 20]);
 }
 
 #[test]
@@ -146,7 +174,7 @@ fn keys_of_the_settings_have_limits_under_their_name() {
     let found = limits_of_key(&key);
     let values: Vec<_> = found.iter().map(|limit| (limit.id, limit.index, limit.value())).collect();
     let id = settings_key_id("a");
-    assert_eq!(values, [(id, 0, 3), (id, 64, 8)]);
+    assert_eq!(values, [(id, 40, 3), (id, 106, 8)]);
     assert_eq!(found[0].conditions, [Condition::new(FactKey::ApiKey, ["a"], [])]);
     assert_ne!(settings_key_id("b"), id);
 }

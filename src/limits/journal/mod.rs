@@ -209,6 +209,11 @@ impl Journal {
             }
             Some(there) => {
                 there.row.added = there.row.added.saturating_add(row.added);
+                // A row ends at its beginning when its bucket has moved to another one, and no longer when the bucket comes back.
+                let has_moved = row.window_end == row.name.window_start;
+                if live.is_some() || has_moved {
+                    there.row.window_end = row.window_end;
+                }
                 if live.is_some() {
                     there.row.unreconciled = row.unreconciled;
                     there.row.sent = row.sent;
@@ -254,7 +259,10 @@ impl Journal {
         touched.dedup_by_key(|entity| entity.id);
         for entity in touched {
             let name = BucketName::of(&entity);
-            let of_entity = held.iter().find(|(held, _)| *held == name).map_or(0, |(_, amount)| *amount);
+            // Also of generations before the last reset: such a hold is still one until it is settled or too old.
+            let is_same =
+                |held: &BucketName| (held.entity, held.window_start) == (name.entity, name.window_start);
+            let of_entity = held.iter().filter(|(held, _)| is_same(held)).map(|(_, amount)| amount).sum();
             let row = tables::usage(&transaction, &name)?;
             entity.state.lock().set_foreign(&name, of_entity, row);
             if of_entity > 0 {

@@ -124,12 +124,81 @@ fn holds_of_hard_limits_survive_and_become_spent() {
     let then = later(now, LIFETIME / 1000 + 1);
     next.flush(then);
     assert_eq!(next.view(&limit, then), (720, 0, 400));
-    assert_eq!(next.reserve(281, then).unwrap_err().cause, Cause::Spent);
+    assert_eq!(next.reserve(281, then).unwrap_err().cause, Cause::DoesNotFit);
     // Or does so very late: what was taken for spent is replaced by what was.
     lost.settle(used(0, 30), then);
     process.flush(then);
     let third = Process::start(&file, std::slice::from_ref(&limit), then);
     assert_eq!(third.view(&limit, then), (350, 0, 0));
+}
+
+/// A limit that is changed and changed back before anything is written, or while nothing can be.
+#[test]
+fn a_period_that_comes_back_keeps_the_usage_over_a_restart() {
+    let now = at(NOON);
+    let of = |reset| policy(1, usage(UsageOf::Cost, 1_000, reset));
+    for periods in [
+        &[Reset::Never, Reset::Monthly, Reset::Never][..],
+        &[Reset::Monthly, Reset::Never, Reset::Monthly],
+        &[Reset::Weekly, Reset::Monthly, Reset::Never, Reset::Weekly],
+        &[Reset::Never, Reset::Monthly],
+        &[Reset::Monthly, Reset::Never],
+    ] {
+        for is_written_between in [false, true] {
+            let (_folder, file) = file();
+            let first = of(periods[0]);
+            let mut process = Process::start(&file, std::slice::from_ref(&first), now);
+            process.reserve(100, now).unwrap().settle(used(0, 12), now);
+            process.flush(now);
+            for reset in periods {
+                assert_eq!(process.view(&of(*reset), now), (12, 0, 0));
+                // As when the file cannot be written: what is to be written waits.
+                process.journal.collect(&process.buckets.sink);
+                if is_written_between {
+                    process.flush(now);
+                }
+            }
+            process.flush(now);
+            let last = of(periods[periods.len() - 1]);
+            let next = Process::start(&file, std::slice::from_ref(&last), now);
+            assert_eq!(next.view(&last, now), (12, 0, 0), "{periods:?} {is_written_between}");
+        }
+    }
+}
+
+#[test]
+fn a_reset_keeps_what_a_process_before_holds() {
+    let (_folder, file) = file();
+    let (limit, now) = (budget(true), at(NOON));
+    let mut process = Process::start(&file, std::slice::from_ref(&limit), now);
+    let lost = process.reserve(400, now).unwrap();
+    let settled = process.reserve(200, now).unwrap();
+    process.flush(now);
+    let mut next = Process::start(&file, std::slice::from_ref(&limit), now);
+    assert_eq!(next.view(&limit, now), (0, 600, 0));
+    let entity = next.buckets.get(next.buckets.hash.only(&limit)).unwrap();
+    {
+        let mut state = entity.state.lock();
+        let past = state.reset();
+        next.buckets.sink.past(&limit, &entity, &mut state, past);
+        next.buckets.sink.changed(&limit, &entity, &mut state);
+    }
+    drop(entity);
+    for _ in 0..2 {
+        next.flush(now);
+        assert_eq!(next.view(&limit, now), (0, 600, 0));
+    }
+    // What is settled of it counts for the time before the reset, and so does what nobody settles.
+    settled.settle(used(0, 150), now);
+    process.flush(now);
+    next.flush(now);
+    assert_eq!(next.view(&limit, now), (0, 400, 0));
+    let then = later(now, LIFETIME / 1000 + 1);
+    next.flush(then);
+    assert_eq!(next.view(&limit, then), (0, 0, 0));
+    let third = Process::start(&file, std::slice::from_ref(&limit), then);
+    assert_eq!(third.view(&limit, then), (0, 0, 0));
+    lost.settle(used(0, 30), then);
 }
 
 #[test]

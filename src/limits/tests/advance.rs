@@ -81,7 +81,7 @@ fn requests_take_from_it_what_others_cannot_have() {
 fn a_request_that_is_refused_leaves_it_as_it_was_and_its_end_frees_the_rest() {
     let it = Fixture::new(vec![hard(100)]);
     let advance = it.limits.advance(&sum(&it, None, &priced(30), 3), at(NOON)).unwrap();
-    assert_eq!(line(&it, &priced(101), &advance).unwrap_err().cause, Cause::Spent);
+    assert_eq!(line(&it, &priced(101), &advance).unwrap_err().cause, Cause::DoesNotFit);
     assert_eq!(it.totals(&hard(100), at(NOON)), (0, 90));
     let request = line(&it, &priced(30), &advance).unwrap();
     drop(advance);
@@ -94,7 +94,7 @@ fn a_request_that_is_refused_leaves_it_as_it_was_and_its_end_frees_the_rest() {
 fn a_hard_budget_has_room_for_all_or_holds_nothing() {
     let it = Fixture::new(vec![hard(100)]);
     let too_much = sum(&it, None, &priced(30), 4);
-    assert_eq!(it.limits.advance(&too_much, at(NOON)).unwrap_err().cause, Cause::Spent);
+    assert_eq!(it.limits.advance(&too_much, at(NOON)).unwrap_err().cause, Cause::DoesNotFit);
     let under_way = it.reserve(None, &priced(50), at(NOON)).unwrap();
     let three = sum(&it, None, &priced(30), 3);
     assert_eq!(it.limits.advance(&three, at(NOON)).unwrap_err().cause, Cause::Reserved);

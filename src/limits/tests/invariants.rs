@@ -244,7 +244,10 @@ fn of_two_that_race_for_the_last_unit_one_gets_it() {
                         reservation.settle(used(1, 5), at(START));
                     }
                     Err(refusal) => {
-                        assert!([Cause::Rate, Cause::Reserved, Cause::Spent].contains(&refusal.cause));
+                        assert!(
+                            [Cause::Rate, Cause::Reserved, Cause::DoesNotFit, Cause::Spent]
+                                .contains(&refusal.cause)
+                        );
                     }
                 }
             };

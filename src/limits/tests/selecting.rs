@@ -124,6 +124,49 @@ fn a_missing_group_value_skips_shares_or_denies() {
     assert_eq!(&*missing.key, "metadata._user");
 }
 
+/// The recipe of docs/limits.md: its condition is on the key that it groups by.
+#[test]
+fn a_condition_on_any_value_keeps_no_request_from_on_missing() {
+    let key = || FactKey::Metadata("_user".into());
+    let limit = |on_missing, condition| Limit {
+        on_missing,
+        group_by: vec![key()],
+        conditions: vec![condition],
+        ..policy(1, usage(UsageOf::Tokens, 5, Reset::Never))
+    };
+    let facts = request();
+    let is_denied = |limit: Limit| {
+        LimitSet::new(vec![limit], BucketHash::random()).select(&facts, Phase::Request).is_err()
+    };
+    let any = || Condition::new(key(), ["*"], []);
+    let all_but_bob = Condition::new(key(), [], ["bob"]);
+    for (on_missing, condition, denies, wanted) in [
+        (OnMissing::Deny, any(), true, false),
+        (OnMissing::Deny, all_but_bob.clone(), true, false),
+        (OnMissing::Deny, Condition::new(key(), ["ann", "*"], []), true, false),
+        // One user alone is meant, and a condition on another key is not met.
+        (OnMissing::Deny, Condition::new(key(), ["ann"], []), false, false),
+        (OnMissing::Deny, Condition::new(FactKey::Prompt, ["*"], []), false, false),
+        (OnMissing::Shared, any(), false, true),
+        (OnMissing::Shared, all_but_bob, false, true),
+        (OnMissing::Skip, any(), false, false),
+    ] {
+        let limit = limit(on_missing, condition);
+        assert_eq!(is_denied(limit.clone()), denies, "{limit:?}");
+        if !denies {
+            assert_eq!(selects(limit.clone(), &facts, Phase::Request), wanted, "{limit:?}");
+        }
+    }
+    // What was selected before says nothing of a request without the value, nor of one with it.
+    let set = LimitSet::new(vec![limit(OnMissing::Shared, any())], BucketHash::random());
+    let bucket = |facts: &Facts<'_>| set.select(facts, Phase::Request).unwrap().items[0].bucket;
+    let metadata: &[(&str, &str)] = &[("_user", "ann")];
+    let of_ann = Facts { metadata: &metadata, ..request() };
+    let (shared, own) = (bucket(&facts), bucket(&of_ann));
+    assert_ne!(shared, own);
+    assert_eq!((bucket(&facts), bucket(&of_ann)), (shared, own));
+}
+
 #[test]
 fn buckets_are_named_by_ids() {
     let keys = ["api_key", "model", "virtual_key", "config"];

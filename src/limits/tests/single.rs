@@ -86,9 +86,9 @@ fn a_hard_limit_refuses_what_may_not_fit() {
     let now = at(NOON);
     let first = it.reserve(None, &priced(60), now).unwrap();
     assert_eq!(it.reserve(None, &priced(60), now).unwrap_err().cause, Cause::Reserved);
-    assert_eq!(it.reserve(None, &priced(101), now).unwrap_err().cause, Cause::Spent);
+    assert_eq!(it.reserve(None, &priced(101), now).unwrap_err().cause, Cause::DoesNotFit);
     first.settle(used(0, 60), now);
-    assert_eq!(it.reserve(None, &priced(41), now).unwrap_err().cause, Cause::Spent);
+    assert_eq!(it.reserve(None, &priced(41), now).unwrap_err().cause, Cause::DoesNotFit);
     it.reserve(None, &priced(40), now).unwrap().settle(used(0, 40), now);
     assert_eq!(it.totals(&limit, now), (100, 0));
 }
@@ -114,7 +114,7 @@ fn a_limit_that_fits_lowers_the_output() {
     let second = it.reserve(None, &small, now).unwrap();
     assert_eq!((second.fitted_output(), it.totals(&limit, now)), (None, (300, 150)));
     second.settle(used(0, 595), now);
-    assert_eq!(it.reserve(None, &small, now).unwrap_err().cause, Cause::Spent);
+    assert_eq!(it.reserve(None, &small, now).unwrap_err().cause, Cause::DoesNotFit);
 }
 
 #[test]
@@ -305,6 +305,33 @@ fn alerts_come_once_a_window_and_again_when_the_limit_was_raised() {
     let next = "2026-12-01T00:00:00Z";
     assert_eq!([spend(&it, next), spend(&it, next)].concat(), []);
     assert_eq!([spend(&it, next), spend(&it, next), spend(&it, next)].concat(), [(Threshold, 30)]);
+}
+
+#[test]
+fn a_request_that_is_too_large_exhausts_no_limit() {
+    let it = Fixture::new(vec![Limit { hard: true, ..policy(1, usage(UsageOf::Cost, 1_000, Reset::Never)) }]);
+    let mut events = it.limits.events().unwrap();
+    let mut reported =
+        || std::iter::from_fn(|| events.try_recv().ok()).map(|event| event.kind).collect::<Vec<_>>();
+    let now = at(NOON);
+    // What a client claims, by a bound or by the size of its request, uses nothing up.
+    for estimate in [priced(1_000_000), Estimate { max_cost: Some(1_000_000), ..priced(10) }] {
+        assert_eq!(it.reserve(None, &estimate, now).unwrap_err().cause, Cause::DoesNotFit);
+    }
+    assert_eq!(reported(), []);
+    it.reserve(None, &priced(950), now).unwrap().settle(used(0, 950), now);
+    assert_eq!(
+        it.reserve(None, &Estimate { max_cost: Some(100), ..priced(10) }, now).unwrap_err().cause,
+        Cause::DoesNotFit
+    );
+    assert_eq!(reported(), [], "such requests mostly use less than is left");
+    // Less than a tenth is left, and it does not pay for a request as it is expected to be.
+    assert_eq!(it.reserve(None, &priced(60), now).unwrap_err().cause, Cause::DoesNotFit);
+    assert_eq!(reported(), [EventKind::Exhausted]);
+    assert_eq!(it.reserve(None, &priced(60), now).unwrap_err().cause, Cause::DoesNotFit);
+    it.reserve(None, &priced(50), now).unwrap().settle(used(0, 50), now);
+    assert_eq!(it.reserve(None, &priced(1), now).unwrap_err().cause, Cause::Spent);
+    assert_eq!(reported(), [], "once");
 }
 
 #[test]

@@ -1,0 +1,94 @@
+//! What limits count, seen from outside: in which unit, what a hard budget has room for, and which bucket is which.
+//!
+//! On the running binary. Who is refused with what is in `limited_requests`.
+
+use crate::limited_requests::{CLIENT, Chat, SETTINGS, USAGE, calls, change, get, make, operate, per_user};
+use crate::support::client::client;
+use crate::support::{Gateway, wait};
+use reqwest::Method;
+use serde_json::{Value, json};
+
+/// What a key has used counts in what it was counted in.
+#[tokio::test]
+async fn a_limit_that_counts_something_else_begins_at_nothing_and_comes_back_with_what_it_had() {
+    let gateway = Gateway::start(SETTINGS);
+    let body = json!({"name": "k", "scopes": ["completions.write"], "usage_limits": {"type": "tokens", "credit_limit": 1}});
+    let (_, made) = operate(&gateway, Method::POST, "/v1/api-keys/workspace/service", &body).await;
+    let (key, path) =
+        (made["key"].as_str().unwrap(), format!("/v1/api-keys/{}", made["id"].as_str().unwrap()));
+    assert_eq!(Chat::new().key(key).status(&gateway).await, 200);
+    let spent = async |status: u16| {
+        wait::until("the next decision", async || {
+            (Chat::new().key(key).status(&gateway).await == status).then_some(())
+        })
+        .await;
+    };
+    spent(412).await;
+    // Some tokens are no dollars, and some nanodollars no requests.
+    let usage = async || {
+        let own = get(&gateway, &path).await;
+        own["usage"].as_array().map(|list| list[0]["current_usage"].clone())
+    };
+    for of in ["cost", "requests"] {
+        change(&gateway, &path, &json!({"usage_limits": {"type": of, "credit_limit": 1}})).await;
+        assert_eq!(usage().await, Some(json!(0)), "{of}");
+    }
+    change(&gateway, &path, &json!({"usage_limits": {"type": "tokens", "credit_limit": 1}})).await;
+    assert_eq!(Chat::new().key(key).status(&gateway).await, 412, "it was taken away and set again");
+}
+
+/// Searches are paid for by the piece, and a tier may cost more than the standard: a hard budget has room for both.
+#[tokio::test]
+async fn a_hard_budget_has_room_for_searches_and_the_dearest_tier() {
+    let gateway = Gateway::start(SETTINGS);
+    let mut policy = per_user("cost", json!(0.02));
+    policy["hard"] = true.into();
+    make(&gateway, USAGE, &policy).await;
+    let respond = async |more: Value| {
+        let mut body = json!({"model": "gpt-4o", "input": "Hello", "max_output_tokens": 16});
+        body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        let call =
+            client().post(format!("{}/responses", gateway.base_url())).header("x-gateway-api-key", CLIENT);
+        let call =
+            call.header("x-gateway-provider", "@emu").header("x-gateway-metadata", r#"{"_user":"ann"}"#);
+        let response = call.json(&body).send().await.unwrap();
+        (response.status().as_u16(), response.text().await.unwrap())
+    };
+    let search = json!([{"type": "web_search"}]);
+    let before = calls(&gateway).await;
+    let (status, text) = respond(json!({"tools": search})).await;
+    assert!(status == 412 && text.contains("max_tool_calls"), "{status} {text}");
+    // Ten searches cost ten cents.
+    let (status, text) = respond(json!({"tools": search, "max_tool_calls": 10})).await;
+    assert!(status == 412 && text.contains("does not pay"), "{status} {text}");
+    assert_eq!(calls(&gateway).await, before, "the provider was not called");
+    assert_eq!(respond(json!({"tools": search, "max_tool_calls": 1})).await.0, 200);
+    assert_eq!(respond(json!({"tools": [{"type": "function", "name": "f", "parameters": {}}]})).await.0, 200);
+}
+
+#[tokio::test]
+async fn buckets_that_read_the_same_are_different() {
+    let gateway = Gateway::start(SETTINGS);
+    let policy = json!({
+        "conditions": [{"key": "api_key", "value": "*"}], "group_by": [{"key": "metadata.a"}, {"key": "metadata.b"}],
+        "type": "requests", "credit_limit": 100,
+    });
+    let id = make(&gateway, USAGE, &policy).await;
+    for (a, b) in [("x", "y-metadata.b:z"), ("x-metadata.b:y", "z"), ("other", "z")] {
+        let metadata = json!({"a": a, "b": b}).to_string();
+        assert_eq!(Chat::new().header("x-gateway-metadata", metadata).status(&gateway).await, 200);
+    }
+    let path = format!("{USAGE}/{id}");
+    let map = wait::until("the usage of all", async || {
+        let map = get(&gateway, &format!("{path}?include_usage=true")).await["value_key_usage_map"].clone();
+        let counts = |entry: &Value| entry["current_usage"] == 1;
+        (map.as_object()?.len() == 3 && map.as_object()?.values().all(counts)).then_some(map)
+    })
+    .await;
+    assert!(map["metadata.a:other-metadata.b:z"].is_object(), "{map}");
+    let reset = |value: &str| json!({"reset_usage_for_value": value});
+    let (status, body) =
+        operate(&gateway, Method::PUT, &path, &reset("metadata.a:x-metadata.b:y-metadata.b:z")).await;
+    assert_eq!((status, &body["error"]["param"]), (400, &json!("reset_usage_for_value")), "{body}");
+    change(&gateway, &path, &reset("metadata.a:other-metadata.b:z")).await;
+}
