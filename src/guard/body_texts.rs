@@ -62,11 +62,13 @@ impl BodyTexts {
     }
 }
 
-/// The judged ones of `texts`, with newlines between them; `None`: there are none.
-pub fn judged(texts: &[Text]) -> Option<String> {
+/// The judged ones of `texts`; `None`: there are none. Texts of a request have newlines between them (reference 9.2). Those of a
+/// response are one text that the provider may cut anywhere, so they have nothing between them.
+pub fn judged(texts: &[Text], phase: HookPhase) -> Option<String> {
     let parts: Vec<&str> =
         texts.iter().filter(|text| text.is_judged).map(|text| text.text.as_str()).collect();
-    (!parts.is_empty()).then(|| parts.join("\n"))
+    let separator = if phase == HookPhase::Before { "\n" } else { "" };
+    (!parts.is_empty()).then(|| parts.join(separator))
 }
 
 /// The values of a JSON list; none where it is no list.
@@ -269,7 +271,7 @@ mod tests {
             (r#"{"choices":[{"text":"a"}]}"#, "a", r#"{"choices":[{"text":"A"}]}"#),
             (
                 r#"{"content":[{"type":"thinking","thinking":"t"},{"type":"text","text":"a"},{"type":"text","text":"b"}]}"#,
-                "a\nb",
+                "ab",
                 r#"{"content":[{"type":"thinking","thinking":"t"},{"type":"text","text":"A"},{"type":"text","text":"B"}]}"#,
             ),
             (
@@ -284,7 +286,7 @@ mod tests {
             ),
         ] {
             assert_eq!(
-                super::judged(&BodyTexts::read(source, HookPhase::After).texts).as_deref(),
+                super::judged(&BodyTexts::read(source, HookPhase::After).texts, HookPhase::After).as_deref(),
                 Some(judged),
                 "{source}"
             );

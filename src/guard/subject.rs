@@ -31,7 +31,7 @@ pub struct Subject {
     /// Whether the client requested a stream.
     pub streamed: bool,
     /// What is judged (reference 9.2): of a request the texts of its last message, its prompt or input, joined with newlines; of a
-    /// response the text of its first choice. `None`: there is none.
+    /// response those of its first choice, with nothing between them. `None`: there is none.
     pub text: Option<Arc<str>>,
     /// Every text that may be changed: of a request those of all messages, of a response those of all choices.
     pub texts: Arc<[Text]>,
@@ -87,9 +87,6 @@ impl Subject {
         let first = texts.iter().map(|(choice, _)| *choice).min();
         let text = |(choice, text)| Text { text, is_judged: Some(choice) == first, place: 0..0 };
         self.set_texts(texts.into_iter().map(text).collect());
-        // Between two texts of a stream is something else, but nobody typed a newline there.
-        let judged = self.texts.iter().filter(|text| text.is_judged).map(|text| text.text.as_str());
-        self.text = first.map(|_| judged.collect::<String>().into());
         self
     }
 
@@ -104,7 +101,7 @@ impl Subject {
     }
 
     fn set_texts(&mut self, texts: Vec<Text>) {
-        self.text = judged(&texts).map(Arc::from);
+        self.text = judged(&texts, self.phase).map(Arc::from);
         self.texts = texts.into();
     }
 
@@ -147,9 +144,7 @@ impl Subject {
                     text.text.clone_from(new);
                     is_changed | differs
                 });
-                let judged = texts.iter().filter(|text| text.is_judged).map(|text| text.text.as_str());
-                self.text = self.text.as_ref().map(|_| judged.collect::<String>().into());
-                self.texts = texts.into();
+                self.set_texts(texts);
                 is_changed
             }
             Change::Texts(new) | Change::Placeholders(new, _) => {

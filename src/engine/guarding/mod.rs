@@ -39,7 +39,8 @@ use tokio::task::JoinHandle;
 /// The most that is kept of a stream for hooks that look at it when it has ended, bytes.
 const MAX_COPY: usize = 1 << 20;
 
-/// A request that the hooks of a target have passed. The next attempt at the same target uses it again.
+/// A request that the hooks of a target have looked at. Where they pass it, the next attempt at the same target uses it again; where they
+/// deny it, it is kept for hooks that run when the request is done.
 pub(super) struct CheckedRequest {
     target: Arc<Target>,
     /// As the hooks left it.
@@ -95,7 +96,7 @@ impl<D: Downstream> Orchestrator<'_, D> {
             self.check_readable(after)?;
         }
         let env = Arc::new(GuardEnv::new(self.engine, self.ctx));
-        let kept = self.checked.clone().filter(|kept| Arc::ptr_eq(&kept.target, target));
+        let kept = self.checked.clone().filter(|kept| Arc::ptr_eq(&kept.target, target) && !kept.run.denies());
         let checked = match kept {
             Some(kept) => kept,
             None => match self.check_request(target, before.as_deref(), &env).await? {
@@ -103,9 +104,14 @@ impl<D: Downstream> Orchestrator<'_, D> {
                 None => return Ok(None),
             },
         };
+        if checked.run.denies() {
+            return Err(denial(&checked.run, &checked.run.results, &[]));
+        }
         let windows = after.as_ref().filter(|_| self.streamed);
-        let windows =
-            windows.map(|after| WindowState::new(Arc::clone(after), checked.run.results.clone().into()));
+        let windows = windows.map(|after| {
+            let before = checked.run.results.clone().into();
+            WindowState::new(Arc::clone(after), &checked.subject, before, env.fails_on_error())
+        });
         Ok(Some(Box::new(Guarded {
             before: checked.run.results.clone(),
             parallel: None,
@@ -176,9 +182,6 @@ impl<D: Downstream> Orchestrator<'_, D> {
         };
         let mut run = env.run(hooks.waiting().filter(|hook| !hook.parallel), &subject).await;
         env.note(HookSide::Request, &run.results);
-        if run.denies() {
-            return Err(denial(&run, &run.results, &[]));
-        }
         let changed = run.changed.take();
         let request = changed.as_ref().and_then(|changed| changed_request(&request, &changed.source));
         let subject = changed.unwrap_or(subject);
@@ -229,11 +232,12 @@ impl Guarded {
             return None;
         }
         let mut filters = TextFilters::default();
-        for filter in self.windows.iter().flat_map(|windows| windows.filters(is_windowed)) {
-            filters.add(Box::new(filter));
-        }
+        // First, as in a document: what is checked is what the client gets.
         if !self.checked.run.placeholders.is_empty() {
             filters.add(Box::new(WindowFilter::restoring(self.checked.run.placeholders.clone())));
+        }
+        for filter in self.windows.iter().flat_map(|windows| windows.filters(is_windowed)) {
+            filters.add(Box::new(filter));
         }
         (!filters.is_empty()).then(|| Box::new(filters))
     }
@@ -287,7 +291,7 @@ impl Guarded {
     }
 
     /// Counts and notes what was found through windows.
-    pub fn note_windows(&self) {
+    fn note_windows(&self) {
         if let Some(windows) = &self.windows {
             self.env.note(HookSide::Response, &windows.results(is_windowed));
         }

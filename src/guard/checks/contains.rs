@@ -111,8 +111,7 @@ impl Finder for Contains {
             let start = range.start + part.find(term.as_str())?;
             Some(Match { range: start..start + term.len(), replacement: None, detail: json!(term) })
         };
-        let mut found: Vec<Match> =
-            self.terms.iter().filter(|term| !term.is_empty()).filter_map(place).collect();
+        let mut found: Vec<Match> = self.terms.iter().filter_map(place).collect();
         found.sort_by_key(|found| found.range.start);
         found.truncate(1);
         found

@@ -30,9 +30,14 @@ fn hooks(guardrails: &Value) -> Arc<HookSet> {
     compiled.unwrap()
 }
 
+fn state(hooks: &Arc<HookSet>, fail_on_error: bool) -> Arc<WindowState> {
+    let request = Subject::of_request(Operation::ChatCompletions, "{}");
+    WindowState::new(Arc::clone(hooks), &request, Vec::new().into(), fail_on_error)
+}
+
 /// What the client gets of a text in these pieces, and whether the rest was denied.
 fn stream(hooks: &Arc<HookSet>, pieces: &[&str]) -> (String, bool) {
-    let state = WindowState::new(Arc::clone(hooks), Vec::new().into());
+    let state = state(hooks, false);
     let mut filters = state.filters(Hook::is_windowed);
     let mut sent = String::new();
     let mut pass = |filters: &mut [WindowFilter], piece: Option<&str>| -> bool {
@@ -170,7 +175,7 @@ fn placeholders_get_their_texts_back_wherever_they_are_cut() {
 #[test]
 fn text_is_held_back_only_as_long_as_a_match_may_begin_in_it() {
     let hooks = hooks(&json!([{"contains": {"operator": "none", "words": ["secret"]}, "deny": true}]));
-    let state = WindowState::new(hooks, Vec::new().into());
+    let state = state(&hooks, false);
     let mut filters = state.filters(Hook::is_windowed);
     let mut out = String::new();
     filters[0].text(0, "a long text without it", &mut out);

@@ -58,8 +58,8 @@ pub(super) enum Refusal {
 /// What becomes of one event.
 #[derive(Debug, Default)]
 struct Rewritten {
-    /// The data and the name of an event to send before it.
-    before: Option<(Vec<u8>, &'static str)>,
+    /// The data and the names of events to send before it.
+    before: Vec<(Vec<u8>, &'static str)>,
     event: Change,
 }
 
@@ -196,12 +196,12 @@ impl Texts {
         let object = Object::read(text).ok_or_else(|| Refusal::unreadable("an event is no JSON object"))?;
         let rewritten = match self {
             Self::Completions => match completions::filter(text, &object, false, filters)? {
-                Some(data) => Rewritten { before: None, event: Change::Data(data) },
+                Some(data) => Rewritten { before: Vec::new(), event: Change::Data(data) },
                 None => Rewritten::default(),
             },
             Self::Responses(texts) => texts.event(text, &object, filters)?,
         };
-        if let Some((data, name)) = rewritten.before {
+        for (data, name) in rewritten.before {
             write_event(out, event.name.map(|_| name), &data);
         }
         match rewritten.event {
@@ -236,8 +236,12 @@ fn objects<'t>(object: &Object<'t>, name: &str) -> Result<Vec<(u32, Object<'t>)>
     let Some(list) = object.json_of(name).filter(|list| *list != "null") else { return Ok(Vec::new()) };
     let items: Result<Vec<Json<'t>>, _> = serde_json::from_str(list);
     let items = items.map_err(|_| Refusal::unreadable(&format!("its {name} is no list")))?;
-    let read = |(place, item): (u32, &Json<'t>)| Some((place, Object::read(item.source()?)?));
-    Ok((0..).zip(&items).filter_map(read).collect())
+    let unreadable = || Refusal::unreadable(&format!("a part of its {name} cannot be read"));
+    let read = |(place, item): (u32, &Json<'t>)| {
+        let object = item.source().and_then(Object::read).ok_or_else(unreadable);
+        object.map(|object| (place, object))
+    };
+    (0..).zip(&items).filter(|(_, item)| item.is_object()).map(read).collect()
 }
 
 /// A text as JSON.
