@@ -37,6 +37,8 @@ pub struct Subject {
     pub texts: Arc<[Text]>,
     /// The JSON of the body that is judged; empty for a stream.
     pub source: Arc<str>,
+    /// What placeholders in the texts stand for, of all checks so far: (placeholder, original).
+    pub placeholders: Arc<[(String, String)]>,
 }
 
 /// One text of a subject.
@@ -65,6 +67,7 @@ impl Subject {
             text: None,
             texts: Arc::default(),
             source: Arc::default(),
+            placeholders: Arc::default(),
         };
         subject.read(source);
         subject
@@ -126,6 +129,9 @@ impl Subject {
 
     /// Takes what a check changes; whether that changes anything. A stream has no body that could be replaced.
     pub fn apply(&mut self, change: &Change) -> bool {
+        if let Change::Placeholders(_, new) = change {
+            self.placeholders = self.placeholders.iter().chain(new).cloned().collect();
+        }
         match change {
             Change::None => false,
             Change::Body(_) if self.source.is_empty() => false,

@@ -107,9 +107,7 @@ impl Guarded {
         };
         let decides = self.after.as_ref().is_some_and(|after| after.decides());
         match (body.streams, body.kind) {
-            (true, _) if decides && self.reader.is_none() => {
-                unreadable("is a stream")
-            }
+            (true, _) if decides && self.reader.is_none() => unreadable("is a stream"),
             (_, ContentKind::Compressed) if self.after.is_some() => unreadable("is compressed"),
             (true, _) => self.judge_stream(body, dialect, shows_results).await,
             // Whatever its header says: providers send JSON as plain text, and what the client gets may have been made of something else.

@@ -96,7 +96,8 @@ impl<D: Downstream> Orchestrator<'_, D> {
             self.check_readable(after)?;
         }
         let env = Arc::new(GuardEnv::new(self.engine, self.ctx));
-        let kept = self.checked.clone().filter(|kept| Arc::ptr_eq(&kept.target, target) && !kept.run.denies());
+        let kept =
+            self.checked.clone().filter(|kept| Arc::ptr_eq(&kept.target, target) && !kept.run.denies());
         let checked = match kept {
             Some(kept) => kept,
             None => match self.check_request(target, before.as_deref(), &env).await? {

@@ -6,6 +6,7 @@ use crate::api::chat::Finish;
 use crate::api::operation::Operation;
 use crate::provider::translation::Translation;
 use serde_json::json;
+use std::collections::HashMap;
 
 /// Gives out nothing before the end.
 #[derive(Debug, Default)]
@@ -75,17 +76,40 @@ fn text(choice: u32, text: &str) -> Event<'_> {
 
 const STOP: Event<'_> = Event::Finish { choice: 0, reason: Finish::Stop, native: "stop" };
 
+fn media(data: &str) -> Event<'_> {
+    Event::Media { choice: 0, media_type: "m", data }
+}
+
 #[test]
-fn text_held_back_comes_out_before_what_interrupts_it_and_passes_the_filters_behind() {
-    let media = || Event::Media { choice: 0, media_type: "m", data: "d" };
-    let events = [text(0, "a"), text(0, "b"), media(), text(0, "c"), STOP];
+fn what_stands_between_texts_waits_behind_the_text_that_is_held_back() {
+    let shown = format!("{:?}", media("d"));
+    let events = [text(0, "a"), text(0, "b"), media("d"), text(0, "c"), STOP];
     let (out, _) = run(vec![Box::new(HoldAll::default())], &events);
-    let shown = format!("{:?}", media());
     assert_eq!(out, format!("0:ab {shown} 0:c Finish "));
-    let (out, _) = run(vec![Box::new(HoldAll::default()), Box::new(Brackets)], &events);
-    assert_eq!(out, format!("0:[0ab][0end] {shown} 0:[0c][0end] Finish "));
-    let (out, _) = run(vec![Box::new(Brackets), Box::new(HoldAll::default())], &events);
-    assert_eq!(out, format!("0:[0a][0b][0end] {shown} 0:[0c][0end] Finish "));
+    let events = [text(0, "a se"), media("d"), text(0, "t b"), media("d"), STOP];
+    let (out, _) = run(vec![Box::<Redact>::default()], &events);
+    assert_eq!(out, format!("0:a  0:se {shown} 0:t b {shown} Finish "));
+    let (out, _) = run(vec![Box::<Redact>::default(), Box::<HoldAll>::default()], &events);
+    assert_eq!(out, format!("0:a se {shown} 0:t b {shown} Finish "));
+    // What is found across it has no place inside, and comes behind it.
+    let events = [text(0, "a sec"), media("d"), text(0, "ret b"), STOP];
+    let (out, _) = run(vec![Box::<Redact>::default()], &events);
+    assert_eq!(out, format!("0:a  {shown} 0:*** b Finish "));
+}
+
+#[test]
+fn too_much_does_not_wait() {
+    let data = "d".repeat(MAX_WAITING);
+    let call = Event::ToolCall { choice: 0, index: 0, id: "i", name: "n", signature: None };
+    let events = [text(0, "se"), call.clone(), media(&data), text(0, "cret"), STOP];
+    let (out, _) = run(vec![Box::<Redact>::default()], &events);
+    assert_eq!(out, format!("{call:?} {:?} 0:*** Finish ", media(&data)));
+}
+
+#[test]
+fn a_choice_that_goes_on_behind_its_end_is_filtered() {
+    let (out, _) = run(vec![Box::<HoldAll>::default()], &[text(0, "a"), STOP, STOP, text(0, "b"), STOP]);
+    assert_eq!(out, "0:a Finish Finish 0:b Finish ");
 }
 
 #[test]
@@ -104,28 +128,29 @@ fn probabilities_and_citations_of_changed_text_are_left_out() {
     assert_eq!(run(Vec::new(), &events).0, "0:a LOGPROBS CITATION Finish ");
 }
 
-/// Replaces "secret", and holds back what may be its beginning.
+/// Replaces "secret" in each choice, and holds back what may be its beginning.
 #[derive(Debug, Default)]
-struct Redact(String);
+struct Redact(HashMap<u32, String>);
 
 impl TextFilter for Redact {
-    fn text(&mut self, _choice: u32, text: &str, out: &mut String) -> FilterFlow {
-        self.0.push_str(text);
-        self.0 = self.0.replace("secret", "***");
-        let is_beginning = |at: &usize| self.0.get(*at..).is_some_and(|rest| "secret".starts_with(rest));
-        let held = (0..self.0.len()).filter(|at| self.0.is_char_boundary(*at)).find(is_beginning);
-        let rest = self.0.split_off(held.unwrap_or(self.0.len()));
-        out.push_str(&std::mem::replace(&mut self.0, rest));
+    fn text(&mut self, choice: u32, text: &str, out: &mut String) -> FilterFlow {
+        let held = self.0.entry(choice).or_default();
+        held.push_str(text);
+        *held = held.replace("secret", "***");
+        let is_beginning = |at: &usize| held.get(*at..).is_some_and(|rest| "secret".starts_with(rest));
+        let from = (0..held.len()).filter(|at| held.is_char_boundary(*at)).find(is_beginning);
+        let rest = held.split_off(from.unwrap_or(held.len()));
+        out.push_str(&std::mem::replace(held, rest));
         FilterFlow::Continue
     }
 
-    fn finish(&mut self, _choice: u32, out: &mut String) -> FilterFlow {
-        out.push_str(&std::mem::take(&mut self.0));
+    fn finish(&mut self, choice: u32, out: &mut String) -> FilterFlow {
+        out.push_str(&self.0.remove(&choice).unwrap_or_default());
         FilterFlow::Continue
     }
 
-    fn held(&self, _: u32) -> usize {
-        self.0.len()
+    fn held(&self, choice: u32) -> usize {
+        self.0.get(&choice).map_or(0, String::len)
     }
 
     fn follow(&mut self, _: u32, _: u32) {}
@@ -147,8 +172,32 @@ fn redacted(operation: Operation, stream: &str, size: usize) -> String {
     String::from_utf8(out).unwrap()
 }
 
-/// A stream with these texts, whose whole text some of its last events have once more.
-fn stream_of(operation: Operation, texts: &[String]) -> String {
+/// Events that do not end a text of a chat or of a response.
+fn between(operation: Operation) -> Vec<serde_json::Value> {
+    match operation {
+        Operation::ChatCompletions => {
+            let call = json!({"index": 0, "id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}});
+            let deltas = [json!({"reasoning_content": "r"}), json!({"tool_calls": [call]})];
+            deltas.map(|delta| json!({"choices": [{"index": 0, "delta": delta}]})).to_vec()
+        }
+        Operation::Messages => vec![
+            json!({"type": "content_block_stop", "index": 0}),
+            json!({"type": "content_block_start", "index": 0, "content_block": {"type": "thinking", "thinking": ""}}),
+            json!({"type": "content_block_delta", "index": 0, "delta": {"type": "thinking_delta", "thinking": "t"}}),
+            json!({"type": "content_block_stop", "index": 0}),
+            json!({"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}}),
+        ],
+        Operation::Responses => vec![
+            json!({"type": "response.in_progress", "response": {"id": "r", "output": []}}),
+            json!({"type": "response.web_search_call.searching"}),
+            json!({"type": "response.reasoning_summary_text.delta", "delta": ["no text"]}),
+        ],
+        _ => Vec::new(),
+    }
+}
+
+/// A stream with these texts and with `between` behind each, whose whole text some of its last events have once more.
+fn stream_of(operation: Operation, texts: &[String], between: &[serde_json::Value]) -> String {
     let all = texts.concat();
     let place = json!({"item_id": "m", "output_index": 0, "content_index": 0});
     let event = |mut value: serde_json::Value| {
@@ -203,7 +252,8 @@ fn stream_of(operation: Operation, texts: &[String]) -> String {
         ),
     };
     let events = |list: Vec<serde_json::Value>| list.into_iter().map(event).collect::<String>();
-    [events(start), texts.iter().map(text_event).collect(), events(end)].concat()
+    let texts = texts.iter().map(|text| text_event(text) + &events(between.to_vec())).collect();
+    [events(start), texts, events(end)].concat()
 }
 
 #[test]
@@ -233,7 +283,12 @@ fn a_word_is_found_wherever_texts_and_chunks_cut_it() {
         for length in 1..8 {
             let letters: Vec<char> = text.chars().collect();
             let texts: Vec<String> = letters.chunks(length).map(|part| part.iter().collect()).collect();
-            let stream = stream_of(operation, &texts);
+            let interrupted = stream_of(operation, &texts, &between(operation));
+            let out = redacted(operation, &interrupted, interrupted.len());
+            for place in places {
+                assert_eq!(texts_in(&out, place), "The sécrets: ***, secse", "{operation:?} {place}: {out}");
+            }
+            let stream = stream_of(operation, &texts, &[]);
             let at_once = redacted(operation, &stream, stream.len());
             for place in places {
                 assert_eq!(texts_in(&at_once, place), "The sécrets: ***, secse", "{operation:?} {place}");
@@ -253,4 +308,39 @@ fn nothing_of_a_denied_text_passes() {
     let events = [text(0, "b"), text(0, "ad"), STOP];
     let (out, denied) = run(vec![Box::new(HoldAll::default()), Box::new(Brackets)], &events);
     assert_eq!((out.as_str(), denied), ("", true));
+}
+
+/// Two parts of a response whose deltas take turns, and one that is no text.
+#[test]
+fn parts_of_a_response_are_filtered_each_by_itself() {
+    let event = |value: serde_json::Value| format!("data: {value}\n\n");
+    let delta = |index: u32, text: serde_json::Value| {
+        event(
+            json!({"type": "response.output_text.delta", "output_index": index, "content_index": 0, "delta": text}),
+        )
+    };
+    let item = |text: &str| json!({"type": "message", "content": [{"type": "output_text", "text": text}]});
+    let output = json!([item("a secret"), item("so secret")]);
+    let completed = event(json!({"type": "response.completed", "response": {"output": output}}));
+    let deltas = [(0, "a sec"), (1, "so se"), (0, "ret"), (1, "cret")];
+    let stream: String = deltas.map(|(index, text)| delta(index, json!(text))).concat() + &completed;
+    let out = redacted(Operation::Responses, &stream, stream.len());
+    let texts: Vec<_> = out.lines().filter(|line| line.contains(".delta")).collect();
+    assert_eq!(texts.len(), 4, "{out}");
+    assert!(!out.contains("sec") && !out.contains("ret"), "{out}");
+    assert!(out.contains(r#""text":"a ***""#) && out.contains(r#""text":"so ***""#), "{out}");
+
+    let body = Body::parse(br#"{"stream":true}"#.as_slice().into()).unwrap();
+    let translation =
+        Translation::own_dialect(Operation::Responses, "openai", "m", false, Some(&body)).unwrap();
+    for unreadable in [json!(["secret"]), json!({"text": "secret"}), json!(7)] {
+        let mut rewriter = translation.rewriter(true, "id", 0);
+        rewriter.set_filters(Some(Box::new(TextFilters {
+            filters: vec![Box::<Redact>::default()],
+            ..TextFilters::default()
+        })));
+        let mut out = Vec::new();
+        rewriter.push(delta(0, unreadable.clone()).as_bytes(), &mut out);
+        assert!(out.is_empty() && rewriter.error().is_some(), "{unreadable}");
+    }
 }
