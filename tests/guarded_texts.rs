@@ -256,6 +256,30 @@ async fn several_blocks_are_judged_alike_in_every_form() {
 }
 
 #[tokio::test]
+async fn what_stands_in_two_blocks_of_a_whole_response_is_changed_in_both() {
+    let texts = ["the card 4111 1111 ", "1111 1111, and so on"];
+    let parts = texts.map(|text| json!({"text": text}));
+    let gemini =
+        json!({"candidates": [{"content": {"role": "model", "parts": parts}, "finishReason": "STOP"}]});
+    let blocks = texts.map(|text| json!({"type": "output_text", "text": text, "annotations": []}));
+    let mut response = crate::own_dialects::response_object();
+    response["output"][2]["content"] = json!(blocks);
+    let redacts = json!([{"pii": {"redact": true, "categories": ["CREDIT_CARD"]}}]);
+    for (vendor, path, sent, place) in [
+        ("anthropic", MESSAGES, message(&texts), "/content/{}/text"),
+        ("google", GEMINI, gemini.to_string(), "/candidates/0/content/parts/{}/text"),
+        ("openai", RESPONSES, response.to_string(), "/output/2/content/{}/text"),
+    ] {
+        let (_upstream, target) = speaking(vendor, &sent).await;
+        let config = with(&target, json!({"output_guardrails": redacts}));
+        let answer = send(path, &config, &body(path, false)).await;
+        let got = ["0", "1"].map(|index| answer.json().pointer(&place.replace("{}", index)).cloned());
+        let wanted = ["the card {{CREDIT_CARD}}", ", and so on"].map(|text| Some(Value::from(text)));
+        assert_eq!(got, wanted, "{path}: {}", answer.text);
+    }
+}
+
+#[tokio::test]
 async fn a_response_without_text_is_judged_alike_whole_and_streamed() {
     let contains = |fails: bool| json!([{"id": "g", "contains": {"operator": "none", "words": ["bomb"], "failOnError": fails}, "deny": true}]);
     let call = json!({"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}});

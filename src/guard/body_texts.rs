@@ -2,8 +2,10 @@
 //!
 //! Read by the shape of the body and not by the operation, so that a body on the generic endpoint is read as well: what has
 //! `messages`, `prompt`, `input` or `contents` is a request, what has `choices`, `content`, `output` or `candidates` is a response. Texts of
-//! reasoning, refusals and tool calls are left alone. A member that is there twice is read twice: nobody knows which one the provider takes.
+//! reasoning, refusals and tool calls are left alone. What a model has written for one choice is one text, with nothing between its parts: a
+//! provider may cut it anywhere. A member that is there twice is read twice: nobody knows which one the provider takes.
 
+use super::pieces::{Piece, divided};
 use super::subject::Text;
 use crate::config::hooks::HookPhase;
 use crate::json::Json;
@@ -22,6 +24,8 @@ pub struct BodyTexts {
 struct Reader<'t> {
     source: &'t str,
     found: BodyTexts,
+    /// What is read is part of one text, which may have begun.
+    one_text: Option<Option<usize>>,
 }
 
 impl BodyTexts {
@@ -40,10 +44,17 @@ impl BodyTexts {
     /// The body with other texts; `None` where none changes. `new` is in the order of the texts, and may be shorter.
     pub fn replace(&self, source: &str, new: &[Option<String>]) -> Option<String> {
         let pairs = self.texts.iter().zip(new).filter_map(|(text, new)| Some((text, new.as_ref()?)));
-        let mut changes: Vec<(Range<usize>, String)> = pairs
-            .filter(|(text, new)| text.text != **new)
-            .map(|(text, new)| (text.place.clone(), Json::from_value(new).get().to_owned()))
-            .collect();
+        let mut changes: Vec<(Range<usize>, String)> = Vec::new();
+        for (text, new) in pairs.filter(|(text, new)| text.text != **new) {
+            let (before, after) =
+                (divided(&text.text, &text.pieces, &text.text), divided(&text.text, &text.pieces, new));
+            let parts = text.pieces.iter().zip(before.into_iter().zip(after));
+            let changed = parts.filter(|(_, (before, after))| before != after);
+            changes.extend(
+                changed
+                    .map(|(piece, (_, new))| (piece.place.clone(), Json::from_value(new).get().to_owned())),
+            );
+        }
         if changes.is_empty() {
             return None;
         }
@@ -62,13 +73,11 @@ impl BodyTexts {
     }
 }
 
-/// The judged ones of `texts`; `None`: there are none. Texts of a request have newlines between them (reference 9.2). Those of a
-/// response are one text that the provider may cut anywhere, so they have nothing between them.
-pub fn judged(texts: &[Text], phase: HookPhase) -> Option<String> {
+/// The judged ones of `texts`, with newlines between them; `None`: there are none.
+pub fn judged(texts: &[Text]) -> Option<String> {
     let parts: Vec<&str> =
         texts.iter().filter(|text| text.is_judged).map(|text| text.text.as_str()).collect();
-    let separator = if phase == HookPhase::Before { "\n" } else { "" };
-    (!parts.is_empty()).then(|| parts.join(separator))
+    (!parts.is_empty()).then(|| parts.join("\n"))
 }
 
 /// The values of a JSON list; none where it is no list.
@@ -82,6 +91,10 @@ fn objects<'t>(list: &Json<'t>) -> Vec<Object<'t>> {
     items(list).iter().filter_map(|item| Object::read(item.source()?)).collect()
 }
 
+fn is_of_type(object: &Object<'_>, wanted: &str) -> bool {
+    object.string("type").as_deref() == Some(wanted)
+}
+
 impl<'t> Reader<'t> {
     fn place(&self, part: &str) -> Range<usize> {
         let start = (part.as_ptr() as usize).saturating_sub(self.source.as_ptr() as usize);
@@ -91,8 +104,15 @@ impl<'t> Reader<'t> {
     /// Takes a value that is a string.
     fn text(&mut self, value: &Json<'t>, is_judged: bool) {
         if let (Some(source), Some(text)) = (value.source(), value.text()) {
-            let place = self.place(source);
-            self.found.texts.push(Text { text: text.into_owned(), is_judged, place });
+            let piece = Piece { place: self.place(source), len: text.len() };
+            let texts = &mut self.found.texts;
+            if let Some(begun) = self.one_text.flatten().and_then(|at| texts.get_mut(at)) {
+                begun.text.push_str(&text);
+                begun.pieces.push(piece);
+                return;
+            }
+            self.one_text = self.one_text.map(|_| Some(texts.len()));
+            texts.push(Text { text: text.into_owned(), is_judged, pieces: vec![piece] });
         }
     }
 
@@ -167,36 +187,48 @@ impl<'t> Reader<'t> {
         }
     }
 
+    /// All texts that `read` takes are one.
+    fn one_text(&mut self, read: impl FnOnce(&mut Self)) {
+        self.one_text = Some(None);
+        read(self);
+        self.one_text = None;
+    }
+
     fn response(&mut self, body: &Object<'t>) {
         for (index, choice) in body.list("choices").iter().enumerate() {
-            self.member(choice, "text", index == 0);
             self.describes(choice, "logprobs", "null");
-            if let Some(message) = choice.inner("message") {
-                self.content(&message, "content", index == 0);
-                self.describes(&message, "annotations", "[]");
-            }
-        }
-        for block in body.list("content") {
-            if block.string("type").as_deref() == Some("text") {
-                self.member(&block, "text", true);
-                self.describes(&block, "citations", "null");
-            }
-        }
-        for item in body.list("output") {
-            for part in item.list("content") {
-                if part.string("type").as_deref() == Some("output_text") {
-                    self.member(&part, "text", true);
-                    self.describes(&part, "annotations", "[]");
-                    self.describes(&part, "logprobs", "[]");
+            let message = choice.inner("message");
+            self.one_text(|reader| {
+                reader.member(choice, "text", index == 0);
+                if let Some(message) = &message {
+                    reader.content(message, "content", index == 0);
+                    reader.describes(message, "annotations", "[]");
                 }
-            }
+            });
         }
+        self.one_text(|reader| {
+            for block in body.list("content").iter().filter(|block| is_of_type(block, "text")) {
+                reader.member(block, "text", true);
+                reader.describes(block, "citations", "null");
+            }
+        });
+        self.one_text(|reader| {
+            let parts = body.list("output").into_iter().flat_map(|item| item.list("content"));
+            for part in parts.filter(|part| is_of_type(part, "output_text")) {
+                reader.member(&part, "text", true);
+                reader.describes(&part, "annotations", "[]");
+                reader.describes(&part, "logprobs", "[]");
+            }
+        });
         // The same texts once more.
         self.member(body, "output_text", false);
         for (index, candidate) in body.list("candidates").iter().enumerate() {
-            if let Some(content) = candidate.inner("content") {
-                self.parts(&content, index == 0);
-            }
+            let parts = candidate.inner("content").map(|content| content.list("parts")).unwrap_or_default();
+            self.one_text(|reader| {
+                let is_text =
+                    |part: &&Object<'t>| part.get("thought").is_none_or(|thought| !thought.is_true());
+                parts.iter().filter(is_text).for_each(|part| reader.member(part, "text", index == 0));
+            });
         }
     }
 
@@ -286,7 +318,7 @@ mod tests {
             ),
         ] {
             assert_eq!(
-                super::judged(&BodyTexts::read(source, HookPhase::After).texts, HookPhase::After).as_deref(),
+                super::judged(&BodyTexts::read(source, HookPhase::After).texts).as_deref(),
                 Some(judged),
                 "{source}"
             );

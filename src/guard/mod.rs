@@ -13,6 +13,7 @@ mod finding;
 mod hook;
 mod outside;
 mod parameters;
+mod pieces;
 mod regex;
 mod result;
 mod run;

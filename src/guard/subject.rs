@@ -4,11 +4,11 @@
 
 use super::body_texts::{BodyTexts, judged};
 use super::finding::Change;
+use super::pieces::{Piece, divided};
 use crate::api::operation::Operation;
 use crate::config::hooks::HookPhase;
 use http::HeaderMap;
 use serde_json::{Map, Value};
-use std::ops::Range;
 use std::sync::Arc;
 
 /// A request or a response. Cheap to copy where a check outlives the request.
@@ -47,8 +47,18 @@ pub struct Text {
     pub text: String,
     /// Whether it is part of [`Subject::text`].
     pub is_judged: bool,
-    /// Where its JSON string is in [`Subject::source`]; empty in a stream.
-    pub place: Range<usize>,
+    /// Where it is in [`Subject::source`], or in the list of a stream's texts: what a model has written for one choice is one text, and may
+    /// stand in several places.
+    pub pieces: Vec<Piece>,
+}
+
+impl Text {
+    fn set(&mut self, new: &str) {
+        let parts = divided(&self.text, &self.pieces, new);
+        let lengths: Vec<usize> = parts.iter().map(|part| part.len()).collect();
+        self.pieces.iter_mut().zip(lengths).for_each(|(piece, len)| piece.len = len);
+        new.clone_into(&mut self.text);
+    }
 }
 
 impl Subject {
@@ -88,8 +98,21 @@ impl Subject {
         self.source = Arc::default();
         self.response = Arc::default();
         let first = texts.iter().map(|(choice, _)| *choice).min();
-        let text = |(choice, text)| Text { text, is_judged: Some(choice) == first, place: 0..0 };
-        self.set_texts(texts.into_iter().map(text).collect());
+        let mut choices: Vec<(u32, Text)> = Vec::new();
+        for (place, (choice, text)) in texts.into_iter().enumerate() {
+            let piece = Piece { place: place..place, len: text.len() };
+            match choices.iter_mut().find(|(of, _)| *of == choice) {
+                Some((_, begun)) => {
+                    begun.text.push_str(&text);
+                    begun.pieces.push(piece);
+                }
+                None => {
+                    let is_judged = Some(choice) == first;
+                    choices.push((choice, Text { text, is_judged, pieces: vec![piece] }));
+                }
+            }
+        }
+        self.set_texts(choices.into_iter().map(|(_, text)| text).collect());
         self
     }
 
@@ -103,8 +126,19 @@ impl Subject {
         self.set_texts(BodyTexts::read(source, self.phase).texts);
     }
 
+    /// The texts that a stream has in place of those of [`Subject::with_stream`], in their order.
+    pub fn stream_texts(&self) -> Vec<String> {
+        let mut all: Vec<(usize, &str)> = Vec::new();
+        for text in self.texts.iter() {
+            let parts = divided(&text.text, &text.pieces, &text.text);
+            all.extend(text.pieces.iter().map(|piece| piece.place.start).zip(parts));
+        }
+        all.sort_by_key(|(place, _)| *place);
+        all.into_iter().map(|(_, text)| text.to_owned()).collect()
+    }
+
     fn set_texts(&mut self, texts: Vec<Text>) {
-        self.text = judged(&texts, self.phase).map(Arc::from);
+        self.text = judged(&texts).map(Arc::from);
         self.texts = texts.into();
     }
 
@@ -147,7 +181,7 @@ impl Subject {
                 let pairs = texts.iter_mut().zip(new).filter_map(|(text, new)| Some((text, new.as_ref()?)));
                 let is_changed = pairs.fold(false, |is_changed, (text, new)| {
                     let differs = text.text != *new;
-                    text.text.clone_from(new);
+                    text.set(new);
                     is_changed | differs
                 });
                 self.set_texts(texts);

@@ -186,8 +186,7 @@ impl Guarded {
             }
             let changed = passed.changed.take();
             let written = changed.as_ref().and_then(|changed| {
-                let texts = changed.texts.iter().map(|text| text.text.clone()).collect();
-                stream_texts::replace(self.reader.as_ref()?, &bytes, texts)
+                stream_texts::replace(self.reader.as_ref()?, &bytes, changed.stream_texts())
             });
             if changed.is_some() && written.is_none() {
                 let error = "The response could not be written again after a guardrail has changed it.";
