@@ -9,6 +9,7 @@
 //! | `word` | eight bytes of a text at a time, for `proof` and `write` |
 //! | [`walk`] | members and items of text that was proven valid |
 //! | [`scan`] | a few members of a text of any length, as it streams by |
+//! | [`surrogates`] | halves of characters that other programs read, and serde does not |
 //! | [`splice`] | nested members changed in place |
 //! | [`whole_number`] | a number as the least strict reader takes it |
 //! | [`write`] | an object written member by member |
@@ -28,6 +29,7 @@ pub mod similarity;
 pub mod spellings;
 pub mod splice;
 pub mod string;
+pub mod surrogates;
 pub mod value;
 pub mod walk;
 pub mod whole_number;
