@@ -16,7 +16,7 @@ use std::time::Duration;
 use timer::Timer;
 use turnpike::api::chat::TextFilter;
 use turnpike::api::operation::Operation;
-use turnpike::config::hooks::{Guardrail, HookPhase};
+use turnpike::config::hooks::{Guardrail, HookKind, HookPhase};
 use turnpike::config::node::Node;
 use turnpike::config::pattern::PatternBudget;
 use turnpike::config::policies::HookLists;
@@ -107,8 +107,8 @@ fn hooks(guardrails: &Value, phase: HookPhase) -> Arc<HookSet> {
     let (problems, patterns) = (Problems::default(), PatternBudget::default());
     let node = Node::from_json(guardrails.to_string().as_bytes()).unwrap();
     let list = Cursor::root(&node, &problems).list().unwrap_or_default();
-    let list = list.iter().filter_map(|at| Guardrail::read(at, phase)).collect();
-    let lists = HookLists { hooks: None, guardrails: Some(list) };
+    let list = list.iter().filter_map(|at| Guardrail::read(at, phase, HookKind::Guardrail)).collect();
+    let lists = HookLists { guardrails: Some(list), ..HookLists::default() };
     let compiler =
         HookCompiler { saved: &|_| None, patterns: &patterns, problems: &problems, is_strict: true };
     let compiled = compiler.compile(&[], &lists, phase);

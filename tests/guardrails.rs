@@ -418,6 +418,32 @@ async fn text_is_changed_on_its_way_to_the_provider_and_back() {
 }
 
 #[tokio::test]
+async fn mutators_run_behind_the_guardrails_of_their_phase() {
+    let (provider, target) = speaking(CHAT, false).await;
+    let config = with(
+        &target,
+        json!({
+            "input_mutators": [{"id": "in", "addPrefix": {"prefix": "Be brief. "}}],
+            "input_guardrails": [{"id": "first", "contains": {"operator": "none", "words": ["brief"]}, "deny": true}],
+            "output_mutators": [{"id": "out", "regexReplace": {"rule": "world", "redactText": "you"}}],
+            "output_guardrails": [{"id": "seen", "contains": {"operator": "all", "words": ["world"]}}],
+        }),
+    );
+    let answer = send(CHAT, &config, &body(CHAT, "Hi", false)).await;
+    assert_eq!((answer.status, text_of(&answer.text).as_str()), (200, "hello you"), "{}", answer.text);
+    let sent = String::from_utf8(provider.received()[0].body.clone()).unwrap();
+    assert!(sent.contains("Be brief. Hi"), "{sent}");
+    let run = |phase: &str| {
+        let results = answer.hooks(phase);
+        let result =
+            |hook: &Value| format!("{} {}", hook["id"].as_str().unwrap(), hook["type"].as_str().unwrap());
+        results.as_array().unwrap().iter().map(result).collect::<Vec<_>>()
+    };
+    assert_eq!(run("before_request_hooks"), ["first guardrail", "in mutator"]);
+    assert_eq!(run("after_request_hooks"), ["seen guardrail", "out mutator"]);
+}
+
+#[tokio::test]
 async fn redacted_data_is_restored_in_the_answer() {
     let echo = |stream: bool| {
         let text = "write to {{EMAIL_ADDRESS_1}} now";

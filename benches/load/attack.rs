@@ -1,4 +1,4 @@
-//! `--attack SECONDS`: honest clients at a fixed rate, alone, beside attackers, and after them.
+//! `--attack SECONDS`: honest clients at a fixed rate or in a closed loop, alone, beside attackers, and after them.
 //!
 //! The attackers first attack another gateway, with a provider of its own, on the same machine: what honest requests lose
 //! then is what busy cores cost. Only the rest is what the attack does to the gateway. What attackers send is in
@@ -18,8 +18,8 @@ use std::time::{Duration, Instant};
 
 /// The bound of the gateway's held bytes.
 const MAX_HELD: usize = 512 << 20;
-/// Honest requests per second.
-const RATE: f64 = 1000.0;
+/// Honest requests per second, where nothing else is said.
+pub(crate) const RATE: f64 = 1000.0;
 const QUIET: Duration = Duration::from_secs(30);
 
 /// A gateway, the provider of its honest clients, and that of the attackers.
@@ -54,53 +54,67 @@ configs:
     }
 }
 
-/// Runs all phases and prints a line for each; with `each`, also every kind of attack alone.
-///
-/// # Errors
-/// A program does not start, or an honest request was not answered.
-pub(crate) fn run(bench: &Bench, length: Duration, each: bool) -> Result<(), Failure> {
-    let pair = Pair::start(bench, "attacked")?;
-    drive(cases::honest(pair.address, RATE, Duration::from_secs(5)))?;
-    let before = pair.gateway.resident()?;
-    phase("quiet", &pair, QUIET)?;
-    {
-        let other = Pair::start(bench, "other")?;
-        let attackers = Attackers::start(other.address, None);
-        phase("another gateway attacked", &pair, QUIET.min(length))?;
-        print_line(&attackers.stop());
-    }
-    for name in super::attackers::names().filter(|_| each) {
-        let attackers = Attackers::start(pair.address, Some(name));
-        phase(&format!("attacked by {name}"), &pair, length)?;
-        attackers.stop();
-    }
-    let attackers = Attackers::start(pair.address, None);
-    phase("attacked", &pair, length)?;
-    print_line(&attackers.stop());
-    let peak = pair.gateway.peak()?;
-    print_line(&format!("resident: {:.1} MiB before, {:.1} at the peak", before / 1024.0, peak / 1024.0));
-    for _ in 0..4 {
-        std::thread::sleep(Duration::from_secs(15));
-        print_line(&format!("15 s later: {:.1} MiB", pair.gateway.resident()? / 1024.0));
-    }
-    phase("quiet again", &pair, QUIET)
+/// What is to be measured.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Trial {
+    /// Of an attack.
+    pub(crate) length: Duration,
+    /// Whether every kind of attack is also made alone.
+    pub(crate) each: bool,
+    /// Honest requests per second; `None`: each client sends the next one when it has the response.
+    pub(crate) rate: Option<f64>,
 }
 
-fn phase(name: &str, pair: &Pair, length: Duration) -> Result<(), Failure> {
-    let health = Health::watch(pair.address);
-    let cpu = pair.gateway.cpu()?;
-    let mut tally =
-        drive(cases::honest(pair.address, RATE, length)).map_err(|failure| format!("{name}: {failure}"))?;
-    let cpu = pair.gateway.cpu()?.saturating_sub(cpu).as_secs_f64() / tally.elapsed.as_secs_f64();
-    let mut share = |share| cases::percentile(&mut tally.whole, share) / 1000.0;
-    let (p50, p99, p999, most) = (share(0.5), share(0.99), share(0.999), share(1.0));
-    let (requests, health) = (tally.whole.len(), health.stop());
-    let resident = pair.gateway.resident()? / 1024.0;
-    print_line(&format!(
-        "{name}: {requests} requests, p50 {p50:.2} ms, p99 {p99:.2}, p99.9 {p999:.1}, longest {most:.0}; gateway {cpu:.2} \
-         cores, {resident:.0} MiB; {health}"
-    ));
-    Ok(())
+impl Trial {
+    /// Runs all phases and prints a line for each.
+    ///
+    /// # Errors
+    /// A program does not start, or an honest request was not answered.
+    pub(crate) fn run(self, bench: &Bench) -> Result<(), Failure> {
+        let Self { length, each, rate } = self;
+        let pair = Pair::start(bench, "attacked")?;
+        drive(cases::honest(pair.address, rate, Duration::from_secs(5)))?;
+        let before = pair.gateway.resident()?;
+        self.phase("quiet", &pair, QUIET)?;
+        {
+            let other = Pair::start(bench, "other")?;
+            let attackers = Attackers::start(other.address, None);
+            self.phase("another gateway attacked", &pair, QUIET.min(length))?;
+            print_line(&attackers.stop());
+        }
+        for name in super::attackers::names().filter(|_| each) {
+            let attackers = Attackers::start(pair.address, Some(name));
+            self.phase(&format!("attacked by {name}"), &pair, length)?;
+            attackers.stop();
+        }
+        let attackers = Attackers::start(pair.address, None);
+        self.phase("attacked", &pair, length)?;
+        print_line(&attackers.stop());
+        let peak = pair.gateway.peak()?;
+        print_line(&format!("resident: {:.1} MiB before, {:.1} at the peak", before / 1024.0, peak / 1024.0));
+        for _ in 0..4 {
+            std::thread::sleep(Duration::from_secs(15));
+            print_line(&format!("15 s later: {:.1} MiB", pair.gateway.resident()? / 1024.0));
+        }
+        self.phase("quiet again", &pair, QUIET)
+    }
+
+    fn phase(self, name: &str, pair: &Pair, length: Duration) -> Result<(), Failure> {
+        let health = Health::watch(pair.address);
+        let cpu = pair.gateway.cpu()?;
+        let load = cases::honest(pair.address, self.rate, length);
+        let mut tally = drive(load).map_err(|failure| format!("{name}: {failure}"))?;
+        let cpu = pair.gateway.cpu()?.saturating_sub(cpu).as_secs_f64() / tally.elapsed.as_secs_f64();
+        let mut share = |share| cases::percentile(&mut tally.whole, share) / 1000.0;
+        let (p50, p99, p999, most) = (share(0.5), share(0.99), share(0.999), share(1.0));
+        let (requests, health) = (tally.whole.len(), health.stop());
+        let resident = pair.gateway.resident()? / 1024.0;
+        print_line(&format!(
+            "{name}: {requests} requests, p50 {p50:.2} ms, p99 {p99:.2}, p99.9 {p999:.1}, longest {most:.0}; gateway {cpu:.2} \
+             cores, {resident:.0} MiB; {health}"
+        ));
+        Ok(())
+    }
 }
 
 /// Asks for `/livez` at the data port every 20 ms.

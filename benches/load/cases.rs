@@ -210,14 +210,14 @@ impl Figures {
     }
 }
 
-/// Small chats to a gateway at a fixed rate, on 64 connections.
-pub(crate) fn honest(address: SocketAddr, rate: f64, length: Duration) -> Load {
+/// Small chats to a gateway on 64 connections. `rate` as in [`Load`].
+pub(crate) fn honest(address: SocketAddr, rate: Option<f64>, length: Duration) -> Load {
     let gateway = Subject { path: Path::Gateway, address, proxy: None };
     Load {
         address,
         request: request(&gateway, SINGLE, &chat("bench", false, QUESTION)),
         connections: 64,
-        rate: Some(rate),
+        rate,
         length,
         expect: Expect::Whole,
     }

@@ -8,7 +8,8 @@
 //! After `--`: `--quick` (fewer, shorter rounds), `--rounds N`, `--threads N` (of each proxy, 1),
 //! `--only direct,plain,gateway`, `--cases small_chat,stream,…,memory`, `--upstream ADDR` (a provider that
 //! runs already), `--gateway FILE` (another build of `turnpike`, to compare), `--attack SECONDS` (instead of the cases:
-//! honest clients beside attackers; with `--each`, also every kind of attack alone).
+//! honest clients beside attackers; with `--each`, also every kind of attack alone; with `--closed`, the honest clients send
+//! their next request when they have the response, instead of 1,000 a second).
 
 mod attack;
 mod attackers;
@@ -43,6 +44,8 @@ struct Options {
     attack: Option<Duration>,
     /// Whether to attack in every way alone, too.
     each: bool,
+    /// Honest requests per second beside attackers; `None`: as many as get a response.
+    honest_rate: Option<f64>,
 }
 
 fn main() -> Result<(), Failure> {
@@ -50,8 +53,10 @@ fn main() -> Result<(), Failure> {
     let directory = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("load-{}", std::process::id()));
     std::fs::create_dir_all(&directory)?;
     let result = match options.attack {
-        Some(length) => attack::run(&options.bench(directory.clone(), PathBuf::new()), length, options.each)
-            .map(|()| None),
+        Some(length) => {
+            let trial = attack::Trial { length, each: options.each, rate: options.honest_rate };
+            trial.run(&options.bench(directory.clone(), PathBuf::new())).map(|()| None)
+        }
         None => measure(&options, directory.clone()).map(Some),
     };
     std::fs::remove_dir_all(&directory)?;
@@ -124,6 +129,7 @@ impl Options {
             gateway: PathBuf::from(env!("CARGO_BIN_EXE_turnpike")),
             attack: None,
             each: false,
+            honest_rate: Some(attack::RATE),
         };
         while let Some(argument) = arguments.next() {
             let mut value = || arguments.next().ok_or(format!("{argument} needs a value"));
@@ -137,6 +143,7 @@ impl Options {
                 "--cases" => options.cases = Some(value()?),
                 "--upstream" => options.upstream = Some(value()?.parse()?),
                 "--each" => options.each = true,
+                "--closed" => options.honest_rate = None,
                 "--attack" => options.attack = Some(Duration::from_secs(value()?.parse()?)),
                 "--gateway" => options.gateway = PathBuf::from(value()?),
                 _ => {

@@ -11,10 +11,20 @@ use std::fmt;
 /// When a list of hooks runs: the rules for `async` and `deny` differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HookPhase {
-    /// On the request: `before_request_hooks`, `input_guardrails`.
+    /// On the request.
     Before,
-    /// On the response: `after_request_hooks`, `output_guardrails`.
+    /// On the response.
     After,
+}
+
+impl HookPhase {
+    /// The keys of a config whose hooks run in this phase, in the order in which they run: hooks, guardrails, mutators.
+    pub const fn lists(self) -> &'static [&'static str; 3] {
+        match self {
+            Self::Before => &["before_request_hooks", "input_guardrails", "input_mutators"],
+            Self::After => &["after_request_hooks", "output_guardrails", "output_mutators"],
+        }
+    }
 }
 
 /// An item of `before_request_hooks` or `after_request_hooks`, or an inline guardrail.
@@ -88,7 +98,7 @@ pub struct Feedback {
     pub metadata: Option<Box<str>>,
 }
 
-/// An item of `input_guardrails` or `output_guardrails`. The spec allows both forms in one list.
+/// An item of a list of guardrails or mutators. The spec allows both forms in one list.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Guardrail {
     /// The slug of a saved guardrail.
@@ -187,8 +197,9 @@ impl Hook {
 }
 
 impl Guardrail {
-    /// Reads an item of a guardrail list: a slug, or an object whose free keys are its checks.
-    pub fn read(at: &Cursor<'_>, phase: HookPhase) -> Option<Self> {
+    /// Reads an item of a list of guardrails or mutators: a slug, or an object whose free keys are its checks. `kind`: of the
+    /// list, for items without a `type`.
+    pub fn read(at: &Cursor<'_>, phase: HookPhase, kind: HookKind) -> Option<Self> {
         if let Some(slug) = at.node.as_text() {
             if slug.is_empty() {
                 at.problem("must not be empty");
@@ -201,7 +212,13 @@ impl Guardrail {
         }
         let mut fields = at.fields()?;
         let id = fields.text(&["id"]);
+        // The gateway keeps one version of a guardrail. Those who saved this one in the reference's interface send it along.
+        let _ = fields.text(&["guardrail_version_id"]);
+        let has_type = fields.peek(&["type"]).is_some();
         let mut hook = Hook { id, ..Hook::controls(&mut fields, Some(phase), phase == HookPhase::After) };
+        if !has_type {
+            hook.kind = kind;
+        }
         for (entry, at) in fields.rest() {
             hook.checks.extend(named_check(&entry.name, &at));
         }

@@ -37,6 +37,8 @@ const ALONE: &[&[Names]] = &[
     &[&["before_request_hooks"]],
     &[&["input_guardrails"]],
     &[&["output_guardrails"]],
+    &[&["input_mutators"]],
+    &[&["output_mutators"]],
 ];
 
 /// Checks one level against the list, and against the rule that `api_key` is required when `provider` is

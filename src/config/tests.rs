@@ -69,6 +69,8 @@ fn each_combination_of_the_list_is_enough_by_itself() {
         r#"{"before_request_hooks":[]}"#,
         r#"{"input_guardrails":[]}"#,
         r#"{"output_guardrails":[]}"#,
+        r#"{"input_mutators":[]}"#,
+        r#"{"output_mutators":[]}"#,
         r#"{"provider":"@stored"}"#,
     ] {
         accepted(text);
@@ -354,6 +356,28 @@ fn hooks_and_guardrails_are_read_as_written() {
     let Guardrail::Inline(inline) = &guardrails[1] else { panic!("{guardrails:?}") };
     assert_eq!((inline.id.as_deref(), inline.checks[0].id.as_str()), (Some("g"), "contains"));
     assert!(inline.asynchronous && inline.deny == Some(true));
+}
+
+#[test]
+fn mutators_are_guardrails_of_their_own_type() {
+    let config = accepted(
+        r#"{"input_mutators":["saved",{"guardrail_version_id":"v","addPrefix":{"prefix":"a"}},{"type":"guardrail","contains":{}}],
+            "output_mutators":[{"id":"m","regexReplace":{"rule":"a"}}]}"#,
+    );
+    let read = |lists: policies::HookLists| {
+        let item = |item: &Guardrail| match item {
+            Guardrail::Saved(slug) => slug.clone(),
+            Guardrail::Inline(hook) => format!("{} {}", hook.kind.as_str(), hook.checks[0].id),
+        };
+        lists.mutators.unwrap().iter().map(item).collect::<Vec<_>>()
+    };
+    let request = ["saved", "mutator addPrefix", "guardrail contains"];
+    assert_eq!(read(config.policies.request_hooks), request);
+    assert_eq!(read(config.policies.response_hooks), ["mutator regexReplace"]);
+    refused(
+        r#"{"before_request_hooks":[{"id":"h","guardrail_version_id":"v"}]}"#,
+        &["guardrail_version_id: unknown key"],
+    );
 }
 
 #[test]

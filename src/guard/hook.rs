@@ -121,29 +121,30 @@ impl HookCompiler<'_> {
     ) -> Option<Arc<HookSet>> {
         let mut compiled = self.of_workspace(of_workspace, phase);
         let first = compiled.len();
-        let list = result::member(phase);
+        let [list, guardrails, mutators] = phase.lists();
         for (index, hook) in lists.hooks.iter().flatten().enumerate() {
             let path = format!("{list}[{index}]");
             compiled.extend(self.inline(hook, &HookPlace { phase, path: &path, index }, true));
         }
-        let list = guardrails_key(phase);
-        for (index, guardrail) in lists.guardrails.iter().flatten().enumerate() {
-            let path = format!("{list}[{index}]");
-            let place = HookPlace { phase, path: &path, index };
-            let hook = match guardrail {
-                Guardrail::Inline(hook) => self.inline(hook, &place, false),
-                Guardrail::Saved(slug) => self.saved(slug, &place).filter(|hook| {
-                    compiled.iter().take(first).all(|of_workspace: &Hook| of_workspace.id != hook.id)
-                }),
-            };
-            compiled.extend(hook);
+        for (list, items) in [(guardrails, &lists.guardrails), (mutators, &lists.mutators)] {
+            for (index, guardrail) in items.iter().flatten().enumerate() {
+                let path = format!("{list}[{index}]");
+                let place = HookPlace { phase, path: &path, index };
+                let hook = match guardrail {
+                    Guardrail::Inline(hook) => self.inline(hook, &place, false),
+                    Guardrail::Saved(slug) => self.saved(slug, &place).filter(|hook| {
+                        compiled.iter().take(first).all(|of_workspace: &Hook| of_workspace.id != hook.id)
+                    }),
+                };
+                compiled.extend(hook);
+            }
         }
         (!compiled.is_empty()).then(|| Arc::new(HookSet { phase, hooks: compiled }))
     }
 
     fn of_workspace(&self, slugs: &[String], phase: HookPhase) -> Vec<Hook> {
         let compile = |(index, slug): (usize, &String)| {
-            let path = format!("workspace.defaults.{}[{index}]", guardrails_key(phase));
+            let path = format!("workspace.defaults.{}[{index}]", phase.lists()[1]);
             let hook = self.saved(slug, &HookPlace { phase, path: &path, index })?;
             Some(Hook { is_of_workspace: true, ..hook })
         };
@@ -294,14 +295,6 @@ impl HookCompiler<'_> {
             }
         }
         is_fine
-    }
-}
-
-/// The key of the guardrails of a phase.
-const fn guardrails_key(phase: HookPhase) -> &'static str {
-    match phase {
-        HookPhase::Before => "input_guardrails",
-        HookPhase::After => "output_guardrails",
     }
 }
 

@@ -108,10 +108,7 @@ impl HookFeedback {
 
 /// The member of `hook_results` that has the results of a phase.
 pub const fn member(phase: HookPhase) -> &'static str {
-    match phase {
-        HookPhase::Before => "before_request_hooks",
-        HookPhase::After => "after_request_hooks",
-    }
+    phase.lists()[0]
 }
 
 /// The value of `hook_results`: both phases, as far as they ran. `None`: neither did.

@@ -42,6 +42,8 @@ const VALUES: &[(&str, &str, &str)] = &[
     ("after_request_hooks", r#"[{"id":"a"}]"#, "[]"),
     ("input_guardrails", r#"["a"]"#, "[]"),
     ("output_guardrails", r#"["a"]"#, "[]"),
+    ("input_mutators", r#"["a"]"#, "[]"),
+    ("output_mutators", r#"["a"]"#, "[]"),
     ("override_params", r#"{"a":1}"#, r#"{"a":2}"#),
     ("time_limits", r#"{"gap_ms":1}"#, r#"{"gap_ms":2}"#),
 ];

@@ -4,6 +4,7 @@
 
 use super::super::call::{Call, by_id_or_slug};
 use super::super::records::members;
+use crate::config::hooks::HookPhase;
 use crate::config::read::Problems;
 use crate::config::{Checks, Config};
 use crate::error::{Error, Problem};
@@ -15,8 +16,7 @@ use serde_json::Value;
 use uuid::Uuid;
 
 /// Keys under which a config names guardrails by slug.
-const GUARDRAILS: [&str; 4] =
-    ["input_guardrails", "output_guardrails", "before_request_hooks", "after_request_hooks"];
+const GUARDRAILS: [&[&str; 3]; 2] = [HookPhase::Before.lists(), HookPhase::After.lists()];
 
 /// The config of a request's body, checked; `None` where it has none.
 ///
@@ -87,8 +87,8 @@ fn names(
             problems.push(at("prompt_id"), None, format!("names the prompt {name}, which does not exist"));
         }
     }
-    for key in GUARDRAILS {
-        let items = level.get(key).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    for key in GUARDRAILS.into_iter().flatten() {
+        let items = level.get(*key).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
         for (index, item) in items.iter().enumerate() {
             // A text names a saved guardrail; so does an object with nothing but an id.
             let id =

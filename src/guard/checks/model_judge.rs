@@ -116,20 +116,13 @@ fn prepare(parameters: &Parameters<'_>) -> Result<Prepared, Unusable> {
 
 /// Whether a config, or a target in it, has hooks of its own.
 fn has_hooks(config: &Value) -> bool {
-    const NAMES: [&str; 6] = [
-        "before_request_hooks",
-        "after_request_hooks",
-        "input_guardrails",
-        "output_guardrails",
-        "input_mutators",
-        "output_mutators",
-    ];
+    const NAMES: [&[&str; 3]; 2] = [HookPhase::Before.lists(), HookPhase::After.lists()];
     let target_has = |members: &Map<String, Value>| {
         let targets = members.get("targets").and_then(Value::as_array);
         targets.into_iter().flatten().any(has_hooks)
     };
     let has = |members: &Map<String, Value>| {
-        NAMES.iter().any(|name| members.contains_key(*name)) || target_has(members)
+        NAMES.iter().copied().flatten().any(|name| members.contains_key(*name)) || target_has(members)
     };
     config.as_object().is_some_and(has)
 }

@@ -2,8 +2,7 @@
 
 use super::*;
 use crate::api::operation::Operation;
-use crate::config::hooks::Guardrail;
-use crate::config::hooks::HookPhase;
+use crate::config::hooks::{Guardrail, HookKind, HookPhase};
 use crate::config::node::Node;
 use crate::config::pattern::PatternBudget;
 use crate::config::policies::HookLists;
@@ -16,8 +15,13 @@ fn hooks(guardrails: &Value) -> Arc<HookSet> {
     let (problems, patterns) = (Problems::default(), PatternBudget::default());
     let node = Node::from_json(guardrails.to_string().as_bytes()).unwrap();
     let root = Cursor::root(&node, &problems);
-    let list = root.list().unwrap().iter().filter_map(|at| Guardrail::read(at, HookPhase::After)).collect();
-    let lists = HookLists { hooks: None, guardrails: Some(list) };
+    let list = root
+        .list()
+        .unwrap()
+        .iter()
+        .filter_map(|at| Guardrail::read(at, HookPhase::After, HookKind::Guardrail))
+        .collect();
+    let lists = HookLists { guardrails: Some(list), ..HookLists::default() };
     let compiler =
         HookCompiler { saved: &|_| None, patterns: &patterns, problems: &problems, is_strict: true };
     let compiled = compiler.compile(&[], &lists, HookPhase::After);

@@ -76,16 +76,18 @@ fn config(providers: &[&str]) -> Value {
     object("How a request is routed (docs/config.md).", &[], keys)
 }
 
-fn hook_lists() -> [(&'static str, Value); 4] {
+fn hook_lists() -> [(&'static str, Value); 6] {
     let lists = [
         ("before_request_hooks", "request_hook"),
         ("input_guardrails", "request_guardrail"),
+        ("input_mutators", "request_guardrail"),
         ("after_request_hooks", "response_hook"),
         ("output_guardrails", "response_guardrail"),
+        ("output_mutators", "response_guardrail"),
     ];
     lists.map(|(name, item)| {
         let items = json!({"$ref": format!("#/$defs/{item}")});
-        (name, list("Not in this version: requests are refused with 501.", items))
+        (name, list("Checks of the request or the response (docs/guardrails.md).", items))
     })
 }
 
@@ -353,7 +355,8 @@ fn hook(on_request: bool) -> Value {
 
 /// A slug, or an object whose other keys are checks.
 fn guardrail(on_request: bool) -> Value {
-    let mut keys = vec![("id", text("Its name."))];
+    let version = text("Accepted, and of no effect: a saved guardrail has one version.");
+    let mut keys = vec![("id", text("Its name.")), ("guardrail_version_id", version)];
     keys.extend(controls(true, !on_request, on_request));
     let mut inline = object("A guardrail; other keys are checks with their parameters.", &[], keys);
     if let Value::Object(members) = &mut inline {
