@@ -2,10 +2,12 @@
 //!
 //! Not here: where texts are in a body (`body_texts`), how streams become texts (`engine`), and what may be changed (`Change`).
 
-use super::body_texts::{BodyTexts, judged};
+use super::body_texts::{BodyTexts, Reading, judged};
 use super::finding::Change;
+use super::needs::Needs;
 use crate::api::operation::Operation;
 use crate::config::hooks::HookPhase;
+use crate::json::{surrogates, unique};
 use http::HeaderMap;
 use serde_json::{Map, Value};
 use std::ops::Range;
@@ -35,8 +37,16 @@ pub struct Subject {
     pub text: Option<Arc<str>>,
     /// Every text that may be changed: of a request those of all messages, of a response those of all choices.
     pub texts: Arc<[Text]>,
-    /// The JSON of the body that is judged; empty for a stream.
+    /// The JSON of the body that is judged; empty for a stream, and where there is no body or none that was read.
     pub source: Arc<str>,
+    /// What there is for checks to see.
+    pub available: Needs,
+    /// Of a request on the generic endpoint: the operation that its path is elsewhere.
+    pub meant: Option<Operation>,
+    /// What stands in the judged part of a request and could not be read.
+    pub unread: Option<Arc<str>>,
+    /// Why the request's JSON cannot be judged as one value: it is too deep, or has a member twice.
+    pub ambiguous: Option<Arc<str>>,
 }
 
 /// One text of a subject.
@@ -65,6 +75,10 @@ impl Subject {
             text: None,
             texts: Arc::default(),
             source: Arc::default(),
+            available: Needs::met_by(operation),
+            meant: None,
+            unread: None,
+            ambiguous: None,
         };
         subject.read(source);
         subject
@@ -74,6 +88,7 @@ impl Subject {
     #[must_use]
     pub fn with_response(mut self, source: &str) -> Self {
         self.phase = HookPhase::After;
+        self.available = Needs::Text;
         self.read(source);
         self
     }
@@ -82,6 +97,8 @@ impl Subject {
     #[must_use]
     pub fn with_stream(mut self, texts: Vec<(u32, String)>) -> Self {
         self.phase = HookPhase::After;
+        self.available = Needs::Text;
+        self.unread = None;
         self.source = Arc::default();
         self.response = Arc::default();
         let first = texts.iter().map(|(choice, _)| *choice).min();
@@ -94,13 +111,28 @@ impl Subject {
     }
 
     fn read(&mut self, source: &str) {
-        let value = Arc::new(serde_json::from_str(source).unwrap_or_default());
+        let mended = surrogates::mended(source);
+        let last_wins = || Arc::new(serde_json::from_str(&mended).unwrap_or_default());
         match self.phase {
-            HookPhase::Before => self.request = value,
-            HookPhase::After => self.response = value,
+            HookPhase::Before if source.is_empty() => self.request = Arc::default(),
+            HookPhase::Before => match unique::read(&mended) {
+                Ok(value) => (self.request, self.ambiguous) = (Arc::new(value), None),
+                Err(why) => (self.request, self.ambiguous) = (last_wins(), Some(why.to_string().into())),
+            },
+            HookPhase::After => self.response = last_wins(),
         }
         self.source = source.into();
-        self.set_texts(BodyTexts::read(source, self.phase).texts);
+        let found = BodyTexts::read(source, self.reading());
+        self.unread = found.unread.map(Arc::from);
+        self.set_texts(found.texts);
+    }
+
+    fn reading(&self) -> Reading {
+        match (self.phase, self.operation) {
+            (HookPhase::After, _) => Reading::Response,
+            (_, Operation::Passthrough) if self.ambiguous.is_none() => Reading::AnyRequest,
+            _ => Reading::Request,
+        }
     }
 
     fn set_texts(&mut self, texts: Vec<Text>) {
@@ -154,7 +186,7 @@ impl Subject {
             }
             Change::Texts(new) | Change::Placeholders(new, _) => {
                 let source = Arc::clone(&self.source);
-                let changed = BodyTexts::read(&source, self.phase).replace(&source, new);
+                let changed = BodyTexts::read(&source, self.reading()).replace(&source, new);
                 if let Some(changed) = &changed {
                     self.read(changed);
                 }

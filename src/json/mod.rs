@@ -10,6 +10,7 @@
 //! | [`walk`] | members and items of text that was proven valid |
 //! | [`scan`] | a few members of a text of any length, as it streams by |
 //! | [`surrogates`] | halves of characters that other programs read, and serde does not |
+//! | [`unique`] | a tree, where no name is there twice |
 //! | [`splice`] | nested members changed in place |
 //! | [`whole_number`] | a number as the least strict reader takes it |
 //! | [`write`] | an object written member by member |
@@ -30,6 +31,7 @@ pub mod spellings;
 pub mod splice;
 pub mod string;
 pub mod surrogates;
+pub mod unique;
 pub mod value;
 pub mod walk;
 pub mod whole_number;
