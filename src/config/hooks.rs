@@ -119,7 +119,7 @@ impl HookKind {
 const KINDS: [(&str, HookKind); 2] = [("guardrail", HookKind::Guardrail), ("mutator", HookKind::Mutator)];
 const STREAM_MODES: [(&str, StreamMode); 2] =
     [("window", StreamMode::Window), ("buffer", StreamMode::Buffer)];
-const CONTROL_KEYS: [&str; 12] = [
+const CONTROL_KEYS: [&str; 13] = [
     "id",
     "type",
     "async",
@@ -132,6 +132,7 @@ const CONTROL_KEYS: [&str; 12] = [
     "stream",
     "overlap_bytes",
     "message",
+    "guardrail_version_id",
 ];
 /// The most that a window may hold back, bytes.
 pub const MAX_OVERLAP: i64 = 64 << 10;
@@ -142,7 +143,8 @@ impl Hook {
         let mut fields = at.fields()?;
         let id = fields.required(&["id"]).and_then(|at| at.text().map(str::to_owned));
         let mut hook = Self { id, ..Self::controls(&mut fields, Some(phase), phase == HookPhase::Before) };
-        if let Some(at) = fields.peek(&["async"]).filter(|_| phase == HookPhase::Before) {
+        if let Some(at) = fields.peek(&["async"]).filter(|_| phase == HookPhase::Before && hook.asynchronous)
+        {
             at.problem("is for after-request hooks only");
         }
         if let Some(at) = fields.get(&["checks"]) {
@@ -178,6 +180,8 @@ impl Hook {
                 at.problem(format!("is for hooks of {what} only"));
             }
         }
+        // The gateway keeps one version of a guardrail. Those who saved this one in the reference's interface send it along.
+        let _ = fields.text(&["guardrail_version_id"]);
         let mut action = |name| fields.get(&[name]).and_then(|at| HookAction::read(&at, actions_may_deny));
         let overlap = |at: Cursor<'_>| usize::try_from(at.integer_within(1, MAX_OVERLAP)?).ok();
         Self {
@@ -212,8 +216,6 @@ impl Guardrail {
         }
         let mut fields = at.fields()?;
         let id = fields.text(&["id"]);
-        // The gateway keeps one version of a guardrail. Those who saved this one in the reference's interface send it along.
-        let _ = fields.text(&["guardrail_version_id"]);
         let has_type = fields.peek(&["type"]).is_some();
         let mut hook = Hook { id, ..Hook::controls(&mut fields, Some(phase), phase == HookPhase::After) };
         if !has_type {

@@ -322,12 +322,13 @@ fn controls(is_async: bool, may_deny: bool, on_request: bool) -> Vec<(&'static s
         ),
         ("overlap_bytes", of_stream(integer("Bytes of a stream that are held back.", 1, Some(64 << 10)))),
         ("message", text("What the client is told when it denies.")),
+        ("guardrail_version_id", text("Accepted, and of no effect: a saved guardrail has one version.")),
         ("type", or(one_of("What it may do to the message.", ["guardrail", "mutator"]), "guardrail")),
         (
             "async",
             match is_async {
                 true => or(flag("Runs beside the request and cannot affect it."), false),
-                false => elsewhere("For after_request_hooks only."),
+                false => json!({"enum": [false, null], "description": "For after_request_hooks only."}),
             },
         ),
         ("sequential", or(flag("Checks run one after another."), false)),
@@ -355,8 +356,7 @@ fn hook(on_request: bool) -> Value {
 
 /// A slug, or an object whose other keys are checks.
 fn guardrail(on_request: bool) -> Value {
-    let version = text("Accepted, and of no effect: a saved guardrail has one version.");
-    let mut keys = vec![("id", text("Its name.")), ("guardrail_version_id", version)];
+    let mut keys = vec![("id", text("Its name."))];
     keys.extend(controls(true, !on_request, on_request));
     let mut inline = object("A guardrail; other keys are checks with their parameters.", &[], keys);
     if let Value::Object(members) = &mut inline {

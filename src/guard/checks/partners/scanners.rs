@@ -15,8 +15,21 @@ pub const ZSCALER: CheckKind = CheckKind {
     about: "Passes where the policy of Zscaler AI Guard, or one of its detectors, does not block the text. A block is a failed check, \
             not one that could not run. It may take 10 seconds unless `timeout` says otherwise. `credentials`: `zscalerApiKey`.",
     source: "https://help.zscaler.com/ai-guard",
-    parameters: &[required("policyId", Type::Any, "The policy: a number or a text.")],
-    prepare: |parameters| match parameters.get("policyId") {
+    parameters: &[
+        optional(
+            "policyId",
+            Type::Any,
+            "",
+            "The policy: a number or a text. Required, here or in `parameters`.",
+        ),
+        optional(
+            "parameters",
+            Type::Object,
+            "",
+            "An object with `policyId`, as the form `zscalerAiGuard.zscalerAiGuardCheck` has it.",
+        ),
+    ],
+    prepare: |parameters| match policy(|name| parameters.get(name)) {
         Some(Value::String(id)) if !id.is_empty() => call::prepare(ZSCALER_API, parameters),
         Some(Value::Number(_)) => call::prepare(ZSCALER_API, parameters),
         _ => Err(Unusable::new("policyId", "'parameters.policyId' must be set")),
@@ -31,7 +44,7 @@ const ZSCALER_API: &Partner = &Partner {
     headers: no_headers,
     timeout: 10_000,
     body: |input| {
-        let policy = input.options.get("policyId");
+        let policy = policy(|name| input.options.get(name));
         json!({"policyId": policy, "direction": input.pick("IN", "OUT"), "content": input.text()})
     },
     read: |_, response| {
@@ -45,6 +58,10 @@ const ZSCALER_API: &Partner = &Partner {
     redacts: never,
     per_call: 1,
 };
+
+fn policy<'a>(parameter: impl Fn(&str) -> Option<&'a Value>) -> Option<&'a Value> {
+    parameter("policyId").or_else(|| parameter("parameters")?.get("policyId"))
+}
 
 pub const LAKERA: CheckKind = CheckKind {
     id: "lakera.guard",

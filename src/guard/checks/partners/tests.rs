@@ -173,6 +173,17 @@ fn scanners() -> Vec<Row> {
             )
         },
         Row {
+            parameters: json!({"parameters": {"policyId": "7"}}),
+            sent: vec![("/policyId", json!("7"))],
+            passing: json!({"action": "ALLOW", "detectorResponses": null}),
+            blocking: json!({"action": "ALLOW", "detectorResponses": {"pii": {"action": "BLOCK"}}}),
+            ..row(
+                "zscalerAiGuard.zscalerAiGuardCheck",
+                "https://api.zseclipse.net/v1/detection/execute-policy",
+                "authorization",
+            )
+        },
+        Row {
             parameters: json!({"projectID": "project-1"}),
             sent: vec![("/project_id", json!("project-1")), ("/messages/0/content", json!(PROMPT))],
             passing: lakera(false),
