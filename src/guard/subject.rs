@@ -7,7 +7,7 @@ use super::finding::Change;
 use super::needs::Needs;
 use crate::api::operation::Operation;
 use crate::config::hooks::HookPhase;
-use crate::json::{surrogates, unique};
+use crate::json::{rewrite, surrogates, unique};
 use http::HeaderMap;
 use serde_json::{Map, Value};
 use std::ops::Range;
@@ -62,6 +62,11 @@ pub struct Text {
 impl Subject {
     /// A request with this body, and nothing else yet.
     pub fn of_request(operation: Operation, source: &str) -> Self {
+        Self::of_path(operation, None, source)
+    }
+
+    /// As [`Subject::of_request`], on the generic endpoint with the operation that its path is elsewhere.
+    pub fn of_path(operation: Operation, meant: Option<Operation>, source: &str) -> Self {
         let mut subject = Self {
             phase: HookPhase::Before,
             operation,
@@ -76,7 +81,7 @@ impl Subject {
             texts: Arc::default(),
             source: Arc::default(),
             available: Needs::met_by(operation),
-            meant: None,
+            meant,
             unread: None,
             ambiguous: None,
         };
@@ -128,9 +133,11 @@ impl Subject {
     }
 
     fn reading(&self) -> Reading {
+        let is_known = self.meant.is_some_and(|meant| Needs::met_by(meant) == Needs::Text);
         match (self.phase, self.operation) {
             (HookPhase::After, _) => Reading::Response,
-            (_, Operation::Passthrough) if self.ambiguous.is_none() => Reading::AnyRequest,
+            // Not where it is too deep, or so ambiguous that it is refused.
+            (_, Operation::Passthrough) if self.ambiguous.is_none() && !is_known => Reading::AnyRequest,
             _ => Reading::Request,
         }
     }
@@ -167,7 +174,8 @@ impl Subject {
             Change::Body(body) => {
                 let is_changed = body != self.body();
                 if is_changed {
-                    self.read(&body.to_string());
+                    let source = Arc::clone(&self.source);
+                    self.read(&rewrite::rewritten(&surrogates::mended(&source), body));
                 }
                 is_changed
             }

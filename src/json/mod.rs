@@ -11,6 +11,7 @@
 //! | [`scan`] | a few members of a text of any length, as it streams by |
 //! | [`surrogates`] | halves of characters that other programs read, and serde does not |
 //! | [`unique`] | a tree, where no name is there twice |
+//! | [`rewrite`] | a text with the values of a changed tree |
 //! | [`splice`] | nested members changed in place |
 //! | [`whole_number`] | a number as the least strict reader takes it |
 //! | [`write`] | an object written member by member |
@@ -24,6 +25,7 @@ pub mod canonical;
 pub mod objects;
 pub mod outline;
 pub mod proof;
+pub mod rewrite;
 pub mod scan;
 pub mod similarity;
 #[cfg(test)]
