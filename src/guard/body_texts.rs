@@ -4,13 +4,26 @@
 //! `messages`, `prompt`, `input` or `contents` is a request, what has `choices`, `content`, `output` or `candidates` is a response. Texts of
 //! reasoning, refusals and tool calls are left alone. What a model has written for one choice is one text, with nothing between its parts: a
 //! provider may cut it anywhere. A member that is there twice is read twice: nobody knows which one the provider takes.
+//! A lone surrogate in a text is read as U+FFFD.
+
+mod request;
 
 use super::pieces::{Piece, divided};
 use super::subject::Text;
-use crate::config::hooks::HookPhase;
 use crate::json::Json;
 use crate::json::splice::Object;
+use crate::json::surrogates;
 use std::ops::Range;
+
+/// How a body is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reading {
+    /// A request of an operation, by its shape.
+    Request,
+    /// A request of which nothing is known: all texts in it, but those of earlier messages are told from the last one's where it is a chat.
+    AnyRequest,
+    Response,
+}
 
 /// What was read of one body.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -18,6 +31,10 @@ pub struct BodyTexts {
     pub texts: Vec<Text>,
     /// What describes texts by repeating them (probabilities, citations), and what stands there when a text has changed.
     pub descriptions: Vec<(Range<usize>, &'static str)>,
+    /// What stands in the judged part of a request and could not be read: the type of a part, for people.
+    pub unread: Option<String>,
+    /// It is a JSON object: nothing else is read.
+    pub is_object: bool,
 }
 
 /// Collects texts of one body.
@@ -26,16 +43,21 @@ struct Reader<'t> {
     found: BodyTexts,
     /// What is read is part of one text, which may have begun.
     one_text: Option<Option<usize>>,
+    /// How many lists and objects are open around what is read.
+    depth: usize,
 }
 
 impl BodyTexts {
     /// Reads a JSON body; nothing is found in what is no object.
-    pub fn read(source: &str, phase: HookPhase) -> Self {
-        let mut reader = Reader { source, found: Self::default() };
+    pub fn read(source: &str, reading: Reading) -> Self {
+        let source = surrogates::mended(source);
+        let mut reader = Reader { source: &source, found: Self::default(), one_text: None, depth: 0 };
         if let Some(body) = Object::read(source.trim()) {
-            match phase {
-                HookPhase::Before => reader.request(&body),
-                HookPhase::After => reader.response(&body),
+            reader.found.is_object = true;
+            match reading {
+                Reading::Request => reader.request(&body),
+                Reading::AnyRequest => reader.any_request(&body),
+                Reading::Response => reader.response(&body),
             }
         }
         reader.found
@@ -80,15 +102,18 @@ pub fn judged(texts: &[Text]) -> Option<String> {
     (!parts.is_empty()).then(|| parts.join("\n"))
 }
 
-/// The values of a JSON list; none where it is no list.
+/// The values of a JSON list; of an object, itself: some readers take one for a list of one.
 fn items<'t>(list: &Json<'t>) -> Vec<Json<'t>> {
-    let source = list.source().filter(|source| source.starts_with('['));
-    source.and_then(|source| serde_json::from_str(source).ok()).unwrap_or_default()
+    match list.source() {
+        Some(source) if source.starts_with('[') => serde_json::from_str(source).unwrap_or_default(),
+        Some(source) if source.starts_with('{') => vec![list.clone()],
+        _ => Vec::new(),
+    }
 }
 
-/// The objects in a JSON list.
-fn objects<'t>(list: &Json<'t>) -> Vec<Object<'t>> {
-    items(list).iter().filter_map(|item| Object::read(item.source()?)).collect()
+/// The object that a value is.
+fn object<'t>(value: &Json<'t>) -> Option<Object<'t>> {
+    Object::read(value.source()?)
 }
 
 fn is_of_type(object: &Object<'_>, wanted: &str) -> bool {
@@ -119,72 +144,6 @@ impl<'t> Reader<'t> {
     /// Takes the members of this name that are strings.
     fn member(&mut self, object: &Object<'t>, name: &str, is_judged: bool) {
         object.every(name).for_each(|value| self.text(value, is_judged));
-    }
-
-    fn request(&mut self, body: &Object<'t>) {
-        for name in ["system", "instructions"] {
-            self.content(body, name, false);
-        }
-        for name in ["systemInstruction", "system_instruction"] {
-            for inner in body.every(name).filter_map(|inner| Object::read(inner.source()?)) {
-                self.parts(&inner, false);
-            }
-        }
-        body.every("messages").for_each(|messages| self.messages(messages));
-        for contents in body.every("contents").map(objects) {
-            let last = contents.len().saturating_sub(1);
-            contents.iter().enumerate().for_each(|(index, content)| self.parts(content, index == last));
-        }
-        body.every("prompt").for_each(|prompt| self.strings(prompt));
-        for input in body.every("input") {
-            match items(input).first().is_some_and(Json::is_object) {
-                true => self.messages(input),
-                false => self.strings(input),
-            }
-        }
-        // Google's embeddings.
-        for content in body.every("content").filter_map(|content| Object::read(content.source()?)) {
-            self.parts(&content, true);
-        }
-    }
-
-    /// A text, or a list of texts, all judged.
-    fn strings(&mut self, value: &Json<'t>) {
-        self.text(value, true);
-        items(value).iter().for_each(|item| self.text(item, true));
-    }
-
-    /// Messages of a chat or items of the Responses API: the last one is judged.
-    fn messages(&mut self, list: &Json<'t>) {
-        let messages = objects(list);
-        let last = messages.len().saturating_sub(1);
-        for (index, message) in messages.iter().enumerate() {
-            self.content(message, "content", index == last);
-            // The result of a call in the Responses API.
-            self.content(message, "output", index == last);
-        }
-    }
-
-    /// A content: a text, or a list of parts that may be texts, or results of tools with contents of their own.
-    fn content(&mut self, object: &Object<'t>, name: &str, is_judged: bool) {
-        for content in object.every(name) {
-            self.text(content, is_judged);
-            for part in objects(content) {
-                self.member(&part, "text", is_judged);
-                if part.string("type").as_deref() == Some("tool_result") {
-                    self.content(&part, "content", is_judged);
-                }
-            }
-        }
-    }
-
-    /// The parts of one of Google's contents, without thoughts.
-    fn parts(&mut self, content: &Object<'t>, is_judged: bool) {
-        for part in content.every("parts").flat_map(objects) {
-            if part.get("thought").is_none_or(|thought| !thought.is_true()) {
-                self.member(&part, "text", is_judged);
-            }
-        }
     }
 
     /// All texts that `read` takes are one.
@@ -230,6 +189,19 @@ impl<'t> Reader<'t> {
                 parts.iter().filter(is_text).for_each(|part| reader.member(part, "text", index == 0));
             });
         }
+        self.stored(body);
+    }
+
+    /// A list of what is stored: chats, or messages and items with contents.
+    fn stored(&mut self, body: &Object<'t>) {
+        let items = body.list("data");
+        for item in &items {
+            if item.has("choices") || item.has("output") {
+                self.response(item);
+            } else {
+                self.one_text(|reader| reader.content(item, "content", true));
+            }
+        }
     }
 
     fn describes(&mut self, object: &Object<'t>, name: &str, replacement: &'static str) {
@@ -241,90 +213,4 @@ impl<'t> Reader<'t> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn texts(source: &str, phase: HookPhase) -> Vec<(String, bool)> {
-        let found = BodyTexts::read(source, phase);
-        found.texts.into_iter().map(|text| (text.text, text.is_judged)).collect()
-    }
-
-    fn owned(texts: &[(&str, bool)]) -> Vec<(String, bool)> {
-        texts.iter().map(|(text, is_judged)| ((*text).to_owned(), *is_judged)).collect()
-    }
-
-    #[test]
-    fn requests_of_every_shape_are_read() {
-        for (source, wanted) in [
-            (
-                r#"{"messages":[{"role":"user","content":"a"},{"role":"user","content":"b\n\"c"}]}"#,
-                &[("a", false), ("b\n\"c", true)][..],
-            ),
-            (
-                r#"{"system":[{"type":"text","text":"s"}],"messages":[{"role":"user","content":[{"type":"text","text":"a"},{"type":"image","source":{}},{"type":"tool_result","content":[{"type":"text","text":"r"}]}]}]}"#,
-                &[("s", false), ("a", true), ("r", true)],
-            ),
-            (r#"{"prompt":["a","b"]}"#, &[("a", true), ("b", true)]),
-            (r#"{"prompt":"a"}"#, &[("a", true)]),
-            (r#"{"input":"a","instructions":"i"}"#, &[("i", false), ("a", true)]),
-            (
-                r#"{"input":[{"role":"user","content":[{"type":"input_text","text":"a"}]},{"type":"function_call_output","call_id":"c","output":"o"}]}"#,
-                &[("a", false), ("o", true)],
-            ),
-            (
-                r#"{"contents":[{"parts":[{"text":"a"}]},{"parts":[{"text":"t","thought":true},{"text":"b"}]}],"systemInstruction":{"parts":[{"text":"s"}]}}"#,
-                &[("s", false), ("a", false), ("b", true)],
-            ),
-            (r#"{"messages":[{"role":"assistant","content":null,"tool_calls":[]}]}"#, &[]),
-            (
-                r#"{"messages":[{"content":"first","content":"b"}],"messages":[{"content":"c"}],"system":"s","system":"t"}"#,
-                &[("s", false), ("t", false), ("first", true), ("b", true), ("c", true)],
-            ),
-            (r#"[1,2]"#, &[]),
-            ("no json", &[]),
-        ] {
-            assert_eq!(texts(source, HookPhase::Before), owned(wanted), "{source}");
-        }
-    }
-
-    #[test]
-    fn responses_of_every_shape_are_read_and_changed_in_their_place() {
-        let upper = |source: &str| {
-            let found = BodyTexts::read(source, HookPhase::After);
-            let new: Vec<_> = found.texts.iter().map(|text| Some(text.text.to_uppercase())).collect();
-            found.replace(source, &new).unwrap_or_default()
-        };
-        for (source, judged, wanted) in [
-            (
-                r#"{"id":1.0, "choices":[{"index":0,"message":{"content":"a","annotations":[{"text":"a"}]},"logprobs":{"content":[]}},{"message":{"content":"b"},"logprobs":null}]}"#,
-                "a",
-                r#"{"id":1.0, "choices":[{"index":0,"message":{"content":"A","annotations":[]},"logprobs":null},{"message":{"content":"B"},"logprobs":null}]}"#,
-            ),
-            (r#"{"choices":[{"text":"a"}]}"#, "a", r#"{"choices":[{"text":"A"}]}"#),
-            (
-                r#"{"content":[{"type":"thinking","thinking":"t"},{"type":"text","text":"a"},{"type":"text","text":"b"}]}"#,
-                "ab",
-                r#"{"content":[{"type":"thinking","thinking":"t"},{"type":"text","text":"A"},{"type":"text","text":"B"}]}"#,
-            ),
-            (
-                r#"{"output":[{"type":"reasoning","content":[{"type":"reasoning_text","text":"t"}]},{"type":"message","content":[{"type":"output_text","text":"a","annotations":[]}]}],"output_text":"a"}"#,
-                "a",
-                r#"{"output":[{"type":"reasoning","content":[{"type":"reasoning_text","text":"t"}]},{"type":"message","content":[{"type":"output_text","text":"A","annotations":[]}]}],"output_text":"A"}"#,
-            ),
-            (
-                r#"{"candidates":[{"content":{"parts":[{"text":"a"}]}}]}"#,
-                "a",
-                r#"{"candidates":[{"content":{"parts":[{"text":"A"}]}}]}"#,
-            ),
-        ] {
-            assert_eq!(
-                super::judged(&BodyTexts::read(source, HookPhase::After).texts).as_deref(),
-                Some(judged),
-                "{source}"
-            );
-            assert_eq!(upper(source), wanted);
-        }
-        let unchanged = BodyTexts::read(r#"{"choices":[{"text":"A"}]}"#, HookPhase::After);
-        assert_eq!(unchanged.replace(r#"{"choices":[{"text":"A"}]}"#, &[Some("A".to_owned())]), None);
-    }
-}
+mod tests;

@@ -2,11 +2,13 @@
 //!
 //! Not here: where texts are in a body (`body_texts`), how streams become texts (`engine`), and what may be changed (`Change`).
 
-use super::body_texts::{BodyTexts, judged};
+use super::body_texts::{BodyTexts, Reading, judged};
 use super::finding::Change;
+use super::needs::Needs;
 use super::pieces::{Piece, divided};
 use crate::api::operation::Operation;
 use crate::config::hooks::HookPhase;
+use crate::json::{rewrite, surrogates, unique};
 use http::HeaderMap;
 use serde_json::{Map, Value};
 use std::sync::Arc;
@@ -31,14 +33,24 @@ pub struct Subject {
     /// Whether the client requested a stream.
     pub streamed: bool,
     /// What is judged (reference 9.2): of a request the texts of its last message, its prompt or input, joined with newlines; of a
-    /// response those of its first choice, with nothing between them. `None`: there is none.
+    /// response the text of its first choice. `None`: there is none.
     pub text: Option<Arc<str>>,
     /// Every text that may be changed: of a request those of all messages, of a response those of all choices.
     pub texts: Arc<[Text]>,
-    /// The JSON of the body that is judged; empty for a stream.
+    /// The JSON of the body that is judged; empty for a stream, and where there is no body or none that was read.
     pub source: Arc<str>,
     /// What placeholders in the texts stand for, of all checks so far: (placeholder, original).
     pub placeholders: Arc<[(String, String)]>,
+    /// Whether the body that is judged is a JSON object: nothing else is read.
+    pub is_object: bool,
+    /// What there is for checks to see.
+    pub available: Needs,
+    /// Of a request on the generic endpoint: the operation that its path is elsewhere.
+    pub meant: Option<Operation>,
+    /// What stands in the judged part of a request and could not be read.
+    pub unread: Option<Arc<str>>,
+    /// Why the request's JSON cannot be judged as one value: it is too deep, or has a member twice.
+    pub ambiguous: Option<Arc<str>>,
 }
 
 /// One text of a subject.
@@ -53,6 +65,11 @@ pub struct Text {
 }
 
 impl Text {
+    /// Where it begins.
+    pub fn start(&self) -> usize {
+        self.pieces.first().map_or(0, |piece| piece.place.start)
+    }
+
     fn set(&mut self, new: &str) {
         let parts = divided(&self.text, &self.pieces, new);
         let lengths: Vec<usize> = parts.iter().map(|part| part.len()).collect();
@@ -64,6 +81,11 @@ impl Text {
 impl Subject {
     /// A request with this body, and nothing else yet.
     pub fn of_request(operation: Operation, source: &str) -> Self {
+        Self::of_path(operation, None, source)
+    }
+
+    /// As [`Subject::of_request`], on the generic endpoint with the operation that its path is elsewhere.
+    pub fn of_path(operation: Operation, meant: Option<Operation>, source: &str) -> Self {
         let mut subject = Self {
             phase: HookPhase::Before,
             operation,
@@ -78,6 +100,11 @@ impl Subject {
             texts: Arc::default(),
             source: Arc::default(),
             placeholders: Arc::default(),
+            is_object: false,
+            available: Needs::met_by(operation),
+            meant,
+            unread: None,
+            ambiguous: None,
         };
         subject.read(source);
         subject
@@ -87,6 +114,7 @@ impl Subject {
     #[must_use]
     pub fn with_response(mut self, source: &str) -> Self {
         self.phase = HookPhase::After;
+        self.available = Needs::Text;
         self.read(source);
         self
     }
@@ -95,6 +123,8 @@ impl Subject {
     #[must_use]
     pub fn with_stream(mut self, texts: Vec<(u32, String)>) -> Self {
         self.phase = HookPhase::After;
+        self.available = Needs::Text;
+        self.unread = None;
         self.source = Arc::default();
         self.response = Arc::default();
         let first = texts.iter().map(|(choice, _)| *choice).min();
@@ -117,13 +147,31 @@ impl Subject {
     }
 
     fn read(&mut self, source: &str) {
-        let value = Arc::new(serde_json::from_str(source).unwrap_or_default());
+        let mended = surrogates::mended(source);
+        let last_wins = || Arc::new(serde_json::from_str(&mended).unwrap_or_default());
         match self.phase {
-            HookPhase::Before => self.request = value,
-            HookPhase::After => self.response = value,
+            HookPhase::Before if source.is_empty() => self.request = Arc::default(),
+            HookPhase::Before => match unique::read(&mended) {
+                Ok(value) => (self.request, self.ambiguous) = (Arc::new(value), None),
+                Err(why) => (self.request, self.ambiguous) = (last_wins(), Some(why.to_string().into())),
+            },
+            HookPhase::After => self.response = last_wins(),
         }
         self.source = source.into();
-        self.set_texts(BodyTexts::read(source, self.phase).texts);
+        let found = BodyTexts::read(source, self.reading());
+        self.unread = found.unread.map(Arc::from);
+        self.is_object = found.is_object;
+        self.set_texts(found.texts);
+    }
+
+    fn reading(&self) -> Reading {
+        let is_known = self.meant.is_some_and(|meant| Needs::met_by(meant) == Needs::Text);
+        match (self.phase, self.operation) {
+            (HookPhase::After, _) => Reading::Response,
+            // Not where it is too deep, or so ambiguous that it is refused.
+            (_, Operation::Passthrough) if self.ambiguous.is_none() && !is_known => Reading::AnyRequest,
+            _ => Reading::Request,
+        }
     }
 
     /// The texts that a stream has in place of those of [`Subject::with_stream`], in their order.
@@ -172,7 +220,8 @@ impl Subject {
             Change::Body(body) => {
                 let is_changed = body != self.body();
                 if is_changed {
-                    self.read(&body.to_string());
+                    let source = Arc::clone(&self.source);
+                    self.read(&rewrite::rewritten(&surrogates::mended(&source), body));
                 }
                 is_changed
             }
@@ -189,7 +238,7 @@ impl Subject {
             }
             Change::Texts(new) | Change::Placeholders(new, _) => {
                 let source = Arc::clone(&self.source);
-                let changed = BodyTexts::read(&source, self.phase).replace(&source, new);
+                let changed = BodyTexts::read(&source, self.reading()).replace(&source, new);
                 if let Some(changed) = &changed {
                     self.read(changed);
                 }

@@ -14,7 +14,7 @@ use crate::engine::orchestrator::Orchestrator;
 use crate::engine::response_body::ResponseBody;
 use crate::error::Error;
 use crate::guard::{Hook, HookResult, PhaseRun, Subject, hook_results, restored};
-use crate::json::splice::{Object, append_member};
+use crate::json::splice::append_member;
 use crate::route::outcome::Outcome;
 use crate::state::large_work::translation;
 use bytes::Bytes;
@@ -124,7 +124,7 @@ impl Guarded {
     async fn judge_document(&mut self, body: &mut ResponseBody, decides: bool) -> Judged {
         let mut bytes = body.take_ready();
         let request = self.checked.subject.clone();
-        let read = || document(&bytes).map(|text| request.with_response(text));
+        let read = || Some(request.with_response(document(&bytes)?)).filter(|subject| subject.is_object);
         let subject = self.env.large_work().run(translation(bytes.len()), read).await;
         let Some(mut subject) = subject else {
             if decides && !bytes.trim_ascii().is_empty() {
@@ -212,8 +212,7 @@ fn unreadable(what: &str) -> Judged {
     Judged::Denied(Error::hooks_failed(Some(&message), None))
 }
 
-/// The JSON object that a response is; `None`: it is none.
+/// The text of a document; `None`: it is none.
 fn document(bytes: &[u8]) -> Option<&str> {
-    let text = std::str::from_utf8(bytes).ok()?.trim_start_matches('\u{feff}').trim();
-    Object::read(text).map(|_| text)
+    Some(std::str::from_utf8(bytes).ok()?.trim_start_matches('\u{feff}').trim())
 }
