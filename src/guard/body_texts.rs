@@ -44,7 +44,7 @@ struct Reader<'t> {
 impl BodyTexts {
     /// Reads a JSON body; nothing is found in what is no object.
     pub fn read(source: &str, reading: Reading) -> Self {
-        let source = surrogates::mended(source);
+        let source = surrogates::replaced(source);
         let mut reader = Reader { source: &source, found: Self::default(), depth: 0 };
         if let Some(body) = Object::read(source.trim()) {
             match reading {
