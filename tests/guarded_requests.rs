@@ -197,8 +197,8 @@ async fn a_part_that_was_not_read_fails_where_errors_do() {
     let part = json!({"type": "file", "file": {"file_id": "f"}});
     let body = json!({"model": "m", "messages": [{"role": "user", "content": [{"type": "text", "text": "a"}, part]}]});
     for (fail, wanted) in [(true, 446), (false, 200)] {
-        let words = json!({"operator": "none", "words": ["hidden"], "failOnError": fail});
-        let config = with(&target, json!({"input_guardrails": [{"contains": words, "deny": true}]}));
+        let parameters = json!({"operator": "none", "words": ["hidden"], "failOnError": fail});
+        let config = with(&target, json!({"input_guardrails": [{"contains": parameters, "deny": true}]}));
         let answer = send(CHAT, &config, &body).await;
         assert_eq!(answer.status, wanted, "{}", answer.text);
         let check = &answer.json()["hook_results"]["before_request_hooks"][0]["checks"][0];

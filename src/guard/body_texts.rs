@@ -50,7 +50,7 @@ struct Reader<'t> {
 impl BodyTexts {
     /// Reads a JSON body; nothing is found in what is no object.
     pub fn read(source: &str, reading: Reading) -> Self {
-        let source = surrogates::mended(source);
+        let source = surrogates::replaced(source);
         let mut reader = Reader { source: &source, found: Self::default(), one_text: None, depth: 0 };
         if let Some(body) = Object::read(source.trim()) {
             reader.found.is_object = true;

@@ -147,11 +147,11 @@ impl Subject {
     }
 
     fn read(&mut self, source: &str) {
-        let mended = surrogates::mended(source);
-        let last_wins = || Arc::new(serde_json::from_str(&mended).unwrap_or_default());
+        let text = surrogates::replaced(source);
+        let last_wins = || Arc::new(serde_json::from_str(&text).unwrap_or_default());
         match self.phase {
             HookPhase::Before if source.is_empty() => self.request = Arc::default(),
-            HookPhase::Before => match unique::read(&mended) {
+            HookPhase::Before => match unique::read(&text) {
                 Ok(value) => (self.request, self.ambiguous) = (Arc::new(value), None),
                 Err(why) => (self.request, self.ambiguous) = (last_wins(), Some(why.to_string().into())),
             },
@@ -165,11 +165,11 @@ impl Subject {
     }
 
     fn reading(&self) -> Reading {
-        let is_known = self.meant.is_some_and(|meant| Needs::met_by(meant) == Needs::Text);
+        let has_shape = self.meant.is_some_and(|meant| Needs::met_by(meant) == Needs::Text);
         match (self.phase, self.operation) {
             (HookPhase::After, _) => Reading::Response,
             // Not where it is too deep, or so ambiguous that it is refused.
-            (_, Operation::Passthrough) if self.ambiguous.is_none() && !is_known => Reading::AnyRequest,
+            (_, Operation::Passthrough) if self.ambiguous.is_none() && !has_shape => Reading::AnyRequest,
             _ => Reading::Request,
         }
     }
@@ -221,7 +221,7 @@ impl Subject {
                 let is_changed = body != self.body();
                 if is_changed {
                     let source = Arc::clone(&self.source);
-                    self.read(&rewrite::rewritten(&surrogates::mended(&source), body));
+                    self.read(&rewrite::rewritten(&surrogates::replaced(&source), body));
                 }
                 is_changed
             }

@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 
 /// The same JSON with `\ufffd` in place of every lone surrogate. It has the same length, so places in one are places in the other.
-pub fn mended(text: &str) -> Cow<'_, str> {
+pub fn replaced(text: &str) -> Cow<'_, str> {
     let mut out: Option<Vec<u8>> = None;
     let (bytes, mut at) = (text.as_bytes(), 0);
     while let Some(found) = bytes.get(at..).and_then(|rest| memchr::memchr(b'\\', rest)) {
@@ -49,8 +49,8 @@ mod tests {
             (r#""\udc00\ud800""#, r#""\ufffd\ufffd""#),
             (r#""\ud83d\n""#, r#""\ufffd\n""#),
         ] {
-            assert_eq!(mended(text), wanted);
-            assert!(serde_json::from_str::<serde_json::Value>(&mended(text)).is_ok(), "{text}");
+            assert_eq!(replaced(text), wanted);
+            assert!(serde_json::from_str::<serde_json::Value>(&replaced(text)).is_ok(), "{text}");
         }
         let lone = Json::parse(r#""\ud800 bomb""#);
         let text = |json: &Json<'_>| (json.text().is_some(), json.text_lossy().map(Cow::into_owned));
@@ -61,7 +61,7 @@ mod tests {
     #[test]
     fn other_texts_are_not_copied() {
         for text in ["", "\\", r"\u", r"\ud8", r#""\ud83d\ude00 \\ud800 \" é 😀 \u00e9""#] {
-            assert!(matches!(mended(text), Cow::Borrowed(same) if same == text), "{text}");
+            assert!(matches!(replaced(text), Cow::Borrowed(same) if same == text), "{text}");
         }
     }
 }

@@ -77,9 +77,9 @@ impl<'a> Json<'a> {
 
     /// As [`Json::text`], with U+FFFD in place of every lone surrogate. For who judges a text that another program reads.
     pub fn text_lossy(&self) -> Option<Cow<'_, str>> {
-        self.text().or_else(|| match surrogates::mended(self.get()) {
+        self.text().or_else(|| match surrogates::replaced(self.get()) {
             Cow::Borrowed(_) => None,
-            Cow::Owned(mended) => serde_json::from_str(&mended).ok().map(Cow::Owned),
+            Cow::Owned(text) => serde_json::from_str(&text).ok().map(Cow::Owned),
         })
     }
 

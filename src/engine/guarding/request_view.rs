@@ -62,7 +62,7 @@ impl RequestView<'_> {
 
     pub fn subject(&self) -> Subject {
         let (body, model) = (self.body(), self.model());
-        let seen = match (body, &model) {
+        let visible = match (body, &model) {
             (Some(_), _) => Needs::Text,
             (None, Some(_)) => Needs::Model,
             (None, None) => Needs::Nothing,
@@ -77,7 +77,7 @@ impl RequestView<'_> {
             model: model.map(Arc::from),
             metadata: Arc::new(metadata.unwrap_or_default()),
             headers: Arc::new(self.headers.clone()),
-            available: Needs::met_by(self.operation).min(seen),
+            available: Needs::met_by(self.operation).min(visible),
             ..Subject::of_path(self.operation, meant, body.unwrap_or_default())
         }
     }

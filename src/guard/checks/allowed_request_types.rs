@@ -80,10 +80,9 @@ impl LocalCheck for AllowedRequestTypes {
             });
             return Finding::failed("Error", message).with_data(data);
         }
-        let is_in = |list: &[String], kind: &str| list.iter().any(|name| name == kind);
         let meant = subject.meant.map(Operation::reference_name);
-        let is_blocked = is_in(&blocked, current) || meant.is_some_and(|meant| is_in(&blocked, meant));
-        let verdict = !is_blocked && (allowed.is_empty() || is_in(&allowed, current));
+        let is_blocked = blocked.iter().any(|name| name == current || Some(name.as_str()) == meant);
+        let verdict = !is_blocked && (allowed.is_empty() || allowed.iter().any(|name| name == current));
         let mode = match (allowed.is_empty(), blocked.is_empty()) {
             (true, true) => "unrestricted",
             (false, true) => "allowlist",

@@ -193,7 +193,7 @@ impl Texts {
             out.extend_from_slice(event.raw);
             return Ok(());
         }
-        let text = &*surrogates::mended(text_of(data)?);
+        let text = &*surrogates::replaced(text_of(data)?);
         let object = Object::read(text).ok_or_else(|| Refusal::unreadable("an event is no JSON object"))?;
         let rewritten = match self {
             Self::Completions => match completions::filter(text, &object, false, filters)? {
@@ -215,7 +215,7 @@ impl Texts {
 
     /// A whole response with its text filtered; `None` if it stays as it is.
     fn whole(&mut self, body: &[u8], filters: &mut TextFilters) -> Result<Option<Vec<u8>>, Refusal> {
-        let text = &*surrogates::mended(text_of(body)?.trim_start_matches('\u{feff}').trim());
+        let text = &*surrogates::replaced(text_of(body)?.trim_start_matches('\u{feff}').trim());
         let object = Object::read(text).ok_or_else(|| Refusal::unreadable("it is no JSON object"))?;
         match self {
             Self::Completions => completions::filter(text, &object, true, filters),

@@ -15,8 +15,8 @@ const MAX_DECODINGS: usize = 3;
 /// not count. `None`: it means none, or is written so.
 pub fn plain_path(method: &Method, path: &str) -> Option<String> {
     let plain = plain(path);
-    let is_known = || Endpoint::find(method, &plain).operation != Operation::Passthrough;
-    (plain != path && is_known()).then_some(plain)
+    let is_listed = || Endpoint::find(method, &plain).operation != Operation::Passthrough;
+    (plain != path && is_listed()).then_some(plain)
 }
 
 /// The operation that ends the path: `v2/openai/chat/completions` is a chat.
@@ -25,12 +25,12 @@ pub fn operation(method: &Method, path: &str) -> Option<Operation> {
     let ends = plain.match_indices('/').filter_map(|(at, _)| plain.get(at + 1..));
     let found = |rest: &str| {
         let google = || Operation::find_gemini(method, rest);
-        Some(Operation::find(method, rest)).filter(is_known).or_else(|| Some(google()).filter(is_known))
+        Some(Operation::find(method, rest)).filter(is_listed).or_else(|| Some(google()).filter(is_listed))
     };
     ends.filter_map(found).next()
 }
 
-fn is_known(operation: &Operation) -> bool {
+fn is_listed(operation: &Operation) -> bool {
     *operation != Operation::Passthrough
 }
 
@@ -56,7 +56,7 @@ pub fn model(uri: &Uri) -> Option<String> {
     });
     let in_query = || {
         let pairs = uri.query()?.split('&').filter_map(|pair| pair.split_once('='));
-        let value = pairs.filter(|(name, _)| *name == "model").map(|(_, value)| value).last()?;
+        let value = pairs.filter(|(name, _)| *name == "model").map(|(_, value)| value).next_back()?;
         Some(percent_decode_str(value).decode_utf8_lossy().into_owned())
     };
     in_path.filter(|model| !model.is_empty()).or_else(in_query)
