@@ -217,17 +217,17 @@ async fn what_stands_between_texts_keeps_its_place() {
 
 /// The texts of a response are one text with nothing between them, whole, through windows and held back.
 #[tokio::test]
-async fn several_blocks_are_judged_alike_in_every_form() {
+async fn several_blocks_are_judged_as_one_text_in_every_form() {
     let regex = |rule: &str| json!([{"id": "g", "regexMatch": {"rule": rule, "not": true}, "deny": true}]);
-    let words =
+    let word_count =
         |least: u32| json!([{"id": "g", "wordCount": {"minWords": least, "maxWords": 9}, "deny": true}]);
     for (guardrails, texts, denied) in [
         (regex(r"\bbomb"), ["foo", "bomb"], false),
         (regex(r"\bbomb"), ["foo ", "bomb"], true),
         (regex(r"bomb\b"), ["bomb", "foo"], false),
         (regex("a bomb"), ["a bo", "mb"], true),
-        (words(2), ["foo", "bar"], true),
-        (words(1), ["foo", "bar"], false),
+        (word_count(2), ["foo", "bar"], true),
+        (word_count(1), ["foo", "bar"], false),
     ] {
         let pieces = texts.map(Text);
         let parts: Vec<Value> = texts.iter().map(|text| json!({"text": text})).collect();
@@ -280,7 +280,7 @@ async fn what_stands_in_two_blocks_of_a_whole_response_is_changed_in_both() {
 }
 
 #[tokio::test]
-async fn a_response_without_text_is_judged_alike_whole_and_streamed() {
+async fn a_response_without_text_is_judged_the_same_whole_and_streamed() {
     let contains = |fails: bool| json!([{"id": "g", "contains": {"operator": "none", "words": ["bomb"], "failOnError": fails}, "deny": true}]);
     let call = json!({"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}});
     let message = json!({"role": "assistant", "content": null, "tool_calls": [call]});

@@ -62,7 +62,7 @@ fn responses_of_every_shape_are_read_and_changed_in_their_place() {
         (r#"{"choices":[{"text":"a"}]}"#, "a", r#"{"choices":[{"text":"A"}]}"#),
         (
             r#"{"content":[{"type":"thinking","thinking":"t"},{"type":"text","text":"a"},{"type":"text","text":"b"}]}"#,
-            "a\nb",
+            "ab",
             r#"{"content":[{"type":"thinking","thinking":"t"},{"type":"text","text":"A"},{"type":"text","text":"B"}]}"#,
         ),
         (

@@ -234,10 +234,10 @@ proptest! {
 #[test]
 fn a_stream_without_text_is_judged_as_a_document_without_text() {
     let of = |parameters: Value| hooks(&json!([{"contains": parameters, "deny": true}]));
-    let words = json!({"operator": "none", "words": ["bomb"]});
+    let passes = json!({"operator": "none", "words": ["bomb"]});
     let fails = json!({"operator": "none", "words": ["bomb"], "failOnError": true});
     for (hooks, by_settings, is_denied) in
-        [(of(words.clone()), false, false), (of(words), true, true), (of(fails), false, true)]
+        [(of(passes.clone()), false, false), (of(passes), true, true), (of(fails), false, true)]
     {
         let state = state(&hooks, by_settings);
         let mut filters = state.filters(Hook::is_windowed);
