@@ -91,7 +91,8 @@ fn main() {
 /// Measures one event of a stream.
 fn window(timer: &Timer, name: &str, guardrails: &Value, text: &str) {
     let hooks = hooks(guardrails, HookPhase::After);
-    let state = WindowState::new(hooks, Vec::new().into());
+    let request = Subject::of_request(Operation::ChatCompletions, "{}");
+    let state = WindowState::new(hooks, &request, Vec::new().into(), false);
     let mut filters = state.filters(|hook: &Hook| hook.stream_use() == StreamUse::Window);
     let filter = filters.first_mut().unwrap();
     // Tokens are about that long.

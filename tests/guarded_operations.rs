@@ -411,6 +411,12 @@ async fn a_workspaces_guardrails_run_on_everything_in_it() {
             assert_eq!(send(&other_key, config, "it is hidden", stream).await.0, 200, "{config}");
         }
     }
+    // What a config makes of the request is judged as well.
+    let changes = json!({"input_guardrails": [{"regexReplace": {"rule": "zzz", "redactText": "hidden"}}]});
+    for (text, wanted) in [("it is zzz", 446), ("fine", 200)] {
+        let (status, answer) = send(&key, &with(&plain, changes.clone()), text, false).await;
+        assert_eq!(status, wanted, "{answer}");
+    }
     let (status, text) = send(&key, &json!({"provider": "@emulator"}), "fine", false).await;
     assert!(status == 446 && !text.contains("quick"), "{text}");
     // First those of the workspace; one that the config names as well runs once.

@@ -60,6 +60,8 @@ mod first_bytes;
 mod gemini_dialect;
 mod guard_detection;
 mod guarded_operations;
+mod guarded_requests;
+mod guarded_texts;
 mod guardrails;
 mod held_memory;
 mod hostile_input;

@@ -149,6 +149,12 @@ impl TextFilter for UpperCase {
     fn finish(&mut self, _: u32, _: &mut String) -> FilterFlow {
         FilterFlow::Continue
     }
+
+    fn held(&self, _: u32) -> usize {
+        0
+    }
+
+    fn follow(&mut self, _: u32, _: u32) {}
 }
 
 /// Denies a response in which "world" stands.
@@ -167,6 +173,12 @@ impl TextFilter for Deny {
     fn finish(&mut self, _: u32, _: &mut String) -> FilterFlow {
         FilterFlow::Continue
     }
+
+    fn held(&self, _: u32) -> usize {
+        0
+    }
+
+    fn follow(&mut self, _: u32, _: u32) {}
 }
 
 /// Holds all text back to the end.
@@ -183,6 +195,12 @@ impl TextFilter for Hold {
         out.push_str(&std::mem::take(&mut self.0));
         FilterFlow::Continue
     }
+
+    fn held(&self, _: u32) -> usize {
+        self.0.len()
+    }
+
+    fn follow(&mut self, _: u32, _: u32) {}
 }
 
 pub(crate) const UPPER_CASE: Compile = |_| Some(Box::new(Filtering(|| Box::new(UpperCase))));

@@ -88,6 +88,11 @@ impl Body {
         Self { bytes, members: Vec::new(), name_filter: 0, is_object: false, kept_items: None }
     }
 
+    /// Whether it is a JSON object that was read.
+    pub fn is_object(&self) -> bool {
+        self.is_object
+    }
+
     /// Adds the earlier items that it refers to.
     #[must_use]
     pub fn with_kept_items(mut self, items: HashMap<String, Arc<str>>) -> Self {

@@ -305,9 +305,11 @@ impl<D: Downstream> Orchestrator<'_, D> {
             FinalResponse::Error(error) | FinalResponse::Denied(error) => Some(error),
             _ => None,
         };
-        // A stream that was denied before any of it was sent.
-        if let (FinalResponse::Denied(_), Some(guarded)) = (response, &run.guarded) {
-            guarded.note_windows();
+        // Denied before any of it was sent: there are hooks that look at it all the same.
+        if let FinalResponse::Denied(_) = response
+            && let Some(guarded) = run.guarded.take()
+        {
+            guarded.finish();
         }
         let state = run.stream.state();
         self.ctx.record.attempt_finished(&run.attempt, state, run.reason, error);

@@ -31,7 +31,8 @@ pub enum Change {
     None,
     /// New texts in the order of `Subject::texts`; `None`: unchanged. Nothing behind the last one given changes.
     Texts(Vec<Option<String>>),
-    /// New texts as above, and what placeholders in them stand for: (placeholder, original), to be restored in the response.
+    /// New texts as above, and what placeholders in them stand for that the subject has not had before: (placeholder, original), to be
+    /// restored in the response.
     Placeholders(Vec<Option<String>>, Vec<(String, String)>),
     /// The whole body in place of the subject's.
     Body(Value),

@@ -4,6 +4,7 @@
 
 use super::check::{CheckKind, Finder, Prepared};
 use super::check_kind;
+use super::needs::Needs;
 use super::parameters::{Parameters, Type, Unusable};
 use crate::api::operation::Operation;
 use crate::config::hooks::{self, Feedback, Guardrail, HookKind, HookPhase, StreamMode};
@@ -73,6 +74,7 @@ pub enum StreamUse {
 #[derive(Debug)]
 pub struct HookCheck {
     pub id: Arc<str>,
+    pub needs: Needs,
     pub prepared: Result<Prepared, Unusable>,
     /// `None`: as the settings say.
     pub fail_on_error: Option<bool>,
@@ -261,6 +263,7 @@ impl HookCompiler<'_> {
         }
         Some(HookCheck {
             id: kind.id.into(),
+            needs: Needs::of_check(kind),
             prepared,
             fail_on_error,
             time_limit: time_limit
@@ -324,25 +327,24 @@ impl HookSet {
         operation.stream_shape().is_some()
     }
 
-    /// Whether hooks run for an operation at all (reference 9.2): for what has a text.
+    /// Whether any of its hooks runs for an operation: on requests, one of whose checks finds there what it needs; on responses, those
+    /// with a text.
     pub fn applies(&self, operation: Operation) -> bool {
-        match operation {
-            Operation::ChatCompletions
-            | Operation::Completions
-            | Operation::Messages
-            | Operation::Responses
-            | Operation::PromptCompletions
-            | Operation::GenerateContent
-            | Operation::StreamGenerateContent
-            | Operation::ListGenerateContent => true,
-            // What comes back is numbers.
-            Operation::Embeddings | Operation::EmbedContent | Operation::BatchEmbedContents => {
-                self.phase == HookPhase::Before
-            }
-            // The generic endpoint: where its body is read.
-            Operation::Passthrough => true,
-            _ => false,
+        let has_text = match operation {
+            Operation::ResponsesGet | Operation::ResponsesInputItems | Operation::Passthrough => true,
+            operation => operation.is_chat() || operation == Operation::PromptCompletions,
+        };
+        match self.phase {
+            HookPhase::Before => self.hooks.iter().any(|hook| hook.sees(Needs::met_by(operation))),
+            HookPhase::After => has_text,
         }
+    }
+
+    /// The first hook that the request waits for, that decides over it, and that needs more than there is to be seen of a request that has
+    /// so much.
+    pub fn first_blind(&self, available: Needs, has: Needs) -> Option<&Hook> {
+        let is_blind = |check: &HookCheck| check.needs <= has && check.needs > available;
+        self.waiting().find(|hook| (hook.may_deny() || hook.may_change()) && hook.checks.iter().any(is_blind))
     }
 }
 
@@ -350,6 +352,16 @@ impl Hook {
     /// Whether it may change its subject.
     pub fn may_change(&self) -> bool {
         self.checks.iter().any(HookCheck::may_change)
+    }
+
+    /// Whether it runs where this is to be seen: one of its checks finds what it needs. Checks that do not are left out, but none of a
+    /// hook that denies what passes all.
+    pub fn sees(&self, available: Needs) -> bool {
+        let is_met = |check: &HookCheck| check.needs <= available;
+        match self.denies_on_success {
+            true => self.checks.iter().all(is_met),
+            false => available == Needs::Text || self.checks.iter().any(is_met),
+        }
     }
 
     /// Whether nothing waits for it.

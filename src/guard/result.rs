@@ -85,6 +85,18 @@ impl CheckResult {
     }
 }
 
+impl HookResult {
+    /// Takes the result of a second run: the verdict is that of both, the checks are those of the run that failed, or of the second.
+    pub(super) fn take_again(&mut self, again: Self) {
+        let transformed = self.transformed || again.transformed;
+        let taken = self.execution_time + again.execution_time;
+        if !self.deny && (self.verdict || again.deny) {
+            *self = again;
+        }
+        (self.transformed, self.execution_time) = (transformed, taken);
+    }
+}
+
 impl HookFeedback {
     /// The feedback that a config asks for, with the names of the checks.
     pub(super) fn new(configured: &Feedback, checks: &[CheckResult]) -> Self {

@@ -1,11 +1,13 @@
 //! Runs the hooks of a phase over a subject.
 //!
 //! Hooks run at once, and so do the checks of a hook; those that change the subject run one after another, each on what the one before it left.
+//! Those of the workspace run again on what the hooks of a config have made of the subject: no config undoes what they decide.
 //! Not here: what follows from the results (`engine`).
 
 use super::check::Prepared;
-use super::finding::{Change, Finding};
+use super::finding::{Change, CheckError, Finding};
 use super::hook::{Hook, HookCheck};
+use super::needs::Needs;
 use super::outside::Outside;
 use super::result::{CheckResult, HookFeedback, HookResult};
 use super::subject::Subject;
@@ -46,6 +48,14 @@ struct Ran {
     change: Change,
 }
 
+/// How often a hook has run on a subject.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Pass {
+    First,
+    /// On what other hooks have made of it. What puts something into the body has done so: only texts that are found are changed.
+    Again,
+}
+
 /// The results of the checks of one hook, by their place in it.
 type Places = Vec<(usize, CheckResult)>;
 
@@ -71,25 +81,39 @@ impl PhaseRun {
 impl Run<'_> {
     /// Runs these hooks.
     pub async fn hooks<'h>(&self, hooks: impl Iterator<Item = &'h Hook>, subject: &Subject) -> PhaseRun {
-        let hooks: Vec<&Hook> = hooks.collect();
+        let hooks: Vec<&Hook> = hooks.filter(|hook| hook.sees(subject.available)).collect();
         let (changing, judging): (Vec<_>, Vec<_>) =
             hooks.iter().enumerate().partition(|(_, hook)| hook.may_change());
         let judged = join_all(judging.into_iter().map(|(place, hook)| async move {
             let mut own = subject.clone();
-            (place, self.hook(hook, &mut own, &mut Vec::new()).await)
+            (place, self.hook(hook, &mut own, &mut Vec::new(), Pass::First).await)
         }));
         let mut changed = subject.clone();
         let mut placeholders = Vec::new();
         let in_turn = async {
             let mut results = Vec::with_capacity(changing.len());
             for (place, hook) in changing {
-                results.push((place, self.hook(hook, &mut changed, &mut placeholders).await));
+                results.push((place, self.hook(hook, &mut changed, &mut placeholders, Pass::First).await));
             }
             results
         };
         let (judged, in_turn) = join(judged, in_turn).await;
         let mut all: Vec<(usize, HookResult)> = judged.into_iter().chain(in_turn).collect();
         all.sort_by_key(|(place, _)| *place);
+        let is_changed_by_config = |(place, result): &(usize, HookResult)| {
+            result.transformed && hooks.get(*place).is_some_and(|hook| !hook.is_of_workspace)
+        };
+        if all.iter().any(is_changed_by_config) {
+            // Those that judge see what those that change have made of it.
+            for changes in [true, false] {
+                for (place, result) in &mut all {
+                    let is_next = |hook: &&&Hook| hook.is_of_workspace && hook.may_change() == changes;
+                    let Some(hook) = hooks.get(*place).filter(is_next) else { continue };
+                    let again = self.hook(hook, &mut changed, &mut placeholders, Pass::Again).await;
+                    result.take_again(again);
+                }
+            }
+        }
         let denying = all.iter().find(|(_, result)| result.deny).and_then(|(place, _)| hooks.get(*place));
         let message = denying.and_then(|hook| hook.message.as_deref()).map(str::to_owned);
         let is_changed = all.iter().any(|(_, result)| result.transformed);
@@ -106,12 +130,14 @@ impl Run<'_> {
         hook: &Hook,
         subject: &mut Subject,
         placeholders: &mut Vec<(String, String)>,
+        pass: Pass,
     ) -> HookResult {
         let (started, created_at) = (Instant::now(), Timestamp::now());
         let is_in_turn =
             |check: &HookCheck| hook.sequential || hook.kind == HookKind::Mutator || check.may_change();
-        let (in_turn, at_once): (Vec<_>, Vec<_>) =
-            hook.checks.iter().enumerate().partition(|(_, check)| is_in_turn(check));
+        let available = subject.available;
+        let run = hook.checks.iter().enumerate().filter(|(_, check)| check.needs <= available);
+        let (in_turn, at_once): (Vec<_>, Vec<_>) = run.partition(|(_, check)| is_in_turn(check));
         let original = subject.clone();
         let at_once = join_all(at_once.into_iter().map(|(place, check)| {
             let original = &original;
@@ -120,7 +146,10 @@ impl Run<'_> {
         let one_after_another = async {
             let mut results: Places = Vec::with_capacity(in_turn.len());
             for (place, check) in in_turn {
-                let Ran { mut result, change } = self.check(check, subject).await;
+                let Ran { mut result, mut change } = self.check(check, subject).await;
+                if pass == Pass::Again && matches!(change, Change::Body(_)) {
+                    change = Change::None;
+                }
                 let bytes = translation(subject.bytes());
                 result.transformed = self.large_work.run(bytes, || subject.apply(&change)).await;
                 if let Change::Placeholders(_, originals) = change {
@@ -160,6 +189,13 @@ impl Run<'_> {
                 ..Finding::default()
             },
         };
+        if let Some(unread) = subject.unread.as_deref().filter(|_| check.needs == Needs::Text)
+            && finding.verdict
+            && finding.error.is_none()
+        {
+            let message = format!("The check passes, but not all was read: the request has {unread}.");
+            finding.error = Some(CheckError { name: "UnreadError".to_owned(), message });
+        }
         let change = std::mem::take(&mut finding.change);
         let fail_on_error = check.fail_on_error.unwrap_or(self.fail_on_error);
         let result = CheckResult::new(&check.id, finding, fail_on_error, started.elapsed(), created_at);

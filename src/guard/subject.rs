@@ -2,13 +2,15 @@
 //!
 //! Not here: where texts are in a body (`body_texts`), how streams become texts (`engine`), and what may be changed (`Change`).
 
-use super::body_texts::{BodyTexts, judged};
+use super::body_texts::{BodyTexts, Reading, judged};
 use super::finding::Change;
+use super::needs::Needs;
+use super::pieces::{Piece, divided};
 use crate::api::operation::Operation;
 use crate::config::hooks::HookPhase;
+use crate::json::{rewrite, surrogates, unique};
 use http::HeaderMap;
 use serde_json::{Map, Value};
-use std::ops::Range;
 use std::sync::Arc;
 
 /// A request or a response. Cheap to copy where a check outlives the request.
@@ -35,8 +37,20 @@ pub struct Subject {
     pub text: Option<Arc<str>>,
     /// Every text that may be changed: of a request those of all messages, of a response those of all choices.
     pub texts: Arc<[Text]>,
-    /// The JSON of the body that is judged; empty for a stream.
+    /// The JSON of the body that is judged; empty for a stream, and where there is no body or none that was read.
     pub source: Arc<str>,
+    /// What placeholders in the texts stand for, of all checks so far: (placeholder, original).
+    pub placeholders: Arc<[(String, String)]>,
+    /// Whether the body that is judged is a JSON object: nothing else is read.
+    pub is_object: bool,
+    /// What there is for checks to see.
+    pub available: Needs,
+    /// Of a request on the generic endpoint: the operation that its path is elsewhere.
+    pub meant: Option<Operation>,
+    /// What stands in the judged part of a request and could not be read.
+    pub unread: Option<Arc<str>>,
+    /// Why the request's JSON cannot be judged as one value: it is too deep, or has a member twice.
+    pub ambiguous: Option<Arc<str>>,
 }
 
 /// One text of a subject.
@@ -45,13 +59,33 @@ pub struct Text {
     pub text: String,
     /// Whether it is part of [`Subject::text`].
     pub is_judged: bool,
-    /// Where its JSON string is in [`Subject::source`]; empty in a stream.
-    pub place: Range<usize>,
+    /// Where it is in [`Subject::source`], or in the list of a stream's texts: what a model has written for one choice is one text, and may
+    /// stand in several places.
+    pub pieces: Vec<Piece>,
+}
+
+impl Text {
+    /// Where it begins.
+    pub fn start(&self) -> usize {
+        self.pieces.first().map_or(0, |piece| piece.place.start)
+    }
+
+    fn set(&mut self, new: &str) {
+        let parts = divided(&self.text, &self.pieces, new);
+        let lengths: Vec<usize> = parts.iter().map(|part| part.len()).collect();
+        self.pieces.iter_mut().zip(lengths).for_each(|(piece, len)| piece.len = len);
+        new.clone_into(&mut self.text);
+    }
 }
 
 impl Subject {
     /// A request with this body, and nothing else yet.
     pub fn of_request(operation: Operation, source: &str) -> Self {
+        Self::of_path(operation, None, source)
+    }
+
+    /// As [`Subject::of_request`], on the generic endpoint with the operation that its path is elsewhere.
+    pub fn of_path(operation: Operation, meant: Option<Operation>, source: &str) -> Self {
         let mut subject = Self {
             phase: HookPhase::Before,
             operation,
@@ -65,6 +99,12 @@ impl Subject {
             text: None,
             texts: Arc::default(),
             source: Arc::default(),
+            placeholders: Arc::default(),
+            is_object: false,
+            available: Needs::met_by(operation),
+            meant,
+            unread: None,
+            ambiguous: None,
         };
         subject.read(source);
         subject
@@ -74,6 +114,7 @@ impl Subject {
     #[must_use]
     pub fn with_response(mut self, source: &str) -> Self {
         self.phase = HookPhase::After;
+        self.available = Needs::Text;
         self.read(source);
         self
     }
@@ -82,25 +123,66 @@ impl Subject {
     #[must_use]
     pub fn with_stream(mut self, texts: Vec<(u32, String)>) -> Self {
         self.phase = HookPhase::After;
+        self.available = Needs::Text;
+        self.unread = None;
         self.source = Arc::default();
         self.response = Arc::default();
         let first = texts.iter().map(|(choice, _)| *choice).min();
-        let text = |(choice, text)| Text { text, is_judged: Some(choice) == first, place: 0..0 };
-        self.set_texts(texts.into_iter().map(text).collect());
-        // Between two texts of a stream is something else, but nobody typed a newline there.
-        let judged = self.texts.iter().filter(|text| text.is_judged).map(|text| text.text.as_str());
-        self.text = first.map(|_| judged.collect::<String>().into());
+        let mut choices: Vec<(u32, Text)> = Vec::new();
+        for (place, (choice, text)) in texts.into_iter().enumerate() {
+            let piece = Piece { place: place..place, len: text.len() };
+            match choices.iter_mut().find(|(of, _)| *of == choice) {
+                Some((_, begun)) => {
+                    begun.text.push_str(&text);
+                    begun.pieces.push(piece);
+                }
+                None => {
+                    let is_judged = Some(choice) == first;
+                    choices.push((choice, Text { text, is_judged, pieces: vec![piece] }));
+                }
+            }
+        }
+        self.set_texts(choices.into_iter().map(|(_, text)| text).collect());
         self
     }
 
     fn read(&mut self, source: &str) {
-        let value = Arc::new(serde_json::from_str(source).unwrap_or_default());
+        let text = surrogates::replaced(source);
+        let last_wins = || Arc::new(serde_json::from_str(&text).unwrap_or_default());
         match self.phase {
-            HookPhase::Before => self.request = value,
-            HookPhase::After => self.response = value,
+            HookPhase::Before if source.is_empty() => self.request = Arc::default(),
+            HookPhase::Before => match unique::read(&text) {
+                Ok(value) => (self.request, self.ambiguous) = (Arc::new(value), None),
+                Err(why) => (self.request, self.ambiguous) = (last_wins(), Some(why.to_string().into())),
+            },
+            HookPhase::After => self.response = last_wins(),
         }
         self.source = source.into();
-        self.set_texts(BodyTexts::read(source, self.phase).texts);
+        let found = BodyTexts::read(source, self.reading());
+        self.unread = found.unread.map(Arc::from);
+        self.is_object = found.is_object;
+        self.set_texts(found.texts);
+    }
+
+    fn reading(&self) -> Reading {
+        let has_shape = self.meant.is_some_and(|meant| Needs::met_by(meant) == Needs::Text);
+        match (self.phase, self.operation) {
+            (HookPhase::After, _) => Reading::Response,
+            // Not where it is too deep, or so ambiguous that it is refused.
+            (_, Operation::Passthrough) if self.ambiguous.is_none() && !has_shape => Reading::AnyRequest,
+            _ => Reading::Request,
+        }
+    }
+
+    /// The texts that a stream has in place of those of [`Subject::with_stream`], in their order.
+    pub fn stream_texts(&self) -> Vec<String> {
+        let mut all: Vec<(usize, &str)> = Vec::new();
+        for text in self.texts.iter() {
+            let parts = divided(&text.text, &text.pieces, &text.text);
+            all.extend(text.pieces.iter().map(|piece| piece.place.start).zip(parts));
+        }
+        all.sort_by_key(|(place, _)| *place);
+        all.into_iter().map(|(_, text)| text.to_owned()).collect()
     }
 
     fn set_texts(&mut self, texts: Vec<Text>) {
@@ -129,13 +211,17 @@ impl Subject {
 
     /// Takes what a check changes; whether that changes anything. A stream has no body that could be replaced.
     pub fn apply(&mut self, change: &Change) -> bool {
+        if let Change::Placeholders(_, new) = change {
+            self.placeholders = self.placeholders.iter().chain(new).cloned().collect();
+        }
         match change {
             Change::None => false,
             Change::Body(_) if self.source.is_empty() => false,
             Change::Body(body) => {
                 let is_changed = body != self.body();
                 if is_changed {
-                    self.read(&body.to_string());
+                    let source = Arc::clone(&self.source);
+                    self.read(&rewrite::rewritten(&surrogates::replaced(&source), body));
                 }
                 is_changed
             }
@@ -144,17 +230,15 @@ impl Subject {
                 let pairs = texts.iter_mut().zip(new).filter_map(|(text, new)| Some((text, new.as_ref()?)));
                 let is_changed = pairs.fold(false, |is_changed, (text, new)| {
                     let differs = text.text != *new;
-                    text.text.clone_from(new);
+                    text.set(new);
                     is_changed | differs
                 });
-                let judged = texts.iter().filter(|text| text.is_judged).map(|text| text.text.as_str());
-                self.text = self.text.as_ref().map(|_| judged.collect::<String>().into());
-                self.texts = texts.into();
+                self.set_texts(texts);
                 is_changed
             }
             Change::Texts(new) | Change::Placeholders(new, _) => {
                 let source = Arc::clone(&self.source);
-                let changed = BodyTexts::read(&source, self.phase).replace(&source, new);
+                let changed = BodyTexts::read(&source, self.reading()).replace(&source, new);
                 if let Some(changed) = &changed {
                     self.read(changed);
                 }

@@ -1,6 +1,7 @@
 //! What the hooks of a target would do with a request and its response, for explanations. Runs no check.
 
 use super::hook::{Hook, HookCheck, HookSet, StreamUse, TargetHooks};
+use super::needs::Needs;
 use crate::api::operation::Operation;
 use crate::config::hooks::{HookPhase, StreamMode};
 use serde::Serialize;
@@ -51,8 +52,12 @@ impl TargetHooks {
     pub fn views(&self, operation: Operation, streams: bool, has_body: bool) -> Vec<HookView> {
         let sets = self.request.iter().chain(&self.response);
         let of_set = |set: &Arc<HookSet>| -> Vec<HookView> {
-            let is_run = has_body && set.applies(operation);
-            set.hooks.iter().map(|hook| HookView::new(hook, set, operation, streams, is_run)).collect()
+            let available = Needs::met_by(operation).min(if has_body { Needs::Text } else { Needs::Model });
+            let is_run = |hook: &Hook| match set.phase {
+                HookPhase::Before => hook.sees(available),
+                HookPhase::After => set.applies(operation),
+            };
+            set.hooks.iter().map(|hook| HookView::new(hook, set, operation, streams, is_run(hook))).collect()
         };
         sets.flat_map(of_set).collect()
     }

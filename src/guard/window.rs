@@ -1,17 +1,19 @@
 //! Checks over a stream: a window moves over the text, and what has left it behind was looked at by the check.
 //!
 //! Text is held back as long as a match may begin in it: as many bytes as the longest match has. What is found is denied at once, or
-//! replaced when it cannot become another match any more. Not here: checks that must see the whole text; their responses are held back
-//! by the engine.
+//! replaced when it cannot become another match any more. Where a text ends, all of it is released; what was released then can still be the
+//! beginning of a match in text that goes on all the same, or in the next part of the same text. Not here: checks that must see the whole
+//! text; their responses are held back by the engine.
 //!
 //! ```text
 //!   sent on | context | held back (the longest match) | one character
 //!           '-- b, ^  '-- searched -------------------' '-- b, $: may not be part of a match yet
 //! ```
 
-use super::check::Match;
+use super::check::{Match, Prepared};
 use super::hook::{Hook, HookSet};
 use super::result::{CheckResult, HookResult, hook_results};
+use super::subject::Subject;
 use crate::api::chat::{FilterFlow, TextFilter};
 use crate::error::Error;
 use jiff::Timestamp;
@@ -36,8 +38,20 @@ pub struct WindowState {
     created_at: Timestamp,
     /// The results of the hooks that ran before the target was called: a denial shows them as well.
     before: Arc<[HookResult]>,
+    /// The response as it is judged where it has no text.
+    empty: Subject,
+    /// Whether a check that could not decide fails, where its parameters do not say.
+    fail_on_error: bool,
     /// What each check of each hook has found.
-    found: Mutex<Vec<Vec<Vec<Match>>>>,
+    found: Mutex<Vec<Vec<Found>>>,
+}
+
+/// What a check has found.
+#[derive(Debug, Clone, Default)]
+struct Found {
+    matches: Vec<Match>,
+    /// The first choice has ended, and has no text.
+    has_no_text: bool,
 }
 
 /// A check at its window.
@@ -66,16 +80,25 @@ struct ChoiceWindow {
     text: String,
     /// Where the context ends.
     from: usize,
+    /// Where a match may begin: before `from` where text was released because it ended.
+    open: usize,
     /// How much of the text was searched.
     searched: usize,
 }
 
 impl WindowState {
-    /// For one response. `before`: the results of hooks on its request.
-    pub fn new(hooks: Arc<HookSet>, before: Arc<[HookResult]>) -> Arc<Self> {
-        let found = hooks.hooks.iter().map(|hook| vec![Vec::new(); hook.checks.len()]).collect();
+    /// For the response to this request. `before`: the results of hooks on it; `fail_on_error`: what the settings say.
+    pub fn new(
+        hooks: Arc<HookSet>,
+        request: &Subject,
+        before: Arc<[HookResult]>,
+        fail_on_error: bool,
+    ) -> Arc<Self> {
+        let found = hooks.hooks.iter().map(|hook| vec![Found::default(); hook.checks.len()]).collect();
         let (started, created_at) = (Instant::now(), Timestamp::now());
-        Arc::new(Self { hooks, started, created_at, before, found: Mutex::new(found) })
+        let empty = request.clone().with_stream(Vec::new());
+        let found = Mutex::new(found);
+        Arc::new(Self { hooks, started, created_at, before, empty, fail_on_error, found })
     }
 
     /// The filters of the hooks for which `is_windowed`, in their order.
@@ -99,12 +122,15 @@ impl WindowState {
         hooks.map(|(hook, found)| self.result(hook, found)).collect()
     }
 
-    fn result(&self, hook: &Hook, found: &[Vec<Match>]) -> HookResult {
+    fn result(&self, hook: &Hook, found: &[Found]) -> HookResult {
         let taken = self.started.elapsed();
-        let checks = hook.checks.iter().zip(found).filter_map(|(check, found)| {
-            let finding = check.finder()?.finding(found);
-            let is_transformed = found.iter().any(|found| found.replacement.is_some());
-            let fail_on_error = check.fail_on_error.unwrap_or_default();
+        let checks = hook.checks.iter().zip(found).filter_map(|(check, Found { matches, has_no_text })| {
+            let finding = match (&check.prepared, has_no_text) {
+                (Ok(Prepared::Local(check)), true) => check.run(&self.empty),
+                _ => check.finder()?.finding(matches),
+            };
+            let is_transformed = matches.iter().any(|found| found.replacement.is_some());
+            let fail_on_error = check.fail_on_error.unwrap_or(self.fail_on_error);
             let mut result =
                 CheckResult::new(&check.id, finding, fail_on_error, Duration::ZERO, self.created_at);
             result.transformed = is_transformed;
@@ -119,12 +145,23 @@ impl WindowState {
 
     /// Notes what a check has found. The denial, if that makes its hook deny.
     fn note(&self, place: usize, check: usize, matches: &[Match]) -> Option<Error> {
+        self.change(place, check, |found| {
+            let room = MAX_MATCHES.saturating_sub(found.matches.len());
+            found.matches.extend(matches.iter().take(room).cloned());
+            found.has_no_text = false;
+        })
+    }
+
+    /// Notes that there is no text. The denial, if that makes its hook deny: a check that needs one cannot decide.
+    fn note_no_text(&self, place: usize, check: usize) -> Option<Error> {
+        self.change(place, check, |found| found.has_no_text = true)
+    }
+
+    fn change(&self, place: usize, check: usize, change: impl FnOnce(&mut Found)) -> Option<Error> {
         let hook = self.hooks.hooks.get(place)?;
         let mut found = self.found.lock();
         let of_hook = found.get_mut(place)?;
-        let kept = of_hook.get_mut(check)?;
-        let room = MAX_MATCHES.saturating_sub(kept.len());
-        kept.extend(matches.iter().take(room).cloned());
+        change(of_hook.get_mut(check)?);
         if !hook.denies_on_fail {
             return None;
         }
@@ -163,7 +200,7 @@ impl WindowFilter {
         if !is_end && end < window.searched + self.hold / 4 {
             return FilterFlow::Continue;
         }
-        let range = window.from..end.max(window.from);
+        let range = window.open..end.max(window.open);
         let matches = self.source.find(&window.text, range.clone());
         let is_final = match is_end {
             true => range.end,
@@ -181,33 +218,56 @@ impl WindowFilter {
             return FilterFlow::Deny(error);
         }
         window.release(matches.iter().filter(settled), is_final, out);
-        window.searched =
-            if is_end { window.text.len() } else { end.saturating_sub(window.drop_context(self.hold)) };
+        match is_end {
+            true => window.end(self.hold, matches.last()),
+            false => window.searched = end.saturating_sub(window.drop_context(self.hold)),
+        }
         FilterFlow::Continue
+    }
+
+    /// A choice without text has ended: a check that needs one cannot decide, and its hook may deny for that.
+    fn end_without_text(&self, choice: u32) -> FilterFlow {
+        match &self.source {
+            Source::Check(state, hook, check) if choice == 0 => {
+                state.note_no_text(*hook, *check).map_or(FilterFlow::Continue, FilterFlow::Deny)
+            }
+            _ => FilterFlow::Continue,
+        }
     }
 }
 
 impl ChoiceWindow {
-    /// Appends what is before `until` to `out`, with what was found replaced, and what a match that began there takes beyond.
+    /// Appends what is before `until` to `out`, with what was found replaced, and what a match that began there takes beyond. Of a match
+    /// that begins in what was released already, the rest is replaced.
     fn release<'m>(&mut self, matches: impl Iterator<Item = &'m Match>, until: usize, out: &mut String) {
         let mut at = self.from;
+        self.open = until;
         for found in matches {
-            let Some(replacement) = &found.replacement else { continue };
-            let Some(before) = self.text.get(at..found.range.start) else { continue };
-            out.push_str(before);
+            let is_released = found.range.start < at && found.range.end <= at;
+            let Some(replacement) = found.replacement.as_ref().filter(|_| !is_released) else { continue };
+            out.push_str(self.text.get(at..found.range.start).unwrap_or_default());
             out.push_str(replacement);
             at = found.range.end;
+            self.open = until.max(at);
         }
         let until = until.max(at);
         out.push_str(self.text.get(at..until).unwrap_or_default());
         self.from = until;
     }
 
+    /// All of it is released: what may be the beginning of a match behind `last` stays open.
+    fn end(&mut self, hold: usize, last: Option<&Match>) {
+        let begin = self.text.floor_char_boundary(self.text.len().saturating_sub(hold));
+        self.open = last.map_or(begin, |last| last.range.end.max(begin));
+        self.searched = self.text.len();
+    }
+
     /// Drops what is too far back to be context; how many bytes that are.
     fn drop_context(&mut self, hold: usize) -> usize {
-        let start = self.text.floor_char_boundary(self.from.saturating_sub(CONTEXT.max(hold)));
+        let start = self.text.floor_char_boundary(self.open.saturating_sub(CONTEXT.max(hold)));
         self.text.drain(..start);
         self.from -= start;
+        self.open -= start;
         start
     }
 }
@@ -251,8 +311,27 @@ impl TextFilter for WindowFilter {
         self.advance(choice, text, false, out)
     }
 
+    fn held(&self, choice: u32) -> usize {
+        let window = self.choices.get((choice as usize).min(MAX_CHOICES - 1));
+        window.map_or(0, |window| window.text.len() - window.from)
+    }
+
     fn finish(&mut self, choice: u32, out: &mut String) -> FilterFlow {
-        self.advance(choice, "", true, out)
+        let at = self.choice(choice);
+        match self.choices.get(at).is_some_and(|window| !window.text.is_empty()) {
+            true => self.advance(choice, "", true, out),
+            false => self.end_without_text(choice),
+        }
+    }
+
+    fn follow(&mut self, choice: u32, before: u32) {
+        let before = self.choice(before);
+        let Some(text) = self.choices.get(before).map(|window| window.text.clone()) else { return };
+        let (at, hold) = (self.choice(choice), self.hold);
+        if let Some(window) = self.choices.get_mut(at).filter(|window| window.text.is_empty()) {
+            *window = ChoiceWindow { from: text.len(), text, ..ChoiceWindow::default() };
+            window.end(hold, None);
+        }
     }
 }
 

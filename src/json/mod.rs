@@ -9,6 +9,9 @@
 //! | `word` | eight bytes of a text at a time, for `proof` and `write` |
 //! | [`walk`] | members and items of text that was proven valid |
 //! | [`scan`] | a few members of a text of any length, as it streams by |
+//! | [`surrogates`] | halves of characters that other programs read, and serde does not |
+//! | [`unique`] | a tree, where no name is there twice |
+//! | [`rewrite`] | a text with the values of a changed tree |
 //! | [`splice`] | nested members changed in place |
 //! | [`whole_number`] | a number as the least strict reader takes it |
 //! | [`write`] | an object written member by member |
@@ -22,12 +25,15 @@ pub mod canonical;
 pub mod objects;
 pub mod outline;
 pub mod proof;
+pub mod rewrite;
 pub mod scan;
 pub mod similarity;
 #[cfg(test)]
 pub mod spellings;
 pub mod splice;
 pub mod string;
+pub mod surrogates;
+pub mod unique;
 pub mod value;
 pub mod walk;
 pub mod whole_number;

@@ -52,6 +52,11 @@ impl<'t> Object<'t> {
         self.members.iter().filter(move |(member, _)| member == name).map(|(_, value)| value)
     }
 
+    /// All members, in order.
+    pub fn members(&self) -> impl Iterator<Item = (&str, &Json<'t>)> {
+        self.members.iter().map(|(name, value)| (name.as_ref(), value))
+    }
+
     /// The JSON text of a member.
     pub fn json_of(&self, name: &str) -> Option<&'t str> {
         self.get(name)?.source()

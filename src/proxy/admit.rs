@@ -156,6 +156,13 @@ async fn plan(
 ) -> std::result::Result<Planned, Error> {
     let planner = &gateway.planner;
     let config = planner.config(session.req_header(), ctx, request).await?;
+    if request.reads_late() && config.has_deciding_hooks() && !session.is_upgrade_req() {
+        // A body that streams through is read for hooks that could not judge it otherwise.
+        let limit = ctx.snapshot.settings.limits.max_body_bytes;
+        if let Some(reading) = BodyReading::for_hooks(&session.req_header().headers, limit) {
+            request.set_late_body(read_body(gateway, session, ctx, reading).await?);
+        }
+    }
     if request.body.is_none() && config.may_repeat() && !session.is_upgrade_req() {
         // An upload that may have to be sent twice is read into memory; one that streams through can be sent only once.
         let limit = ctx.snapshot.settings.limits.max_body_bytes;
@@ -244,6 +251,12 @@ async fn dispatch(
     let keeps_method = session.req_header().method == admitted.request.method;
     let native = |attempt: &mut Box<Attempt>| keeps_method && gateway.engine.goes_native(attempt, is_upgrade);
     if let Some(attempt) = admitted.prepared.take_if(native) {
+        if is_upgrade && !attempt.target.hooks.is_empty() {
+            let (headers, request) = (&session.req_header().headers, &admitted.request);
+            let judged =
+                gateway.engine.guard_upgrade(&mut ctx.request, headers, request, &attempt.target).await;
+            judged.map_err(|error| native::fail_request(&mut ctx.request, error))?;
+        }
         ctx.request.record.is_single_attempt = admitted.plan.is_single_attempt();
         let started = native::start(&gateway.engine, session, ctx, *attempt, &admitted.request).await;
         return started.map(|()| false).map_err(|error| native::fail_request(&mut ctx.request, error));

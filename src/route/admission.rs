@@ -12,13 +12,14 @@
 mod body_reading;
 mod endpoint;
 pub mod key_rules;
+pub mod meant;
 mod model_query;
 mod origin;
 mod own_files;
 #[cfg(test)]
 mod tests;
 
-pub use body_reading::{BodyContent, BodyReading};
+pub use body_reading::{BodyContent, BodyReading, is_sent_with_body};
 pub use endpoint::{Endpoint, PathForm, allowed_methods};
 pub use model_query::ModelQuery;
 pub use own_files::{batch_provider, creates_own, depends_on_provider, object_id};

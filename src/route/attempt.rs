@@ -10,7 +10,7 @@ use super::request_mode::RequestMode;
 use super::target::Target;
 use super::vendor_headers::VendorHeaders;
 use crate::api::body::{Body, Edit};
-use crate::api::operation::Operation;
+use crate::api::operation::{BodyKind, Operation};
 use crate::api::output_bounds;
 use crate::api::rules;
 use crate::api::trace::TraceParent;
@@ -107,6 +107,21 @@ impl Request {
     pub fn read_headers(&mut self, headers: &HeaderMap) {
         let values = headers.get_all("anthropic-beta").iter().filter_map(|value| value.to_str().ok());
         self.betas = values.map(str::to_owned).reduce(|all, value| format!("{all},{value}"));
+    }
+
+    /// Whether its body streams through unread, and may be JSON nevertheless.
+    pub fn reads_late(&self) -> bool {
+        let may_be_json =
+            self.operation == Operation::Passthrough || self.operation.body_kind() == BodyKind::Json;
+        self.body.is_none() && self.mode == RequestMode::Passthrough && may_be_json
+    }
+
+    /// Takes a body that was to stream through. The config was chosen without it, so a slug in its model is none.
+    pub fn set_late_body(&mut self, body: Body) {
+        if self.model.is_none() {
+            self.model = body.text("model").map(Cow::into_owned);
+        }
+        self.body = Some(body);
     }
 
     /// Checks the request against the rules of its operation. In passthrough mode nothing is checked.

@@ -110,6 +110,13 @@ impl CompiledConfig {
         self.targets.len() > 1 || self.targets.iter().any(|target| target.policies.retry().attempts > 0)
     }
 
+    /// Whether hooks of a target decide over a request or its response.
+    pub fn has_deciding_hooks(&self) -> bool {
+        let hooks =
+            self.targets.iter().flat_map(|target| target.hooks.request.iter().chain(&target.hooks.response));
+        hooks.into_iter().any(|set| set.decides())
+    }
+
     /// Counts what patterns in its hooks take, bytes.
     #[must_use]
     pub fn with_hook_bytes(mut self, bytes: usize) -> Self {

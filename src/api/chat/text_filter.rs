@@ -1,7 +1,7 @@
 //! Filters over the decoded text of a response, on its way from a decoder to an encoder.
 //!
 //! A filter sees the text alone, the same whether the response is whole or streamed and whatever its dialect is. It
-//! sees neither reasoning nor tool calls.
+//! sees neither reasoning nor tool calls: the text of a choice is one text, whatever stands between its parts.
 //!
 //! Example: a filter that replaces a word must see all of it, and a stream may cut it anywhere.
 //!
@@ -9,7 +9,7 @@
 //! |---|---|---|
 //! | "the se" | "the " | "se" may be the beginning of "secret": it is held back |
 //! | "cret is 7" | "*** is 7" | the word is complete |
-//! | (a tool call, or the end) | what is still held back | [`TextFilter::finish`] |
+//! | (the end of the choice) | what is still held back | [`TextFilter::finish`] |
 
 use crate::error::Error;
 use std::fmt::Debug;
@@ -20,10 +20,16 @@ pub trait TextFilter: Send + Sync + Debug {
     /// does not append is held back or left out.
     fn text(&mut self, choice: u32, text: &str, out: &mut String) -> FilterFlow;
 
-    /// The text of a choice is interrupted (by a tool call, reasoning, an image) or ends: appends what was held back.
-    /// More text of the same choice may follow. Not called when a response breaks: held text is then lost, as if
-    /// the provider had not sent it.
+    /// How many bytes of the text that it was given it holds back: what follows that text in the response waits for it.
+    fn held(&self, choice: u32) -> usize;
+
+    /// The text of a choice ends: appends what was held back. Called once for every choice that ends, also for one that has no
+    /// text. A provider may send more text of the same choice all the same. Not called when a response breaks: held text is
+    /// then lost, as if the provider had not sent it.
     fn finish(&mut self, choice: u32, out: &mut String) -> FilterFlow;
+
+    /// The text of `choice`, which is new, goes on where that of `before` stands: both are parts of one text.
+    fn follow(&mut self, choice: u32, before: u32);
 }
 
 /// What follows a filter.

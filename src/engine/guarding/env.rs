@@ -53,14 +53,18 @@ impl GuardEnv {
         &self.engine.shared.large_work
     }
 
+    /// Whether a check that could not decide fails, where its parameters do not say.
+    pub fn fails_on_error(&self) -> bool {
+        self.snapshot.settings.guardrails.fail_on_error
+    }
+
     /// Runs hooks.
     pub async fn run<'h>(&self, hooks: impl Iterator<Item = &'h Hook>, subject: &Subject) -> PhaseRun {
-        let settings = &self.snapshot.settings.guardrails;
         let run = Run {
             outside: self,
             large_work: self.large_work(),
-            fail_on_error: settings.fail_on_error,
-            time_limit: settings.check_timeout,
+            fail_on_error: self.fails_on_error(),
+            time_limit: self.snapshot.settings.guardrails.check_timeout,
         };
         run.hooks(hooks, subject).await
     }

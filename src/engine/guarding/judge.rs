@@ -20,6 +20,7 @@ use crate::state::large_work::translation;
 use bytes::Bytes;
 use http::StatusCode;
 use serde_json::json;
+use std::sync::Arc;
 
 /// The status of a response whose hooks failed and do not deny (reference 9.3).
 const HOOKS_FAILED: u16 = 246;
@@ -53,6 +54,7 @@ impl<D: Downstream> Orchestrator<'_, D> {
             self.note_stopped(run, &Error::client_closed());
             return Err(self.abort(Error::client_closed()));
         };
+        run.guarded = Some(guarded);
         let status = match judged {
             Judged::Denied(error) => {
                 let outcome = Outcome::from_status(error.status());
@@ -60,7 +62,6 @@ impl<D: Downstream> Orchestrator<'_, D> {
             }
             Judged::Passes { has_failed } => has_failed.then_some(HOOKS_FAILED),
         };
-        run.guarded = Some(guarded);
         if let Some(cached) = run.cached.as_mut().filter(|_| status.is_some()) {
             cached.set_flawed();
         }
@@ -106,17 +107,11 @@ impl Guarded {
         };
         let decides = self.after.as_ref().is_some_and(|after| after.decides());
         match (body.streams, body.kind) {
-            (true, _) if decides && self.reader.is_none() => {
-                let message = "The response is a stream, and the guardrails of the config cannot read it.";
-                Judged::Denied(Error::hooks_failed(Some(message), None))
-            }
-            (_, ContentKind::Compressed) if self.after.is_some() => {
-                let message = "The response is compressed, and the guardrails of the config cannot read it.";
-                Judged::Denied(Error::hooks_failed(Some(message), None))
-            }
+            (true, _) if decides && self.reader.is_none() => unreadable("is a stream"),
+            (_, ContentKind::Compressed) if self.after.is_some() => unreadable("is compressed"),
             (true, _) => self.judge_stream(body, dialect, shows_results).await,
-            (false, ContentKind::Json) => self.judge_document(body).await,
-            (false, _) => Judged::Passes { has_failed: self.has_failed(&[]) },
+            // Whatever its header says: providers send JSON as plain text, and what the client gets may have been made of something else.
+            (false, _) => self.judge_document(body, decides).await,
         }
     }
 
@@ -125,15 +120,20 @@ impl Guarded {
         self.before.iter().chain(after).any(|result| !result.verdict)
     }
 
-    async fn judge_document(&mut self, body: &mut ResponseBody) -> Judged {
+    /// `decides`: a hook does, so that a response which cannot be read is denied.
+    async fn judge_document(&mut self, body: &mut ResponseBody, decides: bool) -> Judged {
         let mut bytes = body.take_ready();
         let request = self.checked.subject.clone();
-        let read = || std::str::from_utf8(&bytes).map(|text| request.with_response(text));
+        let read = || Some(request.with_response(document(&bytes)?)).filter(|subject| subject.is_object);
         let subject = self.env.large_work().run(translation(bytes.len()), read).await;
-        let Ok(mut subject) = subject else {
+        let Some(mut subject) = subject else {
+            if decides && !bytes.trim_ascii().is_empty() {
+                return unreadable("is no JSON object");
+            }
             body.put_ready(bytes);
             return Judged::Passes { has_failed: self.has_failed(&[]) };
         };
+        let source = Arc::clone(&subject.source);
         self.restore(&mut subject);
         let mut passed = PhaseRun::default();
         if let Some(after) = self.after.clone() {
@@ -141,10 +141,11 @@ impl Guarded {
             self.env.note(HookSide::Response, &passed.results);
         }
         if passed.denies() {
+            self.judged = Some(subject);
             return Judged::Denied(denial(&passed, &self.before, &passed.results));
         }
         let subject = passed.changed.take().unwrap_or(subject);
-        if subject.source.as_bytes() != bytes {
+        if subject.source != source {
             bytes = subject.source.as_bytes().to_vec();
         }
         if let Some(results) = hook_results(&self.before, &passed.results) {
@@ -180,12 +181,12 @@ impl Guarded {
             passed = self.env.run(after.waiting().filter(which), &subject).await;
             self.env.note(HookSide::Response, &passed.results);
             if passed.denies() {
+                self.judged = Some(subject);
                 return Judged::Denied(denial(&passed, &self.before, &passed.results));
             }
             let changed = passed.changed.take();
             let written = changed.as_ref().and_then(|changed| {
-                let texts = changed.texts.iter().map(|text| text.text.clone()).collect();
-                stream_texts::replace(self.reader.as_ref()?, &bytes, texts)
+                stream_texts::replace(self.reader.as_ref()?, &bytes, changed.stream_texts())
             });
             if changed.is_some() && written.is_none() {
                 let error = "The response could not be written again after a guardrail has changed it.";
@@ -203,4 +204,15 @@ impl Guarded {
         }
         Judged::Passes { has_failed: self.has_failed(&passed.results) }
     }
+}
+
+/// The denial of a response that hooks decide over and cannot read. `what`: why not.
+fn unreadable(what: &str) -> Judged {
+    let message = format!("The response {what}, and the guardrails of the config cannot read it.");
+    Judged::Denied(Error::hooks_failed(Some(&message), None))
+}
+
+/// The text of a document; `None`: it is none.
+fn document(bytes: &[u8]) -> Option<&str> {
+    Some(std::str::from_utf8(bytes).ok()?.trim_start_matches('\u{feff}').trim())
 }

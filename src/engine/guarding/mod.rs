@@ -12,18 +12,21 @@
 mod background;
 mod env;
 mod judge;
+mod request_view;
 mod stream_texts;
 
 pub(super) use env::GuardEnv;
 
+use super::Engine;
 use super::downstream::Downstream;
 use super::hook_notes::HookSide;
 use super::orchestrator::Orchestrator;
+use super::request_context::RequestContext;
 use crate::api::body::{Body, Edit};
 use crate::api::operation::Operation;
 use crate::error::Error;
 use crate::guard::{
-    Hook, HookResult, HookSet, PhaseRun, StreamUse, Subject, WindowFilter, WindowState, hook_results,
+    Hook, HookResult, HookSet, Needs, PhaseRun, StreamUse, Subject, WindowFilter, WindowState, hook_results,
 };
 use crate::provider::rewriter::TextFilters;
 use crate::provider::translation::Translation;
@@ -31,6 +34,8 @@ use crate::route::attempt::{Attempt, Request};
 use crate::route::target::Target;
 use crate::state::large_work::translation;
 use bytes::Bytes;
+use http::HeaderMap;
+use request_view::RequestView;
 use serde_json::Value;
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -39,7 +44,8 @@ use tokio::task::JoinHandle;
 /// The most that is kept of a stream for hooks that look at it when it has ended, bytes.
 const MAX_COPY: usize = 1 << 20;
 
-/// A request that the hooks of a target have passed. The next attempt at the same target uses it again.
+/// A request that the hooks of a target have looked at. Where they pass it, the next attempt at the same target uses it again; where they
+/// deny it, it is kept for hooks that run when the request is done.
 pub(super) struct CheckedRequest {
     target: Arc<Target>,
     /// As the hooks left it.
@@ -91,21 +97,34 @@ impl<D: Downstream> Orchestrator<'_, D> {
         if before.is_none() && after.is_none() {
             return Ok(None);
         }
+        if before.iter().chain(&after).any(|set| set.decides()) {
+            request_view::check_path(&self.request)?;
+        }
         if let Some(after) = after.as_ref().filter(|after| after.decides()) {
             self.check_readable(after)?;
         }
         let env = Arc::new(GuardEnv::new(self.engine, self.ctx));
-        let kept = self.checked.clone().filter(|kept| Arc::ptr_eq(&kept.target, target));
+        let kept =
+            self.checked.clone().filter(|kept| Arc::ptr_eq(&kept.target, target) && !kept.run.denies());
         let checked = match kept {
             Some(kept) => kept,
-            None => match self.check_request(target, before.as_deref(), &env).await? {
-                Some(checked) => self.checked.insert(Arc::new(checked)).clone(),
-                None => return Ok(None),
-            },
+            None => {
+                let checked = self.check_request(target, before.as_deref(), &env).await?;
+                self.checked.insert(Arc::new(checked)).clone()
+            }
         };
+        if checked.run.denies() {
+            return Err(denial(&checked.run, &checked.run.results, &[]));
+        }
+        if after.is_none() && !has_text(operation) {
+            // Nothing looks at the response, and nothing is added to it.
+            return Ok(None);
+        }
         let windows = after.as_ref().filter(|_| self.streamed);
-        let windows =
-            windows.map(|after| WindowState::new(Arc::clone(after), checked.run.results.clone().into()));
+        let windows = windows.map(|after| {
+            let before = checked.run.results.clone().into();
+            WindowState::new(Arc::clone(after), &checked.subject, before, env.fails_on_error())
+        });
         Ok(Some(Box::new(Guarded {
             before: checked.run.results.clone(),
             parallel: None,
@@ -129,7 +148,7 @@ impl<D: Downstream> Orchestrator<'_, D> {
             operation == Operation::Responses && body.is_some_and(|body| body.is_true("background"))
         };
         let what = if self.streamed && !HookSet::reads_streams(operation) {
-            "a stream of the generic endpoint. Request a whole response, or call the operation's own path"
+            "a stream of this operation. Request a whole response, or call the path of a chat"
         } else if in_background() {
             "a response that is made in the background. Leave `background` out"
         } else {
@@ -140,49 +159,42 @@ impl<D: Downstream> Orchestrator<'_, D> {
         Err(Error::not_implemented(format!("The guardrail {id} cannot check {what}.")))
     }
 
-    /// Runs the hooks on the request that it waits for. `None`: its body was not read, so there is nothing to look at.
+    /// Runs the hooks on the request that it waits for.
+    ///
+    /// # Errors
+    /// 446 where they deny it; 501 and 400 where they decide over what they could not read.
     async fn check_request(
         &self,
         target: &Arc<Target>,
         hooks: Option<&HookSet>,
         env: &Arc<GuardEnv>,
-    ) -> Result<Option<CheckedRequest>, Error> {
+    ) -> Result<CheckedRequest, Error> {
         let request = self.request.as_edited_for(target)?;
-        let Some(source) = request.body.as_ref().and_then(|body| std::str::from_utf8(body.bytes()).ok())
-        else {
-            return Ok(None);
+        let view = RequestView {
+            operation: self.ctx.operation,
+            request: &request,
+            target,
+            metadata: self.ctx.record.metadata.as_deref(),
+            headers: &self.downstream.request().headers,
         };
-        let work = translation(source.len());
-        let read = || Subject::of_request(self.ctx.operation, source);
-        let read = self.engine.shared.large_work.run(work, read).await;
-        let subject = Subject {
-            provider: target.provider.id(),
-            model: target.model().or(request.model.as_deref()).map(Arc::from),
-            metadata: Arc::new(
-                self.ctx
-                    .record
-                    .metadata
-                    .as_ref()
-                    .and_then(|json| serde_json::from_str(json.get()).ok())
-                    .unwrap_or_default(),
-            ),
-            headers: Arc::new(self.downstream.request().headers.clone()),
-            streamed: self.streamed,
-            ..read
-        };
+        let read = || view.subject();
+        let subject = self.engine.shared.large_work.run(translation(view.bytes()), read).await;
+        let subject = Subject { streamed: self.streamed, ..subject };
+        if let Some(hooks) = hooks {
+            view.check(&subject, hooks)?;
+        }
         let Some(hooks) = hooks else {
             let target = Arc::clone(target);
-            return Ok(Some(CheckedRequest { target, subject, request: None, run: PhaseRun::default() }));
+            return Ok(CheckedRequest { target, subject, request: None, run: PhaseRun::default() });
         };
-        let mut run = env.run(hooks.waiting().filter(|hook| !hook.parallel), &subject).await;
+        // Beside a call whose response nothing waits for there is nothing to run.
+        let waits = |hook: &&Hook| !hook.parallel || !has_text(self.ctx.operation);
+        let mut run = env.run(hooks.waiting().filter(waits), &subject).await;
         env.note(HookSide::Request, &run.results);
-        if run.denies() {
-            return Err(denial(&run, &run.results, &[]));
-        }
         let changed = run.changed.take();
         let request = changed.as_ref().and_then(|changed| changed_request(&request, &changed.source));
         let subject = changed.unwrap_or(subject);
-        Ok(Some(CheckedRequest { target: Arc::clone(target), subject, request, run }))
+        Ok(CheckedRequest { target: Arc::clone(target), subject, request, run })
     }
 
     /// Runs the hooks that nothing waits for, when the request is done.
@@ -194,6 +206,39 @@ impl<D: Downstream> Orchestrator<'_, D> {
             background::run(env, hooks, Hook::is_asynchronous, checked.subject.clone());
         }
     }
+}
+
+impl Engine {
+    /// Has the hooks of a target judge a request that switches protocols. Its messages are not read, so only checks run that need no text.
+    ///
+    /// # Errors
+    /// 446 where a hook denies it, 501 where it needs a model that the request does not name.
+    pub async fn guard_upgrade(
+        self: &Arc<Self>,
+        ctx: &mut RequestContext,
+        headers: &HeaderMap,
+        request: &Request,
+        target: &Arc<Target>,
+    ) -> Result<(), Error> {
+        let hooks = target.hooks.request.as_ref().filter(|hooks| hooks.applies(request.operation));
+        let Some(hooks) = hooks else { return Ok(()) };
+        let env = GuardEnv::new(self, ctx);
+        let (operation, metadata) = (request.operation, ctx.record.metadata.as_deref());
+        let view = RequestView { operation, request, target, metadata, headers };
+        let subject = view.subject();
+        view.check(&subject, hooks)?;
+        let run = env.run(hooks.waiting(), &subject).await;
+        env.note(HookSide::Request, &run.results);
+        match run.denies() {
+            true => Err(denial(&run, &run.results, &[])),
+            false => Ok(()),
+        }
+    }
+}
+
+/// Whether a request of an operation has a text to be judged, and its response results to be shown in.
+fn has_text(operation: Operation) -> bool {
+    Needs::met_by(operation) == Needs::Text
 }
 
 /// The request with another body: only the members that differ are replaced.
@@ -229,11 +274,12 @@ impl Guarded {
             return None;
         }
         let mut filters = TextFilters::default();
-        for filter in self.windows.iter().flat_map(|windows| windows.filters(is_windowed)) {
-            filters.add(Box::new(filter));
-        }
+        // First, as in a document: what is checked is what the client gets.
         if !self.checked.run.placeholders.is_empty() {
             filters.add(Box::new(WindowFilter::restoring(self.checked.run.placeholders.clone())));
+        }
+        for filter in self.windows.iter().flat_map(|windows| windows.filters(is_windowed)) {
+            filters.add(Box::new(filter));
         }
         (!filters.is_empty()).then(|| Box::new(filters))
     }
@@ -287,7 +333,7 @@ impl Guarded {
     }
 
     /// Counts and notes what was found through windows.
-    pub fn note_windows(&self) {
+    fn note_windows(&self) {
         if let Some(windows) = &self.windows {
             self.env.note(HookSide::Response, &windows.results(is_windowed));
         }

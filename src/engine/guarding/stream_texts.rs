@@ -7,9 +7,10 @@ use crate::engine::response_body::unix_seconds;
 use crate::provider::rewriter::TextFilters;
 use crate::provider::translation::Translation;
 use parking_lot::Mutex;
+use std::collections::HashMap;
 use std::sync::Arc;
 
-/// The texts in the order of the stream, each with its choice. A text ends where something else follows.
+/// The texts in the order in which they end, each with its choice. What stands between two parts of a text does not end it.
 pub type Texts = Vec<(u32, String)>;
 
 /// Texts that have ended, and those that may go on.
@@ -17,26 +18,35 @@ pub type Texts = Vec<(u32, String)>;
 struct Collected {
     done: Texts,
     open: Texts,
+    /// Of what is numbered as a choice, and is a part of its text: that choice.
+    parts: HashMap<u32, u32>,
 }
 
 #[derive(Debug)]
 struct Collector(Arc<Mutex<Collected>>);
 
 #[derive(Debug)]
-struct Substitute(std::vec::IntoIter<String>);
+struct Substitute {
+    texts: std::vec::IntoIter<String>,
+    /// Bytes of each text that has not ended.
+    open: Vec<(u32, usize)>,
+}
 
 /// Reads the texts, in the order in which they end.
 pub fn read(reader: &Translation, bytes: &[u8]) -> Texts {
     let collected = Arc::<Mutex<Collected>>::default();
     rewrite(reader, bytes, Box::new(Collector(Arc::clone(&collected))));
-    let Collected { mut done, open } = std::mem::take(&mut *collected.lock());
+    let Collected { mut done, open, parts } = std::mem::take(&mut *collected.lock());
     done.extend(open);
+    for (choice, _) in &mut done {
+        *choice = parts.get(choice).copied().unwrap_or(*choice);
+    }
     done
 }
 
 /// The stream with these texts in place of those that [`read`] found; `None` where it cannot be written.
 pub fn replace(reader: &Translation, bytes: &[u8], texts: Vec<String>) -> Option<Vec<u8>> {
-    rewrite(reader, bytes, Box::new(Substitute(texts.into_iter())))
+    rewrite(reader, bytes, Box::new(Substitute { texts: texts.into_iter(), open: Vec::new() }))
 }
 
 fn rewrite(reader: &Translation, bytes: &[u8], filter: Box<dyn TextFilter>) -> Option<Vec<u8>> {
@@ -61,6 +71,10 @@ impl TextFilter for Collector {
         FilterFlow::Continue
     }
 
+    fn held(&self, _choice: u32) -> usize {
+        0
+    }
+
     fn finish(&mut self, choice: u32, _out: &mut String) -> FilterFlow {
         let mut collected = self.0.lock();
         if let Some(at) = collected.open.iter().position(|(of, _)| *of == choice) {
@@ -69,15 +83,34 @@ impl TextFilter for Collector {
         }
         FilterFlow::Continue
     }
+
+    fn follow(&mut self, choice: u32, before: u32) {
+        let parts = &mut self.0.lock().parts;
+        let of = parts.get(&before).copied().unwrap_or(before);
+        parts.insert(choice, of);
+    }
 }
 
 impl TextFilter for Substitute {
-    fn text(&mut self, _choice: u32, _text: &str, _out: &mut String) -> FilterFlow {
+    fn text(&mut self, choice: u32, text: &str, _out: &mut String) -> FilterFlow {
+        match self.open.iter_mut().find(|(of, _)| *of == choice) {
+            Some((_, bytes)) => *bytes += text.len(),
+            None => self.open.push((choice, text.len())),
+        }
         FilterFlow::Continue
     }
 
-    fn finish(&mut self, _choice: u32, out: &mut String) -> FilterFlow {
-        out.push_str(&self.0.next().unwrap_or_default());
+    fn held(&self, choice: u32) -> usize {
+        self.open.iter().find(|(of, _)| *of == choice).map_or(0, |(_, bytes)| *bytes)
+    }
+
+    fn finish(&mut self, choice: u32, out: &mut String) -> FilterFlow {
+        if let Some(at) = self.open.iter().position(|(of, _)| *of == choice) {
+            self.open.remove(at);
+            out.push_str(&self.texts.next().unwrap_or_default());
+        }
         FilterFlow::Continue
     }
+
+    fn follow(&mut self, _choice: u32, _before: u32) {}
 }

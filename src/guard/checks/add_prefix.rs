@@ -1,6 +1,7 @@
 //! `default.addPrefix`: puts a text in front of the first message of a role.
 //!
-//! In a chat or message request; of a completion it is put in front of the prompt. Other requests stay as they are.
+//! In a chat, a message request, a response's input or Gemini's contents; of a completion it is put in front of the prompt. Other requests
+//! stay as they are.
 
 use super::BEFORE;
 use crate::api::operation::Operation;
@@ -15,7 +16,8 @@ pub const ADD_PREFIX: CheckKind = CheckKind {
     aliases: &[],
     phases: BEFORE,
     about: "Puts a text in front of the first message of a role, or of a completion's prompt. Without such a message one is made: \
-            of the system in front of all others, of any other role behind them. Always passes.",
+            of the system in front of all others, of any other role behind them. The system's text of a response is its `instructions`, \
+            of Gemini its `systemInstruction`; an `input` that is a text is the user's. Always passes.",
     source: "",
     parameters: &[
         required("prefix", Type::Text, "The text."),
@@ -64,8 +66,11 @@ impl AddPrefix {
             Operation::Completions => self.add_to_prompt(body.get_mut("prompt")?),
             Operation::ChatCompletions => self.add_to_messages(body.get_mut("messages")?),
             // The system's text is no message there.
-            Operation::Messages if self.role == "system" => self.add_to_system(&mut body),
+            Operation::Messages if self.role == "system" => self.add_to_system(&mut body, "system"),
             Operation::Messages => self.add_to_messages(body.get_mut("messages")?),
+            Operation::Responses if self.is_of_system() => self.add_to_system(&mut body, "instructions"),
+            Operation::Responses => self.add_to_input(body.get_mut("input")?),
+            operation if operation.is_gemini_chat() => self.add_to_google(&mut body),
             _ => false,
         };
         is_changed.then_some(Value::Object(body))
@@ -84,15 +89,80 @@ impl AddPrefix {
         true
     }
 
-    fn add_to_system(&self, body: &mut Map<String, Value>) -> bool {
-        match body.get_mut("system").filter(|system| !system.is_null()) {
+    fn is_of_system(&self) -> bool {
+        matches!(self.role.as_str(), "system" | "developer")
+    }
+
+    fn add_to_system(&self, body: &mut Map<String, Value>, name: &str) -> bool {
+        match body.get_mut(name).filter(|system| !system.is_null()) {
             Some(_) if self.only_if_empty => false,
             Some(system) => self.add_to_content(system),
             None => {
-                body.insert("system".to_owned(), self.prefix.as_str().into());
+                body.insert(name.to_owned(), self.prefix.as_str().into());
                 true
             }
         }
+    }
+
+    /// The input of a response: items, or a text of the user.
+    fn add_to_input(&self, input: &mut Value) -> bool {
+        if let Value::String(text) = input {
+            if self.role == "user" && self.adds_to_existing && !self.only_if_empty {
+                text.insert_str(0, &self.prefix);
+                return true;
+            }
+            *input = json!([{"role": "user", "content": text}]);
+        }
+        self.add_to_messages(input)
+    }
+
+    /// Gemini's contents, where the assistant is the model and the system's text is a member of its own.
+    fn add_to_google(&self, body: &mut Map<String, Value>) -> bool {
+        let own = || json!({"parts": [{"text": self.prefix}]});
+        if self.is_of_system() {
+            let name = if body.contains_key("system_instruction") {
+                "system_instruction"
+            } else {
+                "systemInstruction"
+            };
+            return match body.get_mut(name).filter(|system| !system.is_null()) {
+                Some(_) if self.only_if_empty => false,
+                Some(system) => self.add_to_parts(system),
+                None => {
+                    body.insert(name.to_owned(), own());
+                    true
+                }
+            };
+        }
+        let Some(Value::Array(contents)) = body.get_mut("contents") else { return false };
+        let role = if self.role == "assistant" { "model" } else { self.role.as_str() };
+        // A content without a role is the user's.
+        let is_of_role =
+            |content: &Value| content.get("role").and_then(Value::as_str).unwrap_or("user") == role;
+        let own = || json!({"role": role, "parts": [{"text": self.prefix}]});
+        match contents.iter().position(is_of_role) {
+            Some(_) if self.only_if_empty => false,
+            Some(place) if self.adds_to_existing => {
+                contents.get_mut(place).is_some_and(|content| self.add_to_parts(content))
+            }
+            Some(place) => {
+                contents.insert(place, own());
+                true
+            }
+            None => {
+                contents.push(own());
+                true
+            }
+        }
+    }
+
+    fn add_to_parts(&self, content: &mut Value) -> bool {
+        let Some(Value::Array(parts)) = content.get_mut("parts") else { return false };
+        match first_text(parts) {
+            Some(text) => text.insert_str(0, &self.prefix),
+            None => parts.insert(0, json!({"text": self.prefix})),
+        }
+        true
     }
 
     fn add_to_messages(&self, messages: &mut Value) -> bool {
@@ -124,13 +194,13 @@ impl AddPrefix {
         match content {
             Value::String(text) => text.insert_str(0, &self.prefix),
             Value::Array(parts) => {
-                let text = parts.iter_mut().find_map(|part| match part.get_mut("text") {
-                    Some(Value::String(text)) => Some(text),
-                    _ => None,
+                let is_input = parts.iter().any(|part| {
+                    part.get("type").and_then(Value::as_str).is_some_and(|kind| kind.starts_with("input_"))
                 });
-                match text {
+                let kind = if is_input { "input_text" } else { "text" };
+                match first_text(parts) {
                     Some(text) => text.insert_str(0, &self.prefix),
-                    None => parts.insert(0, json!({"type": "text", "text": self.prefix})),
+                    None => parts.insert(0, json!({"type": kind, "text": self.prefix})),
                 }
             }
             Value::Null => *content = self.prefix.as_str().into(),
@@ -138,6 +208,13 @@ impl AddPrefix {
         }
         true
     }
+}
+
+fn first_text(parts: &mut [Value]) -> Option<&mut String> {
+    parts.iter_mut().find_map(|part| match part.get_mut("text") {
+        Some(Value::String(text)) => Some(text),
+        _ => None,
+    })
 }
 
 impl LocalCheck for AddPrefix {
@@ -221,6 +298,65 @@ mod tests {
                 "{parameters}"
             );
         }
+    }
+
+    #[test]
+    fn responses_and_contents_have_their_own_members() {
+        let (user, system) = (json!({"prefix": "P"}), json!({"prefix": "P", "applyToRole": "system"}));
+        let part = |kind: &str| json!([{"type": kind, "image_url": "u"}]);
+        for (parameters, before, after) in [
+            (&user, json!({"input": "a"}), json!({"input": "Pa"})),
+            (
+                &user,
+                json!({"input": [{"role": "user", "content": "a"}]}),
+                json!({"input": [{"role": "user", "content": "Pa"}]}),
+            ),
+            (
+                &user,
+                json!({"input": [{"role": "user", "content": part("input_image")}]}),
+                json!({"input": [{"role": "user", "content": [{"type": "input_text", "text": "P"}, {"type": "input_image", "image_url": "u"}]}]}),
+            ),
+            (&system, json!({"input": "a"}), json!({"input": "a", "instructions": "P"})),
+            (
+                &system,
+                json!({"input": "a", "instructions": "i"}),
+                json!({"input": "a", "instructions": "Pi"}),
+            ),
+            (
+                &json!({"prefix": "P", "addToExisting": false}),
+                json!({"input": "a"}),
+                json!({"input": [{"role": "user", "content": "P"}, {"role": "user", "content": "a"}]}),
+            ),
+        ] {
+            assert_eq!(
+                changed(Operation::Responses, parameters.clone(), before),
+                Some(after),
+                "{parameters}"
+            );
+        }
+        let contents = json!({"contents": [{"parts": [{"text": "a"}]}]});
+        for (parameters, after) in [
+            (&user, json!({"contents": [{"parts": [{"text": "Pa"}]}]})),
+            (
+                &system,
+                json!({"contents": [{"parts": [{"text": "a"}]}], "systemInstruction": {"parts": [{"text": "P"}]}}),
+            ),
+            (
+                &json!({"prefix": "P", "applyToRole": "assistant"}),
+                json!({"contents": [{"parts": [{"text": "a"}]}, {"role": "model", "parts": [{"text": "P"}]}]}),
+            ),
+        ] {
+            for operation in [Operation::GenerateContent, Operation::StreamGenerateContent] {
+                assert_eq!(
+                    changed(operation, parameters.clone(), contents.clone()),
+                    Some(after.clone()),
+                    "{parameters}"
+                );
+            }
+        }
+        let only = json!({"prefix": "P", "onlyIfEmpty": true});
+        assert_eq!(changed(Operation::Responses, only.clone(), json!({"input": "a"})), None);
+        assert_eq!(changed(Operation::GenerateContent, only, contents), None);
     }
 
     #[test]

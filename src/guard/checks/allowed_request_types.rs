@@ -1,6 +1,7 @@
 //! `default.allowedRequestTypes`: which operations are allowed, by the reference's names (`chatComplete`, `embed` …).
 
 use super::BEFORE;
+use crate::api::operation::Operation;
 use crate::guard::check::{CheckKind, LocalCheck, Prepared};
 use crate::guard::finding::Finding;
 use crate::guard::parameters::{Parameters, Type, Unusable, optional};
@@ -13,7 +14,8 @@ pub const ALLOWED_REQUEST_TYPES: CheckKind = CheckKind {
     phases: BEFORE,
     about: "Passes where the request's type is allowed and not blocked; without any list every type is. A list that is not given is \
             taken from the request's metadata: `supported_endpoints`, `blocked_endpoints`. Types are `chatComplete`, `complete`, \
-            `embed`, `messages`, `createModelResponse`, `createBatch`, `createFinetune` and the like.",
+            `embed`, `messages`, `createModelResponse`, `imageGenerate`, `createBatch`, `createFinetune` and the like; `proxy` on the \
+            generic endpoint, where a type is also blocked if the path ends as that type's.",
     source: "",
     parameters: &[
         optional("allowedTypes", Type::Texts, "", "The types that are allowed; a text is split at commas."),
@@ -78,9 +80,9 @@ impl LocalCheck for AllowedRequestTypes {
             });
             return Finding::failed("Error", message).with_data(data);
         }
-        let is_in = |list: &[String]| list.iter().any(|name| name == current);
-        let is_blocked = is_in(&blocked);
-        let verdict = !is_blocked && (allowed.is_empty() || is_in(&allowed));
+        let meant = subject.meant.map(Operation::reference_name);
+        let is_blocked = blocked.iter().any(|name| name == current || Some(name.as_str()) == meant);
+        let verdict = !is_blocked && (allowed.is_empty() || allowed.iter().any(|name| name == current));
         let mode = match (allowed.is_empty(), blocked.is_empty()) {
             (true, true) => "unrestricted",
             (false, true) => "allowlist",
@@ -114,7 +116,6 @@ impl LocalCheck for AllowedRequestTypes {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::api::operation::Operation;
     use crate::guard::checks::testing::{data, error, of_operation, request, run, with_metadata};
 
     #[test]
@@ -161,6 +162,15 @@ mod tests {
             let found = data(&finding);
             assert_eq!(finding.verdict, verdict, "{parameters}");
             assert_eq!((&found["mode"], &found["source"]), (&json!(mode), &json!(source)));
+        }
+        let mut elsewhere = of_operation(Operation::Passthrough, &json!({}));
+        elsewhere.meant = Some(Operation::ChatCompletions);
+        for (parameters, verdict) in [
+            (json!({"blockedTypes": ["chatComplete"]}), false),
+            (json!({"allowedTypes": ["chatComplete"]}), false),
+            (json!({"allowedTypes": ["proxy"]}), true),
+        ] {
+            assert_eq!(run(&ALLOWED_REQUEST_TYPES, parameters, &elsewhere).verdict, verdict);
         }
         let both = json!({"allowedTypes": ["embed", "messages"], "blockedTypes": "messages"});
         let finding = run(&ALLOWED_REQUEST_TYPES, both, &embed);

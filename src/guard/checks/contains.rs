@@ -7,7 +7,11 @@ use crate::guard::check::{CheckKind, Finder, LocalCheck, Match, Prepared};
 use crate::guard::finding::Finding;
 use crate::guard::parameters::{Parameters, Type, Unusable, optional, required};
 use crate::guard::subject::Subject;
+use aho_corasick::automaton::Automaton;
+use aho_corasick::nfa::contiguous::NFA;
+use aho_corasick::{Anchored, Input};
 use serde_json::json;
+use std::collections::HashSet;
 use std::ops::Range;
 
 pub const CONTAINS: CheckKind = CheckKind {
@@ -17,7 +21,7 @@ pub const CONTAINS: CheckKind = CheckKind {
     about: "Passes where the text has `any`, `all` or `none` of the words, as parts of it and with their case.",
     source: "",
     parameters: &[
-        required("words", Type::Texts, "What is looked for."),
+        required("words", Type::Texts, "What is looked for: at most 10,000, of 1 MiB together."),
         optional(
             "operator",
             Type::OneOf(&["any", "all", "none"]),
@@ -29,11 +33,27 @@ pub const CONTAINS: CheckKind = CheckKind {
     prepare,
 };
 
+/// The most words, and the most bytes of all together.
+const MAX_TERMS: usize = 10_000;
+const MAX_BYTES: usize = 1 << 20;
+/// So many are looked for one by one, which is faster than all at once.
+const FEW: usize = 16;
+
 #[derive(Debug)]
 struct Contains {
     terms: Vec<String>,
+    /// Where they are many: all of them, but those that are empty.
+    all: Option<AllTerms>,
     operator: Operator,
     not: bool,
+}
+
+/// Finds words in one pass over a text, however many they are.
+#[derive(Debug)]
+struct AllTerms {
+    automaton: NFA,
+    /// The places of its patterns in the list of words.
+    places: Vec<usize>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,14 +70,52 @@ fn prepare(parameters: &Parameters<'_>) -> Result<Prepared, Unusable> {
         Some("none") => Operator::None,
         _ => Operator::Any,
     };
-    let terms = terms.into_iter().map(str::to_owned).collect();
-    Ok(Prepared::Local(Box::new(Contains { terms, operator, not: parameters.flag("not") })))
+    let terms: Vec<String> = terms.into_iter().map(str::to_owned).collect();
+    if terms.len() > MAX_TERMS || terms.iter().map(String::len).sum::<usize>() > MAX_BYTES {
+        let message = format!("There may be at most {MAX_TERMS} words, of {MAX_BYTES} bytes together");
+        return Err(Unusable::new("words", message));
+    }
+    let all = if terms.len() > FEW { Some(AllTerms::new(&terms)?) } else { None };
+    Ok(Prepared::Local(Box::new(Contains { terms, all, operator, not: parameters.flag("not") })))
+}
+
+impl AllTerms {
+    fn new(terms: &[String]) -> Result<Self, Unusable> {
+        let listed = terms.iter().enumerate().filter(|(_, term)| !term.is_empty());
+        let (places, patterns): (Vec<usize>, Vec<&String>) = listed.unzip();
+        let automaton = NFA::new(patterns).map_err(|why| Unusable::new("words", why.to_string()))?;
+        Ok(Self { automaton, places })
+    }
+
+    /// The places of the words that a text has. In time linear in the text and the words: what a state of the automaton stands for is
+    /// taken once.
+    fn found_in(&self, text: &str) -> HashSet<usize> {
+        let (mut found, mut visited) = (HashSet::new(), HashSet::new());
+        let Ok(mut state) = self.automaton.start_state(Anchored::No) else { return found };
+        for byte in text.bytes() {
+            state = self.automaton.next_state(Anchored::No, state, byte);
+            if self.automaton.is_match(state) && visited.insert(state) {
+                let patterns = (0..self.automaton.match_len(state))
+                    .map(|index| self.automaton.match_pattern(state, index).as_usize());
+                found.extend(patterns.filter_map(|pattern| self.places.get(pattern)));
+            }
+        }
+        found
+    }
+
+    /// The word that ends first.
+    fn first_in(&self, text: &str) -> Option<(usize, Range<usize>)> {
+        let found = self.automaton.try_find(&Input::new(text)).ok().flatten()?;
+        Some((*self.places.get(found.pattern().as_usize())?, found.range()))
+    }
 }
 
 impl Contains {
-    fn finding_of(&self, is_found: &dyn Fn(&str) -> bool) -> Finding {
-        let (found, missing): (Vec<&String>, Vec<&String>) =
-            self.terms.iter().partition(|term| is_found(term));
+    fn finding_of(&self, is_found: &dyn Fn(usize, &str) -> bool) -> Finding {
+        let (mut found, mut missing) = (Vec::new(), Vec::new());
+        for (place, term) in self.terms.iter().enumerate() {
+            if is_found(place, term) { found.push(term) } else { missing.push(term) }
+        }
         let (operator, holds) = match self.operator {
             Operator::Any => ("any", !found.is_empty()),
             Operator::All => ("all", missing.is_empty()),
@@ -90,7 +148,13 @@ impl Contains {
 impl LocalCheck for Contains {
     fn run(&self, subject: &Subject) -> Finding {
         match subject.text() {
-            Some(text) => self.finding_of(&|term| text.contains(term)),
+            Some(text) => match &self.all {
+                None => self.finding_of(&|_, term| text.contains(term)),
+                Some(all) => {
+                    let found = all.found_in(text);
+                    self.finding_of(&|place, term| term.is_empty() || found.contains(&place))
+                }
+            },
             None => {
                 let message = "Missing text to search";
                 let data = json!({"explanation": format!("An error occurred: {message}")});
@@ -107,12 +171,25 @@ impl LocalCheck for Contains {
 impl Finder for Contains {
     fn find(&self, text: &str, range: Range<usize>) -> Vec<Match> {
         let part = text.get(range.clone()).unwrap_or_default();
+        if let Some(all) = &self.all {
+            if all.places.len() < self.terms.len() {
+                // An empty word is everywhere.
+                let range = range.start..range.start;
+                return vec![Match { range, replacement: None, detail: json!("") }];
+            }
+            let found = all.first_in(part).and_then(|(place, found)| Some((self.terms.get(place)?, found)));
+            let of = |(term, found): (&String, Range<usize>)| Match {
+                range: range.start + found.start..range.start + found.end,
+                replacement: None,
+                detail: json!(term),
+            };
+            return found.map(of).into_iter().collect();
+        }
         let place = |term: &String| {
             let start = range.start + part.find(term.as_str())?;
             Some(Match { range: start..start + term.len(), replacement: None, detail: json!(term) })
         };
-        let mut found: Vec<Match> =
-            self.terms.iter().filter(|term| !term.is_empty()).filter_map(place).collect();
+        let mut found: Vec<Match> = self.terms.iter().filter_map(place).collect();
         found.sort_by_key(|found| found.range.start);
         found.truncate(1);
         found
@@ -123,7 +200,7 @@ impl Finder for Contains {
     }
 
     fn finding(&self, found: &[Match]) -> Finding {
-        self.finding_of(&|term| found.iter().any(|found| found.detail == *term))
+        self.finding_of(&|_, term| found.iter().any(|found| found.detail == *term))
     }
 }
 
@@ -174,5 +251,34 @@ mod tests {
         assert!(finder.find("a bomb", 0..5).is_empty());
         assert!(check(json!({"words": ["a"], "not": true})).finder().is_some());
         assert!(check(json!({"words": ["a"], "operator": "all"})).finder().is_none());
+    }
+
+    /// Words within words, and the same ones as single searches find.
+    #[test]
+    fn many_terms_are_found_as_few_are() {
+        let mut terms: Vec<String> = (1..200).map(|count| "a".repeat(count)).collect();
+        terms.extend(["bomb", "om", "", "é", "never"].map(str::to_owned));
+        for text in ["aaa bomb é", "nothing of it", "om", &"a".repeat(500)] {
+            let finding = run(&CONTAINS, json!({"words": terms}), &response(text));
+            let wanted: Vec<&String> = terms.iter().filter(|term| text.contains(term.as_str())).collect();
+            assert_eq!(data(&finding)["foundWords"], json!(wanted), "{text}");
+        }
+        terms.retain(|term| !term.is_empty());
+        let check = match prepare(&CONTAINS, json!({"words": terms, "operator": "none"})) {
+            Ok(Prepared::Local(check)) => check,
+            other => panic!("{other:?}"),
+        };
+        let finder = check.finder().unwrap();
+        let found = finder.find("x bomb", 1..6);
+        assert_eq!((found[0].range.clone(), &found[0].detail), (3..5, &json!("om")));
+        assert!(!finder.finding(&found).verdict && finder.find("x bomb", 0..2).is_empty());
+    }
+
+    #[test]
+    fn there_are_not_too_many_terms() {
+        for terms in [vec!["a".to_owned(); MAX_TERMS + 1], vec!["a".repeat(MAX_BYTES), "a".to_owned()]] {
+            let finding = run(&CONTAINS, json!({"words": terms}), &response("a"));
+            assert!(error(&finding).starts_with("There may be at most 10000 words"));
+        }
     }
 }

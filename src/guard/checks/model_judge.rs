@@ -21,7 +21,8 @@ pub const MODEL_JUDGE: CheckKind = CheckKind {
     aliases: &[],
     phases: BOTH,
     about: "Passes where a model, of any provider, finds that the text complies with the instructions. It returns a verdict, a score \
-            from 0 to 1 and a reason, which the result shows. An answer that is not that is an error. The call is a request of its \
+            from 0 to 1 and a reason, which the result shows. An answer that is not that is an error, and so is a text of more than 200,000 \
+            bytes. The call is a request of its \
             own, with its own costs; it may take 30 seconds unless `timeout` says otherwise.",
     source: "",
     parameters: &[
@@ -58,7 +59,7 @@ pub const MODEL_JUDGE: CheckKind = CheckKind {
 };
 
 const TIMEOUT: Duration = Duration::from_secs(30);
-/// A longer text is cut for the judge, in bytes.
+/// A longer text is not judged, in bytes: of one that is cut, the rest could be anything.
 const MAX_TEXT: usize = 200_000;
 /// A longer reason is cut in the result, in characters.
 const MAX_REASON: usize = 1000;
@@ -149,7 +150,7 @@ impl ModelJudge {
             },
             self.instructions,
         );
-        let mut judged = json!({"text": shortened(text)});
+        let mut judged = json!({"text": text});
         if let (HookPhase::After, Some(members)) = (subject.phase, judged.as_object_mut()) {
             members.insert("request".to_owned(), json!(shortened(&subject.request.to_string())));
         }
@@ -197,6 +198,7 @@ fn answer_in(content: &str) -> Option<Answer> {
     objects.find_map(read)
 }
 
+/// The beginning of the request, which is shown beside a response for its sense.
 fn shortened(text: &str) -> &str {
     text.get(..text.floor_char_boundary(MAX_TEXT)).unwrap_or(text)
 }
@@ -207,6 +209,11 @@ impl RemoteCheck for ModelJudge {
             let Some(text) = subject.text() else {
                 return Finding::failed("Error", "Missing text to judge");
             };
+            if text.len() > MAX_TEXT {
+                let message =
+                    format!("the text is longer than the {MAX_TEXT} bytes that a model is given to judge");
+                return Finding::failed("Error", message);
+            }
             match outside.chat(&self.config, &self.request(subject, text)).await {
                 Ok(response) => self.finding(&response),
                 Err(OutsideError::TimedOut) => {
@@ -279,6 +286,19 @@ mod tests {
         let down = Fake::failing(&OutsideError::TimedOut);
         let finding = check.run(&subject, &down).now_or_never().unwrap();
         assert_eq!(finding.error.unwrap().name, "TimeoutError");
+    }
+
+    #[test]
+    fn a_text_that_is_too_long_to_be_judged_whole_is_an_error() {
+        let outside =
+            Fake::chat(&json!({"choices": [{"message": {"content": r#"{"verdict": true, "score": 1}"#}}]}));
+        let parameters = json!({"instructions": "i", "config": {"provider": "openai"}});
+        let check = remote("default.modelJudge", &parameters).unwrap();
+        for (bytes, is_judged) in [(MAX_TEXT, true), (MAX_TEXT + 1, false)] {
+            let finding = check.run(&request(&"a".repeat(bytes)), &outside).now_or_never().unwrap();
+            assert_eq!((finding.error.is_none(), finding.verdict), (is_judged, is_judged), "{bytes}");
+        }
+        assert_eq!(outside.chats.lock().unwrap().len(), 1);
     }
 
     #[test]

@@ -133,6 +133,31 @@ fn tool(tool: &Value) -> (&str, &str) {
     (kind, name.and_then(Value::as_str).unwrap_or(kind))
 }
 
+/// The tools of a request with their types and names: of a list `tools`, whose items may hold Gemini's declarations, and of the older list
+/// `functions`.
+fn tools(body: &Map<String, Value>) -> Vec<(&str, &str)> {
+    let list = |name: &str| match body.get(name) {
+        Some(Value::Array(items)) => items.as_slice(),
+        // Some readers take one for a list of one.
+        Some(one @ Value::Object(_)) => std::slice::from_ref(one),
+        _ => &[],
+    };
+    let mut found = Vec::new();
+    for item in list("tools") {
+        let declared =
+            ["functionDeclarations", "function_declarations"].into_iter().filter_map(|name| item.get(name));
+        let declared: Vec<&Value> = declared
+            .flat_map(|declared| declared.as_array().map_or(std::slice::from_ref(declared), Vec::as_slice))
+            .collect();
+        if declared.is_empty() {
+            found.push(tool(item));
+        }
+        found.extend(declared.into_iter().map(|declared| ("function", tool(declared).1)));
+    }
+    found.extend(list("functions").iter().map(|function| ("function", tool(function).1)));
+    found
+}
+
 impl LocalCheck for RequestParameters {
     fn run(&self, subject: &Subject) -> Finding {
         let Some(body) = subject.request.as_object() else {
@@ -140,9 +165,8 @@ impl LocalCheck for RequestParameters {
             let data = json!({"explanation": format!("An error occurred: {message}")});
             return Finding { verdict: true, ..Finding::failed("Error", message).with_data(data) };
         };
-        let tools = body.get("tools").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
         let (mut present, mut blocked_tools) = (Vec::new(), Vec::new());
-        for (kind, name) in tools.iter().map(tool) {
+        for (kind, name) in tools(body) {
             present.push(json!({"type": kind, "name": name}));
             let mut reasons = self.types.against(&kind.into(), "type_blocked", "type_not_allowed");
             reasons.extend(self.names.against(&name.into(), "name_blocked", "name_not_allowed"));
@@ -234,6 +258,24 @@ mod tests {
                 found.iter().map(|tool| (tool["name"].as_str().unwrap(), tool["reasons"].clone())).collect();
             assert_eq!(found, wanted, "{tools}");
             assert_eq!(verdict, found.is_empty());
+        }
+    }
+
+    #[test]
+    fn tools_of_other_apis_are_tools() {
+        let parameters =
+            json!({"tools": {"blockedFunctionNames": ["rm"], "blockedTypes": ["google_search"]}});
+        for (body, verdict) in [
+            (json!({"functions": [{"name": "ls"}, {"name": "rm"}]}), false),
+            (json!({"tools": [{"functionDeclarations": [{"name": "ls"}, {"name": "rm"}]}]}), false),
+            (json!({"tools": {"function_declarations": [{"name": "rm"}]}}), false),
+            (
+                json!({"tools": [{"functionDeclarations": [{"name": "ls"}]}], "functions": [{"name": "ls"}]}),
+                true,
+            ),
+        ] {
+            let finding = run(&REQUEST_PARAMETERS, parameters.clone(), &request_with(&body));
+            assert_eq!(finding.verdict, verdict, "{body}");
         }
     }
 

@@ -64,7 +64,13 @@ impl LocalCheck for Is {
 }
 
 fn check(prepared: Prepared) -> HookCheck {
-    HookCheck { id: "c".into(), prepared: Ok(prepared), fail_on_error: None, time_limit: None }
+    HookCheck {
+        id: "c".into(),
+        needs: Needs::Text,
+        prepared: Ok(prepared),
+        fail_on_error: None,
+        time_limit: None,
+    }
 }
 
 fn remote(check_of: impl RemoteCheck + 'static) -> HookCheck {
@@ -163,6 +169,7 @@ async fn a_check_that_hangs_is_given_up_and_passes_unless_it_is_to_fail() {
 #[tokio::test]
 async fn a_check_with_unusable_parameters_is_an_error_of_its_result() {
     let unusable = HookCheck {
+        needs: Needs::Text,
         prepared: Err(Unusable::new("rule", "Missing regex pattern")),
         ..check(Prepared::Local(Box::new(Is(""))))
     };
@@ -176,4 +183,72 @@ async fn a_check_with_unusable_parameters_is_an_error_of_its_result() {
         (feedback.value, feedback.weight, &feedback.metadata["erroredChecks"]),
         (2.0, 1.0, &Value::from("c"))
     );
+}
+
+/// A check that needs no text.
+fn textless(check: HookCheck) -> HookCheck {
+    HookCheck { needs: Needs::Nothing, ..check }
+}
+
+#[tokio::test]
+async fn checks_without_what_they_need_are_left_out() {
+    let fails = || check(Prepared::Local(Box::new(Is("other"))));
+    let denying = |id: &str, checks| Hook { denies_on_fail: true, ..hook(id, checks) };
+    let inverted = Hook { denies_on_success: true, ..hook("c", vec![textless(fails()), fails()]) };
+    let hooks = [denying("a", vec![fails()]), denying("b", vec![textless(fails()), fails()]), inverted];
+    let mut subject = Subject::of_request(Operation::Images, r#"{"prompt":"t"}"#);
+    subject.available = Needs::Body;
+    let run = Run {
+        outside: &Nowhere,
+        large_work: &LargeWork::default(),
+        fail_on_error: false,
+        time_limit: Duration::from_secs(1),
+    };
+    let passed = run.hooks(hooks.iter(), &subject).await;
+    let found: Vec<_> =
+        passed.results.iter().map(|result| (&*result.id, result.deny, result.checks.len())).collect();
+    assert_eq!(found, [("b", true, 1)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_config_undoes_nothing_that_the_workspace_decides() {
+    let of_workspace =
+        |id: &str, check| Hook { denies_on_fail: true, is_of_workspace: true, ..hook(id, vec![check]) };
+    let is = |text| check(Prepared::Local(Box::new(Is(text))));
+    // The text is `t`, then the workspace's `a` is put behind it, then the config's `b`.
+    let (passed, _) = run(&[
+        of_workspace("judges", is("t")),
+        of_workspace("changes", remote(Add('a'))),
+        hook("config", vec![remote(Add('b'))]),
+    ])
+    .await;
+    let denied: Vec<_> = passed.results.iter().map(|result| (&*result.id, result.deny)).collect();
+    assert_eq!(denied, [("judges", true), ("changes", false), ("config", false)]);
+    let text = passed.changed.and_then(|changed| changed.text);
+    assert_eq!(
+        text.as_deref(),
+        Some("taba"),
+        "what the workspace changes is changed behind the config as well"
+    );
+    let (passed, _) =
+        run(&[of_workspace("judges", is("t")), of_workspace("changes", remote(Add('a')))]).await;
+    assert!(!passed.denies(), "its own changes are no reason to judge again");
+}
+
+#[tokio::test]
+async fn what_was_not_read_is_an_error_of_checks_that_read_texts() {
+    let source =
+        r#"{"messages":[{"content":[{"type":"text","text":"t"},{"type":"input_file","file_id":"f"}]}]}"#;
+    let subject = Subject::of_request(Operation::ChatCompletions, source);
+    let run = Run {
+        outside: &Nowhere,
+        large_work: &LargeWork::default(),
+        fail_on_error: true,
+        time_limit: Duration::from_secs(1),
+    };
+    let is = || check(Prepared::Local(Box::new(Is("t"))));
+    let passed = run.hooks([hook("a", vec![is(), textless(is())])].iter(), &subject).await;
+    let checks = &passed.results[0].checks;
+    assert_eq!(checks[0].error.as_ref().unwrap().name, "UnreadError");
+    assert!(checks[1].error.is_none() && !passed.results[0].verdict);
 }

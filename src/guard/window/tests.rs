@@ -30,9 +30,14 @@ fn hooks(guardrails: &Value) -> Arc<HookSet> {
     compiled.unwrap()
 }
 
+fn state(hooks: &Arc<HookSet>, fail_on_error: bool) -> Arc<WindowState> {
+    let request = Subject::of_request(Operation::ChatCompletions, "{}");
+    WindowState::new(Arc::clone(hooks), &request, Vec::new().into(), fail_on_error)
+}
+
 /// What the client gets of a text in these pieces, and whether the rest was denied.
 fn stream(hooks: &Arc<HookSet>, pieces: &[&str]) -> (String, bool) {
-    let state = WindowState::new(Arc::clone(hooks), Vec::new().into());
+    let state = state(hooks, false);
     let mut filters = state.filters(Hook::is_windowed);
     let mut sent = String::new();
     let mut pass = |filters: &mut [WindowFilter], piece: Option<&str>| -> bool {
@@ -170,9 +175,87 @@ fn placeholders_get_their_texts_back_wherever_they_are_cut() {
 #[test]
 fn text_is_held_back_only_as_long_as_a_match_may_begin_in_it() {
     let hooks = hooks(&json!([{"contains": {"operator": "none", "words": ["secret"]}, "deny": true}]));
-    let state = WindowState::new(hooks, Vec::new().into());
+    let state = state(&hooks, false);
     let mut filters = state.filters(Hook::is_windowed);
     let mut out = String::new();
     filters[0].text(0, "a long text without it", &mut out);
     assert_eq!(out.len(), "a long text without it".len() - "secret".len() - 1);
+}
+
+/// What the client gets of parts that end one after another and are one text, and whether the rest was denied.
+fn stream_of_parts(hooks: &Arc<HookSet>, parts: &[&str], are_choices: bool) -> (String, bool) {
+    let state = state(hooks, false);
+    let mut filters = state.filters(Hook::is_windowed);
+    let mut sent = String::new();
+    for (number, part) in (0..).zip(parts) {
+        let choice = if are_choices { number } else { 0 };
+        let mut out = String::new();
+        if are_choices && number > 0 {
+            filters[0].follow(choice, choice - 1);
+        }
+        for flow in [filters[0].text(choice, part, &mut out), filters[0].finish(choice, &mut out)] {
+            if matches!(flow, FilterFlow::Deny(_)) {
+                return (sent, true);
+            }
+        }
+        assert_eq!(filters[0].held(choice), 0);
+        sent.push_str(&out);
+    }
+    (sent, false)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1000))]
+
+    /// The end of a part does not hide what begins in it.
+    #[test]
+    fn parts_that_end_are_one_text(
+        text in "([abcé ]{0,12}|sec|secret| |ret|écu|b\n){1,8}",
+        places in prop::collection::vec(0_usize..200, 0..12),
+    ) {
+        let denies = &denying()[0];
+        let replaces = hooks(&json!([{"regexReplace": {"rule": "secret|écu", "redactText": "***"}}]));
+        for are_choices in [false, true] {
+            let parts = cut(&text, &places);
+            let (sent, is_denied) = stream_of_parts(denies, &parts, are_choices);
+            prop_assert_eq!(!is_denied, whole(denies, &text) || text.is_empty(), "{:?}", parts);
+            for word in ["secret", "écu", "ab"] {
+                prop_assert!(!sent.contains(word), "{:?}", parts);
+            }
+            let (sent, _) = stream_of_parts(&replaces, &parts, are_choices);
+            for word in ["secret", "écu"] {
+                prop_assert!(!sent.contains(word), "{:?}", parts);
+            }
+        }
+    }
+}
+
+/// As the check of a whole response that has no text.
+#[test]
+fn a_stream_without_text_is_judged_as_a_document_without_text() {
+    let of = |parameters: Value| hooks(&json!([{"contains": parameters, "deny": true}]));
+    let passes = json!({"operator": "none", "words": ["bomb"]});
+    let fails = json!({"operator": "none", "words": ["bomb"], "failOnError": true});
+    for (hooks, by_settings, is_denied) in
+        [(of(passes.clone()), false, false), (of(passes), true, true), (of(fails), false, true)]
+    {
+        let state = state(&hooks, by_settings);
+        let mut filters = state.filters(Hook::is_windowed);
+        let flow = filters[0].finish(0, &mut String::new());
+        assert_eq!(matches!(flow, FilterFlow::Deny(_)), is_denied, "{hooks:?}");
+        let result = &state.results(Hook::is_windowed)[0];
+        assert_eq!(result.verdict, !is_denied);
+        assert_eq!(result.checks[0].error.as_ref().unwrap().message, "Missing text to search");
+        // Another choice may have none.
+        assert!(matches!(filters[0].finish(1, &mut String::new()), FilterFlow::Continue));
+    }
+    let redacts = hooks(&json!([{"pii": {"redact": true, "failOnError": true}, "deny": true}]));
+    assert_eq!(stream(&redacts, &[]), (String::new(), false));
+}
+
+#[test]
+fn an_empty_word_is_in_every_text() {
+    let hooks = hooks(&json!([{"contains": {"operator": "none", "words": [""]}, "deny": true}]));
+    assert_eq!(stream(&hooks, &["a", "b"]), (String::new(), true));
+    assert!(!whole(&hooks, "ab"));
 }

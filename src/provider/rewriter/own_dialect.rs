@@ -15,6 +15,7 @@ use crate::api::sse::{Event, SseParser, write_event};
 use crate::error::Error;
 use crate::json::Json;
 use crate::json::splice::Object;
+use crate::json::surrogates;
 use conversion::Conversion;
 use responses::ResponseText;
 
@@ -58,8 +59,8 @@ pub(super) enum Refusal {
 /// What becomes of one event.
 #[derive(Debug, Default)]
 struct Rewritten {
-    /// The data and the name of an event to send before it.
-    before: Option<(Vec<u8>, &'static str)>,
+    /// The data and the names of events to send before it.
+    before: Vec<(Vec<u8>, &'static str)>,
     event: Change,
 }
 
@@ -192,16 +193,16 @@ impl Texts {
             out.extend_from_slice(event.raw);
             return Ok(());
         }
-        let text = text_of(data)?;
+        let text = &*surrogates::replaced(text_of(data)?);
         let object = Object::read(text).ok_or_else(|| Refusal::unreadable("an event is no JSON object"))?;
         let rewritten = match self {
             Self::Completions => match completions::filter(text, &object, false, filters)? {
-                Some(data) => Rewritten { before: None, event: Change::Data(data) },
+                Some(data) => Rewritten { before: Vec::new(), event: Change::Data(data) },
                 None => Rewritten::default(),
             },
             Self::Responses(texts) => texts.event(text, &object, filters)?,
         };
-        if let Some((data, name)) = rewritten.before {
+        for (data, name) in rewritten.before {
             write_event(out, event.name.map(|_| name), &data);
         }
         match rewritten.event {
@@ -214,7 +215,7 @@ impl Texts {
 
     /// A whole response with its text filtered; `None` if it stays as it is.
     fn whole(&mut self, body: &[u8], filters: &mut TextFilters) -> Result<Option<Vec<u8>>, Refusal> {
-        let text = text_of(body)?.trim_start_matches('\u{feff}').trim();
+        let text = &*surrogates::replaced(text_of(body)?.trim_start_matches('\u{feff}').trim());
         let object = Object::read(text).ok_or_else(|| Refusal::unreadable("it is no JSON object"))?;
         match self {
             Self::Completions => completions::filter(text, &object, true, filters),
@@ -236,8 +237,12 @@ fn objects<'t>(object: &Object<'t>, name: &str) -> Result<Vec<(u32, Object<'t>)>
     let Some(list) = object.json_of(name).filter(|list| *list != "null") else { return Ok(Vec::new()) };
     let items: Result<Vec<Json<'t>>, _> = serde_json::from_str(list);
     let items = items.map_err(|_| Refusal::unreadable(&format!("its {name} is no list")))?;
-    let read = |(place, item): (u32, &Json<'t>)| Some((place, Object::read(item.source()?)?));
-    Ok((0..).zip(&items).filter_map(read).collect())
+    let unreadable = || Refusal::unreadable(&format!("a part of its {name} cannot be read"));
+    let read = |(place, item): (u32, &Json<'t>)| {
+        let object = item.source().and_then(Object::read).ok_or_else(unreadable);
+        object.map(|object| (place, object))
+    };
+    (0..).zip(&items).filter(|(_, item)| item.is_object()).map(read).collect()
 }
 
 /// A text as JSON.

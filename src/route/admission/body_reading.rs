@@ -8,7 +8,7 @@ use crate::api::operation::BodyKind;
 use crate::error::Error;
 use crate::route::request_mode::RequestMode;
 use bytes::Bytes;
-use http::{HeaderMap, header};
+use http::{HeaderMap, HeaderValue, header};
 
 /// How to read a body that must be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,6 +66,24 @@ impl BodyReading {
         Some(Self { limit, length: Some(length), content: BodyContent::Opaque })
     }
 
+    /// How to read a body that would stream through, for hooks that decide over it: whatever its type and length are, it may be a JSON
+    /// object. `None` for a form, and for one that is compressed or too long.
+    pub fn for_hooks(headers: &HeaderMap, limit: usize) -> Option<Self> {
+        let length = content_length(headers);
+        let media =
+            headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+        let is_form =
+            media.trim_start().get(..10).is_some_and(|start| start.eq_ignore_ascii_case("multipart/"));
+        let is_plain = |encoding: &HeaderValue| encoding.as_bytes().eq_ignore_ascii_case(b"identity");
+        let is_compressed = !headers.get_all(header::CONTENT_ENCODING).iter().all(is_plain);
+        let is_read = is_sent_with_body(headers) && length.is_none_or(|length| length <= limit);
+        (is_read && !is_form && !is_compressed).then_some(Self {
+            limit,
+            length,
+            content: BodyContent::AnyJson,
+        })
+    }
+
     /// # Errors
     /// 413 when `size`, in bytes, is over the limit.
     pub fn check_size(&self, size: usize) -> Result<(), Error> {
@@ -92,6 +110,12 @@ impl BodyReading {
             BodyContent::Opaque => Ok(Body::opaque(bytes)),
         }
     }
+}
+
+/// Whether a request with these headers has a body.
+pub fn is_sent_with_body(headers: &HeaderMap) -> bool {
+    headers.contains_key(header::TRANSFER_ENCODING)
+        || content_length(headers).is_some_and(|length| length > 0)
 }
 
 fn content_length(headers: &HeaderMap) -> Option<usize> {

@@ -56,7 +56,7 @@ pub const PII: CheckKind = CheckKind {
             "restore",
             Type::Flag,
             "false",
-            "With `redact`, on requests: placeholders are numbered (`{{EMAIL_ADDRESS_1}}`, the same value the same one), and \
+            "With `redact`, on requests: placeholders are numbered (`{{EMAIL_ADDRESS_1}}`, the same value the same one in all checks of the request), and \
              the response has the values again where the model repeats them.",
         ),
         optional("not", Type::Flag, "false", "Whether the verdict is turned round. Not with `redact`."),
@@ -101,7 +101,10 @@ fn prepare(parameters: &Parameters<'_>) -> Result<Prepared, Unusable> {
 impl Pii {
     /// Replaces what is found in every text.
     fn redacted(&self, subject: &Subject) -> Finding {
-        let mut redaction = Redaction::new(self.restores && subject.phase == HookPhase::Before);
+        let mut redaction = match self.restores && subject.phase == HookPhase::Before {
+            true => Redaction::numbered(&subject.placeholders),
+            false => Redaction::plain(),
+        };
         let mut all = Vec::new();
         let mut texts = Vec::with_capacity(subject.texts.len());
         for text in subject.texts.iter() {

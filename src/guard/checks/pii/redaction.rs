@@ -2,7 +2,7 @@
 
 use super::category::Category;
 use super::scan::Found;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// The placeholders of one subject.
 #[derive(Debug, Default)]
@@ -13,7 +13,9 @@ pub struct Redaction {
 
 #[derive(Debug, Default)]
 struct Numbered {
+    /// Original to placeholder, also of other checks of the same request.
     placeholders: HashMap<String, String>,
+    taken: HashSet<String>,
     counts: HashMap<&'static str, usize>,
     pairs: Vec<(String, String)>,
 }
@@ -24,8 +26,17 @@ pub fn placeholder(category: Category) -> String {
 }
 
 impl Redaction {
-    pub fn new(is_numbered: bool) -> Self {
-        Self { numbered: is_numbered.then(Numbered::default) }
+    /// For texts without numbers.
+    pub fn plain() -> Self {
+        Self::default()
+    }
+
+    /// With numbers that go on behind the placeholders that other checks have made.
+    pub fn numbered(made: &[(String, String)]) -> Self {
+        let placeholders = made.iter().map(|(placeholder, original)| (original.clone(), placeholder.clone()));
+        let taken = made.iter().map(|(placeholder, _)| placeholder.clone()).collect();
+        let numbered = Numbered { placeholders: placeholders.collect(), taken, ..Numbered::default() };
+        Self { numbered: Some(numbered) }
     }
 
     /// The text with placeholders; `None` where nothing was found in it.
@@ -47,7 +58,7 @@ impl Redaction {
         Some(replaced)
     }
 
-    /// (placeholder, original) of each value, where they are numbered.
+    /// (placeholder, original) of each value that has a new one, where they are numbered.
     pub fn originals(self) -> Option<Vec<(String, String)>> {
         self.numbered.map(|numbered| numbered.pairs)
     }
@@ -57,8 +68,13 @@ impl Numbered {
     fn placeholder(&mut self, category: Category, original: &str) -> &str {
         if !self.placeholders.contains_key(original) {
             let count = self.counts.entry(category.as_str()).or_default();
-            *count += 1;
-            let placeholder = format!("{{{{{}_{count}}}}}", category.as_str());
+            let placeholder = loop {
+                *count += 1;
+                let placeholder = format!("{{{{{}_{count}}}}}", category.as_str());
+                if !self.taken.contains(&placeholder) {
+                    break placeholder;
+                }
+            };
             self.pairs.push((placeholder.clone(), original.to_owned()));
             self.placeholders.insert(original.to_owned(), placeholder);
         }

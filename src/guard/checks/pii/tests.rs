@@ -98,6 +98,30 @@ fn placeholders_that_are_restored_are_numbered_by_value() {
     assert_eq!(finding.change, Change::Placeholders(texts, originals));
 }
 
+#[test]
+fn the_numbers_of_several_checks_go_on() {
+    let mut subject = subject(HookPhase::Before, &["a@b.io, 203.0.113.7"]);
+    let only = |category| Pii {
+        scan: Scan::new([category].into_iter().collect(), true),
+        redacts: true,
+        restores: true,
+        not: false,
+    };
+    for (category, text) in [
+        (Category::EmailAddress, "{{EMAIL_ADDRESS_1}}, 203.0.113.7"),
+        (Category::IpAddress, "{{EMAIL_ADDRESS_1}}, {{IP_ADDRESS_1}}"),
+    ] {
+        let finding = only(category).run(&subject);
+        subject.apply(&finding.change);
+        assert_eq!(subject.text(), Some(text));
+    }
+    subject.apply(&Change::Texts(vec![Some("{{EMAIL_ADDRESS_1}} c@d.io a@b.io".to_owned())]));
+    let finding = pii(true, true).run(&subject);
+    let text = "{{EMAIL_ADDRESS_1}} {{EMAIL_ADDRESS_2}} {{EMAIL_ADDRESS_1}}".to_owned();
+    let new = vec![("{{EMAIL_ADDRESS_2}}".to_owned(), "c@d.io".to_owned())];
+    assert_eq!(finding.change, Change::Placeholders(vec![Some(text)], new));
+}
+
 /// Finds as a stream does: a range at a time, each with the text that follows it and what came before as context.
 fn windowed(check: &Pii, text: &str, cuts: &[usize]) -> Vec<(usize, usize)> {
     let longest = check.longest().unwrap();

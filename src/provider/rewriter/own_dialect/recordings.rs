@@ -33,6 +33,12 @@ impl TextFilter for Filter {
         out.push_str(&std::mem::take(&mut self.1));
         FilterFlow::Continue
     }
+
+    fn held(&self, _: u32) -> usize {
+        self.1.len()
+    }
+
+    fn follow(&mut self, _: u32, _: u32) {}
 }
 
 fn recordings() -> Option<Vec<Value>> {

@@ -3,6 +3,8 @@
 //!
 //! A text is filtered the first time it comes, and later ones are replaced by what was passed on then. Events that are
 //! left with no text are dropped, and what a filter held back gets an event of its own; `sequence_number` counts what the client gets.
+//! What is held back stays so until its part ends, whatever other events come meanwhile: those name what they belong to, so their order
+//! does not matter. Each part is a choice for the filters, and all of them together are one text.
 //!
 //! ```text
 //! output_text.delta "the se"            output_text.delta "the "
@@ -14,6 +16,7 @@
 use super::{Change, Refusal, Rewritten, TextFilters, objects, quoted};
 use crate::json::splice::{Object, Splice};
 use crate::json::write::{ObjectWriter, key};
+use std::borrow::Cow;
 use std::collections::HashMap;
 
 /// The most that is kept of the texts of a stream, bytes.
@@ -30,7 +33,8 @@ pub(super) struct ResponseText {
     parts: Vec<PartText>,
     /// The parts by every name that their events gave them.
     by_key: HashMap<PartKey, usize>,
-    open: Option<OpenPart>,
+    /// The parts whose deltas arrive. Some of their text may be held back.
+    open: Vec<OpenPart>,
     /// How many events more than the provider sent were written.
     added: i64,
     /// Bytes kept in `parts`.
@@ -48,7 +52,7 @@ enum ItemKey {
 }
 
 /// The names of one part.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct PartNames {
     id: Option<String>,
     index: Option<u32>,
@@ -60,12 +64,15 @@ struct PartNames {
 struct PartText {
     text: String,
     changed: bool,
+    /// It is one of [`ResponseText::open`].
+    is_open: bool,
 }
 
-/// The part whose deltas arrive. Some of its text may be held back.
+/// A part whose deltas arrive.
 #[derive(Debug)]
 struct OpenPart {
     number: usize,
+    names: PartNames,
     /// The members that name it, JSON texts.
     place: [Option<String>; 3],
 }
@@ -79,6 +86,14 @@ impl PartNames {
 
     fn of_item(item: &Object<'_>, index: Option<u32>, part: u32) -> Self {
         Self { id: item.string("id").map(std::borrow::Cow::into_owned), index, part }
+    }
+
+    /// Whether it is a part of this item.
+    fn is_in(&self, id: Option<&str>, index: Option<u32>) -> bool {
+        match (self.id.as_deref(), id) {
+            (Some(own), Some(id)) => own == id,
+            _ => self.index == index,
+        }
     }
 
     /// All keys, the surest first.
@@ -102,13 +117,7 @@ impl ResponseText {
         let kind = event.string("type").unwrap_or_default();
         let number = event.get("sequence_number").and_then(|number| number.read::<i64>());
         let names = PartNames::of_event(event);
-        let interrupts = match &*kind {
-            DELTA => !self.is_open(&names),
-            // The text goes on behind a citation. That of a response that failed is lost as far as it was held.
-            "response.output_text.annotation.added" | "response.failed" => false,
-            kind => kind.starts_with("response."),
-        };
-        let before = if interrupts { self.close(number, filters)? } else { None };
+        let before = self.before(&kind, event, &names, number, filters)?;
         let mut splice = Splice::new(text);
         let keeps = match &*kind {
             DELTA => self.delta(event, &names, &mut splice, filters)?,
@@ -129,10 +138,12 @@ impl ResponseText {
                 if let Some(response) = event.inner("response") {
                     self.response(&response, &mut splice, filters)?;
                 }
+                if is_last(&kind) {
+                    self.end(filters)?;
+                }
                 true
             }
         };
-        let before = before.map(|data| (data, DELTA));
         if !keeps {
             self.added -= 1;
             return Ok(Rewritten { before, event: Change::Dropped });
@@ -141,6 +152,30 @@ impl ResponseText {
             splice.replace(event, "sequence_number", (number + self.added).to_string());
         }
         Ok(Rewritten { before, event: splice.finish().map_or(Change::None, Change::Data) })
+    }
+
+    /// Ends what ends with this event: events with what was held back.
+    fn before(
+        &mut self,
+        kind: &str,
+        event: &Object<'_>,
+        names: &PartNames,
+        number: Option<i64>,
+        filters: &mut TextFilters,
+    ) -> Result<Vec<(Vec<u8>, &'static str)>, Refusal> {
+        match kind {
+            "response.output_text.done" | "response.content_part.done" => {
+                let part = names.keys().find_map(|key| self.by_key.get(&key)).copied();
+                self.close(number, filters, |open| Some(open.number) == part)
+            }
+            "response.output_item.done" => {
+                let item = event.inner("item");
+                let id = item.as_ref().and_then(|item| item.string("id"));
+                self.close(number, filters, |open| open.names.is_in(id.as_deref(), names.index))
+            }
+            kind if is_last(kind) => self.close(number, filters, |_| true),
+            _ => Ok(Vec::new()),
+        }
     }
 
     /// Filters a whole response; `None` if it stays as it is.
@@ -152,7 +187,16 @@ impl ResponseText {
     ) -> Result<Option<Vec<u8>>, Refusal> {
         let mut splice = Splice::new(text);
         self.response(response, &mut splice, filters)?;
+        self.end(filters)?;
         Ok(splice.finish())
+    }
+
+    /// All of the response was read: one without text ends as well.
+    fn end(&self, filters: &mut TextFilters) -> Result<(), Refusal> {
+        match self.parts.is_empty() {
+            true => Ok(filters.pass_rest(0, &mut String::new())?),
+            false => Ok(()),
+        }
     }
 
     fn response<'t>(
@@ -166,7 +210,7 @@ impl ResponseText {
             all.push_str(&self.item(&item, Some(index), splice, filters)?);
         }
         // Some servers send what SDKs add: all texts in one.
-        let Some(raw) = response.string("output_text").filter(|raw| !raw.is_empty()) else { return Ok(()) };
+        let Some(raw) = text(response, "output_text")? else { return Ok(()) };
         if all.is_empty() {
             filters.pass_text(0, &raw, &mut all)?;
             filters.pass_rest(0, &mut all)?;
@@ -188,7 +232,7 @@ impl ResponseText {
         if item.string("type").is_some_and(|kind| kind != "message") {
             return Ok(String::new());
         }
-        if item.string("content").is_some() {
+        if item.json_of("content").is_some_and(|content| content.starts_with('"')) {
             return self.replace(item, "content", &PartNames::of_item(item, index, 0), splice, filters);
         }
         let mut all = String::new();
@@ -209,16 +253,14 @@ impl ResponseText {
         splice: &mut Splice<'t>,
         filters: &mut TextFilters,
     ) -> Result<bool, Refusal> {
-        let raw = event.string("delta").unwrap_or_default();
-        if raw.is_empty() {
-            return Ok(true);
-        }
+        let Some(raw) = text(event, "delta")? else { return Ok(true) };
+        let number = self.number_of(names, filters)?;
         let mut passed = String::new();
-        filters.pass_text(0, &raw, &mut passed)?;
-        let number = self.number_of(names)?;
-        if self.open.is_none() {
+        filters.pass_text(choice(number), &raw, &mut passed)?;
+        let part = self.parts.get_mut(number);
+        if part.is_some_and(|part| !std::mem::replace(&mut part.is_open, true)) {
             let place = PLACE.map(|name| event.json_of(name).map(str::to_owned));
-            self.open = Some(OpenPart { number, place });
+            self.open.push(OpenPart { number, names: names.clone(), place });
         }
         let changed = passed != raw;
         let part = self.append(number, &passed)?;
@@ -241,12 +283,12 @@ impl ResponseText {
         splice: &mut Splice<'t>,
         filters: &mut TextFilters,
     ) -> Result<String, Refusal> {
-        let Some(raw) = object.string(member).filter(|raw| !raw.is_empty()) else { return Ok(String::new()) };
+        let Some(raw) = text(object, member)? else { return Ok(String::new()) };
         if self.find(names).is_none() {
+            let number = self.number_of(names, filters)?;
             let mut passed = String::new();
-            filters.pass_text(0, &raw, &mut passed)?;
-            filters.pass_rest(0, &mut passed)?;
-            let number = self.number_of(names)?;
+            filters.pass_text(choice(number), &raw, &mut passed)?;
+            filters.pass_rest(choice(number), &mut passed)?;
             let changed = passed != raw;
             self.append(number, &passed)?.changed = changed;
         }
@@ -261,34 +303,37 @@ impl ResponseText {
         Ok(part.text.clone())
     }
 
-    /// The text of the open part is interrupted or ends: the data of an event with what was held back of it.
-    fn close(&mut self, number: Option<i64>, filters: &mut TextFilters) -> Result<Option<Vec<u8>>, Refusal> {
-        let Some(open) = self.open.take() else { return Ok(None) };
-        let mut held = String::new();
-        filters.pass_rest(0, &mut held)?;
-        if held.is_empty() {
-            return Ok(None);
+    /// Open parts end: the data and name of an event for each of which text was held back.
+    fn close(
+        &mut self,
+        number: Option<i64>,
+        filters: &mut TextFilters,
+        ends: impl Fn(&OpenPart) -> bool,
+    ) -> Result<Vec<(Vec<u8>, &'static str)>, Refusal> {
+        let mut events = Vec::new();
+        for ended in self.open.extract_if(.., |open| ends(open)).collect::<Vec<_>>() {
+            let mut held = String::new();
+            filters.pass_rest(choice(ended.number), &mut held)?;
+            self.append(ended.number, &held)?.is_open = false;
+            if held.is_empty() {
+                continue;
+            }
+            let mut data = Vec::new();
+            let mut event = ObjectWriter::open(&mut data);
+            event.text(key!("type"), DELTA);
+            for (name, json) in PLACE.into_iter().zip(&ended.place) {
+                event.optional_raw(name, json.as_deref());
+            }
+            event.text(key!("delta"), &held);
+            event.raw(key!("logprobs"), "[]");
+            if let Some(number) = number {
+                event.raw(key!("sequence_number"), &(number + self.added).to_string());
+            }
+            event.close();
+            self.added += 1;
+            events.push((data, DELTA));
         }
-        self.append(open.number, &held)?;
-        let mut data = Vec::new();
-        let mut event = ObjectWriter::open(&mut data);
-        event.text(key!("type"), DELTA);
-        for (name, json) in PLACE.into_iter().zip(&open.place) {
-            event.optional_raw(name, json.as_deref());
-        }
-        event.text(key!("delta"), &held);
-        event.raw(key!("logprobs"), "[]");
-        if let Some(number) = number {
-            event.raw(key!("sequence_number"), &(number + self.added).to_string());
-        }
-        event.close();
-        self.added += 1;
-        Ok(Some(data))
-    }
-
-    fn is_open(&self, names: &PartNames) -> bool {
-        let number = names.keys().next().and_then(|key| self.by_key.get(&key));
-        self.open.as_ref().is_some_and(|open| number == Some(&open.number))
+        Ok(events)
     }
 
     /// The part by its id, or else by its place: some servers name the items anew in the last event.
@@ -298,12 +343,15 @@ impl ResponseText {
     }
 
     /// The number of a part, which is added if its surest name is new.
-    fn number_of(&mut self, names: &PartNames) -> Result<usize, Refusal> {
+    fn number_of(&mut self, names: &PartNames, filters: &mut TextFilters) -> Result<usize, Refusal> {
         if let Some(number) = names.keys().next().and_then(|key| self.by_key.get(&key)) {
             return Ok(*number);
         }
         let number = self.parts.len();
         self.parts.push(PartText::default());
+        if let Some(before) = number.checked_sub(1) {
+            filters.follow(choice(number), choice(before));
+        }
         for key in names.keys() {
             self.by_key.entry(key).or_insert(number);
         }
@@ -325,6 +373,23 @@ impl ResponseText {
             false => Ok(()),
         }
     }
+}
+
+/// The number of a part, as filters know it.
+fn choice(number: usize) -> u32 {
+    u32::try_from(number).unwrap_or(u32::MAX)
+}
+
+/// Whether nothing follows an event of this type. What a response that failed holds back is lost.
+fn is_last(kind: &str) -> bool {
+    matches!(kind, "response.completed" | "response.incomplete" | "response.cancelled")
+}
+
+/// The text in a member; `None`: there is none.
+fn text<'o>(object: &'o Object<'_>, name: &str) -> Result<Option<Cow<'o, str>>, Refusal> {
+    let Some(value) = object.get(name).filter(|value| !value.is_null()) else { return Ok(None) };
+    let text = value.text().ok_or_else(|| Refusal::unreadable(&format!("its {name} is no text")))?;
+    Ok(Some(text).filter(|text| !text.is_empty()))
 }
 
 /// Whether a part of a message is text that is filtered. Refusals and reasoning are not.

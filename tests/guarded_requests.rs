@@ -1,0 +1,331 @@
+//! What guardrails see of a request in any spelling: bodies that are sent in pieces or as another type, paths that only some servers read as
+//! an operation, members that only some readers see, operations without a text.
+//!
+//! Statuses of plain chats are in `guardrails`.
+
+use crate::guardrails::{CHAT, none_of, send, with};
+use crate::stages::{WHOLE_CHAT, provider};
+use crate::support::gateway;
+use crate::support::provider::Provider;
+use crate::support::raw;
+use crate::support::settings::KEY;
+use serde_json::{Value, json};
+
+const GENERIC: &str = "/v1/proxy/v1/something/new";
+
+/// A provider that responds with a chat, and the target that it is.
+async fn target() -> (Provider, Value) {
+    let upstream = provider(WHOLE_CHAT).await;
+    let target = json!({"provider": "openai", "api_key": "k", "custom_host": upstream.base_url()});
+    (upstream, target)
+}
+
+fn chat(text: &str) -> Value {
+    json!({"model": "m", "messages": [{"role": "user", "content": text}]})
+}
+
+/// The status of a request that is sent as it is written, and its response. `head`: its header lines.
+async fn sent(method: &str, path: &str, config: &Value, head: &str, body: &[u8]) -> (u16, String) {
+    let line =
+        format!("{method} {path} HTTP/1.1\r\nhost: g\r\nconnection: close\r\nx-gateway-api-key: {KEY}\r\n");
+    let head = format!("{line}x-gateway-config: {config}\r\n{head}\r\n");
+    let response = raw::send(gateway().ports.data, &[head.as_bytes(), body].concat()).await;
+    let response = String::from_utf8_lossy(&response).into_owned();
+    let status = response.split(' ').nth(1).and_then(|status| status.parse().ok());
+    (status.unwrap_or_else(|| panic!("no response: {response}")), response)
+}
+
+fn chunked(body: &str) -> Vec<u8> {
+    let (first, second) = body.split_at(body.len() / 2);
+    let chunk = |part: &str| format!("{:x}\r\n{part}\r\n", part.len());
+    format!("{}{}0\r\n\r\n", chunk(first), chunk(second)).into_bytes()
+}
+
+/// A hook that decides over what it could not read would let everything pass that is sent in another way.
+#[tokio::test]
+async fn a_body_is_judged_however_it_is_sent_or_refused() {
+    let body = chat("it is hidden").to_string();
+    let sized = |kind: &str, body: &[u8]| format!("{kind}content-length: {}\r\n", body.len());
+    let json = "content-type: application/json\r\n";
+    let (marked, invalid) = (format!("\u{feff}{body}"), body.replace("hidden", "hidden \u{1}").into_bytes());
+    let invalid: Vec<u8> = invalid.into_iter().map(|byte| if byte == 1 { 0xff } else { byte }).collect();
+    let wide: Vec<u8> = body.encode_utf16().flat_map(u16::to_le_bytes).collect();
+    let list = format!("[{body}]");
+    for (case, head, bytes, wanted) in [
+        ("chunked", format!("{json}transfer-encoding: chunked\r\n"), chunked(&body), 446),
+        ("text", sized("content-type: text/plain\r\n", body.as_bytes()), body.clone().into_bytes(), 446),
+        ("no type", sized("", body.as_bytes()), body.clone().into_bytes(), 446),
+        (
+            "vendor",
+            sized("content-type: application/vnd.api+json\r\n", body.as_bytes()),
+            body.clone().into_bytes(),
+            446,
+        ),
+        (
+            "identity",
+            sized("content-type: application/json\r\ncontent-encoding: identity\r\n", body.as_bytes()),
+            body.clone().into_bytes(),
+            446,
+        ),
+        (
+            "gzip",
+            sized("content-type: application/json\r\ncontent-encoding: gzip\r\n", b"\x1f\x8b\x08"),
+            b"\x1f\x8b\x08".to_vec(),
+            501,
+        ),
+        ("mark", sized(json, marked.as_bytes()), marked.clone().into_bytes(), 501),
+        ("utf-16", sized(json, &wide), wide.clone(), 501),
+        ("invalid", sized(json, &invalid), invalid.clone(), 501),
+        ("list", sized(json, list.as_bytes()), list.clone().into_bytes(), 501),
+        (
+            "form",
+            sized("content-type: multipart/form-data; boundary=x\r\n", body.as_bytes()),
+            body.clone().into_bytes(),
+            501,
+        ),
+    ] {
+        let (upstream, target) = target().await;
+        for path in ["/v1/proxy/chat/completions", GENERIC] {
+            let config = with(&target, json!({"input_guardrails": none_of("hidden", true)}));
+            let (status, response) = sent("POST", path, &config, &head, &bytes).await;
+            assert_eq!(status, wanted, "{case} {path}: {response}");
+            assert_eq!(upstream.received().len(), 0, "{case} {path}");
+        }
+        // What decides nothing, or decides over the response only, need not read it.
+        for hooks in [json!({"input_guardrails": none_of("hidden", false)}), json!({})] {
+            let (status, response) = sent("POST", GENERIC, &with(&target, hooks), &head, &bytes).await;
+            assert!([200, 246].contains(&status), "{case}: {response}");
+        }
+        let config = with(&target, json!({"output_guardrails": none_of("world", true)}));
+        let (status, response) = sent("POST", GENERIC, &config, &head, &bytes).await;
+        assert!(status == 446 && !response.contains("hello"), "{case}: {response}");
+        assert_eq!(upstream.received().len(), 3, "{case}");
+    }
+}
+
+#[tokio::test]
+async fn a_path_that_may_be_an_operation_is_refused_where_hooks_decide() {
+    let (upstream, target) = target().await;
+    let body = chat("it is hidden").to_string();
+    let head = format!("content-type: application/json\r\ncontent-length: {}\r\n", body.len());
+    let deciding = with(&target, json!({"input_guardrails": none_of("absent", true)}));
+    let after = with(&target, json!({"output_guardrails": none_of("absent", true)}));
+    for path in
+        ["/v1//chat/completions", "/v1/chat/completions/", "/v1/chat/%63ompletions", "/v1/CHAT/completions"]
+    {
+        for config in [&deciding, &after] {
+            let (status, response) = sent("POST", path, config, &head, body.as_bytes()).await;
+            assert!(status == 400 && response.contains("/v1/chat/completions."), "{path}: {response}");
+        }
+        let before = upstream.received().len();
+        for config in [&target, &with(&target, json!({"input_guardrails": none_of("absent", false)}))] {
+            let (status, response) = sent("POST", path, config, &head, body.as_bytes()).await;
+            assert_eq!(status, 200, "{path}: {response}");
+        }
+        assert_eq!(upstream.received().len(), before + 2, "the generic endpoint is as before");
+    }
+}
+
+/// Every text of what only the provider knows is judged.
+#[tokio::test]
+async fn bodies_of_unknown_shape_are_judged_as_a_whole() {
+    for (path, body) in [
+        ("/v1/messages/batches", json!({"requests": [{"custom_id": "a", "params": chat("it is hidden")}]})),
+        ("/v1/threads/runs", json!({"thread": {"messages": [{"role": "user", "content": "it is hidden"}]}})),
+        ("/v1/conversations", json!({"items": [{"type": "message", "content": "it is hidden"}]})),
+        ("/v1beta/models/m:batchGenerateContent", json!({"batch": {"input": ["it is hidden"]}})),
+        ("/v1/responses/input_tokens", json!({"model": "m", "input": "it is hidden"})),
+    ] {
+        let (upstream, target) = target().await;
+        for (word, wanted) in [("hidden", 446), ("absent", 200)] {
+            let config = with(&target, json!({"input_guardrails": none_of(word, true)}));
+            let answer = send(path, &config, &body).await;
+            assert_eq!(answer.status, wanted, "{path}: {}", answer.text);
+        }
+        assert_eq!(upstream.received().len(), 1, "{path}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_stored_is_judged_when_it_is_fetched() {
+    for path in ["/v1/chat/completions/c", "/v1/responses/r"] {
+        let (_upstream, target) = target().await;
+        for (word, wanted) in [("world", 446), ("absent", 200)] {
+            let config = with(&target, json!({"output_guardrails": none_of(word, true)}));
+            let (status, response) = sent("GET", path, &config, "", b"").await;
+            assert_eq!(status, wanted, "{path}: {response}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn texts_that_only_some_readers_see_are_judged() {
+    let (upstream, target) = target().await;
+    let config = with(&target, json!({"input_guardrails": none_of("hidden", true)}));
+    for (body, wanted) in [
+        (r#"{"model":"m","messages":[{"role":"user","content":"\ud800 it is hidden"}]}"#.to_owned(), 446),
+        (r#"{"model":"m","messages":[{"role":"user","\udc00":1,"content":"it is hidden"}]}"#.to_owned(), 446),
+        (
+            r#"{"model":"m","messages":[{"role":"user","content":"it is hidden","content":"a"}]}"#.to_owned(),
+            400,
+        ),
+        (r#"{"model":"m","messages":[{"role":"user","content":"a"}],"model":"n"}"#.to_owned(), 400),
+        (
+            format!(
+                r#"{{"model":"m","messages":[{{"role":"user","content":"a"}}],"x":{}{}}}"#,
+                "[".repeat(200),
+                "]".repeat(200)
+            ),
+            400,
+        ),
+        (r#"{"model":"m","messages":[{"role":"user","content":"a"}],"user":"\ud800"}"#.to_owned(), 200),
+    ] {
+        let head = format!("content-type: application/json\r\ncontent-length: {}\r\n", body.len());
+        let (status, response) =
+            sent("POST", "/v1/proxy/chat/completions", &config, &head, body.as_bytes()).await;
+        assert_eq!(status, wanted, "{body}: {response}");
+    }
+    let received = upstream.received();
+    assert_eq!(received.len(), 1);
+    let sent = String::from_utf8_lossy(&received[0].body).into_owned();
+    assert!(sent.contains(r#""\ud800""#), "what passes keeps its bytes: {sent}");
+}
+
+#[tokio::test]
+async fn a_part_that_was_not_read_fails_where_errors_do() {
+    let (_upstream, target) = target().await;
+    let part = json!({"type": "file", "file": {"file_id": "f"}});
+    let body = json!({"model": "m", "messages": [{"role": "user", "content": [{"type": "text", "text": "a"}, part]}]});
+    for (fail, wanted) in [(true, 446), (false, 200)] {
+        let parameters = json!({"operator": "none", "words": ["hidden"], "failOnError": fail});
+        let config = with(&target, json!({"input_guardrails": [{"contains": parameters, "deny": true}]}));
+        let answer = send(CHAT, &config, &body).await;
+        assert_eq!(answer.status, wanted, "{}", answer.text);
+        let check = &answer.json()["hook_results"]["before_request_hooks"][0]["checks"][0];
+        assert_eq!(check["error"]["name"], "UnreadError", "{}", answer.text);
+    }
+}
+
+/// Types, metadata and models are judged on every operation.
+#[tokio::test]
+async fn checks_that_need_no_text_run_on_operations_without_one() {
+    let (upstream, target) = target().await;
+    let denies =
+        |check: &str, parameters: Value| json!({"input_guardrails": [{check: parameters, "deny": true}]});
+    let only_embeddings = denies("allowedRequestTypes", json!({"allowedTypes": ["embed"]}));
+    let image = json!({"model": "bad", "prompt": "a"});
+    let provider_file =
+        json!({"input_file_id": "file-of-the-provider", "endpoint": CHAT, "completion_window": "24h"});
+    for (path, body, config, wanted) in [
+        ("/v1/images/generations", &image, &only_embeddings, 446),
+        ("/v1/audio/speech", &json!({"model": "m", "input": "a", "voice": "v"}), &only_embeddings, 446),
+        ("/v1/moderations", &json!({"input": "a"}), &only_embeddings, 446),
+        ("/v1/batches", &provider_file, &only_embeddings, 446),
+        (
+            "/v1/images/generations",
+            &image,
+            &denies("allowedRequestTypes", json!({"blockedTypes": ["embed"]})),
+            200,
+        ),
+        ("/v1/images/generations", &image, &denies("modelWhitelist", json!({"models": ["good"]})), 446),
+        (
+            "/v1/images/generations",
+            &image,
+            &denies("requiredMetadataKeys", json!({"metadataKeys": ["team"]})),
+            446,
+        ),
+        (
+            "/v1/images/generations",
+            &image,
+            &denies("requestParametersCheck", json!({"params": {"blockedKeys": ["prompt"]}})),
+            446,
+        ),
+        // A check of texts has none to read there.
+        ("/v1/images/generations", &image, &json!({"input_guardrails": none_of("a", true)}), 200),
+        (
+            "/v1/deployments/bad/chat/completions",
+            &json!({"messages": []}),
+            &denies("modelWhitelist", json!({"models": ["good"]})),
+            446,
+        ),
+        (
+            "/v1/deployments/good/chat/completions",
+            &json!({"messages": []}),
+            &denies("modelWhitelist", json!({"models": ["good"]})),
+            200,
+        ),
+        (
+            "/v1/deployments/good/chat/completions",
+            &json!({"model": "bad"}),
+            &denies("modelWhitelist", json!({"models": ["good"]})),
+            400,
+        ),
+        (
+            "/v1/proxy/v1/chat/completions",
+            &chat("a"),
+            &denies("allowedRequestTypes", json!({"blockedTypes": ["chatComplete"]})),
+            446,
+        ),
+    ] {
+        let before = upstream.received().len();
+        let answer = send(path, &with(&target, config.clone()), body).await;
+        assert_eq!(answer.status, wanted, "{path} {config}: {}", answer.text);
+        assert_eq!(upstream.received().len() > before, wanted == 200, "{path} {config}");
+    }
+    let config = with(&target, only_embeddings);
+    let (status, response) = sent("GET", "/v1/fine_tuning/jobs", &config, "", b"").await;
+    assert_eq!(status, 446, "{response}");
+    let upgrade = "connection: upgrade\r\nupgrade: websocket\r\nsec-websocket-version: 13\r\nsec-websocket-key: AAAAAAAAAAAAAAAAAAAAAA==\r\n";
+    for path in ["/v1/realtime?model=m", "/v1/realtime"] {
+        let (status, response) = sent("GET", path, &config, upgrade, b"").await;
+        assert_eq!(status, 446, "{response}");
+    }
+    let form = "content-type: multipart/form-data; boundary=x\r\ncontent-length: 5\r\n";
+    let models = with(&target, denies("modelWhitelist", json!({"models": ["good"]})));
+    let (status, response) = sent("POST", "/v1/audio/transcriptions", &models, form, b"--x--").await;
+    assert_eq!(status, 501, "the model is in a form: {response}");
+}
+
+#[tokio::test]
+async fn tools_are_judged_in_every_shape() {
+    let (_upstream, target) = target().await;
+    let blocked = json!({"tools": {"blockedFunctionNames": ["rm"]}});
+    let config =
+        with(&target, json!({"input_guardrails": [{"requestParametersCheck": blocked, "deny": true}]}));
+    for tools in [
+        json!({"tools": [{"type": "function", "function": {"name": "rm"}}]}),
+        json!({"functions": [{"name": "rm"}]}),
+        json!({"tools": [{"functionDeclarations": [{"name": "ls"}, {"name": "rm"}]}]}),
+        json!({"tools": [{"function_declarations": [{"name": "rm"}]}]}),
+    ] {
+        let answer = send("/v1/proxy/chat/completions", &config, &with(&chat("a"), tools.clone())).await;
+        assert_eq!(answer.status, 446, "{tools}: {}", answer.text);
+    }
+    let answer = send(
+        "/v1/proxy/chat/completions",
+        &config,
+        &with(&chat("a"), json!({"functions": [{"name": "ls"}]})),
+    )
+    .await;
+    assert_eq!(answer.status, 200, "{}", answer.text);
+}
+
+/// A check that replaces the body changes what it is for, and nothing else.
+#[tokio::test]
+async fn what_a_check_does_not_change_keeps_its_bytes() {
+    let (upstream, target) = target().await;
+    let config = with(&target, json!({"input_guardrails": [{"addPrefix": {"prefix": "P: "}}]}));
+    let schema = r#""response_format":{"type":"json_schema","json_schema":{"name":"s","schema":{"properties":{"zz":{},"aa":{}}}}}"#;
+    let earlier = r#"{"role":"system","content":"be kind","name":"n"}"#;
+    let body = format!(
+        r#"{{"model":"m","temperature":1.50,"messages":[{earlier},{{"role":"user","content":"a","name":"b"}}],{schema}}}"#
+    );
+    let head = format!("content-type: application/json\r\ncontent-length: {}\r\n", body.len());
+    let (status, response) = sent("POST", CHAT, &config, &head, body.as_bytes()).await;
+    assert_eq!(status, 200, "{response}");
+    let sent = String::from_utf8(upstream.received()[0].body.clone()).unwrap();
+    let changed = r#"{"role":"user","content":"P: a","name":"b"}"#;
+    for part in [schema, earlier, changed, r#""temperature":1.50"#] {
+        assert!(sent.contains(part), "{part} in {sent}");
+    }
+}
