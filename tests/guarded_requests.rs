@@ -260,12 +260,6 @@ async fn checks_that_need_no_text_run_on_operations_without_one() {
             &denies("modelWhitelist", json!({"models": ["good"]})),
             400,
         ),
-        (
-            "/v1/proxy/v1/chat/completions",
-            &chat("a"),
-            &denies("allowedRequestTypes", json!({"blockedTypes": ["chatComplete"]})),
-            446,
-        ),
     ] {
         let before = upstream.received().len();
         let answer = send(path, &with(&target, config.clone()), body).await;
@@ -283,6 +277,10 @@ async fn checks_that_need_no_text_need_no_body() {
     let config = with(&target, denies("allowedRequestTypes", json!({"allowedTypes": ["embed"]})));
     let (status, response) = sent("GET", "/v1/fine_tuning/jobs", &config, "", b"").await;
     assert_eq!(status, 446, "{response}");
+    // An operation at another place is blocked as one.
+    let blocked = with(&target, denies("allowedRequestTypes", json!({"blockedTypes": ["chatComplete"]})));
+    let answer = send("/v1/proxy/v1/chat/completions", &blocked, &chat("a")).await;
+    assert_eq!(answer.status, 446, "{}", answer.text);
     let upgrade = "connection: upgrade\r\nupgrade: websocket\r\nsec-websocket-version: 13\r\nsec-websocket-key: AAAAAAAAAAAAAAAAAAAAAA==\r\n";
     for path in ["/v1/realtime?model=m", "/v1/realtime"] {
         let (status, response) = sent("GET", path, &config, upgrade, b"").await;
