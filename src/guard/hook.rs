@@ -3,8 +3,8 @@
 //! Not here: what a config may say (`config::hooks`), and running them (`run`).
 
 use super::check::{CheckKind, Finder, Prepared};
+use super::check_kind;
 use super::parameters::{Parameters, Type, Unusable};
-use super::{check_kind, result};
 use crate::api::operation::Operation;
 use crate::config::hooks::{self, Feedback, Guardrail, HookKind, HookPhase, StreamMode};
 use crate::config::node::Node;
