@@ -40,7 +40,9 @@ fn main() {
     hot_bucket(now);
     memory(now);
     for url in std::env::var("LIMITS_SHARED").unwrap_or_default().split(',').filter(|url| !url.is_empty()) {
-        shared(url);
+        for leases in [false, true] {
+            shared(url, leases);
+        }
     }
 }
 
@@ -152,18 +154,19 @@ fn memory(now: Timestamp) {
     ));
 }
 
-/// How many requests a second the counters at this URL make and settle, for so many at the same time.
-fn shared(url: &str) {
+/// How many requests a second the counters at this URL make and settle, for so many at the same time, without leases or with them.
+fn shared(url: &str, leases: bool) {
     let secret = Secret::new(url);
     let backend = if url.starts_with("redis") { Backend::Redis(secret) } else { Backend::Postgres(secret) };
-    let options = LimitsOptions { shared: Some(backend), ..LimitsOptions::default() };
+    let options = LimitsOptions { shared: Some(backend), leases, ..LimitsOptions::default() };
     let Ok(counters) = Limits::open(&options, Timestamp::now()) else {
         return print("the URL cannot be read");
     };
     let Ok(runtime) = tokio::runtime::Runtime::new() else { return };
     let scheme = url.split(':').next().unwrap_or_default();
+    let with = if leases { "with leases" } else { "without leases" };
     print(&format!(
-        "\n| {scheme}, a budget and a rate of requests | at once | requests a second |\n|---|---:|---:|"
+        "\n| {scheme}, a budget and a rate of requests, {with} | at once | requests a second |\n|---|---:|---:|"
     ));
     let unique = Uuid::now_v7().as_u128();
     for (name, limits) in [

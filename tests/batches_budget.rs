@@ -8,6 +8,7 @@ use crate::limited_requests::USAGE;
 use crate::provider_batches;
 use crate::stages::WHOLE_CHAT;
 use crate::support::Gateway;
+use crate::support::redis_server::RedisServer;
 use crate::support::settings::{JOBS, STANDARD};
 use crate::support::wait::until;
 use reqwest::{Method, StatusCode};
@@ -130,7 +131,18 @@ async fn money_is_held_by_the_bound_of_each_line_and_counted_as_it_was_used() {
 
 #[tokio::test]
 async fn results_of_a_provider_count_beyond_a_soft_budget() {
-    let gateway = Gateway::start(JOBS);
+    results_count_beyond_a_soft_budget(JOBS).await;
+}
+
+#[tokio::test]
+async fn results_of_a_provider_count_beyond_a_soft_budget_that_gateways_share() {
+    let Some(redis) = RedisServer::start() else { return };
+    let shared = format!("{JOBS}limits: {{shared: 'redis://127.0.0.1:{}'}}\n", redis.port);
+    results_count_beyond_a_soft_budget(&shared).await;
+}
+
+async fn results_count_beyond_a_soft_budget(settings: &str) {
+    let gateway = Gateway::start(settings);
     let client = Client::new(&gateway);
     let path = budget(&gateway, "requests", 3, false).await;
     let body =

@@ -286,16 +286,22 @@ async fn a_hard_budget_survives_a_kill() {
 async fn a_hard_budget_of_two_gateways_that_count_together_in_redis() {
     let (Some(server), Some(redis)) = (postgres_server::shared(), RedisServer::start()) else { return };
     let shared = format!("redis://127.0.0.1:{}", redis.port);
-    use_up_with_two_gateways(&server.new_database(), &shared).await;
+    use_up_with_two_gateways(&server.new_database(), &shared, true).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_hard_budget_of_two_gateways_that_count_together_in_the_store() {
     let Some(server) = postgres_server::shared() else { return };
-    use_up_with_two_gateways(&server.new_database(), "store").await;
+    use_up_with_two_gateways(&server.new_database(), "store", true).await;
 }
 
-async fn use_up_with_two_gateways(store: &str, shared: &str) {
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_soft_budget_of_two_gateways_with_leases_is_exceeded_by_one_request_at_most() {
+    let Some(server) = postgres_server::shared() else { return };
+    use_up_with_two_gateways(&server.new_database(), "store", false).await;
+}
+
+async fn use_up_with_two_gateways(store: &str, shared: &str, is_hard: bool) {
     let of = Of::Cost;
     let _alone = ALONE.lock().await;
     let emulator = Emulator::start(None);
@@ -308,7 +314,7 @@ async fn use_up_with_two_gateways(store: &str, shared: &str) {
     let price = of.price(&one, SHORT).await;
     let before = calls(&emulator).await;
     let limit = 2_000 * price + price / 2;
-    let id = budget(&one, of, limit, true).await;
+    let id = budget(&one, of, limit, is_hard).await;
     wait::until("the policy at the other gateway", async || {
         let found = client().get(format!("{}{USAGE}/{id}", two.control_url()));
         (found.header("x-gateway-api-key", KEY).send().await.unwrap().status() == 200).then_some(())
@@ -316,7 +322,20 @@ async fn use_up_with_two_gateways(store: &str, shared: &str) {
     .await;
     let tally = spend(&[one.base_url(), two.base_url()], SHORT).await;
     let bill = (calls(&emulator).await - before) * price;
-    report(&format!("hard budget of {limit} of two gateways, {shared}: bill {bill}, {tally:?}"));
-    assert_used_up(bill, limit);
+    let mut leased = Vec::new();
+    for gateway in [&one, &two] {
+        leased.push(gateway.metric("turnpike_limit_leased_requests_total").await.unwrap());
+    }
+    let kind = if is_hard { "hard" } else { "soft" };
+    report(&format!(
+        "{kind} budget of {limit} of two gateways, {shared}: bill {bill}, leased {leased:?}, {tally:?}"
+    ));
+    if is_hard {
+        assert_used_up(bill, limit);
+        assert_eq!(leased, [0.0, 0.0], "each hold of a hard budget is the store's own");
+    } else {
+        assert!(bill >= limit && bill <= limit + price, "{bill} of {limit}");
+        assert!(leased.iter().all(|requests| *requests > 0.0), "{leased:?}");
+    }
     assert_eq!(spent(&two, of, &id).await, bill);
 }

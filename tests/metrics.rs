@@ -10,7 +10,7 @@ use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The documented families and their types (docs/metrics.md).
-const FAMILIES: [(&str, &str); 28] = [
+const FAMILIES: [(&str, &str); 30] = [
     ("turnpike_requests_total", "counter"),
     ("turnpike_errors_total", "counter"),
     ("turnpike_attempts_total", "counter"),
@@ -30,6 +30,8 @@ const FAMILIES: [(&str, &str); 28] = [
     ("turnpike_limit_counters_available", "gauge"),
     ("turnpike_limit_counters_failures_total", "counter"),
     ("turnpike_limit_gateways", "gauge"),
+    ("turnpike_limit_leased_requests_total", "counter"),
+    ("turnpike_limit_leases", "gauge"),
     ("turnpike_limit_overflowed_total", "counter"),
     ("gen_ai_client_operation_duration_seconds", "histogram"),
     ("gen_ai_client_operation_time_to_first_chunk_seconds", "histogram"),

@@ -1,4 +1,4 @@
-//! A gateway whose shared counters of limits go away and come back: what passes, and what an operator sees.
+//! A gateway whose shared counters of limits go away and come back: what passes, and what an operator sees; and its leases.
 //!
 //! That gateways count together is in `budgets_under_load`; the rules are tested beside the code.
 
@@ -76,6 +76,60 @@ async fn requests_go_on_while_the_counters_are_away_and_the_operator_sees_it() {
         }
     })
     .await;
+}
+
+/// A budget of so many requests for each key. Returns its path.
+async fn budget(gateway: &Gateway, requests: u32) -> String {
+    let budget = json!({
+        "conditions": [{"key": "api_key", "value": "*"}], "group_by": [{"key": "api_key"}], "type": "requests", "credit_limit": requests,
+    });
+    let policy = gateway.create(USAGE, &budget).await;
+    format!("{USAGE}/{}", policy["id"].as_str().unwrap())
+}
+
+#[tokio::test]
+async fn a_lease_serves_requests_and_goes_back_when_the_gateway_stops() {
+    let Some(server) = postgres_server::Server::start() else { return };
+    let url = server.new_database();
+    let gateway = Gateway::start(&format!("{STANDARD}limits: {{shared: '{url}', leases: on}}\n"));
+    budget(&gateway, 10_000).await;
+    let mut passed = 0;
+    wait::until("requests that need no call", async || {
+        assert_eq!(chat(&gateway).await.0, 200);
+        passed += 1;
+        let leased = gateway.metric("turnpike_limit_leased_requests_total").await;
+        (leased.unwrap() > 5.0).then_some(())
+    })
+    .await;
+    gateway.terminate();
+    assert!(gateway.ended().await.success());
+    let database = url.rsplit('/').next().unwrap().split('?').next().unwrap();
+    for condition in [
+        "SELECT count(*) = 0 FROM limit_holds".to_owned(),
+        format!("SELECT sum(spent) = {passed} AND sum(held) = 0 FROM limit_buckets"),
+    ] {
+        let text = format!("DO $$ BEGIN ASSERT ({condition}); END $$");
+        assert!(server.sql(database, &text), "{condition}");
+    }
+}
+
+#[tokio::test]
+async fn leases_can_be_turned_off() {
+    let Some(server) = postgres_server::Server::start() else { return };
+    let url = server.new_database();
+    let gateway = Gateway::start(&format!("{STANDARD}limits: {{shared: '{url}', leases: off}}\n"));
+    let one = budget(&gateway, 10_000).await;
+    for _ in 0..30 {
+        assert_eq!(chat(&gateway).await.0, 200);
+    }
+    wait::until("the calls to be counted", async || {
+        let entities = gateway.read(&format!("{one}/entities")).await;
+        let entity = &entities["data"][0];
+        (entity["current_usage"] == 30 && entity["reserved_usage"] == 0).then_some(())
+    })
+    .await;
+    assert_eq!(gateway.metric("turnpike_limit_leased_requests_total").await, Some(0.0));
+    assert_eq!(gateway.metric("turnpike_limit_leases").await, Some(0.0));
 }
 
 #[test]

@@ -38,6 +38,8 @@ fn counters(counts: &Counts) -> CountersState {
         buckets: counts.live_buckets,
         is_available: counts.is_available(),
         gateways: counts.gateways,
+        leases: counts.leases,
+        served_by_leases: counts.served_by_leases,
         failures: counts.journal_failures.saturating_add(counts.store_failures),
         overflowed: counts.overflowed,
         given_up: counts.journal_given_up.saturating_add(counts.dropped_settlements),

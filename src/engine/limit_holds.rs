@@ -301,8 +301,6 @@ impl Engine {
         let estimate = Estimate { requests, is_made, ..usage.estimate(likely, for_hard, &cost_of) };
         match self.limits.reserve(&selection, &estimate, ctx.limits.advance.as_deref(), now).await {
             Ok(reservation) => Ok(Some(reservation)),
-            // The store that gateways count in together refuses it, or is away: it has no claim that is not judged.
-            Err(_) if is_made => Ok(None),
             Err(refusal) => {
                 let cause = refusal.cause.as_str();
                 self.shared.metrics.record_limit_refusal(refusal.limit.scope.as_str(), cause);

@@ -9,6 +9,8 @@ use super::refusal::{Cause, Refusal};
 use super::window::Calendar;
 use std::sync::Arc;
 
+/// What is paid for already passes.
+///
 /// # Errors
 /// A limit cannot be kept, and must be.
 pub(super) fn check(
@@ -17,7 +19,7 @@ pub(super) fn check(
     is_open: bool,
     (calendar, now): (&Calendar, i64),
 ) -> Result<(), Box<Refusal>> {
-    let limits = selection.limits().filter(|limit| estimate.concerns(limit));
+    let limits = selection.limits().filter(|limit| estimate.concerns(limit) && !estimate.is_made);
     let refusing = limits.filter(|limit| limit.hard || (!limit.is_rate() && !is_open));
     let refusals: Vec<Refusal> = refusing
         .map(|limit| {

@@ -53,7 +53,7 @@ use journal::{Journal, Writer};
 use judgment::Judgment;
 use learnt_output::LearntOutput;
 use parking_lot::Mutex;
-use shared::Shared;
+use shared::{LeasedHolds, Shared};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -108,7 +108,8 @@ impl Limits {
         let limits = match (&options.shared, &options.journal) {
             (Some(backend), _) => {
                 let buckets = Buckets::new(BucketHash::Common, Sink::default());
-                let shared = Shared::open(backend, options.hold_lifetime, &buckets.sink);
+                let holding = (options.hold_lifetime, options.leases);
+                let shared = Shared::open(backend, holding, &buckets.sink);
                 let shared = shared.map_err(|why| format!("limits.shared: {why}"))?;
                 Self { shared: Some(shared), ..Self::new(buckets, options.calendar.clone()) }
             }
@@ -152,6 +153,9 @@ impl Limits {
         self.assume_output.store(counting.assume_output_tokens as u64, Ordering::Relaxed);
         let is_open = counting.on_store_error == OnStoreError::Allow;
         self.is_open_without_store.store(is_open, Ordering::Relaxed);
+        if let Some(shared) = &self.shared {
+            shared.set_leases(counting.leases);
+        }
     }
 
     /// Holds what the request is expected to use of all selected limits. `advance`: what is held for it, and others, already.
@@ -166,7 +170,11 @@ impl Limits {
         now: Timestamp,
     ) -> Result<Reservation, Box<Refusal>> {
         if let Some(shared) = &self.shared {
-            return Box::pin(self.reserve_shared(shared, selection, estimate, now)).await;
+            let leased = shared.take(selection, estimate, now.as_millisecond());
+            if leased.is_all {
+                return Ok(shared.leased(leased));
+            }
+            return Box::pin(self.reserve_shared((shared, leased), selection, estimate, now)).await;
         }
         let mut reservation = self.reserve_here(selection, estimate, advance, now)?;
         if let Some(journal) = &self.journal {
@@ -222,7 +230,7 @@ impl Limits {
 
     async fn reserve_shared(
         &self,
-        shared: &Shared,
+        (shared, leased): (&Shared, LeasedHolds),
         selection: &Selection<'_>,
         estimate: &Estimate<'_>,
         now: Timestamp,
@@ -230,7 +238,7 @@ impl Limits {
         let calendar = self.calendar.load_full();
         let assume_output = self.assume_output.load(Ordering::Relaxed);
         let at = (&*calendar, now.as_millisecond());
-        match shared.reserve(selection, (estimate, assume_output), at).await {
+        match shared.reserve(selection, (estimate, assume_output), leased, at).await {
             Ok(reservation) => Ok(reservation),
             Err(shared::Failure::Refused(refusal)) => Err(refusal),
             Err(shared::Failure::Unreachable) => {
@@ -274,13 +282,13 @@ impl Limits {
         Ok(judgment.preview(buckets))
     }
 
-    /// Has the journal write all that was counted so far.
+    /// Has the journal write all that was counted so far. What was borrowed of shared counters is returned, and what was used settled there.
     ///
     /// # Errors
     /// It could not be written, and is tried again.
     pub async fn flush(&self) -> Result<(), CountersFailure> {
         if let Some(shared) = &self.shared
-            && !shared.queue.flush(JOURNAL_TIMEOUT).await
+            && !shared.flush(JOURNAL_TIMEOUT).await
         {
             return Err(CountersFailure("the store of the counters does not take what was used".to_owned()));
         }
@@ -359,6 +367,7 @@ impl Limits {
     /// The counters cannot be reached, or not written: the reset may be forgotten when the process ends.
     pub async fn reset(&self, limit: &Limit, entity: Uuid, now: Timestamp) -> Result<bool, CountersFailure> {
         if let Some(shared) = &self.shared {
+            shared.end_leases(limit, now.as_millisecond()).await;
             let is_its_own = self.look(shared, limit, (None, false), now).await?;
             if !is_its_own.iter().any(|view| view.entity == entity) {
                 return Ok(false);
@@ -419,7 +428,9 @@ impl Limits {
             journal_given_up: self.journal.as_ref().map_or(0, |journal| journal.health.given_up()),
             store_failures: shared.map_or(0, |shared| shared.health().0),
             is_store_failing: shared.is_some_and(|shared| shared.health().1),
-            dropped_settlements: shared.map_or(0, |shared| shared.queue.dropped()),
+            dropped_settlements: shared.map_or(0, Shared::dropped),
+            leases: shared.map_or(0, |shared| shared.leases().0),
+            served_by_leases: shared.map_or(0, |shared| shared.leases().1),
             gateways: shared.map_or(1, Shared::gateways),
             is_journal_failing: self.journal.as_ref().is_some_and(|journal| journal.health.is_failing()),
         }
@@ -453,6 +464,10 @@ pub struct Counts {
     pub is_store_failing: bool,
     /// Settlements that did not fit into the queue for that store: their holds expire there.
     pub dropped_settlements: u64,
+    /// Buckets of shared counters of which this gateway has borrowed something.
+    pub leases: usize,
+    /// Requests that had all they needed from such leases: nothing was sent to the store for them.
+    pub served_by_leases: u64,
     /// How many gateways share the counters, as last heard.
     pub gateways: usize,
 }

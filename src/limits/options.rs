@@ -33,6 +33,8 @@ pub struct LimitsOptions {
     pub journal: Option<PathBuf>,
     /// The store of counters that several gateways share.
     pub shared: Option<Backend>,
+    /// Whether an amount is borrowed ahead of hot buckets of such counters.
+    pub leases: bool,
     /// What budgets do while that store is away.
     pub on_store_error: OnStoreError,
     pub calendar: Calendar,
@@ -47,6 +49,7 @@ impl Default for LimitsOptions {
         Self {
             journal: None,
             shared: None,
+            leases: true,
             on_store_error: OnStoreError::Allow,
             calendar: Calendar::default(),
             assume_output_tokens: 4096,
@@ -81,6 +84,7 @@ impl LimitsOptions {
         Ok(Self {
             journal,
             shared,
+            leases: limits.counting.leases,
             on_store_error: limits.counting.on_store_error,
             calendar: Calendar::of(&limits.counting),
             assume_output_tokens: limits.counting.assume_output_tokens as u64,

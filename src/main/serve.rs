@@ -29,6 +29,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 use turnpike::batch::Batches;
 use turnpike::control::{self, Port, Services};
 use turnpike::emulator::{Emulator, Options};
@@ -62,8 +63,8 @@ pub fn run(file: &Path, upgrade: bool) -> ExitCode {
     raise_descriptor_limit();
     let ready = if upgrade { can_take_over(&usable.settings) } else { Ok(()) };
     match ready.and_then(|()| build(file, usable, upgrade, &log)) {
-        Ok((server, shared)) => {
-            server.run(RunArgs { shutdown_signal: Box::new(ShutdownSignals { shared, log }) });
+        Ok((server, shared, limits)) => {
+            server.run(RunArgs { shutdown_signal: Box::new(ShutdownSignals { shared, limits, log }) });
             ExitCode::SUCCESS
         }
         Err(why) => {
@@ -89,7 +90,7 @@ fn build(
     usable: read::Usable,
     upgrade: bool,
     log: &Arc<LogQueue>,
-) -> Result<(Server, Arc<Shared>), String> {
+) -> Result<(Server, Arc<Shared>, Arc<RequestLimits>), String> {
     let read::Usable { settings, warnings, overlay } = usable;
     let mut server = Server::new_with_opt_and_conf(Opt { upgrade, ..Opt::default() }, conf(&settings));
     server.bootstrap();
@@ -149,10 +150,10 @@ fn build(
             log: Arc::clone(log),
         }),
         Box::new(LogWriter { queue: Arc::clone(log), shared: Arc::clone(&shared) }),
-        Box::new(Drain { shared: Arc::clone(&shared), log: Arc::clone(log), caching, grace }),
+        Box::new(drain((&shared, &limits, &caching), log, grace)),
     ];
     server.add_service(background_service("background", BackgroundTasks(tasks)));
-    Ok((server, shared))
+    Ok((server, shared, limits))
 }
 
 /// What all listeners of the data port have in common, beyond what requests are counted in.
@@ -169,6 +170,20 @@ fn memory_returner(
         config_cache: config_cache.clone(),
         limits: Arc::clone(limits),
         caching: Arc::clone(caching),
+    }
+}
+
+fn drain(
+    (shared, limits, caching): (&Arc<Shared>, &Arc<RequestLimits>, &Arc<Caching>),
+    log: &Arc<LogQueue>,
+    grace: Duration,
+) -> Drain {
+    Drain {
+        shared: Arc::clone(shared),
+        log: Arc::clone(log),
+        caching: Arc::clone(caching),
+        limits: Arc::clone(limits),
+        grace,
     }
 }
 

@@ -13,6 +13,7 @@ use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::{Instant, sleep, timeout};
 use turnpike::engine::caching::Caching;
+use turnpike::limits::{CountersFailure, Limits};
 use turnpike::state::Shared;
 
 /// Between failing readiness and closing the listeners: time for one probe to notice.
@@ -32,6 +33,7 @@ pub const DRAIN_MARGIN: Duration = Duration::from_secs(5);
 /// Maps Unix signals to Pingora's shutdown kinds. Readiness fails first.
 pub struct ShutdownSignals {
     pub shared: Arc<Shared>,
+    pub limits: Arc<Limits>,
     pub log: Arc<LogQueue>,
 }
 
@@ -69,6 +71,7 @@ impl ShutdownSignalWatch for ShutdownSignals {
 impl ShutdownSignals {
     async fn stop_immediately(&self) -> ShutdownSignal {
         log::info!(target: "turnpike", "stopping immediately");
+        flush_limits(&self.limits).await;
         flush_access_log(&self.shared).await;
         close_ledger(&self.shared).await;
         self.log.flush(FINAL_FLUSH_TIMEOUT);
@@ -88,6 +91,15 @@ impl ShutdownSignals {
             }
         }
         false
+    }
+}
+
+/// Writes what limits have counted, and returns what was borrowed of shared counters.
+async fn flush_limits(limits: &Limits) {
+    let written = timeout(FINAL_FLUSH_TIMEOUT, limits.flush()).await;
+    let late = || CountersFailure("it could not be written in time".to_owned());
+    if let Err(CountersFailure(why)) = written.unwrap_or_else(|_| Err(late())) {
+        log::error!(target: "turnpike", "usage of limits was lost: {why}");
     }
 }
 
@@ -119,6 +131,7 @@ pub struct Drain {
     pub shared: Arc<Shared>,
     pub log: Arc<LogQueue>,
     pub caching: Arc<Caching>,
+    pub limits: Arc<Limits>,
     pub grace: Duration,
 }
 
@@ -137,6 +150,7 @@ impl BackgroundService for Drain {
             }
             Err(_) => self.finish().await,
         }
+        flush_limits(&self.limits).await;
         self.caching.store.flush(CACHE_FLUSH_TIMEOUT).await;
         flush_access_log(&self.shared).await;
         close_ledger(&self.shared).await;

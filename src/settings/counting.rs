@@ -9,8 +9,9 @@ use jiff::civil::Weekday;
 use jiff::tz::TimeZone;
 
 /// The keys that are read here.
-pub(super) const KEYS: [&str; 5] =
-    ["timezone", "week_start", "assume_output_tokens", "shared", "on_store_error"];
+pub(super) const KEYS: [&str; 6] =
+    ["timezone", "week_start", "assume_output_tokens", "shared", "leases", "on_store_error"];
+const LEASES: [(&str, bool); 2] = [("on", true), ("off", false)];
 const ON_STORE_ERROR: [(&str, OnStoreError); 2] =
     [("allow", OnStoreError::Allow), ("deny", OnStoreError::Deny)];
 const WEEKDAYS: [(&str, Weekday); 7] = [
@@ -33,6 +34,8 @@ pub struct Counting {
     pub assume_output_tokens: usize,
     /// Counters that several gateways share. `None`: each gateway counts alone.
     pub shared: Option<SharedCounters>,
+    /// Whether an amount is borrowed ahead of hot buckets of such counters.
+    pub leases: bool,
     pub on_store_error: OnStoreError,
 }
 
@@ -64,6 +67,7 @@ impl Default for Counting {
             week_start: Weekday::Monday,
             assume_output_tokens: 4096,
             shared: None,
+            leases: true,
             on_store_error: OnStoreError::Allow,
         }
     }
@@ -86,6 +90,7 @@ impl Counting {
             week_start: week_start.unwrap_or(defaults.week_start),
             assume_output_tokens: assume.unwrap_or(defaults.assume_output_tokens),
             shared: f.get(&["shared"]).and_then(|at| shared(&at)),
+            leases: f.get(&["leases"]).and_then(|at| at.one_of(&LEASES)).unwrap_or(defaults.leases),
             on_store_error: f
                 .get(&["on_store_error"])
                 .and_then(|at| at.one_of(&ON_STORE_ERROR))

@@ -8,6 +8,7 @@ mod account;
 mod batches;
 mod cache;
 mod config_object;
+mod counting;
 mod guardrails;
 mod logs;
 mod money;
@@ -19,7 +20,7 @@ mod tests;
 
 use super::auth::SHORTHANDS;
 use super::scopes::Scope;
-use super::{AccessLog, Counting, Limits, Server};
+use super::{AccessLog, Limits, Server};
 use serde_json::{Map, Value, json};
 use std::time::Duration;
 use types::{flag, integer, list, millis, non_empty, object, one_of, or, pattern, see, text};
@@ -248,44 +249,12 @@ fn listen() -> Value {
 fn limits() -> Value {
     let mut keys = sizes();
     keys.extend(times());
-    keys.extend(counting());
+    keys.extend(counting::keys());
     object(
         "Limits for one client, one request, one connection, and how usage is counted. Sizes in bytes, times in milliseconds.",
         &[],
         keys,
     )
-}
-
-fn counting() -> Vec<(&'static str, Value)> {
-    let assumed = "Output that is reserved for a request without a bound of its own, in tokens, until enough of its kind were counted.";
-    let zone =
-        "Where the days, weeks and months of rate limits and budgets begin: a zone of the IANA database.";
-    vec![
-        ("timezone", or(non_empty(zone), "UTC")),
-        ("week_start", or(one_of("The day on which weeks begin.", Counting::weekdays()), "monday")),
-        (
-            "assume_output_tokens",
-            or(integer(assumed, 1, Some(10_000_000)), Counting::default().assume_output_tokens),
-        ),
-        (
-            "shared",
-            pattern(
-                "Counters that several gateways share: in the store, if it is PostgreSQL, or at a URL of PostgreSQL, Redis or Valkey; without it each counts alone. Read at the start.",
-                "^(store$|rediss?://.|postgres(ql)?://.)",
-                &["store", "redis://127.0.0.1:6379"],
-            ),
-        ),
-        (
-            "on_store_error",
-            or(
-                one_of(
-                    "What budgets do while the shared counters are away; hard ones refuse.",
-                    ["allow", "deny"],
-                ),
-                "allow",
-            ),
-        ),
-    ]
 }
 
 fn sizes() -> Vec<(&'static str, Value)> {

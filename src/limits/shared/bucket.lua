@@ -92,3 +92,36 @@ local function expire(bucket, keys)
     else redis.call('PERSIST', key) end
   end
 end
+
+-- Ends a hold; what was used instead is counted. False: it is not there, or no longer.
+local function release(bucket, holds, expired, hold, past)
+  local is_held = redis.call('ZREM', holds, hold) == 1
+  local is_late = not is_held and redis.call('ZREM', expired, hold) == 1
+  if (not is_held and not is_late) or bucket.n ~= past.epoch then return false end
+  if is_held then
+    bucket.h = bucket.h - past.amount
+    bucket.c = bucket.c - past.clamped
+  end
+  if bucket.g == past.generation and bucket.r == past.resets then
+    bucket.s = bucket.s + past.actual
+    if is_late and past.hard then
+      -- It was taken for spent when it expired.
+      bucket.s = bucket.s - past.amount
+      bucket.u = bucket.u - past.amount
+    end
+  end
+  return true
+end
+
+-- '1' for the threshold and for the limit, if it was reached now.
+local function marks(bucket, value, alert)
+  local threshold, exhausted = '0', '0'
+  rearm(bucket, value, alert)
+  if alert >= 0 and bucket.t == 0 and bucket.s >= alert then
+    bucket.t, threshold = math.max(alert, 1), '1'
+  end
+  if bucket.s >= value and bucket.x == 0 and value > 0 then
+    bucket.x, exhausted = value, '1'
+  end
+  return threshold, exhausted
+end

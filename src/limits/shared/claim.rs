@@ -37,6 +37,8 @@ pub(in crate::limits) struct Order {
     pub lifetime: Duration,
     /// After this time of the store it must not be made: it may have been cancelled by then. Milliseconds since 1970.
     pub not_after: i64,
+    /// What it is for was made and is paid for: nothing refuses it.
+    pub is_made: bool,
 }
 
 /// How it is judged. The scripts have the numbers.
@@ -159,6 +161,51 @@ pub(in crate::limits) struct SettleReply {
     pub is_exhausted_now: bool,
 }
 
+/// What becomes of a lease: what was used of it is settled, and what it is from now on takes its place.
+#[derive(Debug, Clone)]
+pub(in crate::limits) struct LeaseOrder {
+    pub limit: Arc<Limit>,
+    pub entity: u128,
+    pub value_key: Arc<str>,
+    /// More is lent in this window only.
+    pub window: Window,
+    /// The hold of before and its amount. `None`: nothing was held.
+    pub before: Option<(Uuid, i64)>,
+    pub epoch: i64,
+    pub resets: u32,
+    /// What was used of it.
+    pub actual: i64,
+    /// Names the hold that takes its place.
+    pub next: Uuid,
+    /// What stays held: by requests, and `room` for requests to come.
+    pub kept: i64,
+    pub room: i64,
+    /// The room that is wanted; 0: none.
+    pub wanted: i64,
+    /// Less room is not worth a lease.
+    pub least: i64,
+    /// Of how many parts of what is left it may be one.
+    pub share: i64,
+    /// After this time of the store nothing is lent: an order that was sent again may come late. Milliseconds since 1970.
+    pub not_after: i64,
+    /// How long it is held at most.
+    pub lifetime: Duration,
+}
+
+/// What a lease is from now on.
+#[derive(Debug, Clone)]
+pub(in crate::limits) struct LeaseReply {
+    pub state: State,
+    pub epoch: i64,
+    pub resets: u32,
+    /// What is held under the next name. Less than was to be kept: nothing of the lease is held any more.
+    pub amount: i64,
+    /// The room that it has by the store's judgment.
+    pub room: i64,
+    pub is_threshold_now: bool,
+    pub is_exhausted_now: bool,
+}
+
 /// A bucket that is shown.
 #[derive(Debug, Clone)]
 pub(in crate::limits) struct Shown {
@@ -174,6 +221,8 @@ pub(in crate::limits) trait CounterStore: Send + Sync {
     async fn reserve(&self, order: Arc<Order>) -> Result<Reply, String>;
     /// Ends holds. Doing so twice changes nothing.
     async fn settle(&self, settlements: &[Settlement]) -> Result<Vec<SettleReply>, String>;
+    /// Settles, keeps and lends. An order that is sent again changes nothing, and has the same reply. Each is of another bucket.
+    async fn lease(&self, orders: &[LeaseOrder]) -> Result<Vec<LeaseReply>, String>;
     /// All buckets of a limit.
     async fn buckets(&self, limit: &Limit) -> Result<Vec<u128>, String>;
     /// These buckets at present; they are set to nothing before if `reset`.

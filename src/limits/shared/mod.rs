@@ -1,14 +1,19 @@
 //! Counters that several gateways share: each reservation is one step in their store, by the store's clock.
 //!
-//! Not here: what the store does with it (`redis`, `postgres`). What is settled goes through a bounded queue: no request waits for that. While the
-//! store is away, rate limits are counted here with a part of their value, and budgets are as the settings have it (`fallback`).
+//! Of hot buckets an amount is borrowed ahead, and requests take of it here (`leases`). What is settled goes through a bounded queue: no
+//! request waits for that. Not here: what the store does with it (`redis`, `postgres`). While the store is away, rate limits are counted
+//! here with a part of their value, and budgets are as the settings have it (`fallback`).
 
 mod claim;
+mod lease;
+mod leases;
 mod postgres;
+mod recent_use;
 mod redis;
 mod settling;
 
-pub(super) use settling::{RemoteHold, SettleQueue};
+pub(super) use leases::LeasedHolds;
+pub(super) use settling::RemoteHold;
 
 use super::amount::Estimate;
 use super::buckets::Sink;
@@ -22,7 +27,8 @@ use super::tightest::Tightest;
 use super::usage_view::UsageView;
 use super::window::{Calendar, Window};
 use claim::{BucketReply, Claim, CounterStore, Order, Reply, Rule, Verdict};
-use settling::RemoteItem;
+use leases::Leases;
+use settling::{RemoteItem, SettleQueue};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -42,7 +48,8 @@ pub(super) struct Shared {
     /// `None` while it is dropped.
     runtime: Option<Runtime>,
     inner: Arc<Inner>,
-    pub queue: Arc<SettleQueue>,
+    queue: Arc<SettleQueue>,
+    leases: Arc<Leases>,
 }
 
 struct Inner {
@@ -85,9 +92,14 @@ impl StoreHealth {
         }
     }
 
+    /// Whether the last call failed.
+    fn is_failing(&self) -> bool {
+        self.is_failing.load(Ordering::Relaxed)
+    }
+
     /// Whether it is not to be tried now.
     fn pauses(&self, now: i64) -> bool {
-        self.is_failing.load(Ordering::Relaxed) && now < self.pause_until.load(Ordering::Relaxed)
+        self.is_failing() && now < self.pause_until.load(Ordering::Relaxed)
     }
 }
 
@@ -119,7 +131,11 @@ impl Shared {
     ///
     /// # Errors
     /// The URL cannot be read, or the system has no thread left.
-    pub(super) fn open(backend: &Backend, hold_lifetime: Duration, sink: &Arc<Sink>) -> Result<Self, String> {
+    pub(super) fn open(
+        backend: &Backend,
+        (hold_lifetime, has_leases): (Duration, bool),
+        sink: &Arc<Sink>,
+    ) -> Result<Self, String> {
         // Connections live on a runtime of their own: requests come from several, and some of them end.
         let mut runtime = tokio::runtime::Builder::new_multi_thread();
         let runtime = runtime.worker_threads(1).thread_name("limits-store").enable_all().build();
@@ -144,7 +160,9 @@ impl Shared {
         let queue = Arc::new(SettleQueue::default());
         runtime.spawn(settling::settle(Arc::clone(&queue), Arc::clone(&inner)));
         runtime.spawn(announce(Arc::clone(&inner)));
-        Ok(Self { runtime: Some(runtime), inner, queue })
+        let leases = Arc::new(Leases::new(has_leases));
+        runtime.spawn(leases::keep(Arc::clone(&leases), Arc::clone(&inner)));
+        Ok(Self { runtime: Some(runtime), inner, queue, leases })
     }
 
     /// How many gateways share the counters, as last heard.
@@ -165,7 +183,46 @@ impl Shared {
     /// Failed calls, and whether the last one failed.
     pub(super) fn health(&self) -> (u64, bool) {
         let health = &self.inner.health;
-        (health.failures.load(Ordering::Relaxed), health.is_failing.load(Ordering::Relaxed))
+        (health.failures.load(Ordering::Relaxed), health.is_failing())
+    }
+
+    /// Settlements that were given up.
+    pub(super) fn dropped(&self) -> u64 {
+        self.queue.dropped()
+    }
+
+    /// Turns leases on or off (`limits.leases`).
+    pub(super) fn set_leases(&self, are_on: bool) {
+        self.leases.set_on(are_on);
+    }
+
+    /// Buckets of which something is borrowed, and the requests so far that had all they needed from such leases.
+    pub(super) fn leases(&self) -> (usize, u64) {
+        (self.leases.count(), self.leases.served())
+    }
+
+    /// Returns what is borrowed, and waits until all that was used by now is settled, at most this long. False: it is not.
+    pub(super) async fn flush(&self, at_most: Duration) -> bool {
+        let (begin, now) = (Instant::now(), jiff::Timestamp::now().as_millisecond());
+        let is_returned = self.leases.end(None, now, at_most).await;
+        self.queue.flush(at_most.saturating_sub(begin.elapsed())).await && is_returned
+    }
+
+    /// Has what was used of a limit's leases settled, so that a reset is of that as well. One that takes long is not waited for.
+    pub(super) async fn end_leases(&self, limit: &Limit, now: i64) {
+        self.leases.end(Some(limit), now, RESERVE_WITHIN).await;
+    }
+
+    /// Takes what leases have of what the request needs.
+    pub(super) fn take(&self, selection: &Selection<'_>, estimate: &Estimate<'_>, now: i64) -> LeasedHolds {
+        self.leases.take(selection, estimate, (now, &self.inner))
+    }
+
+    /// The reservation of a request that has all it needs from leases.
+    pub(super) fn leased(&self, leased: LeasedHolds) -> Reservation {
+        let tightest = leased.tightest();
+        let remote = RemoteHold::new(Uuid::nil(), (Vec::new(), leased), Arc::clone(&self.queue));
+        Reservation::remote(remote, tightest, None, Arc::clone(&self.inner.sink))
     }
 
     /// Runs a call of the store where its connections live.
@@ -184,42 +241,29 @@ impl Shared {
         outcome
     }
 
-    /// Holds what the request needs of all its limits.
+    /// Holds what the request needs of all its limits, but for what it has taken from leases.
     pub(super) async fn reserve(
         &self,
         selection: &Selection<'_>,
         (estimate, assume_output): (&Estimate<'_>, u64),
+        leased: LeasedHolds,
         (calendar, now): (&Calendar, i64),
     ) -> Result<Reservation, Failure> {
         if self.inner.health.pauses(now) {
             return Err(Failure::Unreachable);
         }
         let hold = Uuid::now_v7();
-        let fits = selection.limits().any(|limit| limit.fit && limit.hard);
+        let fits = selection.limits().any(|limit| limit.fit && limit.hard) && !estimate.is_made;
         let mut fitted = (fits && estimate.max_output_tokens.is_none()).then_some(assume_output);
-        let mut overflowed: Vec<usize> = Vec::new();
+        let (mut overflowed, mut has_returned) = (Vec::new(), false);
         let begin = Instant::now();
         let clock = || now.saturating_add(i64::try_from(begin.elapsed().as_millis()).unwrap_or(i64::MAX));
         for _ in 0..MAX_TRIES {
             let now = clock();
-            let store_now = now.saturating_add(self.inner.offset.load(Ordering::Relaxed));
-            let mut claims =
-                claims(selection, estimate, fitted, (calendar, store_now)).map_err(Failure::Refused)?;
-            if claims.is_empty() {
-                let sink = Arc::clone(&self.inner.sink);
-                return Ok(Reservation::new(Vec::new(), Tightest::default(), None, sink));
-            }
-            for index in &overflowed {
-                if let Some(claim) = claims.get_mut(*index) {
-                    claim.overflow();
-                }
-            }
-            let order = Arc::new(Order {
-                hold,
-                claims,
-                lifetime: self.inner.hold_lifetime,
-                not_after: store_now.saturating_add(i64::try_from(RESERVE_WITHIN.as_millis()).unwrap_or(0)),
-            });
+            let of = Needs { selection, estimate, fitted, leased: &leased, overflowed: &overflowed };
+            let Some(order) = self.order(hold, &of, (calendar, now)).map_err(Failure::Refused)? else {
+                return Ok(self.leased(leased));
+            };
             let sent = Arc::clone(&order);
             let reply = self.run(now, move |inner| async move { inner.store.reserve(sent).await }).await;
             let Ok(reply) = reply else {
@@ -235,20 +279,52 @@ impl Shared {
                     self.inner.overflowed.fetch_add(1, Ordering::Relaxed);
                     overflowed.push(claim);
                 }
+                // More than can be counted was used already.
+                Reply::Refused { .. } if estimate.is_made => return Ok(self.leased(leased)),
                 Reply::Refused { now: theirs, buckets } => {
                     match lowered(estimate, fitted, &order.claims, &buckets, theirs) {
                         Some(lower) => fitted = Some(lower),
+                        None if !has_returned && self.leases.give_up(&order.claims, &buckets, now).await => {
+                            has_returned = true;
+                        }
                         None => return Err(self.refused(estimate, &order.claims, &buckets, theirs)),
                     }
                 }
                 Reply::Held { now: theirs, buckets } => {
+                    self.leases.note(&order.claims, &buckets, (now, &self.inner));
                     let lower =
                         fitted.filter(|fitted| estimate.max_output_tokens.is_none_or(|most| *fitted < most));
-                    return Ok(self.held(&order, &buckets, (lower, theirs)));
+                    return Ok(self.held(&order, &buckets, leased, (lower, theirs)));
                 }
             }
         }
         Err(Failure::Unreachable)
+    }
+
+    /// What the store is to hold; `None`: nothing.
+    fn order(
+        &self,
+        hold: Uuid,
+        needs: &Needs<'_, '_>,
+        (calendar, now): (&Calendar, i64),
+    ) -> Result<Option<Arc<Order>>, Box<Refusal>> {
+        let store_now = self.inner.their_time(now);
+        let mut claims = needs.claims(calendar, store_now)?;
+        if claims.is_empty() {
+            return Ok(None);
+        }
+        for index in needs.overflowed {
+            if let Some(claim) = claims.get_mut(*index) {
+                claim.overflow();
+            }
+        }
+        Ok(Some(Arc::new(Order {
+            hold,
+            claims,
+            lifetime: self.inner.hold_lifetime,
+            not_after: store_now.saturating_add(i64::try_from(RESERVE_WITHIN.as_millis()).unwrap_or(0)),
+            is_made: needs.estimate.is_made,
+        })))
     }
 
     fn refused(
@@ -273,15 +349,21 @@ impl Shared {
             let wanted = estimate.least(&claim.limit);
             refusals.push(Refusal::by(&claim.limit, (&bucket.state, &claim.value_key), cause, (wanted, now)));
         }
-        let refusal = Refusal::reported(refusals, tightest(claims, buckets, now));
+        let refusal = Refusal::reported(refusals, tightest(Tightest::default(), (claims, buckets), now));
         refusal.map_or(Failure::Unreachable, |refusal| Failure::Refused(Box::new(refusal)))
     }
 
-    fn held(&self, order: &Order, buckets: &[BucketReply], (fitted, now): (Option<u64>, i64)) -> Reservation {
-        let tightest = tightest(&order.claims, buckets, now);
+    fn held(
+        &self,
+        order: &Order,
+        buckets: &[BucketReply],
+        leased: LeasedHolds,
+        (fitted, now): (Option<u64>, i64),
+    ) -> Reservation {
+        let tightest = tightest(leased.tightest(), (&order.claims, buckets), now);
         let items = order.claims.iter().zip(buckets);
         let items = items.map(|(claim, bucket)| RemoteItem::new(claim, bucket)).collect();
-        let remote = RemoteHold::new(order.hold, items, Arc::clone(&self.queue));
+        let remote = RemoteHold::new(order.hold, (items, leased), Arc::clone(&self.queue));
         Reservation::remote(remote, tightest, fitted, Arc::clone(&self.inner.sink))
     }
 
@@ -293,7 +375,7 @@ impl Shared {
         reset: bool,
         (calendar, now): (&Calendar, i64),
     ) -> Result<Vec<UsageView>, String> {
-        let theirs = now.saturating_add(self.inner.offset.load(Ordering::Relaxed));
+        let theirs = self.inner.their_time(now);
         let window = calendar.window(&limit.kind, theirs);
         let same = Arc::new(limit.clone());
         let shown = self.run(now, move |inner| async move {
@@ -311,32 +393,54 @@ impl Shared {
     }
 }
 
-/// What the request needs of each bucket.
-fn claims(
-    selection: &Selection<'_>,
-    estimate: &Estimate<'_>,
+impl Inner {
+    /// What time it is by the store's clock.
+    fn their_time(&self, now: i64) -> i64 {
+        now.saturating_add(self.offset.load(Ordering::Relaxed))
+    }
+}
+
+/// What a request needs of the store.
+struct Needs<'a, 's> {
+    selection: &'a Selection<'s>,
+    estimate: &'a Estimate<'a>,
     fitted: Option<u64>,
-    (calendar, now): (&Calendar, i64),
-) -> Result<Vec<Claim>, Box<Refusal>> {
-    let mut claims = Vec::with_capacity(selection.items.len());
-    for item in selection.items.iter().filter(|item| estimate.concerns(item.limit)) {
-        let limit = item.limit;
-        let window: Window = calendar.window(&limit.kind, now);
-        let value_key: Arc<str> = value_key(limit, selection.facts).into();
-        let amount = if limit.hard {
-            estimate.hard_amount(limit, fitted).map_err(|cause| {
+    /// What it has already.
+    leased: &'a LeasedHolds,
+    /// The claims for whose buckets there is no room.
+    overflowed: &'a [usize],
+}
+
+impl Needs<'_, '_> {
+    /// What it needs of each bucket.
+    fn claims(&self, calendar: &Calendar, now: i64) -> Result<Vec<Claim>, Box<Refusal>> {
+        let Self { selection, estimate, leased, .. } = *self;
+        let mut claims = Vec::with_capacity(selection.items.len());
+        let items = selection.items.iter().filter(|item| estimate.concerns(item.limit));
+        for item in items.filter(|item| !leased.has(item.bucket)) {
+            let limit = item.limit;
+            let window: Window = calendar.window(&limit.kind, now);
+            let value_key: Arc<str> = value_key(limit, selection.facts).into();
+            let amount = self.amount(limit).map_err(|cause| {
                 let state = super::entity::State::reported(window, 0, 0, 0);
                 let refusal = Refusal::by(limit, (&state, &value_key), cause, (1, now));
                 Box::new(Refusal { all: vec![Arc::clone(limit)], ..refusal })
-            })?
-        } else {
-            estimate.likely(limit.counts()).unwrap_or(0)
-        };
-        let (limit, rule) = (Arc::clone(limit), Rule::of(limit));
-        let entity = item.bucket;
-        claims.push(Claim { limit, entity, value_key, window, amount, rule, is_overflow: false });
+            })?;
+            let (limit, rule) = (Arc::clone(limit), Rule::of(limit));
+            let entity = item.bucket;
+            claims.push(Claim { limit, entity, value_key, window, amount, rule, is_overflow: false });
+        }
+        Ok(claims)
     }
-    Ok(claims)
+
+    fn amount(&self, limit: &Limit) -> Result<i64, Cause> {
+        let estimate = self.estimate;
+        match limit.hard {
+            true if estimate.is_made => Ok(estimate.most(limit.counts(), None).unwrap_or(0)),
+            true => estimate.hard_amount(limit, self.fitted),
+            false => Ok(estimate.likely(limit.counts()).unwrap_or(0)),
+        }
+    }
 }
 
 /// The output that fits, or one token, where limits that fit are all that refuses. `None`: nothing is to be gained.
@@ -362,8 +466,7 @@ fn lowered(
     lowest.filter(|lowest| before.is_none_or(|before| *lowest < before))
 }
 
-fn tightest(claims: &[Claim], buckets: &[BucketReply], now: i64) -> Tightest {
-    let mut tightest = Tightest::default();
+fn tightest(mut tightest: Tightest, (claims, buckets): (&[Claim], &[BucketReply]), now: i64) -> Tightest {
     for (claim, bucket) in claims.iter().zip(buckets) {
         if let Some((of, remaining)) = bucket.state.remaining(&claim.limit, now) {
             tightest.add(of, remaining);

@@ -6,8 +6,8 @@ use super::super::entity::State;
 use super::super::limit::Limit;
 use super::super::window::Window;
 use super::claim::{
-    BucketReply, Claim, CounterStore, Order, Reply, Rule, SettleReply, Settlement, Shown, UNCONFIRMED,
-    Verdict, end_of,
+    BucketReply, Claim, CounterStore, LeaseOrder, LeaseReply, Order, Reply, Rule, SettleReply, Settlement,
+    Shown, UNCONFIRMED, Verdict, end_of,
 };
 use crate::net::outbound::redis_client::{self, reason};
 use async_trait::async_trait;
@@ -29,6 +29,7 @@ pub(super) struct Redis {
     connection: ConnectionManager,
     reserve: Script,
     settle: Script,
+    lease: Script,
     look: Script,
 }
 
@@ -44,6 +45,7 @@ impl Redis {
             connection,
             reserve: script(include_str!("reserve.lua")),
             settle: script(include_str!("settle.lua")),
+            lease: script(include_str!("lease.lua")),
             look: script(include_str!("look.lua")),
         })
     }
@@ -88,11 +90,11 @@ impl Parts {
 #[async_trait]
 impl CounterStore for Redis {
     async fn reserve(&self, order: Arc<Order>) -> Result<Reply, String> {
-        let Order { hold, claims, lifetime, not_after } = &*order;
+        let Order { hold, claims, lifetime, not_after, is_made } = &*order;
         let mut invocation = self.reserve.prepare_invoke();
         invocation.arg(hold.simple().to_string());
-        invocation.arg(i64::try_from(lifetime.as_millis()).unwrap_or(i64::MAX));
-        invocation.arg(not_after);
+        invocation.arg(millis(*lifetime));
+        invocation.arg(not_after).arg(u8::from(*is_made));
         for claim in claims {
             for key in keys(claim.entity) {
                 invocation.key(key);
@@ -157,6 +159,11 @@ impl CounterStore for Redis {
         });
         // On one connection they are sent together.
         futures_util::future::try_join_all(each).await
+    }
+
+    async fn lease(&self, orders: &[LeaseOrder]) -> Result<Vec<LeaseReply>, String> {
+        // On one connection they are sent together.
+        futures_util::future::try_join_all(orders.iter().map(|order| self.lease_one(order))).await
     }
 
     async fn buckets(&self, limit: &Limit) -> Result<Vec<u128>, String> {
@@ -228,7 +235,52 @@ impl CounterStore for Redis {
     }
 }
 
+fn millis(lifetime: Duration) -> i64 {
+    i64::try_from(lifetime.as_millis()).unwrap_or(i64::MAX)
+}
+
 impl Redis {
+    async fn lease_one(&self, order: &LeaseOrder) -> Result<LeaseReply, String> {
+        let mut invocation = self.lease.prepare_invoke();
+        for key in keys(order.entity) {
+            invocation.key(key);
+        }
+        let (limit, before) = (&order.limit, order.before);
+        invocation
+            .arg(before.map(|(hold, amount)| format!("{}:{amount}:0:0", hold.simple())).unwrap_or_default())
+            .arg(order.epoch)
+            .arg(limit.generation)
+            .arg(order.resets)
+            .arg(before.map_or(0, |(_, amount)| amount))
+            .arg(order.actual)
+            .arg(limit.value())
+            .arg(limit.alert_at().unwrap_or(-1))
+            .arg(u8::from(!limit.is_rate()))
+            .arg(u8::from(limit.smooth))
+            .arg(order.next.simple().to_string())
+            .arg(order.kept)
+            .arg(order.room)
+            .arg(order.wanted)
+            .arg(order.least)
+            .arg(order.share)
+            .arg(order.window.start)
+            .arg(end_of(&order.window))
+            .arg(millis(order.lifetime))
+            .arg(order.not_after);
+        let mut parts = Parts(self.run(&invocation).await?.into_iter());
+        parts.number()?;
+        let (spent, held, previous) = (parts.number()?, parts.number()?, parts.number()?);
+        Ok(LeaseReply {
+            state: State::reported(order.window, spent, held, previous),
+            epoch: parts.number()?,
+            resets: u32::try_from(parts.number()?).unwrap_or(u32::MAX),
+            amount: parts.number()?,
+            room: parts.number()?,
+            is_threshold_now: parts.flag()?,
+            is_exhausted_now: parts.flag()?,
+        })
+    }
+
     /// Takes buckets that have expired out of the list of the limit.
     async fn drop_gone(&self, limit: &Limit, buckets: &[u128], shown: &[Shown]) -> Result<(), String> {
         if shown.len() == buckets.len() {

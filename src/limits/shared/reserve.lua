@@ -1,15 +1,16 @@
 -- Holds what a request needs of all its buckets, or nothing.
--- KEYS, four a bucket: bucket, holds, expired holds, buckets of the limit. ARGV: hold, lifetime in milliseconds, the time after which it is too late, and eleven a bucket:
+-- KEYS, four a bucket: bucket, holds, expired holds, buckets of the limit. ARGV: hold, lifetime in milliseconds, the time after which it
+-- is too late, 1 if nothing may refuse it, and eleven a bucket:
 -- window start, end (-1), generation, limit, amount, rule, smooth, threshold (-1), most buckets, value key, name of the bucket.
 -- Rules: 0 usage, 1 hard usage, 2 rate of requests, 3 rate of tokens, 4 hard rate.
 -- Replies: {'window', now}, {'overflow', now, index from 0}, or {'refused' or 'held', now, nine a bucket: verdict, spent, held, usage of
 -- the window before, epoch, resets, amount, clamped, exhausted}. Verdicts: 0 room, 1 rate, 2 reserved, 3 spent.
 local now = clock()
 if now > tonumber(ARGV[3]) then return {'window', text(now)} end
-local count = #KEYS / 4
+local count, is_made = #KEYS / 4, ARGV[4] == '1'
 local places = {}
 for index = 1, count do
-  local at = 3 + (index - 1) * 11
+  local at = 4 + (index - 1) * 11
   local place = {
     key = KEYS[index * 4 - 3], holds = KEYS[index * 4 - 2], expired = KEYS[index * 4 - 1], members = KEYS[index * 4],
     start = tonumber(ARGV[at + 1]), stop = tonumber(ARGV[at + 2]), generation = tonumber(ARGV[at + 3]),
@@ -33,7 +34,9 @@ for _, place in ipairs(places) do
   place.verdict, place.clamped, place.exhausted = 0, 0, 0
   local is_rate = place.rule >= 2
   local full
-  if not is_rate and bucket.s >= place.value then
+  if is_made then
+    full = false
+  elseif not is_rate and bucket.s >= place.value then
     place.verdict = 3
   elseif place.rule == 1 or place.rule == 2 or place.rule == 4 then
     full = before + place.amount > place.value

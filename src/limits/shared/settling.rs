@@ -4,6 +4,7 @@ use super::super::events::EventKind;
 use super::super::limit::Limit;
 use super::Inner;
 use super::claim::{BucketReply, Claim, Rule, Settlement, UNCONFIRMED};
+use super::leases::LeasedHolds;
 use crate::limits::entity::State;
 use crate::limits::window::Window;
 use parking_lot::Mutex;
@@ -21,7 +22,7 @@ const RETRY_DELAY: Duration = Duration::from_millis(250);
 
 /// Settlements that wait.
 #[derive(Debug, Default)]
-pub(in crate::limits) struct SettleQueue {
+pub(super) struct SettleQueue {
     waiting: Mutex<VecDeque<Settlement>>,
     added: Notify,
     dropped: AtomicU64,
@@ -60,7 +61,7 @@ impl SettleQueue {
     }
 
     /// How many were given up.
-    pub(in crate::limits) fn dropped(&self) -> u64 {
+    pub(super) fn dropped(&self) -> u64 {
         self.dropped.load(Ordering::Relaxed)
     }
 
@@ -83,7 +84,7 @@ impl SettleQueue {
     }
 
     /// Waits until all that waits now is settled, at most this long. False: it is not.
-    pub(in crate::limits) async fn flush(&self, at_most: Duration) -> bool {
+    pub(super) async fn flush(&self, at_most: Duration) -> bool {
         let end = tokio::time::Instant::now() + at_most;
         while !self.is_empty() {
             if tokio::time::Instant::now() >= end {
@@ -133,6 +134,7 @@ pub(super) async fn settle(queue: Arc<SettleQueue>, inner: Arc<Inner>) {
 pub(in crate::limits) struct RemoteHold {
     id: Uuid,
     items: Vec<RemoteItem>,
+    leased: LeasedHolds,
     queue: Arc<SettleQueue>,
 }
 
@@ -167,16 +169,22 @@ impl RemoteItem {
 }
 
 impl RemoteHold {
-    pub(super) fn new(id: Uuid, items: Vec<RemoteItem>, queue: Arc<SettleQueue>) -> Self {
-        Self { id, items, queue }
+    /// `id` names what the store holds.
+    pub(super) fn new(
+        id: Uuid,
+        (items, leased): (Vec<RemoteItem>, LeasedHolds),
+        queue: Arc<SettleQueue>,
+    ) -> Self {
+        Self { id, items, leased, queue }
     }
 
     pub(in crate::limits) fn is_empty(&self) -> bool {
-        self.items.is_empty()
+        self.items.is_empty() && self.leased.is_empty()
     }
 
     /// Ends all holds; `actual` is what was used of a limit with this hold.
     pub(in crate::limits) fn end(&mut self, actual: impl Fn(&Limit, i64) -> i64) {
+        self.leased.settle(&actual);
         for item in self.items.drain(..) {
             self.queue.push(Settlement {
                 hold: self.id,

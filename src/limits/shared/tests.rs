@@ -13,6 +13,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
+mod leases;
+
 const NONE: &[(&str, &str)] = &[];
 
 /// A server of its own, which ends with the test.

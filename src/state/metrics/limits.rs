@@ -14,6 +14,10 @@ pub struct CountersState {
     pub is_available: bool,
     /// How many gateways count together.
     pub gateways: usize,
+    /// Buckets of shared counters of which something is borrowed.
+    pub leases: usize,
+    /// Requests that had all they needed from such leases.
+    pub served_by_leases: u64,
     /// Failed calls and writes.
     pub failures: u64,
     /// Requests that were counted in a bucket for all, because their limit has too many.
@@ -28,6 +32,8 @@ pub(super) struct Limits {
     buckets: IntGauge,
     available: IntGauge,
     gateways: IntGauge,
+    leases: IntGauge,
+    served_by_leases: IntCounter,
     failures: IntCounter,
     overflowed: IntCounter,
     given_up: IntCounterVec,
@@ -48,6 +54,14 @@ impl Limits {
                 "turnpike_limit_gateways",
                 "Gateways that count limits together, as last heard.",
             )?,
+            leases: gauge(
+                "turnpike_limit_leases",
+                "Buckets of shared counters of which this gateway has borrowed an amount.",
+            )?,
+            served_by_leases: counter(
+                "turnpike_limit_leased_requests_total",
+                "Requests and attempts whose limits had all they needed in leases: no call to the shared counters.",
+            )?,
             failures: counter(
                 "turnpike_limit_counters_failures_total",
                 "Failed calls of the shared counters, and failed writes of the journal.",
@@ -62,9 +76,11 @@ impl Limits {
         self.buckets.set(whole(state.buckets));
         self.available.set(i64::from(state.is_available));
         self.gateways.set(whole(state.gateways));
+        self.leases.set(whole(state.leases));
         let (usage, alerts) =
             (self.given_up.with_label_values(&["usage"]), self.given_up.with_label_values(&["alert"]));
         for (counter, sum) in [
+            (&self.served_by_leases, state.served_by_leases),
             (&self.failures, state.failures),
             (&self.overflowed, state.overflowed),
             (&usage, state.given_up),

@@ -60,6 +60,8 @@ pub(super) struct Reserving {
 
 impl Reserving {
     pub(super) const SQL: &str = "SELECT * FROM limits_reserve_1($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19)";
+    /// Of those that nothing may refuse.
+    pub(super) const SQL_OF_MADE: &str = "SELECT * FROM limits_reserve_2($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19)";
 
     pub(super) fn of(jobs: &[Job]) -> Self {
         let orders = jobs.iter().map(|job| &*job.order);

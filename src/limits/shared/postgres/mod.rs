@@ -4,15 +4,19 @@
 //! is in `migrations`; the tables belong to this room and are made when they are first needed.
 
 mod batch;
+mod leasing;
 
 use super::super::entity::State;
 use super::super::limit::Limit;
 use super::super::window::Window;
-use super::claim::{CounterStore, Order, Reply, SettleReply, Settlement, Shown, end_of};
+use super::claim::{
+    CounterStore, LeaseOrder, LeaseReply, Order, Reply, SettleReply, Settlement, Shown, end_of,
+};
 use crate::store::postgres::{Tables, bring_up_to_date, failure, no_connection, pool};
 use async_trait::async_trait;
 use batch::{Job, Reserving, Settling};
 use deadpool_postgres::{Object, Pool};
+use leasing::Leasing;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::Duration;
@@ -24,7 +28,10 @@ use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
 const TABLES: Tables = Tables {
-    steps: &[("V1__counters", include_str!("migrations/V1__counters.sql"))],
+    steps: &[
+        ("V1__counters", include_str!("migrations/V1__counters.sql")),
+        ("V2__leases", include_str!("migrations/V2__leases.sql")),
+    ],
     history: "limit_schema_history",
     lock: 0x7475_726e_6c69_6d74,
 };
@@ -180,16 +187,21 @@ async fn serve(database: Arc<Database>, mut queue: mpsc::Receiver<Job>) {
         }
         let database = Arc::clone(&database);
         tokio::spawn(async move {
-            reserve(&database, jobs).await;
+            let (made, judged): (Vec<Job>, Vec<Job>) = jobs.into_iter().partition(|job| job.order.is_made);
+            for jobs in [judged, made].into_iter().filter(|jobs| !jobs.is_empty()) {
+                reserve(&database, jobs).await;
+            }
             drop(place);
         });
     }
 }
 
-/// Makes these reservations; where that fails for all, each by itself.
+/// Makes these reservations, which are judged or which nothing may refuse; where that fails for all, each by itself.
 async fn reserve(database: &Database, jobs: Vec<Job>) {
     let reserving = Reserving::of(&jobs);
-    let outcome = database.rows(Reserving::SQL, &reserving.values()).await;
+    let is_made = jobs.iter().all(|job| job.order.is_made);
+    let sql = if is_made { Reserving::SQL_OF_MADE } else { Reserving::SQL };
+    let outcome = database.rows(sql, &reserving.values()).await;
     let replies = outcome.and_then(|rows| batch::replies(&rows, &jobs).map_err(unreadable));
     match replies {
         Ok(replies) => {
@@ -229,6 +241,13 @@ impl CounterStore for Postgres {
         let settling = Settling::of(settlements);
         let rows = self.database.rows(Settling::SQL, &settling.values()).await;
         let replies = rows.and_then(|rows| batch::settled(&rows).map_err(unreadable));
+        replies.map_err(Failed::into_reason)
+    }
+
+    async fn lease(&self, orders: &[LeaseOrder]) -> Result<Vec<LeaseReply>, String> {
+        let leasing = Leasing::of(orders);
+        let rows = self.database.rows(Leasing::SQL, &leasing.values()).await;
+        let replies = rows.and_then(|rows| leasing::replies(&rows, orders).map_err(unreadable));
         replies.map_err(Failed::into_reason)
     }
 
