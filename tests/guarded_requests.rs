@@ -260,21 +260,27 @@ async fn checks_that_need_no_text_run_on_operations_without_one() {
             &denies("modelWhitelist", json!({"models": ["good"]})),
             400,
         ),
-        (
-            "/v1/proxy/v1/chat/completions",
-            &chat("a"),
-            &denies("allowedRequestTypes", json!({"blockedTypes": ["chatComplete"]})),
-            446,
-        ),
     ] {
         let before = upstream.received().len();
         let answer = send(path, &with(&target, config.clone()), body).await;
         assert_eq!(answer.status, wanted, "{path} {config}: {}", answer.text);
         assert_eq!(upstream.received().len() > before, wanted == 200, "{path} {config}");
     }
-    let config = with(&target, only_embeddings);
+}
+
+/// Also where a request has no body, switches protocols, or has a body that is not read.
+#[tokio::test]
+async fn checks_that_need_no_text_need_no_body() {
+    let (upstream, target) = target().await;
+    let denies =
+        |check: &str, parameters: Value| json!({"input_guardrails": [{check: parameters, "deny": true}]});
+    let config = with(&target, denies("allowedRequestTypes", json!({"allowedTypes": ["embed"]})));
     let (status, response) = sent("GET", "/v1/fine_tuning/jobs", &config, "", b"").await;
     assert_eq!(status, 446, "{response}");
+    // An operation at another place is blocked as one.
+    let blocked = with(&target, denies("allowedRequestTypes", json!({"blockedTypes": ["chatComplete"]})));
+    let answer = send("/v1/proxy/v1/chat/completions", &blocked, &chat("a")).await;
+    assert_eq!(answer.status, 446, "{}", answer.text);
     let upgrade = "connection: upgrade\r\nupgrade: websocket\r\nsec-websocket-version: 13\r\nsec-websocket-key: AAAAAAAAAAAAAAAAAAAAAA==\r\n";
     for path in ["/v1/realtime?model=m", "/v1/realtime"] {
         let (status, response) = sent("GET", path, &config, upgrade, b"").await;
@@ -284,6 +290,7 @@ async fn checks_that_need_no_text_run_on_operations_without_one() {
     let models = with(&target, denies("modelWhitelist", json!({"models": ["good"]})));
     let (status, response) = sent("POST", "/v1/audio/transcriptions", &models, form, b"--x--").await;
     assert_eq!(status, 501, "the model is in a form: {response}");
+    assert_eq!(upstream.received().len(), 0);
 }
 
 #[tokio::test]

@@ -77,6 +77,21 @@ async fn a_body_that_only_trickles_is_refused_with_408() {
 }
 
 #[tokio::test]
+async fn an_upload_that_only_trickles_is_given_up() {
+    let gateway = start("body_timeout_ms: 300, min_body_rate: 100000");
+    // Sent on by Pingora, and by the engine.
+    for path in ["files", "anything/else"] {
+        let mut connection = Raw::connect(gateway.ports.data).await;
+        let head =
+            head(&new_trace(), "content-type: multipart/form-data; boundary=b\r\ncontent-length: 5000\r\n");
+        connection.write(head.replace("chat/completions", path).as_bytes()).await.unwrap();
+        // Never silent for as long as body_timeout_ms.
+        let sent_all = connection.write_slowly(&[b' '; 5000], Duration::from_millis(20)).await;
+        assert!(!sent_all, "{path}: 5,000 bytes were taken at 50 bytes a second");
+    }
+}
+
+#[tokio::test]
 async fn a_slow_body_is_refused_with_408() {
     let gateway = start("body_timeout_ms: 250");
     for framing in ["content-length: 500\r\n", "transfer-encoding: chunked\r\n"] {

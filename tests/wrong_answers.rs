@@ -130,6 +130,31 @@ async fn a_good_response_of_the_next_target_replaces_it() {
     assert_eq!(observed.line["attempts"][0]["error"], "upstream_invalid_answer", "{}", observed.line);
 }
 
+/// At the last target the client gets what the provider has to say.
+#[tokio::test]
+async fn a_message_in_place_of_a_result_is_a_failure_while_another_target_is_left() {
+    let engine = MemoryEngine::new(&[]);
+    for (path, id) in [
+        (CHAT, "openai"),
+        (MESSAGES, "anthropic"),
+        (RESPONSES, "openai"),
+        (COMPLETIONS, "openai"),
+        (EMBEDDINGS, "openai"),
+    ] {
+        for message in ["{}", r#"{"detail":"the model is loading"}"#, r#"{"choices":[]}"#, r#"{"data":[]}"#] {
+            let bad = provider(response("200 OK", "application/json", message)).await;
+            let other = provider(response("200 OK", "application/json", r#"{"detail":"loading too"}"#)).await;
+            let targets = [target(id, bad.port), target(id, other.port)];
+            let config = json!({"strategy": {"mode": "fallback"}, "targets": targets});
+            let what = format!("message {path} {};", message.len());
+            let observed = engine.send(path, &config, &request(path, false), &what).await;
+            assert_eq!((bad.received().len(), other.received().len()), (1, 1), "{what}: {observed:?}");
+            assert_eq!(observed.body, r#"{"detail":"loading too"}"#, "{what}");
+            assert_eq!(observed.line["attempts"][0]["error"], "upstream_invalid_answer", "{}", observed.line);
+        }
+    }
+}
+
 #[tokio::test]
 async fn an_error_inside_a_good_status_gets_the_status_it_means() {
     let engine = MemoryEngine::new(&[]);
@@ -155,6 +180,27 @@ async fn an_error_inside_a_good_status_gets_the_status_it_means() {
                 "{what}: {body}"
             );
         }
+    }
+}
+
+/// Also where no other attempt can be made: nothing was sent to the client yet.
+#[tokio::test]
+async fn an_error_that_begins_a_stream_gets_the_status_it_means() {
+    let engine = MemoryEngine::new(&[]);
+    let openai = r#"{"error":{"message":"Slow down.","type":"rate_limit_error","code":429}}"#;
+    let anthropic = r#"{"type":"error","error":{"type":"rate_limit_error","message":"Slow down."}}"#;
+    for (path, id, event) in [
+        (CHAT, "openai", format!("data: {openai}\n\n")),
+        (COMPLETIONS, "openai", format!("data: {openai}\n\ndata: [DONE]\n\n")),
+        (MESSAGES, "anthropic", format!("event: error\ndata: {anthropic}\n\n")),
+    ] {
+        let provider = provider(response("200 OK", "text/event-stream", &event)).await;
+        let what = format!("begins {path};");
+        let observed = engine.send(path, &target(id, provider.port), &request(path, true), &what).await;
+        assert_eq!(observed.status, 429, "{what}: {observed:?}");
+        assert_eq!(observed.headers["content-type"], "application/json", "{what}");
+        let body: Value = serde_json::from_str(&observed.body).unwrap();
+        assert!(error_in(path, &body)["message"].as_str().unwrap().contains("Slow down."), "{what}: {body}");
     }
 }
 

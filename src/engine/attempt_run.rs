@@ -15,7 +15,7 @@ use super::body_error::BodyError;
 use super::caching::{CacheNote, CachedCall};
 use super::content_kind::ContentKind;
 use super::guarding::Guarded;
-use super::header_edit::mask_headers;
+use super::header_edit::{mask_headers, withheld};
 use super::payload_capture::BoundedBody;
 use super::response_body::ResponseBody;
 use super::response_policy::ResponsePolicy;
@@ -422,7 +422,8 @@ impl AttemptRun {
             return finished;
         }
         if body.kind == ContentKind::Events && body.streams {
-            return body.has_content() || (!self.policy.validates && !body.is_processed());
+            let passes = !self.policy.validates && !body.is_processed();
+            return body.has_content() || (passes && body.received > 0);
         }
         match (body.is_processed(), self.policy.validates) {
             // A document is translated or filtered only when it is complete.
@@ -442,7 +443,8 @@ impl AttemptRun {
     /// Whether events are forwarded unchecked, because no other attempt could replace an invalid one.
     fn passes_events(&self, body: &ResponseBody) -> bool {
         let validates = self.policy.validates || self.deadlines.rescue == StreamRescue::Buffer;
-        body.kind == ContentKind::Events && !validates && !body.is_processed() && body.received > 0
+        let passes = body.kind == ContentKind::Events && !validates && !body.is_processed();
+        passes && body.received > 0 && !body.is_untouched()
     }
 
     /// Classifies an error response.
@@ -454,7 +456,7 @@ impl AttemptRun {
         let status = header.status.as_u16();
         let mask = self.attempt.credential_mask();
         mask_headers(&mut header, &mask);
-        let body = mask.bytes(body.freeze());
+        let body = withheld(&mut header, &mask).unwrap_or_else(|| mask.bytes(body.freeze()));
         let class = ErrorClass::of(&read_error(&header, &body));
         let retry_after = retry_after::retry_delay(&header.headers, status == 429, SystemTime::now());
         let outcome = Outcome::Response { status, class, retry_after };

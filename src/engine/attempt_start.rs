@@ -262,7 +262,7 @@ impl<D: Downstream> Orchestrator<'_, D> {
             None if streams_body => {
                 // A streamed upload cannot be sent again.
                 self.plan.set_last();
-                let (watching, chunks) = DownstreamWatch::with_body();
+                let (watching, chunks) = DownstreamWatch::with_body(&self.ctx.snapshot.settings.limits);
                 (watch, upload) = (watching, Some(chunks));
                 RequestBody::Streamed
             }
@@ -337,6 +337,7 @@ impl<D: Downstream> Orchestrator<'_, D> {
             validates: self.plan.may_repeat()
                 || next.target.policies.time_limits.first_token.is_some()
                 || deadlines.request_deadline.is_some(),
+            replaceable: has_other,
             streamed: self.streamed,
             n: self.n,
             retains_sent: may_resume && self.plan.may_continue(&self.env),

@@ -3,10 +3,13 @@
 //!
 //! Sends nothing to the client.
 
+use super::body_pace::UploadPace;
 use super::downstream::Downstream;
 use super::request_context::RequestContext;
 use super::streamed_upload::BodyChunk;
+use crate::settings::Limits;
 use bytes::Bytes;
+use std::time::Instant;
 use tokio::sync::mpsc::{self, Receiver, Sender};
 
 /// The most body chunks that may wait to be sent to the provider.
@@ -16,29 +19,40 @@ const MAX_WAITING: usize = 4;
 #[derive(Default)]
 pub(super) struct DownstreamWatch {
     /// Where the body is forwarded to; `None` when it is complete, or was read before.
-    body: Option<Sender<BodyChunk>>,
+    body: Option<Body>,
+}
+
+/// A body on its way to the provider.
+struct Body {
+    chunks: Sender<BodyChunk>,
+    pace: UploadPace,
 }
 
 impl DownstreamWatch {
     /// A watch that forwards the client's body to the receiver.
-    pub fn with_body() -> (Self, Receiver<BodyChunk>) {
-        let (tx, rx) = mpsc::channel(MAX_WAITING);
-        (Self { body: Some(tx) }, rx)
+    pub fn with_body(limits: &Limits) -> (Self, Receiver<BodyChunk>) {
+        let (chunks, rx) = mpsc::channel(MAX_WAITING);
+        (Self { body: Some(Body { chunks, pace: UploadPace::new(limits) }) }, rx)
     }
 
-    /// Returns when the client has disconnected. The future may be dropped while it waits, and started again.
+    /// Returns when the client has disconnected, or sends its body too slowly. The future may be dropped while it waits, and started again.
     pub async fn client_closed<D: Downstream>(&mut self, downstream: &mut D, ctx: &mut RequestContext) {
         loop {
-            let Some(body) = &self.body else { return downstream.closed().await };
+            let Some(body) = &mut self.body else { return downstream.closed().await };
             // Space in the channel is reserved before the read: if the future is dropped in between, no chunk is lost.
-            let Ok(room) = body.reserve().await else {
+            let Ok(room) = body.chunks.reserve().await else {
                 self.body = None;
                 continue;
             };
+            let waiting = Instant::now();
             match downstream.next_chunk().await {
                 Ok(chunk) => {
                     let end = chunk.is_none() || downstream.body_is_complete();
-                    ctx.record.bytes_in += chunk.as_ref().map_or(0, |chunk: &Bytes| chunk.len() as u64);
+                    let size = chunk.as_ref().map_or(0, Bytes::len);
+                    ctx.record.bytes_in += size as u64;
+                    if body.pace.arrived(size, waiting.elapsed()).is_err() {
+                        return;
+                    }
                     room.send((chunk, end));
                     if end {
                         self.body = None;

@@ -7,6 +7,7 @@ use super::downstream::{Aborted, Downstream};
 use super::header_edit::{self, HeaderCase};
 use super::request_context::RequestContext;
 use super::response_headers;
+use super::turn::Turn;
 use crate::api::error_body::ErrorView;
 use crate::api::operation::Operation;
 use crate::error::{Error, Kind};
@@ -20,8 +21,10 @@ use std::time::Duration;
 
 /// How much of an unread body is read and dropped: closing at once would reset the connection, and the client could
 /// lose the response.
-const DRAIN_BYTES: usize = 256 << 10;
-const DRAIN_TIMEOUT: Duration = Duration::from_millis(500);
+const DRAIN_BYTES: usize = 32 << 20;
+/// The same for a client without a good key.
+const STRANGER_DRAIN_BYTES: usize = 256 << 10;
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Sends `error`, unless a response was begun, and notes it in the context.
 ///
@@ -53,6 +56,7 @@ pub async fn send<D: Downstream>(
         Kind::MethodNotAllowed => Some(allowed_methods(downstream.request().uri.path())),
         _ => None,
     };
+    let status = error.status();
     let parts = parts(&error, ctx, body, allow);
     ctx.failure = Some(error);
     let sent = match parts {
@@ -60,7 +64,10 @@ pub async fn send<D: Downstream>(
         Err(_) => false,
     };
     if unread {
-        drain(downstream).await;
+        // What was read of it is dropped.
+        let _ = ctx.held.set(0);
+        let is_stranger = matches!(status, 401 | 403);
+        drain(downstream, if is_stranger { STRANGER_DRAIN_BYTES } else { DRAIN_BYTES }).await;
     }
     if sent && !unread { Ok(()) } else { Err(Aborted) }
 }
@@ -106,14 +113,16 @@ fn parts(
     Ok(vec![HttpTask::Header(Box::new(response), false), HttpTask::Body(Some(body), true)])
 }
 
-async fn drain<D: Downstream>(downstream: &mut D) {
-    let mut left = DRAIN_BYTES;
+async fn drain<D: Downstream>(downstream: &mut D, mut left: usize) {
+    let mut turn = Turn::default();
     let _ = tokio::time::timeout(DRAIN_TIMEOUT, async {
         while let Ok(Some(chunk)) = downstream.next_chunk().await {
             left = left.saturating_sub(chunk.len());
             if left == 0 {
                 break;
             }
+            turn.count(chunk.len());
+            turn.give_up().await;
         }
     })
     .await;

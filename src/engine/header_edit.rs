@@ -8,6 +8,7 @@ use super::request_context::RequestContext;
 use crate::provider::credential_mask::CredentialMask;
 use crate::route::request_mode::RequestMode;
 use crate::route::target::Target;
+use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, request, response};
 use pingora::http::{RequestHeader, ResponseHeader};
 
@@ -123,6 +124,20 @@ pub fn mask_headers(response: &mut ResponseHeader, mask: &CredentialMask) {
     for name in changed(&response.headers, &headers) {
         response.remove_header(&name);
     }
+}
+
+/// The body to send in place of a failing response's that is compressed and may echo the gateway's credentials.
+pub fn withheld(response: &mut ResponseHeader, mask: &CredentialMask) -> Option<Bytes> {
+    let mut headers = response.headers.clone();
+    let body = mask.withheld(&mut headers)?;
+    for name in changed(&response.headers, &headers) {
+        response.remove_header(&name);
+        if let Some(value) = headers.get(&name) {
+            // Name and value are valid.
+            let _ = response.insert_header(name, value.clone());
+        }
+    }
+    Some(body)
 }
 
 /// Inserts a text as a header; does nothing if it contains characters that no header value may have.

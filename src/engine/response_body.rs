@@ -9,6 +9,7 @@ pub(super) use passthrough::has_only_json;
 
 use super::body_error::BodyError;
 use super::content_kind::{ContentCheck, ContentKind, header_error};
+use super::model_result;
 use super::payload_capture::BoundedBody;
 use super::ready_parts::ReadyParts;
 use super::response_policy::ResponsePolicy;
@@ -28,6 +29,9 @@ use http::header::CONTENT_LENGTH;
 use pingora::http::ResponseHeader;
 use pingora_core::protocols::http::HttpTask;
 use std::time::{SystemTime, UNIX_EPOCH};
+
+/// The longest document that may be a message in place of a model's output, bytes.
+const MAX_MESSAGE: usize = 4 << 10;
 
 /// One response, as far as it was read.
 pub(super) struct ResponseBody {
@@ -284,8 +288,17 @@ impl ResponseBody {
         let failed = summary.error.is_some() && summary.finish.is_none();
         // What was sent already is not taken back.
         let judges = self.policy.expects_model() && (self.policy.validates || !self.taken);
+        let may_be_message = summary.finish.is_none() && self.out.len() <= MAX_MESSAGE;
         if self.kind == ContentKind::Json && failed && judges {
             self.error = Some(BodyError::Provider(self.policy.error_in(&self.out.concat()), None));
+        } else if self.kind == ContentKind::Json
+            // Where nobody else could respond, the client gets what the provider has to say.
+            && self.policy.replaceable
+            && self.policy.expects_model()
+            && may_be_message
+            && model_result::is_missing(self.policy.operation, &self.out.concat())
+        {
+            self.error = Some(BodyError::Malformed("the answer has no result"));
         } else if !self.is_complete_response() {
             self.error = Some(BodyError::Truncated);
         } else {
@@ -440,6 +453,11 @@ impl ResponseBody {
         let is_collected = self.is_rewritten() && is_document && !self.ended;
         let undecoded = if is_collected { self.received } else { 0 };
         self.out.held_bytes() + undecoded + self.sent.held_bytes()
+    }
+
+    /// Whether nothing of it was ready for the client so far.
+    pub fn is_untouched(&self) -> bool {
+        !self.taken && self.out.is_empty()
     }
 
     /// Whether it resumed a broken stream with text that was not sent yet.

@@ -15,6 +15,8 @@ pub(super) struct ResponsePolicy {
     pub mode: RequestMode,
     /// Another attempt may be made, so an invalid part is held back instead of forwarded.
     pub validates: bool,
+    /// Another attempt follows where this one fails.
+    pub replaceable: bool,
     /// The client requested a stream.
     pub streamed: bool,
     /// The number of requested outputs.

@@ -237,8 +237,11 @@ impl<'a> UpstreamHeaders<'a> {
                 headers.insert(header::TRANSFER_ENCODING, HeaderValue::from_static("chunked"));
             }
         }
-        let is_guarded = !attempt.target.hooks.is_empty();
-        let uncompressed = self.counts_tokens || is_guarded || attempt.translation.is_some();
+        // A credential could not be found in a compressed error that echoes it.
+        let uncompressed = self.counts_tokens
+            || attempt.translation.is_some()
+            || !attempt.target.hooks.is_empty()
+            || !attempt.credential_mask().is_empty();
         if uncompressed && headers.contains_key(header::ACCEPT_ENCODING) {
             headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         }

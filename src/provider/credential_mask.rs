@@ -2,13 +2,15 @@
 //! error would hand the operator's key to the client.
 //!
 //! Only for failing responses and error events. A credential is replaced by as many asterisks, so that the length of the
-//! response stays what its header says.
+//! response stays what its header says. A failing response that is compressed cannot be searched, and is withheld.
 
 use super::token_exchange::Credentials;
 use crate::config::account::Account;
 use bytes::{Bytes, BytesMut};
+use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, TRANSFER_ENCODING};
 use http::{HeaderMap, HeaderValue};
 use memchr::memmem;
+use serde_json::json;
 
 /// A shorter credential is not masked: it would be found in ordinary words.
 const MIN_LENGTH: usize = 8;
@@ -61,6 +63,10 @@ impl CredentialMask {
         if let Some(inside) = inside.filter(|inside| *inside != secret) {
             self.secrets.push(inside.to_vec());
         }
+        // Some writers of JSON escape a solidus too.
+        if let (Some(inside), true) = (inside, secret.contains(&b'/')) {
+            self.secrets.push(inside.split(|byte| *byte == b'/').collect::<Vec<_>>().join(&b"\\/"[..]));
+        }
     }
 
     /// The text with all credentials masked. Copied only if it contains one.
@@ -80,6 +86,32 @@ impl CredentialMask {
                 *text = text.replace(secret, &"*".repeat(secret.len()));
             }
         }
+    }
+
+    /// Whether nothing is masked.
+    pub fn is_empty(&self) -> bool {
+        self.secrets.is_empty()
+    }
+
+    /// The body to send in place of a failing response's, where that cannot be searched; its headers are those of the new one then.
+    pub fn withheld(&self, headers: &mut HeaderMap) -> Option<Bytes> {
+        let encoding = headers.get(CONTENT_ENCODING)?;
+        if self.is_empty() || encoding.as_bytes().trim_ascii().eq_ignore_ascii_case(b"identity") {
+            return None;
+        }
+        let encoding = encoding.to_str().unwrap_or("unknown");
+        let message = format!(
+            "The provider's error is compressed ({encoding}), though the gateway asked for one that is not. It is not shown, because \
+             a credential could not be found in it."
+        );
+        let error = json!({"message": message, "type": "upstream_error", "param": null, "code": "upstream_invalid_answer"});
+        let body = Bytes::from(json!({"error": error}).to_string());
+        for name in [CONTENT_ENCODING, CONTENT_LENGTH, TRANSFER_ENCODING] {
+            headers.remove(name);
+        }
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        headers.insert(CONTENT_LENGTH, body.len().into());
+        Some(body)
     }
 
     /// Removes response headers that contain a credential.
@@ -115,15 +147,21 @@ impl CredentialMask {
 pub struct MaskedBody {
     mask: CredentialMask,
     held: BytesMut,
+    /// What is sent in place of the body.
+    withheld: Option<Bytes>,
 }
 
 impl MaskedBody {
-    pub fn new(mask: CredentialMask) -> Self {
-        Self { mask, held: BytesMut::new() }
+    /// `withheld`: what is sent in place of the body ([`CredentialMask::withheld`]).
+    pub fn new(mask: CredentialMask, withheld: Option<Bytes>) -> Self {
+        Self { mask, held: BytesMut::new(), withheld }
     }
 
     /// The part of the body that can be sent. `end`: no other chunk follows.
     pub fn push(&mut self, chunk: &[u8], end: bool) -> Bytes {
+        if let Some(instead) = &mut self.withheld {
+            return if end { std::mem::take(instead) } else { Bytes::new() };
+        }
         self.held.extend_from_slice(chunk);
         self.mask.in_place(&mut self.held);
         let longest = self.mask.secrets.first().map_or(0, Vec::len);
@@ -162,13 +200,39 @@ mod tests {
             mask.text(&mut string);
             assert_eq!(string, wanted);
             for size in 1..text.len() {
-                let mut body = MaskedBody::new(super::tests::mask());
+                let mut body = MaskedBody::new(super::tests::mask(), None);
                 let mut out: Vec<u8> =
                     text.as_bytes().chunks(size).flat_map(|chunk| body.push(chunk, false)).collect();
                 out.extend(body.push(b"", true));
                 assert_eq!(String::from_utf8(out).unwrap(), wanted, "{size}");
             }
         }
+    }
+
+    #[test]
+    fn a_solidus_may_be_escaped() {
+        let account = Account { api_key: Some(Secret::new("a/stored+key")), ..Account::default() };
+        let mask = CredentialMask::new(&account, &HeaderMap::new(), None);
+        assert_eq!(mask.bytes(Bytes::from(r#"{"key":"a\/stored+key"}"#)), r#"{"key":"*************"}"#);
+    }
+
+    #[test]
+    fn a_compressed_body_is_withheld() {
+        let withheld = |mask: CredentialMask, encoding: &'static str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(CONTENT_ENCODING, HeaderValue::from_static(encoding));
+            let body = mask.withheld(&mut headers);
+            (body, headers)
+        };
+        let (body, headers) = withheld(mask(), "gzip");
+        let body = body.unwrap();
+        assert!(!headers.contains_key(CONTENT_ENCODING));
+        assert_eq!(headers[CONTENT_LENGTH], body.len().to_string());
+        let mut masked = MaskedBody::new(mask(), Some(body.clone()));
+        assert!(masked.push(b"sk-sent-12345", false).is_empty());
+        assert_eq!(masked.push(b"", true), body);
+        assert_eq!(withheld(mask(), "identity").0, None);
+        assert_eq!(withheld(CredentialMask::default(), "gzip").0, None);
     }
 
     #[test]

@@ -12,6 +12,7 @@ use crate::api::operation::Operation;
 use crate::api::responses::references;
 use crate::api::trace::{TRACEPARENT, TraceParent};
 use crate::auth::{self, ClientIdentity};
+use crate::engine::body_pace::Pace;
 use crate::engine::cors;
 use crate::engine::downstream::Downstream;
 use crate::engine::orchestrator::Admitted;
@@ -25,7 +26,6 @@ use crate::route::admission::{
 };
 use crate::route::attempt::{Attempt, Request};
 use crate::route::request_mode::RequestMode;
-use crate::settings::Limits;
 use crate::state::authentication;
 use crate::state::held_bytes::Hold;
 use crate::state::large_work;
@@ -39,7 +39,7 @@ use pingora_core::Result;
 use pingora_proxy::Session;
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// Admits a request and dispatches it. `Ok(true)`: the client has its response. `Ok(false)`: Pingora proxies it.
 pub(super) async fn admit(gateway: &Gateway, session: &mut Session, ctx: &mut Ctx) -> Result<bool> {
@@ -320,39 +320,6 @@ fn with_kept_items(gateway: &Gateway, ctx: &RequestContext, client: &ClientIdent
         .filter_map(|id| kept_items.get(client, &id).map(|json| (id, json)))
         .collect();
     body.with_kept_items(items)
-}
-
-/// How fast a body must arrive. Without a least rate, a client could have its part of a body held for ever by sending a
-/// byte now and then.
-#[derive(Debug, Clone)]
-pub(super) struct Pace {
-    started: Instant,
-    /// Not counted.
-    grace: Duration,
-    /// Bytes per second.
-    min_rate: usize,
-}
-
-impl Pace {
-    pub fn new(started: Instant, limits: &Limits) -> Self {
-        Self { started, grace: limits.body_timeout, min_rate: limits.min_body_rate }
-    }
-
-    /// When more than `size` bytes must have arrived.
-    pub fn deadline(&self, size: usize) -> Instant {
-        let needed = Duration::from_secs_f64(size as f64 / self.min_rate.max(1) as f64);
-        // A client that sends nothing is refused by the connection's own timeout.
-        self.started + self.grace + needed.max(Duration::from_secs(1))
-    }
-
-    pub fn error(&self) -> Error {
-        Error::slow_client(format!(
-            "The request body arrives too slowly: after {} ms it must come at {} bytes a second or more. Send it \
-             faster, or ask the operator to lower limits.min_body_rate.",
-            self.grace.as_millis(),
-            self.min_rate
-        ))
-    }
 }
 
 /// The bytes of the body. A single chunk is used as it is; several are copied into one buffer.

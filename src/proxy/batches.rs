@@ -3,12 +3,12 @@
 //! Which requests those are is decided at admission; what is done is `batch`'s.
 
 use super::Gateway;
-use super::admit::Pace;
 use super::downstream::PingoraDownstream;
 use super::native;
 use crate::api::body::Body;
 use crate::api::operation::Operation;
 use crate::batch::{Batches, BlobReader, Output, Uploaded};
+use crate::engine::body_pace::Pace;
 use crate::engine::downstream::Downstream;
 use crate::engine::header_edit::{HeaderCase, edit_response_headers};
 use crate::engine::offline::OfflineResponse;

@@ -93,8 +93,7 @@ impl ProxyHttp for Gateway {
         _end: bool,
         ctx: &mut Self::CTX,
     ) -> Result<()> {
-        ctx.request.record.bytes_in += body.as_ref().map_or(0, |chunk| chunk.len() as u64);
-        Ok(())
+        native::request_body_filter(body.as_ref(), ctx)
     }
 
     async fn upstream_response_filter(

@@ -6,8 +6,8 @@
 use super::downstream::PingoraDownstream;
 use crate::api::operation::Operation;
 use crate::auth::KEY_PROTOCOL;
-use crate::engine::header_edit::mask_headers;
-use crate::engine::header_edit::{HeaderCase, edit_request_headers};
+use crate::engine::body_pace::UploadPace;
+use crate::engine::header_edit::{HeaderCase, edit_request_headers, mask_headers, withheld};
 use crate::engine::peer_selection::PeerSelection;
 use crate::engine::request_context::RequestContext;
 use crate::engine::stages::{Flow, StageCall};
@@ -39,12 +39,14 @@ pub struct Ctx {
     peers: PeerSelection,
     /// Masks the gateway's credentials in a failing response.
     masked: Option<Box<MaskedBody>>,
+    /// Of the client's body, once a part of it has arrived, and when the last one was sent on.
+    upload: Option<(UploadPace, Instant)>,
 }
 
 impl Ctx {
     pub(super) fn new(engine: &Engine) -> Self {
         let request = RequestContext::new(&engine.shared);
-        Self { request, peers: PeerSelection::default(), masked: None }
+        Self { request, peers: PeerSelection::default(), masked: None, upload: None }
     }
 }
 
@@ -145,6 +147,20 @@ pub(super) fn upstream_request_filter(
     applied.map_err(|error| fail_request(request, error))
 }
 
+/// Observes a chunk of the client's body on its way to the provider. The time since the last one counts as the client's, with what
+/// the provider took to take that: Pingora reads ahead by one chunk at most.
+pub(super) fn request_body_filter(chunk: Option<&Bytes>, ctx: &mut Ctx) -> Result<()> {
+    let size = chunk.map_or(0, Bytes::len);
+    let request = &mut ctx.request;
+    request.record.bytes_in += size as u64;
+    let now = Instant::now();
+    let limits = &request.snapshot.settings.limits;
+    let (pace, last) = ctx.upload.get_or_insert_with(|| (UploadPace::new(limits), now));
+    let waited = now.saturating_duration_since(*last);
+    *last = now;
+    pace.arrived(size, waited).map_err(|error| fail_request(request, error))
+}
+
 /// Adds the gateway's headers to the provider's response.
 pub(super) fn response_filter(client: &RequestHeader, response: &mut ResponseHeader, ctx: &mut Ctx) {
     if response.status == StatusCode::SWITCHING_PROTOCOLS && ctx.request.operation == Operation::Realtime {
@@ -154,7 +170,8 @@ pub(super) fn response_filter(client: &RequestHeader, response: &mut ResponseHea
     if let Some(attempt) = ctx.request.attempt.as_ref().filter(|_| failed) {
         let mask = attempt.credential_mask();
         mask_headers(response, &mask);
-        ctx.masked = Some(Box::new(MaskedBody::new(mask)));
+        let withheld = withheld(response, &mask);
+        ctx.masked = Some(Box::new(MaskedBody::new(mask, withheld)));
     }
     response_headers::response_filter(response, &mut ctx.request);
 }

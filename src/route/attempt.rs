@@ -103,8 +103,8 @@ impl Request {
     /// Whether its body streams through unread, and may be JSON nevertheless.
     pub fn reads_late(&self) -> bool {
         let may_be_json =
-            self.operation == Operation::Passthrough || self.operation.body_kind() == BodyKind::Json;
-        self.body.is_none() && self.mode == RequestMode::Passthrough && may_be_json
+            || self.operation == Operation::Passthrough || self.operation.body_kind() == BodyKind::Json;
+        self.body.is_none() && self.mode == RequestMode::Passthrough && may_be_json()
     }
 
     /// Takes a body that was to stream through. The config was chosen without it, so a slug in its model is none.

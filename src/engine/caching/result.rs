@@ -5,11 +5,7 @@
 use crate::api::operation::Operation;
 use crate::api::tap::ResponseSummary;
 use crate::engine::content_kind::ContentKind;
-use crate::json::walk;
-
-/// The members in which providers send vectors, ranks and images.
-const RESULTS: [&[u8]; 7] =
-    [b"data", b"results", b"embeddings", b"embedding", b"embeddingsByType", b"predictions", b"images"];
+use crate::engine::model_result::has_list;
 
 /// Whether a complete response has the result of its operation. `summary`: what was observed of it; `body`: the provider's.
 pub fn is_there(
@@ -22,19 +18,9 @@ pub fn is_there(
         // Without an end of the operation's own it is not complete.
         ContentKind::Events => true,
         ContentKind::Json if operation.is_chat() => summary.is_some_and(|summary| summary.finish.is_some()),
-        ContentKind::Json => has_result(body.trim_ascii()),
+        ContentKind::Json => has_list(body.trim_ascii()),
         ContentKind::Other | ContentKind::Compressed => false,
     }
-}
-
-fn has_result(body: &[u8]) -> bool {
-    let filled = |value: &[u8]| match value {
-        [b'[', rest @ ..] => !rest.trim_ascii_start().starts_with(b"]"),
-        [b'{', rest @ ..] => !rest.trim_ascii_start().starts_with(b"}"),
-        _ => false,
-    };
-    let mut members = walk::members(body).into_iter().flatten();
-    members.any(|(name, value)| RESULTS.contains(&name) && filled(value))
 }
 
 #[cfg(test)]

@@ -125,7 +125,9 @@ impl ResponseBody {
         let failed = tap.summary().error.is_some();
         tap.event(event);
         let summary = tap.summary();
-        if !failed && summary.error.is_some() && self.policy.validates {
+        // The error of a stream that has not begun gets a status of its own, whoever could replace it.
+        let begins = summary.events == 1 && !self.taken && self.out.is_empty();
+        if !failed && summary.error.is_some() && (self.policy.validates || begins) {
             self.error = Some(BodyError::Provider(self.policy.error_in(data), None));
         } else if summary.ended && !summary.is_complete_for(self.policy.operation) {
             // An end marker without a finish reason: forwarding it would make the response look complete.

@@ -25,7 +25,7 @@ const SHAPES: [&str; 12] = [
 ];
 
 /// The members of a part that have its text, or contents of their own.
-const OF_PART: [&str; 7] = ["text", "title", "context", "content", "output", "stdout", "stderr"];
+const OF_PART: [&str; 8] = ["text", "value", "title", "context", "content", "output", "stdout", "stderr"];
 
 /// The types of parts and items that are documented as not read, and those that may be empty.
 const NOT_READ: [&str; 22] = [
@@ -155,7 +155,16 @@ impl<'t> Reader<'t> {
                     variables.members().for_each(|(_, value)| self.value(value, true));
                 }
             }
-            None => items(prompt).iter().for_each(|item| self.text(item, true)),
+            None => items(prompt).iter().for_each(|item| self.text_or_tokens(item, true)),
+        }
+    }
+
+    /// A text; what else may stand there are numbers of tokens, which are not read.
+    fn text_or_tokens(&mut self, item: &Json<'t>, is_judged: bool) {
+        let before = self.found.texts.len();
+        self.text(item, is_judged);
+        if before == self.found.texts.len() {
+            self.leave_unread(is_judged, "numbers of tokens");
         }
     }
 
@@ -164,8 +173,10 @@ impl<'t> Reader<'t> {
         let messages = items(list);
         let last = messages.len().saturating_sub(1);
         for (index, item) in messages.iter().enumerate() {
-            self.text(item, true);
-            let Some(message) = object(item) else { continue };
+            let Some(message) = object(item) else {
+                self.text_or_tokens(item, true);
+                continue;
+            };
             let is_input = message.has("text") && !message.has("role");
             let (is_judged, before) = (index == last || is_input, self.found.texts.len());
             let reads = ["content", "output", "text"].map(|name| {

@@ -109,6 +109,7 @@ fn every_shape_that_a_model_reads_is_read() {
             r#"{"messages":[{"content":"a"}],"prediction":{"type":"content","content":"p"}}"#,
             &[("p", false), ("a", true)],
         ),
+        (r#"{"messages":[{"content":[{"type":"text","text":{"value":"a"}}]}]}"#, &[("a", true)]),
         (r#"{"prompt":"a","suffix":"b"}"#, &[("a", true), ("b", true)]),
         (r#"{"input":[{"text":"a"},{"text":"b"},"c"]}"#, &[("a", true), ("b", true), ("c", true)]),
         (
@@ -185,6 +186,8 @@ fn what_is_not_read_of_the_judged_message_is_noted() {
             r#"{"contents":[{"parts":[{"fileData":{"mimeType":"application/pdf"}}]}]}"#,
             Some("a part with \"fileData\""),
         ),
+        (r#"{"prompt":[1,2]}"#, Some("numbers of tokens")),
+        (r#"{"input":[[1,2],"a"]}"#, Some("numbers of tokens")),
         (&nested, Some("deeply nested content")),
     ] {
         assert_eq!(BodyTexts::read(source, Request).unread.as_deref(), wanted, "{source}");
