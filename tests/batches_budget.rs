@@ -106,8 +106,11 @@ async fn lines_beyond_a_soft_budget_are_errors() {
 async fn money_is_held_by_the_bound_of_each_line_and_counted_as_it_was_used() {
     let gateway = Gateway::start(STANDARD);
     let client = Client::new(&gateway);
-    // A line may have 100 tokens of output at 10 dollars a million, and uses 5.
-    let body = json!({"model": "gpt-4o", "max_completion_tokens": 100, "messages": [{"role": "user", "content": "x"}]});
+    // A line may have 100 tokens of output at 10 dollars a million, and uses 5. Without a tier it could be served at a dearer one.
+    let body = json!({
+        "model": "gpt-4o", "max_completion_tokens": 100, "service_tier": "default",
+        "messages": [{"role": "user", "content": "x"}],
+    });
     let lines = |count: usize| -> String {
         (1..=count).map(|n| line(&format!("line-{n}"), CHAT, &body) + "\n").collect()
     };
