@@ -44,6 +44,10 @@ BEYOND_A_SCHEMA = [
     (r"group_by\[\d+\]\.key", "stands twice"),
     (r"(.*\.)?usage_limits", "takes one limit"),
     (r"(.*\.)?rate_limits\[\d+\]\.(unit|value)", "is required"),
+    (r"(.*\.)?rate_limits\[\d+\]", "with the same type and unit"),
+    ("pricing_adjustments.multiplier", "Factors are numbers"),
+    # What PostgreSQL cannot store is in no log.
+    (r"(filters\.)?\w+", r"character U\+0000"),
     (r"models\[\d+\]\.(slug|base_model_slug)", "is named twice|is required of a fine-tuned model"),
     ("slugs", "is no model of this integration|is not a custom model"),
     (r"workspaces\[\d+\]\.id", "there is no workspace"),
