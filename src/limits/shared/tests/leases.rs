@@ -270,7 +270,12 @@ async fn what_was_used_of_a_lease_is_settled_when_the_store_is_back() {
             limits.flush().await.is_ok() && !limits.counts().is_store_failing
         })
         .await;
-        assert_eq!(view(&limits, &requests).await, (passed, 0));
+        let (spent, held) = view(&limits, &requests).await;
+        match server {
+            Server::Redis(_) => assert_eq!((spent, held), (passed, 0)),
+            // A crash forgets what was committed in its last second.
+            Server::Postgres { .. } => assert!(spent <= passed, "{spent} {passed}"),
+        }
     })
     .await;
 }
