@@ -34,6 +34,8 @@ pub fn divided<'n>(old: &str, pieces: &[Piece], new: &'n str) -> Vec<&'n str> {
             _ if index + 1 == pieces.len() => new.len(),
             _ if border <= prefix => border,
             _ if border >= old.len() - suffix => new.len() - (old.len() - border),
+            // Letters were replaced one by one.
+            _ if old.len() == new.len() => border,
             _ => {
                 let start = at.max(changed.start);
                 let furthest = start.saturating_add(FURTHEST).saturating_add(4 * piece.len);
@@ -89,6 +91,7 @@ mod tests {
             ),
             (&["é a", "ñ b"], "é A ñ b", &["é A ", "ñ b"]),
             (&["a", "", "b"], "A", &["A", "", ""]),
+            (&["a", "", "b"], "AB", &["A", "", "B"]),
         ] {
             assert_eq!(divide(old, new), wanted, "{old:?}");
         }

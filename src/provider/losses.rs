@@ -149,12 +149,11 @@ fn documents_of_several_parts_are_sent_as_these() {
     }
 }
 
-#[test]
-fn limits_of_searches_are_kept_refused_or_reported() {
-    let of_anthropic = |kind: &str, member: &str, value: Value| json!({"tools": [{"type": kind, "name": "web_search", member: value}]});
+/// Members that limit searches: the text that shows one, and whether it limits their domains.
+fn search_limits() -> Vec<(Operation, &'static str, bool, Value)> {
     let of_openai = |member: &str, value: Value| json!({"tools": [{"type": "web_search", member: value}]});
     let domains = || json!(["only.example"]);
-    let features = [
+    vec![
         (
             Operation::Messages,
             "only.example",
@@ -198,7 +197,16 @@ fn limits_of_searches_are_kept_refused_or_reported() {
         ),
         (Operation::Responses, "\"high\"", false, of_openai("search_context_size", json!("high"))),
         (Operation::Responses, "external_web_access", false, of_openai("external_web_access", json!(false))),
-    ];
+    ]
+}
+
+fn of_anthropic(kind: &str, member: &str, value: Value) -> Value {
+    json!({"tools": [{"type": kind, "name": "web_search", member: value}]})
+}
+
+#[test]
+fn limits_of_searches_are_kept_refused_or_reported() {
+    let features = search_limits();
     for (operation, marker, limits_domains, members) in &features {
         let skipped = usize::from(*operation == Operation::Messages);
         for target in TARGETS.into_iter().skip(skipped) {
@@ -213,7 +221,7 @@ fn limits_of_searches_are_kept_refused_or_reported() {
         let (_, marker, _, members) = &features[index];
         assert!(outcome(Operation::Responses, claude, members).keeps(marker), "{marker}");
     }
-    let blocked = of_anthropic("web_search_20250305", "blocked_domains", domains());
+    let blocked = of_anthropic("web_search_20250305", "blocked_domains", json!(["only.example"]));
     let vertex = outcome(Operation::Messages, TARGETS[4], &blocked);
     assert!(vertex.keeps(r#"{"googleSearch":{"excludeDomains":["only.example"]}}"#), "{vertex:?}");
     let google = outcome(Operation::Messages, TARGETS[3], &blocked);

@@ -259,11 +259,10 @@ impl<'a> BlockReader<'a> {
             self.push_text(text.0, None);
         }
         self.read(content, &format!("{at}.source.content"), false)?;
-        match self.parts.last_mut() {
-            Some(Part::Text { cache_control: own, .. } | Part::Image(Image { cache_control: own, .. })) => {
-                *own = own.take().or(cache_control);
-            }
-            _ => {}
+        if let Some(Part::Text { cache_control: own, .. } | Part::Image(Image { cache_control: own, .. })) =
+            self.parts.last_mut()
+        {
+            *own = own.take().or(cache_control);
         }
         Ok(())
     }

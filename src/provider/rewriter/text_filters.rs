@@ -160,9 +160,9 @@ impl TextFilters {
             return next(event);
         }
         let state = self.choice(choice);
-        match state.waiting.push(state.given, choice, event) {
-            Ok(bytes) => self.waiting += bytes,
-            Err(event) => next(event),
+        match state.waiting.push(state.given, choice, &event) {
+            Some(bytes) => self.waiting += bytes,
+            None => next(event),
         }
         if self.waiting > MAX_WAITING {
             for state in &mut self.choices {

@@ -30,13 +30,13 @@ impl Waiting {
         self.0.is_empty()
     }
 
-    /// Adds an event with its place in the text that the filters were given; how many bytes it takes. Events that never wait are
-    /// given back.
-    pub fn push<'e>(&mut self, at: u64, choice: u32, event: Event<'e>) -> Result<usize, Event<'e>> {
-        let owned = OwnedEvent::of(&event).ok_or(event)?;
+    /// Adds an event with its place in the text that the filters were given; how many bytes it takes. `None`: it is one that never
+    /// waits, and was not added.
+    pub fn push(&mut self, at: u64, choice: u32, event: &Event<'_>) -> Option<usize> {
+        let owned = OwnedEvent::of(event)?;
         let bytes = owned.bytes();
         self.0.push_back((at, choice, owned));
-        Ok(bytes)
+        Some(bytes)
     }
 
     /// The place of the first one.
