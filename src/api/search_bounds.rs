@@ -47,7 +47,7 @@ const SEARCHING_MODELS: [&str; 4] = ["search", "sonar", "research", ":online"];
 /// The most searches of a request to this model; `None`: there is no bound.
 pub fn bound(operation: Operation, body: &Body, model: &str) -> Option<u64> {
     let is_set = |name: &&str| body.value(name).is_some_and(|value| value != b"null" && value != b"false");
-    if MEMBERS.iter().any(|name| is_set(name)) || SEARCHING_MODELS.iter().any(|part| model.contains(part)) {
+    if MEMBERS.iter().any(is_set) || SEARCHING_MODELS.iter().any(|part| model.contains(part)) {
         return None;
     }
     let Some(tools) = body.value("tools").filter(|value| *value != b"null") else { return Some(0) };

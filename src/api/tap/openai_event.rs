@@ -72,6 +72,11 @@ impl<'a> ChatChunk<'a> {
         bytes(self.service_tier)
     }
 
+    /// Whether it is a chunk at all, and not an event with a `type`.
+    pub(super) fn has_choices(&self) -> bool {
+        self.choices.is_some()
+    }
+
     pub(super) fn is_gemini(&self) -> bool {
         self.candidates.or(self.usage_metadata).or(self.prompt_feedback).is_some()
     }
@@ -248,7 +253,19 @@ pub(super) fn text(json: &[u8]) -> Option<String> {
     serde_json::from_slice(json).ok()
 }
 
-/// The value of `type` if it is the first member. All providers whose typed events have no `event` name put it first.
+/// The value of `type`, wherever it stands.
+pub(super) fn type_anywhere(data: &[u8]) -> Option<&str> {
+    #[derive(Deserialize)]
+    struct Typed<'a> {
+        #[serde(rename = "type")]
+        kind: Option<&'a str>,
+    }
+    memchr::memmem::find(data, b"\"type\"")?;
+    serde_json::from_slice::<Typed<'_>>(data).ok()?.kind
+}
+
+/// The value of `type` if it is the first member, as it is at nearly all providers whose typed events have no `event`
+/// name.
 pub(super) fn leading_type(data: &[u8]) -> Option<&str> {
     let rest = data.strip_prefix(b"{")?.trim_ascii_start().strip_prefix(b"\"type\"")?;
     let rest = rest.trim_ascii_start().strip_prefix(b":")?.trim_ascii_start().strip_prefix(b"\"")?;

@@ -24,6 +24,9 @@ struct EventReader {
     markers: [Finder<'static>; 3],
     /// Whether the chunks are Gemini's: these are few and large, so each is parsed.
     gemini: bool,
+    /// Whether the events are chunks of a chat or of Gemini: no `type` is looked for behind other
+    /// members.
+    chunks: bool,
     text: EventText,
 }
 
@@ -34,6 +37,7 @@ impl Default for Stream {
             usage_parts: UsageParts::default(),
             markers,
             gemini: false,
+            chunks: false,
             text: EventText::default(),
         };
         Self { parser: SseParser::default(), reader }
@@ -71,7 +75,8 @@ impl EventReader {
             summary.ended |= data.trim_ascii_end() == b"[DONE]";
             return;
         }
-        match event.name.or_else(|| openai_event::leading_type(data)) {
+        let anywhere = || if self.chunks { None } else { openai_event::type_anywhere(data) };
+        match event.name.or_else(|| openai_event::leading_type(data)).or_else(anywhere) {
             Some("ping" | "content_block_stop") => {}
             Some("content_block_delta") => self.delta(data, summary),
             Some("content_block_start") => self.content(data, summary),
@@ -160,6 +165,7 @@ impl EventReader {
             return;
         }
         let Some(chunk) = ChatChunk::read(data) else { return };
+        self.chunks |= chunk.has_choices() || chunk.is_gemini();
         summary.note_model(chunk.model());
         let choices = chunk.choices();
         summary.content |= choices.iter().any(Choice::has_content);

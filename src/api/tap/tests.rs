@@ -175,6 +175,29 @@ fn native_streams_are_understood() {
     assert_eq!(gist(&streamed(cohere)), (Some((3, 2)), None, Some("COMPLETE"), true));
 }
 
+/// Members of an object have no order, and some servers sort them.
+#[test]
+fn typed_events_are_understood_wherever_their_type_stands() {
+    let responses = concat!(
+        "data: {\"delta\":\"a\",\"type\":\"response.output_text.delta\"}\n\n",
+        "data: {\"response\":{\"model\":\"g\",\"output\":[],\"status\":\"completed\",",
+        "\"usage\":{\"input_tokens\":3,\"output_tokens\":2}},\"type\":\"response.completed\"}\n\n",
+    );
+    let summary = streamed(responses);
+    assert_eq!(gist(&summary), (Some((3, 2)), Some("g"), Some("completed"), true));
+    assert!(summary.ended && summary.content);
+    let messages = concat!(
+        "data: {\"message\":{\"content\":[],\"model\":\"g\",\"usage\":{\"input_tokens\":3}},\"type\":\"message_start\"}\n\n",
+        "data: {\"delta\":{\"text\":\"a\",\"type\":\"text_delta\"},\"index\":0,\"type\":\"content_block_delta\"}\n\n",
+        "data: {\"delta\":{\"stop_reason\":\"end_turn\"},\"type\":\"message_delta\",\"usage\":{\"output_tokens\":2}}\n\n",
+        "data: {\"type\":\"message_stop\"}\n\n",
+    );
+    assert_eq!(gist(&streamed(messages)), (Some((3, 2)), Some("g"), Some("end_turn"), true));
+    // An error without a member `error`, amid chunks.
+    let failing = "data: {\"choices\":[{\"delta\":{\"content\":\"a\"}}]}\n\ndata: {\"type\":\"error\",\"message\":\"no\"}\n\n";
+    assert!(streamed(failing).error.is_some());
+}
+
 #[test]
 fn opaque_bodies_report_only_their_first_byte() {
     let mut tap = Tap::new(Operation::Speech, false, false, None);
