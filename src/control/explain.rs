@@ -17,6 +17,7 @@ use crate::engine::caching::{CacheHeaders, CacheView};
 use crate::engine::limit_preview::{self, LimitView, PreviewedRequest};
 use crate::error::Error;
 use crate::limits::CountersFailure;
+use crate::price::RequestPrices;
 use crate::route::admission::key_rules::KeyRules;
 use crate::route::admission::{Plane, RequestHead, batch_provider, creates_own, depends_on_provider};
 use crate::route::attempt::Request;
@@ -155,7 +156,7 @@ async fn judge(call: &Call, response: &mut ExplainResponse, explained: &Explaine
     };
     let wishes = explained.cache_headers.as_deref();
     response.cache = call.engine.caching.preview(&previewed, &explained.headers, wishes);
-    let prices = call.shared.prices.load_full();
+    let prices = RequestPrices::new(call.shared.prices.load_full());
     match limit_preview::preview(&call.limits, &prices, &previewed, &call.identity).await {
         Ok(found) => {
             if let Some(refusal) = found.refusal.filter(|_| !response.has_problems()) {

@@ -4,7 +4,7 @@
 
 use super::record::{AttemptRecord, AttemptUsage, UsageSource};
 use crate::api::operation::Billing;
-use crate::price::{Charge, Cost, CostStatus, PriceBook, Rating};
+use crate::price::{Charge, Cost, CostStatus, Rating, RequestPrices};
 use crate::route::attempt::Attempt;
 use crate::route::target::Target;
 use jiff::Timestamp;
@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 /// What one attempt cost; `None` if nothing is charged for it.
 pub(super) fn of_attempt(
-    prices: &PriceBook,
+    prices: &RequestPrices,
     attempt: &AttemptRecord,
     is_batch: bool,
     at: Timestamp,
@@ -23,7 +23,7 @@ pub(super) fn of_attempt(
 
 /// What one use of a target costs; as a batch, where it came in a provider's batch job.
 pub(super) fn of_usage(
-    prices: &PriceBook,
+    prices: &RequestPrices,
     (target, is_batch): (&Target, bool),
     model: Option<&str>,
     used: &AttemptUsage,
@@ -52,7 +52,7 @@ pub(super) fn of_request(attempts: &[AttemptRecord]) -> Option<Cost> {
 }
 
 /// Whether a response of this attempt costs something and has no price. `response_model`: as far as the response names it.
-pub(super) fn is_unpriced(prices: &PriceBook, attempt: &Attempt, response_model: Option<&str>) -> bool {
+pub(super) fn is_unpriced(prices: &RequestPrices, attempt: &Attempt, response_model: Option<&str>) -> bool {
     if matches!(attempt.operation.billing(), Billing::None | Billing::IfReported)
         || attempt.local_count.is_some()
     {

@@ -10,6 +10,7 @@ use super::usage_estimate::UsageEstimate;
 use crate::auth::ClientIdentity;
 use crate::error::Error;
 use crate::limits::{Advance, AdvanceEstimate, Cause, Estimate, LimitKind, LimitSet, Phase};
+use crate::price::RequestPrices;
 use crate::route::attempt::Request;
 use crate::route::compiled::CompiledConfig;
 use crate::route::target::Target;
@@ -57,11 +58,12 @@ impl Engine {
         // A line without a value that a limit insists on is refused when it is sent.
         let Ok(selection) = set.select(&facts, Phase::Request) else { return };
         let now = Timestamp::now();
-        let usage = UsageEstimate::new(request, first, &self.shared.prices.load(), now);
+        let prices = RequestPrices::new(self.shared.prices.load_full());
+        let usage = UsageEstimate::new(request, first, &prices, (now, true));
         let cost_of = |output: u64| usage.max_cost(output).unwrap_or(i64::MAX);
         let model = first.model().or(request.model.as_deref()).unwrap_or_default();
         let likely = self.limits.expected_output(key(ctx.record.client.as_ref()), model, None, 1);
-        let estimate: Estimate<'_> = usage.estimate(likely, true, &cost_of);
+        let estimate: Estimate<'_> = usage.estimate(likely, &cost_of);
         self.limits.add_to_advance(sum, &selection, &estimate, now);
     }
 

@@ -2,7 +2,7 @@
 //!
 //! Which limits are the tightest is the room `limits`'s.
 
-use crate::json::write::{decimal, write_number};
+use crate::json::write::write_number;
 use crate::limits::{Remaining, Tightest};
 use http::{HeaderMap, HeaderName, HeaderValue};
 use std::time::Duration;
@@ -14,12 +14,12 @@ const LIMIT_TOKENS: HeaderName = HeaderName::from_static("x-ratelimit-limit-toke
 const REMAINING_TOKENS: HeaderName = HeaderName::from_static("x-ratelimit-remaining-tokens");
 const RESET_TOKENS: HeaderName = HeaderName::from_static("x-ratelimit-reset-tokens");
 
-/// Durations below a minute, which most windows are: they need no allocation.
-const SECONDS: [&str; 60] = [
+/// Durations up to a minute, which most windows are: they need no allocation.
+const SECONDS: [&str; 61] = [
     "0s", "1s", "2s", "3s", "4s", "5s", "6s", "7s", "8s", "9s", "10s", "11s", "12s", "13s", "14s", "15s",
     "16s", "17s", "18s", "19s", "20s", "21s", "22s", "23s", "24s", "25s", "26s", "27s", "28s", "29s", "30s",
     "31s", "32s", "33s", "34s", "35s", "36s", "37s", "38s", "39s", "40s", "41s", "42s", "43s", "44s", "45s",
-    "46s", "47s", "48s", "49s", "50s", "51s", "52s", "53s", "54s", "55s", "56s", "57s", "58s", "59s",
+    "46s", "47s", "48s", "49s", "50s", "51s", "52s", "53s", "54s", "55s", "56s", "57s", "58s", "59s", "1m0s",
 ];
 
 /// Writes what is left, in the place of what the provider has written under these names.
@@ -40,8 +40,7 @@ fn write_one(headers: &mut HeaderMap, [limit, remaining, reset]: [HeaderName; 3]
 }
 
 fn number(number: i64) -> HeaderValue {
-    let (digits, from) = decimal(number.unsigned_abs());
-    value(digits.get(from..).unwrap_or_default())
+    value(itoa::Buffer::new().format(number.unsigned_abs()).as_bytes())
 }
 
 /// `6m0s`, as OpenAI writes it: whole seconds, rounded up.
@@ -86,7 +85,7 @@ mod tests {
         ] {
             assert_eq!(duration(Duration::from_millis(millis)), wanted);
         }
-        for (seconds, text) in SECONDS.iter().enumerate() {
+        for (seconds, text) in SECONDS.iter().take(60).enumerate() {
             assert_eq!(*text, format!("{seconds}s"));
         }
     }

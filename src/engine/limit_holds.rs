@@ -108,8 +108,9 @@ impl LimitHolds {
     ) -> Result<Option<Reservation>, Error> {
         match held {
             Ok(held) => {
-                let tightest = held.as_ref().map(Reservation::tightest).unwrap_or_default();
-                self.tightest = tighter(self.tightest, tightest);
+                if let Some(held) = &held {
+                    self.tightest = tighter(self.tightest, held.tightest());
+                }
                 Ok(held)
             }
             Err(refused) => {
@@ -291,14 +292,14 @@ impl Engine {
             return Ok(None);
         }
         let now = Timestamp::now();
-        let usage = UsageEstimate::new(request, target, &ctx.prices, now);
+        let for_hard = selection.limits().any(|limit| limit.hard);
+        let usage = UsageEstimate::new(request, target, &ctx.prices, (now, for_hard));
         let cost_of = |output: u64| usage.max_cost(output).unwrap_or(i64::MAX);
         let model = target.model().or(request.model.as_deref()).unwrap_or_default();
         let likely = self.limits.expected_output(key(ctx.record.client.as_ref()), model, None, 1);
         // The request itself was counted when it was held as a whole.
         let requests = u64::from(phase != Phase::Further);
-        let for_hard = selection.limits().any(|limit| limit.hard);
-        let estimate = Estimate { requests, is_made, ..usage.estimate(likely, for_hard, &cost_of) };
+        let estimate = Estimate { requests, is_made, ..usage.estimate(likely, &cost_of) };
         match self.limits.reserve(&selection, &estimate, ctx.limits.advance.as_deref(), now).await {
             Ok(reservation) => Ok(Some(reservation)),
             Err(refusal) => {
@@ -471,6 +472,9 @@ pub(super) struct Metadata(Vec<(String, String)>);
 
 impl Metadata {
     pub fn new(json: Option<&RawValue>, user: Option<&str>) -> Self {
+        if json.is_none() && user.is_none() {
+            return Self::default();
+        }
         let members: Option<Map<String, Value>> = json.and_then(|json| serde_json::from_str(json.get()).ok());
         let text = |value: Value| match value {
             Value::String(text) => Some(text),

@@ -8,7 +8,7 @@ use super::usage_estimate::UsageEstimate;
 use crate::auth::ClientIdentity;
 use crate::error::Error;
 use crate::limits::{CountersFailure, Decision, Facts, Limits, Phase, Preview};
-use crate::price::PriceBook;
+use crate::price::RequestPrices;
 use crate::route::attempt::{Attempt, Request};
 use crate::route::compiled::CompiledConfig;
 use crate::route::target::Target;
@@ -83,7 +83,7 @@ pub struct LimitAmounts {
 /// The counters cannot be reached.
 pub async fn preview(
     limits: &Limits,
-    prices: &PriceBook,
+    prices: &RequestPrices,
     of: &PreviewedRequest<'_>,
     viewer: &ClientIdentity,
 ) -> Result<PreviewedLimits, CountersFailure> {
@@ -122,7 +122,7 @@ pub async fn preview(
 /// The decisions of a phase; the inner error: the request lacks a value that a limit insists on.
 async fn decided(
     limits: &Limits,
-    prices: &PriceBook,
+    prices: &RequestPrices,
     of: &PreviewedRequest<'_>,
     (facts, phase): (&Facts<'_>, Phase),
 ) -> Result<Result<Preview, Error>, CountersFailure> {
@@ -132,11 +132,11 @@ async fn decided(
         Err(fact) => return Ok(Err(limit_refusal::missing(&fact))),
     };
     let now = Timestamp::now();
-    let usage = UsageEstimate::new(of.request, of.target, prices, now);
+    let usage = UsageEstimate::new(of.request, of.target, prices, (now, true));
     let cost_of = |output: u64| usage.max_cost(output).unwrap_or(i64::MAX);
     let model = of.target.model().or(of.request.model.as_deref()).unwrap_or_default();
     let likely = limits.expected_output(key(Some(of.client)), model, None, 1);
-    let estimate = usage.estimate(likely, true, &cost_of);
+    let estimate = usage.estimate(likely, &cost_of);
     limits.preview(&selection, &estimate, now).await.map(Ok)
 }
 

@@ -134,12 +134,12 @@ impl Engine {
         let in_flight = ctx.in_flight.take();
         let is_counted = ctx.snapshot.settings.usage.tokenizer;
         let bytes = finished.uncounted.iter().map(|(_, uncounted)| uncounted.bytes()).sum();
-        let prices = Arc::clone(&ctx.prices);
         if finished.uncounted.is_empty() || !is_counted || self.shared.tokenizer.is_quick(bytes) {
             finished.count(&self.shared.tokenizer, is_counted);
-            return self.write(finished.priced(&prices), &mut ctx.limits);
+            return self.write(finished.priced(&ctx.prices), &mut ctx.limits);
         }
         let (engine, mut limits) = (Arc::clone(self), std::mem::take(&mut ctx.limits));
+        let prices = ctx.prices.clone();
         tokio::spawn(async move {
             let Shared { tokenizer, large_work, .. } = &*engine.shared;
             let finished = tokenizer.run(large_work, bytes, move || {

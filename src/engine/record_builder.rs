@@ -16,7 +16,7 @@ use crate::api::token_estimate::CountText;
 use crate::auth::ClientIdentity;
 use crate::error::{Error, Kind};
 use crate::json::write::push_number;
-use crate::price::PriceBook;
+use crate::price::RequestPrices;
 use crate::prompt::FoundPrompt;
 use crate::provider::rewriter::Rewriter;
 use crate::route::attempt::{Attempt, Request};
@@ -349,7 +349,7 @@ impl Finished {
     }
 
     /// The record with what each attempt cost.
-    pub fn priced(self, prices: &PriceBook) -> Box<RequestRecord> {
+    pub fn priced(self, prices: &RequestPrices) -> Box<RequestRecord> {
         let mut record = self.record;
         if record.attempts.iter().all(|attempt| attempt.used.is_none()) {
             return record;

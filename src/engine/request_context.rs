@@ -14,7 +14,7 @@ use crate::api::tap::{ResponseSummary, Tap};
 use crate::api::trace::TraceParent;
 use crate::config::reply_headers::UsedPrefixes;
 use crate::error::Error;
-use crate::price::PriceBook;
+use crate::price::RequestPrices;
 use crate::provider::rewriter::Rewriter;
 use crate::route::attempt::Attempt;
 use crate::route::request_mode::RequestMode;
@@ -42,7 +42,7 @@ pub struct RequestContext {
     /// The settings of this request: they stay the same to its end, even when a reload replaces them.
     pub snapshot: Arc<SettingsSnapshot>,
     /// The prices of this request, which stay the same to its end as well.
-    pub prices: Arc<PriceBook>,
+    pub prices: RequestPrices,
     /// The response costs something that has no price.
     pub is_unpriced: bool,
     /// Whether the client speaks HTTP/1.0: it cannot read chunks, so closing the connection ends the response.
@@ -91,7 +91,7 @@ impl RequestContext {
             operation: Operation::Passthrough,
             dialect: Operation::Passthrough.dialect(),
             snapshot: shared.settings_arc(),
-            prices: shared.prices.load_full(),
+            prices: RequestPrices::new(shared.prices.load_full()),
             is_unpriced: false,
             is_http10: false,
             is_unlimited: false,

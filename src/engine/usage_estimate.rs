@@ -5,7 +5,7 @@
 use crate::api::operation::Operation;
 use crate::api::{output_bounds, search_bounds};
 use crate::limits::Estimate;
-use crate::price::{ExpectedTier, PriceBook, Rating};
+use crate::price::{ExpectedTier, Rating, RequestPrices};
 use crate::route::attempt::Request;
 use crate::route::target::Target;
 use http::Method;
@@ -24,23 +24,30 @@ pub(super) struct UsageEstimate {
     /// Of all choices together; `None`: the request sets none.
     max_output: Option<u64>,
     choices: u64,
-    /// Searches of the web that are billed by the piece; `None`: as many as the provider likes.
+    /// Searches of the web that are billed by the piece; `None`: as many as the provider likes. Read only for hard limits.
     max_searches: Option<u64>,
+    /// Whether a limit is to be judged by what the request can use at most.
+    for_hard: bool,
     rating: Rating,
     service_tier: Option<String>,
     at: Timestamp,
 }
 
 impl UsageEstimate {
-    /// Of a request at `target`.
-    pub fn new(request: &Request, target: &Target, prices: &PriceBook, at: Timestamp) -> Self {
-        let edited = request.as_edited_for(target);
+    /// Of a request at `target`. `for_hard`: a limit is to be judged by what the request can use at most.
+    pub fn new(
+        request: &Request,
+        target: &Target,
+        prices: &RequestPrices,
+        (at, for_hard): (Timestamp, bool),
+    ) -> Self {
+        let edited = request.may_be_edited_for(target).then(|| request.as_edited_for(target).ok()).flatten();
         let request = edited.as_deref().unwrap_or(request);
         let body = request.body.as_ref();
         let bytes = body.map_or(0, |body| body.bytes().len());
         let model = target.model().or(request.model.as_deref()).unwrap_or_default();
         let rating = prices.rating(target.provider.id(), model, target.own_prices.as_deref());
-        let bills_searches = rating.card().is_some_and(|card| card.bills_searches());
+        let bills_searches = for_hard && rating.card().is_some_and(|card| card.bills_searches());
         let max_searches = match body {
             Some(body) if bills_searches => search_bounds::bound(request.operation, body, model),
             _ => Some(0),
@@ -51,6 +58,7 @@ impl UsageEstimate {
             max_output: max_output(request),
             choices: request.outputs(),
             max_searches,
+            for_hard,
             rating,
             service_tier: body.and_then(|body| body.text("service_tier")).map(Cow::into_owned),
             at,
@@ -58,13 +66,7 @@ impl UsageEstimate {
     }
 
     /// The estimate, with `cost_of` of [`Self::max_cost`]. `likely_output`: what one choice without a bound is expected to be.
-    /// `for_hard`: a limit is to be judged by what the request can cost at most.
-    pub fn estimate<'a>(
-        &self,
-        likely_output: u64,
-        for_hard: bool,
-        cost_of: &'a (dyn Fn(u64) -> i64 + Sync),
-    ) -> Estimate<'a> {
+    pub fn estimate<'a>(&self, likely_output: u64, cost_of: &'a (dyn Fn(u64) -> i64 + Sync)) -> Estimate<'a> {
         let likely = likely_output.saturating_mul(self.choices);
         let output = self.max_output.unwrap_or(likely).min(likely);
         Estimate {
@@ -74,7 +76,7 @@ impl UsageEstimate {
             output_tokens: output,
             max_output_tokens: self.max_output,
             cost: self.likely_cost(output),
-            max_cost: self.max_output.filter(|_| for_hard).and_then(|output| self.max_cost(output)),
+            max_cost: self.max_output.filter(|_| self.for_hard).and_then(|output| self.max_cost(output)),
             searches_freely: self.max_searches.is_none(),
             is_free: matches!(self.rating, Rating::Free),
             cost_of: matches!(self.rating, Rating::Priced(_)).then_some(cost_of),

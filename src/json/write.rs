@@ -173,30 +173,12 @@ fn is_plain(text: &[u8]) -> bool {
 
 /// Adds a number to a text, without the cost of a formatter.
 pub fn push_number(text: &mut String, number: u64) {
-    let (digits, from) = decimal(number);
-    let digits = digits.get(from..).unwrap_or_default();
-    text.push_str(std::str::from_utf8(digits).unwrap_or_default());
+    text.push_str(itoa::Buffer::new().format(number));
 }
 
 /// Adds a number to bytes.
 pub fn write_number(out: &mut Vec<u8>, number: u64) {
-    let (digits, from) = decimal(number);
-    out.extend_from_slice(digits.get(from..).unwrap_or_default());
-}
-
-/// The decimal digits of a number, at the end of the array, and where they begin.
-pub fn decimal(number: u64) -> ([u8; 20], usize) {
-    let mut digits = [0_u8; 20];
-    let (mut left, mut from) = (number, digits.len());
-    for digit in digits.iter_mut().rev() {
-        *digit = b'0' + (left % 10) as u8;
-        left /= 10;
-        from -= 1;
-        if left == 0 {
-            break;
-        }
-    }
-    (digits, from)
+    out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
 }
 
 #[cfg(test)]

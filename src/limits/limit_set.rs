@@ -253,10 +253,13 @@ impl LimitSet {
     pub fn select<'a>(&'a self, facts: &'a Facts<'a>, phase: Phase) -> Result<Selection<'a>, MissingFact> {
         let recent = self.recent.as_ref().filter(|_| phase == Phase::Request);
         if let Some(found) = recent.and_then(|recent| recent.find(facts)) {
-            let found = found.iter().flat_map(|recent| &recent.found);
-            let selected =
-                |found: &Found| Some(Selected { limit: self.all.get(found.place)?, bucket: found.bucket });
-            return Ok(Selection { facts, items: found.filter_map(selected).collect() });
+            let mut items = SmallVec::new();
+            for &Found { place, bucket } in found.iter().flat_map(|recent| recent.found.as_slice()) {
+                if let Some(limit) = self.all.get(place) {
+                    items.push(Selected { limit, bucket });
+                }
+            }
+            return Ok(Selection { facts, items });
         }
         let (mut items, mut all_found) = (SmallVec::new(), SmallVec::new());
         for placed in self.placed(facts, phase) {

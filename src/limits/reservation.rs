@@ -13,10 +13,14 @@ use uuid::Uuid;
 
 /// Holds of all limits of a request or attempt.
 #[derive(Debug)]
-pub struct Reservation {
+pub struct Reservation(Box<Holds>);
+
+/// Boxed, because it passes through several hands before it is kept.
+#[derive(Debug)]
+struct Holds {
     held: Vec<Held>,
     /// Holds of counters that are shared with other gateways.
-    remote: Option<Box<RemoteHold>>,
+    remote: Option<RemoteHold>,
     tightest: Tightest,
     fitted_output: Option<u64>,
     /// Under which its holds of hard limits are journalled.
@@ -81,7 +85,8 @@ impl Reservation {
         fitted_output: Option<u64>,
         sink: Arc<Sink>,
     ) -> Self {
-        Self { held, remote: None, tightest, fitted_output, journalled: None, at_drop: End::Unknown, sink }
+        let (remote, journalled, at_drop) = (None, None, End::Unknown);
+        Self(Box::new(Holds { held, remote, tightest, fitted_output, journalled, at_drop, sink }))
     }
 
     /// Holds of shared counters.
@@ -92,49 +97,49 @@ impl Reservation {
         sink: Arc<Sink>,
     ) -> Self {
         let mut reservation = Self::new(Vec::new(), tightest, fitted_output, sink);
-        reservation.remote = Some(Box::new(remote));
+        reservation.0.remote = Some(remote);
         reservation
     }
 
     /// The holds that must be on the disk before the request is sent, and are not yet. Until [`confirm`](Self::confirm) it is dropped without a trace.
     pub(super) fn unjournalled(&mut self) -> Vec<HoldRow> {
-        if !self.held.iter().any(Held::is_journalled) {
+        if !self.0.held.iter().any(Held::is_journalled) {
             return Vec::new();
         }
         let id = Uuid::now_v7();
-        self.journalled = Some(id);
-        self.at_drop = End::Cancelled;
-        self.held.iter().filter(|held| held.is_journalled()).map(|held| held.row(id)).collect()
+        self.0.journalled = Some(id);
+        self.0.at_drop = End::Cancelled;
+        self.0.held.iter().filter(|held| held.is_journalled()).map(|held| held.row(id)).collect()
     }
 
     /// The holds are on the disk: from here on the provider may be paid.
     pub(super) fn confirm(&mut self) {
-        self.at_drop = End::Unknown;
+        self.0.at_drop = End::Unknown;
     }
 
     /// A limit whose hold is to be journalled, with its bucket.
     pub(super) fn first_journalled(&self) -> Option<(&Arc<Limit>, &Arc<Entity>)> {
-        self.held.iter().find(|held| held.is_journalled()).map(|held| (&held.limit, &held.entity))
+        self.0.held.iter().find(|held| held.is_journalled()).map(|held| (&held.limit, &held.entity))
     }
 
     /// The rate limits with the least left, this request counted.
     pub fn tightest(&self) -> Tightest {
-        self.tightest
+        self.0.tightest
     }
 
     /// While limits are not counted as they should be, nobody is told what is left.
     pub(super) fn forget_tightest(&mut self) {
-        self.tightest = Tightest::default();
+        self.0.tightest = Tightest::default();
     }
 
     /// The output bound that the request must be given, in tokens of all choices together: lower than its own, by a limit that fits.
     pub fn fitted_output(&self) -> Option<u64> {
-        self.fitted_output
+        self.0.fitted_output
     }
 
     /// Whether no limit holds anything.
     pub fn is_empty(&self) -> bool {
-        self.held.is_empty() && self.remote.as_ref().is_none_or(|remote| remote.is_empty())
+        self.0.held.is_empty() && self.0.remote.as_ref().is_none_or(|remote| remote.is_empty())
     }
 
     /// What was used instead of what is held.
@@ -154,24 +159,24 @@ impl Reservation {
 
     fn end(&mut self, end: End, now: Timestamp) {
         let now = now.as_millisecond();
-        if let Some(remote) = &mut self.remote {
+        if let Some(remote) = &mut self.0.remote {
             remote.end(|limit, held| end.of(limit, held));
         }
-        for held in std::mem::take(&mut self.held) {
-            let settled = self.journalled.filter(|_| held.is_journalled()).map(|id| held.row(id));
+        for held in std::mem::take(&mut self.0.held) {
+            let settled = self.0.journalled.filter(|_| held.is_journalled()).map(|id| held.row(id));
             let Held { limit, entity, hold } = held;
             let actual = end.of(&limit, hold.amount);
             let mut state = entity.state.lock();
             let past = state.settle(&hold, actual);
             if past.is_none() {
-                self.sink.marks(&limit, &entity, &mut state, now);
-                self.sink.changed(&limit, &entity, &mut state);
+                self.0.sink.marks(&limit, &entity, &mut state, now);
+                self.0.sink.changed(&limit, &entity, &mut state);
             }
-            self.sink.past(&limit, &entity, &mut state, past);
+            self.0.sink.past(&limit, &entity, &mut state, past);
             drop(state);
             // After its usage was counted: a journal that has neither would have lost it.
             if let Some(row) = settled {
-                self.sink.settled(Settled { id: row.id, name: row.name, amount: row.amount });
+                self.0.sink.settled(Settled { id: row.id, name: row.name, amount: row.amount });
             }
         }
     }
@@ -181,7 +186,7 @@ impl Drop for Reservation {
     /// The provider may have been paid: of a panic, a cancelled task, a connection that was lost.
     fn drop(&mut self) {
         if !self.is_empty() {
-            self.end(self.at_drop, Timestamp::now());
+            self.end(self.0.at_drop, Timestamp::now());
         }
     }
 }

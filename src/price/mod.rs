@@ -21,6 +21,7 @@ mod rate_card;
 mod rates;
 mod rating_cache;
 mod replacement;
+mod request_prices;
 mod unit;
 mod vendors;
 
@@ -33,6 +34,7 @@ pub use price_book::{Charge, PriceBook};
 pub use rate_card::{ExpectedTier, PriceSource, RateCard, Rating};
 pub use rates::{Rate, Rates, Tier};
 pub use replacement::{Change, changes, check_replacement};
+pub use request_prices::RequestPrices;
 pub use unit::Unit;
 pub use vendors::catalogue_provider;
 

@@ -21,7 +21,7 @@ const MAX_REFERENCES: usize = 8;
 #[derive(Debug, Clone, Copy)]
 pub struct Charge<'a> {
     /// The vendor's identifier (`openai`), as `provider` calls it.
-    pub vendor: &'a str,
+    pub vendor: &'static str,
     /// As the request named it.
     pub model: &'a str,
     /// As the response named it: it counts where the request's name has no price, as names of deployments have none.
@@ -130,8 +130,17 @@ impl PriceBook {
 
     /// What a call cost.
     pub fn cost(&self, charge: &Charge<'_>) -> Cost {
+        self.cost_by(charge, |model| self.rating(charge.vendor, model, charge.own))
+    }
+
+    /// What a call cost, with the ratings of models that `rating` finds.
+    pub(super) fn cost_by(&self, charge: &Charge<'_>, rating: impl Fn(&str) -> Rating) -> Cost {
         let version = || Arc::clone(&self.version);
-        let card = match self.rating_of(charge) {
+        let rating = match (rating(charge.model), charge.response_model) {
+            (Rating::Unknown, Some(model)) if model != charge.model => rating(model),
+            (rating, _) => rating,
+        };
+        let card = match rating {
             Rating::Free => return Cost::free(version()),
             Rating::Unknown => return Cost::unknown(version(), 0),
             Rating::Priced(card) => card,
@@ -139,16 +148,6 @@ impl PriceBook {
         match card.cost(charge.usage, charge.service_tier, charge.is_batch, charge.at) {
             Some(nanodollars) => Cost::priced(nanodollars, version(), card.hash()),
             None => Cost::unknown(version(), card.hash()),
-        }
-    }
-
-    fn rating_of(&self, charge: &Charge<'_>) -> Rating {
-        let rating = self.rating(charge.vendor, charge.model, charge.own);
-        match (&rating, charge.response_model) {
-            (Rating::Unknown, Some(model)) if model != charge.model => {
-                self.rating(charge.vendor, model, charge.own)
-            }
-            _ => rating,
         }
     }
 

@@ -216,7 +216,7 @@ fn every_vendor_of_the_map_is_in_the_catalogue() {
     assert!(LICENCE.contains("MIT License"));
 }
 
-fn charge<'a>(vendor: &'a str, model: &'a str, usage: &'a Usage) -> Charge<'a> {
+fn charge<'a>(vendor: &'static str, model: &'a str, usage: &'a Usage) -> Charge<'a> {
     let at = Timestamp::from_second(MOMENTS[3]).unwrap();
     Charge { vendor, model, response_model: None, own: None, usage, service_tier: None, is_batch: false, at }
 }

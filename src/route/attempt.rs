@@ -161,6 +161,11 @@ impl Request {
         self.output_bound = Some(tokens);
     }
 
+    /// Whether [`Self::as_edited_for`] may be another request than this one.
+    pub fn may_be_edited_for(&self, target: &Target) -> bool {
+        !target.policies.override_params.is_empty() || (self.prompt.is_some() && target.prompt.is_some())
+    }
+
     /// The request with what a target adds to it: its prompt and its `override_params`.
     ///
     /// # Errors

@@ -103,8 +103,9 @@ impl AccessLog {
         }
         let lines = {
             let mut pending = self.pending.lock();
-            // The next batch will probably be about as large as this one.
-            let room = Vec::with_capacity(pending.lines.len().min(MAX_PENDING_BYTES));
+            // The next batch will probably be about as large as this one, or as one not long ago.
+            let room = pending.lines.len().max(pending.lines.capacity() / 2);
+            let room = Vec::with_capacity(room.min(MAX_PENDING_BYTES));
             std::mem::replace(&mut pending.lines, room)
         };
         if lines.is_empty() {
