@@ -32,7 +32,7 @@ pub use result::{CheckResult, HookFeedback, HookResult, hook_results};
 pub use run::{PhaseRun, Run};
 pub use subject::{Subject, Text};
 pub use view::HookView;
-pub use window::{WindowFilter, WindowState, restored};
+pub use window::{Placeholders, WindowFilter, WindowState, restored};
 
 /// Every check there is, in the order of the documentation.
 pub const CHECKS: &[&CheckKind] = &[

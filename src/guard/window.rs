@@ -18,6 +18,7 @@ use crate::api::chat::{FilterFlow, TextFilter};
 use crate::error::Error;
 use jiff::Timestamp;
 use parking_lot::Mutex;
+use std::collections::HashMap;
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
@@ -50,6 +51,8 @@ pub struct WindowState {
 #[derive(Debug, Clone, Default)]
 struct Found {
     matches: Vec<Match>,
+    /// In what the hooks of a config have made of the text.
+    again: Vec<Match>,
     /// The first choice has ended, and has no text.
     has_no_text: bool,
 }
@@ -66,12 +69,18 @@ pub struct WindowFilter {
 enum Source {
     /// Hook and check, by their places.
     Check(Arc<WindowState>, usize, usize),
+    /// As [`Source::Check`], for a text that it has passed and that was changed since.
+    CheckAgain(Arc<WindowState>, usize, usize),
     /// What stands for redacted text is replaced by that text again.
     Placeholders(Placeholders),
 }
 
 /// The texts that placeholders stand for.
-struct Placeholders(Vec<(String, String)>);
+pub struct Placeholders {
+    originals: HashMap<String, String>,
+    /// The length of the longest placeholder, bytes.
+    longest: usize,
+}
 
 /// The window over the text of one choice.
 #[derive(Debug, Default)]
@@ -102,17 +111,34 @@ impl WindowState {
     }
 
     /// The filters of the hooks for which `is_windowed`, in their order.
+    /// Those of the workspace look again at what the hooks of a config have made of the text: no config undoes what they decide.
     pub fn filters(self: &Arc<Self>, is_windowed: impl Fn(&Hook) -> bool) -> Vec<WindowFilter> {
         let mut filters = Vec::new();
-        for (place, hook) in self.hooks.hooks.iter().enumerate().filter(|(_, hook)| is_windowed(hook)) {
-            for (check, finder) in hook.checks.iter().enumerate() {
-                let Some(finder) = finder.finder() else { continue };
-                let hold = hook.overlap.or(finder.longest()).unwrap_or_default();
-                let source = Source::Check(Arc::clone(self), place, check);
-                filters.push(WindowFilter { source, hold, choices: Vec::new() });
+        let windowed: Vec<(usize, &Hook)> =
+            self.hooks.hooks.iter().enumerate().filter(|(_, hook)| is_windowed(hook)).collect();
+        for (place, hook) in &windowed {
+            self.add_filters((*place, hook), Source::Check, &mut filters);
+        }
+        if windowed.iter().any(|(_, hook)| !hook.is_of_workspace && hook.may_change()) {
+            for (place, hook) in windowed.iter().filter(|(_, hook)| hook.is_of_workspace) {
+                self.add_filters((*place, hook), Source::CheckAgain, &mut filters);
             }
         }
         filters
+    }
+
+    fn add_filters(
+        self: &Arc<Self>,
+        (place, hook): (usize, &Hook),
+        source: fn(Arc<Self>, usize, usize) -> Source,
+        filters: &mut Vec<WindowFilter>,
+    ) {
+        for (check, finder) in hook.checks.iter().enumerate() {
+            let Some(finder) = finder.finder() else { continue };
+            let hold = hook.overlap.or(finder.longest()).unwrap_or_default();
+            let source = source(Arc::clone(self), place, check);
+            filters.push(WindowFilter { source, hold, choices: Vec::new() });
+        }
     }
 
     /// The results of the windowed hooks so far.
@@ -124,18 +150,20 @@ impl WindowState {
 
     fn result(&self, hook: &Hook, found: &[Found]) -> HookResult {
         let taken = self.started.elapsed();
-        let checks = hook.checks.iter().zip(found).filter_map(|(check, Found { matches, has_no_text })| {
-            let finding = match (&check.prepared, has_no_text) {
-                (Ok(Prepared::Local(check)), true) => check.run(&self.empty),
-                _ => check.finder()?.finding(matches),
-            };
-            let is_transformed = matches.iter().any(|found| found.replacement.is_some());
-            let fail_on_error = check.fail_on_error.unwrap_or(self.fail_on_error);
-            let mut result =
-                CheckResult::new(&check.id, finding, fail_on_error, Duration::ZERO, self.created_at);
-            result.transformed = is_transformed;
-            Some(result)
-        });
+        let checks =
+            hook.checks.iter().zip(found).filter_map(|(check, Found { matches, again, has_no_text })| {
+                let matches = if matches.is_empty() { again } else { matches };
+                let finding = match (&check.prepared, has_no_text) {
+                    (Ok(Prepared::Local(check)), true) => check.run(&self.empty),
+                    _ => check.finder()?.finding(matches),
+                };
+                let is_transformed = matches.iter().any(|found| found.replacement.is_some());
+                let fail_on_error = check.fail_on_error.unwrap_or(self.fail_on_error);
+                let mut result =
+                    CheckResult::new(&check.id, finding, fail_on_error, Duration::ZERO, self.created_at);
+                result.transformed = is_transformed;
+                Some(result)
+            });
         hook.result(checks.collect(), taken, self.created_at)
     }
 
@@ -144,10 +172,11 @@ impl WindowState {
     }
 
     /// Notes what a check has found. The denial, if that makes its hook deny.
-    fn note(&self, place: usize, check: usize, matches: &[Match]) -> Option<Error> {
+    fn note(&self, (place, check, is_again): (usize, usize, bool), matches: &[Match]) -> Option<Error> {
         self.change(place, check, |found| {
-            let room = MAX_MATCHES.saturating_sub(found.matches.len());
-            found.matches.extend(matches.iter().take(room).cloned());
+            let noted = if is_again { &mut found.again } else { &mut found.matches };
+            let room = MAX_MATCHES.saturating_sub(noted.len());
+            noted.extend(matches.iter().take(room).cloned());
             found.has_no_text = false;
         })
     }
@@ -175,9 +204,10 @@ impl WindowState {
 
 impl WindowFilter {
     /// Gives placeholders the texts back that they stand for.
-    pub fn restoring(placeholders: Vec<(String, String)>) -> Self {
-        let hold = placeholders.iter().map(|(placeholder, _)| placeholder.len()).max().unwrap_or_default();
-        Self { source: Source::Placeholders(Placeholders(placeholders)), hold, choices: Vec::new() }
+    pub fn restoring(placeholders: &[(String, String)]) -> Self {
+        let placeholders = Placeholders::new(placeholders);
+        let hold = placeholders.longest;
+        Self { source: Source::Placeholders(placeholders), hold, choices: Vec::new() }
     }
 
     fn choice(&mut self, choice: u32) -> usize {
@@ -209,12 +239,12 @@ impl WindowFilter {
         // A match that is not final and stays may be found again: it is noted when nothing can change it any more, and denied at once.
         let settled = |found: &&Match| is_end || found.range.start < is_final;
         let noted: Vec<Match> = match &self.source {
-            Source::Check(state, hook, _) if state.denies(*hook) => matches.clone(),
+            Source::Check(state, hook, _) | Source::CheckAgain(state, hook, _) if state.denies(*hook) => {
+                matches.clone()
+            }
             _ => matches.iter().filter(settled).cloned().collect(),
         };
-        if let (Source::Check(state, hook, check), false) = (&self.source, noted.is_empty())
-            && let Some(error) = state.note(*hook, *check, &noted)
-        {
+        if let Some(error) = self.source.note(&noted) {
             return FilterFlow::Deny(error);
         }
         window.release(matches.iter().filter(settled), is_final, out);
@@ -273,10 +303,20 @@ impl ChoiceWindow {
 }
 
 impl Source {
+    /// Notes what was found. The denial, if that makes a hook deny.
+    fn note(&self, matches: &[Match]) -> Option<Error> {
+        let (state, place) = match self {
+            Self::Placeholders(_) => return None,
+            Self::Check(state, hook, check) => (state, (*hook, *check, false)),
+            Self::CheckAgain(state, hook, check) => (state, (*hook, *check, true)),
+        };
+        if matches.is_empty() { None } else { state.note(place, matches) }
+    }
+
     fn find(&self, text: &str, range: Range<usize>) -> Vec<Match> {
         match self {
             Self::Placeholders(placeholders) => placeholders.find(text, range),
-            Self::Check(state, hook, check) => {
+            Self::Check(state, hook, check) | Self::CheckAgain(state, hook, check) => {
                 let check = state.hooks.hooks.get(*hook).and_then(|hook| hook.checks.get(*check));
                 check
                     .and_then(|check| check.finder())
@@ -288,20 +328,33 @@ impl Source {
 }
 
 impl Placeholders {
+    pub fn new(placeholders: &[(String, String)]) -> Self {
+        let mut originals = HashMap::with_capacity(placeholders.len());
+        for (placeholder, original) in placeholders {
+            originals.entry(placeholder.clone()).or_insert_with(|| original.clone());
+        }
+        let longest = placeholders.iter().map(|(placeholder, _)| placeholder.len()).max().unwrap_or_default();
+        Self { originals, longest }
+    }
+
+    /// In time that grows with the text alone: there may be as many placeholders as a large request has values.
     fn find(&self, text: &str, range: Range<usize>) -> Vec<Match> {
+        let mut found = Vec::new();
         let part = text.get(range.clone()).unwrap_or_default();
-        let mut found: Vec<Match> = self
-            .0
-            .iter()
-            .flat_map(|(placeholder, original)| {
-                part.match_indices(placeholder.as_str()).map(|(at, _)| Match {
-                    range: range.start + at..range.start + at + placeholder.len(),
-                    replacement: Some(original.clone()),
-                    detail: serde_json::Value::Null,
-                })
-            })
-            .collect();
-        found.sort_by_key(|found| found.range.start);
+        let mut from = 0;
+        while let Some(at) = part.get(from..).and_then(|rest| rest.find("{{")) {
+            let rest = part.get(from + at..).unwrap_or_default();
+            let near = rest.as_bytes().get(..rest.len().min(self.longest)).unwrap_or_default();
+            let end = memchr::memmem::find(near, b"}}").map_or(0, |end| end + 2);
+            let original = rest.get(..end).and_then(|placeholder| self.originals.get(placeholder));
+            let begin = range.start + from + at;
+            from += at + if original.is_some() { end } else { 1 };
+            found.extend(original.map(|original| Match {
+                range: begin..begin + end,
+                replacement: Some(original.clone()),
+                detail: serde_json::Value::Null,
+            }));
+        }
         found
     }
 }
@@ -326,11 +379,11 @@ impl TextFilter for WindowFilter {
 
     fn follow(&mut self, choice: u32, before: u32) {
         let before = self.choice(before);
-        let Some(text) = self.choices.get(before).map(|window| window.text.clone()) else { return };
-        let (at, hold) = (self.choice(choice), self.hold);
+        let Some(ChoiceWindow { text, open, .. }) = self.choices.get(before) else { return };
+        let (text, open) = (text.clone(), *open);
+        let at = self.choice(choice);
         if let Some(window) = self.choices.get_mut(at).filter(|window| window.text.is_empty()) {
-            *window = ChoiceWindow { from: text.len(), text, ..ChoiceWindow::default() };
-            window.end(hold, None);
+            *window = ChoiceWindow { from: text.len(), open, searched: text.len(), text };
         }
     }
 }
@@ -342,8 +395,8 @@ impl fmt::Debug for WindowFilter {
 }
 
 /// Replaces placeholders in one whole text.
-pub fn restored(text: &str, placeholders: &[(String, String)]) -> Option<String> {
-    let found = Placeholders(placeholders.to_vec()).find(text, 0..text.len());
+pub fn restored(text: &str, placeholders: &Placeholders) -> Option<String> {
+    let found = placeholders.find(text, 0..text.len());
     if found.is_empty() {
         return None;
     }

@@ -13,7 +13,7 @@ use crate::engine::hook_notes::HookSide;
 use crate::engine::orchestrator::Orchestrator;
 use crate::engine::response_body::ResponseBody;
 use crate::error::Error;
-use crate::guard::{Hook, HookResult, PhaseRun, Subject, hook_results, restored};
+use crate::guard::{Hook, HookResult, PhaseRun, Placeholders, Subject, hook_results, restored};
 use crate::json::splice::append_member;
 use crate::route::outcome::Outcome;
 use crate::state::large_work::translation;
@@ -160,7 +160,8 @@ impl Guarded {
     fn restore(&self, subject: &mut Subject) {
         let placeholders = &self.checked.run.placeholders;
         if !placeholders.is_empty() {
-            let texts = subject.texts.iter().map(|text| restored(&text.text, placeholders)).collect();
+            let placeholders = Placeholders::new(placeholders);
+            let texts = subject.texts.iter().map(|text| restored(&text.text, &placeholders)).collect();
             subject.apply(&crate::guard::Change::Texts(texts));
         }
     }
@@ -184,7 +185,18 @@ impl Guarded {
                 self.judged = Some(subject);
                 return Judged::Denied(denial(&passed, &self.before, &passed.results));
             }
-            let changed = passed.changed.take();
+            let mut changed = passed.changed.take();
+            if let Some(subject) = &changed {
+                // Those of the workspace that saw the stream through windows see what has become of it.
+                let which = |hook: &&Hook| is_windowed(hook) && hook.is_of_workspace;
+                let again = self.env.run(after.waiting().filter(which), subject).await;
+                if again.denies() {
+                    let error = denial(&again, &self.before, &again.results);
+                    self.judged = changed;
+                    return Judged::Denied(error);
+                }
+                changed = again.changed.or(changed);
+            }
             let written = changed.as_ref().and_then(|changed| {
                 stream_texts::replace(self.reader.as_ref()?, &bytes, changed.stream_texts())
             });

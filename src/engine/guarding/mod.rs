@@ -276,7 +276,7 @@ impl Guarded {
         let mut filters = TextFilters::default();
         // First, as in a document: what is checked is what the client gets.
         if !self.checked.run.placeholders.is_empty() {
-            filters.add(Box::new(WindowFilter::restoring(self.checked.run.placeholders.clone())));
+            filters.add(Box::new(WindowFilter::restoring(&self.checked.run.placeholders)));
         }
         for filter in self.windows.iter().flat_map(|windows| windows.filters(is_windowed)) {
             filters.add(Box::new(filter));

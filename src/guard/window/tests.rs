@@ -160,7 +160,7 @@ fn placeholders_get_their_texts_back_wherever_they_are_cut() {
     let placeholders = vec![("{{EMAIL_ADDRESS_1}}".to_owned(), "ann@example.com".to_owned())];
     let text = "write to {{EMAIL_ADDRESS_1}}, not {{EMAIL_ADDRESS_2}}";
     for size in 1..text.len() {
-        let mut filter = WindowFilter::restoring(placeholders.clone());
+        let mut filter = WindowFilter::restoring(&placeholders);
         let mut out = String::new();
         for piece in text.as_bytes().chunks(size) {
             filter.text(0, std::str::from_utf8(piece).unwrap(), &mut out);
@@ -168,8 +168,51 @@ fn placeholders_get_their_texts_back_wherever_they_are_cut() {
         filter.finish(0, &mut out);
         assert_eq!(out, "write to ann@example.com, not {{EMAIL_ADDRESS_2}}");
     }
-    assert_eq!(restored(text, &placeholders).unwrap(), "write to ann@example.com, not {{EMAIL_ADDRESS_2}}");
-    assert_eq!(restored("nothing", &placeholders), None);
+    let placeholders = Placeholders::new(&placeholders);
+    let restored = |text: &str| restored(text, &placeholders);
+    assert_eq!(restored(text).unwrap(), "write to ann@example.com, not {{EMAIL_ADDRESS_2}}");
+    assert_eq!(restored("{{{EMAIL_ADDRESS_1}}}").unwrap(), "{ann@example.com}");
+    assert_eq!(restored("{{EMAIL_{{EMAIL_ADDRESS_1}}").unwrap(), "{{EMAIL_ann@example.com");
+    for text in ["nothing", "{{", "{{}}", "{{EMAIL_ADDRESS_1", "{{é}}"] {
+        assert_eq!(restored(text), None, "{text}");
+    }
+}
+
+/// No config undoes what the guardrails of a workspace decide, as with whole responses.
+#[test]
+fn hooks_of_the_workspace_see_what_those_of_a_config_have_written() {
+    let rewrites = json!({"regexReplace": {"rule": "b_mb", "redactText": "bomb"}});
+    for (own, wanted) in [
+        (json!({"contains": {"operator": "none", "words": ["bomb"]}, "deny": true}), ("", true)),
+        (json!({"regexReplace": {"rule": "bomb", "redactText": "***"}}), ("a *** or bo_mb", false)),
+    ] {
+        for text in ["a b_mb or bo_mb", "a bomb or bo_mb"] {
+            let mut hooks = hooks(&json!([own, rewrites]));
+            Arc::get_mut(&mut hooks).unwrap().hooks[0].is_of_workspace = true;
+            for size in [1, 3, text.len()] {
+                let places: Vec<usize> = (0..text.len()).step_by(size).collect();
+                let (sent, is_denied) = stream(&hooks, &cut(text, &places));
+                assert!(!sent.contains("bomb"), "{sent}");
+                assert_eq!((if is_denied { "" } else { &sent }, is_denied), wanted, "{text}");
+            }
+        }
+    }
+}
+
+/// What was found in one part is not counted again in the next.
+#[test]
+fn a_match_is_counted_once() {
+    let hooks = hooks(&json!([{"pii": {"redact": true, "categories": ["EMAIL_ADDRESS"]}}]));
+    let state = state(&hooks, false);
+    let mut filters = state.filters(Hook::is_windowed);
+    let mut out = String::new();
+    filters[0].text(0, "mail a@b.io", &mut out);
+    filters[0].finish(0, &mut out);
+    filters[0].follow(1, 0);
+    filters[0].text(1, " and bye", &mut out);
+    filters[0].finish(1, &mut out);
+    assert_eq!(out, "mail {{EMAIL_ADDRESS}} and bye");
+    assert_eq!(state.found.lock()[0][0].matches.len(), 1);
 }
 
 #[test]
