@@ -5,6 +5,7 @@ use super::process::SERVICE_KEY;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::future::Future;
+use std::io::{Read as _, Write as _};
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::rc::Rc;
@@ -148,6 +149,16 @@ async fn unread(all: &Prepared) -> std::io::Result<()> {
     stream.write_all(&all.stream).await?;
     sleep(PATIENCE).await;
     Ok(())
+}
+
+/// Asks for a long stream and leaves after its first bytes: what was delivered must be counted by the gateway itself.
+///
+/// # Errors
+/// The gateway does not respond.
+pub(crate) fn leave_a_stream(address: SocketAddr) -> std::io::Result<()> {
+    let mut stream = std::net::TcpStream::connect(address)?;
+    stream.write_all(&Prepared::new(address).stream)?;
+    stream.read_exact(&mut [0; 4096])
 }
 
 /// Opens a hundred connections and closes them.
