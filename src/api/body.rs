@@ -259,11 +259,12 @@ fn parse_error(bytes: &[u8]) -> serde_json::Error {
     read.err().unwrap_or_else(|| serde::de::Error::custom("not valid JSON"))
 }
 
-/// One of 64 bits, chosen by the name's length and last byte.
+/// One of 64 bits, chosen by the name's length, first and last byte, so that the names of usual bodies have few in common with those that are
+/// looked for.
 #[inline]
 fn name_bit(name: &[u8]) -> u64 {
-    let last = name.last().copied().unwrap_or_default();
-    1 << ((name.len() ^ usize::from(last) << 2) & 63)
+    let (first, last) = (name.first().copied().unwrap_or_default(), name.last().copied().unwrap_or_default());
+    1 << (((5 * name.len()) ^ (usize::from(last) << 1) ^ (usize::from(first) << 2)) & 63)
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@
 use crate::json::write::write_number;
 use crate::limits::{Remaining, Tightest};
 use http::{HeaderMap, HeaderName, HeaderValue};
+use std::cell::RefCell;
 use std::time::Duration;
 
 const LIMIT_REQUESTS: HeaderName = HeaderName::from_static("x-ratelimit-limit-requests");
@@ -22,21 +23,39 @@ const SECONDS: [&str; 61] = [
     "46s", "47s", "48s", "49s", "50s", "51s", "52s", "53s", "54s", "55s", "56s", "57s", "58s", "59s", "1m0s",
 ];
 
+thread_local! {
+    /// The limits that the last responses of this thread had, of requests and of tokens: nearly all have the same, and need no text of their own.
+    static LIMITS: RefCell<[Option<(i64, HeaderValue)>; 2]> = const { RefCell::new([None, None]) };
+}
+
 /// Writes what is left, in the place of what the provider has written under these names.
 pub(super) fn write(headers: &mut HeaderMap, tightest: Tightest) {
     if let Some(left) = tightest.requests {
-        write_one(headers, [LIMIT_REQUESTS, REMAINING_REQUESTS, RESET_REQUESTS], left);
+        write_one(headers, 0, [LIMIT_REQUESTS, REMAINING_REQUESTS, RESET_REQUESTS], left);
     }
     if let Some(left) = tightest.tokens {
-        write_one(headers, [LIMIT_TOKENS, REMAINING_TOKENS, RESET_TOKENS], left);
+        write_one(headers, 1, [LIMIT_TOKENS, REMAINING_TOKENS, RESET_TOKENS], left);
     }
 }
 
 #[inline]
-fn write_one(headers: &mut HeaderMap, [limit, remaining, reset]: [HeaderName; 3], left: Remaining) {
-    headers.insert(limit, number(left.limit));
+fn write_one(
+    headers: &mut HeaderMap,
+    kind: usize,
+    [limit, remaining, reset]: [HeaderName; 3],
+    left: Remaining,
+) {
+    headers.insert(limit, limit_text(kind, left.limit));
     headers.insert(remaining, number(left.remaining));
     headers.insert(reset, duration(left.reset_in));
+}
+
+fn limit_text(kind: usize, limit: i64) -> HeaderValue {
+    LIMITS.with_borrow_mut(|limits| match limits.get_mut(kind) {
+        Some(Some((last, text))) if *last == limit => text.clone(),
+        Some(last) => last.insert((limit, number(limit))).1.clone(),
+        None => number(limit),
+    })
 }
 
 fn number(number: i64) -> HeaderValue {
@@ -96,10 +115,15 @@ mod tests {
         headers.insert(REMAINING_TOKENS, HeaderValue::from_static("77"));
         let left = Remaining { limit: 1_000_000, remaining: 0, reset_in: Duration::from_secs(61) };
         write(&mut headers, Tightest { requests: None, tokens: Some(left) });
-        let shown = |name: HeaderName| headers.get(name).map(|value| value.to_str().unwrap());
-        assert_eq!(shown(LIMIT_TOKENS), Some("1000000"));
-        assert_eq!(shown(REMAINING_TOKENS), Some("0"));
-        assert_eq!(shown(RESET_TOKENS), Some("1m1s"));
+        for (name, wanted) in [(LIMIT_TOKENS, "1000000"), (REMAINING_TOKENS, "0"), (RESET_TOKENS, "1m1s")] {
+            assert_eq!(headers[name], wanted);
+        }
         assert_eq!(headers.len(), 3);
+        // The text of a limit is that of this one, whatever the last response had.
+        for limit in [7, 7, 1_000_000, 8] {
+            write(&mut headers, Tightest { requests: Some(Remaining { limit, ..left }), tokens: Some(left) });
+            assert_eq!(headers[LIMIT_REQUESTS], limit.to_string());
+            assert_eq!(headers[LIMIT_TOKENS], "1000000");
+        }
     }
 }
