@@ -4,12 +4,20 @@
 //! Statuses of plain chats are in `guardrails`.
 
 use crate::guardrails::{CHAT, none_of, send, with};
+use crate::http2::h2c;
 use crate::stages::{WHOLE_CHAT, provider};
+use crate::support::client::client;
 use crate::support::gateway;
 use crate::support::provider::Provider;
 use crate::support::raw;
 use crate::support::settings::KEY;
+use crate::support::upstream::{Connection, Upstream};
+use futures_util::stream;
+use reqwest::{Body, Method, RequestBuilder};
 use serde_json::{Value, json};
+use std::io;
+use std::sync::Arc;
+use tokio::sync::Notify;
 
 const GENERIC: &str = "/v1/proxy/v1/something/new";
 
@@ -103,6 +111,102 @@ async fn a_body_is_judged_however_it_is_sent_or_refused() {
     }
 }
 
+fn guarded_call(call: RequestBuilder, config: &Value) -> RequestBuilder {
+    call.header("x-gateway-api-key", KEY).header("x-gateway-config", config.to_string())
+}
+
+/// The status of a request in HTTP/2 whose body is sent in these pieces, without a length; and its response.
+async fn sent_in_frames(
+    method: Method,
+    path: &str,
+    config: &Value,
+    media: &str,
+    body: &str,
+) -> (u16, String) {
+    let (first, second) = body.split_at(body.len() / 2);
+    let pieces = [first, second].map(|piece| Ok::<_, io::Error>(piece.to_owned()));
+    let call = h2c().request(method, gateway().base_url().replace("/v1", path)).header("content-type", media);
+    let response = guarded_call(call, config).body(Body::wrap_stream(stream::iter(pieces))).send().await;
+    let response = response.unwrap();
+    (response.status().as_u16(), response.text().await.unwrap())
+}
+
+/// HTTP/2 has no `Transfer-Encoding`, and a body needs no `Content-Length`: its header is that of a request without a body.
+#[tokio::test]
+async fn a_body_without_length_in_http2_is_judged_or_refused() {
+    let (json, body) = ("application/json", chat("it is hidden").to_string());
+    let hides = json!({"input_guardrails": none_of("hidden", true)});
+    let models = json!({"input_guardrails": [{"modelWhitelist": {"models": ["good"]}, "deny": true}]});
+    for (media, body, hooks, wanted) in [
+        (json, &body, &hides, 446),
+        ("text/plain", &body, &hides, 446),
+        (json, &body, &models, 446),
+        (json, &format!("[{body}]"), &hides, 501),
+        ("multipart/form-data; boundary=x", &"--x--".to_owned(), &hides, 501),
+    ] {
+        let (upstream, target) = target().await;
+        for path in ["/v1/proxy/chat/completions", GENERIC] {
+            let config = with(&target, hooks.clone());
+            let (status, response) = sent_in_frames(Method::POST, path, &config, media, body).await;
+            assert_eq!(status, wanted, "{path} {media} {body} {hooks}: {response}");
+        }
+        assert_eq!(upstream.received().len(), 0, "{media} {body} {hooks}");
+    }
+    // What passes arrives whole, and a request without a body stays one.
+    let (upstream, target) = target().await;
+    let config = with(&target, json!({"input_guardrails": none_of("absent", true)}));
+    for (method, body) in [(Method::POST, body.as_str()), (Method::GET, "")] {
+        let (status, response) = sent_in_frames(method.clone(), GENERIC, &config, json, body).await;
+        assert_eq!(status, 200, "{method}: {response}");
+        assert_eq!(upstream.received().last().unwrap().body, body.as_bytes(), "{method}");
+    }
+}
+
+/// A signature over the empty body would be sent with a body that is not.
+#[tokio::test]
+async fn a_body_without_length_in_http2_is_not_sent_with_a_signature_of_none() {
+    let (upstream, _) = target().await;
+    let config = json!({"provider": "bedrock", "cloud_a_access_key_id": "AKID", "cloud_a_secret_access_key": "s",
+        "custom_host": upstream.base_url()});
+    let (status, response) = sent_in_frames(Method::POST, GENERIC, &config, "text/plain", "a body").await;
+    assert!(status == 400 && response.contains("signed with their body"), "{status}: {response}");
+    assert_eq!(upstream.received().len(), 0);
+}
+
+/// Where nothing looks at the response and no results are shown in it, it streams: it may be long, or slow.
+#[tokio::test]
+async fn a_response_that_no_hook_looks_at_is_not_held_back() {
+    let begun = Arc::new(Notify::new());
+    let mark = Arc::clone(&begun);
+    let upstream = Upstream::start(move |mut connection: Connection| {
+        let begun = Arc::clone(&mark);
+        async move {
+            connection.request().await;
+            connection
+                .write("HTTP/1.1 200 OK\r\ncontent-type: application/x-ndjson\r\n\r\n{\"a\":1}\n")
+                .await;
+            begun.notified().await;
+            connection.write("{\"b\":2}\n").await;
+        }
+    })
+    .await;
+    let target = json!({"provider": "openai", "api_key": "k", "custom_host": upstream.url()});
+    let types = json!({"allowedRequestTypes": {"blockedTypes": ["embed"]}, "deny": true});
+    for hook in [types, none_of("absent", true)[0].clone()] {
+        let config = with(&target, json!({"input_guardrails": [hook]}));
+        let url = gateway().base_url().replace("/v1", "/v1/some/export");
+        // Held back, this would wait for the end, which comes only after the first line has arrived.
+        let mut response = guarded_call(client().get(url), &config).send().await.unwrap();
+        assert_eq!(response.status(), 200);
+        let mut text = String::new();
+        while let Some(chunk) = response.chunk().await.unwrap() {
+            text.push_str(std::str::from_utf8(&chunk).unwrap());
+            begun.notify_one();
+        }
+        assert_eq!(text, "{\"a\":1}\n{\"b\":2}\n");
+    }
+}
+
 #[tokio::test]
 async fn a_path_that_may_be_an_operation_is_refused_where_hooks_decide() {
     let (upstream, target) = target().await;
@@ -135,6 +239,8 @@ async fn bodies_of_unknown_shape_are_judged_as_a_whole() {
         ("/v1/conversations", json!({"items": [{"type": "message", "content": "it is hidden"}]})),
         ("/v1beta/models/m:batchGenerateContent", json!({"batch": {"input": ["it is hidden"]}})),
         ("/v1/responses/input_tokens", json!({"model": "m", "input": "it is hidden"})),
+        ("/v1/predictions", json!({"input": {"text": "ok", "prompt": "it is hidden"}})),
+        ("/v1/predictions", json!({"prompt": {"variables": {"a": "ok"}, "text": "it is hidden"}})),
     ] {
         let (upstream, target) = target().await;
         for (word, wanted) in [("hidden", 446), ("absent", 200)] {

@@ -302,6 +302,60 @@ async fn a_response_without_text_is_judged_the_same_whole_and_streamed() {
     }
 }
 
+/// Servers differ in how they write a message of the Responses API. The same response is sent as a document, and as the last event of a
+/// stream.
+#[tokio::test]
+async fn every_shape_of_an_output_is_judged_the_same_whole_and_streamed() {
+    let message =
+        |content: Value| json!({"output": [{"type": "message", "role": "assistant", "content": content}]});
+    for shape in [
+        message("a bomb 4111 1111 1111 1111".into()),
+        message(json!([{"type": "text", "text": "a bomb 4111 1111 1111 1111"}])),
+        message(json!([{"text": "a bomb 4111 1111 1111 1111"}])),
+        json!({"output": [], "output_text": "a bomb 4111 1111 1111 1111"}),
+        json!({"output": [{"type": "message", "content": [{"type": "output_text", "text": ""}]}],
+            "output_text": "a bomb 4111 1111 1111 1111"}),
+    ] {
+        let usage = json!({"input_tokens": 1, "output_tokens": 1, "total_tokens": 2});
+        let about =
+            json!({"id": "r", "object": "response", "status": "completed", "model": "m", "usage": usage});
+        let whole = with(&about, shape.clone());
+        let stream = events(&[json!({"type": "response.completed", "response": whole})]);
+        for (streamed, sent) in [(false, whole.to_string()), (true, stream)] {
+            let (_upstream, target) = speaking("openai", &sent).await;
+            for guardrails in both_ways(&none_of("bomb", true)) {
+                let config = with(&target, json!({"output_guardrails": guardrails}));
+                let answer = send(RESPONSES, &config, &body(RESPONSES, streamed)).await;
+                assert!(is_denied(&answer), "{streamed} {shape} {guardrails}: {}", answer.text);
+                assert!(!answer.text.contains("a bomb"), "{streamed} {shape}: {}", answer.text);
+            }
+            let redacts = json!([{"pii": {"redact": true, "categories": ["CREDIT_CARD"]}}]);
+            for guardrails in both_ways(&redacts) {
+                let config = with(&target, json!({"output_guardrails": guardrails}));
+                let answer = send(RESPONSES, &config, &body(RESPONSES, streamed)).await;
+                let case = format!("{streamed} {shape} {guardrails}: {}", answer.text);
+                assert_eq!(answer.status, 200, "{case}");
+                assert!(answer.text.contains("a bomb {{CREDIT_CARD}}"), "{case}");
+                assert!(!answer.text.contains("4111"), "{case}");
+            }
+        }
+    }
+}
+
+/// Lists of stored responses within each other were read by recursion, which ended the process.
+#[tokio::test]
+async fn a_response_that_is_nested_deeply_is_passed_on() {
+    let nested = r#"{"output":0,"data":["#.repeat(20_000) + &"]}".repeat(20_000);
+    let (_upstream, target) = speaking("openai", &nested).await;
+    for hooks in [
+        json!({"input_guardrails": none_of("absent", true)}),
+        json!({"output_guardrails": none_of("absent", true)}),
+    ] {
+        let answer = send(GENERIC, &with(&target, hooks.clone()), &body(GENERIC, false)).await;
+        assert_eq!(answer.status, 200, "{hooks}: {:.200}", answer.text);
+    }
+}
+
 /// A provider that sends `body` with this content type.
 async fn typed(media: &str, body: &str) -> (Provider, Value) {
     let length = body.len();

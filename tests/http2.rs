@@ -10,7 +10,7 @@ use reqwest::{Client, RequestBuilder, Version};
 use serde_json::Value;
 
 /// A client that uses only HTTP/2.
-fn h2c() -> Client {
+pub(crate) fn h2c() -> Client {
     install_ring();
     Client::builder().no_proxy().http2_prior_knowledge().build().unwrap()
 }

@@ -226,7 +226,7 @@ impl<D: Downstream> Orchestrator<'_, D> {
 
     /// Passes an attempt that was `started` at this time through its stages.
     async fn pass_stages(
-        &self,
+        &mut self,
         attempt: &mut Attempt,
         state: &mut AttemptState,
         started: Instant,
@@ -234,11 +234,12 @@ impl<D: Downstream> Orchestrator<'_, D> {
     ) -> StagesPassed {
         let total = Deadlines::total(&attempt.target, self.ctx.started);
         let limit = attempt.target.policies.request_timeout.map(|limit| started + limit);
+        let streams_body = attempt.body.is_none() && !self.downstream.body_is_complete();
         let mut call = StageCall {
             shared: &self.engine.shared,
             ctx: self.ctx,
             request: &self.request,
-            headers: &self.downstream.request().headers,
+            streams_body,
             attempt,
             state,
             deadline: limit.into_iter().chain(total).min(),

@@ -10,6 +10,7 @@ mod request;
 
 use super::pieces::{Piece, divided};
 use super::subject::Text;
+use crate::api::responses;
 use crate::json::Json;
 use crate::json::splice::Object;
 use crate::json::surrogates;
@@ -154,6 +155,12 @@ impl<'t> Reader<'t> {
     }
 
     fn response(&mut self, body: &Object<'t>) {
+        self.one_response(body);
+        self.stored(body);
+    }
+
+    /// Without what is stored in it.
+    fn one_response(&mut self, body: &Object<'t>) {
         for (index, choice) in body.list("choices").iter().enumerate() {
             self.describes(choice, "logprobs", "null");
             let message = choice.inner("message");
@@ -171,16 +178,7 @@ impl<'t> Reader<'t> {
                 reader.describes(block, "citations", "null");
             }
         });
-        self.one_text(|reader| {
-            let parts = body.list("output").into_iter().flat_map(|item| item.list("content"));
-            for part in parts.filter(|part| is_of_type(part, "output_text")) {
-                reader.member(&part, "text", true);
-                reader.describes(&part, "annotations", "[]");
-                reader.describes(&part, "logprobs", "[]");
-            }
-        });
-        // The same texts once more.
-        self.member(body, "output_text", false);
+        self.output(body);
         for (index, candidate) in body.list("candidates").iter().enumerate() {
             let parts = candidate.inner("content").map(|content| content.list("parts")).unwrap_or_default();
             self.one_text(|reader| {
@@ -189,15 +187,45 @@ impl<'t> Reader<'t> {
                 parts.iter().filter(is_text).for_each(|part| reader.member(part, "text", index == 0));
             });
         }
-        self.stored(body);
     }
 
-    /// A list of what is stored: chats, or messages and items with contents.
+    /// The output of the Responses API, read as its streams are (`provider::rewriter`): servers differ in how they write it.
+    fn output(&mut self, body: &Object<'t>) {
+        let first = self.found.texts.len();
+        self.one_text(|reader| body.list("output").iter().for_each(|item| reader.output_item(item)));
+        let is_alone = self.found.texts.get(first).is_none_or(|text| text.text.is_empty());
+        if is_alone && body.string("output_text").is_some() {
+            self.found.texts.truncate(first);
+        }
+        // The same texts once more, which some servers send as SDKs do; or the only ones.
+        self.member(body, "output_text", is_alone);
+    }
+
+    fn output_item(&mut self, item: &Object<'t>) {
+        let is_message = item.string("type").is_none_or(|kind| kind == "message");
+        if is_message {
+            self.member(item, "content", true);
+            self.describes(item, "annotations", "[]");
+            self.describes(item, "logprobs", "[]");
+        }
+        let is_text = |part: &&Object<'t>| match part.string("type").unwrap_or_default() {
+            kind if is_message => responses::is_text_part(&kind),
+            kind => kind == "output_text",
+        };
+        for part in item.list("content").iter().filter(is_text) {
+            self.member(part, "text", true);
+            self.describes(part, "annotations", "[]");
+            self.describes(part, "logprobs", "[]");
+        }
+    }
+
+    /// A list of what is stored: chats, or messages and items with contents. One level deep: what is stored has no list of its own, and
+    /// a provider could nest them until the stack is full.
     fn stored(&mut self, body: &Object<'t>) {
         let items = body.list("data");
         for item in &items {
             if item.has("choices") || item.has("output") {
-                self.response(item);
+                self.one_response(item);
             } else {
                 self.one_text(|reader| reader.content(item, "content", true));
             }

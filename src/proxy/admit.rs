@@ -159,7 +159,8 @@ async fn plan(
     if request.reads_late() && config.has_deciding_hooks() && !session.is_upgrade_req() {
         // A body that streams through is read for hooks that could not judge it otherwise.
         let limit = ctx.snapshot.settings.limits.max_body_bytes;
-        if let Some(reading) = BodyReading::for_hooks(&session.req_header().headers, limit) {
+        let has_body = !session.is_body_done();
+        if let Some(reading) = BodyReading::for_hooks(&session.req_header().headers, limit, has_body) {
             request.set_late_body(read_body(gateway, session, ctx, reading).await?);
         }
     }

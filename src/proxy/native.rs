@@ -16,6 +16,7 @@ use crate::engine::{Engine, error_response, failure, response_headers};
 use crate::error::Error;
 use crate::provider::credential_mask::MaskedBody;
 use crate::provider::token_exchange::Credentials;
+use crate::route::admission::is_sent_with_body;
 use crate::route::attempt::{Attempt, Request};
 use bytes::Bytes;
 use http::header::SEC_WEBSOCKET_PROTOCOL;
@@ -88,7 +89,7 @@ pub(super) async fn start(
             shared: &engine.shared,
             ctx: request,
             request: client_request,
-            headers: &session.req_header().headers,
+            streams_body: is_sent_with_body(&session.req_header().headers),
             attempt: &mut attempt,
             state: &mut state,
             deadline: None,

@@ -32,6 +32,11 @@ pub fn count_response(tokens: u64) -> Vec<u8> {
     format!("{{\"object\":\"response.input_tokens\",\"input_tokens\":{tokens}}}").into_bytes()
 }
 
+/// Whether a part of a message of this type has text of the answer: refusals and reasoning are none. A part without a type is one.
+pub fn is_text_part(kind: &str) -> bool {
+    !matches!(kind, "refusal" | "reasoning_text" | "summary_text")
+}
+
 /// The encoder for one response.
 pub fn encoder(streamed: bool, context: EncodeContext) -> Box<dyn Encoder> {
     if streamed { Box::new(stream::Stream::new(&context)) } else { Box::new(whole::Whole::new(&context)) }

@@ -116,8 +116,10 @@ impl<D: Downstream> Orchestrator<'_, D> {
         if checked.run.denies() {
             return Err(denial(&checked.run, &checked.run.results, &[]));
         }
-        if after.is_none() && !has_text(operation) {
-            // Nothing looks at the response, and nothing is added to it.
+        let is_parallel = before.iter().flat_map(|before| before.waiting()).any(|hook| hook.parallel);
+        let shows_results = has_text(operation) && (checked.subject.is_object || is_parallel);
+        if after.is_none() && !shows_results {
+            // Nothing looks at the response, and nothing is added to it: it need not be held back.
             return Ok(None);
         }
         let windows = after.as_ref().filter(|_| self.streamed);
@@ -164,11 +166,12 @@ impl<D: Downstream> Orchestrator<'_, D> {
     /// # Errors
     /// 446 where they deny it; 501 and 400 where they decide over what they could not read.
     async fn check_request(
-        &self,
+        &mut self,
         target: &Arc<Target>,
         hooks: Option<&HookSet>,
         env: &Arc<GuardEnv>,
     ) -> Result<CheckedRequest, Error> {
+        let has_unread_body = !self.downstream.body_is_complete();
         let request = self.request.as_edited_for(target)?;
         let view = RequestView {
             operation: self.ctx.operation,
@@ -176,6 +179,7 @@ impl<D: Downstream> Orchestrator<'_, D> {
             target,
             metadata: self.ctx.record.metadata.as_deref(),
             headers: &self.downstream.request().headers,
+            has_unread_body,
         };
         let read = || view.subject();
         let subject = self.engine.shared.large_work.run(translation(view.bytes()), read).await;
@@ -224,7 +228,8 @@ impl Engine {
         let Some(hooks) = hooks else { return Ok(()) };
         let env = GuardEnv::new(self, ctx);
         let (operation, metadata) = (request.operation, ctx.record.metadata.as_deref());
-        let view = RequestView { operation, request, target, metadata, headers };
+        // Only HTTP/1.1 switches protocols: its header shows a body.
+        let view = RequestView { operation, request, target, metadata, headers, has_unread_body: false };
         let subject = view.subject();
         view.check(&subject, hooks)?;
         let run = env.run(hooks.waiting(), &subject).await;
@@ -236,7 +241,8 @@ impl Engine {
     }
 }
 
-/// Whether a request of an operation has a text to be judged, and its response results to be shown in.
+/// Whether a request of an operation has a text to be judged, and its response results to be shown in; on the generic endpoint where its body
+/// is a JSON object.
 fn has_text(operation: Operation) -> bool {
     Needs::met_by(operation) == Needs::Text
 }

@@ -21,6 +21,8 @@ pub(super) struct RequestView<'a> {
     /// The client's, a JSON object.
     pub metadata: Option<&'a RawValue>,
     pub headers: &'a HeaderMap,
+    /// The client's body, or the rest of it, is still to be read from its connection.
+    pub has_unread_body: bool,
 }
 
 /// Refuses a path that some servers read as one of the gateway's operations, and the gateway does not: hooks would judge another operation
@@ -46,6 +48,13 @@ impl RequestView<'_> {
     fn body(&self) -> Option<&str> {
         let body = self.request.body.as_ref().filter(|body| body.is_object())?;
         std::str::from_utf8(body.bytes()).ok()
+    }
+
+    /// Whether the client sends more than its header: a body that was read, or one that is to be streamed. The header alone does not show
+    /// it: a body of HTTP/2 needs neither `Content-Length` nor `Transfer-Encoding`.
+    fn is_sent_with_body(&self) -> bool {
+        let was_read = || self.request.body.as_ref().is_some_and(|body| !body.bytes().is_empty());
+        self.has_unread_body || is_sent_with_body(self.headers) || was_read()
     }
 
     pub fn bytes(&self) -> usize {
@@ -91,7 +100,7 @@ impl RequestView<'_> {
         let blind = hooks.first_blind(subject.available, has);
         let has_more = match self.operation {
             Operation::Realtime => true,
-            _ => is_sent_with_body(self.headers),
+            _ => self.is_sent_with_body(),
         };
         if let Some(hook) = blind.filter(|_| has_more) {
             return Err(Error::not_implemented(format!(

@@ -16,7 +16,7 @@ use crate::state::Shared;
 use crate::state::credentials::{FetchContext, Refresh};
 use crate::state::snapshot::SettingsSnapshot;
 use futures_util::future::BoxFuture;
-use http::{HeaderMap, Method, header};
+use http::{HeaderMap, Method};
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 use tokio::time::timeout_at;
@@ -35,7 +35,7 @@ impl Stage for CredentialsStage {
     fn before<'a>(&'a self, call: &'a mut StageCall<'_>) -> BoxFuture<'a, Flow> {
         Box::pin(async move {
             call.state.sent_at = Some(Instant::now());
-            match acquire(call.shared, call.ctx, call.headers, call.attempt, call.deadline).await {
+            match acquire(call.shared, call.ctx, call.streams_body, call.attempt, call.deadline).await {
                 Ok(credentials) => {
                     call.credentials = credentials;
                     Flow::Continue
@@ -63,20 +63,20 @@ impl Stage for CredentialsStage {
     }
 }
 
-/// Fetches what an attempt needs to be authorized. `client_headers`: the request's; `deadline`: when the attempt's
-/// response must have begun.
+/// Fetches what an attempt needs to be authorized. `streams_body`: a body follows that was not read; `deadline`: when the
+/// attempt's response must have begun.
 ///
 /// # Errors
 /// 400 and 401 where the account is at fault, 408 at the deadline, 502 where the token server failed.
 async fn acquire(
     shared: &Arc<Shared>,
     ctx: &RequestContext,
-    client_headers: &HeaderMap,
+    streams_body: bool,
     attempt: &Attempt,
     deadline: Option<Instant>,
 ) -> Result<Option<Credentials>, Error> {
     let target = &attempt.target;
-    if attempt.body.is_none() && target.provider.signs(&target.account) && has_body(client_headers) {
+    if streams_body && target.provider.signs(&target.account) {
         return Err(Error::bad_request(
             "Requests to this provider are signed with their body, and this one could not be read. Send a \
              JSON object with Content-Type: application/json and a Content-Length.",
@@ -143,9 +143,4 @@ async fn cached_or_fetched(
         });
     }
     Ok(credentials)
-}
-
-fn has_body(headers: &HeaderMap) -> bool {
-    headers.contains_key(header::TRANSFER_ENCODING)
-        || headers.get(header::CONTENT_LENGTH).is_some_and(|length| length != "0")
 }

@@ -28,7 +28,6 @@ use crate::route::target::Target;
 use crate::state::Shared;
 use bytes::Bytes;
 use futures_util::future::{BoxFuture, ready};
-use http::HeaderMap;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -74,8 +73,8 @@ pub struct StageCall<'a> {
     pub shared: &'a Arc<Shared>,
     pub ctx: &'a RequestContext,
     pub request: &'a Request,
-    /// Of the client's request.
-    pub headers: &'a HeaderMap,
+    /// The client's body was not read and streams through.
+    pub streams_body: bool,
     pub attempt: &'a mut Attempt,
     pub state: &'a mut AttemptState,
     /// When its response must have begun.

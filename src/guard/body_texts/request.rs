@@ -8,21 +8,9 @@ use std::collections::BTreeSet;
 /// How deep contents within contents are read. Nothing that a model reads is nested that deep.
 const MAX_DEPTH: usize = 64;
 
-/// The members of a body that are read by their shape.
-const SHAPES: [&str; 12] = [
-    "system",
-    "instructions",
-    "systemInstruction",
-    "system_instruction",
-    "messages",
-    "contents",
-    "prompt",
-    "suffix",
-    "input",
-    "content",
-    "prediction",
-    "generateContentRequest",
-];
+/// The members of a body of unknown shape that are read as a chat alone, where they are one: its earlier messages are not judged. In any other
+/// member a text that has a shape may stand next to one that has none.
+const CHATS: [&str; 2] = ["messages", "contents"];
 
 /// The members of a part that have its text, or contents of their own.
 const OF_PART: [&str; 8] = ["text", "value", "title", "context", "content", "output", "stdout", "stderr"];
@@ -106,14 +94,30 @@ impl<'t> Reader<'t> {
         let first = self.found.texts.len();
         for (name, value) in body.members() {
             let place = self.place(value.source().unwrap_or_default());
-            let is_read = SHAPES.contains(&name) && by_shape.range(place).next().is_some();
-            if name != "model" && !is_read {
-                self.all_texts(value, true);
+            let is_chat = CHATS.contains(&name) && by_shape.range(place).next().is_some();
+            match name {
+                "model" => {}
+                "input" => self.texts_of_input(value),
+                _ if is_chat => {}
+                _ => self.all_texts(value, true),
             }
         }
         let elsewhere = self.found.texts.split_off(first);
         let new = elsewhere.into_iter().filter(|text| !by_shape.contains(&text.start()));
         self.found.texts.extend(new);
+    }
+
+    /// Every text of an `input` but those of earlier messages: of what has a role and is not the last.
+    fn texts_of_input(&mut self, input: &Json<'t>) {
+        self.text(input, true);
+        let list = items(input);
+        let last = list.len().saturating_sub(1);
+        for (index, item) in list.iter().enumerate() {
+            let is_earlier = index < last && object(item).is_some_and(|message| message.has("role"));
+            if !is_earlier {
+                self.all_texts(item, true);
+            }
+        }
     }
 
     /// Every text in a value, at any depth.

@@ -71,6 +71,22 @@ fn responses_of_every_shape_are_read_and_changed_in_their_place() {
             r#"{"output":[{"type":"reasoning","content":[{"type":"reasoning_text","text":"t"}]},{"type":"message","content":[{"type":"output_text","text":"A","annotations":[]}]}],"output_text":"A"}"#,
         ),
         (
+            r#"{"output":[{"type":"message","content":"a","annotations":[{}]},{"content":"b"},{"type":"reasoning","content":"t"}]}"#,
+            "ab",
+            r#"{"output":[{"type":"message","content":"A","annotations":[]},{"content":"B"},{"type":"reasoning","content":"t"}]}"#,
+        ),
+        (
+            r#"{"output":[{"type":"message","content":[{"type":"refusal","text":"t"},{"type":"text","text":"a"},{"text":"b"}]},{"type":"other","content":[{"type":"text","text":"t"},{"type":"output_text","text":"c"}]}]}"#,
+            "abc",
+            r#"{"output":[{"type":"message","content":[{"type":"refusal","text":"t"},{"type":"text","text":"A"},{"text":"B"}]},{"type":"other","content":[{"type":"text","text":"t"},{"type":"output_text","text":"C"}]}]}"#,
+        ),
+        (r#"{"output":[],"output_text":"a"}"#, "a", r#"{"output":[],"output_text":"A"}"#),
+        (
+            r#"{"output":[{"content":[{"type":"output_text","text":""}]}],"output_text":"a"}"#,
+            "a",
+            r#"{"output":[{"content":[{"type":"output_text","text":""}]}],"output_text":"A"}"#,
+        ),
+        (
             r#"{"candidates":[{"content":{"parts":[{"text":"a"}]}}]}"#,
             "a",
             r#"{"candidates":[{"content":{"parts":[{"text":"A"}]}}]}"#,
@@ -149,6 +165,19 @@ fn of_a_body_of_unknown_shape_every_text_is_read_once() {
             &[("a", true), ("b", true), ("c", true)],
         ),
         (r#"{"requests":[{"content":{"parts":[{"text":"a"}]},"title":"b"}]}"#, &[("a", true), ("b", true)]),
+        // A text that has a shape, and next to it one that has none.
+        (r#"{"input":{"text":"a","prompt":"b"}}"#, &[("a", true), ("b", true)]),
+        (r#"{"prompt":{"variables":{"v":"a"},"text":"b"}}"#, &[("a", true), ("b", true)]),
+        (r#"{"content":{"parts":[{"text":"a"}],"note":"b"}}"#, &[("a", true), ("b", true)]),
+        (
+            r#"{"system":[{"text":"s","note":"b"}],"messages":[{"content":"a"}]}"#,
+            &[("s", false), ("a", true), ("b", true)],
+        ),
+        (
+            r#"{"input":[{"role":"user","content":"a","note":"x"},{"content":"b","note":"c"},"d"]}"#,
+            &[("a", false), ("b", false), ("d", true), ("c", true)],
+        ),
+        (r#"{"input":"a","input":{"note":"b"}}"#, &[("a", true), ("b", true)]),
     ] {
         assert_eq!(texts(source, AnyRequest), owned(wanted), "{source}");
     }
@@ -199,4 +228,16 @@ fn stored_chats_items_and_responses_are_read_in_lists() {
     let source = r#"{"object":"list","data":[{"choices":[{"message":{"content":"a"}}]},{"role":"user","content":"b"},
         {"type":"message","content":[{"type":"output_text","text":"c"}]},{"output":[{"content":[{"type":"output_text","text":"d"}]}]}]}"#;
     assert_eq!(texts(source, Response), owned(&[("a", true), ("b", true), ("c", true), ("d", true)]));
+}
+
+/// What is stored has no list of its own. Nested ones were read by recursion, and a provider could end the process with them.
+#[test]
+fn what_is_stored_is_read_one_level_deep() {
+    let open = r#"{"output":[{"content":[{"type":"output_text","text":"a"}]}],"data":["#;
+    let nested = open.repeat(20_000) + &"]}".repeat(20_000);
+    assert_eq!(
+        texts(&nested, Response),
+        owned(&[("a", true), ("a", true)]),
+        "its own, and that of the first level"
+    );
 }

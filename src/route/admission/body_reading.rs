@@ -67,8 +67,9 @@ impl BodyReading {
     }
 
     /// How to read a body that would stream through, for hooks that decide over it: whatever its type and length are, it may be a JSON
-    /// object. `None` for a form, and for one that is compressed or too long.
-    pub fn for_hooks(headers: &HeaderMap, limit: usize) -> Option<Self> {
+    /// object. `None` for a form, and for one that is compressed or too long. `has_body`: the connection has more to read of the request; in
+    /// HTTP/2 its header need not show it.
+    pub fn for_hooks(headers: &HeaderMap, limit: usize, has_body: bool) -> Option<Self> {
         let length = content_length(headers);
         let media =
             headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
@@ -76,7 +77,7 @@ impl BodyReading {
             media.trim_start().get(..10).is_some_and(|start| start.eq_ignore_ascii_case("multipart/"));
         let is_plain = |encoding: &HeaderValue| encoding.as_bytes().eq_ignore_ascii_case(b"identity");
         let is_compressed = !headers.get_all(header::CONTENT_ENCODING).iter().all(is_plain);
-        let is_read = is_sent_with_body(headers) && length.is_none_or(|length| length <= limit);
+        let is_read = has_body && length.is_none_or(|length| length <= limit);
         (is_read && !is_form && !is_compressed).then_some(Self {
             limit,
             length,
@@ -112,7 +113,7 @@ impl BodyReading {
     }
 }
 
-/// Whether a request with these headers has a body.
+/// Whether a request with these headers has a body. One of HTTP/2 may have a body without them.
 pub fn is_sent_with_body(headers: &HeaderMap) -> bool {
     headers.contains_key(header::TRANSFER_ENCODING)
         || content_length(headers).is_some_and(|length| length > 0)

@@ -153,3 +153,19 @@ fn bodies_are_objects_where_they_must_be() {
     let long = Bytes::from(vec![b' '; LIMIT + 1]);
     assert_eq!(reading(BodyContent::JsonObject).parse(long).unwrap_err().status(), 413);
 }
+
+/// In HTTP/2 a body needs no header that shows it.
+#[test]
+fn a_body_is_read_for_hooks_whatever_its_header_shows() {
+    let reading = |length| Some(BodyReading { limit: LIMIT, length, content: BodyContent::AnyJson });
+    for (text, has_body, wanted) in [
+        ("", true, reading(None)),
+        ("", false, None),
+        ("content-length: 2000", true, reading(Some(2000))),
+        ("content-length: 2001", true, None),
+        ("content-type: multipart/form-data", true, None),
+        ("content-encoding: gzip", true, None),
+    ] {
+        assert_eq!(BodyReading::for_hooks(&headers(text), LIMIT, has_body), wanted, "{text} {has_body}");
+    }
+}

@@ -14,6 +14,7 @@
 //! ```
 
 use super::{Change, Refusal, Rewritten, TextFilters, objects, quoted};
+use crate::api::responses::is_text_part;
 use crate::json::splice::{Object, Splice};
 use crate::json::write::{ObjectWriter, key};
 use std::borrow::Cow;
@@ -394,8 +395,7 @@ fn text<'o>(object: &'o Object<'_>, name: &str) -> Result<Option<Cow<'o, str>>, 
 
 /// Whether a part of a message is text that is filtered. Refusals and reasoning are not.
 fn is_text(part: &Object<'_>) -> bool {
-    let kind = part.string("type").unwrap_or_default();
-    !matches!(&*kind, "refusal" | "reasoning_text" | "summary_text")
+    is_text_part(&part.string("type").unwrap_or_default())
 }
 
 /// Empties a list that describes text which was changed.
