@@ -40,11 +40,7 @@ impl Process {
     }
 
     /// A reservation, and the holds that the journal has not got.
-    fn unwritten(
-        &self,
-        cost: i64,
-        now: Timestamp,
-    ) -> Result<(Reservation, Vec<HoldRow>), Box<Refusal>> {
+    fn unwritten(&self, cost: i64, now: Timestamp) -> Result<(Reservation, Vec<HoldRow>), Box<Refusal>> {
         let facts: Facts<'_> = facts(&NONE);
         let selection = self.set.select(&facts, Phase::Request).unwrap();
         let (estimate, calendar, now) = (priced(cost), Calendar::default(), now.as_millisecond());

@@ -22,7 +22,8 @@ fn window(limit: &Limit, now: i64) -> Window {
 fn claim(limit: &Arc<Limit>, amount: i64, now: i64) -> Claim {
     let (limit, window) = (Arc::clone(limit), window(limit, now));
     let value_key: Arc<str> = "".into();
-    Claim { limit, entity: 7, value_key, window, amount, rule: Rule::Requests, is_overflow: false }
+    let (rule, is_overflow) = (Rule::Requests, false);
+    Claim { limit, entity: 7, value_key, window, amount, likely: 0, rule, is_overflow }
 }
 
 fn moment(now: i64) -> Moment {
@@ -62,7 +63,7 @@ impl Store {
             self.spent = 0;
             self.holds.clear();
         }
-        if limit.generation != self.generation {
+        if limit.generation > self.generation {
             (self.generation, self.spent) = (limit.generation, 0);
         }
         if self.spent + self.held() + amount > limit.value() {
@@ -71,8 +72,10 @@ impl Store {
         let hold = Uuid::now_v7();
         self.holds.insert(hold, amount);
         let (verdict, is_clamped, is_exhausted_now) = (Verdict::Room, false, false);
-        let (state, epoch, resets) = (self.state(), self.epoch, self.resets);
-        Some((hold, BucketReply { verdict, state, epoch, resets, amount, is_clamped, is_exhausted_now }))
+        let (state, Key { epoch, generation, resets }) = (self.state(), self.key());
+        let reply =
+            BucketReply { verdict, state, epoch, resets, amount, is_clamped, is_exhausted_now, generation };
+        Some((hold, reply))
     }
 
     /// False: the hold is not there.
@@ -254,9 +257,11 @@ fn a_lease_is_not_used_when_time_or_limit_are_others() {
 /// One thing that happens.
 #[derive(Debug, Clone)]
 enum Step {
+    /// `is_late`: of a request that has the limits of before the last edit.
     Reserve {
         gateway: usize,
         amount: i64,
+        is_late: bool,
     },
     Settle {
         which: usize,
@@ -290,7 +295,8 @@ enum Step {
 fn step() -> impl Strategy<Value = Step> {
     let gateway = 0..2usize;
     prop_oneof![
-        30 => (gateway.clone(), 1..6i64).prop_map(|(gateway, amount)| Step::Reserve { gateway, amount }),
+        30 => (gateway.clone(), 1..6i64, prop::bool::weighted(0.1))
+            .prop_map(|(gateway, amount, is_late)| Step::Reserve { gateway, amount, is_late }),
         20 => (0..20usize, 0..=100i64).prop_map(|(which, percent)| Step::Settle { which, percent }),
         16 => (gateway.clone(), prop_oneof![4 => Just(0u8), 1 => 1..3u8])
             .prop_map(|(gateway, fate)| Step::Send { gateway, fate }),
@@ -319,6 +325,8 @@ struct Request {
 struct History {
     now: i64,
     limit: Arc<Limit>,
+    /// The one before the last edit.
+    before: Arc<Limit>,
     store: Store,
     gateways: [Option<Lease>; 2],
     requests: Vec<Request>,
@@ -337,6 +345,7 @@ impl History {
         Self {
             now: START,
             store: Store::new(&limit, START),
+            before: Arc::clone(&limit),
             limit,
             gateways: [None, None],
             requests: Vec::new(),
@@ -354,7 +363,7 @@ impl History {
 
     fn run(&mut self, step: &Step) {
         match *step {
-            Step::Reserve { gateway, amount } => self.reserve(gateway, amount),
+            Step::Reserve { gateway, amount, is_late } => self.reserve(gateway, amount, is_late),
             Step::Settle { which, percent } => self.settle(which, percent),
             Step::Send { gateway, fate } => self.send(gateway, fate),
             Step::Repeat { which } => {
@@ -372,7 +381,8 @@ impl History {
                 let generation = self.limit.generation + u32::from(anew);
                 let LimitKind::Rate { of, unit, .. } = self.limit.kind else { unreachable!() };
                 let kind = LimitKind::Rate { of, unit, value };
-                self.limit = Arc::new(Limit { kind, generation, ..(*self.limit).clone() });
+                let edited = Arc::new(Limit { kind, generation, ..(*self.limit).clone() });
+                self.before = std::mem::replace(&mut self.limit, edited);
                 self.highest = self.highest.max(value);
             }
             Step::End { gateway } => {
@@ -385,9 +395,10 @@ impl History {
         }
     }
 
-    fn reserve(&mut self, gateway: usize, amount: i64) {
+    fn reserve(&mut self, gateway: usize, amount: i64, is_late: bool) {
         let moment = self.moment();
-        let (limit, claim) = (Arc::clone(&self.limit), claim(&self.limit, amount, self.now));
+        let limit = Arc::clone(if is_late { &self.before } else { &self.limit });
+        let claim = claim(&limit, amount, self.now);
         let lease = self.gateways[gateway].get_or_insert_with(|| Lease::new(&claim));
         if let Some(hold) = lease.take(&limit, amount, &moment) {
             let key = Key { epoch: lease.epoch, generation: limit.generation, resets: lease.resets };
@@ -517,7 +528,7 @@ fn most_requests_of_a_busy_bucket_are_served_from_leases_and_all_of_the_limit_is
     let (mut passed, mut refused) = (0, 0);
     for step in 0..60_000 {
         let before = history.requests.len();
-        history.run(&Step::Reserve { gateway: step % 2, amount: 1 });
+        history.run(&Step::Reserve { gateway: step % 2, amount: 1, is_late: false });
         let is_passed = history.requests.len() > before;
         passed += i64::from(is_passed);
         refused += i64::from(!is_passed);
