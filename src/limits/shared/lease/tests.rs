@@ -102,16 +102,23 @@ impl Store {
             is_exhausted_now: false,
         };
         let key = Key { epoch: order.epoch, generation: order.limit.generation, resets: order.resets };
-        let is_there = order.before.is_none_or(|(before, _)| self.settle(before, key, order.actual));
+        let is_same = self.window == order.window && self.generation == order.limit.generation;
+        let is_same = is_same && now <= order.not_after && self.window.contains(now);
+        let is_there = match order.before {
+            Some((before, _)) => self.settle(before, key, order.actual),
+            None => is_same || (order.kept == 0 && order.actual == 0),
+        };
         if let Some(amount) = self.holds.get(&order.next).copied() {
             return reply(self, amount, order.room + amount - order.kept);
         }
         if !is_there {
             return reply(self, 0, 0);
         }
-        let is_same = self.window == order.window && self.generation == order.limit.generation;
+        if order.before.is_none() && order.resets == self.resets {
+            self.spent += order.actual;
+        }
         let mut room = 0;
-        if order.wanted > 0 && is_same && now <= order.not_after && self.window.contains(now) {
+        if order.wanted > 0 && is_same {
             let rest = order.limit.value() - self.spent - self.held() - order.kept + order.room;
             room = order.wanted.min(rest.div_euclid(order.share));
             room = if room < order.least { 0 } else { room };
@@ -194,6 +201,35 @@ fn lent(limit: &Arc<Limit>, store: &mut Store, now: i64) -> Lease {
     let order = lease.due(&moment(now), HELD_FOR).unwrap();
     lease.apply(&store.lease(&order, now));
     lease
+}
+
+/// A crash of the store loses what it has committed last.
+#[test]
+fn what_requests_have_taken_is_held_again_if_the_store_has_lost_it() {
+    let limit = minutely(10_000);
+    let mut store = Store::new(&limit, START);
+    let mut lease = lent(&limit, &mut store, START);
+    let mut taken: Vec<_> = (0..5).map(|_| lease.take(&limit, 1, &moment(START)).unwrap()).collect();
+    lease.settle(taken.remove(0), 1);
+    let (spent, mut now) = (store.spent, START + RENEWED_AFTER);
+    store.holds.clear();
+    let order = lease.due(&moment(now), HELD_FOR).unwrap();
+    assert_eq!((order.actual, order.kept), (1, 7));
+    lease.apply(&store.lease(&order, now));
+    assert_eq!((store.spent, store.held(), lease.is_settled()), (spent, 0, false));
+    now += LEAST_PAUSE;
+    let again = lease.due(&moment(now), HELD_FOR).unwrap();
+    assert_eq!((again.before, again.actual, again.kept, again.room), (None, 1, 4, 0));
+    // One that was sent twice, and comes late, holds nothing.
+    let late = store.lease(&again, again.not_after + 1);
+    assert_eq!((late.amount, store.spent, store.held()), (0, spent, 0));
+    lease.apply(&store.lease(&again, now));
+    assert_eq!((store.spent, store.held(), lease.held), (spent + 1, 4, 4));
+    taken.into_iter().for_each(|hold| lease.settle(hold, 1));
+    lease.end(now, false);
+    let order = lease.due(&moment(now), HELD_FOR).unwrap();
+    lease.apply(&store.lease(&order, now));
+    assert_eq!((store.spent, store.held(), lease.is_settled()), (spent + 5, 0, true));
 }
 
 #[test]
