@@ -489,6 +489,8 @@ impl History {
             let before = order.before.filter(|(before, _)| self.store.holds.contains_key(before));
             if *windows == lease.windows && before.is_some() {
                 lost += order.actual;
+                // Else it would not be lost.
+                self.orders.retain(|sent| sent.next != order.next);
             }
         }
         *self.ledger.entry(key).or_default() -= lost;
