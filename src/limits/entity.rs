@@ -27,7 +27,7 @@ pub(super) struct State {
     rule: Option<Rule>,
     /// Counts the windows, so that what was reserved in one is not settled in another.
     pub epoch: u32,
-    /// Of the limit, when this was last used.
+    /// The latest of the limit that this was used with.
     limit_generation: u32,
     /// Manual resets of this entity.
     resets: u32,
@@ -136,12 +136,14 @@ impl State {
             |before| before == rule,
         );
         let is_same = is_same_rule && self.window.contains(now);
-        if is_same && limit.generation == self.limit_generation {
+        // A request keeps the limits that it was admitted with: those of before a reset must not undo it.
+        let is_reset = limit.generation > self.limit_generation;
+        if is_same && !is_reset {
             self.rule = Some(rule);
             return None;
         }
         let mut past = self.past();
-        if limit.generation != self.limit_generation {
+        if is_reset {
             self.forget_spent();
             self.limit_generation = limit.generation;
         }

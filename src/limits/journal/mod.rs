@@ -36,6 +36,8 @@ pub(super) struct Journal {
     /// How long another process's hold counts as one, milliseconds; after that as spent.
     hold_lifetime: i64,
     pending: HashMap<BucketName, Pending>,
+    /// Holds of this process that were written and are not over: reservation and bucket.
+    written: HashSet<(Uuid, u128)>,
     /// Buckets with holds of other processes.
     foreign: Vec<Arc<Entity>>,
     given_up: u64,
@@ -60,6 +62,7 @@ impl Journal {
             owner: Uuid::now_v7(),
             hold_lifetime,
             pending: HashMap::new(),
+            written: HashSet::new(),
             foreign: Vec::new(),
             given_up: 0,
         })
@@ -102,16 +105,21 @@ impl Journal {
     }
 
     /// Writes all that was counted since the last time, and these holds: when it returns they are on the disk. What was counted and
-    /// cannot be written is kept for the next time.
+    /// cannot be written is kept for the next time. Holds that are over already are not written: whoever waited for them has given up.
     ///
     /// # Errors
     /// Nothing could be written.
     pub(super) fn write(&mut self, buckets: &Buckets, holds: &[HoldRow], now: i64) -> Result<(), String> {
         let settled = self.collect(&buckets.sink);
-        let outcome = self.commit(&settled, holds, now);
-        if outcome.is_err()
-            && let Some(unwritten) = &buckets.sink.unwritten
-        {
+        let over: HashSet<(Uuid, u128)> = settled.iter().map(Settled::key).collect();
+        let holds: Vec<&HoldRow> = holds.iter().filter(|hold| !over.contains(&hold.key())).collect();
+        let outcome = self.commit(&settled, &holds, now);
+        if outcome.is_ok() {
+            self.written.extend(holds.iter().map(|hold| hold.key()));
+            over.iter().for_each(|key| {
+                self.written.remove(key);
+            });
+        } else if let Some(unwritten) = &buckets.sink.unwritten {
             unwritten.lock().settled.extend(settled);
         }
         let totals = outcome.map_err(|why| why.to_string())?;
@@ -226,7 +234,7 @@ impl Journal {
     fn commit(
         &mut self,
         settled: &[Settled],
-        holds: &[HoldRow],
+        holds: &[&HoldRow],
         now: i64,
     ) -> rusqlite::Result<Vec<(BucketName, i64)>> {
         let mut totals = Vec::with_capacity(self.pending.len());
@@ -235,7 +243,7 @@ impl Journal {
         }
         let transaction = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         for settled in settled {
-            tables::remove_hold(&transaction, settled)?;
+            tables::remove_hold(&transaction, settled, self.written.contains(&settled.key()))?;
         }
         for (name, pending) in &self.pending {
             totals.push((*name, tables::add_usage(&transaction, &pending.row)?));

@@ -58,6 +58,20 @@ pub(in crate::limits) struct Settled {
     pub amount: i64,
 }
 
+impl HoldRow {
+    /// The reservation and the bucket.
+    pub(super) fn key(&self) -> (Uuid, u128) {
+        (self.id, self.name.entity)
+    }
+}
+
+impl Settled {
+    /// That of its [`HoldRow`].
+    pub(super) fn key(&self) -> (Uuid, u128) {
+        (self.id, self.name.entity)
+    }
+}
+
 impl BucketName {
     pub(super) fn of(entity: &Entity) -> Self {
         entity.state.lock().name(entity.id)

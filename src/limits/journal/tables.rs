@@ -133,12 +133,16 @@ pub(super) fn insert_hold(
 }
 
 /// Removes a hold that was settled. Where another process has counted it as spent meanwhile, that is taken back: what was used is
-/// added by the settlement.
-pub(super) fn remove_hold(transaction: &Transaction<'_>, settled: &Settled) -> rusqlite::Result<()> {
+/// added by the settlement. One that was not written (`is_written`) nobody can have counted: what is unreconciled is of others.
+pub(super) fn remove_hold(
+    transaction: &Transaction<'_>,
+    settled: &Settled,
+    is_written: bool,
+) -> rusqlite::Result<()> {
     let entity = settled.name.entity.to_be_bytes();
     let sql = "DELETE FROM holds WHERE id = ?1 AND entity = ?2";
     let removed = transaction.prepare_cached(sql)?.execute(params![settled.id.into_bytes(), entity])?;
-    if removed > 0 {
+    if removed > 0 || !is_written {
         return Ok(());
     }
     let sql = "UPDATE usage SET spent = spent - ?4, unreconciled = unreconciled - ?4

@@ -31,17 +31,23 @@ impl Process {
 
     /// As [`Limits::reserve`] does it, without a thread.
     fn reserve(&mut self, cost: i64, now: Timestamp) -> Result<Reservation, Box<Refusal>> {
+        let (mut reservation, holds) = self.unwritten(cost, now)?;
+        if !holds.is_empty() {
+            self.journal.write(&self.buckets, &holds, now.as_millisecond()).unwrap();
+            reservation.confirm();
+        }
+        Ok(reservation)
+    }
+
+    /// A reservation, and the holds that the journal has not got.
+    fn unwritten(&self, cost: i64, now: Timestamp) -> Result<(Reservation, Vec<HoldRow>), Box<Refusal>> {
         let facts: Facts<'_> = facts(&NONE);
         let selection = self.set.select(&facts, Phase::Request).unwrap();
         let (estimate, calendar, now) = (priced(cost), Calendar::default(), now.as_millisecond());
         let judgment = Judgment { estimate: &estimate, assume_output: 1, calendar: &calendar, now };
         let mut reservation = judgment.reserve(&self.buckets, &selection, None)?;
         let holds = reservation.unjournalled();
-        if !holds.is_empty() {
-            self.journal.write(&self.buckets, &holds, now).unwrap();
-            reservation.confirm();
-        }
-        Ok(reservation)
+        Ok((reservation, holds))
     }
 
     fn flush(&mut self, now: Timestamp) {
@@ -252,6 +258,35 @@ fn what_cannot_be_written_is_written_later() {
     process.journal.connection.pragma_update(None, "query_only", false).unwrap();
     process.flush(now);
     assert_eq!(Process::start(&file, std::slice::from_ref(&limit), now).view(&limit, now), (66, 0, 0));
+}
+
+/// The disk stalls or fails, and requests give up waiting for it.
+#[test]
+fn a_hold_that_is_cancelled_before_it_is_written_leaves_no_trace() {
+    let (_folder, file) = file();
+    let (limit, now) = (budget(true), at(NOON));
+    let mut before = Process::start(&file, std::slice::from_ref(&limit), now);
+    let lost = before.reserve(300, now).unwrap();
+    let then = later(now, LIFETIME / 1000 + 1);
+    for is_failing in [false, true] {
+        let mut process = Process::start(&file, std::slice::from_ref(&limit), then);
+        assert_eq!(process.view(&limit, then), (300, 0, 300), "{is_failing}");
+        let (reservation, holds) = process.unwritten(100, then).unwrap();
+        if is_failing {
+            process.journal.connection.pragma_update(None, "query_only", true).unwrap();
+            assert!(process.journal.write(&process.buckets, &holds, then.as_millisecond()).is_err());
+            process.journal.connection.pragma_update(None, "query_only", false).unwrap();
+            reservation.cancel(then);
+        } else {
+            reservation.cancel(then);
+            process.journal.write(&process.buckets, &holds, then.as_millisecond()).unwrap();
+        }
+        process.flush(then);
+        assert_eq!(process.view(&limit, then), (300, 0, 300), "{is_failing}");
+        let next = Process::start(&file, std::slice::from_ref(&limit), then);
+        assert_eq!(next.view(&limit, then), (300, 0, 300), "{is_failing}");
+    }
+    drop(lost);
 }
 
 #[test]

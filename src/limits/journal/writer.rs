@@ -168,7 +168,7 @@ impl Serving {
         outcome
     }
 
-    /// Does a job, and those holds that wait with it.
+    /// Does a job, and those holds that wait with it. Holds for which nobody waits any more are left out: their requests were refused.
     fn run(&mut self, first: Job, queue: &Receiver<Job>) {
         let mut holds = Vec::new();
         let mut replies = Vec::new();
@@ -176,6 +176,7 @@ impl Serving {
         let mut next = Some(first);
         while let Some(job) = next {
             match job {
+                Job::Hold(_, reply) if reply.is_closed() => {}
                 Job::Hold(rows, reply) => {
                     holds.extend(rows);
                     replies.push(reply);
@@ -207,3 +208,6 @@ impl Serving {
 fn now() -> i64 {
     Timestamp::now().as_millisecond()
 }
+
+#[cfg(test)]
+mod tests;

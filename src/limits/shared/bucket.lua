@@ -53,7 +53,8 @@ local function bring_up_to(key, holds, expired, now, start, stop, generation)
       redis.call('DEL', holds, expired)
     end
   end
-  if bucket.g ~= generation then
+  -- A request that was admitted before a reset, and a gateway that has not read it yet, must not undo it.
+  if generation > bucket.g then
     forget_spent(bucket)
     bucket.g = generation
   end

@@ -22,6 +22,8 @@ pub(in crate::limits) struct Claim {
     pub value_key: Arc<str>,
     pub window: Window,
     pub amount: i64,
+    /// Of a hard limit: what is likely to be used. Less than a tenth that does not pay for it is as good as nothing.
+    pub likely: i64,
     pub rule: Rule,
     /// Whether it is the bucket of those for which there is no room.
     pub is_overflow: bool,
@@ -123,6 +125,8 @@ pub(in crate::limits) struct BucketReply {
     pub is_clamped: bool,
     /// Whether this is the first refusal of a bucket that is spent.
     pub is_exhausted_now: bool,
+    /// Of the bucket, where the hold does not have it itself. Later than that of the claim, if the limit was reset meanwhile.
+    pub generation: u32,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -146,6 +150,7 @@ pub(in crate::limits) struct Settlement {
     pub value_key: Arc<str>,
     pub window: Window,
     pub epoch: i64,
+    pub generation: u32,
     pub resets: u32,
     pub amount: i64,
     pub is_clamped: bool,
@@ -235,4 +240,8 @@ pub(in crate::limits) trait CounterStore: Send + Sync {
     ) -> Result<Vec<Shown>, String>;
     /// Announces this gateway. Returns how many there are, and the store's time.
     async fn announce(&self, gateway: Uuid) -> Result<(usize, i64), String>;
+    /// Forgets buckets of long ago, some at a time. Nothing, where they expire by themselves.
+    async fn forget(&self) -> Result<(), String> {
+        Ok(())
+    }
 }

@@ -32,11 +32,17 @@ if not is_released then
 end
 -- Its window is over, and with it all that was held.
 if not is_released and before ~= '' then return reply(0, 0) end
+local is_same = bucket.w == start and bucket.e == stop and bucket.g == generation and now <= tonumber(ARGV[20])
+  and now >= start and (stop < 0 or now < stop)
+if before == '' and (kept > 0 or past.actual > 0) then
+  -- The hold of before was lost in a crash. An order that comes late holds nothing again.
+  if not is_same then return reply(0, 0) end
+  if bucket.r == past.resets then bucket.s = bucket.s + past.actual end
+end
 
 bucket.h = bucket.h + kept
 local lent = 0
-local is_same = bucket.w == start and bucket.e == stop and bucket.g == generation
-if wanted > 0 and is_same and now <= tonumber(ARGV[20]) and now >= start and (stop < 0 or now < stop) then
+if wanted > 0 and is_same then
   -- Without holds that have expired.
   write(KEYS[1], bucket)
   bucket = bring_up_to(KEYS[1], KEYS[2], KEYS[3], now, start, stop, generation)

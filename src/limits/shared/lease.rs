@@ -156,7 +156,7 @@ impl Lease {
 
     /// Whether nothing is lost when it is forgotten.
     pub(super) fn is_idle(&mut self, now: i64) -> bool {
-        self.order.is_none() && self.hold.is_none() && self.recent.sum(now).requests == 0
+        self.is_settled() && self.hold.is_none() && self.recent.sum(now).requests == 0
     }
 
     /// What is lent, and no request has taken: requests do not get it at the store.
@@ -275,13 +275,20 @@ impl Lease {
     /// What the store has made of the last order.
     pub(super) fn apply(&mut self, reply: &LeaseReply) -> Option<Marks> {
         let Sent { order, windows, at } = self.order.take()?;
-        self.replies = self.replies.saturating_add(1);
+        let is_gone = reply.amount < order.kept;
+        let is_lost = is_gone && reply.epoch == self.epoch && order.before.is_some();
+        // Whoever waits for it waits for the order that takes its place.
+        self.replies = self.replies.saturating_add(u64::from(!is_lost));
         let marks = Marks { limit: order.limit, value_key: order.value_key, state: reply.state.clone() };
         if windows != self.windows {
             return Some(marks);
         }
-        let is_gone = reply.amount < order.kept;
-        if is_gone || reply.epoch != self.epoch {
+        if is_lost {
+            // What was used before a reset counts for the time before it.
+            let generation = marks.limit.generation;
+            let is_present = (generation, order.resets) == (self.limit.generation, self.resets);
+            self.lose(if is_present { order.actual } else { 0 });
+        } else if is_gone || reply.epoch != self.epoch {
             self.begin(reply.epoch);
         }
         self.note_resets(reply.resets);
@@ -309,6 +316,13 @@ impl Lease {
         (self.hold, self.room, self.held, self.spent, self.lent) = (None, 0, 0, 0, 0);
         (self.until, self.is_ending) = (0, false);
         (self.epoch, self.resets) = (epoch, 0);
+    }
+
+    /// The store has lost the hold, in a crash or a fail-over: the next order has what was used and what is under way held again.
+    fn lose(&mut self, actual: i64) {
+        (self.hold, self.room, self.lent) = (None, 0, 0);
+        (self.until, self.is_ending) = (0, true);
+        self.spent = self.spent.saturating_add(actual);
     }
 
     /// The usage was reset: what was used so far is of the time before.
@@ -378,7 +392,7 @@ impl Lease {
         let lifetime = i64::try_from(lifetime.as_millis()).unwrap_or(i64::MAX);
         match self.hold {
             _ if wanted > 0 && self.is_short(now) => true,
-            None => false,
+            None => !self.is_settled(),
             Some(_) if self.is_ending || (wanted == 0 && self.room > 0) => true,
             // What requests hold for long would expire.
             Some(_) if self.is_settled() => age >= lifetime / 2,

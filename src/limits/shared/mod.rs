@@ -28,7 +28,7 @@ use super::usage_view::UsageView;
 use super::window::{Calendar, Window};
 use claim::{BucketReply, Claim, CounterStore, Order, Reply, Rule, Verdict};
 use leases::Leases;
-use settling::{RemoteItem, SettleQueue};
+use settling::{RemoteItem, SettleQueue, Unclaimed};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -42,6 +42,7 @@ const PAUSE: i64 = 1_000;
 /// After so long a reservation is no longer made: whoever waited for it has given up soon after, and cancels it.
 const RESERVE_WITHIN: Duration = Duration::from_millis(700);
 const ANNOUNCE_INTERVAL: Duration = Duration::from_secs(5);
+const FORGET_INTERVAL: Duration = Duration::from_secs(60);
 
 /// The shared counters, as one gateway sees them.
 pub(super) struct Shared {
@@ -55,8 +56,9 @@ pub(super) struct Shared {
 struct Inner {
     store: Box<dyn CounterStore>,
     backend: &'static str,
-    /// What the store's clock is ahead, milliseconds.
+    /// What the store's clock is ahead at most, and at least, milliseconds: when it was read is known by the length of the call.
     offset: AtomicI64,
+    least_offset: AtomicI64,
     gateways: AtomicUsize,
     /// Requests that were counted in a bucket shared for want of room.
     overflowed: AtomicU64,
@@ -147,22 +149,24 @@ impl Shared {
                 Backend::Postgres(url) => Box::new(postgres::Postgres::new(url.expose(), "limits.shared")?),
             }
         };
-        let inner = Arc::new(Inner {
-            store,
-            backend: backend.name(),
-            offset: AtomicI64::new(0),
-            gateways: AtomicUsize::new(1),
-            overflowed: AtomicU64::new(0),
-            health: StoreHealth::default(),
-            hold_lifetime,
-            sink: Arc::clone(sink),
-        });
+        Ok(Self::with(runtime, (store, backend.name()), (hold_lifetime, has_leases), sink))
+    }
+
+    /// Counters in a store whose connections live on this runtime.
+    fn with(
+        runtime: Runtime,
+        (store, backend): (Box<dyn CounterStore>, &'static str),
+        (hold_lifetime, has_leases): (Duration, bool),
+        sink: &Arc<Sink>,
+    ) -> Self {
+        let inner = Arc::new(Inner::new(store, backend, hold_lifetime, Arc::clone(sink)));
         let queue = Arc::new(SettleQueue::default());
         runtime.spawn(settling::settle(Arc::clone(&queue), Arc::clone(&inner)));
         runtime.spawn(announce(Arc::clone(&inner)));
+        runtime.spawn(forget(Arc::clone(&inner)));
         let leases = Arc::new(Leases::new(has_leases));
         runtime.spawn(leases::keep(Arc::clone(&leases), Arc::clone(&inner)));
-        Ok(Self { runtime: Some(runtime), inner, queue, leases })
+        Self { runtime: Some(runtime), inner, queue, leases }
     }
 
     /// How many gateways share the counters, as last heard.
@@ -264,17 +268,11 @@ impl Shared {
             let Some(order) = self.order(hold, &of, (calendar, now)).map_err(Failure::Refused)? else {
                 return Ok(self.leased(leased));
             };
-            let sent = Arc::clone(&order);
-            let reply = self.run(now, move |inner| async move { inner.store.reserve(sent).await }).await;
-            let Ok(reply) = reply else {
-                // It may have been made all the same.
-                self.queue.cancel(hold, &order.claims);
+            let Ok((reply, mut unclaimed)) = self.send(&order, now).await else {
                 return Err(Failure::Unreachable);
             };
             match reply {
-                Reply::OtherWindow { now: theirs } => {
-                    self.inner.offset.store(theirs.saturating_sub(clock()), Ordering::Relaxed);
-                }
+                Reply::OtherWindow { now: theirs } => self.inner.note_time(theirs, (now, clock())),
                 Reply::Overflow { claim } => {
                     self.inner.overflowed.fetch_add(1, Ordering::Relaxed);
                     overflowed.push(claim);
@@ -282,6 +280,8 @@ impl Shared {
                 // More than can be counted was used already.
                 Reply::Refused { .. } if estimate.is_made => return Ok(self.leased(leased)),
                 Reply::Refused { now: theirs, buckets } => {
+                    // Now, because the store tells it once, and it may be tried again.
+                    self.report_exhausted(&order.claims, &buckets, theirs);
                     match lowered(estimate, fitted, &order.claims, &buckets, theirs) {
                         Some(lower) => fitted = Some(lower),
                         None if !has_returned && self.leases.give_up(&order.claims, &buckets, now).await => {
@@ -294,11 +294,27 @@ impl Shared {
                     self.leases.note(&order.claims, &buckets, (now, &self.inner));
                     let lower =
                         fitted.filter(|fitted| estimate.max_output_tokens.is_none_or(|most| *fitted < most));
-                    return Ok(self.held(&order, &buckets, leased, (lower, theirs)));
+                    let reservation = self.held(&order, &buckets, leased, (lower, theirs));
+                    unclaimed.claim();
+                    return Ok(reservation);
                 }
             }
         }
         Err(Failure::Unreachable)
+    }
+
+    /// Has the store make a reservation. If nobody waits for the reply any more, it is cancelled.
+    async fn send(&self, order: &Arc<Order>, now: i64) -> Result<(Reply, Unclaimed), String> {
+        let (order, mut unclaimed) = (Arc::clone(order), Unclaimed::new(order, &self.queue));
+        let call = move |inner: Arc<Inner>| async move {
+            // One that fails may have been made all the same.
+            let reply = inner.store.reserve(order).await?;
+            if !matches!(reply, Reply::Held { .. }) {
+                unclaimed.claim();
+            }
+            Ok((reply, unclaimed))
+        };
+        self.run(now, call).await
     }
 
     /// What the store is to hold; `None`: nothing.
@@ -322,7 +338,10 @@ impl Shared {
             hold,
             claims,
             lifetime: self.inner.hold_lifetime,
-            not_after: store_now.saturating_add(i64::try_from(RESERVE_WITHIN.as_millis()).unwrap_or(0)),
+            not_after: self
+                .inner
+                .their_earliest(now)
+                .saturating_add(i64::try_from(RESERVE_WITHIN.as_millis()).unwrap_or(0)),
             is_made: needs.estimate.is_made,
         })))
     }
@@ -342,15 +361,18 @@ impl Shared {
                 Verdict::Reserved => Cause::Reserved,
                 Verdict::Spent => Cause::Spent,
             };
-            if bucket.is_exhausted_now {
-                let (limit, value_key) = (&claim.limit, &claim.value_key);
-                self.inner.sink.send(EventKind::Exhausted, limit, value_key, (&bucket.state, now));
-            }
             let wanted = estimate.least(&claim.limit);
             refusals.push(Refusal::by(&claim.limit, (&bucket.state, &claim.value_key), cause, (wanted, now)));
         }
         let refusal = Refusal::reported(refusals, tightest(Tightest::default(), (claims, buckets), now));
         refusal.map_or(Failure::Unreachable, |refusal| Failure::Refused(Box::new(refusal)))
+    }
+
+    fn report_exhausted(&self, claims: &[Claim], buckets: &[BucketReply], now: i64) {
+        for (claim, bucket) in claims.iter().zip(buckets).filter(|(_, bucket)| bucket.is_exhausted_now) {
+            let (limit, value_key) = (&claim.limit, &claim.value_key);
+            self.inner.sink.send(EventKind::Exhausted, limit, value_key, (&bucket.state, now));
+        }
     }
 
     fn held(
@@ -394,9 +416,39 @@ impl Shared {
 }
 
 impl Inner {
-    /// What time it is by the store's clock.
+    fn new(
+        store: Box<dyn CounterStore>,
+        backend: &'static str,
+        hold_lifetime: Duration,
+        sink: Arc<Sink>,
+    ) -> Self {
+        Self {
+            store,
+            backend,
+            offset: AtomicI64::new(0),
+            least_offset: AtomicI64::new(0),
+            gateways: AtomicUsize::new(1),
+            overflowed: AtomicU64::new(0),
+            health: StoreHealth::default(),
+            hold_lifetime,
+            sink,
+        }
+    }
+
+    /// What time it is by the store's clock, at the latest: a lease ends before its window does.
     fn their_time(&self, now: i64) -> i64 {
         now.saturating_add(self.offset.load(Ordering::Relaxed))
+    }
+
+    /// At the earliest: no reservation is made after it was given up.
+    fn their_earliest(&self, now: i64) -> i64 {
+        now.saturating_add(self.least_offset.load(Ordering::Relaxed))
+    }
+
+    /// Its clock was read by a call between `before` and `after`.
+    fn note_time(&self, theirs: i64, (before, after): (i64, i64)) {
+        self.offset.store(theirs.saturating_sub(before), Ordering::Relaxed);
+        self.least_offset.store(theirs.saturating_sub(after), Ordering::Relaxed);
     }
 }
 
@@ -421,6 +473,7 @@ impl Needs<'_, '_> {
             let limit = item.limit;
             let window: Window = calendar.window(&limit.kind, now);
             let value_key: Arc<str> = value_key(limit, selection.facts).into();
+            let likely = self.likely(limit);
             let amount = self.amount(limit).map_err(|cause| {
                 let state = super::entity::State::reported(window, 0, 0, 0);
                 let refusal = Refusal::by(limit, (&state, &value_key), cause, (1, now));
@@ -428,9 +481,15 @@ impl Needs<'_, '_> {
             })?;
             let (limit, rule) = (Arc::clone(limit), Rule::of(limit));
             let entity = item.bucket;
-            claims.push(Claim { limit, entity, value_key, window, amount, rule, is_overflow: false });
+            claims.push(Claim { limit, entity, value_key, window, amount, likely, rule, is_overflow: false });
         }
         Ok(claims)
+    }
+
+    /// What a hard limit that has less left is as good as spent. With an output that can be lowered further, nothing.
+    fn likely(&self, limit: &Limit) -> i64 {
+        let is_least = !limit.fit || self.fitted == Some(1);
+        if limit.hard && is_least { self.estimate.likely(limit.counts()).unwrap_or(0) } else { 0 }
     }
 
     fn amount(&self, limit: &Limit) -> Result<i64, Cause> {
@@ -479,14 +538,31 @@ fn tightest(mut tightest: Tightest, (claims, buckets): (&[Claim], &[BucketReply]
 async fn announce(inner: Arc<Inner>) {
     let gateway = Uuid::now_v7();
     loop {
-        let outcome = inner.store.announce(gateway).await;
-        let now = jiff::Timestamp::now().as_millisecond();
-        inner.health.note(&outcome, now);
-        if let Ok((gateways, theirs)) = outcome {
-            inner.gateways.store(gateways, Ordering::Relaxed);
-            inner.offset.store(theirs.saturating_sub(now), Ordering::Relaxed);
-        }
+        announce_once(&inner, gateway, || jiff::Timestamp::now().as_millisecond()).await;
         tokio::time::sleep(ANNOUNCE_INTERVAL).await;
+    }
+}
+
+async fn announce_once(inner: &Inner, gateway: Uuid, clock: impl Fn() -> i64) {
+    let before = clock();
+    let outcome = inner.store.announce(gateway).await;
+    let after = clock();
+    inner.health.note(&outcome, after);
+    if let Ok((gateways, theirs)) = outcome {
+        inner.gateways.store(gateways, Ordering::Relaxed);
+        inner.note_time(theirs, (before, after));
+    }
+}
+
+/// Has buckets of long ago forgotten. That it fails stops nothing: they are only too many.
+async fn forget(inner: Arc<Inner>) {
+    loop {
+        if let Err(why) = inner.store.forget().await
+            && !inner.health.is_failing()
+        {
+            log::warn!(target: "turnpike", "counters of windows long over cannot be dropped: {why}");
+        }
+        tokio::time::sleep(FORGET_INTERVAL).await;
     }
 }
 

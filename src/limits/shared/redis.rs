@@ -111,7 +111,8 @@ impl CounterStore for Redis {
                 .arg(claim.alert_at())
                 .arg(claim.max_buckets())
                 .arg(&*claim.value_key)
-                .arg(format!("{:032x}", claim.entity));
+                .arg(format!("{:032x}", claim.entity))
+                .arg(claim.likely);
         }
         let mut parts = Parts(self.run(&invocation).await?.into_iter());
         let kind = parts.text()?;
@@ -143,7 +144,7 @@ impl CounterStore for Redis {
             invocation
                 .arg(hold)
                 .arg(settlement.epoch)
-                .arg(limit.generation)
+                .arg(settlement.generation)
                 .arg(settlement.resets)
                 .arg(amount)
                 .arg(is_clamped)
@@ -312,5 +313,6 @@ fn bucket(parts: &mut Parts, claim: &Claim) -> Result<BucketReply, String> {
         amount: parts.number()?,
         is_clamped: parts.flag()?,
         is_exhausted_now: parts.flag()?,
+        generation: u32::try_from(parts.number()?).unwrap_or(u32::MAX),
     })
 }

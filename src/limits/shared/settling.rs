@@ -3,7 +3,7 @@
 use super::super::events::EventKind;
 use super::super::limit::Limit;
 use super::Inner;
-use super::claim::{BucketReply, Claim, Rule, Settlement, UNCONFIRMED};
+use super::claim::{BucketReply, Claim, Order, Rule, Settlement, UNCONFIRMED};
 use super::leases::LeasedHolds;
 use crate::limits::entity::State;
 use crate::limits::window::Window;
@@ -42,7 +42,7 @@ impl SettleQueue {
     }
 
     /// Has the holds cancelled that these claims may have led to.
-    pub(super) fn cancel(&self, hold: Uuid, claims: &[Claim]) {
+    fn cancel(&self, hold: Uuid, claims: &[Claim]) {
         for claim in claims {
             self.push(Settlement {
                 hold,
@@ -51,6 +51,7 @@ impl SettleQueue {
                 value_key: Arc::clone(&claim.value_key),
                 window: claim.window,
                 epoch: 0,
+                generation: claim.limit.generation,
                 resets: 0,
                 amount: UNCONFIRMED,
                 is_clamped: false,
@@ -129,6 +130,33 @@ pub(super) async fn settle(queue: Arc<SettleQueue>, inner: Arc<Inner>) {
     }
 }
 
+/// What the store may hold for a request that does not have it yet. Dropped, it is cancelled: the call has failed, or nobody waits for
+/// its reply.
+pub(super) struct Unclaimed {
+    order: Arc<Order>,
+    queue: Arc<SettleQueue>,
+    is_claimed: bool,
+}
+
+impl Unclaimed {
+    pub(super) fn new(order: &Arc<Order>, queue: &Arc<SettleQueue>) -> Self {
+        Self { order: Arc::clone(order), queue: Arc::clone(queue), is_claimed: false }
+    }
+
+    /// Nothing is held, or a reservation has it.
+    pub(super) fn claim(&mut self) {
+        self.is_claimed = true;
+    }
+}
+
+impl Drop for Unclaimed {
+    fn drop(&mut self) {
+        if !self.is_claimed {
+            self.queue.cancel(self.order.hold, &self.order.claims);
+        }
+    }
+}
+
 /// What a request holds of shared counters.
 #[derive(Debug)]
 pub(in crate::limits) struct RemoteHold {
@@ -146,6 +174,7 @@ pub(super) struct RemoteItem {
     value_key: Arc<str>,
     window: Window,
     epoch: i64,
+    generation: u32,
     resets: u32,
     amount: i64,
     is_clamped: bool,
@@ -160,6 +189,7 @@ impl RemoteItem {
             value_key: Arc::clone(&claim.value_key),
             window: claim.window,
             epoch: bucket.epoch,
+            generation: bucket.generation,
             resets: bucket.resets,
             amount: bucket.amount,
             is_clamped: bucket.is_clamped,
@@ -194,6 +224,7 @@ impl RemoteHold {
                 value_key: item.value_key,
                 window: item.window,
                 epoch: item.epoch,
+                generation: item.generation,
                 resets: item.resets,
                 amount: item.amount,
                 is_clamped: item.is_clamped,

@@ -13,7 +13,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
+mod generations;
 mod leases;
+mod store_calls;
 
 const NONE: &[(&str, &str)] = &[];
 

@@ -259,6 +259,32 @@ fn a_reset_forgets_what_was_spent_and_keeps_what_is_held() {
     assert_eq!(it.totals(&limit, now), (0, 0));
 }
 
+/// A request keeps the limits that it was admitted with, and holds more with them later: for a further attempt.
+#[test]
+fn limits_of_before_a_reset_do_not_undo_it() {
+    let before = Limit { hard: true, ..policy(1, usage(UsageOf::Cost, 100, Reset::Monthly)) };
+    let after = Limit { generation: 1, ..before.clone() };
+    let mut it = Fixture::new(vec![before.clone()]);
+    let now = at(NOON);
+    it.reserve(None, &priced(40), now).unwrap().settle(used(0, 40), now);
+    let under_way = it.reserve(None, &priced(5), now).unwrap();
+    it.change(vec![after.clone()]);
+    it.reserve(None, &priced(90), now).unwrap().settle(used(0, 90), now);
+    it.change(vec![before.clone()]);
+    assert_eq!(it.reserve(None, &priced(11), now).unwrap_err().cause, Cause::DoesNotFit);
+    let further = it.reserve(None, &priced(5), now).unwrap();
+    assert_eq!(it.totals(&before, now), (90, 10));
+    it.change(vec![after.clone()]);
+    assert_eq!(it.reserve(None, &priced(1), now).unwrap_err().cause, Cause::Reserved);
+    further.settle(used(0, 5), now);
+    under_way.settle(used(0, 5), now);
+    assert_eq!(it.totals(&after, now), (95, 0), "what was held after the reset counts since then");
+    let next = at("2026-12-01T00:00:00Z");
+    it.change(vec![before]);
+    it.reserve(None, &priced(7), next).unwrap().settle(used(0, 7), next);
+    assert_eq!(it.totals(&after, next), (7, 0), "in the next window too");
+}
+
 #[test]
 fn edits_keep_usage() {
     let mut it = Fixture::new(vec![policy(1, usage(UsageOf::Tokens, 0, Reset::Never))]);

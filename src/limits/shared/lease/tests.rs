@@ -22,7 +22,8 @@ fn window(limit: &Limit, now: i64) -> Window {
 fn claim(limit: &Arc<Limit>, amount: i64, now: i64) -> Claim {
     let (limit, window) = (Arc::clone(limit), window(limit, now));
     let value_key: Arc<str> = "".into();
-    Claim { limit, entity: 7, value_key, window, amount, rule: Rule::Requests, is_overflow: false }
+    let (rule, is_overflow) = (Rule::Requests, false);
+    Claim { limit, entity: 7, value_key, window, amount, likely: 0, rule, is_overflow }
 }
 
 fn moment(now: i64) -> Moment {
@@ -62,7 +63,7 @@ impl Store {
             self.spent = 0;
             self.holds.clear();
         }
-        if limit.generation != self.generation {
+        if limit.generation > self.generation {
             (self.generation, self.spent) = (limit.generation, 0);
         }
         if self.spent + self.held() + amount > limit.value() {
@@ -71,8 +72,10 @@ impl Store {
         let hold = Uuid::now_v7();
         self.holds.insert(hold, amount);
         let (verdict, is_clamped, is_exhausted_now) = (Verdict::Room, false, false);
-        let (state, epoch, resets) = (self.state(), self.epoch, self.resets);
-        Some((hold, BucketReply { verdict, state, epoch, resets, amount, is_clamped, is_exhausted_now }))
+        let (state, Key { epoch, generation, resets }) = (self.state(), self.key());
+        let reply =
+            BucketReply { verdict, state, epoch, resets, amount, is_clamped, is_exhausted_now, generation };
+        Some((hold, reply))
     }
 
     /// False: the hold is not there.
@@ -99,16 +102,23 @@ impl Store {
             is_exhausted_now: false,
         };
         let key = Key { epoch: order.epoch, generation: order.limit.generation, resets: order.resets };
-        let is_there = order.before.is_none_or(|(before, _)| self.settle(before, key, order.actual));
+        let is_same = self.window == order.window && self.generation == order.limit.generation;
+        let is_same = is_same && now <= order.not_after && self.window.contains(now);
+        let is_there = match order.before {
+            Some((before, _)) => self.settle(before, key, order.actual),
+            None => is_same || (order.kept == 0 && order.actual == 0),
+        };
         if let Some(amount) = self.holds.get(&order.next).copied() {
             return reply(self, amount, order.room + amount - order.kept);
         }
         if !is_there {
             return reply(self, 0, 0);
         }
-        let is_same = self.window == order.window && self.generation == order.limit.generation;
+        if order.before.is_none() && order.resets == self.resets {
+            self.spent += order.actual;
+        }
         let mut room = 0;
-        if order.wanted > 0 && is_same && now <= order.not_after && self.window.contains(now) {
+        if order.wanted > 0 && is_same {
             let rest = order.limit.value() - self.spent - self.held() - order.kept + order.room;
             room = order.wanted.min(rest.div_euclid(order.share));
             room = if room < order.least { 0 } else { room };
@@ -193,6 +203,35 @@ fn lent(limit: &Arc<Limit>, store: &mut Store, now: i64) -> Lease {
     lease
 }
 
+/// A crash of the store loses what it has committed last.
+#[test]
+fn what_requests_have_taken_is_held_again_if_the_store_has_lost_it() {
+    let limit = minutely(10_000);
+    let mut store = Store::new(&limit, START);
+    let mut lease = lent(&limit, &mut store, START);
+    let mut taken: Vec<_> = (0..5).map(|_| lease.take(&limit, 1, &moment(START)).unwrap()).collect();
+    lease.settle(taken.remove(0), 1);
+    let (spent, mut now) = (store.spent, START + RENEWED_AFTER);
+    store.holds.clear();
+    let order = lease.due(&moment(now), HELD_FOR).unwrap();
+    assert_eq!((order.actual, order.kept), (1, 7));
+    lease.apply(&store.lease(&order, now));
+    assert_eq!((store.spent, store.held(), lease.is_settled()), (spent, 0, false));
+    now += LEAST_PAUSE;
+    let again = lease.due(&moment(now), HELD_FOR).unwrap();
+    assert_eq!((again.before, again.actual, again.kept, again.room), (None, 1, 4, 0));
+    // One that was sent twice, and comes late, holds nothing.
+    let late = store.lease(&again, again.not_after + 1);
+    assert_eq!((late.amount, store.spent, store.held()), (0, spent, 0));
+    lease.apply(&store.lease(&again, now));
+    assert_eq!((store.spent, store.held(), lease.held), (spent + 1, 4, 4));
+    taken.into_iter().for_each(|hold| lease.settle(hold, 1));
+    lease.end(now, false);
+    let order = lease.due(&moment(now), HELD_FOR).unwrap();
+    lease.apply(&store.lease(&order, now));
+    assert_eq!((store.spent, store.held(), lease.is_settled()), (spent + 5, 0, true));
+}
+
 #[test]
 fn a_lease_is_a_small_part_of_the_limit_and_of_what_is_left() {
     let small = minutely(199);
@@ -254,9 +293,11 @@ fn a_lease_is_not_used_when_time_or_limit_are_others() {
 /// One thing that happens.
 #[derive(Debug, Clone)]
 enum Step {
+    /// `is_late`: of a request that has the limits of before the last edit.
     Reserve {
         gateway: usize,
         amount: i64,
+        is_late: bool,
     },
     Settle {
         which: usize,
@@ -290,7 +331,8 @@ enum Step {
 fn step() -> impl Strategy<Value = Step> {
     let gateway = 0..2usize;
     prop_oneof![
-        30 => (gateway.clone(), 1..6i64).prop_map(|(gateway, amount)| Step::Reserve { gateway, amount }),
+        30 => (gateway.clone(), 1..6i64, prop::bool::weighted(0.1))
+            .prop_map(|(gateway, amount, is_late)| Step::Reserve { gateway, amount, is_late }),
         20 => (0..20usize, 0..=100i64).prop_map(|(which, percent)| Step::Settle { which, percent }),
         16 => (gateway.clone(), prop_oneof![4 => Just(0u8), 1 => 1..3u8])
             .prop_map(|(gateway, fate)| Step::Send { gateway, fate }),
@@ -319,6 +361,8 @@ struct Request {
 struct History {
     now: i64,
     limit: Arc<Limit>,
+    /// The one before the last edit.
+    before: Arc<Limit>,
     store: Store,
     gateways: [Option<Lease>; 2],
     requests: Vec<Request>,
@@ -337,6 +381,7 @@ impl History {
         Self {
             now: START,
             store: Store::new(&limit, START),
+            before: Arc::clone(&limit),
             limit,
             gateways: [None, None],
             requests: Vec::new(),
@@ -354,7 +399,7 @@ impl History {
 
     fn run(&mut self, step: &Step) {
         match *step {
-            Step::Reserve { gateway, amount } => self.reserve(gateway, amount),
+            Step::Reserve { gateway, amount, is_late } => self.reserve(gateway, amount, is_late),
             Step::Settle { which, percent } => self.settle(which, percent),
             Step::Send { gateway, fate } => self.send(gateway, fate),
             Step::Repeat { which } => {
@@ -372,7 +417,8 @@ impl History {
                 let generation = self.limit.generation + u32::from(anew);
                 let LimitKind::Rate { of, unit, .. } = self.limit.kind else { unreachable!() };
                 let kind = LimitKind::Rate { of, unit, value };
-                self.limit = Arc::new(Limit { kind, generation, ..(*self.limit).clone() });
+                let edited = Arc::new(Limit { kind, generation, ..(*self.limit).clone() });
+                self.before = std::mem::replace(&mut self.limit, edited);
                 self.highest = self.highest.max(value);
             }
             Step::End { gateway } => {
@@ -385,9 +431,10 @@ impl History {
         }
     }
 
-    fn reserve(&mut self, gateway: usize, amount: i64) {
+    fn reserve(&mut self, gateway: usize, amount: i64, is_late: bool) {
         let moment = self.moment();
-        let (limit, claim) = (Arc::clone(&self.limit), claim(&self.limit, amount, self.now));
+        let limit = Arc::clone(if is_late { &self.before } else { &self.limit });
+        let claim = claim(&limit, amount, self.now);
         let lease = self.gateways[gateway].get_or_insert_with(|| Lease::new(&claim));
         if let Some(hold) = lease.take(&limit, amount, &moment) {
             let key = Key { epoch: lease.epoch, generation: limit.generation, resets: lease.resets };
@@ -442,6 +489,8 @@ impl History {
             let before = order.before.filter(|(before, _)| self.store.holds.contains_key(before));
             if *windows == lease.windows && before.is_some() {
                 lost += order.actual;
+                // Else it would not be lost.
+                self.orders.retain(|sent| sent.next != order.next);
             }
         }
         *self.ledger.entry(key).or_default() -= lost;
@@ -517,7 +566,7 @@ fn most_requests_of_a_busy_bucket_are_served_from_leases_and_all_of_the_limit_is
     let (mut passed, mut refused) = (0, 0);
     for step in 0..60_000 {
         let before = history.requests.len();
-        history.run(&Step::Reserve { gateway: step % 2, amount: 1 });
+        history.run(&Step::Reserve { gateway: step % 2, amount: 1, is_late: false });
         let is_passed = history.requests.len() > before;
         passed += i64::from(is_passed);
         refused += i64::from(!is_passed);

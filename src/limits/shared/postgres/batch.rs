@@ -56,10 +56,11 @@ pub(super) struct Reserving {
     rules: Vec<i16>,
     smooth: Vec<bool>,
     alerts: Vec<i64>,
+    likely: Vec<i64>,
 }
 
 impl Reserving {
-    pub(super) const SQL: &str = "SELECT * FROM limits_reserve_1($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19)";
+    pub(super) const SQL: &str = "SELECT * FROM limits_reserve_3($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20)";
     /// Of those that nothing may refuse.
     pub(super) const SQL_OF_MADE: &str = "SELECT * FROM limits_reserve_2($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19)";
 
@@ -99,10 +100,11 @@ impl Reserving {
             rules: claims.iter().map(|claim| claim.rule as i16).collect(),
             smooth: claims.iter().map(|claim| claim.limit.smooth).collect(),
             alerts: of(Claim::alert_at),
+            likely: of(|claim| claim.likely),
         }
     }
 
-    pub(super) fn values(&self) -> [&(dyn ToSql + Sync); 19] {
+    pub(super) fn values(&self) -> [&(dyn ToSql + Sync); 20] {
         [
             &self.ids,
             &self.limits,
@@ -123,7 +125,14 @@ impl Reserving {
             &self.rules,
             &self.smooth,
             &self.alerts,
+            &self.likely,
         ]
+    }
+
+    /// Of those that nothing may refuse: all but what is likely.
+    pub(super) fn values_of_made(&self) -> Vec<&(dyn ToSql + Sync)> {
+        let [values @ .., _] = self.values();
+        values.to_vec()
     }
 }
 
@@ -168,6 +177,8 @@ fn bucket(row: &Row, claim: &Claim) -> Result<BucketReply, Error> {
         amount: row.try_get(8)?,
         is_clamped: row.try_get(9)?,
         is_exhausted_now: row.try_get(10)?,
+        // Its hold has that of the bucket.
+        generation: claim.limit.generation,
     })
 }
 
@@ -196,7 +207,7 @@ impl Settling {
             ids: buckets.ids(),
             places: each.clone().filter_map(|of| places.get(&of.entity).copied()).collect(),
             holds: each.clone().map(|of| of.hold).collect(),
-            generations: each.clone().map(|of| i64::from(of.limit.generation)).collect(),
+            generations: each.clone().map(|of| i64::from(of.generation)).collect(),
             resets: each.clone().map(|of| i64::from(of.resets)).collect(),
             actual: each.clone().map(|of| of.actual).collect(),
             values: each.clone().map(|of| of.limit.value()).collect(),

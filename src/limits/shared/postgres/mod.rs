@@ -18,7 +18,7 @@ use batch::{Job, Reserving, Settling};
 use deadpool_postgres::{Object, Pool};
 use leasing::Leasing;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::time::timeout;
@@ -31,6 +31,7 @@ const TABLES: Tables = Tables {
     steps: &[
         ("V1__counters", include_str!("migrations/V1__counters.sql")),
         ("V2__leases", include_str!("migrations/V2__leases.sql")),
+        ("V3__generations", include_str!("migrations/V3__generations.sql")),
     ],
     history: "limit_schema_history",
     lock: 0x7475_726e_6c69_6d74,
@@ -50,10 +51,9 @@ const CALL_TIMEOUT: Duration = Duration::from_secs(3);
 const PREPARE_TIMEOUT: Duration = Duration::from_secs(20);
 /// A gateway that has not announced itself for so long is gone, milliseconds.
 const GONE_AFTER: i64 = 15_000;
-/// How often buckets of long ago are forgotten, milliseconds.
-const FORGET_INTERVAL: i64 = 60_000;
-/// How many at once.
+/// How many buckets of long ago are forgotten in one statement, and in how many.
 const FORGOTTEN_AT_ONCE: i32 = 2_000;
+const FORGET_STATEMENTS: u32 = 10;
 /// Buckets that are shown at most, and in one statement.
 const MAX_SHOWN: i64 = 100_000;
 const SHOWN_AT_ONCE: usize = 1_000;
@@ -64,8 +64,6 @@ const MAX_TRIES: u32 = 4;
 pub(super) struct Postgres {
     database: Arc<Database>,
     jobs: mpsc::Sender<Job>,
-    /// When buckets were last forgotten, by the database's clock.
-    forgotten_at: AtomicI64,
 }
 
 struct Database {
@@ -100,23 +98,7 @@ impl Postgres {
         let database = Arc::new(Database { pool, is_prepared: AtomicBool::new(false) });
         let (jobs, queue) = mpsc::channel(MAX_WAITING);
         tokio::spawn(serve(Arc::clone(&database), queue));
-        Ok(Self { database, jobs, forgotten_at: AtomicI64::new(0) })
-    }
-
-    /// Forgets buckets of long ago, from time to time.
-    async fn forget(&self, now: i64) -> Result<(), String> {
-        if now.saturating_sub(self.forgotten_at.load(Ordering::Relaxed)) < FORGET_INTERVAL {
-            return Ok(());
-        }
-        self.forgotten_at.store(now, Ordering::Relaxed);
-        // What is left waits for the next time, so that announcing does not.
-        for _ in 0..10 {
-            let rows = self.database.rows("SELECT limits_forget_1($1)", &[&FORGOTTEN_AT_ONCE]).await;
-            if number(&rows.map_err(Failed::into_reason)?, 0)? < i64::from(FORGOTTEN_AT_ONCE) {
-                break;
-            }
-        }
-        Ok(())
+        Ok(Self { database, jobs })
     }
 }
 
@@ -200,8 +182,10 @@ async fn serve(database: Arc<Database>, mut queue: mpsc::Receiver<Job>) {
 async fn reserve(database: &Database, jobs: Vec<Job>) {
     let reserving = Reserving::of(&jobs);
     let is_made = jobs.iter().all(|job| job.order.is_made);
-    let sql = if is_made { Reserving::SQL_OF_MADE } else { Reserving::SQL };
-    let outcome = database.rows(sql, &reserving.values()).await;
+    let outcome = match is_made {
+        true => database.rows(Reserving::SQL_OF_MADE, &reserving.values_of_made()).await,
+        false => database.rows(Reserving::SQL, &reserving.values()).await,
+    };
     let replies = outcome.and_then(|rows| batch::replies(&rows, &jobs).map_err(unreadable));
     match replies {
         Ok(replies) => {
@@ -285,8 +269,18 @@ impl CounterStore for Postgres {
         let sql = "SELECT gateways, moment FROM limits_announce_1($1, $2)";
         let rows = self.database.rows(sql, &[&gateway, &GONE_AFTER]).await.map_err(Failed::into_reason)?;
         let (gateways, now) = (number(&rows, 0)?, number(&rows, 1)?);
-        self.forget(now).await?;
         Ok((usize::try_from(gateways).unwrap_or(1), now))
+    }
+
+    async fn forget(&self) -> Result<(), String> {
+        // What is left waits for the next time.
+        for _ in 0..FORGET_STATEMENTS {
+            let rows = self.database.rows("SELECT limits_forget_1($1)", &[&FORGOTTEN_AT_ONCE]).await;
+            if number(&rows.map_err(Failed::into_reason)?, 0)? < i64::from(FORGOTTEN_AT_ONCE) {
+                break;
+            }
+        }
+        Ok(())
     }
 }
 

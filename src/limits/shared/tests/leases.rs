@@ -280,6 +280,55 @@ async fn what_was_used_of_a_lease_is_settled_when_the_store_is_back() {
     .await;
 }
 
+/// Has the store lose all holds, as a crash does with those that were not on the disk.
+async fn lose_holds(server: &Server, entity: Uuid) {
+    match (server, database(server)) {
+        (_, Some((database, name))) => {
+            let text = "UPDATE limit_buckets SET held = 0, next_expiry = NULL; DELETE FROM limit_holds";
+            assert!(database.sql(name, text));
+        }
+        (Server::Redis(server), _) => {
+            let client = ::redis::Client::open(server.url()).unwrap();
+            let mut connection = client.get_multiplexed_async_connection().await.unwrap();
+            let lose = ::redis::Script::new(
+                "redis.call('DEL', '{turnpike}:h:' .. ARGV[1]) redis.call('HSET', '{turnpike}:b:' .. ARGV[1], 'h', 0)",
+            );
+            lose.arg(entity.simple().to_string()).invoke_async::<()>(&mut connection).await.unwrap();
+        }
+        _ => unreachable!(),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn requests_under_way_count_also_where_the_store_has_lost_their_lease() {
+    on_each(async |server: Server| {
+        let limits = server.gateway();
+        let budget = policy(1, usage(UsageOf::Requests, 100_000, Reset::Monthly));
+        let set = LimitSet::new(vec![budget.clone()], limits.hash());
+        let mut passed = warm_up(&limits, &set, &priced(0)).await;
+        let entity = limits.usage(&budget, Timestamp::now()).await.unwrap().unwrap().entity;
+        let mut under_way = Vec::new();
+        until("a request with a lease", async || {
+            let served = limits.counts().served_by_leases;
+            let held = reserve(&limits, &set, &priced(0)).await.unwrap();
+            let is_leased = limits.counts().served_by_leases > served;
+            if is_leased {
+                under_way.push(held);
+            } else {
+                held.settle(used(0, 0), Timestamp::now());
+                passed += 1;
+            }
+            is_leased
+        })
+        .await;
+        lose_holds(&server, entity).await;
+        assert_eq!(view(&limits, &budget).await.1, 1);
+        under_way.into_iter().for_each(|held| held.settle(used(0, 0), Timestamp::now()));
+        assert_eq!(view(&limits, &budget).await, (passed + 1, 0));
+    })
+    .await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn what_was_made_counts_beyond_budgets() {
     on_each(async |server: Server| {
