@@ -6,7 +6,7 @@
 
 use crate::support::client::{install_ring, new_trace};
 use crate::support::provider::Provider;
-use crate::support::settings::{KEY, PROVIDER_KEY};
+use crate::support::settings::{KEY, PROVIDER_KEY, STANDARD};
 use crate::support::{Gateway, gateway};
 use futures_util::{SinkExt, StreamExt};
 use serde_json::Value;
@@ -95,6 +95,20 @@ async fn messages_pass_in_both_directions() {
     assert_eq!((&line["status"], &line["operation"]), (&101.into(), &"realtime".into()), "{line}");
     assert!(line["bytes_out"].as_u64().unwrap() > BIG as u64, "{line}");
     assert!(line["bytes_in"].as_u64().unwrap() > BIG as u64, "{line}");
+}
+
+/// What a client of a socket sends is no upload, which must come at a least rate.
+#[tokio::test]
+async fn a_client_of_a_socket_may_send_little() {
+    let gateway =
+        Gateway::start(&format!("{STANDARD}limits: {{body_timeout_ms: 300, min_body_rate: 100000}}\n"));
+    let (mut socket, _) = open(&gateway, "realtime?model=gpt-realtime", &ours(&new_trace())).await.unwrap();
+    next(&mut socket).await;
+    for _ in 0..10 {
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        socket.send(Message::text("a")).await.unwrap();
+        assert_eq!(next(&mut socket).await, Message::text("a"));
+    }
 }
 
 /// The emulator sends back what it is sent.

@@ -7,6 +7,7 @@ use super::body_pace::UploadPace;
 use super::downstream::Downstream;
 use super::request_context::RequestContext;
 use super::streamed_upload::BodyChunk;
+use crate::error::Error;
 use crate::settings::Limits;
 use bytes::Bytes;
 use std::time::Instant;
@@ -35,10 +36,18 @@ impl DownstreamWatch {
         (Self { body: Some(Body { chunks, pace: UploadPace::new(limits) }) }, rx)
     }
 
-    /// Returns when the client has disconnected, or sends its body too slowly. The future may be dropped while it waits, and started again.
-    pub async fn client_closed<D: Downstream>(&mut self, downstream: &mut D, ctx: &mut RequestContext) {
+    /// Returns when the client has disconnected (`None`), or sends its body too slowly: what it is told. The future may be dropped while it
+    /// waits, and started again.
+    pub async fn client_closed<D: Downstream>(
+        &mut self,
+        downstream: &mut D,
+        ctx: &mut RequestContext,
+    ) -> Option<Error> {
         loop {
-            let Some(body) = &mut self.body else { return downstream.closed().await };
+            let Some(body) = &mut self.body else {
+                downstream.closed().await;
+                return None;
+            };
             // Space in the channel is reserved before the read: if the future is dropped in between, no chunk is lost.
             let Ok(room) = body.chunks.reserve().await else {
                 self.body = None;
@@ -50,15 +59,15 @@ impl DownstreamWatch {
                     let end = chunk.is_none() || downstream.body_is_complete();
                     let size = chunk.as_ref().map_or(0, Bytes::len);
                     ctx.record.bytes_in += size as u64;
-                    if body.pace.arrived(size, waiting.elapsed()).is_err() {
-                        return;
+                    if let Err(error) = body.pace.arrived(size, waiting.elapsed()) {
+                        return Some(error);
                     }
                     room.send((chunk, end));
                     if end {
                         self.body = None;
                     }
                 }
-                Err(_) => return,
+                Err(_) => return None,
             }
         }
     }

@@ -323,9 +323,10 @@ impl<D: Downstream> Orchestrator<'_, D> {
             let event = tokio::select! {
                 biased;
                 event = run.stream.next(until) => event,
-                () = watch.client_closed(self.downstream, self.ctx) => {
-                    return Err(self.abort(Error::client_closed()));
-                }
+                slow = watch.client_closed(self.downstream, self.ctx) => match slow {
+                    Some(error) => return Ok(Some(ForwardEnd::Stopped(error))),
+                    None => return Err(self.abort(Error::client_closed())),
+                },
                 () = self.engine.shared.lifecycle.aborted() => {
                     return Ok(Some(ForwardEnd::Stopped(Error::draining())));
                 }

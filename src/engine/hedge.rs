@@ -27,7 +27,7 @@ enum RaceEvent {
     First(Readiness),
     Second(Readiness),
     ClientClosed,
-    Draining,
+    Stopped(Error),
 }
 
 impl<D: Downstream> Orchestrator<'_, D> {
@@ -44,7 +44,10 @@ impl<D: Downstream> Orchestrator<'_, D> {
             tokio::select! {
                 biased;
                 readiness = ready => FirstEvent::Ready(readiness),
-                () = watch.client_closed(self.downstream, self.ctx) => FirstEvent::ClientClosed,
+                slow = watch.client_closed(self.downstream, self.ctx) => match slow {
+                    Some(error) => FirstEvent::Ready(Readiness::Stopped(error)),
+                    None => FirstEvent::ClientClosed,
+                },
                 () = self.engine.shared.lifecycle.aborted() => {
                     FirstEvent::Ready(Readiness::Stopped(Error::draining()))
                 }
@@ -100,8 +103,11 @@ impl<D: Downstream> Orchestrator<'_, D> {
                 biased;
                 readiness = &mut one => RaceEvent::First(readiness),
                 readiness = &mut other => RaceEvent::Second(readiness),
-                () = watch.client_closed(self.downstream, self.ctx) => RaceEvent::ClientClosed,
-                () = self.engine.shared.lifecycle.aborted() => RaceEvent::Draining,
+                slow = watch.client_closed(self.downstream, self.ctx) => match slow {
+                    Some(error) => RaceEvent::Stopped(error),
+                    None => RaceEvent::ClientClosed,
+                },
+                () = self.engine.shared.lifecycle.aborted() => RaceEvent::Stopped(Error::draining()),
             }
         };
         match event {
@@ -132,9 +138,9 @@ impl<D: Downstream> Orchestrator<'_, D> {
                 drop(second);
                 self.wait_for(run, watch).await
             }
-            RaceEvent::Draining => {
+            RaceEvent::Stopped(error) => {
                 self.lost_race(&second);
-                Ok(Readiness::Stopped(Error::draining()))
+                Ok(Readiness::Stopped(error))
             }
             RaceEvent::ClientClosed => {
                 self.lost_race(run);

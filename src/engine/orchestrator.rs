@@ -272,9 +272,9 @@ impl<D: Downstream> Orchestrator<'_, D> {
                 tokio::select! {
                     biased;
                     readiness = &mut ready => break Some(readiness),
-                    () = watch.client_closed(self.downstream, self.ctx) => {
-                        client_closed = true;
-                        break None;
+                    slow = watch.client_closed(self.downstream, self.ctx) => {
+                        client_closed = slow.is_none();
+                        break slow.map(Readiness::Stopped);
                     }
                     () = self.engine.shared.lifecycle.aborted() => {
                         break Some(Readiness::Stopped(Error::draining()));

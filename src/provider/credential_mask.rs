@@ -96,7 +96,9 @@ impl CredentialMask {
     /// The body to send in place of a failing response's, where that cannot be searched; its headers are those of the new one then.
     pub fn withheld(&self, headers: &mut HeaderMap) -> Option<Bytes> {
         let encoding = headers.get(CONTENT_ENCODING)?;
-        if self.is_empty() || encoding.as_bytes().trim_ascii().eq_ignore_ascii_case(b"identity") {
+        // A body that does not come can be replaced by none either.
+        let is_empty = headers.get(CONTENT_LENGTH).is_some_and(|length| length == "0");
+        if self.is_empty() || is_empty || encoding.as_bytes().trim_ascii().eq_ignore_ascii_case(b"identity") {
             return None;
         }
         let encoding = encoding.to_str().unwrap_or("unknown");
@@ -233,6 +235,11 @@ mod tests {
         assert_eq!(masked.push(b"", true), body);
         assert_eq!(withheld(mask(), "identity").0, None);
         assert_eq!(withheld(CredentialMask::default(), "gzip").0, None);
+        let mut without_body = HeaderMap::new();
+        without_body.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+        without_body.insert(CONTENT_LENGTH, HeaderValue::from_static("0"));
+        assert_eq!(mask().withheld(&mut without_body), None);
+        assert_eq!(without_body[CONTENT_LENGTH], "0");
     }
 
     #[test]

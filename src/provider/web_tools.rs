@@ -23,22 +23,35 @@ pub(super) fn drop_settings(
     notes: &mut TranslationNotes,
 ) -> Result<(), Error> {
     for (name, value) in Json::members(settings.get()).unwrap_or_default() {
-        if PLAIN.contains(&name.as_ref()) || kept.contains(&name.as_ref()) || is_default(&name, &value) {
+        if name != "filters" || kept.contains(&"filters") {
+            drop_setting((&name, &value), at, kept, provider, notes)?;
             continue;
         }
-        let at = format!("{at}.{name}");
-        if name == "filters" {
-            drop_settings(&value, &at, &[], provider, notes)?;
-            continue;
+        let at = format!("{at}.filters");
+        for (name, value) in Json::members(value.get()).unwrap_or_default() {
+            drop_setting((&name, &value), &at, &[], provider, notes)?;
         }
-        if limits_domains(&name) {
-            let message = format!(
-                "{at}: {provider} cannot limit its search to domains. Leave it out, or choose another."
-            );
-            return Err(Error::invalid_request(at, message));
-        }
-        notes.drop_param(&at, provider);
     }
+    Ok(())
+}
+
+fn drop_setting(
+    (name, value): (&str, &Json<'_>),
+    at: &str,
+    kept: &[&str],
+    provider: &str,
+    notes: &mut TranslationNotes,
+) -> Result<(), Error> {
+    if PLAIN.contains(&name) || kept.contains(&name) || is_default(name, value) {
+        return Ok(());
+    }
+    let at = format!("{at}.{name}");
+    if limits_domains(name) {
+        let message =
+            format!("{at}: {provider} cannot limit its search to domains. Leave it out, or choose another.");
+        return Err(Error::invalid_request(at, message));
+    }
+    notes.drop_param(&at, provider);
     Ok(())
 }
 
@@ -57,6 +70,15 @@ fn is_default(name: &str, value: &Json<'_>) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn filters_in_filters_are_one_setting() {
+        let depth = 100_000;
+        let nested = format!("{}{{\"a\":1}}{}", "{\"filters\":".repeat(depth), "}".repeat(depth));
+        let mut notes = TranslationNotes::default();
+        drop_settings(&Json::parse(&nested).unwrap(), "tools[0]", &[], "p", &mut notes).unwrap();
+        assert_eq!(notes.warnings.join("; "), "tools[0].filters.filters: dropped, p has no such parameter");
+    }
 
     #[test]
     fn limits_of_domains_are_refused_and_the_rest_is_reported() {

@@ -88,12 +88,12 @@ impl ProxyHttp for Gateway {
 
     async fn request_body_filter(
         &self,
-        _session: &mut Session,
+        session: &mut Session,
         body: &mut Option<Bytes>,
         _end: bool,
         ctx: &mut Self::CTX,
     ) -> Result<()> {
-        native::request_body_filter(body.as_ref(), ctx)
+        native::request_body_filter(session.was_upgraded(), body.as_ref(), ctx)
     }
 
     async fn upstream_response_filter(

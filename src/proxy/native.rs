@@ -149,11 +149,14 @@ pub(super) fn upstream_request_filter(
 }
 
 /// Observes a chunk of the client's body on its way to the provider. The time since the last one counts as the client's, with what
-/// the provider took to take that: Pingora reads ahead by one chunk at most.
-pub(super) fn request_body_filter(chunk: Option<&Bytes>, ctx: &mut Ctx) -> Result<()> {
+/// the provider took to take that: Pingora reads ahead by one chunk at most. What a socket sends is no upload: it may be silent.
+pub(super) fn request_body_filter(is_socket: bool, chunk: Option<&Bytes>, ctx: &mut Ctx) -> Result<()> {
     let size = chunk.map_or(0, Bytes::len);
     let request = &mut ctx.request;
     request.record.bytes_in += size as u64;
+    if is_socket {
+        return Ok(());
+    }
     let now = Instant::now();
     let limits = &request.snapshot.settings.limits;
     let (pace, last) = ctx.upload.get_or_insert_with(|| (UploadPace::new(limits), now));

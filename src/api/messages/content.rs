@@ -222,6 +222,10 @@ impl<'a> BlockReader<'a> {
         at: &str,
     ) -> Result<(), Error> {
         if let Some(content) = block.mixed_content() {
+            if !is_of_texts_and_images(&content) {
+                self.parts.push(Part::Other { kind, json });
+                return Ok(());
+            }
             return self.push_document_content(block, &content, cache_control, at);
         }
         let has_citations = block.has_citations();
@@ -247,7 +251,7 @@ impl<'a> BlockReader<'a> {
 
 impl<'a> BlockReader<'a> {
     /// A document that consists of texts and images: providers other than Anthropic have none, so its parts stand for it,
-    /// after its title.
+    /// after its title. Its texts are documents of their own where they are to be cited.
     fn push_document_content(
         &mut self,
         block: BlockIn<'a>,
@@ -255,17 +259,38 @@ impl<'a> BlockReader<'a> {
         cache_control: Option<Json<'a>>,
         at: &str,
     ) -> Result<(), Error> {
+        let has_citations = block.has_citations();
         for text in [block.title, block.context].into_iter().flatten() {
             self.push_text(text.0, None);
         }
+        let first = self.parts.len();
         self.read(content, &format!("{at}.source.content"), false)?;
         if let Some(Part::Text { cache_control: own, .. } | Part::Image(Image { cache_control: own, .. })) =
             self.parts.last_mut()
         {
             *own = own.take().or(cache_control);
         }
+        for part in self.parts.iter_mut().skip(first).filter(|_| has_citations) {
+            if let Part::Text { text, cache_control } = part {
+                let (source, cache_control) = (Source::Text(std::mem::take(text)), cache_control.take());
+                *part = Part::File(File { source, name: None, cache_control, has_citations });
+            }
+        }
         Ok(())
     }
+}
+
+/// Whether these are the only blocks, as Anthropic's type has it. Others could be documents again, without an end.
+fn is_of_texts_and_images(content: &Json<'_>) -> bool {
+    #[derive(Deserialize)]
+    struct Kind<'a> {
+        #[serde(borrow, rename = "type")]
+        kind: Option<JsonStr<'a>>,
+    }
+    let blocks: Option<Vec<Kind<'_>>> = content.read();
+    blocks.is_some_and(|blocks| {
+        blocks.iter().all(|block| matches!(block.kind.as_deref(), Some("text" | "image")))
+    })
 }
 
 /// The source of an image or a document; `None` for an unknown source type.

@@ -45,7 +45,7 @@ impl<D: Downstream> Orchestrator<'_, D> {
             tokio::select! {
                 biased;
                 judged = judging => Some(judged),
-                () = watch.client_closed(self.downstream, self.ctx) => None,
+                slow = watch.client_closed(self.downstream, self.ctx) => slow.map(Judged::Denied),
                 () = self.engine.shared.lifecycle.aborted() => Some(Judged::Denied(Error::draining())),
             }
         };

@@ -29,6 +29,9 @@ impl OpenAiChat {
         account: &Account,
         notes: &mut TranslationNotes,
     ) -> Result<Vec<Edit<'static>>, Error> {
+        if let Some(engine) = self.with_cache_marks(account) {
+            return engine.edits(body, account, notes);
+        }
         let mut edits = Vec::new();
         self.remove_foreign(body, account, notes, &mut edits);
         if self.max_tokens_param == MaxTokensParam::MaxTokens {

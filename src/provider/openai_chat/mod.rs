@@ -34,7 +34,7 @@ pub use patch::CHAT_PATCH;
 pub(super) use provider_error::error_in_success;
 
 /// How one vendor deviates from OpenAI's chat completions.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct OpenAiChat {
     /// It accepts the role `developer`. Others get `system`, which means the same.
     pub developer: bool,

@@ -105,6 +105,26 @@ fn every_block_of_a_user() {
 }
 
 #[test]
+fn documents_of_texts_and_images_are_cited_text_by_text() {
+    let of = |content: Value| {
+        let document = json!({"type": "document", "citations": {"enabled": true}, "source": {"type": "content", "content": content}});
+        json!({"model": "m", "messages": [{"role": "user", "content": [document]}]})
+    };
+    let image = json!({"type": "image", "source": {"type": "url", "url": "u"}});
+    with(of(json!([{"type": "text", "text": "a"}, image])), |request| {
+        assert!(request.has_citations());
+        assert_eq!(short(&request.messages[0].content), ["file - text a", "image url u -"]);
+    });
+    // No document has others; one in another could be without an end.
+    let (open, close) = (r#"{"type":"document","source":{"type":"content","content":["#, "]}}");
+    let text = open.repeat(50_000) + &image.to_string() + &close.repeat(50_000);
+    let body =
+        Body::parse(format!(r#"{{"model":"m","messages":[{{"role":"user","content":[{text}]}}]}}"#).into());
+    let body = body.unwrap();
+    assert_eq!(short(&read(&body).unwrap().messages[0].content), ["other document"]);
+}
+
+#[test]
 fn every_block_of_an_assistant() {
     let parsed = messages(json!([{"role": "assistant", "content": [
         {"type": "thinking", "thinking": "Hm", "signature": "s"},
