@@ -8,9 +8,10 @@ use crate::http2::h2c;
 use crate::stages::{WHOLE_CHAT, provider};
 use crate::support::client::client;
 use crate::support::gateway;
+use crate::support::gateway::Gateway;
 use crate::support::provider::Provider;
 use crate::support::raw;
-use crate::support::settings::KEY;
+use crate::support::settings::{KEY, STANDARD};
 use crate::support::upstream::{Connection, Upstream};
 use futures_util::stream;
 use reqwest::{Body, Method, RequestBuilder};
@@ -262,6 +263,20 @@ async fn what_is_stored_is_judged_when_it_is_fetched() {
             assert_eq!(status, wanted, "{path}: {response}");
         }
     }
+}
+
+/// A parallel hook on a request without a text runs before the call, and not beside it once more.
+#[tokio::test]
+async fn a_parallel_hook_on_a_request_without_a_body_runs_once() {
+    let gateway = Gateway::start(STANDARD);
+    let (_upstream, target) = target().await;
+    let types = json!({"allowedRequestTypes": {"blockedTypes": ["embed"]}, "deny": true, "parallel": true});
+    let hooks = json!({"input_guardrails": [types], "output_guardrails": none_of("absent", true)});
+    let url = gateway.base_url() + "/responses/r";
+    let response = guarded_call(client().get(url), &with(&target, hooks)).send().await.unwrap();
+    assert_eq!(response.status(), 200);
+    let name = "turnpike_guardrail_checks_total{check=\"default.allowedRequestTypes\",verdict=\"passed\"}";
+    assert_eq!(gateway.metric(name).await, Some(1.0));
 }
 
 #[tokio::test]

@@ -30,14 +30,9 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Duration;
 use tokio::sync::Notify;
 use uuid::Uuid;
 
-/// How often a change is tried again that another one has overtaken.
-const CHANGES: usize = 20;
-/// How long such a change waits for the catalog to have the other one.
-const CHANGED_WAIT: Duration = Duration::from_millis(100);
 /// The age up to which an object may not have been announced yet, seconds; clocks of machines differ.
 const NEW_SECONDS: u64 = 60;
 /// The batches and files of a page where the client names no number, and at most.
@@ -395,30 +390,20 @@ impl Batches {
         audit: Vec<AuditEntry>,
     ) -> Result<Option<Batch>, StoreError> {
         let store = self.shared.store().ok_or_else(|| StoreError::Unavailable(String::new()))?;
-        for _ in 0..CHANGES {
-            let mut updated = store.updated();
-            updated.mark_unchanged();
-            let catalog = store.catalog();
-            let Some(record) = catalog.get(Kind::Batch, id) else { return Ok(None) };
-            let Some(mut batch) = record::batch(record) else { return Ok(None) };
+        let make = |catalog: &Catalog| {
+            let record = catalog.get(Kind::Batch, id)?;
+            let mut batch = record::batch(record)?;
             if !change(&mut batch) {
-                return Ok(None);
+                return None;
             }
             let mut next = record::changed(record, &batch, Timestamp::now());
             if batch.status.is_final() {
                 // Its headers have keys, and are of no use any more.
                 (next.status, next.sealed) = (Status::Archived, None);
             }
-            let changes = std::iter::once(Change::Put(Arc::new(next))).chain(further(record)).collect();
-            match store.commit(changes, audit.clone()).await {
-                Ok(_) => return Ok(Some(batch)),
-                Err(StoreError::Changed) => {
-                    drop(tokio::time::timeout(CHANGED_WAIT, updated.changed()).await);
-                }
-                Err(error) => return Err(error),
-            }
-        }
-        Err(StoreError::Changed)
+            Some((std::iter::once(Change::Put(Arc::new(next))).chain(further(record)).collect(), batch))
+        };
+        store.commit_latest(audit, make).await
     }
 }
 

@@ -95,11 +95,40 @@ impl Call {
         self.trail.workspace = self.trail.workspace.or(of_change);
         let entry = self.trail.entry(Some(&self.identity), 200, self.now);
         self.store()?.commit(changes, entry.into_iter().collect()).await.map_err(Error::from)?;
+        self.put_in_force();
+        Ok(())
+    }
+
+    /// As [`Call::commit`], with changes that `make` computes of the newest objects: again where another write has changed one of them
+    /// meanwhile. For calls that change objects which the gateway changes itself; a change of one object that the client has read is refused
+    /// in that case, which is what [`Call::commit`] does.
+    ///
+    /// # Errors
+    /// As [`Call::commit`], and those of `make`.
+    pub async fn commit_latest(
+        &mut self,
+        mut make: impl FnMut(&Catalog) -> Result<Vec<Change>, Error>,
+    ) -> Result<(), Error> {
+        let entry = self.trail.entry(Some(&self.identity), 200, self.now);
+        let mut refusal = None;
+        let make = |catalog: &Catalog| {
+            let changes = make(catalog).map_err(|error| refusal = Some(error)).ok()?;
+            Some((changes, ()))
+        };
+        let written = self.store()?.commit_latest(entry.into_iter().collect(), make);
+        written.await.map_err(Error::from)?;
+        if let Some(refusal) = refusal {
+            return Err(refusal);
+        }
+        self.put_in_force();
+        Ok(())
+    }
+
+    /// What this call has written counts from now on, here and not only in the next request.
+    fn put_in_force(&mut self) {
         self.trail.is_written = true;
         self.shared.install_stored();
-        // Here rather than in the next request.
         self.limits.in_force(&self.shared.settings());
-        Ok(())
     }
 
     /// Has this call written to the audit log, where it changes nothing in the store.

@@ -21,7 +21,8 @@ use crate::error::Error;
 use crate::limits::LimitScope;
 use crate::limits::from_records::USAGE_NUMBERS;
 use crate::settings::scopes::Scope;
-use crate::store::{Change, Kind, Record, Status};
+use crate::store::{Catalog, Change, Kind, Record, Status};
+use jiff::Timestamp;
 pub(super) use members::ROUTES as MEMBER_ROUTES;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
@@ -239,31 +240,48 @@ async fn remove(mut call: Call) -> Result<Reply, Error> {
     if record.slug.as_deref() == Some(DEFAULT_WORKSPACE) {
         return Err(Error::conflict("The default workspace cannot be deleted."));
     }
-    let catalog = call.catalog()?;
+    let (is_forced, now) = (call.flag("force_delete") == Some(true), call.now);
+    call.trail.workspace = Some(record.id);
+    // Its batches are written all the time while they run.
+    call.commit_latest(|catalog| {
+        let record = catalog.get(Kind::Workspace, record.id);
+        let record = record.ok_or_else(|| Error::not_found("The workspace is gone."))?;
+        removal(catalog, record, is_forced, now)
+    })
+    .await?;
+    Ok(Reply::empty())
+}
+
+/// What is written to delete a workspace with all its objects.
+///
+/// # Errors
+/// 409 where it has objects and the client does not force the deletion.
+fn removal(
+    catalog: &Catalog,
+    record: &Record,
+    is_forced: bool,
+    now: Timestamp,
+) -> Result<Vec<Change>, Error> {
     let of_it = |kind: Kind| {
         catalog.all(kind).filter(|found| found.workspace == Some(record.id) && found.status == Status::Active)
     };
-    let is_forced = call.flag("force_delete") == Some(true);
     if !is_forced && let Some(kind) = CONTENT.into_iter().find(|kind| of_it(*kind).next().is_some()) {
         return Err(Error::conflict(format!(
             "The workspace has objects of the kind {}. Delete them first, or send force_delete.",
             kind.as_str()
         )));
     }
-    let mut changes = vec![put(archived(&record, call.now))];
+    let mut changes = vec![put(archived(record, now))];
     for kind in Kind::ALL.into_iter().filter(|kind| kind.is_in_memory()) {
         changes.extend(of_it(kind).map(|found| match kind {
-            Kind::ApiKey => put(revoked(found, call.now)),
+            Kind::ApiKey => put(revoked(found, now)),
             Kind::Member => Change::Delete { kind, id: found.id },
             // It is archived when it has ended. Its worker deletes the files.
-            Kind::Batch => {
-                put(batch::cancelled(found, call.now).unwrap_or_else(|| archived(found, call.now)))
-            }
-            _ => put(archived(found, call.now)),
+            Kind::Batch => put(batch::cancelled(found, now).unwrap_or_else(|| archived(found, now))),
+            _ => put(archived(found, now)),
         }));
     }
-    call.commit(changes).await?;
-    Ok(Reply::empty())
+    Ok(changes)
 }
 
 /// The body of a request, its limits and references checked. `workspace`: the one that is changed.

@@ -63,6 +63,19 @@ impl TranslationNotes {
         }
     }
 
+    /// Records that a client which wants to see no thinking (`display: omitted`, Anthropic's) gets it: `provider` always sends it.
+    pub fn show_thinking(&mut self, reasoning: &Reasoning<'_>, provider: &str) {
+        #[derive(serde::Deserialize)]
+        struct Display<'a> {
+            #[serde(borrow)]
+            display: Option<JsonStr<'a>>,
+        }
+        let wanted = reasoning.thinking.as_ref().and_then(Json::read::<Display<'_>>);
+        if wanted.and_then(|wanted| wanted.display).is_some_and(|display| &*display == "omitted") {
+            self.warn("thinking.display", format!("dropped, {provider} sends what it thinks"));
+        }
+    }
+
     /// Records the members of tools, besides those every provider has, that `provider` has no equivalent for.
     pub fn drop_tool_members(&mut self, tools: &[Tool<'_>], provider: &str) {
         for (index, tool) in tools.iter().enumerate() {

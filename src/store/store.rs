@@ -25,6 +25,8 @@ use uuid::Uuid;
 
 /// How long a write waits for one of our own that comes before it, before it reads what others wrote.
 const OWN_WRITES: Duration = Duration::from_millis(20);
+/// How often changes are written that are computed of the newest records, where other writes come first.
+const WRITES: usize = 20;
 /// Entries of the audit log that are deleted at a time.
 const AUDIT_BATCH: u32 = 1000;
 
@@ -251,6 +253,27 @@ impl Store {
                 (current.position < position).then(|| current.with(&changes, current.position))
             })),
         }
+    }
+
+    /// Writes the changes that `make` computes of the newest records, and again of those after another write that has changed one of them
+    /// in between. Returns the value beside the changes of the write that succeeded; `None`: `make` has nothing to write.
+    ///
+    /// # Errors
+    /// See [`StoreError`]; `Changed` where other writes came first each of 20 times.
+    pub async fn commit_latest<T>(
+        &self,
+        audit: Vec<AuditEntry>,
+        mut make: impl FnMut(&Catalog) -> Option<(Vec<Change>, T)>,
+    ) -> Result<Option<T>, StoreError> {
+        for _ in 0..WRITES {
+            let Some((changes, value)) = make(&self.catalog()) else { return Ok(None) };
+            match self.commit(changes, audit.clone()).await {
+                Ok(_) => return Ok(Some(value)),
+                Err(StoreError::Changed) => drop(self.newest_catalog().await?),
+                Err(error) => return Err(error),
+            }
+        }
+        Err(StoreError::Changed)
     }
 
     /// Reads what was written since the catalog's position.

@@ -191,8 +191,8 @@ impl<D: Downstream> Orchestrator<'_, D> {
             let target = Arc::clone(target);
             return Ok(CheckedRequest { target, subject, request: None, run: PhaseRun::default() });
         };
-        // Beside a call whose response nothing waits for there is nothing to run.
-        let waits = |hook: &&Hook| !hook.parallel || !has_text(self.ctx.operation);
+        let operation = self.ctx.operation;
+        let waits = |hook: &&Hook| !during_call(hook, operation);
         let mut run = env.run(hooks.waiting().filter(waits), &subject).await;
         env.note(HookSide::Request, &run.results);
         let changed = run.changed.take();
@@ -247,6 +247,12 @@ fn has_text(operation: Operation) -> bool {
     Needs::met_by(operation) == Needs::Text
 }
 
+/// Whether a hook that the request waits for runs while the target is called, and not before: the response then waits for it. Of an operation
+/// without a text no response is held back, so that it runs before.
+fn during_call(hook: &Hook, operation: Operation) -> bool {
+    hook.parallel && has_text(operation)
+}
+
 /// The request with another body: only the members that differ are replaced.
 fn changed_request(request: &Request, source: &str) -> Option<Request> {
     let before = request.body.as_ref()?;
@@ -296,10 +302,12 @@ impl Guarded {
             self.reader = attempt.client_reader(self.changed_request().unwrap_or(client));
         }
         let Some(hooks) = self.checked.target.hooks.request.clone() else { return };
-        if hooks.waiting().any(|hook| hook.parallel) {
+        let operation = self.checked.subject.operation;
+        if hooks.waiting().any(|hook| during_call(hook, operation)) {
             let (env, subject) = (Arc::clone(&self.env), self.checked.subject.clone());
             self.parallel = Some(tokio::spawn(async move {
-                let run = env.run(hooks.waiting().filter(|hook| hook.parallel), &subject).await;
+                let run =
+                    env.run(hooks.waiting().filter(|hook| during_call(hook, operation)), &subject).await;
                 env.note(HookSide::Request, &run.results);
                 run
             }));

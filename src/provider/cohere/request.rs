@@ -236,6 +236,7 @@ fn strict(tools: &[ToolOut<'_>], params: &Params<'_>, notes: &mut TranslationNot
 /// budget set by the client has precedence.
 fn thinking<'a>(reasoning: Reasoning<'a>, notes: &mut TranslationNotes) -> Result<Option<Json<'a>>, Error> {
     notes.simplify_thinking(&reasoning, "cohere");
+    notes.show_thinking(&reasoning, "cohere");
     #[derive(serde::Deserialize)]
     struct ThinkingIn<'a> {
         #[serde(borrow, rename = "type")]

@@ -2,7 +2,7 @@
 
 use super::cache_marks::NO_CACHE_MARKS;
 use super::messages::{self, MessageOut};
-use super::{MaxTokensParam, OpenAiChat, ReasoningParam, Rule};
+use super::{MaxTokensParam, OpenAiChat, ReasoningField, ReasoningParam, Rule};
 use crate::api::chat::{ChatRequest, Params, Reasoning, ResponseFormat, Tool, ToolChoice};
 use crate::config::account::Account;
 use crate::error::Error;
@@ -247,6 +247,9 @@ fn response_format(format: &ResponseFormat<'_>, members: &mut Members<'_>) {
 
 fn reasoning(request: &Reasoning<'_>, members: &mut Members<'_>) {
     members.notes.simplify_thinking(request, "this provider");
+    if members.chat.reasoning_field != ReasoningField::Nowhere {
+        members.notes.show_thinking(request, "this provider");
+    }
     let thinking = request.thinking.as_ref().and_then(Thinking::read);
     let effort = request.effort.as_deref();
     let budget_effort = || thinking.as_ref().and_then(Thinking::effort);

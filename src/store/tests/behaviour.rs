@@ -3,8 +3,9 @@
 //! Each test runs on a database of its own per backend.
 
 use super::super::audit::AuditQuery;
-use super::super::{Change, Kind, Status, StoreError};
+use super::super::{Catalog, Change, Kind, Status, StoreError};
 use super::{entry, on_each, put, record};
+use futures_util::future::join_all;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -114,6 +115,36 @@ fn a_write_happens_as_a_whole_or_not_at_all() {
         let loaded = database.open().await.catalog();
         assert!(loaded.get(Kind::Config, fresh.id).is_none());
         assert_eq!(loaded.position, before.position);
+    });
+}
+
+#[test]
+fn changes_are_computed_again_of_what_was_written_meanwhile() {
+    on_each(async |database| {
+        let (store, other) = (database.open().await, database.open().await);
+        let config = record(Kind::Config, None);
+        store.commit(vec![put(&config)], vec![]).await.unwrap();
+        other.newest_catalog().await.unwrap();
+        let mut counts = Vec::new();
+        for writer in [&store, &other] {
+            for _ in 0..5 {
+                counts.push(async || {
+                    let next = |catalog: &Catalog| {
+                        let mut next = (**catalog.get(Kind::Config, config.id)?).clone();
+                        next.revision += 1;
+                        let revision = next.revision;
+                        Some((vec![put(&next)], revision))
+                    };
+                    writer.commit_latest(vec![], next).await
+                });
+            }
+        }
+        let written = join_all(counts.iter().map(|count| count())).await;
+        let mut revisions: Vec<_> = written.into_iter().map(|revision| revision.unwrap().unwrap()).collect();
+        revisions.sort_unstable();
+        assert_eq!(revisions, (config.revision + 1..=config.revision + 10).collect::<Vec<_>>());
+        let nothing = store.commit_latest(vec![], |_| None::<(Vec<Change>, ())>).await;
+        assert_eq!(nothing.unwrap(), None);
     });
 }
 

@@ -53,6 +53,7 @@ pub fn write<'a>(
             fields.merge("output_config", config);
         }
         family => {
+            notes.show_thinking(&reasoning, "this model");
             let effort = reasoning.effort.as_deref().map(str::to_owned);
             match effort.or_else(|| reasoning.thinking.as_ref().and_then(as_effort)) {
                 Some(wanted) => write_effort(&wanted, family, model, fields, notes),
