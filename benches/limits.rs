@@ -91,7 +91,7 @@ fn reserve(counters: &Limits, set: &LimitSet, facts: &Facts<'_>, now: Timestamp)
     let Ok(selection) = set.select(black_box(facts), Phase::Request) else { return false };
     match counters.reserve(&selection, &estimate, None, now).now_or_never() {
         Some(Ok(reservation)) => {
-            reservation.settle(Actual { requests: 1, tokens: 120, cost: Some(60_000) }, now);
+            reservation.settle(Actual { requests: 1, tokens: Some(120), cost: Some(60_000) }, now);
             true
         }
         _ => false,
@@ -187,7 +187,9 @@ fn shared(url: &str, leases: bool) {
                     let estimate = Estimate { cost: Some(75_000), ..Estimate::default() };
                     let now = Timestamp::now();
                     match counters.reserve(&selection, &estimate, None, now).await {
-                        Ok(held) => held.settle(Actual { requests: 1, tokens: 1, cost: Some(60_000) }, now),
+                        Ok(held) => {
+                            held.settle(Actual { requests: 1, tokens: Some(1), cost: Some(60_000) }, now)
+                        }
                         Err(refusal) => print(&format!("refused: {:?}", refusal.cause)),
                     }
                     count += 1;

@@ -4,6 +4,7 @@
 
 use crate::limited_requests::{CLIENT, Chat, SETTINGS, USAGE, calls, change, get, make, operate, per_user};
 use crate::support::client::client;
+use crate::support::provider::Provider;
 use crate::support::{Gateway, wait};
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -64,6 +65,43 @@ async fn a_hard_budget_has_room_for_searches_and_the_dearest_tier() {
     assert_eq!(calls(&gateway).await, before, "the provider was not called");
     assert_eq!(respond(json!({"tools": search, "max_tool_calls": 1})).await.0, 200);
     assert_eq!(respond(json!({"tools": [{"type": "function", "name": "f", "parameters": {}}]})).await.0, 200);
+}
+
+/// What a compressed response used is unknown: it cannot be read. A hard budget keeps what it holds for it.
+#[tokio::test]
+async fn a_compressed_response_counts_what_is_held_of_a_hard_budget() {
+    let provider = Provider::start(|_| {
+        let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-encoding: gzip";
+        format!("{head}\r\ncontent-length: 3\r\n\r\nxyz").into_bytes()
+    })
+    .await;
+    let gateway = Gateway::start(SETTINGS);
+    let limit = json!({"type": "tokens", "credit_limit": 1000, "hard": true});
+    let body = json!({"name": "k", "scopes": ["completions.write"], "usage_limits": limit});
+    let (_, made) = operate(&gateway, Method::POST, "/v1/api-keys/workspace/service", &body).await;
+    let target = json!({"provider": "openai", "api_key": "k", "custom_host": provider.base_url()});
+    let send = async |target: &Value| {
+        let call = client().post(format!("{}/chat/completions", gateway.base_url()));
+        let call = call.header("x-gateway-api-key", made["key"].as_str().unwrap());
+        let body =
+            json!({"model": "gpt-4o", "messages": [{"role": "user", "content": "a"}], "max_tokens": 300});
+        call.header("x-gateway-config", target.to_string()).json(&body).send().await.unwrap().status().as_u16()
+    };
+    let mut statuses = Vec::new();
+    for _ in 0..4 {
+        statuses.push(send(&target).await);
+    }
+    assert_eq!(statuses, [200, 200, 412, 412]);
+    // Nobody could read what a translation would have to.
+    let mut translated = target;
+    translated["provider"] = "anthropic".into();
+    let other = json!({"name": "o", "scopes": ["completions.write"]});
+    let (_, other) = operate(&gateway, Method::POST, "/v1/api-keys/workspace/service", &other).await;
+    let call = client().post(format!("{}/chat/completions", gateway.base_url()));
+    let call = call.header("x-gateway-api-key", other["key"].as_str().unwrap());
+    let body = json!({"model": "claude-sonnet-4-5", "messages": [{"role": "user", "content": "a"}]});
+    let response = call.header("x-gateway-config", translated.to_string()).json(&body).send().await.unwrap();
+    assert_eq!(response.status(), 502);
 }
 
 #[tokio::test]

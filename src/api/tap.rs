@@ -47,6 +47,8 @@ pub struct ResponseSummary {
     /// Whether the end marker of the stream arrived (`[DONE]`, `message_stop`, `response.completed` and the like), or
     /// the JSON text was closed. For other bodies only HTTP's framing shows the end.
     pub ended: bool,
+    /// Whether it is compressed: what it used is then unknown, because its content cannot be read.
+    pub is_compressed: bool,
 }
 
 impl ResponseSummary {
@@ -178,6 +180,11 @@ impl Tap {
     /// Of a websocket of the realtime API.
     pub fn of_socket() -> Self {
         Self { watch: Watch::Socket(Box::default()), summary: ResponseSummary::default() }
+    }
+
+    /// Of a response that is compressed.
+    pub fn of_compressed() -> Self {
+        Self { watch: Watch::Opaque, summary: ResponseSummary { is_compressed: true, ..Default::default() } }
     }
 
     /// Takes the next bytes of the response. True exactly once: on the push that has the first content.

@@ -82,7 +82,7 @@ pub fn input(operation: Operation, body: &Body, count: &CountText<'_>) -> u64 {
         Some(Ok(chat)) => request(&chat, for_tools, count),
         Some(Err(_)) => count.hundredths(&String::from_utf8_lossy(body.bytes())),
         None => {
-            INPUTS.iter().filter_map(|name| body.read::<Value>(name)).map(|value| texts(&value, count)).sum()
+            INPUTS.iter().filter_map(|name| body.read::<Value>(name)).map(|value| inputs(&value, count)).sum()
         }
     };
     hundredths.div_ceil(TOKEN)
@@ -127,6 +127,15 @@ fn part(part: &Part<'_>, count: &Texts<'_>) -> u64 {
         // Providers remove the reasoning of earlier turns from the prompt.
         Part::Reasoning { .. } | Part::Redacted { .. } => 0,
         Part::Other { json, .. } => json.read::<Value>().map_or(0, |value| texts(&value, count)),
+    }
+}
+
+/// The input of an embedding: texts, or tokens by their numbers.
+fn inputs(value: &Value, count: &Texts<'_>) -> u64 {
+    match value {
+        Value::Number(_) => TOKEN,
+        Value::Array(list) => list.iter().map(|item| inputs(item, count)).sum(),
+        other => texts(other, count),
     }
 }
 
@@ -249,6 +258,18 @@ mod tests {
         assert!((15..=22).contains(&content_tokens(fox.into())), "{}", content_tokens(fox.into()));
         assert!((100..=125).contains(&content_tokens("漢".repeat(100).into())));
         assert_eq!(content_tokens("".into()), 8);
+    }
+
+    #[test]
+    fn an_embedding_of_tokens_counts_them() {
+        for (json, wanted) in [
+            (r#"{"input":[[1,22,333],[4]]}"#, 4),
+            (r#"{"input":[5,6]}"#, 2),
+            (r#"{"input":["a","b"],"dimensions":512}"#, 2),
+        ] {
+            let body = Body::parse(Bytes::from_static(json.as_bytes())).unwrap();
+            assert_eq!(input(Operation::Embeddings, &body, &CountText::ByRule), wanted, "{json}");
+        }
     }
 
     #[test]

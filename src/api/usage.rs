@@ -131,7 +131,20 @@ pub struct UsageParts {
     rerank_searches: Count,
     // Anthropic: the writes that are kept for an hour. Bedrock has the same in `cacheDetails`.
     cache_write_1h: Count,
+    /// Anthropic: what summaries of the conversation took (`compaction`), which its other counts leave out.
+    compaction: Option<Compaction>,
     service_tier: Option<ServiceTier>,
+}
+
+/// The calls of the model that made summaries of a long conversation, together. They are billed as others are.
+/// <https://platform.claude.com/docs/en/build-with-claude/compaction>
+#[derive(Debug, Clone, Copy, Default)]
+struct Compaction {
+    /// Cached or not, as OpenAI counts.
+    input: u64,
+    output: u64,
+    cached: u64,
+    cache_write: u64,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -182,6 +195,7 @@ impl UsageParts {
                 b"service_tier" => parts.service_tier = parts.service_tier.or(ServiceTier::read(value)),
                 // Anthropic's fast mode has a price of its own, whatever the tier is.
                 b"speed" if value == b"\"fast\"" => parts.service_tier = ServiceTier::new("fast"),
+                b"iterations" => parts.compaction = Compaction::read(value),
                 b"cache_creation" => {
                     parts.cache_write_1h = member(value, b"ephemeral_1h_input_tokens");
                 }
@@ -238,6 +252,7 @@ impl UsageParts {
         self.web_searches = later.web_searches.or(self.web_searches);
         self.rerank_searches = later.rerank_searches.or(self.rerank_searches);
         self.cache_write_1h = later.cache_write_1h.or(self.cache_write_1h);
+        self.compaction = later.compaction.or(self.compaction);
         self.service_tier = later.service_tier.or(self.service_tier);
     }
 
@@ -275,6 +290,12 @@ impl UsageParts {
             usage.input =
                 cache_tokens.iter().fold(usage.input, |sum, count| sum.saturating_add(count.value()));
         }
+        if let Some(compaction) = self.compaction {
+            usage.input = usage.input.saturating_add(compaction.input);
+            usage.output = usage.output.saturating_add(compaction.output);
+            usage.cached = usage.cached.saturating_add(compaction.cached);
+            usage.cache_write = usage.cache_write.saturating_add(compaction.cache_write);
+        }
         usage.total = self.total_tokens.0.unwrap_or(usage.input.saturating_add(usage.output));
         // xAI does not include reasoning in `completion_tokens`; its total shows that.
         let separate_total = usage.input.saturating_add(usage.output).saturating_add(usage.reasoning);
@@ -290,6 +311,30 @@ impl UsageParts {
             .or(self.prompt_cache_hit_tokens)
             .or(self.num_cached_tokens)
             .or(self.cached_tokens)
+    }
+}
+
+impl Compaction {
+    /// Of the list of a response's calls of the model, of which the others are in the counts of the response. `None`: there are none.
+    fn read(iterations: &[u8]) -> Option<Self> {
+        let is_compaction = |(name, value): (&[u8], &[u8])| name == b"type" && value == b"\"compaction\"";
+        let mut sum: Option<Self> = None;
+        for call in walk::items(iterations)?
+            .filter(|call| walk::members(call).is_some_and(|mut members| members.any(is_compaction)))
+        {
+            let count = |name: &[u8]| member(call, name).value();
+            let (cached, cache_write) =
+                (count(b"cache_read_input_tokens"), count(b"cache_creation_input_tokens"));
+            let input = count(b"input_tokens").saturating_add(cached).saturating_add(cache_write);
+            let before = sum.unwrap_or_default();
+            sum = Some(Self {
+                input: before.input.saturating_add(input),
+                output: before.output.saturating_add(count(b"output_tokens")),
+                cached: before.cached.saturating_add(cached),
+                cache_write: before.cache_write.saturating_add(cache_write),
+            });
+        }
+        sum
     }
 }
 

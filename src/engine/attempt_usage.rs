@@ -32,7 +32,7 @@ pub(super) enum Observed {
     Nothing,
     Reported(Box<AttemptUsage>),
     Uncounted(Box<Uncounted>),
-    /// Something is charged, but no one says what, and it cannot be counted: a generated image.
+    /// Something is charged, but no one says what, and it cannot be counted: a generated image, a compressed response.
     Unmeasured,
 }
 
@@ -66,7 +66,7 @@ impl Observed {
         match AttemptUsage::reported(response) {
             // A report that came with the finish, or after it, is the last one.
             Some(reported) if response.is_complete() || !is_counted => Self::Reported(Box::new(reported)),
-            None if billing == Billing::Other && has_output => Self::Unmeasured,
+            None if has_output && (billing == Billing::Other || response.is_compressed) => Self::Unmeasured,
             _ if is_counted => Self::Uncounted(Box::new(Uncounted::new(attempt, response))),
             _ => Self::Nothing,
         }

@@ -5,6 +5,7 @@
 
 use super::response_headers::is_media;
 use super::response_policy::ResponsePolicy;
+use http::HeaderValue;
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
 use pingora::http::ResponseHeader;
 
@@ -29,7 +30,12 @@ impl ContentKind {
     }
 
     pub fn of(header: &ResponseHeader) -> Self {
-        if header.headers.contains_key(CONTENT_ENCODING) {
+        // `identity`, and no value at all, mean that nothing was done to the body.
+        let is_plain = |value: &HeaderValue| {
+            let value = value.as_bytes().trim_ascii();
+            value.is_empty() || value.eq_ignore_ascii_case(b"identity")
+        };
+        if !header.headers.get_all(CONTENT_ENCODING).iter().all(is_plain) {
             return Self::Compressed;
         }
         let media =
@@ -175,7 +181,15 @@ mod tests {
         }
         let mut header = ResponseHeader::build(200, None).unwrap();
         header.insert_header("content-type", "application/json").unwrap();
-        header.insert_header("content-encoding", "gzip").unwrap();
-        assert_eq!(ContentKind::of(&header), ContentKind::Compressed);
+        for (encoding, wanted) in [
+            ("gzip", ContentKind::Compressed),
+            ("aws-chunked", ContentKind::Compressed),
+            ("identity", ContentKind::Json),
+            (" Identity ", ContentKind::Json),
+            ("", ContentKind::Json),
+        ] {
+            header.insert_header("content-encoding", encoding).unwrap();
+            assert_eq!(ContentKind::of(&header), wanted, "{encoding:?}");
+        }
     }
 }

@@ -23,9 +23,14 @@ const SECONDS: [&str; 61] = [
     "46s", "47s", "48s", "49s", "50s", "51s", "52s", "53s", "54s", "55s", "56s", "57s", "58s", "59s", "1m0s",
 ];
 
+/// A value, and its text.
+type Written = Option<(u64, HeaderValue)>;
+
 thread_local! {
-    /// The limits that the last responses of this thread had, of requests and of tokens: nearly all have the same, and need no text of their own.
-    static LIMITS: RefCell<[Option<(i64, HeaderValue)>; 2]> = const { RefCell::new([None, None]) };
+    /// The limits that the last responses of this thread had, of requests and of tokens, and the seconds to the end of their windows: nearly
+    /// all have the same as the one before, and need no text of their own.
+    static LIMITS: RefCell<[Written; 2]> = const { RefCell::new([None, None]) };
+    static RESETS: RefCell<[Written; 2]> = const { RefCell::new([None, None]) };
 }
 
 /// Writes what is left, in the place of what the provider has written under these names.
@@ -45,30 +50,36 @@ fn write_one(
     [limit, remaining, reset]: [HeaderName; 3],
     left: Remaining,
 ) {
-    headers.insert(limit, limit_text(kind, left.limit));
-    headers.insert(remaining, number(left.remaining));
-    headers.insert(reset, duration(left.reset_in));
+    headers.insert(limit, LIMITS.with_borrow_mut(|last| kept(last, kind, left.limit.unsigned_abs(), number)));
+    headers.insert(remaining, number(left.remaining.unsigned_abs()));
+    headers.insert(reset, reset_text(kind, left.reset_in));
 }
 
-fn limit_text(kind: usize, limit: i64) -> HeaderValue {
-    LIMITS.with_borrow_mut(|limits| match limits.get_mut(kind) {
-        Some(Some((last, text))) if *last == limit => text.clone(),
-        Some(last) => last.insert((limit, number(limit))).1.clone(),
-        None => number(limit),
-    })
-}
-
-fn number(number: i64) -> HeaderValue {
-    value(itoa::Buffer::new().format(number.unsigned_abs()).as_bytes())
-}
-
-/// `6m0s`, as OpenAI writes it: whole seconds, rounded up.
-fn duration(duration: Duration) -> HeaderValue {
-    let seconds = duration.as_secs() + u64::from(duration.subsec_nanos() > 0);
-    let short = usize::try_from(seconds).ok().and_then(|seconds| SECONDS.get(seconds));
-    if let Some(short) = short {
-        return HeaderValue::from_static(short);
+/// The text of a value: the one that was kept, or a new one.
+fn kept(last: &mut [Written; 2], kind: usize, value: u64, write: fn(u64) -> HeaderValue) -> HeaderValue {
+    match last.get_mut(kind) {
+        Some(Some((of, text))) if *of == value => text.clone(),
+        Some(last) => last.insert((value, write(value))).1.clone(),
+        None => write(value),
     }
+}
+
+fn number(number: u64) -> HeaderValue {
+    value(itoa::Buffer::new().format(number).as_bytes())
+}
+
+/// Whole seconds, rounded up.
+fn reset_text(kind: usize, reset_in: Duration) -> HeaderValue {
+    let seconds = reset_in.as_secs() + u64::from(reset_in.subsec_nanos() > 0);
+    let short = usize::try_from(seconds).ok().and_then(|seconds| SECONDS.get(seconds));
+    match short {
+        Some(short) => HeaderValue::from_static(short),
+        None => RESETS.with_borrow_mut(|last| kept(last, kind, seconds, duration)),
+    }
+}
+
+/// More than a minute, as OpenAI writes it: `6m0s`.
+fn duration(seconds: u64) -> HeaderValue {
     let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
     let mut text = Vec::with_capacity(24);
     if hours > 0 {
@@ -102,7 +113,10 @@ mod tests {
             (3_600_000, "1h0m0s"),
             (90_061_000, "25h1m1s"),
         ] {
-            assert_eq!(duration(Duration::from_millis(millis)), wanted);
+            // The second time it is the text that was kept.
+            for _ in 0..2 {
+                assert_eq!(reset_text(0, Duration::from_millis(millis)), wanted);
+            }
         }
         for (seconds, text) in SECONDS.iter().take(60).enumerate() {
             assert_eq!(*text, format!("{seconds}s"));

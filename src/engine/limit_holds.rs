@@ -444,12 +444,12 @@ fn used<'a>(attempts: impl IntoIterator<Item = &'a AttemptRecord>) -> Option<Act
     let mut sum: Option<Actual> = None;
     for attempt in attempts {
         let Some(used) = &attempt.used else { continue };
-        let before = sum.unwrap_or(Actual { requests: 1, tokens: 0, cost: None });
-        let tokens = used.usage.input.saturating_add(used.usage.output);
+        let before = sum.unwrap_or(Actual { requests: 1, tokens: Some(0), cost: None });
+        let tokens = used.is_measured().then(|| used.usage.input.saturating_add(used.usage.output));
         let cost = attempt.cost.as_ref().and_then(|cost| cost.nanodollars);
         sum = Some(Actual {
             requests: 1,
-            tokens: before.tokens.saturating_add(tokens),
+            tokens: before.tokens.zip(tokens).map(|(one, other)| one.saturating_add(other)),
             cost: match (before.cost, cost) {
                 (Some(one), Some(other)) => Some(one.saturating_add(other)),
                 (one, other) => one.or(other),

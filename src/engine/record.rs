@@ -229,8 +229,8 @@ pub enum UsageSource {
     Reported,
     /// Counted by the gateway, at least in part: an estimate.
     Counted,
-    /// The response has no tokens that could be counted, and does not say what it used: a generated image. The usage is
-    /// zero, and what it costs is unknown.
+    /// The response has no tokens that could be counted, and does not say what it used: a generated image, or one that is compressed.
+    /// The usage is zero, and what it costs is unknown.
     Unmeasured,
 }
 

@@ -103,9 +103,13 @@ impl ResponseBody {
         let converted = streams != events;
         let kind = if converted { ContentKind::requested(streams) } else { kind };
         let length = length.filter(|_| !converted);
-        let tap = || Tap::new(policy.operation, streams, kind == ContentKind::Json, length);
-        // The translation of a filtered attempt always decodes, unless the response is compressed.
-        let unread = filters.is_some() && rewriter.is_none();
+        let tap = || match kind {
+            ContentKind::Compressed => Tap::of_compressed(),
+            kind => Tap::new(policy.operation, streams, kind == ContentKind::Json, length),
+        };
+        // Both decode, unless the response is compressed.
+        let translates = translation.is_some_and(|translation| !translation.is_patch());
+        let unread = rewriter.is_none() && (translates || filters.is_some());
         let processed = filters.is_some() || converted;
         let mode = match rewriter {
             Some((translation, mut rewriter)) if translation.is_patch() => {
@@ -149,7 +153,7 @@ impl ResponseBody {
         };
         body.error = header_error(header, kind, &policy).map(BodyError::Malformed);
         if unread {
-            body.error = Some(BodyError::Malformed("a compressed answer cannot be filtered"));
+            body.error = Some(BodyError::Malformed("a compressed answer cannot be read"));
         }
         body
     }
@@ -319,7 +323,7 @@ impl ResponseBody {
         }
     }
 
-    /// What was observed of the response. `None` for a compressed one, whose content is unknown.
+    /// What was observed of the response.
     pub fn summary(&self) -> Option<&ResponseSummary> {
         match &self.mode {
             Mode::Translated(rewriter) => rewriter.summary(),

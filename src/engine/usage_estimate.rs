@@ -47,6 +47,16 @@ impl UsageEstimate {
         let bytes = body.map_or(0, |body| body.bytes().len());
         let model = target.model().or(request.model.as_deref()).unwrap_or_default();
         let rating = prices.rating(target.provider.id(), model, target.own_prices.as_deref());
+        let service_tier = body.and_then(|body| match body.text("speed") {
+            // Anthropic's fast mode has a price of its own, whatever the tier is.
+            Some(speed) if speed == "fast" => Some(speed),
+            _ => body.text("service_tier"),
+        });
+        let service_tier = service_tier.map(Cow::into_owned);
+        let rating = match rating {
+            Rating::Priced(card) if card.lacks(service_tier.as_deref()) => Rating::Unknown,
+            rating => rating,
+        };
         let bills_searches = for_hard && rating.card().is_some_and(|card| card.bills_searches());
         let max_searches = match body {
             Some(body) if bills_searches => search_bounds::bound(request.operation, body, model),
@@ -60,7 +70,7 @@ impl UsageEstimate {
             max_searches,
             for_hard,
             rating,
-            service_tier: body.and_then(|body| body.text("service_tier")).map(Cow::into_owned),
+            service_tier,
             at,
         }
     }

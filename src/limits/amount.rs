@@ -142,8 +142,8 @@ const MAX_FITTED: u64 = 1 << 20;
 pub struct Actual {
     /// 1; 0 where the attempt was not counted; the number of lines of a batch.
     pub requests: u64,
-    /// Input and output.
-    pub tokens: u64,
+    /// Input and output; `None` where nobody knows.
+    pub tokens: Option<u64>,
     /// Nanodollars; `None` where the price is unknown.
     pub cost: Option<i64>,
 }
@@ -151,11 +151,12 @@ pub struct Actual {
 impl Actual {
     /// What is charged to a limit that counts this and holds `held`.
     pub(super) fn of(&self, counted: Counted, held: i64, hard: bool) -> i64 {
+        // A hard limit takes what it does not know for what it can be at most.
+        let unknown = if hard { held } else { 0 };
         match counted {
             Counted::Requests => whole(self.requests),
-            Counted::Tokens => whole(self.tokens),
-            // A hard limit takes what it does not know for what it can be at most.
-            Counted::Cost => self.cost.map_or(if hard { held } else { 0 }, |cost| cost.max(0)),
+            Counted::Tokens => self.tokens.map_or(unknown, whole),
+            Counted::Cost => self.cost.map_or(unknown, |cost| cost.max(0)),
         }
     }
 }

@@ -90,7 +90,7 @@ impl Judgment<'_> {
             }
             return Err(Box::new(refusal));
         }
-        let mut held = Vec::with_capacity(candidates.len());
+        let (mut held, mut tightest) = (Vec::with_capacity(candidates.len()), Tightest::default());
         for (Candidate { limit, entity }, Locked { state, used }) in candidates.iter().zip(&mut locked) {
             let (amount, is_clamped) = self.amount(limit, *used, fitted);
             let hold = state.take(amount, is_clamped);
@@ -100,9 +100,11 @@ impl Judgment<'_> {
             if limit.is_rate() {
                 buckets.sink.changed(limit, entity, state);
             }
+            if let Some((of, remaining)) = state.remaining(limit, self.now) {
+                tightest.add(of, remaining);
+            }
             held.push(Held { limit: Arc::clone(limit), entity: Arc::clone(entity), hold });
         }
-        let tightest = self.tightest(&candidates, &locked);
         let sink = Arc::clone(&buckets.sink);
         let lowered =
             fitted.filter(|fitted| self.estimate.max_output_tokens.is_none_or(|most| *fitted < most));

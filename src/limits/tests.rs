@@ -97,5 +97,5 @@ pub(super) fn priced(cost: i64) -> Estimate<'static> {
 }
 
 pub(super) fn used(tokens: u64, cost: i64) -> Actual {
-    Actual { requests: 1, tokens, cost: Some(cost) }
+    Actual { requests: 1, tokens: Some(tokens), cost: Some(cost) }
 }

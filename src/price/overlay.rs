@@ -292,6 +292,8 @@ mod tests {
             |tier| card.cost(&usage, tier, false, jiff::Timestamp::UNIX_EPOCH).unwrap() / 1_000_000_000;
         let tiers = [None, Some("default"), Some("flex"), Some("priority")];
         assert_eq!(tiers.map(cost), [10, 10, 9, 20]);
+        // Far dearer than the standard, by nobody knows how much.
+        assert_eq!(card.cost(&usage, Some("fast"), false, jiff::Timestamp::UNIX_EPOCH), None);
         let special: Vec<String> =
             card.special_rates(jiff::Timestamp::UNIX_EPOCH).map(|(condition, _)| condition).collect();
         assert_eq!(special, ["service_tier flex", "service_tier priority"]);

@@ -96,6 +96,9 @@ pub struct Variant {
     pub period: Period,
 }
 
+/// The service tier of Anthropic's fast mode, as usage has it.
+const FAST: &str = "fast";
+
 /// The prices of one model.
 #[derive(Debug, PartialEq, Eq)]
 pub struct RateCard {
@@ -256,7 +259,7 @@ impl RateCard {
     }
 
     /// What a request costs, in nanodollars. Prices are those in force when the request began (`at`), for the service tier that
-    /// the response reports; one that has no prices of its own costs the standard. `None` if nothing that was used has a price, or tokens
+    /// the response reports; one that has no prices of its own costs the standard, unless it is known to be far dearer. `None` if nothing that was used has a price, or tokens
     /// have none: neither their own nor one that contains them. What is billed by the piece alone has no price for tokens, and needs none.
     pub fn cost(
         &self,
@@ -265,6 +268,9 @@ impl RateCard {
         is_batch: bool,
         at: Timestamp,
     ) -> Option<i64> {
+        if self.lacks(service_tier) {
+            return None;
+        }
         let in_force = self.in_force(Selection { service_tier, is_batch, at });
         // What is left of each unit that was used.
         let mut remainders: SmallVec<[(Unit, i128); 8]> = SmallVec::new();
@@ -325,6 +331,14 @@ impl RateCard {
         let counts = [(input, input_price), (output, output_price), (1, request), (searches, search)];
         let costs = counts.map(|(count, price)| i128::from(count).saturating_mul(price.unwrap_or_default()));
         Some(nanodollars(costs.iter().fold(0, |sum, cost| sum.saturating_add(*cost))))
+    }
+
+    /// Whether this tier's price is not known, and is not near the standard one: Anthropic's fast mode costs several times that.
+    pub fn lacks(&self, service_tier: Option<&str>) -> bool {
+        let is_of_tier =
+            |condition: &Condition| matches!(condition, Condition::ServiceTier(tier) if **tier == *FAST);
+        service_tier == Some(FAST)
+            && !self.variants.iter().any(|variant| variant.conditions.iter().any(is_of_tier))
     }
 
     /// Whether searches of the web are billed by the piece, at any time and tier.

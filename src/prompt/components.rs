@@ -1,9 +1,11 @@
 //! What a template needs of a request: the names of its variables, sections and partials.
 //!
-//! Not the names that its partials need: a partial may change at any time.
+//! What its partials need is found anew for each request: a partial may change at any time.
 
 use super::node::{Node, Path};
+use super::partial::{PartialRef, Partials};
 use serde::Serialize;
+use serde_json::Value;
 
 /// The names in a template, each once, in the order of the text.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
@@ -35,6 +37,27 @@ impl Components {
                 }
                 Node::Partial(partial) => add(&mut self.partials, partial.to_string()),
                 Node::VariablePartial(path) => add_path(&mut self.variable_partials, path),
+            }
+        }
+    }
+
+    /// With what the partials need, through other partials as well. `variables` has the names of some.
+    pub(super) fn with_partials(&self, partials: &dyn Partials, variables: &Value) -> Self {
+        let mut all = self.clone();
+        let (mut named, mut variable) = (0, 0);
+        loop {
+            let name = if let Some(name) = all.partials.get(named) {
+                named += 1;
+                Some(name.clone())
+            } else if let Some(holder) = all.variable_partials.get(variable) {
+                variable += 1;
+                variables.get(holder).and_then(Value::as_str).map(str::to_owned)
+            } else {
+                return all;
+            };
+            let name = name.and_then(|name| PartialRef::parse(&name).ok());
+            if let Some(partial) = name.and_then(|name| partials.find(&name)) {
+                all.add(&partial.nodes, false);
             }
         }
     }

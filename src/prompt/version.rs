@@ -118,9 +118,16 @@ impl PromptVersion {
         let warnings = warnings.collect();
         let mut body = Vec::with_capacity(rendered.len() + 256);
         let mut object = ObjectWriter::open(&mut body);
+        let needs = template.components();
+        let has_partials = !needs.partials.is_empty() || !needs.variable_partials.is_empty();
+        let needs = has_partials.then(|| needs.with_partials(partials, &variables));
         for (stored, json) in &self.stored {
             let is_replaced = request.contains_key(stored.as_str()) || is_other_limit(stored, &request);
-            if !is_replaced {
+            let is_sample =
+                !is_parameter(stored) && needs.as_ref().is_some_and(|needs| needs.has_variable(stored));
+            // A request that is not streamed may not have them.
+            let is_of_stream = stored == "stream_options" && request.get("stream") != Some(&"true");
+            if !is_replaced && !is_sample && !is_of_stream {
                 object.raw(stored.as_str(), json);
             }
         }

@@ -299,7 +299,11 @@ impl Preparation<'_> {
         };
         let call = self.target.call;
         let wanted = self.options.stream_usage && call.streamed && self.provider.takes_stream_options(call);
-        let hides_usage = wanted && body.is_some_and(|body| stream_usage::request(body, &mut edits));
+        // A config may have taken the stream out of the body.
+        let body_streams =
+            |body: &&Body| call.operation.streams_by_path().is_some() || body.is_true("stream");
+        let hides_usage =
+            wanted && body.filter(body_streams).is_some_and(|body| stream_usage::request(body, &mut edits));
         let changed = body.filter(|_| !edits.is_empty()).map(|body| body.edit(&edits).to_vec());
         let translation = patch.map(|patch| self.translation(Work::Patch(patch), None));
         Ok(PreparedRequest { hides_usage, ..self.prepared(changed, translation)? })

@@ -5,7 +5,7 @@ use crate::guard::check::{CheckKind, LocalCheck, Prepared};
 use crate::guard::finding::Finding;
 use crate::guard::parameters::{Parameters, Type, Unusable, optional};
 use crate::guard::subject::Subject;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Number, Value, json};
 
 pub const REQUEST_PARAMETERS: CheckKind = CheckKind {
     id: "default.requestParametersCheck",
@@ -63,7 +63,7 @@ impl Lists {
             blocked: list(blocked)?.unwrap_or_default(),
             allowed: list(allowed)?.filter(|allowed| !allowed.is_empty()),
         };
-        let both = |item: &&Value| lists.allowed.as_ref().is_some_and(|allowed| allowed.contains(item));
+        let both = |item: &&Value| lists.allowed.as_ref().is_some_and(|allowed| has(allowed, item));
         match lists.blocked.iter().find(both) {
             Some(item) => Err(unusable(
                 parameter,
@@ -75,10 +75,21 @@ impl Lists {
 
     /// The reasons against a value.
     fn against(&self, value: &Value, blocked: &'static str, not_allowed: &'static str) -> Vec<&'static str> {
-        let is_blocked = self.blocked.contains(value).then_some(blocked);
-        let is_missing = self.allowed.as_ref().is_some_and(|allowed| !allowed.contains(value));
+        let is_blocked = has(&self.blocked, value).then_some(blocked);
+        let is_missing = self.allowed.as_ref().is_some_and(|allowed| !has(allowed, value));
         is_blocked.into_iter().chain(is_missing.then_some(not_allowed)).collect()
     }
+}
+
+/// Whether a list has a value. A number is the same however it is written: 1, 1.0, 1e0.
+fn has(list: &[Value], value: &Value) -> bool {
+    let is_whole = |number: &Number| !number.is_f64();
+    list.iter().any(|item| match (item, value) {
+        (Value::Number(one), Value::Number(other)) if !(is_whole(one) && is_whole(other)) => {
+            one.as_f64() == other.as_f64()
+        }
+        (one, other) => one == other,
+    })
 }
 
 fn prepare(parameters: &Parameters<'_>) -> Result<Prepared, Unusable> {
@@ -299,12 +310,32 @@ mod tests {
                 vec![json!({"param": "temperature", "value": 1.5, "reasons": ["value_not_allowed"]})],
             ),
             (
+                json!({"values": {"temperature": {"blockedValues": [15e-1]}}}),
+                vec![json!({"param": "temperature", "value": 1.5, "reasons": ["value_blocked"]})],
+            ),
+            (
                 json!({"values": {"temperature": {"allowedValues": ["1.5"]}}}),
                 vec![json!({"param": "temperature", "value": 1.5, "reasons": ["value_not_allowed"]})],
             ),
         ] {
             let (verdict, found) = check(json!({"params": params}));
             assert_eq!((verdict, &found["blockedParamsFound"]), (false, &json!(wanted)), "{params}");
+        }
+    }
+
+    #[test]
+    fn a_number_is_the_same_in_every_spelling() {
+        for (spelling, blocked, verdict) in [
+            ("1.0", json!([1]), false),
+            ("1e0", json!([1]), false),
+            ("1", json!([1.0]), false),
+            ("1.5", json!([1]), true),
+            ("9007199254740993", json!([9007199254740992_u64]), true),
+        ] {
+            let body = serde_json::from_str(&format!(r#"{{"n":{spelling}}}"#)).unwrap();
+            let parameters = json!({"params": {"values": {"n": {"blockedValues": blocked}}}});
+            let finding = run(&REQUEST_PARAMETERS, parameters, &request_with(&body));
+            assert_eq!(finding.verdict, verdict, "{spelling}");
         }
     }
 

@@ -71,7 +71,7 @@ fn an_unknown_price_passes_soft_limits_only() {
     let soft = policy(1, usage(UsageOf::Cost, 10, Reset::Never));
     let it = Fixture::new(vec![soft.clone()]);
     let unknown = Estimate { max_output_tokens: Some(9), ..Estimate::default() };
-    it.reserve(None, &unknown, now).unwrap().settle(Actual { requests: 1, tokens: 9, cost: None }, now);
+    it.reserve(None, &unknown, now).unwrap().settle(Actual { requests: 1, tokens: Some(9), cost: None }, now);
     assert_eq!(it.totals(&soft, now), (0, 0));
     let it = Fixture::new(vec![Limit { hard: true, ..soft.clone() }]);
     assert_eq!(it.reserve(None, &unknown, now).unwrap_err().cause, Cause::UnknownPrice);

@@ -44,6 +44,27 @@ fn the_request_is_laid_over_the_stored_parameters() {
 }
 
 #[test]
+fn samples_of_variables_of_partials_are_no_parameters() {
+    let parameters = json!({"q": "sample", "sec": "y", "in": "x", "dyn": "other", "custom": 1});
+    let stored = body(json!({"string": "x {{>first}} {{>>dyn}}", "parameters": parameters}));
+    let version = PromptVersion::new(Uuid::now_v7(), 1, &stored);
+    let partials =
+        set(&[("first", &["{{q}} {{>second}}"]), ("second", &["{{#sec}}s{{/sec}}"]), ("other", &["{{in}}"])]);
+    let rendered = render(&version, &json!({"variables": {"dyn": "other"}}), &partials).unwrap();
+    let rendered: Value = serde_json::from_str(&rendered.body).unwrap();
+    assert_eq!(rendered, json!({"custom": 1, "prompt": "x   "}));
+}
+
+#[test]
+fn options_of_a_stream_are_for_streams() {
+    let stored =
+        json!({"string": "x", "parameters": {"stream": true, "stream_options": {"include_usage": true}}});
+    assert_eq!(rendered(stored.clone(), json!({"variables": {}})), json!({"prompt": "x"}));
+    let streamed = rendered(stored, json!({"variables": {}, "stream": true}));
+    assert_eq!(streamed["stream_options"], json!({"include_usage": true}));
+}
+
+#[test]
 fn the_template_wins_with_a_warning() {
     let chat = PromptVersion::new(Uuid::now_v7(), 1, &body(json!({ "string": CHAT })));
     let request = json!({"variables": {"q": "x"}, "messages": [], "prompt": "y"});

@@ -311,9 +311,11 @@ fn metadata(params: &mut Params<'_>, notes: &mut TranslationNotes, provider: &st
         }
     }
     for name in ["user", "safety_identifier"] {
-        let value = params.take(name);
-        if user_id.is_none() {
-            user_id = value.as_ref().and_then(Json::text).map(Cow::into_owned);
+        let Some(value) = params.take(name).filter(|value| !value.is_null()) else { continue };
+        match &user_id {
+            None => user_id = value.text().map(Cow::into_owned),
+            Some(sent) if value.text().is_some_and(|value| *value == **sent) => {}
+            Some(_) => notes.warn(name, "dropped, a request has one user id here, and another member has it"),
         }
     }
     let user_id = user_id.filter(|user_id| !user_id.is_empty())?;
