@@ -271,6 +271,8 @@ async fn denials_and_failures_take_part_in_retries_where_the_config_lists_them()
         let config = with(&target, json!({"output_guardrails": none_of("world", deny), "retry": retry}));
         let answer = send(CHAT, &config, &body(CHAT, "hi", false)).await;
         assert_eq!((answer.status, upstream.received().len() - before), (status, calls), "{deny} {listed}");
+        let retries = if calls == 3 { "-1" } else { "0" };
+        assert_eq!(answer.headers["x-gateway-retry-attempt-count"], retries, "{deny} {listed}");
         assert_eq!(answer.hooks("after_request_hooks")[0]["verdict"], false, "{}", answer.text);
     }
     // A request that is denied for one target goes to the next one, but 246 is a success.

@@ -229,14 +229,16 @@ impl Plan {
         })
     }
 
-    /// Whether the config asks for another attempt after `outcome`, which may be a success that it lists.
-    pub fn repeats(&self, outcome: &Outcome, env: &dyn RoutingEnv) -> bool {
+    /// Whether the config asks for another attempt after `outcome`, which may be a success that it lists. Where not, that is the end.
+    pub fn repeats(&mut self, outcome: &Outcome, env: &dyn RoutingEnv) -> bool {
         let Some(target) = self.current.as_ref().filter(|_| !self.is_last) else { return false };
         let state = self.retry_state(env);
-        let lists = target.policies.retry().statuses.is_some();
-        let retries = lists
-            && matches!(target.policies.retry().decide(outcome, state, 0.0), RetryDecision::RetryAfter(_));
-        retries || self.can_fall_back(env, &|group, member| falls_back_on(group, member, outcome))
+        let retry = target.policies.retry();
+        let decision = retry.statuses.as_ref().map(|_| retry.decide(outcome, state, 0.0));
+        let repeats = matches!(decision, Some(RetryDecision::RetryAfter(_)))
+            || self.can_fall_back(env, &|group, member| falls_back_on(group, member, outcome));
+        self.exhausted |= !repeats && matches!(decision, Some(RetryDecision::Exhausted));
+        repeats
     }
 
     /// Whether any attempt could follow if the current one fails.

@@ -71,6 +71,7 @@ impl<D: Downstream> Orchestrator<'_, D> {
         let outcome = Outcome::from_status(status.as_u16());
         let may_repeat = self.resume.is_none() && !self.response_started;
         let repeats = may_repeat && self.plan.repeats(&outcome, &self.env);
+        self.ctx.record.retries = self.plan.retry_count();
         let Some((header, body)) = run.response().filter(|(header, _)| header.status == StatusCode::OK)
         else {
             return Ok(Readiness::Committable);
