@@ -277,6 +277,13 @@ async fn denials_and_failures_take_part_in_retries_where_the_config_lists_them()
     }
     // A request that is denied for one target goes to the next one, but 246 is a success.
     let guarded = with(&target, json!({"input_guardrails": none_of("hidden", true)}));
+    let gone = with(&target, json!({"custom_host": "http://127.0.0.1:1/v1"}));
+    let config = json!({"strategy": {"mode": "fallback"}, "targets": [gone, guarded]});
+    let answer = send(CHAT, &config, &body(CHAT, "hidden", false)).await;
+    let attempts = answer.headers["x-gateway-attempts"].to_str().unwrap();
+    let shown = attempts.split(", ").map(|attempt| attempt.rsplit_once(':').unwrap().0).collect::<Vec<_>>();
+    assert_eq!(answer.status, 446);
+    assert_eq!(shown, ["config.targets[0]:upstream_unreachable", "config.targets[1]:hooks_failed"]);
     let config = json!({"strategy": {"mode": "fallback"}, "targets": [guarded, target]});
     let answer = send(CHAT, &config, &body(CHAT, "hidden", false)).await;
     assert_eq!(answer.status, 200, "{}", answer.text);

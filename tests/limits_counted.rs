@@ -85,7 +85,13 @@ async fn a_compressed_response_counts_what_is_held_of_a_hard_budget() {
         let call = call.header("x-gateway-api-key", made["key"].as_str().unwrap());
         let body =
             json!({"model": "gpt-4o", "messages": [{"role": "user", "content": "a"}], "max_tokens": 300});
-        call.header("x-gateway-config", target.to_string()).json(&body).send().await.unwrap().status().as_u16()
+        call.header("x-gateway-config", target.to_string())
+            .json(&body)
+            .send()
+            .await
+            .unwrap()
+            .status()
+            .as_u16()
     };
     let mut statuses = Vec::new();
     for _ in 0..4 {

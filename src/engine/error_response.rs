@@ -104,9 +104,10 @@ fn parts(
             headers.insert(header_edit::PROVIDER, HeaderValue::from_static(attempt.target.provider.id()));
             headers.insert(header_edit::OPTION_INDEX, attempt.target.index_header());
             headers.insert(header_edit::RETRIES, ctx.record.retries_text());
-            if ctx.record.shows_attempts() {
-                header_edit::insert_str(headers, header_edit::ATTEMPTS, &ctx.record.attempts_text());
-            }
+        }
+        // Also where the last target was refused before it was called: those before it may have been.
+        if ctx.record.shows_attempts() && ctx.record.attempt_count() > 0 {
+            header_edit::insert_str(headers, header_edit::ATTEMPTS, &ctx.record.attempts_text());
         }
         response_headers::add_basic_headers(headers, ctx);
     });
