@@ -302,6 +302,54 @@ async fn a_response_without_text_is_judged_the_same_whole_and_streamed() {
     }
 }
 
+/// What is spoken is text: whole as in a stream. And whichever choice has it.
+#[tokio::test]
+async fn every_choice_and_its_transcript_are_judged_the_same_whole_and_streamed() {
+    let chunk = |index: u32, delta: Value, finish: Value| {
+        let choice = json!({"index": index, "delta": delta, "finish_reason": finish});
+        json!({"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m", "choices": [choice]})
+    };
+    let whole = |messages: &[Value]| {
+        let choices = messages.iter().enumerate();
+        let choices = choices
+            .map(|(index, message)| json!({"index": index, "message": message, "finish_reason": "stop"}));
+        json!({"id": "c", "object": "chat.completion", "created": 1, "model": "m", "choices": choices.collect::<Vec<_>>()})
+            .to_string()
+    };
+    let spoken =
+        |text: &str| json!({"audio": {"id": "a", "data": "AAAA", "expires_at": 1, "transcript": text}});
+    let stream = |deltas: &[(u32, Value)]| {
+        let mut list: Vec<Value> =
+            deltas.iter().map(|(index, delta)| chunk(*index, delta.clone(), Value::Null)).collect();
+        list.extend((0..2).map(|index| chunk(index, json!({}), "stop".into())));
+        events(&list) + "data: [DONE]\n\n"
+    };
+    let [fine, first, second] =
+        ["fine", "a bo", "mb"].map(|text| json!({"role": "assistant", "content": text}));
+    let voiced = with(&json!({"role": "assistant", "content": null}), spoken("a bomb"));
+    for (word, denied) in [("bomb", true), ("absent", false)] {
+        for (streamed, sent) in [
+            (false, whole(&[fine.clone(), json!({"role": "assistant", "content": "a bomb"})])),
+            (true, stream(&[(0, fine.clone()), (1, first.clone()), (1, second.clone())])),
+            (false, whole(&[fine.clone(), voiced.clone()])),
+            (false, whole(std::slice::from_ref(&voiced))),
+            (true, stream(&[(0, fine.clone()), (1, spoken("a bo")), (1, spoken("mb"))])),
+        ] {
+            let (_upstream, target) = speaking("openai", &sent).await;
+            for guardrails in both_ways(&none_of(word, true)) {
+                let config = with(&target, json!({"output_guardrails": guardrails}));
+                let answer = send(CHAT, &config, &body(CHAT, streamed)).await;
+                assert_eq!(is_denied(&answer), denied, "{sent} {guardrails}: {}", answer.text);
+                assert!(!denied || !answer.text.contains("a bomb"), "{sent} {guardrails}: {}", answer.text);
+            }
+        }
+    }
+    let redacted = json!([{"regexReplace": {"rule": "bomb", "redactText": "XXX"}}]);
+    let (_upstream, target) = speaking("openai", &whole(&[fine, voiced])).await;
+    let answer = send(CHAT, &with(&target, json!({"output_guardrails": redacted})), &body(CHAT, false)).await;
+    assert_eq!(answer.json()["choices"][1]["message"]["audio"]["transcript"], "a XXX", "{}", answer.text);
+}
+
 /// Servers differ in how they write a message of the Responses API. The same response is sent as a document, and as the last event of a
 /// stream.
 #[tokio::test]

@@ -168,6 +168,7 @@ impl<'t> Reader<'t> {
                 reader.member(choice, "text", index == 0);
                 if let Some(message) = &message {
                     reader.content(message, "content", index == 0);
+                    reader.transcript(message, index == 0);
                     reader.describes(message, "annotations", "[]");
                 }
             });
@@ -186,6 +187,15 @@ impl<'t> Reader<'t> {
                     |part: &&Object<'t>| part.get("thought").is_none_or(|thought| !thought.is_true());
                 parts.iter().filter(is_text).for_each(|part| reader.member(part, "text", index == 0));
             });
+        }
+    }
+
+    /// What was spoken, which streams have as text too. Not where the content repeats it.
+    fn transcript(&mut self, message: &Object<'t>, is_judged: bool) {
+        let Some(audio) = message.inner("audio") else { return };
+        let is_repeated = message.string("content").is_some_and(|content| !content.is_empty());
+        if !is_repeated {
+            self.member(&audio, "transcript", is_judged);
         }
     }
 

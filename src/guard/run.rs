@@ -69,6 +69,16 @@ impl PhaseRun {
         self.results.iter().any(|result| !result.verdict)
     }
 
+    /// Takes the results of hooks that have failed or deny on another choice of the same response, and had not on this one.
+    pub fn take_failures(&mut self, other: Self) {
+        for (result, other) in self.results.iter_mut().zip(other.results) {
+            if (result.verdict && !other.verdict) || (!result.deny && other.deny) {
+                *result = HookResult { transformed: result.transformed, ..other };
+            }
+        }
+        self.message = self.message.take().or(other.message);
+    }
+
     /// Adds what other hooks of the same phase came to.
     pub fn extend(&mut self, other: Self) {
         self.results.extend(other.results);

@@ -185,6 +185,13 @@ impl Subject {
         all.into_iter().map(|(_, text)| text.to_owned()).collect()
     }
 
+    /// The same response, each with another choice than the first as the one that is judged: those that are not the same text.
+    pub fn other_choices(&self) -> Vec<Self> {
+        let first = self.text.as_deref().unwrap_or_default();
+        let others = self.texts.iter().filter(|text| !text.is_judged && text.text != first);
+        others.map(|text| Self { text: Some(text.text.as_str().into()), ..self.clone() }).collect()
+    }
+
     fn set_texts(&mut self, texts: Vec<Text>) {
         self.text = judged(&texts).map(Arc::from);
         self.texts = texts.into();

@@ -13,7 +13,7 @@ use crate::engine::hook_notes::HookSide;
 use crate::engine::orchestrator::Orchestrator;
 use crate::engine::response_body::ResponseBody;
 use crate::error::Error;
-use crate::guard::{Hook, HookResult, PhaseRun, Placeholders, Subject, hook_results, restored};
+use crate::guard::{Hook, HookResult, HookSet, PhaseRun, Placeholders, Subject, hook_results, restored};
 use crate::json::splice::append_member;
 use crate::route::outcome::Outcome;
 use crate::state::large_work::translation;
@@ -138,7 +138,7 @@ impl Guarded {
         self.restore(&mut subject);
         let mut passed = PhaseRun::default();
         if let Some(after) = self.after.clone() {
-            passed = self.env.run(after.waiting(), &subject).await;
+            passed = self.run_on_choices(&after, |_| true, &subject).await;
             self.env.note(HookSide::Response, &passed.results);
         }
         if passed.denies() {
@@ -155,6 +155,22 @@ impl Guarded {
         body.put_ready(bytes);
         self.judged = Some(subject);
         Judged::Passes { has_failed: self.has_failed(&passed.results) }
+    }
+
+    /// Runs hooks that the response waits for. Each choice is judged by itself, and one that fails is enough: the result is that of the
+    /// first choice for which a hook fails, else that of the first choice.
+    async fn run_on_choices(
+        &self,
+        after: &HookSet,
+        which: impl Fn(&&Hook) -> bool,
+        subject: &Subject,
+    ) -> PhaseRun {
+        let mut passed = self.env.run(after.waiting().filter(&which), subject).await;
+        let others = passed.changed.as_ref().unwrap_or(subject).other_choices();
+        for other in others {
+            passed.take_failures(self.env.run(after.waiting().filter(&which), &other).await);
+        }
+        passed
     }
 
     /// Gives redacted texts of the request back where the response has their placeholders.
@@ -180,7 +196,7 @@ impl Guarded {
                 self.reader.as_ref().map(|reader| stream_texts::read(reader, &bytes)).unwrap_or_default();
             let subject = self.checked.subject.clone().with_stream(texts);
             let which = |hook: &&Hook| !is_windowed(hook);
-            passed = self.env.run(after.waiting().filter(which), &subject).await;
+            passed = self.run_on_choices(&after, which, &subject).await;
             self.env.note(HookSide::Response, &passed.results);
             if passed.denies() {
                 self.judged = Some(subject);
