@@ -188,7 +188,7 @@ fn shared(url: &str, leases: bool) {
                     let now = Timestamp::now();
                     match counters.reserve(&selection, &estimate, None, now).await {
                         Ok(held) => {
-                            held.settle(Actual { requests: 1, tokens: Some(1), cost: Some(60_000) }, now)
+                            held.settle(Actual { requests: 1, tokens: Some(1), cost: Some(60_000) }, now);
                         }
                         Err(refusal) => print(&format!("refused: {:?}", refusal.cause)),
                     }

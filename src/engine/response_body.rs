@@ -17,6 +17,7 @@ use super::resume::ResumeSource;
 use super::retained_events::RetainedEvents;
 use crate::api::Dialect;
 use crate::api::chat::ProviderError;
+use crate::api::operation::Operation;
 use crate::api::sse::SseParser;
 use crate::api::tap::{ResponseSummary, Tap};
 use crate::json::similarity::SimilarJson;
@@ -82,6 +83,14 @@ enum Mode {
     Translated(Rewriter),
 }
 
+/// What observes a response that passes.
+fn observer(kind: ContentKind, operation: Operation, streams: bool, length: Option<usize>) -> Tap {
+    match kind {
+        ContentKind::Compressed => Tap::of_compressed(),
+        kind => Tap::new(operation, streams, kind == ContentKind::Json, length),
+    }
+}
+
 impl ResponseBody {
     /// `kind` is the header's; `trace_id` is unique, and used for ids that the provider does not send.
     pub fn new(
@@ -103,10 +112,7 @@ impl ResponseBody {
         let converted = streams != events;
         let kind = if converted { ContentKind::requested(streams) } else { kind };
         let length = length.filter(|_| !converted);
-        let tap = || match kind {
-            ContentKind::Compressed => Tap::of_compressed(),
-            kind => Tap::new(policy.operation, streams, kind == ContentKind::Json, length),
-        };
+        let tap = || observer(kind, policy.operation, streams, length);
         // Both decode, unless the response is compressed.
         let translates = translation.is_some_and(|translation| !translation.is_patch());
         let unread = rewriter.is_none() && (translates || filters.is_some());

@@ -32,14 +32,6 @@ fn every_shape_is_read_in_the_same_sense() {
                 "output_tokens":45,"total_tokens":59}"#,
             usage([14, 45, 59, 0, 0, 0, 14, 0]),
         ),
-        // Anthropic: summaries of a long conversation are billed and not included in the other counts.
-        (
-            r#"{"input_tokens":100,"output_tokens":10,"iterations":[
-                {"type":"compaction","input_tokens":1000,"cache_read_input_tokens":200,"output_tokens":35},
-                {"type":"message","input_tokens":100,"output_tokens":10},{"type":"compaction","output_tokens":5}]}"#,
-            usage([1300, 50, 1350, 200, 0, 0, 0, 0]),
-        ),
-        (r#"{"input_tokens":1,"output_tokens":2,"iterations":null}"#, usage([1, 2, 3, 0, 0, 0, 0, 0])),
         // Anthropic: cache reads and writes are not included in the input.
         (
             r#"{"input_tokens":3,"cache_creation_input_tokens":100,"cache_read_input_tokens":1000,
@@ -79,6 +71,23 @@ fn every_shape_is_read_in_the_same_sense() {
         ("null", None),
         ("[1]", None),
         ("{", None),
+    ];
+    for (json, wanted) in cases {
+        assert_eq!(Usage::read(json.as_bytes()), wanted, "{json}");
+    }
+}
+
+/// Anthropic's summaries of a long conversation are billed, and not included in the other counts.
+#[test]
+fn compaction_is_added_to_what_was_used() {
+    let cases = [
+        (
+            r#"{"input_tokens":100,"output_tokens":10,"iterations":[
+                {"type":"compaction","input_tokens":1000,"cache_read_input_tokens":200,"output_tokens":35},
+                {"type":"message","input_tokens":100,"output_tokens":10},{"type":"compaction","output_tokens":5}]}"#,
+            usage([1300, 50, 1350, 200, 0, 0, 0, 0]),
+        ),
+        (r#"{"input_tokens":1,"output_tokens":2,"iterations":null}"#, usage([1, 2, 3, 0, 0, 0, 0, 0])),
     ];
     for (json, wanted) in cases {
         assert_eq!(Usage::read(json.as_bytes()), wanted, "{json}");
