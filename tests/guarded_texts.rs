@@ -302,6 +302,32 @@ async fn a_response_without_text_is_judged_the_same_whole_and_streamed() {
     }
 }
 
+/// A stream that was held back is sent as it was read: what no check has seen is not in it.
+#[tokio::test]
+async fn what_no_check_has_read_is_not_sent_of_a_held_back_stream() {
+    let choice = |member: &str| {
+        format!(
+            "data: {{\"id\":\"c\",\"object\":\"chat.completion.chunk\",\"created\":1,\"model\":\"m\",\"choices\":[{{\"index\":0,{member},\"finish_reason\":null}}]}}\n\n"
+        )
+    };
+    for hidden in [
+        choice(r#""delta":{"content":"a bomb","content":"fine"}"#),
+        choice(r#""delta":{"content":"fine","content":"a bomb"}"#),
+        choice(r#""delta":{"content":"fine"},"text":"a bomb""#),
+        choice(r#""delta":{"content":"fine"},"message":{"content":"a bomb"}"#),
+        format!(": a bomb\n\n{}", choice(r#""delta":{"content":"fine"}"#)),
+        format!("Data: a bomb\n\n{}", choice(r#""delta":{"content":"fine"}"#)),
+    ] {
+        let (_upstream, target) = speaking("openai", &(hidden.clone() + &chat_stream(&[]))).await;
+        for guardrails in both_ways(&none_of("bomb", true)) {
+            let config = with(&target, json!({"output_guardrails": guardrails}));
+            let answer = send(CHAT, &config, &body(CHAT, true)).await;
+            assert_eq!(answer.status, 200, "{hidden} {guardrails}: {}", answer.text);
+            assert!(!answer.text.contains("a bomb"), "{hidden} {guardrails}: {}", answer.text);
+        }
+    }
+}
+
 /// What is spoken is text: whole as in a stream. And whichever choice has it.
 #[tokio::test]
 async fn every_choice_and_its_transcript_are_judged_the_same_whole_and_streamed() {

@@ -182,7 +182,8 @@ impl Rewriter {
             }
             Work::OwnDialect(own) => {
                 state.filter(|filters| own.finish(filters, out));
-                state.closed = true;
+                // What cannot be read is not complete.
+                state.closed = !state.is_done();
             }
             Work::ErrorResponse { translation, held } => {
                 let error = translation.write(held, out);

@@ -23,6 +23,6 @@ pub fn run_on_stream(
     which: fn(&Hook) -> bool,
     (request, reader, bytes): (Subject, Translation, Vec<u8>),
 ) {
-    let texts = stream_texts::read(&reader, &bytes);
-    run(env, hooks, which, request.with_stream(texts));
+    let read = stream_texts::read(&reader, &bytes, env.trace_id());
+    run(env, hooks, which, request.with_stream(read.texts));
 }

@@ -48,6 +48,11 @@ impl GuardEnv {
         }
     }
 
+    /// The id of the request's trace, which is unique.
+    pub fn trace_id(&self) -> &str {
+        &self.trace_id
+    }
+
     /// Where large texts are read.
     pub fn large_work(&self) -> &LargeWork {
         &self.engine.shared.large_work

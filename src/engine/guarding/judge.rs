@@ -190,39 +190,11 @@ impl Guarded {
         shows_results: bool,
     ) -> Judged {
         let mut passed = PhaseRun::default();
-        if let Some(after) = self.after.clone().filter(|_| body.is_finished() && self.holds(true)) {
-            let bytes = body.take_ready();
-            let texts =
-                self.reader.as_ref().map(|reader| stream_texts::read(reader, &bytes)).unwrap_or_default();
-            let subject = self.checked.subject.clone().with_stream(texts);
-            let which = |hook: &&Hook| !is_windowed(hook);
-            passed = self.run_on_choices(&after, which, &subject).await;
-            self.env.note(HookSide::Response, &passed.results);
-            if passed.denies() {
-                self.judged = Some(subject);
-                return Judged::Denied(denial(&passed, &self.before, &passed.results));
-            }
-            let mut changed = passed.changed.take();
-            if let Some(subject) = &changed {
-                // Those of the workspace that saw the stream through windows see what has become of it.
-                let which = |hook: &&Hook| is_windowed(hook) && hook.is_of_workspace;
-                let again = self.env.run(after.waiting().filter(which), subject).await;
-                if again.denies() {
-                    let error = denial(&again, &self.before, &again.results);
-                    self.judged = changed;
-                    return Judged::Denied(error);
-                }
-                changed = again.changed.or(changed);
-            }
-            let written = changed.as_ref().and_then(|changed| {
-                stream_texts::replace(self.reader.as_ref()?, &bytes, changed.stream_texts())
-            });
-            if changed.is_some() && written.is_none() {
-                let error = "The response could not be written again after a guardrail has changed it.";
-                return Judged::Denied(Error::hooks_failed(Some(error), None));
-            }
-            body.put_ready(written.unwrap_or(bytes));
-            self.judged = Some(changed.unwrap_or(subject));
+        if let Some(after) = self.after.clone().filter(|_| self.holds(true)) {
+            passed = match self.judge_held(body, &after).await {
+                Ok(passed) => passed,
+                Err(denied) => return denied,
+            };
         }
         if let Some(results) = hook_results(&self.before, &passed.results).filter(|_| shows_results) {
             let name = matches!(dialect, Dialect::Anthropic | Dialect::Responses);
@@ -232,6 +204,49 @@ impl Guarded {
             body.put_ready(event);
         }
         Judged::Passes { has_failed: self.has_failed(&passed.results) }
+    }
+
+    /// Judges a stream that was held back. What is left of it is what was read: the provider's own bytes may have more than that.
+    async fn judge_held(&mut self, body: &mut ResponseBody, after: &HookSet) -> Result<PhaseRun, Judged> {
+        let bytes = body.take_ready();
+        let id = self.env.trace_id();
+        let Some(reader) = &self.reader else { return Err(unreadable("is a stream")) };
+        let read = stream_texts::read(reader, &bytes, id);
+        // A stream that broke off ends with its error, behind what was read of it.
+        if !read.is_complete && body.error().is_none() {
+            return Err(unreadable("is no complete stream of its dialect"));
+        }
+        let subject = self.checked.subject.clone().with_stream(read.texts);
+        let which = |hook: &&Hook| !is_windowed(hook);
+        let mut passed = self.run_on_choices(after, which, &subject).await;
+        self.env.note(HookSide::Response, &passed.results);
+        if passed.denies() {
+            self.judged = Some(subject);
+            return Err(Judged::Denied(denial(&passed, &self.before, &passed.results)));
+        }
+        let mut changed = passed.changed.take();
+        if let Some(subject) = &changed {
+            // Those of the workspace that saw the stream through windows see what has become of it.
+            let which = |hook: &&Hook| is_windowed(hook) && hook.is_of_workspace;
+            let again = self.env.run(after.waiting().filter(which), subject).await;
+            if again.denies() {
+                let error = denial(&again, &self.before, &again.results);
+                self.judged = changed;
+                return Err(Judged::Denied(error));
+            }
+            changed = again.changed.or(changed);
+        }
+        let written = match &changed {
+            Some(changed) => stream_texts::replace(reader, &bytes, id, changed.stream_texts()),
+            None => Some(read.written),
+        };
+        let Some(written) = written else {
+            let error = "The response could not be written again after a guardrail has changed it.";
+            return Err(Judged::Denied(Error::hooks_failed(Some(error), None)));
+        };
+        body.put_ready(written);
+        self.judged = Some(changed.unwrap_or(subject));
+        Ok(passed)
     }
 }
 

@@ -13,6 +13,17 @@ use std::sync::Arc;
 /// The texts in the order in which they end, each with its choice. What stands between two parts of a text does not end it.
 pub type Texts = Vec<(u32, String)>;
 
+/// A stream that was read.
+#[derive(Debug)]
+pub struct ReadStream {
+    pub texts: Texts,
+    /// The same stream, with nothing in it that was not read: a member that is there twice, or an event of an unknown shape, is none
+    /// that a check has seen.
+    pub written: Vec<u8>,
+    /// It was read to its end, which may be an error.
+    pub is_complete: bool,
+}
+
 /// Texts that have ended, and those that may go on.
 #[derive(Debug, Default)]
 struct Collected {
@@ -32,32 +43,36 @@ struct Substitute {
     open: Vec<(u32, usize)>,
 }
 
-/// Reads the texts, in the order in which they end.
-pub fn read(reader: &Translation, bytes: &[u8]) -> Texts {
+/// Reads the texts, in the order in which they end. `id`: unique, for ids that the stream does not have.
+pub fn read(reader: &Translation, bytes: &[u8], id: &str) -> ReadStream {
     let collected = Arc::<Mutex<Collected>>::default();
-    rewrite(reader, bytes, Box::new(Collector(Arc::clone(&collected))));
+    let (written, is_complete) = rewrite(reader, bytes, id, Box::new(Collector(Arc::clone(&collected))));
     let Collected { mut done, open, parts } = std::mem::take(&mut *collected.lock());
     done.extend(open);
     for (choice, _) in &mut done {
         *choice = parts.get(choice).copied().unwrap_or(*choice);
     }
-    done
+    ReadStream { texts: done, written, is_complete }
 }
 
 /// The stream with these texts in place of those that [`read`] found; `None` where it cannot be written.
-pub fn replace(reader: &Translation, bytes: &[u8], texts: Vec<String>) -> Option<Vec<u8>> {
-    rewrite(reader, bytes, Box::new(Substitute { texts: texts.into_iter(), open: Vec::new() }))
+pub fn replace(reader: &Translation, bytes: &[u8], id: &str, texts: Vec<String>) -> Option<Vec<u8>> {
+    let substitute = Substitute { texts: texts.into_iter(), open: Vec::new() };
+    let (written, is_complete) = rewrite(reader, bytes, id, Box::new(substitute));
+    is_complete.then_some(written)
 }
 
-fn rewrite(reader: &Translation, bytes: &[u8], filter: Box<dyn TextFilter>) -> Option<Vec<u8>> {
-    let mut rewriter = reader.rewriter(true, "stream", unix_seconds());
+/// What the rewriter writes, and whether it has come to the end.
+fn rewrite(reader: &Translation, bytes: &[u8], id: &str, filter: Box<dyn TextFilter>) -> (Vec<u8>, bool) {
+    let mut rewriter = reader.rewriter(true, id, unix_seconds());
     let mut filters = TextFilters::default();
     filters.add(filter);
     rewriter.set_filters(Some(Box::new(filters)));
     let mut out = Vec::with_capacity(bytes.len());
     rewriter.push(bytes, &mut out);
     rewriter.finish(&mut out);
-    rewriter.is_complete().then_some(out)
+    let is_complete = rewriter.is_complete();
+    (out, is_complete)
 }
 
 impl TextFilter for Collector {
