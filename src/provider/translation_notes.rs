@@ -63,7 +63,7 @@ impl TranslationNotes {
         }
     }
 
-    /// Records that a client which wants to see no thinking (`display: omitted`, Anthropic's) gets it: `provider` always sends it.
+    /// Records that `display: omitted` (Anthropic's) has no effect: `provider` always sends its thinking.
     pub fn show_thinking(&mut self, reasoning: &Reasoning<'_>, provider: &str) {
         #[derive(serde::Deserialize)]
         struct Display<'a> {

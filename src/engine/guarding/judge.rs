@@ -18,6 +18,7 @@ use crate::json::splice::append_member;
 use crate::route::outcome::Outcome;
 use crate::state::large_work::translation;
 use bytes::Bytes;
+use futures_util::future::join_all;
 use http::StatusCode;
 use serde_json::json;
 use std::sync::Arc;
@@ -165,11 +166,13 @@ impl Guarded {
         which: impl Fn(&&Hook) -> bool,
         subject: &Subject,
     ) -> PhaseRun {
-        let mut passed = self.env.run(after.waiting().filter(&which), subject).await;
-        let others = passed.changed.as_ref().unwrap_or(subject).other_choices();
-        for other in others {
-            passed.take_failures(self.env.run(after.waiting().filter(&which), &other).await);
-        }
+        let others = subject.other_choices();
+        let choices = std::iter::once(subject).chain(&others);
+        // At the same time, so that many choices take no longer than a check may.
+        let runs = join_all(choices.map(|choice| self.env.run(after.waiting().filter(&which), choice))).await;
+        let mut runs = runs.into_iter();
+        let mut passed = runs.next().unwrap_or_default();
+        runs.for_each(|run| passed.take_failures(run));
         passed
     }
 
