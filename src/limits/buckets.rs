@@ -8,14 +8,15 @@ use super::facts::Facts;
 use super::journal::Settled;
 use super::limit::Limit;
 use super::limit_set::{BucketHash, Selected, value_key};
+use super::stripes::Stripes;
 use super::window::Calendar;
 use jiff::Timestamp;
-use parking_lot::{Mutex, RwLock};
+use parking_lot::{Mutex, MutexGuard, RwLock};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::hash::{BuildHasherDefault, Hasher};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 use uuid::Uuid;
 
 const SHARDS: usize = 64;
@@ -25,9 +26,9 @@ const MAX_USAGE_BUCKETS: usize = 1_000_000;
 
 /// The hash is random already.
 #[derive(Debug, Default)]
-struct Taken(u64);
+pub(super) struct HashOfHash(u64);
 
-impl Hasher for Taken {
+impl Hasher for HashOfHash {
     fn finish(&self) -> u64 {
         self.0
     }
@@ -44,7 +45,10 @@ impl Hasher for Taken {
     }
 }
 
-type Shard = HashMap<u128, Arc<Entity>, BuildHasherDefault<Taken>>;
+/// Of maps by bucket.
+pub(super) type IsHash = BuildHasherDefault<HashOfHash>;
+
+type Shard = HashMap<u128, Arc<Entity>, IsHash>;
 
 /// All buckets of the process.
 #[derive(Debug)]
@@ -55,6 +59,7 @@ pub(super) struct Buckets {
     live: Mutex<HashMap<(Uuid, u8), usize>>,
     /// Requests that were counted in a bucket shared for want of room.
     overflowed: AtomicU64,
+    pub stripes: Stripes,
     pub sink: Arc<Sink>,
 }
 
@@ -76,9 +81,23 @@ pub(super) struct Unwritten {
 }
 
 impl Buckets {
-    pub(super) fn new(hash: BucketHash, sink: Sink) -> Self {
-        let shards = (0..SHARDS).map(|_| RwLock::default()).collect();
-        Self { hash, shards, live: Mutex::default(), overflowed: AtomicU64::new(0), sink: Arc::new(sink) }
+    pub(super) fn new(hash: BucketHash, sink: Sink) -> Arc<Self> {
+        Self::with(hash, sink, Stripes::new)
+    }
+
+    pub(super) fn with(
+        hash: BucketHash,
+        sink: Sink,
+        stripes: impl FnOnce(&Weak<Self>) -> Stripes,
+    ) -> Arc<Self> {
+        Arc::new_cyclic(|buckets| Self {
+            hash,
+            shards: (0..SHARDS).map(|_| RwLock::default()).collect(),
+            live: Mutex::default(),
+            overflowed: AtomicU64::new(0),
+            stripes: stripes(buckets),
+            sink: Arc::new(sink),
+        })
     }
 
     fn shard(&self, id: u128) -> Option<&RwLock<Shard>> {
@@ -125,7 +144,7 @@ impl Buckets {
         let overflow = || (!self.has_room(limit)).then(|| self.get(self.hash.overflow(limit))).flatten();
         match self.get(selected.bucket).or_else(overflow) {
             Some(found) => {
-                let state = found.state.lock().clone();
+                let state = self.whole(&found, now).clone();
                 Entity::copied(limit, found.id, Arc::clone(&found.value_key), state)
             }
             None => {
@@ -133,6 +152,13 @@ impl Buckets {
                 Entity::copied(limit, selected.bucket, value_key(limit, facts).into(), state)
             }
         }
+    }
+
+    /// Locks a bucket in which all that was used is counted, also by requests of threads that had borrowed of it.
+    pub(super) fn whole<'a>(&self, entity: &'a Entity, now: i64) -> MutexGuard<'a, State> {
+        let mut state = entity.state.lock();
+        self.stripes.recall(entity, &mut state, (&self.sink, now));
+        state
     }
 
     fn has_room(&self, limit: &Limit) -> bool {

@@ -45,6 +45,12 @@ pub(super) struct State {
     pub unreconciled: i64,
     /// Whether it waits for the journal.
     pub is_dirty: bool,
+    /// Whether threads have borrowed of it (`stripes`), which is in `held`, and the usage up to which they may.
+    pub is_striped: bool,
+    pub lent_up_to: i64,
+    /// How many requests were judged in it in which half second.
+    pub uses: u16,
+    half_second: u16,
     /// The threshold and the limit that were last reported as reached; 0: none.
     pub threshold_sent: i64,
     pub exhausted_sent: i64,
@@ -111,6 +117,10 @@ impl State {
             journalled: 0,
             unreconciled: 0,
             is_dirty: false,
+            is_striped: false,
+            lent_up_to: i64::MAX,
+            uses: 0,
+            half_second: 0,
             threshold_sent: 0,
             exhausted_sent: 0,
         }
@@ -124,6 +134,24 @@ impl State {
     /// Resets of the limit and of the entity, as one number that only grows.
     pub(super) fn generation(&self) -> u64 {
         u64::from(self.limit_generation) << 32 | u64::from(self.resets)
+    }
+
+    /// Counts a request; how many there were in this half second.
+    #[inline]
+    pub(super) fn note_use(&mut self, now: i64) -> u16 {
+        // Of the time, only whether it is another half second matters.
+        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it may wrap")]
+        let half_second = (now >> 9) as u16;
+        self.uses = if half_second == self.half_second { self.uses.saturating_add(1) } else { 1 };
+        self.half_second = half_second;
+        self.uses
+    }
+
+    /// Whether [`bring_up_to`](Self::bring_up_to) would begin nothing new.
+    pub(super) fn is_current(&self, limit: &Limit, now: i64) -> bool {
+        self.rule == Some(Rule::of(&limit.kind))
+            && self.window.contains(now)
+            && limit.generation <= self.limit_generation
     }
 
     /// Takes up the window of `now`, and the rules of the limit as they are now. What the journal lacks of the window before is
@@ -248,10 +276,7 @@ impl State {
 
     /// What is left, for the headers of rate limits.
     pub(super) fn remaining(&self, limit: &Limit, now: i64) -> Option<(RateOf, Remaining)> {
-        let LimitKind::Rate { of, value, .. } = limit.kind else { return None };
-        let remaining = value.saturating_sub(self.used(limit, now)).max(0);
-        let reset_in = u64::try_from(self.window.end.saturating_sub(now)).unwrap_or(0);
-        Some((of, Remaining { limit: value, remaining, reset_in: Duration::from_millis(reset_in) }))
+        Remaining::of(limit, limit.value().saturating_sub(self.used(limit, now)), (self.window, now))
     }
 
     pub(super) fn take(&mut self, amount: i64, is_clamped: bool) -> Hold {

@@ -11,6 +11,7 @@ use super::limit_set::Selection;
 use super::preview::{Decision, Preview};
 use super::refusal::{Cause, Refusal};
 use super::reservation::{Held, Reservation};
+use super::stripes::{self, Stripes};
 use super::tightest::Tightest;
 use super::window::Calendar;
 use parking_lot::MutexGuard;
@@ -54,7 +55,7 @@ impl Judgment<'_> {
     /// The refusal; nothing is held then.
     pub(super) fn reserve(
         &self,
-        buckets: &Buckets,
+        buckets: &Arc<Buckets>,
         selection: &Selection<'_>,
         advance: Option<&Advance>,
     ) -> Result<Reservation, Box<Refusal>> {
@@ -69,8 +70,12 @@ impl Judgment<'_> {
         candidates.sort_unstable_by_key(|candidate| candidate.entity.id);
         let mut lending = advance.map(Advance::lend);
         let mut locked: SmallVec<[Locked<'_>; 4]> = SmallVec::new();
+        let mut is_hot = true;
         for Candidate { limit, entity } in &candidates {
             let mut state = entity.state.lock();
+            let at = (&*buckets.sink, self.now);
+            is_hot &= buckets.stripes.is_hot(&mut state, self.now);
+            buckets.stripes.recall_if_near((limit, entity), &mut state, self.likely(limit), at);
             let past = state.bring_up_to(limit, self.calendar, self.now);
             buckets.sink.past(limit, entity, &mut state, past);
             if let Some(lending) = &mut lending {
@@ -100,15 +105,15 @@ impl Judgment<'_> {
             if limit.is_rate() {
                 buckets.sink.changed(limit, entity, state);
             }
-            if let Some((of, remaining)) = state.remaining(limit, self.now) {
-                tightest.add(of, remaining);
-            }
+            tightest.add(state.remaining(limit, self.now));
             held.push(Held { limit: Arc::clone(limit), entity: Arc::clone(entity), hold });
         }
-        let sink = Arc::clone(&buckets.sink);
+        if is_hot && advance.is_none() {
+            self.lend(&buckets.stripes, &candidates, &mut locked);
+        }
         let lowered =
             fitted.filter(|fitted| self.estimate.max_output_tokens.is_none_or(|most| *fitted < most));
-        Ok(Reservation::new(held, tightest, lowered, sink))
+        Ok(Reservation::new(held, tightest, lowered, Arc::clone(buckets)))
     }
 
     /// What each limit would decide by itself, and what all of them come to. The buckets are copies.
@@ -219,8 +224,22 @@ impl Judgment<'_> {
     /// use. That a single request is too large is no news of the limit.
     fn leaves_nothing(&self, limit: &Limit, state: &State, cause: Cause) -> bool {
         let left = limit.value().saturating_sub(state.spent);
-        let likely = self.estimate.likely(limit.counts()).unwrap_or(0);
+        let likely = self.likely(limit);
         cause == Cause::DoesNotFit && left < limit.value() / 10 && likely > left
+    }
+
+    fn likely(&self, limit: &Limit) -> i64 {
+        self.estimate.likely(limit.counts()).unwrap_or(0)
+    }
+
+    /// Lends this thread of the buckets of a request, which are hot, if all of them may be lent: the next request takes all it needs of what
+    /// is lent, or nothing.
+    fn lend(&self, stripes: &Stripes, candidates: &[Candidate<'_>], locked: &mut [Locked<'_>]) {
+        if candidates.iter().all(|candidate| stripes::may_lend(candidate.limit)) {
+            for (Candidate { limit, entity }, Locked { state, .. }) in candidates.iter().zip(locked) {
+                stripes.lend((limit, entity), state, self.likely(limit), self.now);
+            }
+        }
     }
 
     /// What is held of a limit that has room, and whether that is less than the estimate.
@@ -229,7 +248,7 @@ impl Judgment<'_> {
         if limit.hard {
             return (self.estimate.most(counted, fitted).unwrap_or(0), false);
         }
-        let likely = self.estimate.likely(counted).unwrap_or(0);
+        let likely = self.likely(limit);
         if counted == Counted::Requests {
             return (likely, false);
         }
@@ -240,9 +259,7 @@ impl Judgment<'_> {
     fn tightest(&self, candidates: &[Candidate<'_>], locked: &[Locked<'_>]) -> Tightest {
         let mut tightest = Tightest::default();
         for (Candidate { limit, .. }, Locked { state, .. }) in candidates.iter().zip(locked) {
-            if let Some((of, remaining)) = state.remaining(limit, self.now) {
-                tightest.add(of, remaining);
-            }
+            tightest.add(state.remaining(limit, self.now));
         }
         tightest
     }

@@ -63,6 +63,18 @@ impl Limit {
         }
     }
 
+    /// Whether it is the same as `before`. A set of limits that was made again has the same limits at other places: `before` becomes this
+    /// one then, so that the next comparison is one of two pointers.
+    pub(super) fn is_same(self: &Arc<Self>, before: &mut Arc<Self>) -> bool {
+        if !Arc::ptr_eq(before, self) {
+            if **before != **self {
+                return false;
+            }
+            *before = Arc::clone(self);
+        }
+        true
+    }
+
     /// Whether it can be judged only when the target of an attempt is certain.
     pub fn is_for_targets(&self) -> bool {
         matches!(self.scope, LimitScope::Provider | LimitScope::Integration)

@@ -24,6 +24,7 @@ mod recent_selections;
 pub mod refusal;
 pub mod reservation;
 mod shared;
+mod stripes;
 pub mod tightest;
 mod usage_view;
 pub mod window;
@@ -87,10 +88,10 @@ impl Limits {
         Self::new(Buckets::new(BucketHash::random(), Sink::default()), calendar)
     }
 
-    fn new(buckets: Buckets, calendar: Calendar) -> Self {
+    fn new(buckets: Arc<Buckets>, calendar: Calendar) -> Self {
         Self {
             journal: None,
-            buckets: Arc::new(buckets),
+            buckets,
             shared: None,
             is_open_without_store: AtomicBool::new(true),
             calendar: ArcSwap::from_pointee(calendar),
@@ -201,9 +202,15 @@ impl Limits {
         advance: Option<&Advance>,
         now: Timestamp,
     ) -> Result<Reservation, Box<Refusal>> {
+        let now = now.as_millisecond();
+        if advance.is_none()
+            && let Some(reservation) = self.buckets.stripes.reserve(selection, estimate, now)
+        {
+            return Ok(reservation);
+        }
         let calendar = self.calendar.load();
         let assume_output = self.assume_output.load(Ordering::Relaxed);
-        let judgment = Judgment { estimate, assume_output, calendar: &calendar, now: now.as_millisecond() };
+        let judgment = Judgment { estimate, assume_output, calendar: &calendar, now };
         judgment.reserve(&self.buckets, selection, advance)
     }
 
@@ -355,7 +362,7 @@ impl Limits {
 
     fn view(&self, limit: &Limit, entity: &Arc<entity::Entity>, now: Timestamp) -> UsageView {
         let now = now.as_millisecond();
-        let mut state = entity.state.lock();
+        let mut state = self.buckets.whole(entity, now);
         let past = state.bring_up_to(limit, &self.calendar.load(), now);
         self.buckets.sink.past(limit, entity, &mut state, past);
         UsageView::of(limit, (entity.id, &entity.value_key), &state, now)
@@ -385,7 +392,7 @@ impl Limits {
         if entity.limit != (limit.id, limit.index) {
             return false;
         }
-        let mut state = entity.state.lock();
+        let mut state = self.buckets.whole(&entity, now.as_millisecond());
         let past = state.bring_up_to(limit, &self.calendar.load(), now.as_millisecond());
         self.buckets.sink.past(limit, &entity, &mut state, past);
         let past = state.reset();
@@ -401,7 +408,9 @@ impl Limits {
 
     /// Forgets buckets whose window is over.
     pub fn drop_expired(&self, now: Timestamp) {
-        self.buckets.drop_over(now.as_millisecond());
+        let now = now.as_millisecond();
+        self.buckets.stripes.recall_all((&self.buckets.sink, now));
+        self.buckets.drop_over(now);
     }
 
     /// Has usage of limits that are no more dropped from the journal, once they have been gone for a week. Reads all records: an hour

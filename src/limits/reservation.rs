@@ -1,11 +1,12 @@
 //! What a request holds of its limits until it is over. Settled exactly once: a reservation that is dropped was used as estimated.
 
 use super::amount::Actual;
-use super::buckets::Sink;
+use super::buckets::Buckets;
 use super::entity::{Entity, Hold};
 use super::journal::{BucketName, HoldRow, Settled};
 use super::limit::{Counted, Limit};
 use super::shared::RemoteHold;
+use super::stripes::{Stripe, Taken};
 use super::tightest::Tightest;
 use jiff::Timestamp;
 use std::sync::Arc;
@@ -18,16 +19,23 @@ pub struct Reservation(Box<Holds>);
 /// Boxed, because it passes through several hands before it is kept.
 #[derive(Debug)]
 struct Holds {
-    held: Vec<Held>,
-    /// Holds of counters that are shared with other gateways.
-    remote: Option<RemoteHold>,
+    held: Origin,
     tightest: Tightest,
     fitted_output: Option<u64>,
     /// Under which its holds of hard limits are journalled.
     journalled: Option<Uuid>,
     /// What it means to be dropped.
     at_drop: End,
-    sink: Arc<Sink>,
+}
+
+/// What is held, and where it is settled.
+#[derive(Debug)]
+enum Origin {
+    Buckets(Arc<Buckets>, Vec<Held>),
+    /// Of what a thread has borrowed. (Threads that count their references to the buckets would wait for each other.)
+    Stripe(Arc<Stripe>, Vec<Taken>),
+    /// Counters that are shared with other gateways.
+    Remote(Box<RemoteHold>),
 }
 
 /// A hold of one limit.
@@ -83,33 +91,44 @@ impl Reservation {
         held: Vec<Held>,
         tightest: Tightest,
         fitted_output: Option<u64>,
-        sink: Arc<Sink>,
+        buckets: Arc<Buckets>,
     ) -> Self {
-        let (remote, journalled, at_drop) = (None, None, End::Unknown);
-        Self(Box::new(Holds { held, remote, tightest, fitted_output, journalled, at_drop, sink }))
+        Self::of(Origin::Buckets(buckets, held), tightest, fitted_output)
+    }
+
+    /// Holds of what the thread of this stripe has borrowed.
+    pub(super) fn striped(stripe: Arc<Stripe>, taken: Vec<Taken>, tightest: Tightest) -> Self {
+        Self::of(Origin::Stripe(stripe, taken), tightest, None)
     }
 
     /// Holds of shared counters.
-    pub(super) fn remote(
-        remote: RemoteHold,
-        tightest: Tightest,
-        fitted_output: Option<u64>,
-        sink: Arc<Sink>,
-    ) -> Self {
-        let mut reservation = Self::new(Vec::new(), tightest, fitted_output, sink);
-        reservation.0.remote = Some(remote);
-        reservation
+    pub(super) fn remote(remote: RemoteHold, tightest: Tightest, fitted_output: Option<u64>) -> Self {
+        Self::of(Origin::Remote(Box::new(remote)), tightest, fitted_output)
+    }
+
+    fn of(held: Origin, tightest: Tightest, fitted_output: Option<u64>) -> Self {
+        let (journalled, at_drop) = (None, End::Unknown);
+        Self(Box::new(Holds { held, tightest, fitted_output, journalled, at_drop }))
+    }
+
+    fn journalled_holds(&self) -> impl Iterator<Item = &Held> {
+        let held = match &self.0.held {
+            Origin::Buckets(_, held) => held.as_slice(),
+            // No hard limit lends anything, and shared counters keep their own.
+            Origin::Stripe(..) | Origin::Remote(_) => &[],
+        };
+        held.iter().filter(|held| held.is_journalled())
     }
 
     /// The holds that must be on the disk before the request is sent, and are not yet. Until [`confirm`](Self::confirm) it is dropped without a trace.
     pub(super) fn unjournalled(&mut self) -> Vec<HoldRow> {
-        if !self.0.held.iter().any(Held::is_journalled) {
+        if self.journalled_holds().next().is_none() {
             return Vec::new();
         }
         let id = Uuid::now_v7();
         self.0.journalled = Some(id);
         self.0.at_drop = End::Cancelled;
-        self.0.held.iter().filter(|held| held.is_journalled()).map(|held| held.row(id)).collect()
+        self.journalled_holds().map(|held| held.row(id)).collect()
     }
 
     /// The holds are on the disk: from here on the provider may be paid.
@@ -119,7 +138,7 @@ impl Reservation {
 
     /// A limit whose hold is to be journalled, with its bucket.
     pub(super) fn first_journalled(&self) -> Option<(&Arc<Limit>, &Arc<Entity>)> {
-        self.0.held.iter().find(|held| held.is_journalled()).map(|held| (&held.limit, &held.entity))
+        self.journalled_holds().next().map(|held| (&held.limit, &held.entity))
     }
 
     /// The rate limits with the least left, this request counted.
@@ -139,7 +158,17 @@ impl Reservation {
 
     /// Whether no limit holds anything.
     pub fn is_empty(&self) -> bool {
-        self.0.held.is_empty() && self.0.remote.as_ref().is_none_or(|remote| remote.is_empty())
+        match &self.0.held {
+            Origin::Buckets(_, held) => held.is_empty(),
+            Origin::Stripe(_, taken) => taken.is_empty(),
+            Origin::Remote(remote) => remote.is_empty(),
+        }
+    }
+
+    /// Whether it was taken of what its thread had borrowed.
+    #[cfg(test)]
+    pub(super) fn is_striped(&self) -> bool {
+        matches!(self.0.held, Origin::Stripe(..))
     }
 
     /// What was used instead of what is held.
@@ -158,26 +187,45 @@ impl Reservation {
     }
 
     fn end(&mut self, end: End, now: Timestamp) {
-        let now = now.as_millisecond();
-        if let Some(remote) = &mut self.0.remote {
-            remote.end(|limit, held| end.of(limit, held));
+        match &mut self.0.held {
+            Origin::Remote(remote) => remote.end(|limit, held| end.of(limit, held)),
+            Origin::Buckets(buckets, held) => {
+                settle(buckets, std::mem::take(held), (end, now), self.0.journalled);
+            }
+            Origin::Stripe(stripe, taken) => {
+                let beyond = stripe.settle(taken, |limit, held| end.of(limit, held));
+                if !beyond.is_empty()
+                    && let Some(buckets) = stripe.buckets()
+                {
+                    settle(&buckets, beyond, (end, now), None);
+                }
+            }
         }
-        for held in std::mem::take(&mut self.0.held) {
-            let settled = self.0.journalled.filter(|_| held.is_journalled()).map(|id| held.row(id));
-            let Held { limit, entity, hold } = held;
-            let actual = end.of(&limit, hold.amount);
-            let mut state = entity.state.lock();
-            let past = state.settle(&hold, actual);
-            if past.is_none() {
-                self.0.sink.marks(&limit, &entity, &mut state, now);
-                self.0.sink.changed(&limit, &entity, &mut state);
+    }
+}
+
+/// Ends holds in their buckets. `journalled`: under which those of hard limits are journalled.
+fn settle(buckets: &Buckets, all_held: Vec<Held>, (end, now): (End, Timestamp), journalled: Option<Uuid>) {
+    let (sink, now) = (&*buckets.sink, now.as_millisecond());
+    for held in all_held {
+        let settled = journalled.filter(|_| held.is_journalled()).map(|id| held.row(id));
+        let Held { limit, entity, hold } = held;
+        let actual = end.of(&limit, hold.amount);
+        let mut state = entity.state.lock();
+        let past = state.settle(&hold, actual);
+        if past.is_none() {
+            sink.marks(&limit, &entity, &mut state, now);
+            sink.changed(&limit, &entity, &mut state);
+            // More than it held: what is lent may be too much now.
+            if actual > hold.amount {
+                buckets.stripes.recall_if_near((&limit, &entity), &mut state, hold.amount, (sink, now));
             }
-            self.0.sink.past(&limit, &entity, &mut state, past);
-            drop(state);
-            // After its usage was counted: a journal that has neither would have lost it.
-            if let Some(row) = settled {
-                self.0.sink.settled(Settled { id: row.id, name: row.name, amount: row.amount });
-            }
+        }
+        sink.past(&limit, &entity, &mut state, past);
+        drop(state);
+        // After its usage was counted: a journal that has neither would have lost it.
+        if let Some(row) = settled {
+            sink.settled(Settled { id: row.id, name: row.name, amount: row.amount });
         }
     }
 }

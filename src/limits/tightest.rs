@@ -1,6 +1,7 @@
 //! What is left of the tightest rate limits, for the `x-ratelimit-*` headers.
 
-use super::limit::RateOf;
+use super::limit::{Limit, LimitKind, RateOf};
+use super::window::Window;
 use std::time::Duration;
 
 /// The tightest rate limit of each kind; `None` where none applies.
@@ -20,9 +21,19 @@ pub struct Remaining {
     pub reset_in: Duration,
 }
 
+impl Remaining {
+    /// Of a rate limit with so much left in this window.
+    pub(super) fn of(limit: &Limit, left: i64, (window, now): (Window, i64)) -> Option<(RateOf, Self)> {
+        let LimitKind::Rate { of, value, .. } = limit.kind else { return None };
+        let reset_in = u64::try_from(window.end.saturating_sub(now)).unwrap_or(0);
+        Some((of, Self { limit: value, remaining: left.max(0), reset_in: Duration::from_millis(reset_in) }))
+    }
+}
+
 impl Tightest {
-    /// Takes a rate limit into account.
-    pub(super) fn add(&mut self, of: RateOf, candidate: Remaining) {
+    /// Takes a limit into account, if it is one of a rate.
+    pub(super) fn add(&mut self, rate: Option<(RateOf, Remaining)>) {
+        let Some((of, candidate)) = rate else { return };
         let place = match of {
             RateOf::Requests => &mut self.requests,
             RateOf::Tokens => &mut self.tokens,

@@ -110,6 +110,7 @@ impl Journal {
     /// # Errors
     /// Nothing could be written.
     pub(super) fn write(&mut self, buckets: &Buckets, holds: &[HoldRow], now: i64) -> Result<(), String> {
+        buckets.stripes.recall_all((&buckets.sink, now));
         let settled = self.collect(&buckets.sink);
         let over: HashSet<(Uuid, u128)> = settled.iter().map(Settled::key).collect();
         let holds: Vec<&HoldRow> = holds.iter().filter(|hold| !over.contains(&hold.key())).collect();

@@ -23,7 +23,7 @@ impl Process {
     fn start(file: &Path, limits: &[Limit], now: Timestamp) -> Self {
         let mut journal = Journal::open(file, LIFETIME).unwrap();
         let sink = Sink { unwritten: Some(Mutex::default()), ..Sink::default() };
-        let buckets = Arc::new(Buckets::new(journal.hash().unwrap(), sink));
+        let buckets = Buckets::new(journal.hash().unwrap(), sink);
         journal.load(&buckets, now.as_millisecond()).unwrap();
         let set = LimitSet::new(limits.to_vec(), buckets.hash);
         Self { buckets, journal, set }

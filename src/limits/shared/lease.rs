@@ -191,7 +191,7 @@ impl Lease {
         let Moment { now, theirs, .. } = *moment;
         let is_lent = now < self.until && self.until.saturating_sub(now) <= 2 * LIFETIME;
         let is_in_window = self.state.window.contains(theirs.saturating_add(MARGIN));
-        if !(is_lent && is_in_window && self.room >= amount.max(1) && self.is_unchanged(limit)) {
+        if !(is_lent && is_in_window && self.room >= amount.max(1) && limit.is_same(&mut self.limit)) {
             return None;
         }
         self.recent.add(amount, now);
@@ -338,20 +338,9 @@ impl Lease {
         self.spent = 0;
     }
 
-    fn is_unchanged(&mut self, limit: &Arc<Limit>) -> bool {
-        // A set of limits that was made again has the same limits at other places.
-        if !Arc::ptr_eq(&self.limit, limit) {
-            if *self.limit != **limit {
-                return false;
-            }
-            self.limit = Arc::clone(limit);
-        }
-        true
-    }
-
     /// The limit was edited, perhaps: what was lent was a part of the one before.
     fn change(&mut self, limit: &Arc<Limit>) {
-        if self.is_unchanged(limit) {
+        if limit.is_same(&mut self.limit) {
             return;
         }
         if limit.generation != self.limit.generation {

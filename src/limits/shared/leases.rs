@@ -168,9 +168,7 @@ impl Leases {
                 let mut lease = shared.lock();
                 let hold = lease.take(item.limit, amount, &moment)?;
                 is_low |= lease.is_low();
-                if let Some((of, remaining)) = lease.remaining(moment.theirs) {
-                    taken.tightest.add(of, remaining);
-                }
+                taken.tightest.add(lease.remaining(moment.theirs));
                 let (limit, lease) = (Arc::clone(item.limit), Arc::clone(shared));
                 Some(Part { entity: item.bucket, limit, lease, hold })
             });

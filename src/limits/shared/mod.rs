@@ -226,7 +226,7 @@ impl Shared {
     pub(super) fn leased(&self, leased: LeasedHolds) -> Reservation {
         let tightest = leased.tightest();
         let remote = RemoteHold::new(Uuid::nil(), (Vec::new(), leased), Arc::clone(&self.queue));
-        Reservation::remote(remote, tightest, None, Arc::clone(&self.inner.sink))
+        Reservation::remote(remote, tightest, None)
     }
 
     /// Runs a call of the store where its connections live.
@@ -386,7 +386,7 @@ impl Shared {
         let items = order.claims.iter().zip(buckets);
         let items = items.map(|(claim, bucket)| RemoteItem::new(claim, bucket)).collect();
         let remote = RemoteHold::new(order.hold, (items, leased), Arc::clone(&self.queue));
-        Reservation::remote(remote, tightest, fitted, Arc::clone(&self.inner.sink))
+        Reservation::remote(remote, tightest, fitted)
     }
 
     /// All buckets of a limit; `only`: this one.
@@ -527,9 +527,7 @@ fn lowered(
 
 fn tightest(mut tightest: Tightest, (claims, buckets): (&[Claim], &[BucketReply]), now: i64) -> Tightest {
     for (claim, bucket) in claims.iter().zip(buckets) {
-        if let Some((of, remaining)) = bucket.state.remaining(&claim.limit, now) {
-            tightest.add(of, remaining);
-        }
+        tightest.add(bucket.state.remaining(&claim.limit, now));
     }
     tightest
 }

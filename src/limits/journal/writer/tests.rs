@@ -16,7 +16,7 @@ fn a_hold_whose_request_has_given_up_waiting_is_not_written() {
     let folder = tempfile::tempdir().unwrap();
     let journal = Journal::open(&folder.path().join("limits.db"), 600_000).unwrap();
     let sink = Sink { unwritten: Some(Mutex::default()), ..Sink::default() };
-    let buckets = Arc::new(Buckets::new(journal.hash().unwrap(), sink));
+    let buckets = Buckets::new(journal.hash().unwrap(), sink);
     let mut serving = Serving { journal, buckets, health: Arc::default() };
     let (jobs, queue) = mpsc::channel();
     let (closed, _) = oneshot::channel();

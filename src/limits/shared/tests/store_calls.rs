@@ -116,7 +116,7 @@ async fn what_was_reserved_for_a_task_that_is_gone_is_cancelled() {
 #[tokio::test]
 async fn how_long_a_call_takes_does_not_make_the_store_late() {
     let (store, ..) = gated();
-    let sink = Buckets::new(BucketHash::Common, Sink::default()).sink;
+    let sink = Arc::clone(&Buckets::new(BucketHash::Common, Sink::default()).sink);
     let inner = Inner::new(Box::new(store), "redis", Duration::from_secs(600), sink);
     let (times, count) = ([1_000, 1_700], AtomicUsize::new(0));
     announce_once(&inner, Uuid::nil(), || times[count.fetch_add(1, Ordering::Relaxed)]).await;
