@@ -21,6 +21,10 @@ const MAX_HELD: usize = 512 << 20;
 /// Honest requests per second, where nothing else is said.
 pub(crate) const RATE: f64 = 1000.0;
 const QUIET: Duration = Duration::from_secs(30);
+/// Looks at the memory of an idle gateway, and the time from one to the next. Compiled configs are kept for a minute after
+/// their last use.
+const LOOKS: u32 = 6;
+const LOOK: Duration = Duration::from_secs(15);
 
 /// A gateway, the provider of its honest clients, and that of the attackers.
 struct Pair {
@@ -76,8 +80,6 @@ impl Trial {
         drive(cases::honest(pair.address, rate, Duration::from_secs(5)))?;
         // From then on the gateway has its tokenizer, which is no memory of an attack.
         leave_a_stream(pair.address)?;
-        std::thread::sleep(Duration::from_secs(5));
-        let before = pair.gateway.resident()?;
         self.phase("quiet", &pair, QUIET)?;
         {
             let other = Pair::start(bench, "other")?;
@@ -85,6 +87,8 @@ impl Trial {
             self.phase("another gateway attacked", &pair, QUIET.min(length))?;
             print_line(&attackers.stop());
         }
+        // After the honest clients alone, as idle as it will be after the attack: what they leave is theirs.
+        let before = rest(&pair)?;
         for name in super::attackers::names().filter(|_| each) {
             let attackers = Attackers::start(pair.address, Some(name));
             self.phase(&format!("attacked by {name}"), &pair, length)?;
@@ -93,13 +97,12 @@ impl Trial {
         let attackers = Attackers::start(pair.address, None);
         self.phase("attacked", &pair, length)?;
         print_line(&attackers.stop());
-        let peak = pair.gateway.peak()?;
-        print_line(&format!("resident: {:.1} MiB before, {:.1} at the peak", before / 1024.0, peak / 1024.0));
-        // Compiled configs are kept for a minute after their last use.
-        for _ in 0..6 {
-            std::thread::sleep(Duration::from_secs(15));
-            print_line(&format!("15 s later: {:.1} MiB", pair.gateway.resident()? / 1024.0));
-        }
+        let peak = pair.gateway.peak()? / 1024.0;
+        let after = rest(&pair)?;
+        let share = (after / before - 1.0) * 100.0;
+        print_line(&format!(
+            "idle: {before:.1} MiB before the attack, {after:.1} after it ({share:+.1} %), {peak:.1} at the peak"
+        ));
         self.phase("quiet again", &pair, QUIET)
     }
 
@@ -119,6 +122,19 @@ impl Trial {
         ));
         Ok(())
     }
+}
+
+/// Lets the gateway idle until it has given back what it will; its resident memory then, MiB.
+fn rest(pair: &Pair) -> Result<f64, Failure> {
+    let mut resident = pair.gateway.resident()? / 1024.0;
+    let mut line = format!("no load: {resident:.1} MiB, then every {} s", LOOK.as_secs());
+    for _ in 0..LOOKS {
+        std::thread::sleep(LOOK);
+        resident = pair.gateway.resident()? / 1024.0;
+        line += &format!(" {resident:.1}");
+    }
+    print_line(&line);
+    Ok(resident)
 }
 
 /// Asks for `/livez` at the data port every 20 ms.

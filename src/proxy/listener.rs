@@ -252,6 +252,7 @@ impl ServerApp for DownstreamApp {
                 return None;
             }
         };
+        self.shared.data_runtimes.enter();
         if stream.selected_alpn_proto() == Some(ALPN::H2) {
             return self.proxy.process_new(stream, shutdown).await;
         }

@@ -7,6 +7,7 @@ pub mod access_log;
 pub mod authentication;
 pub mod connection_count;
 pub mod credentials;
+pub mod data_runtimes;
 pub mod directory;
 pub mod hedge_budget;
 pub mod held_bytes;
@@ -40,6 +41,7 @@ use access_log::AccessLog;
 use arc_swap::{ArcSwap, Guard};
 use connection_count::ConnectionCount;
 use credentials::CredentialCache;
+use data_runtimes::DataRuntimes;
 use hedge_budget::HedgeBudget;
 use held_bytes::HeldBytes;
 use jiff::Timestamp;
@@ -78,6 +80,7 @@ pub struct Shared {
     pub metrics: Metrics,
     pub access_log: AccessLog,
     pub lifecycle: Lifecycle,
+    pub data_runtimes: DataRuntimes,
     pub dns: Dns,
     pub peer_limit: PeerLimit,
     pub credentials: CredentialCache,
@@ -133,6 +136,7 @@ impl Shared {
             metrics,
             access_log,
             lifecycle: Lifecycle::default(),
+            data_runtimes: DataRuntimes::default(),
             dns: Dns::system(),
             peer_limit: PeerLimit::default(),
             credentials,
