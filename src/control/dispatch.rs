@@ -84,6 +84,8 @@ async fn serve(
             return Err(refused(&shared, trail, identity.as_deref(), error, now).await);
         }
     };
+    // Read again: the body and an identity provider's keys may have taken a while, and windows of limits are short.
+    let now = Timestamp::now();
     trail.workspace = identity.workspace;
     let read = read_request(route, &parts.uri, &bytes, now);
     let (query, body) = match read {

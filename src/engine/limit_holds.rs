@@ -291,15 +291,16 @@ impl Engine {
         if selection.is_empty() {
             return Ok(None);
         }
-        let now = Timestamp::now();
         let for_hard = selection.limits().any(|limit| limit.hard);
-        let usage = UsageEstimate::new(request, target, &ctx.prices, (now, for_hard));
+        let usage = UsageEstimate::new(request, target, &ctx.prices, (Timestamp::now(), for_hard));
         let cost_of = |output: u64| usage.max_cost(output).unwrap_or(i64::MAX);
         let model = target.model().or(request.model.as_deref()).unwrap_or_default();
         let likely = self.limits.expected_output(key(ctx.record.client.as_ref()), model, None, 1);
         // The request itself was counted when it was held as a whole.
         let requests = u64::from(phase != Phase::Further);
         let estimate = Estimate { requests, is_made, ..usage.estimate(likely, &cost_of) };
+        // Read again: a large body takes a while, and windows are short.
+        let now = Timestamp::now();
         match self.limits.reserve(&selection, &estimate, ctx.limits.advance.as_deref(), now).await {
             Ok(reservation) => Ok(Some(reservation)),
             Err(refusal) => {

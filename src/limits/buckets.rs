@@ -259,10 +259,9 @@ impl Sink {
             return;
         }
         if let Some(at) = limit.alert_at()
-            && state.threshold_sent == 0
             && state.spent >= at
+            && !state.is_threshold_sent(limit)
         {
-            // An alert at 0 is one at the first use.
             state.threshold_sent = at.max(1);
             self.send(EventKind::Threshold, limit, &entity.value_key, (state, now));
         }
@@ -273,7 +272,7 @@ impl Sink {
 
     /// Reports that nothing is left, once. That a limit of 0 lets nothing pass is no news.
     pub(super) fn exhausted(&self, limit: &Arc<Limit>, entity: &Entity, state: &mut State, now: i64) {
-        if state.exhausted_sent == 0 && limit.value() > 0 {
+        if limit.value() > 0 && !state.is_exhausted_sent(limit) {
             state.exhausted_sent = limit.value();
             self.send(EventKind::Exhausted, limit, &entity.value_key, (state, now));
         }

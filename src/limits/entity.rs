@@ -51,10 +51,14 @@ pub(super) struct State {
     /// How many requests were judged in it in which half second.
     pub uses: u16,
     half_second: u16,
-    /// The threshold and the limit that were last reported as reached; 0: none.
+    /// The highest threshold and limit that were reported as reached in this window; 0: none.
     pub threshold_sent: i64,
     pub exhausted_sent: i64,
 }
+
+/// How much later than it read its clock a request may come here, in milliseconds. Of shorter windows, their length: a clock that is set
+/// back stops nothing for longer.
+const MAX_LATE: i64 = 60_000;
 
 /// What windows are computed from: when it changes, usage is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -150,20 +154,26 @@ impl State {
     /// Whether [`bring_up_to`](Self::bring_up_to) would begin nothing new.
     pub(super) fn is_current(&self, limit: &Limit, now: i64) -> bool {
         self.rule == Some(Rule::of(&limit.kind))
-            && self.window.contains(now)
+            && self.is_present(now)
             && limit.generation <= self.limit_generation
+    }
+
+    /// Whether this time is of the present window: in it, or so little before it that another request read its clock later and was
+    /// here earlier. Going back to the window before would forget both.
+    fn is_present(&self, now: i64) -> bool {
+        let late = self.window.end.saturating_sub(self.window.start).min(MAX_LATE);
+        now < self.window.end && now >= self.window.start.saturating_sub(late)
     }
 
     /// Takes up the window of `now`, and the rules of the limit as they are now. What the journal lacks of the window before is
     /// returned.
     pub(super) fn bring_up_to(&mut self, limit: &Limit, calendar: &Calendar, now: i64) -> Option<Past> {
-        self.rearm(limit);
         let rule = Rule::of(&limit.kind);
         let is_same_rule = self.rule.map_or_else(
             || calendar.window(&limit.kind, self.window.start) == self.window,
             |before| before == rule,
         );
-        let is_same = is_same_rule && self.window.contains(now);
+        let is_same = is_same_rule && self.is_present(now);
         // A request keeps the limits that it was admitted with: those of before a reset must not undo it.
         let is_reset = limit.generation > self.limit_generation;
         if is_same && !is_reset {
@@ -191,14 +201,16 @@ impl State {
         past
     }
 
-    /// Forgets alerts of marks that were raised since.
-    fn rearm(&mut self, limit: &Limit) {
-        if limit.alert_at().is_none_or(|at| at > self.threshold_sent) {
-            self.threshold_sent = 0;
-        }
-        if limit.value() > self.exhausted_sent {
-            self.exhausted_sent = 0;
-        }
+    /// Whether it was reported that usage has reached the limit's threshold. Where that was raised since, it was not; by the threshold
+    /// of a request that was admitted before, it still was.
+    pub(super) fn is_threshold_sent(&self, limit: &Limit) -> bool {
+        // An alert at 0 is one at the first use.
+        limit.alert_at().is_some_and(|at| self.threshold_sent >= at.max(1))
+    }
+
+    /// The same of the limit itself.
+    pub(super) fn is_exhausted_sent(&self, limit: &Limit) -> bool {
+        self.exhausted_sent >= limit.value().max(1)
     }
 
     fn begin(&mut self, window: Window) {

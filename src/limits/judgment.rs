@@ -11,7 +11,7 @@ use super::limit_set::Selection;
 use super::preview::{Decision, Preview};
 use super::refusal::{Cause, Refusal};
 use super::reservation::{Held, Reservation};
-use super::stripes::{self, Stripes};
+use super::stripes::Stripes;
 use super::tightest::Tightest;
 use super::window::Calendar;
 use parking_lot::MutexGuard;
@@ -60,9 +60,12 @@ impl Judgment<'_> {
         advance: Option<&Advance>,
     ) -> Result<Reservation, Box<Refusal>> {
         let mut candidates: SmallVec<[Candidate<'_>; 4]> = SmallVec::new();
+        let mut may_lend = advance.is_none();
         for item in &selection.items {
             if self.estimate.concerns(item.limit) {
                 let entity = buckets.entity(item, selection.facts, (self.calendar, self.now));
+                // Not of a bucket that was shared for want of room: a thread looks for what it has borrowed by the request's own.
+                may_lend &= entity.id == item.bucket;
                 candidates.push(Candidate { limit: item.limit, entity });
             }
         }
@@ -70,11 +73,10 @@ impl Judgment<'_> {
         candidates.sort_unstable_by_key(|candidate| candidate.entity.id);
         let mut lending = advance.map(Advance::lend);
         let mut locked: SmallVec<[Locked<'_>; 4]> = SmallVec::new();
-        let mut is_hot = true;
         for Candidate { limit, entity } in &candidates {
             let mut state = entity.state.lock();
             let at = (&*buckets.sink, self.now);
-            is_hot &= buckets.stripes.is_hot(&mut state, self.now);
+            may_lend &= buckets.stripes.is_hot(&mut state, self.now);
             buckets.stripes.recall_if_near((limit, entity), &mut state, self.likely(limit), at);
             let past = state.bring_up_to(limit, self.calendar, self.now);
             buckets.sink.past(limit, entity, &mut state, past);
@@ -108,7 +110,7 @@ impl Judgment<'_> {
             tightest.add(state.remaining(limit, self.now));
             held.push(Held { limit: Arc::clone(limit), entity: Arc::clone(entity), hold });
         }
-        if is_hot && advance.is_none() {
+        if may_lend {
             self.lend(&buckets.stripes, &candidates, &mut locked);
         }
         let lowered =
@@ -232,10 +234,13 @@ impl Judgment<'_> {
         self.estimate.likely(limit.counts()).unwrap_or(0)
     }
 
-    /// Lends this thread of the buckets of a request, which are hot, if all of them may be lent: the next request takes all it needs of what
+    /// Lends this thread of the buckets of a request, which are hot, if all of them may lend: the next request takes all it needs of what
     /// is lent, or nothing.
     fn lend(&self, stripes: &Stripes, candidates: &[Candidate<'_>], locked: &mut [Locked<'_>]) {
-        if candidates.iter().all(|candidate| stripes::may_lend(candidate.limit)) {
+        let may_lend = |(Candidate { limit, .. }, Locked { state, .. }): (&Candidate<'_>, &Locked<'_>)| {
+            Stripes::may_lend(limit, state, self.likely(limit), self.now)
+        };
+        if candidates.iter().zip(&*locked).all(may_lend) {
             for (Candidate { limit, entity }, Locked { state, .. }) in candidates.iter().zip(locked) {
                 stripes.lend((limit, entity), state, self.likely(limit), self.now);
             }

@@ -29,6 +29,8 @@ const PARTS_OF_REST: i64 = 16 * STRIPES as i64;
 /// It does for so many requests, and is not worth it for fewer.
 const MOST_REQUESTS: i64 = 256;
 const LEAST_REQUESTS: i64 = 8;
+/// For so long, in milliseconds, a portion is taken of without a look at the bucket: others may use what is left beside it.
+const MAX_AGE: i64 = 500;
 /// So many requests in half a second make a bucket hot.
 const HOT: u16 = 16;
 
@@ -73,8 +75,9 @@ struct Portion {
     /// By requests that are over; the bucket does not count it as spent yet.
     spent: i64,
     under_way: u32,
-    /// What is left of the limit beside the room, as of when it was lent.
+    /// What is left of the limit beside the room, as of when it was lent, in milliseconds since 1970.
     rest: i64,
+    lent_at: i64,
 }
 
 /// Usage is counted together within one: the bucket's window and generation.
@@ -174,7 +177,8 @@ impl Stripes {
         }
         // A request that began before the limit was edited has the limit of then.
         let mark = mark_of(limit, state).min(state.lent_up_to);
-        if !state.is_current(limit, now) || portion_of(mark, state.used(limit, now), amount) == 0 {
+        let is_near = portion_of(mark, state.used(limit, now), amount) == 0;
+        if is_near || !may_lend(limit) || !state.is_current(limit, now) {
             self.recall(entity, state, (sink, now));
         }
     }
@@ -183,6 +187,12 @@ impl Stripes {
     #[inline]
     pub(super) fn is_hot(&self, state: &mut State, now: i64) -> bool {
         state.note_use(now) >= self.hot || state.is_striped
+    }
+
+    /// Whether a portion of a bucket may be lent for requests like one of this amount.
+    pub(super) fn may_lend(limit: &Limit, state: &State, amount: i64, now: i64) -> bool {
+        let mark = mark_of(limit, state).min(state.lent_up_to);
+        may_lend(limit) && portion_of(mark, state.used(limit, now), amount) > 0
     }
 
     /// Lends this thread a portion of a bucket, for requests like this one, which has been judged.
@@ -202,7 +212,7 @@ impl Stripes {
         let more = wanted.saturating_sub(portion.room).max(0);
         portion.room = portion.room.saturating_add(more);
         state.held = state.held.saturating_add(more);
-        portion.rest = limit.value().saturating_sub(state.used(limit, now));
+        (portion.rest, portion.lent_at) = (limit.value().saturating_sub(state.used(limit, now)), now);
         if !self.is_used.load(Ordering::Relaxed) {
             self.is_used.store(true, Ordering::Relaxed);
         }
@@ -273,6 +283,7 @@ impl Portions {
             spent: 0,
             under_way: 0,
             rest: 0,
+            lent_at: 0,
         });
         (portion.window, portion.is_lent) = (state.window, true);
         if !limit.is_same(&mut portion.limit) {
@@ -319,14 +330,16 @@ impl Portions {
 }
 
 impl Portion {
-    /// What a request takes, and what is left of a rate then. `None`: there is too little, or another window or limit.
+    /// What a request takes, and what is left of a rate then. `None`: there is too little, it was lent too long ago to tell what is left,
+    /// or it is another window or limit.
     fn take(
         &mut self,
         limit: &Arc<Limit>,
         amount: i64,
         now: i64,
     ) -> Option<(Taken, Option<(RateOf, Remaining)>)> {
-        let is_valid = self.window.contains(now) && limit.is_same(&mut self.limit);
+        let is_new = now < self.lent_at.saturating_add(MAX_AGE);
+        let is_valid = is_new && self.window.contains(now) && limit.is_same(&mut self.limit);
         if !is_valid || self.room < amount.max(1) {
             return None;
         }
@@ -359,13 +372,13 @@ impl Stripe {
 }
 
 /// Whether portions of it may be lent.
-pub(super) fn may_lend(limit: &Limit) -> bool {
+fn may_lend(limit: &Limit) -> bool {
     !limit.hard && !limit.smooth
 }
 
 /// The usage that has to be noticed at once: the limit, or its alert.
 fn mark_of(limit: &Limit, state: &State) -> i64 {
-    let alert_at = limit.alert_at().filter(|_| state.threshold_sent == 0);
+    let alert_at = limit.alert_at().filter(|_| !state.is_threshold_sent(limit));
     limit.value().min(alert_at.unwrap_or(i64::MAX))
 }
 

@@ -51,8 +51,8 @@ impl UsageView {
             unreconciled: state.unreconciled,
             status: if used >= limit.value() { UsageStatus::Exhausted } else { UsageStatus::Active },
             window: state.window,
-            is_threshold_alert_sent: state.threshold_sent > 0,
-            is_exhausted_alert_sent: state.exhausted_sent > 0,
+            is_threshold_alert_sent: state.is_threshold_sent(limit),
+            is_exhausted_alert_sent: state.is_exhausted_sent(limit),
         }
     }
 }

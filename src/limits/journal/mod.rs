@@ -104,13 +104,16 @@ impl Journal {
         self.take_foreign(buckets, now).map_err(|why| why.to_string())
     }
 
-    /// Writes all that was counted since the last time, and these holds: when it returns they are on the disk. What was counted and
-    /// cannot be written is kept for the next time. Holds that are over already are not written: whoever waited for them has given up.
+    /// Writes all that was counted since the last time, and these holds: when it returns they are on the disk. With holds, for which
+    /// requests wait, what threads have used of what they borrowed is left for the next time. What was counted and
+    /// cannot be written is kept for it too. Holds that are over already are not written: whoever waited for them has given up.
     ///
     /// # Errors
     /// Nothing could be written.
     pub(super) fn write(&mut self, buckets: &Buckets, holds: &[HoldRow], now: i64) -> Result<(), String> {
-        buckets.stripes.recall_all((&buckets.sink, now));
+        if holds.is_empty() {
+            buckets.stripes.recall_all((&buckets.sink, now));
+        }
         let settled = self.collect(&buckets.sink);
         let over: HashSet<(Uuid, u128)> = settled.iter().map(Settled::key).collect();
         let holds: Vec<&HoldRow> = holds.iter().filter(|hold| !over.contains(&hold.key())).collect();

@@ -135,6 +135,73 @@ fn a_rate_passes_so_many_a_window_and_refused_ones_do_not_count() {
     it.reserve(None, &tokens(0), at("2026-11-22T12:01:00Z")).unwrap().cancel(now);
 }
 
+/// A request reads its clock before it waits for the bucket: one that read it in the window before may come after one of the next.
+#[test]
+fn a_request_that_read_its_clock_before_the_window_forgets_nothing_of_it() {
+    let (before, after) = (at("2026-11-30T23:59:59.999Z"), at("2026-12-01T00:00:00.001Z"));
+    let minute = |smooth| Limit { smooth, ..policy(1, rate(RateOf::Requests, RateUnit::Minute, 10)) };
+    let it = Fixture::new(vec![minute(true)]);
+    let pass = |it: &Fixture, now| it.reserve(None, &priced(1), now).map(|held| held.settle(used(0, 1), now));
+    for _ in 0..10 {
+        pass(&it, at("2026-11-30T23:59:30Z")).unwrap();
+    }
+    // A millisecond into the window, 9.99 of the ten still count.
+    pass(&it, after).unwrap();
+    for now in [before, after, before, after] {
+        assert_eq!(pass(&it, now).unwrap_err().cause, Cause::Rate, "{now}");
+    }
+    for limit in [minute(false), policy(1, rate(RateOf::Requests, RateUnit::Second, 10))] {
+        let it = Fixture::new(vec![limit]);
+        let passed = (0..30).filter(|n| pass(&it, if n % 2 == 0 { after } else { before }).is_ok());
+        assert_eq!(passed.count(), 10);
+    }
+    let budget = Limit { hard: true, ..policy(1, usage(UsageOf::Cost, 100, Reset::Monthly)) };
+    let it = Fixture::new(vec![budget.clone()]);
+    let held = it.reserve(None, &priced(90), after).unwrap();
+    assert_eq!(it.reserve(None, &priced(90), before).unwrap_err().cause, Cause::Reserved);
+    assert_eq!(it.totals(&budget, before), (0, 90));
+    assert_eq!(it.reserve(None, &priced(90), after).unwrap_err().cause, Cause::Reserved);
+    held.settle(used(0, 90), after);
+    assert_eq!(it.totals(&budget, after), (90, 0));
+    // A clock that was set back counts where it is.
+    pass(&it, at("2026-11-30T12:00:00Z")).unwrap();
+    assert_eq!(it.totals(&budget, at("2026-11-30T12:00:00Z")), (1, 0));
+}
+
+/// Requests under way have the marks of then.
+#[test]
+fn an_alert_is_not_sent_again_when_its_mark_is_raised() {
+    let limit = |credit, alert_at| {
+        let kind = LimitKind::Usage { of: UsageOf::Cost, credit, alert_at, reset: Reset::Monthly };
+        policy(1, kind)
+    };
+    let now = at(NOON);
+    for of in [Fixture::new, Fixture::striped] {
+        let mut it = of(vec![limit(100, Some(50))]);
+        let mut events = it.limits.events().unwrap();
+        let mut sent = |it: &Fixture, present: &Limit| {
+            it.peek(present, now);
+            std::iter::from_fn(|| events.try_recv().ok()).map(|event| event.kind.as_str()).collect::<Vec<_>>()
+        };
+        let under_way = [(); 3].map(|()| it.reserve(None, &priced(1), now).unwrap());
+        it.reserve(None, &priced(97), now).unwrap().settle(used(0, 100), now);
+        assert_eq!(sent(&it, &limit(100, Some(50))).len(), 2);
+        let raised = limit(1_000_000, Some(500_000));
+        it.change(vec![raised.clone()]);
+        for one in under_way {
+            it.reserve(None, &priced(1), now).unwrap().settle(used(0, 1), now);
+            one.settle(used(0, 1), now);
+        }
+        assert_eq!(sent(&it, &raised), [""; 0]);
+        let views = it.peek(&raised, now);
+        assert!(!views[0].is_threshold_alert_sent && !views[0].is_exhausted_alert_sent);
+        it.reserve(None, &priced(1), now).unwrap().settle(used(0, 500_000), now);
+        assert_eq!(sent(&it, &raised), ["threshold"]);
+        it.reserve(None, &priced(1), now).unwrap().settle(used(0, 500_000), now);
+        assert_eq!(sent(&it, &raised), ["exhausted"]);
+    }
+}
+
 #[test]
 fn what_is_cancelled_was_never_there() {
     let limit = policy(1, rate(RateOf::Requests, RateUnit::Minute, 1));

@@ -41,7 +41,7 @@ enum Step {
         generation: u32,
     },
     Wait {
-        seconds: i64,
+        milliseconds: i64,
     },
     /// As the journal does twice a second.
     RecallAll,
@@ -60,7 +60,7 @@ fn step() -> impl Strategy<Value = Step> {
         1 => (0..USERS.len()).prop_map(|user| Step::Reset { user }),
         1 => (credit, prop::option::of(0..400_000i64), 0..3u32)
             .prop_map(|(credit, alert_at, generation)| Step::Edit { credit, alert_at, generation }),
-        1 => (1..70i64).prop_map(|seconds| Step::Wait { seconds }),
+        1 => prop_oneof![1..499i64, 500..70_000i64].prop_map(|milliseconds| Step::Wait { milliseconds }),
         1 => Just(Step::RecallAll),
         1 => Just(Step::Look),
     ]
@@ -144,8 +144,8 @@ impl Twice {
                 limit.generation = limit.generation.max(generation);
                 self.them.iter_mut().for_each(|it| it.change(self.limits.clone()));
             }
-            Step::Wait { seconds } => {
-                self.now = self.now.checked_add(jiff::SignedDuration::from_secs(seconds)).unwrap();
+            Step::Wait { milliseconds } => {
+                self.now = self.now.checked_add(jiff::SignedDuration::from_millis(milliseconds)).unwrap();
             }
             Step::RecallAll => self.them.iter().for_each(|it| it.limits.drop_expired(self.now)),
             Step::Look => self.compare(),
@@ -312,7 +312,58 @@ fn hard_and_smooth_limits_lend_nothing() {
     }
 }
 
-/// What was used of portions is in the journal as soon as anything is, and what was lent and not used is not.
+/// Of a limit that becomes hard all that is lent counts as held, so it is recalled.
+#[test]
+fn a_limit_that_becomes_hard_has_the_room_of_its_stripes() {
+    let soft = policy(1, usage(UsageOf::Cost, 10_000_000, Reset::Never));
+    let mut it = Fixture::striped(vec![soft.clone()]);
+    for thread in [0, 1] {
+        become_thread(thread);
+        it.reserve(None, &priced(10), at(START)).unwrap().settle(used(0, 10), at(START));
+    }
+    assert_eq!(it.limits.buckets.stripes.portions(), 2);
+    it.change(vec![Limit { hard: true, ..soft }]);
+    let most = Estimate { max_cost: Some(9_999_980), ..priced(10) };
+    it.reserve(None, &most, at(START)).unwrap().cancel(at(START));
+}
+
+/// Where one limit of a request is too small to lend, the others lend nothing for nothing.
+#[test]
+fn all_limits_of_a_request_lend_or_none() {
+    let large = policy(1, usage(UsageOf::Cost, 10_000_000, Reset::Never));
+    let small = policy(2, rate(RateOf::Requests, RateUnit::Minute, 2_000));
+    let it = Fixture::striped(vec![large, small]);
+    it.reserve(None, &priced(1), at(START)).unwrap().settle(used(0, 1), at(START));
+    assert_eq!(it.limits.buckets.stripes.portions(), 0);
+}
+
+/// What is left for other threads is not taken for what it was long ago.
+#[test]
+fn a_thread_looks_at_the_bucket_twice_a_second() {
+    let limit = policy(1, rate(RateOf::Requests, RateUnit::Minute, 60_000));
+    let it = Fixture::striped(vec![limit]);
+    let request = |thread, now| {
+        become_thread(thread);
+        let reservation = it.reserve(None, &tokens(0), now).unwrap();
+        let left = reservation.tightest().requests.unwrap().remaining;
+        reservation.settle(used(0, 0), now);
+        left
+    };
+    for _ in 0..2_000 {
+        request(1, at(START));
+        request(0, at(START));
+    }
+    let far = request(0, at(START));
+    for _ in 0..5_000 {
+        request(1, at(START));
+    }
+    assert!(request(0, at("2026-11-22T23:58:00.499Z")) >= far - 1_000);
+    let true_rest = 60_000 - 4_000 - 5_000 - 3;
+    let seen = request(0, at("2026-11-22T23:58:00.500Z"));
+    assert!((true_rest - 256..=true_rest).contains(&seen), "{seen}");
+}
+
+/// What was used of portions is in the journal when all is flushed, and what was lent and not used is not.
 #[test]
 fn what_threads_have_used_is_there_after_a_restart() {
     let folder = tempfile::tempdir().unwrap();

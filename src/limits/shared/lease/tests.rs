@@ -482,18 +482,20 @@ impl History {
     fn kill(&mut self, gateway: usize) {
         let Some(lease) = self.gateways[gateway].take() else { return };
         let key = Key { epoch: lease.epoch, generation: lease.limit.generation, resets: lease.resets };
-        let mut lost = lease.spent;
+        *self.ledger.entry(key).or_default() -= lease.spent;
         self.orphans.extend(lease.hold.map(|(hold, _)| hold));
         if let Some(Sent { order, windows, .. }) = &lease.order {
             self.orphans.insert(order.next);
             let before = order.before.filter(|(before, _)| self.store.holds.contains_key(before));
             if *windows == lease.windows && before.is_some() {
-                lost += order.actual;
+                // Perhaps of the time before a reset that the lease has noticed since.
+                let key =
+                    Key { epoch: order.epoch, generation: order.limit.generation, resets: order.resets };
+                *self.ledger.entry(key).or_default() -= order.actual;
                 // Else it would not be lost.
                 self.orders.retain(|sent| sent.next != order.next);
             }
         }
-        *self.ledger.entry(key).or_default() -= lost;
         let (gone, left) = std::mem::take(&mut self.requests)
             .into_iter()
             .partition::<Vec<_>, _>(|request| request.gateway == gateway);
