@@ -6,8 +6,11 @@ use crate::support::client::{chat, client, hello, new_trace};
 use crate::support::gateway::Gateway;
 use crate::support::raw::Raw;
 use crate::support::settings::{KEY, STANDARD};
+use crate::support::upstream::Upstream;
 use crate::support::{gateway, raw};
 use serde_json::Value;
+use std::sync::Arc;
+use tokio::sync::Notify;
 
 const SMALL: &str = "limits: {max_body_bytes: 20000, max_header_bytes: 4096}\n";
 
@@ -224,7 +227,79 @@ async fn pipelined_requests_are_answered_in_order() {
     }
 }
 
-/// Behind an upload the next request is not read; the client learns that it must send it again.
+/// The same for requests that are passed on as they are, whenever the next one comes.
+#[tokio::test]
+async fn a_request_that_is_passed_on_is_not_ended_by_the_next_one() {
+    let gateway = gateway();
+    let arrived = Arc::new(Notify::new());
+    let may_go_on = Arc::new(Notify::new());
+    let (arriving, going_on) = (Arc::clone(&arrived), Arc::clone(&may_go_on));
+    let upstream = Upstream::start(move |mut line| {
+        let (arriving, going_on) = (Arc::clone(&arriving), Arc::clone(&going_on));
+        async move {
+            while let Some(request) = line.request().await {
+                arriving.notify_one();
+                going_on.notified().await;
+                let path = request.split(' ').nth(1).unwrap().to_owned();
+                line.send_json(&format!("{{\"was\":\"{path}\"}}")).await;
+            }
+        }
+    })
+    .await;
+    let request = |method: &str, path: &str, more: &str| {
+        format!(
+            "{method} /v1/{path} HTTP/1.1\r\nhost: t\r\nx-gateway-api-key: {KEY}\r\nx-gateway-provider: openai\r\n\
+             x-gateway-custom-host: {}\r\nauthorization: Bearer sk-1\r\n{more}",
+            upstream.url()
+        )
+    };
+    let next = request("GET", "next", "\r\n");
+    let (start, end) = next.split_at(10);
+    for (first, path) in [
+        (request("GET", "weather", "\r\n"), "weather"),
+        (request("DELETE", "files/f", "\r\n"), "files/f"),
+        (request("POST", "batches/b/cancel", "content-length: 0\r\n\r\n"), "batches/b/cancel"),
+        (request("POST", "echo", "content-length: 3\r\n\r\nabc"), "echo"),
+    ] {
+        for is_late in [false, true] {
+            let mut connection = Raw::connect(gateway.ports.data).await;
+            let (now, later) = if is_late { (first.clone(), start) } else { (format!("{first}{start}"), "") };
+            connection.write(now.as_bytes()).await.unwrap();
+            arrived.notified().await;
+            connection.write(later.as_bytes()).await.unwrap();
+            // The gateway has it before the response.
+            gateway.control(reqwest::Method::GET, "/livez").send().await.unwrap();
+            may_go_on.notify_one();
+            let response = connection.read_response().await;
+            assert!(response.starts_with("HTTP/1.1 200") && response.contains(path), "{first}: {response}");
+            assert!(!response.to_lowercase().contains("connection: close"), "{response}");
+            connection.write(end.as_bytes()).await.unwrap();
+            arrived.notified().await;
+            may_go_on.notify_one();
+            let response = connection.read_response().await;
+            assert!(
+                response.starts_with("HTTP/1.1 200") && response.contains("/next"),
+                "{first}: {response}"
+            );
+        }
+    }
+    // Without a length it is the last one, and the client learns that.
+    for is_late in [false, true] {
+        let chunked = request("POST", "echo", "transfer-encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n");
+        let mut connection = Raw::connect(gateway.ports.data).await;
+        let (now, later) = if is_late { (chunked, &*next) } else { (format!("{chunked}{next}"), "") };
+        connection.write(now.as_bytes()).await.unwrap();
+        arrived.notified().await;
+        connection.write(later.as_bytes()).await.unwrap();
+        may_go_on.notify_one();
+        let responses = String::from_utf8_lossy(&connection.read_to_end().await).into_owned();
+        assert!(responses.starts_with("HTTP/1.1 200") && responses.contains("/echo"), "{responses}");
+        assert_eq!(responses.matches("HTTP/1.1 ").count(), 1, "{responses}");
+        assert!(responses.to_lowercase().contains("\r\nconnection: close\r\n"), "{responses}");
+    }
+}
+
+/// What follows an upload that is refused is not read; the client learns that it must send it again.
 #[tokio::test]
 async fn an_upload_with_a_request_behind_it_is_the_last_one() {
     let gateway = gateway();

@@ -11,6 +11,7 @@ use crate::api::error_body::ErrorView;
 use crate::engine::cors;
 use crate::engine::reusable_timer::ReusableTimer;
 use crate::error::Error;
+use crate::net::inbound::one_request::OneRequest;
 use crate::state::Shared;
 use crate::state::connection_count::ConnectionGuard;
 use async_trait::async_trait;
@@ -177,25 +178,29 @@ impl DownstreamApp {
             session.downstream_session.set_pipelining_enabled(true);
             return fast_path::serve(&self.gateway, session).await;
         }
-        // Pingora's loop does not hand over what it has read of the next request. A request without a body is given to it
-        // without what follows; behind a body the connection is closed, and the response says so.
-        let (mut next, mut is_last) = (None, false);
-        if let Some(end) = raw_head::end(&head).filter(|end| *end < head.len()) {
-            let own = head.get(..end).unwrap_or_default();
-            match raw_head::may_have_body(own) {
-                false => next = Some(head.split_off(end)),
-                true => {
-                    is_last = raw_head::content_length(own).is_some_and(|length| head.len() - end > length);
-                }
+        // Pingora's loop does not hand over what it has read of the next request: it gets this one alone. Where its end is not known,
+        // the response says that the connection is closed.
+        let end = raw_head::end(&head).unwrap_or(head.len());
+        let own = head.get(..end).unwrap_or_default();
+        let may_upgrade = raw_head::may_upgrade(own);
+        let Some(length) = raw_head::body_length(own) else {
+            let mut session = ServerSession::new_http1(stream);
+            self.prepare(&mut session, head, shutdown);
+            if !may_upgrade {
+                session.set_pipelining_enabled(true);
+                session.set_keepalive_reuses_remaining(Some(0));
             }
-        }
-        let mut session = ServerSession::new_http1(stream);
+            let (stream, _) = self.proxy.process_new_http(session, shutdown).await?.consume();
+            return Some((stream, None));
+        };
+        let next = head.split_off(end.saturating_add(length).min(head.len()));
+        let left = length.saturating_sub(head.len().saturating_sub(end));
+        let one_request = OneRequest::new(stream, u64::try_from(left).unwrap_or(u64::MAX), next);
+        let mut session = ServerSession::new_http1(Box::new(one_request));
         self.prepare(&mut session, head, shutdown);
-        if is_last {
-            session.set_keepalive(None);
-        }
         let (stream, _) = self.proxy.process_new_http(session, shutdown).await?.consume();
-        Some((stream, next))
+        let (stream, next) = stream.into_any().downcast::<OneRequest>().ok()?.into_parts();
+        Some((stream, (!next.is_empty()).then_some(next)))
     }
 
     /// Sets the session's timeouts, and gives it the head that was read.

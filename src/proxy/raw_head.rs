@@ -18,19 +18,35 @@ pub(super) fn header_count(head: &[u8]) -> usize {
     memchr::memchr_iter(b'\n', head).count().saturating_sub(2)
 }
 
-/// Whether the bytes behind a head may belong to its request. `head`: up to its end.
-pub(super) fn may_have_body(head: &[u8]) -> bool {
+/// How many bytes behind a head belong to its request. `None`: only a parser can tell. `head`: up to its end.
+pub(super) fn body_length(head: &[u8]) -> Option<usize> {
     // The parser skips blank lines in front of a head, so what looks like its end may be its beginning.
-    let is_whole = head.first().is_some_and(u8::is_ascii_uppercase);
-    let named = |line: &[u8]| {
-        ["content-length", "transfer-encoding", "upgrade"].iter().any(|name| contains(line, name.as_bytes()))
-    };
-    !is_whole || head.split(|byte| *byte == b'\n').any(named)
+    if !head.first().is_some_and(u8::is_ascii_uppercase)
+        || names(head, b"transfer-encoding") > 0
+        || names(head, b"upgrade") > 0
+    {
+        return None;
+    }
+    match names(head, b"content-length") {
+        0 => Some(0),
+        1 => {
+            let value = header(head, b"content-length")?;
+            // As the parser has it: no sign.
+            value.iter().all(u8::is_ascii_digit).then_some(())?;
+            std::str::from_utf8(value).ok()?.parse().ok()
+        }
+        _ => None,
+    }
 }
 
-/// The declared length of the body, if there is one.
-pub(super) fn content_length(head: &[u8]) -> Option<usize> {
-    std::str::from_utf8(header(head, b"content-length")?).ok()?.parse().ok()
+/// Whether the client may want another protocol on this connection.
+pub(super) fn may_upgrade(head: &[u8]) -> bool {
+    names(head, b"upgrade") > 0
+}
+
+/// How many lines have this name somewhere in them, as a header or not.
+fn names(head: &[u8], name: &[u8]) -> usize {
+    head.split(|byte| *byte == b'\n').filter(|line| contains(line, name)).count()
 }
 
 /// The value of the first header with this name in a head, or in the part of it that has arrived.
@@ -72,22 +88,22 @@ mod tests {
     }
 
     #[test]
-    fn a_body_is_expected_where_one_may_follow() {
-        for head in ["GET / HTTP/1.1\r\nhost: a\r\n\r\n", "DELETE /v1/files/a HTTP/1.0\n\n"] {
-            assert!(!may_have_body(head.as_bytes()), "{head}");
-        }
-        for head in [
-            "POST / HTTP/1.1\r\nContent-Length: 5\r\n\r\n",
-            "POST / HTTP/1.1\r\nx: y\r\n CONTENT-LENGTH : 5\r\n\r\n",
-            "POST / HTTP/1.1\nTransfer-encoding: chunked\n\n",
-            "GET / HTTP/1.1\r\nupgrade: websocket\r\n\r\n",
-            "\r\n\r\n",
-            "",
+    fn the_length_of_a_body_is_known_where_nothing_is_unclear() {
+        for (head, length) in [
+            ("GET / HTTP/1.1\r\nhost: a\r\n\r\n", Some(0)),
+            ("DELETE /v1/files/a HTTP/1.0\n\n", Some(0)),
+            ("POST / HTTP/1.1\r\na: b\r\nContent-Length: 57 \r\n\r\n", Some(57)),
+            ("POST / HTTP/1.1\r\ncontent-length: x\r\n\r\n", None),
+            ("POST / HTTP/1.1\r\ncontent-length: +5\r\n\r\n", None),
+            ("POST / HTTP/1.1\r\ncontent-length: 5\r\nContent-Length: 6\r\n\r\n", None),
+            ("POST / HTTP/1.1\r\nx: y\r\n CONTENT-LENGTH : 5\r\n\r\n", None),
+            ("POST / HTTP/1.1\ncontent-length: 5\nTransfer-encoding: chunked\n\n", None),
+            ("GET / HTTP/1.1\r\nupgrade: websocket\r\n\r\n", None),
+            ("\r\n\r\n", None),
+            ("", None),
         ] {
-            assert!(may_have_body(head.as_bytes()), "{head}");
+            assert_eq!(body_length(head.as_bytes()), length, "{head}");
         }
-        assert_eq!(content_length(b"POST / HTTP/1.1\r\na: b\r\nContent-Length: 57 \r\n\r\n"), Some(57));
-        assert_eq!(content_length(b"POST / HTTP/1.1\r\ncontent-length: x\r\n\r\n"), None);
         assert_eq!(
             header(b"GET / HTTP/1.1\r\nOrigin: https://a.example \r\nx", b"origin"),
             Some(&b"https://a.example"[..])

@@ -1,8 +1,10 @@
 //! Downstream connections: an axum router on a Pingora session ([`axum_bridge`]), the paths it serves at the data port
-//! ([`control_paths`]), and the protocol check of a new plain connection ([`h2c_guard`]).
+//! ([`control_paths`]), the protocol check of a new plain connection ([`h2c_guard`]), and where one request on it ends
+//! ([`one_request`]).
 //!
 //! Not here: what a request means; `proxy` and `control` read it.
 
 pub mod axum_bridge;
 pub mod control_paths;
 pub mod h2c_guard;
+pub mod one_request;
