@@ -9,6 +9,7 @@ use crate::stages::{
     COMPLETIONS, MESSAGE_EVENTS, RESPONSES, UPPER_CASE, WHOLE_CHAT, WHOLE_MESSAGE, body, chat_events,
     provider, target, text_of,
 };
+use crate::support::upstream::Upstream;
 use serde_json::{Value, json};
 
 const CHAT: &str = "/v1/chat/completions";
@@ -192,4 +193,37 @@ async fn a_kind_that_the_config_requests_and_the_generic_endpoint_are_left_alone
     config["override_params"] = json!({"stream": true});
     let overridden = engine.send(CHAT, &config, &body(false), "kind-overridden").await;
     assert_eq!((overridden.status, &overridden.body), (200, &events));
+}
+
+/// A response that is converted reaches the client when it is complete, so `request_timeout` bounds all of it.
+#[tokio::test]
+async fn a_converted_response_is_bounded_by_the_request_timeout() {
+    for (stream, media, part) in [
+        (
+            false,
+            "text/event-stream",
+            "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"hel\"}}]}\n\n",
+        ),
+        (
+            true,
+            "application/json",
+            "{\"object\":\"chat.completion\",\"choices\":[{\"index\":0,\"message\":{\"content\":\"hel",
+        ),
+    ] {
+        let upstream = Upstream::start(move |mut line| async move {
+            line.request().await;
+            line.write(&format!(
+                "HTTP/1.1 200 OK\r\ncontent-type: {media}\r\ntransfer-encoding: chunked\r\n\r\n"
+            ))
+            .await;
+            line.write(&format!("{:x}\r\n{part}\r\n", part.len())).await;
+            // It never goes on; the gateway closes the connection.
+            line.request().await;
+        })
+        .await;
+        let mut config = target("openai", upstream.port);
+        config["request_timeout"] = 200.into();
+        let observed = MemoryEngine::new(&[]).send(CHAT, &config, &request(CHAT, stream), media).await;
+        assert_eq!(observed.status, 408, "{stream}: {observed:?}");
+    }
 }

@@ -103,6 +103,46 @@ async fn what_is_no_models_output_is_a_failure_the_plan_sees() {
     }
 }
 
+/// Vendors send errors with the status 200, in shapes of their own: they get the status that they mean, also where no other target
+/// could respond.
+#[tokio::test]
+async fn an_error_with_a_good_status_gets_its_own() {
+    let of_choice = |error: &str| {
+        format!(r#"{{"choices":[{{"message":{{"content":""}},"finish_reason":"error"{error}}}]}}"#)
+    };
+    let engine = MemoryEngine::new(&[]);
+    for (answer, status, said) in [
+        (of_choice(r#","error":{"code":503,"message":"upstream is down"}"#), 503, "upstream is down"),
+        (of_choice(""), 502, "stopped with an error"),
+        (r#"{"object":"error","message":"too long","code":400}"#.to_owned(), 400, "too long"),
+        (r#"{"code":500,"msg":"broken"}"#.to_owned(), 500, "broken"),
+    ] {
+        let bad = provider(response("200 OK", "application/json", &answer)).await;
+        for id in ["openai", "openrouter"] {
+            let trace = format!("{id}-{status}");
+            let observed = engine.send(CHAT, &target(id, bad.port), &request(CHAT, false), &trace).await;
+            assert_eq!(observed.status, status, "{answer} {id}: {observed:?}");
+            assert!(observed.body.contains(said), "{answer} {id}: {}", observed.body);
+        }
+    }
+}
+
+/// A whole document where a stream was requested, that is not called JSON: it is not passed on as if it were the stream.
+#[tokio::test]
+async fn an_unlabelled_document_is_no_stream() {
+    let document =
+        r#"{"object":"chat.completion","choices":[{"message":{"content":"hi"},"finish_reason":"stop"}]}"#;
+    let engine = MemoryEngine::new(&[]);
+    for media in ["", "application/octet-stream", "application/x-ndjson", "text/event-stream"] {
+        let bad = provider(response("200 OK", media, document)).await;
+        let observed = engine.send(CHAT, &target("openai", bad.port), &request(CHAT, true), media).await;
+        assert_eq!(observed.status, 502, "{media}: {observed:?}");
+        let config = json!({"strategy": {"mode": "fallback"}, "targets": [target("openai", bad.port), target("openai", bad.port)]});
+        engine.send(CHAT, &config, &request(CHAT, true), media).await;
+        assert_eq!(bad.received().len(), 3, "{media}");
+    }
+}
+
 /// Only chats are converted; events in place of any other model's output are a failure.
 #[tokio::test]
 async fn events_in_place_of_other_outputs_are_a_failure() {

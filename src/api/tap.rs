@@ -320,8 +320,11 @@ impl ResponseSummary {
     }
 
     fn note_finish(&mut self, finish: Option<String>) {
-        if let Some(finish) = finish.filter(|finish| !finish.is_empty()) {
-            self.finish = Some(finish);
+        match finish {
+            // OpenRouter, Mistral: it has failed, whatever was sent before. OpenRouter says why in the choice.
+            Some(finish) if finish == "error" => self.note_error(b"\"error\""),
+            Some(finish) if !finish.is_empty() => self.finish = Some(finish),
+            _ => {}
         }
     }
 

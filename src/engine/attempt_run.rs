@@ -268,12 +268,19 @@ impl AttemptRun {
                     }
                 }
                 Phase::Body(_, body) => {
-                    let (has_content, is_stream) = (body.has_content(), body.kind == ContentKind::Events);
+                    let (has_content, content) = (body.has_content(), body.kind);
                     if let Some(readiness) = self.readiness() {
                         return readiness;
                     }
                     let (deadline, kind) = match has_content {
-                        true => self.deadlines.idle_deadline(self.last_read, is_stream),
+                        true => {
+                            let is_stream = content == ContentKind::Events;
+                            self.deadlines.idle_deadline(
+                                self.last_read,
+                                is_stream,
+                                self.is_other_kind(content),
+                            )
+                        }
                         false => {
                             self.deadlines.first_token_deadline(self.started, self.header_at, self.last_read)
                         }
@@ -375,16 +382,22 @@ impl AttemptRun {
         self.phase = Phase::Body(header, body);
     }
 
-    /// How a response of the kind that was not requested is converted.
-    fn conversion(&self, kind: ContentKind) -> Option<Translation> {
+    /// Whether the response is a whole document where a stream was requested, or the other way round, and can be converted.
+    fn is_other_kind(&self, kind: ContentKind) -> bool {
         let is_stream = match kind {
             ContentKind::Events => true,
             ContentKind::Json => false,
-            ContentKind::Other | ContentKind::Compressed => return None,
+            ContentKind::Other | ContentKind::Compressed => return false,
         };
-        if !self.policy.is_other_kind(is_stream) || self.is_local() || self.resumes.is_some() {
+        self.policy.is_other_kind(is_stream) && !self.is_local() && self.resumes.is_none()
+    }
+
+    /// How a response of the kind that was not requested is converted.
+    fn conversion(&self, kind: ContentKind) -> Option<Translation> {
+        if !self.is_other_kind(kind) {
             return None;
         }
+        let is_stream = kind == ContentKind::Events;
         let attempt = &self.attempt;
         run_here(attempt.body.as_ref().map_or(0, Bytes::len), || attempt.conversion(is_stream))
     }

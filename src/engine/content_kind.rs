@@ -89,11 +89,19 @@ impl ContentCheck {
 
     /// Takes the next bytes. `Some`: why this cannot be a model's output.
     pub fn take(&mut self, chunk: &[u8]) -> Option<&'static str> {
-        if !self.applies || self.first_byte.is_some() || self.kind == ContentKind::Events {
+        if !self.applies || self.first_byte.is_some() {
             return None;
         }
         self.first_byte = chunk.iter().copied().find(|byte| !byte.is_ascii_whitespace());
         match self.first_byte? {
+            // No event begins so, in text or in frames.
+            b'{' | b'[' | b'<' if self.kind == ContentKind::Events => {
+                Some("the answer is no stream of events")
+            }
+            _ if self.kind == ContentKind::Events => None,
+            b'{' if self.streamed && self.kind == ContentKind::Other => {
+                Some("the answer is no stream of events")
+            }
             // An object, or the byte order mark before one.
             b'{' | b'\xef' => None,
             // The comment or the fields of an event, where the header does not say that events follow.
@@ -146,7 +154,13 @@ mod tests {
             ("", true, "data: {}", true),
             ("", true, ": hello", true),
             ("", false, "data: {}", false),
+            ("", true, "{}", false),
+            ("application/octet-stream", true, "{}", false),
+            ("application/octet-stream", false, "{}", true),
             ("text/event-stream", true, "anything", true),
+            ("text/event-stream", true, "{\"a\":1}", false),
+            ("text/event-stream", false, "[]", false),
+            ("application/vnd.amazon.eventstream", true, "\0\0\0{", true),
         ] {
             let mut check = check(media, streamed);
             assert_eq!(check.take(b" ").or(check.take(body.as_bytes())).is_none(), fits, "{media} {body}");

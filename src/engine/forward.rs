@@ -142,7 +142,8 @@ impl<D: Downstream> Orchestrator<'_, D> {
         let Forwarding { run, body, last_read, .. } = forwarding;
         let limit = Instant::now() + DRAIN_TIMEOUT;
         while body.error().is_none() && !body.is_finished() && Instant::now() < limit {
-            let (deadline, _) = run.deadlines.idle_deadline(*last_read, body.kind == ContentKind::Events);
+            let (deadline, _) =
+                run.deadlines.idle_deadline(*last_read, body.kind == ContentKind::Events, false);
             let event = tokio::select! {
                 event = run.stream.next(Some(deadline.map_or(limit, |deadline| deadline.min(limit)))) => event,
                 () = self.engine.shared.lifecycle.aborted() => return,
@@ -312,7 +313,7 @@ impl<D: Downstream> Orchestrator<'_, D> {
         loop {
             let Forwarding { run, body, last_read, last_write } = &mut *forwarding;
             let is_stream = body.kind == ContentKind::Events;
-            let (deadline, kind) = run.deadlines.idle_deadline(*last_read, is_stream);
+            let (deadline, kind) = run.deadlines.idle_deadline(*last_read, is_stream, false);
             let finished = body.has_finish_reason();
             let deadline = if finished { Some(*last_read + FINISH_TIMEOUT) } else { deadline };
             // Nothing is added to responses of the generic endpoint.

@@ -4,6 +4,8 @@
 
 use super::Engine;
 use crate::error::Error;
+use crate::json::objects;
+use crate::provider::translation::MAX_OBJECTS;
 use crate::route::attempt::{Attempt, Request};
 use crate::route::target::Target;
 use crate::state::held_bytes::Hold;
@@ -12,6 +14,9 @@ use std::sync::Arc;
 
 /// How much memory translating takes beside the body and the result, in sizes of the body.
 const WORKING_MEMORY: usize = 3;
+/// How much it takes at most for each JSON object, however short that is, bytes: 3 MB of `{"role":"user","content":"a"}` for Gemini
+/// take 90 MiB.
+const OBJECT_MEMORY: usize = 1_000;
 
 impl Engine {
     /// Makes the attempt for one target. `held` counts the request's body and what is sent in its place.
@@ -35,7 +40,7 @@ impl Engine {
         }
         let mut working = self.shared.held_bytes.holder();
         let prepare = || {
-            working.set(size * WORKING_MEMORY)?;
+            working.set(working_memory(request, size))?;
             Attempt::new(Arc::clone(target), request)
         };
         let mut attempt = self.shared.large_work.run(work, prepare).await?;
@@ -45,6 +50,13 @@ impl Engine {
         }
         hold(attempt, size, held)
     }
+}
+
+/// What translating the body of `size` bytes takes beside it.
+fn working_memory(request: &Request, size: usize) -> usize {
+    // One with more is refused.
+    let objects = request.body.as_ref().map_or(0, |body| objects::count(body.bytes(), MAX_OBJECTS));
+    (size * WORKING_MEMORY).max(objects * OBJECT_MEMORY)
 }
 
 /// Counts the request's body of `size` bytes, and the one that is sent in its place.

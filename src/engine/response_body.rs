@@ -302,17 +302,27 @@ impl ResponseBody {
         if self.kind == ContentKind::Json && failed && judges {
             self.error = Some(BodyError::Provider(self.policy.error_in(&self.out.concat()), None));
         } else if self.kind == ContentKind::Json
-            // Where nobody else could respond, the client gets what the provider has to say.
-            && self.policy.replaceable
+            && (self.policy.replaceable || !self.taken)
             && self.policy.expects_model()
             && may_be_message
-            && model_result::is_missing(self.policy.operation, &self.out.concat())
+            && let document = self.out.concat()
+            && model_result::is_missing(self.policy.operation, &document)
+            // Where nobody else could respond, the client gets what the provider has to say, unless that is an error.
+            && let Some(error) = self.error_of(&document)
         {
-            self.error = Some(BodyError::Malformed("the answer has no result"));
+            self.error = Some(error);
         } else if !self.is_complete_response() {
             self.error = Some(BodyError::Truncated);
         } else {
             self.append_terminator();
+        }
+    }
+
+    /// Why a document that is no result fails the attempt.
+    fn error_of(&self, document: &[u8]) -> Option<BodyError> {
+        match self.policy.replaceable {
+            true => Some(BodyError::Malformed("the answer has no result")),
+            false => self.policy.error_instead(document).map(|error| BodyError::Provider(error, None)),
         }
     }
 

@@ -37,6 +37,11 @@ impl ResponsePolicy {
         success_error::read(self.operation.dialect(), body)
     }
 
+    /// The error that a response is which is no result of its operation, if it can be read.
+    pub fn error_instead(&self, body: &[u8]) -> Option<ProviderError> {
+        success_error::instead_of_result(self.operation.dialect(), body)
+    }
+
     /// Whether a response that is a stream (or is none) is not of the kind that was requested, and may be converted.
     pub fn is_other_kind(&self, is_stream: bool) -> bool {
         is_stream != self.streamed && self.mode == RequestMode::Api && self.operation.is_chat()

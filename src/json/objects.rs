@@ -5,11 +5,11 @@ use memchr::{memchr_iter, memchr2};
 /// Whether a valid JSON text has more than `limit` objects. Braces in strings do not count.
 pub fn more_than(text: &[u8], limit: usize) -> bool {
     // Most texts have fewer braces than that, in strings or not.
-    memchr_iter(b'{', text).nth(limit).is_some() && count_outside_strings(text, limit) > limit
+    memchr_iter(b'{', text).nth(limit).is_some() && count(text, limit) > limit
 }
 
-/// The number of objects, counted no further than one beyond `limit`.
-fn count_outside_strings(text: &[u8], limit: usize) -> usize {
+/// The number of objects of a valid JSON text, counted no further than one beyond `limit`. Braces in strings do not count.
+pub fn count(text: &[u8], limit: usize) -> usize {
     let (mut rest, mut count) = (text, 0);
     while count <= limit {
         let Some(at) = memchr2(b'"', b'{', rest) else { break };

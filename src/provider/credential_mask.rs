@@ -4,12 +4,12 @@
 //! Only for failing responses and error events. A credential is replaced by as many asterisks, so that the length of the
 //! response stays what its header says. A failing response that is compressed cannot be searched, and is withheld.
 
+use super::spelling;
 use super::token_exchange::Credentials;
 use crate::config::account::Account;
 use bytes::{Bytes, BytesMut};
 use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, TRANSFER_ENCODING};
 use http::{HeaderMap, HeaderValue};
-use memchr::memmem;
 use serde_json::json;
 
 /// A shorter credential is not masked: it would be found in ordinary words.
@@ -57,16 +57,6 @@ impl CredentialMask {
             return;
         }
         self.secrets.push(secret.to_vec());
-        // As it stands in a JSON string, where that differs.
-        let quoted = std::str::from_utf8(secret).ok().and_then(|text| serde_json::to_vec(text).ok());
-        let inside = quoted.as_deref().and_then(|json| json.strip_prefix(b"\"")?.strip_suffix(b"\""));
-        if let Some(inside) = inside.filter(|inside| *inside != secret) {
-            self.secrets.push(inside.to_vec());
-        }
-        // Some writers of JSON escape a solidus too.
-        if let (Some(inside), true) = (inside, secret.contains(&b'/')) {
-            self.secrets.push(inside.split(|byte| *byte == b'/').collect::<Vec<_>>().join(&b"\\/"[..]));
-        }
     }
 
     /// The text with all credentials masked. Copied only if it contains one.
@@ -81,10 +71,10 @@ impl CredentialMask {
 
     /// As [`CredentialMask::bytes`], for a string.
     pub fn text(&self, text: &mut String) {
-        for secret in self.secrets.iter().filter_map(|secret| std::str::from_utf8(secret).ok()) {
-            if text.contains(secret) {
-                *text = text.replace(secret, &"*".repeat(secret.len()));
-            }
+        if self.is_in(text.as_bytes()) {
+            let mut masked = std::mem::take(text).into_bytes();
+            self.in_place(&mut masked);
+            *text = String::from_utf8_lossy(&masked).into_owned();
         }
     }
 
@@ -127,15 +117,15 @@ impl CredentialMask {
     }
 
     fn is_in(&self, text: &[u8]) -> bool {
-        self.secrets.iter().any(|secret| memmem::find(text, secret).is_some())
+        self.secrets.iter().any(|secret| spelling::find(text, secret).is_some())
     }
 
     fn in_place(&self, text: &mut [u8]) {
         for secret in &self.secrets {
             let mut from = 0;
-            while let Some(at) = text.get(from..).and_then(|rest| memmem::find(rest, secret)) {
-                let end = from + at + secret.len();
-                if let Some(found) = text.get_mut(from + at..end) {
+            while let Some(found) = text.get(from..).and_then(|rest| spelling::find(rest, secret)) {
+                let (start, end) = (from + found.start, from + found.end);
+                if let Some(found) = text.get_mut(start..end) {
                     found.fill(b'*');
                 }
                 from = end;
@@ -166,7 +156,7 @@ impl MaskedBody {
         }
         self.held.extend_from_slice(chunk);
         self.mask.in_place(&mut self.held);
-        let longest = self.mask.secrets.first().map_or(0, Vec::len);
+        let longest = self.mask.secrets.first().map_or(0, Vec::len) * spelling::LONGEST;
         let keep = if end { 0 } else { longest.saturating_sub(1).min(self.held.len()) };
         self.held.split_to(self.held.len() - keep).freeze()
     }
@@ -212,10 +202,21 @@ mod tests {
     }
 
     #[test]
-    fn a_solidus_may_be_escaped() {
+    fn characters_may_be_escaped() {
         let account = Account { api_key: Some(Secret::new("a/stored+key")), ..Account::default() };
         let mask = CredentialMask::new(&account, &HeaderMap::new(), None);
-        assert_eq!(mask.bytes(Bytes::from(r#"{"key":"a\/stored+key"}"#)), r#"{"key":"*************"}"#);
+        for spelled in
+            [r"a\/stored+key", r"a\u002Fstored\u002bkey", r"\u0061/stored%2bkey", "a%2Fstored%2Bkey"]
+        {
+            let stars = "*".repeat(spelled.len());
+            let text = |inside: &str| format!(r#"{{"key":"{inside}","n":"\\"}}"#);
+            assert_eq!(mask.bytes(Bytes::from(text(spelled))), text(&stars));
+            let mut body = MaskedBody::new(CredentialMask::new(&account, &HeaderMap::new(), None), None);
+            let mut out: Vec<u8> =
+                text(spelled).as_bytes().chunks(3).flat_map(|chunk| body.push(chunk, false)).collect();
+            out.extend(body.push(b"", true));
+            assert_eq!(String::from_utf8(out).unwrap(), text(&stars));
+        }
     }
 
     #[test]

@@ -43,6 +43,7 @@ mod reshape;
 pub mod rewriter;
 mod self_hosted;
 pub mod spec;
+mod spelling;
 mod stream_usage;
 pub mod success_error;
 pub mod token_exchange;

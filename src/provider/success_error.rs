@@ -17,6 +17,17 @@ pub fn read(dialect: Dialect, body: &[u8]) -> ProviderError {
     }
 }
 
+/// Reads a whole response that is no result of its operation: the error that it is, if it is one.
+pub fn instead_of_result(dialect: Dialect, body: &[u8]) -> Option<ProviderError> {
+    match dialect {
+        Dialect::OpenAi | Dialect::Responses => {
+            openai_chat::error_instead_of_result(std::str::from_utf8(body).ok()?)
+        }
+        // Theirs have a type or a member that is read as an error wherever it is.
+        Dialect::Anthropic | Dialect::Google => None,
+    }
+}
+
 /// Google's error object has the status in it.
 fn google(text: &str) -> ProviderError {
     #[derive(Deserialize)]

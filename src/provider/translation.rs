@@ -24,7 +24,7 @@ use std::sync::Arc;
 
 /// The most JSON objects in a request that is translated. Each takes some hundred bytes of memory while it is, however
 /// short it is. Anthropic's own limit is 100,000 messages.
-const MAX_OBJECTS: usize = 100_000;
+pub const MAX_OBJECTS: usize = 100_000;
 
 /// How the response must be translated.
 #[derive(Debug, Clone)]

@@ -104,11 +104,11 @@ impl Deadlines {
         self.bounded(content, true)
     }
 
-    /// When the next piece of the response must have arrived. `is_stream`: it is a stream that has content already, so that
-    /// `request_timeout` no longer bounds it.
-    pub fn idle_deadline(&self, last_read: Instant, is_stream: bool) -> Deadline {
+    /// When the next piece of a response that has content already must have arrived. `is_stream`: the response is one, so that
+    /// `request_timeout` no longer bounds it. `is_other_kind`: the client gets it converted, once it is complete; `request_timeout` bounds it.
+    pub fn idle_deadline(&self, last_read: Instant, is_stream: bool, is_other_kind: bool) -> Deadline {
         let idle = self.idle_timeout.map(|limit| last_read + limit);
-        self.bounded((idle, TimeoutKind::Idle), !is_stream && !self.streamed)
+        self.bounded((idle, TimeoutKind::Idle), is_other_kind || !(is_stream || self.streamed))
     }
 
     /// When the body of a failing response must be complete; `at`: how long it is awaited at most.

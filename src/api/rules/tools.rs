@@ -11,6 +11,7 @@ use crate::json::walk;
 
 /// The kinds of a tool choice that are not kinds of tools as well.
 const CHOICE_KINDS: &[&str] = &["allowed_tools"];
+const ALLOWED_MODES: &[&str] = &["auto", "required"];
 const FUNCTION_CALLS: &[&str] = &["none", "auto"];
 
 /// The members of a tool, or of the choice of one, that are judged: JSON texts.
@@ -132,8 +133,47 @@ pub(super) fn tool_choice(name: &str, value: &[u8], values: &[&str]) -> Result<(
         }
         "function" if choice.function.is_some() => choice.check_function(&at),
         "function" => check_name(choice.name, &|| format!("{name}.name")),
+        "custom" => match inside(value, "custom") {
+            None if choice.name.is_none() => Err(missing(&format!("{name}.custom"))),
+            None => check_name(choice.name, &|| format!("{name}.name")),
+            Some(custom) if JsonKind::from_json(custom) != JsonKind::Object => {
+                wrong_type(&format!("{name}.custom"), "an object", custom)
+            }
+            Some(custom) => check_name(member(custom, "name"), &|| format!("{name}.custom.name")),
+        },
+        "allowed_tools" => match inside(value, "allowed_tools") {
+            // As the Responses API has it.
+            None if inside(value, "tools").is_some() => allowed_tools(name, value),
+            None => Err(missing(&format!("{name}.allowed_tools"))),
+            Some(allowed) => allowed_tools(&format!("{name}.allowed_tools"), allowed),
+        },
         _ => Ok(()),
     }
+}
+
+/// Checks the mode and the list of the tools that may be chosen from.
+fn allowed_tools(name: &str, value: &[u8]) -> Result<(), Error> {
+    if JsonKind::from_json(value) != JsonKind::Object {
+        return wrong_type(name, "an object", value);
+    }
+    let mode = format!("{name}.mode");
+    match inside(value, "mode") {
+        None => return Err(missing(&mode)),
+        Some(text) => match unquote(text) {
+            Some(text) => one_of(&mode, &text, ALLOWED_MODES)?,
+            None => return wrong_type(&mode, "a string", text),
+        },
+    }
+    let tools = format!("{name}.tools");
+    match inside(value, "tools") {
+        None => Err(missing(&tools)),
+        Some(list) => items(&tools, list, 0, usize::MAX, |_, _| Ok(())),
+    }
+}
+
+/// A member of an object that is not null.
+fn inside<'a>(value: &'a [u8], name: &str) -> Option<&'a [u8]> {
+    member(value, name).filter(|value| *value != b"null")
 }
 
 /// Checks `function_call`: one of two values, or an object that names a function.

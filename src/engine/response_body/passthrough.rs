@@ -49,6 +49,10 @@ impl ResponseBody {
         if self.is_over {
             return;
         }
+        if let Some(cause) = self.check.take(chunk) {
+            self.error = Some(BodyError::Malformed(cause));
+            return;
+        }
         let run = parser.push(chunk);
         if self.error.is_none() {
             let cuts = self.cuts(&run);

@@ -31,7 +31,7 @@ mod write;
 
 pub use conform::PublishedTypes;
 pub use patch::CHAT_PATCH;
-pub(super) use provider_error::error_in_success;
+pub(super) use provider_error::{error_in_success, error_instead_of_result};
 
 /// How one vendor deviates from OpenAI's chat completions.
 #[derive(Debug, Clone)]

@@ -109,7 +109,45 @@ pub(super) fn untyped_error(text: &str) -> Option<ProviderError> {
 
 /// Reads a response with a success status that is known to be an error.
 pub(in crate::provider) fn error_in_success(text: &str) -> ProviderError {
-    read_error(text, None)
+    error_in(text).or_else(|| error_of_choice(text)).unwrap_or_else(|| read_error(text, None))
+}
+
+/// The error in a response with a success status that is no result. A mere message is none: it must have a status.
+pub(in crate::provider) fn error_instead_of_result(text: &str) -> Option<ProviderError> {
+    error_in(text).or_else(|| {
+        let json = Json::parse(text)?;
+        json.read::<ErrorFields<'_>>()?.status()?;
+        untyped_error(text)
+    })
+}
+
+/// The error of a choice that has failed (OpenRouter's shape).
+fn error_of_choice(text: &str) -> Option<ProviderError> {
+    #[derive(Deserialize)]
+    struct Choices<'a> {
+        #[serde(borrow)]
+        choices: Vec<Choice<'a>>,
+    }
+    #[derive(Deserialize)]
+    struct Choice<'a> {
+        #[serde(borrow, default)]
+        error: Option<Json<'a>>,
+        #[serde(borrow, default)]
+        finish_reason: Option<Json<'a>>,
+    }
+    let json = Json::parse(text)?;
+    let choices = json.read::<Choices<'_>>()?.choices;
+    if let Some(error) =
+        choices.iter().find_map(|choice| choice.error.as_ref().filter(|error| !error.is_null()))
+    {
+        return Some(read_error(&format!("{{\"error\":{}}}", error.get()), None));
+    }
+    choices.iter().filter_map(|choice| choice.finish_reason.as_ref()?.text()).find_map(|reason| match ending(
+        &reason,
+    ) {
+        Ending::Error(error) => Some(error),
+        Ending::Finish(_) => None,
+    })
 }
 
 /// Reads `text`, which is known to be an error: an error event, or a body that is no response.
