@@ -227,55 +227,72 @@ async fn pipelined_requests_are_answered_in_order() {
     }
 }
 
+/// A provider that names the path of each request, when it may.
+struct Gated {
+    upstream: Upstream,
+    arrived: Arc<Notify>,
+    may_go_on: Arc<Notify>,
+}
+
+impl Gated {
+    async fn start() -> Self {
+        let (arrived, may_go_on) = <(Arc<Notify>, Arc<Notify>)>::default();
+        let (arriving, going_on) = (Arc::clone(&arrived), Arc::clone(&may_go_on));
+        let upstream = Upstream::start(move |mut line| {
+            let (arriving, going_on) = (Arc::clone(&arriving), Arc::clone(&going_on));
+            async move {
+                while let Some(request) = line.request().await {
+                    arriving.notify_one();
+                    going_on.notified().await;
+                    let path = request.split(' ').nth(1).unwrap();
+                    line.send_json(&format!("{{\"was\":\"{path}\"}}")).await;
+                }
+            }
+        });
+        Self { upstream: upstream.await, arrived, may_go_on }
+    }
+
+    fn request(&self, method: &str, path: &str, more: &str) -> String {
+        format!(
+            "{method} /v1/{path} HTTP/1.1\r\nhost: t\r\nx-gateway-api-key: {KEY}\r\nx-gateway-provider: openai\r\n\
+             x-gateway-custom-host: {}\r\nauthorization: Bearer sk-1\r\n{more}\r\n",
+            self.upstream.url()
+        )
+    }
+
+    /// Sends `first`, and what follows it at the same time or while the provider has the first.
+    async fn send(&self, connection: &mut Raw, first: &str, next: &str, is_late: bool) {
+        let (now, later) = if is_late { (first.to_owned(), next) } else { (format!("{first}{next}"), "") };
+        connection.write(now.as_bytes()).await.unwrap();
+        self.arrived.notified().await;
+        connection.write(later.as_bytes()).await.unwrap();
+    }
+}
+
 /// The same for requests that are passed on as they are, whenever the next one comes.
 #[tokio::test]
 async fn a_request_that_is_passed_on_is_not_ended_by_the_next_one() {
-    let gateway = gateway();
-    let arrived = Arc::new(Notify::new());
-    let may_go_on = Arc::new(Notify::new());
-    let (arriving, going_on) = (Arc::clone(&arrived), Arc::clone(&may_go_on));
-    let upstream = Upstream::start(move |mut line| {
-        let (arriving, going_on) = (Arc::clone(&arriving), Arc::clone(&going_on));
-        async move {
-            while let Some(request) = line.request().await {
-                arriving.notify_one();
-                going_on.notified().await;
-                let path = request.split(' ').nth(1).unwrap().to_owned();
-                line.send_json(&format!("{{\"was\":\"{path}\"}}")).await;
-            }
-        }
-    })
-    .await;
-    let request = |method: &str, path: &str, more: &str| {
-        format!(
-            "{method} /v1/{path} HTTP/1.1\r\nhost: t\r\nx-gateway-api-key: {KEY}\r\nx-gateway-provider: openai\r\n\
-             x-gateway-custom-host: {}\r\nauthorization: Bearer sk-1\r\n{more}",
-            upstream.url()
-        )
-    };
-    let next = request("GET", "next", "\r\n");
+    let (gateway, provider) = (gateway(), Gated::start().await);
+    let next = provider.request("GET", "next", "");
     let (start, end) = next.split_at(10);
     for (first, path) in [
-        (request("GET", "weather", "\r\n"), "weather"),
-        (request("DELETE", "files/f", "\r\n"), "files/f"),
-        (request("POST", "batches/b/cancel", "content-length: 0\r\n\r\n"), "batches/b/cancel"),
-        (request("POST", "echo", "content-length: 3\r\n\r\nabc"), "echo"),
+        (provider.request("GET", "weather", ""), "weather"),
+        (provider.request("DELETE", "files/f", ""), "files/f"),
+        (provider.request("POST", "batches/b/cancel", "content-length: 0\r\n"), "batches/b/cancel"),
+        (provider.request("POST", "echo", "content-length: 3\r\n") + "abc", "echo"),
     ] {
         for is_late in [false, true] {
             let mut connection = Raw::connect(gateway.ports.data).await;
-            let (now, later) = if is_late { (first.clone(), start) } else { (format!("{first}{start}"), "") };
-            connection.write(now.as_bytes()).await.unwrap();
-            arrived.notified().await;
-            connection.write(later.as_bytes()).await.unwrap();
+            provider.send(&mut connection, &first, start, is_late).await;
             // The gateway has it before the response.
             gateway.control(reqwest::Method::GET, "/livez").send().await.unwrap();
-            may_go_on.notify_one();
+            provider.may_go_on.notify_one();
             let response = connection.read_response().await;
             assert!(response.starts_with("HTTP/1.1 200") && response.contains(path), "{first}: {response}");
             assert!(!response.to_lowercase().contains("connection: close"), "{response}");
             connection.write(end.as_bytes()).await.unwrap();
-            arrived.notified().await;
-            may_go_on.notify_one();
+            provider.arrived.notified().await;
+            provider.may_go_on.notify_one();
             let response = connection.read_response().await;
             assert!(
                 response.starts_with("HTTP/1.1 200") && response.contains("/next"),
@@ -283,15 +300,19 @@ async fn a_request_that_is_passed_on_is_not_ended_by_the_next_one() {
             );
         }
     }
-    // Without a length it is the last one, and the client learns that.
+}
+
+/// Without a length it is the last one, and the client learns that.
+#[tokio::test]
+async fn nothing_follows_a_request_without_a_length_that_is_passed_on() {
+    let (gateway, provider) = (gateway(), Gated::start().await);
+    let chunked =
+        provider.request("POST", "echo", "transfer-encoding: chunked\r\n") + "3\r\nabc\r\n0\r\n\r\n";
+    let next = provider.request("GET", "next", "");
     for is_late in [false, true] {
-        let chunked = request("POST", "echo", "transfer-encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n");
         let mut connection = Raw::connect(gateway.ports.data).await;
-        let (now, later) = if is_late { (chunked, &*next) } else { (format!("{chunked}{next}"), "") };
-        connection.write(now.as_bytes()).await.unwrap();
-        arrived.notified().await;
-        connection.write(later.as_bytes()).await.unwrap();
-        may_go_on.notify_one();
+        provider.send(&mut connection, &chunked, &next, is_late).await;
+        provider.may_go_on.notify_one();
         let responses = String::from_utf8_lossy(&connection.read_to_end().await).into_owned();
         assert!(responses.starts_with("HTTP/1.1 200") && responses.contains("/echo"), "{responses}");
         assert_eq!(responses.matches("HTTP/1.1 ").count(), 1, "{responses}");

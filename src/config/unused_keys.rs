@@ -4,6 +4,7 @@
 //! happens if they were read, such as `strategy.sticky` outside load balancing, are refused by the reader.
 
 use super::Config;
+use super::account::Account;
 use super::strategy::{Mode, Strategy};
 
 /// The most warnings of one config: the header has room for some about the request, too.
@@ -42,6 +43,12 @@ fn find_below(config: &Config, path: &str, group: Option<Mode>, warnings: &mut V
     if !is_group && config.provider.is_some() && config.virtual_key.is_some() {
         warn("virtual_key", "provider is used");
     }
+    let is_stored =
+        config.provider.as_deref().map_or(config.virtual_key.is_some(), |name| name.starts_with('@'));
+    if !is_group && is_stored && has_account(config) {
+        let key = if config.account.api_key.is_some() { "api_key" } else { "keys of its account" };
+        warn(key, "a stored provider uses its own account");
+    }
     let Some(strategy) = strategy else { return };
     if config.targets.is_empty() {
         warn("strategy", "there are no targets");
@@ -58,6 +65,11 @@ fn find_below(config: &Config, path: &str, group: Option<Mode>, warnings: &mut V
     for (index, target) in config.targets.iter().take(used).enumerate() {
         find_below(target, &format!("{path}targets[{index}]."), Some(strategy.mode), warnings);
     }
+}
+
+/// Whether it has anything of an account besides the host, which a stored provider takes.
+fn has_account(config: &Config) -> bool {
+    Account { custom_host: None, ..config.account.clone() } != Account::default()
 }
 
 fn find_in_strategy(strategy: &Strategy, warn: &mut impl FnMut(&str, &str)) {
@@ -121,6 +133,10 @@ mod tests {
                 &[],
             ),
             (r#"{"virtual_key":"v","retry":{"attempts":1}}"#, &[]),
+            (r#"{"provider":"@p","api_key":"k"}"#, &["api_key: no effect, a stored provider"]),
+            (r#"{"provider":"@p","cloud_a_region":"us-east-1"}"#, &["keys of its account: no effect"]),
+            (r#"{"provider":"openai","api_key":"k"}"#, &[]),
+            (r#"{"provider":"@p","custom_host":"https://a.example"}"#, &[]),
         ] {
             let found = warnings(config);
             assert_eq!(found.len(), wanted.len(), "{config} {found:?}");

@@ -40,7 +40,7 @@ impl Engine {
         }
         let mut working = self.shared.held_bytes.holder();
         let prepare = || {
-            working.set(working_memory(request, size))?;
+            working.set(working_memory(request.body.as_ref().map_or(&[], |body| body.bytes())))?;
             Attempt::new(Arc::clone(target), request)
         };
         let mut attempt = self.shared.large_work.run(work, prepare).await?;
@@ -52,11 +52,10 @@ impl Engine {
     }
 }
 
-/// What translating the body of `size` bytes takes beside it.
-fn working_memory(request: &Request, size: usize) -> usize {
-    // One with more is refused.
-    let objects = request.body.as_ref().map_or(0, |body| objects::count(body.bytes(), MAX_OBJECTS));
-    (size * WORKING_MEMORY).max(objects * OBJECT_MEMORY)
+/// What translating a body takes beside it.
+fn working_memory(body: &[u8]) -> usize {
+    // One with more objects is refused.
+    (body.len() * WORKING_MEMORY).max(objects::count(body, MAX_OBJECTS) * OBJECT_MEMORY)
 }
 
 /// Counts the request's body of `size` bytes, and the one that is sent in its place.
@@ -65,4 +64,20 @@ fn hold(attempt: Attempt, size: usize, held: &mut Hold) -> Result<Attempt, Error
     let sent = attempt.body.as_ref().filter(|_| attempt.body_changed).map_or(0, |body| body.len());
     held.set(size + sent)?;
     Ok(attempt)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn small_objects_take_more_than_their_bytes() {
+        let text = |content: &str| format!(r#"{{"role":"user","content":"{content}"}}"#);
+        let one = text(&"{".repeat(10_000));
+        assert_eq!(working_memory(one.as_bytes()), 3 * one.len());
+        let many = vec![text("a"); 20_000].join(",");
+        assert_eq!(working_memory(many.as_bytes()), 20_000_000);
+        let too_many = vec!["{}"; 2 * MAX_OBJECTS].join(",");
+        assert_eq!(working_memory(too_many.as_bytes()), (MAX_OBJECTS + 1) * OBJECT_MEMORY);
+    }
 }

@@ -91,7 +91,7 @@ pub static SPECS: &[ProviderSpec] = &[
         host: Host::Fixed("https://api.perplexity.ai"),
         prefix: "",
         other_prefixes: &[(Operation::Responses, "/v1"), (Operation::Embeddings, "/v1")],
-        chat: Some(&quirks::OLD_LIMIT),
+        chat: Some(&quirks::PERPLEXITY),
         native_apis: &[NativeApi::StoredResponses],
         note: "chat is at the root, responses and embeddings under /v1",
         source: "https://docs.perplexity.ai/docs/sonar/openai-compatibility",

@@ -294,6 +294,49 @@ pub const CEREBRAS: Names = &[
     "top_logprobs",
 ];
 
+/// What Perplexity alone has. Source: `types/chat/completion_create_params.py` of Perplexity's Python SDK 0.46.
+const PERPLEXITY_ALONE: Names = &[
+    "disable_search",
+    "enable_search_classifier",
+    "file_workspace_id",
+    "image_domain_filter",
+    "image_format_filter",
+    "language_preference",
+    "last_updated_after_filter",
+    "last_updated_before_filter",
+    "num_search_results",
+    "ranking_model",
+    "response_formatting_locale",
+    "return_images",
+    "return_related_questions",
+    "safe_search",
+    "search_after_date_filter",
+    "search_before_date_filter",
+    "search_domain_filter",
+    "search_language_filter",
+    "search_mode",
+    "search_recency_filter",
+    "stream_mode",
+    "updated_after_timestamp",
+    "updated_before_timestamp",
+    "use_threads",
+    "user_original_query",
+];
+
+/// What xAI alone has. Source: <https://docs.x.ai/developers/rest-api-reference/inference>.
+const XAI_ALONE: Names = &["deferred", "search_parameters"];
+
+/// What OpenRouter alone has. Sources: `components/chatrequest.py` of OpenRouter's Python SDK 1.3 and, for the last two,
+/// <https://openrouter.ai/docs/api-reference/overview>.
+const OPENROUTER_ALONE: Names =
+    &["deferred_tools", "plugins", "stop_server_tools_when", "transforms", "route"];
+
+/// What Groq alone has. From the same source as its list.
+const GROQ_ALONE: Names = &["compound_custom", "disable_tool_validation", "search_settings"];
+
+/// What Alibaba's Qwen and its hosts have. Source: <https://www.alibabacloud.com/help/en/model-studio/use-qwen-by-calling-api>.
+const QWEN_ALONE: Names = &["enable_thinking", "thinking_budget"];
+
 /// Source: `ConverseRequest` in `bedrock-runtime/2023-09-30/service-2.json` of botocore 1.44.5, in both spellings.
 const CONVERSE: Names = &[
     "inferenceConfig",
@@ -340,8 +383,21 @@ pub const OPENAI_TOOLS: Names = &[
 pub const OPENAI_FUNCTION_MEMBERS: Names = &["output_schema", "async"];
 
 /// Every list.
-const ALL: &[Names] =
-    &[OPENAI, OPENAI_RESPONSES, ANTHROPIC, GEMINI, MISTRAL, COHERE, GROQ, CEREBRAS, CONVERSE];
+const ALL: &[Names] = &[
+    OPENAI,
+    OPENAI_RESPONSES,
+    ANTHROPIC,
+    GEMINI,
+    MISTRAL,
+    COHERE,
+    GROQ,
+    CEREBRAS,
+    CONVERSE,
+    PERPLEXITY_ALONE,
+    XAI_ALONE,
+    OPENROUTER_ALONE,
+    QWEN_ALONE,
+];
 
 /// Which members a vendor takes, as far as that is known.
 #[derive(Debug, Clone, Copy)]
@@ -363,11 +419,26 @@ impl VendorMembers {
     pub const BEDROCK: VendorMembers = VendorMembers { own: &[], others: ALL };
     /// A model on Bedrock whose vendor is not known: the parameters that any model there takes as an additional field.
     pub const UNKNOWN_ON_BEDROCK: VendorMembers =
-        VendorMembers { own: &[ANTHROPIC, COHERE, MISTRAL, OPEN_MODELS], others: ALL };
+        VendorMembers { own: &[ANTHROPIC, COHERE, MISTRAL, OPEN_MODELS, QWEN_ALONE], others: ALL };
     /// A host of open models: it takes OpenAI's members and the parameters of its engine, which carry the names of
     /// several vendors.
-    pub const OPEN_MODELS: VendorMembers =
-        VendorMembers { own: &[OPEN_MODELS], others: &[OPENAI_ALONE, ANTHROPIC_ALONE, GEMINI, CONVERSE] };
+    pub const OPEN_MODELS: VendorMembers = VendorMembers {
+        own: &[OPEN_MODELS],
+        // Not Mistral's and Cohere's, whose models such hosts serve too.
+        others: &[
+            OPENAI_ALONE,
+            ANTHROPIC_ALONE,
+            GEMINI,
+            CONVERSE,
+            PERPLEXITY_ALONE,
+            XAI_ALONE,
+            OPENROUTER_ALONE,
+            GROQ_ALONE,
+        ],
+    };
+    pub const PERPLEXITY: VendorMembers =
+        VendorMembers { own: &[OPEN_MODELS, PERPLEXITY_ALONE], ..Self::OPEN_MODELS };
+    pub const XAI: VendorMembers = VendorMembers { own: &[OPEN_MODELS, XAI_ALONE], ..Self::OPEN_MODELS };
     /// Whatever runs behind OpenAI's provider at a host of the operator's: OpenAI itself, or an engine.
     pub const CUSTOM_HOST: VendorMembers =
         VendorMembers { own: &[OPENAI, OPEN_MODELS], others: &[ANTHROPIC_ALONE, GEMINI, CONVERSE] };
@@ -445,6 +516,19 @@ mod tests {
             (VendorMembers::UNKNOWN_ON_BEDROCK, "safe_prompt", false),
             (VendorMembers::UNKNOWN_ON_BEDROCK, "a_new_one", false),
             (VendorMembers::ANY, "container", false),
+            (VendorMembers::ANTHROPIC, "search_domain_filter", true),
+            (VendorMembers::OPENAI, "search_parameters", true),
+            (VendorMembers::GROQ, "transforms", true),
+            (VendorMembers::GROQ, "compound_custom", false),
+            (VendorMembers::MISTRAL, "enable_thinking", true),
+            (VendorMembers::OPEN_MODELS, "enable_thinking", false),
+            (VendorMembers::OPEN_MODELS, "search_domain_filter", true),
+            (VendorMembers::OPEN_MODELS, "safe_prompt", false),
+            (VendorMembers::PERPLEXITY, "search_domain_filter", false),
+            (VendorMembers::PERPLEXITY, "search_parameters", true),
+            (VendorMembers::XAI, "search_parameters", false),
+            (VendorMembers::XAI, "return_images", true),
+            (VendorMembers::CUSTOM_HOST, "search_domain_filter", false),
         ];
         for (members, name, foreign) in cases {
             assert_eq!(members.foreign(name.as_bytes()).is_some(), foreign, "{members:?} {name}");
@@ -453,7 +537,7 @@ mod tests {
 
     #[test]
     fn no_list_names_a_member_twice() {
-        for list in ALL.iter().chain([&OPENAI_ALONE, &ANTHROPIC_ALONE, &OPEN_MODELS]) {
+        for list in ALL.iter().chain([&OPENAI_ALONE, &ANTHROPIC_ALONE, &GROQ_ALONE, &OPEN_MODELS]) {
             let mut names = list.to_vec();
             names.sort_unstable();
             names.dedup();
@@ -462,6 +546,7 @@ mod tests {
         let is_listed = |list: Names, name: &&str| list.contains(name);
         assert!(OPENAI_ALONE.iter().all(|name| is_listed(OPENAI, name)));
         assert!(ANTHROPIC_ALONE.iter().all(|name| is_listed(ANTHROPIC, name)));
+        assert!(GROQ_ALONE.iter().all(|name| is_listed(GROQ, name)));
         // What others have too, or hosts of open models in Anthropic's sense.
         let shared = |name: &&&str| {
             let others = [OPENAI, OPEN_MODELS, MISTRAL, COHERE, GROQ, CEREBRAS];

@@ -148,8 +148,12 @@ pub static XAI: OpenAiChat = OpenAiChat {
     developer: true,
     max_tokens_param: MaxTokensParam::MaxCompletionTokens,
     reasoning_field: ReasoningField::Member("reasoning_content"),
+    members: VendorMembers::XAI,
     ..PLAIN
 };
+
+/// <https://docs.perplexity.ai/api-reference/chat-completions-post>.
+pub static PERPLEXITY: OpenAiChat = OpenAiChat { members: VendorMembers::PERPLEXITY, ..OLD_LIMIT };
 
 /// <https://openrouter.ai/docs/use-cases/reasoning-tokens>, /features/multimodal/pdfs,
 /// /features/prompt-caching.
