@@ -111,7 +111,7 @@ async fn an_error_with_a_good_status_gets_its_own() {
         format!(r#"{{"choices":[{{"message":{{"content":""}},"finish_reason":"error"{error}}}]}}"#)
     };
     let engine = MemoryEngine::new(&[]);
-    for (answer, status, said) in [
+    for (answer, status, message) in [
         (of_choice(r#","error":{"code":503,"message":"upstream is down"}"#), 503, "upstream is down"),
         (of_choice(""), 502, "stopped with an error"),
         (r#"{"object":"error","message":"too long","code":400}"#.to_owned(), 400, "too long"),
@@ -122,7 +122,7 @@ async fn an_error_with_a_good_status_gets_its_own() {
             let trace = format!("{id}-{status}");
             let observed = engine.send(CHAT, &target(id, bad.port), &request(CHAT, false), &trace).await;
             assert_eq!(observed.status, status, "{answer} {id}: {observed:?}");
-            assert!(observed.body.contains(said), "{answer} {id}: {}", observed.body);
+            assert!(observed.body.contains(message), "{answer} {id}: {}", observed.body);
         }
     }
 }

@@ -274,12 +274,8 @@ impl AttemptRun {
                     }
                     let (deadline, kind) = match has_content {
                         true => {
-                            let is_stream = content == ContentKind::Events;
-                            self.deadlines.idle_deadline(
-                                self.last_read,
-                                is_stream,
-                                self.is_other_kind(content),
-                            )
+                            let (is_stream, is_other) = (content.is_stream(), self.is_other_kind(content));
+                            self.deadlines.idle_deadline(self.last_read, is_stream == Some(true), is_other)
                         }
                         false => {
                             self.deadlines.first_token_deadline(self.started, self.header_at, self.last_read)
@@ -384,21 +380,13 @@ impl AttemptRun {
 
     /// Whether the response is a whole document where a stream was requested, or the other way round, and can be converted.
     fn is_other_kind(&self, kind: ContentKind) -> bool {
-        let is_stream = match kind {
-            ContentKind::Events => true,
-            ContentKind::Json => false,
-            ContentKind::Other | ContentKind::Compressed => return false,
-        };
-        self.policy.is_other_kind(is_stream) && !self.is_local() && self.resumes.is_none()
+        let is_other = kind.is_stream().is_some_and(|is_stream| self.policy.is_other_kind(is_stream));
+        is_other && !self.is_local() && self.resumes.is_none()
     }
 
     /// How a response of the kind that was not requested is converted.
     fn conversion(&self, kind: ContentKind) -> Option<Translation> {
-        if !self.is_other_kind(kind) {
-            return None;
-        }
-        let is_stream = kind == ContentKind::Events;
-        let attempt = &self.attempt;
+        let (attempt, is_stream) = (&self.attempt, kind.is_stream().filter(|_| self.is_other_kind(kind))?);
         run_here(attempt.body.as_ref().map_or(0, Bytes::len), || attempt.conversion(is_stream))
     }
 

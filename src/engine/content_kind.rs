@@ -29,6 +29,15 @@ impl ContentKind {
         if streamed { Self::Events } else { Self::Json }
     }
 
+    /// Whether it is a stream of events or a whole document; `None`: neither, as far as can be seen.
+    pub const fn is_stream(self) -> Option<bool> {
+        match self {
+            Self::Events => Some(true),
+            Self::Json => Some(false),
+            Self::Other | Self::Compressed => None,
+        }
+    }
+
     pub fn of(header: &ResponseHeader) -> Self {
         // `identity`, and no value at all, mean that nothing was done to the body.
         let is_plain = |value: &HeaderValue| {

@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn the_length_of_a_body_is_known_where_nothing_is_unclear() {
+    fn the_length_of_a_body_is_read_where_nothing_is_unclear() {
         for (head, length) in [
             ("GET / HTTP/1.1\r\nhost: a\r\n\r\n", Some(0)),
             ("DELETE /v1/files/a HTTP/1.0\n\n", Some(0)),

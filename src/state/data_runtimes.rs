@@ -14,13 +14,13 @@ impl DataRuntimes {
     /// Remembers the runtime of the caller. Call it where a connection is taken, not for each request.
     pub fn enter(&self) {
         let Ok(current) = Handle::try_current() else { return };
-        let is_current = |known: &Handle| known.id() == current.id();
+        let is_current = |handle: &Handle| handle.id() == current.id();
         if self.0.read().iter().any(is_current) {
             return;
         }
-        let mut known = self.0.write();
-        if !known.iter().any(is_current) {
-            known.push(current);
+        let mut handles = self.0.write();
+        if !handles.iter().any(is_current) {
+            handles.push(current);
         }
     }
 

@@ -359,8 +359,8 @@ fn a_thread_looks_at_the_bucket_twice_a_second() {
     }
     assert!(request(0, at("2026-11-22T23:58:00.499Z")) >= far - 1_000);
     let true_rest = 60_000 - 4_000 - 5_000 - 3;
-    let seen = request(0, at("2026-11-22T23:58:00.500Z"));
-    assert!((true_rest - 256..=true_rest).contains(&seen), "{seen}");
+    let shown = request(0, at("2026-11-22T23:58:00.500Z"));
+    assert!((true_rest - 256..=true_rest).contains(&shown), "{shown}");
 }
 
 /// What was used of portions is in the journal when all is flushed, and what was lent and not used is not.
