@@ -15,15 +15,12 @@ pub(super) fn find(text: &[u8], wanted: &[u8]) -> Option<Range<usize>> {
     let Some(escaped) = memchr::memchr2(b'\\', b'%', text) else { return plain };
     // Nothing that begins more than a whole spelling before the first escape contains it.
     let from = escaped.saturating_sub(wanted.len());
-    let spelled = (from..text.len()).find_map(|at| {
+    let until = plain.as_ref().map_or(text.len(), |plain| plain.start);
+    let spelled = (from..until).find_map(|at| {
         let length = length_of(text.get(at..)?, wanted)?;
         Some(at..at + length)
     });
-    match (plain, spelled) {
-        (Some(plain), Some(spelled)) if spelled.start < plain.start => Some(spelled),
-        (None, spelled) => spelled,
-        (plain, _) => plain,
-    }
+    spelled.or(plain)
 }
 
 /// The length of `wanted` as `text` begins with it.
