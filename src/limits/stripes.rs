@@ -75,8 +75,9 @@ struct Portion {
     /// By requests that are over; the bucket does not count it as spent yet.
     spent: i64,
     under_way: u32,
-    /// What is left of the limit beside the room, as of when it was lent, in milliseconds since 1970.
+    /// What was left of the limit beside the room when it was lent last.
     rest: i64,
+    /// When that was, milliseconds since 1970.
     lent_at: i64,
 }
 
