@@ -142,7 +142,7 @@ async fn a_million_tiny_messages_are_refused_at_little_cost() {
         let _ = connection.write(&request("/v1/chat/completions", &config, &body)).await;
         let response = connection.read_response().await;
         assert!(
-            response.starts_with("HTTP/1.1 400") && response.contains("100000 JSON objects"),
+            response.starts_with("HTTP/1.1 400") && response.contains("120000 JSON values"),
             "{response}"
         );
     }

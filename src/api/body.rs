@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 /// The most members of a body. Each takes more memory than the shortest members have bytes, and is looked at for each name
 /// that is searched for. No API has more than some dozen.
-const MAX_MEMBERS: usize = 4096;
+pub const MAX_MEMBERS: usize = 4096;
 
 /// A JSON object as it was received, and the positions of its top-level members.
 #[derive(Debug, Clone)]

@@ -4,19 +4,12 @@
 
 use super::Engine;
 use crate::error::Error;
-use crate::json::objects;
-use crate::provider::translation::MAX_OBJECTS;
+use crate::provider::translation::working_memory;
 use crate::route::attempt::{Attempt, Request};
 use crate::route::target::Target;
 use crate::state::held_bytes::Hold;
 use crate::state::large_work::{LargeWork, freed_elsewhere, translation};
 use std::sync::Arc;
-
-/// How much memory translating takes beside the body and the result, in sizes of the body.
-const WORKING_MEMORY: usize = 3;
-/// How much it takes at most for each JSON object, however short that is, bytes: 3 MB of `{"role":"user","content":"a"}` for Gemini
-/// take 90 MiB.
-const OBJECT_MEMORY: usize = 1_000;
 
 impl Engine {
     /// Makes the attempt for one target. `held` counts the request's body and what is sent in its place.
@@ -52,32 +45,10 @@ impl Engine {
     }
 }
 
-/// What translating a body takes beside it.
-fn working_memory(body: &[u8]) -> usize {
-    // One with more objects is refused.
-    (body.len() * WORKING_MEMORY).max(objects::count(body, MAX_OBJECTS) * OBJECT_MEMORY)
-}
-
 /// Counts the request's body of `size` bytes, and the one that is sent in its place.
 fn hold(attempt: Attempt, size: usize, held: &mut Hold) -> Result<Attempt, Error> {
     // Also where the body is sent as it is: an earlier attempt may have counted another one.
     let sent = attempt.body.as_ref().filter(|_| attempt.body_changed).map_or(0, |body| body.len());
     held.set(size + sent)?;
     Ok(attempt)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn small_objects_take_more_than_their_bytes() {
-        let text = |content: &str| format!(r#"{{"role":"user","content":"{content}"}}"#);
-        let one = text(&"{".repeat(10_000));
-        assert_eq!(working_memory(one.as_bytes()), 3 * one.len());
-        let many = vec![text("a"); 20_000].join(",");
-        assert_eq!(working_memory(many.as_bytes()), 20_000_000);
-        let too_many = vec!["{}"; 2 * MAX_OBJECTS].join(",");
-        assert_eq!(working_memory(too_many.as_bytes()), (MAX_OBJECTS + 1) * OBJECT_MEMORY);
-    }
 }

@@ -7,6 +7,7 @@
 //! | [`outline`] | the members of an object, unread |
 //! | [`proof`] | proof that a text is an object, and its members, in one pass |
 //! | `word` | eight bytes of a text at a time, for `proof` and `write` |
+//! | [`values`] | how many values a text has |
 //! | [`walk`] | members and items of text that was proven valid |
 //! | [`scan`] | a few members of a text of any length, as it streams by |
 //! | [`surrogates`] | halves of characters that other programs read, and serde does not |
@@ -22,7 +23,6 @@
 //! Pure. It knows no API: which members a body has is defined in `api` and `provider`.
 
 pub mod canonical;
-pub mod objects;
 pub mod outline;
 pub mod proof;
 pub mod rewrite;
@@ -35,6 +35,7 @@ pub mod string;
 pub mod surrogates;
 pub mod unique;
 pub mod value;
+pub mod values;
 pub mod walk;
 pub mod whole_number;
 mod word;

@@ -40,7 +40,14 @@ impl<'t> Object<'t> {
     /// The objects in a member that is a list.
     pub fn list(&self, name: &str) -> Vec<Object<'t>> {
         let list = self.json_of(name).and_then(|text| serde_json::from_str::<Vec<Json<'t>>>(text).ok());
-        list.unwrap_or_default().iter().filter_map(|json| Self::read(json.source()?)).collect()
+        let objects = list.unwrap_or_default().into_iter().filter_map(|json| Self::read(json.source()?));
+        objects
+            .map(|mut object| {
+                // A list may have very many objects, of two members each.
+                object.members.shrink_to_fit();
+                object
+            })
+            .collect()
     }
 
     pub fn get(&self, name: &str) -> Option<&Json<'t>> {

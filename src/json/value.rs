@@ -42,6 +42,11 @@ impl<'a> Json<'a> {
         Self::borrowed(RawValue::NULL)
     }
 
+    /// The schema of an object that may be empty: of a tool without arguments, where a provider demands one.
+    pub fn empty_schema() -> Self {
+        Json::parse(r#"{"type":"object","properties":{}}"#).unwrap_or_else(Json::null)
+    }
+
     pub fn empty_object() -> Self {
         Json::object::<&str>(&[])
     }

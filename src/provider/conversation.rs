@@ -13,19 +13,17 @@
 use super::translation_notes::TranslationNotes;
 use crate::api::chat::{Message, Part, Role, ToolCall};
 use std::borrow::Cow;
+use std::collections::{HashMap, HashSet};
 
 /// Repairs the messages of a request.
 pub(super) fn repair(messages: &mut Vec<Message<'_>>, notes: &mut TranslationNotes) {
     join_calls(messages);
-    let mut calling = None;
-    for index in 0..messages.len() {
-        let (before, rest) = messages.split_at_mut(index);
-        let Some(message) = rest.first_mut() else { break };
+    let mut calls = Calls::default();
+    for message in messages.iter_mut() {
         match message.role {
-            Role::Assistant => calling = Some(index),
+            Role::Assistant => calls = Calls::of(message),
             Role::Tool => {
-                let from = calling.and_then(|at| before.get(at));
-                if !find_call(message, from) {
+                if !calls.find(message) {
                     to_user_text(message, notes);
                 }
             }
@@ -35,37 +33,95 @@ pub(super) fn repair(messages: &mut Vec<Message<'_>>, notes: &mut TranslationNot
     complete_calls(messages, notes);
 }
 
+/// The calls of the assistant's last message.
+#[derive(Default)]
+struct Calls<'a> {
+    ids: HashSet<Cow<'a, str>>,
+    /// By the name of the function, the id of its first call.
+    by_name: HashMap<Cow<'a, str>, Cow<'a, str>>,
+}
+
+impl<'a> Calls<'a> {
+    fn of(message: &Message<'a>) -> Self {
+        let mut all = Self::default();
+        for call in calls(message) {
+            all.ids.insert(call.id.clone());
+            all.by_name.entry(call.name.clone()).or_insert_with(|| call.id.clone());
+        }
+        all
+    }
+
+    /// Whether the result's call is among them. OpenAI's retired functions name the function instead of the call; such a
+    /// result gets the call's id.
+    fn find(&self, result: &mut Message<'a>) -> bool {
+        // A result without an id is refused by the translation, with its place.
+        let Some(id) = &result.tool_call_id else { return true };
+        if self.ids.contains(id) {
+            return true;
+        }
+        let named = self.by_name.get(id);
+        if named.is_some() {
+            result.tool_call_id = named.cloned();
+        }
+        named.is_some()
+    }
+}
+
 /// Gives every call one result, directly behind the message with the calls. Results that come later, up to the
 /// assistant's next message, are moved there; further results of a call become text; a call without any gets one
 /// that says so.
-fn complete_calls(messages: &mut Vec<Message<'_>>, notes: &mut TranslationNotes) {
+fn complete_calls<'a>(messages: &mut Vec<Message<'a>>, notes: &mut TranslationNotes) {
+    let mut missing: Vec<(usize, Message<'a>)> = Vec::new();
     let mut index = 0;
     while let Some(message) = messages.get(index) {
-        let mut open: Vec<Cow<'_, str>> = calls(message).map(|call| call.id.clone()).collect();
         index += 1;
-        if message.role != Role::Assistant || open.is_empty() {
+        if message.role != Role::Assistant || calls(message).next().is_none() {
             continue;
+        }
+        let ids: Vec<Cow<'a, str>> = calls(message).map(|call| call.id.clone()).collect();
+        let mut open: HashMap<Cow<'a, str>, usize> = HashMap::with_capacity(ids.len());
+        for id in &ids {
+            *open.entry(id.clone()).or_default() += 1;
         }
         let until = messages.iter().skip(index).position(|message| message.role == Role::Assistant);
         let end = until.map_or(messages.len(), |count| index + count);
         let Some(replies) = messages.get_mut(index..end) else { break };
         for reply in replies.iter_mut().filter(|reply| reply.role == Role::Tool) {
-            let id = reply.tool_call_id.as_ref();
-            match open.iter().position(|call| Some(call) == id) {
-                Some(at) => drop(open.swap_remove(at)),
-                // A result without an id is refused by the translation, with its place.
-                None if id.is_none() => {}
+            // A result without an id is refused by the translation, with its place.
+            let Some(id) = &reply.tool_call_id else { continue };
+            match open.get_mut(id).filter(|count| **count > 0) {
+                Some(count) => *count -= 1,
                 None => to_user_text(reply, notes),
             }
         }
         replies.sort_by_key(|reply| reply.role != Role::Tool);
         let results = replies.iter().take_while(|reply| reply.role == Role::Tool).count();
-        open.reverse();
-        for id in open {
-            notes.warn_once("messages", "a tool call without a result got one that says so");
-            messages.insert(index + results, missing_result(id));
+        for id in ids {
+            if let Some(count) = open.get_mut(&id).filter(|count| **count > 0) {
+                *count -= 1;
+                missing.push((index + results, missing_result(id)));
+            }
         }
+        index = end;
     }
+    if !missing.is_empty() {
+        notes.warn_once("messages", "a tool call without a result got one that says so");
+        insert_all(messages, missing);
+    }
+}
+
+/// Inserts messages before those at their places, which ascend.
+fn insert_all<'a>(messages: &mut Vec<Message<'a>>, new: Vec<(usize, Message<'a>)>) {
+    let mut all = Vec::with_capacity(messages.len() + new.len());
+    let mut new = new.into_iter().peekable();
+    for (index, message) in messages.drain(..).enumerate() {
+        while let Some((_, result)) = new.next_if(|(place, _)| *place <= index) {
+            all.push(result);
+        }
+        all.push(message);
+    }
+    all.extend(new.map(|(_, result)| result));
+    *messages = all;
 }
 
 fn missing_result(id: Cow<'_, str>) -> Message<'_> {
@@ -78,10 +134,13 @@ fn missing_result(id: Cow<'_, str>) -> Message<'_> {
 /// Joins adjacent messages of the assistant that have calls: their results follow both.
 fn join_calls(messages: &mut Vec<Message<'_>>) {
     let has_calls = |message: &Message<'_>| calls(message).next().is_some();
+    // Of the message that the next one may be joined to.
+    let mut calling = messages.first().is_some_and(has_calls);
     messages.dedup_by(|next, message| {
-        let joins = message.role == Role::Assistant
-            && next.role == Role::Assistant
-            && (has_calls(message) || has_calls(next));
+        let next_calls = next.role == Role::Assistant && has_calls(next);
+        let joins =
+            message.role == Role::Assistant && next.role == Role::Assistant && (calling || next_calls);
+        calling = next_calls || joins;
         if joins {
             message.content.append(&mut next.content);
             message.cache_control = next.cache_control.take().or(message.cache_control.take());
@@ -92,27 +151,9 @@ fn join_calls(messages: &mut Vec<Message<'_>>) {
 
 fn calls<'m, 'a>(message: &'m Message<'a>) -> impl Iterator<Item = &'m ToolCall<'a>> {
     message.content.iter().filter_map(|part| match part {
-        Part::ToolCall(call) => Some(call),
+        Part::ToolCall(call) => Some(call.as_ref()),
         _ => None,
     })
-}
-
-/// Whether the result's call is in the assistant's last message. OpenAI's retired functions name the function
-/// instead of the call; such a result gets the call's id.
-fn find_call<'a>(result: &mut Message<'a>, from: Option<&Message<'a>>) -> bool {
-    // A result without an id is refused by the translation, with its place.
-    let Some(id) = result.tool_call_id.clone() else { return true };
-    let Some(from) = from else { return false };
-    if calls(from).any(|call| call.id == id) {
-        return true;
-    }
-    match calls(from).find(|call| call.name == id) {
-        Some(call) => {
-            result.tool_call_id = Some(call.id.clone());
-            true
-        }
-        None => false,
-    }
 }
 
 fn to_user_text(result: &mut Message<'_>, notes: &mut TranslationNotes) {

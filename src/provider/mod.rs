@@ -346,3 +346,5 @@ mod goldens;
 mod losses;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod working_memory;

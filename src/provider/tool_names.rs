@@ -7,6 +7,7 @@
 
 use crate::api::chat::{ChatRequest, Part, Tool, ToolChoice};
 use std::borrow::Cow;
+use std::collections::HashMap;
 
 /// What a name may consist of.
 #[derive(Debug, Clone, Copy)]
@@ -46,9 +47,9 @@ impl NameRule {
     }
 }
 
-/// The names that were changed: as sent, and as the client has them.
+/// The names that were changed: as the client has them, by what was sent.
 #[derive(Debug, Default)]
-pub struct ToolNames(Vec<(String, String)>);
+pub struct ToolNames(HashMap<String, String>);
 
 impl ToolNames {
     /// Changes the names in a request that `rule` does not allow; `None` if there are none.
@@ -62,7 +63,11 @@ impl ToolNames {
         match &mut request.tool_choice {
             Some(ToolChoice::Function(name)) => names.change(name, rule),
             Some(ToolChoice::Allowed { names: allowed, .. }) => {
-                allowed.iter_mut().for_each(|name| names.change(name, rule));
+                let changed = std::mem::take(allowed).into_list().into_iter().map(|mut name| {
+                    names.change(&mut name, rule);
+                    name
+                });
+                *allowed = changed.collect();
             }
             _ => {}
         }
@@ -76,15 +81,13 @@ impl ToolNames {
 
     fn change(&mut self, name: &mut Cow<'_, str>, rule: NameRule) {
         let Some(legal) = rule.legal(name) else { return };
-        if self.original(&legal).is_none() {
-            self.0.push((legal.clone(), name.to_string()));
-        }
+        self.0.entry(legal.clone()).or_insert_with(|| name.to_string());
         *name = Cow::Owned(legal);
     }
 
     /// The client's name for a name that was sent.
     pub fn original(&self, sent: &str) -> Option<&str> {
-        self.0.iter().find(|(legal, _)| legal == sent).map(|(_, name)| name.as_str())
+        self.0.get(sent).map(String::as_str)
     }
 }
 

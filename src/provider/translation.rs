@@ -19,12 +19,40 @@ use crate::api::token_estimate::{self, CountText};
 use crate::api::{gemini, messages, responses};
 use crate::config::account::Account;
 use crate::error::Error;
-use crate::json::objects;
+use crate::json::values;
 use std::sync::Arc;
 
-/// The most JSON objects in a request that is translated. Each takes some hundred bytes of memory while it is, however
-/// short it is. Anthropic's own limit is 100,000 messages.
-pub const MAX_OBJECTS: usize = 100_000;
+/// The most JSON values ([`values::count`]) in a chat that is translated, or whose messages are changed in places. Each takes some
+/// hundred bytes of memory while it is, however short it is. A message with a role and a text is three.
+pub const MAX_VALUES: usize = 120_000;
+
+/// The memory that working on a body takes beside it at most, bytes: a part of its size for each copy of its texts, and a part of
+/// its number of values for what is made of them, and once the members of an object. Proved in `working_memory`.
+pub fn working_memory(body: &[u8]) -> usize {
+    /// How often the texts are copied: the result, which grows by doubling.
+    const COPIES: usize = 3;
+    /// For each value.
+    const VALUE: usize = 130;
+    /// The members of the object being read: at most 4,096.
+    const MEMBERS: usize = 1 << 20;
+    // A body with more values is refused.
+    body.len() * COPIES + values::count(body, MAX_VALUES) * VALUE + MEMBERS
+}
+
+/// Refuses a body with more values than [`MAX_VALUES`].
+///
+/// # Errors
+/// 400 that says how many there may be.
+pub fn check_values(body: &Body, provider: &str) -> Result<(), Error> {
+    if !values::more_than(body.bytes(), MAX_VALUES) {
+        return Ok(());
+    }
+    let message = format!(
+        "The request has more than {MAX_VALUES} JSON values (messages, parts, tools, their schemas, and the members of each), the \
+         most that is translated for {provider}. Send fewer."
+    );
+    Err(Error::invalid_request("messages", message))
+}
 
 /// How the response must be translated.
 #[derive(Debug, Clone)]
@@ -245,14 +273,7 @@ impl Preparation<'_> {
             let message = format!("{} cannot serve {}.", self.provider.id(), operation.label());
             return Err(Error::not_implemented(message).with_provider(self.provider.id()));
         };
-        if objects::more_than(body.bytes(), MAX_OBJECTS) {
-            let message = format!(
-                "The request has more than {MAX_OBJECTS} JSON objects (messages, parts, tools and their schemas), the most \
-                 that is translated for {}. Send fewer.",
-                self.provider.id()
-            );
-            return Err(Error::invalid_request("messages", message));
-        }
+        check_values(body, self.provider.id())?;
         let mut request = (translator.read)(body)?;
         notes.warnings.append(&mut request.warnings);
         request.stream = operation.streams_by_path().unwrap_or(request.stream);
@@ -454,7 +475,7 @@ mod tests {
         PrepareOptions { strict: true, stream_usage: false, client_betas: None };
 
     #[test]
-    fn a_request_of_too_many_objects_is_refused() {
+    fn a_request_of_too_many_values_is_refused() {
         let prepared = |messages: usize, content: &str| {
             let messages = vec![format!(r#"{{"role":"user","content":"{content}"}}"#); messages].join(",");
             let body = Body::parse(format!(r#"{{"model":"m","messages":[{messages}]}}"#).into()).unwrap();
@@ -470,10 +491,11 @@ mod tests {
             let mut notes = TranslationNotes::default();
             prepare(provider, &call, &Account::default(), Some(&body), STRICT, &mut notes)
         };
-        // Braces in texts do not count.
-        assert!(prepared(1, &"{".repeat(MAX_OBJECTS * 2)).is_ok());
-        assert!(prepared(MAX_OBJECTS - 1, "").is_ok());
-        let error = prepared(MAX_OBJECTS, "").unwrap_err();
+        // Braces and commas in texts do not count.
+        assert!(prepared(1, &"{,".repeat(MAX_VALUES)).is_ok());
+        // Three for each message, three for the members around them.
+        assert!(prepared(MAX_VALUES / 3 - 1, "").is_ok());
+        let error = prepared(MAX_VALUES / 3 + 1, "").unwrap_err();
         assert_eq!((error.status(), error.param.as_deref()), (400, Some("messages")));
     }
 

@@ -5,6 +5,7 @@ use crate::api::chat::{Params, Reasoning, Tool};
 use crate::error::Error;
 use crate::json::{Json, JsonStr};
 use http::HeaderMap;
+use std::fmt::Display;
 
 /// Headers and warnings, collected while a request is translated.
 #[derive(Debug, Default)]
@@ -21,7 +22,7 @@ const MAX_WARNINGS: usize = 16;
 
 impl TranslationNotes {
     /// Records something dropped or changed. `param` is the client's name for it.
-    pub fn warn(&mut self, param: &str, what: impl AsRef<str>) {
+    pub fn warn(&mut self, param: impl Display, what: impl AsRef<str>) {
         if self.warnings.len() < MAX_WARNINGS {
             self.warnings.push(format!("{param}: {}", what.as_ref()));
         }

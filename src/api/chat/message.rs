@@ -2,6 +2,7 @@
 
 use crate::json::Json;
 use std::borrow::Cow;
+use std::fmt;
 
 /// Who wrote the message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,8 +22,8 @@ pub enum Role {
 pub struct Message<'a> {
     pub role: Role,
     pub content: Vec<Part<'a>>,
-    /// Where the client wrote it: `messages[2]`, `input[0]`. `None`: at its index among the messages.
-    pub at: Option<String>,
+    /// Where the client wrote it. `None`: at its index among the messages.
+    pub at: Option<Place>,
     /// The author's name, if the request gives one.
     pub name: Option<Cow<'a, str>>,
     /// For a [`Role::Tool`] message: the id of the call whose result it is.
@@ -33,20 +34,59 @@ pub struct Message<'a> {
     pub cache_control: Option<Json<'a>>,
 }
 
-/// One part of a message's content.
+/// Where the client wrote a message: `messages[2]`, `input[0]`, `messages[2].content[1]`, `system`. Only a number or two, because a
+/// request may have many messages; written out where an error or a warning names it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Place {
+    list: &'static str,
+    index: Option<u32>,
+    block: Option<u32>,
+}
+
+impl Place {
+    /// A member that is a message: `system`.
+    pub const fn member(name: &'static str) -> Self {
+        Self { list: name, index: None, block: None }
+    }
+
+    /// An item of a list: `messages[2]`.
+    pub fn item(list: &'static str, index: usize) -> Self {
+        Self { list, index: u32::try_from(index).ok(), block: None }
+    }
+
+    /// A block of the item's content that is a message of its own: `messages[2].content[1]`.
+    pub fn block(self, index: usize) -> Self {
+        Self { block: u32::try_from(index).ok(), ..self }
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.list)?;
+        if let Some(index) = self.index {
+            write!(f, "[{index}]")?;
+        }
+        match self.block {
+            Some(block) => write!(f, ".content[{block}]"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// One part of a message's content. Large parts are boxed, because most parts are texts.
 #[derive(Debug, Clone)]
 pub enum Part<'a> {
     Text {
         text: Cow<'a, str>,
         cache_control: Option<Json<'a>>,
     },
-    Image(Image<'a>),
+    Image(Box<Image<'a>>),
     /// Base64 audio; `format` is OpenAI's name for it (`wav`, `mp3`).
     Audio {
         data: Cow<'a, str>,
         format: Cow<'a, str>,
     },
-    File(File<'a>),
+    File(Box<File<'a>>),
     /// Reasoning from an earlier turn. `signature` is the provider's signature on it. Reasoning without a
     /// signature can be sent to other providers only as plain text, or not at all.
     Reasoning {
@@ -58,7 +98,7 @@ pub enum Part<'a> {
         data: Cow<'a, str>,
     },
     Refusal(Cow<'a, str>),
-    ToolCall(ToolCall<'a>),
+    ToolCall(Box<ToolCall<'a>>),
     /// A kind the gateway does not model: the client's JSON and its `type`. A provider with the client's own
     /// dialect may accept it unchanged; others refuse it.
     Other {
@@ -162,8 +202,8 @@ impl<'a> Message<'a> {
     }
 
     /// What errors and warnings call it. `index`: among the messages.
-    pub fn place(&self, index: usize) -> String {
-        self.at.clone().unwrap_or_else(|| format!("messages[{index}]"))
+    pub fn place(&self, index: usize) -> Place {
+        self.at.unwrap_or_else(|| Place::item("messages", index))
     }
 
     /// The text of all text and refusal parts, concatenated.
@@ -187,5 +227,9 @@ impl<'a> Message<'a> {
 impl<'a> Part<'a> {
     pub fn text(text: impl Into<Cow<'a, str>>) -> Self {
         Self::Text { text: text.into(), cache_control: None }
+    }
+
+    pub fn image(source: Source<'a>) -> Self {
+        Self::Image(Box::new(Image { source, detail: None, cache_control: None }))
     }
 }

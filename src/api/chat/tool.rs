@@ -3,6 +3,8 @@
 use super::params::Params;
 use crate::json::Json;
 use std::borrow::Cow;
+use std::collections::HashSet;
+use std::fmt;
 
 /// One tool.
 #[derive(Debug, Clone)]
@@ -31,8 +33,43 @@ pub enum ToolChoice<'a> {
     Function(Cow<'a, str>),
     /// One of a few tools; `required` says whether one must be used.
     Allowed {
-        names: Vec<Cow<'a, str>>,
+        names: AllowedNames<'a>,
         required: bool,
     },
     Other(Json<'a>),
+}
+
+/// The names of the tools that are allowed, in the client's order. Looked up by hash: a hostile request may have very many.
+#[derive(Clone, Default)]
+pub struct AllowedNames<'a> {
+    list: Vec<Cow<'a, str>>,
+    set: HashSet<Cow<'a, str>>,
+}
+
+impl<'a> AllowedNames<'a> {
+    pub fn contains(&self, name: &str) -> bool {
+        self.set.contains(name)
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = &Cow<'a, str>> {
+        self.list.iter()
+    }
+
+    /// Consumes the list, in order.
+    pub fn into_list(self) -> Vec<Cow<'a, str>> {
+        self.list
+    }
+}
+
+impl<'a> FromIterator<Cow<'a, str>> for AllowedNames<'a> {
+    fn from_iter<I: IntoIterator<Item = Cow<'a, str>>>(names: I) -> Self {
+        let list: Vec<_> = names.into_iter().collect();
+        Self { set: list.iter().cloned().collect(), list }
+    }
+}
+
+impl fmt::Debug for AllowedNames<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.list.fmt(f)
+    }
 }

@@ -2,9 +2,9 @@
 //!
 //! Only for translated chats. A client of functions gets one call at a time, so parallel calls are turned off.
 
-use super::request::{FunctionIn, members};
+use super::request::FunctionIn;
 use crate::api::body::Body;
-use crate::api::chat::read::{missing, parse, parse_string};
+use crate::api::chat::read::{members, missing, parse, parse_string};
 use crate::api::chat::{ChatRequest, EncodeContext, Finish, Params, Tool, ToolChoice};
 use crate::error::Error;
 use crate::json::Json;
@@ -22,7 +22,7 @@ pub(super) fn read<'a>(text: &'a str, request: &mut ChatRequest<'a>) -> Result<(
 fn function<'a>(json: &Json<'a>, at: &str) -> Result<Tool<'a>, Error> {
     let (mut name, mut description, mut parameters) = (None, None, None);
     let mut rest = Params::default();
-    for (member, value) in members(json, at)? {
+    for (member, value) in members(json, at, "an object")? {
         match member.as_ref() {
             _ if value.is_null() => {}
             "name" => name = value.source().and_then(parse_string),
@@ -31,7 +31,7 @@ fn function<'a>(json: &Json<'a>, at: &str) -> Result<Tool<'a>, Error> {
             _ => rest.set(member, value),
         }
     }
-    let name = name.ok_or_else(|| missing(&format!("{at}.name")))?;
+    let name = name.ok_or_else(|| missing(format_args!("{at}.name")))?;
     Ok(Tool::Function { name, description, parameters, strict: None, cache_control: None, rest })
 }
 

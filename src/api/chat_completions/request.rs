@@ -5,14 +5,16 @@
 
 use super::functions;
 use crate::api::body::Body;
-use crate::api::chat::read::{self, missing, parse, parse_string, stop};
+use crate::api::chat::read::{self, members, missing, parse, parse_string, stop};
 use crate::api::chat::{
-    ChatRequest, File, Image, Message, Params, Part, ResponseFormat, Role, Source, Tool, ToolCall, ToolChoice,
+    ChatRequest, File, Image, Message, Params, Part, Place, ResponseFormat, Role, Source, Tool, ToolCall,
+    ToolChoice,
 };
 use crate::error::Error;
 use crate::json::{Json, JsonStr};
 use serde::Deserialize;
 use std::borrow::Cow;
+use std::fmt::{self, Display};
 
 /// Parses the body of a chat completion request.
 ///
@@ -76,17 +78,19 @@ struct MessageIn<'a> {
 fn messages<'a>(text: &'a str, warnings: &mut Vec<String>) -> Result<Vec<Message<'a>>, Error> {
     let list: Vec<&serde_json::value::RawValue> = parse(text, "messages", "a list of messages")?;
     let mut has_audio = false;
-    let each = list.into_iter().enumerate();
-    let messages = each.map(|(index, raw)| message(raw.get(), index, &mut has_audio)).collect();
+    let mut messages = Vec::with_capacity(list.len());
+    for (index, raw) in list.into_iter().enumerate() {
+        messages.push(message(raw.get(), index, &mut has_audio)?);
+    }
     if has_audio {
         warnings
             .push("messages.audio: left out, only the provider that spoke it knows it by its id".to_owned());
     }
-    messages
+    Ok(messages)
 }
 
 fn message<'a>(text: &'a str, index: usize, has_audio: &mut bool) -> Result<Message<'a>, Error> {
-    let at = &*format!("messages[{index}]");
+    let at = Place::item("messages", index);
     let input: MessageIn<'a> = parse(text, at, "a message: an object with role and content")?;
     let role = match input.role.as_deref() {
         Some("system") => Role::System,
@@ -100,7 +104,7 @@ fn message<'a>(text: &'a str, index: usize, has_audio: &mut bool) -> Result<Mess
         }
     };
     let mut message = Message::new(role, Vec::new());
-    message.at = Some(at.to_owned());
+    message.at = Some(at);
     *has_audio |= input.audio.as_ref().is_some_and(|audio| !audio.is_null());
     if role == Role::Assistant {
         earlier_thinking(&input, &mut message.content);
@@ -115,10 +119,10 @@ fn message<'a>(text: &'a str, index: usize, has_audio: &mut bool) -> Result<Mess
     if let Some(calls) = input.tool_calls.filter(|calls| !calls.is_null()) {
         tool_calls(&calls, at, &mut message.content)?;
     } else if let Some(call) = input.function_call.filter(|call| !call.is_null()) {
-        let function: FunctionIn<'_> = reread(&call, &format!("{at}.function_call"))?;
+        let function: FunctionIn<'_> = reread(&call, format_args!("{at}.function_call"))?;
         // The place makes the id unique; the result names the function (`conversation`).
         let id = Cow::Owned(format!("call_{index}"));
-        message.content.push(Part::ToolCall(function.call(id, None, None)));
+        message.content.push(Part::ToolCall(Box::new(function.call(id, None, None))));
     }
     message.tool_call_id = input.tool_call_id.map(|id| id.0);
     if role == Role::Tool && message.tool_call_id.is_none() {
@@ -130,7 +134,7 @@ fn message<'a>(text: &'a str, index: usize, has_audio: &mut bool) -> Result<Mess
 }
 
 /// Deserializes borrowed JSON as `T`, which borrows from the same source.
-fn reread<'a, T: Deserialize<'a>>(json: &Json<'a>, at: &str) -> Result<T, Error> {
+fn reread<'a, T: Deserialize<'a>>(json: &Json<'a>, at: impl Display) -> Result<T, Error> {
     read::reread(json, at, "of another type")
 }
 
@@ -251,7 +255,7 @@ struct FileIn<'a> {
     mime_type: Option<JsonStr<'a>>,
 }
 
-fn parts<'a>(content: &Json<'a>, at: &str, into: &mut Vec<Part<'a>>) -> Result<(), Error> {
+fn parts<'a>(content: &Json<'a>, at: Place, into: &mut Vec<Part<'a>>) -> Result<(), Error> {
     let Some(text) = content.source().filter(|_| !content.is_null()) else { return Ok(()) };
     if let Some(text) = parse_string(text) {
         if !text.is_empty() {
@@ -261,14 +265,15 @@ fn parts<'a>(content: &Json<'a>, at: &str, into: &mut Vec<Part<'a>>) -> Result<(
         }
         return Ok(());
     }
-    let list: Vec<Json<'a>> = parse(text, &format!("{at}.content"), "a string or a list of parts")?;
+    let list: Vec<Json<'a>> = parse(text, format_args!("{at}.content"), "a string or a list of parts")?;
+    into.reserve_exact(list.len());
     for (index, json) in list.into_iter().enumerate() {
-        into.push(part(json, &format!("{at}.content[{index}]"))?);
+        into.push(part(json, format_args!("{at}.content[{index}]"))?);
     }
     Ok(())
 }
 
-fn part<'a>(json: Json<'a>, at: &str) -> Result<Part<'a>, Error> {
+fn part<'a>(json: Json<'a>, at: fmt::Arguments<'_>) -> Result<Part<'a>, Error> {
     let input: PartIn<'a> = reread(&json, at)?;
     let cache_control = input.cache_control.filter(|json| !json.is_null());
     let kind = input.kind.unwrap_or_default();
@@ -278,29 +283,30 @@ fn part<'a>(json: Json<'a>, at: &str) -> Result<Part<'a>, Error> {
         }
         "refusal" => Part::Refusal(input.refusal.unwrap_or_default().0),
         "image_url" => {
-            let at = format!("{at}.image_url");
-            let json = input.image_url.ok_or_else(|| missing(&at))?;
+            let at = format_args!("{at}.image_url");
+            let json = input.image_url.ok_or_else(|| missing(at))?;
             // Some clients write the URL without the object around it.
             let image = match json.source().and_then(parse_string) {
                 Some(url) => ImageIn { url: Some(JsonStr(url)), detail: None, mime_type: None },
-                None => reread(&json, &at)?,
+                None => reread(&json, at)?,
             };
-            let url = image.url.ok_or_else(|| missing(&format!("{at}.url")))?;
+            let url = image.url.ok_or_else(|| missing(format_args!("{at}.url")))?;
             let mut source = Source::from_url(url.0);
             if let (Source::Url { media_type, .. }, Some(mime_type)) = (&mut source, image.mime_type) {
                 *media_type = Some(mime_type.0);
             }
-            Part::Image(Image { source, detail: image.detail.map(|text| text.0), cache_control })
+            let detail = image.detail.map(|text| text.0);
+            Part::Image(Box::new(Image { source, detail, cache_control }))
         }
         "input_audio" => {
-            let at = format!("{at}.input_audio");
-            let audio: AudioIn<'a> = reread(&input.input_audio.ok_or_else(|| missing(&at))?, &at)?;
+            let at = format_args!("{at}.input_audio");
+            let audio: AudioIn<'a> = reread(&input.input_audio.ok_or_else(|| missing(at))?, at)?;
             let format = audio.format.map_or(Cow::Borrowed("wav"), |format| format.0);
             Part::Audio { data: audio.data.0, format }
         }
         "file" => {
-            let at = format!("{at}.file");
-            file(reread(&input.file.ok_or_else(|| missing(&at))?, &at)?, &at, cache_control)?
+            let at = format_args!("{at}.file");
+            file(reread(&input.file.ok_or_else(|| missing(at))?, at)?, at, cache_control)?
         }
         "thinking" => Part::Reasoning {
             text: thinking_text(input.thinking.as_ref()).ok_or_else(|| {
@@ -315,7 +321,11 @@ fn part<'a>(json: Json<'a>, at: &str) -> Result<Part<'a>, Error> {
     })
 }
 
-fn file<'a>(input: FileIn<'a>, at: &str, cache_control: Option<Json<'a>>) -> Result<Part<'a>, Error> {
+fn file<'a>(
+    input: FileIn<'a>,
+    at: fmt::Arguments<'_>,
+    cache_control: Option<Json<'a>>,
+) -> Result<Part<'a>, Error> {
     let media = input.mime_type.map(|text| text.0);
     let source = match (input.file_data, input.file_url, input.file_id) {
         (Some(data), _, _) => match (Source::from_url(data.0), media) {
@@ -330,14 +340,10 @@ fn file<'a>(input: FileIn<'a>, at: &str, cache_control: Option<Json<'a>>) -> Res
             source => source,
         },
         (None, None, Some(id)) => Source::Id(id.0),
-        (None, None, None) => return Err(missing(&format!("{at}.file_data"))),
+        (None, None, None) => return Err(missing(format_args!("{at}.file_data"))),
     };
-    Ok(Part::File(File {
-        source,
-        name: input.filename.map(|text| text.0),
-        cache_control,
-        has_citations: false,
-    }))
+    let name = input.filename.map(|text| text.0);
+    Ok(Part::File(Box::new(File { source, name, cache_control, has_citations: false })))
 }
 
 #[derive(Deserialize)]
@@ -400,10 +406,11 @@ impl<'a> FunctionIn<'a> {
     }
 }
 
-fn tool_calls<'a>(calls: &Json<'a>, at: &str, into: &mut Vec<Part<'a>>) -> Result<(), Error> {
-    let list: Vec<Json<'a>> = reread(calls, &format!("{at}.tool_calls"))?;
+fn tool_calls<'a>(calls: &Json<'a>, at: Place, into: &mut Vec<Part<'a>>) -> Result<(), Error> {
+    let list: Vec<Json<'a>> = reread(calls, format_args!("{at}.tool_calls"))?;
+    into.reserve_exact(list.len());
     for (index, json) in list.into_iter().enumerate() {
-        let input: CallIn<'a> = reread(&json, &format!("{at}.tool_calls[{index}]"))?;
+        let input: CallIn<'a> = reread(&json, format_args!("{at}.tool_calls[{index}]"))?;
         let id = input.id.unwrap_or_default().0;
         let signature = input.extra_content.and_then(|extra| extra.google?.thought_signature);
         let cache = input.cache_control.filter(|json| !json.is_null());
@@ -416,9 +423,9 @@ fn tool_calls<'a>(calls: &Json<'a>, at: &str, into: &mut Vec<Part<'a>>) -> Resul
                 signature: None,
                 cache_control: cache,
             },
-            (None, None) => return Err(missing(&format!("{at}.tool_calls[{index}].function"))),
+            (None, None) => return Err(missing(format_args!("{at}.tool_calls[{index}].function"))),
         };
-        into.push(Part::ToolCall(call));
+        into.push(Part::ToolCall(Box::new(call)));
     }
     Ok(())
 }
@@ -449,9 +456,10 @@ fn tool<'a>(json: Json<'a>, at: &str) -> Result<Tool<'a>, Error> {
     let (mut name, mut description, mut parameters, mut strict, mut cache_control) =
         (None, None, None, None, None);
     let mut rest = Params::default();
-    let outer =
-        members(&json, at)?.into_iter().filter(|(name, _)| !matches!(name.as_ref(), "type" | "function"));
-    for (member, value) in members(&function, &format!("{at}.function"))?.into_iter().chain(outer) {
+    let outer = members(&json, at, "an object")?.into_iter();
+    let outer = outer.filter(|(name, _)| !matches!(name.as_ref(), "type" | "function"));
+    let inner = members(&function, &format!("{at}.function"), "an object")?;
+    for (member, value) in inner.into_iter().chain(outer) {
         match member.as_ref() {
             _ if value.is_null() => {}
             "name" => name = value.source().and_then(parse_string),
@@ -462,14 +470,8 @@ fn tool<'a>(json: Json<'a>, at: &str) -> Result<Tool<'a>, Error> {
             _ => rest.set(member, value),
         }
     }
-    let name = name.ok_or_else(|| missing(&format!("{at}.function.name")))?;
+    let name = name.ok_or_else(|| missing(format_args!("{at}.function.name")))?;
     Ok(Tool::Function { name, description, parameters, strict, cache_control, rest })
-}
-
-/// The members of a JSON object, in order.
-pub(super) fn members<'a>(json: &Json<'a>, at: &str) -> Result<Vec<(Cow<'a, str>, Json<'a>)>, Error> {
-    let text = json.source().ok_or_else(|| Error::internal("a request's JSON is borrowed from it"))?;
-    Json::members(text).ok_or_else(|| Error::invalid_request(at, format!("{at} must be an object.")))
 }
 
 fn tool_choice(text: &str) -> Result<ToolChoice<'_>, Error> {

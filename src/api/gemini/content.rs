@@ -10,11 +10,12 @@
 
 use super::signature::Signature;
 use crate::api::chat::read::{parse_string, reread};
-use crate::api::chat::{File, Image, Message, Part, Role, Source, ToolCall};
+use crate::api::chat::{File, Message, Part, Role, Source, ToolCall};
 use crate::error::Error;
 use crate::json::{Json, JsonStr};
 use serde::Deserialize;
 use std::borrow::Cow;
+use std::collections::{HashMap, VecDeque};
 
 #[derive(Deserialize)]
 struct ContentIn<'a> {
@@ -125,7 +126,7 @@ pub(super) fn messages<'a>(json: &Json<'a>, warnings: &mut Vec<String>) -> Resul
         false => reread(json, "contents", "a list of contents")?,
     };
     let mut reader =
-        Reader { messages: Vec::with_capacity(list.len()), open: Vec::new(), calls: 0, warnings };
+        Reader { messages: Vec::with_capacity(list.len()), open: OpenCalls::default(), calls: 0, warnings };
     for (index, content) in list.iter().enumerate() {
         reader.content(content, &format!("contents[{index}]"))?;
     }
@@ -142,10 +143,37 @@ fn object<'a, T: Deserialize<'a>>(json: &Json<'a>, at: &str, wanted: &str) -> Re
 
 struct Reader<'a, 'w> {
     messages: Vec<Message<'a>>,
-    /// Calls without a result so far: id and name.
-    open: Vec<(Cow<'a, str>, Cow<'a, str>)>,
+    open: OpenCalls<'a>,
     calls: usize,
     warnings: &'w mut Vec<String>,
+}
+
+/// Calls without a result so far.
+#[derive(Default)]
+struct OpenCalls<'a> {
+    /// Each call's id; `None` once it has its result.
+    ids: Vec<Option<Cow<'a, str>>>,
+    /// Their places by id and by name, in order. Those of calls with results are skipped.
+    by_id: HashMap<Cow<'a, str>, VecDeque<usize>>,
+    by_name: HashMap<Cow<'a, str>, VecDeque<usize>>,
+}
+
+impl<'a> OpenCalls<'a> {
+    fn push(&mut self, id: Cow<'a, str>, name: Cow<'a, str>) {
+        let place = self.ids.len();
+        self.ids.push(Some(id.clone()));
+        self.by_id.entry(id).or_default().push_back(place);
+        self.by_name.entry(name).or_default().push_back(place);
+    }
+
+    /// Takes the first call of the id, or else of the name; returns its id.
+    fn take(&mut self, id: Option<&str>, name: &str) -> Option<Cow<'a, str>> {
+        let mut first = |places: Option<&mut VecDeque<usize>>| {
+            let places = places?;
+            std::iter::from_fn(|| places.pop_front()).find_map(|place| self.ids.get_mut(place)?.take())
+        };
+        first(id.and_then(|id| self.by_id.get_mut(id))).or_else(|| first(self.by_name.get_mut(name)))
+    }
 }
 
 impl<'a> Reader<'a, '_> {
@@ -161,9 +189,10 @@ impl<'a> Reader<'a, '_> {
                 return Err(Error::invalid_request(format!("{at}.role"), message));
             }
         };
-        let mut parts = Vec::new();
+        let list = content.parts.unwrap_or_default();
+        let mut parts = Vec::with_capacity(list.len());
         let before = self.messages.len();
-        for (index, part) in content.parts.unwrap_or_default().iter().enumerate() {
+        for (index, part) in list.iter().enumerate() {
             self.part(part, role, &format!("{at}.parts[{index}]"), &mut parts)?;
         }
         // A content with only results has nothing of its own.
@@ -186,7 +215,7 @@ impl<'a> Reader<'a, '_> {
             if let Some(signature) = signature {
                 carried(signature, parts);
             }
-            parts.push(Part::ToolCall(self.call(call, at)?));
+            parts.push(Part::ToolCall(Box::new(self.call(call, at)?)));
             return Ok(());
         }
         if let Some(result) = part.function_response {
@@ -230,7 +259,7 @@ impl<'a> Reader<'a, '_> {
         self.calls += 1;
         let id = call.id.map(|id| id.0).filter(|id| !id.is_empty());
         let id = id.unwrap_or_else(|| Cow::Owned(format!("call_{}", self.calls)));
-        self.open.push((id.clone(), name.clone()));
+        self.open.push(id.clone(), name.clone());
         let args = call.args.filter(|args| !args.is_null());
         let arguments = args.as_ref().and_then(Json::source).map_or(Cow::Borrowed("{}"), Cow::Borrowed);
         // Only Google can use its signature, and gets the client's own bytes.
@@ -240,9 +269,7 @@ impl<'a> Reader<'a, '_> {
     fn result(&mut self, result: ResultIn<'a>, at: &str) -> Result<(), Error> {
         let id = result.id.map(|id| id.0).filter(|id| !id.is_empty());
         let name = result.name.map(|name| name.0).unwrap_or_default();
-        let by_id = id.as_ref().and_then(|id| self.open.iter().position(|(open, _)| open == id));
-        let place = by_id.or_else(|| self.open.iter().position(|(_, open)| *open == name));
-        let call = place.map(|place| self.open.remove(place).0);
+        let call = self.open.take(id.as_deref(), &name);
         let mut content = Vec::new();
         let (text, is_error) = result.response.as_ref().map_or((Cow::Borrowed(""), false), outcome);
         content.push(Part::text(text));
@@ -324,7 +351,7 @@ fn inline<'a>(blob: BlobIn<'a>, at: &str) -> Result<Part<'a>, Error> {
     let name = blob.display_name.map(|name| name.0);
     let (kind, format) = media_type.split_once('/').unwrap_or((&*media_type, ""));
     Ok(match kind {
-        "image" => image(Source::Data { media_type, data }),
+        "image" => Part::image(Source::Data { media_type, data }),
         "audio" => {
             let format = match format.split(';').next().unwrap_or_default() {
                 "mpeg" | "mp3" => "mp3".to_owned(),
@@ -334,40 +361,30 @@ fn inline<'a>(blob: BlobIn<'a>, at: &str) -> Result<Part<'a>, Error> {
             Part::Audio { data, format: Cow::Owned(format) }
         }
         "video" => video(&format!("data:{media_type};base64,{data}")),
-        _ => Part::File(File {
-            source: Source::Data { media_type, data },
-            name,
-            cache_control: None,
-            has_citations: false,
-        }),
+        _ => file(Source::Data { media_type, data }, name),
     })
 }
 
-fn linked<'a>(file: FileIn<'a>, at: &str) -> Result<Part<'a>, Error> {
-    let url = file.file_uri.map(|uri| uri.0).filter(|uri| !uri.is_empty());
+fn linked<'a>(linked: FileIn<'a>, at: &str) -> Result<Part<'a>, Error> {
+    let url = linked.file_uri.map(|uri| uri.0).filter(|uri| !uri.is_empty());
     let url = url.ok_or_else(|| {
         let at = format!("{at}.fileData.fileUri");
         Error::invalid_request(at.as_str(), format!("{at} is missing."))
     })?;
-    let media_type = file.mime_type.map(|mime| mime.0);
+    let media_type = linked.mime_type.map(|mime| mime.0);
     let kind = media_type.as_deref().and_then(|media| media.split('/').next()).unwrap_or_default();
     Ok(match kind {
         "video" => video(&url),
-        "image" => image(Source::Url { url, media_type }),
+        "image" => Part::image(Source::Url { url, media_type }),
         _ => {
-            let name = file.display_name.map(|name| name.0);
-            Part::File(File {
-                source: Source::Url { url, media_type },
-                name,
-                cache_control: None,
-                has_citations: false,
-            })
+            let name = linked.display_name.map(|name| name.0);
+            file(Source::Url { url, media_type }, name)
         }
     })
 }
 
-fn image(source: Source<'_>) -> Part<'_> {
-    Part::Image(Image { source, detail: None, cache_control: None })
+fn file<'a>(source: Source<'a>, name: Option<Cow<'a, str>>) -> Part<'a> {
+    Part::File(Box::new(File { source, name, cache_control: None, has_citations: false }))
 }
 
 /// As routers take videos: `{"type":"video_url","video_url":{"url":".."}}`.

@@ -114,6 +114,10 @@ pub(super) fn config<'a>(json: &Json<'a>, request: &mut ChatRequest<'a>) -> Resu
     Ok(())
 }
 
+fn allowed(names: Vec<Cow<'_, str>>, required: bool) -> ToolChoice<'_> {
+    ToolChoice::Allowed { names: names.into_iter().collect(), required }
+}
+
 fn choice<'a>(json: &Json<'a>) -> Result<Option<ToolChoice<'a>>, Error> {
     let at = "toolConfig.functionCallingConfig";
     let calling: Calling<'a> = match json.is_object() {
@@ -127,11 +131,9 @@ fn choice<'a>(json: &Json<'a>) -> Result<Option<ToolChoice<'a>>, Error> {
         ("NONE", _) => Some(ToolChoice::None),
         ("ANY", 0) => Some(ToolChoice::Required),
         ("ANY", 1) => names.pop().map(ToolChoice::Function),
-        ("ANY", _) => Some(ToolChoice::Allowed { names, required: true }),
+        ("ANY", _) => Some(allowed(names, true)),
         ("AUTO" | "VALIDATED" | "MODE_UNSPECIFIED" | "", 0) => Some(ToolChoice::Auto),
-        ("AUTO" | "VALIDATED" | "MODE_UNSPECIFIED" | "", _) => {
-            Some(ToolChoice::Allowed { names, required: false })
-        }
+        ("AUTO" | "VALIDATED" | "MODE_UNSPECIFIED" | "", _) => Some(allowed(names, false)),
         _ => {
             let at = format!("{at}.mode");
             return Err(Error::invalid_request(

@@ -11,11 +11,12 @@
 use super::request::reread;
 use super::vocabulary;
 use crate::api::chat::read::{missing, parse, parse_string};
-use crate::api::chat::{File, Image, Message, Part, Role, Source, ToolCall};
+use crate::api::chat::{File, Image, Message, Part, Place, Role, Source, ToolCall};
 use crate::error::Error;
 use crate::json::{Json, JsonStr};
 use serde::Deserialize;
 use std::borrow::Cow;
+use std::fmt;
 
 /// The media type of a document given by URL: Anthropic takes only PDFs that way.
 const PDF: &str = "application/pdf";
@@ -84,7 +85,7 @@ struct SourceIn<'a> {
 pub(super) fn system(text: &str) -> Result<Vec<Part<'_>>, Error> {
     let json = Json::parse(text).ok_or_else(|| missing("system"))?;
     let mut reader = BlockReader::default();
-    reader.read(&json, "system", false)?;
+    reader.read(&json, format_args!("system"), None)?;
     Ok(reader.parts)
 }
 
@@ -92,35 +93,36 @@ pub(super) fn messages(text: &str) -> Result<Vec<Message<'_>>, Error> {
     let list: Vec<Json<'_>> = parse(text, "messages", "a list of messages")?;
     let mut messages = Vec::with_capacity(list.len());
     for (index, json) in list.into_iter().enumerate() {
-        message(&json, &format!("messages[{index}]"), &mut messages)?;
+        message(&json, Place::item("messages", index), &mut messages)?;
     }
     Ok(messages)
 }
 
-fn message<'a>(json: &Json<'a>, at: &str, into: &mut Vec<Message<'a>>) -> Result<(), Error> {
-    let message_in: MessageIn<'a> = reread(json, at, "a message: an object with role and content")?;
+fn message<'a>(json: &Json<'a>, place: Place, into: &mut Vec<Message<'a>>) -> Result<(), Error> {
+    let message_in: MessageIn<'a> = reread(json, place, "a message: an object with role and content")?;
     let role = match message_in.role.as_deref() {
         Some("user") => Role::User,
         Some("assistant") => Role::Assistant,
         // Newer models take system messages in the middle of a chat.
         Some("system") => Role::System,
         _ => {
-            let message = format!("{at}.role must be user, assistant or system.");
-            return Err(Error::invalid_request(format!("{at}.role"), message));
+            let message = format!("{place}.role must be user, assistant or system.");
+            return Err(Error::invalid_request(format!("{place}.role"), message));
         }
     };
-    let place = at.to_owned();
-    let at = format!("{at}.content");
-    let content = message_in.content.filter(|content| !content.is_null()).ok_or_else(|| missing(&at))?;
+    let at = format_args!("{place}.content");
+    let content = message_in.content.filter(|content| !content.is_null()).ok_or_else(|| missing(at))?;
     let mut reader = BlockReader { assistant: role == Role::Assistant, ..BlockReader::default() };
-    reader.read(&content, &at, true)?;
+    reader.read(&content, at, Some(place))?;
     // A message with only tool results has no content of its own. One that was empty from the start is kept.
     if reader.tool_results.is_empty() || !reader.parts.is_empty() {
         let mut message = Message::new(role, reader.parts);
         message.at = Some(place);
-        reader.tool_results.push(message);
+        into.append(&mut reader.tool_results);
+        into.push(message);
+    } else {
+        into.append(&mut reader.tool_results);
     }
-    into.append(&mut reader.tool_results);
     Ok(())
 }
 
@@ -135,15 +137,23 @@ struct BlockReader<'a> {
 }
 
 impl<'a> BlockReader<'a> {
-    /// Reads a string or a list of blocks. `whole`: it is the content of a message, which may hold tool results.
-    fn read(&mut self, content: &Json<'a>, at: &str, whole: bool) -> Result<(), Error> {
+    /// Reads a string or a list of blocks. `message`: it is the content of that message, which may hold tool results.
+    fn read(
+        &mut self,
+        content: &Json<'a>,
+        at: fmt::Arguments<'_>,
+        message: Option<Place>,
+    ) -> Result<(), Error> {
         if let Some(text) = content.source().and_then(parse_string) {
+            // Most messages have one part.
+            self.parts.reserve_exact(1);
             self.push_text(text, None);
             return Ok(());
         }
         let blocks: Vec<Json<'a>> = reread(content, at, "a list of content blocks, or a string")?;
         for (index, json) in blocks.into_iter().enumerate() {
-            self.block(json, &format!("{at}[{index}]"), whole)?;
+            let place = message.map(|message| message.block(index));
+            self.block(json, format_args!("{at}[{index}]"), place)?;
         }
         Ok(())
     }
@@ -155,18 +165,22 @@ impl<'a> BlockReader<'a> {
         }
     }
 
-    fn block(&mut self, json: Json<'a>, at: &str, whole: bool) -> Result<(), Error> {
+    /// `place`: where a tool result may stand.
+    fn block(&mut self, json: Json<'a>, at: fmt::Arguments<'_>, place: Option<Place>) -> Result<(), Error> {
         let mut block: BlockIn<'a> = reread(&json, at, "a content block: an object with a type")?;
-        let kind = block.kind.take().ok_or_else(|| missing(&format!("{at}.type")))?.0;
+        let kind = block.kind.take().ok_or_else(|| missing(format_args!("{at}.type")))?.0;
         let cache_control = block.cache_control.take().filter(|json| !json.is_null());
         match kind.as_ref() {
+            "tool_result" if let Some(place) = place.filter(|_| !self.assistant) => {
+                self.tool_results.push(result(block, cache_control, place)?);
+            }
             "text" => {
-                let text = block.text.ok_or_else(|| missing(&format!("{at}.text")))?;
+                let text = block.text.ok_or_else(|| missing(format_args!("{at}.text")))?;
                 self.push_text(text.0, cache_control);
             }
             "image" => {
                 let source = source(&block, &kind, at)?.ok_or_else(|| unknown_source(at))?;
-                self.parts.push(Part::Image(Image { source, detail: None, cache_control }));
+                self.parts.push(Part::Image(Box::new(Image { source, detail: None, cache_control })));
             }
             "document" => return self.push_document(block, cache_control, kind, json, at),
             "search_result" => {
@@ -177,10 +191,6 @@ impl<'a> BlockReader<'a> {
                 self.parts.push(Part::Redacted { data: block.data.unwrap_or_default().0 });
             }
             "tool_use" if self.assistant => self.push_call(block, cache_control, at)?,
-            "tool_result" if whole && !self.assistant => {
-                let result = result(block, cache_control, at)?;
-                self.tool_results.push(result);
-            }
             _ => self.parts.push(Part::Other { kind, json }),
         }
         Ok(())
@@ -202,14 +212,15 @@ impl<'a> BlockReader<'a> {
         &mut self,
         block: BlockIn<'a>,
         cache_control: Option<Json<'a>>,
-        at: &str,
+        at: fmt::Arguments<'_>,
     ) -> Result<(), Error> {
-        let id = block.id.ok_or_else(|| missing(&format!("{at}.id")))?.0;
-        let name = block.name.ok_or_else(|| missing(&format!("{at}.name")))?.0;
+        let id = block.id.ok_or_else(|| missing(format_args!("{at}.id")))?.0;
+        let name = block.name.ok_or_else(|| missing(format_args!("{at}.name")))?.0;
         let input = block.input.filter(|input| !input.is_null());
         let arguments = Cow::Borrowed(input.as_ref().and_then(Json::source).unwrap_or("{}"));
         let signature = self.call_signature.take();
-        self.parts.push(Part::ToolCall(ToolCall { id, name, arguments, signature, cache_control }));
+        let call = ToolCall { id, name, arguments, signature, cache_control };
+        self.parts.push(Part::ToolCall(Box::new(call)));
         Ok(())
     }
 
@@ -219,7 +230,7 @@ impl<'a> BlockReader<'a> {
         cache_control: Option<Json<'a>>,
         kind: Cow<'a, str>,
         json: Json<'a>,
-        at: &str,
+        at: fmt::Arguments<'_>,
     ) -> Result<(), Error> {
         if let Some(content) = block.mixed_content() {
             if !is_of_texts_and_images(&content) {
@@ -235,12 +246,8 @@ impl<'a> BlockReader<'a> {
                 if let Some(context) = block.context {
                     self.push_text(context.0, None);
                 }
-                Part::File(File {
-                    source,
-                    name: block.title.map(|text| text.0),
-                    cache_control,
-                    has_citations,
-                })
+                let name = block.title.map(|text| text.0);
+                Part::File(Box::new(File { source, name, cache_control, has_citations }))
             }
             None => Part::Other { kind, json },
         };
@@ -257,23 +264,26 @@ impl<'a> BlockReader<'a> {
         block: BlockIn<'a>,
         content: &Json<'a>,
         cache_control: Option<Json<'a>>,
-        at: &str,
+        at: fmt::Arguments<'_>,
     ) -> Result<(), Error> {
         let has_citations = block.has_citations();
         for text in [block.title, block.context].into_iter().flatten() {
             self.push_text(text.0, None);
         }
         let first = self.parts.len();
-        self.read(content, &format!("{at}.source.content"), false)?;
-        if let Some(Part::Text { cache_control: own, .. } | Part::Image(Image { cache_control: own, .. })) =
-            self.parts.last_mut()
-        {
+        self.read(content, format_args!("{at}.source.content"), None)?;
+        let own = match self.parts.last_mut() {
+            Some(Part::Text { cache_control, .. }) => Some(cache_control),
+            Some(Part::Image(image)) => Some(&mut image.cache_control),
+            _ => None,
+        };
+        if let Some(own) = own {
             *own = own.take().or(cache_control);
         }
         for part in self.parts.iter_mut().skip(first).filter(|_| has_citations) {
             if let Part::Text { text, cache_control } = part {
                 let (source, cache_control) = (Source::Text(std::mem::take(text)), cache_control.take());
-                *part = Part::File(File { source, name: None, cache_control, has_citations });
+                *part = Part::File(Box::new(File { source, name: None, cache_control, has_citations }));
             }
         }
         Ok(())
@@ -294,11 +304,11 @@ fn is_of_texts_and_images(content: &Json<'_>) -> bool {
 }
 
 /// The source of an image or a document; `None` for an unknown source type.
-fn source<'a>(block: &BlockIn<'a>, kind: &str, at: &str) -> Result<Option<Source<'a>>, Error> {
-    let at = format!("{at}.source");
-    let json = block.source.as_ref().ok_or_else(|| missing(&at))?;
-    let source: SourceIn<'a> = reread(json, &at, "an object with a type")?;
-    let missing = |member: &str| missing(&format!("{at}.{member}"));
+fn source<'a>(block: &BlockIn<'a>, kind: &str, at: fmt::Arguments<'_>) -> Result<Option<Source<'a>>, Error> {
+    let at = format_args!("{at}.source");
+    let json = block.source.as_ref().ok_or_else(|| missing(at))?;
+    let source: SourceIn<'a> = reread(json, at, "an object with a type")?;
+    let missing = |member: &str| missing(format_args!("{at}.{member}"));
     Ok(Some(match source.kind.as_deref() {
         Some("base64") => Source::Data {
             media_type: source.media_type.ok_or_else(|| missing("media_type"))?.0,
@@ -320,20 +330,20 @@ fn source<'a>(block: &BlockIn<'a>, kind: &str, at: &str) -> Result<Option<Source
     }))
 }
 
-fn unknown_source(at: &str) -> Error {
+fn unknown_source(at: fmt::Arguments<'_>) -> Error {
     let message = format!("{at}.source.type must be base64, url or file.");
     Error::invalid_request(format!("{at}.source.type"), message)
 }
 
 /// The result of one tool call as a message of its own.
-fn result<'a>(block: BlockIn<'a>, cache_control: Option<Json<'a>>, at: &str) -> Result<Message<'a>, Error> {
-    let id = block.tool_use_id.ok_or_else(|| missing(&format!("{at}.tool_use_id")))?;
+fn result<'a>(block: BlockIn<'a>, cache_control: Option<Json<'a>>, at: Place) -> Result<Message<'a>, Error> {
+    let id = block.tool_use_id.ok_or_else(|| missing(format_args!("{at}.tool_use_id")))?;
     let mut reader = BlockReader::default();
     if let Some(content) = block.content.filter(|content| !content.is_null()) {
-        reader.read(&content, &format!("{at}.content"), false)?;
+        reader.read(&content, format_args!("{at}.content"), None)?;
     }
     let mut message = Message::new(Role::Tool, reader.parts);
-    message.at = Some(at.to_owned());
+    message.at = Some(at);
     message.tool_call_id = Some(id.0);
     message.is_error = block.is_error == Some(true);
     message.cache_control = cache_control;
@@ -346,12 +356,8 @@ fn search_result<'a>(block: &BlockIn<'a>, cache_control: Option<Json<'a>>) -> Op
     let text = all_text(block.content.as_ref()?)?;
     let address = block.source.as_ref()?.text()?.into_owned();
     let source = Source::Text(Cow::Owned(format!("Source: {address}\n\n{text}")));
-    Some(Part::File(File {
-        source,
-        name: block.title.clone().map(|text| text.0),
-        cache_control,
-        has_citations: block.has_citations(),
-    }))
+    let name = block.title.clone().map(|text| text.0);
+    Some(Part::File(Box::new(File { source, name, cache_control, has_citations: block.has_citations() })))
 }
 
 /// The text of content that is a string or consists of text blocks only.

@@ -7,12 +7,13 @@
 use super::{content, tools};
 use crate::api::body::Body;
 use crate::api::chat::read::{self, missing, parse, parse_string};
-use crate::api::chat::{ChatRequest, Message, Params, ResponseFormat, Role};
+use crate::api::chat::{ChatRequest, Message, Params, Place, ResponseFormat, Role};
 use crate::error::Error;
 use crate::json::{Json, JsonStr};
 use serde::Deserialize;
 use serde_json::Value;
 use std::borrow::Cow;
+use std::fmt::Display;
 
 /// Reads the body of a Messages request or of a token count.
 ///
@@ -26,7 +27,7 @@ pub fn read(body: &Body) -> Result<ChatRequest<'_>, Error> {
         match name {
             "system" => {
                 let message = Message::new(Role::System, content::system(text)?);
-                system = Some(Message { at: Some(name.to_owned()), ..message });
+                system = Some(Message { at: Some(Place::member("system")), ..message });
             }
             "messages" => request.messages = content::messages(text)?,
             "tools" => request.tools = tools::tools(text)?,
@@ -58,18 +59,16 @@ pub fn read(body: &Body) -> Result<ChatRequest<'_>, Error> {
 }
 
 /// Reads borrowed JSON again, keeping what it borrows from.
-pub(super) fn reread<'a, T: Deserialize<'a>>(json: &Json<'a>, at: &str, wanted: &str) -> Result<T, Error> {
+pub(super) fn reread<'a, T: Deserialize<'a>>(
+    json: &Json<'a>,
+    at: impl Display,
+    wanted: &str,
+) -> Result<T, Error> {
     // Derived structs would also accept a list, item by item.
     match json.get().starts_with('[') && !wanted.starts_with("a list") {
-        true => Err(Error::invalid_request(at, format!("{at} must be {wanted}."))),
+        true => Err(Error::invalid_request(at.to_string(), format!("{at} must be {wanted}."))),
         false => read::reread(json, at, wanted),
     }
-}
-
-/// The members of a JSON object, in order.
-pub(super) fn members<'a>(json: &Json<'a>, at: &str) -> Result<Vec<(Cow<'a, str>, Json<'a>)>, Error> {
-    Json::members(read::source(json)?)
-        .ok_or_else(|| Error::invalid_request(at, format!("{at} must be an object.")))
 }
 
 /// `user_id` becomes OpenAI's `user`; other members of `metadata` stay there.
@@ -129,7 +128,7 @@ fn format<'a>(json: &Json<'a>, at: &str) -> Result<Option<ResponseFormat<'a>>, E
     match format_in.kind.as_deref() {
         Some("json_schema") => {
             let schema = format_in.schema.filter(Json::is_object);
-            let schema = schema.ok_or_else(|| missing(&format!("{at}.schema")))?;
+            let schema = schema.ok_or_else(|| missing(format_args!("{at}.schema")))?;
             // Anthropic always enforces the schema. OpenAI's `strict` rejects schemas with optional properties,
             // which Anthropic allows, so these are sent without it.
             let strict = schema.read::<Value>().is_some_and(|schema| requires_all_properties(&schema));

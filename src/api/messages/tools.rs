@@ -3,8 +3,8 @@
 //! Anthropic's own tools (`web_search_20250305`, `bash_20250124`) stay as the client wrote them; each provider
 //! decides whether it has an equivalent.
 
-use super::request::{members, reread};
-use crate::api::chat::read::{missing, parse, parse_string};
+use super::request::reread;
+use crate::api::chat::read::{members, missing, parse, parse_string};
 use crate::api::chat::{Params, Tool, ToolChoice};
 use crate::error::Error;
 use crate::json::{Json, JsonStr};
@@ -30,7 +30,7 @@ fn tool<'a>(json: Json<'a>, at: &str) -> Result<Tool<'a>, Error> {
     let (mut name, mut description, mut parameters, mut strict, mut cache_control) =
         (None, None, None, None, None);
     let mut rest = Params::default();
-    for (member, value) in members(&json, at)? {
+    for (member, value) in members(&json, at, "an object")? {
         match member.as_ref() {
             _ if value.is_null() => {}
             "type" => {}
@@ -42,7 +42,7 @@ fn tool<'a>(json: Json<'a>, at: &str) -> Result<Tool<'a>, Error> {
             _ => rest.set(member, value),
         }
     }
-    let name = name.ok_or_else(|| missing(&format!("{at}.name")))?;
+    let name = name.ok_or_else(|| missing(format_args!("{at}.name")))?;
     Ok(Tool::Function { name, description, parameters, strict, cache_control, rest })
 }
 

@@ -13,11 +13,12 @@ use super::reasoning_token::ReasoningToken;
 use super::request::{INSTEAD, system, tools};
 use crate::api::body::Body;
 use crate::api::chat::read::{missing, parse, parse_string, reread, source};
-use crate::api::chat::{File, Image, Message, Part, Role, Source, Tool, ToolCall};
+use crate::api::chat::{File, Image, Message, Part, Place, Role, Source, Tool, ToolCall};
 use crate::error::Error;
 use crate::json::{Json, JsonStr};
 use serde::Deserialize;
 use std::borrow::Cow;
+use std::fmt;
 
 /// The conversation so far.
 #[derive(Debug, Default)]
@@ -28,7 +29,7 @@ pub(super) struct Input<'a> {
     /// The signature of the next call.
     call_signature: Option<Cow<'a, str>>,
     /// A reference to a text of the assistant: whether it can be left out depends on what follows.
-    text_reference: Option<String>,
+    text_reference: Option<Place>,
     /// What was left out, for the client.
     warnings: Vec<String>,
     /// The request, with the earlier items that it refers to.
@@ -77,14 +78,15 @@ impl<'a> Input<'a> {
     ///
     /// # Errors
     /// 400 that names the item.
-    pub fn read(&mut self, text: &'a str, at: &str) -> Result<(), Error> {
+    pub fn read(&mut self, text: &'a str, member: &'static str) -> Result<(), Error> {
         if let Some(text) = parse_string(text) {
             self.messages.push(Message::new(Role::User, vec![Part::text(text)]));
             return Ok(());
         }
-        let list: Vec<Json<'a>> = parse(text, at, "a string or a list of items")?;
+        let list: Vec<Json<'a>> = parse(text, member, "a string or a list of items")?;
+        self.messages.reserve_exact(list.len());
         for (index, json) in list.into_iter().enumerate() {
-            self.item(json, &format!("{at}[{index}]"))?;
+            self.item(json, Place::item(member, index))?;
         }
         self.check_text_reference()
     }
@@ -99,7 +101,7 @@ impl<'a> Input<'a> {
         (self.messages, self.tools, self.warnings)
     }
 
-    fn item(&mut self, json: Json<'a>, at: &str) -> Result<(), Error> {
+    fn item(&mut self, json: Json<'a>, at: Place) -> Result<(), Error> {
         let item: ItemIn<'a> = reread(&json, at, "an item: an object with a type or a role")?;
         let kind = match (&item.kind, &item.role) {
             (Some(kind), _) => kind.0.clone(),
@@ -113,7 +115,7 @@ impl<'a> Input<'a> {
             "message" => self.message(item, at),
             "function_call" | "custom_tool_call" => {
                 if let Some(text) = self.text_reference.take() {
-                    self.left_out(&text, "the text before a tool call");
+                    self.left_out(text, "the text before a tool call");
                 }
                 self.call(item, at)
             }
@@ -138,13 +140,13 @@ impl<'a> Input<'a> {
 
     /// A reference to an item of an earlier response. Where the item is not kept, what this gateway made when it
     /// translated a response is left out if the conversation can go on without it.
-    fn reference(&mut self, id: &str, at: &str) -> Result<(), Error> {
+    fn reference(&mut self, id: &str, at: Place) -> Result<(), Error> {
         if let Some(json) = self.body.and_then(|body| body.kept_item(id)) {
             self.kept_bytes += json.len();
             if self.kept_bytes > MAX_KEPT_BYTES {
                 let message =
                     format!("The items that {at} and others refer to have over {MAX_KEPT_BYTES} bytes.");
-                return Err(Error::invalid_request(at, message));
+                return Err(Error::invalid_request(at.to_string(), message));
             }
             // No item that is kept is itself a reference.
             if let Some(item) = Json::parse(json) {
@@ -156,24 +158,24 @@ impl<'a> Input<'a> {
             Some("ws" | "ig") => self.left_out(at, "the call of a built-in tool"),
             Some("msg") => {
                 self.check_text_reference()?;
-                self.text_reference = Some(at.to_owned());
+                self.text_reference = Some(at);
             }
             _ => return Err(unknown_reference(at)),
         }
         Ok(())
     }
 
-    fn left_out(&mut self, at: &str, what: &str) {
+    fn left_out(&mut self, at: Place, what: &str) {
         self.warnings
             .push(format!("{at}: left out, it refers to {what} and this provider keeps no responses"));
     }
 
     /// Refuses a reference to a text of the assistant that no tool call follows: it is a turn of the conversation.
     fn check_text_reference(&mut self) -> Result<(), Error> {
-        self.text_reference.take().map_or(Ok(()), |at| Err(unknown_reference(&at)))
+        self.text_reference.take().map_or(Ok(()), |at| Err(unknown_reference(at)))
     }
 
-    fn message(&mut self, item: ItemIn<'a>, at: &str) -> Result<(), Error> {
+    fn message(&mut self, item: ItemIn<'a>, at: Place) -> Result<(), Error> {
         let role = match item.role.as_deref() {
             Some("user") => Role::User,
             Some("assistant") => Role::Assistant,
@@ -185,34 +187,34 @@ impl<'a> Input<'a> {
                 return Err(Error::invalid_request(at, message));
             }
         };
-        let content = item.content.ok_or_else(|| missing(&format!("{at}.content")))?;
+        let content = item.content.ok_or_else(|| missing(format_args!("{at}.content")))?;
         if role == Role::Assistant {
-            return parts(&content, &format!("{at}.content"), self.assistant(at));
+            return parts(&content, format_args!("{at}.content"), self.assistant(at));
         }
         self.call_signature = None;
         let mut message = Message::new(role, Vec::new());
-        message.at = Some(at.to_owned());
-        parts(&content, &format!("{at}.content"), &mut message.content)?;
+        message.at = Some(at);
+        parts(&content, format_args!("{at}.content"), &mut message.content)?;
         message.cache_control = item.cache_control.filter(|json| !json.is_null());
         self.messages.push(message);
         Ok(())
     }
 
     /// The content of the assistant's last message; a new message if another role came last.
-    fn assistant(&mut self, place: &str) -> &mut Vec<Part<'a>> {
+    fn assistant(&mut self, place: Place) -> &mut Vec<Part<'a>> {
         let continues = self.messages.last().is_some_and(|message| message.role == Role::Assistant);
         let at = if continues { self.messages.len() - 1 } else { self.messages.len() };
         if !continues {
             let message = Message::new(Role::Assistant, Vec::new());
-            self.messages.push(Message { at: Some(place.to_owned()), ..message });
+            self.messages.push(Message { at: Some(place), ..message });
         }
         #[expect(clippy::indexing_slicing, reason = "the vector has this index by now")]
         &mut self.messages[at].content
     }
 
-    fn call(&mut self, item: ItemIn<'a>, at: &str) -> Result<(), Error> {
-        let id = item.call_id.or(item.id).ok_or_else(|| missing(&format!("{at}.call_id")))?;
-        let name = item.name.ok_or_else(|| missing(&format!("{at}.name")))?;
+    fn call(&mut self, item: ItemIn<'a>, at: Place) -> Result<(), Error> {
+        let id = item.call_id.or(item.id).ok_or_else(|| missing(format_args!("{at}.call_id")))?;
+        let name = item.name.ok_or_else(|| missing(format_args!("{at}.name")))?;
         let arguments = match (item.arguments, item.input) {
             (Some(json), _) => {
                 let text = source(&json)?;
@@ -226,19 +228,19 @@ impl<'a> Input<'a> {
         let cache_control = item.cache_control.filter(|json| !json.is_null());
         let signature = self.call_signature.take();
         let call = ToolCall { id: id.0, name: name.0, arguments, signature, cache_control };
-        self.assistant(at).push(Part::ToolCall(call));
+        self.assistant(at).push(Part::ToolCall(Box::new(call)));
         Ok(())
     }
 
-    fn result(&mut self, item: ItemIn<'a>, at: &str) -> Result<(), Error> {
-        let id = item.call_id.ok_or_else(|| missing(&format!("{at}.call_id")))?;
-        let output = item.output.ok_or_else(|| missing(&format!("{at}.output")))?;
+    fn result(&mut self, item: ItemIn<'a>, at: Place) -> Result<(), Error> {
+        let id = item.call_id.ok_or_else(|| missing(format_args!("{at}.call_id")))?;
+        let output = item.output.ok_or_else(|| missing(format_args!("{at}.output")))?;
         self.call_signature = None;
         let mut message = Message::new(Role::Tool, Vec::new());
-        message.at = Some(at.to_owned());
+        message.at = Some(at);
         match source(&output)? {
             text if text.starts_with(['"', '[']) => {
-                parts(&output, &format!("{at}.output"), &mut message.content)?;
+                parts(&output, format_args!("{at}.output"), &mut message.content)?;
             }
             // Some clients send the object itself.
             text => message.content.push(Part::text(text)),
@@ -249,10 +251,10 @@ impl<'a> Input<'a> {
         Ok(())
     }
 
-    fn reasoning(&mut self, item: ItemIn<'a>, at: &str) -> Result<(), Error> {
-        let content = joined_texts(item.content.as_ref(), &format!("{at}.content"))?;
+    fn reasoning(&mut self, item: ItemIn<'a>, at: Place) -> Result<(), Error> {
+        let content = joined_texts(item.content.as_ref(), format_args!("{at}.content"))?;
         let text = match content.is_empty() {
-            true => joined_texts(item.summary.as_ref(), &format!("{at}.summary"))?,
+            true => joined_texts(item.summary.as_ref(), format_args!("{at}.summary"))?,
             false => content,
         };
         let encrypted = item.encrypted_content.filter(|text| !text.is_empty());
@@ -271,7 +273,7 @@ impl<'a> Input<'a> {
     }
 
     /// An image generated earlier in the conversation, which the model may edit.
-    fn generated_image(&mut self, item: &ItemIn<'a>, at: &str) -> Result<(), Error> {
+    fn generated_image(&mut self, item: &ItemIn<'a>, at: Place) -> Result<(), Error> {
         let data = item.result.as_ref().and_then(Json::source).and_then(parse_string);
         let Some(data) = data.filter(|data| !data.is_empty()) else { return Ok(()) };
         // The item does not give the media type, but its first bytes show it.
@@ -282,12 +284,12 @@ impl<'a> Input<'a> {
             _ => "image/png",
         };
         let source = Source::Data { media_type: Cow::Borrowed(media_type), data };
-        self.assistant(at).push(Part::Image(Image { source, detail: None, cache_control: None }));
+        self.assistant(at).push(Part::image(source));
         Ok(())
     }
 
     /// Functions the model discovered during the conversation: a chat needs them in `tools` from the start.
-    fn collect_tools(&mut self, item: &ItemIn<'a>, at: &str) -> Result<(), Error> {
+    fn collect_tools(&mut self, item: &ItemIn<'a>, at: Place) -> Result<(), Error> {
         if let Some(list) = item.tools.as_ref().filter(|json| !json.is_null()) {
             self.tools.extend(tools(source(list)?, &format!("{at}.tools"))?);
         }
@@ -295,12 +297,12 @@ impl<'a> Input<'a> {
     }
 }
 
-fn unknown_reference(at: &str) -> Error {
+fn unknown_reference(at: Place) -> Error {
     let message = format!(
         "{at} refers to an item of an earlier response. This provider keeps no responses: send the item itself \
          (SDKs do with store: false), or {INSTEAD}."
     );
-    Error::invalid_request(at, message)
+    Error::invalid_request(at.to_string(), message)
 }
 
 #[derive(Deserialize)]
@@ -327,41 +329,44 @@ struct AudioIn<'a> {
 }
 
 /// The texts of a reasoning item's `summary` or `content`, joined by blank lines.
-fn joined_texts<'a>(list: Option<&Json<'a>>, at: &str) -> Result<Cow<'a, str>, Error> {
+fn joined_texts<'a>(list: Option<&Json<'a>>, at: fmt::Arguments<'_>) -> Result<Cow<'a, str>, Error> {
     let Some(list) = list.filter(|json| !json.is_null()) else { return Ok(Cow::Borrowed("")) };
     let list: Vec<PartIn<'a>> = reread(list, at, "a list of texts")?;
     let texts = list.into_iter().filter_map(|part| Some(part.text?.0)).filter(|text| !text.is_empty());
     Ok(texts.reduce(|all, text| Cow::Owned([&*all, "\n\n", &*text].concat())).unwrap_or_default())
 }
 
-fn parts<'a>(content: &Json<'a>, at: &str, into: &mut Vec<Part<'a>>) -> Result<(), Error> {
+fn parts<'a>(content: &Json<'a>, at: fmt::Arguments<'_>, into: &mut Vec<Part<'a>>) -> Result<(), Error> {
     let text = source(content)?;
     if let Some(text) = parse_string(text) {
         if !text.is_empty() {
+            // Most messages have one part.
+            into.reserve_exact(1);
             into.push(Part::text(text));
         }
         return Ok(());
     }
     let list: Vec<Json<'a>> = parse(text, at, "a string or a list of parts")?;
+    into.reserve_exact(list.len());
     for (index, json) in list.into_iter().enumerate() {
-        into.push(part(json, &format!("{at}[{index}]"))?);
+        into.push(part(json, format_args!("{at}[{index}]"))?);
     }
     Ok(())
 }
 
-fn part<'a>(json: Json<'a>, at: &str) -> Result<Part<'a>, Error> {
+fn part<'a>(json: Json<'a>, at: fmt::Arguments<'_>) -> Result<Part<'a>, Error> {
     let input: PartIn<'a> = reread(&json, at, "a part of a message: an object with a type")?;
     let kind = input.kind.clone().unwrap_or_default();
     Ok(match kind.as_ref() {
         "input_text" | "output_text" | "text" => Part::Text {
-            text: input.text.ok_or_else(|| missing(&format!("{at}.text")))?.0,
+            text: input.text.ok_or_else(|| missing(format_args!("{at}.text")))?.0,
             cache_control: input.cache_control.filter(|json| !json.is_null()),
         },
         "refusal" => Part::Refusal(input.refusal.unwrap_or_default().0),
         "input_image" => image(input, at)?,
         "input_file" => file(input, at)?,
         "input_audio" => {
-            let audio = input.input_audio.ok_or_else(|| missing(&format!("{at}.input_audio")))?;
+            let audio = input.input_audio.ok_or_else(|| missing(format_args!("{at}.input_audio")))?;
             let format = audio.format.map_or(Cow::Borrowed("wav"), |format| format.0);
             Part::Audio { data: audio.data.0, format }
         }
@@ -369,23 +374,24 @@ fn part<'a>(json: Json<'a>, at: &str) -> Result<Part<'a>, Error> {
     })
 }
 
-fn image<'a>(input: PartIn<'a>, at: &str) -> Result<Part<'a>, Error> {
+fn image<'a>(input: PartIn<'a>, at: fmt::Arguments<'_>) -> Result<Part<'a>, Error> {
     let url = input.image_url.filter(|json| !json.is_null());
     let source = match (url, input.file_id) {
         (Some(url), _) => {
-            let at = format!("{at}.image_url");
+            let at = format_args!("{at}.image_url");
             Source::from_url(
-                reread::<JsonStr<'a>>(&url, &at, "a URL, or a data: URL with the picture in base64")?.0,
+                reread::<JsonStr<'a>>(&url, at, "a URL, or a data: URL with the picture in base64")?.0,
             )
         }
         (None, Some(id)) => Source::Id(id.0),
-        (None, None) => return Err(missing(&format!("{at}.image_url"))),
+        (None, None) => return Err(missing(format_args!("{at}.image_url"))),
     };
     let cache_control = input.cache_control.filter(|json| !json.is_null());
-    Ok(Part::Image(Image { source, detail: input.detail.map(|text| text.0), cache_control }))
+    let detail = input.detail.map(|text| text.0);
+    Ok(Part::Image(Box::new(Image { source, detail, cache_control })))
 }
 
-fn file<'a>(input: PartIn<'a>, at: &str) -> Result<Part<'a>, Error> {
+fn file<'a>(input: PartIn<'a>, at: fmt::Arguments<'_>) -> Result<Part<'a>, Error> {
     let source = match (input.file_data, input.file_url, input.file_id) {
         (Some(data), _, _) => match Source::from_url(data.0) {
             // Bare base64 is a PDF, as in chat completions (reference 12.4).
@@ -396,13 +402,9 @@ fn file<'a>(input: PartIn<'a>, at: &str) -> Result<Part<'a>, Error> {
         },
         (None, Some(url), _) => Source::from_url(url.0),
         (None, None, Some(id)) => Source::Id(id.0),
-        (None, None, None) => return Err(missing(&format!("{at}.file_data"))),
+        (None, None, None) => return Err(missing(format_args!("{at}.file_data"))),
     };
     let cache_control = input.cache_control.filter(|json| !json.is_null());
-    Ok(Part::File(File {
-        source,
-        name: input.filename.map(|text| text.0),
-        cache_control,
-        has_citations: false,
-    }))
+    let name = input.filename.map(|text| text.0);
+    Ok(Part::File(Box::new(File { source, name, cache_control, has_citations: false })))
 }

@@ -5,12 +5,13 @@
 
 use super::input::Input;
 use crate::api::body::Body;
-use crate::api::chat::read::{missing, parse, parse_string, source, stop};
+use crate::api::chat::read::{members, missing, parse, parse_string, stop};
 use crate::api::chat::{ChatRequest, Message, Params, ResponseFormat, Tool, ToolChoice};
 use crate::error::Error;
 use crate::json::{Json, JsonStr};
 use serde::Deserialize;
 use std::borrow::Cow;
+use std::collections::HashSet;
 
 /// Advice in errors about features that need a provider with its own Responses API.
 pub(super) const INSTEAD: &str = "choose a provider with a Responses API of its own (openai, azure-openai)";
@@ -124,11 +125,11 @@ fn reasoning<'a>(text: &'a str, request: &mut ChatRequest<'a>) -> Result<(), Err
     for (name, value) in members {
         match name.as_ref() {
             _ if value.is_null() => {}
-            "effort" => request.reasoning.effort = source(&value).ok().and_then(parse_string),
+            "effort" => request.reasoning.effort = value.source().and_then(parse_string),
             // The older name must not override the newer one, in whichever order they come.
             "generate_summary" if request.reasoning.summary.is_some() => {}
             "summary" | "generate_summary" => {
-                request.reasoning.summary = source(&value).ok().and_then(parse_string);
+                request.reasoning.summary = value.source().and_then(parse_string);
             }
             _ => warn(request, &format!("reasoning.{name}"), "a chat has nothing like it"),
         }
@@ -186,8 +187,7 @@ pub(super) fn tools<'a>(text: &'a str, at: &str) -> Result<Vec<Tool<'a>>, Error>
 }
 
 fn tool<'a>(json: Json<'a>, at: &str) -> Result<Tool<'a>, Error> {
-    let members = Json::members(source(&json)?)
-        .ok_or_else(|| Error::invalid_request(at, format!("{at} must be an object with a type.")))?;
+    let members = members(&json, at, "an object with a type")?;
     let kind = members.iter().find(|(name, _)| name == "type");
     let kind = kind.and_then(|(_, value)| parse_string(value.source()?)).unwrap_or_default();
     if kind != "function" {
@@ -218,13 +218,15 @@ fn tool<'a>(json: Json<'a>, at: &str) -> Result<Tool<'a>, Error> {
 
 /// Adds the tools found in the input, each only once.
 fn add_tools<'a>(tools: &mut Vec<Tool<'a>>, found: Vec<Tool<'a>>) {
-    for tool in found {
-        let Tool::Function { name, .. } = &tool else { continue };
-        let is_same = |other: &Tool<'_>| matches!(other, Tool::Function { name: other, .. } if other == name);
-        if !tools.iter().any(is_same) {
-            tools.push(tool);
-        }
+    if found.is_empty() {
+        return;
     }
+    let name = |tool: &Tool<'a>| match tool {
+        Tool::Function { name, .. } => Some(name.clone()),
+        Tool::Other { .. } => None,
+    };
+    let mut names: HashSet<Cow<'a, str>> = tools.iter().filter_map(name).collect();
+    tools.extend(found.into_iter().filter(|tool| name(tool).is_some_and(|name| names.insert(name))));
 }
 
 fn tool_choice(text: &str) -> Result<ToolChoice<'_>, Error> {

@@ -10,8 +10,9 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::Serialize;
 use std::borrow::Cow;
+use std::fmt;
 
-/// One content block of a request.
+/// One content block of a request. Large blocks are boxed, because most blocks are texts.
 #[derive(Debug, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub(super) enum Block<'a> {
@@ -20,20 +21,8 @@ pub(super) enum Block<'a> {
         #[serde(skip_serializing_if = "Option::is_none")]
         cache_control: Option<Json<'a>>,
     },
-    Image {
-        source: Bytes<'a>,
-        #[serde(skip_serializing_if = "Option::is_none")]
-        cache_control: Option<Json<'a>>,
-    },
-    Document {
-        source: Bytes<'a>,
-        #[serde(skip_serializing_if = "Option::is_none")]
-        title: Option<Cow<'a, str>>,
-        #[serde(skip_serializing_if = "Option::is_none")]
-        citations: Option<Citations>,
-        #[serde(skip_serializing_if = "Option::is_none")]
-        cache_control: Option<Json<'a>>,
-    },
+    Image(Box<ImageBlock<'a>>),
+    Document(Box<Document<'a>>),
     Thinking {
         thinking: Cow<'a, str>,
         signature: Cow<'a, str>,
@@ -41,25 +30,53 @@ pub(super) enum Block<'a> {
     RedactedThinking {
         data: Cow<'a, str>,
     },
-    ToolUse {
-        id: Cow<'a, str>,
-        name: Cow<'a, str>,
-        input: Json<'a>,
-        #[serde(skip_serializing_if = "Option::is_none")]
-        cache_control: Option<Json<'a>>,
-    },
-    ToolResult {
-        tool_use_id: Cow<'a, str>,
-        #[serde(skip_serializing_if = "Vec::is_empty")]
-        content: Vec<Block<'a>>,
-        #[serde(skip_serializing_if = "std::ops::Not::not")]
-        is_error: bool,
-        #[serde(skip_serializing_if = "Option::is_none")]
-        cache_control: Option<Json<'a>>,
-    },
+    ToolUse(Box<ToolUse<'a>>),
+    ToolResult(Box<ToolResult<'a>>),
     /// A block that the client wrote in Anthropic's format.
     #[serde(untagged)]
     Other(Json<'a>),
+}
+
+/// A picture.
+#[derive(Debug, Serialize)]
+pub(super) struct ImageBlock<'a> {
+    source: Bytes<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cache_control: Option<Json<'a>>,
+}
+
+/// A document: a PDF or a text.
+#[derive(Debug, Serialize)]
+pub(super) struct Document<'a> {
+    source: Bytes<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    title: Option<Cow<'a, str>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    citations: Option<Citations>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cache_control: Option<Json<'a>>,
+}
+
+/// A tool call that the model made.
+#[derive(Debug, Serialize)]
+pub(super) struct ToolUse<'a> {
+    id: Cow<'a, str>,
+    name: Cow<'a, str>,
+    input: Json<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cache_control: Option<Json<'a>>,
+}
+
+/// The result of a tool call.
+#[derive(Debug, Serialize)]
+pub(super) struct ToolResult<'a> {
+    pub tool_use_id: Cow<'a, str>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub content: Vec<Block<'a>>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub is_error: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cache_control: Option<Json<'a>>,
 }
 
 /// Whether the model cites a document.
@@ -93,18 +110,18 @@ impl Blocks<'_> {
     ///
     /// # Errors
     /// 400 for parts that Anthropic does not accept.
-    pub fn block<'a>(&mut self, part: Part<'a>, at: &str) -> Result<Option<Block<'a>>, Error> {
+    pub fn block<'a>(&mut self, part: Part<'a>, at: fmt::Arguments<'_>) -> Result<Option<Block<'a>>, Error> {
         Ok(Some(match part {
             // Anthropic refuses empty texts; OpenAI's clients send them.
             Part::Text { text, .. } if text.trim().is_empty() => return Ok(None),
             Part::Text { text, cache_control } => Block::Text { text, cache_control },
             Part::Refusal(text) if text.trim().is_empty() => return Ok(None),
             Part::Refusal(text) => Block::Text { text, cache_control: None },
-            Part::Image(image) => self.image(image, at)?,
-            Part::File(file) => self.file(file, at)?,
+            Part::Image(image) => self.image(*image, at)?,
+            Part::File(file) => self.file(*file, at)?,
             Part::Audio { .. } => {
                 let message = format!("{} takes no audio. Send its transcript.", self.provider);
-                return Err(Error::invalid_request(at, message));
+                return Err(Error::invalid_request(at.to_string(), message));
             }
             Part::Reasoning { text, signature: Some(signature) } => {
                 Block::Thinking { thinking: text, signature }
@@ -117,12 +134,12 @@ impl Blocks<'_> {
                 return Ok(None);
             }
             Part::Redacted { data } => Block::RedactedThinking { data },
-            Part::ToolCall(call) => self.call(call, at)?,
+            Part::ToolCall(call) => self.call(*call, at)?,
             Part::Other { json, .. } => Block::Other(json),
         }))
     }
 
-    fn image<'a>(&mut self, image: Image<'a>, at: &str) -> Result<Block<'a>, Error> {
+    fn image<'a>(&mut self, image: Image<'a>, at: fmt::Arguments<'_>) -> Result<Block<'a>, Error> {
         if image.detail.as_deref().is_some_and(|detail| detail != "auto") {
             self.notes.drop_param("image_url.detail", self.provider);
         }
@@ -137,23 +154,24 @@ impl Blocks<'_> {
             Source::Url { url, .. } => Bytes::Url { url },
             Source::Id(file_id) => self.uploaded_file(file_id),
             Source::Text(_) => {
-                return Err(Error::invalid_request(at, format!("{at} is text, not an image.")));
+                return Err(Error::invalid_request(at.to_string(), format!("{at} is text, not an image.")));
             }
         };
-        Ok(Block::Image { source, cache_control })
+        Ok(Block::Image(Box::new(ImageBlock { source, cache_control })))
     }
 
-    fn file<'a>(&mut self, file: File<'a>, at: &str) -> Result<Block<'a>, Error> {
+    fn file<'a>(&mut self, file: File<'a>, at: fmt::Arguments<'_>) -> Result<Block<'a>, Error> {
         let File { source, name: title, cache_control, has_citations } = file;
         let source = match source {
             Source::Data { media_type, data } if media_type.starts_with("image/") => {
                 let source = Bytes::Base64 { media_type: image_type(media_type), data };
-                return Ok(Block::Image { source, cache_control });
+                return Ok(Block::Image(Box::new(ImageBlock { source, cache_control })));
             }
             Source::Url { url, media_type }
                 if media_type.as_ref().is_some_and(|m| m.starts_with("image/")) =>
             {
-                return Ok(Block::Image { source: Bytes::Url { url }, cache_control });
+                let source = Bytes::Url { url };
+                return Ok(Block::Image(Box::new(ImageBlock { source, cache_control })));
             }
             Source::Data { media_type, data } if media_type == "application/pdf" => {
                 Bytes::Base64 { media_type, data }
@@ -164,14 +182,14 @@ impl Blocks<'_> {
             Source::Data { media_type, .. } => {
                 let provider = self.provider;
                 let message = format!("{provider} reads PDF, text and images, not {media_type:?}.");
-                return Err(Error::invalid_request(at, message));
+                return Err(Error::invalid_request(at.to_string(), message));
             }
             Source::Text(data) => Bytes::Text { media_type: "text/plain", data },
             Source::Url { url, .. } => Bytes::Url { url },
             Source::Id(file_id) => self.uploaded_file(file_id),
         };
         let citations = has_citations.then_some(Citations { enabled: true });
-        Ok(Block::Document { source, title, citations, cache_control })
+        Ok(Block::Document(Box::new(Document { source, title, citations, cache_control })))
     }
 
     fn uploaded_file<'a>(&mut self, file_id: Cow<'a, str>) -> Bytes<'a> {
@@ -179,7 +197,7 @@ impl Blocks<'_> {
         Bytes::File { file_id }
     }
 
-    fn call<'a>(&mut self, call: ToolCall<'a>, at: &str) -> Result<Block<'a>, Error> {
+    fn call<'a>(&mut self, call: ToolCall<'a>, at: fmt::Arguments<'_>) -> Result<Block<'a>, Error> {
         let input = match call.arguments() {
             Some(_) => arguments(call.arguments),
             None => {
@@ -189,23 +207,23 @@ impl Blocks<'_> {
             }
         };
         let id = call_id(call.id, at)?;
-        Ok(Block::ToolUse { id, name: call.name, input, cache_control: call.cache_control })
+        let block = ToolUse { id, name: call.name, input, cache_control: call.cache_control };
+        Ok(Block::ToolUse(Box::new(block)))
     }
 }
 
 impl<'a> Block<'a> {
     /// Applies the cache control of the whole message, unless the block has its own.
     pub fn cache(&mut self, on_message: Json<'a>) {
-        match self {
-            Self::Text { cache_control, .. }
-            | Self::Image { cache_control, .. }
-            | Self::Document { cache_control, .. }
-            | Self::ToolUse { cache_control, .. }
-            | Self::ToolResult { cache_control, .. } => {
-                cache_control.get_or_insert(on_message);
-            }
-            Self::Thinking { .. } | Self::RedactedThinking { .. } | Self::Other(_) => {}
-        }
+        let own = match self {
+            Self::Text { cache_control, .. } => cache_control,
+            Self::Image(image) => &mut image.cache_control,
+            Self::Document(document) => &mut document.cache_control,
+            Self::ToolUse(call) => &mut call.cache_control,
+            Self::ToolResult(result) => &mut result.cache_control,
+            Self::Thinking { .. } | Self::RedactedThinking { .. } | Self::Other(_) => return,
+        };
+        own.get_or_insert(on_message);
     }
 }
 
@@ -214,10 +232,10 @@ impl<'a> Block<'a> {
 ///
 /// # Errors
 /// 400 when the id is empty.
-pub(super) fn call_id<'a>(id: Cow<'a, str>, at: &str) -> Result<Cow<'a, str>, Error> {
+pub(super) fn call_id<'a>(id: Cow<'a, str>, at: fmt::Arguments<'_>) -> Result<Cow<'a, str>, Error> {
     let is_legal = |char: char| char.is_ascii_alphanumeric() || char == '_' || char == '-';
     if id.is_empty() {
-        return Err(Error::invalid_request(at, format!("{at} needs the id of its tool call.")));
+        return Err(Error::invalid_request(at.to_string(), format!("{at} needs the id of its tool call.")));
     }
     if id.chars().all(is_legal) {
         return Ok(id);
@@ -244,9 +262,9 @@ fn is_text(media_type: &str) -> bool {
     plain.starts_with("text/") || matches!(plain, "application/json" | "application/xml" | "application/yaml")
 }
 
-fn decoded(data: &str, at: &str) -> Result<String, Error> {
+fn decoded(data: &str, at: fmt::Arguments<'_>) -> Result<String, Error> {
     let bytes = STANDARD.decode(data).ok();
-    bytes
-        .and_then(|bytes| String::from_utf8(bytes).ok())
-        .ok_or_else(|| Error::invalid_request(at, format!("{at} is not base64 of text in UTF-8.")))
+    bytes.and_then(|bytes| String::from_utf8(bytes).ok()).ok_or_else(|| {
+        Error::invalid_request(at.to_string(), format!("{at} is not base64 of text in UTF-8."))
+    })
 }

@@ -4,8 +4,8 @@
 //! prompt, wherever they are. Tool results become blocks of a user turn: all results for one assistant turn
 //! go into the same turn, before the rest of its content.
 
-use super::blocks::{Block, Blocks, call_id};
-use crate::api::chat::{Message, Role};
+use super::blocks::{Block, Blocks, ToolResult, call_id};
+use crate::api::chat::{Message, Place, Role};
 use crate::error::Error;
 use serde::Serialize;
 use std::borrow::Cow;
@@ -15,6 +15,9 @@ use std::borrow::Cow;
 pub(super) struct Turn<'a> {
     role: &'static str,
     content: Vec<Block<'a>>,
+    /// How many blocks at the start are tool results.
+    #[serde(skip)]
+    results: usize,
 }
 
 /// The system prompt and the turns.
@@ -38,7 +41,7 @@ impl<'a> Turns<'a> {
                 blocks.notes.drop_param("messages.name", blocks.provider);
             }
             let at = message.place(index);
-            turns.take(message, &at, blocks)?;
+            turns.take(message, at, blocks)?;
         }
         if turns.turns.is_empty() && !turns.system.is_empty() {
             // OpenAI accepts a system prompt alone; Anthropic requires a user message.
@@ -46,7 +49,7 @@ impl<'a> Turns<'a> {
             let content = std::mem::take(&mut turns.system);
             turns.turn("user", content);
         }
-        if let Some(Turn { role: "assistant", content }) = turns.turns.last_mut()
+        if let Some(Turn { role: "assistant", content, .. }) = turns.turns.last_mut()
             && let Some(Block::Text { text, .. }) = content.last_mut()
         {
             // "final assistant content cannot end with trailing whitespace"
@@ -59,19 +62,19 @@ impl<'a> Turns<'a> {
         Ok(turns)
     }
 
-    fn take(&mut self, message: Message<'a>, at: &str, blocks: &mut Blocks<'_>) -> Result<(), Error> {
+    fn take(&mut self, message: Message<'a>, at: Place, blocks: &mut Blocks<'_>) -> Result<(), Error> {
         let mut content = Vec::with_capacity(message.content.len());
         for (index, part) in message.content.into_iter().enumerate() {
-            content.extend(blocks.block(part, &format!("{at}.content[{index}]"))?);
+            content.extend(blocks.block(part, format_args!("{at}.content[{index}]"))?);
         }
         if message.role == Role::Tool {
             let id = message.tool_call_id.unwrap_or_default();
-            self.result(Block::ToolResult {
-                tool_use_id: call_id(id, &format!("{at}.tool_call_id"))?,
+            self.result(Block::ToolResult(Box::new(ToolResult {
+                tool_use_id: call_id(id, format_args!("{at}.tool_call_id"))?,
                 content,
                 is_error: message.is_error,
                 cache_control: message.cache_control,
-            });
+            })));
             return Ok(());
         }
         if let (Some(cache_control), Some(last)) = (message.cache_control, content.last_mut()) {
@@ -81,9 +84,7 @@ impl<'a> Turns<'a> {
             Role::System | Role::Developer => self.system.append(&mut content),
             Role::Assistant => self.turn("assistant", content),
             Role::User | Role::Tool => match self.turns.last_mut() {
-                Some(Turn { role: "user", content: before }) if results(before) > 0 => {
-                    before.append(&mut content);
-                }
+                Some(Turn { role: "user", content: before, results: 1.. }) => before.append(&mut content),
                 _ => self.turn("user", content),
             },
         }
@@ -93,22 +94,17 @@ impl<'a> Turns<'a> {
     fn turn(&mut self, role: &'static str, content: Vec<Block<'a>>) {
         // An empty turn would be refused. It has no content, so leaving it out needs no warning.
         if !content.is_empty() {
-            self.turns.push(Turn { role, content });
+            self.turns.push(Turn { role, content, results: 0 });
         }
     }
 
     fn result(&mut self, result: Block<'a>) {
         match self.turns.last_mut() {
-            Some(Turn { role: "user", content }) => {
-                let at = results(content);
-                content.insert(at, result);
+            Some(Turn { role: "user", content, results }) => {
+                content.insert(*results, result);
+                *results += 1;
             }
-            _ => self.turn("user", vec![result]),
+            _ => self.turns.push(Turn { role: "user", content: vec![result], results: 1 }),
         }
     }
-}
-
-/// The number of results at the start of a turn.
-fn results(content: &[Block<'_>]) -> usize {
-    content.iter().take_while(|block| matches!(block, Block::ToolResult { .. })).count()
 }

@@ -83,9 +83,10 @@ pub(super) fn messages<'a>(
     notes: &mut TranslationNotes,
 ) -> Result<Vec<MessageOut<'a>>, Error> {
     let mut dropped = Dropped::default();
-    let each = messages.into_iter().enumerate();
-    let out =
-        each.map(|(index, message)| message_out(message, index, &mut dropped)).collect::<Result<_, _>>()?;
+    let mut out = Vec::with_capacity(messages.len());
+    for (index, message) in messages.into_iter().enumerate() {
+        out.push(message_out(message, index, &mut dropped)?);
+    }
     for (param, found) in [("messages[].name", dropped.name), ("cache_control", dropped.cache_control)] {
         if found {
             notes.drop_param(param, "cohere");
@@ -147,15 +148,15 @@ fn message_out<'a>(
             Part::Redacted { .. } => dropped.redacted = true,
             Part::ToolCall(call) => {
                 dropped.cache_control |= call.cache_control.is_some();
-                out.tool_calls.push(call_out(call));
+                out.tool_calls.push(call_out(*call));
             }
             Part::Image(image) if role == Role::User => {
                 dropped.cache_control |= image.cache_control.is_some();
-                parts.push(picture(image, &place)?);
+                parts.push(picture(*image, &place)?);
             }
             Part::File(file) => {
                 dropped.cache_control |= file.cache_control.is_some();
-                parts.push(PartOut::Text { text: document(file, &place)? });
+                parts.push(PartOut::Text { text: document(*file, &place)? });
             }
             Part::Image(_) => return Err(unsupported(place(), "pictures are for user messages")),
             Part::Audio { .. } => return Err(unsupported(place(), "it takes no sound")),

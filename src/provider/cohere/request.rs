@@ -4,7 +4,9 @@
 //! `p`) pass unchanged. Messages are written by [`super::message`].
 
 use super::message::{self, MessageOut};
-use crate::api::chat::{ChatRequest, Params, Reasoning, ResponseFormat, Tool, ToolChoice, described};
+use crate::api::chat::{
+    AllowedNames, ChatRequest, Params, Reasoning, ResponseFormat, Tool, ToolChoice, described,
+};
 use crate::error::Error;
 use crate::json::Json;
 use crate::provider::adapter::CallTarget;
@@ -13,6 +15,7 @@ use crate::provider::vendor_members::VendorMembers;
 use http::{HeaderValue, header};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use std::borrow::Cow;
+use std::collections::HashSet;
 
 /// OpenAI's name of a parameter, and Cohere's.
 const RENAMED: [(&str, &str); 7] = [
@@ -167,11 +170,11 @@ fn select_tools<'a>(
     tools: Vec<Tool<'a>>,
     choice: Option<ToolChoice<'a>>,
 ) -> Result<(Vec<ToolOut<'a>>, Option<&'static str>), Error> {
-    let (only, mode) = match choice {
+    let (only, mode): (Option<AllowedNames<'_>>, _) = match choice {
         None | Some(ToolChoice::Auto) => (None, None),
         Some(ToolChoice::None) => (None, Some("NONE")),
         Some(ToolChoice::Required) => (None, Some("REQUIRED")),
-        Some(ToolChoice::Function(name)) => (Some(vec![name]), Some("REQUIRED")),
+        Some(ToolChoice::Function(name)) => (Some(std::iter::once(name).collect()), Some("REQUIRED")),
         Some(ToolChoice::Allowed { names, required }) => (Some(names), required.then_some("REQUIRED")),
         Some(ToolChoice::Other(_)) => {
             let message = "cohere takes tool_choice auto, none, required, or a function's name.";
@@ -183,8 +186,8 @@ fn select_tools<'a>(
         selected.push(function(tool, index)?);
     }
     let Some(only) = only else { return Ok((selected, mode)) };
-    if let Some(unknown) = only.iter().find(|name| !selected.iter().any(|tool| tool.function.name == **name))
-    {
+    let names: HashSet<&str> = selected.iter().map(|tool| tool.function.name.as_ref()).collect();
+    if let Some(unknown) = only.iter().find(|name| !names.contains(name.as_ref())) {
         let message = format!("tool_choice names {unknown:?}, which is not among the tools.");
         return Err(Error::invalid_request("tool_choice", message));
     }
@@ -196,8 +199,7 @@ fn function(tool: Tool<'_>, index: usize) -> Result<ToolOut<'_>, Error> {
     match tool {
         Tool::Function { name, description, parameters, strict, .. } => {
             // Cohere requires it; elsewhere its absence means "no arguments".
-            let empty = || Json::from_value(&serde_json::json!({"type": "object", "properties": {}}));
-            let parameters = parameters.unwrap_or_else(empty);
+            let parameters = parameters.unwrap_or_else(Json::empty_schema);
             let function = FunctionOut { name, description, parameters };
             Ok(ToolOut { kind: "function", function, strict: strict == Some(true) })
         }

@@ -6,7 +6,7 @@
 //! `{"executableCode":{"id":"c1","language":"PYTHON","code":".."}}`
 //! `{"type":"server_tool_use","id":"c1","name":"code_execution","input":{"code":"..","language":"PYTHON"}}`
 
-use super::content::PartOut;
+use super::content::{Data, PartOut};
 use crate::api::gemini::blocks::{self, BlockKind, BlockPart, CODE};
 use crate::json::{Json, JsonStr};
 use serde::{Deserialize, Serialize};
@@ -127,17 +127,16 @@ fn write<T: Serialize>(block: &T) -> String {
 /// The original part of a block; `None` for another provider's block.
 pub(super) fn part<'a>(kind: &str, json: &Json<'a>) -> Option<PartOut<'a>> {
     let BlockPart { kind, json, signature } = blocks::part(kind, json.source()?)?;
-    let mut part = PartOut { thought_signature: signature, ..PartOut::default() };
-    let place = match kind {
-        BlockKind::ExecutableCode => &mut part.executable_code,
-        BlockKind::CodeExecutionResult => &mut part.code_execution_result,
-        BlockKind::ToolCall => &mut part.tool_call,
-        BlockKind::ToolResponse => &mut part.tool_response,
+    let name = match kind {
+        BlockKind::ExecutableCode => "executableCode",
+        BlockKind::CodeExecutionResult => "codeExecutionResult",
+        BlockKind::ToolCall => "toolCall",
+        BlockKind::ToolResponse => "toolResponse",
         // A file that the model made is no part of a request.
         BlockKind::FileData => return None,
     };
-    *place = Some(json);
-    Some(part)
+    let data = Data::ServerTool(name, json);
+    Some(PartOut { data, thought_signature: signature, ..PartOut::default() })
 }
 
 #[cfg(test)]

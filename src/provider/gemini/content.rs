@@ -7,20 +7,21 @@
 
 use super::model::Model;
 use super::{Gemini, blocks, media};
-use crate::api::chat::{File, Image, Message, Part, Role, Source, ToolCall};
+use crate::api::chat::{File, Image, Message, Part, Place, Role, Source, ToolCall};
 use crate::error::Error;
 use crate::json::Json;
 use crate::provider::translation_notes::TranslationNotes;
-use serde::Serialize;
+use serde::ser::{Serialize, SerializeMap, Serializer};
 use std::borrow::Cow;
 use std::collections::HashMap;
+use std::fmt;
 
 /// Replaces a signature that no model gave: base64 of `skip_thought_signature_validator`, which Google
 /// documents for calls from other sources (<https://ai.google.dev/gemini-api/docs/thought-signatures>).
 const PLACEHOLDER_SIGNATURE: &str = "c2tpcF90aG91Z2h0X3NpZ25hdHVyZV92YWxpZGF0b3I=";
 
 /// Gemini's `Content`.
-#[derive(Debug, Serialize)]
+#[derive(Debug, serde::Serialize)]
 pub(super) struct Content<'a> {
     pub role: &'static str,
     pub parts: Vec<PartOut<'a>>,
@@ -28,42 +29,58 @@ pub(super) struct Content<'a> {
     is_results: bool,
 }
 
-/// Gemini's `Part`.
-#[derive(Debug, Default, Serialize)]
-#[serde(rename_all = "camelCase")]
+/// Gemini's `Part`: one kind of data, with what it may have beside it.
+#[derive(Debug, Default)]
 pub(super) struct PartOut<'a> {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub text: Option<Cow<'a, str>>,
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub data: Data<'a>,
     pub thought: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub inline_data: Option<Blob<'a>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub file_data: Option<FileData<'a>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub function_call: Option<Call<'a>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub function_response: Option<FunctionResponse<'a>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub executable_code: Option<Json<'a>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub code_execution_result: Option<Json<'a>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub tool_call: Option<Json<'a>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub tool_response: Option<Json<'a>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub thought_signature: Option<Cow<'a, str>>,
 }
 
-#[derive(Debug, Serialize)]
+/// The data of a part. Large kinds are boxed, because most parts are texts.
+#[derive(Debug, Default)]
+pub(super) enum Data<'a> {
+    #[default]
+    None,
+    Text(Cow<'a, str>),
+    Inline(Box<Blob<'a>>),
+    File(Box<FileData<'a>>),
+    Call(Box<Call<'a>>),
+    Response(Box<FunctionResponse<'a>>),
+    /// Of Google's own tools, under this name.
+    ServerTool(&'static str, Json<'a>),
+}
+
+impl Serialize for PartOut<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        match &self.data {
+            Data::None => {}
+            Data::Text(text) => map.serialize_entry("text", text)?,
+            Data::Inline(blob) => map.serialize_entry("inlineData", blob)?,
+            Data::File(file) => map.serialize_entry("fileData", file)?,
+            Data::Call(call) => map.serialize_entry("functionCall", call)?,
+            Data::Response(response) => map.serialize_entry("functionResponse", response)?,
+            Data::ServerTool(name, json) => map.serialize_entry(name, json)?,
+        }
+        if self.thought {
+            map.serialize_entry("thought", &true)?;
+        }
+        if let Some(signature) = &self.thought_signature {
+            map.serialize_entry("thoughtSignature", signature)?;
+        }
+        map.end()
+    }
+}
+
+#[derive(Debug, serde::Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Blob<'a> {
     mime_type: Cow<'a, str>,
     data: Cow<'a, str>,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, serde::Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct FileData<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -71,7 +88,7 @@ pub(super) struct FileData<'a> {
     file_uri: Cow<'a, str>,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, serde::Serialize)]
 pub(super) struct Call<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     id: Option<Cow<'a, str>>,
@@ -79,7 +96,7 @@ pub(super) struct Call<'a> {
     args: Json<'a>,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, serde::Serialize)]
 pub(super) struct FunctionResponse<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     id: Option<Cow<'a, str>>,
@@ -90,8 +107,12 @@ pub(super) struct FunctionResponse<'a> {
 }
 
 impl<'a> PartOut<'a> {
+    fn of(data: Data<'a>) -> Self {
+        Self { data, ..Self::default() }
+    }
+
     fn text(text: impl Into<Cow<'a, str>>) -> Self {
-        Self { text: Some(text.into()), ..Self::default() }
+        Self::of(Data::Text(text.into()))
     }
 }
 
@@ -118,14 +139,15 @@ pub(super) fn turns<'a>(
         gemini,
         model,
         names: names(&messages),
-        calls: Vec::new(),
+        calls: HashMap::new(),
+        has_calls: false,
         results: Vec::new(),
         turns: Turns::default(),
         notes,
     };
     for (index, message) in messages.into_iter().enumerate() {
         let place = message.place(index);
-        builder.take(message, &place)?;
+        builder.take(message, place)?;
     }
     builder.close_results();
     let mut turns = builder.turns;
@@ -157,8 +179,10 @@ struct ContentBuilder<'a, 'o> {
     gemini: Gemini,
     model: Model,
     names: HashMap<String, String>,
-    /// Ids of the latest calls, in order.
-    calls: Vec<String>,
+    /// The ids of the latest calls, with their places among them.
+    calls: HashMap<String, usize>,
+    /// The last content has calls.
+    has_calls: bool,
     /// Their results, each with the position of its call.
     results: Vec<(usize, FunctionResponse<'a>, Vec<PartOut<'a>>)>,
     turns: Turns<'a>,
@@ -166,7 +190,7 @@ struct ContentBuilder<'a, 'o> {
 }
 
 impl<'a> ContentBuilder<'a, '_> {
-    fn take(&mut self, message: Message<'a>, place: &str) -> Result<(), Error> {
+    fn take(&mut self, message: Message<'a>, place: Place) -> Result<(), Error> {
         if message.role == Role::Tool {
             return self.result(message, place);
         }
@@ -180,7 +204,7 @@ impl<'a> ContentBuilder<'a, '_> {
         };
         let mut parts = Vec::with_capacity(message.content.len());
         for (at, part) in message.content.into_iter().enumerate() {
-            self.part(part, message.role, &format!("{place}.content[{at}]"), &mut parts)?;
+            self.part(part, message.role, format_args!("{place}.content[{at}]"), &mut parts)?;
         }
         match message.role {
             Role::System | Role::Developer => self.turns.system.append(&mut parts),
@@ -197,43 +221,41 @@ impl<'a> ContentBuilder<'a, '_> {
 
     /// Appends to the last content if it has the same role.
     fn push(&mut self, role: &'static str, is_results: bool, mut parts: Vec<PartOut<'a>>) {
-        let calls = parts.iter_mut().filter_map(|part| part.function_call.as_mut());
-        let calls = calls.map(|call| {
+        let continues =
+            self.turns.contents.last().is_some_and(|last| last.role == role && last.is_results == is_results);
+        if !continues {
+            self.has_calls = false;
+            if role == "model" {
+                self.calls.clear();
+            }
+        }
+        self.note_calls(&mut parts);
+        match self.turns.contents.last_mut() {
+            Some(last) if continues => last.parts.append(&mut parts),
+            _ => self.turns.contents.push(Content { role, parts, is_results }),
+        }
+    }
+
+    /// Notes the order of the calls, and gives the first one of a content a signature if the model requires one.
+    fn note_calls(&mut self, parts: &mut [PartOut<'a>]) {
+        for part in parts {
+            let Data::Call(call) = &mut part.data else { continue };
             let id = call.id.clone().unwrap_or_default().into_owned();
             if self.gemini.is_vertex() {
                 // Not every version of Vertex's API has call ids; the order of the results identifies the
                 // calls.
                 call.id = None;
             }
-            id
-        });
-        let calls: Vec<String> = calls.collect();
-        match self.turns.contents.last_mut() {
-            Some(last) if last.role == role && last.is_results == is_results => last.parts.append(&mut parts),
-            _ => {
-                if role == "model" {
-                    self.calls.clear();
-                }
-                self.turns.contents.push(Content { role, parts, is_results });
+            let place = self.calls.len();
+            self.calls.entry(id).or_insert(place);
+            let is_first = !std::mem::replace(&mut self.has_calls, true);
+            if is_first && self.model.requires_signatures && part.thought_signature.is_none() {
+                part.thought_signature = Some(Cow::Borrowed(PLACEHOLDER_SIGNATURE));
             }
         }
-        self.calls.extend(calls);
-        self.sign_first_call();
     }
 
-    /// Gives the first call of the last content a signature, if the model requires one.
-    fn sign_first_call(&mut self) {
-        let Some(content) = self.turns.contents.last_mut().filter(|_| self.model.requires_signatures) else {
-            return;
-        };
-        if let Some(first) = content.parts.iter_mut().find(|part| part.function_call.is_some())
-            && first.thought_signature.is_none()
-        {
-            first.thought_signature = Some(Cow::Borrowed(PLACEHOLDER_SIGNATURE));
-        }
-    }
-
-    fn result(&mut self, message: Message<'a>, place: &str) -> Result<(), Error> {
+    fn result(&mut self, message: Message<'a>, place: Place) -> Result<(), Error> {
         let id = message.tool_call_id.clone().unwrap_or_default();
         let name = self.names.get(id.as_ref()).cloned().map(Cow::Owned).or(message.name.clone());
         let name = name.filter(|name| !name.is_empty()).unwrap_or_else(|| id.clone());
@@ -249,11 +271,11 @@ impl<'a> ContentBuilder<'a, '_> {
                 continue;
             }
             let mut parts = Vec::new();
-            self.part(part, Role::Tool, &format!("{place}.content[{at}]"), &mut parts)?;
+            self.part(part, Role::Tool, format_args!("{place}.content[{at}]"), &mut parts)?;
             let fits = self.model.requires_signatures && parts.iter().all(fits_in_a_result);
             if fits { &mut inside } else { &mut behind }.append(&mut parts);
         }
-        let place = self.calls.iter().position(|call| *call == *id).unwrap_or(usize::MAX);
+        let place = self.calls.get(id.as_ref()).copied().unwrap_or(usize::MAX);
         let id = Some(id).filter(|id| !id.is_empty() && !self.gemini.is_vertex());
         self.results.push((place, FunctionResponse { id, name, response, parts: inside }, behind));
         Ok(())
@@ -270,7 +292,7 @@ impl<'a> ContentBuilder<'a, '_> {
         let mut parts = Vec::with_capacity(results.len());
         for (_, outcome, mut behind) in results {
             media.append(&mut behind);
-            parts.push(PartOut { function_response: Some(outcome), ..PartOut::default() });
+            parts.push(PartOut::of(Data::Response(Box::new(outcome))));
         }
         self.push("user", true, parts);
         if !media.is_empty() {
@@ -282,13 +304,14 @@ impl<'a> ContentBuilder<'a, '_> {
         &mut self,
         part: Part<'a>,
         role: Role,
-        at: &str,
+        at: fmt::Arguments<'_>,
         parts: &mut Vec<PartOut<'a>>,
     ) -> Result<(), Error> {
         match part {
             Part::Text { text, .. } | Part::Refusal(text) if text.is_empty() => {}
             Part::Text { text, .. } | Part::Refusal(text) => parts.push(PartOut::text(text)),
-            Part::Image(Image { source, detail, .. }) => {
+            Part::Image(image) => {
+                let Image { source, detail, .. } = *image;
                 if detail.is_some_and(|detail| detail != "auto") {
                     self.drop_once("image_url.detail");
                 }
@@ -296,9 +319,10 @@ impl<'a> ContentBuilder<'a, '_> {
             }
             Part::Audio { data, format } => {
                 let mime_type = Cow::Owned(media::audio_media_type(&format));
-                parts.push(PartOut { inline_data: Some(Blob { mime_type, data }), ..PartOut::default() });
+                parts.push(PartOut::of(Data::Inline(Box::new(Blob { mime_type, data }))));
             }
-            Part::File(File { source, name, .. }) => {
+            Part::File(file) => {
+                let File { source, name, .. } = *file;
                 if name.is_some() {
                     self.drop_once("file.filename");
                 }
@@ -310,7 +334,7 @@ impl<'a> ContentBuilder<'a, '_> {
             Part::Redacted { .. } => {
                 self.notes.warn(at, "dropped, only the provider that sealed it can read it");
             }
-            Part::ToolCall(call) => parts.push(call_out(call)),
+            Part::ToolCall(call) => parts.push(call_out(*call)),
             Part::Other { kind, json } => self.other(&kind, &json, role, at, parts)?,
         }
         Ok(())
@@ -320,7 +344,7 @@ impl<'a> ContentBuilder<'a, '_> {
         &self,
         source: Source<'a>,
         default_type: Option<&'static str>,
-        at: &str,
+        at: fmt::Arguments<'_>,
     ) -> Result<PartOut<'a>, Error> {
         let (mime_type, file_uri) = match source {
             Source::Text(text) => return Ok(PartOut::text(text)),
@@ -328,7 +352,7 @@ impl<'a> ContentBuilder<'a, '_> {
                 let mime_type = Some(media_type).filter(|media_type| !media_type.is_empty());
                 let mime_type =
                     mime_type.unwrap_or(Cow::Borrowed(default_type.unwrap_or("application/octet-stream")));
-                return Ok(PartOut { inline_data: Some(Blob { mime_type, data }), ..PartOut::default() });
+                return Ok(PartOut::of(Data::Inline(Box::new(Blob { mime_type, data }))));
             }
             Source::Url { url, media_type } => {
                 let guessed = media_type.or_else(|| media::by_extension(&url).map(Cow::Borrowed));
@@ -342,10 +366,12 @@ impl<'a> ContentBuilder<'a, '_> {
             }
             Source::Id(_) => {
                 let text = "Vertex AI keeps no files by id. Send the data, or a gs:// or https:// URL.";
-                return Err(Error::invalid_request(at, text).with_provider(self.gemini.provider()));
+                return Err(
+                    Error::invalid_request(at.to_string(), text).with_provider(self.gemini.provider())
+                );
             }
         };
-        Ok(PartOut { file_data: Some(FileData { mime_type, file_uri }), ..PartOut::default() })
+        Ok(PartOut::of(Data::File(Box::new(FileData { mime_type, file_uri }))))
     }
 
     fn other(
@@ -353,7 +379,7 @@ impl<'a> ContentBuilder<'a, '_> {
         kind: &str,
         json: &Json<'a>,
         role: Role,
-        at: &str,
+        at: fmt::Arguments<'_>,
         parts: &mut Vec<PartOut<'a>>,
     ) -> Result<(), Error> {
         if let ("video_url" | "audio_url", Some((url, media_type))) = (kind, linked_media(kind, json)) {
@@ -368,7 +394,8 @@ impl<'a> ContentBuilder<'a, '_> {
         if role == Role::Assistant {
             match blocks::part(kind, json) {
                 Some(part) => {
-                    self.turns.has_server_tools |= part.tool_call.is_some() || part.tool_response.is_some();
+                    self.turns.has_server_tools |=
+                        matches!(part.data, Data::ServerTool("toolCall" | "toolResponse", _));
                     parts.push(part);
                 }
                 // A block of another provider's own tools: its findings are in the text anyway.
@@ -404,7 +431,9 @@ fn reasoning<'a>(text: Cow<'a, str>, signature: Option<Cow<'a, str>>, parts: &mu
     }
     let Some(signature) = signature else { return };
     match parts.last_mut() {
-        Some(last) if last.text.is_some() && !last.thought && last.thought_signature.is_none() => {
+        Some(last)
+            if matches!(last.data, Data::Text(_)) && !last.thought && last.thought_signature.is_none() =>
+        {
             last.thought_signature = Some(signature);
         }
         _ => parts.push(PartOut { thought_signature: Some(signature), ..PartOut::text("") }),
@@ -424,8 +453,8 @@ fn call_out(call: ToolCall<'_>) -> PartOut<'_> {
     // Malformed arguments are passed as text.
     let args = args.unwrap_or_else(|| Json::object(&[("arguments", Json::from_value(arguments.as_ref()))]));
     let id = Some(id).filter(|id| !id.is_empty());
-    let function_call = Some(Call { id, name, args });
-    PartOut { function_call, thought_signature: signature, ..PartOut::default() }
+    let data = Data::Call(Box::new(Call { id, name, args }));
+    PartOut { data, thought_signature: signature, ..PartOut::default() }
 }
 
 fn borrowed<'a>(text: &Cow<'a, str>) -> Option<Json<'a>> {
@@ -455,10 +484,10 @@ fn response<'a>(message: &Message<'a>) -> Json<'a> {
 /// Whether a function's result may contain the part:
 /// <https://ai.google.dev/gemini-api/docs/function-calling#multimodal>
 fn fits_in_a_result(part: &PartOut<'_>) -> bool {
-    let mime_type = match (&part.inline_data, &part.file_data) {
-        (Some(blob), _) => Some(&blob.mime_type),
-        (None, Some(file)) => file.mime_type.as_ref(),
-        (None, None) => None,
+    let mime_type = match &part.data {
+        Data::Inline(blob) => Some(&blob.mime_type),
+        Data::File(file) => file.mime_type.as_ref(),
+        _ => None,
     };
     let allowed = ["image/png", "image/jpeg", "image/webp", "application/pdf", "text/plain"];
     mime_type.is_some_and(|mime_type| allowed.contains(&mime_type.as_ref()))

@@ -101,8 +101,8 @@ fn mode<'a>(
         Some(ToolChoice::None) => Some(("NONE", Vec::new())),
         Some(ToolChoice::Required) => Some(("ANY", Vec::new())),
         Some(ToolChoice::Function(name)) => Some(("ANY", vec![name])),
-        Some(ToolChoice::Allowed { names, required: true }) => Some(("ANY", names)),
-        Some(ToolChoice::Allowed { names, required: false }) => Some(("VALIDATED", names)),
+        Some(ToolChoice::Allowed { names, required: true }) => Some(("ANY", names.into_list())),
+        Some(ToolChoice::Allowed { names, required: false }) => Some(("VALIDATED", names.into_list())),
         Some(ToolChoice::Other(json)) => {
             let provider = gemini.provider();
             let message = format!(

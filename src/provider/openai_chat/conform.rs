@@ -12,6 +12,8 @@ use crate::json::splice::{Object, Splice};
 use crate::provider::translation_notes::TranslationNotes;
 use serde_json::json;
 use std::borrow::Cow;
+use std::collections::HashSet;
+use std::fmt;
 
 /// What a vendor's published types say about parts of messages. All vendors with such types have functions as their only
 /// tools of the client's, no function messages, and a predicted output that is one text.
@@ -31,14 +33,14 @@ impl PublishedTypes {
     ///
     /// # Errors
     /// 400 that names the part.
-    pub(super) fn check_part(&self, kind: &str, at: &str) -> Result<(), Error> {
+    pub(super) fn check_part(&self, kind: &str, at: fmt::Arguments<'_>) -> Result<(), Error> {
         match self.parts {
             Some(parts) if !parts.contains(&kind) => {
                 let message = format!(
                     "{at}: this provider takes no {kind} in a message. It takes {}.",
                     parts.join(", ")
                 );
-                Err(Error::invalid_request(at, message))
+                Err(Error::invalid_request(at.to_string(), message))
             }
             _ => Ok(()),
         }
@@ -58,7 +60,7 @@ impl OpenAiChat {
     ) -> Result<(), Error> {
         let Some(published) = self.published else { return Ok(()) };
         let allowed = conform_choice(body, edits)?;
-        conform_tools(body, allowed.as_deref(), published.needs_schemas, edits)?;
+        conform_tools(body, allowed.as_ref(), published.needs_schemas, edits)?;
         let options = body.raw("stream_options").filter(|_| self.stream_options);
         if let Some(options) = options.and_then(Object::read) {
             let usage = options.json_of("include_usage");
@@ -102,7 +104,7 @@ impl OpenAiChat {
         for (number, part) in parts.iter().enumerate() {
             let kind = part.string("type").unwrap_or_default();
             if let (Some(published), "user") = (self.published, role.as_ref()) {
-                published.check_part(&kind, &format!("messages[{index}].content[{number}]"))?;
+                published.check_part(&kind, format_args!("messages[{index}].content[{number}]"))?;
             }
             let file = part.inner("file").filter(|_| self.published.is_some() && kind == "file");
             if file.is_some_and(|file| !file.has("file_data") && !file.has("file_id")) {
@@ -190,7 +192,7 @@ pub(super) fn is_function_result(message: &Json<'_>) -> bool {
 }
 
 /// Makes a choice of tools one that the vendor has, and returns the names that are allowed if they are not all.
-fn conform_choice(body: &Body, edits: &mut Vec<Edit<'static>>) -> Result<Option<Vec<String>>, Error> {
+fn conform_choice(body: &Body, edits: &mut Vec<Edit<'static>>) -> Result<Option<HashSet<String>>, Error> {
     let Some(choice) = body.raw("tool_choice").and_then(Object::read) else { return Ok(None) };
     let allowed = match choice.string("type").as_deref() {
         Some("allowed_tools") => choice.inner("allowed_tools"),
@@ -211,7 +213,7 @@ fn conform_choice(body: &Body, edits: &mut Vec<Edit<'static>>) -> Result<Option<
 
 fn conform_tools(
     body: &Body,
-    allowed: Option<&[String]>,
+    allowed: Option<&HashSet<String>>,
     needs_schemas: bool,
     edits: &mut Vec<Edit<'static>>,
 ) -> Result<(), Error> {
@@ -227,9 +229,7 @@ fn conform_tools(
         }
         let function = tool.inner("function");
         let name = function.as_ref().and_then(|function| function.string("name"));
-        if allowed
-            .is_none_or(|allowed| name.is_some_and(|name| allowed.iter().any(|allowed| *allowed == name)))
-        {
+        if allowed.is_none_or(|allowed| name.is_some_and(|name| allowed.contains(name.as_ref()))) {
             kept.push(json.get());
         }
         if let Some(function) = function.filter(|function| needs_schemas && !function.has("parameters")) {

@@ -15,6 +15,7 @@ use crate::config::account::Account;
 use crate::error::Error;
 use crate::json::Json;
 use crate::json::splice::{Object, Splice};
+use crate::provider::translation::check_values;
 use crate::provider::translation_notes::TranslationNotes;
 use std::borrow::Cow;
 
@@ -31,6 +32,9 @@ impl OpenAiChat {
     ) -> Result<Vec<Edit<'static>>, Error> {
         if let Some(engine) = self.with_cache_marks(account) {
             return engine.edits(body, account, notes);
+        }
+        if !self.accepts_all_openai_members() {
+            check_values(body, "this provider")?;
         }
         let mut edits = Vec::new();
         self.remove_foreign(body, account, notes, &mut edits);
@@ -80,6 +84,7 @@ impl OpenAiChat {
         if !body.value("messages").is_some_and(may_change) {
             return Ok(None);
         }
+        check_values(body, "this provider")?;
         let Some(text) = body.raw("messages") else { return Ok(None) };
         let Ok(list) = serde_json::from_str::<Vec<Json<'_>>>(text) else { return Ok(None) };
         let mut splice = Splice::new(text);

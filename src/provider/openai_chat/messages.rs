@@ -5,7 +5,7 @@
 use super::parts::PartOut;
 use super::short_id::short_id;
 use super::{OpenAiChat, ReasoningField};
-use crate::api::chat::{Message, Part, Role, ToolCall};
+use crate::api::chat::{Message, Part, Place, Role, ToolCall};
 use crate::error::Error;
 use crate::json::Json;
 use crate::provider::translation_notes::TranslationNotes;
@@ -77,46 +77,74 @@ struct Shown<'a> {
     parts: Vec<PartOut<'a>>,
 }
 
-/// Writes all messages, in order.
+/// The list of messages, written one by one: as a whole it would take far more memory than its text.
+struct List<'a, 'o> {
+    out: &'o mut Vec<u8>,
+    last: Option<MessageOut<'a>>,
+}
+
+impl<'a> List<'a, '_> {
+    fn push(&mut self, message: MessageOut<'a>) {
+        if let Some(before) = self.last.replace(message) {
+            self.write(&before);
+            self.out.push(b',');
+        }
+    }
+
+    fn write(&mut self, message: &MessageOut<'_>) {
+        // Cannot fail: the output is a `Vec`, and the types always serialize.
+        let _ = serde_json::to_writer(&mut *self.out, message);
+    }
+}
+
+/// Writes all messages, in order, behind an instruction of the gateway if there is one.
 ///
 /// # Errors
 /// 400 for what the vendor cannot represent.
-pub(super) fn messages<'a>(
-    messages: &'a [Message<'a>],
+pub(super) fn write(
+    messages: &[Message<'_>],
+    instruction: Option<String>,
     chat: &OpenAiChat,
     notes: &mut TranslationNotes,
-) -> Result<Vec<MessageOut<'a>>, Error> {
-    let mut out = Vec::with_capacity(messages.len());
-    let mut shown: Vec<Shown<'a>> = Vec::new();
+    out: &mut Vec<u8>,
+) -> Result<(), Error> {
+    out.push(b'[');
+    let mut out = List { out, last: None };
+    if let Some(text) = instruction {
+        out.push(MessageOut::new("system", Some(Content::Text(Cow::Owned(text)))));
+    }
+    let mut shown: Vec<Shown<'_>> = Vec::new();
     for (index, message) in messages.iter().enumerate() {
         let at = message.place(index);
         if message.role == Role::Tool {
-            let (written, held_back) = tool(message, chat, &at)?;
+            let (written, held_back) = tool(message, chat, at)?;
             out.push(written);
             shown.extend(held_back);
             continue;
         }
         let before = show(std::mem::take(&mut shown));
         if message.role == Role::User {
-            out.push(user(message, before, chat, &at)?);
+            out.push(user(message, before, chat, at)?);
             continue;
         }
         if !before.is_empty() {
             out.push(MessageOut::new("user", Some(Content::Parts(before))));
         }
         out.push(match message.role {
-            Role::Assistant => assistant(message, chat, notes, &at)?,
-            _ => system(message, chat, &at)?,
+            Role::Assistant => assistant(message, chat, notes, at)?,
+            _ => system(message, chat, at)?,
         });
     }
     let left = show(shown);
     if !left.is_empty() {
         out.push(MessageOut::new("user", Some(Content::Parts(left))));
     }
-    if let Some(last) = out.last_mut().filter(|_| chat.flags_prefix) {
-        last.prefix = last.role == "assistant" && last.tool_calls.is_empty();
+    if let Some(mut last) = out.last.take() {
+        last.prefix = chat.flags_prefix && last.role == "assistant" && last.tool_calls.is_empty();
+        out.write(&last);
     }
-    Ok(out)
+    out.out.push(b']');
+    Ok(())
 }
 
 /// The parts of tool results, each group after a text that names its tool call.
@@ -149,14 +177,9 @@ impl<'a> MessageOut<'a> {
         self.name = message.name.as_deref().filter(|_| !chat.refuses.contains(&"name"));
         self
     }
-
-    /// An instruction from the gateway to the model.
-    pub fn instruction(text: String) -> Self {
-        Self::new("system", Some(Content::Text(Cow::Owned(text))))
-    }
 }
 
-fn system<'a>(message: &'a Message<'a>, chat: &OpenAiChat, at: &str) -> Result<MessageOut<'a>, Error> {
+fn system<'a>(message: &'a Message<'a>, chat: &OpenAiChat, at: Place) -> Result<MessageOut<'a>, Error> {
     let role = if message.role == Role::Developer && chat.developer { "developer" } else { "system" };
     let cached = |part: &Part<'_>| matches!(part, Part::Text { cache_control: Some(_), .. });
     let only_text = message.content.iter().all(|part| matches!(part, Part::Text { .. }));
@@ -173,7 +196,7 @@ fn user<'a>(
     message: &'a Message<'a>,
     before: Vec<PartOut<'a>>,
     chat: &OpenAiChat,
-    at: &str,
+    at: Place,
 ) -> Result<MessageOut<'a>, Error> {
     Ok(MessageOut::new("user", Some(content(message, before, chat, at)?)).named(message, chat))
 }
@@ -183,11 +206,12 @@ fn content<'a>(
     message: &'a Message<'a>,
     before: Vec<PartOut<'a>>,
     chat: &OpenAiChat,
-    at: &str,
+    at: Place,
 ) -> Result<Content<'a>, Error> {
     let mut parts = before;
+    parts.reserve_exact(message.content.len());
     for (index, part) in message.content.iter().enumerate() {
-        parts.extend(PartOut::from_part(part, chat, &format!("{at}.content[{index}]"))?);
+        parts.extend(PartOut::from_part(part, chat, format_args!("{at}.content[{index}]"))?);
     }
     Ok(match parts.as_slice() {
         [] => Content::Text(Cow::Borrowed("")),
@@ -213,7 +237,7 @@ fn joined<'a>(parts: &'a [Part<'a>], between: &str) -> Cow<'a, str> {
 fn tool<'a>(
     message: &'a Message<'a>,
     chat: &OpenAiChat,
-    at: &str,
+    at: Place,
 ) -> Result<(MessageOut<'a>, Option<Shown<'a>>), Error> {
     let id = message.tool_call_id.as_deref().unwrap_or_default();
     let mut pictures = Vec::new();
@@ -224,7 +248,7 @@ fn tool<'a>(
             Part::Other { json, .. } => {
                 pictures.push(PartOut::Made { kind: "text", text: json.get().to_owned() });
             }
-            _ => pictures.extend(PartOut::from_part(part, chat, &format!("{at}.content[{index}]"))?),
+            _ => pictures.extend(PartOut::from_part(part, chat, format_args!("{at}.content[{index}]"))?),
         }
     }
     let mut text = joined(&message.content, "\n");
@@ -249,7 +273,7 @@ fn assistant<'a>(
     message: &'a Message<'a>,
     chat: &OpenAiChat,
     notes: &mut TranslationNotes,
-    at: &str,
+    at: Place,
 ) -> Result<MessageOut<'a>, Error> {
     let mut out = MessageOut::new("assistant", None).named(message, chat);
     let mut thoughts = String::new();
@@ -279,7 +303,7 @@ fn assistant<'a>(
             }
             Part::Image(_) | Part::Audio { .. } | Part::File(_) => {
                 let message = format!("{at}: this provider takes text only in an assistant's message.");
-                return Err(Error::invalid_request(at, message));
+                return Err(Error::invalid_request(at.to_string(), message));
             }
         }
     }

@@ -8,7 +8,7 @@ use serde::{Serialize, Serializer};
 use std::borrow::Cow;
 use std::fmt;
 
-/// One part of a content list.
+/// One part of a content list. Large ones are boxed, because most parts are texts.
 #[derive(Serialize)]
 #[serde(untagged)]
 pub(super) enum PartOut<'a> {
@@ -22,7 +22,7 @@ pub(super) enum PartOut<'a> {
     Image {
         #[serde(rename = "type")]
         kind: &'static str,
-        image_url: ImageOut<'a>,
+        image_url: Box<ImageOut<'a>>,
         #[serde(skip_serializing_if = "Option::is_none")]
         cache_control: Option<&'a Json<'a>>,
     },
@@ -40,14 +40,14 @@ pub(super) enum PartOut<'a> {
     File {
         #[serde(rename = "type")]
         kind: &'static str,
-        file: FileOut<'a>,
+        file: Box<FileOut<'a>>,
         #[serde(skip_serializing_if = "Option::is_none")]
         cache_control: Option<&'a Json<'a>>,
     },
     Document {
         #[serde(rename = "type")]
         kind: &'static str,
-        document_url: Url<'a>,
+        document_url: Box<Url<'a>>,
         #[serde(skip_serializing_if = "Option::is_none")]
         document_name: Option<&'a str>,
     },
@@ -130,7 +130,11 @@ impl<'a> PartOut<'a> {
     ///
     /// # Errors
     /// 400 for what the vendor has no part for.
-    pub fn from_part(part: &'a Part<'a>, chat: &OpenAiChat, at: &str) -> Result<Option<Self>, Error> {
+    pub fn from_part(
+        part: &'a Part<'a>,
+        chat: &OpenAiChat,
+        at: fmt::Arguments<'_>,
+    ) -> Result<Option<Self>, Error> {
         let cache = |json: &'a Option<Json<'a>>| json.as_ref().filter(|_| chat.cache_control);
         if let Some(published) = chat.published {
             published.check_part(kind(part, chat.documents), at)?;
@@ -150,24 +154,31 @@ impl<'a> PartOut<'a> {
             // Kinds of the vendor's own (`video_url`) in the shape of a chat part.
             Part::Other { kind, json } if is_chat_part(kind, json) => Self::Other(json),
             Part::Other { kind, .. } => {
-                return Err(Error::invalid_request(at, format!("{at}: this provider takes no {kind} here.")));
+                return Err(Error::invalid_request(
+                    at.to_string(),
+                    format!("{at}: this provider takes no {kind} here."),
+                ));
             }
             Part::Reasoning { .. } | Part::Redacted { .. } | Part::ToolCall(_) => return Ok(None),
         }))
     }
 
-    fn image(image: &'a Image<'a>, cache_control: Option<&'a Json<'a>>, at: &str) -> Result<Self, Error> {
+    fn image(
+        image: &'a Image<'a>,
+        cache_control: Option<&'a Json<'a>>,
+        at: fmt::Arguments<'_>,
+    ) -> Result<Self, Error> {
         let url = match &image.source {
             Source::Url { url, .. } => Url::Plain(url),
             Source::Data { media_type, data } => Url::Data(media_type, data),
             Source::Text(_) | Source::Id(_) => {
                 let message = format!("{at}: this provider takes pictures by URL or in base64 only.");
-                return Err(Error::invalid_request(at, message));
+                return Err(Error::invalid_request(at.to_string(), message));
             }
         };
         // Only OpenAI has the detail `original`.
         let detail = image.detail.as_deref().map(|detail| if detail == "original" { "high" } else { detail });
-        let image_url = ImageOut { url, detail };
+        let image_url = Box::new(ImageOut { url, detail });
         Ok(Self::Image { kind: "image_url", image_url, cache_control })
     }
 
@@ -175,7 +186,7 @@ impl<'a> PartOut<'a> {
         file: &'a File<'a>,
         documents: Documents,
         cache_control: Option<&'a Json<'a>>,
-        at: &str,
+        at: fmt::Arguments<'_>,
     ) -> Result<Self, Error> {
         let name = file.name.as_deref();
         let out = |file_id, file_data| {
@@ -185,10 +196,13 @@ impl<'a> PartOut<'a> {
                 (None, Some(_)) => Some(Cow::Borrowed("document.pdf")),
                 (None, None) => None,
             };
-            Self::File { kind: "file", file: FileOut { file_id, filename, file_data }, cache_control }
+            let file = Box::new(FileOut { file_id, filename, file_data });
+            Self::File { kind: "file", file, cache_control }
         };
-        let document =
-            |document_url| Self::Document { kind: "document_url", document_url, document_name: name };
+        let document = |url| {
+            let document_url = Box::new(url);
+            Self::Document { kind: "document_url", document_url, document_name: name }
+        };
         Ok(match (&file.source, documents) {
             (Source::Text(text), _) => match name {
                 Some(name) => Self::Made { kind: "text", text: format!("{name}:\n{text}") },
@@ -203,11 +217,11 @@ impl<'a> PartOut<'a> {
             (Source::Id(id), Documents::Files) => out(Some(id), None),
             (Source::Url { .. }, _) => {
                 let message = format!("{at}: this provider takes documents in base64 only, not by URL.");
-                return Err(Error::invalid_request(at, message));
+                return Err(Error::invalid_request(at.to_string(), message));
             }
             (Source::Id(_), _) => {
                 let message = format!("{at}: this provider keeps no files; send the document in base64.");
-                return Err(Error::invalid_request(at, message));
+                return Err(Error::invalid_request(at.to_string(), message));
             }
         })
     }
@@ -218,7 +232,7 @@ fn kind<'a>(part: &'a Part<'_>, documents: Documents) -> &'a str {
     match part {
         Part::Image(_) => "image_url",
         Part::Audio { .. } => "input_audio",
-        Part::File(File { source: Source::Text(_), .. }) => "text",
+        Part::File(file) if matches!(file.source, Source::Text(_)) => "text",
         Part::File(_) if documents == Documents::DocumentUrls => "document_url",
         Part::File(_) => "file",
         Part::Other { kind, .. } => kind,

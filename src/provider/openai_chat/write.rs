@@ -1,7 +1,7 @@
 //! Writes a chat request as a chat completion.
 
 use super::cache_marks::NO_CACHE_MARKS;
-use super::messages::{self, MessageOut};
+use super::messages;
 use super::{MaxTokensParam, OpenAiChat, ReasoningField, ReasoningParam, Rule};
 use crate::api::chat::{ChatRequest, Params, Reasoning, ResponseFormat, Tool, ToolChoice};
 use crate::config::account::Account;
@@ -48,11 +48,16 @@ impl Members<'_> {
     }
 
     fn put<T: Serialize + ?Sized>(&mut self, name: &str, value: &T) {
+        self.name(name);
+        let _ = serde_json::to_writer(&mut self.out, value);
+    }
+
+    /// Writes a member's name. Its value must follow.
+    fn name(&mut self, name: &str) {
         self.out.push(if self.out.is_empty() { b'{' } else { b',' });
         // Cannot fail: the output is a `Vec`, and the types always serialize.
         let _ = serde_json::to_writer(&mut self.out, name);
         self.out.push(b':');
-        let _ = serde_json::to_writer(&mut self.out, value);
     }
 }
 
@@ -72,14 +77,14 @@ pub(super) fn write(
     if request.has_citations() {
         notes.drop_param("citations", "this provider");
     }
-    let mut written = messages::messages(&request.messages, chat, notes)?;
-    if let (false, Some(ResponseFormat::JsonSchema { schema, .. })) = (chat.schemas, &request.response_format)
-    {
-        written.insert(0, MessageOut::instruction(schema_prompt(schema)));
-    }
+    let instruction = match &request.response_format {
+        Some(ResponseFormat::JsonSchema { schema, .. }) if !chat.schemas => Some(schema_prompt(schema)),
+        _ => None,
+    };
     let mut members = Members { out: Vec::with_capacity(1024), chat, notes };
     members.put("model", target.model);
-    members.put("messages", &written);
+    members.name("messages");
+    messages::write(&request.messages, instruction, chat, members.notes, &mut members.out)?;
     tools(&request, &mut members)?;
     if let Some(format) = &request.response_format {
         response_format(format, &mut members);
@@ -153,7 +158,7 @@ fn tools(request: &ChatRequest<'_>, members: &mut Members<'_>) -> Result<(), Err
             Tool::Function { name, .. } if allowed.is_some_and(|allowed| !allowed.contains(name)) => {}
             Tool::Function { rest, .. } => {
                 for (name, _) in rest.iter() {
-                    members.notes.warn(&format!("tools[{index}].{name}"), "left out");
+                    members.notes.warn(format_args!("tools[{index}].{name}"), "left out");
                 }
                 list.extend(function(tool, members.chat).map(AnyTool::Function));
             }
@@ -202,7 +207,7 @@ fn function<'a>(tool: &'a Tool<'a>, chat: &OpenAiChat) -> Option<ToolOut<'a>> {
     let parameters = match parameters {
         Some(parameters) => Cow::Borrowed(parameters),
         // OpenAI takes absent parameters for an empty object; Mistral and others require them.
-        None => Cow::Owned(Json::from_value(&json!({"type": "object", "properties": {}}))),
+        None => Cow::Owned(Json::empty_schema()),
     };
     let strict = strict.filter(|strict| *strict);
     let function = FunctionOut { name, description: description.as_deref(), parameters, strict };

@@ -2,7 +2,7 @@
 
 use super::super::read;
 use crate::api::body::Body;
-use crate::api::chat::{ChatRequest, Image, Message, Part, ResponseFormat, Source, Tool, ToolChoice};
+use crate::api::chat::{ChatRequest, Message, Part, ResponseFormat, Source, Tool, ToolChoice};
 use serde_json::json;
 use std::collections::HashMap;
 use std::fmt::Write;
@@ -20,9 +20,7 @@ fn describe(message: &Message<'_>) -> String {
     for part in &message.content {
         let part = match part {
             Part::Text { text, .. } => format!("{text:?}"),
-            Part::Image(Image { source, detail, .. }) => {
-                format!("image {} {detail:?}", describe_source(source))
-            }
+            Part::Image(image) => format!("image {} {:?}", describe_source(&image.source), image.detail),
             Part::File(file) => format!("file {} {:?}", describe_source(&file.source), file.name),
             Part::Audio { data, format } => format!("audio {format} {data}"),
             Part::Reasoning { text, signature } => format!("thinks {text:?} {signature:?}"),

@@ -9,6 +9,8 @@ use crate::error::Error;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use std::borrow::Cow;
+use std::collections::{HashMap, HashSet};
+use std::fmt;
 
 /// The longest name of a document, characters.
 const MAX_NAME: usize = 200;
@@ -82,11 +84,15 @@ fn format_by_extension(name: &str) -> Option<Format> {
 ///
 /// # Errors
 /// 400 for a URL that Bedrock does not fetch, a file id, or an unsupported format.
-pub fn image<'a>(source: &'a From<'a>, names: &mut Names, at: &str) -> Result<Block<'a>, Error> {
+pub fn image<'a>(
+    source: &'a From<'a>,
+    names: &mut Names,
+    at: fmt::Arguments<'_>,
+) -> Result<Block<'a>, Error> {
     let (format, source) = locate(source, None, at)?;
     let format = format.ok_or_else(|| {
         let message = format!("{at}: bedrock reads pictures as png, jpeg, gif or webp only.");
-        Error::invalid_request(at, message)
+        Error::invalid_request(at.to_string(), message)
     })?;
     Ok(block_of(format, source, None, names))
 }
@@ -95,12 +101,17 @@ pub fn image<'a>(source: &'a From<'a>, names: &mut Names, at: &str) -> Result<Bl
 ///
 /// # Errors
 /// As [`image`].
-pub fn block<'a>(file: &'a File<'a>, cites: bool, names: &mut Names, at: &str) -> Result<Block<'a>, Error> {
+pub fn block<'a>(
+    file: &'a File<'a>,
+    cites: bool,
+    names: &mut Names,
+    at: fmt::Arguments<'_>,
+) -> Result<Block<'a>, Error> {
     let (format, source) = locate(&file.source, file.name.as_deref(), at)?;
     let format = format.ok_or_else(|| {
         let message =
             format!("{at}: bedrock reads documents as pdf, csv, doc, docx, xls, xlsx, html, txt or md only.");
-        Error::invalid_request(at, message)
+        Error::invalid_request(at.to_string(), message)
     })?;
     let mut block = block_of(format, source, file.name.as_deref(), names);
     if let Block::Document(document) = &mut block {
@@ -113,23 +124,24 @@ pub fn block<'a>(file: &'a File<'a>, cites: bool, names: &mut Names, at: &str) -
 ///
 /// # Errors
 /// 400 for an unsupported format.
-pub fn audio_format(format: &str, at: &str) -> Result<&'static str, Error> {
+pub fn audio_format(format: &str, at: fmt::Arguments<'_>) -> Result<&'static str, Error> {
     match format_by_media_type(&format!("audio/{format}")) {
         Some(Format::Audio(format)) => Ok(format),
         _ => {
             let message = format!("{at}: bedrock reads sound as wav, mp3, flac, aac, ogg, opus or m4a only.");
-            Err(Error::invalid_request(at, message))
+            Err(Error::invalid_request(at.to_string(), message))
         }
     }
 }
 
 fn block_of<'a>(format: Format, source: Source<'a>, name: Option<&str>, names: &mut Names) -> Block<'a> {
     match format {
-        Format::Image(format) => Block::Image(Media { format, source }),
-        Format::Video(format) => Block::Video(Media { format, source }),
-        Format::Audio(format) => Block::Audio(Media { format, source }),
+        Format::Image(format) => Block::Image(Box::new(Media { format, source })),
+        Format::Video(format) => Block::Video(Box::new(Media { format, source })),
+        Format::Audio(format) => Block::Audio(Box::new(Media { format, source })),
         Format::Document(format) => {
-            Block::Document(Document { format, name: names.unique(name), source, citations: None })
+            let document = Document { format, name: names.unique(name), source, citations: None };
+            Block::Document(Box::new(document))
         }
     }
 }
@@ -138,7 +150,7 @@ fn block_of<'a>(format: Format, source: Source<'a>, name: Option<&str>, names: &
 fn locate<'a>(
     source: &'a From<'a>,
     name: Option<&str>,
-    at: &str,
+    at: fmt::Arguments<'_>,
 ) -> Result<(Option<Format>, Source<'a>), Error> {
     if let Some(uri) = is_s3(source) {
         let media = match source {
@@ -167,25 +179,29 @@ fn locate<'a>(
         }
         From::Id(_) => "bedrock keeps no files. Send the bytes as a data URL (data:<type>;base64,<bytes>).",
     };
-    Err(Error::invalid_request(at, format!("{at}: {reason}")))
+    Err(Error::invalid_request(at.to_string(), format!("{at}: {reason}")))
 }
 
 /// The document names of a request. Bedrock requires them to be unique and to consist of letters, digits,
 /// single spaces, hyphens, parentheses and brackets only.
 #[derive(Default)]
 pub struct Names {
-    used: Vec<String>,
+    used: HashSet<String>,
+    /// By name, the number from which on it is free.
+    numbers: HashMap<String, usize>,
 }
 
 impl Names {
     fn unique(&mut self, wanted: Option<&str>) -> String {
         let plain = wanted.map(plain).filter(|name| !name.is_empty());
         let base = plain.unwrap_or_else(|| format!("Document {}", self.used.len() + 1));
-        let taken = |name: &String| self.used.contains(name);
-        let numbered = (2..).map(|number| format!("{base} ({number})"));
-        let name =
-            std::iter::once(base.clone()).chain(numbered).find(|name| !taken(name)).unwrap_or_default();
-        self.used.push(name.clone());
+        let mut name = base.clone();
+        while self.used.contains(&name) {
+            let number = self.numbers.entry(base.clone()).or_insert(1);
+            *number += 1;
+            name = format!("{base} ({number})");
+        }
+        self.used.insert(name.clone());
         name
     }
 }

@@ -9,13 +9,14 @@ use super::documents::{self, Names};
 use super::shape::{
     Block, CachePoint, Media, ReasoningText, ResultContent, Source, Thinking, ToolResult, ToolUse, Turn,
 };
-use crate::api::chat::{Image, Message, Part, Role, Source as From, ToolCall};
+use crate::api::chat::{Image, Message, Part, Place, Role, Source as From, ToolCall};
 use crate::error::Error;
 use crate::json::{Json, JsonStr};
 use crate::provider::bedrock::model::{Family, Model};
 use crate::provider::translation_notes::TranslationNotes;
 use serde::Deserialize;
 use std::borrow::Cow;
+use std::fmt;
 
 /// The system blocks and the turns.
 ///
@@ -33,7 +34,7 @@ pub fn write<'a>(
         let at = message.place(index);
         let (role, content) = match message.role {
             Role::System | Role::Developer => {
-                blocks.write(&message.content, &at, &mut system)?;
+                blocks.write(&message.content, at, &mut system)?;
                 let is_markable = !matches!(system.last(), None | Some(Block::CachePoint(_)));
                 let point = blocks.cache_point(message.cache_control.as_ref().filter(|_| is_markable));
                 system.extend(point);
@@ -42,17 +43,14 @@ pub fn write<'a>(
             Role::User => ("user", &message.content),
             Role::Assistant => ("assistant", &message.content),
             Role::Tool => {
-                let (result, inner_point) = blocks.tool_result(message, &at)?;
+                let (result, inner_point) = blocks.tool_result(message, at)?;
                 let point = blocks.cache_point(message.cache_control.as_ref()).or(inner_point);
-                let content = &mut turn(&mut turns, "user").content;
                 // Tool results come before all other content of the user's turn.
-                let is_before =
-                    |block: &Block<'_>| matches!(block, Block::ToolResult(_) | Block::CachePoint(_));
-                let at = content.iter().position(|block| !is_before(block)).unwrap_or(content.len());
-                let rest = content.split_off(at);
-                content.push(Block::ToolResult(result));
-                content.extend(point);
-                content.extend(rest);
+                let turn = turn(&mut turns, "user");
+                let new = [Some(Block::ToolResult(Box::new(result))), point].into_iter().flatten();
+                let before = turn.content.len();
+                turn.content.splice(turn.results..turn.results, new);
+                turn.results += turn.content.len() - before;
                 continue;
             }
         };
@@ -63,23 +61,26 @@ pub fn write<'a>(
                 "dropped, bedrock knows no speakers' names",
             );
         }
-        let mut written = Vec::new();
-        blocks.write(content, &at, &mut written)?;
+        let mut written = Vec::with_capacity(content.len());
+        blocks.write(content, at, &mut written)?;
         // Bedrock refuses an empty turn (an assistant's empty text), and it carries nothing.
         if !written.is_empty() {
             let control = message.cache_control.as_ref();
             let is_marked = matches!(written.last(), Some(Block::CachePoint(_)));
             written.extend(blocks.cache_point(control.filter(|_| !is_marked)));
-            turn(&mut turns, role).content.append(&mut written);
+            match turns.last_mut() {
+                Some(last) if last.role == role => last.content.append(&mut written),
+                _ => turns.push(Turn { role, content: written, results: 0 }),
+            }
         }
     }
     blocks.name_documents(&mut turns);
     if turns.is_empty() && !system.is_empty() {
         // OpenAI accepts a system prompt alone; Bedrock requires a user's turn.
         notes.warn("messages", "no user speaks, the system prompt was sent as a user's message");
-        turns.push(Turn { role: "user", content: std::mem::take(&mut system) });
+        turns.push(Turn { role: "user", content: std::mem::take(&mut system), results: 0 });
     }
-    if let Some(Turn { role: "assistant", content }) = turns.last_mut()
+    if let Some(Turn { role: "assistant", content, .. }) = turns.last_mut()
         && let Some(Block::Text(text)) = content.last_mut()
     {
         // Bedrock refuses otherwise: "final assistant content cannot end with trailing whitespace".
@@ -91,7 +92,7 @@ pub fn write<'a>(
 /// The last turn if it has this role, or a new one.
 fn turn<'t, 'a>(turns: &'t mut Vec<Turn<'a>>, role: &'static str) -> &'t mut Turn<'a> {
     if turns.last().is_none_or(|last| last.role != role) {
-        turns.push(Turn { role, content: Vec::new() });
+        turns.push(Turn { role, content: Vec::new(), results: 0 });
     }
     let last = turns.len() - 1;
     #[expect(clippy::indexing_slicing, reason = "there is one: pushed just above if there was none")]
@@ -124,9 +125,14 @@ impl Blocks<'_, '_> {
         }
     }
 
-    fn write<'a>(&mut self, parts: &'a [Part<'a>], at: &str, into: &mut Vec<Block<'a>>) -> Result<(), Error> {
+    fn write<'a>(
+        &mut self,
+        parts: &'a [Part<'a>],
+        message: Place,
+        into: &mut Vec<Block<'a>>,
+    ) -> Result<(), Error> {
         for (index, part) in parts.iter().enumerate() {
-            let at = format!("{at}.content[{index}]");
+            let at = format_args!("{message}.content[{index}]");
             let cache = match part {
                 Part::Text { text, cache_control } => {
                     into.extend(self.text(text));
@@ -137,17 +143,18 @@ impl Blocks<'_, '_> {
                     None
                 }
                 Part::Image(image) => {
-                    into.push(self.image(image, &at)?);
+                    into.push(self.image(image, at)?);
                     image.cache_control.as_ref()
                 }
                 Part::File(file) => {
                     let cites = file.has_citations && self.cites();
-                    into.push(documents::block(file, cites, &mut self.names, &at)?);
+                    into.push(documents::block(file, cites, &mut self.names, at)?);
                     file.cache_control.as_ref()
                 }
                 Part::Audio { data, format } => {
-                    let format = documents::audio_format(format, &at)?;
-                    into.push(Block::Audio(Media { format, source: Source::Bytes(Cow::Borrowed(data)) }));
+                    let format = documents::audio_format(format, at)?;
+                    let source = Source::Bytes(Cow::Borrowed(data));
+                    into.push(Block::Audio(Box::new(Media { format, source })));
                     None
                 }
                 Part::Reasoning { text, signature } => {
@@ -159,7 +166,7 @@ impl Blocks<'_, '_> {
                     None
                 }
                 Part::ToolCall(call) => {
-                    into.push(Block::ToolUse(self.tool_use(call, &at)));
+                    into.push(Block::ToolUse(Box::new(self.tool_use(call, at))));
                     call.cache_control.as_ref()
                 }
                 Part::Other { kind, .. } if is_foreign_tool(kind, part) => {
@@ -168,7 +175,7 @@ impl Blocks<'_, '_> {
                     None
                 }
                 Part::Other { kind, json } => {
-                    into.push(server_tool(kind, json).ok_or_else(|| unknown(kind, &at))?);
+                    into.push(server_tool(kind, json).ok_or_else(|| unknown(kind, at))?);
                     None
                 }
             };
@@ -232,10 +239,10 @@ impl Blocks<'_, '_> {
             );
             return None;
         }
-        Some(Block::CachePoint(cache_point(control)))
+        Some(Block::CachePoint(Box::new(cache_point(control))))
     }
 
-    fn image<'a>(&mut self, image: &'a Image<'a>, at: &str) -> Result<Block<'a>, Error> {
+    fn image<'a>(&mut self, image: &'a Image<'a>, at: fmt::Arguments<'_>) -> Result<Block<'a>, Error> {
         if image.detail.as_deref().is_some_and(|detail| detail != "auto") {
             self.warn_once(
                 |warned| &mut warned.detail,
@@ -246,11 +253,12 @@ impl Blocks<'_, '_> {
         documents::image(&image.source, &mut self.names, at)
     }
 
-    fn tool_use<'a>(&mut self, call: &'a ToolCall<'a>, at: &str) -> ToolUse<'a> {
+    fn tool_use<'a>(&mut self, call: &'a ToolCall<'a>, at: fmt::Arguments<'_>) -> ToolUse<'a> {
         let input = call.arguments().unwrap_or_else(|| {
             // Malformed arguments that a model once wrote must not end the conversation; Bedrock accepts
             // objects only.
-            self.notes.warn(&format!("{at}.arguments"), "no JSON object, sent as {\"arguments\": <text>}");
+            self.notes
+                .warn(format_args!("{at}.arguments"), "no JSON object, sent as {\"arguments\": <text>}");
             Json::object_with("arguments", call.arguments.as_ref())
         });
         ToolUse { tool_use_id: id(&call.id), name: &call.name, input, kind: None }
@@ -260,14 +268,14 @@ impl Blocks<'_, '_> {
     fn tool_result<'a>(
         &mut self,
         message: &'a Message<'a>,
-        at: &str,
+        at: Place,
     ) -> Result<(ToolResult<'a>, Option<Block<'a>>), Error> {
         let call = message.tool_call_id.as_deref().ok_or_else(|| {
             let param = format!("{at}.tool_call_id");
             let what = format!("{param} is missing: it must name the call that this is the result of.");
             Error::invalid_request(param, what)
         })?;
-        let mut content = Vec::new();
+        let mut content = Vec::with_capacity(message.content.len());
         self.write(&message.content, at, &mut content)?;
         let is_point = |block: &Block<'_>| matches!(block, Block::CachePoint(_));
         let point = content.iter().rposition(is_point).map(|at| content.swap_remove(at));
@@ -330,21 +338,21 @@ fn server_tool<'a>(kind: &str, json: &'a Json<'a>) -> Option<Block<'a>> {
     }
     let block: ServerToolBlock<'a> = serde_json::from_str(json.get()).ok()?;
     if kind == "server_tool_use" {
-        return Some(Block::ToolUse(ToolUse {
+        return Some(Block::ToolUse(Box::new(ToolUse {
             tool_use_id: Cow::Owned(id(&block.id?).into_owned()),
             name: block.name?,
             input: block.input?,
             kind: Some("server_tool_use"),
-        }));
+        })));
     }
     kind.strip_suffix("_result")?;
     let is_named = kind != crate::provider::bedrock::SERVER_RESULT;
-    Some(Block::ToolResult(ToolResult {
+    Some(Block::ToolResult(Box::new(ToolResult {
         tool_use_id: Cow::Owned(id(&block.tool_use_id?).into_owned()),
         content: ResultContent::Json(block.content?),
         status: block.status.map(|status| Cow::Owned(status.0.into_owned())),
         kind: is_named.then(|| Cow::Owned(kind.to_owned())),
-    }))
+    })))
 }
 
 /// Whether a part is a call or a result of a tool that another provider ran. Bedrock's own are Nova's.
@@ -365,7 +373,7 @@ fn is_foreign_tool(kind: &str, part: &Part<'_>) -> bool {
     }
 }
 
-fn unknown(kind: &str, at: &str) -> Error {
+fn unknown(kind: &str, at: fmt::Arguments<'_>) -> Error {
     let message =
         format!("{NAME} has no content of the type {kind}. Leave it out, or choose another provider.");
     Error::invalid_request(format!("{at}.type"), message)

@@ -37,6 +37,9 @@ pub struct Turn<'a> {
     /// `user` or `assistant`.
     pub role: &'static str,
     pub content: Vec<Block<'a>>,
+    /// How many blocks at the start are tool results and the cache points behind them.
+    #[serde(skip)]
+    pub results: usize,
 }
 
 #[derive(Serialize, Default)]
@@ -62,19 +65,19 @@ impl Inference<'_> {
     }
 }
 
-/// One content block: an object with one member named after its kind.
+/// One content block: an object with one member named after its kind. Large kinds are boxed, because most blocks are texts.
 #[derive(Serialize, Clone)]
 #[serde(rename_all = "camelCase")]
 pub enum Block<'a> {
     Text(&'a str),
-    Image(Media<'a>),
-    Video(Media<'a>),
-    Audio(Media<'a>),
-    Document(Document<'a>),
-    ToolUse(ToolUse<'a>),
-    ToolResult(ToolResult<'a>),
+    Image(Box<Media<'a>>),
+    Video(Box<Media<'a>>),
+    Audio(Box<Media<'a>>),
+    Document(Box<Document<'a>>),
+    ToolUse(Box<ToolUse<'a>>),
+    ToolResult(Box<ToolResult<'a>>),
     ReasoningContent(Thinking<'a>),
-    CachePoint(CachePoint<'a>),
+    CachePoint(Box<CachePoint<'a>>),
 }
 
 #[derive(Serialize, Clone)]

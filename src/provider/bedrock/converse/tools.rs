@@ -4,7 +4,7 @@ use super::fields::Fields;
 use super::messages::cache_point;
 use super::shape::{Choice, InputSchema, Named, Tool, ToolConfig, ToolSpec};
 use super::{NAME, is_shaped};
-use crate::api::chat::{ChatRequest, Part, Role, Tool as ChatTool, ToolChoice};
+use crate::api::chat::{ChatRequest, Message, Part, Role, Tool as ChatTool, ToolChoice};
 use crate::error::Error;
 use crate::json::{Json, JsonStr};
 use crate::provider::anthropic::format::warn_moved;
@@ -26,7 +26,6 @@ pub fn write<'a>(
     search: Option<&Json<'_>>,
     notes: &mut TranslationNotes,
 ) -> Result<Option<ToolConfig<'a>>, Error> {
-    let called = called(request);
     let mut tools = Vec::new();
     let mut anthropic_tools = Vec::new();
     for (index, tool) in request.tools.iter().enumerate() {
@@ -55,7 +54,7 @@ pub fn write<'a>(
     }
     let tool_choice = tool_choice(request, &mut tools, notes)?;
     if tools.is_empty() {
-        let placeholder = placeholder(&called, request, notes);
+        let placeholder = placeholder(request, notes);
         return Ok(placeholder.map(|tool| ToolConfig { tools: vec![tool], tool_choice: None }));
     }
     Ok(Some(ToolConfig { tools, tool_choice }))
@@ -100,30 +99,14 @@ pub fn offers_any(request: &ChatRequest<'_>) -> bool {
     request.tools.iter().any(|tool| is_offered(request.tool_choice.as_ref(), tool))
 }
 
-/// The tools named in the history: Converse requires a `toolConfig` in every conversation that contains
-/// calls.
-fn called<'a>(request: &'a ChatRequest<'a>) -> Vec<&'a str> {
-    let mut names = Vec::new();
-    for part in request.messages.iter().flat_map(|message| &message.content) {
-        if let Part::ToolCall(call) = part
-            && !names.contains(&call.name.as_ref())
-        {
-            names.push(call.name.as_ref());
-        }
-    }
-    names
-}
-
 /// A tool that does nothing, for a request whose messages have calls or results but which has no tool the model may
 /// call: Bedrock refuses such a request without tools. The tools called before are not sent, or the model might call
 /// them.
-fn placeholder(
-    called: &[&str],
-    request: &ChatRequest<'_>,
-    notes: &mut TranslationNotes,
-) -> Option<Tool<'static>> {
-    let has_results = request.messages.iter().any(|message| message.role == Role::Tool);
-    if called.is_empty() && !has_results {
+fn placeholder(request: &ChatRequest<'_>, notes: &mut TranslationNotes) -> Option<Tool<'static>> {
+    let is_call = |part: &Part<'_>| matches!(part, Part::ToolCall(_));
+    let needs_tools =
+        |message: &Message<'_>| message.role == Role::Tool || message.content.iter().any(is_call);
+    if !request.messages.iter().any(needs_tools) {
         return None;
     }
     notes.warn("tools", "bedrock wants tools where messages have calls: one that does nothing was sent");
@@ -174,12 +157,11 @@ fn is_offered(choice: Option<&ToolChoice<'_>>, tool: &ChatTool<'_>) -> bool {
 
 /// The schema of a tool's arguments. Bedrock requires it to have the type `object`.
 fn schema<'a>(parameters: Option<&Json<'a>>) -> Json<'a> {
-    let open = || Json::owned(r#"{"type":"object","properties":{}}"#.to_owned());
     let Some(schema) = parameters.filter(|schema| !schema.is_null()) else {
-        return open().unwrap_or_else(Json::null);
+        return Json::empty_schema();
     };
     match Json::members(schema.get()) {
-        Some(members) if members.is_empty() => open().unwrap_or_else(|| schema.clone()),
+        Some(members) if members.is_empty() => Json::empty_schema(),
         Some(members) if !members.iter().any(|(name, _)| name == "type") => {
             let rest = schema.get().trim_start_matches('{');
             Json::owned(format!(r#"{{"type":"object",{rest}"#)).unwrap_or_else(|| schema.clone())

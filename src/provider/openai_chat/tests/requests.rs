@@ -42,11 +42,12 @@ fn part(text: &'static str) -> Part<'static> {
 
 fn picture() -> Part<'static> {
     let source = Source::Data { media_type: "image/png".into(), data: "AAAA".into() };
-    Part::Image(Image { source, detail: Some("low".into()), cache_control: None })
+    Part::Image(Box::new(Image { source, detail: Some("low".into()), cache_control: None }))
 }
 
 fn document(source: Source<'static>) -> Part<'static> {
-    Part::File(File { source, name: Some("a.pdf".into()), cache_control: None, has_citations: false })
+    let name = Some("a.pdf".into());
+    Part::File(Box::new(File { source, name, cache_control: None, has_citations: false }))
 }
 
 fn thought(signature: Option<&'static str>) -> Part<'static> {
@@ -54,13 +55,13 @@ fn thought(signature: Option<&'static str>) -> Part<'static> {
 }
 
 fn call() -> Part<'static> {
-    Part::ToolCall(ToolCall {
+    Part::ToolCall(Box::new(ToolCall {
         id: "toolu_1".into(),
         name: "look".into(),
         arguments: "".into(),
         signature: None,
         cache_control: None,
-    })
+    }))
 }
 
 /// A turn with a tool whose result contains an image.
@@ -211,7 +212,7 @@ fn tools_formats_and_parameters_are_written() {
     let sent = String::from_utf8(sent).unwrap();
     let wanted = concat!(
         r#"{"model":"m","messages":[],"tools":[{"type":"function","function":{"name":"b","description":"d","#,
-        r#""parameters":{"properties":{},"type":"object"}}}],"tool_choice":"any","parallel_tool_calls":false,"#,
+        r#""parameters":{"type":"object","properties":{}}}}],"tool_choice":"any","parallel_tool_calls":false,"#,
         r#""response_format":{"type":"json_schema","json_schema":{"name":"n","schema":{"type":"object"},"strict":true}},"#,
         r#""stop":"x","random_seed":18446744073709551616,"top_p":1.0}"#
     );
