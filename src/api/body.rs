@@ -3,10 +3,12 @@
 //! Values stay as the client wrote them: an edit replaces bytes, so digits, key order and unknown fields are kept. Not
 //! a DOM: values are read only on demand.
 
+use crate::error::Error;
 use crate::json::outline::Outline;
 use crate::json::proof::{self, MemberSpan};
 use crate::json::splice;
 use crate::json::string::unquote;
+use crate::json::values;
 use crate::json::write::Name;
 use bytes::Bytes;
 use serde::de::Deserialize;
@@ -18,6 +20,10 @@ use std::sync::Arc;
 /// The most members of a body. Each takes more memory than the shortest members have bytes, and is looked at for each name
 /// that is searched for. No API has more than some dozen.
 pub const MAX_MEMBERS: usize = 4096;
+
+/// The most JSON values ([`values::count`]) of a body that is read as a chat, or whose messages are changed in places. Each takes
+/// some hundred bytes of memory while it is, however short it is. A message with a role and a text is three.
+pub const MAX_VALUES: usize = 120_000;
 
 /// A JSON object as it was received, and the positions of its top-level members.
 #[derive(Debug, Clone)]
@@ -115,6 +121,26 @@ impl Body {
     /// The whole body, exactly as it was received.
     pub fn bytes(&self) -> &Bytes {
         &self.bytes
+    }
+
+    /// Whether it has more than [`MAX_VALUES`].
+    pub fn has_too_many_values(&self) -> bool {
+        values::more_than(&self.bytes, MAX_VALUES)
+    }
+
+    /// Refuses a body with more than [`MAX_VALUES`].
+    ///
+    /// # Errors
+    /// 400 that says how many there may be.
+    pub fn check_values(&self, provider: &str) -> Result<(), Error> {
+        if !self.has_too_many_values() {
+            return Ok(());
+        }
+        let message = format!(
+            "The request has more than {MAX_VALUES} JSON values (messages, parts, tools, their schemas, and the members of each), the \
+             most that is translated for {provider}. Send fewer."
+        );
+        Err(Error::invalid_request("messages", message))
     }
 
     /// Names of all top-level members, in order.

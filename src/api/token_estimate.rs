@@ -8,7 +8,7 @@
 
 use crate::api::body::Body;
 use crate::api::chat::{ChatRequest, Part, Source, Tool};
-use crate::api::operation::Operation;
+use crate::api::operation::{ChatTranslator, Operation};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
 use serde_json::Value;
@@ -71,16 +71,20 @@ impl Texts<'_> {
     }
 }
 
-/// The estimated input tokens of a request. One that cannot be parsed is counted as plain text; the provider will reject it
-/// in any case.
+/// The estimated input tokens of a request. One that cannot be read as a chat, or has too many values for that, is counted as plain
+/// text.
 pub fn input(operation: Operation, body: &Body, count: &CountText<'_>) -> u64 {
     let claude = body.text("model").is_some_and(|model| is_claude(&model));
     let count = &Texts { count, claude };
     let for_tools = if claude { CLAUDE_TOOLS } else { TOOLS };
-    let chat = operation.translator().map(|translator| (translator.read)(body));
+    let read = |translator: ChatTranslator| match body.has_too_many_values() {
+        true => None,
+        false => (translator.read)(body).ok(),
+    };
+    let chat = operation.translator().map(read);
     let hundredths = match chat {
-        Some(Ok(chat)) => request(&chat, for_tools, count),
-        Some(Err(_)) => count.hundredths(&String::from_utf8_lossy(body.bytes())),
+        Some(Some(chat)) => request(&chat, for_tools, count),
+        Some(None) => count.hundredths(&String::from_utf8_lossy(body.bytes())),
         None => {
             INPUTS.iter().filter_map(|name| body.read::<Value>(name)).map(|value| inputs(&value, count)).sum()
         }

@@ -18,7 +18,7 @@ use moka::notification::RemovalCause;
 use moka::ops::compute::Op;
 use moka::sync::Cache;
 use std::collections::HashSet;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -100,6 +100,8 @@ pub(super) struct Memory {
     cache: Cache<CacheKey, Kept, foldhash::fast::RandomState>,
     /// Raised before anything is removed: what was read elsewhere before that is not kept.
     generation: AtomicU64,
+    /// How many removals are under way. Counted before each of them changes the generation.
+    removing: AtomicUsize,
     marks: ArcSwap<Vec<Arc<Mark>>>,
     evictions: Arc<Evictions>,
     watcher: OnceLock<Watcher>,
@@ -126,6 +128,7 @@ impl Memory {
         Self {
             cache,
             generation: AtomicU64::new(0),
+            removing: AtomicUsize::new(0),
             marks: ArcSwap::default(),
             evictions,
             watcher: OnceLock::new(),
@@ -181,6 +184,11 @@ impl Memory {
     pub(super) fn shrink(&self, key: CacheKey, response: &Arc<CachedResponse>, compressed: &[u8]) {
         let Some((shrunk, size)) = Self::compressed(response, compressed) else { return };
         let generation = self.generation();
+        // A removal that is under way may be between what is read here and what is put: it would come back. One that
+        // begins from now on changes the generation.
+        if self.removing.load(Ordering::SeqCst) > 0 {
+            return;
+        }
         self.cache.entry(key).and_compute_with(|current| match current.map(|entry| entry.into_value()) {
             Some(kept) if Arc::ptr_eq(&kept.response, response) => {
                 Op::Put(Kept { response: shrunk, size: Some(size), ..kept })
@@ -231,14 +239,17 @@ impl Memory {
     }
 
     pub(super) fn remove(&self, key: &CacheKey) {
+        self.removing.fetch_add(1, Ordering::SeqCst);
         self.generation.fetch_add(1, Ordering::SeqCst);
         self.cache.invalidate(key);
+        self.removing.fetch_sub(1, Ordering::SeqCst);
     }
 
     /// Removes what any of these concerns and is there now: at once for [`get`](Self::get). To give the memory back takes longer, a second for
     /// 100,000 entries: not for a thread that others wait for.
     pub(super) fn purge(&self, purges: &[Purge]) -> HashSet<CacheKey> {
         self.notify(&|key, scope| purges.iter().any(|purge| purge.concerns(key, scope)));
+        self.removing.fetch_add(1, Ordering::SeqCst);
         let mark = self.mark(purges);
         let mut purged = HashSet::new();
         for (key, kept) in &self.cache {
@@ -250,6 +261,7 @@ impl Memory {
         self.marks.rcu(|marks| {
             marks.iter().filter(|other| !Arc::ptr_eq(other, &mark)).cloned().collect::<Vec<_>>()
         });
+        self.removing.fetch_sub(1, Ordering::SeqCst);
         purged
     }
 

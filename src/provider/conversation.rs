@@ -12,11 +12,18 @@
 
 use super::translation_notes::TranslationNotes;
 use crate::api::chat::{Message, Part, Role, ToolCall};
+use crate::error::Error;
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
+/// The most calls that get a result of ours. Each takes far more memory than the call has bytes, and no client loses as many.
+const MAX_MISSING: usize = 1_000;
+
 /// Repairs the messages of a request.
-pub(super) fn repair(messages: &mut Vec<Message<'_>>, notes: &mut TranslationNotes) {
+///
+/// # Errors
+/// 400 if more calls than [`MAX_MISSING`] have no result.
+pub(super) fn repair(messages: &mut Vec<Message<'_>>, notes: &mut TranslationNotes) -> Result<(), Error> {
     join_calls(messages);
     let mut calls = Calls::default();
     for message in messages.iter_mut() {
@@ -30,7 +37,7 @@ pub(super) fn repair(messages: &mut Vec<Message<'_>>, notes: &mut TranslationNot
             Role::User | Role::System | Role::Developer => {}
         }
     }
-    complete_calls(messages, notes);
+    complete_calls(messages, notes)
 }
 
 /// The calls of the assistant's last message.
@@ -70,8 +77,8 @@ impl<'a> Calls<'a> {
 /// Gives every call one result, directly behind the message with the calls. Results that come later, up to the
 /// assistant's next message, are moved there; further results of a call become text; a call without any gets one
 /// that says so.
-fn complete_calls<'a>(messages: &mut Vec<Message<'a>>, notes: &mut TranslationNotes) {
-    let mut missing: Vec<(usize, Message<'a>)> = Vec::new();
+fn complete_calls<'a>(messages: &mut Vec<Message<'a>>, notes: &mut TranslationNotes) -> Result<(), Error> {
+    let mut missing: Vec<(usize, Cow<'a, str>)> = Vec::new();
     let mut index = 0;
     while let Some(message) = messages.get(index) {
         index += 1;
@@ -99,28 +106,34 @@ fn complete_calls<'a>(messages: &mut Vec<Message<'a>>, notes: &mut TranslationNo
         for id in ids {
             if let Some(count) = open.get_mut(&id).filter(|count| **count > 0) {
                 *count -= 1;
-                missing.push((index + results, missing_result(id)));
+                notes.warn_once("messages", "a tool call without a result got one that says so");
+                missing.push((index + results, id));
+                if missing.len() > MAX_MISSING {
+                    let message =
+                        format!("More than {MAX_MISSING} tool calls have no result. Send their results.");
+                    return Err(Error::invalid_request("messages", message));
+                }
             }
         }
         index = end;
     }
     if !missing.is_empty() {
-        notes.warn_once("messages", "a tool call without a result got one that says so");
-        insert_all(messages, missing);
+        insert_results(messages, missing);
     }
+    Ok(())
 }
 
-/// Inserts messages before those at their places, which ascend.
-fn insert_all<'a>(messages: &mut Vec<Message<'a>>, new: Vec<(usize, Message<'a>)>) {
-    let mut all = Vec::with_capacity(messages.len() + new.len());
-    let mut new = new.into_iter().peekable();
+/// Inserts a result for each call, given by the call's id and the result's place among the messages. Places ascend.
+fn insert_results<'a>(messages: &mut Vec<Message<'a>>, missing: Vec<(usize, Cow<'a, str>)>) {
+    let mut all = Vec::with_capacity(messages.len() + missing.len());
+    let mut missing = missing.into_iter().peekable();
     for (index, message) in messages.drain(..).enumerate() {
-        while let Some((_, result)) = new.next_if(|(place, _)| *place <= index) {
-            all.push(result);
+        while let Some((_, id)) = missing.next_if(|(place, _)| *place <= index) {
+            all.push(missing_result(id));
         }
         all.push(message);
     }
-    all.extend(new.map(|(_, result)| result));
+    all.extend(missing.map(|(_, id)| missing_result(id)));
     *messages = all;
 }
 
@@ -181,7 +194,7 @@ mod tests {
         let request = if anthropic { messages::read(&body) } else { chat_completions::read(&body) };
         let mut messages = request.unwrap().messages;
         let mut notes = TranslationNotes::default();
-        repair(&mut messages, &mut notes);
+        repair(&mut messages, &mut notes).unwrap();
         let part = |part: &Part<'_>| match part {
             Part::Text { text, .. } => text.to_string(),
             Part::ToolCall(call) => format!("{}()", call.id),
@@ -276,5 +289,32 @@ mod tests {
         let (messages, warnings) = repaired(conversation, false);
         let wanted = ["User x", "Assistant one", "Assistant two call_3()", "Tool call_3=1", "User and?"];
         assert_eq!((messages, warnings), (wanted.map(str::to_owned).to_vec(), 0));
+    }
+
+    #[test]
+    fn very_many_calls_without_a_result_are_refused() {
+        let refusal = |count: usize| {
+            let calls = (0..count).map(|n| Part::ToolCall(Box::new(call(n)))).collect();
+            let mut messages = vec![Message::new(Role::Assistant, calls)];
+            repair(&mut messages, &mut TranslationNotes::default()).map(|()| messages.len())
+        };
+        assert_eq!(refusal(MAX_MISSING).unwrap(), 1 + MAX_MISSING);
+        assert_eq!(refusal(MAX_MISSING + 1).unwrap_err().status(), 400);
+    }
+
+    fn call(n: usize) -> ToolCall<'static> {
+        let (id, name) = (Cow::Owned(format!("c{n}")), Cow::Borrowed("f"));
+        ToolCall { id, name, arguments: Cow::Borrowed("{}"), signature: None, cache_control: None }
+    }
+
+    #[test]
+    fn results_of_ours_come_in_the_order_of_the_calls() {
+        let mut answer = Message::new(Role::Tool, vec![Part::text("1")]);
+        answer.tool_call_id = Some("c0".into());
+        let calls = (0..3).map(|n| Part::ToolCall(Box::new(call(n)))).collect();
+        let mut messages = vec![Message::new(Role::Assistant, calls), answer];
+        repair(&mut messages, &mut TranslationNotes::default()).unwrap();
+        let ids: Vec<_> = messages.iter().filter_map(|message| message.tool_call_id.as_deref()).collect();
+        assert_eq!(ids, ["c0", "c1", "c2"]);
     }
 }

@@ -137,7 +137,7 @@ impl Provider for Google {
         _notes: &mut TranslationNotes,
     ) -> Result<Vec<Edit<'static>>, Error> {
         Ok(match target.call.operation.dialect() {
-            Dialect::Google => own_edits(body, &model_path(Some(target.model))?),
+            Dialect::Google => own_edits(body, &model_path(Some(target.model))?)?,
             _ => Vec::new(),
         })
     }

@@ -95,7 +95,7 @@ impl Reshape {
                 notes.warnings.append(&mut request.warnings);
                 // What is not counted needs no warning.
                 let mut unused = TranslationNotes::default();
-                conversation::repair(&mut request.messages, &mut unused);
+                conversation::repair(&mut request.messages, &mut unused)?;
                 let target = CallTarget { call, account, model, client_betas: None };
                 AnthropicChat::OWN.write(request, &target, &mut unused)?
             }

@@ -12,7 +12,7 @@ use super::stream_usage;
 use super::tool_names::ToolNames;
 use super::translation_notes::TranslationNotes;
 use super::{Call, Provider};
-use crate::api::body::Body;
+use crate::api::body::{Body, MAX_VALUES};
 use crate::api::chat::{Decoder, EncodeContext};
 use crate::api::operation::{ChatTranslator, Operation, StreamShape};
 use crate::api::token_estimate::{self, CountText};
@@ -22,36 +22,17 @@ use crate::error::Error;
 use crate::json::values;
 use std::sync::Arc;
 
-/// The most JSON values ([`values::count`]) in a chat that is translated, or whose messages are changed in places. Each takes some
-/// hundred bytes of memory while it is, however short it is. A message with a role and a text is three.
-pub const MAX_VALUES: usize = 120_000;
-
-/// The memory that working on a body takes beside it at most, bytes: a part of its size for each copy of its texts, and a part of
-/// its number of values for what is made of them, and once the members of an object. Proved in `working_memory`.
+/// The memory that working on a body takes beside it, bytes: its size for each copy of its texts, and what is made of its values.
+/// Measured in `working_memory` for many shapes of bodies: none of them takes more.
 pub fn working_memory(body: &[u8]) -> usize {
     /// How often the texts are copied: the result, which grows by doubling.
     const COPIES: usize = 3;
     /// For each value.
     const VALUE: usize = 130;
-    /// The members of the object being read: at most 4,096.
+    /// For the lists of the one object that is being read.
     const MEMBERS: usize = 1 << 20;
-    // A body with more values is refused.
+    // A chat with more values is not read.
     body.len() * COPIES + values::count(body, MAX_VALUES) * VALUE + MEMBERS
-}
-
-/// Refuses a body with more values than [`MAX_VALUES`].
-///
-/// # Errors
-/// 400 that says how many there may be.
-pub fn check_values(body: &Body, provider: &str) -> Result<(), Error> {
-    if !values::more_than(body.bytes(), MAX_VALUES) {
-        return Ok(());
-    }
-    let message = format!(
-        "The request has more than {MAX_VALUES} JSON values (messages, parts, tools, their schemas, and the members of each), the \
-         most that is translated for {provider}. Send fewer."
-    );
-    Err(Error::invalid_request("messages", message))
 }
 
 /// How the response must be translated.
@@ -216,6 +197,9 @@ impl Preparation<'_> {
         let CallTarget { call, account, model, .. } = self.target;
         let (operation, path) = reshape.inner(model);
         let inner_call = Call { operation, path: &path, query: None, streamed: false, ..*call };
+        if let (Operation::GeminiCountTokens, Some(body)) = (call.operation, body) {
+            body.check_values(self.provider.id())?;
+        }
         let inner_body = reshape.request(self.provider, &inner_call, account, body, notes)?;
         let mut prepared = prepare(
             self.provider,
@@ -273,7 +257,7 @@ impl Preparation<'_> {
             let message = format!("{} cannot serve {}.", self.provider.id(), operation.label());
             return Err(Error::not_implemented(message).with_provider(self.provider.id()));
         };
-        check_values(body, self.provider.id())?;
+        body.check_values(self.provider.id())?;
         let mut request = (translator.read)(body)?;
         notes.warnings.append(&mut request.warnings);
         request.stream = operation.streams_by_path().unwrap_or(request.stream);
@@ -284,7 +268,7 @@ impl Preparation<'_> {
         {
             notes.warn("thinking", "dropped, it requires strict_std_compliance false");
         }
-        conversation::repair(&mut request.messages, notes);
+        conversation::repair(&mut request.messages, notes)?;
         let mut translation = self.translation(Work::Chat(chat, translator), Some(body));
         translation.streamed = request.stream;
         translation.include_usage = request.include_usage;
@@ -302,6 +286,9 @@ impl Preparation<'_> {
         body: Option<&Body>,
         notes: &mut TranslationNotes,
     ) -> Result<PreparedRequest, Error> {
+        if let (Operation::CountTokens, Some(body)) = (self.target.call.operation, body) {
+            body.check_values(self.provider.id())?;
+        }
         let bytes = adapter.write(body, &self.target, notes)?;
         let place = CallPlace::of(self.target.call);
         let translation = Translation { place, ..self.translation(Work::Json(adapter), body) };

@@ -33,7 +33,7 @@ impl TranslationNotes {
         let is_given = |warning: &String| {
             warning.strip_prefix(param).and_then(|rest| rest.strip_prefix(": ")) == Some(what)
         };
-        if !self.warnings.iter().any(is_given) {
+        if self.warnings.len() < MAX_WARNINGS && !self.warnings.iter().any(is_given) {
             self.warn(param, what);
         }
     }

@@ -1,6 +1,6 @@
 //! How much memory it takes to translate a chat or to change it in places: bodies of very many tiny pieces, at every provider
-//! with a format of its own, measured by the allocator. It must be no more than is counted for it. Not here: the memory of
-//! the process (`tests/held_memory.rs`).
+//! with a format of its own, measured by the allocator. It must be no more than is counted for it, and all that is allocated on the
+//! way must grow with the body and not with its square. Not here: the memory of the process (`tests/held_memory.rs`).
 
 use super::Call;
 use super::find;
@@ -14,6 +14,12 @@ use std::ops::Range;
 
 /// Just above a power of two, where lists that grow by doubling waste most.
 const COUNT: usize = 8_200;
+
+/// Calls without a result: more are refused.
+const MISSING: usize = 1_000;
+
+/// All that is allocated and given back on the way, in sizes of what is counted.
+const MAX_ALLOCATED: usize = 10;
 
 const TARGETS: [(&str, &str); 8] = [
     ("anthropic", "claude-opus-4-6"),
@@ -78,11 +84,17 @@ fn chats() -> Vec<(&'static str, String)> {
             chat(&format!("{user},{},{results}", assistant(calls)))
         }),
         ("calls without results", {
-            let turns = list(0..COUNT, |n| format!("{},{user}", assistant(call(n))));
+            let turns = list(0..MISSING, |n| format!("{},{user}", assistant(call(n))));
             chat(&format!("{user},{turns}"))
         }),
         ("members", with_members(&list(0..4_000, member))),
         ("tools", with_members(&format!(r#""tools":[{}]"#, list(0..COUNT, tool)))),
+        ("descriptions of a schema", {
+            let twice = list(0..COUNT, |_| r#""description":"a","minimum":1"#.to_owned());
+            let function = format!(r#"{{"name":"f","strict":true,"parameters":{{{twice}}}}}"#);
+            with_members(&format!(r#""tools":[{{"type":"function","function":{function}}}]"#))
+        }),
+        ("betas", with_members(&format!(r#""betas":"{}""#, list(0..COUNT, |n| format!("b{n}"))))),
         ("members of a tool", with_members(&format!(r#""tools":[{several}]"#))),
     ]
 }
@@ -100,6 +112,12 @@ fn blocks() -> Vec<(&'static str, String)> {
     vec![
         ("calls", chat(&format!("{},{}", turn("assistant", calls), turn("user", results)))),
         ("documents", chat(&turn("user", list(0..COUNT, document)))),
+        ("texts of a document", {
+            let text = "a".repeat(50);
+            let texts = list(0..COUNT, |_| format!(r#"{{"type":"text","text":"{text}"}}"#));
+            let source = format!(r#"{{"type":"content","content":[{texts}]}}"#);
+            chat(&turn("user", format!(r#"{{"type":"document","title":"a","source":{source}}}"#)))
+        }),
     ]
 }
 
@@ -114,6 +132,16 @@ fn gemini() -> Vec<(&'static str, String)> {
         ("contents", body(list(0..COUNT, |_| content("user", text())))),
         ("parts", body(content("user", list(0..COUNT, |_| text())))),
         ("calls", body(format!("{},{}", content("model", calls), content("user", results)))),
+        ("calls without results", {
+            let calls = list(0..MISSING, |_| r#"{"functionCall":{"name":"f"}}"#.to_owned());
+            body(format!("{},{}", content("model", calls), content("user", text())))
+        }),
+        ("a wide schema", {
+            let members = list(0..COUNT, |n| format!(r#""k{n}":1"#));
+            let tool = format!(r#"{{"name":"f","parameters":{{"$comment":1,{members}}}}}"#);
+            let tools = format!(r#"[{{"functionDeclarations":[{tool}]}}]"#);
+            format!(r#"{{"contents":[{}],"tools":{tools}}}"#, content("user", text()))
+        }),
     ]
 }
 
@@ -123,6 +151,11 @@ fn bodies() -> Vec<(&'static str, Operation, String)> {
     };
     let wrapped = || messages().into_iter().map(|(name, list)| (name, chat(&list))).collect();
     let items = messages().into_iter().filter(|(name, _)| *name != "parts");
+    let thoughts = list(0..COUNT, |_| format!(r#"{{"type":"summary_text","text":"{}"}}"#, "a".repeat(50)));
+    let thoughts = format!(r#"{{"type":"reasoning","id":"rs_1","summary":[{thoughts}]}}"#);
+    let thoughts =
+        format!(r#"{thoughts},{{"role":"assistant","content":"b"}},{{"role":"user","content":"a"}}"#);
+    let items = items.chain([("thoughts", thoughts)]);
     let items = items.map(|(name, list)| (name, format!(r#"{{"model":"m","input":[{list}]}}"#))).collect();
     of(Operation::ChatCompletions, wrapped())
         .chain(of(Operation::ChatCompletions, chats()))
@@ -161,6 +194,12 @@ fn no_more_memory_is_taken_than_is_counted() {
                     prepare(find(provider).unwrap(), &call, &account, Some(&body), options, &mut notes);
                 sent = prepared.is_ok_and(|prepared| prepared.body.is_some());
             });
+            let all = usize::try_from(taken.bytes_total).unwrap();
+            if all > MAX_ALLOCATED * counted {
+                over.push(format!(
+                    "{name} of {operation:?} to {provider}: {all} bytes in all, {counted} counted"
+                ));
+            }
             let taken = usize::try_from(taken.bytes_max).unwrap();
             translated += usize::from(sent);
             most = most.max(taken * 100 / counted);

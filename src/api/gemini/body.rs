@@ -5,6 +5,7 @@ use super::names::camel;
 use super::signature::WRAPPED;
 use crate::api::body::{Body, Edit};
 use crate::api::output_bounds::most;
+use crate::error::Error;
 use crate::json::Json;
 use crate::json::whole_number::whole_number;
 use serde_json::Value;
@@ -65,9 +66,18 @@ pub fn override_edits<'a>(body: &Body, params: impl Iterator<Item = (&'a str, &'
 
 /// The edit that leaves out what other providers signed or encrypted in earlier turns: Google would refuse the request for it.
 /// `None` for a request without such signatures, which is nearly every one.
-pub fn foreign_signatures(body: &Body) -> Option<Edit<'static>> {
-    memchr::memmem::find(body.bytes(), WRAPPED.as_bytes())?;
-    let mut contents: Value = body.read("contents")?;
+///
+/// # Errors
+/// 400 if the request has such signatures and too many values.
+pub fn foreign_signatures(body: &Body) -> Result<Option<Edit<'static>>, Error> {
+    if memchr::memmem::find(body.bytes(), WRAPPED.as_bytes()).is_none() {
+        return Ok(None);
+    }
+    body.check_values("Google with the signatures of other providers")?;
+    Ok(body.read("contents").and_then(without_signatures))
+}
+
+fn without_signatures(mut contents: Value) -> Option<Edit<'static>> {
     for content in contents.as_array_mut()? {
         let Some(parts) = content.get_mut("parts").and_then(Value::as_array_mut) else { continue };
         parts.retain_mut(|part| {
@@ -130,13 +140,13 @@ mod tests {
             r#"{{"contents":[{{"role":"model","parts":[{{"text":"t","thought":true,"thoughtSignature":"{other}"}},{{"text":"","thought":true,"thought_signature":"{other}"}},{{"text":"a","thoughtSignature":"R29vZ2xl"}}]}}]}}"#
         );
         let with_others = body(&text);
-        let edit = foreign_signatures(&with_others).unwrap();
+        let edit = foreign_signatures(&with_others).unwrap().unwrap();
         let sent: Value = serde_json::from_slice(&with_others.edit(&[edit])).unwrap();
         assert_eq!(
             sent["contents"][0]["parts"],
             serde_json::json!([{"text": "t", "thought": true}, {"text": "a", "thoughtSignature": "R29vZ2xl"}])
         );
-        assert!(foreign_signatures(&body(r#"{"contents":[]}"#)).is_none());
+        assert!(foreign_signatures(&body(r#"{"contents":[]}"#)).unwrap().is_none());
     }
 
     #[test]

@@ -11,16 +11,21 @@ use crate::json::write::ObjectWriter;
 const NUMBERS: [&str; 6] =
     ["minItems", "maxItems", "minLength", "maxLength", "minProperties", "maxProperties"];
 
+/// Schemas below this depth stay unchanged: no model could follow them.
+const MAX_DEPTH: usize = 64;
+
 /// The JSON schema; `null` if the schema is no object.
 pub(super) fn json_schema(schema: &Json<'_>) -> Json<'static> {
     let mut out = Vec::new();
-    write_schema(schema.get(), &mut out);
+    write_schema(schema.get(), 0, &mut out);
     Json::written(out).unwrap_or_else(Json::null)
 }
 
-fn write_schema(text: &str, out: &mut Vec<u8>) {
+fn write_schema(text: &str, depth: usize, out: &mut Vec<u8>) {
     // `true` and `false` are schemas, too.
-    let Some(members) = Json::members(text) else { return out.extend_from_slice(text.as_bytes()) };
+    let members = (depth < MAX_DEPTH).then(|| Json::members(text)).flatten();
+    let Some(members) = members else { return out.extend_from_slice(text.as_bytes()) };
+    let inner = depth + 1;
     let is_nullable = members.iter().any(|(name, value)| name == "nullable" && value.is_true());
     let mut object = ObjectWriter::open(out);
     for (name, value) in &members {
@@ -31,10 +36,14 @@ fn write_schema(text: &str, out: &mut Vec<u8>) {
             "type" => write_type(value, is_nullable, &mut object),
             "properties" | "defs" | "$defs" | "definitions" => {
                 let name = if name == "defs" { "$defs" } else { name.as_ref() };
-                write_named(text, object.name(name));
+                write_named(text, inner, object.name(name));
             }
-            plain @ ("items" | "additionalProperties" | "not") => write_schema(text, object.name(plain)),
-            plain @ ("anyOf" | "oneOf" | "allOf" | "prefixItems") => write_list(value, object.name(plain)),
+            plain @ ("items" | "additionalProperties" | "not") => {
+                write_schema(text, inner, object.name(plain));
+            }
+            plain @ ("anyOf" | "oneOf" | "allOf" | "prefixItems") => {
+                write_list(value, inner, object.name(plain));
+            }
             plain if NUMBERS.contains(&plain) => object.raw(plain, text.trim_matches('"')),
             // An enumeration needs no format.
             "format" if text == "\"enum\"" => {}
@@ -46,16 +55,16 @@ fn write_schema(text: &str, out: &mut Vec<u8>) {
 }
 
 /// An object of schemas, whose names are the client's.
-fn write_named(text: &str, out: &mut Vec<u8>) {
+fn write_named(text: &str, depth: usize, out: &mut Vec<u8>) {
     let Some(schemas) = Json::members(text) else { return out.extend_from_slice(text.as_bytes()) };
     let mut object = ObjectWriter::open(out);
     for (name, schema) in &schemas {
-        write_schema(schema.get(), object.name(name.as_ref()));
+        write_schema(schema.get(), depth, object.name(name.as_ref()));
     }
     object.close();
 }
 
-fn write_list(list: &Json<'_>, out: &mut Vec<u8>) {
+fn write_list(list: &Json<'_>, depth: usize, out: &mut Vec<u8>) {
     let Some(schemas) = list.read::<Vec<Json<'_>>>() else {
         return out.extend_from_slice(list.get().as_bytes());
     };
@@ -64,7 +73,7 @@ fn write_list(list: &Json<'_>, out: &mut Vec<u8>) {
         if index > 0 {
             out.push(b',');
         }
-        write_schema(schema.get(), out);
+        write_schema(schema.get(), depth, out);
     }
     out.push(b']');
 }
@@ -85,6 +94,23 @@ fn write_type(value: &Json<'_>, is_nullable: bool, object: &mut ObjectWriter<'_>
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_schema_of_any_depth_is_written() {
+        // The stack of a thread does not hold as many calls.
+        const DEPTH: usize = 50_000;
+        let nested = |kind: &str| {
+            let inner = format!(r#"{{"items":{{"type":"{kind}"}},"anyOf":["#).repeat(DEPTH);
+            format!("{inner}1{}", "]}".repeat(DEPTH))
+        };
+        let written = json_schema(&Json::parse(&nested("STRING")).unwrap());
+        let deep = written.get().len();
+        assert!(
+            written.get().starts_with(r#"{"items":{"type":"string"},"anyOf":[{"items":{"type":"string"}"#)
+        );
+        assert!(written.get().contains("STRING"), "what is deep stays as it is");
+        assert_eq!(deep, nested("string").len());
+    }
 
     #[test]
     fn types_in_capitals_become_json_schema() {

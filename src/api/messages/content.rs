@@ -145,8 +145,10 @@ impl<'a> BlockReader<'a> {
         message: Option<Place>,
     ) -> Result<(), Error> {
         if let Some(text) = content.source().and_then(parse_string) {
-            // Most messages have one part.
-            self.parts.reserve_exact(1);
+            if self.parts.is_empty() {
+                // Most messages have one part.
+                self.parts.reserve_exact(1);
+            }
             self.push_text(text, None);
             return Ok(());
         }
@@ -370,10 +372,10 @@ fn all_text<'a>(content: &Json<'a>) -> Option<Cow<'a, str>> {
     for json in serde_json::from_str::<Vec<Json<'a>>>(source).ok()? {
         let block: BlockIn<'a> = serde_json::from_str(json.source()?).ok()?;
         let text = block.text.filter(|_| block.kind.as_deref() == Some("text"))?.0;
-        whole = Some(match whole {
-            None => text,
-            Some(before) => Cow::Owned(format!("{before}\n\n{text}")),
-        });
+        match &mut whole {
+            None => whole = Some(text),
+            Some(before) => before.to_mut().extend(["\n\n", &*text]),
+        }
     }
     whole
 }

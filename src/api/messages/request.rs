@@ -13,6 +13,7 @@ use crate::json::{Json, JsonStr};
 use serde::Deserialize;
 use serde_json::Value;
 use std::borrow::Cow;
+use std::collections::HashSet;
 use std::fmt::Display;
 
 /// Reads the body of a Messages request or of a token count.
@@ -152,11 +153,10 @@ fn requires_all_properties(schema: &Value) -> bool {
                 None => true,
                 Some(properties) => {
                     let required = members.get("required").and_then(Value::as_array);
-                    let needs = |name: &String| {
-                        required.is_some_and(|list| list.iter().any(|item| item.as_str() == Some(name)))
-                    };
+                    let required: HashSet<&str> =
+                        required.into_iter().flatten().filter_map(Value::as_str).collect();
                     members.get("additionalProperties") == Some(&Value::Bool(false))
-                        && properties.keys().all(needs)
+                        && properties.keys().all(|name| required.contains(name.as_str()))
                 }
             };
             closed && members.values().all(requires_all_properties)

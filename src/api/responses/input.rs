@@ -15,7 +15,7 @@ use crate::api::body::Body;
 use crate::api::chat::read::{missing, parse, parse_string, reread, source};
 use crate::api::chat::{File, Image, Message, Part, Place, Role, Source, Tool, ToolCall};
 use crate::error::Error;
-use crate::json::{Json, JsonStr};
+use crate::json::{Json, JsonStr, values};
 use serde::Deserialize;
 use std::borrow::Cow;
 use std::fmt;
@@ -36,10 +36,14 @@ pub(super) struct Input<'a> {
     body: Option<&'a Body>,
     /// Bytes of the earlier items read so far.
     kept_bytes: usize,
+    /// Values in them.
+    kept_values: usize,
 }
 
 /// The most bytes of earlier items that one request may refer to: a reference is short, and may come many times.
 const MAX_KEPT_BYTES: usize = 16 << 20;
+/// The most JSON values in them.
+const MAX_KEPT_VALUES: usize = 20_000;
 
 /// The members of all kinds of items in one struct.
 #[derive(Deserialize)]
@@ -143,9 +147,11 @@ impl<'a> Input<'a> {
     fn reference(&mut self, id: &str, at: Place) -> Result<(), Error> {
         if let Some(json) = self.body.and_then(|body| body.kept_item(id)) {
             self.kept_bytes += json.len();
-            if self.kept_bytes > MAX_KEPT_BYTES {
-                let message =
-                    format!("The items that {at} and others refer to have over {MAX_KEPT_BYTES} bytes.");
+            self.kept_values += values::count(json.as_bytes(), MAX_KEPT_VALUES);
+            if self.kept_bytes > MAX_KEPT_BYTES || self.kept_values > MAX_KEPT_VALUES {
+                let message = format!(
+                    "The items that {at} and others refer to have over {MAX_KEPT_BYTES} bytes or {MAX_KEPT_VALUES} values."
+                );
                 return Err(Error::invalid_request(at.to_string(), message));
             }
             // No item that is kept is itself a reference.
@@ -331,23 +337,34 @@ struct AudioIn<'a> {
 /// The texts of a reasoning item's `summary` or `content`, joined by blank lines.
 fn joined_texts<'a>(list: Option<&Json<'a>>, at: fmt::Arguments<'_>) -> Result<Cow<'a, str>, Error> {
     let Some(list) = list.filter(|json| !json.is_null()) else { return Ok(Cow::Borrowed("")) };
-    let list: Vec<PartIn<'a>> = reread(list, at, "a list of texts")?;
-    let texts = list.into_iter().filter_map(|part| Some(part.text?.0)).filter(|text| !text.is_empty());
-    Ok(texts.reduce(|all, text| Cow::Owned([&*all, "\n\n", &*text].concat())).unwrap_or_default())
+    let expected = "a list of texts";
+    let list: Vec<Json<'a>> = reread(list, at, expected)?;
+    let mut all = Cow::Borrowed("");
+    for json in list {
+        let part: PartIn<'a> = reread(&json, at, expected)?;
+        match part.text.unwrap_or_default().0 {
+            text if text.is_empty() => {}
+            text if all.is_empty() => all = text,
+            text => all.to_mut().extend(["\n\n", &*text]),
+        }
+    }
+    Ok(all)
 }
 
 fn parts<'a>(content: &Json<'a>, at: fmt::Arguments<'_>, into: &mut Vec<Part<'a>>) -> Result<(), Error> {
     let text = source(content)?;
     if let Some(text) = parse_string(text) {
         if !text.is_empty() {
-            // Most messages have one part.
-            into.reserve_exact(1);
+            if into.is_empty() {
+                // Most messages have one part.
+                into.reserve_exact(1);
+            }
             into.push(Part::text(text));
         }
         return Ok(());
     }
     let list: Vec<Json<'a>> = parse(text, at, "a string or a list of parts")?;
-    into.reserve_exact(list.len());
+    into.reserve(list.len());
     for (index, json) in list.into_iter().enumerate() {
         into.push(part(json, format_args!("{at}[{index}]"))?);
     }

@@ -247,17 +247,30 @@ pub(in crate::provider) fn stop_sequences<'a>(
     stop
 }
 
+/// The most betas of a request. There are not half as many.
+pub(in crate::provider) const MAX_BETAS: usize = 100;
+
 /// The betas that the client requests: `betas`, as Anthropic's SDKs call them.
+///
+/// # Errors
+/// 400 for what is no list of strings, or has too many.
 pub(in crate::provider) fn requested_betas(params: &mut Params<'_>) -> Result<Vec<String>, Error> {
     let mut betas: Vec<String> = Vec::new();
     for name in ["betas", "anthropic_beta"] {
         let Some(json) = params.take(name) else { continue };
         match (json.text(), json.read::<Vec<JsonStr<'_>>>()) {
-            (Some(text), _) => betas.extend(text.split(',').map(|beta| beta.trim().to_owned())),
-            (None, Some(list)) => betas.extend(list.iter().map(|beta| beta.to_string())),
+            (Some(text), _) => {
+                let list = text.split(',').map(|beta| beta.trim().to_owned());
+                betas.extend(list.take(MAX_BETAS + 1));
+            }
+            (None, Some(list)) => betas.extend(list.iter().take(MAX_BETAS + 1).map(|beta| beta.to_string())),
             (None, None) => {
                 return Err(Error::invalid_request(name, format!("{name} must be a list of strings.")));
             }
+        }
+        if betas.len() > MAX_BETAS {
+            let message = format!("{name} names more than {MAX_BETAS} betas.");
+            return Err(Error::invalid_request(name, message));
         }
     }
     Ok(betas)

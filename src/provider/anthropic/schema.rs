@@ -70,11 +70,12 @@ impl Fitting {
         };
         let (unsupported, kept): (Vec<_>, Vec<_>) =
             members.iter().partition(|(name, value)| is_unsupported(name, value));
-        let described = kept.iter().any(|(name, _)| name == "description");
+        // Of members of one name the last one counts. It alone is described: otherwise many of them would multiply the text.
+        let described = kept.iter().rposition(|(name, _)| name == "description");
         let mut object = ObjectWriter::open(out);
-        for (name, value) in &kept {
+        for (index, (name, value)) in kept.iter().enumerate() {
             match name.as_ref() {
-                "description" if !unsupported.is_empty() => {
+                "description" if !unsupported.is_empty() && described == Some(index) => {
                     object.raw(&**name, describe(&value.text().unwrap_or_default(), &unsupported).get());
                 }
                 "properties" | "$defs" | "definitions" | "patternProperties" => {
@@ -93,7 +94,7 @@ impl Fitting {
         if has("properties") && !has("additionalProperties") {
             object.flag(key!("additionalProperties"), false);
         }
-        if !described && !unsupported.is_empty() {
+        if described.is_none() && !unsupported.is_empty() {
             object.raw(key!("description"), describe("", &unsupported).get());
         }
         object.close();

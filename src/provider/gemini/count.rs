@@ -30,7 +30,7 @@ impl JsonAdapter for Count {
     ) -> Result<Option<Vec<u8>>, Error> {
         let body = body.ok_or_else(|| Error::bad_request("The request body must be a JSON object."))?;
         let mut request = messages::read(body)?;
-        conversation::repair(&mut request.messages, notes);
+        conversation::repair(&mut request.messages, notes)?;
         ToolNames::shorten(&mut request, NameRule::GEMINI);
         request::write_count(request, self.0, target.model, notes).map(Some)
     }

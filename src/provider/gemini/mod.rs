@@ -76,8 +76,8 @@ impl ChatAdapter for Gemini {
 
 /// The edits of a request that is Google's already: the model as it is named there, where the body repeats it, and no signatures of
 /// other providers. `model`: `models/x`.
-pub(super) fn own_edits(body: &Body, model: &str) -> Vec<Edit<'static>> {
-    let mut edits: Vec<Edit<'static>> = gemini::foreign_signatures(body).into_iter().collect();
+pub(super) fn own_edits(body: &Body, model: &str) -> Result<Vec<Edit<'static>>, Error> {
+    let mut edits: Vec<Edit<'static>> = gemini::foreign_signatures(body)?.into_iter().collect();
     let named = Json::from_value(model);
     let renamed = |json: &Json<'_>| -> Option<Json<'static>> {
         let members = Json::members(json.get())?;
@@ -100,7 +100,7 @@ pub(super) fn own_edits(body: &Body, model: &str) -> Vec<Edit<'static>> {
             requests.iter().map(|request| renamed(request).unwrap_or_else(|| request.clone())).collect();
         edits.push(set("requests", &Json::from_value(&requests)));
     }
-    edits
+    Ok(edits)
 }
 
 /// JSON text without white space between its tokens: Google's responses are spread over many lines, but the

@@ -8,6 +8,7 @@
 //! `parameters`, which refuses most of it. Keywords that they misread or ignore are replaced by supported
 //! ones, or added to the description that the model reads. A schema that needs no change stays byte for byte.
 
+use crate::api::body::MAX_MEMBERS;
 use crate::json::Json;
 use std::borrow::Cow;
 
@@ -26,10 +27,9 @@ fn tidied(text: &str, depth: usize) -> Option<String> {
     }
     let mut out = Members::default();
     let mut notes: Vec<String> = Vec::new();
-    let members = Json::members(text)?;
-    let is = |name: &str, value: &str| {
-        members.iter().any(|(member, json)| member == name && json.text().as_deref() == Some(value))
-    };
+    let members = members(text)?;
+    let kind = members.iter().find(|(name, _)| name == "type").map(|(_, kind)| kind);
+    let is_integer = kind.is_some_and(|kind| kind.text().as_deref() == Some("integer"));
     for (name, value) in &members {
         let raw = value.get();
         match name.as_ref() {
@@ -38,7 +38,7 @@ fn tidied(text: &str, depth: usize) -> Option<String> {
             "const" => {
                 out.changed = true;
                 out.push("enum", format!("[{raw}]"));
-                if let Some(kind) = kind_of(raw).filter(|_| members.iter().all(|(name, _)| name != "type")) {
+                if let Some(kind) = kind_of(raw).filter(|_| kind.is_none()) {
                     out.push("type", format!("\"{kind}\""));
                 }
             }
@@ -50,7 +50,7 @@ fn tidied(text: &str, depth: usize) -> Option<String> {
                 out.changed = true;
                 let (limit, step) = if name == "exclusiveMinimum" { ("minimum", 1) } else { ("maximum", -1) };
                 match raw.parse::<i64>().ok().and_then(|bound| bound.checked_add(step)) {
-                    Some(bound) if is("type", "integer") => out.push(limit, bound.to_string()),
+                    Some(bound) if is_integer => out.push(limit, bound.to_string()),
                     _ => notes.push(format!("{name}: {raw}")),
                 }
             }
@@ -85,10 +85,15 @@ fn tidied(text: &str, depth: usize) -> Option<String> {
     out.changed.then(|| out.json())
 }
 
+/// The members of an object. One with very many stays unchanged, as one that is very deep: no model could follow it.
+fn members(text: &str) -> Option<Vec<(Cow<'_, str>, Json<'_>)>> {
+    Json::members(text).filter(|members| members.len() <= MAX_MEMBERS)
+}
+
 /// Tidies every member of an object of schemas.
 fn each_member(text: &str, depth: usize) -> Option<String> {
     let mut out = Members::default();
-    for (name, value) in Json::members(text)? {
+    for (name, value) in members(text)? {
         out.keep(&name, value.get(), tidied(value.get(), depth + 1));
     }
     out.changed.then(|| out.json())

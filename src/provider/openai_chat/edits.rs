@@ -15,7 +15,6 @@ use crate::config::account::Account;
 use crate::error::Error;
 use crate::json::Json;
 use crate::json::splice::{Object, Splice};
-use crate::provider::translation::check_values;
 use crate::provider::translation_notes::TranslationNotes;
 use std::borrow::Cow;
 
@@ -34,7 +33,7 @@ impl OpenAiChat {
             return engine.edits(body, account, notes);
         }
         if !self.accepts_all_openai_members() {
-            check_values(body, "this provider")?;
+            body.check_values("this provider")?;
         }
         let mut edits = Vec::new();
         self.remove_foreign(body, account, notes, &mut edits);
@@ -84,7 +83,10 @@ impl OpenAiChat {
         if !body.value("messages").is_some_and(may_change) {
             return Ok(None);
         }
-        check_values(body, "this provider")?;
+        if self.accepts_all_openai_members() {
+            // The others have done so above.
+            body.check_values("this provider")?;
+        }
         let Some(text) = body.raw("messages") else { return Ok(None) };
         let Ok(list) = serde_json::from_str::<Vec<Json<'_>>>(text) else { return Ok(None) };
         let mut splice = Splice::new(text);

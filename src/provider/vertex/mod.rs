@@ -161,7 +161,7 @@ impl Provider for Vertex {
                 edits
             }
             (ModelApi::Gemini, operation) if operation.dialect() == Dialect::Google => {
-                gemini::foreign_signatures(body).into_iter().collect()
+                gemini::foreign_signatures(body)?.into_iter().collect()
             }
             (ModelApi::Gemini, _) => Vec::new(),
             (api, _) => {

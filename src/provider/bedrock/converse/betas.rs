@@ -9,7 +9,7 @@ use crate::error::Error;
 use crate::json::Json;
 use crate::provider::adapter::CallTarget;
 use crate::provider::anthropic::betas::{feature, for_member, for_tool};
-use crate::provider::anthropic::request::requested_betas;
+use crate::provider::anthropic::request::{MAX_BETAS, requested_betas};
 use crate::provider::bedrock::model::Family;
 use crate::provider::translation_notes::TranslationNotes;
 
@@ -60,7 +60,11 @@ pub fn join(
     let mut betas = Vec::new();
     add_list(from_header(target.client_betas.unwrap_or_default(), family, notes), &mut betas);
     let own = fields.additional().find(|(name, _)| *name == MEMBER);
-    let own = own.and_then(|(_, json)| json.read::<Vec<String>>()).unwrap_or_default();
+    let mut own = own.and_then(|(_, json)| json.read::<Vec<String>>()).unwrap_or_default();
+    if own.len() > MAX_BETAS {
+        own.truncate(MAX_BETAS);
+        notes.warn(MEMBER, format!("only the first {MAX_BETAS} were sent"));
+    }
     add_list(own.into_iter().chain(requested), &mut betas);
     if family == Family::Anthropic {
         demanded(tools, fields, &mut betas);

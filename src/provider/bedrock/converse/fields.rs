@@ -9,6 +9,7 @@ use crate::provider::bedrock::model::{Family, Model};
 use crate::provider::translation_notes::TranslationNotes;
 use crate::provider::vendor_members::VendorMembers;
 use std::borrow::Cow;
+use std::collections::HashSet;
 
 /// Collected while a request is written.
 #[derive(Default)]
@@ -114,8 +115,8 @@ impl<'a> Fields<'a> {
             Some(None) => return,
         };
         let others = members.iter().map(|(name, value)| (Cow::Owned(name.to_owned()), value.clone()));
-        let others: Vec<_> = others.filter(|(name, _)| !all.iter().any(|(own, _)| own == name)).collect();
-        all.extend(others);
+        let own: HashSet<Cow<'_, str>> = all.iter().map(|(name, _)| name.clone()).collect();
+        all.extend(others.filter(|(name, _)| !own.contains(name)));
         let merged = Json::object(&all);
         self.additional.set(name, merged);
     }

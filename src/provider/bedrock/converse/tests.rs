@@ -44,7 +44,7 @@ impl Case<'_> {
             _ => chat_completions::read(&body)?,
         };
         let mut notes = TranslationNotes::default();
-        conversation::repair(&mut request.messages, &mut notes);
+        conversation::repair(&mut request.messages, &mut notes)?;
         let call = Call {
             operation: Operation::ChatCompletions,
             method: &Method::POST,
