@@ -12,7 +12,7 @@ use http::Method;
 use serde_json::{Value, json};
 
 /// Providers with a chat of their own, each with a model.
-const TARGETS: [(&str, &str); 7] = [
+pub(super) const TARGETS: [(&str, &str); 7] = [
     ("anthropic", "claude-opus-4-6"),
     ("bedrock", "us.anthropic.claude-opus-4-6-v1"),
     ("bedrock", "us.amazon.nova-2-lite-v1:0"),

@@ -4,6 +4,7 @@
 
 use super::Call;
 use super::find;
+use super::losses::TARGETS;
 use super::translation::{PrepareOptions, prepare, working_memory};
 use super::translation_notes::TranslationNotes;
 use crate::api::body::Body;
@@ -13,24 +14,13 @@ use http::Method;
 use std::ops::Range;
 
 /// Just above a power of two, where lists that grow by doubling waste most.
-const COUNT: usize = 8_200;
+const COUNT: usize = 16_400;
 
 /// Calls without a result: more are refused.
 const MISSING: usize = 1_000;
 
 /// All that is allocated and given back on the way, in sizes of what is counted.
 const MAX_ALLOCATED: usize = 10;
-
-const TARGETS: [(&str, &str); 8] = [
-    ("anthropic", "claude-opus-4-6"),
-    ("bedrock", "us.anthropic.claude-opus-4-6-v1"),
-    ("bedrock", "us.amazon.nova-2-lite-v1:0"),
-    ("google", "gemini-3-pro"),
-    ("vertex-ai", "gemini-3-pro"),
-    ("cohere", "command-a"),
-    ("mistral-ai", "mistral-large"),
-    ("openai", "gpt-5"),
-];
 
 /// A list of pieces, as JSON without its brackets.
 fn list(places: Range<usize>, piece: impl Fn(usize) -> String) -> String {
@@ -90,7 +80,8 @@ fn chats() -> Vec<(&'static str, String)> {
         ("members", with_members(&list(0..4_000, member))),
         ("tools", with_members(&format!(r#""tools":[{}]"#, list(0..COUNT, tool)))),
         ("descriptions of a schema", {
-            let twice = list(0..COUNT, |_| r#""description":"a","minimum":1"#.to_owned());
+            // An object with more than 4,096 members is not rewritten.
+            let twice = list(0..2_000, |_| r#""description":"a","minimum":1"#.to_owned());
             let function = format!(r#"{{"name":"f","strict":true,"parameters":{{{twice}}}}}"#);
             with_members(&format!(r#""tools":[{{"type":"function","function":{function}}}]"#))
         }),
@@ -179,7 +170,7 @@ fn no_more_memory_is_taken_than_is_counted() {
     for (name, operation, body) in bodies() {
         let counted = working_memory(body.as_bytes());
         let body = Body::parse(body.into()).unwrap();
-        for (provider, model) in TARGETS {
+        for (provider, model) in TARGETS.into_iter().chain([("openai", "gpt-5")]) {
             let path = match operation {
                 Operation::GenerateContent => "models/m:generateContent",
                 _ => operation.label(),

@@ -115,13 +115,10 @@ fn message<'a>(json: &Json<'a>, place: Place, into: &mut Vec<Message<'a>>) -> Re
     let mut reader = BlockReader { assistant: role == Role::Assistant, ..BlockReader::default() };
     reader.read(&content, at, Some(place))?;
     // A message with only tool results has no content of its own. One that was empty from the start is kept.
-    if reader.tool_results.is_empty() || !reader.parts.is_empty() {
-        let mut message = Message::new(role, reader.parts);
-        message.at = Some(place);
-        into.append(&mut reader.tool_results);
-        into.push(message);
-    } else {
-        into.append(&mut reader.tool_results);
+    let has_own = reader.tool_results.is_empty() || !reader.parts.is_empty();
+    into.append(&mut reader.tool_results);
+    if has_own {
+        into.push(Message { at: Some(place), ..Message::new(role, reader.parts) });
     }
     Ok(())
 }

@@ -10,6 +10,7 @@
 //! Source: <https://platform.claude.com/docs/en/build-with-claude/structured-outputs>, "JSON Schema
 //! limitations".
 
+use crate::api::body::MAX_MEMBERS;
 use crate::json::Json;
 use crate::json::write::{ObjectWriter, key};
 use std::borrow::Cow;
@@ -65,7 +66,7 @@ struct Fitting {
 
 impl Fitting {
     fn schema(&mut self, json: &Json<'_>, depth: usize, out: &mut Vec<u8>) {
-        let Some(members) = Json::members(json.get()).filter(|_| depth < MAX_DEPTH) else {
+        let Some(members) = members(json).filter(|_| depth < MAX_DEPTH) else {
             return out.extend_from_slice(json.get().as_bytes());
         };
         let (unsupported, kept): (Vec<_>, Vec<_>) =
@@ -102,7 +103,7 @@ impl Fitting {
     }
 
     fn map(&mut self, json: &Json<'_>, depth: usize, out: &mut Vec<u8>) {
-        let Some(members) = Json::members(json.get()) else {
+        let Some(members) = members(json) else {
             return out.extend_from_slice(json.get().as_bytes());
         };
         let mut object = ObjectWriter::open(out);
@@ -125,6 +126,11 @@ impl Fitting {
         }
         out.push(b']');
     }
+}
+
+/// The members of an object. One with very many stays unchanged, as one that is very deep.
+fn members<'j>(json: &'j Json<'_>) -> Option<Vec<(Cow<'j, str>, Json<'j>)>> {
+    Json::members(json.get()).filter(|members| members.len() <= MAX_MEMBERS)
 }
 
 fn is_unsupported(name: &str, value: &Json<'_>) -> bool {

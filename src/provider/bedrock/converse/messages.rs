@@ -46,7 +46,7 @@ pub fn write<'a>(
                 let (result, inner_point) = blocks.tool_result(message, at)?;
                 let point = blocks.cache_point(message.cache_control.as_ref()).or(inner_point);
                 // Tool results come before all other content of the user's turn.
-                let turn = turn(&mut turns, "user");
+                let turn = users_turn(&mut turns);
                 let new = [Some(Block::ToolResult(Box::new(result))), point].into_iter().flatten();
                 let before = turn.content.len();
                 turn.content.splice(turn.results..turn.results, new);
@@ -89,10 +89,10 @@ pub fn write<'a>(
     Ok((system, turns))
 }
 
-/// The last turn if it has this role, or a new one.
-fn turn<'t, 'a>(turns: &'t mut Vec<Turn<'a>>, role: &'static str) -> &'t mut Turn<'a> {
-    if turns.last().is_none_or(|last| last.role != role) {
-        turns.push(Turn { role, content: Vec::new(), results: 0 });
+/// The last turn if it is the user's, or a new one.
+fn users_turn<'t, 'a>(turns: &'t mut Vec<Turn<'a>>) -> &'t mut Turn<'a> {
+    if turns.last().is_none_or(|last| last.role != "user") {
+        turns.push(Turn { role: "user", content: Vec::new(), results: 0 });
     }
     let last = turns.len() - 1;
     #[expect(clippy::indexing_slicing, reason = "there is one: pushed just above if there was none")]
