@@ -14,18 +14,18 @@ use std::hint::black_box;
 use std::sync::Arc;
 use std::time::Duration;
 use timer::Timer;
-use turnpike::api::chat::TextFilter;
-use turnpike::api::operation::Operation;
-use turnpike::config::hooks::{Guardrail, HookKind, HookPhase};
-use turnpike::config::node::Node;
-use turnpike::config::pattern::PatternBudget;
-use turnpike::config::policies::HookLists;
-use turnpike::config::read::{Cursor, Problems};
 use turnpike::guard::{
     Hook, HookCompiler, HookSet, Outside, OutsideCall, OutsideError, OutsideResponse, Run, StreamUse,
     Subject, WindowState,
 };
 use turnpike::state::large_work::LargeWork;
+use words::api::chat::TextFilter;
+use words::api::operation::Operation;
+use words::config::hooks::{Guardrail, HookKind, HookPhase};
+use words::config::node::Node;
+use words::config::pattern::PatternBudget;
+use words::config::policies::HookLists;
+use words::config::read::{Cursor, Problems};
 
 const SENTENCE: &str =
     "The committee met on Tuesday to review the budget, and asked for a new draft by 17:30. ";

@@ -12,12 +12,12 @@ use std::io::Write as _;
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
 use timer::Timer;
-use turnpike::config::secret::Secret;
 use turnpike::limits::{
     Actual, Backend, Calendar, Estimate, FactKey, Facts, Id, Limit, LimitKind, LimitScope, LimitSet, Limits,
     LimitsOptions, Phase, RateOf, RateUnit, Reset, UsageOf,
 };
 use uuid::Uuid;
+use words::config::secret::Secret;
 
 static MEMBERS: &[(&str, &str)] = &[("_user", "ann"), ("team", "search")];
 /// Requests of each thread.

@@ -13,13 +13,13 @@ use jiff::Timestamp;
 use std::io::Write as _;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use turnpike::config::secret::Secret;
 use turnpike::ledger::log_store::LogStore;
 use turnpike::ledger::postgres::PostgresLogs;
 use turnpike::ledger::sqlite::SqliteLogs;
 use turnpike::ledger::writer::WriterOptions;
 use turnpike::ledger::{Entry, Ledger, Row, RowKind, Text};
 use uuid::Uuid;
+use words::config::secret::Secret;
 
 /// How long rows are handed over, as fast as they are written.
 const LENGTH: Duration = Duration::from_secs(20);

@@ -7,10 +7,10 @@ mod timer;
 use http::Method;
 use std::hint::black_box;
 use timer::Timer;
-use turnpike::api::operation::Operation;
-use turnpike::config::node::Node;
-use turnpike::config::pattern::{Excerpt, Pattern, PatternBudget};
-use turnpike::config::read::{Cursor, Problems};
+use words::api::operation::Operation;
+use words::config::node::Node;
+use words::config::pattern::{Excerpt, Pattern, PatternBudget};
+use words::config::read::{Cursor, Problems};
 
 const ONE_TARGET: &str = r#"{"provider":"@up"}"#;
 

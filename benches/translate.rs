@@ -13,12 +13,12 @@ use http::Method;
 use std::borrow::Cow;
 use std::hint::black_box;
 use timer::Timer;
-use turnpike::api::body::{Body, Edit};
-use turnpike::api::operation::Operation;
-use turnpike::config::account::Account;
 use turnpike::provider::translation::{PrepareOptions, PreparedRequest, prepare};
 use turnpike::provider::translation_notes::TranslationNotes;
 use turnpike::provider::{self, Call};
+use words::api::body::{Body, Edit};
+use words::api::operation::Operation;
+use words::config::account::Account;
 
 fn main() {
     let timer = Timer::start();

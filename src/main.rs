@@ -60,7 +60,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use turnpike::emulator::{Emulator, Options, Recordings};
-use turnpike::settings::schema;
+use words::settings::schema;
 
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
@@ -88,7 +88,7 @@ fn main() -> ExitCode {
 
 /// Runs the built-in provider until a signal stops it.
 fn emulator(listen: SocketAddr, replay: Option<PathBuf>) -> ExitCode {
-    let log = logging::start(&turnpike::settings::Log::default());
+    let log = logging::start(&words::settings::Log::default());
     if let Err(error) = log.start_writer() {
         return logging::fatal(&format!("the log's thread: {error}"));
     }

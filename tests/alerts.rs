@@ -17,17 +17,17 @@ use std::path::Path;
 use std::process::{Child, ChildStdin, Stdio};
 use std::sync::Arc;
 use tokio::sync::mpsc;
-use turnpike::config::Checks;
 use turnpike::control::alerts::AlertSender;
 use turnpike::limits::{
     EventKind, Limit, LimitEvent, LimitKind, LimitScope, RateOf, RateUnit, Reset, UsageOf,
 };
-use turnpike::settings::{AccessLog as Output, SecretSources, Settings};
 use turnpike::state::Shared;
 use turnpike::state::access_log::AccessLog;
 use turnpike::state::metrics::Metrics;
 use turnpike::state::snapshot::SettingsSnapshot;
 use uuid::Uuid;
+use words::config::Checks;
+use words::settings::{AccessLog as Output, SecretSources, Settings};
 
 const PASSWORD: &str = "canary-mail-password";
 

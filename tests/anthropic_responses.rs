@@ -10,15 +10,15 @@ use crate::support::report;
 use http::Method;
 use serde_json::Value;
 use std::collections::BTreeMap;
-use turnpike::api::body::Body;
-use turnpike::api::chat::response::{ChatResponse, Choice, ContentPart};
-use turnpike::api::chat::{Decoder, Event, Finish};
-use turnpike::api::chat_completions;
-use turnpike::api::operation::Operation;
-use turnpike::config::account::Account;
 use turnpike::provider::adapter::{Adapter, CallTarget, ChatAdapter};
 use turnpike::provider::translation_notes::TranslationNotes;
 use turnpike::provider::{Call, find};
+use words::api::body::Body;
+use words::api::chat::response::{ChatResponse, Choice, ContentPart};
+use words::api::chat::{Decoder, Event, Finish};
+use words::api::chat_completions;
+use words::api::operation::Operation;
+use words::config::account::Account;
 
 /// The content of a response, in a form that both parsings share.
 #[derive(Debug, Default, PartialEq)]

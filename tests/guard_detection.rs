@@ -5,9 +5,9 @@
 
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use turnpike::api::operation::Operation;
-use turnpike::config::pattern::PatternBudget;
 use turnpike::guard::{Finding, LocalCheck, Parameters, Prepared, Subject, check_kind};
+use words::api::operation::Operation;
+use words::config::pattern::PatternBudget;
 
 /// A check with these parameters.
 fn local(id: &str, parameters: &Value) -> Box<dyn LocalCheck> {

@@ -11,10 +11,7 @@ use pingora_core::server::configuration::ServerConf;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use turnpike::api::body::Body;
 use turnpike::cache::{CacheOptions, ResponseStore};
-use turnpike::config::Checks;
-use turnpike::config::headers::GatewayHeaders;
 use turnpike::engine::Engine;
 use turnpike::engine::caching::Caching;
 use turnpike::engine::downstream::Downstream;
@@ -29,11 +26,14 @@ use turnpike::route::admission::Endpoint;
 use turnpike::route::attempt::{Attempt, Request};
 use turnpike::route::compile::{Sources, compile};
 use turnpike::route::plan::Plan;
-use turnpike::settings::{AccessLog as Output, SecretSources, Settings};
 use turnpike::state::Shared;
 use turnpike::state::access_log::AccessLog;
 use turnpike::state::metrics::Metrics;
 use turnpike::state::snapshot::SettingsSnapshot;
+use words::api::body::Body;
+use words::config::Checks;
+use words::config::headers::GatewayHeaders;
+use words::settings::{AccessLog as Output, SecretSources, Settings};
 
 /// What a client got of a request, and what was recorded of it.
 #[derive(Debug, PartialEq)]

@@ -11,15 +11,15 @@ use crate::support::sse::events;
 use crate::translations::HOSTS;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use turnpike::api::body::Body;
-use turnpike::api::chat::{ChatRequest, Decoder, EncodeContext, Part, ProviderError, Role, Source, Tool};
-use turnpike::api::messages;
-use turnpike::api::operation::Operation;
-use turnpike::api::token_estimate::{self, CountText};
-use turnpike::config::account::Account;
 use turnpike::provider::Call;
 use turnpike::provider::adapter::{Adapter, ChatAdapter};
 use turnpike::provider::rewriter::Rewriter;
+use words::api::body::Body;
+use words::api::chat::{ChatRequest, Decoder, EncodeContext, Part, ProviderError, Role, Source, Tool};
+use words::api::messages;
+use words::api::operation::Operation;
+use words::api::token_estimate::{self, CountText};
+use words::config::account::Account;
 
 /// Recorded calls of Anthropic's messages endpoint, whatever the response's status.
 fn recordings() -> Option<Vec<Recording>> {

@@ -10,13 +10,13 @@ use http::Method;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use std::io::Write;
-use turnpike::api::body::Body;
-use turnpike::api::rules;
-use turnpike::config::account::Account;
-use turnpike::error::Error;
 use turnpike::provider::translation::{PrepareOptions, PreparedRequest, prepare};
 use turnpike::provider::translation_notes::TranslationNotes;
 use turnpike::provider::{Call, find};
+use words::api::body::Body;
+use words::api::rules;
+use words::config::account::Account;
+use words::error::Error;
 
 /// The providers whose published types judge requests, with a model of each kind that is translated in its own way.
 const TARGETS: &[(&str, &str)] = &[

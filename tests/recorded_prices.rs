@@ -11,10 +11,10 @@ use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::path::Path;
-use turnpike::api::operation::Operation;
-use turnpike::api::tap::Tap;
-use turnpike::api::usage::{Usage, UsageParts};
 use turnpike::price::{Charge, CostStatus, PriceBook};
+use words::api::operation::Operation;
+use words::api::tap::Tap;
+use words::api::usage::{Usage, UsageParts};
 
 /// The vendor that is called at a recorded host.
 const VENDORS: &[(&str, &str)] = &[

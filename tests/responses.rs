@@ -18,10 +18,10 @@ use futures_util::{StreamExt, stream};
 use http::Method;
 use reqwest::Client;
 use serde_json::{Value, json};
-use turnpike::api::operation::Operation;
-use turnpike::config::account::Account;
 use turnpike::provider::adapter::Adapter;
 use turnpike::provider::{Call, find};
+use words::api::operation::Operation;
+use words::config::account::Account;
 
 /// Requests in flight at a time.
 const AT_ONCE: usize = 16;

@@ -10,7 +10,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use turnpike::control::openapi_document;
-use turnpike::settings::scopes::{KeyType, Scope};
+use words::settings::scopes::{KeyType, Scope};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Person {

@@ -15,14 +15,14 @@ use http::Method;
 use serde_json::{Value, json};
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use turnpike::api::body::Body;
-use turnpike::api::operation::Operation;
-use turnpike::config::account::Account;
-use turnpike::config::node::Node;
-use turnpike::config::read::{Cursor, Problems};
 use turnpike::provider::translation::{PrepareOptions, Translation, prepare};
 use turnpike::provider::translation_notes::TranslationNotes;
 use turnpike::provider::{Call, find};
+use words::api::body::Body;
+use words::api::operation::Operation;
+use words::config::account::Account;
+use words::config::node::Node;
+use words::config::read::{Cursor, Problems};
 
 /// The dialects, and their paths below `/v1/`.
 pub(crate) const DIALECTS: &[(Operation, &str)] = &[

@@ -19,13 +19,13 @@ use std::sync::Arc;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
-use turnpike::api::chat::{FilterFlow, TextFilter};
 use turnpike::engine::downstream::Downstream;
 use turnpike::engine::memory_downstream::MemoryDownstream;
 use turnpike::engine::stages::{Compile, Flow, LocalResponse, STAGES, Stage, StageCall};
-use turnpike::error::Error;
 use turnpike::route::attempt::Attempt;
 use turnpike::route::outcome::Outcome;
+use words::api::chat::{FilterFlow, TextFilter};
+use words::error::Error;
 
 const CHAT: &str = "/v1/chat/completions";
 const MESSAGES: &str = "/v1/messages";

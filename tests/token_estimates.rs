@@ -6,10 +6,10 @@ use crate::support::recording::{self, Recording};
 use crate::support::report;
 use serde_json::Value;
 use std::collections::BTreeMap;
-use turnpike::api::body::Body;
-use turnpike::api::operation::Operation;
-use turnpike::api::token_estimate::{self, CountText};
 use turnpike::state::tokenizer::Tokenizer;
+use words::api::body::Body;
+use words::api::operation::Operation;
+use words::api::token_estimate::{self, CountText};
 
 /// Which dialect a recorded request is in.
 fn operation(path: &str) -> Option<Operation> {

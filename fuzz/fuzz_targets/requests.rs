@@ -2,8 +2,8 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use turnpike::api::body::Body;
-use turnpike::api::{chat_completions, completions, messages};
+use words::api::body::Body;
+use words::api::{chat_completions, completions, messages};
 
 fuzz_target!(|data: &[u8]| {
     let Ok(body) = Body::parse(data.to_vec().into()) else { return };

@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use turnpike::api::sse::{Run, SseParser, write_event};
+use words::api::sse::{Run, SseParser, write_event};
 use turnpike_fuzz::{bytes, cuts, fold};
 
 type Events = Vec<(Option<String>, Vec<u8>)>;

@@ -2,10 +2,10 @@
 //!
 //! Providers are found by name, as the gateway finds them: a target does not depend on the location of a decoder.
 
-use turnpike::api::chat::{Decoder, EncodeContext, Encoder, Event};
-use turnpike::api::operation::Operation;
-use turnpike::api::{chat_completions, completions, messages};
-use turnpike::config::account::Account;
+use words::api::chat::{Decoder, EncodeContext, Encoder, Event};
+use words::api::operation::Operation;
+use words::api::{chat_completions, completions, messages};
+use words::config::account::Account;
 use turnpike::provider::adapter::{Adapter, ChatAdapter};
 use turnpike::provider::rewriter::Rewriter;
 use turnpike::provider::{self, Call};
@@ -116,7 +116,7 @@ fn assert_well_formed(out: &[u8], streamed: bool) {
         assert!(is_json(out) || deep(out), "not JSON: {}", String::from_utf8_lossy(out));
         return;
     }
-    let mut parser = turnpike::api::sse::SseParser::default();
+    let mut parser = words::api::sse::SseParser::default();
     for run in [parser.push(out), parser.finish()] {
         // Inputs this small cannot produce an event over the parser's limit.
         assert!(!run.is_oversized());

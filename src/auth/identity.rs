@@ -2,12 +2,12 @@
 //!
 //! Plain data. Which scope a request needs is decided where its operation or route is.
 
-use crate::error::Error;
-use crate::settings::logs::Payloads;
-use crate::settings::scopes::{KeyType, Scope, ScopeSet};
 use jiff::Timestamp;
 use std::sync::Arc;
 use uuid::Uuid;
+use words::error::Error;
+use words::settings::logs::Payloads;
+use words::settings::scopes::{KeyType, Scope, ScopeSet};
 
 /// An authenticated client, or one of whom no key is demanded. Kept behind an `Arc`: a request clones the pointer.
 #[derive(Debug, Clone, PartialEq)]

@@ -9,8 +9,6 @@ use super::jwt_crypto;
 use super::roles;
 use super::signed_token::SignedToken;
 pub use super::signed_token::TokenRefusal;
-use crate::settings::Jwt;
-use crate::settings::scopes::{Scope, ScopeSet};
 use arc_swap::ArcSwap;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -21,6 +19,8 @@ use serde_json::{Map, Value};
 use std::sync::Arc;
 use std::time::Duration;
 use uuid::Uuid;
+use words::settings::Jwt;
+use words::settings::scopes::{Scope, ScopeSet};
 
 /// How far the provider's clock may be off, seconds.
 const LEEWAY_SECONDS: i64 = 60;

@@ -2,11 +2,11 @@
 //!
 //! Not what the API shows (`control`), and not what requests need ([`super::stored_keys`]).
 
-use crate::settings::scopes::{KeyType, ScopeSet};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
+use words::settings::scopes::{KeyType, ScopeSet};
 
 /// A stored service key without its secrets' text.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -71,7 +71,7 @@ pub struct BodyDefaults {
     pub metadata: BTreeMap<String, String>,
     #[serde(default = "yes")]
     pub allow_config_override: bool,
-    /// A name of [`Payloads`](crate::settings::logs::Payloads).
+    /// A name of [`Payloads`](words::settings::logs::Payloads).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub log_payloads: Option<String>,
 }

@@ -3,10 +3,10 @@
 //! The last six characters of the secret are a checksum, so that a typo is told from an unknown key without a lookup, and secret
 //! scanners find no false ones. The first 37 carry 220 random bits. Not here: how keys are kept ([`super::stored_keys`]).
 
-use crate::config::secret::Secret;
 use ring::hmac;
 use ring::rand::{SecureRandom, SystemRandom};
 use std::fmt;
+use words::config::secret::Secret;
 
 /// What every key begins with.
 pub const PREFIX: &str = "gk_";

@@ -5,11 +5,11 @@
 
 use super::key_body::{KeyBody, KeySecret};
 use super::key_format::{KeyHash, NewKey, PublicId, mask};
-use crate::config::secret::Secret;
 use crate::store::{Kind, Record, Status};
 use jiff::{SignedDuration, Timestamp};
 use std::fmt;
 use uuid::Uuid;
+use words::config::secret::Secret;
 
 /// How long the old secret of a rotated key stays good where nothing else is said, and the least that may be said besides 0:
 /// milliseconds.
@@ -142,7 +142,7 @@ pub fn rotate(
 mod tests {
     use super::*;
     use crate::auth::key_format::KeyText;
-    use crate::settings::scopes::KeyType;
+    use words::settings::scopes::KeyType;
 
     fn at(second: i64) -> Timestamp {
         Timestamp::from_second(second).unwrap()

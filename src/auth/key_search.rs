@@ -107,9 +107,9 @@ fn shown_key<'a>(headers: &'a HeaderMap, uri: &'a Uri, keys: &'a ServiceKeys) ->
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Checks;
-    use crate::settings::{SecretSources, Settings};
     use std::sync::Arc;
+    use words::config::Checks;
+    use words::settings::{SecretSources, Settings};
 
     fn keys(yaml: &str) -> ServiceKeys {
         let checks = Checks { provider: &|_| Ok(()), account: &|_, _| Ok(()), custom_host: &|_| Ok(()) };

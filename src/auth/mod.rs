@@ -20,7 +20,6 @@ mod service_keys;
 pub mod signed_token;
 pub mod stored_keys;
 
-use crate::error::Error;
 use client_keys::ClientKey;
 pub use client_keys::KEY_PROTOCOL;
 use http::header::AUTHORIZATION;
@@ -35,6 +34,7 @@ use std::sync::Arc;
 use stored_keys::KeyRefusal;
 pub use stored_keys::StoredKeys;
 use uuid::Uuid;
+use words::error::Error;
 
 /// The organisation: one for each store, so that its id need not differ between stores.
 pub const ORGANISATION: Uuid = Uuid::from_u128(0x0190_0000_0000_7000_8000_0000_0000_0001);

@@ -5,12 +5,12 @@
 //! ([`client_role`]).
 
 use super::identity::{ClientIdentity, IdentityKind, Role};
-use crate::settings::scopes::{KeyType, Scope, ScopeSet};
 use crate::store::{Catalog, Kind, Record, Status};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use uuid::Uuid;
+use words::settings::scopes::{KeyType, Scope, ScopeSet};
 
 /// What a workspace allows its managers and members, by the names of the API: `membersWriteConfigs`.
 pub type Switches = BTreeMap<String, bool>;

@@ -6,9 +6,6 @@ use super::identity::{ClientIdentity, IdentityKind, KeyDefaults};
 use super::jwt::{self, TokenRefusal, Tokens};
 use super::key_format::KeyText;
 use super::stored_keys::{KeyRefusal, StoredKeys};
-use crate::config::secret::Secret;
-use crate::settings::scopes::Scope;
-use crate::settings::{ServiceKey, Settings};
 use http::HeaderName;
 use jiff::Timestamp;
 use ring::digest::{SHA256, digest};
@@ -16,6 +13,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use subtle::ConstantTimeEq;
 use uuid::Uuid;
+use words::config::secret::Secret;
+use words::settings::scopes::Scope;
+use words::settings::{ServiceKey, Settings};
 
 /// Up to this many keys of the settings, comparing with each one is cheaper than a digest.
 const MAX_COMPARED_KEYS: usize = 8;

@@ -8,8 +8,6 @@
 use super::identity::{ClientIdentity, IdentityKind, KeyDefaults};
 use super::key_body::{BodyDefaults, KeyBody, MAX_SECRETS};
 use super::key_format::{KeyHash, KeyText, PublicId};
-use crate::settings::logs::Payloads;
-use crate::settings::scopes::Scope;
 use crate::store::{Catalog, Kind, Record, Status};
 use imbl::HashMap;
 use jiff::Timestamp;
@@ -19,6 +17,8 @@ use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, OnceLock};
 use subtle::ConstantTimeEq;
 use uuid::Uuid;
+use words::settings::logs::Payloads;
+use words::settings::scopes::Scope;
 
 /// Why a key does not count.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,10 +1,10 @@
 //! Table tests of who a client is by its keys, and which key is the provider's.
 
 use super::*;
-use crate::config::Checks;
-use crate::settings::scopes::Scope;
-use crate::settings::{SecretSources, Settings};
 use crate::store::{Catalog, Kind, Record, Status};
+use words::config::Checks;
+use words::settings::scopes::Scope;
+use words::settings::{SecretSources, Settings};
 
 const KEYS: &str = "auth: {keys: [{name: a, key: service-a}, {name: b, key: service-b}]}\n";
 

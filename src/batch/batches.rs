@@ -10,13 +10,9 @@ use super::record::{self, File, batch_view, file_path, file_view};
 use super::state::{Batch, Event};
 use super::turns::Turns;
 use super::upload;
-use crate::api::operation::Operation;
-use crate::api::own_ids::{batch_id, file_id, parse_batch_id, parse_file_id};
-use crate::api::rules;
 use crate::auth::{ClientIdentity, ORGANISATION};
 use crate::engine::offline::OfflineResponse;
 use crate::engine::planner::Planner;
-use crate::error::Error;
 use crate::provider;
 use crate::state::Shared;
 use crate::store::audit::AuditEntry;
@@ -32,6 +28,10 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use tokio::sync::Notify;
 use uuid::Uuid;
+use words::api::operation::Operation;
+use words::api::own_ids::{batch_id, file_id, parse_batch_id, parse_file_id};
+use words::api::rules;
+use words::error::Error;
 
 /// The age up to which an object may not have been announced yet, seconds; clocks of machines differ.
 const NEW_SECONDS: u64 = 60;

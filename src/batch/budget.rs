@@ -9,12 +9,12 @@ use super::parts::LineSet;
 use super::run::{Halt, Run};
 use super::state::{Batch, StoredError};
 use super::validation::read_line;
-use crate::api::own_ids::batch_id;
 use crate::engine::limit_advance::NotHeld;
 use crate::limits::{Advance, AdvanceEstimate, LimitSet};
 use jiff::Timestamp;
 use parking_lot::Mutex;
 use std::sync::Arc;
+use words::api::own_ids::batch_id;
 
 /// The code in `errors.data` of a batch for which there is not enough budget.
 const NO_BUDGET: &str = "insufficient_quota";

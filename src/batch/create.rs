@@ -9,12 +9,7 @@ use super::line::line_headers;
 use super::record::{self, batch_view};
 use super::state::Batch;
 use super::upload::EXPIRY_SECONDS;
-use crate::api::body::Body;
-use crate::api::operation::Operation;
-use crate::api::own_ids::file_id;
-use crate::api::rules;
 use crate::auth::ClientIdentity;
-use crate::error::Error;
 use crate::store::{Change, Kind};
 use http::{HeaderMap, Uri};
 use jiff::Timestamp;
@@ -22,6 +17,11 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 use uuid::Uuid;
+use words::api::body::Body;
+use words::api::operation::Operation;
+use words::api::own_ids::file_id;
+use words::api::rules;
+use words::error::Error;
 
 impl Batches {
     /// Creates a batch. Its lines are sent under `headers`, those of this request.

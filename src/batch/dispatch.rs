@@ -13,7 +13,6 @@ use super::run::{Halt, PAUSE, Run};
 use super::state::{Batch, Status};
 use super::turns::{Place, Turn};
 use super::validation::{BatchLine, read_line};
-use crate::api::own_ids::batch_id;
 use crate::store::Record;
 use bytes::Bytes;
 use futures_util::FutureExt;
@@ -26,6 +25,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
+use words::api::own_ids::batch_id;
 
 /// Before a line is sent, the store has that lines up to its block's end may have been.
 const BLOCK: u32 = 256;

@@ -4,8 +4,6 @@
 //! are charged for. What is called, and when, is `jobs`.
 
 use super::line::LineEnv;
-use crate::api::chat::ProviderError;
-use crate::api::retry_after::retry_delay;
 use crate::engine::offline::{GivenResponse, OfflineRequest, OfflineResponse};
 use crate::engine::planner::Planner;
 use crate::provider::batch_jobs::JobCall;
@@ -15,6 +13,8 @@ use http::{HeaderMap, Method, StatusCode, Uri};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 use tokio::sync::{mpsc, watch};
+use words::api::chat::ProviderError;
+use words::api::retry_after::retry_delay;
 
 /// The largest response that is read whole, bytes.
 const MAX_RESPONSE: usize = 64 << 20;

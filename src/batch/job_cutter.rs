@@ -10,12 +10,12 @@ use super::line_result::LineOutcome;
 use super::lines::LineReader;
 use super::run::Halt;
 use super::validation::{BatchLine, read_line};
-use crate::api::error_body::ErrorView;
 use crate::engine::planner::Planner;
-use crate::error::Error;
 use crate::provider::batch_jobs::{BatchJobs, Job, JobLimits};
 use bytes::Bytes;
 use futures_util::stream::BoxStream;
+use words::api::error_body::ErrorView;
+use words::error::Error;
 
 pub(super) type Reader = LineReader<BoxStream<'static, Result<Bytes, BlobError>>>;
 
@@ -181,7 +181,7 @@ pub(super) async fn refuse(
     error: &Error,
 ) -> Result<(), Halt> {
     let request_id = results.request_id(number);
-    let body = ErrorView::from(error).with_request_id(&request_id).body(crate::api::Dialect::OpenAi);
+    let body = ErrorView::from(error).with_request_id(&request_id).body(words::api::Dialect::OpenAi);
     let outcome = LineOutcome::Response { status: error.status(), request_id: &request_id, body: &body };
     results.keep(number, custom_id, &outcome).await
 }

@@ -10,9 +10,9 @@ use super::record::batch_path;
 use super::run::{Halt, PAUSE, Run};
 use super::state::Batch;
 use super::validation::read_line;
-use crate::api::own_ids::batch_id;
 use std::time::Instant;
 use tokio::time::{sleep, sleep_until};
+use words::api::own_ids::batch_id;
 
 /// How many results wait, and how many bytes of them.
 const KEPT: usize = 500;

@@ -3,9 +3,6 @@
 //! Sends nothing (`job_calls`).
 
 use super::job_state::{JobRecord, ProviderJobs};
-use crate::api::body::Body;
-use crate::api::operation::Operation;
-use crate::error::Error;
 use crate::provider::batch_jobs::{BatchJobs, Job};
 use crate::route::admission::Endpoint;
 use crate::route::attempt::{Attempt, Request};
@@ -15,6 +12,9 @@ use bytes::Bytes;
 use http::{Method, Uri};
 use std::sync::Arc;
 use uuid::Uuid;
+use words::api::body::Body;
+use words::api::operation::Operation;
+use words::error::Error;
 
 /// The members of a request for a batch that are OpenAI's; others are the provider's.
 const STANDARD: [&str; 5] =

@@ -11,14 +11,14 @@ use super::job_target::JobTarget;
 use super::line::LineEnv;
 use super::run::{Halt, Run};
 use super::state::{Batch, Status};
-use crate::api::own_ids::batch_id;
-use crate::error::Error;
 use crate::provider::batch_jobs::{BatchJobs, Job, JobInput};
 use bytes::Bytes;
 use jiff::Timestamp;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use words::api::own_ids::batch_id;
+use words::error::Error;
 
 /// Jobs of one batch at a provider at a time.
 const MAX_OPEN: usize = 16;

@@ -2,12 +2,9 @@
 //!
 //! Decides nothing about when lines are sent, nor whether one is sent again (`run`).
 
-use crate::api::own_ids::OWN_PROVIDER;
-use crate::api::retry_after::retry_delay;
 use crate::auth::{self, ClientIdentity, IdentityKind};
 use crate::engine::offline::{OfflineRequest, OfflineResponse};
 use crate::engine::planner::Planner;
-use crate::error::Error;
 use crate::limits::{Advance, AdvanceEstimate};
 use crate::state::authentication;
 use bytes::{Bytes, BytesMut};
@@ -17,6 +14,9 @@ use jiff::Timestamp;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 use tokio::sync::watch;
+use words::api::own_ids::OWN_PROVIDER;
+use words::api::retry_after::retry_delay;
+use words::error::Error;
 
 /// The largest response of a line, bytes.
 const MAX_RESPONSE: usize = 64 << 20;

@@ -8,7 +8,6 @@ use super::upload::Upload;
 use crate::auth::ClientIdentity;
 use crate::engine::offline::{OfflineRequest, OfflineResponse};
 use crate::engine::request_context::new_trace_id;
-use crate::error::Error;
 use bytes::{BufMut as _, Bytes, BytesMut};
 use futures_util::TryStreamExt as _;
 use http::header::CONTENT_TYPE;
@@ -16,6 +15,7 @@ use http::{HeaderMap, HeaderValue, Method, Uri};
 use std::sync::Arc;
 use tokio::sync::watch;
 use uuid::Uuid;
+use words::error::Error;
 
 /// The largest response to an upload, bytes.
 const MAX_RESPONSE: usize = 1 << 20;

@@ -3,13 +3,13 @@
 //! Not their contents (`blobs`), and not what may happen to a batch (`state`).
 
 use super::state::{Batch, Event};
-use crate::api::own_ids::{batch_id, file_id};
 use crate::store::{Kind, Record, Status};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use uuid::Uuid;
+use words::api::own_ids::{batch_id, file_id};
 
 /// A file: what is in the store of it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

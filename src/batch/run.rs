@@ -15,7 +15,6 @@ use super::parts::{self, Assembled};
 use super::record::{self, File, batch_path, file_path};
 use super::state::{Batch, Event, Lease, Status, StoredError};
 use super::validation::{BatchLine, validate};
-use crate::api::own_ids::batch_id;
 use crate::store::{Change, Kind, Record, StoreError};
 use jiff::Timestamp;
 use std::fmt;
@@ -23,6 +22,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 use tokio::time::{MissedTickBehavior, interval, sleep};
 use uuid::Uuid;
+use words::api::own_ids::batch_id;
 
 /// How long a process that ended keeps a batch from others.
 const LEASE: Duration = Duration::from_secs(10);

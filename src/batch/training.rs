@@ -5,8 +5,8 @@
 use super::batches::Batches;
 use super::lines::LineReader;
 use crate::auth::ClientIdentity;
-use crate::error::Error;
 use serde_json::Value;
+use words::error::Error;
 
 /// The longest line, bytes.
 const MAX_LINE: usize = 4 << 20;

@@ -6,12 +6,12 @@
 mod paced;
 
 use super::blobs::{BlobWriter, Blobs};
-use crate::error::Error;
 use bytes::Bytes;
 use futures_util::stream::Stream;
 use multer::{Field, Multipart};
 use paced::{Paced, Pending};
 use percent_encoding::percent_decode_str;
+use words::error::Error;
 
 /// What OpenAI takes as a file's purpose.
 pub const PURPOSES: [&str; 6] = ["batch", "fine-tune", "assistants", "vision", "user_data", "evals"];

@@ -6,7 +6,6 @@ use super::batches::Batches;
 use super::record;
 use super::run::Run;
 use super::state::{Batch, Status as BatchStatus};
-use crate::api::own_ids::{batch_id, file_id};
 use crate::store::{Catalog, Change, Kind, Record, Status};
 use futures_util::FutureExt;
 use jiff::Timestamp;
@@ -17,6 +16,7 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, interval};
 use uuid::Uuid;
+use words::api::own_ids::{batch_id, file_id};
 
 /// How often batches are looked for that another process has left.
 const INTERVAL: Duration = Duration::from_secs(1);

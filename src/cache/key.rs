@@ -11,12 +11,12 @@
 //! Pure. Which responses may be cached is `engine::caching`'s.
 
 use super::entry::{CacheKey, Scope};
-use crate::config::account::Account;
-use crate::json::canonical::{self, TooDeep};
 use crate::net::outbound::origin::Origin;
 use http::{HeaderName, HeaderValue};
 use ring::digest::{Context, SHA256};
 use std::hash::{Hash, Hasher};
+use words::config::account::Account;
+use words::json::canonical::{self, TooDeep};
 
 /// Changes when keys are made otherwise: entries of an older gateway are not found.
 const VERSION: &[u8] = b"turnpike cache 1";

@@ -13,13 +13,13 @@ use super::redis::{self, Order};
 use super::remote::Remote;
 use super::store_metrics::{CacheStats, Dropped, Sources, StoreMetrics};
 use super::write_queue::{Write, WriteQueue};
-use crate::config::secret::Secret;
 use jiff::Timestamp;
 use prometheus::Registry;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::runtime::Runtime;
+use words::config::secret::Secret;
 
 /// What [`ResponseStore::new`] needs.
 #[derive(Debug, Clone)]

@@ -12,8 +12,6 @@ use super::call::Call;
 use super::field::{Field, Type, optional, required};
 use super::log_filter::{self, FIELDS, Reach};
 use super::logs;
-use crate::config::read::Problems;
-use crate::error::Error;
 use crate::ledger::analytics::{By, Group, Query, Tally};
 use crate::ledger::filter::Filter;
 use crate::ledger::log_store::LogError;
@@ -26,6 +24,8 @@ use serde_json::Value;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
+use words::config::read::Problems;
+use words::error::Error;
 
 /// How long an answer may be looked for.
 const TIMEOUT: Duration = Duration::from_secs(10);

@@ -17,17 +17,17 @@ use crate::auth::key_body::{BodyDefaults, KeyBody};
 use crate::auth::key_format::KeyHash;
 use crate::auth::key_records::{self, RotationRefusal, TRANSITION_MS};
 use crate::auth::{ClientIdentity, IdentityKind};
-use crate::config::read::Problems;
-use crate::error::Error;
 use crate::limits::LimitScope;
 use crate::limits::from_records::limits_of_key;
-use crate::settings::ServiceKey;
-use crate::settings::scopes::{KeyType, Scope, ScopeSet};
 use crate::store::{Kind, Record};
 use fields::{MADE, OF_ORGANISATION, OF_USER, OF_WORKSPACE, ROTATE, ROTATED, UPDATE, VIEW};
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
+use words::config::read::Problems;
+use words::error::Error;
+use words::settings::ServiceKey;
+use words::settings::scopes::{KeyType, Scope, ScopeSet};
 
 /// The three types' scopes for one action.
 const fn of_types(action: Action) -> Access {

@@ -7,11 +7,11 @@ use super::field::{Field, Type, optional, required};
 use super::page::{self, Page};
 use super::reply::Reply;
 use super::route::{Access, Route, Shape, get};
-use crate::error::Error;
-use crate::settings::scopes::Scope;
 use crate::store::audit::AuditQuery;
 use jiff::Timestamp;
 use serde_json::{Value, json};
+use words::error::Error;
+use words::settings::scopes::Scope;
 
 const QUERY: &[Field] = &[
     optional("start_time", Type::Time, "The first moment; included."),

@@ -8,10 +8,10 @@ use super::page::{CURRENT_PAGE, CURRENT_PAGE_CAMEL, PAGE_SIZE, PAGE_SIZE_CAMEL, 
 use super::reply::Reply;
 use super::route::{Access, Route, Shape, get};
 use crate::batch::view;
-use crate::error::Error;
-use crate::settings::scopes::Scope;
 use crate::store::{Kind, Status};
 use serde_json::{Value, json};
+use words::error::Error;
+use words::settings::scopes::Scope;
 
 const QUERY: &[Field] = &[
     WORKSPACE,

@@ -7,11 +7,11 @@ use super::field::{Field, Type, optional, required};
 use super::reply::Reply;
 use super::route::{Access, Route, Shape, get, post};
 use crate::cache::{CacheError, CacheKey, Purge, Scope as CacheScope};
-use crate::config::read::Problems;
-use crate::error::Error;
-use crate::settings::scopes::Scope;
 use serde_json::json;
 use std::sync::Arc;
+use words::config::read::Problems;
+use words::error::Error;
+use words::settings::scopes::Scope;
 
 const PURGE: &[Field] = &[
     optional("key", Type::Text(64), "One entry: `cache.key` of a request's access line."),

@@ -9,7 +9,6 @@ use super::{masking, records};
 use crate::auth::ClientIdentity;
 use crate::auth::roles::{self, DataAccess};
 use crate::engine::Engine;
-use crate::error::Error;
 use crate::limits::Limits;
 use crate::state::Shared;
 use crate::state::snapshot::SettingsSnapshot;
@@ -19,6 +18,7 @@ use jiff::Timestamp;
 use serde_json::{Map, Value};
 use std::sync::Arc;
 use uuid::Uuid;
+use words::error::Error;
 
 /// A request to a control route.
 pub(super) struct Call {

@@ -10,12 +10,12 @@ use super::page::{self, Page};
 use super::records::{archived, changed, created, member, members, put, set, time};
 use super::reply::Reply;
 use super::route::{Access, Route, Shape, delete, get, post, put as put_route};
-use crate::error::Error;
-use crate::settings::scopes::Scope;
 use crate::store::{Catalog, Kind, Record, Status};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use uuid::Uuid;
+use words::error::Error;
+use words::settings::scopes::Scope;
 
 /// The slug of the default collection.
 const DEFAULT: &str = "default";

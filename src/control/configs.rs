@@ -11,12 +11,12 @@ use super::page::{self, Page};
 use super::records::{archived, changed, created, member, members, put, time, version};
 use super::reply::Reply;
 use super::route::{Access, Route, Shape, delete, get, post, put as put_route};
-use crate::error::Error;
-use crate::settings::scopes::Scope;
 use crate::store::{Change, Kind, Record, Status};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 use uuid::Uuid;
+use words::error::Error;
+use words::settings::scopes::Scope;
 
 /// The member of a body that may have secrets in it.
 const SECRET: &[&str] = &["config"];

@@ -10,9 +10,6 @@ use super::masking::is_secret;
 use super::records::{member, members, overlay};
 use super::used::Used;
 use crate::auth::key_format::mask;
-use crate::config::account::names;
-use crate::config::read::Problems;
-use crate::error::{Error, Problem};
 use crate::limits::LimitScope;
 use crate::limits::from_records::OF_INTEGRATION;
 use crate::net::outbound::origin::Origin;
@@ -21,6 +18,9 @@ use crate::store::{Kind, Record};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 use uuid::Uuid;
+use words::config::account::names;
+use words::config::read::Problems;
+use words::error::{Error, Problem};
 
 /// Members of the virtual-keys API that are not spelled as the account's with another case.
 const OTHER_NAMES: [(&str, &str); 5] = [

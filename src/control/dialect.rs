@@ -3,13 +3,13 @@
 //! All other responses are the same in each dialect.
 
 use super::error::body_in;
-use crate::api::Dialect;
-use crate::error::Error;
 use axum::body::Body;
 use axum::extract::Request;
 use axum::middleware::Next;
 use axum::response::Response;
 use http::header::CONTENT_LENGTH;
+use words::api::Dialect;
+use words::error::Error;
 
 /// Every request of Anthropic's libraries has it, and no other library sends it.
 const ANTHROPIC_VERSION: &str = "anthropic-version";

@@ -6,6 +6,7 @@
 use super::arrival::Arrival;
 use super::audit::{self, Trail};
 use super::call::Call;
+use super::error;
 use super::field::{Field, read_object, read_text};
 use super::origin_guard;
 use super::reply::Reply;
@@ -14,10 +15,6 @@ use super::routes::Port;
 use super::services::Services;
 use crate::auth::ClientIdentity;
 use crate::auth::roles::{self, ClientRole};
-use crate::config::node::{Kind, Node};
-use crate::config::read::Problems;
-use crate::error::Error;
-use crate::settings::scopes::Scope;
 use crate::state::{Shared, authentication};
 use axum::extract::{ConnectInfo, RawPathParams, Request, State};
 use axum::response::IntoResponse;
@@ -31,6 +28,10 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Instant;
 use uuid::Uuid;
+use words::config::node::{Kind, Node};
+use words::config::read::Problems;
+use words::error::Error;
+use words::settings::scopes::Scope;
 
 /// The handler of a route at a port.
 pub(super) fn handler(route: &'static Route, port: Port) -> MethodRouter<Services> {
@@ -42,7 +43,10 @@ pub(super) fn handler(route: &'static Route, port: Port) -> MethodRouter<Service
     };
     on(filter, move |State(services): State<Services>, params: RawPathParams, request: Request| async move {
         let params = params.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
-        Box::pin(serve(route, port, services, params, request)).await.into_response()
+        match Box::pin(serve(route, port, services, params, request)).await {
+            Ok(reply) => reply.into_response(),
+            Err(error) => error::response(error),
+        }
     })
 }
 

@@ -1,29 +1,28 @@
 //! Errors of control routes: one body that both families of client libraries read, unless [`super::dialect`] replaces it.
 //!
 //! `{"success":false,"data":{"message","errorCode"},"error":{"message","type","param","code","details"}}`: the first part is
-//! the reference's, the second OpenAI's. A handler returns `Result<_, Error>`, and this file turns the error into a response.
+//! the reference's, the second OpenAI's. A handler returns `Result<_, Error>`, and `dispatch` has the error turned into a response here.
 
-use crate::api::Dialect;
-use crate::api::error_body::ErrorView;
-use crate::error::Error;
-use axum::response::{IntoResponse, Response};
+use axum::response::{IntoResponse as _, Response};
 use http::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER};
 use http::{Method, StatusCode, Uri};
 use serde_json::{Value, json};
+use words::api::Dialect;
+use words::api::error_body::ErrorView;
+use words::error::Error;
 
-impl IntoResponse for Error {
-    fn into_response(self) -> Response {
-        let status = StatusCode::from_u16(self.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        let mut response = (status, [(CONTENT_TYPE, "application/json")], body(&self)).into_response();
-        if let Some(seconds) = self.retry_after() {
-            response.headers_mut().insert(RETRY_AFTER, seconds.into());
-        }
-        if self.is_final() {
-            response.headers_mut().insert("x-should-retry", HeaderValue::from_static("false"));
-        }
-        response.extensions_mut().insert(self);
-        response
+/// The response that reports this error.
+pub(super) fn response(error: Error) -> Response {
+    let status = StatusCode::from_u16(error.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let mut response = (status, [(CONTENT_TYPE, "application/json")], body(&error)).into_response();
+    if let Some(seconds) = error.retry_after() {
+        response.headers_mut().insert(RETRY_AFTER, seconds.into());
     }
+    if error.is_final() {
+        response.headers_mut().insert("x-should-retry", HeaderValue::from_static("false"));
+    }
+    response.extensions_mut().insert(error);
+    response
 }
 
 /// The body for every client but Anthropic's.
@@ -32,7 +31,7 @@ fn body(error: &Error) -> Vec<u8> {
         serde_json::from_slice(&ErrorView::from(error).body(Dialect::OpenAi)).unwrap_or_default();
     if let Some(members) = whole.get_mut("error").and_then(Value::as_object_mut) {
         let detail =
-            |problem: &crate::error::Problem| json!({"path": problem.path, "message": problem.message});
+            |problem: &words::error::Problem| json!({"path": problem.path, "message": problem.message});
         let details: Vec<Value> = match (&*error.problems, &error.param) {
             ([], Some(param)) => vec![json!({"path": param, "message": error.message})],
             (problems, _) => problems.iter().map(detail).collect(),
@@ -71,6 +70,6 @@ fn reference_code(error: &Error) -> &'static str {
 pub(super) async fn wrong_method(method: Method, uri: Uri) -> Response {
     match method {
         Method::OPTIONS => StatusCode::NO_CONTENT.into_response(),
-        _ => Error::method_not_allowed(format!("{} does not take {method}.", uri.path())).into_response(),
+        _ => response(Error::method_not_allowed(format!("{} does not take {method}.", uri.path()))),
     }
 }

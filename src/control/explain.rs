@@ -12,10 +12,8 @@ use super::reply::Reply;
 use super::route::{self, Access, Route};
 use super::routes::control_paths;
 use crate::auth::{self, ClientIdentity};
-use crate::config::headers::GatewayHeaders;
 use crate::engine::caching::{CacheHeaders, CacheView};
 use crate::engine::limit_preview::{self, LimitView, PreviewedRequest};
-use crate::error::Error;
 use crate::limits::CountersFailure;
 use crate::price::RequestPrices;
 use crate::route::admission::key_rules::KeyRules;
@@ -25,7 +23,6 @@ use crate::route::compile::{Sources, compile};
 use crate::route::explain::{Explanation, Rejection, explain};
 use crate::route::request_mode::RequestMode;
 use crate::route::request_snapshot::RequestSnapshot;
-use crate::settings::scopes::Scope;
 use crate::state::snapshot::SettingsSnapshot;
 use crate::state::sticky_sessions::StickySessions;
 use crate::state::targets::TargetRegistry;
@@ -40,6 +37,9 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
+use words::config::headers::GatewayHeaders;
+use words::error::Error;
+use words::settings::scopes::Scope;
 
 /// Who responds to requests for files and batches that are no provider's.
 const OWN_FILES: &str = "the gateway, which keeps files and runs batches itself; explain a line of it";

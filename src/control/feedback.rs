@@ -5,14 +5,14 @@ use super::field::{Field, Type, optional, read_object, required};
 use super::logs::{ledger, refused};
 use super::reply::Reply;
 use super::route::{Access, Route, Shape, post, put};
-use crate::config::node::{Kind, Node};
-use crate::config::read::Problems;
-use crate::error::Error;
 use crate::ledger::Feedback;
-use crate::settings::scopes::Scope;
 use serde_json::{Map, Value, json};
 use std::time::Duration;
 use uuid::Uuid;
+use words::config::node::{Kind, Node};
+use words::config::read::Problems;
+use words::error::Error;
+use words::settings::scopes::Scope;
 
 /// Feedback of one call, at most.
 const MAX_FEEDBACK: usize = 1000;

@@ -6,12 +6,12 @@ use super::records::{created, put};
 use crate::auth::DEFAULT_WORKSPACE;
 use crate::auth::key_body::{KeyBody, KeySecret};
 use crate::auth::key_format::{KeyHash, NewKey, mask};
-use crate::config::secret::Secret;
-use crate::settings::Settings;
-use crate::settings::scopes::KeyType;
 use crate::store::{Catalog, Change, Kind, Record, Store, StoreError};
 use jiff::Timestamp;
 use serde_json::{Value, json};
+use words::config::secret::Secret;
+use words::settings::Settings;
+use words::settings::scopes::KeyType;
 
 /// Makes what is missing. Returns the administrator's key if it made one.
 ///

@@ -9,19 +9,19 @@ use super::page::{self, Page};
 use super::records::{archived, changed, created, member, members, overlay, put, time};
 use super::reply::Reply;
 use super::route::{Access, Route, Shape, delete, get, post, put as put_route};
-use crate::api::operation::Operation;
-use crate::config;
-use crate::config::hooks::{HookPhase, MAX_OVERLAP};
-use crate::config::pattern::PatternBudget;
-use crate::config::read::Problems;
-use crate::error::{Error, Problem};
 use crate::guard::{Hook, HookCompiler, HookPlace, Subject, check_kind};
-use crate::settings::scopes::Scope;
 use crate::state::stored::{compile_guardrail, guardrail_hook};
 use crate::store::{Catalog, Kind, Record, Status};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 use uuid::Uuid;
+use words::api::operation::Operation;
+use words::config;
+use words::config::hooks::{HookPhase, MAX_OVERLAP};
+use words::config::pattern::PatternBudget;
+use words::config::read::Problems;
+use words::error::{Error, Problem};
+use words::settings::scopes::Scope;
 
 const CHECK: Type = Type::Object(&[
     required("id", Type::Name(128), "The check: `default.contains`, `default.regexMatch` …"),

@@ -7,9 +7,9 @@ use super::call::Call;
 use super::field::{Field, Type, optional, required};
 use super::reply::Reply;
 use super::route::{Access, Route, Shape, get};
-use crate::error::Error;
 use http::StatusCode;
 use serde_json::{Value, json};
+use words::error::Error;
 
 const READY: &[Field] = &[
     required("status", Type::OneOf(&["ready", "starting", "draining"]), "`ready` with status 200, else 503."),

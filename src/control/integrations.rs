@@ -22,12 +22,12 @@ use super::reply::Reply;
 use super::route::{Access, Route, Shape, delete, get, post, put as put_route};
 use super::used::Used;
 use super::{ORGANISATION, providers};
-use crate::error::Error;
 use crate::price::OwnPrices;
-use crate::settings::scopes::Scope;
 use crate::store::{Kind, Record, Status};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
+use words::error::Error;
+use words::settings::scopes::Scope;
 
 const CREATE: &[Field] = &[
     required("name", Type::Name(255), "For people; the slug begins with it."),

@@ -9,12 +9,12 @@ use super::page::{self, Page};
 use super::records::{changed, created, member, members, overlay, put, time};
 use super::reply::Reply;
 use super::route::{Access, Route, Shape, delete, get, post, put as put_route};
-use crate::error::Error;
-use crate::settings::scopes::Scope;
 use crate::state::stored::prompts::UNIVERSAL_LABELS;
 use crate::store::{Catalog, Change, Kind, Record, Status};
 use serde_json::{Value, json};
 use uuid::Uuid;
+use words::error::Error;
+use words::settings::scopes::Scope;
 
 const CREATE: &[Field] = &[
     required(

@@ -5,14 +5,14 @@
 use super::call::Call;
 use super::field::{Field, Type, optional};
 use super::records::time;
-use crate::config::read::Problems;
 use crate::limits::from_records::{LAST_RESET, RESETS, USAGE_NUMBERS, usage_numbers};
-use crate::settings::key_limits::MAX_SAME_RATES;
 use jiff::civil::{Date, Time};
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, ToSpan};
 use serde_json::{Map, Value};
 use std::collections::HashMap;
+use words::config::read::Problems;
+use words::settings::key_limits::MAX_SAME_RATES;
 
 const DAYS: Type = Type::Integer(1, 365);
 /// Below 2^53, so that no client rounds it.

@@ -4,12 +4,12 @@
 
 use super::call::{Call, by_id_or_slug};
 use super::field::{Field, Type, optional};
-use crate::config::read::Problems;
 use crate::ledger::filter::{Bounds, Filter};
 use crate::price::money;
 use crate::store::{Kind, Status};
 use serde_json::{Map, Value};
 use uuid::Uuid;
+use words::config::read::Problems;
 
 const TOKENS: Type = Type::Integer(0, i64::MAX);
 /// Cents.
@@ -222,8 +222,8 @@ pub(super) fn workspaces(
     call: &Call,
     named: Option<&str>,
     reach: Reach,
-) -> Result<Vec<Uuid>, crate::error::Error> {
-    use crate::error::Error;
+) -> Result<Vec<Uuid>, words::error::Error> {
+    use words::error::Error;
     let default = call.snapshot.stored.default_workspace();
     let with_nil = |id: Uuid| if Some(id) == default { vec![id, Uuid::nil()] } else { vec![id] };
     let own = call.own_workspace();

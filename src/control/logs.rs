@@ -11,12 +11,9 @@ use super::log_view;
 use super::page::{self, Page};
 use super::reply::Reply;
 use super::route::{Access, Route, Shape, get, post};
-use crate::config::read::Problems;
-use crate::error::Error;
 use crate::ledger::filter::Filter;
 use crate::ledger::log_store::LogError;
 use crate::ledger::{Ledger, Row};
-use crate::settings::scopes::Scope;
 pub(super) use export_file::ROUTES as FILE_ROUTES;
 pub(super) use exports::ROUTES as EXPORT_ROUTES;
 use jiff::Timestamp;
@@ -24,6 +21,9 @@ use serde_json::{Map, Value, json};
 use std::sync::Arc;
 use std::time::Duration;
 use uuid::Uuid;
+use words::config::read::Problems;
+use words::error::Error;
+use words::settings::scopes::Scope;
 
 /// How long one log may be looked for.
 const READ_TIMEOUT: Duration = Duration::from_secs(10);

@@ -13,10 +13,10 @@ use super::page::{self, Page};
 use super::records::{archived, changed, created, member, members, overlay, put, time};
 use super::reply::Reply;
 use super::route::{Access, Route, Shape, delete, get, post, put as put_route};
-use crate::error::Error;
-use crate::settings::scopes::Scope;
 use crate::store::{Kind, Record};
 use serde_json::{Map, Value, json};
+use words::error::Error;
+use words::settings::scopes::Scope;
 
 const AUTH_TYPE: Type = Type::OneOf(&["headers", "none", "oauth_auto"]);
 const TRANSPORT: Type = Type::OneOf(&["http", "sse"]);

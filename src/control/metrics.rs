@@ -5,10 +5,10 @@
 use super::call::Call;
 use super::reply::Reply;
 use super::route::{Access, Route, Shape, get};
-use crate::error::Error;
 use crate::limits::Counts;
 use crate::state::metrics::CountersState;
 use std::time::Instant;
+use words::error::Error;
 
 const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 

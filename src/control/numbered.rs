@@ -7,12 +7,12 @@ use super::call::{Call, by_id_or_slug};
 use super::collections::collection_of;
 use super::records::{changed, created, member, members, object, put, set, time, version};
 use super::reply::Reply;
-use crate::error::Error;
 use crate::state::stored::prompts::read as published;
 use crate::store::{Catalog, Kind, Record};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 use uuid::Uuid;
+use words::error::Error;
 
 /// A kind of records with versions.
 #[derive(Debug, Clone, Copy)]

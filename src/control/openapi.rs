@@ -7,12 +7,12 @@ use super::field::{Field, object_schema, type_schema};
 use super::reply::Reply;
 use super::route::{Access, Body, Route, Shape, get};
 use super::routes::routes;
-use crate::error::Error;
 use crate::provider;
-use crate::settings::schema;
-use crate::settings::scopes::Scope;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
+use words::error::Error;
+use words::settings::schema;
+use words::settings::scopes::Scope;
 
 pub(super) const ROUTES: &[Route] =
     &[get("/v1/openapi.json", Access::Open, "This document", |_| Box::pin(show()))];

@@ -4,11 +4,11 @@
 //! A page of another site shows itself by its `Origin`; one that has its own name resolve to this address (DNS rebinding)
 //! by the `Host` it calls. Not authentication: whoever can connect without a browser is not held up.
 
-use crate::error::Error;
 use http::header::{HOST, ORIGIN};
 use http::request::Parts;
 use http::{HeaderMap, Uri, Version};
 use std::net::{IpAddr, Ipv6Addr};
+use words::error::Error;
 
 /// Refuses requests for hosts that are not this port, and from pages of other origins.
 ///

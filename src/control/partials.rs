@@ -9,15 +9,15 @@ use super::page::{self, Page};
 use super::records::{archived, changed, members, object, put, set, time};
 use super::reply::Reply;
 use super::route::{Access, Route, Shape, delete, get, post, put as put_route};
-use crate::error::{Error, Problem};
 use crate::prompt::Partial;
 use crate::prompt::inclusion::{WithVersion, problems_of_partial};
-use crate::settings::scopes::Scope;
 use crate::state::stored::prompts::{PartialBody, read as published};
 use crate::store::{Kind, Record, Status};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use uuid::Uuid;
+use words::error::{Error, Problem};
+use words::settings::scopes::Scope;
 
 const TEXT: Type = Type::Text(1 << 20);
 

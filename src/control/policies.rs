@@ -13,14 +13,14 @@ use super::call::Call;
 use super::field::{Field, Type, nullable, optional, required};
 use super::records::{member, members, time};
 use super::reply::Reply;
-use crate::config::read::Problems;
-use crate::error::Error;
 use crate::store::{Kind, Record, Status};
 pub(super) use entities::ROUTES as ENTITY_ROUTES;
 pub(super) use rate::ROUTES as RATE_ROUTES;
 use serde_json::{Map, Value, json};
 pub(super) use usage::ROUTES as USAGE_ROUTES;
 use uuid::Uuid;
+use words::config::read::Problems;
+use words::error::Error;
 
 const NAME: Field = optional("name", Type::Text(255), "For people.");
 const DESCRIPTION: Field = optional("description", Type::Text(500), "For people.");

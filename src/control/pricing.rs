@@ -6,10 +6,10 @@ use super::call::Call;
 use super::field::{Field, Type, required};
 use super::reply::Reply;
 use super::route::{Access, Route, Shape, get};
-use crate::error::Error;
 use crate::price::{Rates, Rating, money};
 use http::StatusCode;
 use serde_json::{Map, Value, json};
+use words::error::Error;
 
 const SUMMARY: &str = "What a model costs, in cents per token";
 

@@ -15,12 +15,12 @@ use super::page::{self, Page};
 use super::records::{archived, changed, members, object, put, set, time};
 use super::reply::Reply;
 use super::route::{Access, Route, Shape, delete, get, post, put as put_route};
-use crate::error::Error;
 use crate::prompt::VersionBody;
-use crate::settings::scopes::Scope;
 use crate::state::stored::prompts::read as published;
 use crate::store::{Catalog, Kind, Record};
 use serde_json::{Value, json};
+use words::error::Error;
+use words::settings::scopes::Scope;
 
 const TEXT: Type = Type::Text(1 << 20);
 const FUNCTIONS: Type = Type::List(&Type::AnyObject, 0, 1024);

@@ -15,13 +15,13 @@ use super::records::{archived, changed, created, member, members, put, time};
 use super::reply::Reply;
 use super::route::{Access, Route, Shape, delete, get, post, put as put_route};
 use super::used::Used;
-use crate::error::Error;
-use crate::settings::StoredProvider;
-use crate::settings::scopes::Scope;
 use crate::store::{Kind, Record};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 use uuid::Uuid;
+use words::error::Error;
+use words::settings::StoredProvider;
+use words::settings::scopes::Scope;
 
 const CREATE: &[Field] = &[
     required("name", Type::Name(255), "For people; the slug begins with it."),

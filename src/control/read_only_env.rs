@@ -3,8 +3,6 @@
 //! Not the environment that routes requests (`engine::request_env`), which stores sticky choices and creates targets.
 
 use crate::auth::ClientIdentity;
-use crate::config::balance::Sticky;
-use crate::config::query::Query;
 use crate::route::compiled::TargetGroup;
 use crate::route::env::RoutingEnv;
 use crate::route::request_snapshot::RequestSnapshot;
@@ -13,6 +11,8 @@ use crate::state::sticky_sessions::StickySessions;
 use crate::state::targets::{CircuitStatus, TargetRegistry};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use words::config::balance::Sticky;
+use words::config::query::Query;
 
 /// A read-only [`RoutingEnv`] for one explained request.
 pub(super) struct ReadOnlyEnv<'a> {

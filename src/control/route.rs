@@ -6,12 +6,12 @@
 use super::call::Call;
 use super::field::Field;
 use super::reply::Reply;
-use crate::config::read::Problems;
-use crate::error::Error;
-use crate::settings::scopes::Scope;
 use futures_util::future::BoxFuture;
 use jiff::Timestamp;
 use serde_json::{Map, Value};
+use words::config::read::Problems;
+use words::error::Error;
+use words::settings::scopes::Scope;
 
 /// What a route does. Box the future of an async function: `|call| Box::pin(list(call))`.
 pub(super) type Run = fn(Call) -> BoxFuture<'static, Result<Reply, Error>>;

@@ -150,9 +150,9 @@ fn first_segment(path: &str) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::api::operation::Operation;
-    use crate::settings::scopes::Scope;
     use http::Method;
+    use words::api::operation::Operation;
+    use words::settings::scopes::Scope;
 
     #[test]
     fn control_paths_at_the_data_port_follow_the_table() {

@@ -6,13 +6,13 @@ use super::call::Call;
 use super::field::{Field, Type, optional, required};
 use super::reply::Reply;
 use super::route::{Access, Route, Shape, get, post};
-use crate::error::Error;
-use crate::settings::scopes::Scope;
 use crate::state::targets::TargetView;
 use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::json;
 use std::time::{Duration, Instant};
+use words::error::Error;
+use words::settings::scopes::Scope;
 
 /// A target in the response; `docs/control.md` describes the fields.
 #[derive(Serialize)]
@@ -97,8 +97,8 @@ fn rounded(time: Duration, units_per_second: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::policies::BreakerPolicy;
     use crate::state::targets::{BreakerSignal, TargetId, TargetRegistry};
+    use words::config::policies::BreakerPolicy;
 
     #[test]
     fn a_target_is_shown_with_all_fields() {

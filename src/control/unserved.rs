@@ -3,25 +3,28 @@
 //!
 //! Not a stub: it only reports that the route does not exist, and only to who has a key.
 
+use super::error;
 use super::routes::{built, is_on_control_port_only, is_unbuilt};
 use super::services::Services;
-use crate::error::Error;
 use crate::state::authentication;
 use axum::extract::State;
+use axum::response::Response;
 use http::{HeaderMap, Method, Uri};
 use jiff::Timestamp;
+use words::error::Error;
 
 pub(super) async fn respond(
     State(services): State<Services>,
     method: Method,
     uri: Uri,
     headers: HeaderMap,
-) -> Error {
-    if let Err(error) = authentication::authenticate(&services.shared, &headers, &uri, Timestamp::now()).await
-    {
-        return error;
-    }
-    let path = uri.path();
+) -> Response {
+    let authenticated =
+        authentication::authenticate(&services.shared, &headers, &uri, Timestamp::now()).await;
+    error::response(authenticated.err().unwrap_or_else(|| reason(&method, uri.path())))
+}
+
+fn reason(method: &Method, path: &str) -> Error {
     if is_on_control_port_only(path) {
         // Only the data port's router gets here: the other one has a route.
         return Error::not_found(format!(

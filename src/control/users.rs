@@ -8,11 +8,11 @@ use super::records::{changed, created, member, members, put, time};
 use super::reply::Reply;
 use super::route::{Access, Route, Shape, delete, get, post, put as put_route};
 use crate::auth::key_records::revoked;
-use crate::error::Error;
-use crate::settings::scopes::Scope;
 use crate::store::{Catalog, Change, Kind, Record};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
+use words::error::Error;
+use words::settings::scopes::Scope;
 
 const ROLE: Type = Type::OneOf(&["owner", "admin", "member"]);
 const WORKSPACE_ROLE: Type = Type::Object(&[

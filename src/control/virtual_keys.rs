@@ -14,11 +14,11 @@ use super::records::{archived, member, members, put};
 use super::reply::Reply;
 use super::route::{Access, Route, Shape, delete, get, post, put as put_route};
 use super::used::Used;
-use crate::error::Error;
-use crate::settings::scopes::Scope;
 use crate::store::{Kind, Record};
 use serde_json::{Value, json};
 use std::sync::Arc;
+use words::error::Error;
+use words::settings::scopes::Scope;
 
 const ANY_TEXT: Type = Type::Text(64 << 10);
 

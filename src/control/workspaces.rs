@@ -16,16 +16,16 @@ use super::used::Used;
 use crate::auth::DEFAULT_WORKSPACE;
 use crate::auth::key_records::revoked;
 use crate::batch;
-use crate::config::read::Problems;
-use crate::error::Error;
 use crate::limits::LimitScope;
 use crate::limits::from_records::USAGE_NUMBERS;
-use crate::settings::scopes::Scope;
 use crate::store::{Catalog, Change, Kind, Record, Status};
 use jiff::Timestamp;
 pub(super) use members::ROUTES as MEMBER_ROUTES;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
+use words::config::read::Problems;
+use words::error::Error;
+use words::settings::scopes::Scope;
 
 const DEFAULTS: Type = Type::Object(&[
     optional(

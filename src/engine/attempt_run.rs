@@ -21,11 +21,6 @@ use super::response_body::ResponseBody;
 use super::response_policy::ResponsePolicy;
 use super::resume::ResumeSource;
 use super::upstream_stream::{StreamEvent, UpstreamStream};
-use crate::api::chat::ProviderError;
-use crate::api::error_class::ErrorClass;
-use crate::api::retry_after;
-use crate::config::policies::StreamRescue;
-use crate::error::Error;
 use crate::provider::rewriter::{Rewriter, TextFilters};
 use crate::provider::translation::Translation;
 use crate::route::attempt::Attempt;
@@ -40,6 +35,11 @@ use pingora::http::ResponseHeader;
 use pingora_core::protocols::http::HttpTask;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
+use words::api::chat::ProviderError;
+use words::api::error_class::ErrorClass;
+use words::api::retry_after;
+use words::config::policies::StreamRescue;
+use words::error::Error;
 
 /// The largest error response that is read, in bytes.
 const MAX_ERROR_BODY: usize = 4 << 20;

@@ -15,9 +15,6 @@ use super::response_policy::ResponsePolicy;
 use super::stages::{Flow, LocalResponse, StageCall};
 use super::upstream_headers::UpstreamHeaders;
 use super::upstream_stream::UpstreamStream;
-use crate::api::token_estimate::CountText;
-use crate::config::policies::{Replay, StreamRescue};
-use crate::error::{Error, Kind};
 use crate::provider::rewriter::TextFilters;
 use crate::provider::token_exchange::Credentials;
 use crate::provider::translation::LocalCount;
@@ -29,6 +26,9 @@ use crate::state::large_work::{run_here, translation};
 use crate::state::targets::Permit;
 use std::sync::Arc;
 use std::time::Instant;
+use words::api::token_estimate::CountText;
+use words::config::policies::{Replay, StreamRescue};
+use words::error::{Error, Kind};
 
 /// The result of passing an attempt through its stages.
 struct StagesPassed {

@@ -12,19 +12,19 @@
 //! Knows no prices.
 
 use super::record::{AttemptUsage, UsageSource};
-use crate::api::body::Body;
-use crate::api::operation::{Billing, Operation};
-use crate::api::output_text::OutputText;
-use crate::api::service_tier::ServiceTier;
-use crate::api::tap::ResponseSummary;
-use crate::api::token_estimate::{self, CountText};
-use crate::api::usage::Usage;
-use crate::json::walk;
 use crate::provider::translation::Translation;
 use crate::route::attempt::Attempt;
 use bytes::Bytes;
 use http::Method;
 use std::sync::Arc;
+use words::api::body::Body;
+use words::api::operation::{Billing, Operation};
+use words::api::output_text::OutputText;
+use words::api::service_tier::ServiceTier;
+use words::api::tap::ResponseSummary;
+use words::api::token_estimate::{self, CountText};
+use words::api::usage::Usage;
+use words::json::walk;
 
 /// What an attempt used.
 pub(super) enum Observed {

@@ -1,8 +1,8 @@
 //! What makes a successful response of a provider unusable. What follows from it is decided by the attempt and the plan.
 
-use crate::api::chat::ProviderError;
-use crate::error::Error;
 use bytes::Bytes;
+use words::api::chat::ProviderError;
+use words::error::Error;
 
 /// What is wrong with a response.
 #[derive(Debug, Clone)]

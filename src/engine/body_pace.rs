@@ -2,9 +2,9 @@
 //!
 //! Not how long it may send nothing: that is the connection's own timeout.
 
-use crate::error::Error;
-use crate::settings::Limits;
 use std::time::{Duration, Instant};
+use words::error::Error;
+use words::settings::Limits;
 
 /// How fast a body must arrive. Without a least rate, a client could have its part of a body held for ever by sending a
 /// byte now and then.

@@ -3,13 +3,13 @@
 //! Every response of the data port passes through [`write`], those of the control routes there and errors included. A
 //! provider's own CORS headers never reach a browser: it allows its pages, not the gateway's.
 
-use crate::settings::cors::{Cors, Origins};
 use http::header::{
     ACCESS_CONTROL_ALLOW_CREDENTIALS, ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS,
     ACCESS_CONTROL_ALLOW_ORIGIN, ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE,
     ACCESS_CONTROL_REQUEST_HEADERS, ACCESS_CONTROL_REQUEST_METHOD, ORIGIN, VARY,
 };
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
+use words::settings::cors::{Cors, Origins};
 
 /// The headers of a provider's own CORS.
 const RESPONSE_HEADERS: [HeaderName; 6] = [

@@ -3,12 +3,12 @@
 //! The prices are those in force when the request began. Not here: the arithmetic (`price`).
 
 use super::record::{AttemptRecord, AttemptUsage, UsageSource};
-use crate::api::operation::Billing;
 use crate::price::{Charge, Cost, CostStatus, Rating, RequestPrices};
 use crate::route::attempt::Attempt;
 use crate::route::target::Target;
 use jiff::Timestamp;
 use std::sync::Arc;
+use words::api::operation::Billing;
 
 /// What one attempt cost; `None` if nothing is charged for it.
 pub(super) fn of_attempt(

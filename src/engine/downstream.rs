@@ -2,11 +2,11 @@
 //!
 //! Does not make the response: its parts are made elsewhere and sent in batches, one write each.
 
-use crate::error::Error;
 use bytes::Bytes;
 use pingora::http::RequestHeader;
 use pingora_core::protocols::http::HttpTask;
 use std::net::IpAddr;
+use words::error::Error;
 
 /// The client of one request.
 pub trait Downstream: Send {

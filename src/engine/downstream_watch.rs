@@ -7,11 +7,11 @@ use super::body_pace::UploadPace;
 use super::downstream::Downstream;
 use super::request_context::RequestContext;
 use super::streamed_upload::BodyChunk;
-use crate::error::Error;
-use crate::settings::Limits;
 use bytes::Bytes;
 use std::time::Instant;
 use tokio::sync::mpsc::{self, Receiver, Sender};
+use words::error::Error;
+use words::settings::Limits;
 
 /// The most body chunks that may wait to be sent to the provider.
 const MAX_WAITING: usize = 4;

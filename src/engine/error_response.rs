@@ -8,16 +8,16 @@ use super::header_edit::{self, HeaderCase};
 use super::request_context::RequestContext;
 use super::response_headers;
 use super::turn::Turn;
-use crate::api::error_body::ErrorView;
-use crate::api::operation::Operation;
-use crate::error::{Error, Kind};
-use crate::json::splice::append_member;
 use crate::route::admission::allowed_methods;
 use crate::route::request_mode::RequestMode;
 use bytes::Bytes;
 use http::{HeaderValue, StatusCode, header};
 use pingora_core::protocols::http::HttpTask;
 use std::time::Duration;
+use words::api::error_body::ErrorView;
+use words::api::operation::Operation;
+use words::error::{Error, Kind};
+use words::json::splice::append_member;
 
 /// How much of an unread body is read and dropped: closing at once would reset the connection, and the client could
 /// lose the response.

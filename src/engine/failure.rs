@@ -4,11 +4,11 @@
 
 use super::attempt_state::AttemptState;
 use super::peer_selection::PeerSelection;
-use crate::error::Error;
 use crate::net::outbound::dns::ResolveError;
 use crate::route::target::Target;
 use crate::state::Shared;
 use pingora_core::{Error as PingoraError, ErrorSource, ErrorType};
+use words::error::Error;
 
 /// Why an attempt has no response, or no more of it.
 #[derive(Debug)]

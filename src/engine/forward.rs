@@ -18,10 +18,6 @@ use super::response_body::ResponseBody;
 use super::response_headers;
 use super::resume::Resume;
 use super::upstream_stream::StreamEvent;
-use crate::api::chat::ProviderError;
-use crate::api::operation::{Operation, Terminator};
-use crate::config::policies::StreamRescue;
-use crate::error::{Error, Kind};
 use crate::provider::rewriter::Rewriter;
 use crate::route::attempt::Attempt;
 use crate::route::deadlines::TimeoutKind;
@@ -36,6 +32,10 @@ use pingora::http::ResponseHeader;
 use pingora_core::protocols::http::HttpTask;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use words::api::chat::ProviderError;
+use words::api::operation::{Operation, Terminator};
+use words::config::policies::StreamRescue;
+use words::error::{Error, Kind};
 
 /// How long the end of a stream may take after its finish reason.
 const FINISH_TIMEOUT: Duration = Duration::from_secs(2);

@@ -8,12 +8,12 @@ use super::caching::{CachedCall, FlightShare};
 use super::downstream::{Aborted, Downstream};
 use super::downstream_watch::DownstreamWatch;
 use super::orchestrator::{NextAttempt, Orchestrator, Started};
-use crate::config::hedge::Hedge;
-use crate::error::Error;
 use crate::route::plan::Reason;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::sleep;
+use words::config::hedge::Hedge;
+use words::error::Error;
 
 /// What happened while one attempt was awaited.
 enum FirstEvent {

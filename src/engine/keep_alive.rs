@@ -1,11 +1,11 @@
 //! What keeps the connection of a silent stream alive. Not when it is sent (`forward`, `orchestrator`).
 
-use crate::api::Dialect;
-use crate::api::operation::Operation;
 use crate::route::deadlines::Deadlines;
 use bytes::Bytes;
 use std::time::{Duration, Instant};
 use tokio::time::{Instant as Clock, sleep_until};
+use words::api::Dialect;
+use words::api::operation::Operation;
 
 /// A comment, which parsers of events ignore.
 const COMMENT: Bytes = Bytes::from_static(b": keep-alive\n\n");

@@ -8,7 +8,6 @@ use super::limit_refusal;
 use super::request_context::RequestContext;
 use super::usage_estimate::UsageEstimate;
 use crate::auth::ClientIdentity;
-use crate::error::Error;
 use crate::limits::{Advance, AdvanceEstimate, Cause, Estimate, LimitKind, LimitSet, Phase};
 use crate::price::RequestPrices;
 use crate::route::attempt::Request;
@@ -16,6 +15,7 @@ use crate::route::compiled::CompiledConfig;
 use crate::route::target::Target;
 use jiff::Timestamp;
 use std::sync::Arc;
+use words::error::Error;
 
 /// Why a batch's budgets are not held.
 #[derive(Debug)]

@@ -2,11 +2,11 @@
 //!
 //! Which limits are the tightest is the room `limits`'s.
 
-use crate::json::write::write_number;
 use crate::limits::{Remaining, Tightest};
 use http::{HeaderMap, HeaderName, HeaderValue};
 use std::cell::RefCell;
 use std::time::Duration;
+use words::json::write::write_number;
 
 const LIMIT_REQUESTS: HeaderName = HeaderName::from_static("x-ratelimit-limit-requests");
 const REMAINING_REQUESTS: HeaderName = HeaderName::from_static("x-ratelimit-remaining-requests");

@@ -8,9 +8,7 @@ use super::limit_refusal;
 use super::record::{AttemptRecord, RequestRecord};
 use super::request_context::RequestContext;
 use super::usage_estimate::UsageEstimate;
-use crate::api::operation::Operation;
 use crate::auth::{ClientIdentity, ORGANISATION};
-use crate::error::Error;
 use crate::limits::{
     self, Actual, Advance, Estimate, Facts, Id, LimitSet, Limits, Named, Phase, Remaining, Reservation,
     TargetFacts, Tightest,
@@ -25,6 +23,8 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use std::sync::Arc;
 use uuid::Uuid;
+use words::api::operation::Operation;
+use words::error::Error;
 
 /// The member of metadata that names the user.
 const USER: &str = "_user";

@@ -6,7 +6,6 @@ use super::limit_holds::{Metadata, RequestFacts, key, only_reads, target_facts};
 use super::limit_refusal::{self, amount, scope, unit};
 use super::usage_estimate::UsageEstimate;
 use crate::auth::ClientIdentity;
-use crate::error::Error;
 use crate::limits::{CountersFailure, Decision, Facts, Limits, Phase, Preview};
 use crate::price::RequestPrices;
 use crate::route::attempt::{Attempt, Request};
@@ -17,6 +16,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::value::RawValue;
 use std::sync::Arc;
+use words::error::Error;
 
 /// A request that would be sent.
 pub struct PreviewedRequest<'a> {

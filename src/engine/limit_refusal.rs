@@ -3,11 +3,11 @@
 //! Not here: what refuses (`limits`), and how errors are written (`error_response`).
 
 use crate::auth::ClientIdentity;
-use crate::error::{Amounts, Error, Kind, LimitDetails};
 use crate::limits::{Cause, Counted, Limit, LimitKind, LimitScope, MissingFact, Refusal};
 use crate::price::money;
-use crate::settings::scopes::Scope;
 use jiff::Timestamp;
+use words::error::{Amounts, Error, Kind, LimitDetails};
+use words::settings::scopes::Scope;
 
 /// The most limits that one error names.
 const MAX_OTHERS: usize = 10;

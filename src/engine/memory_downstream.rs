@@ -3,12 +3,12 @@
 //! Its client never disconnects, unless whoever made it has it leave.
 
 use super::downstream::Downstream;
-use crate::error::Error;
 use bytes::Bytes;
 use pingora::http::{RequestHeader, ResponseHeader};
 use pingora_core::protocols::http::HttpTask;
 use std::net::IpAddr;
 use tokio::sync::{mpsc, watch};
+use words::error::Error;
 
 /// A request, and its response as far as it was sent.
 #[derive(Debug)]

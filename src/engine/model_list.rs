@@ -5,16 +5,16 @@
 use super::Engine;
 use super::own_request::{OwnError, OwnRequest};
 use super::request_context::RequestContext;
-use crate::api::chat::ProviderError;
-use crate::api::error_names::ErrorNames;
-use crate::api::model_list::{self, ListedModel};
-use crate::config::Config;
 use crate::route::provider_ref::split_slug;
-use crate::settings::StoredProvider;
 use crate::state::model_lists::Fetched;
 use futures_util::future::join_all;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use words::api::chat::ProviderError;
+use words::api::error_names::ErrorNames;
+use words::api::model_list::{self, ListedModel};
+use words::config::Config;
+use words::settings::StoredProvider;
 
 /// How long a provider may take for its list.
 const DEADLINE: Duration = Duration::from_secs(5);

@@ -2,8 +2,8 @@
 //!
 //! Judged by its members, whatever they hold. Errors that a provider names as such are read elsewhere (`provider::success_error`).
 
-use crate::api::operation::{Operation, StreamShape};
-use crate::json::walk;
+use words::api::operation::{Operation, StreamShape};
+use words::json::walk;
 
 /// The members in which providers send vectors, ranks and images.
 const LISTS: [&[u8]; 7] =

@@ -8,10 +8,7 @@ use super::memory_downstream::MemoryDownstream;
 use super::orchestrator::Admitted;
 use super::planner::Planner;
 use super::request_context::RequestContext;
-use crate::api::body::Body;
-use crate::api::operation::BodyKind;
 use crate::auth::ClientIdentity;
-use crate::error::Error;
 use crate::limits::{Advance, AdvanceEstimate};
 use crate::route::admission::Endpoint;
 use crate::route::attempt::Request;
@@ -24,6 +21,9 @@ use http::{HeaderMap, Method, StatusCode, Uri};
 use pingora::http::RequestHeader;
 use std::sync::Arc;
 use tokio::sync::{mpsc, watch};
+use words::api::body::Body;
+use words::api::operation::BodyKind;
+use words::error::Error;
 
 /// A request: of an operation with a JSON body or without one, or below `/v1/proxy/`, where the body is any, and is sent as it is.
 #[derive(Debug)]

@@ -17,7 +17,6 @@ use super::request_context::RequestContext;
 use super::request_env::RequestEnv;
 use super::resume::Resume;
 use super::{Engine, error_response, response_headers};
-use crate::error::Error;
 use crate::route::attempt::{Attempt, Request};
 use crate::route::deadlines::{Deadlines, TimeoutKind};
 use crate::route::outcome::Outcome;
@@ -28,6 +27,7 @@ use pingora_core::protocols::http::HttpTask;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::time::sleep;
+use words::error::Error;
 
 /// An admitted request and its first target.
 pub struct Admitted {

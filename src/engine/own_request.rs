@@ -7,10 +7,7 @@ use super::memory_downstream::MemoryDownstream;
 use super::orchestrator::Admitted;
 use super::request_context::RequestContext;
 use super::request_env::RequestEnv;
-use crate::api::body::Body;
 use crate::auth::ClientIdentity;
-use crate::config::headers::GatewayHeaders;
-use crate::error::Error;
 use crate::route::admission::Endpoint;
 use crate::route::attempt::Request;
 use crate::route::compile::{Sources, compile_without_hooks};
@@ -23,6 +20,9 @@ use http::{HeaderValue, Method, StatusCode, Uri};
 use pingora::http::RequestHeader;
 use std::sync::Arc;
 use std::time::Duration;
+use words::api::body::Body;
+use words::config::headers::GatewayHeaders;
+use words::error::Error;
 
 /// What a request of the gateway's own is sent with.
 pub(super) struct OwnRequest<'a> {

@@ -4,7 +4,6 @@
 //! natively. Does not connect.
 
 use super::failure;
-use crate::error::Error;
 use crate::net::outbound::origin::Origin;
 use crate::net::outbound::peer::{PeerOptions, Protocol};
 use crate::route::target::Target;
@@ -14,6 +13,7 @@ use pingora_core::upstreams::peer::HttpPeer;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use words::error::Error;
 
 /// The addresses of one attempt.
 #[derive(Debug, Default)]

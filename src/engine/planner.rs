@@ -11,8 +11,6 @@ use super::record::LogHeaders;
 use super::request_context::RequestContext;
 use super::request_env::RequestEnv;
 use crate::auth;
-use crate::config::headers::GatewayHeaders;
-use crate::error::Error;
 use crate::limits::AdvanceEstimate;
 use crate::route::admission::key_rules::KeyRules;
 use crate::route::attempt::{Attempt, Request};
@@ -22,11 +20,13 @@ use crate::route::config_cache::ConfigCache;
 use crate::route::plan::{Plan, Reason};
 use crate::route::request_snapshot::RequestSnapshot;
 use crate::route::target::Target;
-use crate::settings::logs::Payloads;
 use crate::state::large_work;
 use pingora::http::RequestHeader;
 use serde_json::value::RawValue;
 use std::sync::Arc;
+use words::config::headers::GatewayHeaders;
+use words::error::Error;
+use words::settings::logs::Payloads;
 
 /// How many patterns are matched in place; a pattern and the longest value take 0.2 ms.
 const PATTERNS_IN_PLACE: usize = 32;

@@ -3,13 +3,13 @@
 //! What the attempt sends is decided in `route::attempt`.
 
 use super::Engine;
-use crate::error::Error;
 use crate::provider::translation::working_memory;
 use crate::route::attempt::{Attempt, Request};
 use crate::route::target::Target;
 use crate::state::held_bytes::Hold;
 use crate::state::large_work::{LargeWork, freed_elsewhere, translation};
 use std::sync::Arc;
+use words::error::Error;
 
 impl Engine {
     /// Makes the attempt for one target. `held` counts the request's body and what is sent in its place.

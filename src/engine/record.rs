@@ -5,13 +5,7 @@
 use super::caching::CacheNote;
 use super::hook_notes::HookNote;
 use super::payload_capture::PayloadCapture;
-use crate::api::service_tier::ServiceTier;
-use crate::api::tap::ResponseSummary;
-use crate::api::trace::TraceParent;
-use crate::api::usage::Usage;
 use crate::auth::ClientIdentity;
-use crate::config::headers::GatewayHeaders;
-use crate::error::Error;
 use crate::net::outbound::origin::Origin;
 use crate::price::Cost;
 use crate::prompt::FoundPrompt;
@@ -24,6 +18,12 @@ use serde_json::value::RawValue;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use words::api::service_tier::ServiceTier;
+use words::api::tap::ResponseSummary;
+use words::api::trace::TraceParent;
+use words::api::usage::Usage;
+use words::config::headers::GatewayHeaders;
+use words::error::Error;
 
 /// One finished request.
 #[derive(Debug)]

@@ -11,11 +11,7 @@ use super::orchestrator::NextAttempt;
 use super::payload_capture::{BoundedBody, PayloadCapture};
 use super::record::{AttemptRecord, AttemptUsage, LogHeaders, RequestRecord};
 use super::request_context::RequestContext;
-use crate::api::tap::ResponseSummary;
-use crate::api::token_estimate::CountText;
 use crate::auth::ClientIdentity;
-use crate::error::{Error, Kind};
-use crate::json::write::push_number;
 use crate::price::RequestPrices;
 use crate::prompt::FoundPrompt;
 use crate::provider::rewriter::Rewriter;
@@ -25,6 +21,10 @@ use crate::state::tokenizer::Tokenizer;
 use jiff::Timestamp;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use words::api::tap::ResponseSummary;
+use words::api::token_estimate::CountText;
+use words::error::{Error, Kind};
+use words::json::write::push_number;
 
 /// The most attempts of one request that are counted.
 const MAX_ATTEMPTS_COUNTED: usize = 1000;

@@ -8,12 +8,6 @@ use super::caching::{CacheHeaders, CacheNote};
 use super::limit_holds::LimitHolds;
 use super::offline::GivenResponse;
 use super::record_builder::RecordBuilder;
-use crate::api::Dialect;
-use crate::api::operation::Operation;
-use crate::api::tap::{ResponseSummary, Tap};
-use crate::api::trace::TraceParent;
-use crate::config::reply_headers::UsedPrefixes;
-use crate::error::Error;
 use crate::price::RequestPrices;
 use crate::provider::rewriter::Rewriter;
 use crate::route::attempt::Attempt;
@@ -26,6 +20,12 @@ use http::HeaderValue;
 use std::sync::Arc;
 use std::time::Instant;
 use uuid::Uuid;
+use words::api::Dialect;
+use words::api::operation::Operation;
+use words::api::tap::{ResponseSummary, Tap};
+use words::api::trace::TraceParent;
+use words::config::reply_headers::UsedPrefixes;
+use words::error::Error;
 
 /// The state of one request.
 pub struct RequestContext {

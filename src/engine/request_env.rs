@@ -3,8 +3,6 @@
 //! Decides nothing; the plan (`route::plan`) does.
 
 use crate::auth::ClientIdentity;
-use crate::config::balance::Sticky;
-use crate::config::query::Query;
 use crate::route::compiled::TargetGroup;
 use crate::route::env::RoutingEnv;
 use crate::route::request_snapshot::RequestSnapshot;
@@ -13,6 +11,8 @@ use crate::state::Shared;
 use crate::state::targets::{CircuitStatus, TargetState};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use words::config::balance::Sticky;
+use words::config::query::Query;
 
 /// The routing environment of one request.
 pub struct RequestEnv {

@@ -15,12 +15,6 @@ use super::ready_parts::ReadyParts;
 use super::response_policy::ResponsePolicy;
 use super::resume::ResumeSource;
 use super::retained_events::RetainedEvents;
-use crate::api::Dialect;
-use crate::api::chat::ProviderError;
-use crate::api::operation::Operation;
-use crate::api::sse::SseParser;
-use crate::api::tap::{ResponseSummary, Tap};
-use crate::json::similarity::SimilarJson;
 use crate::provider::rewriter::{Rewriter, TextFilters};
 use crate::provider::translation::Translation;
 use crate::route::request_mode::RequestMode;
@@ -30,6 +24,12 @@ use http::header::CONTENT_LENGTH;
 use pingora::http::ResponseHeader;
 use pingora_core::protocols::http::HttpTask;
 use std::time::{SystemTime, UNIX_EPOCH};
+use words::api::Dialect;
+use words::api::chat::ProviderError;
+use words::api::operation::Operation;
+use words::api::sse::SseParser;
+use words::api::tap::{ResponseSummary, Tap};
+use words::json::similarity::SimilarJson;
 
 /// The longest document that may be a message in place of a model's output, bytes.
 const MAX_MESSAGE: usize = 4 << 10;

@@ -7,13 +7,6 @@ use super::cors;
 use super::cost;
 use super::header_edit::{self, HeaderCase};
 use super::request_context::RequestContext;
-use crate::api::chat::ProviderError;
-use crate::api::operation::{Operation, ResponseKind};
-use crate::api::tap::Tap;
-use crate::api::{Dialect, request_id};
-use crate::error::Error;
-use crate::json::JsonStr;
-use crate::json::splice::append_member;
 use crate::provider;
 use crate::provider::rewriter::{ErrorResponseTranslation, Rewriter};
 use crate::route::request_mode::RequestMode;
@@ -23,6 +16,13 @@ use http::{HeaderMap, HeaderValue};
 use pingora::http::ResponseHeader;
 use pingora_core::protocols::http::HttpTask;
 use std::time::Instant;
+use words::api::chat::ProviderError;
+use words::api::operation::{Operation, ResponseKind};
+use words::api::tap::Tap;
+use words::api::{Dialect, request_id};
+use words::error::Error;
+use words::json::JsonStr;
+use words::json::splice::append_member;
 
 /// As many headers as are added to most responses.
 const MAX_ADDED: usize = 14;

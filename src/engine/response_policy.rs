@@ -2,10 +2,10 @@
 //!
 //! Does not validate it (`response_body`).
 
-use crate::api::chat::ProviderError;
-use crate::api::operation::{Operation, ResponseKind};
 use crate::provider::success_error;
 use crate::route::request_mode::RequestMode;
+use words::api::chat::ProviderError;
+use words::api::operation::{Operation, ResponseKind};
 
 /// How a response is validated.
 #[derive(Debug, Clone, Copy)]

@@ -5,9 +5,6 @@
 
 use super::request_context::RequestContext;
 use super::response_body::{ResponseBody, unix_seconds};
-use crate::api::chat::EncodeContext;
-use crate::api::operation::Operation;
-use crate::error::Error;
 use crate::provider::rescue::{self, Prefill, ResumeMode};
 use crate::provider::rewriter::Rewriter;
 use crate::route::attempt::{Attempt, Request};
@@ -15,6 +12,9 @@ use crate::route::outcome::Outcome;
 use crate::route::target::Target;
 use bytes::Bytes;
 use std::sync::Arc;
+use words::api::chat::EncodeContext;
+use words::api::operation::Operation;
+use words::error::Error;
 
 /// What is needed to resume a broken stream.
 pub(super) enum ResumeSource {
@@ -118,7 +118,7 @@ impl Resume {
             return None;
         }
         let bytes = rescue::request(request.operation, body, transcript, prefill)?;
-        let body = crate::api::body::Body::parse(bytes).ok()?;
+        let body = words::api::body::Body::parse(bytes).ok()?;
         Some(Request { body: Some(body), ..request.clone() })
     }
 
@@ -167,6 +167,6 @@ fn includes_usage(attempt: &Attempt) -> bool {
         #[serde(default)]
         include_usage: bool,
     }
-    let body = attempt.body.clone().and_then(|bytes| crate::api::body::Body::parse(bytes).ok());
+    let body = attempt.body.clone().and_then(|bytes| words::api::body::Body::parse(bytes).ok());
     body.and_then(|body| body.read::<Options>("stream_options")).is_some_and(|options| options.include_usage)
 }

@@ -7,12 +7,7 @@
 use super::header_edit::{HeaderCase, edit_request_headers};
 use super::request_context::RequestContext;
 use super::stages;
-use crate::api::connection_header;
-use crate::api::operation::BodyKind;
-use crate::api::trace::TRACEPARENT;
 use crate::auth::{KEY_PROTOCOL, KeySearch};
-use crate::config::headers::is_gateway_header;
-use crate::error::Error;
 use crate::provider::token_exchange::Credentials;
 use crate::route::attempt::Attempt;
 use crate::route::request_mode::RequestMode;
@@ -20,6 +15,11 @@ use crate::state::snapshot::SettingsSnapshot;
 use http::header;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri};
 use pingora::http::RequestHeader;
+use words::api::connection_header;
+use words::api::operation::BodyKind;
+use words::api::trace::TRACEPARENT;
+use words::config::headers::is_gateway_header;
+use words::error::Error;
 
 /// Client headers that are not forwarded unless `forward_headers` names them: credentials, cookies, and what a proxy in
 /// front of us wrote about the client.

@@ -16,7 +16,6 @@ use super::stages::LocalResponse;
 use super::streamed_upload::{BodyChunk, StreamedUpload, UploadEvent};
 use super::turn::Turn;
 use crate::cache::CachedResponse;
-use crate::error::Error;
 use crate::route::target::Target;
 use bytes::Bytes;
 use futures_util::FutureExt;
@@ -31,6 +30,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc::Receiver;
+use words::error::Error;
 
 /// How long [`UpstreamStream::drain`] waits for the end of a response that the client already has.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);

@@ -2,8 +2,6 @@
 //!
 //! Not here: what it did use (`record`), and what limits do with the estimate (`limits`).
 
-use crate::api::operation::Operation;
-use crate::api::{output_bounds, search_bounds};
 use crate::limits::Estimate;
 use crate::price::{ExpectedTier, Rating, RequestPrices};
 use crate::route::attempt::Request;
@@ -11,6 +9,8 @@ use crate::route::target::Target;
 use http::Method;
 use jiff::Timestamp;
 use std::borrow::Cow;
+use words::api::operation::Operation;
+use words::api::{output_bounds, search_bounds};
 
 /// Bytes of a body for each token of input, as is likely.
 const BYTES_PER_TOKEN: usize = 3;

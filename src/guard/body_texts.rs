@@ -10,11 +10,11 @@ mod request;
 
 use super::pieces::{Piece, divided};
 use super::subject::Text;
-use crate::api::responses;
-use crate::json::Json;
-use crate::json::splice::Object;
-use crate::json::surrogates;
 use std::ops::Range;
+use words::api::responses;
+use words::json::Json;
+use words::json::splice::Object;
+use words::json::surrogates;
 
 /// How a body is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -6,12 +6,12 @@ use super::finding::Finding;
 use super::outside::Outside;
 use super::parameters::{Parameter, Parameters, Unusable};
 use super::subject::Subject;
-use crate::config::hooks::HookPhase;
 use futures_util::future::BoxFuture;
 use serde_json::Value;
 use std::fmt;
 use std::ops::Range;
 use std::time::Duration;
+use words::config::hooks::HookPhase;
 
 /// A kind of check, as configs name it.
 pub struct CheckKind {

@@ -6,15 +6,15 @@ use super::check::{CheckKind, Finder, Prepared};
 use super::check_kind;
 use super::needs::Needs;
 use super::parameters::{Parameters, Type, Unusable};
-use crate::api::operation::Operation;
-use crate::config::hooks::{self, Feedback, Guardrail, HookKind, HookPhase, StreamMode};
-use crate::config::node::Node;
-use crate::config::pattern::PatternBudget;
-use crate::config::policies::HookLists;
-use crate::config::read::Problems;
 use serde_json::{Map, Value};
 use std::sync::Arc;
 use std::time::Duration;
+use words::api::operation::Operation;
+use words::config::hooks::{self, Feedback, Guardrail, HookKind, HookPhase, StreamMode};
+use words::config::node::Node;
+use words::config::pattern::PatternBudget;
+use words::config::policies::HookLists;
+use words::config::read::Problems;
 
 /// The hooks of one phase, in the order of the config.
 #[derive(Debug)]

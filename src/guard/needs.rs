@@ -1,7 +1,7 @@
 //! What of a request a check must see: most read its text, and some do without. They run on operations that have no text, too.
 
 use super::check::CheckKind;
-use crate::api::operation::{BodyKind, Operation};
+use words::api::operation::{BodyKind, Operation};
 
 /// What a check must see, and what there is to be seen of a request. Each includes those before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

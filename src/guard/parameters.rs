@@ -5,8 +5,8 @@
 //! refused where a guardrail is saved.
 
 use super::finding::CheckError;
-use crate::config::pattern::PatternBudget;
 use serde_json::{Map, Value};
+use words::config::pattern::PatternBudget;
 
 /// One parameter of a check.
 #[derive(Debug, Clone, Copy)]

@@ -5,9 +5,9 @@
 //! was measured of them).
 
 use super::check::Match;
-use crate::config::pattern::{PatternBudget, Searcher};
 use serde_json::{Map, Value, json};
 use std::ops::{ControlFlow, Range};
+use words::config::pattern::{PatternBudget, Searcher};
 
 /// As much of a match as a result shows, bytes.
 const MAX_SHOWN: usize = 4 << 10;

@@ -3,12 +3,12 @@
 //! Not here: where it is shown, and what follows from it.
 
 use super::finding::Finding;
-use crate::config::hooks::{Feedback, HookPhase};
 use jiff::Timestamp;
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 use std::time::Duration;
+use words::config::hooks::{Feedback, HookPhase};
 
 /// The result of one hook.
 #[derive(Debug, Clone, Serialize)]

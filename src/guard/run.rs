@@ -11,12 +11,12 @@ use super::needs::Needs;
 use super::outside::Outside;
 use super::result::{CheckResult, HookFeedback, HookResult};
 use super::subject::Subject;
-use crate::config::hooks::HookKind;
 use crate::state::large_work::{LargeWork, translation};
 use futures_util::future::{join, join_all};
 use jiff::Timestamp;
 use std::time::{Duration, Instant};
 use tokio::time::timeout;
+use words::config::hooks::HookKind;
 
 /// What checks are run with.
 pub struct Run<'a> {

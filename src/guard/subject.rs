@@ -6,12 +6,12 @@ use super::body_texts::{BodyTexts, Reading, judged};
 use super::finding::Change;
 use super::needs::Needs;
 use super::pieces::{Piece, divided};
-use crate::api::operation::Operation;
-use crate::config::hooks::HookPhase;
-use crate::json::{rewrite, surrogates, unique};
 use http::HeaderMap;
 use serde_json::{Map, Value};
 use std::sync::Arc;
+use words::api::operation::Operation;
+use words::config::hooks::HookPhase;
+use words::json::{rewrite, surrogates, unique};
 
 /// A request or a response. Cheap to copy where a check outlives the request.
 #[derive(Debug, Clone)]

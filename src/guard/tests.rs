@@ -1,11 +1,11 @@
 //! The list of checks as a whole: that it is sound, and that `docs/guardrails.md` says what it says.
 
 use super::*;
-use crate::config::hooks::HookPhase;
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::path::Path;
+use words::config::hooks::HookPhase;
 
 /// In `docs/guardrails.md`: what follows is written by the test below.
 const MARKER: &str = "<!-- checks: written by a test -->";

@@ -2,10 +2,10 @@
 
 use super::hook::{Hook, HookCheck, HookSet, StreamUse, TargetHooks};
 use super::needs::Needs;
-use crate::api::operation::Operation;
-use crate::config::hooks::{HookPhase, StreamMode};
 use serde::Serialize;
 use std::sync::Arc;
+use words::api::operation::Operation;
+use words::config::hooks::{HookPhase, StreamMode};
 
 /// One hook.
 #[derive(Debug, Serialize)]

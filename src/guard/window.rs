@@ -14,8 +14,6 @@ use super::check::{Match, Prepared};
 use super::hook::{Hook, HookSet};
 use super::result::{CheckResult, HookResult, hook_results};
 use super::subject::Subject;
-use crate::api::chat::{FilterFlow, TextFilter};
-use crate::error::Error;
 use jiff::Timestamp;
 use parking_lot::Mutex;
 use std::collections::HashMap;
@@ -23,6 +21,8 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use words::api::chat::{FilterFlow, TextFilter};
+use words::error::Error;
 
 /// What is kept of the text before the window at least, bytes; as much as is held back if that is more.
 const CONTEXT: usize = 64;

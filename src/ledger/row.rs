@@ -3,11 +3,11 @@
 //! Holds no body and no header (payloads are kept apart from rows, and die sooner), and no key, only a key's id.
 
 use super::Text;
-use crate::api::usage::Usage;
 use crate::price::Cost;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use uuid::Uuid;
+use words::api::usage::Usage;
 
 /// Milliseconds of a day, the unit in which rows are kept and deleted.
 pub const MS_A_DAY: i64 = 86_400_000;

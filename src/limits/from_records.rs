@@ -5,8 +5,6 @@
 
 use super::fact_key::{Condition, FactKey};
 use super::limit::{Limit, LimitKind, LimitScope, OnMissing, RateOf, RateUnit, Reset, UsageOf};
-use crate::settings::ServiceKey;
-use crate::settings::key_limits::MAX_SAME_RATES;
 use crate::store::{Catalog, Kind, Record};
 use jiff::Timestamp;
 use jiff::civil::Date;
@@ -15,6 +13,8 @@ use ring::digest::{SHA256, digest};
 use serde_json::{Map, Number, Value};
 use std::sync::Arc;
 use uuid::Uuid;
+use words::settings::ServiceKey;
+use words::settings::key_limits::MAX_SAME_RATES;
 
 /// The member of a body that counts how often its usage was reset by hand.
 pub const RESETS: &str = "usage_resets";

@@ -5,7 +5,6 @@
 use super::from_records::{KINDS, limits_of, limits_of_key, settings_key_id, usage_ids};
 use super::limit::Limit;
 use super::limit_set::{BucketHash, LimitSet};
-use crate::settings::Settings;
 use crate::state::snapshot::SettingsSnapshot;
 use crate::store::{Catalog, Status};
 use arc_swap::ArcSwapOption;
@@ -13,6 +12,7 @@ use parking_lot::Mutex;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use uuid::Uuid;
+use words::settings::Settings;
 
 /// What was compiled last.
 #[derive(Debug, Default)]

@@ -44,7 +44,6 @@ pub use tightest::{Remaining, Tightest};
 pub use usage_view::{UsageStatus, UsageView};
 pub use window::{Calendar, Window};
 
-use crate::settings::{Counting, OnStoreError};
 use crate::state::snapshot::SettingsSnapshot;
 use arc_swap::ArcSwap;
 use buckets::{Buckets, Sink};
@@ -62,6 +61,7 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 use uuid::Uuid;
+use words::settings::{Counting, OnStoreError};
 
 /// How long a request waits until what it holds of a hard limit is on the disk.
 const JOURNAL_TIMEOUT: Duration = Duration::from_secs(2);

@@ -1,11 +1,11 @@
 //! What the counters need besides the limits, as the settings say it.
 
 use super::window::Calendar;
-use crate::config::secret::Secret;
-use crate::settings::{NEEDS_POSTGRES, OnStoreError, Settings, SharedCounters};
 use crate::store::{Location, StoreError, StoreOptions};
 use std::path::PathBuf;
 use std::time::Duration;
+use words::config::secret::Secret;
+use words::settings::{NEEDS_POSTGRES, OnStoreError, Settings, SharedCounters};
 
 /// How long a hold counts after the longest request there can be.
 const GRACE: Duration = Duration::from_secs(60);

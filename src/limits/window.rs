@@ -4,10 +4,10 @@
 //! from the time alone: nothing has to happen at its end.
 
 use super::limit::{LimitKind, RateUnit, Reset};
-use crate::settings::Counting;
 use jiff::civil::{Date, Weekday};
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, ToSpan as _};
+use words::settings::Counting;
 
 /// From `start` until before `end`, in milliseconds since 1970.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

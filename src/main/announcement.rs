@@ -5,10 +5,10 @@
 use std::fmt::Write as _;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
-use turnpike::config::secret::Secret;
-use turnpike::error::Problem;
-use turnpike::settings::{DefaultConfig, Listener, Settings, StoredProvider};
 use turnpike::state::snapshot::SettingsSnapshot;
+use words::config::secret::Secret;
+use words::error::Problem;
+use words::settings::{DefaultConfig, Listener, Settings, StoredProvider};
 
 /// The texts of one start.
 #[derive(Debug, Clone)]

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use turnpike::batch::blobs::S3Location;
 use turnpike::batch::{BatchMetrics, BatchOptions, Batches, BlobLocation, Blobs};
 use turnpike::engine::planner::Planner;
-use turnpike::settings::Settings;
+use words::settings::Settings;
 
 /// Files and batches; `None` where several gateways share a store and no place for files.
 pub fn open(file: &Path, planner: Planner) -> Result<Option<Arc<Batches>>, String> {

@@ -13,7 +13,7 @@ use std::fmt::{self, Display};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::SystemTime;
-use turnpike::settings::TlsFiles;
+use words::settings::TlsFiles;
 
 /// The newest valid pair of a listener's certificate files.
 #[derive(Debug)]

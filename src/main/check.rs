@@ -14,7 +14,7 @@ pub fn run(file: &Path) -> ExitCode {
     match read::for_start(file, Addresses::ShouldBeFree) {
         Ok(usable) => {
             let name = file.display().to_string();
-            eprint!("{}", turnpike::settings::report(&format!("warning: {name}"), &usable.warnings));
+            eprint!("{}", words::settings::report(&format!("warning: {name}"), &usable.warnings));
             let warnings = match usable.warnings.len() {
                 0 => String::new(),
                 1 => " (1 warning)".to_owned(),

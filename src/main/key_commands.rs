@@ -14,9 +14,9 @@ use turnpike::auth::DEFAULT_WORKSPACE;
 use turnpike::auth::key_body::KeyBody;
 use turnpike::auth::key_format::KeyHash;
 use turnpike::auth::key_records::{self, MAX_TRANSITION_MS, TRANSITION_MS};
-use turnpike::settings::scopes::{KeyType, ScopeSet};
 use turnpike::store::{Change, Kind, Record, Status, Store, StoreOptions};
 use uuid::Uuid;
+use words::settings::scopes::{KeyType, ScopeSet};
 
 /// Runs a command on the store and prints the outcome.
 pub fn run(file: &Path, command: KeyCommand) -> ExitCode {

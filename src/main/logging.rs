@@ -9,7 +9,7 @@ use serde::Serialize;
 use std::io::{self, Write};
 use std::process::ExitCode;
 use std::sync::Arc;
-use turnpike::settings::{Log, LogFormat};
+use words::settings::{Log, LogFormat};
 
 /// Libraries that handle headers and bodies, including keys. Below the warning level they print whole requests, so
 /// they never log below it, whatever level is set.

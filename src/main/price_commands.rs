@@ -15,8 +15,8 @@ use turnpike::price::{
     Catalog, Change, LICENCE, MAX_CATALOGUE_BYTES, Overlay, PriceBook, Rate, Rating, changes,
     check_replacement, money,
 };
-use turnpike::settings::CatalogueSource;
 use turnpike::state::price_feed::{check_digest, digest, edition};
+use words::settings::CatalogueSource;
 
 /// Runs a command on prices and prints the outcome.
 pub fn run(file: &Path, command: PriceCommand) -> ExitCode {
@@ -73,7 +73,7 @@ fn overlay(path: &Path) -> Result<Overlay, String> {
     let text = String::from_utf8(bytes(path)?);
     let text = text.map_err(|_| format!("{}: it is no text in UTF-8", path.display()))?;
     let read = Overlay::read(&text);
-    read.map_err(|problems| turnpike::settings::report(&path.display().to_string(), &problems))
+    read.map_err(|problems| words::settings::report(&path.display().to_string(), &problems))
 }
 
 fn summary(book: &PriceBook) -> String {

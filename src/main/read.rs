@@ -7,12 +7,12 @@ use std::collections::HashSet;
 use std::io;
 use std::path::Path;
 use std::time::SystemTime;
-use turnpike::config::Checks;
-use turnpike::error::Problem;
 use turnpike::price::Overlay;
 use turnpike::provider;
 use turnpike::route::stored_calls;
-use turnpike::settings::{Draft, SecretSources, Settings};
+use words::config::Checks;
+use words::error::Problem;
+use words::settings::{Draft, SecretSources, Settings};
 
 /// Why the settings cannot be used.
 pub enum SettingsError {
@@ -59,8 +59,7 @@ fn overlay(draft: &mut Draft) -> Overlay {
     let Some(path) = path.filter(|_| draft.is_sound("prices")) else { return Overlay::default() };
     let text = std::fs::read_to_string(&path).map_err(|why| format!("{}: {why}", path.display()));
     let read = text.and_then(|text| {
-        let report =
-            |problems: Vec<Problem>| turnpike::settings::report(&path.display().to_string(), &problems);
+        let report = |problems: Vec<Problem>| words::settings::report(&path.display().to_string(), &problems);
         Overlay::read(&text).map_err(|problems| report(problems).trim_end().to_owned())
     });
     read.unwrap_or_else(|why| {
@@ -121,9 +120,7 @@ pub fn report(file: &Path, error: &SettingsError) -> String {
             };
             format!("{}: {error}{hint}", file.display())
         }
-        SettingsError::Problems(problems) => {
-            turnpike::settings::report(&file.display().to_string(), problems)
-        }
+        SettingsError::Problems(problems) => words::settings::report(&file.display().to_string(), problems),
     }
 }
 
@@ -135,7 +132,7 @@ pub fn unusable(file: &Path, error: &SettingsError) -> String {
 
 /// Logs what is odd about settings that are usable.
 pub fn log_warnings(file: &Path, warnings: &[Problem]) {
-    for line in turnpike::settings::report(&file.display().to_string(), warnings).lines() {
+    for line in words::settings::report(&file.display().to_string(), warnings).lines() {
         log::warn!(target: "turnpike", "{line}");
     }
 }

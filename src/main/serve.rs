@@ -43,12 +43,12 @@ use turnpike::net::outbound::connector::Connector;
 use turnpike::price::Catalog;
 use turnpike::proxy::{ControlRoutes, DownstreamApp, Gateway};
 use turnpike::route::config_cache::ConfigCache;
-use turnpike::settings::{Listener, Settings};
 use turnpike::state::Shared;
 use turnpike::state::access_log::AccessLog;
 use turnpike::state::metrics::Metrics;
 use turnpike::state::snapshot::SettingsSnapshot;
 use turnpike::state::system_limits::raise_descriptor_limit;
+use words::settings::{Listener, Settings};
 
 /// Serves until a signal stops the process.
 pub fn run(file: &Path, upgrade: bool) -> ExitCode {

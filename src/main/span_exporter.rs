@@ -11,10 +11,10 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
-use turnpike::settings::telemetry::Otlp;
 use turnpike::state::Shared;
 use turnpike::state::held_bytes::Hold;
 use turnpike::state::span_queue::{SpanQueue, Trace};
+use words::settings::telemetry::Otlp;
 
 /// How long traces are collected before they are sent.
 const DELAY: Duration = Duration::from_millis(200);

@@ -8,10 +8,10 @@ use rustix::fs::{Access, access};
 use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
-use turnpike::error::Problem;
 use turnpike::net::outbound::peer::TrustRoots;
-use turnpike::settings::{AccessLog, Draft, Listener, Settings};
 use turnpike::store::options::Location;
+use words::error::Problem;
+use words::settings::{AccessLog, Draft, Listener, Settings};
 
 /// What becomes of an address that cannot be listened on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -4,10 +4,10 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use turnpike::config::secret::Secret;
 use turnpike::control::first_start;
-use turnpike::settings::Settings;
 use turnpike::store::{Store, StoreOptions};
+use words::config::secret::Secret;
+use words::settings::Settings;
 
 /// An open store, and the administrator's key that was made for it, if one was.
 pub struct Opened {

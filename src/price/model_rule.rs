@@ -2,7 +2,7 @@
 //!
 //! Names are compared in lower case. Not here: which models are looked through (`catalog`).
 
-use crate::config::pattern::{Excerpt, Pattern, PatternBudget};
+use words::config::pattern::{Excerpt, Pattern, PatternBudget};
 
 #[derive(Debug, Clone)]
 pub enum ModelRule {

@@ -7,12 +7,12 @@ use super::multiplier::Multiplier;
 use super::rate_card::{Condition, Period, PriceSource, RateCard, Variant, fnv};
 use super::rates::{Rate, Rates, Tier};
 use super::unit::Unit;
-use crate::api::service_tier::ServiceTier;
-use crate::config::read::{Cursor, ObjectReader, Problems};
-use crate::error::Problem;
-use crate::settings::read_yaml;
 use std::collections::HashMap;
 use std::sync::Arc;
+use words::api::service_tier::ServiceTier;
+use words::config::read::{Cursor, ObjectReader, Problems};
+use words::error::Problem;
+use words::settings::read_yaml;
 
 /// The keys of an entry that are no prices.
 const KEYS: [&str; 4] = ["free", "like", "multiplier", "service_tiers"];
@@ -254,7 +254,7 @@ fn read_price(at: &Cursor<'_>) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::api::usage::Usage;
+    use words::api::usage::Usage;
 
     #[test]
     fn entries_are_found_by_name_then_by_the_longest_beginning() {

@@ -97,9 +97,9 @@ fn fixed(name: &str, prices: &Map<String, Value>) -> Option<Rating> {
 mod tests {
     use super::super::{Charge, CostStatus, PriceBook};
     use super::*;
-    use crate::api::usage::Usage;
     use jiff::Timestamp;
     use serde_json::json;
+    use words::api::usage::Usage;
 
     fn dollars(book: &PriceBook, own: Option<&OwnPrices>, model: &str) -> (Option<f64>, CostStatus) {
         let web_searches = if model == "my-model" { 10 } else { 0 };

@@ -10,9 +10,9 @@ use super::own_prices::{OwnPrices, multiplied};
 use super::rate_card::{PriceSource, RateCard, Rating};
 use super::rating_cache::RatingCache;
 use super::vendors::catalogue_provider;
-use crate::api::usage::Usage;
 use jiff::Timestamp;
 use std::sync::Arc;
+use words::api::usage::Usage;
 
 /// How often an overlay entry may refer to another (`like`).
 const MAX_REFERENCES: usize = 8;

@@ -8,11 +8,11 @@
 
 use super::rates::Rates;
 use super::unit::Unit;
-use crate::api::usage::Usage;
 use jiff::Timestamp;
 use smallvec::SmallVec;
 use std::fmt::Write as _;
 use std::sync::Arc;
+use words::api::usage::Usage;
 
 /// What is to be paid for a model.
 #[derive(Debug, Clone)]

@@ -1,12 +1,12 @@
 //! The shipped catalogue, held against the crate it is from: 10,000 random usages of all models, the same to the nanodollar.
 
 use super::*;
-use crate::api::usage::Usage;
 use genai_prices::{Calculator, PriceRequest, Usage as OracleUsage};
 use jiff::Timestamp;
 use serde_json::Value;
 use std::io::Read;
 use std::time::SystemTime;
+use words::api::usage::Usage;
 
 /// The moments at which prices are compared: before, between and after the dates of the data, at several times of day.
 const MOMENTS: [i64; 5] = [1_735_700_000, 1_757_000_000, 1_767_250_000, 1_792_000_000, 1_800_012_345];

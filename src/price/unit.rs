@@ -5,7 +5,7 @@
 //! of that data which no response's usage tells us (seconds of audio, characters, pages) are not here: their prices are
 //! read over. Not here: the arithmetic (`rate_card`).
 
-use crate::api::usage::Usage;
+use words::api::usage::Usage;
 
 /// A thing that is counted. Ordered from the general to the specific: a unit stands behind all that contain it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]

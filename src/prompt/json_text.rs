@@ -6,10 +6,10 @@
 use super::partial::Partial;
 use super::renderer::{Renderer, Sink, template_error};
 use super::scope::text;
-use crate::error::Error;
-use crate::json::write::write_string;
 use serde_json::Value;
 use serde_json::value::RawValue;
+use words::error::Error;
+use words::json::write::write_string;
 
 /// The JSON written so far, and where in it the end is.
 #[derive(Debug, Default)]

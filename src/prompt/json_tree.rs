@@ -5,9 +5,9 @@
 use super::node::Node;
 use super::renderer::{Renderer, Sink};
 use super::tags;
-use crate::error::Error;
-use crate::json::JsonStr;
-use crate::json::write::write_string;
+use words::error::Error;
+use words::json::JsonStr;
+use words::json::write::write_string;
 
 /// A part of the JSON text.
 #[derive(Debug, Clone)]

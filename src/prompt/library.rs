@@ -6,11 +6,11 @@
 use super::partial::{Partial, PartialRef, PartialVersion, Partials};
 use super::reference::{PromptReference, VersionReference};
 use super::version::{PromptVersion, RenderedPrompt};
-use crate::error::Error;
 use imbl::HashMap as SharedMap;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use uuid::Uuid;
+use words::error::Error;
 
 /// A prompt and its versions.
 #[derive(Debug)]

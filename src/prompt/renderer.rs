@@ -5,9 +5,9 @@
 use super::node::{Node, Path};
 use super::partial::{Partial, PartialRef, Partials};
 use super::scope::{Scopes, is_true, text};
-use crate::error::Error;
 use serde_json::Value;
 use std::collections::HashSet;
+use words::error::Error;
 
 /// The longest rendered text, bytes.
 pub const MAX_RENDERED: usize = 1 << 20;

@@ -11,9 +11,9 @@ use super::node::Node;
 use super::partial::{Partial, PartialRef, Partials};
 use super::renderer::{Renderer, template_error};
 use super::tags;
-use crate::error::{Error, Problem};
 use serde_json::Value;
 use serde_json::value::RawValue;
+use words::error::{Error, Problem};
 
 /// What a template renders.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

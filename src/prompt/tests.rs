@@ -6,11 +6,11 @@ mod properties;
 mod requests;
 
 use super::{Partial, Prompt, PromptSet, PromptVersion, RenderedPrompt, StoredPartial, VersionBody};
-use crate::error::Error;
 use serde_json::Value;
 use std::collections::HashMap;
 use std::sync::Arc;
 use uuid::Uuid;
+use words::error::Error;
 
 /// A set with these partials, the versions of each in order; the first one is published.
 fn set(partials: &[(&str, &[&str])]) -> PromptSet {

@@ -4,14 +4,14 @@ use super::components::Components;
 use super::parameters::is_parameter;
 use super::partial::Partials;
 use super::template::{Template, TemplateKind};
-use crate::error::Error;
-use crate::json::Json;
-use crate::json::write::ObjectWriter;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 use std::collections::HashMap;
 use uuid::Uuid;
+use words::error::Error;
+use words::json::Json;
+use words::json::write::ObjectWriter;
 
 /// A version as it is stored. Its content never changes.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]

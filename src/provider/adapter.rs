@@ -6,12 +6,12 @@
 use super::Call;
 use super::tool_names::NameRule;
 use super::translation_notes::TranslationNotes;
-use crate::api::body::Body;
-use crate::api::chat::{ChatRequest, Decoder, ProviderError};
-use crate::api::operation::{Operation, ResponseKind};
-use crate::config::account::Account;
-use crate::error::Error;
 use std::fmt::Debug;
+use words::api::body::Body;
+use words::api::chat::{ChatRequest, Decoder, ProviderError};
+use words::api::operation::{Operation, ResponseKind};
+use words::config::account::Account;
+use words::error::Error;
 
 /// How one call is served by a provider.
 #[derive(Debug, Clone, Copy)]

@@ -7,13 +7,13 @@ pub mod jsonl;
 pub(super) mod mistral;
 pub(super) mod together;
 
-use crate::api::operation::Operation;
-use crate::config::account::Account;
-use crate::error::Error;
 use bytes::Bytes;
 use http::{HeaderName, HeaderValue, Method};
 use serde_json::{Map, Value};
 use std::fmt::Debug;
+use words::api::operation::Operation;
+use words::config::account::Account;
+use words::error::Error;
 
 /// How large a job may be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

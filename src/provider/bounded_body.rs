@@ -1,6 +1,6 @@
 //! The body of one whole response, held until its end. Not streams: those are held event by event.
 
-use crate::api::chat::ProviderError;
+use words::api::chat::ProviderError;
 
 /// The largest body held, in bytes: some responses contain pictures and sound.
 const MAX_BYTES: usize = 64 << 20;

@@ -11,10 +11,10 @@
 //! They demand as well that every call has exactly one result, before anything else is said.
 
 use super::translation_notes::TranslationNotes;
-use crate::api::chat::{Message, Part, Role, ToolCall};
-use crate::error::Error;
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
+use words::api::chat::{Message, Part, Role, ToolCall};
+use words::error::Error;
 
 /// The most calls that get a result of ours. Each takes far more memory than the call has bytes, and no client loses as many.
 const MAX_MISSING: usize = 1_000;
@@ -183,9 +183,9 @@ fn to_user_text(result: &mut Message<'_>, notes: &mut TranslationNotes) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::api::body::Body;
-    use crate::api::{chat_completions, messages};
     use serde_json::{Value, json};
+    use words::api::body::Body;
+    use words::api::{chat_completions, messages};
 
     /// Role and content of each message: texts, calls as `id()`, results as `id=text`.
     fn repaired(conversation: Value, anthropic: bool) -> (Vec<String>, usize) {

@@ -6,11 +6,11 @@
 
 use super::spelling;
 use super::token_exchange::Credentials;
-use crate::config::account::Account;
 use bytes::{Bytes, BytesMut};
 use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, TRANSFER_ENCODING};
 use http::{HeaderMap, HeaderValue};
 use serde_json::json;
+use words::config::account::Account;
 
 /// A shorter credential is not masked: it would be found in ordinary words.
 const MIN_LENGTH: usize = 8;
@@ -165,7 +165,7 @@ impl MaskedBody {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::secret::Secret;
+    use words::config::secret::Secret;
 
     fn mask() -> CredentialMask {
         let account = Account { api_key: Some(Secret::new("sk-\"stored\"-1")), ..Account::default() };

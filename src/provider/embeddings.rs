@@ -4,8 +4,8 @@
 //! Not for vendors with their own embedding shape: those translate it in their own files.
 
 use super::adapter::ResponsePatch;
-use crate::json::Json;
 use serde::Deserialize;
+use words::json::Json;
 
 /// Adds `usage.prompt_tokens`, which equals `total_tokens`: an embedding has input tokens only.
 #[derive(Debug)]

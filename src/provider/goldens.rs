@@ -19,19 +19,19 @@ use super::adapter::{Adapter, CallTarget, ResponsePatch};
 use super::bedrock::testing;
 use super::translation_notes::TranslationNotes;
 use super::{Call, Provider, find};
-use crate::api::body::Body;
-use crate::api::chat::{Decoder, Event};
-use crate::api::chat_completions;
-use crate::api::operation::Operation;
-use crate::api::sse::{SseParser, write_event};
-use crate::config::account::{Account, names};
-use crate::config::node::Node;
-use crate::config::read::{Cursor, Problems};
-use crate::error::Error;
 use http::Method;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
+use words::api::body::Body;
+use words::api::chat::{Decoder, Event};
+use words::api::chat_completions;
+use words::api::operation::Operation;
+use words::api::sse::{SseParser, write_event};
+use words::config::account::{Account, names};
+use words::config::node::Node;
+use words::config::read::{Cursor, Problems};
+use words::error::Error;
 
 #[test]
 fn every_golden_case_matches() {

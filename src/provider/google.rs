@@ -14,13 +14,13 @@ use super::key::Key;
 use super::spec::{CustomHost, Host, ProviderSpec, encode_segment};
 use super::translation_notes::TranslationNotes;
 use super::{Call, Provider};
-use crate::api::Dialect;
-use crate::api::body::{Body, Edit};
-use crate::api::operation::Operation;
-use crate::config::account::Account;
-use crate::error::Error;
 use http::HeaderMap;
 use std::borrow::Cow;
+use words::api::Dialect;
+use words::api::body::{Body, Edit};
+use words::api::operation::Operation;
+use words::config::account::Account;
+use words::error::Error;
 
 /// The provider `google`.
 #[derive(Debug)]

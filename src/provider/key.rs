@@ -2,10 +2,10 @@
 //!
 //! Not where keys come from (the account has them) and not request signing.
 
-use crate::config::account::Account;
-use crate::config::secret::Secret;
-use crate::error::Error;
 use http::{HeaderMap, HeaderName, HeaderValue, header};
+use words::config::account::Account;
+use words::config::secret::Secret;
+use words::error::Error;
 
 /// Headers in which clients send keys. They are removed from every request before the provider key is
 /// written: a request made for one vendor may be routed to another, which must not see the first one's key.

@@ -5,11 +5,11 @@ use super::Call;
 use super::find;
 use super::translation::{PrepareOptions, prepare};
 use super::translation_notes::TranslationNotes;
-use crate::api::body::Body;
-use crate::api::operation::Operation;
-use crate::config::account::Account;
 use http::Method;
 use serde_json::{Value, json};
+use words::api::body::Body;
+use words::api::operation::Operation;
+use words::config::account::Account;
 
 /// Providers with a chat of their own, each with a model.
 pub(super) const TARGETS: [(&str, &str); 7] = [

@@ -3,11 +3,6 @@
 //! Pure: a provider only *describes*. It opens no socket, reads no clock and knows no session. Vendors with a
 //! format of their own have a folder here that translates it.
 
-use crate::api::body::{Body, Edit};
-use crate::api::operation::Operation;
-use crate::config::account::Account;
-use crate::config::read::nearest;
-use crate::error::Error;
 use adapter::{Adapter, CallTarget};
 use fine_tuning::training::TrainingFormat;
 use http::{HeaderMap, Method};
@@ -17,6 +12,11 @@ use std::sync::Arc;
 use std::time::SystemTime;
 use token_exchange::{Credentials, TokenExchange};
 use translation_notes::TranslationNotes;
+use words::api::body::{Body, Edit};
+use words::api::operation::Operation;
+use words::config::account::Account;
+use words::config::read::nearest;
+use words::error::Error;
 
 pub mod adapter;
 pub mod anthropic;

@@ -18,7 +18,7 @@ use super::rerank;
 use super::rescue::prefill;
 use super::self_hosted;
 use super::spec::{CustomHost, Host, NativeApi, ProviderSpec, Value};
-use crate::api::operation::Operation;
+use words::api::operation::Operation;
 
 /// Finds a spec by id or alias.
 pub fn find(id: &str) -> Option<&'static ProviderSpec> {

@@ -2,7 +2,7 @@
 //! leaves alone keeps every byte, including comments and unusual line ends.
 
 use super::adapter::ResponsePatch;
-use crate::api::sse::{Event, SseParser, write_event};
+use words::api::sse::{Event, SseParser, write_event};
 
 /// The largest whole response held, in bytes; a larger one passes unpatched.
 const MAX_HELD: usize = 16 << 20;

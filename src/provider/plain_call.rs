@@ -4,11 +4,11 @@
 //! request. Not here: which accounts there are (`route::stored_calls`), and what a vendor thinks of the key.
 
 use super::{Call, Provider, Signing};
-use crate::api::operation::Operation;
-use crate::config::account::{Account, names};
-use crate::error::Error;
 use http::{HeaderMap, Method};
 use std::time::SystemTime;
+use words::api::operation::Operation;
+use words::config::account::{Account, names};
+use words::error::Error;
 
 /// A field of an account that is wrong or missing.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -2,8 +2,8 @@
 //!
 //! Not the header that the client gets it in (`api::request_id`).
 
-use crate::api::request_id::{ANTHROPIC, OPENAI};
 use http::{HeaderMap, HeaderName, HeaderValue};
+use words::api::request_id::{ANTHROPIC, OPENAI};
 
 /// The provider's id of the request, from the headers of its response.
 pub fn read<'h>(provider: &str, headers: &'h HeaderMap) -> Option<&'h HeaderValue> {

@@ -5,12 +5,12 @@
 
 use super::adapter::{CallTarget, JsonAdapter};
 use super::translation_notes::TranslationNotes;
-use crate::api::body::{Body, Edit};
-use crate::api::chat::ProviderError;
-use crate::error::Error;
-use crate::json::Json;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
+use words::api::body::{Body, Edit};
+use words::api::chat::ProviderError;
+use words::error::Error;
+use words::json::Json;
 
 /// How one vendor's rerank differs.
 #[derive(Debug)]
@@ -134,10 +134,10 @@ fn plain(documents: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::api::operation::Operation;
-    use crate::config::account::Account;
     use crate::provider::Call;
     use http::Method;
+    use words::api::operation::Operation;
+    use words::config::account::Account;
 
     #[test]
     fn voyage_requests_and_responses_are_translated() {

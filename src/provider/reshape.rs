@@ -9,14 +9,14 @@ use super::anthropic::AnthropicChat;
 use super::conversation;
 use super::translation_notes::TranslationNotes;
 use super::{Call, Provider};
-use crate::api::body::{Body, Edit};
-use crate::api::chat::ProviderError;
-use crate::api::gemini::{self, Embedding};
-use crate::api::operation::Operation;
-use crate::config::account::Account;
-use crate::error::Error;
 use serde::Deserialize;
 use std::borrow::Cow;
+use words::api::body::{Body, Edit};
+use words::api::chat::ProviderError;
+use words::api::gemini::{self, Embedding};
+use words::api::operation::Operation;
+use words::config::account::Account;
+use words::error::Error;
 
 /// One operation of Gemini's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -19,15 +19,15 @@ use super::patching::Patcher;
 use super::rescue::{ResumeMode, Transcript};
 use super::reshape::Reshaped;
 use super::tool_names::ToolNames;
-use crate::api::body::Body;
-use crate::api::chat::{Decoder, Encoder, ProviderError};
-use crate::api::operation::Operation;
-use crate::api::tap::{ResponseSummary, Tap};
-use crate::error::Error;
 use error_response::MAX_ERROR_BODY;
 use own_dialect::OwnDialect;
 use response_state::State;
 use std::sync::Arc;
+use words::api::body::Body;
+use words::api::chat::{Decoder, Encoder, ProviderError};
+use words::api::operation::Operation;
+use words::api::tap::{ResponseSummary, Tap};
+use words::error::Error;
 
 /// The translation of one response.
 #[derive(Debug)]

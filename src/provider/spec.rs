@@ -18,13 +18,13 @@ use super::openai_chat::{CHAT_PATCH, OpenAiChat, Rule, quirks};
 use super::rescue::Prefill;
 use super::translation_notes::TranslationNotes;
 use super::{Call, Provider};
-use crate::api::body::{Body, Edit};
-use crate::api::operation::Operation;
-use crate::config::account::Account;
-use crate::error::Error;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use std::borrow::Cow;
+use words::api::body::{Body, Edit};
+use words::api::operation::Operation;
+use words::config::account::Account;
+use words::error::Error;
 
 /// One vendor whose API is OpenAI's.
 #[derive(Debug)]

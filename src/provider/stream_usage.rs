@@ -3,9 +3,9 @@
 //!
 //! Only the request. The event that the provider adds for it is taken out of the response by the engine.
 
-use crate::api::body::{Body, Edit};
-use crate::json::splice::{Object, Splice};
 use std::borrow::Cow;
+use words::api::body::{Body, Edit};
+use words::json::splice::{Object, Splice};
 
 const NAME: &str = "stream_options";
 const WANTED: &str = r#"{"include_usage":true}"#;

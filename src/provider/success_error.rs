@@ -3,9 +3,9 @@
 //! Errors of other dialects are read by their decoders, and bodies with an error status by [`ProviderError::read`].
 
 use super::{anthropic, openai_chat};
-use crate::api::Dialect;
-use crate::api::chat::ProviderError;
 use serde::Deserialize;
+use words::api::Dialect;
+use words::api::chat::ProviderError;
 
 /// Reads a whole response, or the data of an event, that is known to hold an error.
 pub fn read(dialect: Dialect, body: &[u8]) -> ProviderError {

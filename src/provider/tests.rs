@@ -9,15 +9,15 @@ use super::spec::{CustomHost, Host, NativeApi, ProviderSpec};
 use super::{
     Call, anthropic, azure, bedrock, cohere, find, google, ids, openai_compatible, url, vertex, workers_ai,
 };
-use crate::api::operation::Operation;
-use crate::config::account::{Account, names};
-use crate::config::node::Node;
-use crate::config::read::{Cursor, Problems};
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
+use words::api::operation::Operation;
+use words::config::account::{Account, names};
+use words::config::node::Node;
+use words::config::read::{Cursor, Problems};
 
 fn repository() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))

@@ -3,10 +3,10 @@
 //! A token exchange is a value: which requests to send in which order, and how to read the responses. It
 //! opens no socket and reads no clock; `state` caches the credentials and refreshes them before they expire.
 
-use crate::config::secret::Secret;
 use http::{HeaderMap, Method};
 use std::fmt::Debug;
 use std::time::{Duration, SystemTime};
+use words::config::secret::Secret;
 
 /// Fetched credentials that authorize calls.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -5,9 +5,9 @@
 //! `mcp__a_server_with_a_long_name__and_a_tool_whose_name_is_even_longer_than_that` is sent as
 //! `mcp__a_server_with_a_long_name__and_a_tool_whose_name_i_1a2b3c4d`.
 
-use crate::api::chat::{ChatRequest, Part, Tool, ToolChoice};
 use std::borrow::Cow;
 use std::collections::HashMap;
+use words::api::chat::{ChatRequest, Part, Tool, ToolChoice};
 
 /// What a name may consist of.
 #[derive(Debug, Clone, Copy)]

@@ -12,15 +12,15 @@ use super::stream_usage;
 use super::tool_names::ToolNames;
 use super::translation_notes::TranslationNotes;
 use super::{Call, Provider};
-use crate::api::body::{Body, MAX_VALUES};
-use crate::api::chat::{Decoder, EncodeContext};
-use crate::api::operation::{ChatTranslator, Operation, StreamShape};
-use crate::api::token_estimate::{self, CountText};
-use crate::api::{gemini, messages, responses};
-use crate::config::account::Account;
-use crate::error::Error;
-use crate::json::values;
 use std::sync::Arc;
+use words::api::body::{Body, MAX_VALUES};
+use words::api::chat::{Decoder, EncodeContext};
+use words::api::operation::{ChatTranslator, Operation, StreamShape};
+use words::api::token_estimate::{self, CountText};
+use words::api::{gemini, messages, responses};
+use words::config::account::Account;
+use words::error::Error;
+use words::json::values;
 
 /// The memory that working on a body takes beside it, bytes: its size for each copy of its texts, and what is made of its values.
 /// Measured in `working_memory` for many shapes of bodies: none of them takes more.

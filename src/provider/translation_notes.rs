@@ -1,11 +1,11 @@
 //! What a translation adds besides the body, and what it left out of it.
 
 use super::vendor_members::VendorMembers;
-use crate::api::chat::{Params, Reasoning, Tool};
-use crate::error::Error;
-use crate::json::{Json, JsonStr};
 use http::HeaderMap;
 use std::fmt::Display;
+use words::api::chat::{Params, Reasoning, Tool};
+use words::error::Error;
+use words::json::{Json, JsonStr};
 
 /// Headers and warnings, collected while a request is translated.
 #[derive(Debug, Default)]

@@ -5,8 +5,8 @@
 //! is reported.
 
 use super::translation_notes::TranslationNotes;
-use crate::error::Error;
-use crate::json::Json;
+use words::error::Error;
+use words::json::Json;
 
 /// Members of such tools that set nothing, or that are judged elsewhere.
 const PLAIN: [&str; 4] = ["type", "name", "cache_control", "strict"];

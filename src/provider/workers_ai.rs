@@ -7,15 +7,15 @@ use super::adapter::{Adapter, CallTarget, JsonAdapter};
 use super::spec::{Host, ProviderSpec};
 use super::translation_notes::TranslationNotes;
 use super::{Call, Provider};
-use crate::api::body::{Body, Edit};
-use crate::api::chat::ProviderError;
-use crate::api::operation::Operation;
-use crate::config::account::Account;
-use crate::error::Error;
-use crate::json::JsonStr;
 use http::HeaderMap;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
+use words::api::body::{Body, Edit};
+use words::api::chat::ProviderError;
+use words::api::operation::Operation;
+use words::config::account::Account;
+use words::error::Error;
+use words::json::JsonStr;
 
 /// The provider `workers-ai`.
 #[derive(Debug)]

@@ -7,11 +7,11 @@ use super::find;
 use super::losses::TARGETS;
 use super::translation::{PrepareOptions, prepare, working_memory};
 use super::translation_notes::TranslationNotes;
-use crate::api::body::Body;
-use crate::api::operation::Operation;
-use crate::config::account::Account;
 use http::Method;
 use std::ops::Range;
+use words::api::body::Body;
+use words::api::operation::Operation;
+use words::config::account::Account;
 
 /// Just above a power of two, where lists that grow by doubling waste most.
 const COUNT: usize = 16_400;

@@ -7,10 +7,6 @@ use super::batches::{self, OwnCall};
 use super::downstream::PingoraDownstream;
 use super::native::{self, Ctx};
 use super::{Gateway, control_plane, fine_tuning, models, options};
-use crate::api::body::Body;
-use crate::api::operation::Operation;
-use crate::api::responses::references;
-use crate::api::trace::{TRACEPARENT, TraceParent};
 use crate::auth::{self, ClientIdentity};
 use crate::engine::body_pace::Pace;
 use crate::engine::cors;
@@ -20,7 +16,6 @@ use crate::engine::planner::Planned;
 use crate::engine::request_context::{RequestContext, new_trace_id};
 use crate::engine::reusable_timer::ReusableTimer;
 use crate::engine::turn::Turn;
-use crate::error::{Error, Kind};
 use crate::route::admission::{
     BodyReading, ModelQuery, Plane, RequestHead, batch_provider, creates_own, depends_on_provider,
 };
@@ -40,6 +35,11 @@ use pingora_proxy::Session;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Instant;
+use words::api::body::Body;
+use words::api::operation::Operation;
+use words::api::responses::references;
+use words::api::trace::{TRACEPARENT, TraceParent};
+use words::error::{Error, Kind};
 
 /// Admits a request and dispatches it. `Ok(true)`: the client has its response. `Ok(false)`: Pingora proxies it.
 pub(super) async fn admit(gateway: &Gateway, session: &mut Session, ctx: &mut Ctx) -> Result<bool> {

@@ -5,8 +5,6 @@
 use super::Gateway;
 use super::downstream::PingoraDownstream;
 use super::native;
-use crate::api::body::Body;
-use crate::api::operation::Operation;
 use crate::batch::{Batches, BlobReader, Output, Uploaded};
 use crate::engine::body_pace::Pace;
 use crate::engine::downstream::Downstream;
@@ -15,7 +13,6 @@ use crate::engine::offline::OfflineResponse;
 use crate::engine::request_context::RequestContext;
 use crate::engine::response_headers;
 use crate::engine::reusable_timer::ReusableTimer;
-use crate::error::Error;
 use crate::route::admission::object_id;
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt, stream};
@@ -26,6 +23,9 @@ use pingora_core::protocols::http::HttpTask;
 use pingora_proxy::Session;
 use serde_json::Value;
 use std::time::Instant;
+use words::api::body::Body;
+use words::api::operation::Operation;
+use words::error::Error;
 
 /// What a client gets.
 enum Answer {

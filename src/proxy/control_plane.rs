@@ -7,7 +7,6 @@ use super::Gateway;
 use super::native;
 use crate::engine::request_context::RequestContext;
 use crate::engine::{failure, response_headers};
-use crate::error::Error;
 use crate::net::inbound::axum_bridge;
 use crate::net::inbound::control_paths::ControlPaths;
 use axum::Router;
@@ -15,6 +14,7 @@ use http::HeaderMap;
 use pingora_core::Result;
 use pingora_proxy::Session;
 use std::sync::Arc;
+use words::error::Error;
 
 /// The control plane's router, and the paths it serves on the data port.
 #[derive(Clone)]
@@ -49,7 +49,7 @@ pub(super) async fn serve(
             Err(native::fail_request(
                 ctx,
                 match error.kind {
-                    crate::error::Kind::ClientClosed => error,
+                    words::error::Kind::ClientClosed => error,
                     _ => Error::internal("control plane did not answer"),
                 },
             ))

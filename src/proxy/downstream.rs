@@ -2,11 +2,9 @@
 //!
 //! Does not make responses, and does not send those of the control plane (`net::inbound::axum_bridge`).
 
-use crate::api::gemini::ListFraming;
 use crate::engine::downstream::Downstream;
 use crate::engine::failure;
 use crate::engine::header_edit::{HeaderCase, edit_response_headers};
-use crate::error::Error;
 use bytes::Bytes;
 use http::{HeaderValue, Method, header};
 use pingora::http::{RequestHeader, ResponseHeader};
@@ -14,6 +12,8 @@ use pingora_core::ErrorType;
 use pingora_core::protocols::http::HttpTask;
 use pingora_proxy::Session;
 use std::net::IpAddr;
+use words::api::gemini::ListFraming;
+use words::error::Error;
 
 /// The session of one request.
 pub(super) struct PingoraDownstream<'a> {

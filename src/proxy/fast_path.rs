@@ -7,8 +7,6 @@
 
 use super::Gateway;
 use super::native;
-use crate::api::operation::BodyKind;
-use crate::error::Error;
 use crate::route::admission::Endpoint;
 use crate::route::request_mode::RequestMode;
 use bytes::BytesMut;
@@ -16,6 +14,8 @@ use http::Method;
 use pingora_core::ErrorType;
 use pingora_core::protocols::Stream;
 use pingora_proxy::{ProxyHttp, Session};
+use words::api::operation::BodyKind;
+use words::error::Error;
 
 /// Whether the raw head is that of a request whose body is read and whose attempts the engine runs. Not an upgrade.
 pub(super) fn applies_to(head: &[u8]) -> bool {

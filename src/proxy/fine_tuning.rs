@@ -5,16 +5,12 @@
 
 use super::Gateway;
 use super::downstream::PingoraDownstream;
-use crate::api::body::{Body, Edit};
-use crate::api::operation::Operation;
-use crate::api::own_ids::is_own_file;
 use crate::engine::downstream::Downstream;
 use crate::engine::header_edit::{HeaderCase, edit_response_headers};
 use crate::engine::offline::{OfflineRequest, OfflineResponse};
 use crate::engine::orchestrator::Admitted;
 use crate::engine::request_context::RequestContext;
 use crate::engine::response_headers;
-use crate::error::Error;
 use crate::provider::batch_jobs::{BatchJobs, Job};
 use crate::provider::fine_tuning::training::TrainingWriter;
 use crate::route::admission::Endpoint;
@@ -28,6 +24,10 @@ use pingora_proxy::Session;
 use serde_json::Map;
 use std::sync::Arc;
 use tokio::sync::watch;
+use words::api::body::{Body, Edit};
+use words::api::operation::Operation;
+use words::api::own_ids::is_own_file;
+use words::error::Error;
 
 /// The largest response to a cancel request or an upload that is read, bytes.
 const MAX_RESPONSE: usize = 1 << 20;

@@ -3,7 +3,7 @@
 //!
 //! Does not parse requests: what may still become one is left to the parser.
 
-use crate::error::Error;
+use words::error::Error;
 
 /// The longest method. The longest registered one has 17 bytes.
 const MAX_METHOD: usize = 32;

@@ -6,11 +6,8 @@
 //! deadline and one size limit. HTTP/2 is passed to Pingora when its preface is read. Does not parse the head.
 
 use super::{Gateway, fast_path, first_bytes, raw_head};
-use crate::api::Dialect;
-use crate::api::error_body::ErrorView;
 use crate::engine::cors;
 use crate::engine::reusable_timer::ReusableTimer;
-use crate::error::Error;
 use crate::net::inbound::one_request::OneRequest;
 use crate::state::Shared;
 use crate::state::connection_count::ConnectionGuard;
@@ -29,6 +26,9 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
+use words::api::Dialect;
+use words::api::error_body::ErrorView;
+use words::error::Error;
 
 const H2_PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 /// Initial buffer size for a head, bytes. Most heads fit; for larger ones it grows up to the limit.

@@ -5,13 +5,11 @@
 use super::Gateway;
 use super::downstream::PingoraDownstream;
 use super::native;
-use crate::api::model_list::list_json;
 use crate::engine::downstream::Downstream;
 use crate::engine::header_edit::{self, HeaderCase, edit_response_headers};
 use crate::engine::model_list::GatewayModels;
 use crate::engine::request_context::RequestContext;
 use crate::engine::response_headers;
-use crate::error::Error;
 use crate::route::admission::ModelQuery;
 use crate::route::provider_ref::split_slug;
 use bytes::Bytes;
@@ -20,6 +18,8 @@ use http::{HeaderValue, StatusCode};
 use pingora_core::Result;
 use pingora_core::protocols::http::HttpTask;
 use pingora_proxy::Session;
+use words::api::model_list::list_json;
+use words::error::Error;
 
 /// Sends the list, or the one model.
 pub(super) async fn serve(

@@ -4,7 +4,6 @@
 //! here.
 
 use super::downstream::PingoraDownstream;
-use crate::api::operation::Operation;
 use crate::auth::KEY_PROTOCOL;
 use crate::engine::body_pace::UploadPace;
 use crate::engine::header_edit::{HeaderCase, edit_request_headers, mask_headers, withheld};
@@ -13,7 +12,6 @@ use crate::engine::request_context::RequestContext;
 use crate::engine::stages::{Flow, StageCall};
 use crate::engine::upstream_headers::UpstreamHeaders;
 use crate::engine::{Engine, error_response, failure, response_headers};
-use crate::error::Error;
 use crate::provider::credential_mask::MaskedBody;
 use crate::provider::token_exchange::Credentials;
 use crate::route::admission::is_sent_with_body;
@@ -27,6 +25,8 @@ use pingora_core::{Error as PingoraError, ErrorType, Result};
 use pingora_proxy::{FailToProxy, Session};
 use std::sync::Arc;
 use std::time::Instant;
+use words::api::operation::Operation;
+use words::error::Error;
 
 /// The type of the Pingora error that our hooks return; the real error is in the context.
 const GATEWAY_ERROR: ErrorType = ErrorType::new("GatewayError");

@@ -26,21 +26,21 @@ pub use own_files::{batch_provider, creates_own, depends_on_provider, object_id}
 
 use endpoint::takes;
 
-use crate::api::connection_header;
-use crate::api::operation::Operation;
 use crate::auth::{self, ClientIdentity};
-use crate::error::Error;
 use crate::net::inbound::control_paths::ControlPaths;
-use crate::settings::scopes::Scope;
 use crate::state::snapshot::SettingsSnapshot;
 use http::{HeaderMap, Method, Uri};
 use jiff::Timestamp;
 use std::sync::Arc;
+use words::api::connection_header;
+use words::api::operation::Operation;
+use words::error::Error;
+use words::settings::scopes::Scope;
 
 #[cfg(doc)]
 use super::{attempt::Request, compile::compile};
 #[cfg(doc)]
-use crate::config::headers::GatewayHeaders;
+use words::config::headers::GatewayHeaders;
 
 /// A request without its body, and the settings it is checked against.
 #[derive(Debug, Clone, Copy)]

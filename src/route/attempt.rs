@@ -9,13 +9,6 @@ use super::provider_ref::split_slug;
 use super::request_mode::RequestMode;
 use super::target::Target;
 use super::vendor_headers::VendorHeaders;
-use crate::api::body::{Body, Edit};
-use crate::api::operation::{BodyKind, Operation};
-use crate::api::output_bounds;
-use crate::api::rules;
-use crate::api::trace::TraceParent;
-use crate::api::{Dialect, gemini};
-use crate::error::Error;
 use crate::net::outbound::origin::Origin;
 use crate::provider::adapter::Adapter;
 use crate::provider::credential_mask::CredentialMask;
@@ -27,6 +20,13 @@ use bytes::Bytes;
 use http::{HeaderMap, Method, Uri};
 use std::borrow::Cow;
 use std::sync::Arc;
+use words::api::body::{Body, Edit};
+use words::api::operation::{BodyKind, Operation};
+use words::api::output_bounds;
+use words::api::rules;
+use words::api::trace::TraceParent;
+use words::api::{Dialect, gemini};
+use words::error::Error;
 
 /// The parts of the client's request that an attempt is made from.
 #[derive(Debug, Clone)]

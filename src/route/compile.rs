@@ -10,20 +10,10 @@ use super::prompt_call::PromptCall;
 use super::provider_ref::{ProviderRef, provider_ref};
 use super::target::Target;
 use super::target_prompt;
-use crate::config::account::Account;
-use crate::config::headers::GatewayHeaders;
-use crate::config::policies::Policies;
-use crate::config::secret::Secret;
-use crate::config::strategy::{Condition, Mode, Strategy};
-use crate::config::unused_keys;
-use crate::config::{Checks, Config};
-use crate::error::Error;
-use crate::json::write::push_number;
 use crate::net::outbound::custom_host::HostRules;
 use crate::net::outbound::origin::Origin;
 use crate::prompt::FoundPrompt;
 use crate::provider::{self, Provider};
-use crate::settings::{AllowedModels, DefaultConfig, Settings};
 use crate::state::directory::{Directory, Origin as DirectoryOrigin, SavedName};
 use crate::state::metrics::TargetSeries;
 use crate::state::snapshot::SettingsSnapshot;
@@ -33,6 +23,16 @@ use std::fmt::Write;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, OnceLock};
 use uuid::Uuid;
+use words::config::account::Account;
+use words::config::headers::GatewayHeaders;
+use words::config::policies::Policies;
+use words::config::secret::Secret;
+use words::config::strategy::{Condition, Mode, Strategy};
+use words::config::unused_keys;
+use words::config::{Checks, Config};
+use words::error::Error;
+use words::json::write::push_number;
+use words::settings::{AllowedModels, DefaultConfig, Settings};
 
 /// Everything a config is compiled from.
 #[derive(Debug, Clone, Copy)]

@@ -4,12 +4,12 @@
 //! request.
 
 use super::target::Target;
-use crate::config::balance::{BalanceBy, Sticky};
-use crate::config::hedge::Hedge;
-use crate::config::pattern::PatternUse;
-use crate::config::query::Query;
 use crate::state::directory::SavedName;
 use std::sync::Arc;
+use words::config::balance::{BalanceBy, Sticky};
+use words::config::hedge::Hedge;
+use words::config::pattern::PatternUse;
+use words::config::query::Query;
 
 /// A compiled config: the root node and an index of its targets.
 #[derive(Debug)]

@@ -6,11 +6,11 @@
 
 use super::compile::{Sources, compile};
 use super::compiled::CompiledConfig;
-use crate::error::Error;
 use foldhash::quality::RandomState;
 use moka::sync::Cache;
 use std::sync::Arc;
 use std::time::Duration;
+use words::error::Error;
 
 /// Capacity in bytes, by the estimate of the weigher below; an inline config is part of its key.
 const MAX_BYTES: u64 = 16 << 20;

@@ -3,16 +3,16 @@
 //!
 //! Not here: which lists a target inherits (`config::policies`), and what a check is (`guard`).
 
-use crate::config::Config;
-use crate::config::hooks::{Hook, HookPhase};
-use crate::config::pattern::PatternBudget;
-use crate::config::policies::{HookLists, Policies};
-use crate::config::read::Problems;
-use crate::error::{Error, Problem};
 use crate::guard::{HookCompiler, HookSet, TargetHooks};
 use crate::state::directory::Directory;
 use std::cell::RefCell;
 use std::sync::Arc;
+use words::config::Config;
+use words::config::hooks::{Hook, HookPhase};
+use words::config::pattern::PatternBudget;
+use words::config::policies::{HookLists, Policies};
+use words::config::read::Problems;
+use words::error::{Error, Problem};
 
 /// What is wrong with the hooks of a config that is kept and of its targets, without the guardrails that it names: those may be stored
 /// later.

@@ -3,10 +3,10 @@
 //! The defaults are short when another target is left to try; otherwise they only bound a hang.
 
 use super::target::Target;
-use crate::config::policies::StreamRescue;
-use crate::config::policies::time_limits::Timeouts;
-use crate::error::Error;
 use std::time::{Duration, Instant};
+use words::config::policies::StreamRescue;
+use words::config::policies::time_limits::Timeouts;
+use words::error::Error;
 
 /// The timeouts and deadlines of one attempt.
 #[derive(Debug, Clone, Copy)]

@@ -4,10 +4,10 @@
 
 use super::compiled::TargetGroup;
 use super::target::Target;
-use crate::config::balance::Sticky;
-use crate::config::query::Query;
 use crate::state::targets::CircuitStatus;
 use std::time::Duration;
+use words::config::balance::Sticky;
+use words::config::query::Query;
 
 /// The inputs a plan decides by.
 pub trait RoutingEnv {

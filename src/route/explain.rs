@@ -17,19 +17,19 @@ use super::compiled::{CompiledConfig, GroupStrategy, Node, TargetGroup};
 use super::env::RoutingEnv;
 use super::outcome::{ErrorClass, Outcome};
 use super::plan::{Decision, Plan, Reason};
-use super::retry::RetryDecision;
+use super::retry::{self, RetryDecision};
 use super::target::Target;
-use crate::api::operation::{BodyKind, Operation};
-use crate::config::balance::{BalanceBy, Sticky};
-use crate::config::policies::StreamRescue;
-use crate::config::query::Query;
-use crate::error::Error;
 use crate::guard::HookView;
 use crate::state::targets::CircuitStatus;
 use serde::Serialize;
 use std::sync::Arc;
 use std::time::Duration;
 use view::{NodeView, ViewBuilder};
+use words::api::operation::{BodyKind, Operation};
+use words::config::balance::{BalanceBy, Sticky};
+use words::config::policies::StreamRescue;
+use words::config::query::Query;
+use words::error::Error;
 
 /// The most attempts listed for one kind of failure.
 const MAX_STEPS: usize = 100;
@@ -148,7 +148,7 @@ impl Rejection {
             let path = error.param.clone().unwrap_or_default();
             return vec![Self { status, path, message: error.message.clone() }];
         }
-        let from_problem = |problem: &crate::error::Problem| Self {
+        let from_problem = |problem: &words::error::Problem| Self {
             status,
             path: problem.path.clone(),
             message: problem.message.clone(),
@@ -284,10 +284,11 @@ fn failure_path(
 fn wait_range(plan: &Plan, target: &Target, outcome: &Outcome, env: &dyn RoutingEnv) -> Option<(u64, u64)> {
     let state = plan.retry_state(env);
     let millis = |wait: Duration| wait.as_millis() as u64;
-    let RetryDecision::RetryAfter(min_wait) = target.policies.retry().decide(outcome, state, 0.0) else {
+    let RetryDecision::RetryAfter(min_wait) = retry::decide(target.policies.retry(), outcome, state, 0.0)
+    else {
         return None;
     };
-    let max_wait = match target.policies.retry().decide(outcome, state, 1.0) {
+    let max_wait = match retry::decide(target.policies.retry(), outcome, state, 1.0) {
         RetryDecision::RetryAfter(wait) => wait,
         // A wait beyond the budget is never made.
         _ => target.policies.retry().budget.saturating_sub(state.waited),

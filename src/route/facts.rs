@@ -3,14 +3,14 @@
 //! Facts are parsed only when they are requested, and text is borrowed from the request's own bytes. How facts are
 //! used is not here (`config::query`, `pick`).
 
-use crate::api::body::Body;
-use crate::config::headers::{is_credential, is_gateway_header};
-use crate::config::query::{Fact, Facts};
 use http::{HeaderMap, HeaderName};
 use serde_json::value::RawValue;
 use std::borrow::Cow;
 use std::cell::OnceCell;
 use std::collections::HashMap;
+use words::api::body::Body;
+use words::config::headers::{is_credential, is_gateway_header};
+use words::config::query::{Fact, Facts};
 
 /// The parts of a request that routing may read.
 #[derive(Debug)]

@@ -2,11 +2,11 @@
 //!
 //! Not the response itself, and not the error that the client gets.
 
-use crate::config::policies::BreakerPolicy;
 use crate::state::targets::BreakerSignal;
 use std::time::Duration;
+use words::config::policies::BreakerPolicy;
 
-pub use crate::api::error_class::ErrorClass;
+pub use words::api::error_class::ErrorClass;
 
 /// The outcome of an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -3,12 +3,12 @@
 //! Pure: random numbers are arguments, uniform in [0, 1). Not here: which targets are usable, and what their
 //! latency is.
 
-use crate::config::query::{Fact, Facts};
-use crate::json::string::unquote;
-use crate::json::walk;
 use ring::digest::{Context, SHA256};
 use serde_json::Value;
 use std::borrow::Cow;
+use words::config::query::{Fact, Facts};
+use words::json::string::unquote;
+use words::json::walk;
 
 /// The weight of a target without a `weight` (reference 4.1).
 pub const DEFAULT_WEIGHT: f64 = 1.0;
@@ -133,11 +133,11 @@ fn member<'a>(json: &'a [u8], path: &str) -> Option<Cow<'a, str>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::api::body::Body;
     use crate::route::facts::RequestFacts;
     use bytes::Bytes;
     use http::HeaderMap;
     use proptest::prelude::{Strategy, any, prop, prop_assert, prop_assert_eq, proptest};
+    use words::api::body::Body;
 
     const ALL: &dyn Fn(usize) -> bool = &|_| true;
 

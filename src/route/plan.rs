@@ -13,12 +13,12 @@ use super::compiled::{CompiledConfig, GroupStrategy, Node, TargetGroup};
 use super::env::RoutingEnv;
 use super::outcome::{ErrorClass, Outcome};
 use super::pick;
-use super::retry::{RetryDecision, RetryState};
+use super::retry::{self, RetryDecision, RetryState};
 use super::target::Target;
-use crate::config::balance::BalanceBy;
 use crate::state::targets::CircuitStatus;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use words::config::balance::BalanceBy;
 
 /// What to do after an attempt.
 #[derive(Debug, Clone)]
@@ -154,7 +154,7 @@ impl Plan {
         // This failure may have opened the target's circuit.
         let is_available = !has_other || !matches!(env.circuit(&target), CircuitStatus::Open { .. });
         if is_available && (!outcome.is_success() || target.policies.retry().statuses.is_some()) {
-            match target.policies.retry().decide(outcome, state, env.random()) {
+            match retry::decide(target.policies.retry(), outcome, state, env.random()) {
                 RetryDecision::RetryAfter(wait) => {
                     self.retries += 1;
                     self.waited = self.waited.saturating_add(wait);
@@ -234,7 +234,7 @@ impl Plan {
         let Some(target) = self.current.as_ref().filter(|_| !self.is_last) else { return false };
         let state = self.retry_state(env);
         let retry = target.policies.retry();
-        let decision = retry.statuses.as_ref().map(|_| retry.decide(outcome, state, 0.0));
+        let decision = retry.statuses.as_ref().map(|_| retry::decide(retry, outcome, state, 0.0));
         let repeats = matches!(decision, Some(RetryDecision::RetryAfter(_)))
             || self.can_fall_back(env, &|group, member| falls_back_on(group, member, outcome));
         self.exhausted |= !repeats && matches!(decision, Some(RetryDecision::Exhausted));
@@ -249,7 +249,7 @@ impl Plan {
     }
 
     /// The `hedge` setting of the innermost group that has one.
-    pub fn hedge(&self) -> Option<crate::config::hedge::Hedge> {
+    pub fn hedge(&self) -> Option<words::config::hedge::Hedge> {
         self.groups().filter_map(|(group, _)| group.hedge).last()
     }
 

@@ -7,16 +7,16 @@ use super::admission::Endpoint;
 use super::attempt::Request;
 use super::request_mode::RequestMode;
 use super::target::Target;
-use crate::api::body::Body;
-use crate::api::operation::Operation;
-use crate::api::rules;
-use crate::error::Error;
 use crate::prompt::{FoundPrompt, PromptSet, RenderedPrompt, TemplateKind};
 use bytes::Bytes;
 use http::{Method, Uri};
 use percent_encoding::percent_decode_str;
 use std::borrow::Cow;
 use std::sync::Arc;
+use words::api::body::Body;
+use words::api::operation::Operation;
+use words::api::rules;
+use words::error::Error;
 
 /// What the client sent, from which each prompt is rendered.
 #[derive(Debug)]

@@ -4,9 +4,9 @@
 
 use super::compile::Sources;
 use super::target_prompt;
-use crate::config::Config;
-use crate::error::Error;
 use crate::prompt::FoundPrompt;
+use words::config::Config;
+use words::error::Error;
 
 /// How a target names its provider.
 pub(super) enum ProviderRef {

@@ -3,7 +3,7 @@
 //! Not which operation it is: a request below `/v1/proxy/` has one for its label and its error bodies, and is
 //! passed on all the same.
 
-use crate::api::operation::Operation;
+use words::api::operation::Operation;
 
 /// How the gateway treats a request's content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

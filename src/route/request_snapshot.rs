@@ -5,11 +5,11 @@
 use super::compiled::{Node, TargetGroup};
 use super::facts::RequestFacts;
 use super::pick;
-use crate::api::body::Body;
-use crate::config::balance::Sticky;
 use crate::state::snapshot::SettingsSnapshot;
 use http::HeaderMap;
 use std::sync::Arc;
+use words::api::body::Body;
+use words::config::balance::Sticky;
 
 /// The parts of a request that conditions and sticky choices read.
 pub struct RequestSnapshot {

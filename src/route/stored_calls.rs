@@ -4,12 +4,12 @@
 //! Pure: time is an argument. Not here: what a provider needs (`provider::plain_call`), and the file (`settings`).
 
 use super::config_hooks;
-use crate::config::Config;
-use crate::config::secret::Secret;
-use crate::config::strategy::Mode;
 use crate::provider::{self, plain_call};
-use crate::settings::Settings;
 use std::time::SystemTime;
+use words::config::Config;
+use words::config::secret::Secret;
+use words::config::strategy::Mode;
+use words::settings::Settings;
 
 /// A key of the settings, and what is wrong with it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -83,8 +83,8 @@ fn at(owner: &str, path: &str, problem: plain_call::AccountProblem) -> Finding {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Checks;
-    use crate::settings::{SecretSources, report};
+    use words::config::Checks;
+    use words::settings::{SecretSources, report};
 
     /// The findings of a file, each as `path: message`.
     fn findings(text: &str) -> Vec<String> {

@@ -2,23 +2,23 @@
 //!
 //! Made by `compile` once per config and used by every attempt at it.
 
-use crate::api::operation::Operation;
-use crate::config::account::Account;
-use crate::config::policies::{Policies, TimeLimits};
-use crate::error::Error;
 use crate::guard::TargetHooks;
 use crate::net::outbound::origin::Origin;
 use crate::price::OwnPrices;
 use crate::prompt::FoundPrompt;
 use crate::provider::token_exchange::TokenExchange;
 use crate::provider::{Call, Provider};
-use crate::settings::AllowedModels;
 use crate::state::directory::ProviderIds;
 use crate::state::metrics::TargetSeries;
 use crate::state::targets::{TargetId, TargetState};
 use http::{HeaderMap, HeaderValue};
 use std::any::Any;
 use std::sync::{Arc, OnceLock};
+use words::api::operation::Operation;
+use words::config::account::Account;
+use words::config::policies::{Policies, TimeLimits};
+use words::error::Error;
+use words::settings::AllowedModels;
 
 /// One callable target.
 #[derive(Debug)]

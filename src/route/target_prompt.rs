@@ -5,9 +5,9 @@
 
 use super::prompt_call::PromptCall;
 use super::provider_ref::split_slug;
-use crate::config::Config;
-use crate::error::Error;
 use crate::prompt::FoundPrompt;
+use words::config::Config;
+use words::error::Error;
 
 /// Checks every `prompt_id` of a config. `call`: the prompt that the client named; without one no prompt is rendered.
 ///

@@ -10,12 +10,7 @@ use super::env::RoutingEnv;
 use super::outcome::Outcome;
 use super::plan::{Decision, Plan};
 use super::target::Target;
-use crate::config::Checks;
-use crate::config::balance::Sticky;
-use crate::config::headers::GatewayHeaders;
-use crate::config::query::Query;
 use crate::net::outbound::custom_host::HostRules;
-use crate::settings::Settings;
 use crate::state::directory::Directory;
 use crate::state::stored::Stored;
 use crate::state::targets::CircuitStatus;
@@ -23,6 +18,11 @@ use http::HeaderMap;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use words::config::Checks;
+use words::config::balance::Sticky;
+use words::config::headers::GatewayHeaders;
+use words::config::query::Query;
+use words::settings::Settings;
 
 /// A routing environment for tests.
 pub(super) struct TestEnv {
@@ -103,7 +103,7 @@ pub(super) fn compiled(json: &str) -> Arc<CompiledConfig> {
 /// Does `work` with the sources of a request that has this config and default settings.
 pub(super) fn with_sources<T>(json: &str, work: impl FnOnce(&Sources<'_>) -> T) -> T {
     let checks = Checks { provider: &|_| Ok(()), account: &|_, _| Ok(()), custom_host: &|_| Ok(()) };
-    let sources = crate::settings::SecretSources { env: &|_| None, credential: &|_| Err(String::new()) };
+    let sources = words::settings::SecretSources { env: &|_| None, credential: &|_| Err(String::new()) };
     let settings = Settings::parse("", &sources, &checks).unwrap();
     let hosts = HostRules::new(&settings.custom_hosts);
     let stored = Stored::default();

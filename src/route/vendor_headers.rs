@@ -2,10 +2,10 @@
 //!
 //! Not a provider's auth headers: `provider` makes those and `engine::upstream_headers` writes them.
 
-use crate::config::account::Account;
-use crate::error::Error;
 use crate::provider::anthropic::betas;
 use http::{HeaderMap, HeaderName, HeaderValue};
+use words::config::account::Account;
+use words::error::Error;
 
 /// Vendor headers to send in addition to the client's own.
 #[derive(Debug, Default)]

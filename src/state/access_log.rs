@@ -3,13 +3,13 @@
 //! A request only appends bytes under a short lock, so a slow disk never delays it. Lines beyond the limit and lines
 //! whose write failed are dropped and counted. The contents of a line are up to the request record.
 
-use crate::settings::AccessLog as Output;
 use parking_lot::Mutex;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::SystemTime;
+use words::settings::AccessLog as Output;
 
 /// Maximum bytes of queued lines; further lines are dropped.
 const MAX_PENDING_BYTES: usize = 8 << 20;

@@ -5,10 +5,10 @@
 
 use super::Shared;
 use crate::auth::{self, ClientIdentity};
-use crate::error::Error;
 use http::{HeaderMap, Uri};
 use jiff::Timestamp;
 use std::sync::Arc;
+use words::error::Error;
 
 /// Identifies a client of the control plane, on either port.
 ///

@@ -6,7 +6,6 @@
 mod cached;
 
 use super::metrics::Metrics;
-use crate::error::Error;
 use crate::net::outbound::custom_host::HostRules;
 use crate::net::outbound::dns::Dns;
 use crate::net::outbound::side_client::FetchError;
@@ -18,6 +17,7 @@ use parking_lot::Mutex;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
+use words::error::Error;
 
 /// Maximum number of credentials in each cache. Operators' and clients' are separate, so that no client can evict an
 /// operator's.

@@ -3,13 +3,13 @@
 //! A name of the settings takes precedence: the control plane gives it to no stored object. Only looks up.
 
 use super::stored::Stored;
-use crate::config::Config;
-use crate::config::hooks::{Hook, HookPhase};
 use crate::price::OwnPrices;
-use crate::settings::{Settings, StoredProvider};
 use crate::store::Kind;
 use std::sync::Arc;
 use uuid::Uuid;
+use words::config::Config;
+use words::config::hooks::{Hook, HookPhase};
+use words::settings::{Settings, StoredProvider};
 
 /// What one client may name.
 #[derive(Debug, Clone, Copy)]

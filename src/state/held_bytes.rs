@@ -4,9 +4,9 @@
 //! Counts only: whoever holds bytes says how many, and what is refused when the limit is reached. Not an allocator:
 //! what a connection itself costs is bounded by `limits.max_connections`.
 
-use crate::error::Error;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use words::error::Error;
 
 /// Holders are counted in steps of this many bytes, rounded down: most requests and responses are smaller, and cost
 /// nothing.

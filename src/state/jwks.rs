@@ -11,11 +11,11 @@ use crate::net::outbound::dns::Dns;
 use crate::net::outbound::side_client::FetchError;
 use crate::net::outbound::token_http::TokenHttpClient;
 use crate::provider::token_exchange::TokenRequest;
-use crate::settings::jwt::JwksSource;
 use http::{HeaderMap, Method};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use tokio::sync::{Mutex, Notify};
+use words::settings::jwt::JwksSource;
 
 const REFRESH_INTERVAL: Duration = Duration::from_secs(600);
 /// Between two tries while there is no key at all.

@@ -15,8 +15,6 @@ mod status;
 use super::label_limit::{LabelLimit, OTHER};
 use super::process::Process;
 use super::targets::TargetView;
-use crate::api::usage::Usage;
-use crate::error::Kind;
 use crate::ledger::LedgerHealth;
 use crate::price::{Cost, CostStatus, money};
 use cache::CacheFamilies;
@@ -32,6 +30,8 @@ pub use series::TargetSeries;
 pub use status::status_text;
 use std::sync::OnceLock;
 use std::time::Duration;
+use words::api::usage::Usage;
+use words::error::Kind;
 
 /// Maximum number of combinations of operation, provider and model as label values: each has some fifty lines.
 const MAX_CALLS: usize = 100;

@@ -3,11 +3,11 @@
 //! Not how a list is fetched (`engine::model_list`). Bounded by the stored providers of the settings; another generation of
 //! settings starts anew.
 
-use crate::api::model_list::ProviderModel;
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use words::api::model_list::ProviderModel;
 
 /// How long a list is used.
 const TIME_TO_LIVE: Duration = Duration::from_secs(300);

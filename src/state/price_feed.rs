@@ -6,7 +6,6 @@
 use super::Shared;
 use crate::net::outbound::side_http::{SideHttpClient, SideRequest};
 use crate::price::{Catalog, MAX_CATALOGUE_BYTES, PriceBook, SHIPPED_VERSION, check_replacement};
-use crate::settings::CatalogueSource;
 use http::{HeaderMap, Method};
 use jiff::Timestamp;
 use parking_lot::Mutex;
@@ -15,6 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 use tokio::sync::Notify;
+use words::settings::CatalogueSource;
 
 /// For the whole download.
 const FETCH_TIMEOUT: Duration = Duration::from_secs(60);

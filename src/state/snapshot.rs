@@ -5,12 +5,12 @@
 use super::directory::Directory;
 use super::stored::Stored;
 use crate::auth::{ServiceKeys, StoredKeys, Tokens};
-use crate::config::reply_headers::ReplyHeaders;
 use crate::net::outbound::custom_host::HostRules;
-use crate::settings::Settings;
 use http::HeaderName;
 use std::sync::Arc;
 use uuid::Uuid;
+use words::config::reply_headers::ReplyHeaders;
+use words::settings::Settings;
 
 /// One generation of settings.
 #[derive(Debug, Clone)]

@@ -3,12 +3,12 @@
 //! Not what a span has (`engine/sinks/spans`), and not the sending (`main/span_exporter`).
 
 use super::held_bytes::Hold;
-use crate::api::trace::TraceParent;
-use crate::settings::telemetry::Otlp;
 use opentelemetry_sdk::trace::SpanData;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use uuid::Uuid;
+use words::api::trace::TraceParent;
+use words::settings::telemetry::Otlp;
 
 /// Traces that may wait. More are dropped and counted.
 const MAX_TRACES: usize = 4096;

@@ -13,7 +13,6 @@ mod ewma;
 
 pub use breaker::{CircuitState, CircuitStatus};
 
-use crate::config::policies::BreakerPolicy;
 use breaker::{Breaker, Ticket};
 use ewma::LatencyEwma;
 use parking_lot::Mutex;
@@ -23,6 +22,7 @@ use std::collections::hash_map::Entry;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
+use words::config::policies::BreakerPolicy;
 
 /// Maximum number of targets in the registry.
 const MAX_TARGETS: usize = 10_000;

@@ -2,8 +2,8 @@
 //!
 //! Not written to clients as it is: what they are told is the [`Error`] that is made of it.
 
-use crate::error::Error;
 use std::fmt;
+use words::error::Error;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StoreError {

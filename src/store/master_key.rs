@@ -4,7 +4,6 @@
 
 use super::StoreError;
 use super::sealing::{KEY_BYTES, Keyring, random};
-use crate::config::secret::Secret;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use std::fmt::Write as _;
@@ -12,6 +11,7 @@ use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{ErrorKind, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
+use words::config::secret::Secret;
 
 /// Where the master key comes from.
 #[derive(Debug, Clone)]

@@ -4,9 +4,9 @@
 
 use super::StoreError;
 use super::master_key::KeySource;
-use crate::config::secret::Secret;
-use crate::settings::StoreSettings;
 use std::path::{Path, PathBuf};
+use words::config::secret::Secret;
+use words::settings::StoreSettings;
 
 /// What [`Store::open`](super::Store::open) needs to be told.
 #[derive(Debug, Clone)]

@@ -1,11 +1,11 @@
 //! Tokens signed here, each wrong in one way, and what the claims of good ones come to.
 
 use super::*;
-use crate::config::Checks;
-use crate::settings::{SecretSources, Settings};
 use ring::rand::SystemRandom;
 use ring::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, Ed25519KeyPair, KeyPair};
 use serde_json::json;
+use words::config::Checks;
+use words::settings::{SecretSources, Settings};
 
 const NOW: i64 = 1_900_000_000;
 

@@ -3,11 +3,11 @@
 use super::*;
 use crate::auth::key_body::KeySecret;
 use crate::auth::key_format::NewKey;
-use crate::settings::scopes::KeyType;
 use crate::store::{Change, Record};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::time::Duration;
+use words::settings::scopes::KeyType;
 
 fn pepper() -> KeyHash {
     KeyHash::new(b"a pepper of the tests")

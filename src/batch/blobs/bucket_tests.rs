@@ -2,8 +2,8 @@
 
 use super::s3_server::{self, Shared};
 use super::*;
-use crate::config::secret::Secret;
 use axum::http::StatusCode;
+use words::config::secret::Secret;
 
 /// A bucket on loopback, and blobs below `a/b` in it.
 async fn bucket() -> (Shared, Blobs) {

@@ -2,9 +2,9 @@
 //!
 //! Not here: what a client reads of it. The text of a variant is for the log; it may name a path or a bucket.
 
-use crate::error::Error;
 use std::fmt;
 use std::io::ErrorKind;
+use words::error::Error;
 
 /// How much of a text that the object storage has sent is kept, bytes.
 const MAX_TEXT_BYTES: usize = 400;

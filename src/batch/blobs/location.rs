@@ -3,7 +3,6 @@
 //! Not here: how they are read and written (`blobs`).
 
 use super::error::BlobError;
-use crate::config::secret::Secret;
 use object_store::aws::{AmazonS3, AmazonS3Builder, S3ConditionalPut};
 use object_store::client::{HttpClient, HttpConnector};
 use object_store::{ClientConfigKey, ClientOptions, RetryConfig};
@@ -11,6 +10,7 @@ use reqwest::redirect::Policy;
 use std::path::PathBuf;
 use std::time::Duration;
 use url::{Host, Url};
+use words::config::secret::Secret;
 
 /// How long a connection may take.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);

@@ -3,13 +3,13 @@
 //! `multer` reads until the body has nothing ready and keeps all of it: of a fast client a whole file would be in memory. And
 //! it looks for the first boundary, and for the end of a field's headers, in a buffer without a limit.
 
-use crate::error::Error;
 use bytes::Bytes;
 use futures_util::stream::Stream;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
+use words::error::Error;
 
 /// The most that the parser may hold without a result, and one piece of the body, bytes. Headers of a field take some hundreds.
 const MAX_PENDING: usize = 16 * 1024;

@@ -4,15 +4,19 @@
 
 use super::scope;
 use crate::cache::{CacheKey, KeyParts, Scope};
-use crate::config::account::{Account, AuthModeC, AuthTypeA, AuthTypeB, DeploymentType, names};
-use crate::config::node::Node;
-use crate::config::read::{Cursor, Problems};
-use crate::json::spellings::{any_value, is_equal, respelt};
 use crate::net::outbound::origin::Origin;
 use http::{HeaderName, HeaderValue};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
+use words::config::account::{Account, AuthModeC, AuthTypeA, AuthTypeB, DeploymentType, names};
+use words::config::node::Node;
+use words::config::read::{Cursor, Problems};
+
+#[path = "../../words/json/spellings.rs"]
+mod spellings;
+
+use spellings::{any_value, is_equal, respelt};
 
 /// A request as the obvious comparison sees it.
 #[derive(Debug, Clone)]

@@ -2,9 +2,9 @@
 
 use super::*;
 use crate::cache::{CacheError, CacheOptions, Purge, ResponseStore};
-use crate::config::secret::Secret;
 use crate::net::outbound::redis_client::server::RedisServer;
 use std::time::{Duration, Instant};
+use words::config::secret::Secret;
 
 const PATIENCE: Duration = Duration::from_secs(20);
 

@@ -4,13 +4,13 @@
 
 use super::Failure;
 use super::alert::Alert;
-use crate::settings::alerts::{Smtp, SmtpTls};
 use lettre::message::header::ContentType;
 use lettre::message::{Mailbox, Message};
 use lettre::transport::smtp::authentication::Credentials;
 use lettre::transport::smtp::client::{Certificate, CertificateStore, Tls, TlsParameters};
 use lettre::{AsyncSmtpTransport, AsyncTransport, Tokio1Executor};
 use std::time::Duration;
+use words::settings::alerts::{Smtp, SmtpTls};
 
 /// For each command of the exchange.
 const TIMEOUT: Duration = Duration::from_secs(20);

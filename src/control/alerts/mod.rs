@@ -11,8 +11,6 @@ mod webhook;
 
 use crate::limits::LimitEvent;
 use crate::net::outbound::side_http::SideHttpClient;
-use crate::settings::AlertSettings;
-use crate::settings::alerts::{Smtp, Webhook};
 use crate::state::Shared;
 use alert::Alert;
 use mail::Mailer;
@@ -20,6 +18,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::time::sleep;
+use words::settings::AlertSettings;
+use words::settings::alerts::{Smtp, Webhook};
 
 /// Deliveries under way. What comes beyond them is dropped and counted.
 const MAX_DELIVERIES: usize = 256;

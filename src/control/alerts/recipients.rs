@@ -5,11 +5,11 @@
 use crate::auth::key_body::KeyBody;
 use crate::control::records::{member, members};
 use crate::limits::{Limit, LimitScope};
-use crate::settings::alerts::Smtp;
 use crate::store::{Catalog, Kind, Record, Status};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use uuid::Uuid;
+use words::settings::alerts::Smtp;
 
 /// The most mails of one alert.
 const MAX_MAILS: usize = 100;

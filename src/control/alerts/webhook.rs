@@ -7,7 +7,6 @@ use super::alert::Alert;
 use crate::net::outbound::custom_host::HostRules;
 use crate::net::outbound::dns::Dns;
 use crate::net::outbound::side_http::{SideHttpClient, SideRequest};
-use crate::settings::alerts::Webhook;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use http::header::{CONTENT_TYPE, HeaderValue};
@@ -15,6 +14,7 @@ use http::{HeaderMap, Method};
 use jiff::Timestamp;
 use ring::hmac;
 use std::time::Duration;
+use words::settings::alerts::Webhook;
 
 /// For one try.
 const TIMEOUT: Duration = Duration::from_secs(15);

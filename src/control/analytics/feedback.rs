@@ -7,9 +7,9 @@ use crate::control::log_filter::Reach;
 use crate::control::logs;
 use crate::control::reply::Reply;
 use crate::control::route::{Route, get};
-use crate::error::Error;
 use crate::ledger::analytics::{FeedbackQuery, FeedbackSum, FeedbackTally};
 use serde_json::{Value, json};
+use words::error::Error;
 
 pub(in crate::control) const ROUTES: &[Route] = &[
     get("/v1/analytics/graphs/feedbacks", VIEW, "Feedback in time", |call| Box::pin(count(call)))

@@ -7,15 +7,15 @@ use crate::control::field::{Field, Type, optional, required};
 use crate::control::log_filter::Reach;
 use crate::control::reply::Reply;
 use crate::control::route::{Access, Route, Shape, get};
-use crate::error::Error;
 use crate::ledger::analytics::{By, Group};
 use crate::ledger::rollup::sample::Dimension;
-use crate::settings::scopes::Scope;
 use jiff::tz::TimeZone;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
+use words::error::Error;
+use words::settings::scopes::Scope;
 
 const IN_TIME: [Field; 2] = [
     optional(

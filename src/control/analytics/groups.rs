@@ -9,14 +9,14 @@ use crate::control::page::{CURRENT_PAGE, CURRENT_PAGE_CAMEL, PAGE_SIZE, PAGE_SIZ
 use crate::control::records::{member, members};
 use crate::control::reply::Reply;
 use crate::control::route::{Access, Route, Shape, get};
-use crate::error::Error;
 use crate::ledger::analytics::By;
 use crate::ledger::rollup::sample::Dimension;
-use crate::settings::scopes::Scope;
 use crate::store::{Kind, Record};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use uuid::Uuid;
+use words::error::Error;
+use words::settings::scopes::Scope;
 
 const PAGING: [Field; 4] = [CURRENT_PAGE, PAGE_SIZE, CURRENT_PAGE_CAMEL, PAGE_SIZE_CAMEL];
 const PAGED: [Field; 29] = joined(COMMON, PAGING);

@@ -6,7 +6,7 @@ use crate::auth::key_records::{MAX_TRANSITION_MS, TRANSITION_MS};
 use crate::control::field::{Field, Type, not_null, nullable, optional, required};
 use crate::control::limits::{COUNT, RATE_LIMITS, RESET_USAGE, USAGE_LIMITS};
 use crate::control::page;
-use crate::settings::logs::Payloads;
+use words::settings::logs::Payloads;
 
 const DEFAULTS: Type = Type::Object(&[
     optional("config_id", Type::Name(128), "Id or slug of the config of requests that name none."),

@@ -4,16 +4,16 @@
 
 use super::super::call::{Call, by_id_or_slug};
 use super::super::records::members;
-use crate::config::hooks::HookPhase;
-use crate::config::read::Problems;
-use crate::config::{Checks, Config};
-use crate::error::{Error, Problem};
 use crate::net::outbound::origin::Origin;
 use crate::provider;
 use crate::route::config_hooks;
 use crate::store::{Kind, Record, Status};
 use serde_json::Value;
 use uuid::Uuid;
+use words::config::hooks::HookPhase;
+use words::config::read::Problems;
+use words::config::{Checks, Config};
+use words::error::{Error, Problem};
 
 /// Keys under which a config names guardrails by slug.
 const GUARDRAILS: [&[&str; 3]; 2] = [HookPhase::Before.lists(), HookPhase::After.lists()];

@@ -1,13 +1,13 @@
 //! Reads a JSON object, or the text of a query parameter, by a table of fields.
 
 use super::{Field, Type};
-use crate::config::node::{Entry, Kind, Node};
-use crate::config::read::{Problems, nearest};
 use crate::provider;
-use crate::settings::scopes::Scope;
 use jiff::Timestamp;
 use serde_json::{Map, Number, Value};
 use uuid::Uuid;
+use words::config::node::{Entry, Kind, Node};
+use words::config::read::{Problems, nearest};
+use words::settings::scopes::Scope;
 
 /// The longest config as text, characters.
 pub(in super::super) const MAX_CONFIG: usize = 1 << 20;

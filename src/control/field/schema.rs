@@ -4,8 +4,8 @@ use super::read::MAX_CONFIG;
 use super::{Field, Type};
 use crate::limits::FactKey;
 use crate::provider;
-use crate::settings::scopes::Scope;
 use serde_json::{Map, Value, json};
+use words::settings::scopes::Scope;
 
 /// The schema of an object with these members. `is_closed`: whether it has no others.
 pub(in super::super) fn object_schema(fields: &[Field], is_closed: bool) -> Value {
@@ -107,7 +107,7 @@ fn or_null(mut schema: Value) -> Value {
 mod tests {
     use super::super::{optional, read_text};
     use super::*;
-    use crate::config::read::Problems;
+    use words::config::read::Problems;
 
     /// Types whose schema is a pattern: reader and document accept the same texts.
     #[test]

@@ -9,10 +9,10 @@ use super::super::records::{changed, members, put};
 use super::super::reply::Reply;
 use super::super::route::{Route, Shape, delete, get, put as put_route};
 use super::{READS, UPDATES, find};
-use crate::config::read::Problems;
-use crate::error::Error;
 use serde_json::{Map, Value, json};
 use std::collections::HashSet;
+use words::config::read::Problems;
+use words::error::Error;
 
 /// The most models of one integration.
 const MAX_MODELS: usize = 5000;

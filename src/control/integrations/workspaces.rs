@@ -12,8 +12,6 @@ use super::super::reply::Reply;
 use super::super::route::{Route, Shape, get, put as put_route};
 use super::super::used::Used;
 use super::{READS, UPDATES, find};
-use crate::config::read::Problems;
-use crate::error::Error;
 use crate::limits::from_records::{LAST_RESET, RESETS, integration_workspace_id, limits_of};
 use crate::limits::{Limit, LimitScope};
 use crate::store::{Change, Kind, Record, Status};
@@ -21,6 +19,8 @@ use serde_json::{Map, Value, json};
 use std::collections::HashMap;
 use std::sync::Arc;
 use uuid::Uuid;
+use words::config::read::Problems;
+use words::error::Error;
 
 /// The most workspaces with an entry.
 const MAX_ENTRIES: usize = 5000;

@@ -1,21 +1,21 @@
 //! `POST /v1/logs`: requests that others have made, kept as logs beside the gateway's own.
 
 use super::{ledger, refused_too_many};
-use crate::api::service_tier::ServiceTier;
-use crate::api::usage::Usage;
-use crate::config::node::{Kind, Node};
-use crate::config::read::Problems;
 use crate::control::call::Call;
 use crate::control::field::{Field, Type, optional, read_object, required};
 use crate::control::masking::mask;
 use crate::control::reply::Reply;
-use crate::error::Error;
 use crate::ledger::{Entry, Row, RowKind, Text, payload};
 use crate::price::{Charge, Cost};
 use crate::provider;
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 use uuid::Uuid;
+use words::api::service_tier::ServiceTier;
+use words::api::usage::Usage;
+use words::config::node::{Kind, Node};
+use words::config::read::Problems;
+use words::error::Error;
 
 /// Logs of one call, at most.
 const MAX_LOGS: usize = 1000;

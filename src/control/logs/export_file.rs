@@ -9,7 +9,6 @@ use crate::control::field::{Field, Type, required};
 use crate::control::records::time;
 use crate::control::reply::Reply;
 use crate::control::route::{Access, Route, Shape, get};
-use crate::error::Error;
 use crate::ledger::filter::Filter;
 use crate::ledger::log_store::LogError;
 use crate::ledger::{Ledger, Row, payload};
@@ -28,6 +27,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::OwnedSemaphorePermit;
 use uuid::Uuid;
+use words::error::Error;
 
 /// How long a link is good for.
 const LINK_SECONDS: i64 = 900;

@@ -4,7 +4,6 @@
 //! are in it. The answer itself is `export_file`.
 
 use super::export_file;
-use crate::config::read::Problems;
 use crate::control::ORGANISATION;
 use crate::control::call::Call;
 use crate::control::field::{Field, Type, not_null, nullable, optional, required};
@@ -13,15 +12,16 @@ use crate::control::page::{self, Page};
 use crate::control::records::{changed, created, member, members, object, put as put_record, set, time};
 use crate::control::reply::Reply;
 use crate::control::route::{Access, Route, Shape, get, post, put};
-use crate::error::{Error, Problem};
 use crate::ledger::filter::Filter;
-use crate::settings::logs::EXPORT_FIELDS;
-use crate::settings::scopes::Scope;
 use crate::store::{Change, Kind, Record};
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 use uuid::Uuid;
+use words::config::read::Problems;
+use words::error::{Error, Problem};
+use words::settings::logs::EXPORT_FIELDS;
+use words::settings::scopes::Scope;
 
 /// Rows of one export, at most and where the filters name no number.
 const MAX_ROWS: i64 = 50_000;

@@ -2,13 +2,13 @@
 //!
 //! Secrets stay with their host: where an update names another one, headers that were saved are not taken over.
 
-use crate::config::read::Problems;
 use crate::control::call::Call;
-use crate::error::Error;
 use crate::net::outbound::custom_host::HostRules;
 use crate::net::outbound::origin::Origin;
 use http::{HeaderName, HeaderValue};
 use serde_json::{Map, Value, json};
+use words::config::read::Problems;
+use words::error::Error;
 
 /// What stands for a secret in responses; in an update, for the secret that is there.
 const MASK: &str = "*****";

@@ -7,13 +7,13 @@ use crate::control::call::Call;
 use crate::control::field::{Field, Type, nullable, required};
 use crate::control::records::time;
 use crate::control::reply::Reply;
-use crate::error::Error;
 use crate::net::outbound::mcp::{McpDescription, McpServer};
 use crate::state::mcp_servers::{McpSync, McpSyncStatus, synced};
 use crate::store::{Kind, Record};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Instant;
+use words::error::Error;
 
 const NAMES: Type = Type::List(&Type::Text(128), 0, 1000);
 const STATUS: Type = Type::OneOf(&["pending", "synced", "failed"]);

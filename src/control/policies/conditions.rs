@@ -4,13 +4,13 @@
 
 use super::super::call::{Call, by_id_or_slug};
 use super::super::field::{Field, Type, optional, required};
-use crate::config::read::{Problems, nearest};
-use crate::error::Error;
 use crate::limits::FactKey;
 use crate::store::Kind;
 use serde_json::{Map, Value};
 use std::collections::HashSet;
 use uuid::Uuid;
+use words::config::read::{Problems, nearest};
+use words::error::Error;
 
 const KEY_DOC: &str = "`api_key`, `organisation_id`, `workspace_id`, `config`, `prompt`, `endpoint_type`, `metadata.<name>`; of the \
                        target: `model`, `provider`, `virtual_key`.";

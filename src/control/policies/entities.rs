@@ -9,14 +9,14 @@ use super::super::records::time;
 use super::super::reply::Reply;
 use super::super::route::{Access, Route, Shape, get, put as put_route};
 use super::super::used::amount;
-use crate::error::Error;
 use crate::limits::from_records::limits_of;
 use crate::limits::{CountersFailure, FactKey, Limit, UsageView};
-use crate::settings::scopes::Scope;
 use crate::store::{Kind, Record};
 use serde_json::{Map, Value, json};
 use std::collections::HashMap;
 use uuid::Uuid;
+use words::error::Error;
+use words::settings::scopes::Scope;
 
 const ITEM: &[Field] = &[
     required("id", Type::Uuid, "The bucket."),

@@ -9,12 +9,12 @@ use super::super::reply::Reply;
 use super::super::route::{Access, Route, Shape, delete, get, post, put as put_route};
 use super::conditions::{self, CONDITIONS, CONDITIONS_FIELD, GROUP_BY_FIELD};
 use super::{DESCRIPTION, MADE, NAME, ON_MISSING, ORGANISATION_ID, READ, SLUG, STATUS, WORKSPACE};
-use crate::config::read::Problems;
-use crate::error::Error;
-use crate::settings::scopes::Scope;
 use crate::store::{Kind, Record};
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
+use words::config::read::Problems;
+use words::error::Error;
+use words::settings::scopes::Scope;
 
 const OBJECT: &str = "policy_rate_limits";
 

@@ -11,13 +11,13 @@ use super::super::used::Used;
 use super::conditions::{self, CONDITIONS, CONDITIONS_FIELD, GROUP_BY_FIELD};
 use super::entities;
 use super::{DESCRIPTION, MADE, NAME, ON_MISSING, ORGANISATION_ID, SLUG, STATUS, WORKSPACE};
-use crate::config::read::Problems;
-use crate::error::Error;
 use crate::limits::LimitScope;
-use crate::settings::scopes::Scope;
 use crate::store::{Kind, Record};
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
+use words::config::read::Problems;
+use words::error::Error;
+use words::settings::scopes::Scope;
 
 pub(super) const OBJECT: &str = "policy_usage_limits";
 

@@ -1,7 +1,6 @@
 //! The content of a version: read from a request, checked, written to a record and read from one.
 
 use super::super::call::Call;
-use crate::error::{Error, Problem};
 use crate::prompt::inclusion::problems_of_names;
 use crate::prompt::{Components, Template, VersionBody};
 use crate::store::Record;
@@ -9,6 +8,7 @@ use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
 use std::sync::Arc;
 use uuid::Uuid;
+use words::error::{Error, Problem};
 
 /// The members that make a version. `version_description` alone makes none.
 const NAMES: [&str; 11] = [

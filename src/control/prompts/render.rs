@@ -4,13 +4,13 @@ use super::super::call::{Call, by_id_or_slug};
 use super::super::field::{Field, Type, required};
 use super::super::reply::Reply;
 use super::super::route::{Access, Route, Shape, post};
-use crate::api::body::Body;
-use crate::error::Error;
 use crate::prompt::PromptReference;
-use crate::settings::scopes::Scope;
 use crate::store::{Kind, Record, Status};
 use std::sync::Arc;
 use uuid::Uuid;
+use words::api::body::Body;
+use words::error::Error;
+use words::settings::scopes::Scope;
 
 const RENDERED: &[Field] = &[
     required("success", Type::Flag, "`true`."),

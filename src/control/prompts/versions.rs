@@ -9,11 +9,11 @@ use super::super::records::{changed, members, put, set};
 use super::super::reply::Reply;
 use super::super::route::{Access, Route, Shape, get, put as put_route};
 use super::{ONE, shown};
-use crate::error::Error;
-use crate::settings::scopes::Scope;
 use crate::state::stored::prompts::read as published;
 use crate::store::{Catalog, Kind, Record};
 use serde_json::{Value, json};
+use words::error::Error;
+use words::settings::scopes::Scope;
 
 const LABEL: &[Field] = &[optional(
     "label_id",

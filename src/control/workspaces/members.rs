@@ -7,12 +7,12 @@ use super::super::records::{changed, created, member, members, put, time};
 use super::super::reply::Reply;
 use super::super::route::{Access, Route, Shape, delete, get, post, put as put_route};
 use crate::auth::key_records::revoked;
-use crate::error::Error;
-use crate::settings::scopes::Scope;
 use crate::store::{Catalog, Change, Kind, Record, Status};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use uuid::Uuid;
+use words::error::Error;
+use words::settings::scopes::Scope;
 
 const ROLE: Type = Type::OneOf(&["admin", "manager", "member"]);
 

@@ -9,7 +9,6 @@ use super::note::NotStored;
 use crate::cache::Scope;
 use crate::engine::failure::UpstreamFailure;
 use crate::engine::upstream_stream::{StreamEvent, UpstreamStream};
-use crate::error::Error;
 use crate::state::held_bytes::Hold;
 use bytes::Bytes;
 use parking_lot::Mutex;
@@ -20,6 +19,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::Notify;
+use words::error::Error;
 
 /// A response that is read by several requests.
 pub struct Flight {

@@ -32,14 +32,9 @@ use super::record::AttemptUsage;
 use super::request_context::RequestContext;
 use super::response_body::{ResponseBody, has_only_json};
 use super::upstream_stream::UpstreamStream;
-use crate::api::operation::Operation;
-use crate::api::tap::ResponseSummary;
 use crate::cache::{
     CacheKey, CachedResponse, KeyParts, Neighbour, ResponseStore, Scope, SemanticIndex, is_decisive,
 };
-use crate::config::headers::GatewayHeaders;
-use crate::config::policies::{Cache, CacheMode};
-use crate::error::Error;
 use crate::route::attempt::{Attempt, Request};
 use crate::route::request_mode::RequestMode;
 use crate::state::held_bytes::Hold;
@@ -54,6 +49,11 @@ use similar::Similar;
 use std::sync::Arc;
 use std::time::Duration;
 use uuid::Uuid;
+use words::api::operation::Operation;
+use words::api::tap::ResponseSummary;
+use words::config::headers::GatewayHeaders;
+use words::config::policies::{Cache, CacheMode};
+use words::error::Error;
 
 /// What all requests share of the cache.
 pub struct Caching {

@@ -3,7 +3,7 @@
 //! Plain data.
 
 use crate::cache::CacheKey;
-use crate::config::policies::CacheMode;
+use words::config::policies::CacheMode;
 
 /// The value of `x-gateway-cache-status`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

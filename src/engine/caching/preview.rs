@@ -4,13 +4,13 @@
 
 use super::{CacheHeaders, CacheStatus, Caching, is_cacheable, key_parts, scope};
 use crate::cache::CacheKey;
-use crate::config::policies::CacheMode;
 use crate::engine::limit_preview::PreviewedRequest;
 use crate::route::attempt::Attempt;
 use http::HeaderMap;
 use jiff::Timestamp;
 use serde::Serialize;
 use std::sync::Arc;
+use words::config::policies::CacheMode;
 
 /// What the cache would do for a request.
 #[derive(Debug, Serialize)]

@@ -2,10 +2,10 @@
 //!
 //! Servers in between respond with such things and the status 200: `{"detail": "the model is loading"}`. They pass, and are not stored.
 
-use crate::api::operation::Operation;
-use crate::api::tap::ResponseSummary;
 use crate::engine::content_kind::ContentKind;
 use crate::engine::model_result::has_list;
+use words::api::operation::Operation;
+use words::api::tap::ResponseSummary;
 
 /// Whether a complete response has the result of its operation. `summary`: what was observed of it; `body`: the provider's.
 pub fn is_there(

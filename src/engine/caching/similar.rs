@@ -3,14 +3,14 @@
 //! Reference section 8: the texts without those of the system, joined; at most four messages and 8,191 tokens. A chat with an image, a file or a
 //! call of a tool is found only by an equal one.
 
-use crate::api::body::Body;
-use crate::api::chat::{Message, Part, Role};
-use crate::api::operation::Operation;
 use crate::cache::{CacheKey, KeyParts};
-use crate::json::canonical;
-use crate::json::value::Json;
-use crate::json::walk;
 use serde::Deserialize;
+use words::api::body::Body;
+use words::api::chat::{Message, Part, Role};
+use words::api::operation::Operation;
+use words::json::canonical;
+use words::json::value::Json;
+use words::json::walk;
 
 /// The most messages of a chat that is compared by its meaning.
 const MAX_MESSAGES: usize = 4;
@@ -179,10 +179,10 @@ fn write_others(messages: &str, out: &mut Vec<u8>) -> Option<()> {
 mod tests {
     use super::*;
     use crate::cache::Scope;
-    use crate::config::account::Account;
     use crate::net::outbound::origin::Origin;
     use serde_json::{Value, json};
     use uuid::Uuid;
+    use words::config::account::Account;
 
     fn text(operation: Operation, body: Value) -> Option<Text> {
         Text::of(operation, &Body::parse(body.to_string().into()).unwrap())

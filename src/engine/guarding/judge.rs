@@ -3,8 +3,6 @@
 //! Nothing was sent to the client yet: a denial is an outcome that the plan sees (446), and so is a failed hook where the config lists 246.
 
 use super::{Guarded, denial, is_windowed, stream_texts};
-use crate::api::Dialect;
-use crate::api::sse::write_event;
 use crate::engine::attempt_run::{AttemptRun, FinalResponse, Readiness};
 use crate::engine::content_kind::ContentKind;
 use crate::engine::downstream::{Aborted, Downstream};
@@ -12,9 +10,7 @@ use crate::engine::downstream_watch::DownstreamWatch;
 use crate::engine::hook_notes::HookSide;
 use crate::engine::orchestrator::Orchestrator;
 use crate::engine::response_body::ResponseBody;
-use crate::error::Error;
 use crate::guard::{Hook, HookResult, HookSet, PhaseRun, Placeholders, Subject, hook_results, restored};
-use crate::json::splice::append_member;
 use crate::route::outcome::Outcome;
 use crate::state::large_work::translation;
 use bytes::Bytes;
@@ -22,6 +18,10 @@ use futures_util::future::join_all;
 use http::StatusCode;
 use serde_json::json;
 use std::sync::Arc;
+use words::api::Dialect;
+use words::api::sse::write_event;
+use words::error::Error;
+use words::json::splice::append_member;
 
 /// The status of a response whose hooks failed and do not deny (reference 9.3).
 const HOOKS_FAILED: u16 = 246;

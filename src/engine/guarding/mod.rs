@@ -22,9 +22,6 @@ use super::downstream::Downstream;
 use super::hook_notes::HookSide;
 use super::orchestrator::Orchestrator;
 use super::request_context::RequestContext;
-use crate::api::body::{Body, Edit};
-use crate::api::operation::Operation;
-use crate::error::Error;
 use crate::guard::{
     Hook, HookResult, HookSet, Needs, PhaseRun, StreamUse, Subject, WindowFilter, WindowState, hook_results,
 };
@@ -40,6 +37,9 @@ use serde_json::Value;
 use std::borrow::Cow;
 use std::sync::Arc;
 use tokio::task::JoinHandle;
+use words::api::body::{Body, Edit};
+use words::api::operation::Operation;
+use words::error::Error;
 
 /// The most that is kept of a stream for hooks that look at it when it has ended, bytes.
 const MAX_COPY: usize = 1 << 20;

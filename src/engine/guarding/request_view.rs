@@ -2,8 +2,6 @@
 //!
 //! Not here: the hooks, and where texts are in a body (`guard`).
 
-use crate::api::operation::Operation;
-use crate::error::Error;
 use crate::guard::{HookSet, Needs, Subject};
 use crate::route::admission::{is_sent_with_body, meant};
 use crate::route::attempt::Request;
@@ -11,6 +9,8 @@ use crate::route::target::Target;
 use http::HeaderMap;
 use serde_json::value::RawValue;
 use std::sync::Arc;
+use words::api::operation::Operation;
+use words::error::Error;
 
 /// A request that hooks of a target look at.
 pub(super) struct RequestView<'a> {

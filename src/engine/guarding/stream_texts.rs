@@ -2,13 +2,13 @@
 //!
 //! Both by the rewriter that text filters use, so all dialects are read and written in one way.
 
-use crate::api::chat::{FilterFlow, TextFilter};
 use crate::engine::response_body::unix_seconds;
 use crate::provider::rewriter::TextFilters;
 use crate::provider::translation::Translation;
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
+use words::api::chat::{FilterFlow, TextFilter};
 
 /// The texts in the order in which they end, each with its choice. What stands between two parts of a text does not end it.
 pub type Texts = Vec<(u32, String)>;

@@ -4,11 +4,11 @@
 //! Not the responses that are translated: their encoder writes each event.
 
 use super::{BodyError, Mode, ResponseBody};
-use crate::api::sse::{Event, Run, SseParser};
 use crate::engine::content_kind::ContentKind;
-use crate::json::similarity::SimilarJson;
 use bytes::Bytes;
 use std::ops::Range;
+use words::api::sse::{Event, Run, SseParser};
+use words::json::similarity::SimilarJson;
 
 /// The member that an event with nothing but usage has empty.
 const CHOICES: &[u8] = b"\"choices\"";

@@ -3,17 +3,17 @@
 //! Not where lines are written to (`state::access_log`).
 
 use super::RecordSink;
-use crate::api::usage::Usage;
 use crate::engine::caching::{CacheNote, CacheStatus, NotStored};
 use crate::engine::hook_notes::{HookNote, HookSide};
 use crate::engine::record::{AttemptRecord, RequestRecord, UsageSource};
-use crate::error::Error;
-use crate::json::write::{ObjectWriter, key, write_number};
 use crate::prompt::FoundPrompt;
 use crate::state::Shared;
 use std::sync::Arc;
 use std::time::SystemTime;
 use uuid::Uuid;
+use words::api::usage::Usage;
+use words::error::Error;
+use words::json::write::{ObjectWriter, key, write_number};
 
 /// The most attempts one line lists.
 const MAX_ATTEMPTS_SHOWN: usize = 16;

@@ -2,17 +2,12 @@
 //!
 //! Not for requests that were refused before their client was established, and not for those of the control plane.
 
-use crate::api::output_text::OutputText;
-use crate::api::usage::Usage;
 use crate::auth::{ClientIdentity, IdentityKind};
 use crate::engine::record::{AttemptRecord, RequestRecord, UsageSource};
-use crate::json::string::unquote;
-use crate::json::walk;
 use crate::ledger::id::RowIds;
 use crate::ledger::payload::Bodies;
 use crate::ledger::{Draft, Entry, Row, RowKind, Text};
 use crate::route::target::Target;
-use crate::settings::logs::{Logs, Payloads};
 use crate::state::Shared;
 use crate::state::snapshot::SettingsSnapshot;
 use crate::store::Kind;
@@ -20,6 +15,11 @@ use bytes::Bytes;
 use std::sync::Arc;
 use std::time::Duration;
 use uuid::Uuid;
+use words::api::output_text::OutputText;
+use words::api::usage::Usage;
+use words::json::string::unquote;
+use words::json::walk;
+use words::settings::logs::{Logs, Payloads};
 
 /// The most attempts of one request that have rows.
 const MAX_ATTEMPTS: usize = 100;

@@ -4,7 +4,6 @@
 //! Never a header or a key, and bodies only where the settings want them (`telemetry.otlp.payloads`). Which traces are sent is decided here, sending them is `main`'s (`state::span_queue`).
 
 use super::RecordSink;
-use crate::api::usage::Usage;
 use crate::engine::record::{AttemptRecord, RequestRecord};
 use crate::price::{Cost, money};
 use crate::state::Shared;
@@ -16,6 +15,7 @@ use opentelemetry_sdk::trace::{SpanData, SpanEvents, SpanLinks};
 use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
+use words::api::usage::Usage;
 
 /// The sink that makes spans.
 pub(super) struct SpanSink(pub Arc<Shared>);

@@ -6,7 +6,6 @@
 
 use super::{Flow, Stage, StageCall};
 use crate::engine::request_context::RequestContext;
-use crate::error::{Error, Kind};
 use crate::provider::Signing;
 use crate::provider::token_exchange::{Credentials, TokenExchange};
 use crate::route::attempt::Attempt;
@@ -20,6 +19,7 @@ use http::{HeaderMap, Method};
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 use tokio::time::timeout_at;
+use words::error::{Error, Kind};
 
 struct CredentialsStage;
 

@@ -18,8 +18,6 @@ pub use credentials::sign;
 use super::Engine;
 use super::attempt_state::AttemptState;
 use super::request_context::RequestContext;
-use crate::api::chat::TextFilter;
-use crate::error::Error;
 use crate::provider::rewriter::TextFilters;
 use crate::provider::token_exchange::Credentials;
 use crate::route::attempt::{Attempt, Request};
@@ -30,6 +28,8 @@ use bytes::Bytes;
 use futures_util::future::{BoxFuture, ready};
 use std::sync::Arc;
 use std::time::Instant;
+use words::api::chat::TextFilter;
+use words::error::Error;
 
 /// A step around attempts at one target.
 pub trait Stage: Send + Sync {

@@ -1,9 +1,9 @@
 //! The texts of requests: of chats, completions, embeddings and Gemini's contents by their shape, of other bodies all there are.
 
 use super::{Reader, items, object};
-use crate::json::Json;
-use crate::json::splice::Object;
 use std::collections::BTreeSet;
+use words::json::Json;
+use words::json::splice::Object;
 
 /// How deep contents within contents are read. Nothing that a model reads is nested that deep.
 const MAX_DEPTH: usize = 64;

@@ -4,12 +4,12 @@
 //! stay as they are.
 
 use super::BEFORE;
-use crate::api::operation::Operation;
 use crate::guard::check::{CheckKind, LocalCheck, Prepared};
 use crate::guard::finding::{Change, Finding};
 use crate::guard::parameters::{Parameters, Type, Unusable, optional, required};
 use crate::guard::subject::Subject;
 use serde_json::{Map, Value, json};
+use words::api::operation::Operation;
 
 pub const ADD_PREFIX: CheckKind = CheckKind {
     id: "default.addPrefix",

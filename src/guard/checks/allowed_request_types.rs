@@ -1,12 +1,12 @@
 //! `default.allowedRequestTypes`: which operations are allowed, by the reference's names (`chatComplete`, `embed` …).
 
 use super::BEFORE;
-use crate::api::operation::Operation;
 use crate::guard::check::{CheckKind, LocalCheck, Prepared};
 use crate::guard::finding::Finding;
 use crate::guard::parameters::{Parameters, Type, Unusable, optional};
 use crate::guard::subject::Subject;
 use serde_json::{Value, json};
+use words::api::operation::Operation;
 
 pub const ALLOWED_REQUEST_TYPES: CheckKind = CheckKind {
     id: "default.allowedRequestTypes",

@@ -4,7 +4,6 @@
 
 use super::BEFORE;
 use super::outgoing::reason;
-use crate::api::operation::Operation;
 use crate::guard::check::{CheckKind, Prepared, RemoteCheck};
 use crate::guard::finding::{Change, CheckError, Finding};
 use crate::guard::outside::{Outside, OutsideCall, OutsideResponse};
@@ -21,6 +20,7 @@ use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::time::Duration;
 use url::Url;
+use words::api::operation::Operation;
 
 pub const INLINE_IMAGE_URLS: CheckKind = CheckKind {
     id: "default.inlineImageUrls",

@@ -7,7 +7,6 @@
 
 use super::json_in_text::{in_braces, in_fences};
 use super::{BOTH, NOT, excerpt};
-use crate::config::pattern::{PatternBudget, Searcher};
 use crate::guard::check::{CheckKind, LocalCheck, Prepared};
 use crate::guard::finding::Finding;
 use crate::guard::parameters::{Parameters, Type, Unusable, required};
@@ -18,6 +17,7 @@ use serde_json::{Map, Value, json};
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
+use words::config::pattern::{PatternBudget, Searcher};
 
 pub const JSON_SCHEMA: CheckKind = CheckKind {
     id: "default.jsonSchema",

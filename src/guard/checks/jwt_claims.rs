@@ -151,7 +151,7 @@ pub(super) fn extracted(claims: &Map<String, Value>, names: &[String], prefix: &
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::pattern::PatternBudget;
+    use words::config::pattern::PatternBudget;
 
     fn object(value: Value) -> Map<String, Value> {
         value.as_object().unwrap().clone()

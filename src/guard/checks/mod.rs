@@ -31,8 +31,8 @@ pub(super) mod valid_urls;
 pub(super) mod webhook;
 
 use super::parameters::{Parameter, Type, optional};
-use crate::config::hooks::HookPhase;
 use serde_json::Value;
+use words::config::hooks::HookPhase;
 
 pub(super) const BEFORE: &[HookPhase] = &[HookPhase::Before];
 pub(super) const BOTH: &[HookPhase] = &[HookPhase::Before, HookPhase::After];

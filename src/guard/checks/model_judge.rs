@@ -3,7 +3,6 @@
 //! The model is called through the engine as a request of its own, and must answer with a JSON object. What it judges is handed to
 //! it as JSON too, so that the text cannot pretend to be instructions; a model may be taken in all the same.
 
-use crate::config::hooks::HookPhase;
 use crate::guard::check::{CheckKind, Prepared, RemoteCheck};
 use crate::guard::checks::{BOTH, NOT, outgoing};
 use crate::guard::finding::Finding;
@@ -15,6 +14,7 @@ use futures_util::future::BoxFuture;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use std::time::Duration;
+use words::config::hooks::HookPhase;
 
 pub const MODEL_JUDGE: CheckKind = CheckKind {
     id: "default.modelJudge",

@@ -1,7 +1,5 @@
 //! Subjects for the tests of checks, and the way they are run: as the runner does it, without its results.
 
-use crate::api::operation::Operation;
-use crate::config::pattern::PatternBudget;
 use crate::guard::check::{CheckKind, Prepared};
 use crate::guard::finding::Finding;
 use crate::guard::outside::{Outside, OutsideCall, OutsideError, OutsideResponse};
@@ -14,6 +12,8 @@ use parking_lot::Mutex;
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 use std::time::Duration;
+use words::api::operation::Operation;
+use words::config::pattern::PatternBudget;
 
 /// Parameters that every check has.
 const COMMON: [&str; 3] = ["failOnError", "fail_on_error", "timeout"];

@@ -4,7 +4,6 @@
 
 use super::outgoing::{TIMEOUT, headers, reason, timeout, url};
 use super::{BOTH, excerpt};
-use crate::config::hooks::HookPhase;
 use crate::guard::check::{CheckKind, Prepared, RemoteCheck};
 use crate::guard::finding::{Change, Finding};
 use crate::guard::outside::{Outside, OutsideCall, OutsideResponse};
@@ -15,6 +14,7 @@ use futures_util::future::BoxFuture;
 use http::{HeaderMap, Method};
 use serde_json::{Value, json};
 use std::time::Duration;
+use words::config::hooks::HookPhase;
 
 pub const WEBHOOK: CheckKind = CheckKind {
     id: "default.webhook",

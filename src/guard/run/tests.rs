@@ -1,14 +1,14 @@
 //! Order and concurrency of hooks and checks, time limits, and changes one after another.
 
 use super::*;
-use crate::api::operation::Operation;
-use crate::config::hooks::Feedback;
 use crate::guard::check::{LocalCheck, RemoteCheck};
 use crate::guard::outside::{OutsideCall, OutsideError, OutsideResponse};
 use crate::guard::parameters::Unusable;
 use futures_util::future::{BoxFuture, ready};
 use serde_json::Value;
 use tokio::time::sleep;
+use words::api::operation::Operation;
+use words::config::hooks::Feedback;
 
 struct Nowhere;
 

@@ -1,15 +1,15 @@
 //! Windows over streams: they deny exactly when the check on the whole text does, and nothing denied is ever sent on.
 
 use super::*;
-use crate::api::operation::Operation;
-use crate::config::hooks::{Guardrail, HookKind, HookPhase};
-use crate::config::node::Node;
-use crate::config::pattern::PatternBudget;
-use crate::config::policies::HookLists;
-use crate::config::read::{Cursor, Problems};
 use crate::guard::{HookCompiler, Subject};
 use proptest::prelude::*;
 use serde_json::{Value, json};
+use words::api::operation::Operation;
+use words::config::hooks::{Guardrail, HookKind, HookPhase};
+use words::config::node::Node;
+use words::config::pattern::PatternBudget;
+use words::config::policies::HookLists;
+use words::config::read::{Cursor, Problems};
 
 fn hooks(guardrails: &Value) -> Arc<HookSet> {
     let (problems, patterns) = (Problems::default(), PatternBudget::default());

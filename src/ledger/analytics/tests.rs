@@ -8,7 +8,6 @@ use super::super::rollup::{HourCells, absorb, sqlite};
 use super::super::sqlite::SqliteLogs;
 use super::super::{Entry, Feedback, Row, RowKind, Text};
 use super::*;
-use crate::config::secret::Secret;
 use crate::ledger::postgres::PostgresLogs;
 use crate::store::tests::postgres_server;
 use proptest::prelude::*;
@@ -18,6 +17,7 @@ use rusqlite::Connection;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use uuid::Uuid;
+use words::config::secret::Secret;
 
 const HOUR: i64 = 3_600_000;
 const DAY: i64 = 24 * HOUR;

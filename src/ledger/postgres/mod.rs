@@ -13,7 +13,6 @@ use super::analytics::{FeedbackTally, Tally};
 use super::filter::Filter;
 use super::log_store::{Expiry, LogError, LogStore, ReadControl};
 use super::{Entry, Feedback, Row};
-use crate::config::secret::Secret;
 use crate::store::postgres::{Connections, connections};
 use deadpool_postgres::{Object, Pool, PoolError};
 use parking_lot::Mutex;
@@ -23,6 +22,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::Runtime;
 use uuid::Uuid;
+use words::config::secret::Secret;
 
 /// Of one batch.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(15);

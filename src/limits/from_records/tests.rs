@@ -158,9 +158,9 @@ fn amounts_are_exact() {
 
 #[test]
 fn keys_of_the_settings_have_limits_under_their_name() {
-    use crate::config::secret::Secret;
-    use crate::settings::KeyLimits;
-    use crate::settings::scopes::ScopeSet;
+    use words::config::secret::Secret;
+    use words::settings::KeyLimits;
+    use words::settings::scopes::ScopeSet;
     let usage = vec![json!({"type": "requests", "credit_limit": 3})];
     let rates = vec![json!({"type": "tokens", "unit": "rph", "value": 8})];
     let key = ServiceKey {

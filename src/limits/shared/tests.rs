@@ -4,14 +4,14 @@
 use super::super::limit_set::LimitSet;
 use super::super::tests::{facts, policy, priced, rate, usage, used};
 use super::super::*;
-use crate::config::secret::Secret;
 use crate::net::outbound::redis_client::server::RedisServer;
-use crate::settings::OnStoreError;
 use crate::store::tests::postgres_server;
 use jiff::Timestamp;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
+use words::config::secret::Secret;
+use words::settings::OnStoreError;
 
 mod generations;
 mod leases;

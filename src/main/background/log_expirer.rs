@@ -9,8 +9,8 @@ use pingora_core::services::background::BackgroundService;
 use std::sync::Arc;
 use std::time::Duration;
 use turnpike::ledger::log_store::Expiry;
-use turnpike::settings::logs::Retention;
 use turnpike::state::Shared;
+use words::settings::logs::Retention;
 
 /// After the start: a gateway that is started every night would never delete anything.
 const FIRST_DELAY: Duration = Duration::from_secs(60);

@@ -11,9 +11,9 @@ use sd_notify::NotifyState;
 use std::path::PathBuf;
 use std::sync::Arc;
 use tokio::signal::unix::{SignalKind, signal};
-use turnpike::settings::{Listener, Settings};
 use turnpike::state::Shared;
 use turnpike::state::snapshot::SettingsSnapshot;
+use words::settings::{Listener, Settings};
 
 /// Handles SIGHUP and SIGUSR1.
 pub struct SettingsReloader {

@@ -12,8 +12,8 @@
 
 use super::origin::{Host, Origin};
 use super::ranges::{Class, Ranges, embedded_ipv4};
-use crate::settings::{AllowRule, CustomHosts};
 use std::net::IpAddr;
+use words::settings::{AllowRule, CustomHosts};
 
 /// Suffixes of names in private networks; no public host has one (reference section 11, rule 7).
 const LOCAL_SUFFIXES: &[&str] = &[

@@ -3,13 +3,13 @@
 //!
 //! Lines stand in the request itself. A batch has no name there, so one whose creation nobody knows of is created again.
 
-use crate::api::operation::Operation;
-use crate::error::Error;
 use crate::provider::batch_jobs::{
     BatchJobs, Job, JobCall, JobInput, JobLimits, JobOutcome, JobResult, JobResults, JobStatus, jsonl,
 };
 use serde::Deserialize;
 use serde_json::value::RawValue;
+use words::api::operation::Operation;
+use words::error::Error;
 
 #[derive(Debug)]
 pub(super) struct MessageBatches;

@@ -4,7 +4,7 @@
 //! version. Source: the beta members and tools of `types/beta/` that are not in `types/` of Anthropic's Python SDK
 //! 2.12.0, and the names in `types/anthropic_beta_param.py`.
 
-use crate::json::Json;
+use words::json::Json;
 
 /// The beta that references to stored files require.
 pub(super) const FILES: &str = "files-api-2025-04-14";

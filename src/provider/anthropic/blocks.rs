@@ -2,15 +2,15 @@
 //!
 //! Source: <https://platform.claude.com/docs/en/api/messages> (`messages.content`).
 
-use crate::api::chat::{File, Image, Part, Source, ToolCall};
-use crate::error::Error;
-use crate::json::Json;
 use crate::provider::translation_notes::TranslationNotes;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::Serialize;
 use std::borrow::Cow;
 use std::fmt;
+use words::api::chat::{File, Image, Part, Source, ToolCall};
+use words::error::Error;
+use words::json::Json;
 
 /// One content block of a request. Large blocks are boxed, because most blocks are texts.
 #[derive(Debug, Serialize)]

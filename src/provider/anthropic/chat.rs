@@ -7,11 +7,11 @@
 use super::request;
 use super::stream::Stream;
 use super::whole::Whole;
-use crate::api::chat::{ChatRequest, Decoder};
-use crate::error::Error;
 use crate::provider::adapter::{CallTarget, ChatAdapter};
 use crate::provider::tool_names::NameRule;
 use crate::provider::translation_notes::TranslationNotes;
+use words::api::chat::{ChatRequest, Decoder};
+use words::error::Error;
 
 /// How one host serves Anthropic's Messages API.
 #[derive(Debug)]

@@ -4,10 +4,10 @@
 //! Sources: <https://platform.claude.com/docs/en/api/messages>, `.../build-with-claude/streaming`,
 //! `.../build-with-claude/handling-stop-reasons`, and recorded responses.
 
-use crate::api::chat::{Event, EventSink, Finish, ProviderError, Start, UrlCitation};
-use crate::api::usage::UsageParts;
-use crate::json::{Json, JsonStr};
 use serde::Deserialize;
+use words::api::chat::{Event, EventSink, Finish, ProviderError, Start, UrlCitation};
+use words::api::usage::UsageParts;
+use words::json::{Json, JsonStr};
 
 /// The maximum held per response, in bytes: a whole response, or the blocks of a stream that can only be
 /// emitted whole.

@@ -5,9 +5,9 @@
 
 use super::generation::Generation;
 use super::schema::fit;
-use crate::api::chat::{ResponseFormat, described};
-use crate::json::Json;
 use crate::provider::translation_notes::TranslationNotes;
+use words::api::chat::{ResponseFormat, described};
+use words::json::Json;
 
 /// How a `response_format` is sent.
 #[derive(Debug)]

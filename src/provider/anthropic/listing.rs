@@ -2,13 +2,13 @@
 //!
 //! Anthropic's members are kept after OpenAI's, so that clients of both APIs find what they expect.
 
-use crate::api::body::Body;
-use crate::api::chat::ProviderError;
-use crate::json::Json;
 use crate::provider::adapter::JsonAdapter;
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 use std::borrow::Cow;
+use words::api::body::Body;
+use words::api::chat::ProviderError;
+use words::json::Json;
 
 /// The list of models.
 #[derive(Debug)]

@@ -30,12 +30,12 @@ use super::key::Key;
 use super::rescue::Prefill;
 use super::spec::{CustomHost, Host, ProviderSpec, Value};
 use super::{Call, Provider};
-use crate::api::Dialect;
-use crate::api::operation::Operation;
-use crate::config::account::Account;
-use crate::error::Error;
 use http::HeaderMap;
 use std::borrow::Cow;
+use words::api::Dialect;
+use words::api::operation::Operation;
+use words::config::account::Account;
+use words::error::Error;
 
 /// The provider `anthropic`. Only the auth header needs code; the rest is in its spec.
 #[derive(Debug)]

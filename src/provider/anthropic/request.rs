@@ -11,10 +11,6 @@ use super::thinking::{self, Thinking};
 use super::tools::{Offer, Place, choose, is_forced};
 use super::turns::Turns;
 use super::{betas, blocks, sampling};
-use crate::api::chat::{ChatRequest, Params};
-use crate::config::account::Account;
-use crate::error::Error;
-use crate::json::{Json, JsonStr};
 use crate::provider::adapter::CallTarget;
 use crate::provider::translation_notes::TranslationNotes;
 use crate::provider::vendor_members::VendorMembers;
@@ -22,6 +18,10 @@ use http::HeaderValue;
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 use std::borrow::Cow;
+use words::api::chat::{ChatRequest, Params};
+use words::config::account::Account;
+use words::error::Error;
+use words::json::{Json, JsonStr};
 
 /// The body, in the order in which it is written.
 struct Body<'a> {

@@ -5,9 +5,9 @@
 //! whatever is changed or left out is reported in a warning.
 
 use super::generation::Generation;
-use crate::api::chat::Params;
-use crate::json::Json;
 use crate::provider::translation_notes::TranslationNotes;
+use words::api::chat::Params;
+use words::json::Json;
 
 /// Removes all three, for a version of the API that has none of them.
 pub(super) fn remove(params: &mut Params<'_>, notes: &mut TranslationNotes) {

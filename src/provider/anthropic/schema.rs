@@ -10,10 +10,10 @@
 //! Source: <https://platform.claude.com/docs/en/build-with-claude/structured-outputs>, "JSON Schema
 //! limitations".
 
-use crate::api::body::MAX_MEMBERS;
-use crate::json::Json;
-use crate::json::write::{ObjectWriter, key};
 use std::borrow::Cow;
+use words::api::body::MAX_MEMBERS;
+use words::json::Json;
+use words::json::write::{ObjectWriter, key};
 
 /// Deeper than any schema Anthropic would compile; anything deeper is left unchanged.
 const MAX_DEPTH: usize = 64;

@@ -10,11 +10,11 @@
 //! ```
 
 use super::event_emitter::{Block, Ending, EventEmitter, MAX_HELD, Message, provider_error};
-use crate::api::chat::{Decoder, Event, EventSink, ProviderError};
-use crate::api::sse::{MAX_EVENT_BYTES, SseParser};
-use crate::json::{Json, JsonStr};
 use serde::Deserialize;
 use std::borrow::Cow;
+use words::api::chat::{Decoder, Event, EventSink, ProviderError};
+use words::api::sse::{MAX_EVENT_BYTES, SseParser};
+use words::json::{Json, JsonStr};
 
 /// More than are ever open at once: blocks come one after the other.
 const MAX_OPEN_BLOCKS: usize = 256;

@@ -1,9 +1,9 @@
 //! Malformed responses: nothing panics, no event follows the end, chunk sizes make no difference.
 
 use super::AnthropicChat;
-use crate::api::chat::Event;
 use crate::provider::adapter::ChatAdapter;
 use proptest::prelude::*;
+use words::api::chat::Event;
 
 const STREAM: &str = include_str!("../../../tests/golden/anthropic/stream_server_tools/answer.sse");
 const CALLS: &str = include_str!("../../../tests/golden/anthropic/stream_thinking_tools/answer.sse");

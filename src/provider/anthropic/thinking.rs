@@ -11,11 +11,11 @@
 //! larger than the budget, so a budget set by the gateway takes at most half of it.
 
 use super::generation::Generation;
-use crate::api::chat::{Message, Part, Reasoning, Role};
-use crate::error::Error;
-use crate::json::Json;
 use crate::provider::translation_notes::TranslationNotes;
 use std::borrow::Cow;
+use words::api::chat::{Message, Part, Reasoning, Role};
+use words::error::Error;
+use words::json::Json;
 
 /// The smallest budget Anthropic accepts.
 const MIN_BUDGET: u64 = 1_024;

@@ -7,15 +7,15 @@
 use super::format::warn_moved;
 use super::generation::Generation;
 use super::schema::fit;
-use crate::api::chat::{Params, Tool, ToolChoice};
-use crate::error::Error;
-use crate::json::{Json, JsonStr};
 use crate::provider::translation_notes::TranslationNotes;
 use crate::provider::vendor_members::{OPENAI_FUNCTION_MEMBERS, OPENAI_TOOLS};
 use crate::provider::web_tools::drop_settings;
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde::{Deserialize, Serialize as DeriveSerialize};
 use std::borrow::Cow;
+use words::api::chat::{Params, Tool, ToolChoice};
+use words::error::Error;
+use words::json::{Json, JsonStr};
 
 /// The version of web search that every model supports, on every cloud that has web search.
 const WEB_SEARCH: &str = "web_search_20250305";

@@ -5,10 +5,10 @@
 //! go into the same turn, before the rest of its content.
 
 use super::blocks::{Block, Blocks, ToolResult, call_id};
-use crate::api::chat::{Message, Place, Role};
-use crate::error::Error;
 use serde::Serialize;
 use std::borrow::Cow;
+use words::api::chat::{Message, Place, Role};
+use words::error::Error;
 
 /// One turn of a request.
 #[derive(Debug, Serialize)]

@@ -1,10 +1,10 @@
 //! Decodes a whole response in Anthropic's format into events.
 
 use super::event_emitter::{EventEmitter, Message, provider_error};
-use crate::api::chat::{Decoder, Event, EventSink, ProviderError};
 use crate::provider::bounded_body::BoundedBody;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
+use words::api::chat::{Decoder, Event, EventSink, ProviderError};
 
 /// Collects the bytes; all events are emitted at the end.
 #[derive(Debug, Default)]

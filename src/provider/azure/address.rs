@@ -1,9 +1,9 @@
 //! Parts of URLs: API versions, the path of a custom host, queries.
 
 use super::super::spec::{SEGMENT, has_dot_segment};
-use crate::error::Error;
 use percent_encoding::utf8_percent_encode;
 use std::borrow::Cow;
+use words::error::Error;
 
 /// An API version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -2,13 +2,13 @@
 //! is fetched.
 
 use super::credentials::{Entra, Managed, Workload};
-use crate::config::account::{Account, AuthModeC};
-use crate::config::secret::Secret;
-use crate::error::Error;
 use crate::provider::key::{self, Key, bearer, header_value, secret_value};
 use crate::provider::token_exchange::TokenExchange;
 use http::{HeaderMap, HeaderName, header};
 use std::sync::Arc;
+use words::config::account::{Account, AuthModeC};
+use words::config::secret::Secret;
+use words::error::Error;
 
 /// Which headers carry the key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -5,7 +5,6 @@
 //! <https://learn.microsoft.com/entra/identity/managed-identities-azure-resources/how-to-use-vm-token>,
 //! <https://learn.microsoft.com/azure/aks/workload-identity-overview>.
 
-use crate::config::secret::Secret;
 use crate::provider::token_exchange::{Credentials, Step, TokenExchange, TokenRequest, TokenResponse};
 use http::{HeaderMap, HeaderValue, Method, header};
 use ring::digest::{SHA256, digest};
@@ -13,6 +12,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use std::time::{Duration, SystemTime};
 use url::form_urlencoded::Serializer;
+use words::config::secret::Secret;
 
 /// An application and its secret.
 #[derive(Debug)]

@@ -5,10 +5,6 @@
 
 use super::address::{self, PathAndQuery, Version};
 use super::auth::{self, KeyPlacement};
-use crate::api::body::{Body, Edit};
-use crate::api::operation::Operation;
-use crate::config::account::{Account, DeploymentType};
-use crate::error::Error;
 use crate::provider::adapter::{Adapter, CallTarget};
 use crate::provider::anthropic::AnthropicChat;
 use crate::provider::openai_chat::{CHAT_PATCH, OPENAI_CHAT, OpenAiChat, quirks};
@@ -19,6 +15,10 @@ use crate::provider::{Call, Provider};
 use http::{HeaderMap, HeaderValue};
 use std::borrow::Cow;
 use std::sync::Arc;
+use words::api::body::{Body, Edit};
+use words::api::operation::Operation;
+use words::config::account::{Account, DeploymentType};
+use words::error::Error;
 
 /// Azure AI Foundry as a provider.
 #[derive(Debug)]

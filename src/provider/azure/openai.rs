@@ -8,11 +8,6 @@
 use super::address::{self, PathAndQuery, Version};
 use super::auth::{self, KeyPlacement};
 use super::fine_tuning::JobPatch;
-use crate::api::body::{Body, Edit};
-use crate::api::chat::{ChatRequest, Decoder};
-use crate::api::operation::Operation;
-use crate::config::account::{Account, Deployment};
-use crate::error::Error;
 use crate::provider::adapter::{Adapter, CallTarget, ChatAdapter};
 use crate::provider::key::Key;
 use crate::provider::openai_chat::{CHAT_PATCH, OPENAI_CHAT};
@@ -23,6 +18,11 @@ use crate::provider::{Call, Provider};
 use http::HeaderMap;
 use std::borrow::Cow;
 use std::sync::Arc;
+use words::api::body::{Body, Edit};
+use words::api::chat::{ChatRequest, Decoder};
+use words::api::operation::Operation;
+use words::config::account::{Account, Deployment};
+use words::error::Error;
 
 /// Azure OpenAI as a provider.
 #[derive(Debug)]

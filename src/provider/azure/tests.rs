@@ -4,17 +4,17 @@
 
 use super::credentials::{Entra, Managed, Workload, is_tenant};
 use super::{AzureAi, AzureOpenAi};
-use crate::api::body::Body;
-use crate::api::chat::ChatRequest;
-use crate::api::operation::Operation;
-use crate::config::account::{Account, AuthModeC, CloudC, Deployment};
-use crate::config::secret::Secret;
 use crate::provider::adapter::{Adapter, CallTarget};
 use crate::provider::token_exchange::{Credentials, Step, TokenExchange, TokenRequest, TokenResponse};
 use crate::provider::translation_notes::TranslationNotes;
 use crate::provider::{Call, Provider};
 use http::Method;
 use std::time::{Duration, SystemTime};
+use words::api::body::Body;
+use words::api::chat::ChatRequest;
+use words::api::operation::Operation;
+use words::config::account::{Account, AuthModeC, CloudC, Deployment};
+use words::config::secret::Secret;
 
 fn call(operation: Operation, model: &str) -> Call<'_> {
     Call { operation, method: &Method::POST, path: "x", query: None, model: Some(model), streamed: false }

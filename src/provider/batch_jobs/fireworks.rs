@@ -13,9 +13,6 @@
 
 use super::jsonl::{self, parse, unreadable, write_line};
 use super::{BatchJobs, Job, JobCall, JobInput, JobLimits, JobOutcome, JobResult, JobResults, JobStatus};
-use crate::api::body::{Body, Edit};
-use crate::api::operation::Operation;
-use crate::error::Error;
 use crate::provider::spec::OtherHost;
 use bytes::Bytes;
 use http::Method;
@@ -24,6 +21,9 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use words::api::body::{Body, Edit};
+use words::api::operation::Operation;
+use words::error::Error;
 
 /// Batch inference jobs.
 #[derive(Debug)]

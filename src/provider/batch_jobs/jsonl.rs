@@ -3,7 +3,6 @@
 //! Not what any one vendor demands.
 
 use super::{Job, JobCall, JobOutcome, JobResult, JobResults};
-use crate::error::Error;
 use bytes::{BufMut as _, Bytes, BytesMut};
 use http::header::CONTENT_TYPE;
 use http::{HeaderValue, Method};
@@ -11,6 +10,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 use std::fmt::Display;
+use words::error::Error;
 
 /// A result as OpenAI, Mistral and Together write it.
 #[derive(Deserialize)]

@@ -4,11 +4,11 @@
 
 use super::jsonl;
 use super::{BatchJobs, Job, JobCall, JobInput, JobLimits, JobResult, JobStatus};
-use crate::api::operation::Operation;
-use crate::error::Error;
 use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
+use words::api::operation::Operation;
+use words::error::Error;
 
 #[derive(Debug)]
 pub(in crate::provider) struct MistralJobs;

@@ -2,12 +2,12 @@
 
 use super::SPEC;
 use super::model::Model;
-use crate::api::operation::Operation;
-use crate::config::account::Account;
-use crate::error::Error;
 use crate::provider::Call;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use std::borrow::Cow;
+use words::api::operation::Operation;
+use words::config::account::Account;
+use words::error::Error;
 
 /// The characters that stay unencoded in a path segment (RFC 3986 unreserved). A colon is encoded, as
 /// Amazon's own clients do, because the signature covers the path.

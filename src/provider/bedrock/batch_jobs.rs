@@ -11,8 +11,6 @@
 //! Not here: hosts (`address`) and signatures (`signing`).
 
 use super::{Auth, SPEC, address};
-use crate::api::operation::Operation;
-use crate::error::Error;
 use crate::provider::batch_jobs::jsonl::{parse, unreadable, write_line};
 use crate::provider::batch_jobs::{
     BatchJobs, Job, JobCall, JobInput, JobLimits, JobOutcome, JobResult, JobResults, JobStatus,
@@ -24,6 +22,8 @@ use serde::Deserialize;
 use serde_json::json;
 use serde_json::value::RawValue;
 use std::borrow::Cow;
+use words::api::operation::Operation;
+use words::error::Error;
 
 /// Model invocation jobs.
 #[derive(Debug)]

@@ -4,15 +4,15 @@
 //! Only some foundation models support it (Claude); for others the client gets Bedrock's refusal.
 
 use super::converse::{RequestPurpose, write};
-use crate::api::body::Body;
-use crate::api::chat::ProviderError;
-use crate::api::messages;
-use crate::error::Error;
 use crate::provider::adapter::{CallTarget, JsonAdapter};
 use crate::provider::conversation;
 use crate::provider::tool_names::{NameRule, ToolNames};
 use crate::provider::translation_notes::TranslationNotes;
 use serde::Deserialize;
+use words::api::body::Body;
+use words::api::chat::ProviderError;
+use words::api::messages;
+use words::error::Error;
 
 /// The token counting adapter.
 #[derive(Debug)]

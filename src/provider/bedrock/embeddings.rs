@@ -8,18 +8,18 @@
 
 use super::SPEC;
 use super::model::{Family, Model};
-use crate::api::body::Body;
-use crate::api::chat::ProviderError;
-use crate::config::account::Account;
-use crate::error::Error;
-use crate::json::write::{ObjectWriter, key};
-use crate::json::{Json, JsonStr};
 use crate::provider::Call;
 use crate::provider::adapter::{CallTarget, JsonAdapter};
 use crate::provider::translation_notes::TranslationNotes;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
+use words::api::body::Body;
+use words::api::chat::ProviderError;
+use words::config::account::Account;
+use words::error::Error;
+use words::json::write::{ObjectWriter, key};
+use words::json::{Json, JsonStr};
 
 /// The request shapes of the model families.
 #[derive(Debug)]

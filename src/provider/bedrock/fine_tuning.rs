@@ -5,11 +5,6 @@
 //! <https://docs.aws.amazon.com/bedrock/latest/APIReference/API_GetModelCustomizationJob.html>.
 
 use super::SPEC;
-use crate::api::body::Body;
-use crate::api::chat::ProviderError;
-use crate::api::operation::Operation;
-use crate::config::account::Account;
-use crate::error::Error;
 use crate::provider::adapter::{CallTarget, ResponseContext};
 use crate::provider::fine_tuning::job::{Checkpoint, Hyperparameters, Job, JobError, JobEvent, JobStatus};
 use crate::provider::fine_tuning::job_call::JobCall;
@@ -21,6 +16,11 @@ use crate::provider::spec::{encode_segment, has_dot_segment};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use std::borrow::Cow;
+use words::api::body::Body;
+use words::api::chat::ProviderError;
+use words::api::operation::Operation;
+use words::config::account::Account;
+use words::error::Error;
 
 /// Bedrock's adapter of fine-tuning jobs.
 pub(super) static JOBS: Jobs = Jobs(&Customization);

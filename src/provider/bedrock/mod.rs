@@ -32,13 +32,13 @@ use super::rescue::Prefill;
 use super::spec::{CustomHost, Host, ProviderSpec};
 use super::token_exchange::{Credentials, TokenExchange};
 use super::{Call, Provider, Signing};
-use crate::api::operation::Operation;
-use crate::config::account::{Account, AuthTypeA};
-use crate::error::Error;
 use http::{HeaderMap, HeaderName};
 use model::{Family, Model};
 use std::borrow::Cow;
 use std::sync::Arc;
+use words::api::operation::Operation;
+use words::config::account::{Account, AuthTypeA};
+use words::error::Error;
 
 /// Amazon Bedrock.
 #[derive(Debug)]

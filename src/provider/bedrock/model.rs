@@ -3,8 +3,8 @@
 //! Converse has one shape for all models, but they differ in thinking, caching and structured output. The
 //! differences are decided here by name, because Bedrock has no API that lists them.
 
-use crate::config::account::Account;
 use crate::provider::anthropic::generation::Generation;
+use words::config::account::Account;
 
 /// A model's vendor: the part of its id before the first dot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

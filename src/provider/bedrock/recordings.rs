@@ -3,18 +3,18 @@
 
 use super::embeddings;
 use super::response::ConverseDecoder as BedrockDecoder;
-use crate::api::body::Body;
-use crate::api::chat::response::{ChatResponse, ContentPart};
-use crate::api::chat::{Decoder, Event, ProviderError};
-use crate::api::operation::Operation;
-use crate::api::tap::Tap;
-use crate::config::account::Account;
 use crate::provider::Call;
 use aws_smithy_eventstream::frame::read_message_from;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use http::Method;
 use serde_json::{Value, json};
+use words::api::body::Body;
+use words::api::chat::response::{ChatResponse, ContentPart};
+use words::api::chat::{Decoder, Event, ProviderError};
+use words::api::operation::Operation;
+use words::api::tap::Tap;
+use words::config::account::Account;
 
 fn recordings() -> Option<Vec<Value>> {
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../shared/traffic/recorded.jsonl");

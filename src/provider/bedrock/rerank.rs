@@ -4,13 +4,13 @@
 
 use super::SPEC;
 use super::model::{Family, Model};
-use crate::api::body::Body;
-use crate::api::chat::ProviderError;
-use crate::error::Error;
-use crate::json::Json;
 use crate::provider::adapter::{CallTarget, JsonAdapter};
 use crate::provider::translation_notes::TranslationNotes;
 use serde::{Deserialize, Serialize};
+use words::api::body::Body;
+use words::api::chat::ProviderError;
+use words::error::Error;
+use words::json::Json;
 
 /// The rerank adapter.
 #[derive(Debug)]

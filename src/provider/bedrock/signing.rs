@@ -4,8 +4,6 @@
 //! between, the client's or ours. Source:
 //! <https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv-create-signed-request.html>.
 
-use crate::config::secret::Secret;
-use crate::error::Error;
 use crate::provider::Signing;
 use crate::provider::key::header_value;
 use aws_credential_types::Credentials;
@@ -15,6 +13,8 @@ use aws_sigv4::http_request::{
 };
 use aws_sigv4::sign::v4;
 use http::{HeaderMap, HeaderName, HeaderValue};
+use words::config::secret::Secret;
+use words::error::Error;
 
 /// The keys a request is signed with.
 #[derive(Debug, Clone)]

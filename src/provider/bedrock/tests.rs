@@ -2,13 +2,13 @@
 
 use super::rerank::Rerank;
 use super::*;
-use crate::api::body::Body;
-use crate::config::account::CloudA;
-use crate::config::secret::Secret;
 use crate::provider::adapter::{CallTarget, JsonAdapter};
 use crate::provider::translation_notes::TranslationNotes;
 use http::{HeaderValue, Method};
 use std::time::SystemTime;
+use words::api::body::Body;
+use words::config::account::CloudA;
+use words::config::secret::Secret;
 
 fn call(operation: Operation, model: &str) -> Call<'_> {
     Call { operation, method: &Method::POST, path: "x", query: None, model: Some(model), streamed: false }

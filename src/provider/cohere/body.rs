@@ -1,11 +1,11 @@
 //! JSON bodies of the endpoints other than chat: requests to Cohere, and responses to the client.
 
-use crate::api::body::Body;
-use crate::api::chat::{Params, ProviderError};
-use crate::error::Error;
-use crate::json::Json;
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
+use words::api::body::Body;
+use words::api::chat::{Params, ProviderError};
+use words::error::Error;
+use words::json::Json;
 
 /// Serializes parameters as one JSON object.
 struct Object<'a>(&'a Params<'a>);

@@ -6,16 +6,16 @@
 
 use super::body;
 use super::response_parts::UsageIn;
-use crate::api::body::Body;
-use crate::api::chat::{Params, ProviderError};
-use crate::error::Error;
-use crate::json::{Json, JsonStr};
 use crate::provider::adapter::{CallTarget, JsonAdapter};
 use crate::provider::translation_notes::TranslationNotes;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
+use words::api::body::Body;
+use words::api::chat::{Params, ProviderError};
+use words::error::Error;
+use words::json::{Json, JsonStr};
 
 /// Translates embedding requests and responses.
 #[derive(Debug)]

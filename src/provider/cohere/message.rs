@@ -3,14 +3,14 @@
 //! Tool calls of earlier turns are sent along with their results. Reasoning of earlier turns is sent back in the member
 //! in which Cohere delivered it: as `tool_plan` in a message with tool calls, as thinking content otherwise.
 
-use crate::api::chat::{File, Image, Message, Part, Role, Source, ToolCall};
-use crate::error::Error;
 use crate::provider::translation_notes::TranslationNotes;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::Serialize;
 use serde::ser::Serializer;
 use std::borrow::Cow;
+use words::api::chat::{File, Image, Message, Part, Role, Source, ToolCall};
+use words::error::Error;
 
 /// One message of the request.
 #[derive(Serialize)]

@@ -18,12 +18,12 @@ use super::key::Key;
 use super::spec::{Host, ProviderSpec, has_dot_segment};
 use super::translation_notes::TranslationNotes;
 use super::{Call, Provider};
-use crate::api::chat::{ChatRequest, Decoder};
-use crate::api::operation::Operation;
-use crate::config::account::Account;
-use crate::error::Error;
 use http::HeaderMap;
 use std::borrow::Cow;
+use words::api::chat::{ChatRequest, Decoder};
+use words::api::operation::Operation;
+use words::config::account::Account;
+use words::error::Error;
 
 /// Cohere as a provider.
 #[derive(Debug)]

@@ -1,11 +1,11 @@
 //! Cohere's models in the shape of OpenAI's model list.
 
 use super::body;
-use crate::api::body::Body;
-use crate::api::chat::ProviderError;
-use crate::json::JsonStr;
 use crate::provider::adapter::JsonAdapter;
 use serde::{Deserialize, Serialize};
+use words::api::body::Body;
+use words::api::chat::ProviderError;
+use words::json::JsonStr;
 
 /// `GET /v1/models`.
 #[derive(Debug)]

@@ -4,11 +4,6 @@
 //! `p`) pass unchanged. Messages are written by [`super::message`].
 
 use super::message::{self, MessageOut};
-use crate::api::chat::{
-    AllowedNames, ChatRequest, Params, Reasoning, ResponseFormat, Tool, ToolChoice, described,
-};
-use crate::error::Error;
-use crate::json::Json;
 use crate::provider::adapter::CallTarget;
 use crate::provider::translation_notes::TranslationNotes;
 use crate::provider::vendor_members::VendorMembers;
@@ -16,6 +11,11 @@ use http::{HeaderValue, header};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use std::borrow::Cow;
 use std::collections::HashSet;
+use words::api::chat::{
+    AllowedNames, ChatRequest, Params, Reasoning, ResponseFormat, Tool, ToolChoice, described,
+};
+use words::error::Error;
+use words::json::Json;
 
 /// OpenAI's name of a parameter, and Cohere's.
 const RENAMED: [(&str, &str); 7] = [
@@ -242,7 +242,7 @@ fn thinking<'a>(reasoning: Reasoning<'a>, notes: &mut TranslationNotes) -> Resul
     #[derive(serde::Deserialize)]
     struct ThinkingIn<'a> {
         #[serde(borrow, rename = "type")]
-        kind: Option<crate::json::JsonStr<'a>>,
+        kind: Option<words::json::JsonStr<'a>>,
         budget_tokens: Option<Json<'a>>,
         token_budget: Option<Json<'a>>,
     }

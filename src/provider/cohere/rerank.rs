@@ -5,14 +5,14 @@
 
 use super::body;
 use super::response_parts::UsageIn;
-use crate::api::body::Body;
-use crate::api::chat::ProviderError;
-use crate::error::Error;
-use crate::json::{Json, JsonStr};
 use crate::provider::adapter::{CallTarget, JsonAdapter};
 use crate::provider::translation_notes::TranslationNotes;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
+use words::api::body::Body;
+use words::api::chat::ProviderError;
+use words::error::Error;
+use words::json::{Json, JsonStr};
 
 /// Translates rerank requests and responses.
 #[derive(Debug)]

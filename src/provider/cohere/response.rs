@@ -1,10 +1,10 @@
 //! Decodes an unstreamed response of `POST /v2/chat` into events.
 
 use super::response_parts::{self, CallIn, ContentIn, UsageIn};
-use crate::api::chat::{Decoder, Event, EventSink, ProviderError, Start};
-use crate::json::{Json, JsonStr};
 use crate::provider::bounded_body::BoundedBody;
 use serde::Deserialize;
+use words::api::chat::{Decoder, Event, EventSink, ProviderError, Start};
+use words::json::{Json, JsonStr};
 
 /// Buffers one response and decodes it at the end.
 #[derive(Debug, Default)]

@@ -1,10 +1,10 @@
 //! The parts that Cohere's unstreamed and streamed responses share: text, thinking, tool calls, citations,
 //! log probabilities, usage and the finish reason.
 
-use crate::api::chat::{Event, EventSink, Finish, ProviderError, UrlCitation};
-use crate::api::usage::Usage;
-use crate::json::{Json, JsonStr};
 use serde::{Deserialize, Serialize};
+use words::api::chat::{Event, EventSink, Finish, ProviderError, UrlCitation};
+use words::api::usage::Usage;
+use words::json::{Json, JsonStr};
 
 /// One content part, or a fragment of it.
 #[derive(Deserialize)]

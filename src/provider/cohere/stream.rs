@@ -3,10 +3,10 @@
 //! Unknown event types are skipped, because Cohere adds new ones from time to time.
 
 use super::response_parts::{self, CallIn, ContentIn, UsageIn};
-use crate::api::chat::{Decoder, Event, EventSink, ProviderError, Start};
-use crate::api::sse::SseParser;
-use crate::json::{Json, JsonStr};
 use serde::Deserialize;
+use words::api::chat::{Decoder, Event, EventSink, ProviderError, Start};
+use words::api::sse::SseParser;
+use words::json::{Json, JsonStr};
 
 /// The limit of the citations collected for the member `citations`, in bytes. Annotations are emitted in any case.
 const MAX_CITATIONS: usize = 1 << 20;

@@ -3,12 +3,12 @@
 //! Chat requests and streams are tested by `tests/golden/cohere/`.
 
 use super::*;
-use crate::api::body::Body;
-use crate::api::chat::{ChatResponse, Event, Finish, ProviderError};
-use crate::api::tap::Tap;
 use crate::provider::adapter::JsonAdapter;
 use http::Method;
 use serde_json::{Value, json};
+use words::api::body::Body;
+use words::api::chat::{ChatResponse, Event, Finish, ProviderError};
+use words::api::tap::Tap;
 
 fn body(json: &Value) -> Body {
     Body::parse(json.to_string().into()).unwrap()
@@ -277,7 +277,7 @@ fn check_chat(id: &str, response: &Value) {
     assert_eq!(choice.text().unwrap_or_default(), texts.collect::<String>(), "{id}");
     assert_eq!(json!(choice.reasoning()), message["tool_plan"], "{id}");
     let calls = choice.parts.iter().filter_map(|part| match part {
-        crate::api::chat::response::ContentPart::ToolCall { id, name, arguments, .. } => {
+        words::api::chat::response::ContentPart::ToolCall { id, name, arguments, .. } => {
             let function = json!({"name": name, "arguments": arguments});
             Some(json!({"id": id, "type": "function", "function": function}))
         }

@@ -3,9 +3,9 @@
 //! The files are the vendor's, and so are their ids. Sources: <https://docs.together.ai/reference/upload-file>,
 //! <https://docs.together.ai/reference/get-files>, <https://docs.mistral.ai/api/endpoint/files>.
 
-use crate::api::operation::Operation;
 use crate::provider::adapter::ResponsePatch;
 use serde_json::{Map, Value};
+use words::api::operation::Operation;
 
 /// How one vendor's files differ.
 #[derive(Debug)]

@@ -10,14 +10,14 @@ use super::job_list::Page;
 use super::job_request::{JobRequest, Method};
 use super::training::TrainingFormat;
 use super::{JobApi, Jobs, read, seconds};
-use crate::api::chat::ProviderError;
-use crate::api::operation::Operation;
-use crate::config::account::Account;
-use crate::error::Error;
 use crate::provider::adapter::CallTarget;
 use crate::provider::spec::{encode_segment, has_dot_segment};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
+use words::api::chat::ProviderError;
+use words::api::operation::Operation;
+use words::config::account::Account;
+use words::error::Error;
 
 /// For the spec of `fireworks-ai`.
 pub static JOBS: Jobs = Jobs(&Fireworks);

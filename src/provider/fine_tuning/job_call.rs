@@ -1,11 +1,11 @@
 //! What a client's call says besides its body: which job, and which page of a list.
 
-use crate::api::operation::Operation;
-use crate::error::Error;
 use crate::provider::spec::{encode_segment, has_dot_segment};
 use percent_encoding::percent_decode_str;
 use std::borrow::Cow;
 use url::form_urlencoded;
+use words::api::operation::Operation;
+use words::error::Error;
 
 /// One call of a fine-tuning operation.
 #[derive(Debug)]

@@ -5,8 +5,8 @@
 
 use super::job::{Checkpoint, Job, JobEvent};
 use super::job_call::JobCall;
-use crate::api::chat::ProviderError;
 use serde::Serialize;
+use words::api::chat::ProviderError;
 
 /// What a vendor sent.
 #[derive(Debug)]

@@ -3,10 +3,10 @@
 //! A vendor takes what it has; whatever is left is refused by name, so that nothing a client sets is silently without effect.
 //! Source: <https://platform.openai.com/docs/api-reference/fine-tuning/create>.
 
-use crate::api::body::Body;
-use crate::error::Error;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
+use words::api::body::Body;
+use words::error::Error;
 
 /// How the model learns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

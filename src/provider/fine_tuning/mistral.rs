@@ -9,13 +9,13 @@ use super::job_call::JobCall;
 use super::job_list::Page;
 use super::job_request::{JobRequest, Method};
 use super::{JobApi, Jobs, read};
-use crate::api::chat::ProviderError;
-use crate::api::operation::Operation;
-use crate::config::account::Account;
-use crate::error::Error;
 use crate::provider::adapter::CallTarget;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
+use words::api::chat::ProviderError;
+use words::api::operation::Operation;
+use words::config::account::Account;
+use words::error::Error;
 
 /// For the spec of `mistral-ai`.
 pub static JOBS: Jobs = Jobs(&Mistral);

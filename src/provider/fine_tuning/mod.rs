@@ -17,11 +17,6 @@ pub mod training;
 use super::Call;
 use super::adapter::{Adapter, CallTarget, JsonAdapter, ResponseContext};
 use super::translation_notes::TranslationNotes;
-use crate::api::body::Body;
-use crate::api::chat::ProviderError;
-use crate::api::operation::Operation;
-use crate::config::account::Account;
-use crate::error::Error;
 use job::{Checkpoint, Job, JobEvent};
 use job_call::JobCall;
 use job_list::Page;
@@ -32,6 +27,11 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::fmt::Debug;
 use training::TrainingFormat;
+use words::api::body::Body;
+use words::api::chat::ProviderError;
+use words::api::operation::Operation;
+use words::config::account::Account;
+use words::error::Error;
 
 /// The fine-tuning API of one vendor.
 pub trait JobApi: Sync + Debug {

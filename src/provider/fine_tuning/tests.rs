@@ -2,15 +2,15 @@
 //!
 //! Responses are those of the vendors' references, shortened: the pages that each vendor's file names.
 
-use crate::api::body::Body;
-use crate::api::operation::Operation;
-use crate::config::account::Account;
-use crate::error::Error;
 use crate::provider::adapter::{Adapter, CallPlace, CallTarget, ResponseContext};
 use crate::provider::translation_notes::TranslationNotes;
 use crate::provider::{Call, find, url};
 use http::Method;
 use serde_json::{Value, json};
+use words::api::body::Body;
+use words::api::operation::Operation;
+use words::config::account::Account;
+use words::error::Error;
 
 mod responses;
 
@@ -24,7 +24,7 @@ fn account() -> Account {
     account.cloud_a.role_arn = Some("arn:aws:iam::123456789012:role/tuner".to_owned());
     account.cloud_b.region = Some("us-central1".to_owned());
     account.cloud_b.project_id = Some("p1".to_owned());
-    account.api_key = Some(crate::config::secret::Secret::new("k"));
+    account.api_key = Some(words::config::secret::Secret::new("k"));
     account
 }
 

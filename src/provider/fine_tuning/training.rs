@@ -3,10 +3,6 @@
 //! The vendor's own translation of a chat makes each line, so that an example means what the same chat means when it is called.
 //! Not where data are read from and sent to (`proxy::fine_tuning`).
 
-use crate::api::body::Body;
-use crate::api::operation::Operation;
-use crate::config::account::Account;
-use crate::error::Error;
 use crate::provider::translation::{PrepareOptions, prepare};
 use crate::provider::translation_notes::TranslationNotes;
 use crate::provider::{Call, Provider};
@@ -14,6 +10,10 @@ use http::Method;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
+use words::api::body::Body;
+use words::api::operation::Operation;
+use words::config::account::Account;
+use words::error::Error;
 
 /// A vendor's format of one line.
 #[derive(Debug, Clone, Copy)]

@@ -7,9 +7,9 @@
 //! `{"type":"server_tool_use","id":"c1","name":"code_execution","input":{"code":"..","language":"PYTHON"}}`
 
 use super::content::{Data, PartOut};
-use crate::api::gemini::blocks::{self, BlockKind, BlockPart, CODE};
-use crate::json::{Json, JsonStr};
 use serde::{Deserialize, Serialize};
+use words::api::gemini::blocks::{self, BlockKind, BlockPart, CODE};
+use words::json::{Json, JsonStr};
 
 /// A call of a server tool: Anthropic's `server_tool_use`, with Gemini's signature added.
 #[derive(Debug, Serialize)]

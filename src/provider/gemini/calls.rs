@@ -12,7 +12,7 @@
 use super::compact;
 use super::partial_args::PartialArgs;
 use super::response::CallIn;
-use crate::api::chat::{Event, EventSink, ProviderError};
+use words::api::chat::{Event, EventSink, ProviderError};
 
 /// The calls so far.
 #[derive(Debug, Default)]

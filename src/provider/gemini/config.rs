@@ -2,11 +2,11 @@
 
 use super::model::{Model, Thinking};
 use super::{Gemini, schema};
-use crate::api::chat::{ChatRequest, Params, Reasoning, ResponseFormat, described};
-use crate::error::Error;
-use crate::json::{Json, JsonStr};
 use crate::provider::translation_notes::TranslationNotes;
 use serde::Deserialize;
+use words::api::chat::{ChatRequest, Params, Reasoning, ResponseFormat, described};
+use words::error::Error;
+use words::json::{Json, JsonStr};
 
 /// OpenAI's parameters (and Gemini's own, as clients spell them) with Gemini's names.
 const SAME: &[(&str, &str)] = &[

@@ -7,14 +7,14 @@
 
 use super::model::Model;
 use super::{Gemini, blocks, media};
-use crate::api::chat::{File, Image, Message, Part, Place, Role, Source, ToolCall};
-use crate::error::Error;
-use crate::json::Json;
 use crate::provider::translation_notes::TranslationNotes;
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fmt;
+use words::api::chat::{File, Image, Message, Part, Place, Role, Source, ToolCall};
+use words::error::Error;
+use words::json::Json;
 
 /// Replaces a signature that no model gave: base64 of `skip_thought_signature_validator`, which Google
 /// documents for calls from other sources (<https://ai.google.dev/gemini-api/docs/thought-signatures>).
@@ -411,7 +411,7 @@ impl<'a> ContentBuilder<'a, '_> {
 
 /// The URL in `{"type":"video_url","video_url":{"url":..}}`, or in `{"type":"video_url","video_url":".."}`.
 fn linked_media<'a>(kind: &str, json: &Json<'a>) -> Option<(Cow<'a, str>, Option<Cow<'a, str>>)> {
-    let text_of = |json: &Json<'a>| serde_json::from_str::<crate::json::JsonStr<'a>>(json.source()?).ok();
+    let text_of = |json: &Json<'a>| serde_json::from_str::<words::json::JsonStr<'a>>(json.source()?).ok();
     let (_, inner) = Json::members(json.source()?)?.into_iter().find(|(name, _)| name == kind)?;
     if let Some(url) = text_of(&inner) {
         return Some((url.0, None));

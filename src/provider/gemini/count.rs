@@ -1,15 +1,15 @@
 //! `POST /v1/messages/count_tokens` through Gemini's `countTokens`.
 
 use super::{Gemini, request};
-use crate::api::body::Body;
-use crate::api::chat::ProviderError;
-use crate::api::messages;
-use crate::error::Error;
 use crate::provider::adapter::{CallTarget, JsonAdapter};
 use crate::provider::conversation;
 use crate::provider::tool_names::{NameRule, ToolNames};
 use crate::provider::translation_notes::TranslationNotes;
 use serde::Deserialize;
+use words::api::body::Body;
+use words::api::chat::ProviderError;
+use words::api::messages;
+use words::error::Error;
 
 /// The token counting adapter for one of Gemini's hosts.
 #[derive(Debug)]
@@ -47,9 +47,9 @@ impl JsonAdapter for Count {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::api::operation::Operation;
-    use crate::config::account::Account;
     use crate::provider::Call;
+    use words::api::operation::Operation;
+    use words::config::account::Account;
 
     #[test]
     fn each_host_counts_the_request_it_would_get() {

@@ -8,11 +8,11 @@ use super::calls::Calls;
 use super::compact;
 use super::grounding::{self, ResponseText};
 use super::response::{Candidate, Chunk, PartIn};
-use crate::api::chat::{Decoder, Event, EventSink, Finish, ProviderError, Start};
-use crate::api::sse::SseParser;
-use crate::api::usage::Usage;
-use crate::json::Json;
 use crate::provider::bounded_body::BoundedBody;
+use words::api::chat::{Decoder, Event, EventSink, Finish, ProviderError, Start};
+use words::api::sse::SseParser;
+use words::api::usage::Usage;
+use words::json::Json;
 
 /// The most choices decoded, well above Gemini's limit of 8. Candidates beyond it are ignored.
 const MAX_CHOICES: usize = 32;

@@ -1,15 +1,15 @@
 //! `POST /v1/embeddings` through Gemini's `batchEmbedContents` at Google and `predict` or `embedContent` on
 //! Vertex AI. Numbers keep their digits, unless the client requests base64.
 
-use crate::api::body::Body;
-use crate::api::chat::ProviderError;
-use crate::error::Error;
-use crate::json::Json;
 use crate::provider::adapter::{CallTarget, JsonAdapter};
 use crate::provider::translation_notes::TranslationNotes;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
+use words::api::body::Body;
+use words::api::chat::ProviderError;
+use words::error::Error;
+use words::json::Json;
 
 /// The three request shapes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -266,9 +266,9 @@ fn in_base64(values: &Json<'_>) -> Result<Json<'static>, ProviderError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::api::operation::Operation;
-    use crate::config::account::Account;
     use crate::provider::Call;
+    use words::api::operation::Operation;
+    use words::config::account::Account;
 
     fn body(json: &str) -> Body {
         Body::parse(json.to_owned().into()).unwrap()

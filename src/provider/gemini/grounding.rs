@@ -3,9 +3,9 @@
 //! Gemini counts bytes, OpenAI characters, so the response's text is needed to convert: `Zürich` ends at byte
 //! 7 and at character 6.
 
-use crate::api::chat::UrlCitation;
-use crate::json::{Json, JsonStr};
 use serde::Deserialize;
+use words::api::chat::UrlCitation;
+use words::json::{Json, JsonStr};
 
 /// The longest response text held, bytes. Beyond it no positions are found: memory stays bounded.
 const MAX_TEXT: usize = 4 << 20;

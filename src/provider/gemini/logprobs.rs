@@ -1,7 +1,7 @@
 //! Gemini's `logprobsResult` as OpenAI's `logprobs`. Numbers keep their digits.
 
-use crate::json::{Json, JsonStr};
 use serde::{Deserialize, Serialize};
+use words::json::{Json, JsonStr};
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]

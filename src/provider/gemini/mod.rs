@@ -6,13 +6,13 @@
 use super::adapter::{CallTarget, ChatAdapter};
 use super::tool_names::NameRule;
 use super::translation_notes::TranslationNotes;
-use crate::api::body::{Body, Edit};
-use crate::api::chat::{ChatRequest, Decoder};
-use crate::api::gemini;
-use crate::error::Error;
-use crate::json::Json;
 use model::Model;
 use std::borrow::Cow;
+use words::api::body::{Body, Edit};
+use words::api::chat::{ChatRequest, Decoder};
+use words::api::gemini;
+use words::error::Error;
+use words::json::Json;
 
 mod blocks;
 mod calls;

@@ -1,13 +1,13 @@
 //! `GET /v1/models` and `GET /v1/models/{id}`: Google's lists in OpenAI's shape, followed by Google's own
 //! members.
 
-use crate::api::body::Body;
-use crate::api::chat::ProviderError;
-use crate::json::Json;
 use crate::provider::adapter::JsonAdapter;
 use serde::ser::{SerializeMap, Serializer};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
+use words::api::body::Body;
+use words::api::chat::ProviderError;
+use words::json::Json;
 
 /// The list: `models` at Google, `publisherModels` on Vertex AI.
 #[derive(Debug)]

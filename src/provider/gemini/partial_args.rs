@@ -11,8 +11,8 @@
 //! Only paths to one place are understood (names and indexes): others cannot say where a value goes.
 //! Source: <https://docs.cloud.google.com/vertex-ai/generative-ai/docs/reference/rest/v1/Content#PartialArg>.
 
-use crate::json::{Json, JsonStr};
 use serde::Deserialize;
+use words::json::{Json, JsonStr};
 
 /// The maximum of text and names held for one call, in bytes.
 const MAX_BYTES: usize = 8 << 20;

@@ -5,13 +5,13 @@
 //! worthwhile.
 
 use super::decoder::GeminiDecoder;
-use crate::api::chat::response::{ChatResponse, ContentPart};
-use crate::api::chat::{Decoder, Event, Finish};
-use crate::api::operation::Operation;
-use crate::api::tap::Tap;
 use crate::provider::translation::Translation;
 use serde_json::Value;
 use std::path::Path;
+use words::api::chat::response::{ChatResponse, ContentPart};
+use words::api::chat::{Decoder, Event, Finish};
+use words::api::operation::Operation;
+use words::api::tap::Tap;
 
 /// The content of a response, by either reading.
 #[derive(Debug, Default, PartialEq)]
@@ -191,7 +191,7 @@ fn recorded_responses_are_decoded_faithfully() {
         let id = recording["id"].as_str().unwrap();
         let status = recording["status"].as_u64().unwrap();
         if status >= 400 {
-            let error = crate::api::chat::ProviderError::read(
+            let error = words::api::chat::ProviderError::read(
                 u16::try_from(status).unwrap(),
                 recording["response"].to_string().as_bytes(),
             );

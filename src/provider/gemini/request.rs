@@ -3,15 +3,15 @@
 use super::content::{Content, PartOut, turns};
 use super::model::Model;
 use super::{Gemini, config, tools};
-use crate::api::chat::{ChatRequest, Params};
-use crate::error::Error;
-use crate::json::Json;
 use crate::provider::translation_notes::TranslationNotes;
 use crate::provider::vendor_members::VendorMembers;
 use crate::provider::web_tools::drop_settings;
 use http::{HeaderName, HeaderValue};
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
+use words::api::chat::{ChatRequest, Params};
+use words::error::Error;
+use words::json::Json;
 
 /// The body of `generateContent`.
 struct BodyOut<'a> {

@@ -2,9 +2,9 @@
 
 use super::logprobs::LogprobsIn;
 use super::partial_args::PartialArg;
-use crate::api::usage::Usage;
-use crate::json::{Json, JsonStr};
 use serde::Deserialize;
+use words::api::usage::Usage;
+use words::json::{Json, JsonStr};
 
 /// `GenerateContentResponse`.
 #[derive(Debug, Deserialize)]

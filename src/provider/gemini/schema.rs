@@ -8,9 +8,9 @@
 //! `parameters`, which refuses most of it. Keywords that they misread or ignore are replaced by supported
 //! ones, or added to the description that the model reads. A schema that needs no change stays byte for byte.
 
-use crate::api::body::MAX_MEMBERS;
-use crate::json::Json;
 use std::borrow::Cow;
+use words::api::body::MAX_MEMBERS;
+use words::json::Json;
 
 /// Schemas below this depth stay unchanged: no model could follow them.
 const MAX_DEPTH: usize = 64;

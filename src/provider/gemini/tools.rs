@@ -1,13 +1,13 @@
 //! The client's tools in Gemini's form: functions are declared, Google's own tools are named.
 
 use super::{Gemini, schema};
-use crate::api::chat::{Params, Tool, ToolChoice};
-use crate::error::Error;
-use crate::json::Json;
 use crate::provider::translation_notes::TranslationNotes;
 use crate::provider::web_tools::drop_settings;
 use serde::Serialize;
 use std::borrow::Cow;
+use words::api::chat::{Params, Tool, ToolChoice};
+use words::error::Error;
+use words::json::Json;
 
 /// Google's own tools with the names that clients use for them: Gemini's own spellings, and the equivalent
 /// tool types of OpenAI and Anthropic (which may end in a date: `web_search_20250305`).

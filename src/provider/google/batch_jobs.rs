@@ -3,8 +3,6 @@
 //! Lines are uploaded as a file, since responses in the job itself come without their keys. A job has one model.
 
 use super::{SPEC, model_path};
-use crate::api::operation::Operation;
-use crate::error::Error;
 use crate::provider::batch_jobs::{
     BatchJobs, Job, JobCall, JobInput, JobLimits, JobOutcome, JobResult, JobResults, JobStatus, jsonl,
 };
@@ -14,6 +12,8 @@ use http::{HeaderName, HeaderValue, Method};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
+use words::api::operation::Operation;
+use words::error::Error;
 
 #[derive(Debug)]
 pub(super) struct GeminiJobs;

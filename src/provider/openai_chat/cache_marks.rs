@@ -2,12 +2,12 @@
 //! messages and tools. A top-level `cache_control` is a member like any other (`vendor_members`).
 
 use super::OpenAiChat;
-use crate::api::body::{Body, Edit};
-use crate::config::account::Account;
-use crate::json::Json;
-use crate::json::splice::{Object, Splice};
 use crate::provider::translation_notes::TranslationNotes;
 use std::borrow::Cow;
+use words::api::body::{Body, Edit};
+use words::config::account::Account;
+use words::json::Json;
+use words::json::splice::{Object, Splice};
 
 /// Where a prompt's cache ends.
 pub(super) const CACHE_CONTROL: &str = "cache_control";

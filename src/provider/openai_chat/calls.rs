@@ -10,9 +10,9 @@
 //! ```
 
 use super::chunk::{CallIn, FunctionIn, non_empty_text};
-use crate::api::chat::{Event, EventSink};
-use crate::json::Json;
 use std::borrow::Cow;
+use words::api::chat::{Event, EventSink};
+use words::json::Json;
 
 /// More calls than any model makes in one response.
 const MAX_CALLS: usize = 256;

@@ -3,8 +3,8 @@
 //! Every member may be absent, null or of another type. A malformed member is ignored; the rest is still
 //! read.
 
-use crate::json::{Json, JsonStr};
 use serde::Deserialize;
+use words::json::{Json, JsonStr};
 
 /// One choice of a response, or a chunk of it.
 #[derive(Debug, Default, Deserialize)]

@@ -5,15 +5,15 @@
 //! published types get what the client wrote, and say themselves what they do not take.
 
 use super::OpenAiChat;
-use crate::api::body::{Body, Edit};
-use crate::error::Error;
-use crate::json::Json;
-use crate::json::splice::{Object, Splice};
 use crate::provider::translation_notes::TranslationNotes;
 use serde_json::json;
 use std::borrow::Cow;
 use std::collections::HashSet;
 use std::fmt;
+use words::api::body::{Body, Edit};
+use words::error::Error;
+use words::json::Json;
+use words::json::splice::{Object, Splice};
 
 /// What a vendor's published types say about parts of messages. All vendors with such types have functions as their only
 /// tools of the client's, no function messages, and a predicted output that is one text.
@@ -247,9 +247,9 @@ fn conform_tools(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::account::Account;
     use crate::provider::openai_chat::quirks::{CEREBRAS, GROQ, MISTRAL, PLAIN};
     use serde_json::Value;
+    use words::config::account::Account;
 
     /// What a vendor gets for a body, and the number of warnings; the param of a refusal.
     fn sent(chat: &OpenAiChat, body: &Value) -> Result<(Value, usize), String> {

@@ -2,10 +2,10 @@
 
 use super::event_emitter::EventEmitter;
 use super::provider_error;
-use crate::api::chat::{Decoder, Event, EventSink, ProviderError};
-use crate::api::sse::{self, SseParser};
-use crate::json::Json;
 use crate::provider::bounded_body::BoundedBody;
+use words::api::chat::{Decoder, Event, EventSink, ProviderError};
+use words::api::sse::{self, SseParser};
+use words::json::Json;
 
 /// The most that is kept of a stream before its first event, in bytes: it may be an HTML page.
 const MAX_PREFIX: usize = 64 << 10;

@@ -10,13 +10,13 @@ use super::parts::PartOut;
 use super::short_id::short_id;
 use super::write::{Thinking, schema_prompt};
 use super::{Documents, MaxTokensParam, OpenAiChat, ReasoningField, Rule};
-use crate::api::body::{Body, Edit};
-use crate::config::account::Account;
-use crate::error::Error;
-use crate::json::Json;
-use crate::json::splice::{Object, Splice};
 use crate::provider::translation_notes::TranslationNotes;
 use std::borrow::Cow;
+use words::api::body::{Body, Edit};
+use words::config::account::Account;
+use words::error::Error;
+use words::json::Json;
+use words::json::splice::{Object, Splice};
 
 impl OpenAiChat {
     /// The changes of one request; usually none.

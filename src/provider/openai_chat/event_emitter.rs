@@ -8,11 +8,11 @@ use super::chunk::{AudioIn, ChoiceIn, MessageIn, PartIn, UrlIn, non_empty_text};
 use super::provider_error::{self, Ending};
 use super::thinking;
 use super::transcript::{TextSource, Transcript};
-use crate::api::chat::{Event, EventSink, Finish, ProviderError, Source, Start};
-use crate::api::usage::Usage;
-use crate::json::Json;
 use serde::Deserialize;
 use std::borrow::Cow;
+use words::api::chat::{Event, EventSink, Finish, ProviderError, Source, Start};
+use words::api::usage::Usage;
+use words::json::Json;
 
 /// More choices than any client requests.
 const MAX_CHOICES: u32 = 128;

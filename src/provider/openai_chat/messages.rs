@@ -5,12 +5,12 @@
 use super::parts::PartOut;
 use super::short_id::short_id;
 use super::{OpenAiChat, ReasoningField};
-use crate::api::chat::{Message, Part, Place, Role, ToolCall};
-use crate::error::Error;
-use crate::json::Json;
 use crate::provider::translation_notes::TranslationNotes;
 use serde::Serialize;
 use std::borrow::Cow;
+use words::api::chat::{Message, Part, Place, Role, ToolCall};
+use words::error::Error;
+use words::json::Json;
 
 #[derive(Serialize)]
 pub(super) struct MessageOut<'a> {

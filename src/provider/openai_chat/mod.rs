@@ -5,12 +5,12 @@
 //! `edits` changes in place what the vendor would refuse or misread, and `patch` corrects responses that
 //! deviate from OpenAI's shape. `quirks` lists how each vendor deviates.
 
-use crate::api::chat::{ChatRequest, Decoder};
-use crate::config::account::Account;
-use crate::error::Error;
 use crate::provider::adapter::{CallTarget, ChatAdapter};
 use crate::provider::translation_notes::TranslationNotes;
 use crate::provider::vendor_members::VendorMembers;
+use words::api::chat::{ChatRequest, Decoder};
+use words::config::account::Account;
+use words::error::Error;
 
 mod cache_marks;
 mod calls;

@@ -1,12 +1,12 @@
 //! The parts of messages in OpenAI's chat shape.
 
 use super::{Documents, OpenAiChat};
-use crate::api::chat::{File, Image, Part, Source};
-use crate::error::Error;
-use crate::json::Json;
 use serde::{Serialize, Serializer};
 use std::borrow::Cow;
 use std::fmt;
+use words::api::chat::{File, Image, Part, Source};
+use words::error::Error;
+use words::json::Json;
 
 /// One part of a content list. Large ones are boxed, because most parts are texts.
 #[derive(Serialize)]

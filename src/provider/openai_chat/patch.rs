@@ -11,11 +11,11 @@
 
 use super::event_emitter;
 use super::provider_error::{Ending, ending, read_error};
-use crate::api::chat::Event;
-use crate::api::error_names::{ErrorNames, provider_code, with_openai_names};
-use crate::json::Json;
-use crate::json::splice::{Object, Splice};
 use crate::provider::adapter::ResponsePatch;
+use words::api::chat::Event;
+use words::api::error_names::{ErrorNames, provider_code, with_openai_names};
+use words::json::Json;
+use words::json::splice::{Object, Splice};
 
 /// The patch for every vendor of OpenAI's chat except OpenAI itself.
 #[derive(Debug)]

@@ -3,9 +3,9 @@
 //! Bodies with an error status are read by [`ProviderError::read`].
 
 use super::chunk::non_empty_text;
-use crate::api::chat::{Finish, ProviderError};
-use crate::json::Json;
 use serde::Deserialize;
+use words::api::chat::{Finish, ProviderError};
+use words::json::Json;
 
 /// How a choice ended.
 pub(super) enum Ending {

@@ -5,13 +5,13 @@
 //! recordings as plain JSON, independently of the decoder.
 
 use super::{CHAT_PATCH, OPENAI_CHAT, OpenAiChat};
-use crate::api::chat::response::{ChatResponse, ContentPart};
-use crate::api::chat::{Event, ProviderError};
-use crate::api::usage::Usage;
 use crate::provider::adapter::{ChatAdapter, ResponsePatch};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::Path;
+use words::api::chat::response::{ChatResponse, ContentPart};
+use words::api::chat::{Event, ProviderError};
+use words::api::usage::Usage;
 
 mod odd_responses;
 mod requests;

@@ -2,8 +2,8 @@
 //! may well write about them.
 
 use super::chunk::{MessageIn, PartIn, non_empty_text};
-use crate::api::chat::{Event, EventSink};
-use crate::json::Json;
+use words::api::chat::{Event, EventSink};
+use words::json::Json;
 
 /// Emits the thinking of one message or delta. If it contains several forms of the same thinking (OpenRouter
 /// sends `reasoning` and `reasoning_details`), the most complete one is emitted.

@@ -3,15 +3,15 @@
 use super::cache_marks::NO_CACHE_MARKS;
 use super::messages;
 use super::{MaxTokensParam, OpenAiChat, ReasoningField, ReasoningParam, Rule};
-use crate::api::chat::{ChatRequest, Params, Reasoning, ResponseFormat, Tool, ToolChoice};
-use crate::config::account::Account;
-use crate::error::Error;
-use crate::json::Json;
 use crate::provider::adapter::CallTarget;
 use crate::provider::translation_notes::TranslationNotes;
 use serde::Serialize;
 use serde_json::json;
 use std::borrow::Cow;
+use words::api::chat::{ChatRequest, Params, Reasoning, ResponseFormat, Tool, ToolChoice};
+use words::config::account::Account;
+use words::error::Error;
+use words::json::Json;
 
 /// OpenAI's own members that do not affect the response: left out for vendors that do not have them.
 const OPENAI_ONLY: &[&str] =

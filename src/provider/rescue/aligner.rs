@@ -23,7 +23,7 @@
 //! ```
 
 use super::transcript::{Transcript, TranscriptCall};
-use crate::api::chat::Event;
+use words::api::chat::Event;
 
 /// The number of equal characters that make a text a repetition; fewer may be equal by chance ("The ").
 const MIN_REPETITION: usize = 16;

@@ -20,10 +20,10 @@ use super::anthropic::AnthropicChat;
 use super::gemini::Gemini;
 use super::openai_chat::OPENAI_CHAT;
 use super::rewriter::Rewriter;
-use crate::api::chat::{Decoder, EncodeContext, Encoder, Event, ProviderError};
-use crate::api::operation::{Operation, StreamShape};
-use crate::api::{chat_completions, gemini, messages};
 use bytes::Bytes;
+use words::api::chat::{Decoder, EncodeContext, Encoder, Event, ProviderError};
+use words::api::operation::{Operation, StreamShape};
+use words::api::{chat_completions, gemini, messages};
 
 /// A decoder for responses in the client's dialect; `None` for dialects that have none.
 pub fn decoder(operation: Operation, streamed: bool) -> Option<Box<dyn Decoder>> {

@@ -3,13 +3,13 @@
 
 use super::Prefill;
 use super::transcript::Transcript;
-use crate::api::body::{Body, Edit};
-use crate::api::chat::{self, ToolChoice};
-use crate::api::gemini;
-use crate::api::operation::Operation;
-use crate::json::{Json, JsonStr};
 use serde::Deserialize;
 use std::borrow::Cow;
+use words::api::body::{Body, Edit};
+use words::api::chat::{self, ToolChoice};
+use words::api::gemini;
+use words::api::operation::Operation;
+use words::json::{Json, JsonStr};
 
 /// The client's body with the sent text as the last message, for the model to continue. Trailing white space is
 /// removed: Anthropic rejects it ("final assistant content cannot end with trailing whitespace").

@@ -1,8 +1,8 @@
 //! What the client got of a response so far, which another attempt must continue. Not its wire form: that is the
 //! encoder's.
 
-use crate::api::chat::Event;
 use serde::de::IgnoredAny;
+use words::api::chat::Event;
 
 /// The limit of the text, and of all arguments together, that is kept for comparison, in bytes. Longer responses
 /// cannot be resumed.

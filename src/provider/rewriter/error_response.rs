@@ -1,11 +1,11 @@
 //! Translates a response with an error status into the client's dialect. The error itself is read by
 //! `api::chat::provider_error`, and its words are found by `api::error_names`.
 
-use crate::api::Dialect;
-use crate::api::chat::ProviderError;
-use crate::api::error_names::{with_anthropic_names, with_openai_names};
-use crate::json::{Json, JsonStr};
 use serde::Deserialize;
+use words::api::Dialect;
+use words::api::chat::ProviderError;
+use words::api::error_names::{with_anthropic_names, with_openai_names};
+use words::json::{Json, JsonStr};
 
 /// A response with an error status. Its message is kept; its shape and its words are changed where they are not those of
 /// the client's dialect.

@@ -10,14 +10,14 @@ mod responses;
 
 use super::super::bounded_body::BoundedBody;
 use super::text_filters::TextFilters;
-use crate::api::chat::ProviderError;
-use crate::api::sse::{Event, SseParser, write_event};
-use crate::error::Error;
-use crate::json::Json;
-use crate::json::splice::Object;
-use crate::json::surrogates;
 use conversion::Conversion;
 use responses::ResponseText;
+use words::api::chat::ProviderError;
+use words::api::sse::{Event, SseParser, write_event};
+use words::error::Error;
+use words::json::Json;
+use words::json::splice::Object;
+use words::json::surrogates;
 
 /// The dialects that are filtered this way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -6,12 +6,12 @@ use super::super::rescue::{Aligner, Alignment, ResumeMode, Transcript};
 use super::super::tool_names::ToolNames;
 use super::own_dialect::Refusal;
 use super::text_filters::TextFilters;
-use crate::api::chat::{Encoder, Event, Finish, ProviderError};
-use crate::api::error_names::ErrorNames;
-use crate::api::service_tier::ServiceTier;
-use crate::api::tap::ResponseSummary;
-use crate::error::Error;
 use std::sync::Arc;
+use words::api::chat::{Encoder, Event, Finish, ProviderError};
+use words::api::error_names::ErrorNames;
+use words::api::service_tier::ServiceTier;
+use words::api::tap::ResponseSummary;
+use words::error::Error;
 
 /// What is known of the response so far.
 #[derive(Debug, Default)]
@@ -308,8 +308,8 @@ fn is_content(event: &Event<'_>) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::api::chat::EncodeContext;
-    use crate::api::{chat_completions, messages, responses};
+    use words::api::chat::EncodeContext;
+    use words::api::{chat_completions, messages, responses};
 
     #[test]
     fn indented_json_of_a_provider_stays_on_one_line_of_a_stream() {

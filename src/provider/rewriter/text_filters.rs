@@ -14,9 +14,9 @@
 
 mod waiting;
 
-use crate::api::chat::{Event, FilterFlow, TextFilter};
-use crate::error::Error;
 use waiting::Waiting;
+use words::api::chat::{Event, FilterFlow, TextFilter};
+use words::error::Error;
 
 /// More choices than any real response has; those beyond share one state.
 const MAX_CHOICES: usize = 128;

@@ -4,13 +4,13 @@
 use super::ID;
 use super::fine_tuning::JOBS;
 use super::model::{ModelApi, ModelName};
-use crate::api::operation::Operation;
-use crate::config::account::Account;
-use crate::error::Error;
 use crate::provider::Call;
 use crate::provider::gemini::embeddings::Embeddings;
 use crate::provider::spec::{encode_segment, ends_in_version, has_dot_segment};
 use serde::Deserialize;
+use words::api::operation::Operation;
+use words::config::account::Account;
+use words::error::Error;
 
 /// The host of Cloud Storage, and the paths of its API: <https://docs.cloud.google.com/storage/docs/request-endpoints>.
 pub(super) const STORAGE_HOST: &str = "https://storage.googleapis.com";

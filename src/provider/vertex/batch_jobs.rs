@@ -14,7 +14,6 @@ mod importable;
 
 use super::model::{ModelApi, ModelName};
 use super::{CredentialSource, ID, address, credential_source};
-use crate::error::Error;
 use crate::provider::batch_jobs::jsonl::{parse, unreadable, write_line};
 use crate::provider::batch_jobs::{
     BatchJobs, Job, JobCall, JobInput, JobLimits, JobOutcome, JobResult, JobResults, JobStatus,
@@ -26,6 +25,7 @@ use serde::Deserialize;
 use serde_json::json;
 use serde_json::value::RawValue;
 use std::borrow::Cow;
+use words::error::Error;
 
 /// Batch prediction jobs.
 #[derive(Debug)]

@@ -2,9 +2,6 @@
 //! for the machine. Described here; `state` sends the requests and caches the tokens.
 
 use super::ID;
-use crate::config::account::Account;
-use crate::config::secret::Secret;
-use crate::error::Error;
 use crate::provider::token_exchange::{Credentials, Step, TokenExchange, TokenRequest, TokenResponse};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -17,6 +14,9 @@ use rustls_pki_types::{PrivatePkcs1KeyDer, PrivatePkcs8KeyDer};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use words::config::account::Account;
+use words::config::secret::Secret;
+use words::error::Error;
 
 const TOKEN_URL: &str = "https://oauth2.googleapis.com/token";
 const SCOPE: &str = "https://www.googleapis.com/auth/cloud-platform";

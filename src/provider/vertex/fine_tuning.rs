@@ -5,10 +5,6 @@
 //! <https://docs.cloud.google.com/vertex-ai/docs/reference/rest/v1/projects.locations.tuningJobs>.
 
 use super::ID;
-use crate::api::chat::ProviderError;
-use crate::api::operation::Operation;
-use crate::config::account::Account;
-use crate::error::Error;
 use crate::provider::adapter::CallTarget;
 use crate::provider::fine_tuning::job::{Checkpoint, Hyperparameters, Job, JobError, JobEvent, JobStatus};
 use crate::provider::fine_tuning::job_call::JobCall;
@@ -18,6 +14,10 @@ use crate::provider::fine_tuning::training::TrainingFormat;
 use crate::provider::fine_tuning::{JobApi, Jobs, object_uri, read, seconds};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
+use words::api::chat::ProviderError;
+use words::api::operation::Operation;
+use words::config::account::Account;
+use words::error::Error;
 
 /// Vertex AI's adapter of fine-tuning jobs.
 pub(super) static JOBS: Jobs = Jobs(&Tuning);

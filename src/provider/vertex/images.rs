@@ -2,14 +2,14 @@
 //! <https://docs.cloud.google.com/vertex-ai/generative-ai/docs/model-reference/imagen-api>
 
 use super::ID;
-use crate::api::body::Body;
-use crate::api::chat::{Params, ProviderError};
-use crate::error::Error;
-use crate::json::{Json, JsonStr};
 use crate::provider::adapter::{CallTarget, JsonAdapter, ResponseContext};
 use crate::provider::translation_notes::TranslationNotes;
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Serialize, Serializer};
+use words::api::body::Body;
+use words::api::chat::{Params, ProviderError};
+use words::error::Error;
+use words::json::{Json, JsonStr};
 
 /// The adapter for Imagen.
 #[derive(Debug)]
@@ -161,9 +161,9 @@ impl Prediction<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::api::operation::Operation;
-    use crate::config::account::Account;
     use crate::provider::Call;
+    use words::api::operation::Operation;
+    use words::config::account::Account;
 
     #[test]
     fn images_are_requested_and_converted() {

@@ -27,17 +27,17 @@ use super::spec::{CustomHost, Host, ProviderSpec};
 use super::token_exchange::TokenExchange;
 use super::translation_notes::TranslationNotes;
 use super::{Call, Provider};
-use crate::api::body::{Body, Edit};
-use crate::api::operation::Operation;
-use crate::api::{Dialect, gemini};
-use crate::config::account::{Account, AuthTypeB};
-use crate::error::Error;
-use crate::json::Json;
 use http::HeaderMap;
 use model::{ModelApi, ModelName};
 use partner::Partner;
 use std::borrow::Cow;
 use std::sync::Arc;
+use words::api::body::{Body, Edit};
+use words::api::operation::Operation;
+use words::api::{Dialect, gemini};
+use words::config::account::{Account, AuthTypeB};
+use words::error::Error;
+use words::json::Json;
 
 const ID: &str = "vertex-ai";
 

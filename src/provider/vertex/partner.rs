@@ -4,11 +4,11 @@
 //! [`super::Vertex`].
 
 use super::model::{ModelApi, ModelName};
-use crate::api::chat::{ChatRequest, Decoder};
-use crate::error::Error;
 use crate::provider::adapter::{CallTarget, ChatAdapter};
 use crate::provider::openai_chat::{OpenAiChat, quirks};
 use crate::provider::translation_notes::TranslationNotes;
+use words::api::chat::{ChatRequest, Decoder};
+use words::error::Error;
 
 /// The chat adapter for a group of partners.
 #[derive(Debug)]

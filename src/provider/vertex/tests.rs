@@ -1,9 +1,9 @@
 //! Addresses and credentials of requests to Vertex AI, and the edits of bodies that keep their shape.
 
 use super::*;
-use crate::config::secret::Secret;
 use crate::provider::url;
 use http::Method;
+use words::config::secret::Secret;
 
 fn account(region: &str) -> Account {
     let mut account = Account { api_key: Some(Secret::new("ya29.t")), ..Account::default() };

@@ -3,12 +3,12 @@
 //! Does not read the body: the data port reads it from a connection, and `explain` gets it in its own request.
 
 use super::RequestHead;
-use crate::api::body::Body;
-use crate::api::operation::BodyKind;
-use crate::error::Error;
 use crate::route::request_mode::RequestMode;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, header};
+use words::api::body::Body;
+use words::api::operation::BodyKind;
+use words::error::Error;
 
 /// How to read a body that must be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -2,12 +2,12 @@
 //!
 //! Nothing is rejected here: the errors of later steps are written in the API format of the operation found here.
 
-use crate::api::Dialect;
-use crate::api::operation::Operation;
 use crate::route::request_mode::RequestMode;
 use http::{HeaderMap, Method};
 use percent_encoding::percent_decode_str;
 use std::borrow::Cow;
+use words::api::Dialect;
+use words::api::operation::Operation;
 
 /// An operation, and where its path begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -5,13 +5,13 @@
 
 use crate::auth::stored_keys::WorkspaceDefaults;
 use crate::auth::{ClientIdentity, IdentityKind};
-use crate::config::headers::GatewayHeaders;
-use crate::error::{Error, Inline};
-use crate::settings::Auth;
-use crate::settings::scopes::KeyType;
 use crate::state::snapshot::SettingsSnapshot;
 use serde_json::{Map, Value};
 use std::borrow::Cow;
+use words::config::headers::GatewayHeaders;
+use words::error::{Error, Inline};
+use words::settings::Auth;
+use words::settings::scopes::KeyType;
 
 /// The member of metadata that names the user (spec "Authentication" 3).
 const USER: &str = "_user";

@@ -4,9 +4,9 @@
 //! Routes nothing: the generic endpoint passes such paths on as they are. Guardrails judge requests by it.
 
 use super::endpoint::Endpoint;
-use crate::api::operation::Operation;
 use http::{Method, Uri};
 use percent_encoding::percent_decode_str;
+use words::api::operation::Operation;
 
 /// How often a path is decoded: each server on the way may do it once.
 const MAX_DECODINGS: usize = 3;

@@ -1,13 +1,13 @@
 //! Which requests are for the gateway's own list of models, and not for a provider's.
 
 use super::{PathForm, RequestHead};
-use crate::api::model_list::ListShape;
-use crate::api::operation::Operation;
-use crate::config::headers::GatewayHeaders;
-use crate::error::Error;
 use http::Method;
 use percent_encoding::percent_decode_str;
 use std::borrow::Cow;
+use words::api::model_list::ListShape;
+use words::api::operation::Operation;
+use words::config::headers::GatewayHeaders;
+use words::error::Error;
 
 /// A request for the gateway's list of models.
 #[derive(Debug, Clone, PartialEq, Eq)]

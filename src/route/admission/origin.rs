@@ -5,9 +5,9 @@
 //! outside of browsers send no `Origin`. Not here: which pages may read responses (`engine::cors`).
 
 use super::RequestHead;
-use crate::error::Error;
 use http::header::{HOST, ORIGIN, UPGRADE};
 use http::{HeaderMap, HeaderValue, Method, Uri};
+use words::error::Error;
 
 impl RequestHead<'_> {
     /// # Errors

@@ -3,16 +3,16 @@
 //! A request that names one of them, or no provider; and a batch whose input file is the gateway's.
 
 use super::{Endpoint, PathForm, RequestHead};
-use crate::api::body::Body;
-use crate::api::operation::Operation;
-use crate::api::own_ids::{OWN_PROVIDER, parse_batch_id, parse_file_id};
-use crate::config::headers::GatewayHeaders;
-use crate::error::Error;
 use crate::route::compiled::CompiledConfig;
 use crate::route::request_mode::RequestMode;
 use crate::route::target::Target;
 use http::HeaderMap;
 use std::sync::Arc;
+use words::api::body::Body;
+use words::api::operation::Operation;
+use words::api::own_ids::{OWN_PROVIDER, parse_batch_id, parse_file_id};
+use words::config::headers::GatewayHeaders;
+use words::error::Error;
 
 /// Whether the head alone says that the gateway responds.
 ///

@@ -1,15 +1,15 @@
 //! Table tests of how a body is read and which requests are rejected.
 
 use super::{BodyContent, BodyReading, Plane, RequestHead};
-use crate::api::own_ids::{batch_id, file_id};
-use crate::config::Checks;
-use crate::error::Error;
 use crate::net::inbound::control_paths::ControlPaths;
-use crate::settings::{SecretSources, Settings};
 use crate::state::snapshot::SettingsSnapshot;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri};
 use uuid::Uuid;
+use words::api::own_ids::{batch_id, file_id};
+use words::config::Checks;
+use words::error::Error;
+use words::settings::{SecretSources, Settings};
 
 const LIMIT: usize = 2000;
 

@@ -3,12 +3,12 @@
 //! Not the picking itself: nothing is drawn here, probabilities are added up.
 
 use super::MIDDLE;
-use crate::config::balance::BalanceBy;
 use crate::route::compiled::TargetGroup;
 use crate::route::env::RoutingEnv;
 use crate::route::pick;
 use crate::route::plan::{self, Plan};
 use std::time::Duration;
+use words::config::balance::BalanceBy;
 
 /// For groups with more members than this, the pairs of `least_latency` are not added up.
 const MAX_PAIRED: usize = 100;

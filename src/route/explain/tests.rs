@@ -1,20 +1,20 @@
 //! Tests of explanations, as tables.
 
 use super::{Explanation, explain, without_values};
-use crate::api::body::Body;
-use crate::config::Checks;
-use crate::config::headers::GatewayHeaders;
 use crate::net::outbound::custom_host::HostRules;
 use crate::route::admission::Endpoint;
 use crate::route::attempt::Request;
 use crate::route::compile::Sources;
 use crate::route::tests::{TestEnv, target};
-use crate::settings::Settings;
 use crate::state::directory::Directory;
 use crate::state::stored::Stored;
 use bytes::Bytes;
 use http::{HeaderMap, Method, Uri};
 use serde_json::{Value, json};
+use words::api::body::Body;
+use words::config::Checks;
+use words::config::headers::GatewayHeaders;
+use words::settings::Settings;
 
 const BODY: &str = r#"{"model":"gpt-4o","messages":[{"role":"user","content":"canary"}]}"#;
 const STREAM: &str = r#"{"model":"gpt-4o","stream":true,"messages":[{"role":"user","content":"canary"}]}"#;
@@ -22,7 +22,7 @@ const STREAM: &str = r#"{"model":"gpt-4o","stream":true,"messages":[{"role":"use
 /// The explanation of a chat request with this config, as JSON.
 fn explained(config: &str, body: &str, env: &TestEnv) -> Value {
     let checks = Checks { provider: &|_| Ok(()), account: &|_, _| Ok(()), custom_host: &|_| Ok(()) };
-    let sources = crate::settings::SecretSources { env: &|_| None, credential: &|_| Err(String::new()) };
+    let sources = words::settings::SecretSources { env: &|_| None, credential: &|_| Err(String::new()) };
     let settings = Settings::parse("", &sources, &checks).unwrap();
     let hosts = HostRules::new(&settings.custom_hosts);
     let stored = Stored::default();

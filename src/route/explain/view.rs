@@ -3,10 +3,6 @@
 //! Not here: the attempts that would be made (`explain`).
 
 use super::probability;
-use crate::config::balance::BalanceBy;
-use crate::config::hedge::Hedge;
-use crate::config::policies::DescribeContext;
-use crate::config::strategy::Mode;
 use crate::route::compiled::{CompiledConfig, GroupStrategy, Node, TargetGroup};
 use crate::route::env::RoutingEnv;
 use crate::route::plan::{Plan, fallback_statuses};
@@ -15,6 +11,10 @@ use crate::state::targets::CircuitStatus;
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 use std::time::Duration;
+use words::config::balance::BalanceBy;
+use words::config::hedge::Hedge;
+use words::config::policies::DescribeContext;
+use words::config::strategy::Mode;
 
 /// A target or a group of them.
 #[derive(Debug, Serialize)]

@@ -1,16 +1,10 @@
 //! Tests of requests to prompts: what is sent to which target, and what is refused.
 
-use crate::api::body::Body;
-use crate::api::operation::Operation;
-use crate::config::Checks;
-use crate::config::headers::GatewayHeaders;
-use crate::error::Error;
 use crate::prompt::{Prompt, PromptSet, PromptVersion, VersionBody};
 use crate::provider;
 use crate::route::admission::Endpoint;
 use crate::route::attempt::{Attempt, Request};
 use crate::route::compile::{Sources, compile};
-use crate::settings::{SecretSources, Settings};
 use crate::state::snapshot::SettingsSnapshot;
 use bytes::Bytes;
 use http::{HeaderMap, Method, Uri};
@@ -18,6 +12,12 @@ use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::sync::Arc;
 use uuid::Uuid;
+use words::api::body::Body;
+use words::api::operation::Operation;
+use words::config::Checks;
+use words::config::headers::GatewayHeaders;
+use words::error::Error;
+use words::settings::{SecretSources, Settings};
 
 const SETTINGS: &str = "providers:\n  a: {provider: openai, api_key: ka}\n  b: {provider: groq, api_key: kb}\n  \
                         c: {provider: openai, api_key: kc}\n";

@@ -1,17 +1,17 @@
 //! Tests of how often a target is retried, and after how long a wait.
 
-use crate::config::policies::RetryPolicy;
 use crate::route::outcome::{ErrorClass, Outcome};
-use crate::route::retry::{RetryDecision, RetryState};
+use crate::route::retry::{RetryDecision, RetryState, decide};
 use proptest::prelude::*;
 use std::time::Duration;
+use words::config::policies::RetryPolicy;
 
 fn response(status: u16, wait: Option<u64>) -> Outcome {
     Outcome::Response { status, class: ErrorClass::Other, retry_after: wait.map(Duration::from_millis) }
 }
 
 fn retry_wait(policy: &RetryPolicy, outcome: &Outcome, state: RetryState, random: f64) -> Option<u64> {
-    match policy.decide(outcome, state, random) {
+    match decide(policy, outcome, state, random) {
         RetryDecision::RetryAfter(wait) => Some(wait.as_millis() as u64),
         RetryDecision::Exhausted | RetryDecision::NotRetryable => None,
     }
@@ -86,17 +86,17 @@ fn which_outcomes_are_retried() {
         (&own, long, false),
     ];
     for (policy, outcome, wanted) in rows {
-        let decision = policy.decide(&outcome, RetryState::default(), 0.5);
+        let decision = decide(policy, &outcome, RetryState::default(), 0.5);
         assert_eq!(matches!(decision, RetryDecision::RetryAfter(_)), wanted, "{outcome:?} {policy:?}");
     }
     let with_fallback = RetryState { has_other: true, ..RetryState::default() };
-    assert_eq!(own.decide(&Outcome::TimedOut, with_fallback, 0.5), RetryDecision::NotRetryable);
+    assert_eq!(decide(&own, &Outcome::TimedOut, with_fallback, 0.5), RetryDecision::NotRetryable);
     assert_eq!(
-        default.decide(&response(503, None), RetryState { retries: 1, ..RetryState::default() }, 0.5),
+        decide(&default, &response(503, None), RetryState { retries: 1, ..RetryState::default() }, 0.5),
         RetryDecision::Exhausted
     );
     assert_eq!(
-        RetryPolicy::NONE.decide(&response(503, None), RetryState::default(), 0.5),
+        decide(&RetryPolicy::NONE, &response(503, None), RetryState::default(), 0.5),
         RetryDecision::NotRetryable
     );
 }
@@ -113,7 +113,7 @@ proptest! {
             RetryPolicy { attempts: 1000, honours_retry_after: honours, budget: Duration::from_millis(budget), ..RetryPolicy::NONE };
         let mut state = RetryState::default();
         for (hint, random) in hints.iter().zip(&randoms) {
-            let RetryDecision::RetryAfter(wait) = policy.decide(&response(429, *hint), state, *random) else { break };
+            let RetryDecision::RetryAfter(wait) = decide(&policy, &response(429, *hint), state, *random) else { break };
             let has_room = |hint: u64| hint <= 5000 && state.waited + Duration::from_millis(hint) < Duration::from_millis(budget);
             if let Some(hint) = hint.filter(|hint| honours || has_room(*hint)) {
                 prop_assert!(wait >= Duration::from_millis(hint));

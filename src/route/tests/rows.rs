@@ -1,12 +1,12 @@
 //! Tests of the plan, one row per rule: outcomes in, targets out.
 
 use super::{TestEnv, compiled, run_plan, short, target};
-use crate::config::policies::BreakerPolicy;
 use crate::route::compiled::Node;
 use crate::route::outcome::{ErrorClass, Outcome};
 use crate::route::plan::{Decision, Plan, Reason};
 use crate::state::targets::BreakerSignal;
 use std::time::Duration;
+use words::config::policies::BreakerPolicy;
 
 fn status(status: u16) -> Outcome {
     Outcome::from_status(status)

@@ -3,9 +3,9 @@
 //! Example with a lifetime of one hour: used as it is until 48 min (4/5), then still used while one request refreshes
 //! it in the background, and missing from 59 min (60 s before its end). Failures back off 2, 4, 8, .. 60 s.
 
-use crate::error::Error;
 use crate::provider::token_exchange::Credentials;
 use std::time::{Duration, SystemTime};
+use words::error::Error;
 
 /// After a failure, requests get the same error for this long without a new exchange; it doubles after each further
 /// failure.
@@ -112,7 +112,7 @@ fn within(since: SystemTime, span: Duration, now: SystemTime) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::secret::Secret;
+    use words::config::secret::Secret;
 
     const HOUR: Duration = Duration::from_secs(3600);
 

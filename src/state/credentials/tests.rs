@@ -1,12 +1,12 @@
 //! Credentials fetched from a local token server, with the time as an argument.
 
 use super::*;
-use crate::config::secret::Secret;
 use crate::provider::token_exchange::TokenRequest;
 use http::{HeaderMap, Method};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
+use words::config::secret::Secret;
 
 /// An exchange of two requests; the second response contains the token.
 #[derive(Debug)]

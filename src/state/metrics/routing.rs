@@ -94,8 +94,8 @@ fn value(circuit: CircuitState) -> f64 {
 mod tests {
     use super::super::super::targets::{BreakerSignal, TargetId, TargetRegistry};
     use super::super::Metrics;
-    use crate::config::policies::BreakerPolicy;
     use std::time::{Duration, Instant};
+    use words::config::policies::BreakerPolicy;
 
     fn identity(config: &str, hash: u64) -> TargetId {
         let (config, index) = (config.to_owned(), "config".to_owned());

@@ -2,22 +2,22 @@
 //!
 //! The same readers as for the settings file: a stored provider has the members of `providers.<slug>`, in `account`.
 
-use crate::config::hooks::{Hook, HookPhase};
-use crate::config::node::Node;
-use crate::config::read::{Cursor, Problems};
-use crate::config::{Checks, Config};
-use crate::error::Problem;
 use crate::net::outbound::custom_host::HostRules;
 use crate::net::outbound::origin::Origin;
 use crate::price::OwnPrices;
 use crate::provider;
-use crate::settings::{AllowedModels, StoredProvider};
 use crate::store::{Catalog, Kind, Record, Store};
 use jiff::Timestamp;
 use serde_json::{Map, Value};
 use std::collections::HashMap;
 use std::sync::Arc;
 use uuid::Uuid;
+use words::config::hooks::{Hook, HookPhase};
+use words::config::node::Node;
+use words::config::read::{Cursor, Problems};
+use words::config::{Checks, Config};
+use words::error::Problem;
+use words::settings::{AllowedModels, StoredProvider};
 
 /// A provider, and when it goes out of use.
 #[derive(Debug, Clone)]

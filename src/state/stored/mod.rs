@@ -13,12 +13,9 @@ pub use compile::{account_members, compile_guardrail, guardrail_hook, read_provi
 use compile::{DefaultGuardrails, SavedProvider, compile_config, compile_provider, default_guardrails};
 
 use crate::auth::DEFAULT_WORKSPACE;
-use crate::config::Config;
-use crate::config::hooks::{Hook, HookPhase};
 use crate::net::outbound::custom_host::HostRules;
 use crate::price::OwnPrices;
 use crate::prompt::{PromptLibrary, PromptSet};
-use crate::settings::StoredProvider;
 use crate::store::{Catalog, Kind, Record, Status, Store};
 use imbl::{HashMap, OrdSet};
 use jiff::Timestamp;
@@ -27,6 +24,9 @@ use std::collections::BTreeSet;
 use std::ops::Bound;
 use std::sync::Arc;
 use uuid::Uuid;
+use words::config::Config;
+use words::config::hooks::{Hook, HookPhase};
+use words::settings::StoredProvider;
 
 /// The compiled objects of one moment. A copy shares everything with its original.
 #[derive(Debug, Clone, Default)]

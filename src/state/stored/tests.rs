@@ -1,11 +1,11 @@
 //! Tests of the compiled objects, on a store in memory.
 
 use super::*;
-use crate::settings::CustomHosts;
 use crate::store::{Change, StoreOptions};
 use proptest::prelude::*;
 use serde_json::json;
 use std::collections::BTreeMap;
+use words::settings::CustomHosts;
 
 const WORKSPACE: Uuid = Uuid::from_u128(7);
 const NOW: &str = "2026-05-03T17:08:55Z";

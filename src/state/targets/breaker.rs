@@ -12,8 +12,8 @@
 //!     +------------------------- 5 probes succeed, or a reset from any state --------------------------+
 //! ```
 
-use crate::config::policies::BreakerPolicy;
 use std::time::Instant;
+use words::config::policies::BreakerPolicy;
 
 /// Successful probes that close the circuit.
 pub(super) const SUCCESSES_TO_CLOSE: u32 = 5;

@@ -6,10 +6,10 @@ mod model;
 mod scenarios;
 
 use super::{BreakerSignal, CircuitState, MAX_TARGETS, TargetId, TargetRegistry};
-use crate::config::policies::BreakerPolicy;
 use prometheus::{IntCounterVec, Opts};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use words::config::policies::BreakerPolicy;
 
 const COOLDOWN: Duration = Duration::from_secs(30);
 

@@ -5,11 +5,11 @@
 use super::super::sqlite::Sqlite;
 use super::super::{Backend as _, Kind, Store, StoreError, StoreOptions};
 use super::{Database, entry, put, record};
-use crate::config::secret::Secret;
 use rusqlite::Connection;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::sync::Arc;
+use words::config::secret::Secret;
 
 fn run<F: Future<Output = ()>>(test: F) {
     tokio::runtime::Builder::new_multi_thread()

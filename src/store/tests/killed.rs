@@ -4,13 +4,13 @@
 
 use super::super::{Change, Kind, Store, StoreOptions};
 use super::{Database, entry, on_each, put, record};
-use crate::config::secret::Secret;
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 use uuid::Uuid;
+use words::config::secret::Secret;
 
 const ROUNDS: usize = 12;
 const STATE_DIR: &str = "TURNPIKE_TEST_STATE_DIR";

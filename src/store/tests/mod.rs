@@ -11,10 +11,10 @@ mod server_tls;
 
 use super::audit::AuditEntry;
 use super::{Change, Kind, Record, Status, Store, StoreOptions};
-use crate::config::secret::Secret;
 use jiff::Timestamp;
 use std::sync::Arc;
 use uuid::Uuid;
+use words::config::secret::Secret;
 
 /// A database of its own for one test, on one backend.
 pub(super) struct Database {

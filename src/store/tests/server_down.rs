@@ -5,9 +5,9 @@
 use super::super::{Kind, Store, StoreError, StoreOptions};
 use super::postgres_server::{Server, shared};
 use super::{Database, put, record};
-use crate::config::secret::Secret;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use words::config::secret::Secret;
 
 fn run<F: Future<Output = ()>>(test: F) {
     tokio::runtime::Builder::new_multi_thread()

@@ -34,7 +34,7 @@ impl Signer {
 
 fn check(parameters: Value) -> JwtCheck {
     let members = parameters.as_object().unwrap().clone();
-    let patterns = crate::config::pattern::PatternBudget::default();
+    let patterns = words::config::pattern::PatternBudget::default();
     read(&Parameters { members: &members, patterns: &patterns }).unwrap()
 }
 

@@ -1,7 +1,6 @@
 //! CrowdStrike AIDR: it judges the body of a chat, and may return another one.
 
 use super::call::{MAX_BYTES, Options, base_url, exchange, failure, undecided};
-use crate::config::hooks::HookPhase;
 use crate::guard::check::{CheckKind, Prepared, RemoteCheck};
 use crate::guard::checks::BOTH;
 use crate::guard::checks::outgoing;
@@ -16,6 +15,7 @@ use http::{HeaderValue, Method};
 use serde_json::{Value, json};
 use std::fmt;
 use std::time::Duration;
+use words::config::hooks::HookPhase;
 
 pub const GUARD: CheckKind = CheckKind {
     id: "crowdstrike-aidr.guardChatCompletions",

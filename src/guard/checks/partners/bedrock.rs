@@ -1,8 +1,6 @@
 //! Guardrails of Amazon Bedrock (`ApplyGuardrail`), signed with the keys of an account.
 
 use super::call::{MAX_BYTES, Options, base_url, exchange, failure, undecided};
-use crate::config::hooks::HookPhase;
-use crate::config::secret::Secret;
 use crate::guard::check::{CheckKind, Prepared, RemoteCheck};
 use crate::guard::checks::BOTH;
 use crate::guard::checks::outgoing;
@@ -19,6 +17,8 @@ use http::Method;
 use serde_json::{Map, Value, json};
 use std::fmt;
 use std::time::{Duration, SystemTime};
+use words::config::hooks::HookPhase;
+use words::config::secret::Secret;
 
 pub const GUARD: CheckKind = CheckKind {
     id: "bedrock.guard",

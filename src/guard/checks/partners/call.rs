@@ -3,7 +3,6 @@
 //! A check that judges sends the text that is judged. One that redacts sends every text, as many in a call as the partner takes, so
 //! that what it returns can be put in their places. Nothing that authorizes a call is in a finding, an error or `Debug`.
 
-use crate::config::hooks::HookPhase;
 use crate::guard::check::{Prepared, RemoteCheck};
 use crate::guard::checks::outgoing;
 use crate::guard::finding::{Change, CheckError, Finding};
@@ -17,6 +16,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use serde_json::{Map, Value, json};
 use std::fmt;
 use std::time::Duration;
+use words::config::hooks::HookPhase;
 
 /// A longer response is an error.
 pub const MAX_BYTES: usize = 1024 * 1024;

@@ -1,8 +1,6 @@
 //! Exa: results of a web search are added to the prompt. It judges nothing.
 
 use super::call::{MAX_BYTES, Options, base_url, exchange, failure, undecided};
-use crate::api::operation::Operation;
-use crate::config::hooks::HookPhase;
 use crate::guard::check::{CheckKind, Prepared, RemoteCheck};
 use crate::guard::checks::outgoing;
 use crate::guard::finding::{Change, CheckError, Finding};
@@ -16,6 +14,8 @@ use http::{HeaderValue, Method};
 use serde_json::{Value, json};
 use std::fmt;
 use std::time::Duration;
+use words::api::operation::Operation;
+use words::config::hooks::HookPhase;
 
 pub const ONLINE: CheckKind = CheckKind {
     id: "exa.online",

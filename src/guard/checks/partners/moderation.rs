@@ -1,11 +1,11 @@
 //! Moderation by the providers Mistral and OpenAI: which of some categories a text is of.
 
 use super::call::{self, Input, Options, Outcome, Partner, member, never, no_headers};
-use crate::api::operation::Operation;
 use crate::guard::check::CheckKind;
 use crate::guard::checks::{BOTH, NOT};
 use crate::guard::parameters::{Type, optional};
 use serde_json::{Value, json};
+use words::api::operation::Operation;
 
 const MISTRAL_CATEGORIES: [&str; 10] = [
     "sexual",

@@ -1,11 +1,11 @@
 //! Evaluations of Qualifire.
 
 use super::call::{self, Input, Outcome, Partner, content_text, member, never, no_headers, text};
-use crate::config::hooks::HookPhase;
 use crate::guard::check::{CheckKind, Prepared};
 use crate::guard::checks::BOTH;
 use crate::guard::parameters::{Parameter, Parameters, Type, Unusable, optional, required};
 use serde_json::{Map, Value, json};
+use words::config::hooks::HookPhase;
 
 const AFTER: &[HookPhase] = &[HookPhase::After];
 

@@ -1,7 +1,5 @@
 //! The outside as tests need it: it answers with what a test wrote down, and keeps what it was called with.
 
-use crate::api::operation::Operation;
-use crate::config::pattern::PatternBudget;
 use crate::guard::check::{Prepared, RemoteCheck};
 use crate::guard::check_kind;
 use crate::guard::outside::{Outside, OutsideCall, OutsideError, OutsideResponse};
@@ -13,6 +11,8 @@ use futures_util::future::BoxFuture;
 use http::{HeaderMap, StatusCode};
 use serde_json::{Value, json};
 use std::sync::Mutex;
+use words::api::operation::Operation;
+use words::config::pattern::PatternBudget;
 
 /// One call: its URL, headers and body.
 pub type Sent = (String, HeaderMap, Value);

@@ -1,12 +1,12 @@
 //! What partners are sent and what their answers mean, a row for each: answers as the partners' public documents show them.
 
 use super::testing::{Fake, remote, request, response};
-use crate::config::hooks::HookPhase;
 use crate::guard::finding::{Change, Finding};
 use crate::guard::outside::OutsideError;
 use crate::guard::{CHECKS, check_kind};
 use futures_util::FutureExt;
 use serde_json::{Value, json};
+use words::config::hooks::HookPhase;
 
 const KEY: &str = "secret-key-1";
 const PROMPT: &str = "call 555-1234";

@@ -17,7 +17,6 @@ mod scan;
 mod secret;
 mod ssn;
 
-use crate::config::hooks::HookPhase;
 use crate::guard::check::{CheckKind, Finder, LocalCheck, Match, Prepared};
 use crate::guard::finding::{Change, Finding};
 use crate::guard::parameters::{Parameters, Type, Unusable, optional};
@@ -27,6 +26,7 @@ use redaction::Redaction;
 use scan::{Found, Scan};
 use serde_json::{Map, Value, json};
 use std::ops::Range;
+use words::config::hooks::HookPhase;
 
 pub const PII: CheckKind = CheckKind {
     id: "default.pii",

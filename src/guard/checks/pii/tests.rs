@@ -1,8 +1,8 @@
 //! What `default.pii` finds, replaces and reports, and that a window that moves over a text finds the same.
 
 use super::*;
-use crate::api::operation::Operation;
 use proptest::prelude::*;
+use words::api::operation::Operation;
 
 fn subject(phase: HookPhase, texts: &[&str]) -> Subject {
     let messages: Vec<Value> = texts.iter().map(|text| json!({"role": "user", "content": text})).collect();

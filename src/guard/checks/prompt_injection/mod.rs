@@ -10,7 +10,6 @@ mod rules;
 mod tokens;
 mod vocabulary;
 
-use crate::config::hooks::HookPhase;
 use crate::guard::check::{CheckKind, LocalCheck, Prepared};
 use crate::guard::finding::Finding;
 use crate::guard::parameters::{Parameters, Type, Unusable, optional};
@@ -19,6 +18,7 @@ use rules::Matcher;
 use serde_json::{Map, Value, json};
 use tokens::each_word;
 use vocabulary::Vocabulary;
+use words::config::hooks::HookPhase;
 
 pub const PROMPT_INJECTION: CheckKind = CheckKind {
     id: "default.promptInjection",

@@ -3,9 +3,6 @@
 //! Does not manage the connection: keep-alive and the next request are up to the owner of the session.
 
 use super::BridgeOutcome;
-use crate::api::Dialect;
-use crate::api::error_body::ErrorView;
-use crate::error::Error;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::ConnectInfo;
@@ -20,6 +17,9 @@ use pingora_core::protocols::http::ServerSession;
 use pingora_core::{Error as PingoraError, Result};
 use std::time::Duration;
 use tower::ServiceExt;
+use words::api::Dialect;
+use words::api::error_body::ErrorView;
+use words::error::Error;
 
 /// Hop-by-hop headers (RFC 9110, 7.6.1); the session writes its own.
 const HOP_BY_HOP: [HeaderName; 6] = [

@@ -1,10 +1,10 @@
 //! Token requests against a local server: what is sent, what is refused, what is bounded.
 
 use super::*;
-use crate::settings::CustomHosts;
 use http::{HeaderMap, HeaderValue, Method};
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpListener;
+use words::settings::CustomHosts;
 
 fn token_request(url: &str, is_metadata: bool) -> TokenRequest {
     let mut headers = HeaderMap::new();

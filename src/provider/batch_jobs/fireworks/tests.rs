@@ -1,11 +1,11 @@
 //! Fireworks' batch jobs: their calls, their states by a table, lines of results, and where signed addresses may point.
 
 use super::*;
-use crate::config::account::Account;
-use crate::config::secret::Secret;
 use crate::provider::{Call, Provider, find, url};
 use http::HeaderMap;
 use serde_json::Map;
+use words::config::account::Account;
+use words::config::secret::Secret;
 
 const NAME: &str = "accounts/my-account/batchInferenceJobs/turnpike-1-0";
 

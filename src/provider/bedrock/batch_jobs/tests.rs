@@ -1,10 +1,10 @@
 //! Bedrock's batch jobs: their calls, their states by a table, and lines of results as the documentation shows them.
 
 use super::*;
-use crate::config::account::{Account, CloudA};
-use crate::config::secret::Secret;
 use crate::provider::batch_jobs::JobStatus;
 use serde_json::{Map, Value};
+use words::config::account::{Account, CloudA};
+use words::config::secret::Secret;
 
 const ROLE_ARN: &str = "arn:aws:iam::123456789012:role/MyBatchInferenceRole";
 const ARN: &str = "arn:aws:bedrock:us-east-1:123456789012:model-invocation-job/abcdefghijkl";

@@ -4,14 +4,14 @@
 //! the header at Anthropic (`route::vendor_headers`): a later list adds no other date of a feature that an earlier one has.
 
 use super::fields::Fields;
-use crate::api::chat::{Params, Tool};
-use crate::error::Error;
-use crate::json::Json;
 use crate::provider::adapter::CallTarget;
 use crate::provider::anthropic::betas::{feature, for_member, for_tool};
 use crate::provider::anthropic::request::{MAX_BETAS, requested_betas};
 use crate::provider::bedrock::model::Family;
 use crate::provider::translation_notes::TranslationNotes;
+use words::api::chat::{Params, Tool};
+use words::error::Error;
+use words::json::Json;
 
 /// The member of the additional fields.
 const MEMBER: &str = "anthropic_beta";

@@ -4,13 +4,13 @@
 
 use super::messages::is_s3;
 use super::shape::{Block, Citations, Document, Media, S3Location, Source};
-use crate::api::chat::{File, Source as From};
-use crate::error::Error;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::fmt;
+use words::api::chat::{File, Source as From};
+use words::error::Error;
 
 /// The longest name of a document, characters.
 const MAX_NAME: usize = 200;

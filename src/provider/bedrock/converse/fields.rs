@@ -2,14 +2,14 @@
 //! for the parameters that differ by model.
 
 use super::NAME;
-use crate::api::chat::{ChatRequest, Params};
-use crate::error::Error;
-use crate::json::{Json, JsonStr};
 use crate::provider::bedrock::model::{Family, Model};
 use crate::provider::translation_notes::TranslationNotes;
 use crate::provider::vendor_members::VendorMembers;
 use std::borrow::Cow;
 use std::collections::HashSet;
+use words::api::chat::{ChatRequest, Params};
+use words::error::Error;
+use words::json::{Json, JsonStr};
 
 /// Collected while a request is written.
 #[derive(Default)]

@@ -9,14 +9,14 @@ use super::documents::{self, Names};
 use super::shape::{
     Block, CachePoint, Media, ReasoningText, ResultContent, Source, Thinking, ToolResult, ToolUse, Turn,
 };
-use crate::api::chat::{Image, Message, Part, Place, Role, Source as From, ToolCall};
-use crate::error::Error;
-use crate::json::{Json, JsonStr};
 use crate::provider::bedrock::model::{Family, Model};
 use crate::provider::translation_notes::TranslationNotes;
 use serde::Deserialize;
 use std::borrow::Cow;
 use std::fmt;
+use words::api::chat::{Image, Message, Part, Place, Role, Source as From, ToolCall};
+use words::error::Error;
+use words::json::{Json, JsonStr};
 
 /// The system blocks and the turns.
 ///

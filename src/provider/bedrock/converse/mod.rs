@@ -14,15 +14,15 @@ mod tools;
 
 use super::model::{Family, Model};
 use super::response::ConverseDecoder;
-use crate::api::chat::{ChatRequest, Decoder, ResponseFormat};
-use crate::error::Error;
-use crate::json::Json;
 use crate::provider::adapter::{CallTarget, ChatAdapter};
 use crate::provider::anthropic::request::stop_sequences;
 use crate::provider::translation_notes::TranslationNotes;
 use fields::Fields;
 use serde::Serialize;
 use shape::{Block, Inference, Request};
+use words::api::chat::{ChatRequest, Decoder, ResponseFormat};
+use words::error::Error;
+use words::json::Json;
 
 /// Bedrock's chat adapter.
 #[derive(Debug)]

@@ -1,8 +1,8 @@
 //! The body of a Converse request. Members that are `None` or empty are left out.
 
-use crate::json::Json;
 use serde::Serialize;
 use std::borrow::Cow;
+use words::json::Json;
 
 #[derive(Serialize, Default)]
 #[serde(rename_all = "camelCase")]

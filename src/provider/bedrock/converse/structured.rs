@@ -1,13 +1,13 @@
 //! `response_format`: Bedrock's structured output if the model has it, otherwise an instruction.
 
 use super::NAME;
-use crate::api::chat::ResponseFormat;
-use crate::json::Json;
 use crate::provider::anthropic::format::warn_moved;
 use crate::provider::anthropic::schema::fit;
 use crate::provider::bedrock::model::Model;
 use crate::provider::translation_notes::TranslationNotes;
 use serde::Serialize;
+use words::api::chat::ResponseFormat;
+use words::json::Json;
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]

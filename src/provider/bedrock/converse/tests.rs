@@ -2,17 +2,17 @@
 //! (`tests/golden/bedrock`).
 
 use super::Converse;
-use crate::api::body::Body;
-use crate::api::operation::Operation;
-use crate::api::{chat_completions, messages};
-use crate::config::account::Account;
-use crate::error::Error;
 use crate::provider::Call;
 use crate::provider::adapter::{CallTarget, ChatAdapter};
 use crate::provider::conversation;
 use crate::provider::translation_notes::TranslationNotes;
 use http::Method;
 use serde_json::{Value, json};
+use words::api::body::Body;
+use words::api::operation::Operation;
+use words::api::{chat_completions, messages};
+use words::config::account::Account;
+use words::error::Error;
 
 const CLAUDE: &str = "us.anthropic.claude-sonnet-4-5-20250929-v1:0";
 const ADAPTIVE_CLAUDE: &str = "us.anthropic.claude-opus-4-6-v1";

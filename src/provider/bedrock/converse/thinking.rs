@@ -8,9 +8,6 @@
 use super::NAME;
 use super::fields::Fields;
 use super::tools::offers_any;
-use crate::api::chat::{ChatRequest, Reasoning};
-use crate::error::Error;
-use crate::json::{Json, JsonStr};
 use crate::provider::anthropic::generation::Generation;
 use crate::provider::anthropic::request::output_config;
 use crate::provider::anthropic::sampling::adjust;
@@ -19,6 +16,9 @@ use crate::provider::anthropic::tools::is_forced;
 use crate::provider::bedrock::model::{Family, Model};
 use crate::provider::translation_notes::TranslationNotes;
 use serde::Deserialize;
+use words::api::chat::{ChatRequest, Reasoning};
+use words::error::Error;
+use words::json::{Json, JsonStr};
 
 /// Writes `reasoning_effort` and `thinking` into the additional fields. For Claude it also fixes the
 /// parameters that conflict with thinking.

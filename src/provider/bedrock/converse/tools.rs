@@ -4,9 +4,6 @@ use super::fields::Fields;
 use super::messages::cache_point;
 use super::shape::{Choice, InputSchema, Named, Tool, ToolConfig, ToolSpec};
 use super::{NAME, is_shaped};
-use crate::api::chat::{ChatRequest, Message, Part, Role, Tool as ChatTool, ToolChoice};
-use crate::error::Error;
-use crate::json::{Json, JsonStr};
 use crate::provider::anthropic::format::warn_moved;
 use crate::provider::anthropic::schema::fit;
 use crate::provider::bedrock::model::{Family, Model};
@@ -14,6 +11,9 @@ use crate::provider::translation_notes::TranslationNotes;
 use crate::provider::web_tools::drop_settings;
 use serde::Deserialize;
 use std::borrow::Cow;
+use words::api::chat::{ChatRequest, Message, Part, Role, Tool as ChatTool, ToolChoice};
+use words::error::Error;
+use words::json::{Json, JsonStr};
 
 /// The tool configuration; `None` without tools. `search`: the client's `web_search_options`.
 ///

@@ -4,9 +4,9 @@
 //! the first `exchange` stops with [`Stop::Request`] (the token request). With one response, the first
 //! `exchange` returns it and the second stops; with three responses the code runs to its end.
 
-use crate::error::Error;
 use crate::provider::token_exchange::{TokenRequest, TokenResponse};
 use http::{HeaderMap, Method};
+use words::error::Error;
 
 /// The responses received so far, in order.
 #[derive(Debug)]

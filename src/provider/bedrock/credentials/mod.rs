@@ -8,9 +8,6 @@ mod machine;
 
 use super::address;
 use super::signing::Keys;
-use crate::config::account::{Account, AuthTypeA};
-use crate::config::secret::Secret;
-use crate::error::Error;
 use crate::provider::token_exchange::{Credentials, Step, TokenExchange, TokenResponse};
 use assume_role::Role;
 use exchange_replay::{ExchangeReplay, Replayed, Stop};
@@ -18,6 +15,9 @@ use ring::digest::{SHA256, digest};
 use std::fmt::Write;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
+use words::config::account::{Account, AuthTypeA};
+use words::config::secret::Secret;
+use words::error::Error;
 
 /// Credentials that must be fetched: the machine's own, or those of an assumed role.
 #[derive(Debug)]

@@ -1,10 +1,10 @@
 //! The requests of each token exchange and the credentials read from the responses. No network involved.
 
 use super::*;
-use crate::config::account::CloudA;
 use http::Method;
 use std::collections::BTreeMap;
 use std::time::UNIX_EPOCH;
+use words::config::account::CloudA;
 
 /// 2026-08-01T11:00:00Z.
 fn now() -> SystemTime {

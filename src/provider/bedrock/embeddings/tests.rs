@@ -1,8 +1,8 @@
 //! Embeddings on Bedrock: requests and responses of each model family. Not the signing.
 
 use super::*;
-use crate::api::operation::Operation;
 use http::Method;
+use words::api::operation::Operation;
 
 fn body(text: &str) -> Body {
     Body::parse(bytes::Bytes::copy_from_slice(text.as_bytes())).unwrap()

@@ -1,9 +1,9 @@
 //! Citations: web pages as OpenAI's `url_citation` annotations, all others unchanged in the member
 //! `citations`.
 
-use crate::api::chat::{Event, UrlCitation};
-use crate::json::{Json, JsonStr};
 use serde::Deserialize;
+use words::api::chat::{Event, UrlCitation};
+use words::json::{Json, JsonStr};
 
 /// The most citations kept for the end of a response, bytes of JSON.
 const MAX_KEPT: usize = 1 << 20;

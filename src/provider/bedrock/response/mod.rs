@@ -6,8 +6,8 @@ mod stream;
 mod whole;
 
 use super::frames::Frames;
-use crate::api::chat::{Decoder, Event, EventSink, Finish, ProviderError};
 use crate::provider::bounded_body::BoundedBody;
+use words::api::chat::{Decoder, Event, EventSink, Finish, ProviderError};
 
 /// Decodes one response. The first byte decides between JSON and event stream, not the content type: a frame
 /// begins with its length, which is at most 25 MiB, so its first byte is 0 or 1.

@@ -4,10 +4,10 @@
 //! Source: <https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_ContentBlock.html> and its
 //! stream counterparts.
 
-use crate::api::chat::Event;
-use crate::api::usage::Usage;
-use crate::json::{Json, JsonStr};
 use serde::{Deserialize, Serialize};
+use words::api::chat::Event;
+use words::api::usage::Usage;
+use words::json::{Json, JsonStr};
 
 /// A content block or a delta of one; exactly one member is present.
 #[derive(Deserialize)]

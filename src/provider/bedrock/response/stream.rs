@@ -6,10 +6,10 @@ use super::finish_reason;
 use super::shapes::{
     Block, ResponseExtras, ServerCall, ServerResult, TokenUsage, ToolResult, ToolUse, emit_block,
 };
-use crate::api::chat::{Event, EventSink, ProviderError, Start};
-use crate::json::{Json, JsonStr};
 use aws_smithy_types::event_stream::Message;
 use serde::Deserialize;
+use words::api::chat::{Event, EventSink, ProviderError, Start};
+use words::json::{Json, JsonStr};
 
 /// The most bytes held of blocks that can only be emitted whole.
 const MAX_HELD: usize = 32 << 20;

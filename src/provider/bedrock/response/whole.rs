@@ -6,9 +6,9 @@ use super::finish_reason;
 use super::shapes::{
     Block, Media, ResponseExtras, ServerCall, ServerResult, TokenUsage, ToolResult, ToolUse, emit_block,
 };
-use crate::api::chat::{Event, EventSink, ProviderError, Start};
-use crate::json::{Json, JsonStr};
 use serde::Deserialize;
+use words::api::chat::{Event, EventSink, ProviderError, Start};
+use words::json::{Json, JsonStr};
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]

@@ -1,10 +1,10 @@
 //! Jobs, lists, events and checkpoints as vendors send them.
 
 use super::{CREATE, LIST, VENDORS, account, adapter, call, received};
-use crate::api::operation::Operation;
 use crate::provider::find;
 use http::Method;
 use serde_json::{Value, json};
+use words::api::operation::Operation;
 
 /// A job of each vendor in one of its states.
 fn job(provider: &str, state: &str) -> Value {

@@ -1,10 +1,10 @@
 //! Responses without a recording: every vendor's form of a call, thinking, a finish or an error.
 
 use super::{CHAT_PATCH, Decoded, read_at_all_cuts};
-use crate::api::chat::Finish;
-use crate::api::chat::response::ContentPart;
 use crate::provider::adapter::ResponsePatch;
 use serde_json::{Value, json};
+use words::api::chat::Finish;
+use words::api::chat::response::ContentPart;
 
 /// A stream of these JSON texts, ended by `[DONE]`.
 fn stream(chunks: &[&str]) -> String {

@@ -3,22 +3,22 @@
 
 use super::super::{OpenAiChat, quirks};
 use super::OPENAI_CHAT;
-use crate::api::body::Body;
-use crate::api::chat::{
-    ChatRequest, File, Image, Message, Part, Reasoning, ResponseFormat, Role, Source, Tool, ToolCall,
-    ToolChoice,
-};
-use crate::api::chat_completions;
-use crate::api::operation::Operation;
-use crate::config::account::Account;
-use crate::error::Error;
-use crate::json::Json;
 use crate::provider::Call;
 use crate::provider::adapter::{CallTarget, ChatAdapter};
 use crate::provider::openai_chat::OPENAI_OR_ENGINE;
 use crate::provider::translation_notes::TranslationNotes;
 use http::Method;
 use serde_json::{Value, json};
+use words::api::body::Body;
+use words::api::chat::{
+    ChatRequest, File, Image, Message, Part, Reasoning, ResponseFormat, Role, Source, Tool, ToolCall,
+    ToolChoice,
+};
+use words::api::chat_completions;
+use words::api::operation::Operation;
+use words::config::account::Account;
+use words::error::Error;
+use words::json::Json;
 
 fn write(chat: &OpenAiChat, request: ChatRequest<'_>) -> Result<(Value, Vec<String>), Error> {
     let account = Account::default();
@@ -360,7 +360,7 @@ fn nothing_of_a_messages_request_is_lost_without_a_warning() {
     let body = Body::parse(body.to_string().into()).unwrap();
     let sent = |chat: &OpenAiChat| {
         let mut notes = TranslationNotes::default();
-        let request = crate::api::messages::read(&body).unwrap();
+        let request = words::api::messages::read(&body).unwrap();
         let call = Call {
             operation: Operation::ChatCompletions,
             method: &Method::POST,

@@ -1,10 +1,10 @@
 //! Which second responses fit which first ones.
 
-use crate::api::chat::{Decoder, Encoder, Event, EventSink, Finish, ProviderError};
 use crate::provider::rescue::ResumeMode;
 use crate::provider::rewriter::Rewriter;
 use proptest::prelude::*;
 use std::sync::{Arc, Mutex};
+use words::api::chat::{Decoder, Encoder, Event, EventSink, Finish, ProviderError};
 
 /// A decoder that emits its events on the first push.
 #[derive(Debug)]
@@ -199,7 +199,7 @@ fn calls_are_never_spliced() {
 
 #[test]
 fn other_events_are_sent_once() {
-    let start = || Event::Start(crate::api::chat::Start::default());
+    let start = || Event::Start(words::api::chat::Start::default());
     let thought = || Event::Reasoning { choice: 0, text: "hm" };
     let note = || Event::Annotation { choice: 0, json: "{}" };
     let logprobs = || Event::Logprobs { choice: 0, json: "{}" };

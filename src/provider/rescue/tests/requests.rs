@@ -1,11 +1,11 @@
 //! The request that resumes a response, and which models support a prefill.
 
-use crate::api::body::Body;
-use crate::api::chat::Event;
-use crate::api::operation::Operation;
 use crate::provider::find;
 use crate::provider::rescue::{Prefill, Transcript, request};
 use serde_json::{Value, json};
+use words::api::body::Body;
+use words::api::chat::Event;
+use words::api::operation::Operation;
 
 fn transcript(text: &str) -> Transcript {
     let mut transcript = Transcript::default();

@@ -1,16 +1,19 @@
 //! Sample responses as each vendor streams them, and as each kind of client reads them.
 
-use crate::api::chat::response::ContentPart;
-use crate::api::chat::{ChatResponse, Decoder, EncodeContext, Encoder, Event, Finish};
-use crate::api::messages::tests::grammar;
-use crate::api::operation::Operation;
-use crate::api::{chat_completions, messages};
 use crate::provider::adapter::ChatAdapter;
 use crate::provider::anthropic::AnthropicChat;
 use crate::provider::gemini::Gemini;
 use crate::provider::openai_chat::OPENAI_CHAT;
 use crate::provider::rescue;
 use serde_json::{Value, json};
+use words::api::chat::response::ContentPart;
+use words::api::chat::{ChatResponse, Decoder, EncodeContext, Encoder, Event, Finish};
+use words::api::operation::Operation;
+use words::api::sse::SseParser;
+use words::api::{chat_completions, messages};
+
+#[path = "../../../words/api/messages/tests/grammar.rs"]
+mod grammar;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Vendor {

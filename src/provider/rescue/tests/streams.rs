@@ -1,10 +1,10 @@
 //! Resumes for every pair of vendors and every dialect, cut after every event.
 
 use super::samples::{CLIENTS, Client, Sample, VENDORS, Vendor};
-use crate::api::operation::Operation;
 use crate::provider::rescue::{ResumeMode, from_sent_events};
 use crate::provider::rewriter::Rewriter;
 use bytes::Bytes;
+use words::api::operation::Operation;
 
 fn samples() -> Vec<Sample> {
     let call: &[(&str, &[&str])] = &[("look", &["{\"a\"", ":1", "}"])];

@@ -2,9 +2,9 @@
 //! the recorded errors of real ones (skipped where the recordings are not beside the checkout).
 
 use super::ErrorResponseTranslation;
-use crate::api::Dialect;
-use crate::api::error_names::is_anthropic_type;
 use serde_json::{Value, json};
+use words::api::Dialect;
+use words::api::error_names::is_anthropic_type;
 
 /// Provider, status, the type in the header, and the body.
 type Sent<'a> = (&'static str, u16, Option<&'a str>, Value);

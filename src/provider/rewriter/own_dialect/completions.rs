@@ -1,7 +1,7 @@
 //! The texts of a legacy completion: one for each choice. A chunk of a stream has the shape of a whole response.
 
 use super::{Refusal, TextFilters, objects, quoted};
-use crate::json::splice::{Object, Splice};
+use words::json::splice::{Object, Splice};
 
 /// Filters the texts of a chunk, or of a whole response; `None` if it stays as it is.
 pub(super) fn filter(

@@ -1,13 +1,13 @@
 //! Gives the client the kind of response it requested, whole or as events, where its provider sent the other one.
 
 use super::{OwnShape, Refusal};
-use crate::api::Dialect;
-use crate::api::completions::{self, WholeCompletion};
-use crate::api::responses::{self, Ending};
-use crate::api::sse::SseParser;
-use crate::json::splice::Object;
 use crate::provider::bounded_body::BoundedBody;
 use crate::provider::success_error;
+use words::api::Dialect;
+use words::api::completions::{self, WholeCompletion};
+use words::api::responses::{self, Ending};
+use words::api::sse::SseParser;
+use words::json::splice::Object;
 
 /// The most that is kept of a stream, bytes.
 const MAX_KEPT: usize = 64 << 20;

@@ -2,9 +2,9 @@
 //! recordings are not in the folder beside the checkout.
 
 use super::{OwnDialect, OwnShape};
-use crate::api::chat::{FilterFlow, TextFilter};
 use crate::provider::rewriter::TextFilters;
 use serde_json::Value;
+use words::api::chat::{FilterFlow, TextFilter};
 
 /// What the filters of these tests do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

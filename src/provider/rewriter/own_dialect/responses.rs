@@ -14,11 +14,11 @@
 //! ```
 
 use super::{Change, Refusal, Rewritten, TextFilters, objects, quoted};
-use crate::api::responses::is_text_part;
-use crate::json::splice::{Object, Splice};
-use crate::json::write::{ObjectWriter, key};
 use std::borrow::Cow;
 use std::collections::HashMap;
+use words::api::responses::is_text_part;
+use words::json::splice::{Object, Splice};
+use words::json::write::{ObjectWriter, key};
 
 /// The most that is kept of the texts of a stream, bytes.
 const MAX_KEPT: usize = 64 << 20;

@@ -1,12 +1,12 @@
 //! Filters between decoders and encoders, and in the dialects that are filtered in their own shape.
 
 use super::*;
-use crate::api::body::Body;
-use crate::api::chat::Finish;
-use crate::api::operation::Operation;
 use crate::provider::translation::Translation;
 use serde_json::json;
 use std::collections::HashMap;
+use words::api::body::Body;
+use words::api::chat::Finish;
+use words::api::operation::Operation;
 
 /// Gives out nothing before the end.
 #[derive(Debug, Default)]

@@ -2,8 +2,8 @@
 //!
 //! Not here: when they may go on (`text_filters`).
 
-use crate::api::chat::Event;
 use std::collections::VecDeque;
+use words::api::chat::Event;
 
 /// What an event costs besides its texts, bytes.
 const EVENT_COST: usize = 128;

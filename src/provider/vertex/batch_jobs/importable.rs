@@ -6,9 +6,9 @@
 //! importer's errors refer. Not what Gemini itself takes of a schema (`provider/gemini`).
 
 use super::ID;
-use crate::error::Error;
 use serde_json::Value;
 use std::borrow::Cow;
+use words::error::Error;
 
 /// As deep as columns of a table may be nested.
 const MAX_DEPTH: usize = 15;

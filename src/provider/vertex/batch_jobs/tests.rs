@@ -1,10 +1,10 @@
 //! Vertex AI's batch jobs: their calls, their states by a table, and lines of results as the documentation shows them.
 
 use super::*;
-use crate::api::operation::Operation;
-use crate::config::account::{Account, AuthTypeB, CloudB};
-use crate::config::secret::Secret;
 use serde_json::{Map, Value};
+use words::api::operation::Operation;
+use words::config::account::{Account, AuthTypeB, CloudB};
+use words::config::secret::Secret;
 
 const NAME: &str = "projects/123/locations/us-central1/batchPredictionJobs/456";
 

@@ -1,6 +1,6 @@
 //! For tests: JSON values, other spellings of them, and the slow, obvious comparison.
 //!
-//! Not the text that stands for all spellings: that is [`super::canonical`].
+//! Not the text that stands for all spellings: that is `canonical`.
 
 use proptest::prelude::*;
 use serde_json::{Number, Value, json};

@@ -5,7 +5,7 @@ use super::*;
 use proptest::prelude::*;
 use std::time::Duration;
 
-const SHIPPED: &str = include_str!("../../conf/turnpike.yaml");
+const SHIPPED: &str = include_str!("../../../conf/turnpike.yaml");
 
 fn env(name: &str) -> Option<String> {
     match name {

@@ -17,12 +17,13 @@ use std::time::Duration;
 
 /// The name of a member, ready to be written: with its quotes, the comma before it and the colon behind it. The literal
 /// must not need escapes.
+#[macro_export]
 macro_rules! key {
     ($name:literal) => {
         $crate::json::write::Key(concat!(",\"", $name, "\":"))
     };
 }
-pub(crate) use key;
+pub use crate::key;
 
 /// A name made by [`key!`].
 #[derive(Debug, Clone, Copy)]

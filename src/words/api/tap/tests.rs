@@ -272,7 +272,7 @@ struct Recording {
 }
 
 fn recordings() -> Option<Vec<Recording>> {
-    let path = FilePath::new(env!("CARGO_MANIFEST_DIR")).join("../shared/traffic/recorded.jsonl");
+    let path = FilePath::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/traffic/recorded.jsonl");
     let Ok(text) = std::fs::read_to_string(&path) else {
         eprintln!("SKIPPED: tap recordings: no recorded traffic beside this checkout");
         return None;

@@ -29,7 +29,7 @@ pub mod rewrite;
 pub mod scan;
 pub mod similarity;
 #[cfg(test)]
-pub mod spellings;
+mod spellings;
 pub mod splice;
 pub mod string;
 pub mod surrogates;

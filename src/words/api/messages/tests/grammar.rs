@@ -1,6 +1,6 @@
 //! Anthropic's event grammar: reads a stream as a strict client would, and assembles the message.
 
-use crate::api::sse::SseParser;
+use super::SseParser;
 use serde_json::{Value, json};
 
 /// The message of a stream, or the first violation of the grammar. Inputs stay strings: `{"partial": ".."}`.

@@ -17,7 +17,7 @@ mod vocabulary;
 mod whole;
 
 #[cfg(test)]
-pub(crate) mod tests;
+mod tests;
 
 pub use request::read;
 

@@ -36,8 +36,7 @@ impl<T: Empty> Deref for Sparse<T> {
     }
 }
 
-/// Tests change accounts in place.
-#[cfg(test)]
+/// An empty value gets its room when it is first changed.
 impl<T: Empty> std::ops::DerefMut for Sparse<T> {
     fn deref_mut(&mut self) -> &mut T {
         self.0.get_or_insert_default()

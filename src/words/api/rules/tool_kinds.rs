@@ -135,7 +135,7 @@ mod tests {
 
     #[test]
     fn no_kind_is_listed_twice_and_all_are_documented() {
-        let page = include_str!("../../../docs/request-rules.md");
+        let page = include_str!("../../../../docs/request-rules.md");
         for (index, kind) in KINDS.iter().enumerate() {
             assert!(page.contains(&format!("`{kind}`")), "docs/request-rules.md lacks {kind}");
             assert!(!KINDS.iter().take(index).any(|earlier| earlier == kind), "{kind}");

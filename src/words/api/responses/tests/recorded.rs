@@ -20,7 +20,7 @@ struct RecordedRequest<'a> {
 
 #[test]
 fn recorded_requests_are_read_or_refused_for_a_reason() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/traffic/recorded.jsonl");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/traffic/recorded.jsonl");
     let Ok(text) = std::fs::read_to_string(path) else {
         return eprintln!("SKIPPED: no ../shared/traffic/recorded.jsonl next to this checkout");
     };
