@@ -79,7 +79,7 @@ fn main() -> ExitCode {
         Command::Store { command } => store_commands::run(&cli.config, command),
         Command::Emulator { listen, replay } => emulator(listen, replay),
         Command::Schema => {
-            output::print_json(&schema::build(&turnpike::provider::names().collect::<Vec<_>>()))
+            output::print_json(&schema::build(&knowledge::provider::names().collect::<Vec<_>>()))
         }
         Command::Completions { shell } => output::print(&command_line::completions(shell)),
         Command::Man => output::print(&man_page::text()),

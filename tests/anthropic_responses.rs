@@ -8,11 +8,11 @@
 use crate::support::recording::{self, Recording};
 use crate::support::report;
 use http::Method;
+use knowledge::provider::adapter::{Adapter, CallTarget, ChatAdapter};
+use knowledge::provider::translation_notes::TranslationNotes;
+use knowledge::provider::{Call, find};
 use serde_json::Value;
 use std::collections::BTreeMap;
-use turnpike::provider::adapter::{Adapter, CallTarget, ChatAdapter};
-use turnpike::provider::translation_notes::TranslationNotes;
-use turnpike::provider::{Call, find};
 use words::api::body::Body;
 use words::api::chat::response::{ChatResponse, Choice, ContentPart};
 use words::api::chat::{Decoder, Event, Finish};

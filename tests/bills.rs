@@ -253,7 +253,7 @@ async fn no_provider_shows_usage_that_was_not_requested() {
     let http = client();
     let mut refused = BTreeSet::new();
     let mut requested = 0;
-    for provider in turnpike::provider::ids() {
+    for provider in knowledge::provider::ids() {
         let (trace, tag) = (new_trace(), new_trace());
         let call = Dialect::Chat.call(&http, &gateway, "gpt-4o-mini", true).bearer_auth("sk-own");
         let call = call.header("x-gateway-provider", provider).header("x-gateway-trace-id", &trace);

@@ -423,7 +423,7 @@ fn required_lints_are_on() {
 #[test]
 fn every_provider_has_goldens() {
     let mut missing = Vec::new();
-    for id in turnpike::provider::ids() {
+    for id in knowledge::provider::ids() {
         let folder = format!("tests/golden/{id}");
         if files(&folder, "").is_empty() {
             missing.push(folder);

@@ -9,11 +9,11 @@ use crate::support::recording::{self, Recording};
 use crate::support::report;
 use crate::support::sse::events;
 use crate::translations::HOSTS;
+use knowledge::provider::Call;
+use knowledge::provider::adapter::{Adapter, ChatAdapter};
+use knowledge::provider::rewriter::Rewriter;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use turnpike::provider::Call;
-use turnpike::provider::adapter::{Adapter, ChatAdapter};
-use turnpike::provider::rewriter::Rewriter;
 use words::api::body::Body;
 use words::api::chat::{ChatRequest, Decoder, EncodeContext, Part, ProviderError, Role, Source, Tool};
 use words::api::messages;
@@ -338,7 +338,7 @@ fn counts_are_estimated_about_right() {
 
 /// A provider's chat adapter, where the gateway translates; clients of Anthropic's own messages need none.
 fn chat(provider: &str, path: &str) -> Option<&'static dyn ChatAdapter> {
-    let found = turnpike::provider::find(provider)?;
+    let found = knowledge::provider::find(provider)?;
     // For providers that have the model in the path, only the recorded path has its name.
     let model = if path.contains("laude") { "anthropic.claude-x" } else { "asked" };
     [Operation::Messages, Operation::ChatCompletions].into_iter().find_map(|operation| {

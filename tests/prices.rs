@@ -134,7 +134,7 @@ async fn prices_are_shown_without_a_key_at_both_ports_and_follow_the_settings() 
         "openai/mine: {input_mtok: 2.5, output_mtok: 10}\nollama/*: {free: true}\n",
     )
     .unwrap();
-    let shipped: &[u8] = include_bytes!("../src/price/data/genai-prices.json.gz");
+    let shipped: &[u8] = include_bytes!("../src/knowledge/price/data/genai-prices.json.gz");
     let mut shipped = flate2::read::GzDecoder::new(shipped);
     let mut text = String::new();
     std::io::Read::read_to_string(&mut shipped, &mut text).unwrap();

@@ -7,12 +7,12 @@
 use crate::sdk_types::{DIALECTS, DialectCall, account, folder, judge, write};
 use crate::support::packages;
 use http::Method;
+use knowledge::provider::translation::{PrepareOptions, PreparedRequest, prepare};
+use knowledge::provider::translation_notes::TranslationNotes;
+use knowledge::provider::{Call, find};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use std::io::Write;
-use turnpike::provider::translation::{PrepareOptions, PreparedRequest, prepare};
-use turnpike::provider::translation_notes::TranslationNotes;
-use turnpike::provider::{Call, find};
 use words::api::body::Body;
 use words::api::rules;
 use words::config::account::Account;

@@ -16,10 +16,10 @@ use crate::support::{Gateway, gateway};
 use crate::translations::{HOSTS, Trip, compare, settings, summary, trips};
 use futures_util::{StreamExt, stream};
 use http::Method;
+use knowledge::provider::adapter::Adapter;
+use knowledge::provider::{Call, find};
 use reqwest::Client;
 use serde_json::{Value, json};
-use turnpike::provider::adapter::Adapter;
-use turnpike::provider::{Call, find};
 use words::api::operation::Operation;
 use words::config::account::Account;
 

@@ -81,7 +81,7 @@ async fn recorded_responses_translate_to_openais_format() {
 pub(crate) fn settings(port: u16) -> String {
     let mut rows = String::from("providers:\n");
     for (_, _, provider, _, account) in HOSTS {
-        if turnpike::provider::find(provider).is_none() {
+        if knowledge::provider::find(provider).is_none() {
             continue;
         }
         let host = format!("http://127.0.0.1:{port}/v1");

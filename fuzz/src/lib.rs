@@ -6,9 +6,9 @@ use words::api::chat::{Decoder, EncodeContext, Encoder, Event};
 use words::api::operation::Operation;
 use words::api::{chat_completions, completions, messages};
 use words::config::account::Account;
-use turnpike::provider::adapter::{Adapter, ChatAdapter};
-use turnpike::provider::rewriter::Rewriter;
-use turnpike::provider::{self, Call};
+use knowledge::provider::adapter::{Adapter, ChatAdapter};
+use knowledge::provider::rewriter::Rewriter;
+use knowledge::provider::{self, Call};
 
 /// Responses up to this size are also decoded byte by byte.
 const BYTE_BY_BYTE: usize = 2 << 10;

@@ -6,10 +6,10 @@
 use super::line::LineEnv;
 use crate::engine::offline::{GivenResponse, OfflineRequest, OfflineResponse};
 use crate::engine::planner::Planner;
-use crate::provider::batch_jobs::JobCall;
 use bytes::Bytes;
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, Method, StatusCode, Uri};
+use knowledge::provider::batch_jobs::JobCall;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 use tokio::sync::{mpsc, watch};

@@ -11,9 +11,9 @@ use super::lines::LineReader;
 use super::run::Halt;
 use super::validation::{BatchLine, read_line};
 use crate::engine::planner::Planner;
-use crate::provider::batch_jobs::{BatchJobs, Job, JobLimits};
 use bytes::Bytes;
 use futures_util::stream::BoxStream;
+use knowledge::provider::batch_jobs::{BatchJobs, Job, JobLimits};
 use words::api::error_body::ErrorView;
 use words::error::Error;
 

@@ -5,7 +5,7 @@
 use super::job_target::JobTarget;
 use super::line_error::LineError;
 use super::validation::BatchLine;
-use crate::provider::batch_jobs::JobLimits;
+use knowledge::provider::batch_jobs::JobLimits;
 use serde::Deserialize;
 use std::borrow::Cow;
 

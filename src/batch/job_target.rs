@@ -3,13 +3,13 @@
 //! Sends nothing (`job_calls`).
 
 use super::job_state::{JobRecord, ProviderJobs};
-use crate::provider::batch_jobs::{BatchJobs, Job};
 use crate::route::admission::Endpoint;
 use crate::route::attempt::{Attempt, Request};
 use crate::route::compiled::CompiledConfig;
 use crate::route::target::Target;
 use bytes::Bytes;
 use http::{Method, Uri};
+use knowledge::provider::batch_jobs::{BatchJobs, Job};
 use std::sync::Arc;
 use uuid::Uuid;
 use words::api::body::Body;

@@ -5,8 +5,8 @@
 use super::call::{Call, by_id_or_slug};
 use super::field::{Field, Type, optional};
 use crate::ledger::filter::{Bounds, Filter};
-use crate::price::money;
 use crate::store::{Kind, Status};
+use knowledge::price::money;
 use serde_json::{Map, Value};
 use uuid::Uuid;
 use words::config::read::Problems;

@@ -7,7 +7,7 @@ use super::field::{Field, object_schema, type_schema};
 use super::reply::Reply;
 use super::route::{Access, Body, Route, Shape, get};
 use super::routes::routes;
-use crate::provider;
+use knowledge::provider;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 use words::error::Error;

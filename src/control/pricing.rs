@@ -6,8 +6,8 @@ use super::call::Call;
 use super::field::{Field, Type, required};
 use super::reply::Reply;
 use super::route::{Access, Route, Shape, get};
-use crate::price::{Rates, Rating, money};
 use http::StatusCode;
+use knowledge::price::{Rates, Rating, money};
 use serde_json::{Map, Value, json};
 use words::error::Error;
 

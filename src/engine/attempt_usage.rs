@@ -12,10 +12,10 @@
 //! Knows no prices.
 
 use super::record::{AttemptUsage, UsageSource};
-use crate::provider::translation::Translation;
 use crate::route::attempt::Attempt;
 use bytes::Bytes;
 use http::Method;
+use knowledge::provider::translation::Translation;
 use std::sync::Arc;
 use words::api::body::Body;
 use words::api::operation::{Billing, Operation};

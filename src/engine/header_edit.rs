@@ -5,11 +5,11 @@
 //! Only how headers are edited; `response_headers` and `upstream_headers` decide what they contain.
 
 use super::request_context::RequestContext;
-use crate::provider::credential_mask::CredentialMask;
 use crate::route::request_mode::RequestMode;
 use crate::route::target::Target;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, request, response};
+use knowledge::provider::credential_mask::CredentialMask;
 use pingora::http::{RequestHeader, ResponseHeader};
 
 pub const PROVIDER: HeaderName = HeaderName::from_static("x-gateway-provider");

@@ -9,11 +9,11 @@ use super::request_context::RequestContext;
 use super::usage_estimate::UsageEstimate;
 use crate::auth::ClientIdentity;
 use crate::limits::{Advance, AdvanceEstimate, Cause, Estimate, LimitKind, LimitSet, Phase};
-use crate::price::RequestPrices;
 use crate::route::attempt::Request;
 use crate::route::compiled::CompiledConfig;
 use crate::route::target::Target;
 use jiff::Timestamp;
+use knowledge::price::RequestPrices;
 use std::sync::Arc;
 use words::error::Error;
 

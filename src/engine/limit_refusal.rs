@@ -4,8 +4,8 @@
 
 use crate::auth::ClientIdentity;
 use crate::limits::{Cause, Counted, Limit, LimitKind, LimitScope, MissingFact, Refusal};
-use crate::price::money;
 use jiff::Timestamp;
+use knowledge::price::money;
 use words::error::{Amounts, Error, Kind, LimitDetails};
 use words::settings::scopes::Scope;
 

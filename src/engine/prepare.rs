@@ -3,11 +3,11 @@
 //! What the attempt sends is decided in `route::attempt`.
 
 use super::Engine;
-use crate::provider::translation::working_memory;
 use crate::route::attempt::{Attempt, Request};
 use crate::route::target::Target;
 use crate::state::held_bytes::Hold;
 use crate::state::large_work::{LargeWork, freed_elsewhere, translation};
+use knowledge::provider::translation::working_memory;
 use std::sync::Arc;
 use words::error::Error;
 

@@ -2,8 +2,8 @@
 //!
 //! Does not validate it (`response_body`).
 
-use crate::provider::success_error;
 use crate::route::request_mode::RequestMode;
+use knowledge::provider::success_error;
 use words::api::chat::ProviderError;
 use words::api::operation::{Operation, ResponseKind};
 

@@ -5,12 +5,12 @@
 
 use super::request_context::RequestContext;
 use super::response_body::{ResponseBody, unix_seconds};
-use crate::provider::rescue::{self, Prefill, ResumeMode};
-use crate::provider::rewriter::Rewriter;
 use crate::route::attempt::{Attempt, Request};
 use crate::route::outcome::Outcome;
 use crate::route::target::Target;
 use bytes::Bytes;
+use knowledge::provider::rescue::{self, Prefill, ResumeMode};
+use knowledge::provider::rewriter::Rewriter;
 use std::sync::Arc;
 use words::api::chat::EncodeContext;
 use words::api::operation::Operation;

@@ -3,7 +3,7 @@
 //! Holds no body and no header (payloads are kept apart from rows, and die sooner), and no key, only a key's id.
 
 use super::Text;
-use crate::price::Cost;
+use knowledge::price::Cost;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use uuid::Uuid;

@@ -1,20 +1,20 @@
 //! `turnpike prices`: shows prices, checks files of prices, compares catalogues.
 //!
 //! Uses the overlay and the catalogue file of the settings, if there are any; fetches nothing. What prices mean is
-//! `turnpike::price`'s.
+//! `knowledge::price`'s.
 
 use super::command_line::PriceCommand;
 use super::{logging, output, read};
 use jiff::Timestamp;
+use knowledge::price::{
+    Catalog, Change, LICENCE, MAX_CATALOGUE_BYTES, Overlay, PriceBook, Rate, Rating, changes,
+    check_replacement, money,
+};
 use std::fmt::Write;
 use std::io::Read;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
-use turnpike::price::{
-    Catalog, Change, LICENCE, MAX_CATALOGUE_BYTES, Overlay, PriceBook, Rate, Rating, changes,
-    check_replacement, money,
-};
 use turnpike::state::price_feed::{check_digest, digest, edition};
 use words::settings::CatalogueSource;
 

@@ -3,12 +3,12 @@
 //! Start, reload, `check` and `explain` all come through here, so none of them accepts what another refuses.
 
 use super::start_checks::{self, Addresses};
+use knowledge::price::Overlay;
+use knowledge::provider;
 use std::collections::HashSet;
 use std::io;
 use std::path::Path;
 use std::time::SystemTime;
-use turnpike::price::Overlay;
-use turnpike::provider;
 use turnpike::route::stored_calls;
 use words::config::Checks;
 use words::error::Problem;

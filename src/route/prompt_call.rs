@@ -7,9 +7,9 @@ use super::admission::Endpoint;
 use super::attempt::Request;
 use super::request_mode::RequestMode;
 use super::target::Target;
-use crate::prompt::{FoundPrompt, PromptSet, RenderedPrompt, TemplateKind};
 use bytes::Bytes;
 use http::{Method, Uri};
+use knowledge::prompt::{FoundPrompt, PromptSet, RenderedPrompt, TemplateKind};
 use percent_encoding::percent_decode_str;
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -44,7 +44,7 @@ impl Request {
     /// that the client may name.
     ///
     /// # Errors
-    /// 404 for an unknown prompt, version or label; 400 as [`crate::prompt::PromptVersion::render`].
+    /// 404 for an unknown prompt, version or label; 400 as [`knowledge::prompt::PromptVersion::render`].
     pub fn rendered(self, prompts: Option<&Arc<PromptSet>>) -> Result<Self, Error> {
         let is_prompt = self.operation == Operation::PromptCompletions && self.mode == RequestMode::Api;
         let (true, Some(body)) = (is_prompt, &self.body) else { return Ok(self) };
@@ -60,7 +60,7 @@ impl Request {
     /// The request as it is sent to `target`: with the target's own prompt, where it has one.
     ///
     /// # Errors
-    /// 400 as [`crate::prompt::PromptVersion::render`], and for a rendered body that no provider would take.
+    /// 400 as [`knowledge::prompt::PromptVersion::render`], and for a rendered body that no provider would take.
     pub fn for_target(&self, target: &Target) -> Result<Cow<'_, Self>, Error> {
         let (Some(call), Some(own)) = (&self.prompt, &target.prompt) else { return Ok(Cow::Borrowed(self)) };
         if own.version.id == call.found.version.id {

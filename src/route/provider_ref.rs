@@ -4,7 +4,7 @@
 
 use super::compile::Sources;
 use super::target_prompt;
-use crate::prompt::FoundPrompt;
+use knowledge::prompt::FoundPrompt;
 use words::config::Config;
 use words::error::Error;
 

@@ -4,7 +4,7 @@
 //! Pure: time is an argument. Not here: what a provider needs (`provider::plain_call`), and the file (`settings`).
 
 use super::config_hooks;
-use crate::provider::{self, plain_call};
+use knowledge::provider::{self, plain_call};
 use std::time::SystemTime;
 use words::config::Config;
 use words::config::secret::Secret;

@@ -4,14 +4,14 @@
 
 use crate::guard::TargetHooks;
 use crate::net::outbound::origin::Origin;
-use crate::price::OwnPrices;
-use crate::prompt::FoundPrompt;
-use crate::provider::token_exchange::TokenExchange;
-use crate::provider::{Call, Provider};
 use crate::state::directory::ProviderIds;
 use crate::state::metrics::TargetSeries;
 use crate::state::targets::{TargetId, TargetState};
 use http::{HeaderMap, HeaderValue};
+use knowledge::price::OwnPrices;
+use knowledge::prompt::FoundPrompt;
+use knowledge::provider::token_exchange::TokenExchange;
+use knowledge::provider::{Call, Provider};
 use std::any::Any;
 use std::sync::{Arc, OnceLock};
 use words::api::operation::Operation;

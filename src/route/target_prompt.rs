@@ -5,7 +5,7 @@
 
 use super::prompt_call::PromptCall;
 use super::provider_ref::split_slug;
-use crate::prompt::FoundPrompt;
+use knowledge::prompt::FoundPrompt;
 use words::config::Config;
 use words::error::Error;
 

@@ -2,8 +2,8 @@
 //!
 //! Not a provider's auth headers: `provider` makes those and `engine::upstream_headers` writes them.
 
-use crate::provider::anthropic::betas;
 use http::{HeaderMap, HeaderName, HeaderValue};
+use knowledge::provider::anthropic::betas;
 use words::config::account::Account;
 use words::error::Error;
 

@@ -3,8 +3,8 @@
 //! A name of the settings takes precedence: the control plane gives it to no stored object. Only looks up.
 
 use super::stored::Stored;
-use crate::price::OwnPrices;
 use crate::store::Kind;
+use knowledge::price::OwnPrices;
 use std::sync::Arc;
 use uuid::Uuid;
 use words::config::Config;

@@ -5,9 +5,9 @@
 
 use super::Shared;
 use crate::net::outbound::side_http::{SideHttpClient, SideRequest};
-use crate::price::{Catalog, MAX_CATALOGUE_BYTES, PriceBook, SHIPPED_VERSION, check_replacement};
 use http::{HeaderMap, Method};
 use jiff::Timestamp;
+use knowledge::price::{Catalog, MAX_CATALOGUE_BYTES, PriceBook, SHIPPED_VERSION, check_replacement};
 use parking_lot::Mutex;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -3,9 +3,9 @@
 //! Not here: sending it.
 
 use crate::limits::{Counted, EventKind, Limit, LimitEvent};
-use crate::price::money::{self, Dollars};
 use crate::store::audit::AuditEntry;
 use jiff::Timestamp;
+use knowledge::price::money::{self, Dollars};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use uuid::Uuid;

@@ -5,9 +5,9 @@
 use super::super::call::{Call, by_id_or_slug};
 use super::super::records::members;
 use crate::net::outbound::origin::Origin;
-use crate::provider;
 use crate::route::config_hooks;
 use crate::store::{Kind, Record, Status};
+use knowledge::provider;
 use serde_json::Value;
 use uuid::Uuid;
 use words::config::hooks::HookPhase;

@@ -1,8 +1,8 @@
 //! Reads a JSON object, or the text of a query parameter, by a table of fields.
 
 use super::{Field, Type};
-use crate::provider;
 use jiff::Timestamp;
+use knowledge::provider;
 use serde_json::{Map, Number, Value};
 use uuid::Uuid;
 use words::config::node::{Entry, Kind, Node};

@@ -3,7 +3,7 @@
 use super::read::MAX_CONFIG;
 use super::{Field, Type};
 use crate::limits::FactKey;
-use crate::provider;
+use knowledge::provider;
 use serde_json::{Map, Value, json};
 use words::settings::scopes::Scope;
 

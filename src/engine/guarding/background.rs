@@ -3,7 +3,7 @@
 use super::env::GuardEnv;
 use super::stream_texts;
 use crate::guard::{Hook, HookSet, Subject};
-use crate::provider::translation::Translation;
+use knowledge::provider::translation::Translation;
 use std::sync::Arc;
 
 /// Runs the hooks for which `which` holds.

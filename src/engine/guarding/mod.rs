@@ -25,13 +25,13 @@ use super::request_context::RequestContext;
 use crate::guard::{
     Hook, HookResult, HookSet, Needs, PhaseRun, StreamUse, Subject, WindowFilter, WindowState, hook_results,
 };
-use crate::provider::rewriter::TextFilters;
-use crate::provider::translation::Translation;
 use crate::route::attempt::{Attempt, Request};
 use crate::route::target::Target;
 use crate::state::large_work::translation;
 use bytes::Bytes;
 use http::HeaderMap;
+use knowledge::provider::rewriter::TextFilters;
+use knowledge::provider::translation::Translation;
 use request_view::RequestView;
 use serde_json::Value;
 use std::borrow::Cow;

@@ -3,8 +3,8 @@
 //! Both by the rewriter that text filters use, so all dialects are read and written in one way.
 
 use crate::engine::response_body::unix_seconds;
-use crate::provider::rewriter::TextFilters;
-use crate::provider::translation::Translation;
+use knowledge::provider::rewriter::TextFilters;
+use knowledge::provider::translation::Translation;
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -6,8 +6,6 @@
 
 use super::{Flow, Stage, StageCall};
 use crate::engine::request_context::RequestContext;
-use crate::provider::Signing;
-use crate::provider::token_exchange::{Credentials, TokenExchange};
 use crate::route::attempt::Attempt;
 use crate::route::outcome::Outcome;
 use crate::route::target::Target;
@@ -16,6 +14,8 @@ use crate::state::credentials::{FetchContext, Refresh};
 use crate::state::snapshot::SettingsSnapshot;
 use futures_util::future::BoxFuture;
 use http::{HeaderMap, Method};
+use knowledge::provider::Signing;
+use knowledge::provider::token_exchange::{Credentials, TokenExchange};
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 use tokio::time::timeout_at;
@@ -98,7 +98,7 @@ async fn acquire(
 /// Writes the credentials, or a signature, into a header that is otherwise complete.
 ///
 /// # Errors
-/// As [`crate::provider::Provider::sign`].
+/// As [`knowledge::provider::Provider::sign`].
 pub fn sign(
     method: &Method,
     headers: &mut HeaderMap,

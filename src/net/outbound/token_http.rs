@@ -6,7 +6,7 @@ use super::custom_host::HostRules;
 use super::dns::Dns;
 use super::origin::{Host, Origin};
 use super::side_client::{FetchError, SideClients, error_chain};
-use crate::provider::token_exchange::{TokenRequest, TokenResponse};
+use knowledge::provider::token_exchange::{TokenRequest, TokenResponse};
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;

@@ -1,13 +1,13 @@
 //! Tests of requests to prompts: what is sent to which target, and what is refused.
 
-use crate::prompt::{Prompt, PromptSet, PromptVersion, VersionBody};
-use crate::provider;
 use crate::route::admission::Endpoint;
 use crate::route::attempt::{Attempt, Request};
 use crate::route::compile::{Sources, compile};
 use crate::state::snapshot::SettingsSnapshot;
 use bytes::Bytes;
 use http::{HeaderMap, Method, Uri};
+use knowledge::prompt::{Prompt, PromptSet, PromptVersion, VersionBody};
+use knowledge::provider;
 use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::sync::Arc;

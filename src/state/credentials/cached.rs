@@ -3,7 +3,7 @@
 //! Example with a lifetime of one hour: used as it is until 48 min (4/5), then still used while one request refreshes
 //! it in the background, and missing from 59 min (60 s before its end). Failures back off 2, 4, 8, .. 60 s.
 
-use crate::provider::token_exchange::Credentials;
+use knowledge::provider::token_exchange::Credentials;
 use std::time::{Duration, SystemTime};
 use words::error::Error;
 

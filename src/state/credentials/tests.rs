@@ -1,8 +1,8 @@
 //! Credentials fetched from a local token server, with the time as an argument.
 
 use super::*;
-use crate::provider::token_exchange::TokenRequest;
 use http::{HeaderMap, Method};
+use knowledge::provider::token_exchange::TokenRequest;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;

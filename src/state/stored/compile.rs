@@ -4,10 +4,10 @@
 
 use crate::net::outbound::custom_host::HostRules;
 use crate::net::outbound::origin::Origin;
-use crate::price::OwnPrices;
-use crate::provider;
 use crate::store::{Catalog, Kind, Record, Store};
 use jiff::Timestamp;
+use knowledge::price::OwnPrices;
+use knowledge::provider;
 use serde_json::{Map, Value};
 use std::collections::HashMap;
 use std::sync::Arc;

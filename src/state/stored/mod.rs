@@ -14,11 +14,11 @@ use compile::{DefaultGuardrails, SavedProvider, compile_config, compile_provider
 
 use crate::auth::DEFAULT_WORKSPACE;
 use crate::net::outbound::custom_host::HostRules;
-use crate::price::OwnPrices;
-use crate::prompt::{PromptLibrary, PromptSet};
 use crate::store::{Catalog, Kind, Record, Status, Store};
 use imbl::{HashMap, OrdSet};
 use jiff::Timestamp;
+use knowledge::price::OwnPrices;
+use knowledge::prompt::{PromptLibrary, PromptSet};
 use prompts::PromptCompiler;
 use std::collections::BTreeSet;
 use std::ops::Bound;

@@ -2,8 +2,10 @@
 //!
 //! A prompt is compiled anew only when its record or a label changed; a version, whose content never changes, only once.
 
-use crate::prompt::{Partial, Prompt, PromptLibrary, PromptSet, PromptVersion, StoredPartial, VersionBody};
 use crate::store::{Catalog, Difference, Kind, Record, Status};
+use knowledge::prompt::{
+    Partial, Prompt, PromptLibrary, PromptSet, PromptVersion, StoredPartial, VersionBody,
+};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;

@@ -20,7 +20,7 @@ use words::config::node::Node;
 use words::config::read::{Cursor, Problems};
 
 fn repository() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
 }
 
 fn specs() -> impl Iterator<Item = &'static ProviderSpec> {

@@ -17,7 +17,7 @@ use words::api::tap::Tap;
 use words::config::account::Account;
 
 fn recordings() -> Option<Vec<Value>> {
-    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../shared/traffic/recorded.jsonl");
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/traffic/recorded.jsonl");
     let Ok(text) = std::fs::read_to_string(file) else {
         eprintln!("SKIPPED: bedrock recordings: no ../shared/traffic/recorded.jsonl beside this checkout");
         return None;

@@ -177,7 +177,7 @@ fn usage(counts: &Value) -> Option<[u64; 6]> {
 
 #[test]
 fn recorded_responses_are_decoded_faithfully() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/traffic/recorded.jsonl");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/traffic/recorded.jsonl");
     let Ok(text) = std::fs::read_to_string(&path) else {
         return eprintln!("SKIPPED: gemini recordings: no recorded traffic beside this checkout");
     };

@@ -42,7 +42,7 @@ impl TextFilter for Filter {
 }
 
 fn recordings() -> Option<Vec<Value>> {
-    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../shared/traffic/recorded.jsonl");
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/traffic/recorded.jsonl");
     let Ok(text) = std::fs::read_to_string(file) else {
         eprintln!("SKIPPED: responses recordings: no ../shared/traffic/recorded.jsonl beside this checkout");
         return None;

@@ -5,9 +5,9 @@ use crate::provider::adapter::ChatAdapter;
 use proptest::prelude::*;
 use words::api::chat::Event;
 
-const STREAM: &str = include_str!("../../../tests/golden/anthropic/stream_server_tools/answer.sse");
-const CALLS: &str = include_str!("../../../tests/golden/anthropic/stream_thinking_tools/answer.sse");
-const WHOLE: &str = include_str!("../../../tests/golden/anthropic/answer_citations/answer.json");
+const STREAM: &str = include_str!("../../../../tests/golden/anthropic/stream_server_tools/answer.sse");
+const CALLS: &str = include_str!("../../../../tests/golden/anthropic/stream_thinking_tools/answer.sse");
+const WHOLE: &str = include_str!("../../../../tests/golden/anthropic/answer_citations/answer.json");
 
 /// The decoded events, one per line.
 fn decode(response: &[u8], streamed: bool, size: usize) -> Vec<String> {

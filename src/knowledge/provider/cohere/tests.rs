@@ -237,7 +237,7 @@ fn paths_keep_their_version_for_any_custom_host() {
 /// Real responses, when the recordings exist next to this checkout.
 #[test]
 fn recorded_responses_are_decoded_as_recorded() {
-    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../shared/traffic/recorded.jsonl");
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/traffic/recorded.jsonl");
     let Ok(text) = std::fs::read_to_string(file) else {
         return println!("SKIPPED: no ../shared/traffic/recorded.jsonl beside this checkout");
     };

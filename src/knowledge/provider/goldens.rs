@@ -49,7 +49,7 @@ fn every_golden_case_matches() {
 
 /// All cases, as pairs of provider id and folder.
 fn cases() -> Vec<(String, PathBuf)> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden");
     let mut cases = Vec::new();
     for provider in fs::read_dir(root).unwrap().map(Result::unwrap).filter(|entry| entry.path().is_dir()) {
         let id = provider.file_name().into_string().unwrap();

@@ -12,7 +12,7 @@ use words::api::operation::Operation;
 use words::api::sse::SseParser;
 use words::api::{chat_completions, messages};
 
-#[path = "../../../words/api/messages/tests/grammar.rs"]
+#[path = "../../../../words/api/messages/tests/grammar.rs"]
 mod grammar;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -25,7 +25,7 @@ struct Recording {
 }
 
 fn recordings() -> Vec<Recording> {
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/traffic/recorded.jsonl");
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/traffic/recorded.jsonl");
     let Ok(text) = std::fs::read_to_string(file) else {
         eprintln!("SKIPPED: no ../shared/traffic/recorded.jsonl next to this checkout");
         return Vec::new();

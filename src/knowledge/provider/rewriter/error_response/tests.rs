@@ -73,7 +73,7 @@ fn other_members_of_an_error_stay() {
 
 #[test]
 fn recorded_errors_have_the_names_of_the_clients_dialect() {
-    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../shared/traffic/recorded.jsonl");
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/traffic/recorded.jsonl");
     let Ok(text) = std::fs::read_to_string(file) else {
         return eprintln!(
             "SKIPPED: recorded errors: no ../shared/traffic/recorded.jsonl beside this checkout"
