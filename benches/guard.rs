@@ -9,6 +9,7 @@ mod timer;
 
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, ready};
+use memory::state::large_work::LargeWork;
 use serde_json::{Value, json};
 use std::hint::black_box;
 use std::sync::Arc;
@@ -18,7 +19,6 @@ use turnpike::guard::{
     Hook, HookCompiler, HookSet, Outside, OutsideCall, OutsideError, OutsideResponse, Run, StreamUse,
     Subject, WindowState,
 };
-use turnpike::state::large_work::LargeWork;
 use words::api::chat::TextFilter;
 use words::api::operation::Operation;
 use words::config::hooks::{Guardrail, HookKind, HookPhase};

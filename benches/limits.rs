@@ -7,15 +7,15 @@ mod timer;
 
 use futures_util::FutureExt as _;
 use jiff::Timestamp;
+use memory::limits::{
+    Actual, Backend, Calendar, Estimate, FactKey, Facts, Id, Limit, LimitKind, LimitScope, LimitSet, Limits,
+    LimitsOptions, Phase, RateOf, RateUnit, Reset, UsageOf,
+};
 use std::hint::black_box;
 use std::io::Write as _;
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
 use timer::Timer;
-use turnpike::limits::{
-    Actual, Backend, Calendar, Estimate, FactKey, Facts, Id, Limit, LimitKind, LimitScope, LimitSet, Limits,
-    LimitsOptions, Phase, RateOf, RateUnit, Reset, UsageOf,
-};
 use uuid::Uuid;
 use words::config::secret::Secret;
 

@@ -5,19 +5,19 @@
 
 #![allow(clippy::unwrap_used, clippy::print_stderr, reason = "a bench that cannot run stops, and says why")]
 
-#[path = "../src/store/tests/postgres_server.rs"]
+#[path = "../src/memory/store/tests/postgres_server.rs"]
 #[allow(dead_code, reason = "the tests use more of it")]
 mod postgres_server;
 
 use jiff::Timestamp;
+use memory::ledger::log_store::LogStore;
+use memory::ledger::postgres::PostgresLogs;
+use memory::ledger::sqlite::SqliteLogs;
+use memory::ledger::writer::WriterOptions;
+use memory::ledger::{Entry, Ledger, Row, RowKind, Text};
 use std::io::Write as _;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use turnpike::ledger::log_store::LogStore;
-use turnpike::ledger::postgres::PostgresLogs;
-use turnpike::ledger::sqlite::SqliteLogs;
-use turnpike::ledger::writer::WriterOptions;
-use turnpike::ledger::{Entry, Ledger, Row, RowKind, Text};
 use uuid::Uuid;
 use words::config::secret::Secret;
 

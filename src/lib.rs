@@ -15,19 +15,6 @@
 //! Invariants, mostly of absence: `provider` never opens a socket; nothing below the doors knows what a
 //! session is; no lock is held across an await; one byte sent to the client ends all retries.
 
-pub mod net;
-
-pub mod store;
-
-pub mod ledger;
-
-pub mod auth;
-pub mod state;
-
-pub mod limits;
-
-pub mod cache;
-
 pub mod guard;
 
 pub mod route;

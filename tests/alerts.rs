@@ -9,6 +9,11 @@ use crate::support::settings::STANDARD;
 use crate::support::wait::until;
 use crate::support::{Gateway, packages, ports};
 use jiff::Timestamp;
+use memory::limits::{EventKind, Limit, LimitEvent, LimitKind, LimitScope, RateOf, RateUnit, Reset, UsageOf};
+use memory::state::Shared;
+use memory::state::access_log::AccessLog;
+use memory::state::metrics::Metrics;
+use memory::state::snapshot::SettingsSnapshot;
 use parking_lot::Mutex;
 use reqwest::Method;
 use serde_json::Value;
@@ -18,13 +23,6 @@ use std::process::{Child, ChildStdin, Stdio};
 use std::sync::Arc;
 use tokio::sync::mpsc;
 use turnpike::control::alerts::AlertSender;
-use turnpike::limits::{
-    EventKind, Limit, LimitEvent, LimitKind, LimitScope, RateOf, RateUnit, Reset, UsageOf,
-};
-use turnpike::state::Shared;
-use turnpike::state::access_log::AccessLog;
-use turnpike::state::metrics::Metrics;
-use turnpike::state::snapshot::SettingsSnapshot;
 use uuid::Uuid;
 use words::config::Checks;
 use words::settings::{AccessLog as Output, SecretSources, Settings};

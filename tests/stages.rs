@@ -302,7 +302,7 @@ async fn a_stage_acts_when_its_attempt_ended() {
             true
         }
 
-        fn after(&self, _: &turnpike::state::Shared, _: &Attempt, outcome: &Outcome) {
+        fn after(&self, _: &memory::state::Shared, _: &Attempt, outcome: &Outcome) {
             ENDED.lock().push(*outcome);
         }
     }

@@ -4,9 +4,9 @@
 
 use crate::support::recording::{self, Recording};
 use crate::support::report;
+use memory::state::tokenizer::Tokenizer;
 use serde_json::Value;
 use std::collections::BTreeMap;
-use turnpike::state::tokenizer::Tokenizer;
 use words::api::body::Body;
 use words::api::operation::Operation;
 use words::api::token_estimate::{self, CountText};

@@ -7,9 +7,9 @@ mod vectors;
 
 use fastrand::Rng;
 use jiff::{SignedDuration, Timestamp};
+use memory::cache::{CacheKey, Neighbour, Scope, SemanticIndex};
 use std::io::Write as _;
 use std::time::{Duration, Instant};
-use turnpike::cache::{CacheKey, Neighbour, Scope, SemanticIndex};
 use uuid::Uuid;
 use vectors::Shape;
 

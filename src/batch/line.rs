@@ -2,15 +2,15 @@
 //!
 //! Decides nothing about when lines are sent, nor whether one is sent again (`run`).
 
-use crate::auth::{self, ClientIdentity, IdentityKind};
 use crate::engine::offline::{OfflineRequest, OfflineResponse};
 use crate::engine::planner::Planner;
-use crate::limits::{Advance, AdvanceEstimate};
-use crate::state::authentication;
 use bytes::{Bytes, BytesMut};
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri};
 use jiff::Timestamp;
+use memory::auth::{self, ClientIdentity, IdentityKind};
+use memory::limits::{Advance, AdvanceEstimate};
+use memory::state::authentication;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 use tokio::sync::watch;

@@ -5,13 +5,13 @@
 use super::batches::Batches;
 use super::line::line_headers;
 use super::upload::Upload;
-use crate::auth::ClientIdentity;
 use crate::engine::offline::{OfflineRequest, OfflineResponse};
 use crate::engine::request_context::new_trace_id;
 use bytes::{BufMut as _, Bytes, BytesMut};
 use futures_util::TryStreamExt as _;
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderValue, Method, Uri};
+use memory::auth::ClientIdentity;
 use std::sync::Arc;
 use tokio::sync::watch;
 use uuid::Uuid;

@@ -3,8 +3,8 @@
 //! Not their contents (`blobs`), and not what may happen to a batch (`state`).
 
 use super::state::{Batch, Event};
-use crate::store::{Kind, Record, Status};
 use jiff::Timestamp;
+use memory::store::{Kind, Record, Status};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::sync::Arc;

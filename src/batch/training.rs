@@ -4,7 +4,7 @@
 
 use super::batches::Batches;
 use super::lines::LineReader;
-use crate::auth::ClientIdentity;
+use memory::auth::ClientIdentity;
 use serde_json::Value;
 use words::error::Error;
 

@@ -4,11 +4,11 @@
 //! one that changes nothing stored, has its entry written afterwards ([`append`]). Each entry is a log line, too.
 
 use super::masking::mask;
-use crate::auth::ClientIdentity;
-use crate::state::Shared;
-use crate::store::audit::AuditEntry;
 use http::HeaderMap;
 use jiff::Timestamp;
+use memory::auth::ClientIdentity;
+use memory::state::Shared;
+use memory::store::audit::AuditEntry;
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 use uuid::Uuid;

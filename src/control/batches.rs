@@ -8,7 +8,7 @@ use super::page::{CURRENT_PAGE, CURRENT_PAGE_CAMEL, PAGE_SIZE, PAGE_SIZE_CAMEL, 
 use super::reply::Reply;
 use super::route::{Access, Route, Shape, get};
 use crate::batch::view;
-use crate::store::{Kind, Status};
+use memory::store::{Kind, Status};
 use serde_json::{Value, json};
 use words::error::Error;
 use words::settings::scopes::Scope;

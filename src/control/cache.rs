@@ -6,7 +6,7 @@ use super::call::Call;
 use super::field::{Field, Type, optional, required};
 use super::reply::Reply;
 use super::route::{Access, Route, Shape, get, post};
-use crate::cache::{CacheError, CacheKey, Purge, Scope as CacheScope};
+use memory::cache::{CacheError, CacheKey, Purge, Scope as CacheScope};
 use serde_json::json;
 use std::sync::Arc;
 use words::config::read::Problems;

@@ -10,7 +10,7 @@ use super::page::{self, Page};
 use super::records::{archived, changed, created, member, members, put, set, time};
 use super::reply::Reply;
 use super::route::{Access, Route, Shape, delete, get, post, put as put_route};
-use crate::store::{Catalog, Kind, Record, Status};
+use memory::store::{Catalog, Kind, Record, Status};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use uuid::Uuid;

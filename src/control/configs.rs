@@ -11,7 +11,7 @@ use super::page::{self, Page};
 use super::records::{archived, changed, created, member, members, put, time, version};
 use super::reply::Reply;
 use super::route::{Access, Route, Shape, delete, get, post, put as put_route};
-use crate::store::{Change, Kind, Record, Status};
+use memory::store::{Change, Kind, Record, Status};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 use uuid::Uuid;

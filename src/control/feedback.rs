@@ -5,7 +5,7 @@ use super::field::{Field, Type, optional, read_object, required};
 use super::logs::{ledger, refused};
 use super::reply::Reply;
 use super::route::{Access, Route, Shape, post, put};
-use crate::ledger::Feedback;
+use memory::ledger::Feedback;
 use serde_json::{Map, Value, json};
 use std::time::Duration;
 use uuid::Uuid;

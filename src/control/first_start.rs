@@ -3,11 +3,11 @@
 //! Called before anything is served. Prints nothing: the key is returned, and shown once by `main`.
 
 use super::records::{created, put};
-use crate::auth::DEFAULT_WORKSPACE;
-use crate::auth::key_body::{KeyBody, KeySecret};
-use crate::auth::key_format::{KeyHash, NewKey, mask};
-use crate::store::{Catalog, Change, Kind, Record, Store, StoreError};
 use jiff::Timestamp;
+use memory::auth::DEFAULT_WORKSPACE;
+use memory::auth::key_body::{KeyBody, KeySecret};
+use memory::auth::key_format::{KeyHash, NewKey, mask};
+use memory::store::{Catalog, Change, Kind, Record, Store, StoreError};
 use serde_json::{Value, json};
 use words::config::secret::Secret;
 use words::settings::Settings;

@@ -10,8 +10,8 @@ use super::records::{archived, changed, created, member, members, overlay, put, 
 use super::reply::Reply;
 use super::route::{Access, Route, Shape, delete, get, post, put as put_route};
 use crate::guard::{Hook, HookCompiler, HookPlace, Subject, check_kind};
-use crate::state::stored::{compile_guardrail, guardrail_hook};
-use crate::store::{Catalog, Kind, Record, Status};
+use memory::state::stored::{compile_guardrail, guardrail_hook};
+use memory::store::{Catalog, Kind, Record, Status};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 use uuid::Uuid;

@@ -5,10 +5,10 @@
 use super::call::Call;
 use super::field::{Field, Type, optional};
 use super::records::time;
-use crate::limits::from_records::{LAST_RESET, RESETS, USAGE_NUMBERS, usage_numbers};
 use jiff::civil::{Date, Time};
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, ToSpan};
+use memory::limits::from_records::{LAST_RESET, RESETS, USAGE_NUMBERS, usage_numbers};
 use serde_json::{Map, Value};
 use std::collections::HashMap;
 use words::config::read::Problems;
@@ -344,8 +344,8 @@ mod tests {
     /// What is shown is sent back, wherever days begin.
     #[test]
     fn a_day_that_was_shown_and_sent_back_is_the_same_day() {
-        use crate::limits::from_records::reset_of;
-        use crate::limits::{Calendar, LimitKind, UsageOf};
+        use memory::limits::from_records::reset_of;
+        use memory::limits::{Calendar, LimitKind, UsageOf};
         for zone in
             ["UTC", "Europe/Berlin", "America/New_York", "Asia/Kolkata", "Pacific/Auckland", "Europe/London"]
         {

@@ -4,9 +4,9 @@
 
 use super::call::{Call, by_id_or_slug};
 use super::field::{Field, Type, optional};
-use crate::ledger::filter::{Bounds, Filter};
-use crate::store::{Kind, Status};
 use knowledge::price::money;
+use memory::ledger::filter::{Bounds, Filter};
+use memory::store::{Kind, Status};
 use serde_json::{Map, Value};
 use uuid::Uuid;
 use words::config::read::Problems;

@@ -1,8 +1,8 @@
 //! A row of the ledger as the API shows it (reference 1.10): names of the reference, cents, milliseconds.
 
-use crate::ledger::{Row, Text};
 use jiff::Timestamp;
 use knowledge::price::money;
+use memory::ledger::{Row, Text};
 use serde_json::{Map, Value, json};
 
 /// The members of a log, in the list and in the columns of an export.

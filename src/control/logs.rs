@@ -11,12 +11,12 @@ use super::log_view;
 use super::page::{self, Page};
 use super::reply::Reply;
 use super::route::{Access, Route, Shape, get, post};
-use crate::ledger::filter::Filter;
-use crate::ledger::log_store::LogError;
-use crate::ledger::{Ledger, Row};
 pub(super) use export_file::ROUTES as FILE_ROUTES;
 pub(super) use exports::ROUTES as EXPORT_ROUTES;
 use jiff::Timestamp;
+use memory::ledger::filter::Filter;
+use memory::ledger::log_store::LogError;
+use memory::ledger::{Ledger, Row};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 use std::time::Duration;
@@ -225,6 +225,6 @@ async fn read(call: Call) -> Result<Reply, Error> {
         .await
         .map_err(refused)?;
     let payload = payload.filter(|_| !without_bodies);
-    let payload = payload.and_then(|bytes| crate::ledger::payload::read(&bytes));
+    let payload = payload.and_then(|bytes| memory::ledger::payload::read(&bytes));
     Ok(Reply::from(log_view::whole(&row, &attempts, payload.as_ref())))
 }

@@ -13,7 +13,7 @@ use super::page::{self, Page};
 use super::records::{archived, changed, created, member, members, overlay, put, time};
 use super::reply::Reply;
 use super::route::{Access, Route, Shape, delete, get, post, put as put_route};
-use crate::store::{Kind, Record};
+use memory::store::{Kind, Record};
 use serde_json::{Map, Value, json};
 use words::error::Error;
 use words::settings::scopes::Scope;

@@ -5,8 +5,8 @@
 use super::call::Call;
 use super::reply::Reply;
 use super::route::{Access, Route, Shape, get};
-use crate::limits::Counts;
-use crate::state::metrics::CountersState;
+use memory::limits::Counts;
+use memory::state::metrics::CountersState;
 use std::time::Instant;
 use words::error::Error;
 

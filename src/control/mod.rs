@@ -59,4 +59,4 @@ pub use openapi::document as openapi_document;
 pub use routes::{Port, control_paths, router};
 pub use services::Services;
 
-use crate::auth::ORGANISATION;
+use memory::auth::ORGANISATION;

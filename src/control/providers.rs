@@ -15,7 +15,7 @@ use super::records::{archived, changed, created, member, members, put, time};
 use super::reply::Reply;
 use super::route::{Access, Route, Shape, delete, get, post, put as put_route};
 use super::used::Used;
-use crate::store::{Kind, Record};
+use memory::store::{Kind, Record};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 use uuid::Uuid;

@@ -2,13 +2,13 @@
 //!
 //! Not the environment that routes requests (`engine::request_env`), which stores sticky choices and creates targets.
 
-use crate::auth::ClientIdentity;
 use crate::route::compiled::TargetGroup;
 use crate::route::env::RoutingEnv;
 use crate::route::request_snapshot::RequestSnapshot;
 use crate::route::target::Target;
-use crate::state::sticky_sessions::StickySessions;
-use crate::state::targets::{CircuitStatus, TargetRegistry};
+use memory::auth::ClientIdentity;
+use memory::state::sticky_sessions::StickySessions;
+use memory::state::targets::{CircuitStatus, TargetRegistry};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use words::config::balance::Sticky;

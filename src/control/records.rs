@@ -2,8 +2,8 @@
 //!
 //! Knows no resource: what a body has is theirs.
 
-use crate::store::{Change, Kind, Record, Status};
 use jiff::Timestamp;
+use memory::store::{Change, Kind, Record, Status};
 use serde_json::{Map, Value};
 use std::sync::Arc;
 use uuid::Uuid;

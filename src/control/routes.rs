@@ -10,10 +10,10 @@ use super::{
     feedback, guardrails, health, integrations, labels, logs, mcp_servers, metrics, openapi, partials,
     policies, pricing, prompts, providers, targets, unserved, users, virtual_keys, workspaces,
 };
-use crate::net::inbound::control_paths::ControlPaths;
 use axum::Router;
 use axum::middleware::from_fn;
 use axum::routing::any;
+use memory::net::inbound::control_paths::ControlPaths;
 use std::collections::BTreeSet;
 
 /// The tables of routes. To add a resource, add its table.

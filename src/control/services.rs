@@ -3,8 +3,8 @@
 //! Only pointers; nothing is done here.
 
 use crate::engine::Engine;
-use crate::limits::Limits;
-use crate::state::Shared;
+use memory::limits::Limits;
+use memory::state::Shared;
 use std::sync::Arc;
 
 /// The objects that control routes use.

@@ -6,8 +6,8 @@ use super::call::Call;
 use super::field::{Field, Type, optional, required};
 use super::reply::Reply;
 use super::route::{Access, Route, Shape, get, post};
-use crate::state::targets::TargetView;
 use jiff::Timestamp;
+use memory::state::targets::TargetView;
 use serde::Serialize;
 use serde_json::json;
 use std::time::{Duration, Instant};
@@ -97,7 +97,7 @@ fn rounded(time: Duration, units_per_second: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::state::targets::{BreakerSignal, TargetId, TargetRegistry};
+    use memory::state::targets::{BreakerSignal, TargetId, TargetRegistry};
     use words::config::policies::BreakerPolicy;
 
     #[test]

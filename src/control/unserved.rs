@@ -6,11 +6,11 @@
 use super::error;
 use super::routes::{built, is_on_control_port_only, is_unbuilt};
 use super::services::Services;
-use crate::state::authentication;
 use axum::extract::State;
 use axum::response::Response;
 use http::{HeaderMap, Method, Uri};
 use jiff::Timestamp;
+use memory::state::authentication;
 use words::error::Error;
 
 pub(super) async fn respond(

@@ -4,12 +4,12 @@
 
 use super::call::Call;
 use super::records::time;
-use crate::limits::from_records::{LAST_RESET, OF_INTEGRATION, limits_of, reset_of};
-use crate::limits::{
+use jiff::Timestamp;
+use memory::limits::from_records::{LAST_RESET, OF_INTEGRATION, limits_of, reset_of};
+use memory::limits::{
     Calendar, Counted, Limit, LimitKind, LimitScope, Reset, UsageOf, UsageStatus, UsageView, Window,
 };
-use crate::store::Record;
-use jiff::Timestamp;
+use memory::store::Record;
 use serde_json::{Map, Number, Value, json};
 use std::sync::Arc;
 

@@ -14,7 +14,7 @@ use super::records::{archived, member, members, put};
 use super::reply::Reply;
 use super::route::{Access, Route, Shape, delete, get, post, put as put_route};
 use super::used::Used;
-use crate::store::{Kind, Record};
+use memory::store::{Kind, Record};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use words::error::Error;

@@ -4,9 +4,9 @@
 
 use super::attempt_state::AttemptState;
 use super::peer_selection::PeerSelection;
-use crate::net::outbound::dns::ResolveError;
 use crate::route::target::Target;
-use crate::state::Shared;
+use memory::net::outbound::dns::ResolveError;
+use memory::state::Shared;
 use pingora_core::{Error as PingoraError, ErrorSource, ErrorType};
 use words::error::Error;
 

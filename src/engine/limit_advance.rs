@@ -7,13 +7,13 @@ use super::limit_holds::{Metadata, RequestFacts, key};
 use super::limit_refusal;
 use super::request_context::RequestContext;
 use super::usage_estimate::UsageEstimate;
-use crate::auth::ClientIdentity;
-use crate::limits::{Advance, AdvanceEstimate, Cause, Estimate, LimitKind, LimitSet, Phase};
 use crate::route::attempt::Request;
 use crate::route::compiled::CompiledConfig;
 use crate::route::target::Target;
 use jiff::Timestamp;
 use knowledge::price::RequestPrices;
+use memory::auth::ClientIdentity;
+use memory::limits::{Advance, AdvanceEstimate, Cause, Estimate, LimitKind, LimitSet, Phase};
 use std::sync::Arc;
 use words::error::Error;
 

@@ -2,8 +2,8 @@
 //!
 //! Which limits are the tightest is the room `limits`'s.
 
-use crate::limits::{Remaining, Tightest};
 use http::{HeaderMap, HeaderName, HeaderValue};
+use memory::limits::{Remaining, Tightest};
 use std::cell::RefCell;
 use std::time::Duration;
 use words::json::write::write_number;

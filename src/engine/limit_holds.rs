@@ -8,17 +8,17 @@ use super::limit_refusal;
 use super::record::{AttemptRecord, RequestRecord};
 use super::request_context::RequestContext;
 use super::usage_estimate::UsageEstimate;
-use crate::auth::{ClientIdentity, ORGANISATION};
-use crate::limits::{
-    self, Actual, Advance, Estimate, Facts, Id, LimitSet, Limits, Named, Phase, Remaining, Reservation,
-    TargetFacts, Tightest,
-};
 use crate::route::attempt::{Attempt, Request};
 use crate::route::compiled::CompiledConfig;
 use crate::route::target::Target;
-use crate::state::directory::SavedName;
 use http::{HeaderMap, Method};
 use jiff::Timestamp;
+use memory::auth::{ClientIdentity, ORGANISATION};
+use memory::limits::{
+    self, Actual, Advance, Estimate, Facts, Id, LimitSet, Limits, Named, Phase, Remaining, Reservation,
+    TargetFacts, Tightest,
+};
+use memory::state::directory::SavedName;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use std::sync::Arc;

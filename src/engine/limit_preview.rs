@@ -5,14 +5,14 @@
 use super::limit_holds::{Metadata, RequestFacts, key, only_reads, target_facts};
 use super::limit_refusal::{self, amount, scope, unit};
 use super::usage_estimate::UsageEstimate;
-use crate::auth::ClientIdentity;
-use crate::limits::{CountersFailure, Decision, Facts, Limits, Phase, Preview};
 use crate::route::attempt::{Attempt, Request};
 use crate::route::compiled::CompiledConfig;
 use crate::route::target::Target;
-use crate::state::snapshot::SettingsSnapshot;
 use jiff::Timestamp;
 use knowledge::price::RequestPrices;
+use memory::auth::ClientIdentity;
+use memory::limits::{CountersFailure, Decision, Facts, Limits, Phase, Preview};
+use memory::state::snapshot::SettingsSnapshot;
 use serde::Serialize;
 use serde_json::value::RawValue;
 use std::sync::Arc;

@@ -2,10 +2,10 @@
 //!
 //! Not here: what refuses (`limits`), and how errors are written (`error_response`).
 
-use crate::auth::ClientIdentity;
-use crate::limits::{Cause, Counted, Limit, LimitKind, LimitScope, MissingFact, Refusal};
 use jiff::Timestamp;
 use knowledge::price::money;
+use memory::auth::ClientIdentity;
+use memory::limits::{Cause, Counted, Limit, LimitKind, LimitScope, MissingFact, Refusal};
 use words::error::{Amounts, Error, Kind, LimitDetails};
 use words::settings::scopes::Scope;
 
@@ -202,7 +202,7 @@ fn lower(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::limits::{RateOf, RateUnit, Reset, Tightest, UsageOf};
+    use memory::limits::{RateOf, RateUnit, Reset, Tightest, UsageOf};
     use std::sync::Arc;
     use std::time::Duration;
     use uuid::Uuid;

@@ -2,8 +2,8 @@
 //!
 //! Only for requests whose bodies are wanted. What becomes of it is the sink's matter.
 
-use crate::state::held_bytes::Hold;
 use bytes::Bytes;
+use memory::state::held_bytes::Hold;
 
 /// The bodies of one request.
 #[derive(Debug)]
@@ -84,7 +84,7 @@ impl PayloadCapture {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::state::held_bytes::HeldBytes;
+    use memory::state::held_bytes::HeldBytes;
 
     #[test]
     fn bodies_are_kept_up_to_their_bound_and_that_of_the_process() {

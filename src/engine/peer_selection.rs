@@ -4,11 +4,11 @@
 //! natively. Does not connect.
 
 use super::failure;
-use crate::net::outbound::origin::Origin;
-use crate::net::outbound::peer::{PeerOptions, Protocol};
 use crate::route::target::Target;
-use crate::state::Shared;
-use crate::state::snapshot::SettingsSnapshot;
+use memory::net::outbound::origin::Origin;
+use memory::net::outbound::peer::{PeerOptions, Protocol};
+use memory::state::Shared;
+use memory::state::snapshot::SettingsSnapshot;
 use pingora_core::upstreams::peer::HttpPeer;
 use std::net::SocketAddr;
 use std::sync::Arc;

@@ -5,9 +5,9 @@
 use super::Engine;
 use crate::route::attempt::{Attempt, Request};
 use crate::route::target::Target;
-use crate::state::held_bytes::Hold;
-use crate::state::large_work::{LargeWork, freed_elsewhere, translation};
 use knowledge::provider::translation::working_memory;
+use memory::state::held_bytes::Hold;
+use memory::state::large_work::{LargeWork, freed_elsewhere, translation};
 use std::sync::Arc;
 use words::error::Error;
 

@@ -5,8 +5,6 @@
 use super::caching::CacheNote;
 use super::hook_notes::HookNote;
 use super::payload_capture::PayloadCapture;
-use crate::auth::ClientIdentity;
-use crate::net::outbound::origin::Origin;
 use crate::route::attempt::Attempt;
 use crate::route::plan::Reason;
 use crate::route::target::Target;
@@ -14,6 +12,8 @@ use http::{Method, Uri};
 use jiff::Timestamp;
 use knowledge::price::Cost;
 use knowledge::prompt::FoundPrompt;
+use memory::auth::ClientIdentity;
+use memory::net::outbound::origin::Origin;
 use serde_json::value::RawValue;
 use std::net::IpAddr;
 use std::sync::Arc;

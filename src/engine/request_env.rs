@@ -2,13 +2,13 @@
 //!
 //! Decides nothing; the plan (`route::plan`) does.
 
-use crate::auth::ClientIdentity;
 use crate::route::compiled::TargetGroup;
 use crate::route::env::RoutingEnv;
 use crate::route::request_snapshot::RequestSnapshot;
 use crate::route::target::Target;
-use crate::state::Shared;
-use crate::state::targets::{CircuitStatus, TargetState};
+use memory::auth::ClientIdentity;
+use memory::state::Shared;
+use memory::state::targets::{CircuitStatus, TargetState};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use words::config::balance::Sticky;

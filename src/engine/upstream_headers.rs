@@ -7,13 +7,13 @@
 use super::header_edit::{HeaderCase, edit_request_headers};
 use super::request_context::RequestContext;
 use super::stages;
-use crate::auth::{KEY_PROTOCOL, KeySearch};
 use crate::route::attempt::Attempt;
 use crate::route::request_mode::RequestMode;
-use crate::state::snapshot::SettingsSnapshot;
 use http::header;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri};
 use knowledge::provider::token_exchange::Credentials;
+use memory::auth::{KEY_PROTOCOL, KeySearch};
+use memory::state::snapshot::SettingsSnapshot;
 use pingora::http::RequestHeader;
 use words::api::connection_header;
 use words::api::operation::BodyKind;

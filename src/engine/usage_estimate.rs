@@ -2,12 +2,12 @@
 //!
 //! Not here: what it did use (`record`), and what limits do with the estimate (`limits`).
 
-use crate::limits::Estimate;
 use crate::route::attempt::Request;
 use crate::route::target::Target;
 use http::Method;
 use jiff::Timestamp;
 use knowledge::price::{ExpectedTier, Rating, RequestPrices};
+use memory::limits::Estimate;
 use std::borrow::Cow;
 use words::api::operation::Operation;
 use words::api::{output_bounds, search_bounds};

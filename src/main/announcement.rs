@@ -2,10 +2,10 @@
 //!
 //! For people when standard error is a terminal, else as log lines. Holds no key but the administrator's, at the start that made it.
 
+use memory::state::snapshot::SettingsSnapshot;
 use std::fmt::Write as _;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
-use turnpike::state::snapshot::SettingsSnapshot;
 use words::config::secret::Secret;
 use words::error::Problem;
 use words::settings::{DefaultConfig, Listener, Settings, StoredProvider};

@@ -2,10 +2,10 @@
 //!
 //! Not what is cached (`engine::caching`).
 
+use memory::cache::{CacheOptions, ResponseStore, SemanticIndex};
+use memory::state::Shared;
 use std::sync::Arc;
-use turnpike::cache::{CacheOptions, ResponseStore, SemanticIndex};
 use turnpike::engine::caching::Caching;
-use turnpike::state::Shared;
 
 /// The cache, and the index of texts where the settings name an embedding model.
 pub fn open(shared: &Shared) -> Result<Arc<Caching>, String> {

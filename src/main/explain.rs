@@ -3,15 +3,15 @@
 //! Reads and prints only; `control::explain` makes the response.
 
 use super::{logging, output, read};
+use memory::state::snapshot::SettingsSnapshot;
+use memory::state::sticky_sessions::StickySessions;
+use memory::state::targets::TargetRegistry;
 use std::io::{self, IsTerminal, Read};
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Instant;
 use turnpike::control::explain::ExplainContext;
-use turnpike::state::snapshot::SettingsSnapshot;
-use turnpike::state::sticky_sessions::StickySessions;
-use turnpike::state::targets::TargetRegistry;
 
 /// Prints how the gateway would treat the request in the file `request`, in five lines or all of it in JSON; exits 1 when it
 /// would be refused.

@@ -6,15 +6,15 @@
 use super::command_line::KeyCommand;
 use super::{logging, output, read, store_opening};
 use jiff::Timestamp;
+use memory::auth::DEFAULT_WORKSPACE;
+use memory::auth::key_body::KeyBody;
+use memory::auth::key_format::KeyHash;
+use memory::auth::key_records::{self, MAX_TRANSITION_MS, TRANSITION_MS};
+use memory::store::{Change, Kind, Record, Status, Store, StoreOptions};
 use std::fmt::Write;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
-use turnpike::auth::DEFAULT_WORKSPACE;
-use turnpike::auth::key_body::KeyBody;
-use turnpike::auth::key_format::KeyHash;
-use turnpike::auth::key_records::{self, MAX_TRANSITION_MS, TRANSITION_MS};
-use turnpike::store::{Change, Kind, Record, Status, Store, StoreOptions};
 use uuid::Uuid;
 use words::settings::scopes::{KeyType, ScopeSet};
 

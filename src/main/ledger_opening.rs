@@ -3,15 +3,15 @@
 //! A log store that is away delays nothing and prevents no start: the ledger's own threads open it.
 
 use super::store_opening;
+use memory::ledger::Ledger;
+use memory::ledger::log_store::LogStore;
+use memory::ledger::postgres::PostgresLogs;
+use memory::ledger::sqlite::SqliteLogs;
+use memory::ledger::writer::WriterOptions;
+use memory::state::Shared;
+use memory::store::options::Location;
 use std::path::Path;
 use std::sync::Arc;
-use turnpike::ledger::Ledger;
-use turnpike::ledger::log_store::LogStore;
-use turnpike::ledger::postgres::PostgresLogs;
-use turnpike::ledger::sqlite::SqliteLogs;
-use turnpike::ledger::writer::WriterOptions;
-use turnpike::state::Shared;
-use turnpike::store::options::Location;
 
 /// Starts the ledger that the settings describe, where they do not turn it off.
 ///

@@ -10,12 +10,12 @@ use knowledge::price::{
     Catalog, Change, LICENCE, MAX_CATALOGUE_BYTES, Overlay, PriceBook, Rate, Rating, changes,
     check_replacement, money,
 };
+use memory::state::price_feed::{check_digest, digest, edition};
 use std::fmt::Write;
 use std::io::Read;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
-use turnpike::state::price_feed::{check_digest, digest, edition};
 use words::settings::CatalogueSource;
 
 /// Runs a command on prices and prints the outcome.

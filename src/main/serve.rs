@@ -18,6 +18,15 @@ use super::{batch_opening, cache_opening, ledger_opening, logging, read, span_ex
 use axum::Router;
 use jiff::Timestamp;
 use knowledge::price::Catalog;
+use memory::limits::{Limits as RequestLimits, LimitsOptions};
+use memory::net::inbound::axum_bridge::{AxumApp, Limits};
+use memory::net::inbound::h2c_guard::H2cGuard;
+use memory::net::outbound::connector::Connector;
+use memory::state::Shared;
+use memory::state::access_log::AccessLog;
+use memory::state::metrics::Metrics;
+use memory::state::snapshot::SettingsSnapshot;
+use memory::state::system_limits::raise_descriptor_limit;
 use pingora_core::apps::HttpServerOptions;
 use pingora_core::listeners::tls::TlsSettings;
 use pingora_core::listeners::{L4BufferSettings, ListenerConfig};
@@ -37,17 +46,8 @@ use turnpike::emulator::{Emulator, Options};
 use turnpike::engine::Engine;
 use turnpike::engine::caching::Caching;
 use turnpike::engine::planner::Planner;
-use turnpike::limits::{Limits as RequestLimits, LimitsOptions};
-use turnpike::net::inbound::axum_bridge::{AxumApp, Limits};
-use turnpike::net::inbound::h2c_guard::H2cGuard;
-use turnpike::net::outbound::connector::Connector;
 use turnpike::proxy::{ControlRoutes, DownstreamApp, Gateway};
 use turnpike::route::config_cache::ConfigCache;
-use turnpike::state::Shared;
-use turnpike::state::access_log::AccessLog;
-use turnpike::state::metrics::Metrics;
-use turnpike::state::snapshot::SettingsSnapshot;
-use turnpike::state::system_limits::raise_descriptor_limit;
 use words::settings::{Listener, Settings};
 
 /// Serves until a signal stops the process.

@@ -4,6 +4,9 @@
 //! waits too long is dropped at the queue (`state::span_queue`), and counted.
 
 use futures_util::FutureExt as _;
+use memory::state::Shared;
+use memory::state::held_bytes::Hold;
+use memory::state::span_queue::{SpanQueue, Trace};
 use opentelemetry_otlp::{Compression, Protocol, SpanExporter, WithExportConfig as _, WithHttpConfig as _};
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::trace::{SpanData, SpanExporter as _};
@@ -11,9 +14,6 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
-use turnpike::state::Shared;
-use turnpike::state::held_bytes::Hold;
-use turnpike::state::span_queue::{SpanQueue, Trace};
 use words::settings::telemetry::Otlp;
 
 /// How long traces are collected before they are sent.

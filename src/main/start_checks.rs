@@ -4,12 +4,12 @@
 //! here: what the file alone shows (`settings`), and whether accounts are complete (`route::stored_calls`).
 
 use super::certificate::Certificate;
+use memory::net::outbound::peer::TrustRoots;
+use memory::store::options::Location;
 use rustix::fs::{Access, access};
 use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
-use turnpike::net::outbound::peer::TrustRoots;
-use turnpike::store::options::Location;
 use words::error::Problem;
 use words::settings::{AccessLog, Draft, Listener, Settings};
 

@@ -1,13 +1,13 @@
 //! `turnpike store`: makes, copies, checks and re-seals the database, whether or not a gateway runs.
 //!
-//! Opens the store and prints the outcome; what is done is `turnpike::store`'s.
+//! Opens the store and prints the outcome; what is done is `memory::store`'s.
 
 use super::command_line::StoreCommand;
 use super::{logging, output, read, store_opening};
+use memory::store::options::Location;
+use memory::store::{Store, StoreError, StoreOptions};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use turnpike::store::options::Location;
-use turnpike::store::{Store, StoreError, StoreOptions};
 
 /// Runs a command on the store and prints the outcome.
 pub fn run(file: &Path, command: StoreCommand) -> ExitCode {

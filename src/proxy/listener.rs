@@ -8,13 +8,13 @@
 use super::{Gateway, fast_path, first_bytes, raw_head};
 use crate::engine::cors;
 use crate::engine::reusable_timer::ReusableTimer;
-use crate::net::inbound::one_request::OneRequest;
-use crate::state::Shared;
-use crate::state::connection_count::ConnectionGuard;
 use async_trait::async_trait;
 use bytes::BytesMut;
 use http::header::ORIGIN;
 use http::{HeaderMap, HeaderValue};
+use memory::net::inbound::one_request::OneRequest;
+use memory::state::Shared;
+use memory::state::connection_count::ConnectionGuard;
 use pingora_core::apps::{HttpServerApp, ServerApp};
 use pingora_core::protocols::http::ServerSession;
 use pingora_core::protocols::l4::stream::Stream as Socket;

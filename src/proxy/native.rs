@@ -4,7 +4,6 @@
 //! here.
 
 use super::downstream::PingoraDownstream;
-use crate::auth::KEY_PROTOCOL;
 use crate::engine::body_pace::UploadPace;
 use crate::engine::header_edit::{HeaderCase, edit_request_headers, mask_headers, withheld};
 use crate::engine::peer_selection::PeerSelection;
@@ -19,6 +18,7 @@ use http::header::SEC_WEBSOCKET_PROTOCOL;
 use http::{HeaderMap, StatusCode};
 use knowledge::provider::credential_mask::MaskedBody;
 use knowledge::provider::token_exchange::Credentials;
+use memory::auth::KEY_PROTOCOL;
 use pingora::http::{RequestHeader, ResponseHeader};
 use pingora_core::upstreams::peer::HttpPeer;
 use pingora_core::{Error as PingoraError, ErrorType, Result};

@@ -26,11 +26,11 @@ pub use own_files::{batch_provider, creates_own, depends_on_provider, object_id}
 
 use endpoint::takes;
 
-use crate::auth::{self, ClientIdentity};
-use crate::net::inbound::control_paths::ControlPaths;
-use crate::state::snapshot::SettingsSnapshot;
 use http::{HeaderMap, Method, Uri};
 use jiff::Timestamp;
+use memory::auth::{self, ClientIdentity};
+use memory::net::inbound::control_paths::ControlPaths;
+use memory::state::snapshot::SettingsSnapshot;
 use std::sync::Arc;
 use words::api::connection_header;
 use words::api::operation::Operation;

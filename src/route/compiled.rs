@@ -4,7 +4,7 @@
 //! request.
 
 use super::target::Target;
-use crate::state::directory::SavedName;
+use memory::state::directory::SavedName;
 use std::sync::Arc;
 use words::config::balance::{BalanceBy, Sticky};
 use words::config::hedge::Hedge;

@@ -4,7 +4,7 @@
 //! Not here: which lists a target inherits (`config::policies`), and what a check is (`guard`).
 
 use crate::guard::{HookCompiler, HookSet, TargetHooks};
-use crate::state::directory::Directory;
+use memory::state::directory::Directory;
 use std::cell::RefCell;
 use std::sync::Arc;
 use words::config::Config;

@@ -4,7 +4,7 @@
 
 use super::compiled::TargetGroup;
 use super::target::Target;
-use crate::state::targets::CircuitStatus;
+use memory::state::targets::CircuitStatus;
 use std::time::Duration;
 use words::config::balance::Sticky;
 use words::config::query::Query;

@@ -20,7 +20,7 @@ use super::plan::{Decision, Plan, Reason};
 use super::retry::{self, RetryDecision};
 use super::target::Target;
 use crate::guard::HookView;
-use crate::state::targets::CircuitStatus;
+use memory::state::targets::CircuitStatus;
 use serde::Serialize;
 use std::sync::Arc;
 use std::time::Duration;

@@ -2,7 +2,7 @@
 //!
 //! Not the response itself, and not the error that the client gets.
 
-use crate::state::targets::BreakerSignal;
+use memory::state::targets::BreakerSignal;
 use std::time::Duration;
 use words::config::policies::BreakerPolicy;
 

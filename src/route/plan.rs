@@ -15,7 +15,7 @@ use super::outcome::{ErrorClass, Outcome};
 use super::pick;
 use super::retry::{self, RetryDecision, RetryState};
 use super::target::Target;
-use crate::state::targets::CircuitStatus;
+use memory::state::targets::CircuitStatus;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use words::config::balance::BalanceBy;

@@ -5,8 +5,8 @@
 use super::compiled::{Node, TargetGroup};
 use super::facts::RequestFacts;
 use super::pick;
-use crate::state::snapshot::SettingsSnapshot;
 use http::HeaderMap;
+use memory::state::snapshot::SettingsSnapshot;
 use std::sync::Arc;
 use words::api::body::Body;
 use words::config::balance::Sticky;

@@ -3,15 +3,15 @@
 //! Made by `compile` once per config and used by every attempt at it.
 
 use crate::guard::TargetHooks;
-use crate::net::outbound::origin::Origin;
-use crate::state::directory::ProviderIds;
-use crate::state::metrics::TargetSeries;
-use crate::state::targets::{TargetId, TargetState};
 use http::{HeaderMap, HeaderValue};
 use knowledge::price::OwnPrices;
 use knowledge::prompt::FoundPrompt;
 use knowledge::provider::token_exchange::TokenExchange;
 use knowledge::provider::{Call, Provider};
+use memory::net::outbound::origin::Origin;
+use memory::state::directory::ProviderIds;
+use memory::state::metrics::TargetSeries;
+use memory::state::targets::{TargetId, TargetState};
 use std::any::Any;
 use std::sync::{Arc, OnceLock};
 use words::api::operation::Operation;

@@ -13,7 +13,7 @@ pub(crate) mod gateway;
 pub(crate) mod message;
 pub(crate) mod packages;
 pub(crate) mod ports;
-#[path = "../../src/store/tests/postgres_server.rs"]
+#[path = "../../src/memory/store/tests/postgres_server.rs"]
 pub(crate) mod postgres_server;
 pub(crate) mod process_output;
 pub(crate) mod provider;

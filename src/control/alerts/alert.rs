@@ -2,10 +2,10 @@
 //!
 //! Not here: sending it.
 
-use crate::limits::{Counted, EventKind, Limit, LimitEvent};
-use crate::store::audit::AuditEntry;
 use jiff::Timestamp;
 use knowledge::price::money::{self, Dollars};
+use memory::limits::{Counted, EventKind, Limit, LimitEvent};
+use memory::store::audit::AuditEntry;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use uuid::Uuid;
@@ -163,7 +163,7 @@ const ACTOR: &str = "gateway";
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::limits::{LimitKind, LimitScope, Reset, UsageOf};
+    use memory::limits::{LimitKind, LimitScope, Reset, UsageOf};
 
     fn alert(kind: EventKind) -> Alert {
         let usage = LimitKind::Usage {

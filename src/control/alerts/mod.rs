@@ -9,11 +9,11 @@ mod mail;
 mod recipients;
 mod webhook;
 
-use crate::limits::LimitEvent;
-use crate::net::outbound::side_http::SideHttpClient;
-use crate::state::Shared;
 use alert::Alert;
 use mail::Mailer;
+use memory::limits::LimitEvent;
+use memory::net::outbound::side_http::SideHttpClient;
+use memory::state::Shared;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore, mpsc};

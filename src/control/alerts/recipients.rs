@@ -2,10 +2,10 @@
 //!
 //! Not here: sending it (`mail`), and webhooks, which get every alert.
 
-use crate::auth::key_body::KeyBody;
 use crate::control::records::{member, members};
-use crate::limits::{Limit, LimitScope};
-use crate::store::{Catalog, Kind, Record, Status};
+use memory::auth::key_body::KeyBody;
+use memory::limits::{Limit, LimitScope};
+use memory::store::{Catalog, Kind, Record, Status};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use uuid::Uuid;

@@ -4,14 +4,14 @@
 
 use super::Failure;
 use super::alert::Alert;
-use crate::net::outbound::custom_host::HostRules;
-use crate::net::outbound::dns::Dns;
-use crate::net::outbound::side_http::{SideHttpClient, SideRequest};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use http::header::{CONTENT_TYPE, HeaderValue};
 use http::{HeaderMap, Method};
 use jiff::Timestamp;
+use memory::net::outbound::custom_host::HostRules;
+use memory::net::outbound::dns::Dns;
+use memory::net::outbound::side_http::{SideHttpClient, SideRequest};
 use ring::hmac;
 use std::time::Duration;
 use words::settings::alerts::Webhook;

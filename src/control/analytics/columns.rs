@@ -1,7 +1,7 @@
 //! The columns of groups (spec "Analytics"): their names, what they show, and how groups are ordered by them.
 
 use super::{average_latency, cents, number, percent, ratio, rounded, time};
-use crate::ledger::analytics::Group;
+use memory::ledger::analytics::Group;
 use serde_json::Value;
 
 /// A column of a group.

@@ -7,7 +7,7 @@ use crate::control::log_filter::Reach;
 use crate::control::logs;
 use crate::control::reply::Reply;
 use crate::control::route::{Route, get};
-use crate::ledger::analytics::{FeedbackQuery, FeedbackSum, FeedbackTally};
+use memory::ledger::analytics::{FeedbackQuery, FeedbackSum, FeedbackTally};
 use serde_json::{Value, json};
 use words::error::Error;
 

@@ -9,9 +9,9 @@ use crate::control::page::{CURRENT_PAGE, CURRENT_PAGE_CAMEL, PAGE_SIZE, PAGE_SIZ
 use crate::control::records::{member, members};
 use crate::control::reply::Reply;
 use crate::control::route::{Access, Route, Shape, get};
-use crate::ledger::analytics::By;
-use crate::ledger::rollup::sample::Dimension;
-use crate::store::{Kind, Record};
+use memory::ledger::analytics::By;
+use memory::ledger::rollup::sample::Dimension;
+use memory::store::{Kind, Record};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use uuid::Uuid;

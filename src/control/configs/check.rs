@@ -4,10 +4,10 @@
 
 use super::super::call::{Call, by_id_or_slug};
 use super::super::records::members;
-use crate::net::outbound::origin::Origin;
 use crate::route::config_hooks;
-use crate::store::{Kind, Record, Status};
 use knowledge::provider;
+use memory::net::outbound::origin::Origin;
+use memory::store::{Kind, Record, Status};
 use serde_json::Value;
 use uuid::Uuid;
 use words::config::hooks::HookPhase;

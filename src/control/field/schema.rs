@@ -2,8 +2,8 @@
 
 use super::read::MAX_CONFIG;
 use super::{Field, Type};
-use crate::limits::FactKey;
 use knowledge::provider;
+use memory::limits::FactKey;
 use serde_json::{Map, Value, json};
 use words::settings::scopes::Scope;
 

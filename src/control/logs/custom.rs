@@ -5,9 +5,9 @@ use crate::control::call::Call;
 use crate::control::field::{Field, Type, optional, read_object, required};
 use crate::control::masking::mask;
 use crate::control::reply::Reply;
-use crate::ledger::{Entry, Row, RowKind, Text, payload};
 use knowledge::price::{Charge, Cost};
 use knowledge::provider;
+use memory::ledger::{Entry, Row, RowKind, Text, payload};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 use uuid::Uuid;
@@ -182,7 +182,7 @@ fn clone((name, value): (&String, &Value)) -> (String, Value) {
 
 fn workspace_slug(call: &Call, workspace: Uuid) -> Option<Text> {
     let catalog = call.catalog().ok()?;
-    catalog.get(crate::store::Kind::Workspace, workspace)?.slug.clone().map(Text::from)
+    catalog.get(memory::store::Kind::Workspace, workspace)?.slug.clone().map(Text::from)
 }
 
 /// Without what PostgreSQL cannot store.

@@ -9,16 +9,16 @@ use crate::control::field::{Field, Type, required};
 use crate::control::records::time;
 use crate::control::reply::Reply;
 use crate::control::route::{Access, Route, Shape, get};
-use crate::ledger::filter::Filter;
-use crate::ledger::log_store::LogError;
-use crate::ledger::{Ledger, Row, payload};
-use crate::state::Shared;
-use crate::store::{Kind, Record, Status};
 use bytes::Bytes;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use futures_util::stream;
 use jiff::{SignedDuration, Timestamp};
+use memory::ledger::filter::Filter;
+use memory::ledger::log_store::LogError;
+use memory::ledger::{Ledger, Row, payload};
+use memory::state::Shared;
+use memory::store::{Kind, Record, Status};
 use ring::hmac;
 use serde_json::{Map, Value, json};
 use std::io::{self, Write as _};
@@ -265,13 +265,19 @@ impl Text {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ledger::row::sample;
     use std::io::Read as _;
 
     #[test]
     fn a_line_has_the_requested_members_alone() {
         let columns = ["id", "cost", "request", "nothing"].map(str::to_owned);
-        let row = sample(3);
+        let row: Row = serde_json::from_value(json!({
+            "id": Uuid::from_u128(3), "kind": "request", "created_ms": 1_795_000_000_003_i64, "trace_id": "trace",
+            "operation": "chat", "method": "POST", "path": "/v1/chat/completions", "status": 200, "is_success": true,
+            "streamed": false, "responded": true, "is_custom": false, "cost": 7, "cost_status": "priced",
+            "latency_us": 9_000, "upstream_us": 8_000, "overhead_us": 100, "retries": 0, "is_fallback": false,
+            "bytes_in": 10, "bytes_out": 11,
+        }))
+        .unwrap();
         let line = line(&row, None, &columns);
         let names: Vec<&String> = line.as_object().unwrap().keys().collect();
         assert_eq!(names.len(), 4, "{line}");

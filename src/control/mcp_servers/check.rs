@@ -3,9 +3,9 @@
 //! Secrets stay with their host: where an update names another one, headers that were saved are not taken over.
 
 use crate::control::call::Call;
-use crate::net::outbound::custom_host::HostRules;
-use crate::net::outbound::origin::Origin;
 use http::{HeaderName, HeaderValue};
+use memory::net::outbound::custom_host::HostRules;
+use memory::net::outbound::origin::Origin;
 use serde_json::{Map, Value, json};
 use words::config::read::Problems;
 use words::error::Error;

@@ -4,8 +4,8 @@
 
 use super::super::call::{Call, by_id_or_slug};
 use super::super::field::{Field, Type, optional, required};
-use crate::limits::FactKey;
-use crate::store::Kind;
+use memory::limits::FactKey;
+use memory::store::Kind;
 use serde_json::{Map, Value};
 use std::collections::HashSet;
 use uuid::Uuid;

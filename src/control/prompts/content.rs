@@ -1,9 +1,9 @@
 //! The content of a version: read from a request, checked, written to a record and read from one.
 
 use super::super::call::Call;
-use crate::store::Record;
 use knowledge::prompt::inclusion::problems_of_names;
 use knowledge::prompt::{Components, Template, VersionBody};
+use memory::store::Record;
 use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
 use std::sync::Arc;

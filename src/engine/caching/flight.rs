@@ -6,11 +6,11 @@
 //! Not here: which requests share a call (`flights`).
 
 use super::note::NotStored;
-use crate::cache::Scope;
 use crate::engine::failure::UpstreamFailure;
 use crate::engine::upstream_stream::{StreamEvent, UpstreamStream};
-use crate::state::held_bytes::Hold;
 use bytes::Bytes;
+use memory::cache::Scope;
+use memory::state::held_bytes::Hold;
 use parking_lot::Mutex;
 use pingora::http::ResponseHeader;
 use pingora_core::protocols::http::HttpTask;

@@ -2,7 +2,7 @@
 
 use super::flight::{Flight, FlightReader, FlightShare, NewFlight};
 use super::note::NotStored;
-use crate::cache::{CacheKey, Scope};
+use memory::cache::{CacheKey, Scope};
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -32,18 +32,18 @@ use super::record::AttemptUsage;
 use super::request_context::RequestContext;
 use super::response_body::{ResponseBody, has_only_json};
 use super::upstream_stream::UpstreamStream;
-use crate::cache::{
-    CacheKey, CachedResponse, KeyParts, Neighbour, ResponseStore, Scope, SemanticIndex, is_decisive,
-};
 use crate::route::attempt::{Attempt, Request};
 use crate::route::request_mode::RequestMode;
-use crate::state::held_bytes::Hold;
-use crate::state::large_work::run_here;
 use flight::{Flight, NewFlight};
 use flights::{Flights, Joining};
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
 use http::{HeaderMap, StatusCode};
 use jiff::Timestamp;
+use memory::cache::{
+    CacheKey, CachedResponse, KeyParts, Neighbour, ResponseStore, Scope, SemanticIndex, is_decisive,
+};
+use memory::state::held_bytes::Hold;
+use memory::state::large_work::run_here;
 use serde_json::value::RawValue;
 use similar::Similar;
 use std::sync::Arc;

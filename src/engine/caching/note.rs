@@ -2,7 +2,7 @@
 //!
 //! Plain data.
 
-use crate::cache::CacheKey;
+use memory::cache::CacheKey;
 use words::config::policies::CacheMode;
 
 /// The value of `x-gateway-cache-status`.

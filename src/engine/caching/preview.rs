@@ -3,11 +3,11 @@
 //! Looks into this process's memory alone, and calls nobody: not a shared store, and no model that makes vectors.
 
 use super::{CacheHeaders, CacheStatus, Caching, is_cacheable, key_parts, scope};
-use crate::cache::CacheKey;
 use crate::engine::limit_preview::PreviewedRequest;
 use crate::route::attempt::Attempt;
 use http::HeaderMap;
 use jiff::Timestamp;
+use memory::cache::CacheKey;
 use serde::Serialize;
 use std::sync::Arc;
 use words::config::policies::CacheMode;

@@ -3,7 +3,7 @@
 //! Reference section 8: the texts without those of the system, joined; at most four messages and 8,191 tokens. A chat with an image, a file or a
 //! call of a tool is found only by an equal one.
 
-use crate::cache::{CacheKey, KeyParts};
+use memory::cache::{CacheKey, KeyParts};
 use serde::Deserialize;
 use words::api::body::Body;
 use words::api::chat::{Message, Part, Role};
@@ -178,8 +178,8 @@ fn write_others(messages: &str, out: &mut Vec<u8>) -> Option<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cache::Scope;
-    use crate::net::outbound::origin::Origin;
+    use memory::cache::Scope;
+    use memory::net::outbound::origin::Origin;
     use serde_json::{Value, json};
     use uuid::Uuid;
     use words::config::account::Account;

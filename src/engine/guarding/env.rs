@@ -2,7 +2,6 @@
 //!
 //! Every address that a check calls is judged as a custom host of a client is, whoever wrote it.
 
-use crate::auth::ClientIdentity;
 use crate::engine::Engine;
 use crate::engine::hook_notes::{HookNotes, HookSide};
 use crate::engine::own_request::{OwnError, OwnRequest};
@@ -10,13 +9,14 @@ use crate::engine::request_context::RequestContext;
 use crate::guard::{
     Hook, HookResult, Outside, OutsideCall, OutsideError, OutsideResponse, PhaseRun, Run, Subject,
 };
-use crate::ledger::Feedback;
-use crate::net::outbound::side_client::FetchError;
-use crate::net::outbound::side_http::SideRequest;
-use crate::state::large_work::LargeWork;
-use crate::state::snapshot::SettingsSnapshot;
 use futures_util::future::BoxFuture;
 use jiff::Timestamp;
+use memory::auth::ClientIdentity;
+use memory::ledger::Feedback;
+use memory::net::outbound::side_client::FetchError;
+use memory::net::outbound::side_http::SideRequest;
+use memory::state::large_work::LargeWork;
+use memory::state::snapshot::SettingsSnapshot;
 use serde_json::Value;
 use std::sync::Arc;
 use std::time::Duration;

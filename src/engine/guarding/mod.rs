@@ -27,11 +27,11 @@ use crate::guard::{
 };
 use crate::route::attempt::{Attempt, Request};
 use crate::route::target::Target;
-use crate::state::large_work::translation;
 use bytes::Bytes;
 use http::HeaderMap;
 use knowledge::provider::rewriter::TextFilters;
 use knowledge::provider::translation::Translation;
+use memory::state::large_work::translation;
 use request_view::RequestView;
 use serde_json::Value;
 use std::borrow::Cow;

@@ -2,16 +2,16 @@
 //!
 //! Not for requests that were refused before their client was established, and not for those of the control plane.
 
-use crate::auth::{ClientIdentity, IdentityKind};
 use crate::engine::record::{AttemptRecord, RequestRecord, UsageSource};
-use crate::ledger::id::RowIds;
-use crate::ledger::payload::Bodies;
-use crate::ledger::{Draft, Entry, Row, RowKind, Text};
 use crate::route::target::Target;
-use crate::state::Shared;
-use crate::state::snapshot::SettingsSnapshot;
-use crate::store::Kind;
 use bytes::Bytes;
+use memory::auth::{ClientIdentity, IdentityKind};
+use memory::ledger::id::RowIds;
+use memory::ledger::payload::Bodies;
+use memory::ledger::{Draft, Entry, Row, RowKind, Text};
+use memory::state::Shared;
+use memory::state::snapshot::SettingsSnapshot;
+use memory::store::Kind;
 use std::sync::Arc;
 use std::time::Duration;
 use uuid::Uuid;

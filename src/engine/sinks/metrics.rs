@@ -5,9 +5,9 @@
 use super::RecordSink;
 use crate::engine::caching::{CacheNote, CacheStatus, NotStored};
 use crate::engine::record::{RequestRecord, UsageSource};
-use crate::state::Shared;
-use crate::state::metrics::{CachedRequest, FinishedRequest, status_text};
 use knowledge::price::money;
+use memory::state::Shared;
+use memory::state::metrics::{CachedRequest, FinishedRequest, status_text};
 use std::sync::Arc;
 
 /// The sink that counts requests.

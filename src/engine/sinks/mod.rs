@@ -8,7 +8,7 @@ mod metrics;
 mod spans;
 
 use super::record::RequestRecord;
-use crate::state::Shared;
+use memory::state::Shared;
 use std::sync::Arc;
 
 /// Receives the records of finished requests.

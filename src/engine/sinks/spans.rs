@@ -5,10 +5,10 @@
 
 use super::RecordSink;
 use crate::engine::record::{AttemptRecord, RequestRecord};
-use crate::state::Shared;
-use crate::state::span_queue::{SpanQueue, Trace};
 use bytes::Bytes;
 use knowledge::price::{Cost, money};
+use memory::state::Shared;
+use memory::state::span_queue::{SpanQueue, Trace};
 use opentelemetry::trace::{SpanContext, SpanId, SpanKind, Status, TraceFlags, TraceId, TraceState};
 use opentelemetry::{InstrumentationScope, KeyValue, StringValue, Value};
 use opentelemetry_sdk::trace::{SpanData, SpanEvents, SpanLinks};

@@ -6,8 +6,6 @@
 use super::BEFORE;
 use super::jwt_claims::{ClaimRules, extracted};
 use super::outgoing::{TIMEOUT, json_headers, reason, url};
-use crate::auth::jwks::KeySet;
-use crate::auth::signed_token::{SignedToken, TokenRefusal};
 use crate::guard::check::{CheckKind, Prepared, RemoteCheck};
 use crate::guard::finding::Finding;
 use crate::guard::outside::{Outside, OutsideCall};
@@ -18,6 +16,8 @@ use futures_util::future::BoxFuture;
 use http::header::CONTENT_TYPE;
 use http::{HeaderName, HeaderValue, Method};
 use jiff::Timestamp;
+use memory::auth::jwks::KeySet;
+use memory::auth::signed_token::{SignedToken, TokenRefusal};
 use moka::sync::Cache;
 use parking_lot::Mutex;
 use ring::digest::{SHA256, digest};

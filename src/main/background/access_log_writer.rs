@@ -3,12 +3,12 @@
 //! The queue and the output belong to `state::access_log`.
 
 use async_trait::async_trait;
+use memory::state::Shared;
 use pingora_core::server::ShutdownWatch;
 use pingora_core::services::background::BackgroundService;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{MissedTickBehavior, interval};
-use turnpike::state::Shared;
 
 /// How long an access line may wait in memory.
 const FLUSH_INTERVAL: Duration = Duration::from_millis(50);

@@ -3,10 +3,10 @@
 //! How they are fetched is `state::jwks`'s.
 
 use async_trait::async_trait;
+use memory::state::Shared;
 use pingora_core::server::ShutdownWatch;
 use pingora_core::services::background::BackgroundService;
 use std::sync::Arc;
-use turnpike::state::Shared;
 
 /// Fetches the keys at the start, every ten minutes and after each reload.
 pub struct KeySetRefresher(pub Arc<Shared>);

@@ -4,12 +4,12 @@
 
 use async_trait::async_trait;
 use jiff::Timestamp;
+use memory::ledger::log_store::Expiry;
+use memory::state::Shared;
 use pingora_core::server::ShutdownWatch;
 use pingora_core::services::background::BackgroundService;
 use std::sync::Arc;
 use std::time::Duration;
-use turnpike::ledger::log_store::Expiry;
-use turnpike::state::Shared;
 use words::settings::logs::Retention;
 
 /// After the start: a gateway that is started every night would never delete anything.

@@ -4,12 +4,12 @@
 
 use crate::log_queue::LogQueue;
 use async_trait::async_trait;
+use memory::state::Shared;
 use pingora_core::server::ShutdownWatch;
 use pingora_core::services::background::BackgroundService;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::sleep;
-use turnpike::state::Shared;
 
 const REPORT_INTERVAL: Duration = Duration::from_secs(1);
 

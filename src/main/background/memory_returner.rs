@@ -7,6 +7,8 @@
 
 use async_trait::async_trait;
 use jiff::Timestamp;
+use memory::limits::Limits;
+use memory::state::Shared;
 use pingora_core::server::ShutdownWatch;
 use pingora_core::services::background::BackgroundService;
 use std::hint::black_box;
@@ -14,9 +16,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::time::{MissedTickBehavior, interval};
 use turnpike::engine::caching::Caching;
-use turnpike::limits::Limits;
 use turnpike::route::config_cache::ConfigCache;
-use turnpike::state::Shared;
 
 /// How often expired entries are dropped and the allocator gets to look.
 const INTERVAL: Duration = Duration::from_secs(1);

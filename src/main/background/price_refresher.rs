@@ -3,10 +3,10 @@
 //! How it is read is `state::price_feed`'s.
 
 use async_trait::async_trait;
+use memory::state::Shared;
 use pingora_core::server::ShutdownWatch;
 use pingora_core::services::background::BackgroundService;
 use std::sync::Arc;
-use turnpike::state::Shared;
 
 /// Reads the catalogue at the start, after each reload and every `prices.refresh_hours`.
 pub struct PriceRefresher(pub Arc<Shared>);

@@ -5,6 +5,7 @@
 use crate::announcement::Announcement;
 use crate::log_queue::LogQueue;
 use async_trait::async_trait;
+use memory::state::Shared;
 use pingora_core::server::ShutdownWatch;
 use pingora_core::services::background::BackgroundService;
 use sd_notify::NotifyState;
@@ -14,7 +15,6 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio::time::{sleep, timeout};
-use turnpike::state::Shared;
 
 /// Connects to each listener until it accepts, then reports readiness.
 pub struct ReadinessNotifier {

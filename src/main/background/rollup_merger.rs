@@ -2,13 +2,13 @@
 
 use async_trait::async_trait;
 use jiff::Timestamp;
+use memory::ledger::Ledger;
+use memory::ledger::log_store::LogError;
+use memory::state::Shared;
 use pingora_core::server::ShutdownWatch;
 use pingora_core::services::background::BackgroundService;
 use std::sync::Arc;
 use std::time::Duration;
-use turnpike::ledger::Ledger;
-use turnpike::ledger::log_store::LogError;
-use turnpike::state::Shared;
 
 /// How often it looks for something to merge.
 const INTERVAL: Duration = Duration::from_secs(20);

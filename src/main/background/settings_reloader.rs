@@ -5,14 +5,14 @@
 use crate::start_checks::Addresses;
 use crate::{read, reload, store_opening};
 use async_trait::async_trait;
+use memory::state::Shared;
+use memory::state::snapshot::SettingsSnapshot;
 use pingora_core::server::ShutdownWatch;
 use pingora_core::services::background::BackgroundService;
 use sd_notify::NotifyState;
 use std::path::PathBuf;
 use std::sync::Arc;
 use tokio::signal::unix::{SignalKind, signal};
-use turnpike::state::Shared;
-use turnpike::state::snapshot::SettingsSnapshot;
 use words::settings::{Listener, Settings};
 
 /// Handles SIGHUP and SIGUSR1.

@@ -4,14 +4,14 @@
 //! The store reads the changes itself (`Store::follow`); what they mean for requests is compiled in `state`.
 
 use async_trait::async_trait;
+use memory::auth::key_records::used;
+use memory::state::Shared;
+use memory::store::{Change, Kind, Store};
 use pingora_core::server::ShutdownWatch;
 use pingora_core::services::background::BackgroundService;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{MissedTickBehavior, interval};
-use turnpike::auth::key_records::used;
-use turnpike::state::Shared;
-use turnpike::store::{Change, Kind, Store};
 
 /// How often it looks for what has expired.
 const INTERVAL: Duration = Duration::from_secs(1);

@@ -3,9 +3,9 @@
 //!
 //! Which scopes a request needs is not here, but in [`RequestHead::check_scope`](super::RequestHead::check_scope).
 
-use crate::auth::stored_keys::WorkspaceDefaults;
-use crate::auth::{ClientIdentity, IdentityKind};
-use crate::state::snapshot::SettingsSnapshot;
+use memory::auth::stored_keys::WorkspaceDefaults;
+use memory::auth::{ClientIdentity, IdentityKind};
+use memory::state::snapshot::SettingsSnapshot;
 use serde_json::{Map, Value};
 use std::borrow::Cow;
 use words::config::headers::GatewayHeaders;
@@ -102,8 +102,8 @@ fn check_saved(headers: &GatewayHeaders<'_>) -> Result<(), Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::auth::KeyDefaults;
     use http::{HeaderMap, HeaderValue};
+    use memory::auth::KeyDefaults;
 
     fn client(kind: IdentityKind, config: Option<&str>, allow_config_override: bool) -> ClientIdentity {
         let metadata = vec![("team".into(), "a".into())];

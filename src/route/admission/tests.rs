@@ -1,10 +1,10 @@
 //! Table tests of how a body is read and which requests are rejected.
 
 use super::{BodyContent, BodyReading, Plane, RequestHead};
-use crate::net::inbound::control_paths::ControlPaths;
-use crate::state::snapshot::SettingsSnapshot;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri};
+use memory::net::inbound::control_paths::ControlPaths;
+use memory::state::snapshot::SettingsSnapshot;
 use uuid::Uuid;
 use words::api::own_ids::{batch_id, file_id};
 use words::config::Checks;

@@ -1,15 +1,15 @@
 //! Tests of explanations, as tables.
 
 use super::{Explanation, explain, without_values};
-use crate::net::outbound::custom_host::HostRules;
 use crate::route::admission::Endpoint;
 use crate::route::attempt::Request;
 use crate::route::compile::Sources;
 use crate::route::tests::{TestEnv, target};
-use crate::state::directory::Directory;
-use crate::state::stored::Stored;
 use bytes::Bytes;
 use http::{HeaderMap, Method, Uri};
+use memory::net::outbound::custom_host::HostRules;
+use memory::state::directory::Directory;
+use memory::state::stored::Stored;
 use serde_json::{Value, json};
 use words::api::body::Body;
 use words::config::Checks;

@@ -7,7 +7,7 @@ use crate::route::compiled::{CompiledConfig, GroupStrategy, Node, TargetGroup};
 use crate::route::env::RoutingEnv;
 use crate::route::plan::{Plan, fallback_statuses};
 use crate::route::target::Target;
-use crate::state::targets::CircuitStatus;
+use memory::state::targets::CircuitStatus;
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 use std::time::Duration;

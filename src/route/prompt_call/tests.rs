@@ -3,11 +3,11 @@
 use crate::route::admission::Endpoint;
 use crate::route::attempt::{Attempt, Request};
 use crate::route::compile::{Sources, compile};
-use crate::state::snapshot::SettingsSnapshot;
 use bytes::Bytes;
 use http::{HeaderMap, Method, Uri};
 use knowledge::prompt::{Prompt, PromptSet, PromptVersion, VersionBody};
 use knowledge::provider;
+use memory::state::snapshot::SettingsSnapshot;
 use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -4,7 +4,7 @@ use super::{TestEnv, compiled, run_plan, short, target};
 use crate::route::compiled::Node;
 use crate::route::outcome::{ErrorClass, Outcome};
 use crate::route::plan::{Decision, Plan, Reason};
-use crate::state::targets::BreakerSignal;
+use memory::state::targets::BreakerSignal;
 use std::time::Duration;
 use words::config::policies::BreakerPolicy;
 

@@ -227,7 +227,7 @@ impl Row {
 
 /// A row with a value in every member, for tests.
 #[cfg(test)]
-pub fn sample(number: u16) -> Row {
+pub(crate) fn sample(number: u16) -> Row {
     let text = |name: &str| Some(Text::from(format!("{name}-{number}")));
     let count = |factor: u64| Some(factor * u64::from(number));
     let created_ms = 1_795_000_000_000 + i64::from(number);

@@ -13,7 +13,7 @@ use words::config::account::{Account, AuthModeC, AuthTypeA, AuthTypeB, Deploymen
 use words::config::node::Node;
 use words::config::read::{Cursor, Problems};
 
-#[path = "../../words/json/spellings.rs"]
+#[path = "../../../words/json/spellings.rs"]
 mod spellings;
 
 use spellings::{any_value, is_equal, respelt};

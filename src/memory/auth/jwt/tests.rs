@@ -109,7 +109,7 @@ fn a_good_token_becomes_the_identity_of_its_claims() {
 
 #[test]
 fn rsa_tokens_count_with_long_keys_and_their_own_algorithm() {
-    let golden: Value = serde_json::from_str(include_str!("../../../tests/golden/jwt/rsa.json")).unwrap();
+    let golden: Value = serde_json::from_str(include_str!("../../../../tests/golden/jwt/rsa.json")).unwrap();
     let tokens = Tokens::new(jwt_settings(""));
     tokens.set_keys(KeySet::parse(golden["jwks"].to_string().as_bytes()).unwrap());
     for (name, wanted) in [
