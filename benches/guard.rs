@@ -9,16 +9,16 @@ mod timer;
 
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, ready};
+use judgment::guard::{
+    Hook, HookCompiler, HookSet, Outside, OutsideCall, OutsideError, OutsideResponse, Run, StreamUse,
+    Subject, WindowState,
+};
 use memory::state::large_work::LargeWork;
 use serde_json::{Value, json};
 use std::hint::black_box;
 use std::sync::Arc;
 use std::time::Duration;
 use timer::Timer;
-use turnpike::guard::{
-    Hook, HookCompiler, HookSet, Outside, OutsideCall, OutsideError, OutsideResponse, Run, StreamUse,
-    Subject, WindowState,
-};
 use words::api::chat::TextFilter;
 use words::api::operation::Operation;
 use words::config::hooks::{Guardrail, HookKind, HookPhase};

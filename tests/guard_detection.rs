@@ -3,9 +3,9 @@
 //!
 //! The sets and where they come from: `guard_detection/README.md`. Not here: single cases, which are beside the detectors.
 
+use judgment::guard::{Finding, LocalCheck, Parameters, Prepared, Subject, check_kind};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use turnpike::guard::{Finding, LocalCheck, Parameters, Prepared, Subject, check_kind};
 use words::api::operation::Operation;
 use words::config::pattern::PatternBudget;
 

@@ -9,6 +9,8 @@ use crate::support::provider::Provider;
 use bytes::Bytes;
 use futures_util::future::{BoxFuture, ready};
 use http::{HeaderName, HeaderValue};
+use judgment::route::attempt::Attempt;
+use judgment::route::outcome::Outcome;
 use parking_lot::Mutex;
 use pingora::http::RequestHeader;
 use pingora_core::protocols::http::HttpTask;
@@ -22,8 +24,6 @@ use tokio::sync::oneshot;
 use turnpike::engine::downstream::Downstream;
 use turnpike::engine::memory_downstream::MemoryDownstream;
 use turnpike::engine::stages::{Compile, Flow, LocalResponse, STAGES, Stage, StageCall};
-use turnpike::route::attempt::Attempt;
-use turnpike::route::outcome::Outcome;
 use words::api::chat::{FilterFlow, TextFilter};
 use words::error::Error;
 

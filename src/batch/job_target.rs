@@ -3,12 +3,12 @@
 //! Sends nothing (`job_calls`).
 
 use super::job_state::{JobRecord, ProviderJobs};
-use crate::route::admission::Endpoint;
-use crate::route::attempt::{Attempt, Request};
-use crate::route::compiled::CompiledConfig;
-use crate::route::target::Target;
 use bytes::Bytes;
 use http::{Method, Uri};
+use judgment::route::admission::Endpoint;
+use judgment::route::attempt::{Attempt, Request};
+use judgment::route::compiled::CompiledConfig;
+use judgment::route::target::Target;
 use knowledge::provider::batch_jobs::{BatchJobs, Job};
 use std::sync::Arc;
 use uuid::Uuid;

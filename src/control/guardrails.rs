@@ -9,7 +9,7 @@ use super::page::{self, Page};
 use super::records::{archived, changed, created, member, members, overlay, put, time};
 use super::reply::Reply;
 use super::route::{Access, Route, Shape, delete, get, post, put as put_route};
-use crate::guard::{Hook, HookCompiler, HookPlace, Subject, check_kind};
+use judgment::guard::{Hook, HookCompiler, HookPlace, Subject, check_kind};
 use memory::state::stored::{compile_guardrail, guardrail_hook};
 use memory::store::{Catalog, Kind, Record, Status};
 use serde_json::{Map, Value, json};

@@ -2,10 +2,10 @@
 //!
 //! Not the environment that routes requests (`engine::request_env`), which stores sticky choices and creates targets.
 
-use crate::route::compiled::TargetGroup;
-use crate::route::env::RoutingEnv;
-use crate::route::request_snapshot::RequestSnapshot;
-use crate::route::target::Target;
+use judgment::route::compiled::TargetGroup;
+use judgment::route::env::RoutingEnv;
+use judgment::route::request_snapshot::RequestSnapshot;
+use judgment::route::target::Target;
 use memory::auth::ClientIdentity;
 use memory::state::sticky_sessions::StickySessions;
 use memory::state::targets::{CircuitStatus, TargetRegistry};

@@ -12,9 +12,9 @@
 //! Knows no prices.
 
 use super::record::{AttemptUsage, UsageSource};
-use crate::route::attempt::Attempt;
 use bytes::Bytes;
 use http::Method;
+use judgment::route::attempt::Attempt;
 use knowledge::provider::translation::Translation;
 use std::sync::Arc;
 use words::api::body::Body;

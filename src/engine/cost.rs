@@ -3,9 +3,9 @@
 //! The prices are those in force when the request began. Not here: the arithmetic (`price`).
 
 use super::record::{AttemptRecord, AttemptUsage, UsageSource};
-use crate::route::attempt::Attempt;
-use crate::route::target::Target;
 use jiff::Timestamp;
+use judgment::route::attempt::Attempt;
+use judgment::route::target::Target;
 use knowledge::price::{Charge, Cost, CostStatus, Rating, RequestPrices};
 use std::sync::Arc;
 use words::api::operation::Billing;

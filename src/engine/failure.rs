@@ -4,7 +4,7 @@
 
 use super::attempt_state::AttemptState;
 use super::peer_selection::PeerSelection;
-use crate::route::target::Target;
+use judgment::route::target::Target;
 use memory::net::outbound::dns::ResolveError;
 use memory::state::Shared;
 use pingora_core::{Error as PingoraError, ErrorSource, ErrorType};

@@ -5,10 +5,10 @@
 //! Only how headers are edited; `response_headers` and `upstream_headers` decide what they contain.
 
 use super::request_context::RequestContext;
-use crate::route::request_mode::RequestMode;
-use crate::route::target::Target;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, request, response};
+use judgment::route::request_mode::RequestMode;
+use judgment::route::target::Target;
 use knowledge::provider::credential_mask::CredentialMask;
 use pingora::http::{RequestHeader, ResponseHeader};
 

@@ -8,7 +8,7 @@ use super::caching::{CachedCall, FlightShare};
 use super::downstream::{Aborted, Downstream};
 use super::downstream_watch::DownstreamWatch;
 use super::orchestrator::{NextAttempt, Orchestrator, Started};
-use crate::route::plan::Reason;
+use judgment::route::plan::Reason;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::sleep;

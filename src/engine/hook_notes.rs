@@ -2,7 +2,7 @@
 //!
 //! Not their results, which the client gets (`guard`), and not what hooks find that nothing waits for.
 
-use crate::guard::HookResult;
+use judgment::guard::HookResult;
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::Duration;

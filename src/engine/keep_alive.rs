@@ -1,7 +1,7 @@
 //! What keeps the connection of a silent stream alive. Not when it is sent (`forward`, `orchestrator`).
 
-use crate::route::deadlines::Deadlines;
 use bytes::Bytes;
+use judgment::route::deadlines::Deadlines;
 use std::time::{Duration, Instant};
 use tokio::time::{Instant as Clock, sleep_until};
 use words::api::Dialect;

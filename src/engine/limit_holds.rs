@@ -8,11 +8,11 @@ use super::limit_refusal;
 use super::record::{AttemptRecord, RequestRecord};
 use super::request_context::RequestContext;
 use super::usage_estimate::UsageEstimate;
-use crate::route::attempt::{Attempt, Request};
-use crate::route::compiled::CompiledConfig;
-use crate::route::target::Target;
 use http::{HeaderMap, Method};
 use jiff::Timestamp;
+use judgment::route::attempt::{Attempt, Request};
+use judgment::route::compiled::CompiledConfig;
+use judgment::route::target::Target;
 use memory::auth::{ClientIdentity, ORGANISATION};
 use memory::limits::{
     self, Actual, Advance, Estimate, Facts, Id, LimitSet, Limits, Named, Phase, Remaining, Reservation,

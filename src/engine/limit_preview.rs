@@ -5,10 +5,10 @@
 use super::limit_holds::{Metadata, RequestFacts, key, only_reads, target_facts};
 use super::limit_refusal::{self, amount, scope, unit};
 use super::usage_estimate::UsageEstimate;
-use crate::route::attempt::{Attempt, Request};
-use crate::route::compiled::CompiledConfig;
-use crate::route::target::Target;
 use jiff::Timestamp;
+use judgment::route::attempt::{Attempt, Request};
+use judgment::route::compiled::CompiledConfig;
+use judgment::route::target::Target;
 use knowledge::price::RequestPrices;
 use memory::auth::ClientIdentity;
 use memory::limits::{CountersFailure, Decision, Facts, Limits, Phase, Preview};

@@ -5,8 +5,8 @@
 use super::Engine;
 use super::own_request::{OwnError, OwnRequest};
 use super::request_context::RequestContext;
-use crate::route::provider_ref::split_slug;
 use futures_util::future::join_all;
+use judgment::route::provider_ref::split_slug;
 use memory::state::model_lists::Fetched;
 use std::sync::Arc;
 use std::time::{Duration, Instant};

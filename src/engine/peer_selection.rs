@@ -4,7 +4,7 @@
 //! natively. Does not connect.
 
 use super::failure;
-use crate::route::target::Target;
+use judgment::route::target::Target;
 use memory::net::outbound::origin::Origin;
 use memory::net::outbound::peer::{PeerOptions, Protocol};
 use memory::state::Shared;

@@ -3,8 +3,8 @@
 //! What the attempt sends is decided in `route::attempt`.
 
 use super::Engine;
-use crate::route::attempt::{Attempt, Request};
-use crate::route::target::Target;
+use judgment::route::attempt::{Attempt, Request};
+use judgment::route::target::Target;
 use knowledge::provider::translation::working_memory;
 use memory::state::held_bytes::Hold;
 use memory::state::large_work::{LargeWork, freed_elsewhere, translation};

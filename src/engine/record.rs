@@ -5,11 +5,11 @@
 use super::caching::CacheNote;
 use super::hook_notes::HookNote;
 use super::payload_capture::PayloadCapture;
-use crate::route::attempt::Attempt;
-use crate::route::plan::Reason;
-use crate::route::target::Target;
 use http::{Method, Uri};
 use jiff::Timestamp;
+use judgment::route::attempt::Attempt;
+use judgment::route::plan::Reason;
+use judgment::route::target::Target;
 use knowledge::price::Cost;
 use knowledge::prompt::FoundPrompt;
 use memory::auth::ClientIdentity;

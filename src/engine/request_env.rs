@@ -2,10 +2,10 @@
 //!
 //! Decides nothing; the plan (`route::plan`) does.
 
-use crate::route::compiled::TargetGroup;
-use crate::route::env::RoutingEnv;
-use crate::route::request_snapshot::RequestSnapshot;
-use crate::route::target::Target;
+use judgment::route::compiled::TargetGroup;
+use judgment::route::env::RoutingEnv;
+use judgment::route::request_snapshot::RequestSnapshot;
+use judgment::route::target::Target;
 use memory::auth::ClientIdentity;
 use memory::state::Shared;
 use memory::state::targets::{CircuitStatus, TargetState};

@@ -2,7 +2,7 @@
 //!
 //! Does not validate it (`response_body`).
 
-use crate::route::request_mode::RequestMode;
+use judgment::route::request_mode::RequestMode;
 use knowledge::provider::success_error;
 use words::api::chat::ProviderError;
 use words::api::operation::{Operation, ResponseKind};

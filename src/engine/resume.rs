@@ -5,10 +5,10 @@
 
 use super::request_context::RequestContext;
 use super::response_body::{ResponseBody, unix_seconds};
-use crate::route::attempt::{Attempt, Request};
-use crate::route::outcome::Outcome;
-use crate::route::target::Target;
 use bytes::Bytes;
+use judgment::route::attempt::{Attempt, Request};
+use judgment::route::outcome::Outcome;
+use judgment::route::target::Target;
 use knowledge::provider::rescue::{self, Prefill, ResumeMode};
 use knowledge::provider::rewriter::Rewriter;
 use std::sync::Arc;

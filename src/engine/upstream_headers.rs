@@ -7,10 +7,10 @@
 use super::header_edit::{HeaderCase, edit_request_headers};
 use super::request_context::RequestContext;
 use super::stages;
-use crate::route::attempt::Attempt;
-use crate::route::request_mode::RequestMode;
 use http::header;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri};
+use judgment::route::attempt::Attempt;
+use judgment::route::request_mode::RequestMode;
 use knowledge::provider::token_exchange::Credentials;
 use memory::auth::{KEY_PROTOCOL, KeySearch};
 use memory::state::snapshot::SettingsSnapshot;

@@ -2,10 +2,10 @@
 //!
 //! Not here: what it did use (`record`), and what limits do with the estimate (`limits`).
 
-use crate::route::attempt::Request;
-use crate::route::target::Target;
 use http::Method;
 use jiff::Timestamp;
+use judgment::route::attempt::Request;
+use judgment::route::target::Target;
 use knowledge::price::{ExpectedTier, Rating, RequestPrices};
 use memory::limits::Estimate;
 use std::borrow::Cow;

@@ -3,13 +3,13 @@
 //! Start, reload, `check` and `explain` all come through here, so none of them accepts what another refuses.
 
 use super::start_checks::{self, Addresses};
+use judgment::route::stored_calls;
 use knowledge::price::Overlay;
 use knowledge::provider;
 use std::collections::HashSet;
 use std::io;
 use std::path::Path;
 use std::time::SystemTime;
-use turnpike::route::stored_calls;
 use words::config::Checks;
 use words::error::Problem;
 use words::settings::{Draft, SecretSources, Settings};

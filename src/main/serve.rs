@@ -17,6 +17,7 @@ use super::store_opening::Opened;
 use super::{batch_opening, cache_opening, ledger_opening, logging, read, span_exporter, store_opening};
 use axum::Router;
 use jiff::Timestamp;
+use judgment::route::config_cache::ConfigCache;
 use knowledge::price::Catalog;
 use memory::limits::{Limits as RequestLimits, LimitsOptions};
 use memory::net::inbound::axum_bridge::{AxumApp, Limits};
@@ -47,7 +48,6 @@ use turnpike::engine::Engine;
 use turnpike::engine::caching::Caching;
 use turnpike::engine::planner::Planner;
 use turnpike::proxy::{ControlRoutes, DownstreamApp, Gateway};
-use turnpike::route::config_cache::ConfigCache;
 use words::settings::{Listener, Settings};
 
 /// Serves until a signal stops the process.

@@ -15,15 +15,15 @@ use crate::engine::planner::Planned;
 use crate::engine::request_context::{RequestContext, new_trace_id};
 use crate::engine::reusable_timer::ReusableTimer;
 use crate::engine::turn::Turn;
-use crate::route::admission::{
-    BodyReading, ModelQuery, Plane, RequestHead, batch_provider, creates_own, depends_on_provider,
-};
-use crate::route::attempt::{Attempt, Request};
-use crate::route::request_mode::RequestMode;
 use bytes::{Bytes, BytesMut};
 use http::header::{CONTENT_LENGTH, HOST};
 use http::{HeaderMap, HeaderValue, Version};
 use jiff::Timestamp;
+use judgment::route::admission::{
+    BodyReading, ModelQuery, Plane, RequestHead, batch_provider, creates_own, depends_on_provider,
+};
+use judgment::route::attempt::{Attempt, Request};
+use judgment::route::request_mode::RequestMode;
 use memory::auth::{self, ClientIdentity};
 use memory::state::authentication;
 use memory::state::held_bytes::Hold;

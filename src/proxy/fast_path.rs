@@ -7,10 +7,10 @@
 
 use super::Gateway;
 use super::native;
-use crate::route::admission::Endpoint;
-use crate::route::request_mode::RequestMode;
 use bytes::BytesMut;
 use http::Method;
+use judgment::route::admission::Endpoint;
+use judgment::route::request_mode::RequestMode;
 use pingora_core::ErrorType;
 use pingora_core::protocols::Stream;
 use pingora_proxy::{ProxyHttp, Session};

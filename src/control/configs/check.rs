@@ -4,7 +4,7 @@
 
 use super::super::call::{Call, by_id_or_slug};
 use super::super::records::members;
-use crate::route::config_hooks;
+use judgment::route::config_hooks;
 use knowledge::provider;
 use memory::net::outbound::origin::Origin;
 use memory::store::{Kind, Record, Status};

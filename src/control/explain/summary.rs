@@ -3,7 +3,7 @@
 //! Everything else is in the JSON.
 
 use super::ExplainResponse;
-use crate::route::explain::{FailurePath, FurtherAttempt};
+use judgment::route::explain::{FailurePath, FurtherAttempt};
 use std::fmt::Write;
 
 /// The most further attempts that a line names.

@@ -32,13 +32,13 @@ use super::record::AttemptUsage;
 use super::request_context::RequestContext;
 use super::response_body::{ResponseBody, has_only_json};
 use super::upstream_stream::UpstreamStream;
-use crate::route::attempt::{Attempt, Request};
-use crate::route::request_mode::RequestMode;
 use flight::{Flight, NewFlight};
 use flights::{Flights, Joining};
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
 use http::{HeaderMap, StatusCode};
 use jiff::Timestamp;
+use judgment::route::attempt::{Attempt, Request};
+use judgment::route::request_mode::RequestMode;
 use memory::cache::{
     CacheKey, CachedResponse, KeyParts, Neighbour, ResponseStore, Scope, SemanticIndex, is_decisive,
 };

@@ -4,9 +4,9 @@
 
 use super::{CacheHeaders, CacheStatus, Caching, is_cacheable, key_parts, scope};
 use crate::engine::limit_preview::PreviewedRequest;
-use crate::route::attempt::Attempt;
 use http::HeaderMap;
 use jiff::Timestamp;
+use judgment::route::attempt::Attempt;
 use memory::cache::CacheKey;
 use serde::Serialize;
 use std::sync::Arc;

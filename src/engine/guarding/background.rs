@@ -2,7 +2,7 @@
 
 use super::env::GuardEnv;
 use super::stream_texts;
-use crate::guard::{Hook, HookSet, Subject};
+use judgment::guard::{Hook, HookSet, Subject};
 use knowledge::provider::translation::Translation;
 use std::sync::Arc;
 

@@ -6,11 +6,11 @@ use crate::engine::Engine;
 use crate::engine::hook_notes::{HookNotes, HookSide};
 use crate::engine::own_request::{OwnError, OwnRequest};
 use crate::engine::request_context::RequestContext;
-use crate::guard::{
-    Hook, HookResult, Outside, OutsideCall, OutsideError, OutsideResponse, PhaseRun, Run, Subject,
-};
 use futures_util::future::BoxFuture;
 use jiff::Timestamp;
+use judgment::guard::{
+    Hook, HookResult, Outside, OutsideCall, OutsideError, OutsideResponse, PhaseRun, Run, Subject,
+};
 use memory::auth::ClientIdentity;
 use memory::ledger::Feedback;
 use memory::net::outbound::side_client::FetchError;

@@ -10,11 +10,11 @@ use crate::engine::downstream_watch::DownstreamWatch;
 use crate::engine::hook_notes::HookSide;
 use crate::engine::orchestrator::Orchestrator;
 use crate::engine::response_body::ResponseBody;
-use crate::guard::{Hook, HookResult, HookSet, PhaseRun, Placeholders, Subject, hook_results, restored};
-use crate::route::outcome::Outcome;
 use bytes::Bytes;
 use futures_util::future::join_all;
 use http::StatusCode;
+use judgment::guard::{Hook, HookResult, HookSet, PhaseRun, Placeholders, Subject, hook_results, restored};
+use judgment::route::outcome::Outcome;
 use memory::state::large_work::translation;
 use serde_json::json;
 use std::sync::Arc;
@@ -182,7 +182,7 @@ impl Guarded {
         if !placeholders.is_empty() {
             let placeholders = Placeholders::new(placeholders);
             let texts = subject.texts.iter().map(|text| restored(&text.text, &placeholders)).collect();
-            subject.apply(&crate::guard::Change::Texts(texts));
+            subject.apply(&judgment::guard::Change::Texts(texts));
         }
     }
 

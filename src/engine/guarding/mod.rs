@@ -22,13 +22,13 @@ use super::downstream::Downstream;
 use super::hook_notes::HookSide;
 use super::orchestrator::Orchestrator;
 use super::request_context::RequestContext;
-use crate::guard::{
-    Hook, HookResult, HookSet, Needs, PhaseRun, StreamUse, Subject, WindowFilter, WindowState, hook_results,
-};
-use crate::route::attempt::{Attempt, Request};
-use crate::route::target::Target;
 use bytes::Bytes;
 use http::HeaderMap;
+use judgment::guard::{
+    Hook, HookResult, HookSet, Needs, PhaseRun, StreamUse, Subject, WindowFilter, WindowState, hook_results,
+};
+use judgment::route::attempt::{Attempt, Request};
+use judgment::route::target::Target;
 use knowledge::provider::rewriter::TextFilters;
 use knowledge::provider::translation::Translation;
 use memory::state::large_work::translation;

@@ -2,11 +2,11 @@
 //!
 //! Not here: the hooks, and where texts are in a body (`guard`).
 
-use crate::guard::{HookSet, Needs, Subject};
-use crate::route::admission::{is_sent_with_body, meant};
-use crate::route::attempt::Request;
-use crate::route::target::Target;
 use http::HeaderMap;
+use judgment::guard::{HookSet, Needs, Subject};
+use judgment::route::admission::{is_sent_with_body, meant};
+use judgment::route::attempt::Request;
+use judgment::route::target::Target;
 use serde_json::value::RawValue;
 use std::sync::Arc;
 use words::api::operation::Operation;

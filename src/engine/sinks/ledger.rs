@@ -3,8 +3,8 @@
 //! Not for requests that were refused before their client was established, and not for those of the control plane.
 
 use crate::engine::record::{AttemptRecord, RequestRecord, UsageSource};
-use crate::route::target::Target;
 use bytes::Bytes;
+use judgment::route::target::Target;
 use memory::auth::{ClientIdentity, IdentityKind};
 use memory::ledger::id::RowIds;
 use memory::ledger::payload::Bodies;

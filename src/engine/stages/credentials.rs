@@ -6,11 +6,11 @@
 
 use super::{Flow, Stage, StageCall};
 use crate::engine::request_context::RequestContext;
-use crate::route::attempt::Attempt;
-use crate::route::outcome::Outcome;
-use crate::route::target::Target;
 use futures_util::future::BoxFuture;
 use http::{HeaderMap, Method};
+use judgment::route::attempt::Attempt;
+use judgment::route::outcome::Outcome;
+use judgment::route::target::Target;
 use knowledge::provider::Signing;
 use knowledge::provider::token_exchange::{Credentials, TokenExchange};
 use memory::state::Shared;

@@ -7,6 +7,7 @@
 
 use async_trait::async_trait;
 use jiff::Timestamp;
+use judgment::route::config_cache::ConfigCache;
 use memory::limits::Limits;
 use memory::state::Shared;
 use pingora_core::server::ShutdownWatch;
@@ -16,7 +17,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::time::{MissedTickBehavior, interval};
 use turnpike::engine::caching::Caching;
-use turnpike::route::config_cache::ConfigCache;
 
 /// How often expired entries are dropped and the allocator gets to look.
 const INTERVAL: Duration = Duration::from_secs(1);

@@ -107,7 +107,7 @@ fn generated() -> String {
 
 #[test]
 fn the_documentation_page_matches_the_checks() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/guardrails.md");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/guardrails.md");
     let committed = std::fs::read_to_string(&path).unwrap_or_else(|_| "# Guardrails\n\n".to_owned());
     let written = committed.split(MARKER).next().unwrap_or_default();
     let page = format!("{written}{}", generated());
