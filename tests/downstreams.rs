@@ -8,11 +8,11 @@ use crate::support::client::client;
 use crate::support::gateway::Gateway;
 use crate::support::provider::Provider;
 use crate::support::settings::{KEY, STANDARD};
+use motion::engine::stages::STAGES;
 use serde_json::{Value, json};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
-use turnpike::engine::stages::STAGES;
 
 const PATH: &str = "/v1/chat/completions";
 const CHAT: &str = r#"{"id":"c","object":"chat.completion","created":1,"model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"hello"},"finish_reason":"stop"}],"usage":{"prompt_tokens":1,"completion_tokens":2,"total_tokens":3}}"#;

@@ -6,7 +6,6 @@
 use super::arrival::Arrival;
 use super::audit::{self, Trail};
 use super::{masking, records};
-use crate::engine::Engine;
 use bytes::Bytes;
 use jiff::Timestamp;
 use memory::auth::ClientIdentity;
@@ -15,6 +14,7 @@ use memory::limits::Limits;
 use memory::state::Shared;
 use memory::state::snapshot::SettingsSnapshot;
 use memory::store::{Catalog, Change, Kind, Record, Status, Store};
+use motion::engine::Engine;
 use serde_json::{Map, Value};
 use std::sync::Arc;
 use uuid::Uuid;

@@ -1,12 +1,12 @@
 //! The response of a control route, before it is written.
 
-use crate::engine::header_edit::WARNINGS;
 use axum::body::Body;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use futures_util::Stream;
 use http::header::{CONTENT_TYPE, HeaderValue};
 use http::{HeaderMap, StatusCode};
+use motion::engine::header_edit::WARNINGS;
 use serde_json::{Value, json};
 
 /// Status and body.

@@ -2,9 +2,9 @@
 //!
 //! Only pointers; nothing is done here.
 
-use crate::engine::Engine;
 use memory::limits::Limits;
 use memory::state::Shared;
+use motion::engine::Engine;
 use std::sync::Arc;
 
 /// The objects that control routes use.

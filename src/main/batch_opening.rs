@@ -3,11 +3,11 @@
 //! What runs batches is `background::BatchWorker`.
 
 use super::store_opening;
+use motion::batch::blobs::S3Location;
+use motion::batch::{BatchMetrics, BatchOptions, Batches, BlobLocation, Blobs};
+use motion::engine::planner::Planner;
 use std::path::Path;
 use std::sync::Arc;
-use turnpike::batch::blobs::S3Location;
-use turnpike::batch::{BatchMetrics, BatchOptions, Batches, BlobLocation, Blobs};
-use turnpike::engine::planner::Planner;
 use words::settings::Settings;
 
 /// Files and batches; `None` where several gateways share a store and no place for files.

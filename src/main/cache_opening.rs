@@ -4,8 +4,8 @@
 
 use memory::cache::{CacheOptions, ResponseStore, SemanticIndex};
 use memory::state::Shared;
+use motion::engine::caching::Caching;
 use std::sync::Arc;
-use turnpike::engine::caching::Caching;
 
 /// The cache, and the index of texts where the settings name an embedding model.
 pub fn open(shared: &Shared) -> Result<Arc<Caching>, String> {

@@ -7,6 +7,7 @@ use super::log_queue::LogQueue;
 use async_trait::async_trait;
 use memory::limits::{CountersFailure, Limits};
 use memory::state::Shared;
+use motion::engine::caching::Caching;
 use pingora_core::server::{ShutdownSignal, ShutdownSignalWatch, ShutdownWatch};
 use pingora_core::services::background::BackgroundService;
 use sd_notify::NotifyState;
@@ -14,7 +15,6 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::{Instant, sleep, timeout};
-use turnpike::engine::caching::Caching;
 
 /// Between failing readiness and closing the listeners: time for one probe to notice.
 const READINESS_DELAY: Duration = Duration::from_millis(500);

@@ -5,12 +5,12 @@
 
 use super::Gateway;
 use super::native;
-use crate::engine::request_context::RequestContext;
-use crate::engine::{failure, response_headers};
 use axum::Router;
 use http::HeaderMap;
 use memory::net::inbound::axum_bridge;
 use memory::net::inbound::control_paths::ControlPaths;
+use motion::engine::request_context::RequestContext;
+use motion::engine::{failure, response_headers};
 use pingora_core::Result;
 use pingora_proxy::Session;
 use std::sync::Arc;

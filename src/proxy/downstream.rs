@@ -2,11 +2,11 @@
 //!
 //! Does not make responses, and does not send those of the control plane (`net::inbound::axum_bridge`).
 
-use crate::engine::downstream::Downstream;
-use crate::engine::failure;
-use crate::engine::header_edit::{HeaderCase, edit_response_headers};
 use bytes::Bytes;
 use http::{HeaderValue, Method, header};
+use motion::engine::downstream::Downstream;
+use motion::engine::failure;
+use motion::engine::header_edit::{HeaderCase, edit_response_headers};
 use pingora::http::{RequestHeader, ResponseHeader};
 use pingora_core::ErrorType;
 use pingora_core::protocols::http::HttpTask;

@@ -5,12 +5,6 @@
 
 use super::Gateway;
 use super::downstream::PingoraDownstream;
-use crate::engine::downstream::Downstream;
-use crate::engine::header_edit::{HeaderCase, edit_response_headers};
-use crate::engine::offline::{OfflineRequest, OfflineResponse};
-use crate::engine::orchestrator::Admitted;
-use crate::engine::request_context::RequestContext;
-use crate::engine::response_headers;
 use bytes::Bytes;
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE};
 use http::{HeaderMap, Method, StatusCode, Uri};
@@ -19,6 +13,12 @@ use judgment::route::attempt::Request;
 use judgment::route::target::Target;
 use knowledge::provider::batch_jobs::{BatchJobs, Job};
 use knowledge::provider::fine_tuning::training::TrainingWriter;
+use motion::engine::downstream::Downstream;
+use motion::engine::header_edit::{HeaderCase, edit_response_headers};
+use motion::engine::offline::{OfflineRequest, OfflineResponse};
+use motion::engine::orchestrator::Admitted;
+use motion::engine::request_context::RequestContext;
+use motion::engine::response_headers;
 use pingora_core::protocols::http::HttpTask;
 use pingora_proxy::Session;
 use serde_json::Map;

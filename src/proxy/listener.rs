@@ -6,8 +6,6 @@
 //! deadline and one size limit. HTTP/2 is passed to Pingora when its preface is read. Does not parse the head.
 
 use super::{Gateway, fast_path, first_bytes, raw_head};
-use crate::engine::cors;
-use crate::engine::reusable_timer::ReusableTimer;
 use async_trait::async_trait;
 use bytes::BytesMut;
 use http::header::ORIGIN;
@@ -15,6 +13,8 @@ use http::{HeaderMap, HeaderValue};
 use memory::net::inbound::one_request::OneRequest;
 use memory::state::Shared;
 use memory::state::connection_count::ConnectionGuard;
+use motion::engine::cors;
+use motion::engine::reusable_timer::ReusableTimer;
 use pingora_core::apps::{HttpServerApp, ServerApp};
 use pingora_core::protocols::http::ServerSession;
 use pingora_core::protocols::l4::stream::Stream as Socket;
@@ -218,7 +218,7 @@ impl DownstreamApp {
     /// Sends `error` and closes the connection. There is no request yet, so the dialect is OpenAI's. `read`: what was read of
     /// the head.
     async fn refuse(&self, mut stream: Stream, error: &Error, read: &[u8]) {
-        let trace_id = crate::engine::request_context::new_trace_id();
+        let trace_id = motion::engine::request_context::new_trace_id();
         self.shared.metrics.record_error(error.kind);
         let body = ErrorView::from(error).body(Dialect::OpenAi);
         let status = http::StatusCode::from_u16(error.status()).unwrap_or(http::StatusCode::BAD_REQUEST);

@@ -4,13 +4,6 @@
 //! here.
 
 use super::downstream::PingoraDownstream;
-use crate::engine::body_pace::UploadPace;
-use crate::engine::header_edit::{HeaderCase, edit_request_headers, mask_headers, withheld};
-use crate::engine::peer_selection::PeerSelection;
-use crate::engine::request_context::RequestContext;
-use crate::engine::stages::{Flow, StageCall};
-use crate::engine::upstream_headers::UpstreamHeaders;
-use crate::engine::{Engine, error_response, failure, response_headers};
 use bytes::Bytes;
 use http::header::SEC_WEBSOCKET_PROTOCOL;
 use http::{HeaderMap, StatusCode};
@@ -19,6 +12,13 @@ use judgment::route::attempt::{Attempt, Request};
 use knowledge::provider::credential_mask::MaskedBody;
 use knowledge::provider::token_exchange::Credentials;
 use memory::auth::KEY_PROTOCOL;
+use motion::engine::body_pace::UploadPace;
+use motion::engine::header_edit::{HeaderCase, edit_request_headers, mask_headers, withheld};
+use motion::engine::peer_selection::PeerSelection;
+use motion::engine::request_context::RequestContext;
+use motion::engine::stages::{Flow, StageCall};
+use motion::engine::upstream_headers::UpstreamHeaders;
+use motion::engine::{Engine, error_response, failure, response_headers};
 use pingora::http::{RequestHeader, ResponseHeader};
 use pingora_core::upstreams::peer::HttpPeer;
 use pingora_core::{Error as PingoraError, ErrorType, Result};

@@ -4,12 +4,12 @@
 
 use super::downstream::PingoraDownstream;
 use super::native;
-use crate::engine::downstream::Downstream;
-use crate::engine::header_edit::{HeaderCase, edit_response_headers, insert_str};
-use crate::engine::request_context::RequestContext;
-use crate::engine::{cors, response_headers};
 use http::{StatusCode, header};
 use judgment::route::admission::allowed_methods;
+use motion::engine::downstream::Downstream;
+use motion::engine::header_edit::{HeaderCase, edit_response_headers, insert_str};
+use motion::engine::request_context::RequestContext;
+use motion::engine::{cors, response_headers};
 use pingora_core::Result;
 use pingora_core::protocols::http::HttpTask;
 use pingora_proxy::Session;

@@ -22,7 +22,7 @@ pub(crate) mod recording;
 pub(crate) mod redis_server;
 mod report;
 pub(crate) mod rng;
-#[path = "../../src/batch/blobs/s3_server.rs"]
+#[path = "../../src/motion/batch/blobs/s3_server.rs"]
 pub(crate) mod s3_server;
 pub(crate) mod schemas;
 pub(crate) mod settings;

@@ -3,11 +3,11 @@
 //! What is run is `batch`'s.
 
 use async_trait::async_trait;
+use motion::batch::Batches;
 use pingora_core::server::ShutdownWatch;
 use pingora_core::services::background::BackgroundService;
 use std::sync::Arc;
 use tokio::sync::oneshot;
-use turnpike::batch::Batches;
 
 /// How much less of the processor batches get than clients' requests (nice(2)).
 const NICENESS: i32 = 10;

@@ -10,13 +10,13 @@ use jiff::Timestamp;
 use judgment::route::config_cache::ConfigCache;
 use memory::limits::Limits;
 use memory::state::Shared;
+use motion::engine::caching::Caching;
 use pingora_core::server::ShutdownWatch;
 use pingora_core::services::background::BackgroundService;
 use std::hint::black_box;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::time::{MissedTickBehavior, interval};
-use turnpike::engine::caching::Caching;
 
 /// How often expired entries are dropped and the allocator gets to look.
 const INTERVAL: Duration = Duration::from_secs(1);
