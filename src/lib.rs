@@ -15,7 +15,6 @@
 //! Invariants, mostly of absence: `provider` never opens a socket; nothing below the doors knows what a
 //! session is; no lock is held across an await; one byte sent to the client ends all retries.
 
-pub mod control;
 pub mod proxy;
 
 pub mod emulator;

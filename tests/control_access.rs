@@ -6,9 +6,9 @@
 use crate::support::client::client;
 use crate::support::settings::{LISTEN, OPERATOR_KEY};
 use crate::support::{Gateway, gateway};
+use control::openapi_document;
 use reqwest::Method;
 use serde_json::{Value, json};
-use turnpike::control::openapi_document;
 
 /// A route of the document: method, path, and whether it needs a key.
 struct Operation {

@@ -7,9 +7,9 @@ use crate::support::client::new_trace;
 use crate::support::message::Message;
 use crate::support::settings::{KEY, STANDARD};
 use crate::support::{Gateway, raw};
+use control::control_paths;
 use futures_util::{StreamExt, stream};
 use serde_json::Value;
-use turnpike::control::control_paths;
 
 const METHODS: [&str; 5] = ["GET", "POST", "PUT", "PATCH", "DELETE"];
 

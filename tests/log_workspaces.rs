@@ -6,10 +6,10 @@ use crate::support::client::{client, hello};
 use crate::support::settings::{LISTEN, OPERATOR_KEY};
 use crate::support::stores::on_each_store;
 use crate::support::{Gateway, wait};
+use control::openapi_document;
 use jiff::{SignedDuration, Timestamp};
 use reqwest::Method;
 use serde_json::{Value, json};
-use turnpike::control::openapi_document;
 
 const ONE: &str = "tp-one-0123456789";
 const TWO: &str = "tp-two-0123456789";

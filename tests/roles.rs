@@ -6,10 +6,10 @@
 use crate::support::client::{client, hello, new_trace};
 use crate::support::settings::{LISTEN, STANDARD};
 use crate::support::{Gateway, wait};
+use control::openapi_document;
 use reqwest::Method;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use turnpike::control::openapi_document;
 use words::settings::scopes::{KeyType, Scope};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -440,7 +440,7 @@ mod tests {
         let mut put = |items: Value| {
             let mut update = Map::from_iter([("usage_limits".to_owned(), items)]);
             set_first_days(&mut update, &kept, &today());
-            crate::control::records::overlay(&mut kept, &update, &["usage_limits", USAGE_NUMBERS]);
+            crate::records::overlay(&mut kept, &update, &["usage_limits", USAGE_NUMBERS]);
             kept.get(USAGE_NUMBERS).cloned()
         };
         let (weekly, monthly) = (limit("cost", "weekly"), limit("cost", "monthly"));

@@ -295,7 +295,7 @@ mod tests {
     /// `UPDATE_GOLDEN=1 cargo test openapi` writes it.
     #[test]
     fn the_checked_in_document_is_the_one_that_is_served() {
-        let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/openapi.json");
+        let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/openapi.json");
         let served = format!("{}\n", serde_json::to_string_pretty(&document()).unwrap());
         if std::env::var_os("UPDATE_GOLDEN").is_some() {
             std::fs::write(&file, &served).unwrap();

@@ -3,6 +3,7 @@
 //! Reads and prints only; `control::explain` makes the response.
 
 use super::{logging, output, read};
+use control::explain::ExplainContext;
 use memory::state::snapshot::SettingsSnapshot;
 use memory::state::sticky_sessions::StickySessions;
 use memory::state::targets::TargetRegistry;
@@ -11,7 +12,6 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Instant;
-use turnpike::control::explain::ExplainContext;
 
 /// Prints how the gateway would treat the request in the file `request`, in five lines or all of it in JSON; exits 1 when it
 /// would be refused.

@@ -2,10 +2,10 @@
 //!
 //! The store itself is `store`'s; what is put into it is the control plane's.
 
+use control::first_start;
 use memory::store::{Store, StoreOptions};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use turnpike::control::first_start;
 use words::config::secret::Secret;
 use words::settings::Settings;
 

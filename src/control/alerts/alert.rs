@@ -107,7 +107,7 @@ impl Alert {
             "request_headers": "{}",
             "user_id": "",
             "user_type": ACTOR,
-            "organisation_id": crate::control::ORGANISATION,
+            "organisation_id": crate::ORGANISATION,
             "workspace_id": self.workspace,
             "response_status_code": 200,
             "resource_type": "limits",

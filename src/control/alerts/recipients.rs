@@ -2,7 +2,7 @@
 //!
 //! Not here: sending it (`mail`), and webhooks, which get every alert.
 
-use crate::control::records::{member, members};
+use crate::records::{member, members};
 use memory::auth::key_body::KeyBody;
 use memory::limits::{Limit, LimitScope};
 use memory::store::{Catalog, Kind, Record, Status};

@@ -2,16 +2,16 @@
 
 use super::graphs::{GRAPH, QUERY, VIEW, at, spans};
 use super::{Subject, TIMEOUT, refused, rounded};
-use crate::control::call::Call;
-use crate::control::log_filter::Reach;
-use crate::control::logs;
-use crate::control::reply::Reply;
-use crate::control::route::{Route, get};
+use crate::call::Call;
+use crate::log_filter::Reach;
+use crate::logs;
+use crate::reply::Reply;
+use crate::route::{Route, get};
 use memory::ledger::analytics::{FeedbackQuery, FeedbackSum, FeedbackTally};
 use serde_json::{Value, json};
 use words::error::Error;
 
-pub(in crate::control) const ROUTES: &[Route] = &[
+pub(crate) const ROUTES: &[Route] = &[
     get("/v1/analytics/graphs/feedbacks", VIEW, "Feedback in time", |call| Box::pin(count(call)))
         .query(&QUERY)
         .replies(GRAPH),

@@ -2,11 +2,11 @@
 
 use super::buckets::{Granularity, MAX_BUCKETS, starts};
 use super::{COMMON, Subject, Sum, average_latency, cents, joined, percent, ratio, rounded, sums, time};
-use crate::control::call::Call;
-use crate::control::field::{Field, Type, optional, required};
-use crate::control::log_filter::Reach;
-use crate::control::reply::Reply;
-use crate::control::route::{Access, Route, Shape, get};
+use crate::call::Call;
+use crate::field::{Field, Type, optional, required};
+use crate::log_filter::Reach;
+use crate::reply::Reply;
+use crate::route::{Access, Route, Shape, get};
 use jiff::tz::TimeZone;
 use memory::ledger::analytics::{By, Group};
 use memory::ledger::rollup::sample::Dimension;
@@ -44,7 +44,7 @@ const SUMMARY: Shape = Shape::Object(&[
 
 pub(super) const VIEW: Access = Access::Scope(&[Scope::AnalyticsView]);
 
-pub(in crate::control) const ROUTES: &[Route] = &[
+pub(crate) const ROUTES: &[Route] = &[
     get("/v1/analytics/graphs/requests", VIEW, "Requests in time", |call| Box::pin(show(call, &REQUESTS)))
         .query(&QUERY)
         .replies(GRAPH),

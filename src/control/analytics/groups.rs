@@ -2,13 +2,13 @@
 
 use super::columns::{Column, NAMES, ORDERS, cost};
 use super::{COMMON, Subject, Sum, joined, ratio, rounded, sums, time};
-use crate::control::call::{Call, by_id_or_slug};
-use crate::control::field::{Field, Type, nullable, optional, required};
-use crate::control::log_filter::Reach;
-use crate::control::page::{CURRENT_PAGE, CURRENT_PAGE_CAMEL, PAGE_SIZE, PAGE_SIZE_CAMEL, Page};
-use crate::control::records::{member, members};
-use crate::control::reply::Reply;
-use crate::control::route::{Access, Route, Shape, get};
+use crate::call::{Call, by_id_or_slug};
+use crate::field::{Field, Type, nullable, optional, required};
+use crate::log_filter::Reach;
+use crate::page::{CURRENT_PAGE, CURRENT_PAGE_CAMEL, PAGE_SIZE, PAGE_SIZE_CAMEL, Page};
+use crate::records::{member, members};
+use crate::reply::Reply;
+use crate::route::{Access, Route, Shape, get};
 use memory::ledger::analytics::By;
 use memory::ledger::rollup::sample::Dimension;
 use memory::store::{Kind, Record};
@@ -54,7 +54,7 @@ const METADATA_ITEM: &[Field] = &[
 
 const VIEW: Access = Access::Scope(&[Scope::AnalyticsView]);
 
-pub(in crate::control) const ROUTES: &[Route] = &[
+pub(crate) const ROUTES: &[Route] = &[
     get("/v1/analytics/groups/{groupBy}", VIEW, "Sums up requests by a property", |call| {
         Box::pin(generic(call, true))
     })

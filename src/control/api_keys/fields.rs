@@ -2,9 +2,9 @@
 //!
 //! What depends on other members or on what is stored is checked beside the routes.
 
-use crate::control::field::{Field, Type, not_null, nullable, optional, required};
-use crate::control::limits::{COUNT, RATE_LIMITS, RESET_USAGE, USAGE_LIMITS};
-use crate::control::page;
+use crate::field::{Field, Type, not_null, nullable, optional, required};
+use crate::limits::{COUNT, RATE_LIMITS, RESET_USAGE, USAGE_LIMITS};
+use crate::page;
 use memory::auth::key_records::{MAX_TRANSITION_MS, TRANSITION_MS};
 use words::settings::logs::Payloads;
 

@@ -1,10 +1,10 @@
 //! `POST /v1/logs`: requests that others have made, kept as logs beside the gateway's own.
 
 use super::{ledger, refused_too_many};
-use crate::control::call::Call;
-use crate::control::field::{Field, Type, optional, read_object, required};
-use crate::control::masking::mask;
-use crate::control::reply::Reply;
+use crate::call::Call;
+use crate::field::{Field, Type, optional, read_object, required};
+use crate::masking::mask;
+use crate::reply::Reply;
 use knowledge::price::{Charge, Cost};
 use knowledge::provider;
 use memory::ledger::{Entry, Row, RowKind, Text, payload};

@@ -4,11 +4,11 @@
 //! store.
 
 use super::{exports, ledger, log_view};
-use crate::control::call::Call;
-use crate::control::field::{Field, Type, required};
-use crate::control::records::time;
-use crate::control::reply::Reply;
-use crate::control::route::{Access, Route, Shape, get};
+use crate::call::Call;
+use crate::field::{Field, Type, required};
+use crate::records::time;
+use crate::reply::Reply;
+use crate::route::{Access, Route, Shape, get};
 use bytes::Bytes;
 use flate2::Compression;
 use flate2::write::GzEncoder;
@@ -45,7 +45,7 @@ const QUERY: &[Field] = &[
     required("signature", Type::Text(64), "Over the export and the time."),
 ];
 
-pub(in crate::control) const ROUTES: &[Route] =
+pub(crate) const ROUTES: &[Route] =
     &[get("/v1/logs/export-files/{id}", Access::Link, "The file of an export, by a signed link", |call| {
         Box::pin(file(call))
     })

@@ -4,14 +4,14 @@
 //! are in it. The answer itself is `export_file`.
 
 use super::export_file;
-use crate::control::ORGANISATION;
-use crate::control::call::Call;
-use crate::control::field::{Field, Type, not_null, nullable, optional, required};
-use crate::control::log_filter::{self, FIELDS, LIST_CHARS};
-use crate::control::page::{self, Page};
-use crate::control::records::{changed, created, member, members, object, put as put_record, set, time};
-use crate::control::reply::Reply;
-use crate::control::route::{Access, Route, Shape, get, post, put};
+use crate::ORGANISATION;
+use crate::call::Call;
+use crate::field::{Field, Type, not_null, nullable, optional, required};
+use crate::log_filter::{self, FIELDS, LIST_CHARS};
+use crate::page::{self, Page};
+use crate::records::{changed, created, member, members, object, put as put_record, set, time};
+use crate::reply::Reply;
+use crate::route::{Access, Route, Shape, get, post, put};
 use jiff::Timestamp;
 use memory::ledger::filter::Filter;
 use memory::store::{Change, Kind, Record};
@@ -128,7 +128,7 @@ const ITEM: &[Field] = &[
 const EXPORT: Access = Access::Scope(&[Scope::LogsExport]);
 const RESOURCE: &str = "log_exports";
 
-pub(in crate::control) const ROUTES: &[Route] = &[
+pub(crate) const ROUTES: &[Route] = &[
     post("/v1/logs/exports", EXPORT, "Makes an export of logs: a draft", |call| Box::pin(create(call)))
         .body(CREATE)
         .replies(Shape::Object(MADE))

@@ -2,7 +2,7 @@
 //!
 //! Secrets stay with their host: where an update names another one, headers that were saved are not taken over.
 
-use crate::control::call::Call;
+use crate::call::Call;
 use http::{HeaderName, HeaderValue};
 use memory::net::outbound::custom_host::HostRules;
 use memory::net::outbound::origin::Origin;

@@ -3,10 +3,10 @@
 //! A server that cannot be reached is no error of the request: the response has why.
 
 use super::check;
-use crate::control::call::Call;
-use crate::control::field::{Field, Type, nullable, required};
-use crate::control::records::time;
-use crate::control::reply::Reply;
+use crate::call::Call;
+use crate::field::{Field, Type, nullable, required};
+use crate::records::time;
+use crate::reply::Reply;
 use memory::net::outbound::mcp::{McpDescription, McpServer};
 use memory::state::mcp_servers::{McpSync, McpSyncStatus, synced};
 use memory::store::{Kind, Record};

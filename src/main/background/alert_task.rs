@@ -3,12 +3,12 @@
 //! What is sent, and to whom, is `control::alerts`'s.
 
 use async_trait::async_trait;
+use control::alerts::AlertSender;
 use memory::limits::Limits;
 use memory::state::Shared;
 use pingora_core::server::ShutdownWatch;
 use pingora_core::services::background::BackgroundService;
 use std::sync::Arc;
-use turnpike::control::alerts::AlertSender;
 
 /// Sends an alert for each event of the limits.
 pub struct AlertTask {
