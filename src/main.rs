@@ -54,12 +54,14 @@ mod store_opening;
 #[path = "main/summing_logger.rs"]
 mod summing_logger;
 
+mod proxy;
+
 use clap::Parser;
 use command_line::{Cli, Command};
+use emulator::{Emulator, Options, Recordings};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use turnpike::emulator::{Emulator, Options, Recordings};
 use words::settings::schema;
 
 #[global_allocator]

@@ -15,8 +15,10 @@ use super::start_checks::Addresses;
 use super::stop::{DRAIN_MARGIN, Drain, FINAL_FLUSH_TIMEOUT, ShutdownSignals};
 use super::store_opening::Opened;
 use super::{batch_opening, cache_opening, ledger_opening, logging, read, span_exporter, store_opening};
+use crate::proxy::{ControlRoutes, DownstreamApp, Gateway};
 use axum::Router;
 use control::{self, Port, Services};
+use emulator::{Emulator, Options};
 use jiff::Timestamp;
 use judgment::route::config_cache::ConfigCache;
 use knowledge::price::Catalog;
@@ -46,8 +48,6 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
-use turnpike::emulator::{Emulator, Options};
-use turnpike::proxy::{ControlRoutes, DownstreamApp, Gateway};
 use words::settings::{Listener, Settings};
 
 /// Serves until a signal stops the process.

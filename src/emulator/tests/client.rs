@@ -1,6 +1,6 @@
 //! An emulator on a free port and two clients for it: reqwest, and bytes on a socket.
 
-use crate::emulator::{Emulator, Options, Recordings};
+use crate::{Emulator, Options, Recordings};
 use serde_json::Value;
 use std::io;
 use std::net::SocketAddr;

@@ -142,7 +142,8 @@ async fn shutdown_lets_responses_finish() {
 /// Replays all recordings beside the checkout, if there are any: each one must be returned unchanged.
 #[tokio::test]
 async fn every_recording_at_hand_loads() {
-    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/traffic/recorded.jsonl");
+    let path =
+        std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/traffic/recorded.jsonl");
     let Ok(text) = std::fs::read_to_string(path) else {
         println!("SKIPPED: emulator recordings: no recorded traffic beside this checkout");
         return;

@@ -1,8 +1,8 @@
 //! Bedrock's model customization jobs, on its control plane.
 
 use super::{Stage, TuningJob, advance, page, put, read, time};
-use crate::emulator::call::Call;
-use crate::emulator::reply::{ApiError, Dialect, Reply};
+use crate::call::Call;
+use crate::reply::{ApiError, Dialect, Reply};
 use http::StatusCode;
 use serde_json::{Value, json};
 

@@ -1,8 +1,8 @@
 //! Fireworks' supervised fine-tuning jobs: `accounts/{account}/supervisedFineTuningJobs`.
 
 use super::{Stage, TuningJob, advance, page, put, read, time};
-use crate::emulator::call::Call;
-use crate::emulator::reply::{ApiError, Dialect, Reply};
+use crate::call::Call;
+use crate::reply::{ApiError, Dialect, Reply};
 use serde_json::{Value, json};
 
 const DIALECT: Dialect = Dialect::OpenAi;

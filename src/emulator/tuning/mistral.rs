@@ -1,8 +1,8 @@
 //! Mistral's fine-tuning jobs, below a path that ends in `mistral/v1`: their paths are OpenAI's.
 
 use super::{Stage, TuningJob, advance, all, put, read};
-use crate::emulator::call::Call;
-use crate::emulator::reply::{ApiError, Dialect, Reply};
+use crate::call::Call;
+use crate::reply::{ApiError, Dialect, Reply};
 use serde_json::{Value, json};
 
 const DIALECT: Dialect = Dialect::OpenAi;

@@ -1,8 +1,8 @@
 //! Together's fine-tuning jobs: `fine-tunes`.
 
 use super::{Stage, TuningJob, advance, all, find, put, read, time};
-use crate::emulator::call::Call;
-use crate::emulator::reply::{ApiError, Dialect, Reply};
+use crate::call::Call;
+use crate::reply::{ApiError, Dialect, Reply};
 use serde_json::{Value, json};
 
 const DIALECT: Dialect = Dialect::OpenAi;

@@ -3,13 +3,13 @@
 //! The provider itself is `emulator`.
 
 use async_trait::async_trait;
+use emulator::Emulator;
 use pingora_core::server::ShutdownWatch;
 use pingora_core::services::background::BackgroundService;
 use std::net::SocketAddr;
 use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::time::sleep;
-use turnpike::emulator::Emulator;
 
 const BIND_RETRY_INTERVAL: Duration = Duration::from_millis(200);
 
