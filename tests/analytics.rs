@@ -1,6 +1,6 @@
 //! Groups and graphs over requests that were really made, on both databases: what they show, what they refuse, and who may see what.
 //!
-//! That the sums are those of the rows is tested beside the code (`src/ledger/analytics/tests.rs`).
+//! That the sums are those of the rows is tested beside the code (`src/memory/ledger/analytics/tests.rs`).
 
 use crate::support::client::client;
 use crate::support::{Gateway, postgres_server, wait};

@@ -1,7 +1,7 @@
 //! Custom hosts named by clients: which are refused in any spelling, which the operator allows, and that
 //! refused ones are never dialled.
 //!
-//! Not each address range (`src/net`), nor hosts a provider redirects to (`response_passthrough`).
+//! Not each address range (`src/memory/net`), nor hosts a provider redirects to (`response_passthrough`).
 
 use crate::support::client::{client, hello, new_trace};
 use crate::support::gateway::Gateway;

@@ -1,6 +1,6 @@
 //! The ledger on the running binary: rows of requests and attempts, their bodies, feedback, logs of others, and a log store that is away.
 //!
-//! What the writer, the spool and the databases do alone is tested beside the code (`src/ledger/tests`).
+//! What the writer, the spool and the databases do alone is tested beside the code (`src/memory/ledger/tests`).
 
 use crate::support::client::{chat, client, hello, new_trace, status};
 use crate::support::settings::{KEY, OTHER_KEY, PROVIDER_KEY, STANDARD};

@@ -69,13 +69,22 @@ fn is_promised(path: &str, name: &str) -> bool {
         .any(|prefix| name.starts_with(prefix) && name.len() > prefix.len());
     let path_of_ours =
         name.starts_with("/_emulator") || name == "/livez" || name == "/readyz" || name == "/metrics";
-    let held_by_clients = inside(&["src/api/"])
+    let held_by_clients = inside(&["src/words/api/"])
         && (name.ends_with(':') || name.ends_with('-') || name == "call_")
         && name.len() > 3;
-    let keys = inside(&["src/config/", "src/settings/", "src/error.rs", "src/api/operation.rs"])
-        && is_identifier(name);
-    let reasons = inside(&["src/route/", "src/state/", "src/proxy/", "src/engine/", "src/control/"])
-        && is_identifier(name);
+    let keys = inside(&[
+        "src/words/config/",
+        "src/words/settings/",
+        "src/words/error.rs",
+        "src/words/api/operation.rs",
+    ]) && is_identifier(name);
+    let reasons = inside(&[
+        "src/judgment/route/",
+        "src/memory/state/",
+        "src/proxy/",
+        "src/motion/engine/",
+        "src/control/",
+    ]) && is_identifier(name);
     metric || header || path_of_ours || held_by_clients || keys || reasons
 }
 

@@ -1,6 +1,6 @@
 //! Prices as operators and clients meet them: commands, the pricing endpoint, overlay and catalogue of the settings.
 //!
-//! The arithmetic is tested in `src/price`.
+//! The arithmetic is tested in `src/knowledge/price`.
 
 use crate::support::Gateway;
 use crate::support::client::client;

@@ -1,6 +1,6 @@
 //! Prompts from the outside: saved, changed, published, labelled, rendered and completed, and who may do that.
 //!
-//! The dialect of templates has its tables beside the code (`src/prompt/tests`).
+//! The dialect of templates has its tables beside the code (`src/knowledge/prompt/tests`).
 
 use crate::support::client::{client, new_trace};
 use crate::support::gateway::Gateway;

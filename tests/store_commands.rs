@@ -1,6 +1,6 @@
 //! `turnpike store`: the commands on a database, as an operator calls them.
 //!
-//! The store's own behaviour is tested beside it (`src/store/tests`).
+//! The store's own behaviour is tested beside it (`src/memory/store/tests`).
 
 use crate::support::command::turnpike;
 use std::path::Path;

@@ -1,7 +1,7 @@
 //! What clients see while the store cannot do something: its disk is full, its server is gone.
 //!
 //! Requests to providers go on, writes are refused with words, nothing that was acknowledged is lost. The store's own failures are tested
-//! beside it (`src/store/tests`).
+//! beside it (`src/memory/store/tests`).
 
 use crate::support::client::client;
 use crate::support::small_disk::SmallDisk;
