@@ -45,12 +45,12 @@ impl Engine {
             Ok(Ok(body)) => match serde_json::from_slice::<Response>(&body) {
                 Ok(response) => ("ok", response.data.into_iter().next().map(|item| item.embedding)),
                 Err(why) => {
-                    log::debug!("the embedding model's response cannot be read: {why}");
+                    log::debug!(target: "turnpike", "the embedding model's response cannot be read: {why}");
                     ("unreadable", None)
                 }
             },
             Ok(Err(why)) => {
-                log::debug!("the embedding model gave no vector: {}", why.message());
+                log::debug!(target: "turnpike", "the embedding model gave no vector: {}", why.message());
                 (if matches!(why, OwnError::Refused(_)) { "refused" } else { "failed" }, None)
             }
             Err(_) => ("timeout", None),

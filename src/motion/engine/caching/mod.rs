@@ -395,7 +395,7 @@ impl Caching {
             expires_at,
         };
         if let Err(why) = index.insert(neighbour, Timestamp::now()) {
-            log::debug!("a text cannot be found by its meaning: {why}");
+            log::debug!(target: "turnpike", "a text cannot be found by its meaning: {why}");
         }
     }
 }

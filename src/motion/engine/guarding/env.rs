@@ -102,7 +102,7 @@ impl GuardEnv {
                 };
                 metrics.record_check(&check.id, verdict, check.execution_time);
                 if let Some(error) = &check.error {
-                    log::debug!("check {} could not decide: {}: {}", check.id, error.name, error.message);
+                    log::debug!(target: "turnpike", "check {} could not decide: {}: {}", check.id, error.name, error.message);
                 }
             }
         }
@@ -129,7 +129,7 @@ impl GuardEnv {
             let kept = ledger.run(FEEDBACK_TIMEOUT, move |store, _| store.put_feedback(&feedback)).await;
             if let Err(why) = kept {
                 engine.shared.metrics.record_hooks_left_out();
-                log::warn!("feedback of a guardrail is lost: {why}");
+                log::warn!(target: "turnpike", "feedback of a guardrail is lost: {why}");
             }
             drop(place);
         });
@@ -157,7 +157,7 @@ impl GuardEnv {
             }
             Err(FetchError::Refused(why)) => Err(OutsideError::Refused(why)),
             Err(FetchError::Broken(why)) => {
-                log::debug!("a check called the outside in vain: {why}");
+                log::debug!(target: "turnpike", "a check called the outside in vain: {why}");
                 Err(OutsideError::Failed(
                     "The server could not be reached, or broke its response off.".to_owned(),
                 ))
