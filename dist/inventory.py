@@ -107,14 +107,16 @@ def sbom(root, packages, edges, digests):
     }
 
 
-def edges_between(metadata, packages):
-    """Which package uses which, without build tools and tests."""
+def edges_between(metadata, packages, root):
+    """Which package uses which, without build tools and tests. The crates of the workspace are the application itself."""
     refs = {package["id"]: purl(package) for package in packages}
+    refs.update({id: purl(root) for id in metadata["workspace_members"] if id in refs})
     edges = {}
     for node in metadata["resolve"]["nodes"]:
         if node["id"] in refs:
             normal = [dep["pkg"] for dep in node["deps"] if any(kind["kind"] is None for kind in dep["dep_kinds"])]
-            edges[refs[node["id"]]] = {refs[id] for id in normal if id in refs}
+            used = {refs[id] for id in normal if id in refs}
+            edges.setdefault(refs[node["id"]], set()).update(used - {refs[node["id"]]})
     return edges
 
 
@@ -183,8 +185,9 @@ def main(target, sbom_file, licences_file):
     if missing:
         sys.exit(f"cargo metadata does not know {sorted(missing)}")
     root = next(package for package in packages if package["id"] == metadata["resolve"]["root"])
-    others = [package for package in packages if package is not root]
-    document = sbom(root, others, edges_between(metadata, packages), checksums())
+    own = set(metadata["workspace_members"])
+    others = [package for package in packages if package["id"] not in own]
+    document = sbom(root, others, edges_between(metadata, packages, root), checksums())
     pathlib.Path(sbom_file).write_text(json.dumps(document, indent=1) + "\n")
     pathlib.Path(licences_file).write_text(licences(others))
 
