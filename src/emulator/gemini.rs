@@ -10,7 +10,7 @@ use super::conversation::Completion;
 use super::normalize::{self, NormalizedRequest};
 use super::reply::{ApiError, Dialect, Reply};
 use super::sample_text::{self, End, quote};
-use super::{gemini_batches, gemini_embeddings, gemini_stream};
+use super::{gemini_embeddings, gemini_stream};
 use serde_json::{Value, json};
 
 const DIALECT: Dialect = Dialect::Gemini;
@@ -60,8 +60,9 @@ pub(super) fn respond(call: &Call<'_>) -> Result<Reply, ApiError> {
     match method {
         "embedContent" => return gemini_embeddings::one(call, model),
         "batchEmbedContents" => return gemini_embeddings::batch(call, model),
+        #[cfg(feature = "vendors")]
         "batchGenerateContent" | "asyncBatchEmbedContent" => {
-            return gemini_batches::create(call, model, method);
+            return super::vendors::gemini_batches::create(call, model, method);
         }
         _ => {}
     }

@@ -56,7 +56,8 @@
 //! recording, split as `x-replay-chunk: N` or `x-replay-cuts: SEED` say. On a file's content or any unknown
 //! path, `?bytes=N` downloads N bytes; on an unknown path `?sse=N` streams N events.
 //!
-//! Batch jobs of Bedrock, Vertex AI and Fireworks advance one step with each request for their state, and then run their lines; a
+//! Vendors' own APIs for batches, fine-tuning and buckets are there in tests only (the feature `vendors`). Batch jobs of Bedrock,
+//! Vertex AI and Fireworks advance one step with each request for their state, and then run their lines; a
 //! line that contains `refuse this line` fails. Their buckets exist, except those named `missing-*`.
 //!
 //! # Request log
@@ -68,14 +69,11 @@
 
 mod anthropic;
 mod anthropic_stream;
-mod batch_routes;
 mod batches;
 mod bedrock;
-mod bedrock_batches;
 mod bedrock_stream;
 mod bill;
 mod body;
-mod buckets;
 mod call;
 mod chaos;
 mod chat;
@@ -85,18 +83,13 @@ mod completions;
 mod control;
 mod conversation;
 mod embeddings;
-mod file_batches;
 mod files;
 mod fine_tuning;
-mod fireworks_batches;
 mod gemini;
-mod gemini_batches;
 mod gemini_embeddings;
 mod gemini_stream;
 mod journal;
-mod line_run;
 mod media;
-mod message_batches;
 mod models;
 mod multipart;
 mod normalize;
@@ -119,8 +112,8 @@ mod script;
 mod serve;
 mod socket;
 mod state;
-mod tuning;
-mod vertex_batches;
+#[cfg(feature = "vendors")]
+mod vendors;
 
 pub use recordings::Recordings;
 pub use serve::Emulator;

@@ -14,8 +14,8 @@ use super::serve::HttpResponse;
 use super::socket::ConnectionHandle;
 use super::state::State;
 use super::{
-    anthropic, batch_routes, batches, bedrock, chat, cohere, completions, control, embeddings, files,
-    fine_tuning, gemini, media, models, passthrough, realtime, respond, responses, tuning,
+    anthropic, batches, bedrock, chat, cohere, completions, control, embeddings, files, fine_tuning, gemini,
+    media, models, passthrough, realtime, respond, responses,
 };
 use bytes::Bytes;
 use http::Request;
@@ -44,14 +44,12 @@ fn route(parts: &Parts) -> Route<'_> {
     if let Some(id) = parts.headers.get("x-replay-id") {
         return Route::Replay(id.to_str().unwrap_or_default());
     }
-    if let Some(route) = batch_routes::route(parts) {
+    #[cfg(feature = "vendors")]
+    if let Some(route) = super::vendors::route(parts) {
         return route;
     }
     let segments: Vec<&str> = parts.uri.path().split('/').collect();
     let json = |respond, id| Route::Json(respond, id);
-    if let Some((respond, id)) = tuning::route(parts.method.as_str(), &segments) {
-        return json(respond, id);
-    }
     match (parts.method.as_str(), segments.as_slice()) {
         ("POST", [.., "chat", "completions"]) => json(chat::create, ""),
         ("POST", [.., "completions"]) => json(completions::create, ""),

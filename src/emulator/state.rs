@@ -22,24 +22,11 @@ pub(super) struct State {
     pub(super) log_all: bool,
     pub(super) recordings: Option<Recordings>,
     pub(super) files: ObjectStore,
-    /// Of vendors whose files are not OpenAI's: results of Anthropic's batches, files of Gemini.
-    pub(super) vendor_files: ObjectStore,
     pub(super) responses: ObjectStore,
     pub(super) batches: ObjectStore,
-    /// Batches of vendors other than OpenAI.
-    pub(super) vendor_batches: ObjectStore,
     pub(super) jobs: ObjectStore,
-    /// Of the vendors whose jobs have not OpenAI's shape.
-    pub(super) tuning_jobs: ObjectStore,
-    /// Bedrock's batches.
-    pub(super) invocation_jobs: ObjectStore,
-    /// Vertex AI's batches.
-    pub(super) prediction_jobs: ObjectStore,
-    /// Fireworks' batches, and their input.
-    pub(super) inference_jobs: ObjectStore,
-    pub(super) datasets: ObjectStore,
-    /// Objects in buckets, by `<bucket>/<key>`.
-    pub(super) objects: ObjectStore,
+    #[cfg(feature = "vendors")]
+    pub(super) vendors: crate::vendors::VendorObjects,
     counts: Counts,
     /// Seeds the ids; starts at the clock so that two emulators generate different ones.
     serial: AtomicU64,
@@ -54,17 +41,11 @@ impl State {
             log_all: options.log_all,
             recordings: options.recordings,
             files: ObjectStore::default(),
-            vendor_files: ObjectStore::default(),
             responses: ObjectStore::default(),
             batches: ObjectStore::default(),
-            vendor_batches: ObjectStore::default(),
             jobs: ObjectStore::default(),
-            tuning_jobs: ObjectStore::default(),
-            invocation_jobs: ObjectStore::default(),
-            prediction_jobs: ObjectStore::default(),
-            inference_jobs: ObjectStore::default(),
-            datasets: ObjectStore::default(),
-            objects: ObjectStore::default(),
+            #[cfg(feature = "vendors")]
+            vendors: crate::vendors::VendorObjects::default(),
             counts: Counts::default(),
             serial: AtomicU64::new(since_epoch().as_nanos() as u64),
         }

@@ -1,6 +1,7 @@
 //! The emulator over real sockets on loopback: dialects, faults, the log. Its parts have unit tests of their
 //! own.
 
+#[cfg(feature = "vendors")]
 mod buckets_and_jobs;
 mod client;
 mod dialects;
