@@ -5,7 +5,7 @@
 # LTO takes much longer, and each of the two targets reuses what the other compiled. Use `make release` for real traffic and `make bench` to measure.
 
 .DEFAULT_GOAL := help
-.PHONY: help deps run release dist test test-clients bench fmt lint
+.PHONY: help deps run release dist test test-all test-clients bench fmt lint
 
 # The directory of rustup, for a shell that was opened before Rust was installed.
 export PATH := $(PATH):$(HOME)/.cargo/bin
@@ -31,6 +31,9 @@ dist: release ## build the packages to install elsewhere: target/dist/turnpike_*
 
 test: deps ## run every test, including the SDK tests, as CI does
 	.ci/test
+
+test-all: deps ## every test at full length: thousands of property cases, long soaks, every client at every provider
+	TEST_ALL=1 TEST_CLIENTS=all PROPTEST_CASES=4096 .ci/test
 
 test-clients: deps ## run every client library against every provider; make test runs a representative half
 	TEST_CLIENTS=all cargo test --locked --test turnpike sdk::

@@ -295,7 +295,8 @@ fn the_sbom_lists_what_is_linked() {
     let manifest = std::fs::read_to_string(Path::new(ROOT).join("Cargo.toml")).unwrap();
     let text = manifest.split("\n[workspace.dependencies]\n").nth(1).unwrap();
     let text = text.split("\n# Of tests only.\n").next().unwrap();
-    let names = text.lines().filter(|line| !line.contains("{ path = ")).filter_map(|line| line.split_once(" = "));
+    let names =
+        text.lines().filter(|line| !line.contains("{ path = ")).filter_map(|line| line.split_once(" = "));
     let wanted: BTreeSet<String> = names.map(|(name, _)| name.to_owned()).collect();
     assert!(wanted.len() > 50, "{wanted:?}");
     // async-trait is a macro: nothing of it is in the binary.

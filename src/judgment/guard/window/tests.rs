@@ -96,8 +96,6 @@ fn denying() -> Vec<Arc<HookSet>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(2000))]
-
     #[test]
     fn a_window_denies_exactly_when_the_check_on_the_whole_text_does(
         text in "([abcé ]{0,12}|sec|secret| |ret|écu|b\n){0,8}",
@@ -134,8 +132,6 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(1000))]
-
     /// Redaction as a whole and through a window, over texts full of what begins like something to redact and is not.
     #[test]
     fn personal_data_is_redacted_the_same_whole_and_streamed(
@@ -248,8 +244,6 @@ fn stream_of_parts(hooks: &Arc<HookSet>, parts: &[&str], are_choices: bool) -> (
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(1000))]
-
     /// The end of a part does not hide what begins in it.
     #[test]
     fn parts_that_end_are_one_text(

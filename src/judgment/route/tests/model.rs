@@ -140,7 +140,6 @@ fn outcomes() -> impl Strategy<Value = Vec<Outcome>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(600))]
     #[test]
     fn the_plan_agrees_with_the_model(shape in shapes(), outcomes in outcomes()) {
         let mut model = Model { outcomes: outcomes.iter(), tried: Vec::new() };

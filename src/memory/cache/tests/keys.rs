@@ -295,8 +295,6 @@ fn any_pair() -> impl Strategy<Value = (Sent, Sent)> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(2_000))]
-
     #[test]
     fn whole_requests_share_a_key_exactly_when_they_are_equal(
         (one, other) in any_pair(), first in any::<u64>(), second in any::<u64>(),

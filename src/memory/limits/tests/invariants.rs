@@ -201,8 +201,6 @@ impl History {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
-
     #[test]
     fn counters_agree_with_the_ledger_and_holds_end(
         hard in any::<bool>(),

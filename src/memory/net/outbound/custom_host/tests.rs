@@ -266,8 +266,6 @@ fn a_refusal_advises_the_operator_and_hides_the_address() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(2_000))]
-
     /// No text panics, and an IP literal that passes is a public address.
     #[test]
     fn no_text_reaches_a_forbidden_literal(text in "(https?://)?[0-9a-fxX.:\\[\\]@%/\\\\]{0,40}", free in any::<String>()) {

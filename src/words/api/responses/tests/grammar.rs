@@ -208,8 +208,6 @@ fn event_sequence() -> impl Strategy<Value = Vec<(u8, u32, String)>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(1_000))]
-
     /// Any sequence of events yields a stream that satisfies the grammar and ends with the same response as
     /// the whole one.
     #[test]
