@@ -1,4 +1,4 @@
-//! Every block of README.md is run as it is written, in the order in which it stands there.
+//! Every block of README.md and docs/recipes.md is run as it is written, in the order in which it stands there, README.md first.
 //!
 //! A comment before each block says how: `<!-- test: RULE -->`. A block without a rule fails. What is rewritten is where things
 //! are, never what is done: the ports of the shipped file, the addresses of providers (the emulator's), the folders of an
@@ -23,16 +23,18 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-const README: &str = include_str!("../README.md");
+const PAGES: [(&str, &str); 2] =
+    [("README.md", include_str!("../README.md")), ("docs/recipes.md", include_str!("../docs/recipes.md"))];
 const SHIPPED: &str = include_str!("../conf/turnpike.yaml");
 const UNIT: &str = include_str!("../systemd/turnpike.service");
 
 /// What the shipped settings have, and what the gateway of this test has instead.
 const PORTS: [(&str, &str); 3] = [("8787", "DATA_PORT"), ("8788", "CONTROL_PORT"), ("8790", "EMULATOR_PORT")];
 
-/// A block with its rule and its line in the README.
+/// A block with its rule.
 struct Block {
-    line: usize,
+    /// Its page and line.
+    place: String,
     language: &'static str,
     rule: &'static str,
     text: String,
@@ -48,10 +50,23 @@ fn administrators_key(gateway: &Gateway) -> String {
     found.unwrap_or_else(|| panic!("no key is printed: {}", gateway.log()))
 }
 
+/// The blocks of all pages, in their order.
 fn blocks() -> Vec<Block> {
-    let lines: Vec<&'static str> = README.lines().collect();
-    let mut found = Vec::new();
-    let mut missing = Vec::new();
+    let (mut found, mut missing) = (Vec::new(), Vec::new());
+    for (page, text) in PAGES {
+        blocks_of(page, text, &mut found, &mut missing);
+    }
+    assert!(
+        missing.is_empty(),
+        "blocks without a rule; write `<!-- test: RULE -->` on the line before each (tests/recipes.rs lists the rules):\n  {}",
+        missing.join("\n  ")
+    );
+    assert!(found.len() >= 25, "{} blocks", found.len());
+    found
+}
+
+fn blocks_of(page: &str, text: &'static str, found: &mut Vec<Block>, missing: &mut Vec<String>) {
+    let lines: Vec<&'static str> = text.lines().collect();
     let mut start = None;
     for (index, line) in lines.iter().enumerate() {
         let Some(language) = line.strip_prefix("```") else { continue };
@@ -62,21 +77,12 @@ fn blocks() -> Vec<Block> {
         let before = if first > 0 { lines[first - 1] } else { "" };
         let rule = before.strip_prefix("<!-- test: ").and_then(|rest| rest.strip_suffix(" -->"));
         let text = lines[first + 1..index].join("\n") + "\n";
+        let place = format!("{page}:{}", first + 1);
         match rule {
-            Some(rule) => found.push(Block { line: first + 1, language, rule, text }),
-            None => {
-                let line = text.lines().next().unwrap_or_default();
-                missing.push(format!("README.md:{}: {line}", first + 1));
-            }
+            Some(rule) => found.push(Block { place, language, rule, text }),
+            None => missing.push(format!("{place}: {}", text.lines().next().unwrap_or_default())),
         }
     }
-    assert!(
-        missing.is_empty(),
-        "blocks without a rule; write `<!-- test: RULE -->` on the line before each (tests/recipes.rs lists the rules):\n  {}",
-        missing.join("\n  ")
-    );
-    assert!(found.len() >= 25, "{} blocks", found.len());
-    found
 }
 
 /// The machine that the recipes are run on: a checkout, a running gateway, an environment.
@@ -137,7 +143,7 @@ impl Machine {
         Self { gateway, checkout, folder, environment, settings, last_output: String::new() }
     }
 
-    /// A text of the README with the ports of this gateway.
+    /// A text of a page with the ports of this gateway.
     fn ported(&self, text: &str) -> String {
         let named = PORTS.iter().fold(text.to_owned(), |text, (port, name)| text.replace(port, name));
         self.gateway.ports.fill(&named)
@@ -147,7 +153,7 @@ impl Machine {
         command.current_dir(self.checkout.path()).env_clear().envs(&self.environment);
         let output = finished(command.output().unwrap(), block);
         for text in expected.split(" | ") {
-            assert!(output.contains(text), "README.md:{}: {text:?} is not in\n{output}", block.line);
+            assert!(output.contains(text), "{}: {text:?} is not in\n{output}", block.place);
         }
         self.last_output = output;
     }
@@ -186,7 +192,7 @@ impl Machine {
         let runtime = self.folder.path().to_str().unwrap();
         let pid = self.gateway.id().to_string();
         let end = turnpike_with(&["reload", "--pid", &pid], &[("RUNTIME_DIRECTORY", runtime)]);
-        assert_eq!(end.code, Some(0), "README.md:{}: {}", block.line, end.stderr);
+        assert_eq!(end.code, Some(0), "{}: {}", block.place, end.stderr);
     }
 
     /// The settings in force and those of the block; providers are at the emulator.
@@ -214,7 +220,7 @@ impl Machine {
         let file = folder.path().join("turnpike.yaml");
         std::fs::write(&file, text).unwrap();
         let end = turnpike_with(&["check", "-c", file.to_str().unwrap()], &KEYS);
-        assert_eq!(end.code, Some(0), "README.md:{}: {}", block.line, end.stderr);
+        assert_eq!(end.code, Some(0), "{}: {}", block.place, end.stderr);
     }
 
     /// Runs a block of an installation: the machine's folders are in the test's, `make` and `systemctl` only note the call.
@@ -268,7 +274,7 @@ impl Machine {
 /// The output of a command that must succeed.
 fn finished(output: Output, block: &Block) -> String {
     let text = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "README.md:{}: {}\n{}{text}", block.line, output.status, block.text);
+    assert!(output.status.success(), "{}: {}\n{}{text}", block.place, output.status, block.text);
     text.into_owned()
 }
 
@@ -284,7 +290,7 @@ fn service_account(folder: &Path) -> String {
     let mut openssl = Command::new("openssl");
     openssl.args(["genpkey", "-algorithm", "RSA", "-out"]).arg(&pem);
     let made = openssl.output().is_ok_and(|output| output.status.success());
-    assert!(made, "openssl makes the key of a service account for the README's settings");
+    assert!(made, "openssl makes the key of a service account for the settings of a recipe");
     let private_key = std::fs::read_to_string(pem).unwrap();
     json!({"type": "service_account", "project_id": "p", "client_email": "e@p", "private_key": private_key})
         .to_string()
@@ -313,7 +319,7 @@ fn yaml(settings: &Value) -> String {
 }
 
 #[test]
-fn every_recipe_of_the_readme_works_as_written() {
+fn every_recipe_works_as_written() {
     let mut machine = Machine::new();
     let mut take_back = None;
     for block in &blocks() {
@@ -325,7 +331,7 @@ fn every_recipe_of_the_readme_works_as_written() {
             "text" => block.language,
             _ => "sh",
         };
-        assert_eq!(block.language, language, "README.md:{}: the language of a {kind} block", block.line);
+        assert_eq!(block.language, language, "{}: the language of a {kind} block", block.place);
         if let Some(settings) = take_back.take_if(|_| kind != "python") {
             machine.reload(&settings, block);
         }
@@ -346,21 +352,17 @@ fn every_recipe_of_the_readme_works_as_written() {
                 for name in block.text.lines().filter_map(|line| line.split(':').next()) {
                     let printed =
                         machine.last_output.lines().any(|line| line.starts_with(&format!("{name}: ")));
-                    assert!(printed, "README.md:{}: {name} is not in\n{}", block.line, machine.last_output);
+                    assert!(printed, "{}: {name} is not in\n{}", block.place, machine.last_output);
                 }
             }
             ("make", target) => {
                 let targets = include_str!("../Makefile");
-                assert_eq!(block.text, format!("make {target}\n"), "README.md:{}", block.line);
-                assert!(
-                    targets.contains(&format!("\n{target}:")),
-                    "README.md:{}: no target {target}",
-                    block.line
-                );
+                assert_eq!(block.text, format!("make {target}\n"), "{}", block.place);
+                assert!(targets.contains(&format!("\n{target}:")), "{}: no target {target}", block.place);
             }
             ("install", "") => machine.install(block),
-            ("text", why) if !why.is_empty() => report(&format!("README.md:{}: not run: {why}", block.line)),
-            _ => panic!("README.md:{}: tests/recipes.rs has no rule `{}`", block.line, block.rule),
+            ("text", why) if !why.is_empty() => report(&format!("{}: not run: {why}", block.place)),
+            _ => panic!("{}: tests/recipes.rs has no rule `{}`", block.place, block.rule),
         }
     }
     machine.check_installation();

@@ -50,7 +50,7 @@ impl Results {
         self.memory.push((path, memory));
     }
 
-    /// The table for the README.
+    /// The table for docs/benchmarks.md.
     pub(crate) fn markdown(&self) -> String {
         let mut text = String::from("| | direct | plain Pingora | Turnpike | Turnpike / plain | limit |\n");
         text.push_str("|---|---:|---:|---:|---:|---|\n");
