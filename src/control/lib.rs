@@ -2,6 +2,11 @@
 //!
 //! A resource is one file with a table of routes ([`route`]) and tables of fields ([`field`]), and a line in [`routes`]. Handlers do
 //! not use the data plane; both planes share state only through `Shared` and its store.
+//!
+//! One table of fields reads a request, reports all its problems and describes it in the OpenAPI document, so the three cannot
+//! differ. `dispatch` is the one place that judges a control client. A handler gets a `Call`: who, in which workspace, what was
+//! sent. `Call::commit` writes changes with their entry of the audit log, and puts them in force before it returns.
+//! `tests/control_access.rs` is made from the document: a new route is tested for missing keys and scopes as soon as it exists.
 
 pub mod alerts;
 mod analytics;

@@ -2,6 +2,9 @@
 //! control plane and that no route has yet.
 //!
 //! The axum routers of both ports, the list of control paths at the data port and the OpenAPI document are built from these.
+//!
+//! The names that the data port hands over (`ControlPaths`, which reads a path as leniently as any server might) are made here
+//! too, and `main` gives them to the data plane.
 
 use super::route::{Access, Route};
 use super::services::Services;

@@ -4,6 +4,8 @@
 //! Pingora's own loop allows a full read timeout for every byte of a head, so a client that sends one byte a minute
 //! holds a connection forever; and it peeks for 24 bytes, so a shorter request hangs. Here the whole head has one
 //! deadline and one size limit. HTTP/2 is passed to Pingora when its preface is read. Does not parse the head.
+//!
+//! `set_pipelined_prefix` (HTTP/1) or `rewind` (HTTP/2) puts the head back for Pingora to read again.
 
 use super::{Gateway, fast_path, first_bytes, raw_head};
 use async_trait::async_trait;

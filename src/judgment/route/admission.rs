@@ -8,6 +8,8 @@
 //!
 //! Not here: the choice of a target (`plan`), and what needs a connection, such as the limits on the size of the head
 //! and on time.
+//!
+//! `tests/admission.rs` compares the two.
 
 mod body_reading;
 mod endpoint;

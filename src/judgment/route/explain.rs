@@ -4,6 +4,9 @@
 //! Pure: no I/O, like the rest of `route`. It uses the same plan, attempt and limits as the code that sends
 //! requests, so the two cannot disagree. The explanation never contains a key, a header value or text of the
 //! body. Not here: the HTTP endpoint (`control`).
+//!
+//! Limits are judged on copies of their buckets, by the code that judges requests. `turnpike explain` runs it with empty process
+//! state.
 
 mod probability;
 mod view;

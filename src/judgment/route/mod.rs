@@ -1,6 +1,13 @@
 //! Routing: compiles configs, plans which target is tried next, and prepares the attempt for that target.
 //!
 //! Pure: time, random numbers and the state of the targets are arguments. Nothing here does network I/O.
+//!
+//! `Plan::first` and `Plan::next` are the only place that knows fallback, balance, conditions and breakers; `retry` knows
+//! retries. Outcomes and a `RoutingEnv` (random numbers, circuits, latency, the request's facts) go in, a target and a wait come
+//! out. A broken stream is `Outcome::Interrupted`, a request that was refused for its prefill `Outcome::PrefillRefused`, a body
+//! that can be sent only once `Plan::set_last`; what an outcome means for a circuit is `Outcome::breaker_signal`. The tests
+//! compare the plan with a slow model of the rules. The engine never decides which target is next, and the plan never sees a
+//! byte.
 
 pub mod admission;
 pub mod attempt;

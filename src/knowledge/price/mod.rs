@@ -5,6 +5,11 @@
 //!
 //! Money is `i64` nanodollars. A price is a whole number of millionths of a dollar per million tokens, which is
 //! picodollars a token; what a row costs is summed exactly and rounded once ([`RateCard::cost`]).
+//!
+//! The prices in force are a `PriceBook`, replaced as a whole. `PriceBook::cost` is called once for each attempt; a model's
+//! `RateCard` is found once and kept in a bounded map. Prices of stored providers are compiled with their records and are with
+//! the target. Amounts are converted in `money` and nowhere else. The catalogue is genai-prices' file, unchanged; the crate
+//! itself only judges in tests.
 
 mod catalog;
 mod compact_date;

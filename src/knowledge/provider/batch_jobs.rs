@@ -1,6 +1,10 @@
 //! Batch jobs of providers whose batches are not OpenAI's: what a vendor's API demands, as requests and readers of responses.
 //!
 //! Pure: nothing is sent here, and nothing is stored. `batch/jobs.rs` cuts a batch into jobs, sends the calls and keeps the results.
+//!
+//! A line goes out as `Attempt::new` makes it. Its result comes back through the engine as the response of an attempt that calls
+//! no one (`GivenResponse`), so translation, errors, logs and costs are those of any request. A new vendor is one implementation
+//! and one line at its provider.
 
 pub(super) mod fireworks;
 pub mod jsonl;

@@ -2,6 +2,11 @@
 //!
 //! Pure: a provider only *describes*. It opens no socket, reads no clock and knows no session. Vendors with a
 //! format of their own have a folder here that translates it.
+//!
+//! Even a token exchange is a value: it says which request comes next, and `state::credentials` sends it, keeps the `Credentials`
+//! it yields and refreshes them before they expire. `translation` pairs the client's operation with one of three adapters
+//! (`adapter`), once, when the attempt is prepared. Gemini's operations that are no chat become OpenAI's or Anthropic's first
+//! where the provider has not Gemini's API (`reshape`).
 
 use adapter::{Adapter, CallTarget};
 use fine_tuning::training::TrainingFormat;

@@ -2,6 +2,8 @@
 //! looked at. A key found there may be a service key or a provider's.
 //!
 //! Does not decide which of the two it is, and removes nothing: `authenticate` and `engine::upstream_headers` do.
+//!
+//! A new place is a line in this list and a header of `STRIPPED` in `engine::upstream_headers`.
 
 use http::header::{AUTHORIZATION, SEC_WEBSOCKET_PROTOCOL};
 use http::{HeaderMap, HeaderName, HeaderValue, Uri};

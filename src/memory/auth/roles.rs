@@ -3,6 +3,9 @@
 //! Keys of services act by their scopes alone. A person's key or token may do what both its scopes and the person's role allow:
 //! [`may`] is the one place that decides it, and `control/dispatch.rs` asks it for every request. Which role a user has is in the store
 //! ([`client_role`]).
+//!
+//! Whose requests a person sees is `DataAccess`, of the role and the workspace's switches. It is put into the filter of every
+//! question to the ledger, and an export keeps it.
 
 use super::identity::{ClientIdentity, IdentityKind, Role};
 use crate::store::{Catalog, Kind, Record, Status};

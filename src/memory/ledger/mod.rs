@@ -5,6 +5,12 @@
 //!
 //! Rows are written in batches, one transaction each. A row is written once however often it is handed over (its id is unique), and
 //! what is summed up of rows (`rollup`) takes the rows that were really written, in the same transaction.
+//!
+//! The sink hands over a `Draft`. `writer` has two threads: one writes batches and may be held up by the database; the other
+//! never is, makes the rows, and moves to the spool what waits too long. Bodies are taken by the engine (bounded, counted as held
+//! memory) and compressed here. Questions run through `Ledger::run`, on threads for blocking work, with a time limit that stops
+//! the statement. A log store is one implementation of `LogStore`. An export is a stored question: its file is read page by page
+//! while it is sent.
 
 pub mod analytics;
 pub mod column;

@@ -2,6 +2,14 @@
 //!
 //! A request *reserves* what it is expected to use of all its limits, or is refused; when it is over, it *settles* what it did use.
 //! Not here: the records that limits come from (`store`), what a request costs (`price`), and responses (`engine`).
+//!
+//! `LimitSet::select` finds the limits of a request or attempt, `Limits::reserve` holds what it may use of all of them or
+//! refuses, and the `Reservation` is settled exactly once (dropped: as estimated). `entity` is one bucket, `judgment` has the
+//! rules. The buckets of a request are locked together in one order; lock order is buckets, then stripes, and nobody waits for a
+//! bucket while holding a stripe. What was counted goes to `limits.db` (`journal`) in batches, holds of hard limits before the
+//! request is sent. With `limits.shared` the same rules run in Redis or PostgreSQL (`shared`), `fallback` is for when that is
+//! away, and of hot buckets an amount is borrowed and spent here (`shared/lease`). A batch holds the sum of its lines first
+//! (`advance`); while a line is judged, what its batch holds is lent to it.
 
 mod advance;
 pub mod amount;

@@ -3,6 +3,12 @@
 //!
 //! Counts only: whoever holds bytes says how many, and what is refused when the limit is reached. Not an allocator:
 //! what a connection itself costs is bounded by `limits.max_connections`.
+//!
+//! There is a `Hold` for each that holds some: the request's (its body, and what is sent in its place) and each attempt's (its
+//! response until the client has taken it). Small ones (under 16 KiB) touch no counter. What translating takes grows with the
+//! number of values of a body, not with its size: `Body::check_values` bounds them, `provider::translation::working_memory`
+//! counts them, and the tests of `provider::working_memory` measure many shapes of bodies at every format. A new format is added
+//! to their targets.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -4,6 +4,9 @@
 //! (`item_reference`) for each text and each piece of reasoning. Providers that only chat store nothing, so the gateway keeps the
 //! items for a while, in memory. Not a store: another process has none of them, and what is not found any more is left to
 //! `api::responses` to judge.
+//!
+//! Admission adds what a request refers to to its `Body`. Only the Responses dialect reads it, so a provider with a Responses API
+//! of its own gets the client's bytes.
 
 use moka::sync::Cache;
 use std::sync::Arc;

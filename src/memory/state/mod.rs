@@ -2,6 +2,9 @@
 //!
 //! Each part is a small type with a few methods; its lock is private and never held across an await. No
 //! statics. Nothing here outlives the process.
+//!
+//! `Shared` lives as long as the process. `SettingsSnapshot` is one generation of settings with what is computed from them: a
+//! request takes it once and uses it to its end, and a reload replaces it whole.
 
 pub mod access_log;
 pub mod authentication;

@@ -1,6 +1,9 @@
 //! The bounded queue of finished spans between requests and the thread that sends them: no request ever waits for a collector.
 //!
 //! Not what a span has (`engine/sinks/spans`), and not the sending (`main/span_exporter`).
+//!
+//! Whether a request's trace is recorded is decided before its first attempt is sent, because the provider gets the span's id
+//! (`Attempt::trace_parent`).
 
 use super::held_bytes::Hold;
 use opentelemetry_sdk::trace::SpanData;

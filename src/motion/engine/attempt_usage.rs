@@ -10,6 +10,11 @@
 //!
 //! Counting is left to [`Uncounted::count`], because the tokenizer's table may have to be loaded and texts may be long.
 //! Knows no prices.
+//!
+//! What no one reported is counted when the record is made, in a task where that takes long; then each attempt is priced
+//! (`cost`), the limits are settled and the sinks are called. `provider::stream_usage` requests the usage of streams, and the
+//! event with it is taken out again where the client did not request it. `tests/bills.rs` holds all of it against the emulator's
+//! bill.
 
 use super::record::{AttemptUsage, UsageSource};
 use bytes::Bytes;

@@ -1,6 +1,9 @@
 //! The engine's view of a client: where a request comes from and its response goes to. A Pingora session, or memory.
 //!
 //! Does not make the response: its parts are made elsewhere and sent in batches, one write each.
+//!
+//! `proxy::downstream` is a Pingora session, and the one file that writes to it; `memory_downstream` is memory, for requests of
+//! the gateway's own. `tests/downstreams.rs` sends the same requests through both and compares response, record and metrics.
 
 use bytes::Bytes;
 use pingora::http::RequestHeader;

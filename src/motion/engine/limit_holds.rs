@@ -1,6 +1,10 @@
 //! The limits of one request: holds what it and its attempts may use, and settles it with what they did use.
 //!
 //! Which limits there are and what they hold is the room `limits`; what a request is expected to use, `usage_estimate`.
+//!
+//! A request is judged when its first target is chosen, each attempt by the limits of its target. What they hold is settled when
+//! the record is made, with what the attempts used. A refused target is `Outcome::Limited`: fallback and balance go on to another
+//! one, breakers and retries do not see it. A process without limits compares one pointer.
 
 use super::Engine;
 use super::limit_headers;

@@ -3,6 +3,10 @@
 //!
 //! Pure. Whether and where another attempt is made is decided elsewhere; [`super::rewriter::Rewriter`] translates
 //! the bytes.
+//!
+//! `transcript` is what the client got, `request` and `prefill` what is requested next. `aligner` compares the next response with
+//! the first: repeated text is skipped, a continuation appended, anything else is a mismatch. `Rewriter::resume` continues the
+//! client's stream; `from_sent_events` makes a rewriter in the state of a stream that passed unchanged.
 
 mod aligner;
 pub(super) mod prefill;

@@ -1,5 +1,10 @@
 //! Translates a response with an error status into the client's dialect. The error itself is read by
 //! `api::chat::provider_error`, and its words are found by `api::error_names`.
+//!
+//! A failure passes four files: `ProviderError::read` reads any vendor's format, `api::error_class` says what kind of failure it
+//! is (for the plan too), `api::error_names` has the `type` and `code` of each dialect, and here, in the encoders and in
+//! `openai_chat/patch` bodies and events are written. A failure of the gateway's own is a `ProviderError` with `gateway` set, and
+//! keeps its own codes.
 
 use serde::Deserialize;
 use words::api::Dialect;

@@ -2,6 +2,12 @@
 //!
 //! An object is compiled when it changes, never when a request names it. One that cannot be compiled (made by another version,
 //! sealed under a key that is not here) is left out and logged. Not here: reading and writing objects (`store`, `control`).
+//!
+//! `Catalog::changed_since` gives the records that differ between two catalogs. `Stored::update`, `PromptCompiler` and
+//! `StoredKeys::with` compile these and share the rest; property tests hold each equal to compiling everything.
+//! `Shared::install_stored` swaps settings, stored objects and keys as one. `Directory` is what one client may name: the
+//! settings' providers and configs, then its workspace's, then the organisation's. A provider or config of the store is its
+//! author's, not the operator's: its hosts are checked as a client's are, and it never uses the machine's identity.
 
 mod compile;
 pub mod prompts;

@@ -1,6 +1,10 @@
 //! The prompts of the store, compiled: from its records to the library that requests and the control plane render from.
 //!
 //! A prompt is compiled anew only when its record or a label changed; a version, whose content never changes, only once.
+//!
+//! A request to a prompt's completions becomes the chat or completion that it renders (`route::prompt_call`) before its config is
+//! looked for, and is an ordinary request from there on. A target with a prompt of its own gets its body when the attempt is made
+//! (`Request::for_target`).
 
 use crate::store::{Catalog, Difference, Kind, Record, Status};
 use knowledge::prompt::{

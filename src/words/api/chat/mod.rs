@@ -7,6 +7,9 @@
 //!
 //! Values the gateway does not interpret keep their text ([`crate::json::Json`]): digits, key order and unknown members
 //! survive. No wire format is defined here.
+//!
+//! N dialects and M providers are so N + M translators: a dialect reads a request and has the `Encoder`, a provider's
+//! `ChatAdapter` writes the request and has the `Decoder`.
 
 pub mod decoder;
 pub mod encoder;

@@ -10,6 +10,14 @@
 //! | "the se" | "the " | "se" may be the beginning of "secret": it is held back |
 //! | "cret is 7" | "*** is 7" | the word is complete |
 //! | (the end of the choice) | what is still held back | [`TextFilter::finish`] |
+//!
+//! Filters are applied in the rewriter, before a resumed response is aligned with the first, so that what is compared, kept and
+//! counted is what the client gets. A chat or message that would pass unchanged is decoded and encoded again in its own dialect
+//! for a filter. Responses and completions that would pass unchanged keep their provider's shape (`rewriter/own_dialect`): each
+//! text is replaced where it stands. What is no chat has no text: the attempt is refused with 501 before it is sent. A denial
+//! before anything was sent is an outcome that the plan sees; later it ends the stream with an error event, stops the provider,
+//! and is not resumed. Events between two texts of a choice wait behind text that is held back (`text_filters/waiting`), up to 1
+//! MiB.
 
 use crate::error::Error;
 use std::fmt::Debug;

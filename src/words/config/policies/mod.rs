@@ -3,6 +3,10 @@
 //! Each inherited key is one file: how it is read, how it is inherited, what `explain` shows of it. Adding one: the
 //! file, and here its module, its field and its place in `KEYS`. Not here: keys that hold for one level only (`name`,
 //! `provider`, `weight`, `strategy` ...), and what the values do at run time (`route`, `engine`).
+//!
+//! The code that needs a key reads `target.policies`: config, stored provider, settings, headers and target all hold the same
+//! struct, and everything is merged when the config is compiled, nothing for each request. A key needs a row of `VALUES` in the
+//! tests, without which a test fails.
 
 mod breaker;
 mod cache;
