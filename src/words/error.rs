@@ -84,7 +84,7 @@ pub enum Inline {
 }
 
 impl Inline {
-    /// The code (reference 1.6), the header if it is one, and what it is.
+    /// The code, the header if it is one, and what it is.
     const fn row(self) -> (&'static str, Option<&'static str>, &'static str) {
         match self {
             Self::Config => ("inline_config_blocked", Some("x-gateway-config"), "a config of its own"),
@@ -117,7 +117,7 @@ pub struct Row {
 }
 
 impl Kind {
-    /// The whole table; statuses as in the spec and reference section 10 (408 for timeouts).
+    /// The whole table (`docs/errors.md`).
     pub const fn row(self) -> Row {
         const fn row(
             status: u16,
@@ -311,7 +311,7 @@ impl Error {
         Self::new(Kind::MethodNotAllowed, message)
     }
 
-    /// 408, with the message of reference section 7. `limit_ms` is the limit that was exceeded.
+    /// 408, with Portkey's message. `limit_ms` is the limit that was exceeded.
     pub fn request_timed_out(limit_ms: u64) -> Self {
         let message = format!("Request exceeded the timeout sent in the request: {limit_ms}ms");
         Self::new(Kind::RequestTimeout, message)

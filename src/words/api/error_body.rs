@@ -49,7 +49,7 @@ impl<'a> From<&'a Error> for ErrorView<'a> {
             openai_type: limit.map_or(row.openai_type, |limit| limit.error_type),
             anthropic_type: row.anthropic_type,
             param: error.param.as_deref(),
-            // Reference 9.3 has none for hooks.
+            // Portkey has none for hooks.
             code: (error.kind != Kind::HooksFailed).then(|| limit.map_or(row.code, |limit| limit.code)),
             provider_code: None,
             problems: &error.problems,
@@ -158,7 +158,7 @@ struct OpenAiBody<'a> {
     provider: Option<&'a str>,
 }
 
-/// The reference's own shape.
+/// Portkey's own shape.
 #[derive(Serialize)]
 struct Failure<'a> {
     status: &'static str,

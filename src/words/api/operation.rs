@@ -137,7 +137,7 @@ pub struct ChatTranslator {
     pub encoder: fn(bool, EncodeContext) -> Box<dyn Encoder>,
 }
 
-/// One of the operations of the spec's endpoint list, or [`Operation::Passthrough`] for any other provider path.
+/// One of the operations of `docs/operations.md`, or [`Operation::Passthrough`] for any other provider path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Operation {
     ChatCompletions,

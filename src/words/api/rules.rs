@@ -1,4 +1,4 @@
-//! The spec's rules for requests: required fields, types, ranges and counts, one row per field.
+//! The rules for requests (`docs/request-rules.md`): required fields, types, ranges and counts, one row per field.
 //!
 //! Checks a body and never changes it. Fields without a row pass: a provider may know them. Values are checked as JSON
 //! text, so that no tree of a large body is built in memory.
@@ -95,13 +95,13 @@ enum Rule {
     TextOptions(&'static [&'static str]),
     /// An object of token id to bias, from -100 to 100.
     Biases,
-    /// An object of texts with the spec's limits for metadata.
+    /// An object of texts with the limits of metadata.
     Metadata,
-    /// A list of at most 5 objects with a `type`, and `wandb` an object (spec "Fine-tuning job").
+    /// A list of at most 5 objects with a `type`, and `wandb` an object.
     Integrations,
 }
 
-/// Any whole number that fits where the spec sets no range.
+/// Any whole number that fits, where no range is set.
 const INTEGER: Rule = Rule::Integer { min: i64::MIN, max: i64::MAX };
 const PENALTY: Rule = Rule::Number { min: -2.0, max: 2.0 };
 const TEMPERATURE: Rule = Rule::Number { min: 0.0, max: 2.0 };

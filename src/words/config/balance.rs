@@ -6,7 +6,7 @@ use super::headers::observable;
 use super::read::Cursor;
 use super::values::at_least;
 
-/// `strategy.by`, an extension of the spec: the criterion in `loadbalance` mode.
+/// `strategy.by`, a key of our own: the criterion in `loadbalance` mode.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum BalanceBy {
     /// The targets' weights.
@@ -23,7 +23,7 @@ impl BalanceBy {
         [("weight", Self::Weight), ("least_latency", Self::LeastLatency), ("price", Self::Price)];
 }
 
-/// `strategy.sticky` (reference 4.1): the same client is sent to the same target.
+/// `strategy.sticky`: the same client is sent to the same target.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sticky {
     /// What identifies a client in addition to its service key: `metadata.x.y`, `params.x.y`, `headers.x`.
@@ -39,7 +39,7 @@ pub struct Price {
     pub output: f64,
 }
 
-/// Seconds a choice is kept when the config gives no `ttl` (reference 4.1).
+/// Seconds a choice is kept when the config gives no `ttl`.
 const DEFAULT_STICKY_TTL: u64 = 300;
 
 /// Maximum number of `hash_fields`: each may be a walk through the whole body.

@@ -42,7 +42,7 @@ pub struct GatewayHeaders<'a> {
     pub span_id: Option<&'a str>,
     pub parent_span_id: Option<&'a str>,
     pub span_name: Option<&'a str>,
-    /// The text of a JSON object within the spec's limits.
+    /// The text of a JSON object within the limits of metadata.
     pub metadata: Option<&'a str>,
     /// `false`: no body is kept with the log of the request.
     pub debug: Option<bool>,

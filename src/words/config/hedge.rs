@@ -1,4 +1,4 @@
-//! `hedge`: a second attempt beside a slow first one (extension of the spec's config object).
+//! `hedge`: a second attempt beside a slow first one (a key of our own).
 //!
 //! Not here: starting it (`route` decides, `engine` carries it out).
 

@@ -33,11 +33,11 @@ pub struct Hook {
     /// Always present in hooks; optional in guardrails.
     pub id: Option<String>,
     pub kind: HookKind,
-    /// Spec `async`: runs concurrently with the request and cannot affect it.
+    /// `async`: runs concurrently with the request and cannot affect it.
     pub asynchronous: bool,
-    /// Reference 9.1: checks run one after another instead of at once.
+    /// `sequential`: checks run one after another instead of at once.
     pub sequential: bool,
-    /// The hook's own `deny` (reference 9.1); `on_fail.deny` is the spec's.
+    /// The hook's own `deny`, beside `on_fail.deny`.
     pub deny: Option<bool>,
     pub checks: Vec<Check>,
     pub on_fail: Option<HookAction>,
@@ -61,7 +61,7 @@ pub enum StreamMode {
     Buffer,
 }
 
-/// What a hook may do to the message it inspects (reference 9.1). The default is guardrail.
+/// What a hook may do to the message it inspects. The default is guardrail.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum HookKind {
     /// Passes or fails the message.
@@ -78,7 +78,7 @@ pub struct Check {
     pub id: String,
     /// An object, contents unchecked. It may hold credentials, so `Debug` leaves it out.
     pub parameters: Node,
-    /// Reference 9.1 `is_enabled`, default true.
+    /// `is_enabled`, default true.
     pub enabled: bool,
 }
 
@@ -98,7 +98,7 @@ pub struct Feedback {
     pub metadata: Option<Box<str>>,
 }
 
-/// An item of a list of guardrails or mutators. The spec allows both forms in one list.
+/// An item of a list of guardrails or mutators. Both forms may stand in one list.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Guardrail {
     /// The slug of a saved guardrail.
@@ -180,7 +180,7 @@ impl Hook {
                 at.problem(format!("is for hooks of {what} only"));
             }
         }
-        // The gateway keeps one version of a guardrail. Those who saved this one in the reference's interface send it along.
+        // The gateway keeps one version of a guardrail. Those who saved this one in Portkey's interface send it along.
         let _ = fields.text(&["guardrail_version_id"]);
         let mut action = |name| fields.get(&[name]).and_then(|at| HookAction::read(&at, actions_may_deny));
         let overlap = |at: Cursor<'_>| usize::try_from(at.integer_within(1, MAX_OVERLAP)?).ok();
@@ -228,7 +228,7 @@ impl Guardrail {
     }
 }
 
-/// A member of a guardrail: its name is the check, unless an `id` among the parameters says otherwise (reference 9.1).
+/// A member of a guardrail: its name is the check, unless an `id` among the parameters says otherwise.
 fn named_check(name: &str, at: &Cursor<'_>) -> Option<Check> {
     let mut fields = at.fields()?;
     let id = fields.text(&["id"]).unwrap_or_else(|| name.to_owned());

@@ -1,4 +1,4 @@
-//! The config object of the spec as written: how a request wants to be routed.
+//! The config object as written (`docs/config.md`): how a request wants to be routed.
 //!
 //! One pass reads and checks it and collects *all* problems with their paths. Not here: what a config means
 //! at run time (`route` compiles it).
@@ -47,7 +47,7 @@ const MAX_DEPTH: usize = 16;
 /// Maximum number of targets in the whole tree.
 const MAX_TARGETS: usize = 1_000;
 
-/// A config object or one of its targets (spec "Config object"): both have the same fields.
+/// A config object or one of its targets: both have the same fields.
 #[derive(Clone, Default, PartialEq)]
 pub struct Config {
     /// The name by which `conditions[].then` and `default` refer to this target.
@@ -63,14 +63,13 @@ pub struct Config {
     pub targets: Vec<Config>,
     /// Share in load balancing, at least 0.
     pub weight: Option<f64>,
-    /// Response statuses on which fallback tries the next target; the strategy's own list takes precedence
-    /// (reference section 17).
+    /// Response statuses on which fallback tries the next target; the strategy's own list takes precedence.
     pub on_status_codes: Option<Vec<u16>>,
     /// What targets inherit from here.
     pub policies: Policies,
-    /// Extension of the spec; only in a config with targets.
+    /// A key of our own; only in a config with targets.
     pub hedge: Option<Hedge>,
-    /// Extension of the spec; used for balancing by price.
+    /// A key of our own; used for balancing by price.
     pub price: Option<Price>,
     pub prompt_id: Option<String>,
 }

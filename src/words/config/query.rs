@@ -1,4 +1,4 @@
-//! Conditional queries (reference section 3), checked and compiled when the config is read.
+//! Conditional queries (`docs/config.md`, "Conditions"), checked and compiled when the config is read.
 //!
 //! Every mistake is a problem of the config with its path; nothing can fail at run time. Unlike in the
 //! reference, all keys of a query count, including those after `$or`, `$and` and `$regex`. Not here: where
@@ -144,7 +144,7 @@ impl Test {
             Self::AtMost(bound) => number() <= *bound,
             Self::Matches(pattern) => match value {
                 Some(value) => pattern.is_match(&value.excerpt()),
-                // The reference converts a missing value to this text, as JavaScript does; existing
+                // Portkey converts a missing value to this text, as JavaScript does; existing
                 // conditions rely on it.
                 None => pattern.is_match(&Excerpt::of("undefined")),
             },

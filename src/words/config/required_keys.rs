@@ -1,4 +1,4 @@
-//! The spec's list of key combinations, at least one of which every config and every target must have.
+//! The list of key combinations, at least one of which every config and every target must have.
 //!
 //! Only presence is checked here; the values are checked where they are read.
 
@@ -45,7 +45,7 @@ const ALONE: &[&[Names]] = &[
 /// given without `virtual_key` or `custom_host`.
 ///
 /// Cloud credentials of the list replace `api_key`. A provider given as `@slug` needs no key of its own: the
-/// stored provider has one, as with `virtual_key` (reference 2.5). A provider given together with `strategy`
+/// stored provider has one, as with `virtual_key`. A provider given together with `strategy`
 /// and `targets` is never called and needs none either.
 pub(super) fn check(fields: &ObjectReader<'_>) {
     let has_all = |names: &&[Names]| names.iter().all(|names| fields.has(names));
@@ -67,7 +67,7 @@ pub(super) fn check(fields: &ObjectReader<'_>) {
     }
 }
 
-/// The message for a level without any combination: starts like the reference's message and lists the
+/// The message for a level without any combination: starts like Portkey's message and lists the
 /// accepted combinations.
 fn message() -> String {
     let key = |names: &Names| names.first().copied().unwrap_or_default();

@@ -10,7 +10,7 @@ use super::query::Query;
 use super::read::{Cursor, ObjectReader};
 use super::values::status_codes;
 
-/// Spec "Strategy".
+/// `strategy` of a config.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Strategy {
     pub mode: Mode,
@@ -21,13 +21,13 @@ pub struct Strategy {
     /// Response statuses on which fallback tries the next target. `None`: every status that is not 2xx.
     /// Empty: no status.
     pub on_status_codes: Option<Vec<u16>>,
-    /// Extension of the spec: the criterion of load balancing.
+    /// A key of our own: the criterion of load balancing.
     pub by: BalanceBy,
     /// In load balancing: send the same client to the same target.
     pub sticky: Option<Sticky>,
 }
 
-/// Spec `strategy.mode`.
+/// `strategy.mode`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
     Single,

@@ -41,7 +41,7 @@ fn require_targets(fields: &ObjectReader<'_>, targets: Option<&Cursor<'_>>, mode
     }
 }
 
-/// A target of weight 0 is never chosen (reference 4.1); if all weights were 0, no request could be served.
+/// A target of weight 0 is never chosen; if all weights were 0, no request could be served.
 fn require_weight(targets: &Cursor<'_>) {
     let weightless = |target: &Node| match target.member("weight").map(|weight| &weight.kind) {
         Some(Kind::Number(weight)) => weight.as_f64() == Some(0.0),

@@ -374,7 +374,7 @@ fn mutators_are_guardrails_of_their_own_type() {
     let request = ["saved", "mutator addPrefix", "guardrail contains"];
     assert_eq!(read(config.policies.request_hooks), request);
     assert_eq!(read(config.policies.response_hooks), ["mutator regexReplace"]);
-    // As the reference exports a hook.
+    // As Portkey exports a hook.
     accepted(r#"{"before_request_hooks":[{"id":"h","guardrail_version_id":"v","async":false,"checks":[]}]}"#);
 }
 
@@ -418,7 +418,7 @@ fn free_form_values_are_not_checked() {
     accepted(r#"{"input_guardrails":[{"my.check":{"any":{"thing":1}}}]}"#);
 }
 
-/// The config rows of reference 15.2 that the tables above lack.
+/// Rows of Portkey's own tests of configs that the tables above lack.
 #[test]
 fn rows_of_the_reference() {
     refused(r#"{"strategy":{"mode":"fallback"}}"#, &[LIST, "targets: is required in fallback mode"]);
@@ -429,7 +429,7 @@ fn rows_of_the_reference() {
     );
     // Request headers may supply the provider.
     accepted(r#"{"retry":{"attempts":2,"on_status_codes":[]}}"#);
-    // The spec accepts more than the reference: both forms in one list, and a key for any provider.
+    // More than Portkey accepts: both forms in one list, and a key for any provider.
     accepted(r#"{"input_guardrails":["a",{"x":{}}]}"#);
     accepted(r#"{"provider":"vertex-ai","api_key":"k"}"#);
 }

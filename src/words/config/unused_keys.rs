@@ -1,6 +1,6 @@
 //! Keys of a config that are valid where they stand and have no effect there: the client is warned of them.
 //!
-//! The spec allows them ("no properties other than those listed"), so they are no problems. Keys that would change what
+//! They are keys of the config object, so they are no problems. Keys that would change what
 //! happens if they were read, such as `strategy.sticky` outside load balancing, are refused by the reader.
 
 use super::Config;

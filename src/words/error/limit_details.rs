@@ -24,7 +24,7 @@ pub struct LimitDetails {
     pub retry_after: Option<u32>,
     /// `error.type` in OpenAI's dialects.
     pub error_type: &'static str,
-    /// `error.code`, a number of the reference in two digits, or a word.
+    /// `error.code`, a number of Portkey's in two digits, or a word.
     pub code: &'static str,
     /// What was used and the limit, in the limit's own unit (dollars for `cost`); only for clients that may read policies.
     pub amounts: Option<Amounts>,

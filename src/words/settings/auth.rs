@@ -12,7 +12,7 @@ use std::collections::HashSet;
 pub struct Auth {
     /// `auth.keys`; without any, and without stored keys, clients need no service key.
     pub keys: Vec<ServiceKey>,
-    /// Whether requests may only use stored providers and saved configs (reference 1.6).
+    /// Whether requests may only use stored providers and saved configs.
     pub saved_only: bool,
     /// The identity provider whose tokens count, too.
     pub jwt: Option<Jwt>,

@@ -1,6 +1,6 @@
 //! What a key may do: the scopes of both planes, sets of them, and which type of key may hold which.
 //!
-//! The names are those of the reference (section 4.2); the last four are the gateway's own. Here and not in `auth`, because the
+//! The names are Portkey's; the last four are the gateway's own. Here and not in `auth`, because the
 //! settings give keys scopes. Which route or operation needs which scope is decided where those are.
 
 use std::fmt;
@@ -153,7 +153,7 @@ scopes! {
 }
 
 impl Scope {
-    /// The scope of this name. The gateway of the reference checks `logs.read` where its API has `logs.view`: they are one.
+    /// The scope of this name. Portkey's gateway checks `logs.read` where its API has `logs.view`: they are one.
     pub fn parse(name: &str) -> Option<Self> {
         let name = if name == "logs.read" { "logs.view" } else { name };
         Self::ALL.iter().copied().find(|scope| scope.as_str() == name)
@@ -174,7 +174,7 @@ impl Scope {
         !matches!(self.action(), "list" | "read" | "view" | "export")
     }
 
-    /// Whether a token of an identity provider may give it (reference 4.3): what a workspace's key may hold, without the management
+    /// Whether a token of an identity provider may give it: what a workspace's key may hold, without the management
     /// of keys; of policies, guardrails and what else operators set up only the reading.
     pub fn is_for_tokens(self) -> bool {
         let is_written = matches!(
@@ -246,7 +246,7 @@ impl KeyType {
         Self::ALL.into_iter().find(|kind| kind.as_str() == name)
     }
 
-    /// Whether a key of this type may hold `scope` (reference 4.2): keys of the organisation administrate and call nothing, keys
+    /// Whether a key of this type may hold `scope`: keys of the organisation administrate and call nothing, keys
     /// of a workspace stay in it, and keys of users manage no keys.
     pub fn may_hold(self, scope: Scope) -> bool {
         match self {

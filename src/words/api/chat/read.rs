@@ -1,6 +1,6 @@
 //! Reads the parts of a request's body in any dialect: deserializing borrowed JSON, with errors that name the parameter.
 //!
-//! Not the rules of the spec (`api::rules`): these are what a translation cannot do without.
+//! Not the rules for requests (`api::rules`): these are what a translation cannot do without.
 
 use crate::api::body::MAX_MEMBERS;
 use crate::error::Error;

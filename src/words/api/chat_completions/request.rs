@@ -234,7 +234,7 @@ struct ImageIn<'a> {
     #[serde(borrow)]
     url: Option<JsonStr<'a>>,
     detail: Option<JsonStr<'a>>,
-    /// An extension of the reference gateway, for URLs that do not show their media type.
+    /// An extension of Portkey's, for URLs that do not show their media type.
     mime_type: Option<JsonStr<'a>>,
 }
 
@@ -329,7 +329,7 @@ fn file<'a>(
     let media = input.mime_type.map(|text| text.0);
     let source = match (input.file_data, input.file_url, input.file_id) {
         (Some(data), _, _) => match (Source::from_url(data.0), media) {
-            // Bare base64 is a PDF unless `mime_type` says otherwise (reference 12.4).
+            // Bare base64 is a PDF unless `mime_type` says otherwise.
             (Source::Url { url, .. }, media) => {
                 Source::Data { media_type: media.unwrap_or(Cow::Borrowed("application/pdf")), data: url }
             }

@@ -11,7 +11,7 @@ pub(in crate::api) struct UsageOut {
     total_tokens: u64,
     prompt_tokens_details: PromptDetails,
     completion_tokens_details: CompletionDetails,
-    /// The two cache counts again under Anthropic's names, as the reference gateway writes them; omitted
+    /// The two cache counts again under Anthropic's names, as Portkey writes them; omitted
     /// when zero, and from responses that hold only what the standard has.
     #[serde(skip_serializing_if = "is_zero")]
     cache_read_input_tokens: u64,

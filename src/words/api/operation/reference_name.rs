@@ -1,11 +1,11 @@
-//! The names that the reference has for operations (its section 1.1): what conditions of policies and guardrails compare.
+//! The names that Portkey has for operations: what conditions of policies and guardrails compare.
 //!
 //! Not the labels of metrics and access lines, which are the paths' own.
 
 use super::Operation;
 
 impl Operation {
-    /// The reference's name, `chatComplete` and the like.
+    /// Portkey's name, `chatComplete` and the like.
     pub fn reference_name(self) -> &'static str {
         match self {
             Self::ChatCompletions

@@ -119,7 +119,7 @@ const fn gemini_embeddings(operation: Operation, path: &'static str, label: &'st
     }
 }
 
-/// Every operation, in the order of the enum. Sources: spec "Endpoints", reference 1.1 and 1.2.
+/// Every operation, in the order of the enum. `docs/operations.md` lists them.
 pub(super) const TABLE: &[Row] = &[
     Row {
         response: ResponseKind::Model,

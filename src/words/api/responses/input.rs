@@ -411,7 +411,7 @@ fn image<'a>(input: PartIn<'a>, at: fmt::Arguments<'_>) -> Result<Part<'a>, Erro
 fn file<'a>(input: PartIn<'a>, at: fmt::Arguments<'_>) -> Result<Part<'a>, Error> {
     let source = match (input.file_data, input.file_url, input.file_id) {
         (Some(data), _, _) => match Source::from_url(data.0) {
-            // Bare base64 is a PDF, as in chat completions (reference 12.4).
+            // Bare base64 is a PDF, as in chat completions.
             Source::Url { url, .. } => {
                 Source::Data { media_type: Cow::Borrowed("application/pdf"), data: url }
             }

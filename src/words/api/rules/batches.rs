@@ -1,4 +1,4 @@
-//! Rules of POST /batches (spec "Endpoints").
+//! Rules of POST /batches.
 
 use super::{Row, Rule, Table, optional, required, rows};
 use crate::api::body::Body;

@@ -1,6 +1,6 @@
-//! Rules of POST /chat/completions (spec "Endpoints" and "Limits").
+//! Rules of POST /chat/completions.
 //!
-//! Beyond the spec's values: `any` as a tool choice, which is Mistral's `required`, and the kinds of `tool_kinds`.
+//! Beyond OpenAI's values: `any` as a tool choice, which is Mistral's `required`, and the kinds of `tool_kinds`.
 
 use super::{
     CHOICES, Fields, INTEGER, PENALTY, Row, Rule, STOP, TEMPERATURE, TOP_P, Table, optional, required,

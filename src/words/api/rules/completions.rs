@@ -1,4 +1,4 @@
-//! Rules of POST /completions (spec "Endpoints" and "Limits").
+//! Rules of POST /completions.
 //!
 //! "`best_of` cannot be streamed" is applied as OpenAI does: only to values above the default, 1.
 

@@ -1,6 +1,6 @@
-//! Rules of POST /fine_tuning/jobs (spec "Endpoints", "Fine-tuning job" and "Limits").
+//! Rules of POST /fine_tuning/jobs.
 //!
-//! `suffix` and `method` are required by the spec, though not by OpenAI's own API.
+//! `suffix` and `method` are required here, though not by OpenAI's own API.
 
 use super::{INTEGER, Row, Rule, Table, optional, required, rows};
 

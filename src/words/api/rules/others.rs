@@ -1,5 +1,5 @@
-//! Rules of the operations for which the spec has no table of fields: the fields that the vendors' own references
-//! require, and for responses what the spec has for the same members of the response object.
+//! Rules of the operations without a table of their own: the fields that the vendors' own documentation requires, and for
+//! responses the rules of the same members of the response object.
 //!
 //! Ranges that vendors set themselves (Anthropic's temperature ends at 1) are not checked here.
 

@@ -1,4 +1,4 @@
-//! Rules for query parameters (spec "GET /batches", "checkpoints", "GET /responses/{response_id}").
+//! Rules for query parameters.
 //!
 //! The query itself is forwarded unchanged.
 
@@ -15,7 +15,7 @@ const INCLUDES: &[&str] =
 pub(in crate::api) enum QueryRule {
     /// `limit` is an integer within these bounds, both inclusive.
     Limit { min: i64, max: i64 },
-    /// `include` is a list of names that are in the spec.
+    /// `include` is a list of names that OpenAI's API has.
     Include,
 }
 

@@ -1,4 +1,4 @@
-//! The spec's tables as cases: what passes, and what is refused with which `param` and which message.
+//! The tables of rules as cases: what passes, and what is refused with which `param` and which message.
 
 use super::*;
 use bytes::Bytes;

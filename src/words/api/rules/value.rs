@@ -12,7 +12,7 @@ use serde_json::value::RawValue;
 use std::borrow::Cow;
 use std::fmt;
 
-// Limits of metadata objects (spec "Limits"). Lengths are in characters.
+// Limits of metadata objects. Lengths are in characters.
 pub const MAX_METADATA_PAIRS: usize = 16;
 pub const MAX_METADATA_KEY: usize = 64;
 pub const MAX_METADATA_VALUE: usize = 512;

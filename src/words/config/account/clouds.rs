@@ -111,7 +111,7 @@ impl Empty for CloudC {
     }
 }
 
-/// Spec: `serverless` or `managed`.
+/// `serverless` or `managed`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum DeploymentType {
     Serverless,

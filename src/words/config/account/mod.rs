@@ -29,9 +29,9 @@ pub struct Account {
     pub api_key: Option<Secret>,
     /// Base URL that replaces the provider's own, as written.
     pub custom_host: Option<String>,
-    /// Spec `provider_organization`; `OpenAI-Organization` upstream.
+    /// `provider_organization`; `OpenAI-Organization` upstream.
     pub organization: Option<String>,
-    /// Spec `provider_project`; `OpenAI-Project` upstream.
+    /// `provider_project`; `OpenAI-Project` upstream.
     pub project: Option<String>,
     pub resource_name: Option<String>,
     pub deployment_id: Option<String>,
@@ -47,7 +47,7 @@ pub struct Account {
     pub cloud_c: Sparse<CloudC>,
 }
 
-/// One item of the spec's `deployments`.
+/// One item of `deployments`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Deployment {
     pub deployment_id: String,

@@ -1,4 +1,4 @@
-//! The names of the fields of an account: the spec's neutral name first, then the vendor's own.
+//! The names of the fields of an account: the neutral name first, then the vendor's own.
 //!
 //! One list for config objects, stored providers and request headers (headers use dashes in place of
 //! underscores). The meaning of a field is documented in [`super::Account`].

@@ -1,4 +1,4 @@
-//! Reads the metadata header: a JSON object within the spec's limits for metadata (section "Limits").
+//! Reads the metadata header: a JSON object within the limits of metadata (`docs/headers.md`).
 //!
 //! Values may be of any type, because conditions compare numbers and booleans too. Not here: who uses it.
 

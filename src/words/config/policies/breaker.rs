@@ -1,6 +1,6 @@
-//! `cb_config`: when a target's circuit breaker opens, and for how long (spec "Circuit breaker").
+//! `cb_config`: when a target's circuit breaker opens, and for how long.
 //!
-//! Clients of the reference write it in `strategy`, the spec defines it on the config: both are accepted, and the one in
+//! Portkey's libraries write it in `strategy`, its documentation on the config: both are accepted, and the one in
 //! `strategy` takes precedence. Not here: the breaker's state machine (`state::targets`).
 
 use super::{DescribeContext, Policies, PolicyKey, inherit_value, millis};
@@ -25,7 +25,7 @@ pub struct BreakerPolicy {
 
 impl BreakerPolicy {
     /// Whether a response with this status counts as a failure. Without a list those above 500 do; 500 itself does
-    /// not, as the spec says (reference section 6 counts it, but by section 17 the spec wins).
+    /// not (`docs/reliability.md`, "Circuit breakers").
     pub fn is_failure(&self, status: u16) -> bool {
         self.statuses.as_ref().map_or(status > 500, |listed| listed.contains(&status))
     }

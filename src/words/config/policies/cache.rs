@@ -1,4 +1,4 @@
-//! `cache`: whether responses are cached, and for how long (spec "Cache").
+//! `cache`: whether responses are cached, and for how long.
 //!
 //! Not here: where they are kept (`settings::cache`), and what is never cached (`engine::caching`).
 
@@ -13,11 +13,11 @@ pub(super) const KEY: PolicyKey =
 const MODES: [(&str, CacheMode); 2] = [("simple", CacheMode::Simple), ("semantic", CacheMode::Semantic)];
 const REPLAYS: [(&str, Replay); 2] = [("at_once", Replay::AtOnce), ("paced", Replay::Paced)];
 
-/// Spec "Cache".
+/// `cache` of a config.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Cache {
     pub mode: CacheMode,
-    /// Seconds (reference section 17; the spec leaves the unit open). `None`: as the settings say.
+    /// Seconds. `None`: as the settings say.
     pub max_age: Option<u64>,
     /// How streams come out of the cache.
     pub replay: Replay,

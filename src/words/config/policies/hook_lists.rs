@@ -1,7 +1,7 @@
 //! The hooks, guardrails and mutators of a target: `before_request_hooks` with `input_guardrails` and `input_mutators`, which run
 //! on the request, and the three that run on the response.
 //!
-//! The lists of a phase are one list in the reference, and are inherited as one: a level that has one of them replaces
+//! The lists of a phase are one list in Portkey's configs, and are inherited as one: a level that has one of them replaces
 //! all. Not here: what a hook is (`config::hooks`), and running them.
 
 use super::PolicyKey;

@@ -1,4 +1,4 @@
-//! What targets inherit from the levels above them (reference 4.2), as one struct from the config to the target.
+//! What targets inherit from the levels above them, as one struct from the config to the target.
 //!
 //! Each inherited key is one file: how it is read, how it is inherited, what `explain` shows of it. Adding one: the
 //! file, and here its module, its field and its place in `KEYS`. Not here: keys that hold for one level only (`name`,
@@ -107,7 +107,7 @@ impl Policies {
         policies
     }
 
-    /// What request headers say; headers take precedence over every level of a config (reference 2.1).
+    /// What request headers say; headers take precedence over every level of a config.
     pub fn from_headers(headers: &GatewayHeaders<'_>) -> Self {
         let mut policies = Self::default();
         for read_headers in KEYS.iter().filter_map(|key| key.read_headers) {

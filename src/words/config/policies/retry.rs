@@ -1,4 +1,4 @@
-//! `retry`: how often a target is tried again, and how long to wait in between (spec "Retry").
+//! `retry`: how often a target is tried again, and how long to wait in between.
 //!
 //! A level's object replaces the whole object of the level above. Not here: whether a given outcome is retried
 //! (`route::retry`).
@@ -12,7 +12,7 @@ use std::time::Duration;
 pub(super) const KEY: PolicyKey =
     PolicyKey { names: &["retry"], read, read_headers: None, inherit, describe: Some(describe) };
 
-/// Statuses that are retried when the config has no list (reference section 5; 529 is Anthropic's form of 503).
+/// Statuses that are retried when the config has no list (529 is Anthropic's form of 503).
 pub const DEFAULT_STATUSES: [u16; 6] = [429, 500, 502, 503, 504, 529];
 
 /// A target's retry policy, defaults filled in.
@@ -22,13 +22,13 @@ pub struct RetryPolicy {
     pub attempts: u32,
     /// `None`: [`DEFAULT_STATUSES`]. Empty: no status is retried.
     pub statuses: Option<Vec<u16>>,
-    /// Spec `use_retry_after_headers`.
+    /// `use_retry_after_headers`.
     pub honours_retry_after: bool,
-    /// Extension of the spec: upper bound of the first backoff.
+    /// A key of our own: upper bound of the first backoff.
     pub backoff: Duration,
-    /// Extension of the spec: upper bound of any backoff.
+    /// A key of our own: upper bound of any backoff.
     pub max_backoff: Duration,
-    /// Extension of the spec: upper bound of all backoffs together.
+    /// A key of our own: upper bound of all backoffs together.
     pub budget: Duration,
 }
 

@@ -1,4 +1,4 @@
-//! `stream_rescue`: what the gateway does when a stream breaks after its first token (extension of the spec).
+//! `stream_rescue`: what the gateway does when a stream breaks after its first token (a key of our own).
 //!
 //! Not here: doing it (`route` decides, `engine` carries it out).
 

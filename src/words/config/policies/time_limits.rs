@@ -1,4 +1,4 @@
-//! `time_limits`: the timeouts of a target (extension of the spec's config object).
+//! `time_limits`: the timeouts of a target (a key of our own).
 //!
 //! Inherited one by one. The defaults are short where another target is left to try; where none is, they only bound a
 //! hang. Not here: when the time is up (`route::deadlines`).

@@ -18,7 +18,7 @@ const MAX_LIST_BYTES: usize = 64 << 10;
 /// Of a text so much is looked at for the number it begins with.
 const MAX_NUMBER_BYTES: usize = 1 << 10;
 
-/// The values of a request that conditions may test (reference section 3). `None`: there is no such value.
+/// The values of a request that conditions may test. `None`: there is no such value.
 pub trait Facts {
     /// A member of the metadata header's JSON object.
     fn metadata(&self, name: &str) -> Option<Fact<'_>>;

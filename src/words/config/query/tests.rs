@@ -1,4 +1,4 @@
-//! The truth table of reference section 3 row by row, all mistakes with their paths, and properties of any
+//! The truth table of the operators row by row, all mistakes with their paths, and properties of any
 //! query.
 //!
 //! Not here: converting values to numbers and texts (`fact`).
@@ -92,13 +92,13 @@ fn the_truth_table_of_the_reference() {
         (r#"{"params.max_tokens":{"$gte":100,"$lt":200}}"#, params(json!({"max_tokens": 100})), true),
         (r#"{"params.model":{"$regex":"^gpt-"}}"#, params(json!({"model": "gpt-4"})), true),
         (r#"{"params.model":{"$regex":"undef"}}"#, json!({}), true),
-        // Unlike in the reference, keys after `$regex` count.
+        // Unlike in Portkey's router, keys after `$regex` count.
         (regex_then_eq, params(json!({"model": "gpt-4"})), false),
         (r#"{"params.model":{"$regex":"^gpt","$eq":"gpt-4"}}"#, params(json!({"model": "gpt-4"})), true),
         (r#"{"params.model":{"$eq":"other","$regex":"^gpt"}}"#, params(json!({"model": "gpt-4"})), false),
         (r#"{"$or":[{"metadata.a":1},{"metadata.b":2}]}"#, metadata(json!({"b": 2})), true),
         (r#"{"$and":[{"metadata.a":1},{"metadata.b":2}]}"#, metadata(json!({"b": 2})), false),
-        // Unlike in the reference, keys after `$or` count.
+        // Unlike in Portkey's router, keys after `$or` count.
         (or_then_key, metadata(json!({"a": 1, "c": 0})), false),
         (or_then_key, metadata(json!({"a": 1, "c": 9})), true),
         (r#"{"metadata.c":9,"$or":[{"metadata.a":1}]}"#, metadata(json!({"a": 1, "c": 0})), false),

@@ -1,6 +1,6 @@
 //! The config object in the schema: what `Config::read` takes, under `configs.<id>`.
 //!
-//! `docs/config.md` says what the keys do. Which keys a config must have at least (spec: a list of combinations) only the
+//! `docs/config.md` says what the keys do. Which keys a config must have at least (a list of combinations) only the
 //! reader checks: an editor's message about it would name them all.
 
 use super::account;

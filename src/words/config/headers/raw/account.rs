@@ -1,6 +1,6 @@
 //! The account headers of a request: a config's account keys, written with dashes.
 //!
-//! Clients of the reference send the values they have for all vendors at once. A header of one vendor, such
+//! Clients of Portkey send the values they have for all vendors at once. A header of one vendor, such
 //! as `snowflake-account`, counts only when the request's provider is that vendor. Under the same prefix it
 //! then takes precedence over the general header of the same field.
 
