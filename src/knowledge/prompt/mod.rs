@@ -1,8 +1,8 @@
 //! Prompts: templates with variables, compiled when they are saved, and the request bodies that are made of them.
 //!
 //! [`Template`] is a compiled text, [`PromptVersion`] what one version of a prompt stores and how a request's body is made of
-//! it, [`PromptSet`] the prompts and partials of a workspace. Pure: knows no store, no session and no provider. Reference: control-plane.md,
-//! section 3.
+//! it, [`PromptSet`] the prompts and partials of a workspace. Pure: knows no store, no session and no provider. How they are
+//! written: `docs/prompts.md`.
 
 mod components;
 pub mod inclusion;

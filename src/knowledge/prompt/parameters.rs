@@ -3,7 +3,7 @@
 //! Only to tell them from the sample values that stored parameters may have under the names of variables. Unknown names are
 //! parameters too, where no variable has the name.
 
-/// The members of the spec's rendered prompt and of the requests it is sent as, and what other vendors add to them.
+/// The members of a rendered prompt and of the requests it is sent as, and what other vendors add to them.
 const PARAMETERS: [&str; 58] = [
     "audio",
     "best_of",

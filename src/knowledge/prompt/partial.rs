@@ -5,7 +5,7 @@ use super::node::Node;
 use super::tags;
 use std::fmt;
 
-/// The longest name of a partial, characters (reference 3.2).
+/// The longest name of a partial, characters.
 pub const MAX_NAME: usize = 50;
 
 /// How a template names a partial.

@@ -1,4 +1,4 @@
-//! Tests of templates: the table of the reference, partials, requests, and properties of any value.
+//! Tests of templates: the dialect's table, partials, requests, and properties of any value.
 
 mod dialect;
 mod partials;

@@ -88,7 +88,7 @@ pub struct Signing<'a> {
 
 /// One vendor.
 pub trait Provider: Send + Sync + std::fmt::Debug {
-    /// The plain identifier that clients use (`openai`, `groq`), as in reference 12.1.
+    /// The plain identifier that clients use (`openai`, `groq`), as in `docs/providers.md`.
     fn id(&self) -> &'static str;
 
     /// Other names that clients may use.
@@ -236,7 +236,7 @@ pub trait Provider: Send + Sync + std::fmt::Debug {
         false
     }
 
-    /// Headers that clients may send under a neutral name (spec "Authentication" 4): that name and the vendor's own.
+    /// Headers that clients may send under a neutral name: that name and the vendor's own.
     fn neutral_headers(&self) -> &'static [(&'static str, &'static str)] {
         &[]
     }

@@ -1,7 +1,7 @@
 //! The list of providers that speak OpenAI's shape: one spec each.
 //!
 //! Data only; `spec` explains the fields. Where a vendor has an international and a Chinese address, the spec
-//! has the international one and its note the other. Closed services stay listed as long as the reference
+//! has the international one and its note the other. Closed services stay listed as long as Portkey
 //! lists them, with a note, so that their ids work with a custom host.
 //!
 //! A new vendor is one spec here and one fixture, `tests/golden/<id>/address.json`; `UPDATE_GOLDEN=1 cargo
@@ -30,8 +30,8 @@ pub fn names() -> impl Iterator<Item = &'static str> {
     SPECS.iter().flat_map(|spec| [spec.id].into_iter().chain(spec.aliases.iter().copied()))
 }
 
-/// The source of facts that only the reference states.
-const REFERENCE: &str = "reference 12.1";
+/// The source of facts that only Portkey's list of providers states.
+const PORTKEY: &str = "https://github.com/Portkey-AI/gateway";
 
 /// OpenAI, then vendors of models, hosts of open models, clouds, self-hosted servers, and vendors of other
 /// services whose paths are only passed on.
@@ -161,7 +161,7 @@ pub static SPECS: &[ProviderSpec] = &[
         host: Host::Fixed("https://api.ai21.com"),
         prefix: "/studio/v1",
         chat: Some(&quirks::OLD_LIMIT),
-        note: "Jamba's chat/completions; the reference's /{model}/chat is for retired models",
+        note: "Jamba's chat/completions; the older /{model}/chat is for retired models",
         source: "https://docs.ai21.com/reference/jamba-1-6-api-ref",
         ..ProviderSpec::PLAIN
     },
@@ -169,7 +169,7 @@ pub static SPECS: &[ProviderSpec] = &[
         id: "upstage",
         host: Host::Fixed("https://api.upstage.ai"),
         chat: Some(&quirks::OLD_LIMIT),
-        note: "the reference's /v1/solar is the older base",
+        note: "/v1/solar is the older base",
         source: "https://console.upstage.ai/api-keys?api=chat-reasoning",
         ..ProviderSpec::PLAIN
     },
@@ -178,13 +178,13 @@ pub static SPECS: &[ProviderSpec] = &[
         host: Host::Fixed("https://api.lingyiwanwu.com"),
         custom_host: CustomHost::Prefixed("/v1"),
         chat: Some(&quirks::OLD_LIMIT),
-        source: REFERENCE,
+        source: PORTKEY,
         ..ProviderSpec::PLAIN
     },
     ProviderSpec {
         id: "krutrim",
         host: Host::Fixed("https://cloud.olakrutrim.com"),
-        source: REFERENCE,
+        source: PORTKEY,
         ..ProviderSpec::PLAIN
     },
     ProviderSpec {
@@ -215,7 +215,7 @@ pub static SPECS: &[ProviderSpec] = &[
         host: Host::Fixed("https://external.api.recraft.ai"),
         chat: None,
         note: "images",
-        source: REFERENCE,
+        source: PORTKEY,
         ..ProviderSpec::PLAIN
     },
     // Hosts of open models.
@@ -274,7 +274,7 @@ pub static SPECS: &[ProviderSpec] = &[
         headers: &[("user-agent", Value::Default("turnpike"))],
         chat: Some(&quirks::CEREBRAS),
         native_apis: &[NativeApi::Completions],
-        note: "requires a User-Agent (reference 12.1)",
+        note: "requires a User-Agent",
         source: "https://inference-docs.cerebras.ai/resources/openai",
         ..ProviderSpec::PLAIN
     },
@@ -324,7 +324,7 @@ pub static SPECS: &[ProviderSpec] = &[
         custom_host: CustomHost::Prefixed("/v1"),
         chat: Some(&quirks::THINKING_HOST),
         native_apis: &[NativeApi::Messages, NativeApi::Completions],
-        note: "the reference's /v3/openai is the older base",
+        note: "/v3/openai is the older base",
         source: "https://novita.ai/docs/guides/llm-api",
         ..ProviderSpec::PLAIN
     },
@@ -411,65 +411,65 @@ pub static SPECS: &[ProviderSpec] = &[
     ProviderSpec {
         id: "ncompass",
         host: Host::Fixed("https://api.ncompass.tech"),
-        source: REFERENCE,
+        source: PORTKEY,
         ..ProviderSpec::PLAIN
     },
     ProviderSpec {
         id: "kluster-ai",
         host: Host::Fixed("https://api.kluster.ai"),
-        source: REFERENCE,
+        source: PORTKEY,
         ..ProviderSpec::PLAIN
     },
     ProviderSpec {
         id: "nextbit",
         host: Host::Fixed("https://api.nextbit256.com"),
         native_apis: &[NativeApi::Completions],
-        source: REFERENCE,
+        source: PORTKEY,
         ..ProviderSpec::PLAIN
     },
     ProviderSpec {
         id: "matterai",
         host: Host::Fixed("https://api.matterai.so"),
-        source: REFERENCE,
+        source: PORTKEY,
         ..ProviderSpec::PLAIN
     },
     ProviderSpec {
         id: "cometapi",
         host: Host::Fixed("https://api.cometapi.com"),
-        source: REFERENCE,
+        source: PORTKEY,
         ..ProviderSpec::PLAIN
     },
     ProviderSpec {
         id: "lemonfox-ai",
         host: Host::Fixed("https://api.lemonfox.ai"),
-        source: REFERENCE,
+        source: PORTKEY,
         ..ProviderSpec::PLAIN
     },
     ProviderSpec {
         id: "monsterapi",
         host: Host::Fixed("https://llm.monsterapi.ai"),
-        source: REFERENCE,
+        source: PORTKEY,
         ..ProviderSpec::PLAIN
     },
     ProviderSpec {
         id: "302ai",
         host: Host::Fixed("https://api.302.ai"),
         custom_host: CustomHost::Prefixed("/v1"),
-        source: REFERENCE,
+        source: PORTKEY,
         ..ProviderSpec::PLAIN
     },
     ProviderSpec {
         id: "aibadgr",
         host: Host::Fixed("https://aibadgr.com"),
         prefix: "/api/v1",
-        source: REFERENCE,
+        source: PORTKEY,
         ..ProviderSpec::PLAIN
     },
     ProviderSpec {
         id: "deepbricks",
         host: Host::Fixed("https://api.deepbricks.ai"),
         headers: &[("deepbricks-organization", Value::Organization), ("deepbricks-project", Value::Project)],
-        source: REFERENCE,
+        source: PORTKEY,
         ..ProviderSpec::PLAIN
     },
     ProviderSpec {
@@ -550,7 +550,7 @@ pub static SPECS: &[ProviderSpec] = &[
         prefix: "/openapi/v1",
         chat: None,
         note: "its own API; text-to-3d is in v2: custom_host https://api.meshy.ai/openapi/v2",
-        source: REFERENCE,
+        source: PORTKEY,
         ..ProviderSpec::PLAIN
     },
     ProviderSpec {
@@ -559,14 +559,14 @@ pub static SPECS: &[ProviderSpec] = &[
         prefix: "/v2/openapi",
         chat: None,
         note: "its own API",
-        source: REFERENCE,
+        source: PORTKEY,
         ..ProviderSpec::PLAIN
     },
     ProviderSpec {
         id: "milvus",
         key: Key::OPTIONAL,
         note: "its own API",
-        source: REFERENCE,
+        source: PORTKEY,
         chat: None,
         ..ProviderSpec::PLAIN
     },
@@ -574,7 +574,7 @@ pub static SPECS: &[ProviderSpec] = &[
         id: "qdrant",
         key: Key { header: "api-key", prefix: "", required: false },
         chat: None,
-        note: "its own API; the key is sent without a scheme (the reference's 'Bearer ' is a mistake)",
+        note: "its own API; the key is sent without a scheme",
         source: "https://qdrant.tech/documentation/operations/security/",
         ..ProviderSpec::PLAIN
     },

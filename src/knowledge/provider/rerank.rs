@@ -1,6 +1,6 @@
 //! `POST /v1/rerank` for vendors with other field names: Voyage, Fireworks.
 //!
-//! The client's shape is Cohere's and Jina's (reference 13.5): `documents`, `top_n`; `results` with `index`,
+//! The client's shape is Cohere's and Jina's: `documents`, `top_n`; `results` with `index`,
 //! `relevance_score` and optionally `document`. Vendors that speak it are passed through.
 
 use super::adapter::{CallTarget, JsonAdapter};

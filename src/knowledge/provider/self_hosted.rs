@@ -6,8 +6,8 @@ use super::key::Key;
 use super::openai_chat::quirks;
 use super::spec::{CustomHost, NativeApi, ProviderSpec};
 
-/// The source of facts that only the reference states.
-const REFERENCE: &str = "reference 12.1";
+/// The source of facts that only Portkey's list of providers states.
+const PORTKEY: &str = "https://github.com/Portkey-AI/gateway";
 
 pub const OLLAMA: ProviderSpec = ProviderSpec {
     id: "ollama",
@@ -81,7 +81,7 @@ pub const MODAL: ProviderSpec = ProviderSpec {
     key: Key::OPTIONAL,
     native_apis: &[NativeApi::Completions],
     note: "your own app; the client's Modal-Key and Modal-Secret are forwarded",
-    source: "reference 12.1 (custom host expected)",
+    source: PORTKEY,
     ..ProviderSpec::PLAIN
 };
 
@@ -99,6 +99,6 @@ pub const TRITON: ProviderSpec = ProviderSpec {
     key: Key::OPTIONAL,
     chat: None,
     note: "paths are forwarded unchanged",
-    source: REFERENCE,
+    source: PORTKEY,
     ..ProviderSpec::PLAIN
 };

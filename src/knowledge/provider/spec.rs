@@ -29,7 +29,7 @@ use words::error::Error;
 /// One vendor whose API is OpenAI's.
 #[derive(Debug)]
 pub struct ProviderSpec {
-    /// As in reference 12.1, if listed there.
+    /// Portkey's id, if it lists the vendor.
     pub id: &'static str,
     /// Other names that clients may use.
     pub aliases: &'static [&'static str],
@@ -67,7 +67,7 @@ pub struct ProviderSpec {
     pub prefill: fn(&str) -> Prefill,
     /// What a user should know, in one sentence.
     pub note: &'static str,
-    /// Where these facts come from: the vendor's documentation, or a section of the reference.
+    /// Where these facts come from: the vendor's documentation, or Portkey's list.
     pub source: &'static str,
 }
 

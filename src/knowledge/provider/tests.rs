@@ -238,7 +238,7 @@ fn ids_and_aliases_are_unique_and_found() {
 fn every_spec_is_well_formed() {
     for spec in specs() {
         let id = spec.id;
-        let sourced = spec.source.starts_with("https://") || spec.source.starts_with("reference 12.");
+        let sourced = spec.source.starts_with("https://");
         assert!(sourced, "{id}: source {:?}", spec.source);
         if let Host::Fixed(host) = spec.host {
             assert!(

@@ -261,7 +261,7 @@ impl Preparation<'_> {
         let mut request = (translator.read)(body)?;
         notes.warnings.append(&mut request.warnings);
         request.stream = operation.streams_by_path().unwrap_or(request.stream);
-        // Spec "POST /chat/completions": it requires `strict_std_compliance` false.
+        // Thinking requires `strict_std_compliance` false (`docs/translation.md`).
         if self.options.strict
             && operation == Operation::ChatCompletions
             && request.reasoning.thinking.take().is_some()

@@ -1,4 +1,4 @@
-//! The table of the reference (control-plane.md, 3.1), row by row, in each of the places where a tag may stand.
+//! The dialect of templates, row by row, in each of the places where a tag may stand.
 
 use super::{rendered, set};
 use crate::prompt::{Template, TemplateKind};

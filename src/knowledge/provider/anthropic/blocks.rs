@@ -145,7 +145,7 @@ impl Blocks<'_> {
         }
         let cache_control = image.cache_control;
         let source = match image.source {
-            // A PDF sent as an image is accepted, as in the reference (12.4).
+            // A PDF sent as an image is accepted, as at Portkey.
             Source::Data { ref media_type, .. } if !media_type.starts_with("image/") => {
                 let file = File { source: image.source, name: None, cache_control, has_citations: false };
                 return self.file(file, at);

@@ -241,7 +241,7 @@ impl EventEmitter {
     }
 }
 
-/// Translates Anthropic's stop reasons into OpenAI's (reference 12.3, plus newer ones).
+/// Translates Anthropic's stop reasons into OpenAI's, with newer ones.
 fn reason(native: &str) -> Finish {
     match native {
         "max_tokens" | "model_context_window_exceeded" => Finish::Length,

@@ -42,7 +42,8 @@ use words::error::Error;
 pub struct Anthropic;
 
 /// Source: <https://platform.claude.com/docs/en/api/overview> (`x-api-key`, `anthropic-version`).
-/// `anthropic-beta` is left to the client: the reference's default (`messages-2023-12-15`) is long retired.
+/// `anthropic-beta` is left to the client and to what a request's content demands; Portkey's default (`messages-2023-12-15`) is long
+/// retired.
 pub static SPEC: ProviderSpec = ProviderSpec {
     id: "anthropic",
     host: Host::Fixed("https://api.anthropic.com"),

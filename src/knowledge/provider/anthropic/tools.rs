@@ -1,7 +1,7 @@
 //! The client's tools and tool choice in Anthropic's format.
 //!
-//! Anthropic's own tools pass unchanged (`{"type":"web_search_20250305","name":"web_search"}`) or in the
-//! reference's spelling (12.4: `{"type":"computer","computer":{"name":"computer_20250124",...}}`). OpenAI's
+//! Anthropic's own tools pass unchanged (`{"type":"web_search_20250305","name":"web_search"}`) or in
+//! Portkey's spelling (`{"type":"computer","computer":{"name":"computer_20250124",...}}`). OpenAI's
 //! web search becomes Anthropic's; OpenAI's other hosted tools do not exist there.
 
 use super::format::warn_moved;

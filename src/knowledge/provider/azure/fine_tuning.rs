@@ -9,7 +9,7 @@ use serde_json::Value;
 #[derive(Debug)]
 pub(super) struct JobPatch;
 
-/// Azure's state, and the spec's.
+/// Azure's state, and OpenAI's.
 const STATES: &[(&str, &str)] = &[
     ("created", "queued"),
     ("pending", "queued"),

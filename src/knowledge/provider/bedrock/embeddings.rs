@@ -160,7 +160,7 @@ fn inputs(text: &str) -> Result<Vec<Input<'_>>, Error> {
     list.into_iter().map(|json| input(json).ok_or_else(wrong)).collect()
 }
 
-/// A text, or `{"text": .., "image": {"base64": ..}}` (reference 12.2).
+/// A text, or `{"text": .., "image": {"base64": ..}}`.
 fn input(json: Json<'_>) -> Option<Input<'_>> {
     #[derive(Deserialize)]
     struct Both<'a> {

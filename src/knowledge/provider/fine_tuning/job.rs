@@ -1,4 +1,4 @@
-//! OpenAI's fine-tuning job, its events and its checkpoints (spec "Fine-tuning job", "Fine-tuning checkpoint", "States").
+//! OpenAI's fine-tuning job, its events and its checkpoints.
 //!
 //! Source: <https://platform.openai.com/docs/api-reference/fine-tuning/object>.
 

@@ -143,7 +143,7 @@ fn output<'a>(params: &mut Params<'a>, config: &mut Params<'a>, notes: &mut Tran
     }
 }
 
-/// Anthropic's `thinking`, with the reference's additional members.
+/// Anthropic's `thinking`, with Portkey's additional members.
 #[derive(Deserialize)]
 struct ThinkingParam<'a> {
     #[serde(borrow, rename = "type")]

@@ -326,7 +326,7 @@ impl<'a> ContentBuilder<'a, '_> {
                 if name.is_some() {
                     self.drop_once("file.filename");
                 }
-                // Vertex requires a media type with every file; PDF is the default by reference 12.4.
+                // Vertex requires a media type with every file; PDF is the default, as at Portkey.
                 let default_type = self.gemini.is_vertex().then_some("application/pdf");
                 parts.push(self.source(source, default_type, at)?);
             }

@@ -1,7 +1,7 @@
 //! Google's Gemini: encodes a chat as a `generateContent` request and decodes the response into events.
 //!
 //! Used by two providers, [`super::google`] and [`super::vertex`], which decide addresses and credentials.
-//! Sources: <https://ai.google.dev/api/generate-content>, reference 12.6 and 12.7, and recorded traffic.
+//! Sources: <https://ai.google.dev/api/generate-content>, and recorded traffic.
 
 use super::adapter::{CallTarget, ChatAdapter};
 use super::tool_names::NameRule;

@@ -2,7 +2,7 @@
 //!
 //! Gemini is called with its own API ([`super::gemini`]), Claude with Anthropic's ([`super::anthropic`]), all
 //! others with OpenAI's. Requests carry a token: the given `api_key`, or one fetched for a service account or
-//! for the machine. Sources: reference 12.6 and the pages named where they are used.
+//! for the machine. Sources: the pages named where they are used.
 
 mod address;
 mod batch_jobs;

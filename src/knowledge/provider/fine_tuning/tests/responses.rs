@@ -55,7 +55,7 @@ fn job(provider: &str, state: &str) -> Value {
     }
 }
 
-/// Every state that a vendor documents, and the spec's.
+/// Every state that a vendor documents, and OpenAI's.
 const STATES: &[(&str, &[(&str, &str)])] = &[
     (
         "mistral-ai",
