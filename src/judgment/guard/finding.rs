@@ -7,7 +7,7 @@ use serde_json::Value;
 pub struct Finding {
     /// Whether the subject passes.
     pub verdict: bool,
-    /// What the client is shown of it (reference 9.4).
+    /// What the client is shown of it.
     pub data: Option<Value>,
     /// Why the check could not decide. Such a check passes, unless its parameters or the settings say otherwise.
     pub error: Option<CheckError>,

@@ -1,7 +1,7 @@
 //! The parameters of checks: described by types, from which validation and `docs/guardrails.md` are made.
 //!
 //! Types are judged when a config is read. A value of the right type that makes no sense (a pattern that cannot be compiled, a
-//! range without an end) is [`Unusable`]: an error of the check's result in a config sent with a request (reference 15.2), and
+//! range without an end) is [`Unusable`]: an error of the check's result in a config sent with a request, and
 //! refused where a guardrail is saved.
 
 use super::finding::CheckError;
@@ -56,7 +56,7 @@ pub struct Unusable {
     pub parameter: &'static str,
     /// What the check's result shows.
     pub error: CheckError,
-    /// The result's `data`, where the reference has any.
+    /// The result's `data`, where there is any.
     pub data: Option<Value>,
     /// The result's verdict.
     pub verdict: bool,

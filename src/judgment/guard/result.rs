@@ -1,4 +1,4 @@
-//! What hooks found, as clients see it in `hook_results` (reference 9.4).
+//! What hooks found, as clients see it in `hook_results`.
 //!
 //! Not here: where it is shown, and what follows from it.
 

@@ -32,7 +32,7 @@ pub struct Subject {
     pub response: Arc<Value>,
     /// Whether the client requested a stream.
     pub streamed: bool,
-    /// What is judged (reference 9.2): of a request the texts of its last message, its prompt or input, joined with newlines; of a
+    /// What is judged: of a request the texts of its last message, its prompt or input, joined with newlines; of a
     /// response the text of its first choice. `None`: there is none.
     pub text: Option<Arc<str>>,
     /// Every text that may be changed: of a request those of all messages, of a response those of all choices.

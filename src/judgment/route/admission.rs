@@ -102,7 +102,7 @@ impl<'a> RequestHead<'a> {
         }
     }
 
-    /// Whether `client` may have this of the data plane (reference 4.2). The control plane checks its own routes.
+    /// Whether `client` may have this of the data plane. The control plane checks its own routes.
     ///
     /// # Errors
     /// 403 without the scope.

@@ -1,6 +1,6 @@
 //! Compiles the config of a request into callable targets.
 //!
-//! Decides the provider, the account and the address of each target (reference 2.5 and 4.2), and rejects a client's
+//! Decides the provider, the account and the address of each target, and rejects a client's
 //! host combined with an operator's key, because the key would be sent to that host.
 
 use super::attempt::Request;

@@ -10,10 +10,10 @@ use words::config::query::{Fact, Facts};
 use words::json::string::unquote;
 use words::json::walk;
 
-/// The weight of a target without a `weight` (reference 4.1).
+/// The weight of a target without a `weight`.
 pub const DEFAULT_WEIGHT: f64 = 1.0;
 
-/// Picks one of the usable targets, each with a probability proportional to its weight (reference 4.1).
+/// Picks one of the usable targets, each with a probability proportional to its weight.
 /// `weights` are finite and at least 0; weight 0 is never picked. `None`: no target can be picked.
 pub fn weighted(weights: &[f64], usable: &dyn Fn(usize) -> bool, random: f64) -> Option<usize> {
     let heaviest = candidates(weights, usable).map(|(_, weight)| weight).fold(0.0, f64::max);
@@ -67,7 +67,7 @@ pub fn cheapest(prices: &[f64], usable: &dyn Fn(usize) -> bool, random: f64) -> 
 }
 
 /// Identifies a client for sticky balancing: SHA-256 over the service key and those of `hash_fields` that are
-/// present (`metadata.x.y`, `params.x.y`, `headers.x`; reference 4.1). It is the same for the same client on
+/// present (`metadata.x.y`, `params.x.y`, `headers.x`). It is the same for the same client on
 /// every instance. It does not distinguish configs or their groups.
 pub fn sticky_key(service_key: &str, hash_fields: &[String], facts: &dyn Facts) -> [u8; 32] {
     let mut hash = Context::new(&SHA256);

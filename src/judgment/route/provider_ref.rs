@@ -67,7 +67,7 @@ fn slug_in_override(override_params: &mut [(String, Box<str>)]) -> Option<String
     Some(slug)
 }
 
-/// Splits `@slug/model` into slug and model. `@cf/…` and `@hf/…` are Workers AI's own model names (reference 2.5).
+/// Splits `@slug/model` into slug and model. `@cf/…` and `@hf/…` are Workers AI's own model names.
 pub fn split_slug(model: &str) -> Option<(&str, &str)> {
     let (slug, rest) = model.strip_prefix('@')?.split_once('/')?;
     (!matches!(slug, "cf" | "hf") && !slug.is_empty() && !rest.is_empty()).then_some((slug, rest))

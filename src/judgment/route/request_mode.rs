@@ -8,7 +8,7 @@ use words::api::operation::Operation;
 /// How the gateway treats a request's content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RequestMode {
-    /// A call of the spec's list: its body is checked, translated where the provider needs it, and its response
+    /// A listed operation: its body is checked, translated where the provider needs it, and its response
     /// is validated.
     Api,
     /// It came by `/v1/proxy/`, or its path is in no list: request and response keep their content, errors

@@ -72,7 +72,7 @@ fn is_retryable(policy: &RetryPolicy, outcome: &Outcome, state: RetryState) -> b
         Outcome::TimedOut => {
             !state.has_other && policy.statuses.as_ref().is_some_and(|listed| listed.contains(&408))
         }
-        // Retried whatever the status list contains (reference section 5).
+        // Retried whatever the status list contains.
         Outcome::Failed => true,
         // The client is waiting in the middle of a response, so another target comes first, without a
         // wait.

@@ -23,7 +23,7 @@ use words::settings::AllowedModels;
 /// One callable target.
 #[derive(Debug)]
 pub struct Target {
-    /// Its place in the config, for example `config` or `config.targets[1]` (reference 4.3).
+    /// Its place in the config, for example `config` or `config.targets[1]`.
     pub path: String,
     pub provider: &'static dyn Provider,
     /// The slug of the stored provider it names, without the `@`.

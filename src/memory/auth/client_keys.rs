@@ -51,7 +51,7 @@ pub(super) fn find<'a>(headers: &'a HeaderMap, uri: &'a Uri) -> impl Iterator<It
 }
 
 /// The credential of `Authorization`: the part after `Bearer`, or the whole value if it names no scheme, as clients of
-/// the reference send it.
+/// Portkey send it.
 pub(super) fn bearer(value: &HeaderValue) -> Option<&[u8]> {
     let value = value.as_bytes().trim_ascii();
     let (scheme, credential) = match value.iter().position(|byte| *byte == b' ') {

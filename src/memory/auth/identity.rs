@@ -46,7 +46,7 @@ pub enum IdentityKind {
     Jwt,
 }
 
-/// What a key or token sets for the requests made with it (reference 1.4).
+/// What a key or token sets for the requests made with it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct KeyDefaults {
     /// The config of requests that name none.
@@ -65,7 +65,7 @@ impl Default for KeyDefaults {
     }
 }
 
-/// What a person is in the organisation, or in a workspace (reference 4.4).
+/// What a person is in the organisation, or in a workspace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Role {
     /// Of the organisation.

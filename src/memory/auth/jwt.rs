@@ -1,4 +1,4 @@
-//! Verifies tokens of an identity provider (reference 4.3), and makes the client's identity of their claims.
+//! Verifies tokens of an identity provider, and makes the client's identity of their claims.
 //!
 //! Pure: the provider's keys are set from outside, time is an argument. A verified token is remembered for at most five minutes, and no
 //! longer than it is good. Why a token was refused is for the log; its sender learns whether it expired and nothing else.

@@ -45,7 +45,7 @@ pub fn needs_new_keys(error: &Error) -> bool {
     error.cause.as_deref() == Some(TokenRefusal::KidUnknown.code())
 }
 
-/// Identifies a client of the data port (spec "Authentication" 1; reference 18.1 for the bearer).
+/// Identifies a client of the data port.
 ///
 /// # Errors
 /// 401 when a key is demanded and the request has none that is good.

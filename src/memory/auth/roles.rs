@@ -1,4 +1,4 @@
-//! What a role allows, by the matrix of reference 4.4 and the switches of a workspace.
+//! What a role allows, by the matrix of `docs/keys.md` ("Roles") and the switches of a workspace.
 //!
 //! Keys of services act by their scopes alone. A person's key or token may do what both its scopes and the person's role allow:
 //! [`may`] is the one place that decides it, and `control/dispatch.rs` asks it for every request. Which role a user has is in the store
@@ -287,7 +287,7 @@ mod tests {
         may(&holder(ScopeSet::all()), &ClientRole::Person(role, switches.clone()), scope)
     }
 
-    /// The matrix of the reference: owner, admin, workspace admin, manager, member.
+    /// The matrix of `docs/keys.md`: owner, admin, workspace admin, manager, member.
     #[test]
     fn the_matrix_holds_without_switches() {
         let roles = [Role::Owner, Role::Admin, Role::WorkspaceAdmin, Role::Manager, Role::Member];

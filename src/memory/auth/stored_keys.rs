@@ -32,7 +32,7 @@ pub enum KeyRefusal {
 /// The record of a key before and now.
 type Change<'a> = (Option<&'a Arc<Record>>, Option<&'a Arc<Record>>);
 
-/// What a workspace sets for the requests made in it (reference 1.11).
+/// What a workspace sets for the requests made in it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct WorkspaceDefaults {
     /// Members that take precedence over those of keys and requests.

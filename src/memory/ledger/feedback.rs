@@ -1,4 +1,4 @@
-//! What clients think of responses: one value for a trace id (reference 1.10).
+//! What clients think of responses: one value for a trace id.
 
 use uuid::Uuid;
 

@@ -1,4 +1,4 @@
-//! Which requests of the ledger a query is about: the parameters of logs, exports and analytics (reference 1.9), checked and in
+//! Which requests of the ledger a query is about: the parameters of logs, exports and analytics, checked and in
 //! units of the ledger. As a condition of SQL for both databases. Knows no parameter's text and no table.
 
 use super::id::{created_ms, day_key};

@@ -1,4 +1,4 @@
-//! What limits select requests by: the keys of `conditions` and `group_by` (reference 2.1), and the patterns of their values.
+//! What limits select requests by: the keys of `conditions` and `group_by`, and the patterns of their values.
 //!
 //! Not here: the values that a request has (`facts`).
 

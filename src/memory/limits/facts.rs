@@ -1,4 +1,4 @@
-//! What a request, and an attempt of it, is to the limits: the values of the keys of reference 2.1.
+//! What a request, and an attempt of it, is to the limits: the values of the keys of `docs/limits.md`.
 //!
 //! Borrowed from the request; nothing is copied to find out which limits are for it.
 

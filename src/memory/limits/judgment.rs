@@ -1,4 +1,4 @@
-//! Admission: whether all limits of a request have room for it, and what is then held of each (reference 2.4, "Admission rule").
+//! Admission: whether all limits of a request have room for it, and what is then held of each.
 //!
 //! All or nothing: the buckets of a request are locked together, in one order for all requests, judged, and only then changed.
 

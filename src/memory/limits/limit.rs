@@ -7,7 +7,7 @@ use jiff::civil::Date;
 use std::sync::Arc;
 use uuid::Uuid;
 
-/// A usage or rate limit of a policy, key, workspace, provider or integration (reference 1.3 and 1.8).
+/// A usage or rate limit of a policy, key, workspace, provider or integration.
 ///
 /// `id` and `index` together name it: usage is kept under them, so that a changed limit keeps its usage. What a limit counts is part of
 /// the index, so that no limit takes over what another one has counted in another unit.

@@ -1,4 +1,4 @@
-//! Limits: what keys, workspaces, providers, integrations and policies may use, and what they have used (reference 1.3, 1.8 and 2).
+//! Limits: what keys, workspaces, providers, integrations and policies may use, and what they have used.
 //!
 //! A request *reserves* what it is expected to use of all its limits, or is refused; when it is over, it *settles* what it did use.
 //! Not here: the records that limits come from (`store`), what a request costs (`price`), and responses (`engine`).

@@ -1,4 +1,4 @@
-//! Tests of the limits in memory: reference 2.1 and 2.4, with times that are passed in.
+//! Tests of the limits in memory: selection, admission and windows, with times that are passed in.
 
 mod advance;
 mod invariants;

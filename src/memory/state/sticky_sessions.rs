@@ -1,4 +1,4 @@
-//! Remembers the target chosen for a client, so that its later requests go there, too (reference 4.1, `sticky`).
+//! Remembers the target chosen for a client, so that its later requests go there, too.
 //!
 //! The key is a hash that `route` computes from what identifies the client. If the stored index no longer exists,
 //! `route` chooses again and stores that.

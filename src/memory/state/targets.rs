@@ -35,7 +35,7 @@ const FAILURE_LATENCY_PENALTY: Duration = Duration::from_secs(10);
 pub struct TargetId {
     /// A saved config's id, or `inline-` and eight hex digits.
     pub config: String,
-    /// Its path in the config: `config.targets[1]` (reference 4.3).
+    /// Its path in the config: `config.targets[1]`.
     pub index: String,
     pub provider: &'static str,
     /// The slug of the stored provider, without the `@`.

@@ -1,4 +1,4 @@
-//! `default.allowedRequestTypes`: which operations are allowed, by the reference's names (`chatComplete`, `embed` …).
+//! `default.allowedRequestTypes`: which operations are allowed, by Portkey's names (`chatComplete`, `embed` …).
 
 use super::BEFORE;
 use crate::guard::check::{CheckKind, LocalCheck, Prepared};

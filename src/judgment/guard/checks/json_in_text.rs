@@ -1,6 +1,6 @@
 //! JSON in a model's text: in fenced blocks, or as pieces in braces.
 //!
-//! A piece ends at the first closing brace, as the reference has it: an object with an object in it is found only in a fenced
+//! A piece ends at the first closing brace, as at Portkey: an object with an object in it is found only in a fenced
 //! block.
 
 use serde_json::Value;

@@ -136,7 +136,7 @@ impl<'i> Keyword<'i> for PatternKeyword {
     }
 }
 
-/// Walks over a schema as a validation does, which comes to what a reference refers to each time it comes to the reference.
+/// Walks over a schema as a validation does, which comes to what a `$ref` names each time it comes to the `$ref`.
 struct Unfolding<'s> {
     root: &'s Value,
     /// The sizes of what was referred to; `None`: the one that is being walked over.

@@ -13,7 +13,7 @@ use words::error::{Error, Inline};
 use words::settings::Auth;
 use words::settings::scopes::KeyType;
 
-/// The member of metadata that names the user (spec "Authentication" 3).
+/// The member of metadata that names the user.
 const USER: &str = "_user";
 
 /// What a key of a client is used under: the rules of the settings, and what its workspace sets.

@@ -76,7 +76,7 @@ fn which_outcomes_are_retried() {
         (&default, Outcome::TimedOut, false),
         (&default, Outcome::Unsupported(400), false),
         (&none, response(503, None), false),
-        // Retried whatever the status list contains (reference section 5).
+        // Retried whatever the status list contains.
         (&none, Outcome::Failed, true),
         (&own, response(401, None), true),
         (&own, response(503, None), false),

@@ -39,7 +39,7 @@ fn fallback_follows_its_rules() {
         (&plain, vec![status(200)], "0 !", 0),
         (&plain, vec![status(204)], "0 !", 0),
         (&plain, vec![status(500), status(200)], "0 1 !", 0),
-        // By default a group falls back on every status that is not 2xx (reference 4.1).
+        // By default a group falls back on every status that is not 2xx.
         (&plain, vec![status(401), status(302), status(446)], "0 1 2 !", 0),
         (&plain, vec![TimedOut, Failed, Unsupported(400)], "0 1 2 !", 0),
         (&plain, vec![status(246)], "0 !", 0),

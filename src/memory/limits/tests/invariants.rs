@@ -1,4 +1,4 @@
-//! The invariants of reference 2.4, on random histories with a clock of their own: what is counted is compared with a ledger that
+//! The invariants of limits, on random histories with a clock of their own: what is counted is compared with a ledger that
 //! is kept beside it.
 
 use super::*;

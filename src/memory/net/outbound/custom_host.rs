@@ -15,7 +15,7 @@ use super::ranges::{Class, Ranges, embedded_ipv4};
 use std::net::IpAddr;
 use words::settings::{AllowRule, CustomHosts};
 
-/// Suffixes of names in private networks; no public host has one (reference section 11, rule 7).
+/// Suffixes of names in private networks; no public host has one.
 const LOCAL_SUFFIXES: &[&str] = &[
     "local",
     "localdomain",

@@ -10,7 +10,7 @@ use url::Url;
 
 /// Maximum length of a base URL, bytes.
 const MAX_URL_LENGTH: usize = 2048;
-/// Maximum number of labels in a host that a client names (reference section 11, rule 4).
+/// Maximum number of labels in a host that a client names.
 const MAX_LABELS: usize = 10;
 
 /// A host as written in a URL.

@@ -1,7 +1,7 @@
 //! One circuit breaker: closed, open, half-open. A state machine; the time is an argument.
 //!
 //! Not here: the lock around it, its owner, and what counts as a failure (`targets`, and the code that finishes a
-//! permit). Spec "Circuit breaker". Reference section 6 has no half-open state: there, a target that is still
+//! permit). Portkey's breaker has no half-open state: there, a target that is still
 //! down gets all its traffic back at once after every cooldown. Ours sends probes first.
 //!
 //! ```text

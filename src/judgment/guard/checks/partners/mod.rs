@@ -1,7 +1,7 @@
 //! Checks of partners, over HTTP: a row for each, of where it is sent, how it is authorized, what is sent and how the verdict is read.
 //!
 //! A row is a constant of the file of its partner, and a line in `guard::CHECKS`. How a call is made is in `call`; partners whose calls
-//! differ make their own. Ids and parameters are those of reference 9.6; requests and responses are those of the partners' public
+//! differ make their own. Ids and parameters are Portkey's; requests and responses are those of the partners' public
 //! documentation, whose address is the `source` of each row.
 
 pub(in crate::guard) mod acuvity;

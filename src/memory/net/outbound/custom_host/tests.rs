@@ -20,7 +20,7 @@ fn reaches(rules: &HostRules, url: &str, ip: &str) -> bool {
     rules.check_name(&origin).is_ok() && rules.check_address(&origin, ip.parse().unwrap()).is_ok()
 }
 
-/// Rows of reference section 11 ("valid") where we agree. The addresses of names are still checked later.
+/// Rows that Portkey calls valid, and we too. The addresses of names are still checked later.
 const VALID: &[&str] = &[
     "http://134744072", // 8.8.8.8
     "http://8.8.8.8",
@@ -36,7 +36,7 @@ const VALID: &[&str] = &[
     "http://127.0.0.1.nip.io",
 ];
 
-/// Rows that the reference calls valid and we refuse by default, each with the reason.
+/// Rows that Portkey calls valid and we refuse by default, each with the reason.
 const STRICTER: &[(&str, &str)] = &[
     ("http://localhost:11434", "loopback must be opened by the operator"),
     ("http://127.0.0.1:8000", "loopback"),
@@ -52,7 +52,7 @@ const STRICTER: &[(&str, &str)] = &[
     ("https://exa%6dple.com", "a % in the host is never needed and often an attack"),
 ];
 
-/// Rows that both the reference and we refuse.
+/// Rows that both Portkey and we refuse.
 const INVALID: &[&str] = &[
     "http://127.0.0.2",
     "http://10.0.0.1",
@@ -109,13 +109,13 @@ fn the_reference_rows_with_default_rules() {
         // 1.2.3 means 1.2.0.3, a public address: the only row of this list that we accept, too.
         assert_eq!(passes(&rules, url), *url == "http://1.2.3", "{url:?}: {why}");
     }
-    // The reference refuses every IPv6 literal; we accept public ones.
+    // Portkey refuses every IPv6 literal; we accept public ones.
     assert!(passes(&rules, "http://[2001:4860:4860::8888]"));
 }
 
 #[test]
 fn a_trusted_list_opens_what_it_names_and_nothing_else() {
-    // As TRUSTED_CUSTOM_HOSTS=llm.corp,10.0.0.5 in the reference; that it still trusts localhost then is a bug.
+    // As TRUSTED_CUSTOM_HOSTS=llm.corp,10.0.0.5 at Portkey; that it still trusts localhost then is a bug.
     let rules = rules(false, &["llm.corp", "10.0.0.5"]);
     for url in ["http://llm.corp", "http://LLM.corp:8080/v1", "http://10.0.0.5", "http://[::ffff:10.0.0.5]"] {
         assert!(passes(&rules, url), "{url}");
