@@ -1,4 +1,4 @@
-//! Sums over the ledger's requests: groups, graphs, the summary of the cache (reference 1.9).
+//! Sums over the ledger's requests: groups, graphs, the summary of the cache.
 //!
 //! Reads the parameters of a call and has the ledger answer; what is counted and where it is read is the ledger's matter.
 

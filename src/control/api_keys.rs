@@ -1,4 +1,4 @@
-//! Service keys of the store (reference 1.4): made, shown masked, changed, rotated, deleted. Beside them, the keys of the settings
+//! Service keys of the store: made, shown masked, changed, rotated, deleted. Beside them, the keys of the settings
 //! file, which are only shown.
 //!
 //! Nobody gives a right that is not theirs to give: see [`grantable`]. How a key looks and is hashed is `auth`'s.

@@ -1,4 +1,4 @@
-//! `GET /v1/audit-logs` (reference 1.10): who changed what, or was refused.
+//! `GET /v1/audit-logs`: who changed what, or was refused.
 //!
 //! Only reads; entries are written with the change they are about.
 

@@ -1,4 +1,4 @@
-//! Collections of prompts and partials (reference 1.7): folders, one of them each workspace's default.
+//! Collections of prompts and partials: folders, one of them each workspace's default.
 //!
 //! The default collection has no record: its id is the workspace's, so that it is there from the beginning and cannot be
 //! deleted.

@@ -1,4 +1,4 @@
-//! Saved configs (reference 1.6): every change of `config` is a version; checked as a whole before it is saved.
+//! Saved configs: every change of `config` is a version; checked as a whole before it is saved.
 //!
 //! A config that has secrets of its own (a provider's key) is kept sealed, and shown with them masked.
 
@@ -321,7 +321,7 @@ fn shown(record: &Record, version: Option<&Record>) -> Value {
     one(shown, &member(&body, "config"))
 }
 
-/// The reference's recorded answers are flat, with the config as text; its document shows `data` with an object.
+/// Portkey's recorded responses are flat, with the config as text; its document shows `data` with an object.
 fn one(mut item: Map<String, Value>, config: &Value) -> Value {
     let mut data = item.clone();
     data.insert("config".to_owned(), config.clone());

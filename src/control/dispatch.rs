@@ -234,7 +234,7 @@ fn read_request(
     }
 }
 
-/// Removes the members that only repeat a segment of the path: clients of the reference send `slug`, `userId`, `workspaceId` …
+/// Removes the members that only repeat a segment of the path: clients of Portkey send `slug`, `userId`, `workspaceId` …
 /// in the body as well.
 fn remove_repeats(node: &mut Node, fields: &[Field], path: &str) {
     let Kind::Map(entries) = &mut node.kind else { return };
@@ -246,7 +246,7 @@ fn remove_repeats(node: &mut Node, fields: &[Field], path: &str) {
     });
 }
 
-/// Parameters that are not in the table are ignored: clients of the reference add their own.
+/// Parameters that are not in the table are ignored: clients of Portkey add their own.
 fn read_query(fields: &[Field], query: &str, problems: &Problems) -> Map<String, Value> {
     let mut read = Map::new();
     let is_sent = |name: &str| url::form_urlencoded::parse(query.as_bytes()).any(|(sent, _)| sent == name);

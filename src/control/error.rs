@@ -1,7 +1,7 @@
 //! Errors of control routes: one body that both families of client libraries read, unless [`super::dialect`] replaces it.
 //!
 //! `{"success":false,"data":{"message","errorCode"},"error":{"message","type","param","code","details"}}`: the first part is
-//! the reference's, the second OpenAI's. A handler returns `Result<_, Error>`, and `dispatch` has the error turned into a response here.
+//! Portkey's, the second OpenAI's. A handler returns `Result<_, Error>`, and `dispatch` has the error turned into a response here.
 
 use axum::response::{IntoResponse as _, Response};
 use http::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER};
@@ -51,7 +51,7 @@ pub(super) fn body_in(error: &Error, dialect: Dialect) -> Vec<u8> {
     ErrorView::from(error).body(dialect)
 }
 
-/// The reference's code (section 1.1) for a status.
+/// Portkey's code for a status.
 fn reference_code(error: &Error) -> &'static str {
     match error.status() {
         400 | 413 | 431 => "AB01",

@@ -1,4 +1,4 @@
-//! `/v1/feedback` (reference 1.10): what clients think of responses, by trace id. All of a call is kept, or nothing.
+//! `/v1/feedback`: what clients think of responses, by trace id. All of a call is kept, or nothing.
 
 use super::call::Call;
 use super::field::{Field, Type, optional, read_object, required};

@@ -37,7 +37,7 @@ pub(super) enum Type {
     Time,
     /// `true` and `false`; 1 and 0 mean the same.
     Flag,
-    /// 0 or 1, as the reference writes booleans in some responses.
+    /// 0 or 1, as Portkey writes booleans in some responses.
     Bit,
     Integer(i64, i64),
     Number(f64, f64),

@@ -1,4 +1,4 @@
-//! Saved guardrails (reference 1.6): kept, checked, and tried on a text.
+//! Saved guardrails: kept, checked, and tried on a text.
 //!
 //! Checks and their parameters are judged as `guard` describes them. Not here: running them for requests (`engine`).
 

@@ -39,7 +39,7 @@ pub(super) const ROUTES: &[Route] = &[
     get("/readyz", Access::Open, "Whether the process serves requests", |call| Box::pin(readyz(call)))
         .replies(Shape::Object(READY))
         .also("503", "Before the listeners are up, and while the process stops.", Shape::Object(READY)),
-    get("/v1/health", Access::Open, "The reference's health check", |_| Box::pin(health()))
+    get("/v1/health", Access::Open, "Portkey's health check", |_| Box::pin(health()))
         .replies(Shape::Object(HEALTH)),
 ];
 
@@ -85,7 +85,7 @@ async fn readyz(call: Call) -> Result<Reply, Error> {
     Ok(Reply::from(body).with_status(code))
 }
 
-/// `GET /v1/health`, as in the reference (section 1.2).
+/// `GET /v1/health`, as in Portkey's API.
 async fn health() -> Result<Reply, Error> {
     Ok(Reply::from(json!({
         "status": "success",

@@ -1,4 +1,4 @@
-//! Integrations (reference 1.5): a credential with a provider, of the organisation or of one workspace.
+//! Integrations: a credential with a provider, of the organisation or of one workspace.
 //!
 //! One of the three views of a stored provider: see [`super::credential`]. By default an integration is a provider as well,
 //! under the same slug.

@@ -1,4 +1,4 @@
-//! Labels of prompt versions (reference 1.7): a name that stands for one version of each prompt.
+//! Labels of prompt versions: a name that stands for one version of each prompt.
 //!
 //! Three are the same in every workspace and cannot change. Which version a label stands for is in the prompt's record.
 

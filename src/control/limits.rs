@@ -1,4 +1,4 @@
-//! The limit objects of keys, workspaces and providers (reference 1.3): read, checked, normalised, shown.
+//! The limit objects of keys, workspaces and providers: read, checked, normalised, shown.
 //!
 //! Nothing here counts or enforces them: that is the room `limits`, which has them from `limits::from_records`.
 
@@ -79,7 +79,7 @@ const RATE: &[Field] = &[
 const USAGE_OBJECT: Type = Type::Object(USAGE);
 const RATE_OBJECT: Type = Type::Object(RATE);
 
-/// `usage_limits` and `rate_limits` of a request: an object or a list of them, wherever the reference has the one or the other.
+/// `usage_limits` and `rate_limits` of a request: an object or a list of them, wherever Portkey has the one or the other.
 pub(super) const USAGE_LIMITS: Field = optional(
     "usage_limits",
     Type::AnyOf(&[USAGE_OBJECT, Type::List(&USAGE_OBJECT, 0, 10)]),

@@ -1,4 +1,4 @@
-//! The parameters that say which requests a list, an export or a sum is about (reference 1.9), read into a filter of the ledger.
+//! The parameters that say which requests a list, an export or a sum is about, read into a filter of the ledger.
 //!
 //! The same names in a query and, for exports, as members of a JSON object. What the filter finds is not here.
 

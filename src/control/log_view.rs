@@ -1,4 +1,4 @@
-//! A row of the ledger as the API shows it (reference 1.10): names of the reference, cents, milliseconds.
+//! A row of the ledger as the API shows it: Portkey's names, cents, milliseconds.
 
 use jiff::Timestamp;
 use knowledge::price::money;

@@ -1,4 +1,4 @@
-//! `/v1/logs` (reference 1.10): the ledger's requests, listed and one by one; logs of requests that others have made.
+//! `/v1/logs`: the ledger's requests, listed and one by one; logs of requests that others have made.
 
 mod custom;
 mod export_file;

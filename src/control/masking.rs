@@ -1,6 +1,6 @@
 //! Removes secrets from what is shown or kept: bodies and headers in the audit log, keys in responses.
 //!
-//! By the names of members, in snake case and camel case (reference 1.10): a text under a name of this kind is a secret
+//! By the names of members, in snake case and camel case: a text under a name of this kind is a secret
 //! wherever it stands. Nothing is masked by its content.
 
 use serde_json::Value;

@@ -1,4 +1,4 @@
-//! Saved MCP servers (reference 1.11): address, headers, and what the server is by its own account.
+//! Saved MCP servers: address, headers, and what the server is by its own account.
 //!
 //! No traffic of MCP clients goes through the gateway. How a server is found out about is `net::outbound::mcp`, what is
 //! remembered of it `state::mcp_servers`; what a request may save is checked in [`check`].

@@ -1,4 +1,4 @@
-//! Paging of lists (reference 1.1): `current_page` from 0 and `page_size`, in both spellings.
+//! Paging of lists: `current_page` from 0 and `page_size`, in both spellings.
 
 use super::call::Call;
 use super::field::{Field, Type, optional};

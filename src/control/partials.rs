@@ -1,4 +1,4 @@
-//! Stored partials (reference 1.7): texts that prompts include by name, with versions of their own.
+//! Stored partials: texts that prompts include by name, with versions of their own.
 //!
 //! Publishing one changes every prompt that names no version of it, at once.
 

@@ -1,4 +1,4 @@
-//! Policies (reference 1.8): what usage and rate limits of policies have in common.
+//! Policies: what usage and rate limits of policies have in common.
 //!
 //! The two kinds are `usage` and `rate`, whose requests a policy applies to is checked in `conditions`. Nothing here counts: that is
 //! `limits`.

@@ -1,4 +1,4 @@
-//! Stored prompts (reference 1.7): a prompt has versions, one of them published; a version's content never changes.
+//! Stored prompts: a prompt has versions, one of them published; a version's content never changes.
 //!
 //! Rendering is in `prompts/render`, versions and labels of versions in `prompts/versions`. Templates are compiled by the room
 //! `prompt`; requests use what `state::stored` compiled.

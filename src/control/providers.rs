@@ -1,4 +1,4 @@
-//! Providers (reference 1.5): what `@slug` means in a workspace.
+//! Providers: what `@slug` means in a workspace.
 //!
 //! One of the three views of a stored provider: see [`super::credential`]. A provider uses the account of an integration, or is
 //! one itself. Those of the settings file are listed, and read-only.
@@ -192,7 +192,7 @@ async fn list(call: Call) -> Result<Reply, Error> {
     Ok(page.reply_with(all.len(), shown))
 }
 
-/// A provider as a member of the list: the reference's clients read an object there, and a list from the provider itself.
+/// A provider as a member of the list: Portkey's clients read an object there, and a list from the provider itself.
 fn listed(mut item: Value) -> Value {
     if let Some(limits) = item.get_mut("rate_limits")
         && let Some([one]) = limits.as_array().map(Vec::as_slice)

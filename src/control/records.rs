@@ -72,7 +72,7 @@ pub(super) fn member(members: &Map<String, Value>, name: &str) -> Value {
 /// 10^18 times.
 const SLUG_TRIES: usize = 16;
 
-/// A free slug as the reference makes them: prefix, the beginning of the name, six hex digits. 25,000 objects of one name would
+/// A free slug as Portkey makes them: prefix, the beginning of the name, six hex digits. 25,000 objects of one name would
 /// have some twenty slugs twice.
 pub(super) fn slug(prefix: &str, name: &str, is_taken: impl Fn(&str) -> bool) -> String {
     let start: String = name.chars().filter(char::is_ascii_alphanumeric).take(6).collect();

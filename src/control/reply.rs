@@ -21,12 +21,12 @@ pub(super) struct Reply {
 }
 
 impl Reply {
-    /// `{}`: what the reference responds to most changes.
+    /// `{}`: what Portkey responds to most changes.
     pub fn empty() -> Self {
         Self::from(json!({}))
     }
 
-    /// `{"success":true,"data":{…}}` with the members of `data` beside it: the reference's document has the one, its client
+    /// `{"success":true,"data":{…}}` with the members of `data` beside it: Portkey's document has the one, its client
     /// libraries read the other.
     pub fn data(data: Value) -> Self {
         let mut body = data.clone();

@@ -26,7 +26,7 @@ pub(super) struct Route {
     /// With parameters in braces: `/v1/configs/{id}`.
     pub path: &'static str,
     pub access: Access,
-    /// Whether the data port serves it, so that one base URL serves everything (spec "Endpoints"). Where it does not, its
+    /// Whether the data port serves it, so that one base URL serves everything. Where it does not, its
     /// name is the control plane's there all the same.
     pub on_data_port: bool,
     /// One line for the OpenAPI document.

@@ -1,4 +1,4 @@
-//! All control routes: the tables of the resources, a line each. Beside them the names that the specification gives to the
+//! All control routes: the tables of the resources, a line each. Beside them the names that belong to the
 //! control plane and that no route has yet.
 //!
 //! The axum routers of both ports, the list of control paths at the data port and the OpenAPI document are built from these.
@@ -63,7 +63,7 @@ pub(super) fn routes() -> impl Iterator<Item = &'static Route> {
     TABLES.iter().copied().flatten()
 }
 
-/// The names below `/v1` that the specification or the reference (section 1.2) gives to the control plane, with every
+/// The names below `/v1` that are the control plane's (those of Portkey's API too), with every
 /// path below them: both ports respond with 501 where no route is built, and no provider gets such a request, which may
 /// contain a secret. Not `models`: that is an operation of the data plane.
 const NAMES: &[&str] = &[
@@ -91,7 +91,7 @@ const NAMES: &[&str] = &[
     "model-configs",
 ];
 
-/// The names that the reference also has outside `/v1`.
+/// The names that Portkey also has outside `/v1`.
 const UNVERSIONED: &[&str] = &["model-configs", "metrics"];
 
 /// The port at which a request arrived.
@@ -121,7 +121,7 @@ pub(super) fn built() -> BTreeSet<&'static str> {
     routes().filter_map(|route| first_segment(route.path)).collect()
 }
 
-/// Whether this path has a name of the specification that no route has.
+/// Whether this path has a name of the control plane that no route has.
 pub(super) fn is_unbuilt(path: &str) -> bool {
     let is_built = |name: &str| routes().any(|route| first_segment(route.path) == Some(name));
     control_paths().name(path).is_some_and(|name| NAMES.contains(&name) && !is_built(name))

@@ -1,4 +1,4 @@
-//! The response for control paths without a route at this port: 501 for names of the specification that are not built, 404
+//! The response for control paths without a route at this port: 501 for names of the control plane that are not built, 404
 //! for all others. It lists what is built.
 //!
 //! Not a stub: it only reports that the route does not exist, and only to who has a key.

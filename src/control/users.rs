@@ -1,4 +1,4 @@
-//! Users of the organisation and invites (reference 1.11), as far as roles need them. Nothing is mailed: an invite is a record,
+//! Users of the organisation and invites, as far as roles need them. Nothing is mailed: an invite is a record,
 //! and its link is given to the person by whoever made it.
 
 use super::call::Call;

@@ -1,4 +1,4 @@
-//! Virtual keys (reference 1.5): the older form of providers, with the account in the same object.
+//! Virtual keys: the older form of providers, with the account in the same object.
 //!
 //! One of the three views of a stored provider: see [`super::credential`].
 
@@ -22,7 +22,7 @@ use words::settings::scopes::Scope;
 
 const ANY_TEXT: Type = Type::Text(64 << 10);
 
-/// The members of an account in camel case, as the reference's clients send them, and what is common to all requests.
+/// The members of an account in camel case, as Portkey's clients send them, and what is common to all requests.
 const ACCOUNT: [Field; 23] = [
     KEY,
     NOTE,

@@ -1,4 +1,4 @@
-//! Workspaces and their members (reference 1.11).
+//! Workspaces and their members.
 //!
 //! Everything a workspace has is kept apart from the others by `call`, not here.
 

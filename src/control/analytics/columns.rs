@@ -1,4 +1,4 @@
-//! The columns of groups (spec "Analytics"): their names, what they show, and how groups are ordered by them.
+//! The columns of groups: their names, what they show, and how groups are ordered by them.
 
 use super::{average_latency, cents, number, percent, ratio, rounded, time};
 use memory::ledger::analytics::Group;

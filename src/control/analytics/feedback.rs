@@ -1,4 +1,4 @@
-//! `/analytics/graphs/feedbacks…`: what clients think of responses (reference 1.9).
+//! `/analytics/graphs/feedbacks…`: what clients think of responses.
 
 use super::graphs::{GRAPH, QUERY, VIEW, at, spans};
 use super::{Subject, TIMEOUT, refused, rounded};

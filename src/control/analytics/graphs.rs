@@ -1,4 +1,4 @@
-//! `/analytics/graphs/…` and `/analytics/summary/cache`: one number in time (reference 1.9). The graphs of feedback are in `feedback`.
+//! `/analytics/graphs/…` and `/analytics/summary/cache`: one number in time. The graphs of feedback are in `feedback`.
 
 use super::buckets::{Granularity, MAX_BUCKETS, starts};
 use super::{COMMON, Subject, Sum, average_latency, cents, joined, percent, ratio, rounded, sums, time};

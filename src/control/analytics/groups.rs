@@ -210,7 +210,7 @@ async fn by_value(call: &Call, by: By) -> Result<Vec<Sum>, Error> {
     Ok(sorted(found, Column::Requests, false))
 }
 
-/// The reference writes the numbers of this list, and of the next, as texts.
+/// Portkey writes the numbers of this list, and of the next, as texts.
 async fn users(call: Call) -> Result<Reply, Error> {
     let found = by_value(&call, By::User).await?;
     Ok(Page::of(&call, 50).reply(&found, |sum| {

@@ -1,6 +1,6 @@
 //! Checks a config before it is saved: its own rules, and that what it names exists.
 //!
-//! The reference finds out at request time; here a config that is saved can be used.
+//! Portkey finds out at request time; here a config that is saved can be used.
 
 use super::super::call::{Call, by_id_or_slug};
 use super::super::records::members;

@@ -1,4 +1,4 @@
-//! The models of an integration (reference 1.5): which of them may be used, which are its own, and what they cost there.
+//! The models of an integration: which of them may be used, which are its own, and what they cost there.
 //!
 //! Kept in the integration's record. Requests are held to it in `route` (`Target::check_model`); prices are read by `price`.
 

@@ -1,4 +1,4 @@
-//! Which workspaces may use an integration of the organisation, and with which limits (reference 1.5).
+//! Which workspaces may use an integration of the organisation, and with which limits.
 //!
 //! Kept in the integration's record. Requests are held to the access in `state/stored`; the limits are compiled by `limits`.
 

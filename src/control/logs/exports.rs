@@ -1,4 +1,4 @@
-//! `/v1/logs/exports` (reference 1.10): an export is a saved question, asked of the log store while its answer is downloaded.
+//! `/v1/logs/exports`: an export is a saved question, asked of the log store while its answer is downloaded.
 //!
 //! So it takes no disk, outlives a restart, and any gateway that shares the stores has it. `start` freezes the time up to which logs
 //! are in it. The answer itself is `export_file`.

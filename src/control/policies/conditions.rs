@@ -40,7 +40,7 @@ pub(super) const GROUP_BY_FIELD: Field = required(
     "What has a bucket of its own: each combination of values of these keys. It cannot be changed later.",
 );
 
-/// The most characters of the name of metadata (spec: at most 64).
+/// The most characters of the name of metadata.
 const METADATA_NAME: usize = 64;
 
 /// Checks the keys and values of a body's `conditions` and `group_by`.

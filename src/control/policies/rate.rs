@@ -1,4 +1,4 @@
-//! Rate-limit policies (reference 1.8): requests or tokens in a unit of time, a bucket for each value of `group_by`.
+//! Rate-limit policies: requests or tokens in a unit of time, a bucket for each value of `group_by`.
 
 use super::super::call::Call;
 use super::super::field::{Field, Type, not_null, optional, required};

@@ -1,4 +1,4 @@
-//! Usage-limit policies (reference 1.8): budgets of money, tokens or requests, a bucket for each value of `group_by`.
+//! Usage-limit policies: budgets of money, tokens or requests, a bucket for each value of `group_by`.
 
 use super::super::call::Call;
 use super::super::field::{Field, Type, not_null, nullable, optional, required};

@@ -1,4 +1,4 @@
-//! The members of a workspace: users and their roles in it (reference 1.11, 4.4).
+//! The members of a workspace: users and their roles in it.
 
 use super::super::call::Call;
 use super::super::field::{Field, Type, nullable, required};

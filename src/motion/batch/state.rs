@@ -10,7 +10,7 @@ use uuid::Uuid;
 /// How long a batch may take, seconds.
 pub const WINDOW_SECONDS: i64 = 86_400;
 
-/// The statuses of the spec.
+/// OpenAI's statuses of a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {

@@ -69,7 +69,7 @@ pub(super) fn missing(fact: &MissingFact) -> Error {
     Error::invalid_request(key.to_string(), message)
 }
 
-/// Kind, `error.type` and `error.code` (reference 2.2).
+/// Kind, `error.type` and `error.code`.
 fn names(cause: Cause, scope: LimitScope) -> (Kind, &'static str, &'static str) {
     match (cause, scope) {
         (Cause::Reserved | Cause::Unavailable, _) => {

@@ -23,7 +23,7 @@ use words::api::sse::write_event;
 use words::error::Error;
 use words::json::splice::append_member;
 
-/// The status of a response whose hooks failed and do not deny (reference 9.3).
+/// The status of a response whose hooks failed and do not deny.
 const HOOKS_FAILED: u16 = 246;
 
 /// What the hooks decide.
