@@ -53,7 +53,7 @@ async fn every_name_is_the_control_planes_at_both_ports() {
     // Its own, so that all that the provider received is known.
     let gateway = Gateway::start(&format!("{STANDARD}default_config: '@emulator'\n"));
     let paths = control_paths();
-    // Those of the reference that no route has yet.
+    // Names of Portkey's API that no route has yet.
     let unbuilt = ["mcp-integrations", "scim", "secret-references", "workspace-exclusions"];
     assert!(
         paths.names.len() > 20 && unbuilt.iter().all(|name| paths.names.contains(name)),

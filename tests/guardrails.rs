@@ -98,7 +98,7 @@ pub(crate) fn none_of(word: &str, deny: bool) -> Value {
 
 const PATHS: [&str; 4] = [CHAT, MESSAGES, COMPLETIONS, RESPONSES];
 
-/// Reference 9.3, row by row.
+/// The table of statuses of `docs/guardrails.md`, row by row.
 #[tokio::test]
 async fn statuses_and_results_are_those_of_the_reference_in_every_dialect() {
     for path in PATHS {
@@ -141,7 +141,7 @@ async fn statuses_and_results_are_those_of_the_reference_in_every_dialect() {
     }
 }
 
-/// Reference 9.3 for streams, where hooks on the response see more than in the reference.
+/// The same for streams, where hooks on the response see more than at Portkey.
 #[tokio::test]
 async fn statuses_of_streams_are_those_of_the_reference_in_every_dialect() {
     let held = |word: &str, deny: bool| {

@@ -1,4 +1,4 @@
-//! The spec's validation rules for requests on the unified routes, against the running gateway: a 400 that
+//! The rules of `docs/request-rules.md` for requests on the unified routes, against the running gateway: a 400 that
 //! names the `param`.
 //!
 //! Not every rule (unit tests have them): one of each kind per operation, that they are checked before a

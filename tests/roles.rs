@@ -1,5 +1,5 @@
 //! What a person's key may do on the control plane: every route × every role × the workspace's switches, against the matrix of
-//! reference 4.4.
+//! `docs/keys.md`.
 //!
 //! The routes are those of the OpenAPI document, so a new one is tested as soon as it exists. Not what the routes do.
 
@@ -64,7 +64,7 @@ fn allowed(person: Person, scope: Scope, switches: &BTreeMap<&'static str, bool>
     }
 }
 
-/// Every switch that the reference names.
+/// Every switch that Portkey names.
 fn all_switches(value: bool) -> BTreeMap<&'static str, bool> {
     const NAMES: &str = "membersViewConfigs membersWriteConfigs managersViewConfigs managersWriteConfigs membersViewPrompts \
         membersWritePrompts managersViewPrompts managersWritePrompts membersViewGuardrails membersWriteGuardrails managersViewGuardrails \

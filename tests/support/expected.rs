@@ -220,7 +220,7 @@ impl ChatContent {
         }
     }
 
-    /// Maps a vendor's finish reason to OpenAI's (reference 12.3).
+    /// Maps a vendor's finish reason to OpenAI's.
     fn set_finish(&mut self, reason: &Value) {
         let Some(reason) = reason.as_str().filter(|reason| !reason.is_empty()) else { return };
         self.finish = match reason {
