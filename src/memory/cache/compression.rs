@@ -32,7 +32,7 @@ pub(super) fn compress(body: &[u8]) -> Option<Vec<u8>> {
     (compressed.len() <= body.len() / 5 * 4).then_some(compressed)
 }
 
-/// The body again, which has this size. `None`: it is damaged.
+/// The decompressed body; `size` is its length. `None`: it is damaged.
 pub(super) fn decompress(compressed: &[u8], size: usize) -> Option<Bytes> {
     let decompress = || {
         DECOMPRESSOR.with_borrow_mut(|kept| {

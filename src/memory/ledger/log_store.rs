@@ -144,7 +144,7 @@ pub trait LogStore: Send + Sync {
     /// `Unavailable`.
     fn feedback(&self, id: Uuid) -> Result<Option<Feedback>, LogError>;
 
-    /// Adds what the tally's query is about.
+    /// Adds the sums of the requests that the query selects.
     ///
     /// # Errors
     /// As [`LogStore::scan`]; `TooMany`.

@@ -31,17 +31,18 @@ pub struct AdvanceEstimate {
 struct Part {
     limit: Arc<Limit>,
     entity: Arc<Entity>,
-    /// Of the requests that the limit would let pass.
+    /// The sum for those requests that the limit would let pass.
     amount: i64,
 }
 
 impl AdvanceEstimate {
-    /// Whether no budget is for any of the requests.
+    /// Whether no budget applies to any of the requests.
     pub fn is_empty(&self) -> bool {
         self.parts.is_empty()
     }
 
-    /// Adds a request. One that a hard limit refuses in any case, for want of a bound or a price, adds nothing.
+    /// Adds a request. A request that a hard limit refuses in any case, because it has no bound or no price, adds
+    /// nothing.
     pub(super) fn add(
         &mut self,
         buckets: &Buckets,
@@ -65,7 +66,8 @@ impl AdvanceEstimate {
         }
     }
 
-    /// Holds all of it, or nothing. Of a hard limit all must fit; of any other as much is held as there is.
+    /// Holds for all limits, or for none. A hard limit must have room for the whole sum; of any other limit what is
+    /// left is held.
     ///
     /// # Errors
     /// The refusal of the limit that has no room.
@@ -126,7 +128,7 @@ pub struct Advance {
     sink: Arc<Sink>,
 }
 
-/// The rest, while one request is judged: the buckets do not count what is lent to it.
+/// What is left of a batch's hold, while one request is judged: the buckets do not count what is lent to that request.
 pub(super) struct Lending<'a>(MutexGuard<'a, Vec<Held>>);
 
 impl Advance {
@@ -142,7 +144,7 @@ impl Lending<'_> {
         self.0.iter_mut().find(|part| Arc::ptr_eq(&part.entity, entity) && part.hold.epoch == epoch)
     }
 
-    /// Takes what is held of this bucket out of it, until [`Lending::give_back`].
+    /// Takes the batch's hold out of this bucket, until [`Lending::give_back`].
     pub(super) fn take_out(&mut self, entity: &Arc<Entity>, state: &mut State) {
         if let Some(part) = self.part(entity, state) {
             state.held = state.held.saturating_sub(part.hold.amount);

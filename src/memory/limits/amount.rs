@@ -10,13 +10,13 @@ use super::refusal::Cause;
 pub struct Estimate<'a> {
     /// How many requests it is: 1. 0 for a further attempt of a request that the same limits have counted.
     pub requests: u64,
-    /// Of the input, cached or not, as is likely.
+    /// The likely number of input tokens, cached or not.
     pub input_tokens: u64,
-    /// As much input as is possible; less than `input_tokens` means as much as those.
+    /// The most input tokens; where this is less than `input_tokens`, those count.
     pub max_input_tokens: u64,
-    /// As much output as is likely.
+    /// The likely number of output tokens.
     pub output_tokens: u64,
-    /// As much output as is possible. `None`: the request has no bound, and `hard` limits refuse it.
+    /// The most output tokens. `None`: the request has no bound, and `hard` limits refuse it.
     pub max_output_tokens: Option<u64>,
     /// Nanodollars of the input and `output_tokens`; `None` where the price is unknown.
     pub cost: Option<i64>,
@@ -28,7 +28,8 @@ pub struct Estimate<'a> {
     pub is_free: bool,
     /// Nanodollars of the most input with that much output; never less for more. For limits that `fit`.
     pub cost_of: Option<&'a (dyn Fn(u64) -> i64 + Sync)>,
-    /// It was made and is paid for, as the results of a provider's batch job are: it counts, and no limit refuses it.
+    /// The request already ran and is paid for, such as a line of a provider's batch job: it counts, and no limit
+    /// refuses it.
     pub is_made: bool,
 }
 
@@ -52,7 +53,7 @@ impl Default for Estimate<'_> {
 }
 
 impl Estimate<'_> {
-    /// What is likely. `None`: not to be foretold.
+    /// The likely amount. `None`: it cannot be foretold.
     pub(super) fn likely(&self, counted: Counted) -> Option<i64> {
         let likely = match counted {
             Counted::Requests => whole(self.requests),
@@ -79,7 +80,7 @@ impl Estimate<'_> {
         }
     }
 
-    /// Whether a limit has a say in the request.
+    /// Whether a limit applies to the request at all.
     pub(super) fn concerns(&self, limit: &Limit) -> bool {
         match limit.counts() {
             Counted::Cost => !self.is_free,
@@ -142,7 +143,7 @@ const MAX_FITTED: u64 = 1 << 20;
 pub struct Actual {
     /// 1; 0 where the attempt was not counted; the number of lines of a batch.
     pub requests: u64,
-    /// Input and output; `None` where nobody knows.
+    /// Input and output tokens; `None` where they are not known.
     pub tokens: Option<u64>,
     /// Nanodollars; `None` where the price is unknown.
     pub cost: Option<i64>,
@@ -151,7 +152,7 @@ pub struct Actual {
 impl Actual {
     /// What is charged to a limit that counts this and holds `held`.
     pub(super) fn of(&self, counted: Counted, held: i64, hard: bool) -> i64 {
-        // A hard limit takes what it does not know for what it can be at most.
+        // A hard limit counts an unknown amount as the most that it can be.
         let unknown = if hard { held } else { 0 };
         match counted {
             Counted::Requests => whole(self.requests),

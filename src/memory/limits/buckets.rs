@@ -45,7 +45,7 @@ impl Hasher for HashOfHash {
     }
 }
 
-/// Of maps by bucket.
+/// The hasher of maps by bucket: the key is a hash already.
 pub(super) type IsHash = BuildHasherDefault<HashOfHash>;
 
 type Shard = HashMap<u128, Arc<Entity>, IsHash>;
@@ -57,7 +57,7 @@ pub(super) struct Buckets {
     shards: Box<[RwLock<Shard>]>,
     /// How many buckets each limit has.
     live: Mutex<HashMap<(Uuid, u8), usize>>,
-    /// Requests that were counted in a bucket shared for want of room.
+    /// Requests that were counted in the common bucket, because there was no room for one of their own.
     overflowed: AtomicU64,
     pub stripes: Stripes,
     pub sink: Arc<Sink>,
@@ -71,12 +71,12 @@ pub(super) struct Sink {
     pub unwritten: Option<Mutex<Unwritten>>,
 }
 
-/// What the journal has not got.
+/// What is not in the journal yet.
 #[derive(Debug, Default)]
 pub(super) struct Unwritten {
     pub dirty: Vec<Arc<Entity>>,
     pub past: Vec<(Arc<Entity>, Past)>,
-    /// Holds that the journal has and that are over.
+    /// Holds that have ended and are still in the journal.
     pub settled: Vec<Settled>,
 }
 
@@ -110,7 +110,8 @@ impl Buckets {
         self.shard(id)?.read().get(&id).cloned()
     }
 
-    /// The bucket of a selected limit. Made where there is none; where there is no room, the one that others without room have.
+    /// The bucket of a selected limit. It is made if there is none; if there is no room, it is the common bucket of
+    /// this limit.
     pub(super) fn entity(
         &self,
         selected: &Selected<'_>,
@@ -154,7 +155,7 @@ impl Buckets {
         }
     }
 
-    /// Locks a bucket in which all that was used is counted, also by requests of threads that had borrowed of it.
+    /// Locks a bucket after everything that threads had borrowed of it is counted in it.
     pub(super) fn whole<'a>(&self, entity: &'a Entity, now: i64) -> MutexGuard<'a, State> {
         let mut state = entity.state.lock();
         self.stripes.recall(entity, &mut state, (&self.sink, now));
@@ -185,7 +186,7 @@ impl Buckets {
         self.drop_where(|entity| entity.state.lock().is_over(now));
     }
 
-    /// Forgets buckets, but for those that a reservation holds.
+    /// Removes buckets, except those that a reservation holds.
     pub(super) fn drop_where(&self, is_over: impl Fn(&Entity) -> bool) {
         for shard in &self.shards {
             let mut dropped = Vec::new();
@@ -227,7 +228,7 @@ impl Buckets {
     }
 }
 
-/// The value key of the bucket that is shared for want of room.
+/// The value key of the common bucket of requests for which there is no room.
 pub(super) const OVERFLOW_KEY: &str = "(other)";
 
 impl Sink {
@@ -270,7 +271,7 @@ impl Sink {
         }
     }
 
-    /// Reports that nothing is left, once. That a limit of 0 lets nothing pass is no news.
+    /// Reports once that nothing is left. A limit of 0 reports nothing: it never lets anything pass.
     pub(super) fn exhausted(&self, limit: &Arc<Limit>, entity: &Entity, state: &mut State, now: i64) {
         if limit.value() > 0 && !state.is_exhausted_sent(limit) {
             state.exhausted_sent = limit.value();

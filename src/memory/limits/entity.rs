@@ -27,7 +27,7 @@ pub(super) struct State {
     rule: Option<Rule>,
     /// Counts the windows, so that what was reserved in one is not settled in another.
     pub epoch: u32,
-    /// The latest of the limit that this was used with.
+    /// The newest generation of the limit with which the bucket was used.
     limit_generation: u32,
     /// Manual resets of this entity.
     resets: u32,
@@ -151,15 +151,15 @@ impl State {
         self.uses
     }
 
-    /// Whether [`bring_up_to`](Self::bring_up_to) would begin nothing new.
+    /// Whether [`bring_up_to`](Self::bring_up_to) would change nothing.
     pub(super) fn is_current(&self, limit: &Limit, now: i64) -> bool {
         self.rule == Some(Rule::of(&limit.kind))
             && self.is_present(now)
             && limit.generation <= self.limit_generation
     }
 
-    /// Whether this time is of the present window: in it, or so little before it that another request read its clock later and was
-    /// here earlier. Going back to the window before would forget both.
+    /// Whether this time belongs to the present window: it is in it, or a little before it, because another request
+    /// read its clock later and came here first. Going back to the window before would lose the counts of both.
     fn is_present(&self, now: i64) -> bool {
         let late = self.window.end.saturating_sub(self.window.start).min(MAX_LATE);
         now < self.window.end && now >= self.window.start.saturating_sub(late)
@@ -190,7 +190,8 @@ impl State {
             if is_same_rule || now >= self.window.end {
                 self.begin(window);
             } else {
-                // Another reset or unit: the usage so far counts on, and moves to another row of the journal. The old row is over.
+                // The period or the unit of the limit was changed: its usage stays, and moves to another row of the
+                // journal. The old row has ended.
                 let over = Window { start: self.window.start, end: self.window.start };
                 past = Some(Past { window: over, generation: self.generation(), delta: -self.journalled });
                 self.journalled = 0;
@@ -201,10 +202,10 @@ impl State {
         past
     }
 
-    /// Whether it was reported that usage has reached the limit's threshold. Where that was raised since, it was not; by the threshold
-    /// of a request that was admitted before, it still was.
+    /// Whether an alert was sent for this threshold or a higher one. After a threshold was raised, none was; a request
+    /// that was admitted before still compares with its own, lower one.
     pub(super) fn is_threshold_sent(&self, limit: &Limit) -> bool {
-        // An alert at 0 is one at the first use.
+        // An alert at 0 is sent at the first use.
         limit.alert_at().is_some_and(|at| self.threshold_sent >= at.max(1))
     }
 
@@ -310,7 +311,7 @@ impl State {
         (actual != 0).then_some(Past { window: hold.window, generation: hold.generation, delta: actual })
     }
 
-    /// Whether nothing is lost when it is forgotten.
+    /// Whether it may be removed without losing a count.
     pub(super) fn is_over(&self, now: i64) -> bool {
         now >= self.window.end && self.held == 0 && !self.is_dirty
     }

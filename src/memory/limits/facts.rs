@@ -128,7 +128,7 @@ impl<'a> Id<'a> {
 }
 
 impl Value<'_> {
-    /// Whether it is what a condition names. A model may be named without its provider.
+    /// Whether a condition with this text names the value. A model may be named without its provider.
     pub(super) fn is(self, text: &str) -> bool {
         match self {
             Self::Text(value) => value == text,

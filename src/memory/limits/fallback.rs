@@ -9,7 +9,7 @@ use super::refusal::{Cause, Refusal};
 use super::window::Calendar;
 use std::sync::Arc;
 
-/// What is paid for already passes.
+/// Requests that are paid for already pass.
 ///
 /// # Errors
 /// A limit cannot be kept, and must be.

@@ -64,7 +64,7 @@ impl Judgment<'_> {
         for item in &selection.items {
             if self.estimate.concerns(item.limit) {
                 let entity = buckets.entity(item, selection.facts, (self.calendar, self.now));
-                // Not of a bucket that was shared for want of room: a thread looks for what it has borrowed by the request's own.
+                // Not from the common bucket: a thread looks for its portion by the request's own bucket.
                 may_lend &= entity.id == item.bucket;
                 candidates.push(Candidate { limit: item.limit, entity });
             }
@@ -118,7 +118,7 @@ impl Judgment<'_> {
         Ok(Reservation::new(held, tightest, lowered, Arc::clone(buckets)))
     }
 
-    /// What each limit would decide by itself, and what all of them come to. The buckets are copies.
+    /// What each limit would decide by itself, and the decision of all together. The buckets are copies.
     pub(super) fn preview(&self, buckets: Vec<(&Arc<Limit>, Entity)>) -> Preview {
         let candidates: Vec<Candidate<'_>> = buckets
             .into_iter()
@@ -198,9 +198,9 @@ impl Judgment<'_> {
         }
         let (amount, is_clamped) = self.amount(limit, *used, None);
         let is_full = match (limit.counts(), is_rate) {
-            // Each request is one that fits, or one too many.
+            // A limit on requests has room for this one, or not.
             (Counted::Requests, true) => used.saturating_add(amount) > value,
-            // One at a time may hold less than it may use, so that no more than one can exceed the limit.
+            // Only one request at a time may hold less than its estimate, so that only one can exceed the limit.
             _ => *used >= value || (is_clamped && state.clamped > 0),
         };
         is_full.then_some(if is_rate { Cause::Rate } else { Cause::Reserved })
@@ -222,8 +222,8 @@ impl Judgment<'_> {
         })
     }
 
-    /// Whether a hard limit is as good as used up: less than a tenth is left, and it does not pay for what such a request is likely to
-    /// use. That a single request is too large is no news of the limit.
+    /// Whether a hard limit counts as used up: less than a tenth of it is left, and that does not pay for the likely
+    /// use of such a request. A single request that is too large is not a reason to report the limit.
     fn leaves_nothing(&self, limit: &Limit, state: &State, cause: Cause) -> bool {
         let left = limit.value().saturating_sub(state.spent);
         let likely = self.likely(limit);
@@ -234,8 +234,8 @@ impl Judgment<'_> {
         self.estimate.likely(limit.counts()).unwrap_or(0)
     }
 
-    /// Lends this thread of the buckets of a request, which are hot, if all of them may lend: the next request takes all it needs of what
-    /// is lent, or nothing.
+    /// Lends this thread a portion of each bucket of the request, if all of them are hot and may lend: the next request
+    /// takes everything it needs from such portions, or nothing.
     fn lend(&self, stripes: &Stripes, candidates: &[Candidate<'_>], locked: &mut [Locked<'_>]) {
         let may_lend = |(Candidate { limit, .. }, Locked { state, .. }): (&Candidate<'_>, &Locked<'_>)| {
             Stripes::may_lend(limit, state, self.likely(limit), self.now)

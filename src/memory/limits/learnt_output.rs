@@ -26,7 +26,7 @@ struct Slot {
     /// Which key and model.
     tag: u64,
     total: u32,
-    /// Samples of others that came here since one of its own.
+    /// Samples of other keys that came to this slot since the last one of its own.
     others: u32,
     bins: [u16; BINS],
 }
@@ -60,7 +60,7 @@ impl LearntOutput {
         slot.get_or_insert_with(|| Box::new(Slot::new(tag))).add(output);
     }
 
-    /// At most this much output have nineteen of twenty. `None`: too few were counted.
+    /// The output that 95 % of the samples do not exceed. `None`: there are too few samples.
     pub(super) fn p95(&self, key: &str, model: &str) -> Option<u64> {
         let (tag, slot) = self.slot(key, model)?;
         let slot = slot.lock();

@@ -22,8 +22,8 @@ pub struct Limit {
     pub scope: LimitScope,
     /// For the messages of refusals.
     pub name: Option<Arc<str>>,
-    /// Of a policy or an integration: the workspace whose requests it is for. `None`: all of the organisation. Of a provider: the workspace
-    /// that it belongs to. Unused in the other scopes.
+    /// Of a policy or an integration: the workspace to whose requests the limit applies; `None`: those of the whole
+    /// organisation. Of a provider: the provider's workspace. Unused in other scopes.
     pub workspace: Option<Uuid>,
     pub kind: LimitKind,
     /// All must match. None: every request does.
@@ -143,7 +143,7 @@ impl Limit {
         }
     }
 
-    /// When usage is worth an alert, short of being spent.
+    /// The usage at which an alert is sent, below the limit itself.
     pub fn alert_at(&self) -> Option<i64> {
         match self.kind {
             LimitKind::Rate { .. } => None,
@@ -163,7 +163,7 @@ fn names_workspace(value_key: &str, workspace: Uuid) -> bool {
     ends && (before.is_empty() || before.ends_with('-'))
 }
 
-/// Whose limit it is.
+/// What the limit belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum LimitScope {
     Policy,

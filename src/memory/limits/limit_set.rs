@@ -23,7 +23,7 @@ use uuid::Uuid;
 pub enum Phase {
     /// Those of the request as a whole, once.
     Request,
-    /// Those of the request as a whole that must never be exceeded, for an attempt beyond the one that is held with the request.
+    /// Hard limits of the request as a whole, for each attempt after the first: the first one is held with the request.
     Further,
     /// Those of an attempt's target, for each attempt.
     Target,
@@ -57,7 +57,7 @@ impl BucketHash {
         Some(Self::Keyed(first, u64::from_be_bytes(second.try_into().ok()?)))
     }
 
-    /// The bucket of a limit that takes what there is no room for elsewhere.
+    /// The common bucket of a limit, for requests without room for a bucket of their own.
     pub(super) fn overflow(self, limit: &Limit) -> u128 {
         let mut started = self.start(limit);
         started.add(b"overflow");
@@ -274,7 +274,7 @@ impl LimitSet {
         Ok(Selection { facts, items })
     }
 
-    /// The budgets that are for what was made already. One that insists on a value which is missing is not.
+    /// Budgets of requests that already ran. A budget whose required value is missing does not apply.
     pub fn select_budgets<'a>(&'a self, facts: &'a Facts<'a>, phase: Phase) -> Selection<'a> {
         let budgets = self.placed(facts, phase).filter(|placed| !placed.limit.is_rate());
         let selected = budgets.filter_map(|placed| {

@@ -465,7 +465,7 @@ pub struct Counts {
     pub backend: &'static str,
     /// At present.
     pub live_buckets: usize,
-    /// Requests that were counted in a bucket shared for want of room.
+    /// Requests that were counted in the common bucket, because there was no room for one of their own.
     pub overflowed: u64,
     /// Alerts that nobody took in time.
     pub dropped_events: u64,

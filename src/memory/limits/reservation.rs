@@ -67,9 +67,9 @@ enum End {
     Used(Actual),
     /// The request counts, and nothing else: nothing was used.
     Unused,
-    /// As if it had never been.
+    /// As if the reservation had never been made.
     Cancelled,
-    /// Nobody knows: what is held was used.
+    /// It is not known what was used: what is held counts as used.
     Unknown,
 }
 
@@ -146,7 +146,7 @@ impl Reservation {
         self.0.tightest
     }
 
-    /// While limits are not counted as they should be, nobody is told what is left.
+    /// While limits cannot be counted exactly, clients get no headers about what is left.
     pub(super) fn forget_tightest(&mut self) {
         self.0.tightest = Tightest::default();
     }
@@ -231,7 +231,7 @@ fn settle(buckets: &Buckets, all_held: Vec<Held>, (end, now): (End, Timestamp), 
 }
 
 impl Drop for Reservation {
-    /// The provider may have been paid: of a panic, a cancelled task, a connection that was lost.
+    /// Dropped without an end, by a panic, a cancelled task or a lost connection: the provider may have been paid.
     fn drop(&mut self) {
         if !self.is_empty() {
             self.end(self.0.at_drop, Timestamp::now());

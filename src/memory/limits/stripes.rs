@@ -23,13 +23,13 @@ use std::sync::{Arc, Weak};
 const STRIPES: usize = 32;
 /// Buckets of which one stripe borrows at the same time. The others cost what they cost without stripes.
 const MAX_PORTIONS: usize = 1_024;
-/// A portion is one of so many parts of what is left at most. All stripes together borrow a sixteenth of it, by which what is left may
-/// look like less.
+/// A portion is at most one of this many parts of what is left. All stripes together borrow at most a sixteenth of it, so what is
+/// left can look smaller by that.
 const PARTS_OF_REST: i64 = 16 * STRIPES as i64;
-/// It does for so many requests, and is not worth it for fewer.
+/// The most and the fewest requests for which a portion has room.
 const MOST_REQUESTS: i64 = 256;
 const LEAST_REQUESTS: i64 = 8;
-/// For so long, in milliseconds, a portion is taken of without a look at the bucket: others may use what is left beside it.
+/// A portion may be used for this many milliseconds without looking at the bucket, from which others take what is left.
 const MAX_AGE: i64 = 500;
 /// So many requests in half a second make a bucket hot.
 const HOT: u16 = 16;
@@ -57,7 +57,7 @@ pub(super) struct Stripe {
 #[derive(Debug, Default)]
 struct Portions {
     present: HashMap<u128, Portion, IsHash>,
-    /// Of windows, and of usage before a reset, that are over, for requests under way that have taken of them.
+    /// Portions of windows, and of generations before a reset, that have ended, for requests under way that used them.
     past: HashMap<(u128, Period), Portion>,
 }
 
@@ -377,7 +377,7 @@ fn may_lend(limit: &Limit) -> bool {
     !limit.hard && !limit.smooth
 }
 
-/// The usage that has to be noticed at once: the limit, or its alert.
+/// The usage that must be noticed at once: that of the limit, or of its alert.
 fn mark_of(limit: &Limit, state: &State) -> i64 {
     let alert_at = limit.alert_at().filter(|_| !state.is_threshold_sent(limit));
     limit.value().min(alert_at.unwrap_or(i64::MAX))

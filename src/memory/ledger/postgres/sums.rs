@@ -24,7 +24,7 @@ fn given_up(why: Failure) -> LogError {
     }
 }
 
-/// Adds what the tally's query is about.
+/// Adds the sums of the requests that the query selects.
 pub(super) async fn sums(
     client: &mut Object,
     tally: &mut Tally,

@@ -20,7 +20,7 @@ pub(super) fn given_up(why: Failure) -> LogError {
     }
 }
 
-/// Adds what the tally's query is about.
+/// Adds the sums of the requests that the query selects.
 pub(super) fn sums(
     connection: &mut Connection,
     tally: &mut Tally,

@@ -36,7 +36,7 @@ fn with_usage(transaction: &Transaction<'_>) -> rusqlite::Result<Vec<Uuid>> {
     ids.collect()
 }
 
-/// Drops rows of limits that have been gone long enough. Returns the limits.
+/// Removes the rows of limits that were deleted long enough ago. Returns these limits.
 pub(super) fn drop_old(connection: &mut Connection, now: i64) -> rusqlite::Result<HashSet<Uuid>> {
     let before = now.saturating_sub(KEEP_GONE);
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;

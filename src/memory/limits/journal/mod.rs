@@ -36,7 +36,7 @@ pub(super) struct Journal {
     /// How long another process's hold counts as one, milliseconds; after that as spent.
     hold_lifetime: i64,
     pending: HashMap<BucketName, Pending>,
-    /// Holds of this process that were written and are not over: reservation and bucket.
+    /// Holds of this process that are in the journal and have not ended: reservation and bucket.
     written: HashSet<(Uuid, u128)>,
     /// Buckets with holds of other processes.
     foreign: Vec<Arc<Entity>>,
@@ -46,7 +46,7 @@ pub(super) struct Journal {
 /// What is to be added to a row.
 struct Pending {
     row: UsageRow,
-    /// The bucket that the row is of, and what the row comes to if no other process writes to it.
+    /// The row's bucket, and the row's value if no other process writes to it.
     live: Option<(Arc<Entity>, i64)>,
 }
 
@@ -80,7 +80,8 @@ impl Journal {
             .ok_or_else(|| "the secret of its buckets is damaged".to_owned())
     }
 
-    /// Puts the usage of all present windows, and the holds of other processes, into the buckets. Doing so twice changes nothing.
+    /// Puts the usage of all present windows, and the holds of other processes, into the buckets. A second call changes
+    /// nothing.
     ///
     /// # Errors
     /// It cannot be read.
@@ -95,7 +96,7 @@ impl Journal {
         });
         let rows = rows.map_err(|why| why.to_string())?;
         for (index, row) in rows.iter().enumerate() {
-            // Of several windows and generations of a bucket, the last.
+            // Of several windows and generations of one bucket, the last one counts.
             if rows.get(index + 1).is_none_or(|next| next.name.entity != row.name.entity) {
                 let entity = buckets.insert(Entity::restored(row));
                 entity.state.lock().restore(row);
@@ -104,9 +105,10 @@ impl Journal {
         self.take_foreign(buckets, now).map_err(|why| why.to_string())
     }
 
-    /// Writes all that was counted since the last time, and these holds: when it returns they are on the disk. With holds, for which
-    /// requests wait, what threads have used of what they borrowed is left for the next time. What was counted and
-    /// cannot be written is kept for it too. Holds that are over already are not written: whoever waited for them has given up.
+    /// Writes what was counted since the last call, and these holds: when it returns they are on the disk. Requests
+    /// wait for holds; so when there are any, what threads used of their borrowed portions is left for the next call.
+    /// What cannot be written is kept for the next call too. A hold that has ended already is not written: its request
+    /// has given up waiting.
     ///
     /// # Errors
     /// Nothing could be written.
@@ -129,7 +131,7 @@ impl Journal {
         let totals = outcome.map_err(|why| why.to_string())?;
         for (name, total) in totals {
             if let Some(Pending { live: Some((entity, expected)), .. }) = self.pending.get(&name) {
-                // Another process has added to it.
+                // Another process has added to this row.
                 entity.state.lock().add_foreign_use(&name, total.saturating_sub(*expected));
             }
         }
@@ -170,7 +172,7 @@ impl Journal {
         gone::note(&mut self.connection, present, now).map_err(|why| why.to_string())
     }
 
-    /// Holds of other processes that were made before this have become spent.
+    /// The time before which holds of other processes count as spent.
     fn oldest_hold(&self, now: i64) -> i64 {
         now.saturating_sub(self.hold_lifetime)
     }
@@ -221,7 +223,8 @@ impl Journal {
             }
             Some(there) => {
                 there.row.added = there.row.added.saturating_add(row.added);
-                // A row ends at its beginning when its bucket has moved to another one, and no longer when the bucket comes back.
+                // A row whose end is its beginning was left by its bucket, which moved to another row. When the bucket
+                // comes back, the row gets its end again.
                 let has_moved = row.window_end == row.name.window_start;
                 if live.is_some() || has_moved {
                     there.row.window_end = row.window_end;

@@ -132,8 +132,8 @@ pub(super) fn insert_hold(
     transaction.prepare_cached(sql)?.execute(values).map(|_| ())
 }
 
-/// Removes a hold that was settled. Where another process has counted it as spent meanwhile, that is taken back: what was used is
-/// added by the settlement. One that was not written (`is_written`) nobody can have counted: what is unreconciled is of others.
+/// Removes a hold that was settled. If another process has counted it as spent meanwhile, that is taken back, because the
+/// settlement adds what was used. A hold that was never written (`is_written` is false) cannot have been counted by others.
 pub(super) fn remove_hold(
     transaction: &Transaction<'_>,
     settled: &Settled,

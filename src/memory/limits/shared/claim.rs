@@ -66,7 +66,7 @@ impl Rule {
 }
 
 impl Claim {
-    /// Turns to the bucket of those for which there is no room.
+    /// Takes the common bucket in place of its own.
     pub(super) fn overflow(&mut self) {
         self.entity = BucketHash::Common.overflow(&self.limit);
         self.value_key = OVERFLOW_KEY.into();
@@ -92,7 +92,7 @@ pub(super) fn end_of(window: &Window) -> i64 {
     if window.end == NEVER { -1 } else { window.end }
 }
 
-/// What the store makes of a request's claims. Times are the store's, milliseconds since 1970.
+/// The store's reply to the claims of a request. Times are by the store's clock, in milliseconds since 1970.
 #[derive(Debug)]
 pub(in crate::limits) enum Reply {
     /// A window is not that of the store's clock, or it is too late.
@@ -166,13 +166,13 @@ pub(in crate::limits) struct SettleReply {
     pub is_exhausted_now: bool,
 }
 
-/// What becomes of a lease: what was used of it is settled, and what it is from now on takes its place.
+/// One step of a lease: what was used of it is settled, and the lease continues under a new hold.
 #[derive(Debug, Clone)]
 pub(in crate::limits) struct LeaseOrder {
     pub limit: Arc<Limit>,
     pub entity: u128,
     pub value_key: Arc<str>,
-    /// More is lent in this window only.
+    /// Only in this window more is lent.
     pub window: Window,
     /// The hold of before and its amount. `None`: nothing was held.
     pub before: Option<(Uuid, i64)>,
@@ -187,9 +187,9 @@ pub(in crate::limits) struct LeaseOrder {
     pub room: i64,
     /// The room that is wanted; 0: none.
     pub wanted: i64,
-    /// Less room is not worth a lease.
+    /// The least room for which a lease is worth it.
     pub least: i64,
-    /// Of how many parts of what is left it may be one.
+    /// A lease may have one of so many parts of what is left.
     pub share: i64,
     /// After this time of the store nothing is lent: an order that was sent again may come late. Milliseconds since 1970.
     pub not_after: i64,
@@ -205,7 +205,7 @@ pub(in crate::limits) struct LeaseReply {
     pub resets: u32,
     /// What is held under the next name. Less than was to be kept: nothing of the lease is held any more.
     pub amount: i64,
-    /// The room that it has by the store's judgment.
+    /// The room that the store has lent.
     pub room: i64,
     pub is_threshold_now: bool,
     pub is_exhausted_now: bool,
@@ -224,7 +224,7 @@ pub(in crate::limits) struct Shown {
 pub(in crate::limits) trait CounterStore: Send + Sync {
     /// Holds all claims, or none.
     async fn reserve(&self, order: Arc<Order>) -> Result<Reply, String>;
-    /// Ends holds. Doing so twice changes nothing.
+    /// Ends holds. A second call changes nothing.
     async fn settle(&self, settlements: &[Settlement]) -> Result<Vec<SettleReply>, String>;
     /// Settles, keeps and lends. An order that is sent again changes nothing, and has the same reply. Each is of another bucket.
     async fn lease(&self, orders: &[LeaseOrder]) -> Result<Vec<LeaseReply>, String>;
@@ -240,7 +240,7 @@ pub(in crate::limits) trait CounterStore: Send + Sync {
     ) -> Result<Vec<Shown>, String>;
     /// Announces this gateway. Returns how many there are, and the store's time.
     async fn announce(&self, gateway: Uuid) -> Result<(usize, i64), String>;
-    /// Forgets buckets of long ago, some at a time. Nothing, where they expire by themselves.
+    /// Forgets buckets of long ago, some at a time. Does nothing where they expire by themselves.
     async fn forget(&self) -> Result<(), String> {
         Ok(())
     }

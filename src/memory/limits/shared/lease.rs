@@ -20,12 +20,12 @@ const RENEWED_AFTER: i64 = 1_000;
 const LEAST_PAUSE: i64 = 20;
 /// How long nothing is borrowed after the store had too little left.
 const REFUSED_PAUSE: i64 = 1_000;
-/// So many requests in two seconds make a bucket hot, and a lease must do for as many.
+/// A bucket with this many requests in two seconds is hot, and a lease must have room for as many.
 const LEAST_REQUESTS: i64 = 4;
-/// Of a limit, a lease is one of so many parts at most, and of what is left of it, of so many for each gateway.
+/// A lease is at most one of this many parts of a limit, and one of this many parts (for each gateway) of what is left of it.
 const PARTS_OF_LIMIT: i64 = 50;
 const PARTS_OF_REST: i64 = 4;
-/// A lease is not used in the last moments of its window: the store's clock is known by and large.
+/// A lease is not used in the last milliseconds of its window, because the store's clock is known only roughly.
 const MARGIN: i64 = 50;
 /// Nothing is borrowed for less than this.
 const BORROW_MARGIN: i64 = 200;
@@ -154,7 +154,7 @@ impl Lease {
         self.order.is_none() && self.spent == 0 && self.hold.map_or(0, |(_, amount)| amount) == self.held
     }
 
-    /// Whether nothing is lost when it is forgotten.
+    /// Whether it may be removed without losing a count.
     pub(super) fn is_idle(&mut self, now: i64) -> bool {
         self.is_settled() && self.hold.is_none() && self.recent.sum(now).requests == 0
     }
@@ -277,7 +277,7 @@ impl Lease {
         let Sent { order, windows, at } = self.order.take()?;
         let is_gone = reply.amount < order.kept;
         let is_lost = is_gone && reply.epoch == self.epoch && order.before.is_some();
-        // Whoever waits for it waits for the order that takes its place.
+        // A request that waits for it waits for the next order.
         self.replies = self.replies.saturating_add(u64::from(!is_lost));
         let marks = Marks { limit: order.limit, value_key: order.value_key, state: reply.state.clone() };
         if windows != self.windows {

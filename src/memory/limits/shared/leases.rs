@@ -316,7 +316,7 @@ pub(super) async fn keep(leases: Arc<Leases>, inner: Arc<Inner>) {
             let _ = timeout(TICK, leases.due.notified()).await;
         }
         if !leases.renew(&inner).await {
-            // The store makes nothing of what it has taken already.
+            // The store ignores an order that it has applied already.
             tokio::time::sleep(RETRY_DELAY).await;
         }
     }

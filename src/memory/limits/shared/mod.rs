@@ -60,7 +60,7 @@ struct Inner {
     offset: AtomicI64,
     least_offset: AtomicI64,
     gateways: AtomicUsize,
-    /// Requests that were counted in a bucket shared for want of room.
+    /// Requests that were counted in the common bucket, because there was no room for one of their own.
     overflowed: AtomicU64,
     health: StoreHealth,
     hold_lifetime: Duration,
@@ -174,7 +174,7 @@ impl Shared {
         self.inner.gateways.load(Ordering::Relaxed).max(1)
     }
 
-    /// Requests that were counted in a bucket shared for want of room.
+    /// Requests that were counted in the common bucket, because there was no room for one of their own.
     pub(super) fn overflowed(&self) -> u64 {
         self.inner.overflowed.load(Ordering::Relaxed)
     }

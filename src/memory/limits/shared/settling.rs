@@ -97,7 +97,7 @@ impl SettleQueue {
     }
 }
 
-/// Sends what is settled to the store, and reports what it has brought to a mark.
+/// Sends settlements to the store, and reports the thresholds and limits that they reach.
 pub(super) async fn settle(queue: Arc<SettleQueue>, inner: Arc<Inner>) {
     loop {
         let batch = queue.next();
@@ -112,7 +112,7 @@ pub(super) async fn settle(queue: Arc<SettleQueue>, inner: Arc<Inner>) {
         let now = jiff::Timestamp::now().as_millisecond();
         inner.health.note(&outcome, now);
         let Ok(replies) = outcome else {
-            // The store makes nothing of one that it has taken already.
+            // The store ignores a settlement that it has applied already.
             tokio::time::sleep(RETRY_DELAY).await;
             continue;
         };
@@ -130,8 +130,8 @@ pub(super) async fn settle(queue: Arc<SettleQueue>, inner: Arc<Inner>) {
     }
 }
 
-/// What the store may hold for a request that does not have it yet. Dropped, it is cancelled: the call has failed, or nobody waits for
-/// its reply.
+/// What the store may hold for a request that has no reply yet. It is cancelled when this is dropped, because the call failed or
+/// the request gave up waiting.
 pub(super) struct Unclaimed {
     order: Arc<Order>,
     queue: Arc<SettleQueue>,
