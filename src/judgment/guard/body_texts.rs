@@ -21,7 +21,8 @@ use words::json::surrogates;
 pub enum Reading {
     /// A request of an operation, by its shape.
     Request,
-    /// A request of which nothing is known: all texts in it, but those of earlier messages are told from the last one's where it is a chat.
+    /// A request of unknown shape: all of its texts. Where it is a chat, texts of earlier messages are kept apart from
+    /// the last one's.
     AnyRequest,
     Response,
 }
@@ -30,11 +31,11 @@ pub enum Reading {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct BodyTexts {
     pub texts: Vec<Text>,
-    /// What describes texts by repeating them (probabilities, citations), and what stands there when a text has changed.
+    /// Places that repeat a text (probabilities, citations), and what replaces them when the text is changed.
     pub descriptions: Vec<(Range<usize>, &'static str)>,
-    /// What stands in the judged part of a request and could not be read: the type of a part, for people.
+    /// What could not be read in the judged part of a request: the type of a part, for messages.
     pub unread: Option<String>,
-    /// It is a JSON object: nothing else is read.
+    /// Whether the body is a JSON object: no other body is read.
     pub is_object: bool,
 }
 
@@ -42,7 +43,8 @@ pub struct BodyTexts {
 struct Reader<'t> {
     source: &'t str,
     found: BodyTexts,
-    /// What is read is part of one text, which may have begun.
+    /// `None`: each place is a text of its own. `Some(None)`: the next place begins a text, `Some(Some(n))`: it
+    /// continues text n.
     one_text: Option<Option<usize>>,
     /// How many lists and objects are open around what is read.
     depth: usize,

@@ -164,7 +164,7 @@ impl HookCompiler<'_> {
         Some(self.hook(&*found?, place, true))
     }
 
-    /// One that has no checks names a saved one by its id: nothing is left out without a word.
+    /// A hook without checks names a saved one by its id, so that no hook is silently left out.
     fn inline(&self, hook: &hooks::Hook, place: &HookPlace<'_>, has_list: bool) -> Option<Hook> {
         match (&hook.id, hook.checks.is_empty()) {
             (_, false) => Some(self.hook(hook, place, has_list)),
@@ -213,7 +213,7 @@ impl HookCompiler<'_> {
         compiled
     }
 
-    /// What cannot be done is refused, and not left out.
+    /// What cannot be done is refused, and not silently left out.
     fn judge(&self, hook: &Hook, path: &str) {
         let problem = |name: &str, message: &str| self.problems.push(format!("{path}.{name}"), None, message);
         if hook.parallel && hook.may_change() {
@@ -327,8 +327,8 @@ impl HookSet {
         operation.stream_shape().is_some()
     }
 
-    /// Whether any of its hooks runs for an operation: on requests, one of whose checks finds there what it needs; on responses, those
-    /// with a text.
+    /// Whether any of its hooks runs for an operation: on requests, if a check has what it needs there; on responses,
+    /// if they have a text.
     pub fn applies(&self, operation: Operation) -> bool {
         let has_text = match operation {
             Operation::ResponsesGet | Operation::ResponsesInputItems | Operation::Passthrough => true,
@@ -340,8 +340,8 @@ impl HookSet {
         }
     }
 
-    /// The first hook that the request waits for, that decides over it, and that needs more than there is to be seen of a request that has
-    /// so much.
+    /// The first hook that the request waits for, that may deny or change it, and that has a check for which too little
+    /// of the request was read (`available`), although the operation has it (`has`).
     pub fn first_blind(&self, available: Needs, has: Needs) -> Option<&Hook> {
         let is_blind = |check: &HookCheck| check.needs <= has && check.needs > available;
         self.waiting().find(|hook| (hook.may_deny() || hook.may_change()) && hook.checks.iter().any(is_blind))
@@ -354,8 +354,8 @@ impl Hook {
         self.checks.iter().any(HookCheck::may_change)
     }
 
-    /// Whether it runs where this is to be seen: one of its checks finds what it needs. Checks that do not are left out, but none of a
-    /// hook that denies what passes all.
+    /// Whether the hook runs on a request of which this much can be read: at least one of its checks has what it needs,
+    /// and all of them if the hook denies when its checks pass. Checks without what they need are left out.
     pub fn sees(&self, available: Needs) -> bool {
         let is_met = |check: &HookCheck| check.needs <= available;
         match self.denies_on_success {

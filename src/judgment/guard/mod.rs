@@ -2,7 +2,7 @@
 //!
 //! A check looks at a [`Subject`] (a request, or a response) and returns a [`Finding`]. Checks form hooks, hooks have a phase
 //! (before the target is called, or after it responded) and are compiled with the config ([`HookSet`]). Not here: when hooks run and what follows from their verdicts
-//! (`engine::stages`), how a config writes them (`config::hooks`), and where feedback is kept (`ledger`).
+//! (`engine::guarding`), how a config writes them (`config::hooks`), and where feedback is kept (`ledger`).
 //!
 //! A check is one file below `checks` and one line in [`CHECKS`].
 

@@ -76,7 +76,7 @@ impl CheckResult {
         }
     }
 
-    /// Whether it lets its hook pass: a check that could not decide does, unless it is to fail then.
+    /// Whether the hook may pass with this result. A check that cannot decide passes, unless it is set to fail then.
     pub fn passes(&self) -> bool {
         match self.error {
             Some(_) => !self.fail_on_error,
@@ -86,7 +86,8 @@ impl CheckResult {
 }
 
 impl HookResult {
-    /// Takes the result of a second run: the verdict is that of both, the checks are those of the run that failed, or of the second.
+    /// Joins the result of a second run: it passes if both did; shown are the checks of the run that failed, else those
+    /// of the second.
     pub(super) fn take_again(&mut self, again: Self) {
         let transformed = self.transformed || again.transformed;
         let taken = self.execution_time + again.execution_time;

@@ -29,7 +29,7 @@ pub struct Run<'a> {
     pub time_limit: Duration,
 }
 
-/// What the hooks of a phase came to.
+/// The results of the hooks of a phase.
 #[derive(Debug, Default)]
 pub struct PhaseRun {
     /// In the order of the hooks.
@@ -52,7 +52,8 @@ struct Ran {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Pass {
     First,
-    /// On what other hooks have made of it. What puts something into the body has done so: only texts that are found are changed.
+    /// Another run, on what other hooks have changed. A check that adds to the body has done so already: this time it
+    /// changes only texts that it finds.
     Again,
 }
 
@@ -69,7 +70,8 @@ impl PhaseRun {
         self.results.iter().any(|result| !result.verdict)
     }
 
-    /// Takes the results of hooks that have failed or deny on another choice of the same response, and had not on this one.
+    /// Adds hooks' results on another choice of the same response, where a hook failed or denied there and not on this
+    /// one.
     pub fn take_failures(&mut self, other: Self) {
         for (result, other) in self.results.iter_mut().zip(other.results) {
             if (result.verdict && !other.verdict) || (!result.deny && other.deny) {
@@ -79,7 +81,7 @@ impl PhaseRun {
         self.message = self.message.take().or(other.message);
     }
 
-    /// Adds what other hooks of the same phase came to.
+    /// Adds the results of other hooks of the same phase.
     pub fn extend(&mut self, other: Self) {
         self.results.extend(other.results);
         self.placeholders.extend(other.placeholders);
@@ -114,7 +116,7 @@ impl Run<'_> {
             result.transformed && hooks.get(*place).is_some_and(|hook| !hook.is_of_workspace)
         };
         if all.iter().any(is_changed_by_config) {
-            // Those that judge see what those that change have made of it.
+            // Checks that judge run after checks that change the subject.
             for changes in [true, false] {
                 for (place, result) in &mut all {
                     let is_next = |hook: &&&Hook| hook.is_of_workspace && hook.may_change() == changes;

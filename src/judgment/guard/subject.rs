@@ -41,11 +41,11 @@ pub struct Subject {
     pub source: Arc<str>,
     /// What placeholders in the texts stand for, of all checks so far: (placeholder, original).
     pub placeholders: Arc<[(String, String)]>,
-    /// Whether the body that is judged is a JSON object: nothing else is read.
+    /// Whether the judged body is a JSON object: no other body is read.
     pub is_object: bool,
-    /// What there is for checks to see.
+    /// How much of it checks can read.
     pub available: Needs,
-    /// Of a request on the generic endpoint: the operation that its path is elsewhere.
+    /// On the generic endpoint: the operation that this path names below `/v1`.
     pub meant: Option<Operation>,
     /// What stands in the judged part of a request and could not be read.
     pub unread: Option<Arc<str>>,
@@ -185,7 +185,7 @@ impl Subject {
         all.into_iter().map(|(_, text)| text.to_owned()).collect()
     }
 
-    /// The same response, each with another choice than the first as the one that is judged: those that are not the same text.
+    /// The same response once for each further choice whose text differs, with that choice as the judged one.
     pub fn other_choices(&self) -> Vec<Self> {
         let first = self.text.as_deref().unwrap_or_default();
         let others = self.texts.iter().filter(|text| !text.is_judged && text.text != first);

@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 use words::api::chat::{FilterFlow, TextFilter};
 use words::error::Error;
 
-/// What is kept of the text before the window at least, bytes; as much as is held back if that is more.
+/// The least bytes of text that are kept before the window; as many as are held back, if that is more.
 const CONTEXT: usize = 64;
 /// The most matches that are kept for the result of a check.
 const MAX_MATCHES: usize = 100;
@@ -51,7 +51,7 @@ pub struct WindowState {
 #[derive(Debug, Clone, Default)]
 struct Found {
     matches: Vec<Match>,
-    /// In what the hooks of a config have made of the text.
+    /// Matches in the text after the config's hooks have changed it.
     again: Vec<Match>,
     /// The first choice has ended, and has no text.
     has_no_text: bool,
@@ -65,7 +65,7 @@ pub struct WindowFilter {
     choices: Vec<ChoiceWindow>,
 }
 
-/// Whose matches are looked for.
+/// What the window searches for.
 enum Source {
     /// Hook and check, by their places.
     Check(Arc<WindowState>, usize, usize),
@@ -110,8 +110,8 @@ impl WindowState {
         Arc::new(Self { hooks, started, created_at, before, empty, fail_on_error, found })
     }
 
-    /// The filters of the hooks for which `is_windowed`, in their order.
-    /// Those of the workspace look again at what the hooks of a config have made of the text: no config undoes what they decide.
+    /// The filters of windowed hooks, in their order. The workspace's hooks look again at the text after the config's
+    /// hooks have changed it, so that no config can undo their decision.
     pub fn filters(self: &Arc<Self>, is_windowed: impl Fn(&Hook) -> bool) -> Vec<WindowFilter> {
         let mut filters = Vec::new();
         let windowed: Vec<(usize, &Hook)> =
@@ -236,7 +236,8 @@ impl WindowFilter {
             true => range.end,
             false => window.text.floor_char_boundary(range.end.saturating_sub(self.hold)).max(range.start),
         };
-        // A match that is not final and stays may be found again: it is noted when nothing can change it any more, and denied at once.
+        // A match that may still grow can be found again, so it is noted only when it is final. A denial is made at
+        // once.
         let settled = |found: &&Match| is_end || found.range.start < is_final;
         let noted: Vec<Match> = match &self.source {
             Source::Check(state, hook, _) | Source::CheckAgain(state, hook, _) if state.denies(*hook) => {
@@ -285,7 +286,7 @@ impl ChoiceWindow {
         self.from = until;
     }
 
-    /// All of it is released: what may be the beginning of a match behind `last` stays open.
+    /// Releases everything. What may be the beginning of a match after `last` is still remembered.
     fn end(&mut self, hold: usize, last: Option<&Match>) {
         let begin = self.text.floor_char_boundary(self.text.len().saturating_sub(hold));
         self.open = last.map_or(begin, |last| last.range.end.max(begin));
