@@ -105,8 +105,8 @@ impl Flight {
         &self.about
     }
 
-    /// Reads the response along with the others; `None`: it is too late for that. A response that is all there is read for as long as one that is
-    /// stored, though slow readers may still have it.
+    /// Reads the response along with the others; `None`: it is too late for that. A complete response can be joined
+    /// until `max_age`, as if it were stored.
     pub fn join(self: &Arc<Self>, max_age: Duration) -> Option<FlightReader> {
         let mut state = self.state.lock();
         if !state.is_open() || state.ended_at.is_some_and(|at| at.elapsed() >= max_age) {
@@ -319,7 +319,7 @@ impl FlightReader {
     }
 }
 
-/// What the owner of a reader asks when it is done.
+/// What the owner of a reader needs when it is done.
 #[derive(Clone)]
 pub struct FlightShare {
     flight: Arc<Flight>,
@@ -395,7 +395,7 @@ impl FlightShare {
         if let Some(why) = state.discarded {
             return Err(why);
         }
-        // The one that asks has all of it, by its decoder: after `[DONE]` the end of the body may come late, or never.
+        // The caller's decoder has seen the whole response: after `[DONE]` the end of the body may come late, or never.
         let Some(header) = state.header.clone().filter(|_| !state.is_stored) else { return Ok(None) };
         state.is_stored = true;
         let first = state.parts.front().map(|(_, at)| *at);

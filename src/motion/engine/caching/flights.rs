@@ -17,7 +17,7 @@ pub struct Joining {
     pub streamed: bool,
     /// For how long a response may be read after its end.
     pub max_age: Duration,
-    /// A call that the request reads already and finds slow: it joins a younger one only.
+    /// A slow call that the request reads already: it may join only a younger one.
     pub raced: Option<FlightShare>,
 }
 
@@ -55,7 +55,7 @@ impl Flights {
         Err((flight, reader))
     }
 
-    /// Entries were removed: the responses of these calls would be what is not wanted any more.
+    /// Entries were removed, so the responses of these calls must not be stored.
     pub fn outdate(&self, concerns: &dyn Fn(&CacheKey, &Scope) -> bool) {
         for (key, calls) in &*self.0.lock() {
             let concerned = calls.iter().filter(|call| concerns(key, &call.about().scope));

@@ -152,7 +152,7 @@ impl<D: Downstream> Orchestrator<'_, D> {
         let caching = Arc::clone(&self.engine.caching);
         let settings = Arc::clone(&self.ctx.snapshot);
         let forces_refresh = self.ctx.cache_headers.as_ref().is_some_and(|wishes| wishes.forces_refresh);
-        // What could not be decoded is removed here, and may still be in the shared store.
+        // An entry that could not be decoded was removed from the memory, and may still be in the shared store.
         let reads_kept = !forces_refresh && !self.ignores_kept;
         let status = if forces_refresh { CacheStatus::Refresh } else { CacheStatus::Miss };
         self.ctx.cache =
@@ -279,7 +279,7 @@ impl<D: Downstream> Orchestrator<'_, D> {
         }
     }
 
-    /// An attempt got no response. Who has read along with the call of another request had no hit.
+    /// An attempt got no response. A request that read along with another one's call had no hit.
     pub(super) fn note_failed_call(&mut self, run: &AttemptRun) {
         if run.reads_along() && self.ctx.cache.is_shared {
             self.ctx.cache.status = CacheStatus::Miss;
@@ -338,7 +338,7 @@ impl<D: Downstream> Orchestrator<'_, D> {
         }
         let kind = ContentKind::of(&whole.header);
         let streamed = kind == ContentKind::Events;
-        // Who gets a stream as it is may not have looked into its events; those who decode it do.
+        // A stream that passes unchanged may not have been read event by event; one that is decoded was.
         let is_read = body.is_translated() || !streamed;
         if !is_read && !run_here(whole.body.len(), || has_only_json(&whole.body)) {
             return Err(NotStored::Error);
@@ -379,7 +379,7 @@ impl Caching {
             self.store.remove(&call.key, &call.scope);
         }
         self.store.put(call.key, entry);
-        // Who looks for the response finds it in the store from here on.
+        // From here on other requests find the response in the store.
         call.share.close();
         if call.share.is_discarded() {
             // Purged, in this very moment.

@@ -51,7 +51,7 @@ pub struct CacheNote {
     pub mode: Option<CacheMode>,
     /// What the response is found by.
     pub key: Option<CacheKey>,
-    /// Where a request of the same meaning has left it.
+    /// The key under which a request of the same meaning stored it.
     pub origin: Option<CacheKey>,
     /// For how long the response had been stored, seconds.
     pub age: Option<u64>,
@@ -59,7 +59,7 @@ pub struct CacheNote {
     pub is_shared: bool,
     /// What the provider was not paid for.
     pub saved: Saved,
-    /// Whether the response is in the cache now, and if not, why. `None`: it was not to be stored.
+    /// Whether the response was stored, and if not, why. `None`: it was not meant to be stored.
     pub stored: Option<Result<(), NotStored>>,
 }
 

@@ -96,7 +96,8 @@ impl Text {
         let mut equal = vec![self.operation.label().as_bytes(), &self.others];
         for (author, text) in &self.messages {
             equal.push(author.name().as_bytes());
-            // Only behind an author that instructs, so that no text can be taken for an author.
+            // The text is added only behind an author that gives instructions, so that no text can be mistaken for an
+            // author.
             equal.extend(author.instructs().then_some(text.as_bytes()));
         }
         parts.without(members(self.operation)?, &equal).ok()
@@ -166,7 +167,7 @@ fn write_others(messages: &str, out: &mut Vec<u8>) -> Option<()> {
                 has_others |= !matches!(parts_others.get(start..), None | Some(b"" | b"{}"));
             }
         }
-        // A text in parts is that text, unless one of them has more.
+        // A text in parts counts as one text, unless a part has other members.
         if has_others {
             out.extend_from_slice(&parts_others);
         }

@@ -229,7 +229,7 @@ impl Guarded {
         }
         let mut changed = passed.changed.take();
         if let Some(subject) = &changed {
-            // Those of the workspace that saw the stream through windows see what has become of it.
+            // The workspace's hooks that saw the stream through windows judge the finished text again.
             let which = |hook: &&Hook| is_windowed(hook) && hook.is_of_workspace;
             let again = self.env.run(after.waiting().filter(which), subject).await;
             if again.denies() {

@@ -286,7 +286,7 @@ impl Guarded {
             return None;
         }
         let mut filters = TextFilters::default();
-        // First, as in a document: what is checked is what the client gets.
+        // Restoring comes first, as for a document: what is checked is what the client gets.
         if !self.checked.run.placeholders.is_empty() {
             filters.add(Box::new(WindowFilter::restoring(&self.checked.run.placeholders)));
         }
