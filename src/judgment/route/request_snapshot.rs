@@ -1,6 +1,6 @@
 //! The parts of a request that conditions and sticky choices read, independent of its session.
 //!
-//! Not here: the memory of earlier choices (`state::sticky`), and the choosing itself (`plan`).
+//! Not here: the memory of earlier choices (`state::sticky_sessions`), and the choosing itself (`plan`).
 
 use super::compiled::{Node, TargetGroup};
 use super::facts::RequestFacts;

@@ -1,6 +1,6 @@
 //! Request members that nothing has interpreted yet, by name, in their original order.
 //!
-//! A provider takes out those it supports; [`knowledge::provider::outgoing`] handles the rest.
+//! A provider takes out those it supports; `provider::translation_notes` handles the rest.
 
 use crate::json::Json;
 use std::borrow::Cow;
