@@ -4,8 +4,8 @@
 //! There are two checks: [`HostRules::check_name`] before DNS, and [`HostRules::check_address`] for each address that
 //! DNS returned. Resolving, and connecting to exactly the checked addresses, is [`super::dns`].
 //!
-//! Reference section 11 is followed except where it trusts localhost by default, skips DNS, lets documentation and
-//! benchmarking ranges pass, and refuses every IPv6 literal.
+//! Portkey's rules are followed except where they trust localhost by default, skip DNS, let documentation and
+//! benchmarking ranges pass, and refuse every IPv6 literal.
 //!
 //! Example: with `allow: ["*.corp"]`, `http://db.corp` passes both checks even at `10.0.0.1`, but not at the metadata
 //! address `169.254.169.254`; without the rule it is refused before DNS is queried.

@@ -1,6 +1,6 @@
 //! What makes two chats similar: the texts of their turns. All else must be equal, the instructions first of all.
 //!
-//! Reference section 8: the texts without those of the system, joined; at most four messages and 8,191 tokens. A chat with an image, a file or a
+//! As at Portkey (`docs/cache.md`): the texts without those of the system, joined; at most four messages and 8,191 tokens. A chat with an image, a file or a
 //! call of a tool is found only by an equal one.
 
 use memory::cache::{CacheKey, KeyParts};

@@ -1,4 +1,4 @@
-//! Reference section 11 as a table, where we differ from it, and hostile spellings of addresses.
+//! Portkey's rules as a table, where we differ from them, and hostile spellings of addresses.
 
 use super::*;
 use proptest::prelude::{ProptestConfig, any, prop_assert, proptest};
