@@ -96,6 +96,7 @@ mod passing_headers;
 mod policies;
 mod prices;
 mod prompts;
+mod prose;
 mod provider_batches;
 mod provider_batches_cloud;
 mod provider_batches_late;
