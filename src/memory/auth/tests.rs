@@ -16,7 +16,8 @@ fn keys(yaml: &str) -> ServiceKeys {
 
 /// The client's name or the parameter of the error, and the provider's key. A header named `query` is the query.
 fn judged(yaml: &str, lines: &[(&str, &str)]) -> (Result<Option<String>, String>, Option<String>) {
-    let (mut headers, mut uri) = (HeaderMap::new(), Uri::from_static("/v1beta/models/m:generateContent"));
+    let mut headers = HeaderMap::new();
+    let mut uri = Uri::from_static("/v1beta/models/m:generateContent");
     for (name, value) in lines {
         match *name {
             "query" => uri = format!("{}?{value}", uri.path()).parse().unwrap(),
@@ -153,7 +154,8 @@ fn a_key_of_the_settings_acts_in_its_workspace() {
     let checks = Checks { provider: &|_| Ok(()), account: &|_, _| Ok(()), custom_host: &|_| Ok(()) };
     let sources = SecretSources { env: &|_| None, credential: &|_| Err(String::new()) };
     let settings = Settings::parse(yaml, &sources, &checks).unwrap();
-    let (default, team) = (uuid::Uuid::from_u128(1), uuid::Uuid::from_u128(2));
+    let default = uuid::Uuid::from_u128(1);
+    let team = uuid::Uuid::from_u128(2);
     let workspace = |id, slug: &str| {
         Arc::new(Record {
             kind: Kind::Workspace,
@@ -173,7 +175,9 @@ fn a_key_of_the_settings_acts_in_its_workspace() {
     let catalog = Catalog::new([workspace(default, "default"), workspace(team, "team")], 1);
     let keys = ServiceKeys::new(&settings, Arc::new(StoredKeys::default().with(&catalog).0), None);
     let find = |key: &str| keys.identify(key.as_bytes(), Timestamp::UNIX_EPOCH).unwrap();
-    let (a, b, c) = (find("service-a"), find("service-b"), find("service-c"));
+    let a = find("service-a");
+    let b = find("service-b");
+    let c = find("service-c");
     assert_eq!((a.workspace, b.workspace, c.workspace), (Some(default), Some(team), None));
     assert!(a.may_enter(Some(team)) && a.may_enter(None));
     assert!(b.may_enter(Some(team)) && !b.may_enter(Some(default)) && !b.may_enter(None));

@@ -60,7 +60,8 @@ pub(super) fn encode(entry: &CachedResponse, compressed: Option<&[u8]>) -> Optio
         out.extend_from_slice(text.as_bytes());
     }
     let mut pace = Vec::with_capacity(4 * entry.pace.len());
-    let (mut end, mut at) = (0_u32, 0_u32);
+    let mut end = 0_u32;
+    let mut at = 0_u32;
     for (next_end, next_at) in entry.pace.iter().copied() {
         push_number(&mut pace, next_end.wrapping_sub(end));
         push_number(&mut pace, next_at.wrapping_sub(at));
@@ -181,7 +182,8 @@ impl<'a> Reader<'a> {
         let length = self.length()?;
         let mut reader = Reader(self.bytes(length)?);
         let mut pace = Vec::new();
-        let (mut end, mut at) = (0_u32, 0_u32);
+        let mut end = 0_u32;
+        let mut at = 0_u32;
         while !reader.0.is_empty() {
             end = end.wrapping_add(reader.number()?);
             at = at.wrapping_add(reader.number()?);

@@ -335,7 +335,8 @@ mod tests {
 
     #[test]
     fn a_purge_at_the_same_time_leaves_nothing_older() {
-        let (memory, response) = (Memory::new(1 << 20), Arc::new(entry("{}")));
+        let memory = Memory::new(1 << 20);
+        let response = Arc::new(entry("{}"));
         let barrier = std::sync::Barrier::new(2);
         for round in 0..5_000 {
             std::thread::scope(|scope| {
@@ -356,7 +357,8 @@ mod tests {
     #[test]
     fn only_the_response_that_is_kept_is_shrunk() {
         let memory = Memory::new(1 << 20);
-        let (old, new) = (Arc::new(streamed(100)), Arc::new(streamed(101)));
+        let old = Arc::new(streamed(100));
+        let new = Arc::new(streamed(101));
         let compressed = compression::compress(&old.body).unwrap();
         memory.shrink(key(1), &old, &compressed);
         assert_eq!(memory.usage().0, 0, "it was removed");

@@ -188,7 +188,9 @@ impl Redis {
     pub(super) async fn purge(&self, purge: &Purge, counted: &HashSet<CacheKey>) -> Result<u64, Failure> {
         let mut connection = self.writes.clone();
         announce(&mut connection, purge).await?;
-        let (pattern, mut cursor, mut removed) = (pattern(purge), 0_u64, 0_u64);
+        let pattern = pattern(purge);
+        let mut cursor = 0_u64;
+        let mut removed = 0_u64;
         loop {
             let mut scan = redis::cmd("SCAN");
             scan.arg(cursor).arg("MATCH").arg(&pattern).arg("COUNT").arg(PAGE);
@@ -290,13 +292,15 @@ mod tests {
 
     #[test]
     fn names_are_below_what_they_are_purged_by() {
-        let (plain, named) = (name(&key(1), &scope(2, None)), name(&key(1), &scope(2, Some("a:*b"))));
+        let plain = name(&key(1), &scope(2, None));
+        let named = name(&key(1), &scope(2, Some("a:*b")));
         assert!(plain.ends_with(&format!("00000002:-:{}", key(1))), "{plain}");
         let matches = |pattern: &str, name: &str| match pattern.split_once('*') {
             Some((before, after)) => name.starts_with(before) && name.ends_with(after),
             None => pattern == name,
         };
-        let (workspace, namespace) = (Uuid::from_u128(2), "a:*b".into());
+        let workspace = Uuid::from_u128(2);
+        let namespace = "a:*b".into();
         for (purge, plain_too) in [
             (Purge::Key(key(1)), true),
             (Purge::OwnKey { workspace, key: key(1) }, true),

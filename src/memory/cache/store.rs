@@ -185,9 +185,11 @@ impl ResponseStore {
             return Ok(0);
         };
         let done = runtime.spawn(async move {
-            let (purge, memory) = (Arc::new([purge]), memory);
+            let purge = Arc::new([purge]);
+            let memory = memory;
             let in_memory = async || {
-                let (purge, memory) = (Arc::clone(&purge), Arc::clone(&memory));
+                let purge = Arc::clone(&purge);
+                let memory = Arc::clone(&memory);
                 tokio::task::spawn_blocking(move || memory.purge(&*purge)).await.unwrap_or_default()
             };
             let counted = in_memory().await;
@@ -227,7 +229,8 @@ fn lifetime(now: Timestamp, response: &CachedResponse) -> Option<Duration> {
 async fn write(sources: Sources, queue: Arc<WriteQueue>) {
     loop {
         let batch = queue.next().await;
-        let (memory, is_shared) = (Arc::clone(&sources.memory), sources.remote.is_some());
+        let memory = Arc::clone(&sources.memory);
+        let is_shared = sources.remote.is_some();
         // Compressing takes too long for the thread of the connections: 1 ms for 400 KiB.
         let prepare =
             move || batch.into_iter().filter_map(|write| order(write, &memory, is_shared)).collect();

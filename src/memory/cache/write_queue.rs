@@ -83,7 +83,8 @@ impl WriteQueue {
 
     fn take(&self) -> Vec<Write> {
         let mut waiting = self.waiting.lock();
-        let (mut batch, mut bytes) = (Vec::new(), 0);
+        let mut batch = Vec::new();
+        let mut bytes = 0;
         while batch.len() < BATCH && bytes < BATCH_BYTES {
             let Some(write) = waiting.writes.pop_front() else { break };
             bytes += write.bytes();
@@ -135,7 +136,8 @@ mod tests {
         assert!((0..BATCH).all(|_| queue.push(put(1, ""))));
         assert!(!queue.push(put(1, "")));
 
-        let (queue, large) = (WriteQueue::default(), "x".repeat(MAX_BYTES / 2));
+        let queue = WriteQueue::default();
+        let large = "x".repeat(MAX_BYTES / 2);
         assert!(queue.push(put(1, &large)) && queue.push(put(2, &large)));
         assert!(!queue.push(put(3, "x")));
         assert_eq!(queue.take().len(), 1, "a batch ends with what exceeds its bytes");

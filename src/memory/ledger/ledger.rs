@@ -129,7 +129,8 @@ impl Ledger {
         control: Arc<ReadControl>,
         call: impl FnOnce(&dyn LogStore, &Arc<ReadControl>) -> Result<T, LogError> + Send + 'static,
     ) -> Result<T, LogError> {
-        let (store, inside) = (Arc::clone(&self.store), Arc::clone(&control));
+        let store = Arc::clone(&self.store);
+        let inside = Arc::clone(&control);
         let task = tokio::task::spawn_blocking(move || call(&*store, &inside));
         match tokio::time::timeout(at_most, task).await {
             Ok(done) => done.unwrap_or_else(|why| Err(LogError::Unavailable(why.to_string()))),

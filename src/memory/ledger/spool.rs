@@ -130,7 +130,8 @@ impl Spool {
             Some(reader) => reader,
             None => self.reading.insert(BufReader::new(File::open(path(&self.folder, *number))?)),
         };
-        let (mut entries, mut bytes) = (Vec::new(), 0);
+        let mut entries = Vec::new();
+        let mut bytes = 0;
         while bytes < max_bytes
             && let Some(entry) = decode(reader)?
         {
@@ -182,7 +183,9 @@ fn decode(from: &mut BufReader<File>) -> io::Result<Option<Entry>> {
     }
     let mut numbers = head.as_chunks::<4>().0.iter().map(|bytes| u32::from_le_bytes(*bytes));
     let mut next = || numbers.next().unwrap_or_default();
-    let (row_len, payload_len, checksum) = (next() as usize, next() as usize, next());
+    let row_len = next() as usize;
+    let payload_len = next() as usize;
+    let checksum = next();
     let len = row_len + payload_len.saturating_sub(1);
     if len > MAX_ENTRY_BYTES {
         return Ok(None);

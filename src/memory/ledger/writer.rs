@@ -332,7 +332,8 @@ impl Intake {
     /// Makes the entries and their payloads: not under the lock, and by no request's thread.
     fn made(&self, drafts: Vec<Box<dyn Draft>>) -> Vec<Entry> {
         let before = size_of_all(&drafts);
-        let (mut entries, mut refused) = (Vec::with_capacity(drafts.len()), 0);
+        let mut entries = Vec::with_capacity(drafts.len());
+        let mut refused = 0;
         for draft in drafts {
             let count = draft.count() as u64;
             let made = catch_unwind(AssertUnwindSafe(|| {

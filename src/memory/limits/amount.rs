@@ -123,7 +123,8 @@ impl Estimate<'_> {
         if pays(most) {
             return Some(most);
         }
-        let (mut pays_for, mut too_much) = (0, most);
+        let mut pays_for = 0;
+        let mut too_much = most;
         while too_much - pays_for > 1 {
             let middle = pays_for + (too_much - pays_for) / 2;
             if pays(middle) { pays_for = middle } else { too_much = middle }

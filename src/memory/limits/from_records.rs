@@ -161,7 +161,8 @@ fn condition(item: &Value, catalog: &Catalog) -> Option<Condition> {
     let ids = |name: &str| -> Vec<String> {
         texts(name).into_iter().map(|text| id_of(text).unwrap_or_else(|| text.to_owned())).collect()
     };
-    let (values, excludes) = (ids("value"), ids("excludes"));
+    let values = ids("value");
+    let excludes = ids("excludes");
     Some(Condition::new(key, values.iter().map(String::as_str), excludes.iter().map(String::as_str)))
 }
 

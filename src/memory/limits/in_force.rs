@@ -78,7 +78,8 @@ impl Compiled {
 
     fn after(before: Option<&Self>, snapshot: &SettingsSnapshot, hash: BucketHash) -> Self {
         let catalog = snapshot.stored.catalog();
-        let (nothing, none) = (Catalog::default(), HashMap::new());
+        let nothing = Catalog::default();
+        let none = HashMap::new();
         let (catalog_before, mut records) =
             before.map_or((&nothing, none), |before| (&*before.catalog, before.records.clone()));
         let mut is_changed = before.is_none_or(|before| !Arc::ptr_eq(&before.settings, &snapshot.settings));

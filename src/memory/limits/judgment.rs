@@ -97,7 +97,8 @@ impl Judgment<'_> {
             }
             return Err(Box::new(refusal));
         }
-        let (mut held, mut tightest) = (Vec::with_capacity(candidates.len()), Tightest::default());
+        let mut held = Vec::with_capacity(candidates.len());
+        let mut tightest = Tightest::default();
         for (Candidate { limit, entity }, Locked { state, used }) in candidates.iter().zip(&mut locked) {
             let (amount, is_clamped) = self.amount(limit, *used, fitted);
             let hold = state.take(amount, is_clamped);
@@ -188,7 +189,8 @@ impl Judgment<'_> {
         if self.estimate.is_made {
             return None;
         }
-        let (value, is_rate) = (limit.value(), limit.is_rate());
+        let value = limit.value();
+        let is_rate = limit.is_rate();
         let Locked { state, used } = locked;
         if !is_rate && state.spent >= value {
             return Some(Cause::Spent);

@@ -314,7 +314,8 @@ mod tests {
 
     #[test]
     fn a_bucket_is_of_a_workspace_where_nothing_else_can_be_in_it() {
-        let (own, other) = (Uuid::from_u128(1), Uuid::from_u128(2));
+        let own = Uuid::from_u128(1);
+        let other = Uuid::from_u128(2);
         let kind = LimitKind::Usage { of: UsageOf::Cost, credit: 1, alert_at: None, reset: Reset::Never };
         let limit = Limit::new(Uuid::nil(), LimitScope::Policy, kind);
         let grouped = Limit { group_by: vec![FactKey::Workspace], ..limit.clone() };

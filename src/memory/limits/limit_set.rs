@@ -177,8 +177,10 @@ impl Selection<'_> {
 impl LimitSet {
     /// Of two limits with the same id and index, the first is in force.
     pub fn new(limits: Vec<Limit>, hash: BucketHash) -> Self {
-        let (mut request, mut target) = (Index::default(), Index::default());
-        let (mut all, mut counts_usage) = (Vec::with_capacity(limits.len()), false);
+        let mut request = Index::default();
+        let mut target = Index::default();
+        let mut all = Vec::with_capacity(limits.len());
+        let mut counts_usage = false;
         let mut names = HashSet::new();
         for limit in limits {
             if !names.insert((limit.id, limit.index)) {
@@ -200,11 +202,13 @@ impl LimitSet {
                     _ => index.others.entry((scope, limit.record)).or_default(),
                 },
             };
-            let (hash, limit) = (hash.start(&limit), Arc::new(limit));
+            let hash = hash.start(&limit);
+            let limit = Arc::new(limit);
             list.push(Placed { hash, limit: Arc::clone(&limit), place: all.len() });
             all.push(limit);
         }
-        let (has_request_limits, has_target_limits) = (request.all().count() > 0, target.all().count() > 0);
+        let has_request_limits = request.all().count() > 0;
+        let has_target_limits = target.all().count() > 0;
         let has_hard_budgets = request.all().any(|limit| limit.is_hard_budget());
         let recent =
             has_request_limits.then(|| RecentSelections::new(request.all().flat_map(|limit| limit.keys())));
@@ -261,7 +265,8 @@ impl LimitSet {
             }
             return Ok(Selection { facts, items });
         }
-        let (mut items, mut all_found) = (SmallVec::new(), SmallVec::new());
+        let mut items = SmallVec::new();
+        let mut all_found = SmallVec::new();
         for placed in self.placed(facts, phase) {
             if let Some(bucket) = placed.bucket(facts)? {
                 items.push(Selected { limit: &placed.limit, bucket });

@@ -55,7 +55,8 @@ impl Held {
     fn row(&self, id: Uuid) -> HoldRow {
         let Hold { amount, generation, window, .. } = self.hold;
         let name = BucketName { entity: self.entity.id, window_start: window.start, generation };
-        let (limit, value_key) = (self.entity.limit, Arc::clone(&self.entity.value_key));
+        let limit = self.entity.limit;
+        let value_key = Arc::clone(&self.entity.value_key);
         HoldRow { id, name, amount, window_end: window.end, limit, value_key }
     }
 }
@@ -107,7 +108,8 @@ impl Reservation {
     }
 
     fn of(held: Origin, tightest: Tightest, fitted_output: Option<u64>) -> Self {
-        let (journalled, at_drop) = (None, End::Unknown);
+        let journalled = None;
+        let at_drop = End::Unknown;
         Self(Box::new(Holds { held, tightest, fitted_output, journalled, at_drop }))
     }
 
@@ -206,7 +208,8 @@ impl Reservation {
 
 /// Ends holds in their buckets. `journalled`: under which those of hard limits are journalled.
 fn settle(buckets: &Buckets, all_held: Vec<Held>, (end, now): (End, Timestamp), journalled: Option<Uuid>) {
-    let (sink, now) = (&*buckets.sink, now.as_millisecond());
+    let sink = &*buckets.sink;
+    let now = now.as_millisecond();
     for held in all_held {
         let settled = journalled.filter(|_| held.is_journalled()).map(|id| held.row(id));
         let Held { limit, entity, hold } = held;

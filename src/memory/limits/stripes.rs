@@ -147,7 +147,8 @@ impl Stripes {
             return None;
         }
         let stripe = self.own()?;
-        let (mut all_taken, mut tightest) = (Vec::with_capacity(selection.items.len()), Tightest::default());
+        let mut all_taken = Vec::with_capacity(selection.items.len());
+        let mut tightest = Tightest::default();
         let mut portions = stripe.portions.lock();
         for item in selection.items.iter().filter(|item| estimate.concerns(item.limit)) {
             let amount = estimate.likely(item.limit.counts()).unwrap_or(0);

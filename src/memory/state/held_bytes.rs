@@ -125,7 +125,8 @@ mod tests {
     fn holders_share_one_limit_and_give_back_what_they_held() {
         let bytes = HeldBytes::default();
         bytes.set_limit(10 * STEP);
-        let (mut one, mut two) = (bytes.holder(), bytes.holder());
+        let mut one = bytes.holder();
+        let mut two = bytes.holder();
         assert!(one.set(6 * STEP + 1).is_ok() && two.set(4 * STEP).is_ok());
         assert_eq!(bytes.held(), 10 * STEP);
         assert_eq!(one.set(7 * STEP).unwrap_err().status(), 503);

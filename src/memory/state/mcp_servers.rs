@@ -112,7 +112,8 @@ pub async fn synced(shared: &Arc<Shared>, id: Uuid, revision: u64, server: McpSe
     let slot = shared.mcp_servers.servers.get_with((id, revision), || Arc::new(watch::Sender::default()));
     let mut waiting = slot.subscribe();
     if slot.send_if_modified(|sync| sync.start(Instant::now())) {
-        let (shared, slot) = (Arc::clone(shared), Arc::clone(&slot));
+        let shared = Arc::clone(shared);
+        let slot = Arc::clone(&slot);
         tokio::spawn(async move {
             let rules = shared.settings_arc();
             let client = &shared.mcp_servers.client;

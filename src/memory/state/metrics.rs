@@ -516,8 +516,8 @@ mod tests {
             }
         }
         for number in 0..10_000 {
-            let (target, provider) =
-                (format!("config.targets[{}]", number % 199), format!("p{}", number % 61));
+            let target = format!("config.targets[{}]", number % 199);
+            let provider = format!("p{}", number % 61);
             metrics.record_failed_attempt(&provider, &target, "401");
         }
         let page = String::from_utf8(metrics.render(&[])).unwrap();

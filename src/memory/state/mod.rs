@@ -244,7 +244,8 @@ impl Shared {
         let Some(store) = &self.store else { return };
         let _one = self.replacing.lock();
         let before = self.snapshot.load_full();
-        let (catalog, now) = (store.catalog(), Timestamp::now());
+        let catalog = store.catalog();
+        let now = Timestamp::now();
         if Arc::ptr_eq(&catalog, before.stored.catalog()) && !before.stored.has_expired(now) {
             return;
         }

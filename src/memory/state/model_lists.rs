@@ -126,7 +126,8 @@ mod tests {
     #[test]
     fn one_request_at_a_time_fetches_a_list() {
         let lists = ModelLists::default();
-        let (first, second) = (lists.fetching("a", 1), lists.fetching("a", 1));
+        let first = lists.fetching("a", 1);
+        let second = lists.fetching("a", 1);
         let held = first.try_lock();
         assert!(held.is_ok() && second.try_lock().is_err() && lists.fetching("b", 1).try_lock().is_ok());
     }

@@ -37,7 +37,8 @@ mod tests {
 
     #[test]
     fn events_are_counted_by_the_second() {
-        let (rate, now) = (Rate::new(2), Instant::now());
+        let rate = Rate::new(2);
+        let now = Instant::now();
         let at = |ms| rate.allows(now + Duration::from_millis(ms));
         assert_eq!([at(0), at(1), at(2), at(999)], [true, true, false, false]);
         assert_eq!([at(1000), at(1500), at(1999)], [true, true, false]);

@@ -97,7 +97,8 @@ mod tests {
     #[test]
     fn a_share_of_traces_is_sampled_and_always_the_same_ones() {
         for (sample, least, most) in [(0.0, 0, 0), (0.25, 2300, 2700), (1.0, 10_000, 10_000)] {
-            let (first, second) = (queue(sample).0, queue(sample).0);
+            let first = queue(sample).0;
+            let second = queue(sample).0;
             let ids =
                 || (0..10_000u128).map(|index| index.wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835));
             let found = ids().filter(|id| first.samples(*id)).count();
@@ -111,13 +112,15 @@ mod tests {
         let hex = "4bf92f3577b34da6a3ce929d0e0e4736";
         assert_eq!(format!("{:032x}", id_of(hex)), hex);
         assert_eq!(id_of("4bf92f35-77b3-4da6-a3ce-929d0e0e4736"), id_of(hex));
-        let (first, second) = (id_of("order 17"), id_of("order 18"));
+        let first = id_of("order 17");
+        let second = id_of("order 18");
         assert!(first != second && first == id_of("order 17") && first > u128::from(u64::MAX));
     }
 
     #[test]
     fn a_client_with_a_trace_decides_about_it() {
-        let (all, none) = (queue(1.0).0, queue(0.0).0);
+        let all = queue(1.0).0;
+        let none = queue(0.0).0;
         let recorded = TraceParent::recorded(7, 9);
         let unrecorded = TraceParent::parse(&recorded.header().replace("-01", "-00")).unwrap();
         assert_eq!((all.sampled(None, "x"), none.sampled(None, "x")), (Some(id_of("x")), None));

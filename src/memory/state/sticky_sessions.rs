@@ -74,9 +74,11 @@ mod tests {
 
     #[test]
     fn a_choice_holds_for_its_ttl_and_the_last_one_counts() {
-        let (sticky, start) = (StickySessions::default(), Instant::now());
+        let sticky = StickySessions::default();
+        let start = Instant::now();
         let at = |seconds| start + Duration::from_secs(seconds);
-        let (a, b) = ([1; 32], [2; 32]);
+        let a = [1; 32];
+        let b = [2; 32];
         assert_eq!(sticky.get(&a, at(0)), None);
         sticky.insert(&a, 1, Duration::from_secs(300), at(0));
         sticky.insert(&b, 2, Duration::from_secs(10), at(0));
@@ -88,7 +90,8 @@ mod tests {
 
     #[test]
     fn choices_that_no_longer_hold_are_dropped_while_no_request_comes() {
-        let (sticky, start) = (StickySessions::default(), Instant::now());
+        let sticky = StickySessions::default();
+        let start = Instant::now();
         let after = |seconds| start + Duration::from_secs(seconds);
         for number in 0..100 {
             sticky.insert(&[number; 32], 1, Duration::from_secs(300), start);
@@ -105,7 +108,8 @@ mod tests {
 
     #[test]
     fn it_is_bounded_and_new_choices_are_always_kept() {
-        let (sticky, now) = (StickySessions::with_capacity(100), Instant::now());
+        let sticky = StickySessions::with_capacity(100);
+        let now = Instant::now();
         let key = |number: u32| {
             let mut key = [0; 32];
             key[..4].copy_from_slice(&number.to_le_bytes());

@@ -43,7 +43,8 @@ impl Store {
 
     async fn reseal(&self) -> Result<u64, StoreError> {
         let key_id = self.current_key_id();
-        let (mut done, mut conflicts) = (0, 0);
+        let mut done = 0;
+        let mut conflicts = 0;
         loop {
             let batch = self.backend()?.sealed_under_others(&key_id, BATCH).await?;
             if batch.is_empty() {

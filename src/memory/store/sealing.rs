@@ -127,11 +127,13 @@ mod tests {
 
     #[test]
     fn what_is_sealed_is_read_only_by_its_key_in_its_place() {
-        let (old, new) = ([1; KEY_BYTES], [2; KEY_BYTES]);
+        let old = [1; KEY_BYTES];
+        let new = [2; KEY_BYTES];
         let before = Keyring::new(&old, &[]).unwrap();
         let both = Keyring::new(&new, &[old]).unwrap();
         let after = Keyring::new(&new, &[]).unwrap();
-        let (id, other) = (Uuid::from_u128(1), Uuid::from_u128(2));
+        let id = Uuid::from_u128(1);
+        let other = Uuid::from_u128(2);
         let sealed = before.seal(Kind::Provider, id, b"sk-1").unwrap();
         assert_eq!(before.unseal(Kind::Provider, id, &sealed).unwrap(), b"sk-1");
         assert_eq!(both.unseal(Kind::Provider, id, &sealed).unwrap(), b"sk-1");

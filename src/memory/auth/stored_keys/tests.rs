@@ -55,7 +55,8 @@ struct Kept {
 
 impl Kept {
     fn new() -> Self {
-        let (workspace, id) = (Uuid::from_u128(1), Uuid::from_u128(2));
+        let workspace = Uuid::from_u128(1);
+        let id = Uuid::from_u128(2);
         let key = NewKey::make(&pepper(), None).unwrap();
         let kept = Self { catalog: Catalog::default(), workspace, id, key };
         let place = Arc::new(record(Kind::Workspace, workspace, 1, "{}".to_owned()));
@@ -193,7 +194,8 @@ fn uses_are_noted_once_a_second_and_outlive_a_change() {
     let kept = Kept::new();
     let first = kept.keys(&StoredKeys::new(Some(pepper())));
     let text = kept.key.text.expose().to_owned();
-    let (public_id, hash) = (kept.key.public_id.as_str().to_owned(), kept.key.hash);
+    let public_id = kept.key.public_id.as_str().to_owned();
+    let hash = kept.key.hash;
     assert_eq!((first.last_use(&public_id), first.take_last_uses()), (None, vec![]));
     verify(&first, &text, 7).unwrap();
     verify(&first, &text, 7).unwrap();
@@ -289,12 +291,14 @@ proptest! {
     fn what_is_made_of_changes_is_what_is_made_of_everything(
         writes in prop::collection::vec(prop::collection::vec(change(), 1..5), 1..20),
     ) {
-        let (mut catalog, mut keys) = (Catalog::default(), StoredKeys::new(Some(pepper())));
+        let mut catalog = Catalog::default();
+        let mut keys = StoredKeys::new(Some(pepper()));
         for (position, changes) in (1..).zip(&writes) {
             catalog = catalog.with(changes, position);
             keys = keys.with(&catalog).0;
             let whole = StoredKeys::new(Some(pepper())).with(&catalog).0;
-            let (found, wanted) = (described(&keys), described(&whole));
+            let found = described(&keys);
+            let wanted = described(&whole);
             // Where two workspaces have one slug, which the database refuses, either may be found by it.
             let slugs: Vec<_> = catalog.all(Kind::Workspace).map(|record| record.slug.clone()).collect();
             prop_assume!(slugs.len() < 2 || slugs[0] != slugs[1]);

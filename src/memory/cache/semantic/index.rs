@@ -115,7 +115,8 @@ impl SemanticIndex {
         if let Purge::Key(key) = what {
             return u64::from(self.remove(key));
         }
-        let (mut next, mut removed) = (Some(0), 0);
+        let mut next = Some(0);
+        let mut removed = 0;
         while let Some(from) = next {
             let (following, count) = self.change(|registry| {
                 registry.purge(&self.partitions, from, PURGED_AT_ONCE, |entry| {

@@ -56,7 +56,8 @@ impl Sketcher {
 /// In how many bits the sketches of two vectors of this similarity differ at most: five standard deviations more than expected,
 /// which one pair in three million exceeds.
 pub(super) fn plausible_distance(similarity: f32) -> i16 {
-    let (bits, share) = (BITS as f32, similarity.acos() / PI);
+    let bits = BITS as f32;
+    let share = similarity.acos() / PI;
     (bits * share + 5.0 * (bits * share * (1.0 - share)).sqrt()).ceil() as i16
 }
 

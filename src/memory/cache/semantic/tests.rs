@@ -164,7 +164,8 @@ fn among_thousands_the_nearest_is_found_by_its_sketch() {
     let vectors: Vec<_> =
         (0..CAPACITY + 500).map(|number| numbers.near(&topics[number % topics.len()], 0.6)).collect();
     let index = filled(vectors.iter().enumerate().map(|(number, vector)| neighbour(number, vector)));
-    let (mut right, queries) = (0, 50);
+    let mut right = 0;
+    let queries = 50;
     for number in 0..queries {
         let query = numbers.near(&vectors[number * 30], 0.3);
         let (best, cosine) = best_of_all(&vectors, &query);
@@ -178,7 +179,8 @@ fn among_thousands_the_nearest_is_found_by_its_sketch() {
 /// Also where vectors are much unlike random ones: few numbers, few of them not zero, all of them positive.
 #[test]
 fn sketches_differ_in_proportion_to_the_angle() {
-    let (sketcher, mut numbers) = (Sketcher::new(), Numbers(9));
+    let sketcher = Sketcher::new();
+    let mut numbers = Numbers(9);
     for dimensions in [2, 3, 64, 1000, 1536, 4096] {
         for shift in [0.0, 1.0] {
             let left: Vec<f32> = numbers.vector(dimensions).iter().map(|value| value + shift).collect();
@@ -460,14 +462,17 @@ fn searches_are_right_while_others_change_the_index() {
             }));
         }
         for reader in 0..2_u8 {
-            let (index, vectors, is_over) = (&index, &vectors, &is_over);
+            let index = &index;
+            let vectors = &vectors;
+            let is_over = &is_over;
             scope.spawn(move || {
                 let mut numbers = Numbers(u64::from(reader));
                 while !is_over.load(Ordering::Relaxed) {
                     let query = numbers.vector(48);
                     let Some(nearest) = index.nearest(&partition(reader), &query, NOW) else { continue };
                     let number = usize::from_be_bytes(nearest.key.0[..8].try_into().unwrap());
-                    let (owner, position) = (number / 10_000, number % 10_000);
+                    let owner = number / 10_000;
+                    let position = number % 10_000;
                     assert_eq!(owner % 2, usize::from(reader));
                     let error = cosine(&vectors[owner][position], &query) - f64::from(nearest.similarity);
                     assert!(error.abs() < 1e-4);

@@ -50,7 +50,8 @@ fn account(json: &Value) -> Account {
 /// Its key, with body and metadata in the spelling of this number.
 fn key(sent: &Sent, spelling: u64) -> CacheKey {
     let scope: Scope = scope(sent.workspace, sent.namespace);
-    let (origin, account) = (Origin::parse(sent.host, false).unwrap(), account(&sent.account));
+    let origin = Origin::parse(sent.host, false).unwrap();
+    let account = account(&sent.account);
     let mut body = sent.body.clone();
     if let (true, Some(members)) = (sent.streams, body.as_object_mut()) {
         members.insert("stream".to_owned(), true.into());

@@ -126,7 +126,8 @@ async fn a_stream_is_kept_compressed_and_is_the_same_again() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_purge_removes_what_it_concerns_and_counts_it() {
     let scopes = [scope(1, None), scope(1, Some("a")), scope(1, Some("b")), scope(2, Some("a"))];
-    let (one, a) = (Uuid::from_u128(1), "a".into());
+    let one = Uuid::from_u128(1);
+    let a = "a".into();
     let purges = [
         (Purge::Key(key(3)), vec![3]),
         (Purge::Key(key(200)), vec![]),
@@ -180,7 +181,8 @@ async fn what_is_purged_while_it_is_compressed_does_not_come_back() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_counted_is_in_the_metrics() {
-    let (store, registry) = (store(1 << 20), prometheus::Registry::new());
+    let store = store(1 << 20);
+    let registry = prometheus::Registry::new();
     store.register(&registry).unwrap();
     assert!(store.register(&registry).is_err(), "twice");
     store.put(key(1), entry("{}"));

@@ -71,8 +71,10 @@ async fn command_at<T: redis::FromRedisValue>(url: &str, parts: &[&str]) -> T {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_one_gateway_keeps_the_other_finds() {
     let Some(server) = RedisServer::start().await else { return };
-    let (one, two) = (gateway(&server.url()), gateway(&server.url()));
-    let (whole, stream) = (fresh(&"a whole response. ".repeat(100)), streamed(300));
+    let one = gateway(&server.url());
+    let two = gateway(&server.url());
+    let whole = fresh(&"a whole response. ".repeat(100));
+    let stream = streamed(300);
     let stream = CachedResponse { stored_at: whole.stored_at, expires_at: whole.expires_at, ..stream };
     one.put(key(1), whole.clone());
     one.put(key(2), stream.clone());
@@ -100,7 +102,8 @@ async fn what_one_gateway_keeps_the_other_finds() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_purge_reaches_the_store_and_every_gateway() {
     let Some(server) = RedisServer::start().await else { return };
-    let (one, two) = (gateway(&server.url()), gateway(&server.url()));
+    let one = gateway(&server.url());
+    let two = gateway(&server.url());
     let scopes = [scope(1, None), scope(1, Some("a")), scope(1, Some("b")), scope(2, Some("a"))];
     let scope_of = |number: u8| &scopes[usize::from(number % 4)];
     let workspace = Uuid::from_u128(1);
@@ -150,7 +153,8 @@ async fn a_purge_reaches_the_store_and_every_gateway() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_purge_waits_for_a_gateway_that_cannot_reach_the_store() {
     let Some(server) = RedisServer::start().await else { return };
-    let (one, two) = (gateway(&server.url()), gateway(&server.url()));
+    let one = gateway(&server.url());
+    let two = gateway(&server.url());
     one.put(key(1), fresh("{}"));
     written(&one).await;
     assert!(get(&two, 1).await.is_some());
@@ -173,7 +177,8 @@ async fn a_purge_waits_for_a_gateway_that_cannot_reach_the_store() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_was_on_its_way_when_it_was_purged_is_not_written() {
     let Some(server) = RedisServer::start().await else { return };
-    let (one, two) = (gateway(&server.url()), gateway(&server.url()));
+    let one = gateway(&server.url());
+    let two = gateway(&server.url());
     one.put(key(9), fresh("{}"));
     written(&one).await;
     until_up(&one).await;
@@ -205,7 +210,8 @@ async fn what_was_on_its_way_when_it_was_purged_is_not_written() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_refresh_reaches_the_other_gateways() {
     let Some(server) = RedisServer::start().await else { return };
-    let (one, two) = (gateway(&server.url()), gateway(&server.url()));
+    let one = gateway(&server.url());
+    let two = gateway(&server.url());
     one.put(key(1), fresh("old"));
     written(&one).await;
     until_up(&two).await;
@@ -248,7 +254,8 @@ async fn an_emptied_server_empties_the_memories_once_anything_was_purged() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_paused_server_holds_up_few_requests_and_no_write() {
     let Some(server) = RedisServer::start().await else { return };
-    let (store, other) = (gateway_that_waits(&server.url(), 50), gateway(&server.url()));
+    let store = gateway_that_waits(&server.url(), 50);
+    let other = gateway(&server.url());
     other.put(key(200), fresh("there"));
     written(&other).await;
     until_up(&store).await;
@@ -289,7 +296,8 @@ async fn a_paused_server_holds_up_few_requests_and_no_write() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stopped_server_is_used_again_when_it_is_there() {
     let Some(server) = RedisServer::start().await else { return };
-    let (url, port) = (server.url(), server.port);
+    let url = server.url();
+    let port = server.port;
     let store = gateway(&url);
     until_up(&store).await;
     drop(server);
@@ -333,7 +341,8 @@ async fn a_server_that_was_never_there_costs_no_request_anything() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_full_server_still_gives_what_it_has() {
     let Some(server) = RedisServer::start().await else { return };
-    let (store, other) = (gateway(&server.url()), gateway(&server.url()));
+    let store = gateway(&server.url());
+    let other = gateway(&server.url());
     other.put(key(1), fresh("there"));
     written(&other).await;
     until_up(&store).await;

@@ -66,7 +66,8 @@ pub struct Tally {
 
 impl Tally {
     pub fn new(query: Query) -> Self {
-        let (plan, part) = (query.plan(), query.part());
+        let plan = query.plan();
+        let part = query.part();
         Self {
             query,
             plan,

@@ -232,7 +232,8 @@ proptest! {
         let first = (range.0 - offset) / width * width + offset;
         let boundaries = (0..400).map(|n| first + n * width).filter(|at| *at > range.0 && *at < end).collect();
         let query = Query { filter, range: range.0..end, boundaries, by, has_percentiles: true };
-        let (rolled, direct) = (from_rollups(&connection, &rows, &query), from_rows(&rows, &query));
+        let rolled = from_rollups(&connection, &rows, &query);
+        let direct = from_rows(&rows, &query);
         prop_assert_eq!(rolled.keys().collect::<Vec<_>>(), direct.keys().collect::<Vec<_>>());
         for (key, group) in &rolled {
             prop_assert_eq!(&group.measures, &direct[key].measures);
@@ -340,7 +341,8 @@ pub(in crate::ledger) fn check_answers(store: &dyn LogStore, cases: usize) {
         };
         let mut tally = Tally::new(query.clone());
         store.sums(&mut tally, &Arc::default()).unwrap();
-        let (found, exact) = (answer(tally), from_rows(&rows, &query));
+        let found = answer(tally);
+        let exact = from_rows(&rows, &query);
         assert_eq!(found.keys().collect::<Vec<_>>(), exact.keys().collect::<Vec<_>>(), "{query:?}");
         for (key, group) in &found {
             assert_eq!(group.measures, exact[key].measures, "{query:?}");

@@ -98,7 +98,8 @@ fn failure(error: tokio_postgres::Error) -> LogError {
             cause.map_or_else(|| error.to_string(), |cause| format!("{error}: {cause}")),
         );
     };
-    let (code, why) = (database.code().code(), database.message().to_owned());
+    let code = database.code().code();
+    let why = database.message().to_owned();
     match code.get(..2) {
         // Values it cannot store, or that violate what it demands; not a partition that another gateway has just deleted.
         Some("22") => LogError::Refused(why),

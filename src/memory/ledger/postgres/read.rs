@@ -79,7 +79,8 @@ pub(super) async fn count(
     days.sort_unstable_by(|a, b| b.cmp(a));
     for day in days {
         control.check()?;
-        let (from, to) = (day * MS_A_DAY, (day + 1) * MS_A_DAY);
+        let from = day * MS_A_DAY;
+        let to = (day + 1) * MS_A_DAY;
         let of_day = Filter {
             since: Some(filter.since.unwrap_or(from).max(from)),
             until: Some(filter.until.unwrap_or(to).min(to)),

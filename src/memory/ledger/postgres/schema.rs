@@ -77,7 +77,8 @@ pub(super) async fn prepare(client: &mut Object, needed: &HashSet<i64>) -> Resul
     let mut days: HashSet<i64> = partitions(&transaction, "log_rows").await?.into_iter().collect();
     for at in needed {
         if days.insert(*at) {
-            let (suffix, from) = (suffix(*at), at.saturating_mul(MS_A_DAY));
+            let suffix = suffix(*at);
+            let from = at.saturating_mul(MS_A_DAY);
             let to = from.saturating_add(MS_A_DAY);
             let sql = format!(
                 "CREATE TABLE IF NOT EXISTS log_rows_{suffix} PARTITION OF log_rows FOR VALUES FROM ({from}) TO ({to});

@@ -40,7 +40,9 @@ pub(super) async fn rows(client: &mut Object, entries: &[Entry]) -> Result<usize
     let inserted: HashSet<Uuid> =
         inserted.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>().map_err(failure)?;
     let mut cells = HourCells::default();
-    let (mut times, mut ids, mut bodies) = (Vec::new(), Vec::new(), Vec::new());
+    let mut times = Vec::new();
+    let mut ids = Vec::new();
+    let mut bodies = Vec::new();
     for entry in entries.iter().filter(|entry| inserted.contains(&entry.row.id)) {
         absorb(&mut cells, &entry.row);
         if let Some(body) = &entry.payload {

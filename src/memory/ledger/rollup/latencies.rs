@@ -179,7 +179,8 @@ mod tests {
             all.sort_by(f64::total_cmp);
             let quantiles = [0.5, 0.9, 0.95, 0.99];
             for (quantile, found) in quantiles.into_iter().zip(merged.quantiles(quantiles)) {
-                let (found, exact) = (found.unwrap(), exact(&all, quantile));
+                let found = found.unwrap();
+                let exact = exact(&all, quantile);
                 assert!((found - exact).abs() <= exact * 0.0051, "{requests}: {found} for {exact}");
             }
         }

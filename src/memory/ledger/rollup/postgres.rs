@@ -100,7 +100,8 @@ async fn merged(transaction: &Transaction<'_>, step: Step) -> Result<Change, Fai
 
 fn encoded(row: &Row) -> Result<Encoded, Error> {
     let columns = |at: usize| {
-        let (sums, latencies): (Option<Vec<u8>>, Option<Vec<u8>>) = (row.try_get(at)?, row.try_get(at + 1)?);
+        let sums: Option<Vec<u8>> = row.try_get(at)?;
+        let latencies: Option<Vec<u8>> = row.try_get(at + 1)?;
         Ok::<_, Error>(sums.zip(latencies).map(|(sums, latencies)| Columns { sums, latencies }))
     };
     let total = columns(3)?.unwrap_or_default();

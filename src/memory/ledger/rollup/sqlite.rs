@@ -60,7 +60,8 @@ pub fn merge_next(connection: &Connection, now: i64) -> Result<bool, Failure> {
 fn open(connection: &Connection) -> Result<Vec<Open>, Error> {
     let mut statement = connection.prepare(&statements::open())?;
     let rows = statement.query_map([], |row| {
-        let (level, workspace): (i64, [u8; 16]) = (row.get(0)?, row.get(1)?);
+        let level: i64 = row.get(0)?;
+        let workspace: [u8; 16] = row.get(1)?;
         let level = Level::ALL.into_iter().find(|of| of.number() == level).unwrap_or(Level::Block);
         Ok(Open { level, workspace: Uuid::from_bytes(workspace), start: row.get(2)?, small: row.get(3)? })
     })?;
@@ -89,7 +90,8 @@ fn merged(connection: &Connection, step: Step) -> Result<Change, Failure> {
 
 fn encoded(row: &Row<'_>) -> Result<Encoded, Error> {
     let columns = |at: usize| {
-        let (sums, latencies): (Option<Vec<u8>>, Option<Vec<u8>>) = (row.get(at)?, row.get(at + 1)?);
+        let sums: Option<Vec<u8>> = row.get(at)?;
+        let latencies: Option<Vec<u8>> = row.get(at + 1)?;
         Ok::<_, Error>(sums.zip(latencies).map(|(sums, latencies)| Columns { sums, latencies }))
     };
     let total = columns(3)?.unwrap_or_default();

@@ -45,7 +45,8 @@ pub(super) fn rows(open: &mut WriteConnection, entries: &[Entry]) -> Result<usiz
     }
     let transaction =
         open.connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(failure)?;
-    let (mut new, mut cells) = (0, HourCells::default());
+    let mut new = 0;
+    let mut cells = HourCells::default();
     for (day, entries) in &by_day {
         if !open.days.contains(day) {
             make_tables(&transaction, *day).map_err(failure)?;

@@ -92,7 +92,8 @@ fn payloads_and_rows_expire_by_whole_days() {
     let with_payloads: Vec<Entry> =
         all.iter().map(|row| Entry { payload: payload.clone(), ..Entry::from(row.clone()) }).collect();
     store.write(&with_payloads).unwrap();
-    let (first, last) = (all.first().unwrap(), all.last().unwrap());
+    let first = all.first().unwrap();
+    let last = all.last().unwrap();
     assert_eq!(store.payload(first.id).unwrap().as_deref(), Some(b"text".as_slice()));
     let expiry = Expiry { payloads: Some(first.created_ms + MS_A_DAY), ..Expiry::default() };
     assert_eq!(store.expire(&expiry).unwrap().len(), 1);

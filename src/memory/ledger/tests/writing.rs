@@ -148,7 +148,8 @@ fn until(ledger: &Ledger, wanted: impl Fn(&LedgerHealth) -> bool) -> LedgerHealt
 
 #[test]
 fn what_was_spooled_while_the_store_was_down_arrives_once() {
-    let (folder, store) = (tempfile::tempdir().unwrap(), Arc::new(Scripted::default()));
+    let folder = tempfile::tempdir().unwrap();
+    let store = Arc::new(Scripted::default());
     let all = rows(0..600);
     let ledger = start(&store, folder.path(), 1 << 20, 64 << 20);
     store.set(Mode::WritesAndFails);
@@ -169,7 +170,8 @@ fn what_was_spooled_while_the_store_was_down_arrives_once() {
 
 #[test]
 fn no_request_waits_for_a_store_that_never_responds_and_memory_is_bounded() {
-    let (folder, store) = (tempfile::tempdir().unwrap(), Arc::new(Scripted::default()));
+    let folder = tempfile::tempdir().unwrap();
+    let store = Arc::new(Scripted::default());
     let all = rows(1000..5000);
     let max_queue_bytes = 400_000;
     let ledger = start(&store, folder.path(), max_queue_bytes, 64 << 20);
@@ -204,7 +206,8 @@ fn no_request_waits_for_a_store_that_never_responds_and_memory_is_bounded() {
 
 #[test]
 fn beyond_the_bounds_rows_are_dropped_and_counted() {
-    let (folder, store) = (tempfile::tempdir().unwrap(), Arc::new(Scripted::default()));
+    let folder = tempfile::tempdir().unwrap();
+    let store = Arc::new(Scripted::default());
     let all = rows(0..1000);
     let ledger = start(&store, folder.path(), 1 << 20, 50_000);
     store.set(Mode::Fails);
@@ -222,7 +225,8 @@ fn beyond_the_bounds_rows_are_dropped_and_counted() {
 
 #[test]
 fn a_row_that_is_refused_keeps_no_other_out() {
-    let (folder, store) = (tempfile::tempdir().unwrap(), Arc::new(Scripted::default()));
+    let folder = tempfile::tempdir().unwrap();
+    let store = Arc::new(Scripted::default());
     let ledger = start(&store, folder.path(), 4 << 20, 1 << 20);
     let all = rows(600..700);
     ledger.push(entries(&all));
@@ -254,7 +258,8 @@ impl Draft for Broken {
 
 #[test]
 fn a_draft_that_panics_is_refused_alone() {
-    let (folder, store) = (tempfile::tempdir().unwrap(), Arc::new(Scripted::default()));
+    let folder = tempfile::tempdir().unwrap();
+    let store = Arc::new(Scripted::default());
     let ledger = start(&store, folder.path(), 4 << 20, 1 << 20);
     ledger.push(Broken);
     ledger.push(entries(&rows(0..10)));
@@ -284,7 +289,8 @@ impl Draft for Sizeless {
 
 #[test]
 fn a_thread_that_has_ended_makes_the_ledger_unavailable() {
-    let (folder, store) = (tempfile::tempdir().unwrap(), Arc::new(Scripted::default()));
+    let folder = tempfile::tempdir().unwrap();
+    let store = Arc::new(Scripted::default());
     let ledger = start(&store, folder.path(), 4 << 20, 1 << 20);
     ledger.push(Sizeless(std::sync::atomic::AtomicUsize::new(0)));
     let why = until(&ledger, |health| health.why.is_some()).why.unwrap();
@@ -294,7 +300,8 @@ fn a_thread_that_has_ended_makes_the_ledger_unavailable() {
 
 #[test]
 fn what_waits_is_written_at_the_end() {
-    let (folder, store) = (tempfile::tempdir().unwrap(), Arc::new(Scripted::default()));
+    let folder = tempfile::tempdir().unwrap();
+    let store = Arc::new(Scripted::default());
     let ledger = start(&store, folder.path(), 4 << 20, 1 << 20);
     let all = rows(0..200);
     ledger.push(entries(&all));

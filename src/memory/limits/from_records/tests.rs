@@ -256,7 +256,8 @@ fn an_integration_limits_each_workspace() {
     assert_eq!(values(selected(None, integration)), []);
     assert_eq!(values(selected(Some(with_entry), other)), [], "another integration");
     // Each of the others by itself.
-    let (one, two) = (selected(Some(other), integration), selected(Some(Uuid::from_u128(4)), integration));
+    let one = selected(Some(other), integration);
+    let two = selected(Some(Uuid::from_u128(4)), integration);
     assert_eq!((one.len(), one[0].0, two[0].0), (1, 9, 9));
     assert_ne!(one[0].2, two[0].2);
 }

@@ -43,7 +43,9 @@ impl Process {
     fn unwritten(&self, cost: i64, now: Timestamp) -> Result<(Reservation, Vec<HoldRow>), Box<Refusal>> {
         let facts: Facts<'_> = facts(&NONE);
         let selection = self.set.select(&facts, Phase::Request).unwrap();
-        let (estimate, calendar, now) = (priced(cost), Calendar::default(), now.as_millisecond());
+        let estimate = priced(cost);
+        let calendar = Calendar::default();
+        let now = now.as_millisecond();
         let judgment = Judgment { estimate: &estimate, assume_output: 1, calendar: &calendar, now };
         let mut reservation = judgment.reserve(&self.buckets, &selection, None)?;
         let holds = reservation.unjournalled();
@@ -110,7 +112,8 @@ fn usage_is_there_after_a_restart_however_often_it_is_read() {
 #[test]
 fn holds_of_hard_limits_survive_and_become_spent() {
     let (_folder, file) = file();
-    let (limit, now) = (budget(true), at(NOON));
+    let limit = budget(true);
+    let now = at(NOON);
     let mut process = Process::start(&file, std::slice::from_ref(&limit), now);
     let lost = process.reserve(400, now).unwrap();
     process.reserve(100, now).unwrap().settle(used(0, 50), now);
@@ -175,7 +178,8 @@ fn a_period_that_comes_back_keeps_the_usage_over_a_restart() {
 #[test]
 fn a_reset_keeps_what_a_process_before_holds() {
     let (_folder, file) = file();
-    let (limit, now) = (budget(true), at(NOON));
+    let limit = budget(true);
+    let now = at(NOON);
     let mut process = Process::start(&file, std::slice::from_ref(&limit), now);
     let lost = process.reserve(400, now).unwrap();
     let settled = process.reserve(200, now).unwrap();
@@ -210,7 +214,8 @@ fn a_reset_keeps_what_a_process_before_holds() {
 #[test]
 fn resets_and_windows_have_rows_of_their_own() {
     let (_folder, file) = file();
-    let (limit, now) = (budget(false), at(NOON));
+    let limit = budget(false);
+    let now = at(NOON);
     let mut process = Process::start(&file, std::slice::from_ref(&limit), now);
     let before = process.reserve(100, now).unwrap();
     process.reserve(100, now).unwrap().settle(used(0, 60), now);
@@ -244,7 +249,8 @@ fn resets_and_windows_have_rows_of_their_own() {
 #[test]
 fn what_cannot_be_written_is_written_later() {
     let (_folder, file) = file();
-    let (limit, now) = (budget(false), at(NOON));
+    let limit = budget(false);
+    let now = at(NOON);
     let mut process = Process::start(&file, std::slice::from_ref(&limit), now);
     process.reserve(100, now).unwrap().settle(used(0, 60), now);
     process.journal.connection.pragma_update(None, "query_only", true).unwrap();
@@ -264,7 +270,8 @@ fn what_cannot_be_written_is_written_later() {
 #[test]
 fn a_hold_that_is_cancelled_before_it_is_written_leaves_no_trace() {
     let (_folder, file) = file();
-    let (limit, now) = (budget(true), at(NOON));
+    let limit = budget(true);
+    let now = at(NOON);
     let mut before = Process::start(&file, std::slice::from_ref(&limit), now);
     let lost = before.reserve(300, now).unwrap();
     let then = later(now, LIFETIME / 1000 + 1);
@@ -292,7 +299,8 @@ fn a_hold_that_is_cancelled_before_it_is_written_leaves_no_trace() {
 #[test]
 fn rows_of_windows_long_over_are_dropped() {
     let (_folder, file) = file();
-    let (limit, now) = (budget(true), at(NOON));
+    let limit = budget(true);
+    let now = at(NOON);
     let mut process = Process::start(&file, std::slice::from_ref(&limit), now);
     let held = process.reserve(100, now).unwrap();
     process.reserve(100, now).unwrap().settle(used(0, 60), now);
@@ -311,7 +319,8 @@ fn rows_of_windows_long_over_are_dropped() {
 #[tokio::test]
 async fn the_thread_writes_by_itself_and_at_the_end() {
     let (_folder, file) = file();
-    let (limit, now) = (budget(true), Timestamp::now());
+    let limit = budget(true);
+    let now = Timestamp::now();
     let options = LimitsOptions { journal: Some(file.clone()), ..LimitsOptions::default() };
     let limits = Limits::open(&options, now).unwrap();
     let set = LimitSet::new(vec![limit.clone()], limits.hash());
@@ -335,9 +344,12 @@ proptest! {
     #[test]
     fn a_hard_budget_holds_through_crashes(steps in prop::collection::vec((0u8..8, 1i64..200), 1..60)) {
         let (_folder, file) = file();
-        let (limit, mut now) = (budget(true), at("2026-11-17T00:00:00Z"));
+        let limit = budget(true);
+        let mut now = at("2026-11-17T00:00:00Z");
         let mut process = Process::start(&file, std::slice::from_ref(&limit), now);
-        let (mut paid, mut under_way, mut lost) = (0, Vec::new(), 0);
+        let mut paid = 0;
+        let mut under_way = Vec::new();
+        let mut lost = 0;
         for (kind, amount) in steps {
             match kind {
                 0..=3 => under_way.extend(process.reserve(amount, now).ok().map(|one| (one, amount))),

@@ -160,7 +160,8 @@ impl Leases {
         if leases.is_empty() || !moment.is_on || estimate.is_made || inner.health.is_failing() {
             return taken;
         }
-        let (mut is_all, mut is_low) = (true, false);
+        let mut is_all = true;
+        let mut is_low = false;
         for item in selection.items.iter().filter(|item| estimate.concerns(item.limit)) {
             let found = leases.get(&item.bucket).filter(|_| is_leased(item.limit));
             let amount = estimate.likely(item.limit.counts()).unwrap_or(0);
@@ -169,7 +170,8 @@ impl Leases {
                 let hold = lease.take(item.limit, amount, &moment)?;
                 is_low |= lease.is_low();
                 taken.tightest.add(lease.remaining(moment.theirs));
-                let (limit, lease) = (Arc::clone(item.limit), Arc::clone(shared));
+                let limit = Arc::clone(item.limit);
+                let lease = Arc::clone(shared);
                 Some(Part { entity: item.bucket, limit, lease, hold })
             });
             is_all &= part.is_some();

@@ -207,7 +207,8 @@ impl Shared {
 
     /// Returns what is borrowed, and waits until all that was used by now is settled, at most this long. False: it is not.
     pub(super) async fn flush(&self, at_most: Duration) -> bool {
-        let (begin, now) = (Instant::now(), jiff::Timestamp::now().as_millisecond());
+        let begin = Instant::now();
+        let now = jiff::Timestamp::now().as_millisecond();
         let is_returned = self.leases.end(None, now, at_most).await;
         self.queue.flush(at_most.saturating_sub(begin.elapsed())).await && is_returned
     }
@@ -259,7 +260,8 @@ impl Shared {
         let hold = Uuid::now_v7();
         let fits = selection.limits().any(|limit| limit.fit && limit.hard) && !estimate.is_made;
         let mut fitted = (fits && estimate.max_output_tokens.is_none()).then_some(assume_output);
-        let (mut overflowed, mut has_returned) = (Vec::new(), false);
+        let mut overflowed = Vec::new();
+        let mut has_returned = false;
         let begin = Instant::now();
         let clock = || now.saturating_add(i64::try_from(begin.elapsed().as_millis()).unwrap_or(i64::MAX));
         for _ in 0..MAX_TRIES {
@@ -370,7 +372,8 @@ impl Shared {
 
     fn report_exhausted(&self, claims: &[Claim], buckets: &[BucketReply], now: i64) {
         for (claim, bucket) in claims.iter().zip(buckets).filter(|(_, bucket)| bucket.is_exhausted_now) {
-            let (limit, value_key) = (&claim.limit, &claim.value_key);
+            let limit = &claim.limit;
+            let value_key = &claim.value_key;
             self.inner.sink.send(EventKind::Exhausted, limit, value_key, (&bucket.state, now));
         }
     }

@@ -133,8 +133,10 @@ impl CounterStore for Redis {
             for key in keys(settlement.entity) {
                 invocation.key(key);
             }
-            let (amount, is_hard) = (settlement.amount, settlement.rule == Rule::HardUsage);
-            let (is_clamped, is_hard) = (u8::from(settlement.is_clamped), u8::from(is_hard));
+            let amount = settlement.amount;
+            let is_hard = settlement.rule == Rule::HardUsage;
+            let is_clamped = u8::from(settlement.is_clamped);
+            let is_hard = u8::from(is_hard);
             let limit = &settlement.limit;
             let hold = settlement.hold.simple();
             let hold = match amount {
@@ -155,7 +157,8 @@ impl CounterStore for Redis {
                 .arg(u8::from(!limit.is_rate()));
             let mut parts = Parts(self.run(&invocation).await?.into_iter());
             let spent = parts.number()?;
-            let (is_threshold_now, is_exhausted_now) = (parts.flag()?, parts.flag()?);
+            let is_threshold_now = parts.flag()?;
+            let is_exhausted_now = parts.flag()?;
             Ok(SettleReply { spent, is_threshold_now, is_exhausted_now })
         });
         // On one connection they are sent together.
@@ -208,7 +211,9 @@ impl CounterStore for Redis {
             parts.number()?;
             for entity in some {
                 let is_there = parts.flag()?;
-                let (spent, held, previous) = (parts.number()?, parts.number()?, parts.number()?);
+                let spent = parts.number()?;
+                let held = parts.number()?;
+                let previous = parts.number()?;
                 let mut state = State::reported(window, spent, held, previous);
                 state.unreconciled = parts.number()?;
                 (state.threshold_sent, state.exhausted_sent) = (parts.number()?, parts.number()?);
@@ -246,7 +251,8 @@ impl Redis {
         for key in keys(order.entity) {
             invocation.key(key);
         }
-        let (limit, before) = (&order.limit, order.before);
+        let limit = &order.limit;
+        let before = order.before;
         invocation
             .arg(before.map(|(hold, amount)| format!("{}:{amount}:0:0", hold.simple())).unwrap_or_default())
             .arg(order.epoch)
@@ -270,7 +276,9 @@ impl Redis {
             .arg(order.not_after);
         let mut parts = Parts(self.run(&invocation).await?.into_iter());
         parts.number()?;
-        let (spent, held, previous) = (parts.number()?, parts.number()?, parts.number()?);
+        let spent = parts.number()?;
+        let held = parts.number()?;
+        let previous = parts.number()?;
         Ok(LeaseReply {
             state: State::reported(order.window, spent, held, previous),
             epoch: parts.number()?,
@@ -304,7 +312,9 @@ fn bucket(parts: &mut Parts, claim: &Claim) -> Result<BucketReply, String> {
         2 => Verdict::Reserved,
         _ => Verdict::Spent,
     };
-    let (spent, held, previous) = (parts.number()?, parts.number()?, parts.number()?);
+    let spent = parts.number()?;
+    let held = parts.number()?;
+    let previous = parts.number()?;
     Ok(BucketReply {
         verdict,
         state: State::reported(claim.window, spent, held, previous),

@@ -119,7 +119,8 @@ pub(super) async fn settle(queue: Arc<SettleQueue>, inner: Arc<Inner>) {
         queue.done(batch.len());
         for (settlement, reply) in batch.iter().zip(replies) {
             let state = State::reported(settlement.window, reply.spent, 0, 0);
-            let (limit, value_key) = (&settlement.limit, &settlement.value_key);
+            let limit = &settlement.limit;
+            let value_key = &settlement.value_key;
             if reply.is_threshold_now {
                 inner.sink.send(EventKind::Threshold, limit, value_key, (&state, now));
             }

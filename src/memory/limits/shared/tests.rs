@@ -100,7 +100,8 @@ async fn the_rules_are_those_of_one_gateway() {
 }
 
 async fn the_rules_are_those_of_one_gateway_on(server: Server) {
-    let (limits, now) = (server.gateway(), Timestamp::now);
+    let limits = server.gateway();
+    let now = Timestamp::now;
     let soft = policy(1, usage(UsageOf::Cost, 100, Reset::Monthly));
     let set = LimitSet::new(vec![soft.clone()], limits.hash());
     let first = reserve(&limits, &set, &priced(60)).await.unwrap();
@@ -188,7 +189,8 @@ async fn two_gateways_never_exceed_a_hard_budget_and_use_it_up_on(server: Server
     let billed = Arc::new(AtomicI64::new(0));
     let mut clients = Vec::new();
     for number in 0..32_u64 {
-        let (limits, limit) = (Arc::clone(&gateways[usize::from(number % 2 == 0)]), limit.clone());
+        let limits = Arc::clone(&gateways[usize::from(number % 2 == 0)]);
+        let limit = limit.clone();
         let billed = Arc::clone(&billed);
         clients.push(tokio::spawn(async move {
             let set = LimitSet::new(vec![limit], limits.hash());
@@ -379,7 +381,8 @@ async fn a_limit_with_too_many_buckets_has_one_for_the_rest_on(server: Server) {
             let client = ::redis::Client::open(server.url()).unwrap();
             let mut connection = client.get_multiplexed_async_connection().await.unwrap();
             let fill = "for i = 1, 9999 do redis.call('SADD', ARGV[1], ARGV[2] .. i) end";
-            let (fill, members) = (::redis::Script::new(fill), format!("{{turnpike}}:m:{}:0", limit.id));
+            let fill = ::redis::Script::new(fill);
+            let members = format!("{{turnpike}}:m:{}:0", limit.id);
             for part in ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k"] {
                 fill.arg(&members).arg(part).invoke_async::<()>(&mut connection).await.unwrap();
             }

@@ -169,7 +169,8 @@ impl History {
             }
             Ok(reservation) => {
                 self.highest.1 = self.highest.1.max(estimate);
-                let (window, generation) = (self.budget_window(), self.generations[user]);
+                let window = self.budget_window();
+                let generation = self.generations[user];
                 self.under_way.push(UnderWay { reservation, estimate, user, window, generation });
             }
         }
@@ -229,7 +230,8 @@ fn of_two_that_race_for_the_last_unit_one_gets_it() {
             // Two limits in each: one that all rounds share, and has room.
             let others = policy(1, usage(UsageOf::Tokens, 1 << 40, Reset::Never));
             let set = LimitSet::new(vec![policy(2 + round, kind), others], limits.hash());
-            let (admitted, gate) = (AtomicUsize::new(0), std::sync::Barrier::new(2));
+            let admitted = AtomicUsize::new(0);
+            let gate = std::sync::Barrier::new(2);
             let race = || {
                 let none: &[(&str, &str)] = &[];
                 let facts = facts(&none);

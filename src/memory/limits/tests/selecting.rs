@@ -162,7 +162,8 @@ fn a_condition_on_any_value_keeps_no_request_from_on_missing() {
     let bucket = |facts: &Facts<'_>| set.select(facts, Phase::Request).unwrap().items[0].bucket;
     let metadata: &[(&str, &str)] = &[("_user", "ann")];
     let of_ann = Facts { metadata: &metadata, ..request() };
-    let (shared, own) = (bucket(&facts), bucket(&of_ann));
+    let shared = bucket(&facts);
+    let own = bucket(&of_ann);
     assert_ne!(shared, own);
     assert_eq!((bucket(&facts), bucket(&of_ann)), (shared, own));
 }

@@ -138,7 +138,8 @@ fn a_rate_passes_so_many_a_window_and_refused_ones_do_not_count() {
 /// A request reads its clock before it waits for the bucket: one that read it in the window before may come after one of the next.
 #[test]
 fn a_request_that_read_its_clock_before_the_window_forgets_nothing_of_it() {
-    let (before, after) = (at("2026-11-30T23:59:59.999Z"), at("2026-12-01T00:00:00.001Z"));
+    let before = at("2026-11-30T23:59:59.999Z");
+    let after = at("2026-12-01T00:00:00.001Z");
     let minute = |smooth| Limit { smooth, ..policy(1, rate(RateOf::Requests, RateUnit::Minute, 10)) };
     let it = Fixture::new(vec![minute(true)]);
     let pass = |it: &Fixture, now| it.reserve(None, &priced(1), now).map(|held| held.settle(used(0, 1), now));

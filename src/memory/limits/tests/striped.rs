@@ -244,7 +244,9 @@ fn threads_that_have_borrowed_exceed_a_budget_by_no_more_than_one_request() {
     let limit = policy(1, usage(UsageOf::Cost, CREDIT, Reset::Never));
     let everybody = policy(2, rate(RateOf::Requests, RateUnit::Minute, 1 << 40));
     let it = Fixture::striped(vec![limit.clone(), everybody]);
-    let (billed, striped, next) = (AtomicI64::new(0), AtomicUsize::new(0), AtomicUsize::new(0));
+    let billed = AtomicI64::new(0);
+    let striped = AtomicUsize::new(0);
+    let next = AtomicUsize::new(0);
     let client = || {
         become_thread(next.fetch_add(1, Ordering::Relaxed));
         let mut random = fastrand::Rng::new();

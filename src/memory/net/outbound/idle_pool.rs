@@ -166,9 +166,11 @@ mod tests {
 
     #[tokio::test]
     async fn the_most_recent_connection_is_taken_first_and_peers_are_kept_apart() {
-        let (pool, now) = (IdlePool::new(8), Instant::now());
-        let (mut one, mut other, mut other_peer) =
-            (put(&pool, 1, now), put(&pool, 1, now), put(&pool, 2, now));
+        let pool = IdlePool::new(8);
+        let now = Instant::now();
+        let mut one = put(&pool, 1, now);
+        let mut other = put(&pool, 1, now);
+        let mut other_peer = put(&pool, 2, now);
         assert!(takes(&pool, 1, now, &mut other).await);
         assert!(takes(&pool, 1, now, &mut one).await);
         assert!(pool.take(1, now).is_none());
@@ -179,7 +181,8 @@ mod tests {
 
     #[tokio::test]
     async fn closed_expired_and_readable_connections_are_not_taken() {
-        let (pool, now) = (IdlePool::new(8), Instant::now());
+        let pool = IdlePool::new(8);
+        let now = Instant::now();
         let mut good = put(&pool, 1, now);
         drop(put(&pool, 1, now));
         let mut with_data = put(&pool, 1, now);
@@ -194,16 +197,19 @@ mod tests {
 
     #[tokio::test]
     async fn the_pool_is_bounded_across_all_peers() {
-        let (pool, now) = (IdlePool::new(2), Instant::now());
+        let pool = IdlePool::new(2);
+        let now = Instant::now();
         let later = |seconds| now + Duration::from_secs(seconds);
-        let (_first, mut second) = (put(&pool, 1, now), put(&pool, 1, later(1)));
+        let _first = put(&pool, 1, now);
+        let mut second = put(&pool, 1, later(1));
         let mut other_peer = put(&pool, 2, later(2));
         assert_eq!(state(&pool).0, 2);
         assert!(takes(&pool, 2, later(2), &mut other_peer).await);
         // The first one was dropped, because it expired soonest.
         assert!(takes(&pool, 1, later(2), &mut second).await);
         assert!(pool.take(1, later(2)).is_none());
-        let (_old, mut new) = (put(&pool, 1, later(3)), put(&pool, 2, later(4)));
+        let _old = put(&pool, 1, later(3));
+        let mut new = put(&pool, 2, later(4));
         let mut newest = put(&pool, 2, later(5));
         // The list of a peer without connections is removed.
         assert_eq!(state(&pool).0, 2);
@@ -216,7 +222,8 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn closed_connections_are_swept_and_the_task_ends_with_the_last() {
-        let (pool, now) = (IdlePool::new(8), Instant::now());
+        let pool = IdlePool::new(8);
+        let now = Instant::now();
         let far = put(&pool, 1, now);
         tokio::time::sleep(2 * SWEEP_INTERVAL).await;
         assert_eq!(state(&pool), (1, true));

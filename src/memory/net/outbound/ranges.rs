@@ -181,7 +181,8 @@ mod tests {
             assert_eq!(class(ip), wanted, "{ip}");
             // The same address embedded in every kind of IPv6 address.
             let [a, b, c, d] = ip.parse::<Ipv4Addr>().unwrap().octets();
-            let (high, low) = (u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d]));
+            let high = u16::from_be_bytes([a, b]);
+            let low = u16::from_be_bytes([c, d]);
             assert_eq!(class(&format!("::ffff:{ip}")), wanted, "mapped {ip}");
             assert_eq!(class(&format!("64:ff9b::{ip}")), wanted, "NAT64 {ip}");
             assert_eq!(class(&format!("2002:{high:x}:{low:x}::1")), wanted, "6to4 {ip}");

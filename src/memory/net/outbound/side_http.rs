@@ -86,7 +86,8 @@ impl SideHttpClient {
         let mut body = Vec::new();
         while let Some(chunk) = response.chunk().await.map_err(broken)? {
             if body.len() + chunk.len() > request.max_body {
-                let (authority, most) = (origin.authority(), request.max_body);
+                let authority = origin.authority();
+                let most = request.max_body;
                 return Err(FetchError::Broken(format!("{authority}: the response is over {most} bytes")));
             }
             body.extend_from_slice(&chunk);

@@ -64,7 +64,8 @@ impl CacheFixture {
         let url = format!("http://{}/", listener.local_addr().unwrap());
         let requests = Arc::new(AtomicUsize::new(0));
         let status = Arc::new(AtomicUsize::new(200));
-        let (count, response_status) = (Arc::clone(&requests), Arc::clone(&status));
+        let count = Arc::clone(&requests);
+        let response_status = Arc::clone(&status);
         tokio::spawn(async move {
             loop {
                 let (mut stream, _) = listener.accept().await.unwrap();

@@ -77,8 +77,8 @@ impl Limits {
         self.available.set(i64::from(state.is_available));
         self.gateways.set(whole(state.gateways));
         self.leases.set(whole(state.leases));
-        let (usage, alerts) =
-            (self.given_up.with_label_values(&["usage"]), self.given_up.with_label_values(&["alert"]));
+        let usage = self.given_up.with_label_values(&["usage"]);
+        let alerts = self.given_up.with_label_values(&["alert"]);
         for (counter, sum) in [
             (&self.served_by_leases, state.served_by_leases),
             (&self.failures, state.failures),

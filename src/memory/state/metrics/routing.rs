@@ -105,7 +105,8 @@ mod tests {
     #[test]
     fn breakers_are_rendered_in_their_state_at_the_scrape() {
         let metrics = Metrics::new().unwrap();
-        let (targets, now) = (TargetRegistry::with_counter(metrics.breaker_transitions()), Instant::now());
+        let targets = TargetRegistry::with_counter(metrics.breaker_transitions());
+        let now = Instant::now();
         let page = |at| String::from_utf8(metrics.render(&targets.list(at))).unwrap();
         assert!(!page(now).contains("turnpike_target_open"));
         let policy = BreakerPolicy { threshold: 1, cooldown: Duration::from_secs(30), statuses: None };
@@ -132,7 +133,8 @@ mod tests {
     #[test]
     fn inline_configs_do_not_push_saved_configs_off_the_page() {
         let metrics = Metrics::new().unwrap();
-        let (targets, now) = (TargetRegistry::default(), Instant::now());
+        let targets = TargetRegistry::default();
+        let now = Instant::now();
         let policy = BreakerPolicy { threshold: 1, cooldown: Duration::from_secs(30), statuses: None };
         let find = |config: &str| {
             let target = targets.find_or_insert(&identity(config, 0), Some(&policy));

@@ -282,7 +282,8 @@ mod tests {
         let same = |slug: &str| {
             let of =
                 |library: &PromptLibrary| Arc::clone(library.set(Uuid::nil()).unwrap().prompt(slug).unwrap());
-            let (now, before) = (of(&next), of(&library));
+            let now = of(&next);
+            let before = of(&library);
             (Arc::ptr_eq(&now, &before), Arc::ptr_eq(&now.versions[&1], &before.versions[&1]))
         };
         assert_eq!((same("pp-x"), same("pp-y")), ((false, true), (true, true)));

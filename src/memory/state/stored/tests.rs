@@ -115,7 +115,8 @@ async fn what_has_not_changed_is_not_compiled_again() {
     compiled.put(provider("a", Some(WORKSPACE), json!({})), Some(json!({"api_key": "k"}))).await;
     let config = json!({"name": "c", "config": {"provider": "@a"}});
     compiled.put(record(Kind::Config, "c", Some(WORKSPACE), &config), None).await;
-    let (before, generation) = (compiled.stored.clone(), compiled.stored.routing_generation);
+    let before = compiled.stored.clone();
+    let generation = compiled.stored.routing_generation;
     compiled.put(record(Kind::Collection, "x", Some(WORKSPACE), &json!({})), None).await;
     let same = |a: Option<&Arc<Config>>, b: Option<&Arc<Config>>| Arc::ptr_eq(a.unwrap(), b.unwrap());
     assert!(same(before.config(Some(WORKSPACE), "c"), compiled.stored.config(Some(WORKSPACE), "c")));
@@ -220,7 +221,8 @@ proptest! {
         let hosts = HostRules::new(&CustomHosts::default());
         let env = CompilerEnv { store: &store, hosts: &hosts };
         let now: Timestamp = NOW.parse().unwrap();
-        let (mut catalog, mut stored) = (Catalog::default(), Stored::default());
+        let mut catalog = Catalog::default();
+        let mut stored = Stored::default();
         for (position, write) in (1..).zip(writes) {
             let changes: Vec<Change> = write
                 .into_iter()

@@ -18,7 +18,8 @@ fn policy(threshold: u32) -> BreakerPolicy {
 }
 
 fn identity(config: &str, index: &str, hash: u64) -> TargetId {
-    let (config, index) = (config.to_owned(), index.to_owned());
+    let config = config.to_owned();
+    let index = index.to_owned();
     TargetId { config, index, provider: "openai", slug: None, model: None, hash }
 }
 
@@ -58,10 +59,13 @@ fn the_same_identity_is_the_same_target() {
 
 #[test]
 fn permits_in_flight_are_counted_with_and_without_a_breaker() {
-    let (targets, now) = (TargetRegistry::default(), Instant::now());
+    let targets = TargetRegistry::default();
+    let now = Instant::now();
     for policy in [None, Some(&policy(1))] {
         let target = targets.find_or_insert(&identity("c", "config", policy.map_or(0, |_| 1)), policy);
-        let (one, two, three) = (target.enter(now), target.enter(now), target.enter(now));
+        let one = target.enter(now);
+        let two = target.enter(now);
+        let three = target.enter(now);
         assert_eq!(target.in_flight(), 3);
         one.finish(BreakerSignal::Success, now);
         two.finish(BreakerSignal::Ignored, now);
@@ -124,7 +128,8 @@ fn targets_are_listed_and_reset() {
 
 #[test]
 fn unreferenced_targets_are_forgotten_after_an_hour() {
-    let (targets, now) = (TargetRegistry::default(), Instant::now());
+    let targets = TargetRegistry::default();
+    let now = Instant::now();
     let held = targets.find_or_insert(&identity("held", "config", 0), None);
     targets
         .find_or_insert(&identity("used", "config", 0), None)
@@ -140,7 +145,8 @@ fn unreferenced_targets_are_forgotten_after_an_hour() {
 
 #[test]
 fn the_registry_is_bounded_and_evicts_idle_targets_first() {
-    let (targets, now) = (TargetRegistry::default(), Instant::now());
+    let targets = TargetRegistry::default();
+    let now = Instant::now();
     let saved = |name: &str| targets.find_or_insert(&identity(name, "config", 0), Some(&policy(1)));
     let busy = saved("busy").enter(now);
     saved("open").enter(now).finish(BreakerSignal::Failure, now);

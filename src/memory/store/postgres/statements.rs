@@ -260,7 +260,8 @@ pub(super) async fn audit(client: &mut Object, query: &AuditQuery) -> Result<Aud
     let row = transaction.query_one(&count, &references(&values)).await.map_err(failure)?;
     let total = unsigned(cell(&row, 0)?)?;
     values.extend([Box::new(i64::from(query.limit)) as Parameter, Box::new(i64::from(query.offset))]);
-    let (limit, offset) = (values.len() - 1, values.len());
+    let limit = values.len() - 1;
+    let offset = values.len();
     let sql = format!(
         "SELECT {AUDIT_COLUMNS} FROM audit{condition} ORDER BY time DESC, id DESC LIMIT ${limit} OFFSET ${offset}"
     );

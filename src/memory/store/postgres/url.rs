@@ -22,7 +22,9 @@ pub(super) enum Verification {
 /// What is wrong with it, without repeating values.
 pub(super) fn parse(text: &str) -> Result<(Config, Verification), String> {
     let mut url = Url::parse(text).map_err(|error| format!("must be a URL ({error})"))?;
-    let (mut mode, mut authorities, mut rest) = (None, None, Vec::new());
+    let mut mode = None;
+    let mut authorities = None;
+    let mut rest = Vec::new();
     for (name, value) in url.query_pairs() {
         match &*name {
             "sslmode" => mode = Some(value.into_owned()),

@@ -67,7 +67,8 @@ pub(super) fn changes(connection: &mut Connection, after: u64) -> Result<Changes
     // Deletions first: a slug that was freed may have been taken by another record since.
     let mut changes = Vec::new();
     while let Some(row) = rows.next().map_err(failure)? {
-        let (kind, id): (String, String) = (cell(row, 0)?, cell(row, 1)?);
+        let kind: String = cell(row, 0)?;
+        let id: String = cell(row, 1)?;
         // A kind of a newer binary is not in memory.
         if let Some(kind) = Kind::parse(&kind) {
             changes.push(Change::Delete { kind, id: parse_uuid(&id)? });
@@ -354,7 +355,8 @@ fn records(connection: &Connection, sql: &str, values: impl Params) -> Result<Ve
 /// A row with [`COLUMNS`] as a record; `None` for a kind that only a newer binary knows.
 fn record(row: &Row<'_>) -> Result<Option<Record>, StoreError> {
     let id: String = cell(row, 1)?;
-    let (parent, workspace): (Option<String>, Option<String>) = (cell(row, 2)?, cell(row, 3)?);
+    let parent: Option<String> = cell(row, 2)?;
+    let workspace: Option<String> = cell(row, 3)?;
     let kind: String = cell(row, 0)?;
     let status: String = cell(row, 6)?;
     let body: String = cell(row, 10)?;

@@ -70,7 +70,8 @@ fn secrets_are_bound_to_their_record_and_never_stored_plain() {
 fn a_slug_is_taken_only_in_its_kind_and_workspace() {
     on_each(async |database| {
         let store = database.open().await;
-        let (home, other) = (Uuid::now_v7(), Uuid::now_v7());
+        let home = Uuid::now_v7();
+        let other = Uuid::now_v7();
         let in_workspace = |workspace| {
             let mut config = record(Kind::Config, Some("same"));
             config.workspace = workspace;
@@ -121,7 +122,8 @@ fn a_write_happens_as_a_whole_or_not_at_all() {
 #[test]
 fn changes_are_computed_again_of_what_was_written_meanwhile() {
     on_each(async |database| {
-        let (store, other) = (database.open().await, database.open().await);
+        let store = database.open().await;
+        let other = database.open().await;
         let config = record(Kind::Config, None);
         store.commit(vec![put(&config)], vec![]).await.unwrap();
         other.newest_catalog().await.unwrap();
@@ -253,7 +255,8 @@ fn old_entries_of_the_audit_log_are_deleted() {
 #[test]
 fn a_change_of_another_process_is_noticed_within_a_second() {
     on_each(async |database| {
-        let (here, there) = (database.open().await, database.open().await);
+        let here = database.open().await;
+        let there = database.open().await;
         assert_eq!(here.pepper(), there.pepper(), "the same secret for service keys");
         let following = tokio::spawn(Arc::clone(&here).follow(std::future::pending()));
         let mut updated = here.updated();
@@ -380,7 +383,8 @@ fn a_write_is_in_memory_whatever_other_writes_there_are() {
         for round in 0..40 {
             let mut writes = tokio::task::JoinSet::new();
             for number in 0..24 {
-                let (store, config) = (Arc::clone(&store), record(Kind::Config, None));
+                let store = Arc::clone(&store);
+                let config = record(Kind::Config, None);
                 if number % 2 == 0 {
                     writes.spawn(async move {
                         let catalog = store.commit(vec![put(&config)], vec![]).await.unwrap();

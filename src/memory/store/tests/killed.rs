@@ -59,7 +59,8 @@ fn version(parent: Uuid, number: u32) -> super::Record {
 #[test]
 fn a_process_that_is_killed_loses_nothing_that_was_acknowledged() {
     on_each(async |database| {
-        let (mut written, mut removed) = (Vec::new(), Vec::new());
+        let mut written = Vec::new();
+        let mut removed = Vec::new();
         for round in 0..ROUNDS {
             for line in run_and_kill(&database, Duration::from_millis(20 + 30 * round as u64)) {
                 let (sign, id) = line.split_at(2);

@@ -37,7 +37,8 @@ fn take_tls_alone(server: &Server, certificate: &str, key: &str) {
 
 #[test]
 fn a_server_is_reached_with_tls_and_identified_by_its_certificate() {
-    let (issuer, other) = (authority(), authority());
+    let issuer = authority();
+    let other = authority();
     let key = KeyPair::generate().unwrap();
     let params = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
     let certificate = params.signed_by(&key, &issuer).unwrap().pem();
@@ -49,7 +50,8 @@ fn a_server_is_reached_with_tls_and_identified_by_its_certificate() {
         std::fs::write(&file, text).unwrap();
         file.display().to_string()
     };
-    let (ca, wrong_ca) = (file("ca.pem", issuer.pem()), file("other.pem", other.pem()));
+    let ca = file("ca.pem", issuer.pem());
+    let wrong_ca = file("other.pem", other.pem());
     let url = server.new_database();
     let base = url.split('?').next().unwrap();
     let by_name = base.replace("127.0.0.1", "localhost");

@@ -7,7 +7,8 @@ use parking_lot::Mutex;
 
 fn hold(id: u128) -> HoldRow {
     let name = BucketName { entity: 7, window_start: 0, generation: 0 };
-    let (limit, value_key) = ((Uuid::nil(), 0), "".into());
+    let limit = (Uuid::nil(), 0);
+    let value_key = "".into();
     HoldRow { id: Uuid::from_u128(id), name, amount: 10, window_end: i64::MAX, limit, value_key }
 }
 

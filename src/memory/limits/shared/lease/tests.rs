@@ -22,7 +22,8 @@ fn window(limit: &Limit, now: i64) -> Window {
 fn claim(limit: &Arc<Limit>, amount: i64, now: i64) -> Claim {
     let (limit, window) = (Arc::clone(limit), window(limit, now));
     let value_key: Arc<str> = "".into();
-    let (rule, is_overflow) = (Rule::Requests, false);
+    let rule = Rule::Requests;
+    let is_overflow = false;
     Claim { limit, entity: 7, value_key, window, amount, likely: 0, rule, is_overflow }
 }
 
@@ -71,7 +72,9 @@ impl Store {
         }
         let hold = Uuid::now_v7();
         self.holds.insert(hold, amount);
-        let (verdict, is_clamped, is_exhausted_now) = (Verdict::Room, false, false);
+        let verdict = Verdict::Room;
+        let is_clamped = false;
+        let is_exhausted_now = false;
         let (state, Key { epoch, generation, resets }) = (self.state(), self.key());
         let reply =
             BucketReply { verdict, state, epoch, resets, amount, is_clamped, is_exhausted_now, generation };
@@ -142,7 +145,8 @@ struct Key {
 #[test]
 fn a_hot_bucket_is_leased_renewed_and_returned() {
     let limit = minutely(10_000);
-    let (mut now, mut store) = (START, Store::new(&limit, START));
+    let mut now = START;
+    let mut store = Store::new(&limit, START);
     let mut lease = Lease::new(&claim(&limit, 1, now));
     for count in 1..=10 {
         let (hold, reply) = store.reserve(&limit, 1, now).unwrap();
@@ -211,7 +215,8 @@ fn what_requests_have_taken_is_held_again_if_the_store_has_lost_it() {
     let mut lease = lent(&limit, &mut store, START);
     let mut taken: Vec<_> = (0..5).map(|_| lease.take(&limit, 1, &moment(START)).unwrap()).collect();
     lease.settle(taken.remove(0), 1);
-    let (spent, mut now) = (store.spent, START + RENEWED_AFTER);
+    let spent = store.spent;
+    let mut now = START + RENEWED_AFTER;
     store.holds.clear();
     let order = lease.due(&moment(now), HELD_FOR).unwrap();
     assert_eq!((order.actual, order.kept), (1, 7));

@@ -68,7 +68,8 @@ impl Reserving {
         let orders = jobs.iter().map(|job| &*job.order);
         let claims: Vec<&Claim> = orders.clone().flat_map(|order| &order.claims).collect();
         let buckets = Buckets(claims.iter().map(|claim| (claim.entity, *claim)).collect());
-        let (each, places) = (|| buckets.0.values(), buckets.places());
+        let each = || buckets.0.values();
+        let places = buckets.places();
         let millis = |lifetime: Duration| i64::try_from(lifetime.as_millis()).unwrap_or(i64::MAX);
         let ends = orders.clone().scan(0_i32, |count, order| {
             *count = count.saturating_add(i32::try_from(order.claims.len()).unwrap_or(i32::MAX));
@@ -145,7 +146,10 @@ pub(super) fn replies(rows: &[Row], jobs: &[Job]) -> Result<Vec<Reply>, Error> {
 /// What became of a reservation: a row for each of its claims.
 fn reply(rows: &mut std::slice::Iter<'_, Row>, claims: &[Claim]) -> Result<Reply, Error> {
     // Without a row nothing is held.
-    let (mut kind, mut now, mut full, mut buckets) = (2_i16, 0, None, Vec::with_capacity(claims.len()));
+    let mut kind = 2_i16;
+    let mut now = 0;
+    let mut full = None;
+    let mut buckets = Vec::with_capacity(claims.len());
     for (index, (claim, row)) in claims.iter().zip(rows).enumerate() {
         (kind, now) = (row.try_get(0)?, row.try_get(1)?);
         let bucket = bucket(row, claim)?;
@@ -236,7 +240,8 @@ impl Settling {
 /// What each settlement came to.
 pub(super) fn settled(rows: &[Row]) -> Result<Vec<SettleReply>, Error> {
     let reply = |row: &Row| {
-        let (is_threshold_now, is_exhausted_now) = (row.try_get(1)?, row.try_get(2)?);
+        let is_threshold_now = row.try_get(1)?;
+        let is_exhausted_now = row.try_get(2)?;
         Ok(SettleReply { spent: row.try_get(0)?, is_threshold_now, is_exhausted_now })
     };
     rows.iter().map(reply).collect()

@@ -252,7 +252,8 @@ impl CounterStore for Postgres {
         reset: bool,
     ) -> Result<Vec<Shown>, String> {
         let mut shown = Vec::new();
-        let (end, generation) = (end_of(&window), i64::from(limit.generation));
+        let end = end_of(&window);
+        let generation = i64::from(limit.generation);
         for some in buckets.chunks(SHOWN_AT_ONCE) {
             let some: Vec<Uuid> = some.iter().map(|id| Uuid::from_u128(*id)).collect();
             let sql = "SELECT entity, value_key, spent, held, previous, unreconciled, threshold_sent, exhausted_sent \
@@ -268,7 +269,8 @@ impl CounterStore for Postgres {
     async fn announce(&self, gateway: Uuid) -> Result<(usize, i64), String> {
         let sql = "SELECT gateways, moment FROM limits_announce_1($1, $2)";
         let rows = self.database.rows(sql, &[&gateway, &GONE_AFTER]).await.map_err(Failed::into_reason)?;
-        let (gateways, now) = (number(&rows, 0)?, number(&rows, 1)?);
+        let gateways = number(&rows, 0)?;
+        let now = number(&rows, 1)?;
         Ok((usize::try_from(gateways).unwrap_or(1), now))
     }
 

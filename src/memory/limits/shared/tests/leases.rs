@@ -22,7 +22,8 @@ async fn pass(limits: &Limits, set: &LimitSet, estimate: &Estimate<'_>) -> Resul
 
 /// Passes requests until leases serve them. Returns how many there were.
 async fn warm_up(limits: &Limits, set: &LimitSet, estimate: &Estimate<'_>) -> i64 {
-    let (before, mut passed) = (limits.counts().served_by_leases, 0);
+    let before = limits.counts().served_by_leases;
+    let mut passed = 0;
     until("a lease", async || {
         pass(limits, set, estimate).await.unwrap();
         passed += 1;
@@ -38,7 +39,9 @@ async fn use_up(gateways: &[Arc<Limits>], limit: &Limit, cost: i64) -> i64 {
     let passed = Arc::new(AtomicI64::new(0));
     let mut clients = Vec::new();
     for limits in gateways.iter().cycle().take(gateways.len() * 6) {
-        let (limits, limit, passed) = (Arc::clone(limits), limit.clone(), Arc::clone(&passed));
+        let limits = Arc::clone(limits);
+        let limit = limit.clone();
+        let passed = Arc::clone(&passed);
         clients.push(tokio::spawn(async move {
             let set = LimitSet::new(vec![limit.clone()], limits.hash());
             let is_over = || passed.load(Ordering::Relaxed) >= limit.value();

@@ -91,7 +91,8 @@ async fn what_was_reserved_for_a_task_that_is_gone_is_cancelled() {
         timeout(Duration::from_secs(20), settled.recv()).await.expect("a settlement").unwrap()
     };
     let reserving = {
-        let (limits, limit) = (Arc::clone(&limits), limit.clone());
+        let limits = Arc::clone(&limits);
+        let limit = limit.clone();
         tokio::spawn(async move {
             let set = LimitSet::new(vec![limit], limits.hash());
             reserve(&limits, &set, &priced(10)).await.map(drop)
@@ -118,7 +119,8 @@ async fn how_long_a_call_takes_does_not_make_the_store_late() {
     let (store, ..) = gated();
     let sink = Arc::clone(&Buckets::new(BucketHash::Common, Sink::default()).sink);
     let inner = Inner::new(Box::new(store), "redis", Duration::from_secs(600), sink);
-    let (times, count) = ([1_000, 1_700], AtomicUsize::new(0));
+    let times = [1_000, 1_700];
+    let count = AtomicUsize::new(0);
     announce_once(&inner, Uuid::nil(), || times[count.fetch_add(1, Ordering::Relaxed)]).await;
     assert_eq!((inner.their_time(2_000), inner.their_earliest(2_000)), (11_000, 10_300));
     assert_eq!(inner.gateways.load(Ordering::Relaxed), 3);

@@ -58,7 +58,8 @@ async fn spawn_server(router: Router) -> (SocketAddr, watch::Sender<bool>) {
     tokio::spawn(async move {
         loop {
             let (socket, _) = listener.accept().await.unwrap();
-            let (app, shutdown) = (Arc::clone(&app), shutdown.clone());
+            let app = Arc::clone(&app);
+            let shutdown = shutdown.clone();
             tokio::spawn(async move { app.process_new(stream(socket), &shutdown).await.is_some() });
         }
     });

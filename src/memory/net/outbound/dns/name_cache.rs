@@ -128,7 +128,8 @@ impl NameCache {
         let name: Arc<str> = name.into();
         let (sender, lookup) = watch::channel(None);
         lookups.insert(Arc::clone(&name), lookup.clone());
-        let (cache, resolver) = (Arc::clone(self), Arc::clone(resolver));
+        let cache = Arc::clone(self);
+        let resolver = Arc::clone(resolver);
         tokio::spawn(async move {
             let result = tokio::time::timeout(LOOKUP_TIMEOUT, resolver.resolve(&name, cache.trusted)).await;
             let result = result.unwrap_or_else(|_| Err(ResolveError::Failed("no answer in time".to_owned())));

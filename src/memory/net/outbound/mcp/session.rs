@@ -147,7 +147,9 @@ fn is_picture(src: &str) -> bool {
 
 /// The capabilities as flags: those of the protocol always, extensions by their names.
 fn flags(capabilities: &ServerCapabilities) -> Map<String, Value> {
-    let (tools, prompts, resources) = (&capabilities.tools, &capabilities.prompts, &capabilities.resources);
+    let tools = &capabilities.tools;
+    let prompts = &capabilities.prompts;
+    let resources = &capabilities.resources;
     let is = |flag: Option<bool>| Value::Bool(flag == Some(true));
     let mut flags = Map::new();
     for (name, value) in [

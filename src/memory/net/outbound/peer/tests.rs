@@ -111,8 +111,11 @@ fn connector(authority: &Authority) -> (Connector, tempfile::NamedTempFile) {
 
 #[tokio::test]
 async fn a_connection_verified_with_one_ca_is_never_used_for_another() {
-    let (one, two, system) = (Authority::new(), Authority::new(), Authority::new());
-    let (first, second) = (one.serve(), two.serve());
+    let one = Authority::new();
+    let two = Authority::new();
+    let system = Authority::new();
+    let first = one.serve();
+    let second = two.serve();
     let (connector, _file) = connector(&system);
     let url = format!("https://{HOST}:{}", first.port());
     let peer_options = |ca: Option<Arc<TrustRoots>>| PeerOptions { ca, ..PeerOptions::default() };
@@ -133,7 +136,8 @@ async fn a_connection_verified_with_one_ca_is_never_used_for_another() {
 async fn without_the_group_key_pingora_would_reuse_it() {
     // Shows that the group key is needed: when Pingora includes the CA in its pool key, this test fails and the
     // group key may go.
-    let (one, system) = (Authority::new(), Authority::new());
+    let one = Authority::new();
+    let system = Authority::new();
     let address = one.serve();
     let (connector, _file) = connector(&system);
     let origin = origin(&format!("https://{HOST}:{}", address.port()), true);
@@ -176,7 +180,8 @@ async fn a_peer_without_idle_time_keeps_no_connection() {
 #[test]
 fn everything_that_must_keep_connections_apart_is_in_the_key() {
     let address = SocketAddr::from(([1, 1, 1, 1], 443));
-    let (one, two) = (Authority::new().ca(), Authority::new().ca());
+    let one = Authority::new().ca();
+    let two = Authority::new().ca();
     let api = origin("https://api.example.com", true);
     let key = |origin: &Origin, peer_options: PeerOptions| peer(origin, address, &peer_options).reuse_hash();
     let base = || PeerOptions::default();

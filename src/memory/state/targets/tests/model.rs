@@ -138,7 +138,9 @@ proptest! {
         let targets = TargetRegistry::default();
         let target = targets.find_or_insert(&identity("c", "config", 0), Some(&policy(threshold)));
         let mut model = Model { threshold: threshold as usize, ..Model::default() };
-        let (start, mut now, mut next_number) = (Instant::now(), 0, 0);
+        let start = Instant::now();
+        let mut now = 0;
+        let mut next_number = 0;
         let mut in_flight: Vec<(usize, Permit)> = Vec::new();
         for step in moves {
             let at = start + Duration::from_secs(now);
