@@ -71,8 +71,8 @@ impl BodyTexts {
         let pairs = self.texts.iter().zip(new).filter_map(|(text, new)| Some((text, new.as_ref()?)));
         let mut changes: Vec<(Range<usize>, String)> = Vec::new();
         for (text, new) in pairs.filter(|(text, new)| text.text != **new) {
-            let (before, after) =
-                (divided(&text.text, &text.pieces, &text.text), divided(&text.text, &text.pieces, new));
+            let before = divided(&text.text, &text.pieces, &text.text);
+            let after = divided(&text.text, &text.pieces, new);
             let parts = text.pieces.iter().zip(before.into_iter().zip(after));
             let changed = parts.filter(|(_, (before, after))| before != after);
             changes.extend(

@@ -27,7 +27,9 @@ pub fn divided<'n>(old: &str, pieces: &[Piece], new: &'n str) -> Vec<&'n str> {
     let most = old.len().min(new.len()) - prefix;
     let suffix = old.bytes().rev().zip(new.bytes().rev()).take(most).take_while(same).count();
     let changed = prefix..new.len() - suffix;
-    let (mut divided, mut border, mut at) = (Vec::with_capacity(pieces.len()), 0, 0);
+    let mut divided = Vec::with_capacity(pieces.len());
+    let mut border = 0;
+    let mut at = 0;
     for (index, piece) in pieces.iter().enumerate() {
         border += piece.len;
         let end = match border {

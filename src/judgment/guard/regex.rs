@@ -73,7 +73,8 @@ impl Regex {
 
     fn details_at(&self, text: &str, place: &Range<usize>) -> Map<String, Value> {
         let part = |range: &Range<usize>| shown(text.get(range.clone()).unwrap_or_default());
-        let (mut groups, mut captures) = (Map::new(), Vec::new());
+        let mut groups = Map::new();
+        let mut captures = Vec::new();
         for group in self.searcher.groups(text, place).unwrap_or_default() {
             let found = group.range.as_ref().map_or(Value::Null, |range| part(range).into());
             if let Some(name) = group.name {
@@ -111,7 +112,8 @@ impl Regex {
 
     /// The text with all matches replaced, by the same rule; `None`: there is none.
     pub fn replace(&self, text: &str, with: &str) -> Option<String> {
-        let (mut replaced, mut at) = (String::new(), 0);
+        let mut replaced = String::new();
+        let mut at = 0;
         let mut is_changed = false;
         let mut replace = |place: Range<usize>| {
             replaced.push_str(text.get(at..place.start).unwrap_or_default());
@@ -138,7 +140,9 @@ impl Regex {
         with: &str,
         mut visit: impl FnMut(Range<usize>),
     ) -> Option<Range<usize>> {
-        let (end, mut at, mut growth) = (range.end, range.start, 0);
+        let end = range.end;
+        let mut at = range.start;
+        let mut growth = 0;
         let is_whole = self.searcher.all(text, range, |place| {
             growth += with.len();
             at = place.end;

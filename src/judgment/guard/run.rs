@@ -144,7 +144,8 @@ impl Run<'_> {
         placeholders: &mut Vec<(String, String)>,
         pass: Pass,
     ) -> HookResult {
-        let (started, created_at) = (Instant::now(), Timestamp::now());
+        let started = Instant::now();
+        let created_at = Timestamp::now();
         let is_in_turn =
             |check: &HookCheck| hook.sequential || hook.kind == HookKind::Mutator || check.may_change();
         let available = subject.available;
@@ -179,7 +180,8 @@ impl Run<'_> {
     }
 
     async fn check(&self, check: &HookCheck, subject: &Subject) -> Ran {
-        let (started, created_at) = (Instant::now(), Timestamp::now());
+        let started = Instant::now();
+        let created_at = Timestamp::now();
         let mut finding = match &check.prepared {
             Ok(Prepared::Local(local)) => {
                 self.large_work.run(translation(subject.bytes()), || local.run(subject)).await

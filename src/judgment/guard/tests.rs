@@ -81,7 +81,8 @@ fn section(page: &mut String, kind: &CheckKind) {
             (false, "") => String::new(),
             (false, default) => format!("`{default}`"),
         };
-        let (of_type, about) = (cell(&type_name(parameter.kind)), cell(parameter.about));
+        let of_type = cell(&type_name(parameter.kind));
+        let about = cell(parameter.about);
         writeln!(page, "| `{}` | {of_type} | {} | {about} |", parameter.name, cell(&default)).unwrap();
     }
 }

@@ -104,7 +104,8 @@ impl WindowState {
         fail_on_error: bool,
     ) -> Arc<Self> {
         let found = hooks.hooks.iter().map(|hook| vec![Found::default(); hook.checks.len()]).collect();
-        let (started, created_at) = (Instant::now(), Timestamp::now());
+        let started = Instant::now();
+        let created_at = Timestamp::now();
         let empty = request.clone().with_stream(Vec::new());
         let found = Mutex::new(found);
         Arc::new(Self { hooks, started, created_at, before, empty, fail_on_error, found })
@@ -381,7 +382,8 @@ impl TextFilter for WindowFilter {
     fn follow(&mut self, choice: u32, before: u32) {
         let before = self.choice(before);
         let Some(ChoiceWindow { text, open, .. }) = self.choices.get(before) else { return };
-        let (text, open) = (text.clone(), *open);
+        let text = text.clone();
+        let open = *open;
         let at = self.choice(choice);
         if let Some(window) = self.choices.get_mut(at).filter(|window| window.text.is_empty()) {
             *window = ChoiceWindow { from: text.len(), open, searched: text.len(), text };

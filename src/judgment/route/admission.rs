@@ -151,7 +151,8 @@ impl<'a> RequestHead<'a> {
             return Ok(Plane::Options);
         }
         if !takes(self.method, path, &self.endpoint) {
-            let (method, allowed) = (self.method, allowed_methods(path));
+            let method = self.method;
+            let allowed = allowed_methods(path);
             return Err(Error::method_not_allowed(format!(
                 "{method} is not passed on to {path}, which takes {allowed}."
             )));

@@ -82,7 +82,8 @@ impl Request {
             Some((slug, model)) => (Some(slug.to_owned()), Some(model.to_owned())),
             None => (None, full_model),
         };
-        let (prompt, warnings) = (None, Vec::new());
+        let prompt = None;
+        let warnings = Vec::new();
         let stream_usage = true;
         Self {
             operation,
@@ -351,7 +352,8 @@ impl Attempt {
         let TranslationNotes { headers, warnings } = notes;
         let vendor_headers = VendorHeaders::new(headers, &target.account)?;
         let translation = ready.translation;
-        let (local_count, hides_usage) = (ready.local_count, ready.hides_usage);
+        let local_count = ready.local_count;
+        let hides_usage = ready.hides_usage;
         Ok(Self {
             target,
             operation: request.operation,

@@ -406,7 +406,8 @@ fn compile_target(
     prompt: Option<FoundPrompt>,
     path: String,
 ) -> Result<Target, Error> {
-    let (sources, by) = (compiler.sources, compiler.by);
+    let sources = compiler.sources;
+    let by = compiler.by;
     let by_operator = by == Author::Operator;
     let provider_ref = provider_ref(sources, config, &mut policies.override_params, prompt.as_ref())?;
     let ResolvedProvider { provider, mut account, slug, is_trusted, models } = match provider_ref {

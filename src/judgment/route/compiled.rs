@@ -73,7 +73,8 @@ impl CompiledConfig {
     pub fn new(root: Node, saved: Option<SavedName>) -> Self {
         let mut targets = Vec::new();
         root.collect(&mut targets);
-        let (uses_facts, patterns) = (root.uses_facts(), root.patterns());
+        let uses_facts = root.uses_facts();
+        let patterns = root.patterns();
         Self { root, targets, uses_facts, patterns, saved }
     }
 

@@ -187,7 +187,8 @@ mod tests {
             picked[weighted(&weights, ALL, chance.f64()).unwrap()] += 1;
         }
         for (weight, picked) in weights.iter().zip(picked) {
-            let (share, found) = (weight / 5.0, f64::from(picked) / f64::from(rounds));
+            let share = weight / 5.0;
+            let found = f64::from(picked) / f64::from(rounds);
             assert!((share - found).abs() < 0.015, "{share} of the picks, not {found}");
         }
     }

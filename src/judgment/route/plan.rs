@@ -344,7 +344,8 @@ impl Plan {
         outer: Reason,
         env: &mut dyn RoutingEnv,
     ) -> Option<(Arc<Target>, Reason)> {
-        let (mut node, mut reason) = (node, outer);
+        let mut node = node;
+        let mut reason = outer;
         loop {
             let group = match node {
                 Node::Target(target) => return Some((Arc::clone(target), reason)),

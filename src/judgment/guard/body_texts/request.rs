@@ -182,7 +182,8 @@ impl<'t> Reader<'t> {
                 continue;
             };
             let is_input = message.has("text") && !message.has("role");
-            let (is_judged, before) = (index == last || is_input, self.found.texts.len());
+            let is_judged = index == last || is_input;
+            let before = self.found.texts.len();
             let reads = ["content", "output", "text"].map(|name| {
                 self.content(&message, name, is_judged);
                 message.has(name)

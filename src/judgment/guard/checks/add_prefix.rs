@@ -302,7 +302,8 @@ mod tests {
 
     #[test]
     fn responses_and_contents_have_their_own_members() {
-        let (user, system) = (json!({"prefix": "P"}), json!({"prefix": "P", "applyToRole": "system"}));
+        let user = json!({"prefix": "P"});
+        let system = json!({"prefix": "P", "applyToRole": "system"});
         let part = |kind: &str| json!([{"type": kind, "image_url": "u"}]);
         for (parameters, before, after) in [
             (&user, json!({"input": "a"}), json!({"input": "Pa"})),

@@ -90,7 +90,8 @@ impl AllTerms {
     /// The places of the words that a text has. In time linear in the text and the words: what a state of the automaton stands for is
     /// taken once.
     fn found_in(&self, text: &str) -> HashSet<usize> {
-        let (mut found, mut visited) = (HashSet::new(), HashSet::new());
+        let mut found = HashSet::new();
+        let mut visited = HashSet::new();
         let Ok(mut state) = self.automaton.start_state(Anchored::No) else { return found };
         for byte in text.bytes() {
             state = self.automaton.next_state(Anchored::No, state, byte);
@@ -112,7 +113,8 @@ impl AllTerms {
 
 impl Contains {
     fn finding_of(&self, is_found: &dyn Fn(usize, &str) -> bool) -> Finding {
-        let (mut found, mut missing) = (Vec::new(), Vec::new());
+        let mut found = Vec::new();
+        let mut missing = Vec::new();
         for (place, term) in self.terms.iter().enumerate() {
             if is_found(place, term) { found.push(term) } else { missing.push(term) }
         }

@@ -137,7 +137,8 @@ fn prepare(unit: &'static Unit, parameters: &Parameters<'_>) -> Result<Prepared,
         number.ok_or_else(missing)
     };
     let written = |name| parameters.get(name).cloned().unwrap_or_default();
-    let (min, max) = (bound(unit.min)?, bound(unit.max)?);
+    let min = bound(unit.min)?;
+    let max = bound(unit.max)?;
     let range = (written(unit.min), written(unit.max));
     Ok(Prepared::Local(Box::new(Count { unit, min, max, range, not: parameters.flag("not") })))
 }

@@ -196,7 +196,9 @@ impl InlineImages {
             fetches.push(async move { (url, self.fetch(url, outside).await) });
         }
         let mut fetched = futures_util::stream::iter(fetches).buffered(AT_ONCE);
-        let (mut images, mut errors, mut total) = (HashMap::new(), Vec::new(), 0);
+        let mut images = HashMap::new();
+        let mut errors = Vec::new();
+        let mut total = 0;
         while let Some((url, outcome)) = fetched.next().await {
             match outcome {
                 Ok(image) if total + image.bytes.len() <= 2 * self.max_bytes => {

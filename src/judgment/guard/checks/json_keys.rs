@@ -83,7 +83,8 @@ impl JsonKeys {
     }
 
     fn explanation(&self, holds: bool, present: &[&str], missing: &[&str]) -> String {
-        let (found, absent) = (format!("[{}]", present.join(", ")), format!("[{}]", missing.join(", ")));
+        let found = format!("[{}]", present.join(", "));
+        let absent = format!("[{}]", missing.join(", "));
         match (self.operator, holds) {
             (Operator::Any, true) => {
                 format!("Successfully found at least one required key. Found keys: {found}.")

@@ -358,7 +358,8 @@ impl JwtCheck {
             }
             false => json!({"token": token}).to_string(),
         };
-        let (body, max_bytes) = (Bytes::from(body), MAX_INTROSPECTION);
+        let body = Bytes::from(body);
+        let max_bytes = MAX_INTROSPECTION;
         let call = OutsideCall { method: Method::POST, url, headers, body, max_bytes, timeout: TIMEOUT };
         let unclear = |why: String| Failure::Unclear(format!("The introspection failed: {why}"));
         let response = outside.call(call).await.map_err(|error| unclear(reason(&error)))?;

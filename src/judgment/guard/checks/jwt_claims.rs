@@ -75,7 +75,8 @@ impl ClaimRules {
         let failed: Vec<String> = failed.collect();
         let same = self.same.iter().map(String::as_str);
         let mismatched: Vec<&str> = same.filter(|name| header.get(*name) != claims.get(*name)).collect();
-        let (mut failures, mut validations) = (Vec::new(), Map::new());
+        let mut failures = Vec::new();
+        let mut validations = Map::new();
         validations.insert("signatureValid".to_owned(), true.into());
         for (is_wanted, member, list, what, names) in [
             (

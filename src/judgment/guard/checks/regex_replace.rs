@@ -54,7 +54,9 @@ fn prepare(parameters: &Parameters<'_>) -> Result<Prepared, Unusable> {
     }
     let regex = Regex::compile_literal(rule, parameters.patterns);
     let regex = regex.map_err(|problem| unusable("rule", rule, &format!("rule {problem}")))?;
-    let (rule, with, fails) = (rule.to_owned(), with.to_owned(), parameters.flag("failOnDetection"));
+    let rule = rule.to_owned();
+    let with = with.to_owned();
+    let fails = parameters.flag("failOnDetection");
     Ok(Prepared::Local(Box::new(RegexReplace { rule, regex, with, fails })))
 }
 
@@ -164,7 +166,8 @@ mod tests {
             Ok(Prepared::Local(check)) => check,
             other => panic!("{other:?}"),
         };
-        let (replaces, stops) = (check(false), check(true));
+        let replaces = check(false);
+        let stops = check(true);
         let found = replaces.finder().unwrap().find("abbabb", 0..5);
         let places: Vec<_> = found.iter().map(|found| found.range.clone()).collect();
         assert_eq!(places, [1..3, 4..5]);

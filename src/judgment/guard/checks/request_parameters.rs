@@ -93,7 +93,8 @@ fn has(list: &[Value], value: &Value) -> bool {
 }
 
 fn prepare(parameters: &Parameters<'_>) -> Result<Prepared, Unusable> {
-    let (tools, params) = (parameters.object("tools"), parameters.object("params"));
+    let tools = parameters.object("tools");
+    let params = parameters.object("params");
     for (parameter, members, allowed) in [
         (
             "tools",
@@ -176,7 +177,8 @@ impl LocalCheck for RequestParameters {
             let data = json!({"explanation": format!("An error occurred: {message}")});
             return Finding { verdict: true, ..Finding::failed("Error", message).with_data(data) };
         };
-        let (mut present, mut blocked_tools) = (Vec::new(), Vec::new());
+        let mut present = Vec::new();
+        let mut blocked_tools = Vec::new();
         for (kind, name) in tools(body) {
             present.push(json!({"type": kind, "name": name}));
             let mut reasons = self.types.against(&kind.into(), "type_blocked", "type_not_allowed");

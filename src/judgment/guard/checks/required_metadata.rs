@@ -110,7 +110,8 @@ impl LocalCheck for RequiredMetadata {
             Operator::None => present.is_empty(),
         };
         let names = |list: &[&(String, Option<String>)]| list.iter().copied().map(shown).collect::<Vec<_>>();
-        let (present, missing) = (names(&present), names(&missing));
+        let present = names(&present);
+        let missing = names(&missing);
         let explanation = match (verdict, self.operator) {
             (true, Operator::None) => "The metadata has none of them.".to_owned(),
             (true, _) => format!("The metadata has: {}.", present.join(", ")),

@@ -133,7 +133,8 @@ impl ValidUrls {
         let of = |wanted: bool| -> Vec<&str> {
             outcomes.iter().filter(|(_, is_valid)| *is_valid == wanted).map(|(url, _)| *url).collect()
         };
-        let (valid, invalid) = (of(true), of(false));
+        let valid = of(true);
+        let invalid = of(false);
         let (verdict, explanation) = match (urls.is_empty(), invalid.is_empty()) {
             (true, _) => (false, "No URLs found in the text.".to_owned()),
             (false, true) => (!self.not, "All URLs are valid.".to_owned()),

@@ -12,7 +12,8 @@ use words::config::policies::HookLists;
 use words::config::read::{Cursor, Problems};
 
 fn hooks(guardrails: &Value) -> Arc<HookSet> {
-    let (problems, patterns) = (Problems::default(), PatternBudget::default());
+    let problems = Problems::default();
+    let patterns = PatternBudget::default();
     let node = Node::from_json(guardrails.to_string().as_bytes()).unwrap();
     let root = Cursor::root(&node, &problems);
     let list = root

@@ -38,8 +38,10 @@ fn headers(text: &str) -> HeaderMap {
 /// The results for a request with the service key and for one with other credentials.
 fn judged(request: &str, header_lines: &str) -> Result<Plane, Error> {
     let (method, path) = request.split_once(' ').unwrap();
-    let (method, uri): (Method, Uri) = (method.parse().unwrap(), path.parse().unwrap());
-    let (headers, snapshot) = (headers(header_lines), snapshot());
+    let method: Method = method.parse().unwrap();
+    let uri: Uri = path.parse().unwrap();
+    let headers = headers(header_lines);
+    let snapshot = snapshot();
     RequestHead::new(&method, &uri, &headers, &snapshot, &control_paths()).plane()
 }
 
@@ -74,7 +76,8 @@ fn bodies_are_read_where_they_may_choose_the_target() {
 
 #[test]
 fn files_and_batches_that_are_no_providers_are_the_gateways() {
-    let (file, batch) = (file_id(Uuid::nil(), None), batch_id(Uuid::nil(), None));
+    let file = file_id(Uuid::nil(), None);
+    let batch = batch_id(Uuid::nil(), None);
     for (request, header, is_own) in [
         ("POST /v1/files".to_owned(), "accept: a", true),
         ("POST /v1/files".to_owned(), "x-gateway-provider: turnpike", true),
@@ -123,7 +126,8 @@ fn refusals_come_in_order() {
 
 #[test]
 fn only_open_paths_need_no_key() {
-    let (snapshot, post) = (snapshot(), Method::POST);
+    let snapshot = snapshot();
+    let post = Method::POST;
     let client = |path: &'static str, lines: &str| {
         let headers = headers(lines);
         RequestHead::new(&post, &Uri::from_static(path), &headers, &snapshot, &control_paths())

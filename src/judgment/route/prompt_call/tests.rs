@@ -49,7 +49,8 @@ fn prompts() -> Arc<PromptSet> {
         let body: VersionBody = serde_json::from_str(&body.to_string()).unwrap();
         let version = Arc::new(PromptVersion::new(Uuid::now_v7(), 1, &body));
         let versions = [(1, version)].into();
-        let (id, slug) = (Uuid::now_v7(), slug.to_owned());
+        let id = Uuid::now_v7();
+        let slug = slug.to_owned();
         set.put(Arc::new(Prompt { id, slug, published: 1, versions, labels: HashMap::new() }));
     }
     Arc::new(set)

@@ -55,7 +55,8 @@ fn claims() -> Value {
 
 #[test]
 fn a_token_must_be_signed_and_in_time() {
-    let (signer, other) = (Signer::new(), Signer::new());
+    let signer = Signer::new();
+    let other = Signer::new();
     let outside = TestOutside::responding(500, "");
     let check = check(json!({"jwks": signer.key_set("k"), "algorithms": ["EdDSA"]}));
     let good = signer.token("k", &claims());

@@ -132,7 +132,8 @@ fn read(input: &Input<'_>, response: &Value) -> Result<Outcome, String> {
     let lack = || "`extractions`".to_owned();
     let extractions = member(response, &["extractions"])?.as_array().ok_or_else(lack)?;
     let options = input.options;
-    let (mut failing, mut replaced) = (Vec::new(), Vec::new());
+    let mut failing = Vec::new();
+    let mut replaced = Vec::new();
     for extraction in extractions {
         failing.extend(SCORED.iter().filter(|row| is_scored(options, extraction, row)).map(|row| row.0));
         let languages = extraction.get("languages").and_then(Value::as_object);

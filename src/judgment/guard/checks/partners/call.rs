@@ -283,7 +283,9 @@ impl Call {
                 format!("more than {most} texts, which is too much for {}", self.partner.name),
             ));
         }
-        let (mut verdict, mut data, mut texts) = (true, Vec::new(), vec![None; all.len()]);
+        let mut verdict = true;
+        let mut data = Vec::new();
+        let mut texts = vec![None; all.len()];
         for chunk in sent.chunks(size) {
             let input_texts: Vec<&str> = chunk.iter().map(|(_, text)| *text).collect();
             let input = Input { options: &self.options, subject, texts: &input_texts };
@@ -357,7 +359,8 @@ pub fn text<'a>(response: &'a Value, path: &[&str]) -> Result<&'a str, String> {
 pub fn replaced(text: &str, mut ranges: Vec<(usize, usize, String)>) -> String {
     ranges.sort_by_key(|range| range.0);
     let mut characters = text.chars();
-    let (mut replaced, mut position) = (String::with_capacity(text.len()), 0);
+    let mut replaced = String::with_capacity(text.len());
+    let mut position = 0;
     for (start, end, replacement) in ranges {
         if start < position || end <= start {
             continue;

@@ -83,7 +83,8 @@ impl<'a> Digits<'a> {
             has_plus,
             has_parenthesis,
         };
-        let (mut at, mut gap) = (first, Gap::None);
+        let mut at = first;
+        let mut gap = Gap::None;
         for group in &mut digits.groups {
             let end = bytes.run(at, MAX_DIGITS, |byte| byte.is_ascii_digit());
             // An `x` begins an extension.

@@ -30,7 +30,8 @@ pub fn iban(bytes: Bytes<'_>, start: usize) -> Option<Range<usize>> {
     let country = bytes.slice(start..start + 2);
     let row = LENGTHS.binary_search_by(|(code, _)| code.as_slice().cmp(country)).ok()?;
     let length = usize::from(LENGTHS.get(row)?.1);
-    let (mut position, mut characters) = (start, [0_u8; 34]);
+    let mut position = start;
+    let mut characters = [0_u8; 34];
     for (index, character) in characters.iter_mut().take(length).enumerate() {
         if index > 0 && index % 4 == 0 && bytes.at(position) == b' ' {
             position += 1;

@@ -82,7 +82,8 @@ fn prepare(parameters: &Parameters<'_>) -> Result<Prepared, Unusable> {
         None => Categories::all(),
     };
     let redacts = parameters.flag("redact");
-    let (restores, not) = (parameters.flag("restore"), parameters.flag("not"));
+    let restores = parameters.flag("restore");
+    let not = parameters.flag("not");
     if restores && !redacts {
         return Err(Unusable::new(
             "restore",

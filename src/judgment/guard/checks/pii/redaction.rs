@@ -44,7 +44,8 @@ impl Redaction {
         if found.is_empty() {
             return None;
         }
-        let (mut replaced, mut end) = (String::with_capacity(text.len()), 0);
+        let mut replaced = String::with_capacity(text.len());
+        let mut end = 0;
         for hit in found {
             let original = text.get(hit.range.clone()).unwrap_or_default();
             replaced.push_str(text.get(end..hit.range.start).unwrap_or_default());

@@ -121,7 +121,9 @@ impl Scan {
             return (None, end);
         }
         announced.read(bytes, at..end);
-        let (first, next, length) = (bytes.at(at), bytes.at(end), end - at);
+        let first = bytes.at(at);
+        let next = bytes.at(end);
+        let length = end - at;
         // Most words can be nothing, which shows at the byte behind them.
         let may_be_secret = length > 16
             || match next {

@@ -15,7 +15,9 @@ pub fn ssn(digits: &Digits<'_>, is_announced: bool) -> Option<Range<usize>> {
         _ => return None,
     };
     let number = digits.leading(9);
-    let (area, group, serial) = (number / 1_000_000, number / 10_000 % 100, number % 10_000);
+    let area = number / 1_000_000;
+    let group = number / 10_000 % 100;
+    let serial = number % 10_000;
     let is_given_out = !matches!(area, 0 | 666 | 900..) && group != 0 && serial != 0;
     // Numbers from advertisements, which are nobody's.
     let is_sample = matches!(number, 78_051_120 | 219_099_999 | 123_456_789);

@@ -125,7 +125,8 @@ fn the_numbers_of_several_checks_go_on() {
 /// Finds as a stream does: a range at a time, each with the text that follows it and what came before as context.
 fn windowed(check: &Pii, text: &str, cuts: &[usize]) -> Vec<(usize, usize)> {
     let longest = check.longest().unwrap();
-    let (mut done, mut found) = (0, Vec::new());
+    let mut done = 0;
+    let mut found = Vec::new();
     let mut ends: Vec<usize> = cuts.iter().map(|cut| cut % (text.len() + 1)).collect();
     ends.sort_unstable();
     ends.push(text.len());

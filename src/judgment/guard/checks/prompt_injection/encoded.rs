@@ -66,7 +66,9 @@ fn base64_of(run: &str) -> Option<Vec<u8>> {
 }
 
 fn base32(run: &str) -> Option<Vec<u8>> {
-    let (mut bytes, mut bits, mut value) = (Vec::new(), 0, 0_u32);
+    let mut bytes = Vec::new();
+    let mut bits = 0;
+    let mut value = 0_u32;
     for byte in run.trim_end_matches(['.', '=']).bytes() {
         let digit = match byte {
             b'A'..=b'Z' => byte - b'A',

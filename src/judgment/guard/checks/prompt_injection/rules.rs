@@ -28,7 +28,8 @@ pub struct Rule {
 const MAX_STEPS: usize = 4;
 
 const fn rule(name: &'static str, weight: f64, steps: &'static [Step]) -> Rule {
-    let (mut classes, mut rest) = (0, steps);
+    let mut classes = 0;
+    let mut rest = steps;
     while let [(step, _), after @ ..] = rest {
         classes |= *step;
         rest = after;
