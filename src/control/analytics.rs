@@ -72,7 +72,8 @@ impl Subject {
             let text = call.query_text(name)?;
             text.parse::<Timestamp>().ok().map(Timestamp::as_millisecond)
         };
-        let (min, max) = (time("time_of_generation_min"), time("time_of_generation_max"));
+        let min = time("time_of_generation_min");
+        let max = time("time_of_generation_max");
         let (min, max) = min.zip(max).unwrap_or_default();
         if min >= max {
             problems.push("time_of_generation_max", None, "must be after time_of_generation_min");

@@ -40,7 +40,8 @@ pub(super) const ROUTES: &[Route] = &[get(
 .replies(Shape::List(ITEM))];
 
 async fn list(call: Call) -> Result<Reply, Error> {
-    let (catalog, workspace) = (call.catalog()?, call.list_workspace()?);
+    let catalog = call.catalog()?;
+    let workspace = call.list_workspace()?;
     let only_open = call.query.get("open").and_then(Value::as_bool) == Some(true);
     let found: Vec<Value> = catalog
         .all(Kind::Batch)

@@ -66,7 +66,8 @@ async fn state(call: Call) -> Result<Reply, Error> {
         ));
     }
     let caching = &call.engine.caching;
-    let (store, index) = (caching.store.stats(), caching.index.as_ref().map(|index| index.stats()));
+    let store = caching.store.stats();
+    let index = caching.index.as_ref().map(|index| index.stats());
     let (vectors, vector_bytes) = index.map_or((0, 0), |stats| (stats.entries, stats.bytes));
     Ok(Reply::from(json!({
         "entries": store.entries, "bytes": store.bytes, "vectors": vectors, "vector_bytes": vector_bytes,

@@ -291,7 +291,8 @@ impl ExplainContext<'_> {
         let explained = explain(&sources, &request, &env);
         let metadata = metadata.and_then(|text| RawValue::from_string(text).ok());
         let cache_headers = CacheHeaders::of(&gateway_headers);
-        let (client, headers) = (Arc::clone(client), parsed.headers.clone());
+        let client = Arc::clone(client);
+        let headers = parsed.headers.clone();
         Ok((explained, Explained { client, request, metadata, headers, cache_headers }))
     }
 }

@@ -443,7 +443,8 @@ mod tests {
             crate::records::overlay(&mut kept, &update, &["usage_limits", USAGE_NUMBERS]);
             kept.get(USAGE_NUMBERS).cloned()
         };
-        let (weekly, monthly) = (limit("cost", "weekly"), limit("cost", "monthly"));
+        let weekly = limit("cost", "weekly");
+        let monthly = limit("cost", "monthly");
         let tokens = limit("tokens", "weekly");
         assert_eq!(put(json!([weekly, tokens, monthly])), None, "their places");
         assert_eq!(put(json!([monthly])), Some(json!([1])));

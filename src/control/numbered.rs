@@ -88,7 +88,8 @@ impl Numbered {
         record: &Record,
         named: &str,
     ) -> Result<&'c Arc<Record>, Error> {
-        let (id, number) = (Uuid::try_parse(named).ok(), named.parse::<u32>().ok());
+        let id = Uuid::try_parse(named).ok();
+        let number = named.parse::<u32>().ok();
         let is_named =
             |version: &&Arc<Record>| Some(version.id) == id || (number.is_some() && version.number == number);
         catalog.children(self.versions, record.id).find(is_named).ok_or_else(|| {

@@ -36,7 +36,8 @@ pub(super) const ROUTES: &[Route] = &[
 ];
 
 async fn show(call: Call) -> Result<Reply, Error> {
-    let (vendor, model) = (call.param("provider"), call.param("model"));
+    let vendor = call.param("provider");
+    let model = call.param("model");
     let book = call.shared.prices.load_full();
     let version = book.version();
     match book.rating(vendor, model, None) {

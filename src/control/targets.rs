@@ -59,7 +59,8 @@ pub(super) const ROUTES: &[Route] = &[
 ];
 
 async fn list(call: Call) -> Result<Reply, Error> {
-    let (now, clock) = (Instant::now(), call.now);
+    let now = Instant::now();
+    let clock = call.now;
     let view = call.shared.targets.list(now);
     let targets: Vec<TargetJson<'_>> = view.iter().map(|view| target_json(view, now, clock)).collect();
     Ok(Reply::from(json!({ "targets": targets })))
@@ -102,7 +103,8 @@ mod tests {
 
     #[test]
     fn a_target_is_shown_with_all_fields() {
-        let (targets, now) = (TargetRegistry::default(), Instant::now());
+        let targets = TargetRegistry::default();
+        let now = Instant::now();
         let identity = TargetId {
             config: "cf-1".into(),
             index: "config.targets[1]".into(),

@@ -240,7 +240,8 @@ async fn remove(mut call: Call) -> Result<Reply, Error> {
     if record.slug.as_deref() == Some(DEFAULT_WORKSPACE) {
         return Err(Error::conflict("The default workspace cannot be deleted."));
     }
-    let (is_forced, now) = (call.flag("force_delete") == Some(true), call.now);
+    let is_forced = call.flag("force_delete") == Some(true);
+    let now = call.now;
     call.trail.workspace = Some(record.id);
     // Its batches are written all the time while they run.
     call.commit_latest(|catalog| {

@@ -43,7 +43,8 @@ const COLUMNS: [(Column, &str); 14] = [
 
 const ALL_NAMES: [&str; COLUMNS.len()] = {
     let mut names = [""; COLUMNS.len()];
-    let (mut from, mut to) = (COLUMNS.as_slice(), names.as_mut_slice());
+    let mut from = COLUMNS.as_slice();
+    let mut to = names.as_mut_slice();
     while let ([(_, name), rest @ ..], [place, places @ ..]) = (from, to) {
         *place = *name;
         (from, to) = (rest, places);

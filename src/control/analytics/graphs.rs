@@ -357,7 +357,8 @@ static HIT_RATE: Graph = plain(
         json!({"total": total.hits(), "rate": percent(total.hits(), total.requests)})
     },
     |answer| {
-        let (mut simple, mut semantic) = (0, 0);
+        let mut simple = 0;
+        let mut semantic = 0;
         answer.points(|group| {
             let measures = &group.measures;
             simple = u64::saturating_add(simple, measures.simple_saved);

@@ -118,7 +118,8 @@ fn id(entry: &Value) -> Option<Uuid> {
 
 async fn list(call: Call) -> Result<Reply, Error> {
     let record = find(&call)?;
-    let (mut body, catalog) = (members(&record), call.catalog()?);
+    let mut body = members(&record);
+    let catalog = call.catalog()?;
     let own = call.own_workspace();
     let mut all = entries(&body);
     if let Some(workspace) = record.workspace {

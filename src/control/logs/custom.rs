@@ -85,7 +85,9 @@ fn read_all(call: &Call) -> Result<Vec<Map<String, Value>>, Error> {
 fn entry(call: &Call, log: &Map<String, Value>, workspace: Uuid, limit: usize) -> Entry {
     let empty = Map::new();
     let part = |name: &str| log.get(name).and_then(Value::as_object).unwrap_or(&empty);
-    let (request, response, metadata) = (part("request"), part("response"), part("metadata"));
+    let request = part("request");
+    let response = part("response");
+    let metadata = part("metadata");
     let given = |name: &str| metadata.get(name).and_then(Value::as_str).map(text);
     let named = |map: &Map<String, Value>, name: &str| map.get(name).and_then(Value::as_str).map(text);
     let created_ms = call.now.as_millisecond();

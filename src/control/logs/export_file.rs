@@ -189,7 +189,9 @@ impl Lines {
     }
 
     async fn page(&self, size: usize) -> Result<Found, LogError> {
-        let (filter, offset, has_bodies) = (self.filter.clone(), self.offset, self.has_bodies);
+        let filter = self.filter.clone();
+        let offset = self.offset;
+        let has_bodies = self.has_bodies;
         let read = self.ledger.run(PAGE_TIMEOUT, move |store, control| {
             let mut rows = Vec::with_capacity(size);
             if size > 0 {
@@ -288,7 +290,8 @@ mod tests {
 
     #[test]
     fn compressed_text_is_taken_piece_by_piece() {
-        let (mut text, mut sent) = (Text::new(true), Vec::new());
+        let mut text = Text::new(true);
+        let mut sent = Vec::new();
         let wanted: String =
             (0..20_000).map(|number| format!("{{\"id\":{}}}\n", number * 7919 % 10_007)).collect();
         for line in wanted.lines() {
