@@ -32,7 +32,8 @@ fn compact_date(text: &str) -> Option<String> {
         return None;
     }
     let number = |from, to| text.get(from..to)?.parse::<i16>().ok();
-    let (month, day) = (number(4, 6)?.try_into().ok()?, number(6, 8)?.try_into().ok()?);
+    let month = number(4, 6)?.try_into().ok()?;
+    let day = number(6, 8)?.try_into().ok()?;
     let date = Date::new(number(0, 4)?, month, day).ok()?;
     Some(date.to_string())
 }

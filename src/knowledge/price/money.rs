@@ -67,14 +67,16 @@ pub struct Dollars(pub i64);
 
 impl fmt::Display for Dollars {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (sign, amount) = (if self.0 < 0 { "-" } else { "" }, self.0.unsigned_abs());
+        let sign = if self.0 < 0 { "-" } else { "" };
+        let amount = self.0.unsigned_abs();
         let scale = NANODOLLARS.unsigned_abs();
-        let (whole, mut rest) = (amount / scale, amount % scale);
+        let whole = amount / scale;
+        let mut rest = amount % scale;
         if rest == 0 {
             return write!(f, "{sign}{whole}");
         }
         let mut digits = 9;
-        while rest % 10 == 0 {
+        while rest.is_multiple_of(10) {
             rest /= 10;
             digits -= 1;
         }

@@ -119,7 +119,8 @@ impl Overlay {
             return;
         };
         let Some(entry) = at.fields().and_then(|fields| read_entry(model, at, fields)) else { return };
-        let (vendor, model) = (vendor.to_lowercase(), model.to_lowercase());
+        let vendor = vendor.to_lowercase();
+        let model = model.to_lowercase();
         let entries = self.vendors.entry(vendor.into()).or_default();
         match model.strip_suffix('*') {
             Some(prefix) => entries.prefixes.push((prefix.into(), entry)),

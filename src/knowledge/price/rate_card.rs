@@ -60,7 +60,9 @@ impl Constraint {
             Self::TimeOfDay { start, end } => {
                 // Before 1970 fractions of seconds count from the other side.
                 let second = at.as_second() - i64::from(at.subsec_nanosecond() < 0);
-                let (second, start, end) = (second.rem_euclid(86_400), i64::from(start), i64::from(end));
+                let second = second.rem_euclid(86_400);
+                let start = i64::from(start);
+                let end = i64::from(end);
                 match end < start {
                     true => second >= start || second < end,
                     false => second >= start && second < end,
@@ -162,7 +164,8 @@ impl InForce<'_> {
 
 impl RateCard {
     pub fn new(model: &str, source: PriceSource, periods: Vec<Period>, variants: Vec<Variant>) -> Self {
-        let (periods, variants) = (periods.into_boxed_slice(), variants.into_boxed_slice());
+        let periods = periods.into_boxed_slice();
+        let variants = variants.into_boxed_slice();
         let hash = fingerprint(&periods, &variants);
         let all = periods.iter().chain(variants.iter().map(|variant| &variant.period));
         let units =
@@ -278,7 +281,8 @@ impl RateCard {
         let mut has_priced_use = false;
         let mut by_token = false;
         let mut by_piece = false;
-        let (mut input, mut output) = (0, 0);
+        let mut input = 0;
+        let mut output = 0;
         let mut sum = 0_i128;
         // The specific units first: what they take is no longer the general ones'.
         for unit in self.units().rev() {
@@ -420,10 +424,12 @@ fn scaled(unit: Unit, price: u64) -> i128 {
 fn nanodollars(picodollars: i128) -> i64 {
     // Up to nine million dollars, without a division of 128 bits.
     if let Ok(small) = i64::try_from(picodollars) {
-        let (whole, rest) = (small.div_euclid(1_000), small.rem_euclid(1_000));
+        let whole = small.div_euclid(1_000);
+        let rest = small.rem_euclid(1_000);
         return whole + i64::from(rest > 500 || (rest == 500 && whole % 2 != 0));
     }
-    let (whole, rest) = (picodollars.div_euclid(1_000), picodollars.rem_euclid(1_000));
+    let whole = picodollars.div_euclid(1_000);
+    let rest = picodollars.rem_euclid(1_000);
     let rounds_up = rest > 500 || (rest == 500 && whole % 2 != 0);
     i64::try_from(whole + i128::from(rounds_up)).unwrap_or(i64::MAX)
 }

@@ -66,11 +66,13 @@ pub fn check_replacement(book: &PriceBook, next: &Catalog, at: Timestamp) -> Res
 }
 
 fn check_all(catalog: &Catalog, next: &Catalog, at: Timestamp) -> Result<(), String> {
-    let (before, after) = (catalog.models(), next.models());
+    let before = catalog.models();
+    let after = next.models();
     if after.saturating_mul(10) < before.saturating_mul(9) {
         return Err(format!("it has only {after} models, the prices in force have {before}"));
     }
-    let (old, new) = (by_name(catalog), by_name(next));
+    let old = by_name(catalog);
+    let new = by_name(next);
     let ceilings = Ceilings::of(catalog);
     let check = |name: &String, card| check_prices(name, (card, new.get(name)?), &ceilings, at).err();
     let moved = old.iter().filter_map(|(name, card)| check(name, card));
@@ -118,7 +120,9 @@ struct Point<'a> {
 
 /// All points at which one of the cards may have prices that it has at no other.
 fn points<'a>(cards: [&'a RateCard; 2], now: Timestamp) -> Vec<Point<'a>> {
-    let (mut tiers, mut inputs, mut times) = (vec![None], vec![0], vec![now]);
+    let mut tiers = vec![None];
+    let mut inputs = vec![0];
+    let mut times = vec![now];
     for (conditions, period) in cards.into_iter().flat_map(RateCard::all_periods) {
         tiers.extend(conditions.iter().filter_map(|condition| match condition {
             Condition::ServiceTier(tier) => Some(Some(&**tier)),
@@ -179,7 +183,8 @@ fn check_prices(
                 let shown = |price: Option<u64>| {
                     price.map_or("none".to_owned(), |price| super::money::price_in_dollars(price).to_string())
                 };
-                let (old, new) = (shown(price(before)), shown(price(after)));
+                let old = shown(price(before));
+                let new = shown(price(after));
                 let key = unit.price_key();
                 return Err(format!("{name}: {key} would go from {old} to {new} dollars{}", point.text()));
             }
@@ -201,7 +206,8 @@ impl Point<'_> {
 
 /// How `after` differs from `before`, by `provider/model`.
 pub fn changes(before: &Catalog, after: &Catalog, at: Timestamp) -> BTreeMap<String, Vec<Change>> {
-    let (old, new) = (by_name(before), by_name(after));
+    let old = by_name(before);
+    let new = by_name(after);
     let mut changes = BTreeMap::new();
     for (name, card) in &old {
         let found = match new.get(name) {
@@ -229,7 +235,8 @@ fn card_changes(before: &RateCard, after: &RateCard, at: Timestamp) -> Vec<Chang
         return Vec::new();
     }
     let prices = Unit::ALL.into_iter().filter_map(|unit| {
-        let (before, after) = (price(before, unit, at), price(after, unit, at));
+        let before = price(before, unit, at);
+        let after = price(after, unit, at);
         (before != after).then_some(Change::Price { unit, before, after })
     });
     let changes: Vec<Change> = prices.collect();

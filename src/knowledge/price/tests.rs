@@ -104,7 +104,8 @@ fn ten_thousand_random_usages_cost_what_the_crate_calculates() {
     let oracle = Calculator::bundled();
     let entries = entries();
     let mut random = fastrand::Rng::with_seed(15);
-    let (mut compared, mut unknown) = (0, 0);
+    let mut compared = 0;
+    let mut unknown = 0;
     for number in 0.. {
         if compared == 10_000 {
             break;
@@ -162,7 +163,8 @@ fn names_mean_what_they_mean_to_the_crate() {
         |model| format!("eu.{model}"),
         |model| format!("{model}-tts"),
     ];
-    let (mut found, mut missing) = (0, 0);
+    let mut found = 0;
+    let mut missing = 0;
     for (provider, model) in entries() {
         for change in changes {
             let name = change(&model);
@@ -264,7 +266,8 @@ fn the_overlay_is_before_the_catalogue() {
     assert_eq!(dollars("azure-openai", "deploy"), Some(1.0));
     let standard = PriceBook::default();
     let claude = charge("anthropic", "claude-sonnet-4-5", &usage);
-    let (whole, half) = (standard.cost(&claude), book.cost(&claude));
+    let whole = standard.cost(&claude);
+    let half = book.cost(&claude);
     assert_eq!(whole.nanodollars.map(|cost| cost / 2), half.nanodollars);
     assert_ne!(whole.rates_hash, half.rates_hash);
     assert_eq!(dollars("openai", "loop"), None);

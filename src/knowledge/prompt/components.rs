@@ -44,7 +44,8 @@ impl Components {
     /// With what the partials need, through other partials as well. `variables` has the names of some.
     pub(super) fn with_partials(&self, partials: &dyn Partials, variables: &Value) -> Self {
         let mut all = self.clone();
-        let (mut named, mut variable) = (0, 0);
+        let mut named = 0;
+        let mut variable = 0;
         loop {
             let name = if let Some(name) = all.partials.get(named) {
                 named += 1;

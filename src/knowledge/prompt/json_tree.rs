@@ -22,8 +22,10 @@ pub enum Piece {
 /// # Errors
 /// Everything that is wrong with the tags in its strings.
 pub fn compile(text: &str) -> Result<Vec<Piece>, Vec<String>> {
-    let (mut pieces, mut problems) = (Vec::new(), Vec::new());
-    let (mut plain, mut rest) = (String::new(), text);
+    let mut pieces = Vec::new();
+    let mut problems = Vec::new();
+    let mut plain = String::new();
+    let mut rest = text;
     while let Some((before, string, after)) = next_string(rest) {
         plain.push_str(before);
         rest = after;

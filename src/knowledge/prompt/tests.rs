@@ -35,7 +35,8 @@ fn prompt(slug: &str, versions: Vec<VersionBody>, published: u32, labels: &[(&st
         .map(|(number, body)| (number, Arc::new(PromptVersion::new(Uuid::now_v7(), number, &body))));
     let labels: HashMap<String, u32> =
         labels.iter().map(|(name, number)| ((*name).to_owned(), *number)).collect();
-    let (id, slug) = (Uuid::now_v7(), slug.to_owned());
+    let id = Uuid::now_v7();
+    let slug = slug.to_owned();
     Arc::new(Prompt { id, slug, published, versions: versions.collect(), labels })
 }
 

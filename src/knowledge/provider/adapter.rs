@@ -119,7 +119,8 @@ impl CallPlace {
         if call.operation.response_kind() != ResponseKind::Other {
             return None;
         }
-        let (path, query) = (call.path.to_owned(), call.query.map(str::to_owned));
+        let path = call.path.to_owned();
+        let query = call.query.map(str::to_owned);
         Some(Box::new(Self { operation: call.operation, path, query }))
     }
 }

@@ -241,7 +241,8 @@ pub(in crate::provider) mod tests {
 
     /// Calls `with` with a job of an account without anything.
     pub fn with_job(model: &str, operation: Operation, with: impl FnOnce(&Job<'_>)) {
-        let (account, options) = (Account::default(), Map::new());
+        let account = Account::default();
+        let options = Map::new();
         let name = "turnpike-0-1";
         with(&Job { name, account: &account, model, operation, options: &options, input: None, id: None });
     }

@@ -303,7 +303,8 @@ mod tests {
     }
 
     fn call(n: usize) -> ToolCall<'static> {
-        let (id, name) = (Cow::Owned(format!("c{n}")), Cow::Borrowed("f"));
+        let id = Cow::Owned(format!("c{n}"));
+        let name = Cow::Borrowed("f");
         ToolCall { id, name, arguments: Cow::Borrowed("{}"), signature: None, cache_control: None }
     }
 

@@ -124,7 +124,8 @@ impl CredentialMask {
         for secret in &self.secrets {
             let mut from = 0;
             while let Some(found) = text.get(from..).and_then(|rest| spelling::find(rest, secret)) {
-                let (start, end) = (from + found.start, from + found.end);
+                let start = from + found.start;
+                let end = from + found.end;
                 if let Some(found) = text.get_mut(start..end) {
                     found.fill(b'*');
                 }

@@ -124,7 +124,9 @@ impl Case<'_> {
         if self.file("in.json").is_none() {
             return;
         }
-        let (mut sent, mut aside, mut refused) = (None, String::new(), None);
+        let mut sent = None;
+        let mut aside = String::new();
+        let mut refused = None;
         match self.translate() {
             Ok((body, notes)) => {
                 let same =
@@ -280,7 +282,9 @@ fn laid_out(json: &[u8]) -> Vec<u8> {
 /// Calls `on` for each byte with whether it is inside a string (quotes included) and its nesting depth (an
 /// opening bracket counts as inside its own level, a closing one as outside).
 fn scan_bytes(json: &[u8], on: &mut dyn FnMut(u8, bool, usize)) {
-    let (mut inside, mut escaped, mut depth) = (false, false, 0_usize);
+    let mut inside = false;
+    let mut escaped = false;
+    let mut depth = 0_usize;
     for &byte in json {
         if inside {
             on(byte, true, depth);

@@ -252,7 +252,8 @@ impl ProviderSpec {
 
     /// The error for a request that needs a stored response.
     pub(super) fn no_stored_responses(&self, call: &Call<'_>) -> Error {
-        let (id, method) = (self.id, call.method);
+        let id = self.id;
+        let method = call.method;
         let message = format!(
             "{method} /v1/responses/{{id}} needs a provider that keeps responses; {id} keeps none. Send the whole \
              conversation with each request instead."

@@ -298,7 +298,9 @@ fn page() -> String {
         let optional = if spec.key.required { "" } else { ", optional" };
         let key = format!("`{}: {}<key>`{optional}", spec.key.header, spec.key.prefix);
         let aliases = spec.aliases.iter().map(|alias| format!("`{alias}`")).collect::<Vec<_>>().join(", ");
-        let (id, note, source) = (spec.id, spec.note, spec.source);
+        let id = spec.id;
+        let note = spec.note;
+        let source = spec.source;
         let source = if source.starts_with("https://") { format!("<{source}>") } else { source.to_owned() };
         let own = own_apis(spec);
         writeln!(page, "| `{id}` | {aliases} | {base} | {custom} | {key} | {own} | {note} | {source} |")

@@ -108,7 +108,8 @@ mod tests {
         }
         assert_eq!(NameRule::GEMINI.legal("a.b:c"), None);
         assert_eq!(NameRule::ANTHROPIC.legal(&long), None);
-        let (short, shorter) = (NameRule::COMMON.legal(&long), NameRule::COMMON.legal(&other));
+        let short = NameRule::COMMON.legal(&long);
+        let shorter = NameRule::COMMON.legal(&other);
         assert_eq!(short.as_ref().map(String::len), Some(64));
         assert_ne!(short, shorter, "two long names stay apart");
         let mut request = ChatRequest {

@@ -70,7 +70,8 @@ fn chats() -> Vec<(&'static str, String)> {
     let several = [rest.as_str(); 4].join(",");
     vec![
         ("calls", {
-            let (calls, results) = (list(0..COUNT, call), reversed(0..COUNT, result));
+            let calls = list(0..COUNT, call);
+            let results = reversed(0..COUNT, result);
             chat(&format!("{user},{},{results}", assistant(calls)))
         }),
         ("calls without results", {
@@ -94,7 +95,8 @@ fn chats() -> Vec<(&'static str, String)> {
 fn blocks() -> Vec<(&'static str, String)> {
     let call = |n| format!(r#"{{"type":"tool_use","id":"c{n}","name":"f","input":{{}}}}"#);
     let result = |n| format!(r#"{{"type":"tool_result","tool_use_id":"c{n}","content":"1"}}"#);
-    let (calls, results) = (list(0..COUNT, call), reversed(0..COUNT, result));
+    let calls = list(0..COUNT, call);
+    let results = reversed(0..COUNT, result);
     let document = |_| {
         let source = r#"{"type":"text","media_type":"text/plain","data":"x"}"#;
         format!(r#"{{"type":"document","title":"a","source":{source}}}"#)
@@ -118,7 +120,8 @@ fn gemini() -> Vec<(&'static str, String)> {
     let content = |role: &str, parts: String| format!(r#"{{"role":"{role}","parts":[{parts}]}}"#);
     let text = || r#"{"text":"a"}"#.to_owned();
     let body = |contents: String| format!(r#"{{"contents":[{contents}]}}"#);
-    let (calls, results) = (list(0..COUNT, call), reversed(0..COUNT, result));
+    let calls = list(0..COUNT, call);
+    let results = reversed(0..COUNT, result);
     vec![
         ("contents", body(list(0..COUNT, |_| content("user", text())))),
         ("parts", body(content("user", list(0..COUNT, |_| text())))),
@@ -166,7 +169,9 @@ fn no_more_memory_is_taken_than_is_counted() {
         account.cloud_b.project_id = Some("p".into());
         account
     };
-    let (mut over, mut most, mut translated) = (Vec::new(), 0, 0);
+    let mut over = Vec::new();
+    let mut most = 0;
+    let mut translated = 0;
     for (name, operation, body) in bodies() {
         let counted = working_memory(body.as_bytes());
         let body = Body::parse(body.into()).unwrap();
@@ -175,7 +180,8 @@ fn no_more_memory_is_taken_than_is_counted() {
                 Operation::GenerateContent => "models/m:generateContent",
                 _ => operation.label(),
             };
-            let (method, model) = (&Method::POST, Some(model));
+            let method = &Method::POST;
+            let model = Some(model);
             let call = Call { operation, method, path, query: None, model, streamed: false };
             let options = PrepareOptions { strict: false, stream_usage: false, client_betas: None };
             let mut notes = TranslationNotes::default();

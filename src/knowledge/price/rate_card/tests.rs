@@ -68,7 +68,8 @@ fn nothing_priced_is_unknown_and_not_zero() {
 
 #[test]
 fn tokens_without_a_price_make_the_whole_unknown() {
-    let (input, output) = (Usage { input: 5, ..Usage::default() }, Usage { output: 5, ..Usage::default() });
+    let input = Usage { input: 5, ..Usage::default() };
+    let output = Usage { output: 5, ..Usage::default() };
     let both = input.plus(&output);
     let of_input = card(&[(Unit::Input, 1_000_000)]);
     assert_eq!([input, output, both].map(|usage| cost(&of_input, usage)), [Some(5_000), None, None]);

@@ -62,7 +62,8 @@ proptest! {
     #[test]
     fn no_value_is_a_template(variables in variables()) {
         let set = set(&[("p", &["<{{x}}>"])]);
-        let (x, y) = (as_text(&variables["x"]), as_text(&variables["y"]));
+        let x = as_text(&variables["x"]);
+        let y = as_text(&variables["y"]);
         let wanted = format!("a{x}|{y}|<{x}>");
         let template = "a{{x}}|{{{y}}}|{{>p}}";
         prop_assert_eq!(rendered(template, variables.clone(), &set).unwrap(), json!(wanted.clone()));

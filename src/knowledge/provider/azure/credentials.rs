@@ -173,7 +173,8 @@ fn token_request(tenant: &str, client_id: &str, scope: &str, proof: &[(&str, &st
 }
 
 fn local_request(url: String) -> Step {
-    let (headers, body) = (HeaderMap::new(), Vec::new());
+    let headers = HeaderMap::new();
+    let body = Vec::new();
     Step::Request(TokenRequest { method: Method::GET, url, headers, body, is_metadata: true })
 }
 

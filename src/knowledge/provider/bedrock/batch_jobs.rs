@@ -187,7 +187,9 @@ impl BatchJobs for InvocationJobs {
     fn read_status(&self, job: &Job<'_>, response: &[u8]) -> Result<JobStatus, Error> {
         let described: Described<'_> = parse(response)?;
         let results = || -> Result<JobResults, Error> {
-            let (bucket, folder, id) = (bucket(job)?, output_folder(job), job_id(described.job_arn)?);
+            let bucket = bucket(job)?;
+            let folder = output_folder(job);
+            let id = job_id(described.job_arn)?;
             let path = format!("{}/{bucket}/{folder}{id}/{INPUT}.out", address::S3);
             Ok(JobResults::Calls(vec![JobCall::get(path)]))
         };

@@ -33,7 +33,9 @@ fn text_of(value: &Value) -> &str {
 /// Decodes `bytes` in chunks of `size`: the collected response, a log of all events, the error.
 fn decode(bytes: &[u8], streamed: bool, size: usize) -> (ChatResponse, Vec<String>, Option<ProviderError>) {
     let mut decoder = BedrockDecoder::new(streamed);
-    let (mut response, mut log, mut error) = (ChatResponse::default(), Vec::new(), None);
+    let mut response = ChatResponse::default();
+    let mut log = Vec::new();
+    let mut error = None;
     let mut sink = |event: Event<'_>| {
         assert!(error.is_none(), "an event after the error: {event:?}");
         response.apply(&event);
@@ -81,8 +83,11 @@ fn call(part: &ContentPart) -> Option<Value> {
 /// The same summary of a recorded whole response, made without any of our code.
 fn recorded_summary(response: &Value) -> Value {
     let blocks = response["output"]["message"]["content"].as_array().unwrap();
-    let (mut text, mut reasoning) = (String::new(), String::new());
-    let (mut signatures, mut calls, mut others) = (Vec::new(), Vec::new(), 0);
+    let mut text = String::new();
+    let mut reasoning = String::new();
+    let mut signatures = Vec::new();
+    let mut calls = Vec::new();
+    let mut others = 0;
     for block in blocks {
         text += text_of(&block["text"]);
         let thinking = &block["reasoningContent"];
@@ -116,13 +121,16 @@ fn finish_name(native: &str) -> &str {
 
 fn usage(raw: &Value) -> Value {
     let count = |name: &str| raw[name].as_u64().unwrap_or_default();
-    let (cached, write) = (count("cacheReadInputTokens"), count("cacheWriteInputTokens"));
+    let cached = count("cacheReadInputTokens");
+    let write = count("cacheWriteInputTokens");
     json!([count("inputTokens") + cached + write, count("outputTokens"), count("totalTokens"), cached, write])
 }
 
 /// A recorded stream converted into the shape of a whole response.
 fn whole_of(mut bytes: &[u8]) -> Value {
-    let (mut blocks, mut stop, mut usage) = (Vec::<Value>::new(), Value::Null, Value::Null);
+    let mut blocks = Vec::<Value>::new();
+    let mut stop = Value::Null;
+    let mut usage = Value::Null;
     while !bytes.is_empty() {
         let message = read_message_from(&mut bytes).unwrap();
         let payload: Value = serde_json::from_slice(message.payload()).unwrap();
@@ -169,7 +177,9 @@ fn whole_of(mut bytes: &[u8]) -> Value {
 #[test]
 fn every_recorded_converse_response_is_decoded_faithfully() {
     let Some(recordings) = recordings() else { return };
-    let (mut whole, mut streams, mut errors) = (0, 0, 0);
+    let mut whole = 0;
+    let mut streams = 0;
+    let mut errors = 0;
     for recording in recordings.iter().filter(|each| text_of(&each["uri"]).contains("/converse")) {
         let id = text_of(&recording["id"]);
         if recording["status"] != 200 {

@@ -73,7 +73,8 @@ impl JsonAdapter for Rerank {
         let shown = request.filter(|body| body.is_true("return_documents")).and_then(documents);
         let mut results = Vec::new();
         for result in ranking.results.ok_or_else(unreadable)? {
-            let (index, score) = (result.index.ok_or_else(unreadable)?, result.relevance_score);
+            let index = result.index.ok_or_else(unreadable)?;
+            let score = result.relevance_score;
             let text = shown.as_ref().and_then(|shown| shown.get(index)).cloned();
             let document = text.map(|text| Document { text: Some(text) });
             results.push(Ranked { index, relevance_score: score.ok_or_else(unreadable)?, document });

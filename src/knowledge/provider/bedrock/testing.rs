@@ -21,7 +21,8 @@ pub fn stream(lines: &[u8]) -> Vec<u8> {
     lines
         .flat_map(|line| {
             let mut fields = line.splitn(3, ' ');
-            let (what, kind) = (fields.next().unwrap(), fields.next().unwrap());
+            let what = fields.next().unwrap();
+            let kind = fields.next().unwrap();
             let payload = fields.next().unwrap_or_default();
             match what {
                 "event" => event(kind, payload),

@@ -20,8 +20,9 @@ fn written(
     model: &str,
     text: &str,
 ) -> (String, Vec<String>) {
-    let (call, account, mut outgoing) =
-        (call(operation, model), Account::default(), TranslationNotes::default());
+    let call = call(operation, model);
+    let account = Account::default();
+    let mut outgoing = TranslationNotes::default();
     let body = Body::parse(bytes::Bytes::copy_from_slice(text.as_bytes())).unwrap();
     let target = CallTarget { call: &call, account: &account, model, client_betas: None };
     let sent = adapter.write(Some(&body), &target, &mut outgoing).unwrap().unwrap();

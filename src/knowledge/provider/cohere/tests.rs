@@ -17,7 +17,8 @@ fn body(json: &Value) -> Body {
 /// The body sent upstream for a client's body, and the warnings.
 fn sent(exchange: &dyn JsonAdapter, json: &Value) -> Result<(Value, Vec<String>), Error> {
     let body = body(json);
-    let (method, account) = (Method::POST, Account::default());
+    let method = Method::POST;
+    let account = Account::default();
     let model = body.text("model").unwrap_or_default();
     let call = Call {
         operation: Operation::Embeddings,
@@ -40,7 +41,9 @@ fn got(exchange: &dyn JsonAdapter, request: &Value, response: &str) -> Value {
 
 /// Decodes a response in chunks of `size` bytes: the response, its error, and whether it reached its end.
 fn read(bytes: &[u8], streamed: bool, size: usize) -> (ChatResponse, Option<ProviderError>, bool) {
-    let (mut response, mut error, mut ended) = (ChatResponse::default(), None, false);
+    let mut response = ChatResponse::default();
+    let mut error = None;
+    let mut ended = false;
     let mut sink = |event: Event<'_>| {
         match &event {
             Event::Error(provider_error) => error = Some((*provider_error).clone()),
@@ -241,10 +244,12 @@ fn recorded_responses_are_decoded_as_recorded() {
     let Ok(text) = std::fs::read_to_string(file) else {
         return println!("SKIPPED: no ../shared/traffic/recorded.jsonl beside this checkout");
     };
-    let (mut chats, mut embeddings) = (0, 0);
+    let mut chats = 0;
+    let mut embeddings = 0;
     for line in text.lines().filter(|line| line.contains("api.cohere.com")) {
         let recording: Value = serde_json::from_str(line).unwrap();
-        let (id, response) = (&recording["id"], &recording["response"]);
+        let id = &recording["id"];
+        let response = &recording["response"];
         if recording["status"] != 200 {
             let error = ProviderError::read(404, response.to_string().as_bytes());
             assert_eq!(json!(error.message), response["message"], "{id}");
@@ -271,7 +276,8 @@ fn check_chat(id: &str, response: &Value) {
     let (decoded, error, ended) = read(response.to_string().as_bytes(), false, 11);
     assert!(error.is_none() && ended, "{id}: {error:?}");
     assert_eq!(json!(decoded.id), response["id"], "{id}");
-    let (choice, message) = (&decoded.choices[0], &response["message"]);
+    let choice = &decoded.choices[0];
+    let message = &response["message"];
     let texts =
         message["content"].as_array().into_iter().flatten().map(|part| part["text"].as_str().unwrap());
     assert_eq!(choice.text().unwrap_or_default(), texts.collect::<String>(), "{id}");

@@ -243,7 +243,8 @@ impl JobApi for Fireworks {
                 return Err(Error::invalid_request("integrations[0].wandb.api_key", message)
                     .with_provider(self.provider()));
             };
-            let (project, entity) = (wandb.project, wandb.entity.unwrap_or_default());
+            let project = wandb.project;
+            let entity = wandb.entity.unwrap_or_default();
             let config = json!({"enabled": true, "apiKey": key, "project": project, "entity": entity});
             set("wandbConfig", Some(config));
         }

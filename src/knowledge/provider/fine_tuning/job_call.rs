@@ -29,7 +29,8 @@ impl<'a> JobCall<'a> {
         if has_dot_segment(&id) {
             return Err(Error::bad_request("The id of a job must not contain '.' or '..' as a segment."));
         }
-        let (mut after, mut limit) = (None, None);
+        let mut after = None;
+        let mut limit = None;
         for (name, value) in form_urlencoded::parse(query.unwrap_or_default().as_bytes()) {
             match name.as_ref() {
                 "after" if !value.is_empty() => after = Some(value.into_owned()),

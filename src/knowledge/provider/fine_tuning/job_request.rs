@@ -72,7 +72,8 @@ impl JobRequest {
             return Err(Error::bad_request("The request body must be a JSON object."));
         };
         members.retain(|_, value| !value.is_null());
-        let (older, chosen) = (members.remove("hyperparameters"), members.remove("method"));
+        let older = members.remove("hyperparameters");
+        let chosen = members.remove("method");
         let mut request = Self {
             provider,
             members,

@@ -44,7 +44,8 @@ fn adapter(
 /// The body that is sent for a client's request.
 fn sent(provider: &str, request: &Value) -> Result<Value, Error> {
     let body = Body::parse(request.to_string().into()).unwrap();
-    let (account, call) = (account(), call(CREATE, None, &Method::POST));
+    let account = account();
+    let call = call(CREATE, None, &Method::POST);
     let target = CallTarget { call: &call, account: &account, model: "", client_betas: None };
     let written = adapter(provider, Operation::FineTuningCreate)?.write(
         Some(&body),

@@ -121,7 +121,8 @@ impl JobIn {
             job.estimated_finish = Some(updated.saturating_add(remaining.seconds_remaining as u64));
         }
         if let Some(project) = self.wandb_project_name.filter(|project| !project.is_empty()) {
-            let (name, entity) = (self.wandb_name, self.wandb_entity);
+            let name = self.wandb_name;
+            let entity = self.wandb_entity;
             let wandb = json!({"project": project, "name": name, "entity": entity, "tags": []});
             job.integrations = vec![json!({"type": "wandb", "wandb": wandb})];
         }

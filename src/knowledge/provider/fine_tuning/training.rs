@@ -155,7 +155,8 @@ mod tests {
     }
 
     fn written(provider: &str, model: &str, lines: &[String]) -> Result<Vec<Value>, Error> {
-        let (account, provider) = (account(), find(provider).unwrap());
+        let account = account();
+        let provider = find(provider).unwrap();
         let format = provider.training_format().unwrap();
         let mut writer = TrainingWriter::new(provider, &account, model, format, 1 << 20);
         for (index, line) in lines.iter().enumerate() {

@@ -163,7 +163,8 @@ fn thinking(
     notes: &mut TranslationNotes,
 ) -> Option<Json<'static>> {
     notes.simplify_thinking(reasoning, gemini.provider());
-    let (param, mut effort) = ("reasoning_effort", reasoning.effort.as_deref());
+    let param = "reasoning_effort";
+    let mut effort = reasoning.effort.as_deref();
     let mut members: Vec<(&str, Json<'_>)> = Vec::new();
     let mut show = reasoning.summary.is_some() || effort.is_some_and(|effort| effort != "none");
     let thinking = reasoning.thinking.as_ref().and_then(Json::read::<ThinkingParam<'_>>);

@@ -265,7 +265,8 @@ impl<'a> ContentBuilder<'a, '_> {
             return Err(Error::invalid_request(at, text));
         }
         let response = response(&message);
-        let (mut inside, mut behind) = (Vec::new(), Vec::new());
+        let mut inside = Vec::new();
+        let mut behind = Vec::new();
         for (at, part) in message.content.into_iter().enumerate() {
             if matches!(part, Part::Text { .. } | Part::Refusal(_)) {
                 continue;

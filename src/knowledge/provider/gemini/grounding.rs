@@ -28,7 +28,8 @@ impl ResponseText {
     /// Character offsets of `segment`: at its byte offsets if they match its text, otherwise where its text
     /// is found.
     fn place(&self, segment: &Segment<'_>) -> Option<(usize, usize)> {
-        let (start, end) = (segment.start_index.unwrap_or_default(), segment.end_index?);
+        let start = segment.start_index.unwrap_or_default();
+        let end = segment.end_index?;
         let wanted = segment.text.as_deref().unwrap_or_default();
         let matching = self.text.get(start..end).filter(|slice| wanted.is_empty() || *slice == wanted);
         let (start, part) = match matching {

@@ -109,7 +109,8 @@ fn compact(json: &str) -> Cow<'_, str> {
     if !json.contains(['\n', '\r']) {
         return Cow::Borrowed(json);
     }
-    let (mut inside, mut escaped) = (false, false);
+    let mut inside = false;
+    let mut escaped = false;
     let kept = json.chars().filter(|&char| {
         match char {
             '"' if !escaped => inside = !inside,

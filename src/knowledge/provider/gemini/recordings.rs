@@ -33,7 +33,8 @@ struct Observed {
 
 fn decoded(bytes: &[u8], streamed: bool, size: usize) -> Observed {
     let mut decoder = GeminiDecoder::new(streamed);
-    let (mut response, mut observed) = (ChatResponse::default(), Observed::default());
+    let mut response = ChatResponse::default();
+    let mut observed = Observed::default();
     let mut finishes = 0;
     let mut take = |event: Event<'_>| {
         assert!(observed.error.is_none(), "an event after the error: {event:?}");

@@ -55,7 +55,8 @@ pub(super) fn offer<'a>(
     let mut offer = Offer::default();
     let mut functions = Vec::new();
     // Strictness is part of the calling mode: it applies to all functions or none.
-    let (mut all_strict, mut any_strict) = (true, false);
+    let mut all_strict = true;
+    let mut any_strict = false;
     for (index, tool) in tools.into_iter().enumerate() {
         match tool {
             Tool::Function { name, description, parameters, strict, rest, .. } => {

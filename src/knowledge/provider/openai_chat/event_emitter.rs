@@ -122,7 +122,8 @@ impl EventEmitter {
     }
 
     fn start(&mut self, parts: &Parts<'_>, sink: EventSink<'_>) {
-        let (id, model) = (non_empty_text(&parts.id), non_empty_text(&parts.model));
+        let id = non_empty_text(&parts.id);
+        let model = non_empty_text(&parts.model);
         // Azure's first chunk has neither id nor model, only content filter results.
         let empty = id.is_none() && model.is_none() && parts.choices.as_ref().is_none_or(Vec::is_empty);
         if self.started || empty {

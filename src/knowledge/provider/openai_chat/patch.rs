@@ -218,7 +218,8 @@ fn set<'t>(splice: &mut Splice<'t>, object: &Object<'t>, name: &str, json: &str)
 
 /// Splits Mistral's content parts into text and thinking.
 fn split_content(message: &Object<'_>) -> (String, String) {
-    let (mut text, mut thinking) = (String::new(), String::new());
+    let mut text = String::new();
+    let mut thinking = String::new();
     if let Some(content) = message.get("content") {
         event_emitter::emit_content(0, content, &mut |event| match event {
             Event::Text { text: more, .. } => text.push_str(more),

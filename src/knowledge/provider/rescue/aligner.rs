@@ -176,7 +176,8 @@ impl Aligner {
             Stage::Seam { at } => text_or_skip(self.skip_repeated_space(at, text, transcript)),
             Stage::Comparing { at } => {
                 let same = common_prefix(self.sent_from(at, transcript), text);
-                let (at, rest) = (at + same, text.get(same..).unwrap_or_default());
+                let at = at + same;
+                let rest = text.get(same..).unwrap_or_default();
                 self.stage = Stage::Comparing { at };
                 match () {
                     () if at == self.sent_len => self.repeated(rest, transcript),

@@ -325,7 +325,8 @@ mod tests {
         };
         for encoder in [chat_completions::encoder, messages::encoder, responses::encoder] {
             let mut encoder = encoder(true, context());
-            let (mut state, mut out) = (State::new("1"), Vec::new());
+            let mut state = State::new("1");
+            let mut out = Vec::new();
             let text = Event::Text { choice: 0, text: "Hi" };
             let member = Event::Member { name: "trace", json: "{\r\n  \"a\": \"b\\n\"\n}" };
             let annotation =

@@ -96,7 +96,8 @@ pub(super) fn path(call: &Call<'_>, account: &Account) -> Result<String, Error> 
     match call.operation {
         Operation::Passthrough => return passthrough_path(call, account),
         operation if operation.is_fine_tuning() => {
-            let (version, location) = (version("v1", account), location_path(account)?);
+            let version = version("v1", account);
+            let location = location_path(account)?;
             return Ok([version, &location, &JOBS.path(call, account)?].concat());
         }
         Operation::Models => {
@@ -105,7 +106,8 @@ pub(super) fn path(call: &Call<'_>, account: &Account) -> Result<String, Error> 
         Operation::ModelsGet => {
             let id = call.path.strip_prefix("models/").unwrap_or(call.path);
             let named = ModelName::parse(id);
-            let (publisher, name) = (segment(named.publisher)?, segment(named.name)?);
+            let publisher = segment(named.publisher)?;
+            let name = segment(named.name)?;
             return Ok(format!("{}/publishers/{publisher}/models/{name}", version("v1beta1", account)));
         }
         _ => {}
@@ -114,7 +116,8 @@ pub(super) fn path(call: &Call<'_>, account: &Account) -> Result<String, Error> 
         Error::invalid_request("model", "model is missing: Vertex AI has it in its path.").with_provider(ID)
     })?;
     let named = ModelName::parse(model);
-    let (publisher, name) = (segment(named.publisher)?, segment(named.name)?);
+    let publisher = segment(named.publisher)?;
+    let name = segment(named.name)?;
     let location = if is_express(account) { String::new() } else { location_path(account)? };
     Ok(match named.api {
         ModelApi::Shared => {
@@ -174,7 +177,8 @@ fn version(version: &'static str, account: &Account) -> &'static str {
 /// # Errors
 /// 400 when project or region are missing.
 pub(super) fn location_path(account: &Account) -> Result<String, Error> {
-    let (project, region) = (project(account)?, region(account)?);
+    let project = project(account)?;
+    let region = region(account)?;
     Ok(format!("/projects/{}/locations/{region}", encode_segment(&project)))
 }
 

@@ -277,7 +277,8 @@ fn results(folder: Option<&str>) -> Result<JobResults, Error> {
     let parts = folder.strip_prefix("gs://").and_then(|rest| rest.split_once('/'));
     let (bucket, folder) = parts.ok_or_else(|| unreadable("a folder of results", folder))?;
     let prefix = format!("{}/", folder.trim_end_matches('/'));
-    let (bucket, prefix) = (encode_segment(bucket), encode_segment(&prefix));
+    let bucket = encode_segment(bucket);
+    let prefix = encode_segment(&prefix);
     let path =
         format!("{}/b/{bucket}/o?prefix={prefix}&maxResults=1000&fields=items(name)", address::STORAGE);
     Ok(JobResults::Listed(JobCall::get(path)))

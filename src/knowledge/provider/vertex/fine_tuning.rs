@@ -147,7 +147,8 @@ impl JobIn {
     }
 
     fn into_job(self) -> Job {
-        let (status, created) = (self.status(), time(&self.create_time));
+        let status = self.status();
+        let created = time(&self.create_time);
         let finished = time(&self.end_time).or(time(&self.update_time));
         let id = self.name.rsplit('/').next().unwrap_or_default();
         let mut job = Job::new(id, self.base_model.unwrap_or_default(), status);

@@ -83,7 +83,8 @@ impl JsonAdapter for Imagen {
 
     /// Google does not say when the pictures were made: `created` is when they arrived.
     fn read_in(&self, response: &[u8], context: &ResponseContext<'_>) -> Result<Vec<u8>, ProviderError> {
-        let (request, created) = (context.request, context.now);
+        let request = context.request;
+        let created = context.now;
         let parsed: ImagenResponse<'_> = serde_json::from_slice(response)
             .map_err(|_| ProviderError::unreadable("it holds no pictures"))?;
         let wants_url = request.and_then(|body| body.text("response_format")).as_deref() == Some("url");

@@ -36,7 +36,8 @@ fn json(body: &[u8]) -> Value {
 /// Requests as in <https://docs.fireworks.ai/guides/batch-inference>.
 #[test]
 fn a_job_is_made_of_a_dataset() {
-    let (account, options) = (account_of(Some("my-account")), Map::new());
+    let account = account_of(Some("my-account"));
+    let options = Map::new();
     let job = job(&account, &options);
     FireworksJobs.check(&job).unwrap();
     let mut input = Vec::new();
@@ -72,7 +73,8 @@ fn a_job_is_made_of_a_dataset() {
 /// All states of <https://docs.fireworks.ai/api-reference/get-batch-inference-job>.
 #[test]
 fn each_state_of_fireworks_is_one_of_ours() {
-    let (account, options) = (account_of(Some("my-account")), Map::new());
+    let account = account_of(Some("my-account"));
+    let options = Map::new();
     let results =
         || JobResults::Listed(JobCall::get("accounts/my-account/datasets/bij-1:getDownloadEndpoint"));
     let failed = JobStatus::Failed {

@@ -44,7 +44,8 @@ fn json(body: &[u8]) -> Value {
 
 #[test]
 fn a_line_has_its_number_and_the_body_of_a_single_request() {
-    let (account, options) = (account(), Map::new());
+    let account = account();
+    let options = Map::new();
     let mut input = Vec::new();
     let job = job(&account, &options);
     InvocationJobs.write_line(7, b"{\"messages\":\n[]}", &job, &mut input).unwrap();
@@ -80,7 +81,8 @@ fn the_input_goes_into_the_bucket_with_its_encryption() {
 /// The request of <https://docs.aws.amazon.com/bedrock/latest/APIReference/API_CreateModelInvocationJob.html>.
 #[test]
 fn a_job_is_created_with_what_the_api_demands() {
-    let (account, options) = (account(), Map::new());
+    let account = account();
+    let options = Map::new();
     let job = job(&account, &options);
     let create = InvocationJobs.create(&job, JobInput::Uploaded("s3://my-bucket/in.jsonl")).unwrap();
     assert_eq!((create.method, create.path.as_str()), (Method::POST, "model-invocation-job"));
@@ -108,7 +110,8 @@ fn a_job_is_created_with_what_the_api_demands() {
 
 #[test]
 fn a_job_is_found_by_its_whole_name() {
-    let (account, options) = (account(), Map::new());
+    let account = account();
+    let options = Map::new();
     let job = job(&account, &options);
     let find = InvocationJobs.find(&job).unwrap();
     assert_eq!(find.path, "model-invocation-jobs?nameContains=turnpike-1-0&maxResults=1000");
@@ -126,7 +129,8 @@ fn a_job_is_found_by_its_whole_name() {
 /// All states of <https://docs.aws.amazon.com/bedrock/latest/APIReference/API_GetModelInvocationJob.html>.
 #[test]
 fn each_state_of_bedrock_is_one_of_ours() {
-    let (account, options) = (account(), Map::new());
+    let account = account();
+    let options = Map::new();
     let output = "s3/my-bucket/turnpike-batches/turnpike-1-0/output/abcdefghijkl/input.jsonl.out";
     let results = || JobResults::Calls(vec![JobCall::get(output)]);
     let failed = JobStatus::Failed {

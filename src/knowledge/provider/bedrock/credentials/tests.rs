@@ -30,7 +30,8 @@ fn run_exchange(
     exchange: &dyn TokenExchange,
     canned: &BTreeMap<&str, (u16, &str)>,
 ) -> (Vec<String>, Result<Credentials, String>) {
-    let (mut requests, mut responses) = (Vec::new(), Vec::new());
+    let mut requests = Vec::new();
+    let mut responses = Vec::new();
     loop {
         match exchange.next_step(&responses, now()) {
             Err(reason) => return (requests, Err(reason)),

@@ -239,7 +239,8 @@ impl Stream {
             OpenBlock::ServerResult { kind, id, status, mut content } => {
                 content.push(']');
                 if let Some(content) = Json::parse(&content) {
-                    let (kind, tool_use_id) = (kind.as_str(), id.as_str());
+                    let kind = kind.as_str();
+                    let tool_use_id = id.as_str();
                     let result =
                         ServerResult { kind, tool_use_id, content: &content, status: status.as_deref() };
                     emit_block(&result, sink);

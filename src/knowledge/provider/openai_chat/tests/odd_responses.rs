@@ -348,7 +348,8 @@ fn damaged_responses_do_not_panic() {
         for (body, streamed) in [(whole, false), (streamed.as_str(), true)] {
             let mut body = body.as_bytes().to_vec();
             for _ in 0..=next(3) {
-                let (at, byte) = (next(body.len()), *b"\"{}[],:0n\\\xff\n".get(next(12)).unwrap());
+                let at = next(body.len());
+                let byte = *b"\"{}[],:0n\\\xff\n".get(next(12)).unwrap();
                 match next(3) {
                     0 => body[at] = byte,
                     1 => body.insert(at, byte),

@@ -36,7 +36,8 @@ fn the_sent_text_becomes_the_last_message() {
     let messages = |operation, prefill| {
         Some(resume_request(operation, &body(), &transcript, prefill)?["messages"].clone())
     };
-    let (chat, own) = (Operation::ChatCompletions, Operation::Messages);
+    let chat = Operation::ChatCompletions;
+    let own = Operation::Messages;
     assert_eq!(messages(chat, Prefill::Plain), Some(json!([user, prefilled])));
     assert_eq!(messages(own, Prefill::Plain), Some(json!([user, prefilled])));
     assert_eq!(messages(chat, Prefill::Flag("prefix")), Some(json!([user, flagged])));

@@ -191,7 +191,8 @@ impl Client {
     pub fn check(self, stream: &[u8], sample: &Sample, about: &str) {
         let shown = String::from_utf8_lossy(stream);
         let mut response = ChatResponse::default();
-        let (mut finishes, mut ends) = (0, 0);
+        let mut finishes = 0;
+        let mut ends = 0;
         let mut decoder = rescue::decoder(self.operation, true).unwrap();
         let mut sink = |event: Event<'_>| {
             finishes += u32::from(matches!(event, Event::Finish { .. }));

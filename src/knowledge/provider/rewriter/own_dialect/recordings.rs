@@ -122,7 +122,8 @@ fn recorded_responses_keep_everything_but_their_text() {
     let Some(recordings) = recordings() else { return };
     let mut texts = 0;
     for recording in recordings.iter().filter(|recording| recording["sse"].is_null()) {
-        let (id, body) = (&recording["id"], recording["response"].to_string());
+        let id = &recording["id"];
+        let body = recording["response"].to_string();
         for kind in [Kind::Pass, Kind::Hold] {
             let got: Value = serde_json::from_str(&filtered(kind, &body, false, 1000)).unwrap();
             let expected = match kind {
@@ -145,7 +146,8 @@ fn recorded_streams_keep_everything_but_their_text() {
     let Some(recordings) = recordings() else { return };
     let mut streams = 0;
     for recording in recordings.iter().filter(|recording| recording["sse"].is_string()) {
-        let (id, stream) = (&recording["id"], recording["sse"].as_str().unwrap());
+        let id = &recording["id"];
+        let stream = recording["sse"].as_str().unwrap();
         streams += 1;
         for size in [1, 100, stream.len()] {
             assert_eq!(filtered(Kind::Pass, stream, true, size), stream, "{id} {size}");

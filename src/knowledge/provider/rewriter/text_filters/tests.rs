@@ -56,7 +56,8 @@ impl TextFilter for Brackets {
 }
 
 fn run(filters: Vec<Box<dyn TextFilter>>, events: &[Event<'_>]) -> (String, bool) {
-    let (mut filters, mut out) = (TextFilters { filters, ..TextFilters::default() }, String::new());
+    let mut filters = TextFilters { filters, ..TextFilters::default() };
+    let mut out = String::new();
     let mut denied = false;
     for event in events {
         let taken = filters.take(event.clone(), &mut |event| match event {

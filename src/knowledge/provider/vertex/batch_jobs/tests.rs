@@ -33,7 +33,8 @@ fn job<'a>(account: &'a Account, model: &'a str, options: &'a Map<String, Value>
 
 #[test]
 fn a_job_is_uploaded_created_and_found() {
-    let (account, options) = (with_cloud(|_| {}), Map::new());
+    let account = with_cloud(|_| {});
+    let options = Map::new();
     let job = job(&account, "gemini-2.5-flash", &options);
     let uploads = PredictionJobs.uploads(&job, &Bytes::from_static(b"{}\n")).unwrap();
     let [upload] = uploads.as_slice() else { panic!("{uploads:?}") };
@@ -74,7 +75,8 @@ fn a_job_is_uploaded_created_and_found() {
 
 #[test]
 fn lines_of_gemini_and_claude_have_their_own_bodies() {
-    let (account, options) = (with_cloud(|_| {}), Map::new());
+    let account = with_cloud(|_| {});
+    let options = Map::new();
     let mut input = Vec::new();
     let gemini = job(&account, "gemini-2.5-flash", &options);
     PredictionJobs.write_line(7, br#"{"contents":[]}"#, &gemini, &mut input).unwrap();
@@ -92,7 +94,8 @@ fn lines_of_gemini_and_claude_have_their_own_bodies() {
 /// All states of <https://docs.cloud.google.com/vertex-ai/docs/reference/rest/v1/JobState>.
 #[test]
 fn each_state_of_vertex_is_one_of_ours() {
-    let (account, options) = (with_cloud(|_| {}), Map::new());
+    let account = with_cloud(|_| {});
+    let options = Map::new();
     let job = job(&account, "gemini-2.5-flash", &options);
     let list = "storage/v1/b/my_bucket/o?prefix=turnpike-batches%2Foutput%2Fprediction-model-2026-09-02T20%3A06%3A30.166279Z%2F\
                 &maxResults=1000&fields=items(name)";
@@ -137,7 +140,8 @@ fn each_state_of_vertex_is_one_of_ours() {
 
 #[test]
 fn all_files_of_lines_are_read() {
-    let (account, options) = (with_cloud(|_| {}), Map::new());
+    let account = with_cloud(|_| {});
+    let options = Map::new();
     let job = job(&account, "gemini-2.5-flash", &options);
     let response = json!({"items": [
         {"name": "f/predictions_00002.jsonl"}, {"name": "f/errors.txt"}, {"name": "f/predictions_00001.jsonl"},
