@@ -150,7 +150,8 @@ fn generate(
             ("tool_use", "null".to_owned())
         }
     };
-    let (id, model) = (call.state.id("msg_", 24), quote(model));
+    let id = call.state.id("msg_", 24);
+    let model = quote(model);
     Generated { id, model, blocks, stop_reason, stop_sequence, input_tokens, output_tokens }
 }
 

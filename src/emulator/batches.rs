@@ -24,7 +24,8 @@ pub(super) fn create(call: &Call<'_>) -> Result<Reply, ApiError> {
     let input = request.input_file_id.ok_or_else(|| ApiError::missing("input_file_id"))?;
     let endpoint = request.endpoint.ok_or_else(|| ApiError::missing("endpoint"))?;
     let window = request.completion_window.ok_or_else(|| ApiError::missing("completion_window"))?;
-    let (id, created) = (call.state.id("batch_", 32), now());
+    let id = call.state.id("batch_", 32);
+    let created = now();
     let batch = json!({
         "id": id, "object": "batch", "endpoint": endpoint, "input_file_id": input, "errors": null,
         "completion_window": window, "status": "validating", "output_file_id": null, "error_file_id": null,
@@ -106,7 +107,9 @@ fn lines(content: &Bytes) -> impl Iterator<Item = &[u8]> {
 }
 
 fn complete(call: &Call<'_>, input: &Bytes) -> Value {
-    let (mut total, mut failed, mut output) = (0, 0, String::new());
+    let mut total = 0;
+    let mut failed = 0;
+    let mut output = String::new();
     for line in lines(input) {
         let (status, output_line) = run_line(call, line);
         total += 1;

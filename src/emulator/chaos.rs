@@ -67,7 +67,9 @@ mod tests {
         let draw =
             |percent, seed| (0..1000).map(|number| drawn(plain.clone(), percent, seed, number)).collect();
         let faulty = |scripts: &[Script]| scripts.iter().filter(|script| **script != plain).count();
-        let (none, some, all): (Vec<_>, Vec<_>, Vec<_>) = (draw(0, 1), draw(30, 1), draw(100, 1));
+        let none: Vec<_> = draw(0, 1);
+        let some: Vec<_> = draw(30, 1);
+        let all: Vec<_> = draw(100, 1);
         assert_eq!((faulty(&none), faulty(&all)), (0, 1000));
         assert!((250..350).contains(&faulty(&some)), "{}", faulty(&some));
         assert_eq!(some, draw(30, 1));

@@ -116,7 +116,9 @@ fn whole(call: &Call<'_>, model: &str, n: usize, completion: &Completion, usage:
             )
         })
         .collect();
-    let (id, created, model) = (call.state.id("chatcmpl-", 29), now(), quote(model));
+    let id = call.state.id("chatcmpl-", 29);
+    let created = now();
+    let model = quote(model);
     let choices = choices.join(",");
     Reply::json(format!(
         r#"{{"id":"{id}","object":"chat.completion","created":{created},"model":{model},"choices":[{choices}],"usage":{usage},"service_tier":"default","system_fingerprint":"fp_emulator"}}"#
@@ -124,7 +126,9 @@ fn whole(call: &Call<'_>, model: &str, n: usize, completion: &Completion, usage:
 }
 
 fn tool_call(call: &Call<'_>, tool: &ToolCall, arguments: &str) -> String {
-    let (id, name, arguments) = (call.state.id("call_", 24), quote(&tool.name), quote(arguments));
+    let id = call.state.id("call_", 24);
+    let name = quote(&tool.name);
+    let arguments = quote(arguments);
     format!(r#"{{"id":"{id}","type":"function","function":{{"name":{name},"arguments":{arguments}}}}}"#)
 }
 
@@ -145,7 +149,9 @@ impl Frame {
 }
 
 fn streamed(call: &Call<'_>, model: &str, n: usize, completion: Completion, usage: Option<String>) -> Reply {
-    let (id, created, model) = (call.state.id("chatcmpl-", 29), now(), quote(model));
+    let id = call.state.id("chatcmpl-", 29);
+    let created = now();
+    let model = quote(model);
     let prefix = format!(
         r#"{{"id":"{id}","object":"chat.completion.chunk","created":{created},"model":{model},"service_tier":"default","system_fingerprint":"fp_emulator","choices":["#
     );

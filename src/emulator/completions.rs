@@ -77,7 +77,9 @@ pub(super) fn create(call: &Call<'_>) -> Result<Reply, ApiError> {
     let input = prompts.iter().map(|prompt| sample_text::count(prompt)).sum();
     let bill = Bill { input, output: tokens, opening: 0 };
     let usage = usage(input, tokens);
-    let (id, created, model) = (call.state.id("cmpl-", 29), now(), quote(model));
+    let id = call.state.id("cmpl-", 29);
+    let created = now();
+    let model = quote(model);
     let prefix = format!(
         r#"{{"id":"{id}","object":"text_completion","created":{created},"model":{model},"system_fingerprint":"fp_emulator","choices":["#
     );

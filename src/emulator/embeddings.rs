@@ -50,7 +50,8 @@ pub(super) fn create(call: &Call<'_>) -> Result<Reply, ApiError> {
         })
         .collect();
     let tokens: u64 = texts.iter().map(|text| sample_text::count(text)).sum();
-    let (data, model) = (data.join(","), quote(model));
+    let data = data.join(",");
+    let model = quote(model);
     let reply = Reply::json(format!(
         r#"{{"object":"list","data":[{data}],"model":{model},"usage":{{"prompt_tokens":{tokens},"total_tokens":{tokens}}}}}"#
     ));

@@ -54,7 +54,8 @@ pub(super) fn list(call: &Call<'_>) -> Result<Reply, ApiError> {
 /// OpenAI's list object.
 pub(super) fn listed(data: Vec<Value>, has_more: bool) -> Value {
     let id = |item: Option<&Value>| item.and_then(|item| item.get("id")).cloned();
-    let (first, last) = (id(data.first()), id(data.last()));
+    let first = id(data.first());
+    let last = id(data.last());
     json!({"object": "list", "data": data, "first_id": first, "last_id": last, "has_more": has_more})
 }
 

@@ -193,7 +193,8 @@ mod tests {
         let mut playback =
             Playback::new(Box::new(events.chain(ends)), None, &script, Bytes::from_static(b"ERROR"));
         let mut cx = Context::from_waker(Waker::noop());
-        let (mut chunks, mut idle) = (Vec::new(), 0);
+        let mut chunks = Vec::new();
+        let mut idle = 0;
         loop {
             match playback.poll_next(&mut cx) {
                 Poll::Ready(Some(Ok(bytes))) => {

@@ -197,7 +197,8 @@ mod tests {
 
     #[test]
     fn counts_forget_the_oldest_key() {
-        let (counts, now) = (Counts::default(), Instant::now());
+        let counts = Counts::default();
+        let now = Instant::now();
         for key in 0..=Counts::MAX_KEYS {
             assert_eq!(counts.next(&key.to_string(), now).before, 0);
         }

@@ -163,7 +163,8 @@ async fn bedrock_converse_has_amazons_shape() {
     let response = server.http.post(server.url("/model/m/converse-stream")).json(&body).send().await.unwrap();
     assert_eq!(response.headers()["content-type"], "application/vnd.amazon.eventstream");
     let mut bytes = response.bytes().await.unwrap();
-    let (mut kinds, mut input) = (Vec::new(), String::new());
+    let mut kinds = Vec::new();
+    let mut input = String::new();
     while !bytes.is_empty() {
         let frame = aws_smithy_eventstream::frame::read_message_from(&mut bytes).unwrap();
         let kind = frame.headers().iter().find(|header| header.name().as_str() == ":event-type").unwrap();

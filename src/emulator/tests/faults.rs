@@ -172,7 +172,8 @@ async fn a_flapping_script_alternates() {
         server.post("/v1/chat/completions", body).await.0
     };
     assert_eq!(post_status().await, 503);
-    let (started, mut statuses) = (Instant::now(), vec![503]);
+    let started = Instant::now();
+    let mut statuses = vec![503];
     while statuses.len() < 4 {
         let status = post_status().await;
         if statuses.last() != Some(&status) {

@@ -130,7 +130,8 @@ fn one(call: &Call<'_>, names: &Names) -> Result<Reply, ApiError> {
 fn complete(call: &Call<'_>, batch: &Value, names: &Names) -> Value {
     let content = call.state.vendors.batches.find(call.id).map(|item| item.content).unwrap_or_default();
     let endpoint = batch.get("endpoint").and_then(Value::as_str).unwrap_or_default();
-    let (mut output, mut errors) = (Vec::new(), Vec::new());
+    let mut output = Vec::new();
+    let mut errors = Vec::new();
     for line in line_run::lines(&content) {
         let mut body = line.get("body").cloned().unwrap_or_default();
         if let (Some(body), Some(model)) = (body.as_object_mut(), batch.get("model")) {

@@ -164,7 +164,8 @@ fn complete(call: &Call<'_>, job: &Value) -> Value {
         call.state.vendors.datasets.find(text(job, "inputDatasetId")).map(|dataset| dataset.content);
     let lines: Vec<Value> = line_run::lines(&content.unwrap_or_default()).collect();
     let model = text(job, "model").rsplit('/').next().unwrap_or_default();
-    let (mut results, mut errors) = (Vec::new(), Vec::new());
+    let mut results = Vec::new();
+    let mut errors = Vec::new();
     for line in &lines {
         let mut request = line.get("body").cloned().unwrap_or_default();
         merge(&mut request, &json!({"model": model}));
@@ -183,7 +184,8 @@ fn complete(call: &Call<'_>, job: &Value) -> Value {
         }
     }
     let output = text(job, "outputDatasetId");
-    let (succeeded, failed) = (results.len(), errors.len());
+    let succeeded = results.len();
+    let failed = errors.len();
     for (file, lines) in [("BIJOutputSet.jsonl", results), ("error-data", errors)] {
         let name = format!("{output}/{file}");
         call.state.vendors.objects.put(

@@ -47,7 +47,8 @@ pub(super) fn create(call: &Call<'_>) -> Result<Reply, ApiError> {
 
 pub(super) fn list(call: &Call<'_>) -> Result<Reply, ApiError> {
     let (jobs, next) = page(call, "fireworks", "pageSize", "pageToken");
-    let (total, jobs) = (jobs.len(), jobs.iter().map(view).collect::<Vec<_>>());
+    let total = jobs.len();
+    let jobs = jobs.iter().map(view).collect::<Vec<_>>();
     let next = next.unwrap_or_default();
     Ok(Reply::value(&json!({"supervisedFineTuningJobs": jobs, "nextPageToken": next, "totalSize": total})))
 }

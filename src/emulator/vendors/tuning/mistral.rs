@@ -39,7 +39,8 @@ pub(super) fn create(call: &Call<'_>) -> Result<Reply, ApiError> {
 
 pub(super) fn list(call: &Call<'_>) -> Result<Reply, ApiError> {
     let number = |name: &str| call.query(name).and_then(|text| text.parse::<usize>().ok());
-    let (page, size) = (number("page").unwrap_or(0), number("page_size").unwrap_or(100));
+    let page = number("page").unwrap_or(0);
+    let size = number("page_size").unwrap_or(100);
     let jobs = all(call, "mistral");
     let total = jobs.len();
     let data: Vec<Value> =

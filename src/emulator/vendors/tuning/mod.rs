@@ -138,7 +138,8 @@ fn all(call: &Call<'_>, vendor: &str) -> Vec<TuningJob> {
 /// One page of a vendor that pages by a token, which is the number of jobs before it.
 fn page(call: &Call<'_>, vendor: &str, size: &str, token: &str) -> (Vec<TuningJob>, Option<String>) {
     let number = |name: &str| call.query(name).and_then(|text| text.parse::<usize>().ok());
-    let (start, size) = (number(token).unwrap_or_default(), number(size).unwrap_or(50));
+    let start = number(token).unwrap_or_default();
+    let size = number(size).unwrap_or(50);
     let mut jobs: Vec<TuningJob> = all(call, vendor).into_iter().skip(start).collect();
     let next = (jobs.len() > size).then(|| (start + size).to_string());
     jobs.truncate(size);
