@@ -25,7 +25,8 @@ pub fn run(file: &Path, request: &Path, json: bool) -> ExitCode {
         Err(error) => return logging::fatal(&format!("{}: {error}", request.display())),
     };
     let snapshot = Arc::new(SettingsSnapshot::new(settings, 0));
-    let (targets, sticky) = (TargetRegistry::default(), StickySessions::default());
+    let targets = TargetRegistry::default();
+    let sticky = StickySessions::default();
     let context =
         ExplainContext { snapshot: &snapshot, targets: &targets, sticky: &sticky, now: Instant::now() };
     let response = match context.explain(&text) {

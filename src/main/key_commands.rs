@@ -130,7 +130,8 @@ fn find(store: &Store, named: &str) -> Result<Arc<Record>, String> {
 }
 
 fn list(store: &Store) -> String {
-    let (catalog, now) = (store.catalog(), Timestamp::now());
+    let catalog = store.catalog();
+    let now = Timestamp::now();
     let mut out = String::new();
     for record in catalog.all(Kind::ApiKey).filter(|key| key.status == Status::Active) {
         let Ok(body) = KeyBody::parse(&record.body) else {

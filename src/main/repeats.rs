@@ -98,7 +98,8 @@ mod tests {
 
     #[test]
     fn the_first_line_is_logged_at_once_and_its_repeats_once_a_second() {
-        let (start, mut repeats) = (Instant::now(), Repeats::default());
+        let start = Instant::now();
+        let mut repeats = Repeats::default();
         let at = |ms| start + Duration::from_millis(ms);
         assert_eq!(admit(&mut repeats, "refused trace_id=1", at(0)), Some(None));
         for ms in 1..1000 {
@@ -118,7 +119,8 @@ mod tests {
 
     #[test]
     fn a_line_after_the_second_has_the_count_of_the_repeats() {
-        let (start, mut repeats) = (Instant::now(), Repeats::default());
+        let start = Instant::now();
+        let mut repeats = Repeats::default();
         let later = start + WINDOW;
         for (text, now, wanted) in [
             ("full", start, Some(None)),
@@ -133,7 +135,8 @@ mod tests {
 
     #[test]
     fn lines_differ_by_level_target_and_text() {
-        let (now, mut repeats) = (Instant::now(), Repeats::default());
+        let now = Instant::now();
+        let mut repeats = Repeats::default();
         for (level, target, text) in [
             (Level::Warn, "a", "x"),
             (Level::Error, "a", "x"),
@@ -147,7 +150,8 @@ mod tests {
 
     #[test]
     fn the_lines_that_are_remembered_are_bounded() {
-        let (now, mut repeats) = (Instant::now(), Repeats::default());
+        let now = Instant::now();
+        let mut repeats = Repeats::default();
         for number in 0..MAX_LINES * 2 {
             assert_eq!(admit(&mut repeats, &number.to_string(), now), Some(None));
         }

@@ -99,7 +99,8 @@ fn build(
     write_pid(&settings)?;
     let Opened { store, administrator_key } = store_opening::open(file, &settings)?;
     let listen = settings.listen.clone();
-    let (grace, emulator) = (settings.server.grace_period, settings.emulator.listen);
+    let grace = settings.server.grace_period;
+    let emulator = settings.emulator.listen;
     let snapshot = SettingsSnapshot::new(settings, 0);
     let shared = Arc::new(Shared::new(snapshot, metrics, access_log, Some(store)));
     shared.install_overlay(overlay);

@@ -92,7 +92,8 @@ fn send_all(exporter: &SpanExporter, traces: &Receiver<Trace>, shared: &Shared) 
 /// The spans to send together, what they hold, and of how many traces they are.
 fn collected(first: Trace, traces: &Receiver<Trace>) -> (Vec<SpanData>, Vec<Hold>, u64) {
     let deadline = Instant::now() + DELAY;
-    let (mut batch, mut count) = (first.spans, 1);
+    let mut batch = first.spans;
+    let mut count = 1;
     let mut held: Vec<Hold> = first.held.into_iter().collect();
     while batch.len() < MAX_SPANS {
         match traces.recv_timeout(deadline.saturating_duration_since(Instant::now())) {

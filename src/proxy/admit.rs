@@ -253,7 +253,8 @@ async fn dispatch(
     let native = |attempt: &mut Box<Attempt>| keeps_method && gateway.engine.goes_native(attempt, is_upgrade);
     if let Some(attempt) = admitted.prepared.take_if(native) {
         if is_upgrade && !attempt.target.hooks.is_empty() {
-            let (headers, request) = (&session.req_header().headers, &admitted.request);
+            let headers = &session.req_header().headers;
+            let request = &admitted.request;
             let judged =
                 gateway.engine.guard_upgrade(&mut ctx.request, headers, request, &attempt.target).await;
             judged.map_err(|error| native::fail_request(&mut ctx.request, error))?;
@@ -316,7 +317,8 @@ fn with_kept_items(gateway: &Gateway, ctx: &RequestContext, client: &ClientIdent
     if ctx.operation != Operation::Responses {
         return body;
     }
-    let (kept_items, client) = (&gateway.engine.shared.kept_items, client.id.as_deref());
+    let kept_items = &gateway.engine.shared.kept_items;
+    let client = client.id.as_deref();
     let items: HashMap<String, Arc<str>> = references(&body)
         .into_iter()
         .filter_map(|id| kept_items.get(client, &id).map(|json| (id, json)))
@@ -336,7 +338,8 @@ async fn collect(
     let mut whole = BytesMut::new();
     let mut first: Option<Bytes> = None;
     let mut timer = ReusableTimer::default();
-    let (mut size, mut turn) = (0, Turn::default());
+    let mut size = 0;
+    let mut turn = Turn::default();
     loop {
         turn.give_up().await;
         let left = pace.deadline(size).saturating_duration_since(Instant::now());

@@ -74,7 +74,8 @@ async fn answer(
     let client = ctx.record.client.clone().unwrap_or_else(|| ctx.snapshot.service_keys.anonymous());
     let header = session.req_header();
     let uri = header.uri.clone();
-    let (id, query) = (object_id(uri.path()).unwrap_or_default(), uri.query());
+    let id = object_id(uri.path()).unwrap_or_default();
+    let query = uri.query();
     Ok(match ctx.operation {
         Operation::FilesUpload => {
             let headers = header.headers.clone();

@@ -108,7 +108,8 @@ pub(super) async fn convert_own_files(
     let config = gateway.planner.config(session.req_header(), ctx, request).await?;
     let target = config.targets().first().ok_or_else(|| Error::internal("a config without a target"))?;
     let Some(body) = request.body.clone() else { return Ok(Vec::new()) };
-    let (mut edits, mut uploads) = (Vec::new(), Vec::new());
+    let mut edits = Vec::new();
+    let mut uploads = Vec::new();
     for param in FILE_PARAMS {
         if let Some(id) = body.text(param).filter(|id| is_own_file(id)) {
             let model = target.model().or(request.model.as_deref()).unwrap_or_default();
