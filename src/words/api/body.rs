@@ -289,7 +289,8 @@ fn parse_error(bytes: &[u8]) -> serde_json::Error {
 /// looked for.
 #[inline]
 fn name_bit(name: &[u8]) -> u64 {
-    let (first, last) = (name.first().copied().unwrap_or_default(), name.last().copied().unwrap_or_default());
+    let first = name.first().copied().unwrap_or_default();
+    let last = name.last().copied().unwrap_or_default();
     1 << (((5 * name.len()) ^ (usize::from(last) << 1) ^ (usize::from(first) << 2)) & 63)
 }
 

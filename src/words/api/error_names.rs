@@ -115,7 +115,8 @@ impl<'a> ErrorNames<'a> {
     pub fn of(error: &'a ProviderError) -> Self {
         if let Some(kind) = error.gateway {
             let row = kind.row();
-            let (openai_type, openai_code) = (row.openai_type, Some(row.code));
+            let openai_type = row.openai_type;
+            let openai_code = Some(row.code);
             return Self { openai_type, openai_code, anthropic_type: row.anthropic_type };
         }
         let class = ErrorClass::of(error);
@@ -201,7 +202,8 @@ pub fn provider_code(error: &ProviderError) -> Option<&str> {
         return None;
     }
     let is_word = |word: &&str| word.starts_with(|first: char| !first.is_ascii_digit());
-    let (code, kind) = (error.code.as_deref(), error.kind.as_deref());
+    let code = error.code.as_deref();
+    let kind = error.kind.as_deref();
     code.filter(is_word).or(kind).or(code)
 }
 

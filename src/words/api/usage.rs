@@ -263,7 +263,8 @@ impl UsageParts {
         }
         let into = self.prompt_tokens_details.or(self.input_tokens_details).or(self.input_token_details);
         let out = self.completion_tokens_details.or(self.output_tokens_details).or(self.output_token_details);
-        let (into, out) = (into.unwrap_or_default(), out.unwrap_or_default());
+        let into = into.unwrap_or_default();
+        let out = out.unwrap_or_default();
         let mut usage = Usage {
             input: self.prompt_tokens.or(self.input_tokens).value(),
             output: self.completion_tokens.or(self.output_tokens).value(),
@@ -323,8 +324,8 @@ impl Compaction {
             .filter(|call| walk::members(call).is_some_and(|mut members| members.any(is_compaction)))
         {
             let count = |name: &[u8]| member(call, name).value();
-            let (cached, cache_write) =
-                (count(b"cache_read_input_tokens"), count(b"cache_creation_input_tokens"));
+            let cached = count(b"cache_read_input_tokens");
+            let cache_write = count(b"cache_creation_input_tokens");
             let input = count(b"input_tokens").saturating_add(cached).saturating_add(cache_write);
             let before = sum.unwrap_or_default();
             sum = Some(Self {

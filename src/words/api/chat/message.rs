@@ -172,7 +172,8 @@ impl<'a> Source<'a> {
         };
         // In `data:image/png;charset=x;base64,` no provider reads the parameters, so they are dropped.
         let media = media.split(';').next().unwrap_or_default();
-        let (from, to) = ("data:".len(), "data:".len() + media.len());
+        let from = "data:".len();
+        let to = "data:".len() + media.len();
         let at = "data:".len() + metadata.len() + 1;
         match url {
             Cow::Borrowed(url) => Self::Data {

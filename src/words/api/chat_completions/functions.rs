@@ -20,7 +20,9 @@ pub(super) fn read<'a>(text: &'a str, request: &mut ChatRequest<'a>) -> Result<(
 }
 
 fn function<'a>(json: &Json<'a>, at: &str) -> Result<Tool<'a>, Error> {
-    let (mut name, mut description, mut parameters) = (None, None, None);
+    let mut name = None;
+    let mut description = None;
+    let mut parameters = None;
     let mut rest = Params::default();
     for (member, value) in members(json, at, "an object")? {
         match member.as_ref() {

@@ -22,7 +22,8 @@ use std::fmt::{self, Display};
 /// 400 that names the `param`.
 pub fn read(body: &Body) -> Result<ChatRequest<'_>, Error> {
     let mut request = ChatRequest::default();
-    let (mut old_limit, mut function_call) = (None, None);
+    let mut old_limit = None;
+    let mut function_call = None;
     for (name, text) in body.members() {
         let Some(value) = Json::parse(text).filter(|value| !value.is_null()) else { continue };
         match name {
@@ -453,8 +454,11 @@ fn tool<'a>(json: Json<'a>, at: &str) -> Result<Tool<'a>, Error> {
     let Some(function) = input.function else {
         return Ok(Tool::Other { kind: input.kind.unwrap_or_default().0, json });
     };
-    let (mut name, mut description, mut parameters, mut strict, mut cache_control) =
-        (None, None, None, None, None);
+    let mut name = None;
+    let mut description = None;
+    let mut parameters = None;
+    let mut strict = None;
+    let mut cache_control = None;
     let mut rest = Params::default();
     let outer = members(&json, at, "an object")?.into_iter();
     let outer = outer.filter(|(name, _)| !matches!(name.as_ref(), "type" | "function"));

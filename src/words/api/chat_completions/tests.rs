@@ -137,7 +137,8 @@ fn a_strict_response_has_a_note_in_place_of_an_image() {
         String::from_utf8(out).unwrap()
     };
     for streamed in [false, true] {
-        let (strict, loose) = (write(streamed, true), write(streamed, false));
+        let strict = write(streamed, true);
+        let loose = write(streamed, false);
         assert!(strict.contains("image/png, 3 bytes: left out") && !strict.contains("images"), "{strict}");
         assert!(loose.contains(r#""type":"image_url""#) && !loose.contains("left out"), "{loose}");
     }

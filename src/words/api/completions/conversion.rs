@@ -63,7 +63,8 @@ impl WholeCompletion {
             Some(at) => at,
             None if self.choices.len() == MAX_CHOICES => return,
             None => {
-                let (text, last) = (String::new(), String::new());
+                let text = String::new();
+                let last = String::new();
                 self.choices.push(Choice { index, text, logprobs: Vec::new(), last, finished: false });
                 self.choices.len() - 1
             }

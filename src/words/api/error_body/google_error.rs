@@ -97,7 +97,9 @@ pub(super) fn body(view: &ErrorView<'_>) -> Vec<u8> {
             field_violations.map(|problem| Violation { field: &problem.path, description: &problem.message });
         details.push(Detail::BadRequest { field_violations: field_violations.collect() });
     }
-    let (code, message, status) = (view.status, view.message, status_word(view));
+    let code = view.status;
+    let message = view.message;
+    let status = status_word(view);
     json(&Body { error: Status { code, message, status, details } })
 }
 

@@ -162,7 +162,8 @@ impl Responses {
         // Google signs any part, other providers their thinking.
         let own = self.context.is_own_dialect;
         let of_thought = !own || self.candidate(choice).is_some_and(|candidate| candidate.thinks);
-        let (text, signature) = (String::new(), Some(self.signature(signature)));
+        let text = String::new();
+        let signature = Some(self.signature(signature));
         let part = match of_thought {
             true => HeldPart::Thought { text, signature },
             false => HeldPart::Text { text, signature },
@@ -176,7 +177,8 @@ impl Responses {
             Event::ToolCall { choice, index, id, name, signature } => {
                 let signature = signature.map(|signature| self.signature(signature));
                 if let Some(candidate) = self.candidate(choice) {
-                    let (id, name) = (id.to_owned(), name.to_owned());
+                    let id = id.to_owned();
+                    let name = name.to_owned();
                     candidate.thinks = false;
                     candidate.calls.push(Call { index, id, name, arguments: String::new(), signature });
                 }
@@ -315,7 +317,8 @@ impl Encoder for Responses {
             }
             Event::ToolCall { .. } | Event::Arguments { .. } => self.call(event),
             Event::Media { choice, media_type, data } => {
-                let (media_type, data) = (media_type.to_owned(), data.to_owned());
+                let media_type = media_type.to_owned();
+                let data = data.to_owned();
                 self.content(choice, HeldPart::Media { media_type, data }, out);
             }
             Event::Block { choice, json } => {

@@ -42,7 +42,8 @@ pub(super) fn own_name(openai: &str) -> Option<&'static str> {
 pub(super) fn read<'a>(json: &Json<'a>, request: &mut ChatRequest<'a>) -> Result<(), Error> {
     let wrong = || Error::invalid_request("generationConfig", "generationConfig must be an object.");
     let members = json.source().and_then(Json::members).ok_or_else(wrong)?;
-    let (mut mime_type, mut schema) = (None, None);
+    let mut mime_type = None;
+    let mut schema = None;
     let mut rest = Vec::new();
     for (name, value) in members.into_iter().filter(|(_, value)| !value.is_null()) {
         let name = camel(&name).into_owned();

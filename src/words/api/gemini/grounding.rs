@@ -100,7 +100,8 @@ impl Grounding {
     }
 
     fn segment(&self, citation: &Citation<'_>) -> Option<Segment<'_>> {
-        let (start, end) = (citation.start_index?, citation.end_index?);
+        let start = citation.start_index?;
+        let end = citation.end_index?;
         if self.is_cut || start >= end {
             return None;
         }
@@ -108,7 +109,8 @@ impl Grounding {
             Some((at, _)) => Some(at),
             None => (self.text.chars().count() == character).then_some(self.text.len()),
         };
-        let (start_index, end_index) = (place(start)?, place(end)?);
+        let start_index = place(start)?;
+        let end_index = place(end)?;
         Some(Segment { start_index, end_index, text: self.text.get(start_index..end_index)? })
     }
 }

@@ -102,7 +102,8 @@ impl Blocks {
             Event::ToolCall { choice: 0, index, id, name, signature } => match self.is_blocked() {
                 true => {
                     let call_signature = signature.map(str::to_owned);
-                    let (id, name) = (id.to_owned(), name.to_owned());
+                    let id = id.to_owned();
+                    let name = name.to_owned();
                     let size = id.len() + name.len() + call_signature.as_ref().map_or(0, String::len);
                     self.hold(Held::Call { index, id, name, call_signature, input: String::new() }, size);
                 }

@@ -281,7 +281,8 @@ impl<'a> BlockReader<'a> {
         }
         for part in self.parts.iter_mut().skip(first).filter(|_| has_citations) {
             if let Part::Text { text, cache_control } = part {
-                let (source, cache_control) = (Source::Text(std::mem::take(text)), cache_control.take());
+                let source = Source::Text(std::mem::take(text));
+                let cache_control = cache_control.take();
                 *part = Part::File(Box::new(File { source, name: None, cache_control, has_citations }));
             }
         }

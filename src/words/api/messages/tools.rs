@@ -27,8 +27,11 @@ fn tool<'a>(json: Json<'a>, at: &str) -> Result<Tool<'a>, Error> {
     if let Some(kind) = kind_in.kind.filter(|kind| **kind != *"custom") {
         return Ok(Tool::Other { kind: kind.0, json });
     }
-    let (mut name, mut description, mut parameters, mut strict, mut cache_control) =
-        (None, None, None, None, None);
+    let mut name = None;
+    let mut description = None;
+    let mut parameters = None;
+    let mut strict = None;
+    let mut cache_control = None;
     let mut rest = Params::default();
     for (member, value) in members(&json, at, "an object")? {
         match member.as_ref() {

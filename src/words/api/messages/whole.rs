@@ -149,8 +149,8 @@ impl Content {
     fn close(&mut self) {
         self.comma();
         let text = std::mem::take(&mut self.text);
-        let (citations, signature) =
-            (std::mem::take(&mut self.citations), std::mem::take(&mut self.signature));
+        let citations = std::mem::take(&mut self.citations);
+        let signature = std::mem::take(&mut self.signature);
         let citations: Vec<Json<'_>> =
             citations.iter().filter_map(|citation| Json::parse(citation)).collect();
         let tool = self.tool.take().unwrap_or_default();

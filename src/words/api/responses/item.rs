@@ -165,7 +165,8 @@ struct ActionOut<'a> {
 
 impl Serialize for Item {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let (id, status) = (self.id.as_str(), self.status.as_str());
+        let id = self.id.as_str();
+        let status = self.status.as_str();
         match &self.kind {
             Kind::Message(content) => {
                 MessageOut { id, r#type: "message", status, content, role: "assistant" }.serialize(serializer)
@@ -173,7 +174,8 @@ impl Serialize for Item {
             Kind::Reasoning { text, token } => {
                 let summary = text.as_deref().map(SummaryOut::new);
                 let token = token.as_ref().map(ReasoningToken::encode);
-                let (encrypted_content, summary) = (token.as_deref(), summary.as_slice());
+                let encrypted_content = token.as_deref();
+                let summary = summary.as_slice();
                 ReasoningOut { id, r#type: "reasoning", encrypted_content, summary }.serialize(serializer)
             }
             Kind::Call { call_id, name, arguments, .. } => {
@@ -181,7 +183,8 @@ impl Serialize for Item {
                     .serialize(serializer)
             }
             Kind::Image { format, data } => {
-                let (output_format, result) = (*format, data.as_deref());
+                let output_format = *format;
+                let result = data.as_deref();
                 // Items of this kind are never incomplete: an image arrives in one event.
                 ImageOut { id, r#type: "image_generation_call", status, output_format, result }
                     .serialize(serializer)

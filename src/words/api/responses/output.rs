@@ -90,7 +90,8 @@ impl Output {
                 if let Some(signature) = signature {
                     self.add_token(ReasoningToken::Call(signature.to_owned().into()), sink);
                 }
-                let (call_id, name) = (id.to_owned(), name.to_owned());
+                let call_id = id.to_owned();
+                let name = name.to_owned();
                 self.add(Kind::Call { index, call_id, name, arguments: String::new() }, sink);
             }
             Event::Arguments { choice: 0, index, fragment } if !fragment.is_empty() => {

@@ -23,9 +23,12 @@ pub(super) const INSTEAD: &str = "choose a provider with a Responses API of its 
 pub fn read(body: &Body) -> Result<ChatRequest<'_>, Error> {
     let mut request = ChatRequest { include_usage: true, ..ChatRequest::default() };
     let mut input = Input::of(body);
-    let (mut instructions, mut input_text) = (None, None);
-    let (mut logprobs, mut top_logprobs) = (false, None);
-    let (mut max_tokens, mut max_tool_calls) = (None, None);
+    let mut instructions = None;
+    let mut input_text = None;
+    let mut logprobs = false;
+    let mut top_logprobs = None;
+    let mut max_tokens = None;
+    let mut max_tool_calls = None;
     for (name, text) in body.members() {
         let Some(value) = Json::parse(text).filter(|value| !value.is_null()) else { continue };
         match name {
@@ -193,8 +196,11 @@ fn tool<'a>(json: Json<'a>, at: &str) -> Result<Tool<'a>, Error> {
     if kind != "function" {
         return Ok(Tool::Other { kind, json });
     }
-    let (mut name, mut description, mut parameters, mut strict, mut cache_control) =
-        (None, None, None, None, None);
+    let mut name = None;
+    let mut description = None;
+    let mut parameters = None;
+    let mut strict = None;
+    let mut cache_control = None;
     let mut rest = Params::default();
     for (member, value) in members {
         match member.as_ref() {

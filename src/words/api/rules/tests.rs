@@ -380,7 +380,8 @@ fn excessive_counts_are_rejected_by_name() {
     let many =
         |count: usize| vec![json!({"type": "function", "function": {"name": "f"}, "name": "f"}); count];
     let pairs: serde_json::Map<_, _> = (0..17).map(|n| (n.to_string(), json!("x"))).collect();
-    let (chat, batches) = (Operation::ChatCompletions, Operation::BatchesCreate);
+    let chat = Operation::ChatCompletions;
+    let batches = Operation::BatchesCreate;
     let cases = [
         (chat, json!({"tools": many(129)}), "tools", "maximum length 128, but got an array with length 129"),
         (chat, json!({"functions": many(129)}), "functions", "maximum length 128"),

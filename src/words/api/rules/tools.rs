@@ -94,7 +94,9 @@ fn items(
     check: impl Fn(usize, &Tool<'_>) -> Result<(), Error>,
 ) -> Result<(), Error> {
     let Some(mut list) = walk::items(value) else { return wrong_type(name, "an array", value) };
-    let (mut count, mut checked, mut non_object) = (0, Ok(()), None);
+    let mut count = 0;
+    let mut checked = Ok(());
+    let mut non_object = None;
     loop {
         let mut tool = Tool::new();
         match list.next_members(|member, value| tool.take(member, value)) {

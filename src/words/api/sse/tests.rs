@@ -7,7 +7,9 @@ type Owned = (Option<String>, Vec<u8>);
 
 /// The events with data, whether one was over the limit, and all bytes that were returned.
 fn split_all(chunks: &[&[u8]], limit: usize) -> (Vec<Owned>, bool, Vec<u8>) {
-    let (mut events, mut too_long, mut bytes) = (Vec::new(), false, Vec::new());
+    let mut events = Vec::new();
+    let mut too_long = false;
+    let mut bytes = Vec::new();
     let mut parser = SseParser::with_limit(limit);
     let mut take = |run: Run<'_>| {
         too_long |= run.is_oversized();
@@ -61,7 +63,9 @@ fn naive(text: &[u8]) -> Vec<Owned> {
         at += 1;
     }
     lines.push(Vec::new());
-    let (mut events, mut name, mut data) = (Vec::new(), None, Vec::<Vec<u8>>::new());
+    let mut events = Vec::new();
+    let mut name = None;
+    let mut data = Vec::<Vec<u8>>::new();
     for line in lines {
         if line.is_empty() {
             if !data.is_empty() {

@@ -81,7 +81,8 @@ mod tests {
             r#"{"choices":[{"delta":{},"finish_reason":"stop"}]}"#,
             "[DONE]",
         ];
-        let (mut finder, mut text) = (EventText::default(), OutputText::default());
+        let mut finder = EventText::default();
+        let mut text = OutputText::default();
         for event in events {
             finder.take(event.as_bytes(), &mut text);
         }

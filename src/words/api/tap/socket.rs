@@ -178,7 +178,8 @@ mod tests {
     }
 
     fn read(stream: &[u8], step: usize) -> ResponseSummary {
-        let (mut socket, mut summary) = (Socket::default(), ResponseSummary::default());
+        let mut socket = Socket::default();
+        let mut summary = ResponseSummary::default();
         stream.chunks(step).for_each(|chunk| socket.push(chunk, &mut summary));
         summary
     }

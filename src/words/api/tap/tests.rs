@@ -347,7 +347,9 @@ fn events(sse: &str) -> Vec<Value> {
 /// What a full parse of every event finds: usage, model, finish, whether there is an error.
 fn full_parse(events: &[Value]) -> (Option<Usage>, Option<String>, Option<String>, bool) {
     let mut usage = serde_json::Map::new();
-    let (mut model, mut finish, mut error) = (None, None, false);
+    let mut model = None;
+    let mut finish = None;
+    let mut error = false;
     let text = |value: Option<&Value>| value.and_then(Value::as_str).map(str::to_owned);
     for event in events {
         for path in ["", "/message", "/response"] {
@@ -371,7 +373,8 @@ fn full_parse(events: &[Value]) -> (Option<Usage>, Option<String>, Option<String
 
 /// The text in chunks of 1 to 97 bytes, the same ones for the same seed.
 fn cut(text: &[u8], mut seed: u64) -> Vec<&[u8]> {
-    let (mut rest, mut chunks) = (text, Vec::new());
+    let mut rest = text;
+    let mut chunks = Vec::new();
     while !rest.is_empty() {
         seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         let (chunk, after) = rest.split_at(rest.len().min(1 + (seed >> 33) as usize % 97));
@@ -384,7 +387,9 @@ fn cut(text: &[u8], mut seed: u64) -> Vec<&[u8]> {
 #[test]
 fn recordings_are_summarized_as_by_a_full_parse() {
     let Some(recordings) = recordings() else { return };
-    let (mut streams, mut whole, mut with_usage) = (0, 0, 0);
+    let mut streams = 0;
+    let mut whole = 0;
+    let mut with_usage = 0;
     for (seed, recording) in recordings.iter().enumerate() {
         let id = &recording.id;
         let operation = operation(&recording.uri);

@@ -22,7 +22,8 @@ pub(super) fn candidates(raw: Raw<'_>) -> (bool, Option<String>) {
         #[serde(default)]
         parts: Vec<HasContent>,
     }
-    let (mut content, mut finish) = (false, None);
+    let mut content = false;
+    let mut finish = None;
     for candidate in raw.and_then(parse::<Vec<Candidate<'_>>>).unwrap_or_default() {
         let parsed = candidate.content.and_then(parse::<Content>);
         content |= parsed.is_some_and(|parsed| parsed.parts.iter().any(|part| part.0));

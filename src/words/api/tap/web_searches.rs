@@ -70,7 +70,8 @@ mod tests {
     fn searches_are_counted_and_opened_pages_are_not() {
         let call = |action: &str| format!(r#"{{"id":"ws","type":"web_search_call"{action}}}"#);
         let search = call(r#","action":{"query":"\"web_search_call\"","type":"search"}"#);
-        let (page, old) = (call(r#","action":{"type":"open_page"}"#), call(""));
+        let page = call(r#","action":{"type":"open_page"}"#);
+        let old = call("");
         let text = r#"{"type":"message","content":[{"text":"a \"web_search_call\""}]}"#;
         let cases = [
             (format!("[{text}]"), 0),

@@ -29,7 +29,10 @@ pub(super) fn find(response: &[u8]) -> Option<CommonFields<'_>> {
     if text.len() > MAX_BYTES || text.first() != Some(&b'{') || text.last() != Some(&b'}') {
         return None;
     }
-    let (mut usage, mut model, mut finish, mut tier) = (None, None, None, None);
+    let mut usage = None;
+    let mut model = None;
+    let mut finish = None;
+    let mut tier = None;
     // There are few colons: a search for one name would cost as much as all of these steps.
     for colon in memchr::memchr_iter(b':', text) {
         let slot = match name_before(text, colon) {

@@ -116,7 +116,8 @@ fn documents_of_texts_and_images_are_cited_text_by_text() {
         assert_eq!(short(&request.messages[0].content), ["file - text a", "image url u -"]);
     });
     // No document has others; one in another could be without an end.
-    let (open, close) = (r#"{"type":"document","source":{"type":"content","content":["#, "]}}");
+    let open = r#"{"type":"document","source":{"type":"content","content":["#;
+    let close = "]}}";
     let text = open.repeat(50_000) + &image.to_string() + &close.repeat(50_000);
     let body =
         Body::parse(format!(r#"{{"model":"m","messages":[{{"role":"user","content":[{text}]}}]}}"#).into());

@@ -304,7 +304,9 @@ fn references_are_left_out_where_the_conversation_goes_on_without_them() {
     let user = json!({"role": "user", "content": "a"});
     let call = json!({"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"});
     let result = json!({"type": "function_call_output", "call_id": "c", "output": "1"});
-    let (thought, spoken, search) = (reference("rs_t-1_0"), reference("msg_t-1_1"), reference("ws_t-1_2"));
+    let thought = reference("rs_t-1_0");
+    let spoken = reference("msg_t-1_1");
+    let search = reference("ws_t-1_2");
     for (items, param, warnings) in [
         (vec![&user, &thought, &call, &result], None, 1),
         (vec![&user, &thought, &spoken, &call, &result, &thought, &spoken, &call, &result], None, 4),
