@@ -39,9 +39,10 @@ impl KeySet {
             serde_json::from_slice(text).map_err(|why| format!("it is no JSON Web Key Set: {why}"))?;
         let keys = document.keys.into_iter().take(MAX_KEYS).filter_map(SigningKey::read).collect();
         let set = Self(keys);
-        match set.0.is_empty() {
-            true => Err("it has no public key with a kid for RS*, PS*, ES256, ES384 or EdDSA".to_owned()),
-            false => Ok(set),
+        if set.0.is_empty() {
+            Err("it has no public key with a kid for RS*, PS*, ES256, ES384 or EdDSA".to_owned())
+        } else {
+            Ok(set)
         }
     }
 

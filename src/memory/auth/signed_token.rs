@@ -49,9 +49,10 @@ impl<'t> SignedToken<'t> {
             jsonwebtoken::errors::ErrorKind::Json(_) => TokenRefusal::Algorithm,
             _ => TokenRefusal::Malformed,
         })?;
-        match jwt_crypto::ALGORITHMS.contains(&header.alg) {
-            true => Ok(Self { text, header }),
-            false => Err(TokenRefusal::Algorithm),
+        if jwt_crypto::ALGORITHMS.contains(&header.alg) {
+            Ok(Self { text, header })
+        } else {
+            Err(TokenRefusal::Algorithm)
         }
     }
 

@@ -161,10 +161,7 @@ impl Condition {
         if workspaces.iter().any(Uuid::is_nil) {
             either.push(format!("{column} IS NULL"));
         }
-        match either.is_empty() {
-            true => self.and("1 = 0"),
-            false => self.and(&format!("({})", either.join(" OR "))),
-        }
+        if either.is_empty() { self.and("1 = 0") } else { self.and(&format!("({})", either.join(" OR "))) }
     }
 
     /// SQLite has a table for each day, and a key in it.

@@ -78,10 +78,7 @@ impl ReadControl {
     /// # Errors
     /// `TooLong` once it was stopped.
     pub fn check(&self) -> Result<(), LogError> {
-        match self.stopped.load(Ordering::Relaxed) {
-            true => Err(LogError::TooLong),
-            false => Ok(()),
-        }
+        if self.stopped.load(Ordering::Relaxed) { Err(LogError::TooLong) } else { Ok(()) }
     }
 }
 

@@ -402,10 +402,7 @@ impl Intake {
         } else {
             self.next_attempt = Some(Instant::now() + self.retry);
             self.retry = (self.retry * 2).min(LAST_RETRY);
-            match is_spooled {
-                true => self.spool.rewind(),
-                false => self.add_to_spool(&batch),
-            }
+            if is_spooled { self.spool.rewind() } else { self.add_to_spool(&batch) }
         }
         self.release(&batch);
     }

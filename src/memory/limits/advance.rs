@@ -53,9 +53,10 @@ impl AdvanceEstimate {
         let budgets = selection.items.iter().filter(|item| !item.limit.is_rate());
         for item in budgets.filter(|item| estimate.concerns(item.limit)) {
             let counted = item.limit.counts();
-            let amount = match item.limit.hard && !item.limit.fit {
-                true => estimate.hard_amount(item.limit, None).unwrap_or(0),
-                false => estimate.likely(counted).unwrap_or(0),
+            let amount = if item.limit.hard && !item.limit.fit {
+                estimate.hard_amount(item.limit, None).unwrap_or(0)
+            } else {
+                estimate.likely(counted).unwrap_or(0)
             };
             if let Some(part) = self.parts.get_mut(&item.bucket) {
                 part.amount = part.amount.saturating_add(amount);

@@ -308,10 +308,8 @@ impl Portions {
     fn settle(&mut self, taken: Taken, actual: &impl Fn(&Limit, i64) -> i64) -> Option<Held> {
         let Taken { bucket, period, amount } = taken;
         let is_present = self.present.get(&bucket).is_some_and(|portion| portion.period == period);
-        let portion = match is_present {
-            true => self.present.get_mut(&bucket)?,
-            false => self.past.get_mut(&(bucket, period))?,
-        };
+        let portion =
+            if is_present { self.present.get_mut(&bucket)? } else { self.past.get_mut(&(bucket, period))? };
         portion.under_way = portion.under_way.saturating_sub(1);
         let actual = actual(&portion.limit, amount);
         let room = portion.room.saturating_add(amount).saturating_sub(actual);
@@ -322,9 +320,10 @@ impl Portions {
         }
         let held = portion.held(amount);
         if !portion.is_lent && portion.under_way == 0 {
-            match is_present {
-                true => self.present.remove(&bucket),
-                false => self.past.remove(&(bucket, period)),
+            if is_present {
+                self.present.remove(&bucket);
+            } else {
+                self.past.remove(&(bucket, period));
             };
         }
         Some(held)

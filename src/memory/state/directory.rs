@@ -57,9 +57,10 @@ impl<'a> Directory<'a> {
     /// The prices that the provider with this slug has of its own. Those of the settings file have none: their prices are in the
     /// overlay.
     pub fn own_prices(self, slug: &str) -> Option<&'a Arc<OwnPrices>> {
-        match self.settings.providers.contains_key(slug) {
-            true => None,
-            false => self.stored.own_prices(self.workspace, slug),
+        if self.settings.providers.contains_key(slug) {
+            None
+        } else {
+            self.stored.own_prices(self.workspace, slug)
         }
     }
 
@@ -83,9 +84,10 @@ impl<'a> Directory<'a> {
 
     /// The slug and id of the saved config that is named by either.
     pub fn config_name(self, id: &str) -> SavedName {
-        let record = match self.settings.configs.contains_key(id) {
-            true => None,
-            false => self.stored.record(Kind::Config, self.workspace, id),
+        let record = if self.settings.configs.contains_key(id) {
+            None
+        } else {
+            self.stored.record(Kind::Config, self.workspace, id)
         };
         let slug = record.and_then(|record| record.slug.as_deref()).unwrap_or(id);
         SavedName { slug: slug.into(), id: record.map(|record| record.id) }

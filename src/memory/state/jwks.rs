@@ -108,9 +108,10 @@ impl JwksFetcher {
                 tokens.set_keys(keys);
             }
             Err(why) => {
-                let kept = match tokens.has_keys() {
-                    true => "the last ones stay in force",
-                    false => "no token counts until they are there",
+                let kept = if tokens.has_keys() {
+                    "the last ones stay in force"
+                } else {
+                    "no token counts until they are there"
                 };
                 log::warn!(target: "turnpike", "auth.jwt: the keys of the identity provider cannot be had, {kept}: {why}");
             }

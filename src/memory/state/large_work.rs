@@ -64,9 +64,10 @@ pub fn run_here<T: Send>(bytes: usize, work: impl FnOnce() -> T + Send) -> T {
     // A runtime with a single thread (`server.work_stealing: false`) has no other thread to hand over to.
     let can_hand_over =
         || Handle::try_current().is_ok_and(|handle| handle.runtime_flavor() == RuntimeFlavor::MultiThread);
-    match LargeWork::is_large(bytes) && can_hand_over() {
-        true => tokio::task::block_in_place(|| run_nicely(work)),
-        false => work(),
+    if LargeWork::is_large(bytes) && can_hand_over() {
+        tokio::task::block_in_place(|| run_nicely(work))
+    } else {
+        work()
     }
 }
 
@@ -92,10 +93,7 @@ fn run_nicely<T: Send>(work: impl FnOnce() -> T + Send) -> T {
 /// The same bytes; where they are many, a thread of its own gives their memory back, which takes the system a
 /// millisecond for 5 MiB.
 pub fn freed_elsewhere(bytes: Bytes) -> Bytes {
-    match LargeWork::is_large(bytes.len()) {
-        true => Bytes::from_owner(Large(bytes)),
-        false => bytes,
-    }
+    if LargeWork::is_large(bytes.len()) { Bytes::from_owner(Large(bytes)) } else { bytes }
 }
 
 struct Large(Bytes);

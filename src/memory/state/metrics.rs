@@ -234,9 +234,10 @@ impl Metrics {
             return model;
         }
         let call = format!("{operation} {provider} {model}");
-        let named = match request.is_accepted() {
-            true => model.len() <= MAX_MODEL_LENGTH && self.named_calls.admit(&call),
-            false => self.named_calls.contains(&call),
+        let named = if request.is_accepted() {
+            model.len() <= MAX_MODEL_LENGTH && self.named_calls.admit(&call)
+        } else {
+            self.named_calls.contains(&call)
         };
         if named { model } else { OTHER }
     }

@@ -22,9 +22,10 @@ impl Rate {
     pub fn allows(&self, now: Instant) -> bool {
         let mut second = self.second.lock();
         let (begin, count) = second.unwrap_or((now, 0));
-        let (begin, count) = match now.saturating_duration_since(begin) < Duration::from_secs(1) {
-            true => (begin, count),
-            false => (now, 0),
+        let (begin, count) = if now.saturating_duration_since(begin) < Duration::from_secs(1) {
+            (begin, count)
+        } else {
+            (now, 0)
         };
         *second = Some((begin, count.saturating_add(1)));
         count < self.max

@@ -30,10 +30,7 @@ impl Tokenizer {
 
     /// Runs work that counts so many bytes of text, off the worker threads where it may take long.
     pub async fn run<T: Send>(&self, places: &LargeWork, bytes: usize, work: impl FnOnce() -> T + Send) -> T {
-        match self.is_quick(bytes) {
-            true => work(),
-            false => places.run(translation(bytes).max(PATTERNS), work).await,
-        }
+        if self.is_quick(bytes) { work() } else { places.run(translation(bytes).max(PATTERNS), work).await }
     }
 }
 

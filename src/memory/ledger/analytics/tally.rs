@@ -211,10 +211,7 @@ impl Tally {
 
     fn grow(&mut self, bytes: usize) -> Result<(), Unanswered> {
         self.latencies += bytes;
-        match self.latencies > MAX_LATENCIES {
-            true => Err(Unanswered::TooManyGroups),
-            false => Ok(()),
-        }
+        if self.latencies > MAX_LATENCIES { Err(Unanswered::TooManyGroups) } else { Ok(()) }
     }
 
     fn group(&mut self, bucket: u32, number: u32) -> Result<&mut Group, Unanswered> {
@@ -225,13 +222,12 @@ impl Tally {
     }
 
     fn workspace(&mut self, workspace: Uuid) -> u32 {
-        match workspace.is_nil() {
-            true => self.number(None),
-            false => {
-                let mut text = Uuid::encode_buffer();
-                let text: &str = workspace.hyphenated().encode_lower(&mut text);
-                self.number(Some(text))
-            }
+        if workspace.is_nil() {
+            self.number(None)
+        } else {
+            let mut text = Uuid::encode_buffer();
+            let text: &str = workspace.hyphenated().encode_lower(&mut text);
+            self.number(Some(text))
         }
     }
 

@@ -49,11 +49,10 @@ impl Latencies {
     }
 
     pub fn merge(&mut self, other: &Self) {
-        match self.buckets.is_empty() {
-            true => self.buckets.clone_from(&other.buckets),
-            false => {
-                other.buckets.iter().for_each(|(bucket, count)| self.add_count(*bucket, *count));
-            }
+        if self.buckets.is_empty() {
+            self.buckets.clone_from(&other.buckets);
+        } else {
+            other.buckets.iter().for_each(|(bucket, count)| self.add_count(*bucket, *count));
         }
     }
 

@@ -67,10 +67,8 @@ impl Cover {
         if hours.is_empty() {
             return Self { rows: non_empty([range.clone()]), ..Self::default() };
         }
-        let at_most = |level: Level, within: &Range<i64>| match level <= largest {
-            true => inside(within, level),
-            false => 0..0,
-        };
+        let at_most =
+            |level: Level, within: &Range<i64>| if level <= largest { inside(within, level) } else { 0..0 };
         let days = at_most(Level::Day, &hours);
         let blocks = at_most(Level::Block, &days);
         let rows = non_empty([range.start..hours.start, hours.end..range.end]);
@@ -82,10 +80,7 @@ impl Cover {
 fn inside(range: &Range<i64>, level: Level) -> Range<i64> {
     let start = level.start(range.start.saturating_add(level.length() - 1));
     let end = level.start(range.end);
-    match start < end {
-        true => start..end,
-        false => 0..0,
-    }
+    if start < end { start..end } else { 0..0 }
 }
 
 fn non_empty<const N: usize>(ranges: [Range<i64>; N]) -> Vec<Range<i64>> {

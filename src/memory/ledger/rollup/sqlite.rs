@@ -138,10 +138,8 @@ pub fn read(connection: &Connection, tally: &mut Tally) -> Result<(), Failure> {
     while let Some(row) = rows.next()? {
         let workspace = Uuid::from_bytes(row.get(0)?);
         let sums = row.get_ref(2)?.as_blob().map_err(|_| Damaged)?;
-        let latencies = match has_latencies {
-            true => Some(row.get_ref(3)?.as_blob().map_err(|_| Damaged)?),
-            false => None,
-        };
+        let latencies =
+            if has_latencies { Some(row.get_ref(3)?.as_blob().map_err(|_| Damaged)?) } else { None };
         tally.add_piece(workspace, row.get(1)?, sums, latencies)?;
     }
     Ok(())

@@ -112,8 +112,5 @@ pub fn select(cover: &Cover, part: Part, has_latencies: bool, workspaces: &str) 
 
 /// What is left of a range before and after a part of it.
 fn around(range: &Range<i64>, part: &Range<i64>) -> (Range<i64>, Range<i64>) {
-    match part.is_empty() {
-        true => (range.clone(), 0..0),
-        false => (range.start..part.start, part.end..range.end),
-    }
+    if part.is_empty() { (range.clone(), 0..0) } else { (range.start..part.start, part.end..range.end) }
 }

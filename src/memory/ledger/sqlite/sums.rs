@@ -51,11 +51,10 @@ pub(super) fn feedback(
     control: &ReadControl,
 ) -> Result<(), LogError> {
     let filter = tally.query.filter.clone();
-    let tables: Vec<Option<String>> = match tally.query.needs_requests() {
-        true => {
-            days(connection, &filter)?.into_iter().map(|at| Some(format!("rows_{}", suffix(at)))).collect()
-        }
-        false => vec![None],
+    let tables: Vec<Option<String>> = if tally.query.needs_requests() {
+        days(connection, &filter)?.into_iter().map(|at| Some(format!("rows_{}", suffix(at)))).collect()
+    } else {
+        vec![None]
     };
     for table in tables {
         control.check()?;

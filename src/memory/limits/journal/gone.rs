@@ -17,9 +17,10 @@ const MAX_DROPPED: usize = 10_000;
 pub(super) fn note(connection: &mut Connection, present: &HashSet<Uuid>, now: i64) -> rusqlite::Result<()> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     for id in with_usage(&transaction)? {
-        let sql = match present.contains(&id) {
-            true => "DELETE FROM gone WHERE limit_id = ?1 AND ?2 IS NOT NULL",
-            false => "INSERT INTO gone (limit_id, since) VALUES (?1, ?2) ON CONFLICT DO NOTHING",
+        let sql = if present.contains(&id) {
+            "DELETE FROM gone WHERE limit_id = ?1 AND ?2 IS NOT NULL"
+        } else {
+            "INSERT INTO gone (limit_id, since) VALUES (?1, ?2) ON CONFLICT DO NOTHING"
         };
         transaction.prepare_cached(sql)?.execute(params![id.into_bytes(), now])?;
     }

@@ -93,9 +93,10 @@ impl Breaker {
             State::HalfOpen { since, last_probe_at, in_flight, succeeded } => {
                 // A probe may be a stream of many minutes, so it blocks the next one for a cooldown at most.
                 let slow = now.saturating_duration_since(last_probe_at) >= policy.cooldown;
-                match in_flight < max_probes(succeeded) || slow {
-                    true => CircuitStatus::HalfOpen,
-                    false => CircuitStatus::Open { since },
+                if in_flight < max_probes(succeeded) || slow {
+                    CircuitStatus::HalfOpen
+                } else {
+                    CircuitStatus::Open { since }
                 }
             }
         }

@@ -313,9 +313,10 @@ fn audit_condition(query: &AuditQuery) -> (String, Vec<Parameter>) {
         // The names of members are our own constants.
         add(&format!("body::jsonb ->> '{member}' = ?"), Box::new(text.clone()));
     }
-    match conditions.is_empty() {
-        true => (String::new(), values),
-        false => (format!(" WHERE {}", conditions.join(" AND ")), values),
+    if conditions.is_empty() {
+        (String::new(), values)
+    } else {
+        (format!(" WHERE {}", conditions.join(" AND ")), values)
     }
 }
 

@@ -83,10 +83,8 @@ async fn together(
     let transaction = client.transaction().await.map_err(before)?;
     let mut results: Vec<Result<u64, StoreError>> = Vec::with_capacity(batch.len());
     for write in batch {
-        let savepoint = match results.is_empty() {
-            true => "SAVEPOINT one",
-            false => "RELEASE SAVEPOINT one; SAVEPOINT one",
-        };
+        let savepoint =
+            if results.is_empty() { "SAVEPOINT one" } else { "RELEASE SAVEPOINT one; SAVEPOINT one" };
         let result = statements::write(&transaction, savepoint, &write.changes, &write.audit).await;
         match &result {
             Ok(_) => {}

@@ -173,13 +173,10 @@ impl Sqlite {
 
 /// Opens a connection with the settings that every one has.
 fn connect(file: Option<&Path>, for_reading: bool) -> Result<Connection, StoreError> {
-    let flags = match for_reading {
-        true => OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX,
-        false => {
-            OpenFlags::SQLITE_OPEN_READ_WRITE
-                | OpenFlags::SQLITE_OPEN_CREATE
-                | OpenFlags::SQLITE_OPEN_NO_MUTEX
-        }
+    let flags = if for_reading {
+        OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX
+    } else {
+        OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX
     };
     let opened = match file {
         Some(file) => Connection::open_with_flags(file, flags),

@@ -276,9 +276,10 @@ fn audit_condition(query: &AuditQuery) -> (String, Vec<Value>) {
         conditions.push("CAST(json_extract(body, ?) AS TEXT) = ?");
         values.extend([Value::from(format!("$.\"{member}\"")), Value::from(text.clone())]);
     }
-    match conditions.is_empty() {
-        true => (String::new(), values),
-        false => (format!(" WHERE {}", conditions.join(" AND ")), values),
+    if conditions.is_empty() {
+        (String::new(), values)
+    } else {
+        (format!(" WHERE {}", conditions.join(" AND ")), values)
     }
 }
 

@@ -182,9 +182,10 @@ async fn serve(database: Arc<Database>, mut queue: mpsc::Receiver<Job>) {
 async fn reserve(database: &Database, jobs: Vec<Job>) {
     let reserving = Reserving::of(&jobs);
     let is_made = jobs.iter().all(|job| job.order.is_made);
-    let outcome = match is_made {
-        true => database.rows(Reserving::SQL_OF_MADE, &reserving.values_of_made()).await,
-        false => database.rows(Reserving::SQL, &reserving.values()).await,
+    let outcome = if is_made {
+        database.rows(Reserving::SQL_OF_MADE, &reserving.values_of_made()).await
+    } else {
+        database.rows(Reserving::SQL, &reserving.values()).await
     };
     let replies = outcome.and_then(|rows| batch::replies(&rows, &jobs).map_err(unreadable));
     match replies {

@@ -165,10 +165,8 @@ impl Entry {
 
     /// The entry that replaces `old` after a lookup. Times count from the start of the lookup.
     fn following(old: Option<&Entry>, result: Result<LookupResult, ResolveError>, now: Instant) -> Self {
-        let result = result.and_then(|result| match result.ips.is_empty() {
-            true => Err(ResolveError::NotFound),
-            false => Ok(result),
-        });
+        let result = result
+            .and_then(|result| if result.ips.is_empty() { Err(ResolveError::NotFound) } else { Ok(result) });
         match result {
             Ok(LookupResult { mut ips, ttl }) => {
                 ips.truncate(MAX_ADDRESSES);

@@ -102,10 +102,8 @@ async fn described(
         return Err(McpFailure::new("the server did not say what it is"));
     };
     let mut description = description(&info);
-    let listed = match lists {
-        true => list(session.peer(), &info.capabilities, &mut description).await,
-        false => Ok(()),
-    };
+    let listed =
+        if lists { list(session.peer(), &info.capabilities, &mut description).await } else { Ok(()) };
     // What the server makes of the end is of no interest.
     let _ = session.close_with_timeout(CLOSE_TIMEOUT).await;
     listed.map(|()| description)
