@@ -186,9 +186,10 @@ impl HookCompiler<'_> {
         let id = hook.id.clone().unwrap_or_else(|| format!("{prefix}_{index}"));
         let mut checks = Vec::new();
         for (index, check) in hook.checks.iter().enumerate().filter(|(_, check)| check.enabled) {
-            let (path, inner) = match has_list {
-                true => (format!("{path}.checks[{index}]"), "parameters."),
-                false => (format!("{path}.{}", check.id), ""),
+            let (path, inner) = if has_list {
+                (format!("{path}.checks[{index}]"), "parameters.")
+            } else {
+                (format!("{path}.{}", check.id), "")
             };
             checks.extend(self.check(check, phase, &path, inner));
         }
@@ -358,9 +359,10 @@ impl Hook {
     /// and all of them if the hook denies when its checks pass. Checks without what they need are left out.
     pub fn sees(&self, available: Needs) -> bool {
         let is_met = |check: &HookCheck| check.needs <= available;
-        match self.denies_on_success {
-            true => self.checks.iter().all(is_met),
-            false => available == Needs::Text || self.checks.iter().any(is_met),
+        if self.denies_on_success {
+            self.checks.iter().all(is_met)
+        } else {
+            available == Needs::Text || self.checks.iter().any(is_met)
         }
     }
 

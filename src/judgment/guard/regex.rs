@@ -46,9 +46,10 @@ impl Regex {
                 _ => return Err(format!("has the flag {flag}; the flags are g, i, m, s, u, v and d")),
             }
         }
-        match inline.is_empty() {
-            true => Self::compile(pattern, budget),
-            false => Self::compile(&format!("(?{inline}){pattern}"), budget),
+        if inline.is_empty() {
+            Self::compile(pattern, budget)
+        } else {
+            Self::compile(&format!("(?{inline}){pattern}"), budget)
         }
     }
 
@@ -160,9 +161,10 @@ impl Regex {
 
 /// As much of a match as a result shows.
 fn shown(text: &str) -> String {
-    match text.len() > MAX_SHOWN {
-        true => format!("{}...", text.get(..text.floor_char_boundary(MAX_SHOWN)).unwrap_or_default()),
-        false => text.to_owned(),
+    if text.len() > MAX_SHOWN {
+        format!("{}...", text.get(..text.floor_char_boundary(MAX_SHOWN)).unwrap_or_default())
+    } else {
+        text.to_owned()
     }
 }
 

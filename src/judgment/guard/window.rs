@@ -223,9 +223,10 @@ impl WindowFilter {
         let at = self.choice(choice);
         let Some(window) = self.choices.get_mut(at) else { return FilterFlow::Continue };
         window.text.push_str(text);
-        let end = match is_end {
-            true => window.text.len(),
-            false => window.text.char_indices().next_back().map_or(0, |(last, _)| last),
+        let end = if is_end {
+            window.text.len()
+        } else {
+            window.text.char_indices().next_back().map_or(0, |(last, _)| last)
         };
         // Searching anew for a few bytes would cost more than it releases.
         if !is_end && end < window.searched + self.hold / 4 {
@@ -233,9 +234,10 @@ impl WindowFilter {
         }
         let range = window.open..end.max(window.open);
         let matches = self.source.find(&window.text, range.clone());
-        let is_final = match is_end {
-            true => range.end,
-            false => window.text.floor_char_boundary(range.end.saturating_sub(self.hold)).max(range.start),
+        let is_final = if is_end {
+            range.end
+        } else {
+            window.text.floor_char_boundary(range.end.saturating_sub(self.hold)).max(range.start)
         };
         // A match that may still grow can be found again, so it is noted only when it is final. A denial is made at
         // once.
@@ -250,9 +252,10 @@ impl WindowFilter {
             return FilterFlow::Deny(error);
         }
         window.release(matches.iter().filter(settled), is_final, out);
-        match is_end {
-            true => window.end(self.hold, matches.last()),
-            false => window.searched = end.saturating_sub(window.drop_context(self.hold)),
+        if is_end {
+            window.end(self.hold, matches.last());
+        } else {
+            window.searched = end.saturating_sub(window.drop_context(self.hold));
         }
         FilterFlow::Continue
     }
@@ -373,9 +376,10 @@ impl TextFilter for WindowFilter {
 
     fn finish(&mut self, choice: u32, out: &mut String) -> FilterFlow {
         let at = self.choice(choice);
-        match self.choices.get(at).is_some_and(|window| !window.text.is_empty()) {
-            true => self.advance(choice, "", true, out),
-            false => self.end_without_text(choice),
+        if self.choices.get(at).is_some_and(|window| !window.text.is_empty()) {
+            self.advance(choice, "", true, out)
+        } else {
+            self.end_without_text(choice)
         }
     }
 

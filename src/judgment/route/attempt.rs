@@ -67,10 +67,7 @@ impl Request {
     /// Makes the request; `body` is `None` when it streams through unread.
     pub fn new(endpoint: Endpoint, method: Method, uri: Uri, body: Option<Body>) -> Self {
         let Endpoint { operation, mode, form, path_offset, .. } = endpoint;
-        let method = match method == Method::HEAD && mode == RequestMode::Api {
-            true => Method::GET,
-            false => method,
-        };
+        let method = if method == Method::HEAD && mode == RequestMode::Api { Method::GET } else { method };
         let path_model = endpoint.model(uri.path()).map(Cow::into_owned);
         let body = match (body, &path_model) {
             (Some(body), Some(model)) if form == PathForm::Azure => Some(with_model(body, model)),
@@ -336,9 +333,10 @@ impl Attempt {
         notes.warnings.extend_from_slice(&request.warnings);
         let ready = prepare(&target, &call, request, body, &mut notes)?;
         let upstream_call = Call { operation: ready.operation, ..call };
-        let other_origin = match request.mode == RequestMode::Api || request.is_own {
-            true => other_origin(&target, &upstream_call)?,
-            false => None,
+        let other_origin = if request.mode == RequestMode::Api || request.is_own {
+            other_origin(&target, &upstream_call)?
+        } else {
+            None
         };
         let base_path = &other_origin.as_deref().unwrap_or(&target.origin).base_path;
         let path = match target.provider.base_path(&upstream_call, &target.account, base_path) {

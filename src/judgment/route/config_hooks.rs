@@ -92,9 +92,10 @@ impl<'a> ConfigHooks<'a> {
     /// # Errors
     /// 400 with all problems.
     pub fn finish(self) -> Result<usize, Error> {
-        match self.problems.is_empty() {
-            true => Ok(self.patterns.bytes()),
-            false => Err(Error::invalid_config("x-gateway-config", self.problems.into_vec())),
+        if self.problems.is_empty() {
+            Ok(self.patterns.bytes())
+        } else {
+            Err(Error::invalid_config("x-gateway-config", self.problems.into_vec()))
         }
     }
 }

@@ -19,9 +19,6 @@ pub enum RequestMode {
 impl RequestMode {
     /// The mode of a request for `operation`. `by_proxy_path`: its path is below `/v1/proxy/`.
     pub fn new(operation: Operation, by_proxy_path: bool) -> Self {
-        match by_proxy_path || operation == Operation::Passthrough {
-            true => Self::Passthrough,
-            false => Self::Api,
-        }
+        if by_proxy_path || operation == Operation::Passthrough { Self::Passthrough } else { Self::Api }
     }
 }

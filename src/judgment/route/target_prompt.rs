@@ -17,12 +17,13 @@ pub fn check(config: &Config, call: Option<&PromptCall>) -> Result<(), Error> {
     let mut named = Vec::new();
     collect(config, &mut named);
     let (Some(call), false) = (call, named.is_empty()) else {
-        return match named.is_empty() {
-            true => Ok(()),
-            false => Err(Error::bad_request(
+        return if named.is_empty() {
+            Ok(())
+        } else {
+            Err(Error::bad_request(
                 "You cannot pass config with prompt id to this path: only POST /v1/prompts/{id}/completions renders prompts.",
             )
-            .with_param("prompt_id")),
+            .with_param("prompt_id"))
         };
     };
     let is_unknown = |id: &&str| call.set.find(id).is_err();
@@ -72,9 +73,10 @@ pub fn provider_slug<'a>(
     model_slug: Option<&'a str>,
 ) -> Option<&'a str> {
     let version = &prompt.version;
-    let by_model = match version.id == call.found.version.id {
-        true => model_slug,
-        false => version.model.as_deref().and_then(split_slug).map(|(slug, _)| slug),
+    let by_model = if version.id == call.found.version.id {
+        model_slug
+    } else {
+        version.model.as_deref().and_then(split_slug).map(|(slug, _)| slug)
     };
     by_model.or(version.virtual_key.as_deref())
 }

@@ -51,9 +51,8 @@ fn types(list: Option<&Value>) -> Vec<String> {
 impl LocalCheck for AllowedRequestTypes {
     fn run(&self, subject: &Subject) -> Finding {
         let current = subject.operation.reference_name();
-        let of_metadata = |own: &Vec<String>, name: &str| match own.is_empty() {
-            true => types(subject.metadata.get(name)),
-            false => own.clone(),
+        let of_metadata = |own: &Vec<String>, name: &str| {
+            if own.is_empty() { types(subject.metadata.get(name)) } else { own.clone() }
         };
         let allowed = of_metadata(&self.allowed, "supported_endpoints");
         let blocked = of_metadata(&self.blocked, "blocked_endpoints");

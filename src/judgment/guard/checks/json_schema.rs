@@ -122,9 +122,10 @@ struct PatternKeyword(Option<Arc<Searcher>>);
 
 impl<'i> Keyword<'i> for PatternKeyword {
     fn validate(&self, instance: &'i Value) -> Result<(), ValidationError<'i>> {
-        match Keyword::is_valid(self, instance) {
-            true => Ok(()),
-            false => Err(ValidationError::custom("does not match the pattern")),
+        if Keyword::is_valid(self, instance) {
+            Ok(())
+        } else {
+            Err(ValidationError::custom("does not match the pattern"))
         }
     }
 
@@ -179,11 +180,10 @@ impl<'s> Unfolding<'s> {
             }
             _ => {}
         }
-        match size > MAX_UNFOLDED {
-            true => Err(format!(
-                "is too large: at most {MAX_UNFOLDED} values, those it refers to counted each time"
-            )),
-            false => Ok(size),
+        if size > MAX_UNFOLDED {
+            Err(format!("is too large: at most {MAX_UNFOLDED} values, those it refers to counted each time"))
+        } else {
+            Ok(size)
         }
     }
 

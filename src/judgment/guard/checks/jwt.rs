@@ -292,9 +292,10 @@ impl JwtCheck {
 
     fn signed(&self, token: &str, keys: &KeySet) -> Result<Map<String, Value>, TokenRefusal> {
         let token = SignedToken::read(token)?;
-        match self.algorithms.contains(&token.algorithm()) {
-            true => token.claims(keys),
-            false => Err(TokenRefusal::Algorithm),
+        if self.algorithms.contains(&token.algorithm()) {
+            token.claims(keys)
+        } else {
+            Err(TokenRefusal::Algorithm)
         }
     }
 
@@ -351,12 +352,11 @@ impl JwtCheck {
             return Ok(found.claims.clone());
         }
         let mut headers = json_headers();
-        let body = match is_form {
-            true => {
-                headers.insert(CONTENT_TYPE, HeaderValue::from_static(FORM));
-                url::form_urlencoded::Serializer::new(String::new()).append_pair("token", token).finish()
-            }
-            false => json!({"token": token}).to_string(),
+        let body = if *is_form {
+            headers.insert(CONTENT_TYPE, HeaderValue::from_static(FORM));
+            url::form_urlencoded::Serializer::new(String::new()).append_pair("token", token).finish()
+        } else {
+            json!({"token": token}).to_string()
         };
         let body = Bytes::from(body);
         let max_bytes = MAX_INTROSPECTION;
@@ -414,9 +414,10 @@ impl JwtCheck {
         let header = SignedToken::read(token).map(|token| token.header()).unwrap_or_default();
         let judgement = self.rules.judge(&header, &claims);
         let verdict = judgement.failures.is_empty();
-        let explanation = match verdict {
-            true => "JWT token validation succeeded".to_owned(),
-            false => format!("JWT validation failed: {}", judgement.failures.join("; ")),
+        let explanation = if verdict {
+            "JWT token validation succeeded".to_owned()
+        } else {
+            format!("JWT validation failed: {}", judgement.failures.join("; "))
         };
         let mut data =
             json!({"verdict": verdict, "explanation": explanation, "validations": judgement.validations});

@@ -97,9 +97,10 @@ impl ClaimRules {
         ] {
             let names = names.as_array().map(Vec::as_slice).unwrap_or_default();
             if is_wanted {
-                let outcome = match names.is_empty() {
-                    true => json!({"valid": true}),
-                    false => json!({"valid": false, list: names}),
+                let outcome = if names.is_empty() {
+                    json!({"valid": true})
+                } else {
+                    json!({"valid": false, list: names})
                 };
                 validations.insert(member.to_owned(), outcome);
             }

@@ -98,9 +98,10 @@ impl ModelRules {
         let verdict = is_listed != self.not;
         let place = if is_listed { "is in" } else { "is not in" };
         let names: Vec<String> = matched.iter().map(|(key, value, _)| format!("{key}:{value}")).collect();
-        let lists = match uses_defaults {
-            true => "the default models".to_owned(),
-            false => format!("the models of the matched rules ({})", names.join(", ")),
+        let lists = if uses_defaults {
+            "the default models".to_owned()
+        } else {
+            format!("the models of the matched rules ({})", names.join(", "))
         };
         Ok(Finding::of(
             verdict,

@@ -31,9 +31,10 @@ impl LocalCheck for NotNull {
     fn run(&self, subject: &Subject) -> Finding {
         let holds = subject.text().is_some_and(|text| !text.trim().is_empty());
         let verdict = holds != self.not;
-        let explanation = match holds {
-            true => "There is content that is not blank.",
-            false => "The content is missing, null or blank.",
+        let explanation = if holds {
+            "There is content that is not blank."
+        } else {
+            "The content is missing, null or blank."
         };
         Finding::of(
             verdict,

@@ -73,9 +73,10 @@ fn failure(rule: &str, message: &str) -> Value {
 impl RegexReplace {
     fn finding_of(&self, is_match: bool) -> Finding {
         let verdict = !(is_match && self.fails);
-        let explanation = match is_match {
-            true => format!("The pattern {} matched and was replaced with {}.", self.rule, self.with),
-            false => format!("The pattern {} did not match any text.", self.rule),
+        let explanation = if is_match {
+            format!("The pattern {} matched and was replaced with {}.", self.rule, self.with)
+        } else {
+            format!("The pattern {} did not match any text.", self.rule)
         };
         let data = json!({"explanation": explanation, "regexPattern": self.rule, "verdict": verdict});
         Finding::of(verdict, data)

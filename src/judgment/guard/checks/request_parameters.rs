@@ -200,11 +200,10 @@ impl LocalCheck for RequestParameters {
             }
         }
         let verdict = blocked_tools.is_empty() && blocked_params.is_empty();
-        let explanation = match verdict {
-            true => "All tools and parameters are allowed.".to_owned(),
-            false => {
-                format!("Not allowed: {} tools, {} parameters.", blocked_tools.len(), blocked_params.len())
-            }
+        let explanation = if verdict {
+            "All tools and parameters are allowed.".to_owned()
+        } else {
+            format!("Not allowed: {} tools, {} parameters.", blocked_tools.len(), blocked_params.len())
         };
         Finding::of(
             verdict,

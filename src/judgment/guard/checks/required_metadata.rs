@@ -120,9 +120,10 @@ impl LocalCheck for RequiredMetadata {
             }
             (false, _) => format!("The metadata lacks: {}.", missing.join(", ")),
         };
-        let (found, lacks) = match self.wanted.iter().any(|(_, value)| value.is_some()) {
-            true => ("presentPairs", "missingPairs"),
-            false => ("presentKeys", "missingKeys"),
+        let (found, lacks) = if self.wanted.iter().any(|(_, value)| value.is_some()) {
+            ("presentPairs", "missingPairs")
+        } else {
+            ("presentKeys", "missingKeys")
         };
         let data = json!({
             "explanation": explanation,

@@ -120,9 +120,10 @@ impl Receiver {
             timeout: self.timeout,
         };
         let response = outside.call(call).await.map_err(|error| reason(&error))?;
-        match response.status.is_success() {
-            true => Ok(response),
-            false => Err(format!("it responded with status {}", response.status.as_u16())),
+        if response.status.is_success() {
+            Ok(response)
+        } else {
+            Err(format!("it responded with status {}", response.status.as_u16()))
         }
     }
 }

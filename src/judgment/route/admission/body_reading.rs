@@ -88,10 +88,7 @@ impl BodyReading {
     /// # Errors
     /// 413 when `size`, in bytes, is over the limit.
     pub fn check_size(&self, size: usize) -> Result<(), Error> {
-        match size > self.limit {
-            true => Err(Error::body_too_large(self.limit as u64)),
-            false => Ok(()),
-        }
+        if size > self.limit { Err(Error::body_too_large(self.limit as u64)) } else { Ok(()) }
     }
 
     /// Parses the complete body.

@@ -23,13 +23,14 @@ impl RequestHead<'_> {
             let Ok(origin) = origin.to_str() else { return false };
             is_own(origin, self.headers, self.uri) || cors.is_some_and(|cors| cors.origins.allow(origin))
         };
-        match self.headers.get_all(ORIGIN).iter().all(is_allowed) {
-            true => Ok(()),
-            false => Err(Error::forbidden(
+        if self.headers.get_all(ORIGIN).iter().all(is_allowed) {
+            Ok(())
+        } else {
+            Err(Error::forbidden(
                 "This gateway demands no key, so it takes no requests from pages of other origins. List the page's origin in \
                  the settings' cors.origins to let it call.",
             )
-            .with_param("origin")),
+            .with_param("origin"))
         }
     }
 }

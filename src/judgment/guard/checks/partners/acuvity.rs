@@ -143,9 +143,10 @@ fn read(input: &Input<'_>, response: &Value) -> Result<Outcome, String> {
         let is_spoken = spoken.any(|(name, _)| values.iter().any(|value| value.eq_ignore_ascii_case(name)));
         failing.extend((options.flag("language") && is_spoken).then_some("language"));
         for kind in REDACTED.iter().filter(|kind| kind.is_found(options, extraction)) {
-            match kind.redactions(options).is_empty() {
-                true => failing.push(kind.parameter),
-                false => replaced.push(kind.parameter),
+            if kind.redactions(options).is_empty() {
+                failing.push(kind.parameter);
+            } else {
+                replaced.push(kind.parameter);
             }
         }
     }
@@ -153,10 +154,8 @@ fn read(input: &Input<'_>, response: &Value) -> Result<Outcome, String> {
     failing.dedup();
     replaced.dedup();
     let text = |extraction: &Value| extraction.get("data").and_then(Value::as_str).map(str::to_owned);
-    let texts: Vec<Option<String>> = match replaced.is_empty() {
-        true => Vec::new(),
-        false => extractions.iter().map(text).collect(),
-    };
+    let texts: Vec<Option<String>> =
+        if replaced.is_empty() { Vec::new() } else { extractions.iter().map(text).collect() };
     // What could not be replaced may not pass.
     let is_complete = replaced.is_empty() || texts.len() == input.texts.len();
     let data = json!({"failed": failing, "redacted": replaced});

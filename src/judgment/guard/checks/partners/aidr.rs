@@ -118,11 +118,10 @@ impl Guard {
 
 /// The response's body; of a stream its text as one.
 fn response_of(subject: &Subject) -> Value {
-    match subject.response.is_null() {
-        false => (*subject.response).clone(),
-        true => {
-            json!({"choices": [{"index": 0, "message": {"role": "assistant", "content": subject.text.as_deref()}}]})
-        }
+    if subject.response.is_null() {
+        json!({"choices": [{"index": 0, "message": {"role": "assistant", "content": subject.text.as_deref()}}]})
+    } else {
+        (*subject.response).clone()
     }
 }
 

@@ -26,12 +26,13 @@ fn prepare(partner: &'static Partner, parameters: &Parameters<'_>) -> Result<Pre
 
 fn resource(options: &Options) -> Result<String, Unusable> {
     let name = options.required_credential(&["resourceName"])?;
-    match name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-') {
-        true => Ok(format!("https://{name}.cognitiveservices.azure.com")),
-        false => Err(Unusable::new(
+    if name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-') {
+        Ok(format!("https://{name}.cognitiveservices.azure.com"))
+    } else {
+        Err(Unusable::new(
             "credentials",
             "'parameters.credentials.resourceName' must be the name of a resource",
-        )),
+        ))
     }
 }
 

@@ -78,19 +78,19 @@ fn prepare(parameters: &Parameters<'_>) -> Result<Prepared, Unusable> {
 }
 
 fn segment(parameter: &'static str, text: &str) -> Result<String, Unusable> {
-    match text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-') {
-        true => Ok(text.to_owned()),
-        false => {
-            Err(Unusable::new(parameter, "'parameters.credentials.region' must be the name of a region"))
-        }
+    if text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-') {
+        Ok(text.to_owned())
+    } else {
+        Err(Unusable::new(parameter, "'parameters.credentials.region' must be the name of a region"))
     }
 }
 
 impl Guard {
     async fn decide(&self, subject: &Subject, outside: &dyn Outside) -> Result<Finding, CheckError> {
-        let all: Vec<&str> = match self.redacts {
-            true => subject.texts.iter().map(|text| text.text.as_str()).collect(),
-            false => subject.text().into_iter().collect(),
+        let all: Vec<&str> = if self.redacts {
+            subject.texts.iter().map(|text| text.text.as_str()).collect()
+        } else {
+            subject.text().into_iter().collect()
         };
         let sent: Vec<&str> = all.iter().copied().filter(|text| !text.trim().is_empty()).collect();
         if sent.is_empty() {

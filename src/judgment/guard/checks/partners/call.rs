@@ -146,13 +146,14 @@ impl<'a> Input<'a> {
 
     /// What the request asks of the model: the text of its last message.
     pub fn prompt(&self) -> String {
-        match self.is_request() {
-            true => self.text().to_owned(),
-            false => request_messages(self.subject)
+        if self.is_request() {
+            self.text().to_owned()
+        } else {
+            request_messages(self.subject)
                 .last()
                 .and_then(|message| message.get("content")?.as_str().map(str::to_owned))
                 .or_else(|| self.subject.request.get("prompt")?.as_str().map(str::to_owned))
-                .unwrap_or_default(),
+                .unwrap_or_default()
         }
     }
 }
@@ -265,9 +266,10 @@ pub async fn exchange(
 impl Call {
     async fn decide(&self, subject: &Subject, outside: &dyn Outside) -> Result<Finding, CheckError> {
         let redacts = self.may_change();
-        let all: Vec<&str> = match redacts {
-            true => subject.texts.iter().map(|text| text.text.as_str()).collect(),
-            false => subject.text().into_iter().collect(),
+        let all: Vec<&str> = if redacts {
+            subject.texts.iter().map(|text| text.text.as_str()).collect()
+        } else {
+            subject.text().into_iter().collect()
         };
         // Partners refuse empty texts.
         let sent: Vec<(usize, &str)> =
@@ -300,9 +302,10 @@ impl Call {
         }
         let data = if data.len() == 1 { data.remove(0) } else { Value::Array(data) };
         let finding = Finding::of(verdict, data);
-        match texts.iter().any(Option::is_some) {
-            true => Ok(finding.with_change(Change::Texts(texts))),
-            false => Ok(finding),
+        if texts.iter().any(Option::is_some) {
+            Ok(finding.with_change(Change::Texts(texts)))
+        } else {
+            Ok(finding)
         }
     }
 

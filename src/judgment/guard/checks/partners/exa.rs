@@ -90,9 +90,10 @@ impl Search {
         let source = |result: &Value| json!({"title": result.get("title"), "url": result.get("url")});
         let sources: Vec<Value> = results.iter().map(source).collect();
         let finding = Finding::of(true, json!({"sources": sources}));
-        match results.is_empty() {
-            true => Ok(finding),
-            false => Ok(finding.with_change(added(subject, &self.context(results)))),
+        if results.is_empty() {
+            Ok(finding)
+        } else {
+            Ok(finding.with_change(added(subject, &self.context(results))))
         }
     }
 

@@ -66,9 +66,10 @@ const MISTRAL_API: &Partner = &Partner {
     timeout: 10_000,
     body: |input| {
         let model = input.options.text("model").unwrap_or("mistral-moderation-latest");
-        match is_chat(input) {
-            true => json!({"model": model, "input": [input.messages()]}),
-            false => json!({"model": model, "input": [input.text()]}),
+        if is_chat(input) {
+            json!({"model": model, "input": [input.messages()]})
+        } else {
+            json!({"model": model, "input": [input.text()]})
         }
     },
     read: flagged,

@@ -187,9 +187,12 @@ pub const POLICY: CheckKind = CheckKind {
         "qualifire.policy",
         BOTH,
         "Passes where Qualifire finds no violation of the policies. `credentials`: `apiKey`.",
-        |given| match given.texts("policies").is_some_and(|policies| !policies.is_empty()) {
-            true => call::prepare(POLICY_API, given),
-            false => Err(Unusable::new("policies", "'parameters.policies' must have a policy")),
+        |given| {
+            if given.texts("policies").is_some_and(|policies| !policies.is_empty()) {
+                call::prepare(POLICY_API, given)
+            } else {
+                Err(Unusable::new("policies", "'parameters.policies' must have a policy"))
+            }
         },
     )
 };

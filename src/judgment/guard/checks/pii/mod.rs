@@ -102,9 +102,10 @@ fn prepare(parameters: &Parameters<'_>) -> Result<Prepared, Unusable> {
 impl Pii {
     /// Replaces what is found in every text.
     fn redacted(&self, subject: &Subject) -> Finding {
-        let mut redaction = match self.restores && subject.phase == HookPhase::Before {
-            true => Redaction::numbered(&subject.placeholders),
-            false => Redaction::plain(),
+        let mut redaction = if self.restores && subject.phase == HookPhase::Before {
+            Redaction::numbered(&subject.placeholders)
+        } else {
+            Redaction::plain()
         };
         let mut all = Vec::new();
         let mut texts = Vec::with_capacity(subject.texts.len());

@@ -270,10 +270,7 @@ pub fn secret_at(bytes: Bytes<'_>, word: Range<usize>, max_jwt: usize) -> Option
     // A prefix ends in punctuation, or its key is one long word.
     let may_be_key = word.len() > 16 || matches!(bytes.at(word.end), b'-' | b'.');
     let key = if may_be_key { api_key(bytes, word.start) } else { None };
-    let range = match is_bearer {
-        true => bearer(bytes, word.end),
-        false => key.or_else(|| named_value(bytes, word)),
-    };
+    let range = if is_bearer { bearer(bytes, word.end) } else { key.or_else(|| named_value(bytes, word)) };
     range.map(|range| (Category::ApiKey, range))
 }
 

@@ -143,9 +143,10 @@ impl LocalCheck for PromptInjection {
         let matches = self.matches(text);
         let score = matches.score();
         let is_attack = score >= self.threshold;
-        let explanation = match is_attack {
-            true => "The text looks like an attempt to take over the model.",
-            false => "The text does not look like an attempt to take over the model.",
+        let explanation = if is_attack {
+            "The text looks like an attempt to take over the model."
+        } else {
+            "The text does not look like an attempt to take over the model."
         };
         let rules: Map<String, Value> =
             matches.0.into_iter().map(|(name, weight)| (name.to_owned(), json!(weight))).collect();
