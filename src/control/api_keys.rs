@@ -143,10 +143,7 @@ fn scope(kind: KeyType, action: Action) -> Scope {
 /// call: they may give what their type excludes.
 fn grantable(identity: &ClientIdentity) -> ScopeSet {
     let excluded = KeyType::WorkspaceService.scopes().without(&KeyType::OrganisationService.scopes());
-    match identity.is_bound {
-        true => identity.scopes,
-        false => identity.scopes.or(&excluded),
-    }
+    if identity.is_bound { identity.scopes } else { identity.scopes.or(&excluded) }
 }
 
 fn check_body(body: &mut Map<String, Value>, now: Timestamp, problems: &Problems) {
@@ -220,13 +217,14 @@ fn scopes(call: &Call, kind: KeyType) -> Result<Vec<String>, Error> {
 /// 403 for scopes that the client may not give.
 fn check_grantable(call: &Call, wanted: &ScopeSet) -> Result<(), Error> {
     let beyond: Vec<&str> = wanted.without(&grantable(&call.identity)).iter().map(Scope::as_str).collect();
-    match beyond.is_empty() {
-        true => Ok(()),
-        false => Err(Error::forbidden(format!(
+    if beyond.is_empty() {
+        Ok(())
+    } else {
+        Err(Error::forbidden(format!(
             "The calling key cannot give a right it does not have: {}.",
             beyond.join(", ")
         ))
-        .with_param("scopes")),
+        .with_param("scopes"))
     }
 }
 

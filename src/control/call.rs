@@ -171,9 +171,10 @@ impl Call {
             }
         }
         record.body = Value::Object(body).to_string().into();
-        record.sealed = match secrets.is_empty() {
-            true => None,
-            false => Some(self.store()?.seal(record.kind, record.id, &secrets).map_err(Error::from)?),
+        record.sealed = if secrets.is_empty() {
+            None
+        } else {
+            Some(self.store()?.seal(record.kind, record.id, &secrets).map_err(Error::from)?)
         };
         Ok(())
     }
@@ -254,10 +255,7 @@ impl Call {
     /// As [`Call::find`].
     pub fn find_with_status(&self, kind: Kind, param: &str, status: Status) -> Result<Arc<Record>, Error> {
         let record = self.find_any_status(kind, param)?;
-        match record.status == status {
-            true => Ok(record),
-            false => Err(missing(kind, self.param(param))),
-        }
+        if record.status == status { Ok(record) } else { Err(missing(kind, self.param(param))) }
     }
 
     /// As [`Call::find`], archived objects included.
@@ -334,12 +332,11 @@ impl Call {
     /// # Errors
     /// 409 if the settings file has given this name to something of the kind.
     pub fn check_free_slug(&self, kind: Kind, param: &str, slug: &str) -> Result<(), Error> {
-        match self.is_in_settings(kind, slug) {
-            true => {
-                Err(Error::conflict(format!("{slug} is a name in the settings file. Choose another one."))
-                    .with_param(param))
-            }
-            false => Ok(()),
+        if self.is_in_settings(kind, slug) {
+            Err(Error::conflict(format!("{slug} is a name in the settings file. Choose another one."))
+                .with_param(param))
+        } else {
+            Ok(())
         }
     }
 
@@ -355,11 +352,10 @@ impl Call {
     /// # Errors
     /// 403 for an object of the organisation, which keys of one workspace may use and not change.
     pub fn check_owner(&self, record: &Record) -> Result<(), Error> {
-        match self.identity.is_bound && record.workspace.is_none() {
-            true => {
-                Err(Error::forbidden("It belongs to the organisation. A key of the organisation changes it."))
-            }
-            false => Ok(()),
+        if self.identity.is_bound && record.workspace.is_none() {
+            Err(Error::forbidden("It belongs to the organisation. A key of the organisation changes it."))
+        } else {
+            Ok(())
         }
     }
 

@@ -203,10 +203,7 @@ fn find(catalog: &Catalog, workspace: Uuid, named: &str) -> Option<Uuid> {
 fn named_default(call: &Call) -> Result<Option<Arc<Record>>, Error> {
     let named = call.param("id");
     let catalog = call.catalog()?;
-    let id = match named == DEFAULT {
-        true => Some(call.new_workspace()?),
-        false => Uuid::try_parse(named).ok(),
-    };
+    let id = if named == DEFAULT { Some(call.new_workspace()?) } else { Uuid::try_parse(named).ok() };
     let found = id.and_then(|id| catalog.get(Kind::Workspace, id));
     let is_own = |record: &&Arc<Record>| call.own_workspace().is_none_or(|own| own == record.id);
     Ok(found.filter(is_own).cloned())

@@ -216,9 +216,10 @@ fn one_of_settings(slug: &str) -> Value {
 
 /// The config that the path names, which can be changed.
 fn stored(call: &Call) -> Result<Arc<Record>, Error> {
-    match call.snapshot.settings.configs.contains_key(call.param("slug")) {
-        true => Err(Error::conflict("The config is one of the settings file, and changed there.")),
-        false => call.find(Kind::Config, "slug"),
+    if call.snapshot.settings.configs.contains_key(call.param("slug")) {
+        Err(Error::conflict("The config is one of the settings file, and changed there."))
+    } else {
+        call.find(Kind::Config, "slug")
     }
 }
 

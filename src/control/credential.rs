@@ -104,10 +104,7 @@ impl AccountInput {
                 }
             }
         }
-        match problems.is_empty() {
-            true => Ok(input),
-            false => Err(Error::invalid_body(problems.into_vec())),
-        }
+        if problems.is_empty() { Ok(input) } else { Err(Error::invalid_body(problems.into_vec())) }
     }
 
     fn put(&mut self, name: &str, given: &str, value: Value) {
@@ -174,9 +171,10 @@ pub(super) fn set_account(
     body.insert("account".to_owned(), Value::Object(open));
     let key = secret.get("api_key").and_then(Value::as_str).map(mask);
     body.insert("masked_key".to_owned(), key.unwrap_or_default().into());
-    record.sealed = match secret.is_empty() {
-        true => None,
-        false => Some(store.seal(record.kind, record.id, &secret).map_err(Error::from)?),
+    record.sealed = if secret.is_empty() {
+        None
+    } else {
+        Some(store.seal(record.kind, record.id, &secret).map_err(Error::from)?)
     };
     Ok(())
 }
@@ -200,10 +198,7 @@ fn check(call: &Call, account: &Map<String, Value>, input: &AccountInput) -> Res
             problems.push(Problem { path: input.path(name), message: why, place: None });
         }
     }
-    match problems.is_empty() {
-        true => Ok(()),
-        false => Err(Error::invalid_body(problems)),
-    }
+    if problems.is_empty() { Ok(()) } else { Err(Error::invalid_body(problems)) }
 }
 
 /// What the request calls the vendor.
@@ -291,8 +286,5 @@ pub(super) fn has_role(record: &Record, role: &str) -> bool {
 /// `expired` by the clock, `exhausted` where a usage limit is, else `active`.
 pub(super) fn status(body: &Map<String, Value>, used: &Used, now: jiff::Timestamp) -> &'static str {
     let expiry = member(body, "expires_at").as_str().and_then(|text| text.parse::<jiff::Timestamp>().ok());
-    match expiry.is_some_and(|expiry| expiry <= now) {
-        true => "expired",
-        false => used.status(),
-    }
+    if expiry.is_some_and(|expiry| expiry <= now) { "expired" } else { used.status() }
 }

@@ -228,10 +228,7 @@ fn read_request(
     if let Some(check) = route.check {
         check(&mut body, now, &problems);
     }
-    match problems.is_empty() {
-        true => Ok((query, body)),
-        false => Err(Error::invalid_body(problems.into_vec())),
-    }
+    if problems.is_empty() { Ok((query, body)) } else { Err(Error::invalid_body(problems.into_vec())) }
 }
 
 /// Removes the members that only repeat a segment of the path: clients of Portkey send `slug`, `userId`, `workspaceId` …

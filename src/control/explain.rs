@@ -347,9 +347,10 @@ impl ParsedRequest {
 /// The text is no question. What serde says of a value of the wrong type quotes the value, which may be a key.
 fn parse_error(why: &serde_json::Error) -> Error {
     let detail = why.to_string();
-    let detail = match detail.starts_with("invalid ") {
-        true => format!("a value of the wrong type at line {} column {}", why.line(), why.column()),
-        false => detail,
+    let detail = if detail.starts_with("invalid ") {
+        format!("a value of the wrong type at line {} column {}", why.line(), why.column())
+    } else {
+        detail
     };
     Error::bad_request(format!(
         "The body must be a JSON object with `method`, `path`, `headers` and `body`, all optional: {detail}"

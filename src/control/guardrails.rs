@@ -257,10 +257,7 @@ fn compile(hook: &config::hooks::Hook, phase: HookPhase, is_strict: bool) -> Res
     let patterns = PatternBudget::default();
     let compiler = HookCompiler { saved: &|_| None, patterns: &patterns, problems: &problems, is_strict };
     let compiled = compiler.hook(hook, &HookPlace { phase, path: "", index: 0 }, true);
-    match problems.is_empty() {
-        true => Ok(compiled),
-        false => Err(problems.into_vec()),
-    }
+    if problems.is_empty() { Ok(compiled) } else { Err(problems.into_vec()) }
 }
 
 /// A problem of a hook by its place in the body of a guardrail.

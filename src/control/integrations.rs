@@ -171,10 +171,8 @@ pub(super) const ROUTES: &[Route] = &[
 async fn create(mut call: Call) -> Result<Reply, Error> {
     let vendor = call.text("ai_provider_id").unwrap_or_default();
     let is_bound = call.identity.is_bound;
-    let workspace = match call.text("workspace_id").is_some() || is_bound {
-        true => Some(call.new_workspace()?),
-        false => None,
-    };
+    let workspace =
+        if call.text("workspace_id").is_some() || is_bound { Some(call.new_workspace()?) } else { None };
     let slug = new_slug(&call, workspace)?;
     let name = call.text("name").unwrap_or_default();
     let wants_provider = call.flag("create_default_provider") != Some(false);
@@ -259,9 +257,10 @@ async fn remove(mut call: Call) -> Result<Reply, Error> {
 
 fn find(call: &Call) -> Result<Arc<Record>, Error> {
     let record = call.find(Kind::Provider, "slug")?;
-    match has_role(&record, "is_integration") {
-        true => Ok(record),
-        false => Err(Error::not_found(format!("There is no integration {:?}.", call.param("slug")))),
+    if has_role(&record, "is_integration") {
+        Ok(record)
+    } else {
+        Err(Error::not_found(format!("There is no integration {:?}.", call.param("slug"))))
     }
 }
 

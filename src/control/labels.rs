@@ -194,9 +194,10 @@ fn check_name(name: &str) -> Result<(), Error> {
         let message = "must be letters, digits, _ and -, not latest, not default, and not digits alone";
         return Err(Error::invalid_request("name", format!("name {message}.")));
     }
-    match UNIVERSAL_LABELS.iter().any(|(_, universal)| *universal == name) {
-        true => Err(Error::conflict(format!("Every workspace has the label {name}.")).with_param("name")),
-        false => Ok(()),
+    if UNIVERSAL_LABELS.iter().any(|(_, universal)| *universal == name) {
+        Err(Error::conflict(format!("Every workspace has the label {name}.")).with_param("name"))
+    } else {
+        Ok(())
     }
 }
 

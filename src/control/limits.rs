@@ -110,10 +110,7 @@ pub(super) fn normalise(body: &mut Map<String, Value>, is_list: bool, problems: 
             item
         };
         let mut items = items.into_iter().enumerate().map(item);
-        *value = match is_list {
-            true => items.collect(),
-            false => items.next().unwrap_or(Value::Null),
-        };
+        *value = if is_list { items.collect() } else { items.next().unwrap_or(Value::Null) };
     }
     if let Some(value) = body.get_mut("rate_limits") {
         let items = listed(value.take());

@@ -28,10 +28,7 @@ pub(super) fn mask(value: &mut Value) {
     match value {
         Value::Object(members) => {
             for (name, value) in members {
-                match is_secret(name) {
-                    true => hide(value),
-                    false => mask(value),
-                }
+                if is_secret(name) { hide(value) } else { mask(value) }
             }
         }
         Value::Array(items) => items.iter_mut().for_each(mask),

@@ -41,9 +41,10 @@ fn judge(version: Version, uri: &Uri, headers: &HeaderMap, names: &[String]) -> 
         let authority = origin.split_once("://").map(|(_, authority)| authority);
         authority.is_some_and(|authority| authority.eq_ignore_ascii_case(&host))
     };
-    match headers.get_all(ORIGIN).iter().all(|origin| origin.to_str().is_ok_and(is_own)) {
-        true => Ok(()),
-        false => Err(foreign_origin()),
+    if headers.get_all(ORIGIN).iter().all(|origin| origin.to_str().is_ok_and(is_own)) {
+        Ok(())
+    } else {
+        Err(foreign_origin())
     }
 }
 

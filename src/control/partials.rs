@@ -236,12 +236,13 @@ fn check_unused(call: &Call, record: &Record) -> Result<(), Error> {
     let slug = record.slug.as_deref().unwrap_or_default();
     let set = call.snapshot.stored.prompts(record.workspace);
     let users = set.map(|set| set.users_of_partial(slug, 5)).unwrap_or_default();
-    match users.is_empty() {
-        true => Ok(()),
-        false => Err(Error::conflict(format!(
+    if users.is_empty() {
+        Ok(())
+    } else {
+        Err(Error::conflict(format!(
             "The partial {slug} is included by {}. Change them first: their published, labelled and newest versions count.",
             users.join(", ")
-        ))),
+        )))
     }
 }
 
@@ -268,9 +269,10 @@ fn refuse(path: &str, problems: Vec<String>) -> Result<(), Error> {
         let message = format!("Error in parsing prompt template: {message}");
         Problem { path: path.to_owned(), message, place: None }
     };
-    match problems.is_empty() {
-        true => Ok(()),
-        false => Err(Error::invalid_body(problems.into_iter().map(problem).collect())),
+    if problems.is_empty() {
+        Ok(())
+    } else {
+        Err(Error::invalid_body(problems.into_iter().map(problem).collect()))
     }
 }
 

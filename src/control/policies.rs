@@ -103,10 +103,7 @@ fn view(record: &Record, object: &str) -> Map<String, Value> {
 /// The workspace of a new policy; `None`: all.
 fn workspace(call: &Call) -> Result<Option<Uuid>, Error> {
     let is_null = call.body.get("workspace_id").is_some_and(Value::is_null);
-    match is_null && !call.identity.is_bound {
-        true => Ok(None),
-        false => call.new_workspace().map(Some),
-    }
+    if is_null && !call.identity.is_bound { Ok(None) } else { call.new_workspace().map(Some) }
 }
 
 /// Writes a new policy with these members of the request's body.
@@ -160,8 +157,5 @@ fn for_change(call: &Call, kind: Kind) -> Result<std::sync::Arc<Record>, Error> 
 /// # Errors
 /// 400 with the problems, if there are any.
 fn check(problems: Problems) -> Result<(), Error> {
-    match problems.is_empty() {
-        true => Ok(()),
-        false => Err(Error::invalid_body(problems.into_vec())),
-    }
+    if problems.is_empty() { Ok(()) } else { Err(Error::invalid_body(problems.into_vec())) }
 }

@@ -250,9 +250,10 @@ pub(super) fn find(call: &Call) -> Result<Arc<Record>, Error> {
         return Err(Error::conflict("The provider is one of the settings file, and changed there."));
     }
     let record = call.find(Kind::Provider, "slug")?;
-    match has_role(&record, "is_provider") {
-        true => Ok(record),
-        false => Err(Error::not_found(format!("There is no provider {:?}.", call.param("slug")))),
+    if has_role(&record, "is_provider") {
+        Ok(record)
+    } else {
+        Err(Error::not_found(format!("There is no provider {:?}.", call.param("slug"))))
     }
 }
 

@@ -34,12 +34,13 @@ impl Used {
         let mut with_usage = Vec::new();
         for limit in limits {
             let window = calendar.window(&limit.kind, call.now.as_millisecond());
-            let view = match limit.group_by.is_empty() {
-                true => call.limits.usage(&limit, call.now).await.unwrap_or_else(|failure| {
+            let view = if limit.group_by.is_empty() {
+                call.limits.usage(&limit, call.now).await.unwrap_or_else(|failure| {
                     log::warn!(target: "turnpike", "the counters of limits cannot be reached: {}", failure.0);
                     None
-                }),
-                false => None,
+                })
+            } else {
+                None
             };
             with_usage.push((limit, window, view));
         }

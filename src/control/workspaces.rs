@@ -300,10 +300,7 @@ fn checked(call: &Call, workspace: Option<Uuid>) -> Result<Map<String, Value>, E
         }
     }
     guardrails::check_defaults(call, workspace, body.get("defaults"), &problems);
-    match problems.is_empty() {
-        true => Ok(body),
-        false => Err(Error::invalid_body(problems.into_vec())),
-    }
+    if problems.is_empty() { Ok(body) } else { Err(Error::invalid_body(problems.into_vec())) }
 }
 
 fn body(record: &Record) -> Map<String, Value> {

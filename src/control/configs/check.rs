@@ -53,10 +53,7 @@ pub(super) fn config(call: &Call, workspace: Option<Uuid>) -> Result<Option<Valu
             path => format!("config.{path}"),
         };
     }
-    match problems.is_empty() {
-        true => Ok(Some(config)),
-        false => Err(Error::invalid_body(problems)),
-    }
+    if problems.is_empty() { Ok(Some(config)) } else { Err(Error::invalid_body(problems)) }
 }
 
 /// Reports providers, prompts and guardrails that do not exist.

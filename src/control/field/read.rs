@@ -45,9 +45,10 @@ pub(in super::super) fn read_object(
             continue;
         }
         if entry.value.kind == Kind::Null {
-            match field.is_nullable {
-                true => drop(read.insert(field.name.to_owned(), Value::Null)),
-                false => problems.push(at, entry.place, "must not be null"),
+            if field.is_nullable {
+                drop(read.insert(field.name.to_owned(), Value::Null));
+            } else {
+                problems.push(at, entry.place, "must not be null");
             }
             continue;
         }

@@ -179,10 +179,7 @@ fn check(models: &[Value]) -> Result<(), Error> {
             );
         }
     }
-    match problems.is_empty() {
-        true => Ok(()),
-        false => Err(Error::invalid_body(problems.into_vec())),
-    }
+    if problems.is_empty() { Ok(()) } else { Err(Error::invalid_body(problems.into_vec())) }
 }
 
 /// Members that are given replace those that are there.

@@ -76,10 +76,7 @@ fn read_all(call: &Call) -> Result<Vec<Map<String, Value>>, Error> {
     if logs.is_empty() || logs.len() > MAX_LOGS {
         problems.push("", None, format!("must be from 1 to {MAX_LOGS} logs"));
     }
-    match problems.is_empty() {
-        true => Ok(logs),
-        false => Err(Error::invalid_body(problems.into_vec())),
-    }
+    if problems.is_empty() { Ok(logs) } else { Err(Error::invalid_body(problems.into_vec())) }
 }
 
 fn entry(call: &Call, log: &Map<String, Value>, workspace: Uuid, limit: usize) -> Entry {

@@ -229,9 +229,10 @@ enum Text {
 
 impl Text {
     fn new(is_gzip: bool) -> Self {
-        match is_gzip {
-            true => Self::Gzip(Box::new(GzEncoder::new(Vec::new(), Compression::fast()))),
-            false => Self::Plain(Vec::new()),
+        if is_gzip {
+            Self::Gzip(Box::new(GzEncoder::new(Vec::new(), Compression::fast())))
+        } else {
+            Self::Plain(Vec::new())
         }
     }
 

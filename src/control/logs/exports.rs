@@ -176,9 +176,12 @@ fn selection(call: &Call, filters: &Map<String, Value>) -> Result<Selection, Err
     let filter = super::about_requests(call, filters, &problems);
     if !problems.is_empty() {
         // The one that counts the rest has no path.
-        let below = |problem: Problem| match problem.path.is_empty() {
-            true => problem,
-            false => Problem { path: format!("filters.{}", problem.path), ..problem },
+        let below = |problem: Problem| {
+            if problem.path.is_empty() {
+                problem
+            } else {
+                Problem { path: format!("filters.{}", problem.path), ..problem }
+            }
         };
         return Err(Error::invalid_body(problems.into_vec().into_iter().map(below).collect()));
     }
@@ -225,10 +228,7 @@ fn check_fields(call: &Call, requested: &Value) -> Result<(), Error> {
             problems.push(format!("requested_data[{index}]"), None, message);
         }
     }
-    match problems.is_empty() {
-        true => Ok(()),
-        false => Err(Error::invalid_body(problems.into_vec())),
-    }
+    if problems.is_empty() { Ok(()) } else { Err(Error::invalid_body(problems.into_vec())) }
 }
 
 async fn restrictions(call: Call) -> Result<Reply, Error> {
@@ -371,9 +371,10 @@ fn is_own(call: &Call, record: &Record) -> bool {
 /// 404, also for those of others where the client may see only its own requests.
 fn find(call: &Call) -> Result<Arc<Record>, Error> {
     let record = call.find(Kind::LogExport, "id")?;
-    match call.data_access().own_keys_only && !is_own(call, &record) {
-        true => Err(super::super::call::missing(Kind::LogExport, call.param("id"))),
-        false => Ok(record),
+    if call.data_access().own_keys_only && !is_own(call, &record) {
+        Err(super::super::call::missing(Kind::LogExport, call.param("id")))
+    } else {
+        Ok(record)
     }
 }
 
@@ -384,14 +385,13 @@ fn find(call: &Call) -> Result<Arc<Record>, Error> {
 fn with_status(call: &Call, allowed: &[&str], what: &str) -> Result<Arc<Record>, Error> {
     let record = find(call)?;
     let status = status(&record);
-    match allowed.contains(&status.as_str()) {
-        true => Ok(record),
-        false => {
-            let allowed = allowed.join(" or ");
-            Err(Error::conflict(format!(
-                "The export has the status {status}. Only one that is {allowed} can be {what}."
-            )))
-        }
+    if allowed.contains(&status.as_str()) {
+        Ok(record)
+    } else {
+        let allowed = allowed.join(" or ");
+        Err(Error::conflict(format!(
+            "The export has the status {status}. Only one that is {allowed} can be {what}."
+        )))
     }
 }
 

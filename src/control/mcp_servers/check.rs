@@ -37,10 +37,7 @@ const RESERVED: [&str; 13] = [
 pub(super) fn set_connection(call: &Call, body: &mut Map<String, Value>) -> Result<(), Error> {
     let problems = Problems::default();
     connect(&call.body, body, &call.snapshot.hosts, &problems);
-    match problems.is_empty() {
-        true => Ok(()),
-        false => Err(Error::invalid_body(problems.into_vec())),
-    }
+    if problems.is_empty() { Ok(()) } else { Err(Error::invalid_body(problems.into_vec())) }
 }
 
 fn connect(sent: &Map<String, Value>, body: &mut Map<String, Value>, rules: &HostRules, problems: &Problems) {
@@ -167,9 +164,10 @@ mod tests {
         let mut body = serde_json::from_str(before).unwrap();
         let problems = Problems::default();
         connect(sent.as_object().unwrap(), &mut body, &HostRules::default(), &problems);
-        match problems.is_empty() {
-            true => Ok(body.into()),
-            false => Err(problems.into_vec().into_iter().map(|problem| problem.path).collect()),
+        if problems.is_empty() {
+            Ok(body.into())
+        } else {
+            Err(problems.into_vec().into_iter().map(|problem| problem.path).collect())
         }
     }
 

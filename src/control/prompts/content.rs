@@ -48,10 +48,7 @@ pub(super) fn check_complete(call: &Call) -> Result<(), Error> {
             Problem { path: (*name).to_owned(), message, place: None }
         })
         .collect();
-    match problems.is_empty() {
-        true => Ok(()),
-        false => Err(Error::invalid_body(problems)),
-    }
+    if problems.is_empty() { Ok(()) } else { Err(Error::invalid_body(problems)) }
 }
 
 /// The content that a request describes; what it does not name is as in `base`, and what is null is absent.
@@ -112,10 +109,7 @@ pub(super) fn check(call: &Call, content: &VersionBody, workspace: Option<Uuid>)
         };
         problems.push(Problem { path: "virtual_key".to_owned(), message, place: None });
     }
-    match problems.is_empty() {
-        true => Ok(()),
-        false => Err(Error::invalid_body(problems)),
-    }
+    if problems.is_empty() { Ok(()) } else { Err(Error::invalid_body(problems)) }
 }
 
 /// The body of a version's record.
