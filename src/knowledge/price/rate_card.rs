@@ -63,10 +63,7 @@ impl Constraint {
                 let second = second.rem_euclid(86_400);
                 let start = i64::from(start);
                 let end = i64::from(end);
-                match end < start {
-                    true => second >= start || second < end,
-                    false => second >= start && second < end,
-                }
+                if end < start { second >= start || second < end } else { second >= start && second < end }
             }
         }
     }

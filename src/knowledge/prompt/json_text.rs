@@ -70,10 +70,8 @@ impl JsonText {
     /// Inserts JSON outside of a string. The items of a list become items of the list it stands in.
     fn insert(&mut self, json: &str) {
         let json = json.trim();
-        let items: Option<Vec<&RawValue>> = match self.is_in_list() && json.starts_with('[') {
-            true => serde_json::from_str(json).ok(),
-            false => None,
-        };
+        let items: Option<Vec<&RawValue>> =
+            if self.is_in_list() && json.starts_with('[') { serde_json::from_str(json).ok() } else { None };
         match items {
             Some(items) if items.is_empty() => self.no_item(),
             None if json.is_empty() && self.is_in_list() => self.no_item(),

@@ -228,9 +228,10 @@ impl PromptLibrary {
 
     /// Replaces the prompts of a workspace.
     pub fn put(&mut self, workspace: Uuid, set: PromptSet) {
-        match set.is_empty() {
-            true => drop(self.sets.remove(&workspace)),
-            false => drop(self.sets.insert(workspace, Arc::new(set))),
+        if set.is_empty() {
+            drop(self.sets.remove(&workspace));
+        } else {
+            drop(self.sets.insert(workspace, Arc::new(set)));
         }
     }
 }

@@ -46,9 +46,6 @@ impl Path {
 
     /// As it is written in a template.
     pub fn name(&self) -> String {
-        match self.segments.is_empty() {
-            true => ".".to_owned(),
-            false => self.segments.join("."),
-        }
+        if self.segments.is_empty() { ".".to_owned() } else { self.segments.join(".") }
     }
 }

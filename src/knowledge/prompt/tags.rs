@@ -160,10 +160,7 @@ impl<'a> Parser<'a> {
         for Open { name, inverted, .. } in &self.open {
             self.problems.push(format!("{{{{{}{name}}}}} is never closed", sigil(*inverted)));
         }
-        match self.problems.is_empty() {
-            true => Ok(self.nodes),
-            false => Err(self.problems),
-        }
+        if self.problems.is_empty() { Ok(self.nodes) } else { Err(self.problems) }
     }
 }
 

@@ -42,10 +42,13 @@ pub static SPEC: ProviderSpec = ProviderSpec {
 /// Path and query of a call that is served in Gemini's own format; `None` for all others.
 fn native<'a>(call: &Call<'a>) -> Option<(Place, Option<&'a str>)> {
     Some(match call.operation {
-        operation if operation.is_chat() => match call.streamed {
-            true => (Place::Model(":streamGenerateContent"), Some("alt=sse")),
-            false => (Place::Model(":generateContent"), None),
-        },
+        operation if operation.is_chat() => {
+            if call.streamed {
+                (Place::Model(":streamGenerateContent"), Some("alt=sse"))
+            } else {
+                (Place::Model(":generateContent"), None)
+            }
+        }
         Operation::Embeddings => (Place::Model(Embeddings::Batch.method()), None),
         Operation::CountTokens | Operation::GeminiCountTokens => (Place::Model(":countTokens"), None),
         Operation::EmbedContent => (Place::Model(":embedContent"), None),

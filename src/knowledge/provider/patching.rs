@@ -33,9 +33,10 @@ impl Patcher {
         match &mut self.form {
             Form::Stream(parser) => {
                 let run = parser.push(bytes);
-                match run.is_oversized() {
-                    true => out.extend_from_slice(run.bytes()),
-                    false => run.events().for_each(|event| write(self.patch, &event, out)),
+                if run.is_oversized() {
+                    out.extend_from_slice(run.bytes());
+                } else {
+                    run.events().for_each(|event| write(self.patch, &event, out));
                 }
             }
             Form::Whole(held) => {

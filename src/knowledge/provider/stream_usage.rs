@@ -35,9 +35,10 @@ fn with_usage(options: Option<&str>) -> Option<Cow<'static, str>> {
         return None;
     }
     let mut splice = Splice::new(options.unwrap_or_default());
-    match object.has("include_usage") {
-        true => splice.replace(&object, "include_usage", "true"),
-        false => splice.append(&object, "include_usage", "true"),
+    if object.has("include_usage") {
+        splice.replace(&object, "include_usage", "true");
+    } else {
+        splice.append(&object, "include_usage", "true");
     }
     let changed = splice.finish().and_then(|bytes| String::from_utf8(bytes).ok());
     Some(changed.map_or(Cow::Borrowed(WANTED), Cow::Owned))

@@ -112,9 +112,10 @@ impl Place<'_> {
         let rest = rest.into_iter().fold(Params::default(), |mut kept, (member, value)| {
             // OpenAI's programs are not Anthropic's code execution.
             let is_program = member == "allowed_callers" && value.get().contains("\"programmatic\"");
-            match is_program || OPENAI_FUNCTION_MEMBERS.contains(&member.as_ref()) {
-                true => self.notes.drop_param(&format!("{at}.{member}"), self.provider),
-                false => kept.set(member, value),
+            if is_program || OPENAI_FUNCTION_MEMBERS.contains(&member.as_ref()) {
+                self.notes.drop_param(&format!("{at}.{member}"), self.provider);
+            } else {
+                kept.set(member, value);
             }
             kept
         });

@@ -126,9 +126,10 @@ fn inputs(input: &Json<'_>) -> Result<(&'static str, Json<'static>), Error> {
         return Ok(("texts", Json::from_value(&[text])));
     }
     let wrong = |why: &str| Error::invalid_request("input", format!("input {why}."));
-    let list: Vec<Json<'_>> = match input.is_object() {
-        true => input.read().map(|json| vec![json]).unwrap_or_default(),
-        false => input.read().ok_or_else(|| wrong("must be a text or a list of texts"))?,
+    let list: Vec<Json<'_>> = if input.is_object() {
+        input.read().map(|json| vec![json]).unwrap_or_default()
+    } else {
+        input.read().ok_or_else(|| wrong("must be a text or a list of texts"))?
     };
     if list.iter().any(|item| item.get().starts_with(|first: char| first == '[' || first.is_ascii_digit())) {
         return Err(wrong("holds tokens; cohere takes texts only"));

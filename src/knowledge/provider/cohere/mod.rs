@@ -55,10 +55,7 @@ impl ChatAdapter for CohereChat {
     }
 
     fn decoder(&self, streamed: bool) -> Box<dyn Decoder> {
-        match streamed {
-            true => Box::<stream::Stream>::default(),
-            false => Box::<response::Whole>::default(),
-        }
+        if streamed { Box::<stream::Stream>::default() } else { Box::<response::Whole>::default() }
     }
 }
 

@@ -59,10 +59,7 @@ impl CallIn<'_> {
 
 /// An object itself, or the first item of a list: stream events have one where unstreamed responses have the other.
 pub(super) fn first<'a>(json: &'a Json<'_>) -> Option<Json<'a>> {
-    match json.is_object() {
-        true => Json::parse(json.get()),
-        false => json.read::<Vec<Json<'a>>>()?.into_iter().next(),
-    }
+    if json.is_object() { Json::parse(json.get()) } else { json.read::<Vec<Json<'a>>>()?.into_iter().next() }
 }
 
 #[derive(Deserialize)]

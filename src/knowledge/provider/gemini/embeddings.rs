@@ -75,9 +75,10 @@ fn content<'a>(input: &Json<'a>) -> Json<'a> {
         return Json::object(&[("parts", Json::from_value(&[Json::object(&[("text", input.clone())])]))]);
     }
     let members = Json::members(input.get()).unwrap_or_default();
-    match members.iter().any(|(name, _)| name == "parts") {
-        true => input.clone(),
-        false => Json::object(&[("parts", Json::from_value(&[input]))]),
+    if members.iter().any(|(name, _)| name == "parts") {
+        input.clone()
+    } else {
+        Json::object(&[("parts", Json::from_value(&[input]))])
     }
 }
 

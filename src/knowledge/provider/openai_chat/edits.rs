@@ -217,9 +217,10 @@ impl OpenAiChat {
                 let refusal = refusal.filter(|text| !text.is_empty());
                 parts.extend(refusal.as_deref().map(|text| PartOut::text(text, None)));
                 let parts = Json::from_value(&parts);
-                match message.has("content") {
-                    true => splice.replace(message, "content", parts.get()),
-                    false => splice.append(message, "content", parts.get()),
+                if message.has("content") {
+                    splice.replace(message, "content", parts.get());
+                } else {
+                    splice.append(message, "content", parts.get());
                 }
             }
             _ => return false,

@@ -198,10 +198,7 @@ impl ChatAdapter for OpenAiChat {
     }
 
     fn decoder(&self, streamed: bool) -> Box<dyn Decoder> {
-        match streamed {
-            true => Box::<decoder::Stream>::default(),
-            false => Box::<decoder::Whole>::default(),
-        }
+        if streamed { Box::<decoder::Stream>::default() } else { Box::<decoder::Whole>::default() }
     }
 }
 

@@ -210,10 +210,7 @@ impl<'t> Patch<'t> {
 
 /// Replaces a member's value, or adds the member.
 fn set<'t>(splice: &mut Splice<'t>, object: &Object<'t>, name: &str, json: &str) {
-    match object.has(name) {
-        true => splice.replace(object, name, json),
-        false => splice.append(object, name, json),
-    }
+    if object.has(name) { splice.replace(object, name, json) } else { splice.append(object, name, json) }
 }
 
 /// Splits Mistral's content parts into text and thinking.

@@ -105,12 +105,11 @@ impl Wanted {
     fn from_recording(recording: &Recording) -> Self {
         let mut wanted = Wanted::default();
         let mut calls: BTreeMap<u64, (String, String)> = BTreeMap::new();
-        let chunks: Vec<Value> = match recording.streamed {
-            false => vec![serde_json::from_str(&recording.body).unwrap()],
-            true => {
-                let lines = recording.body.lines().filter_map(|line| line.strip_prefix("data: "));
-                lines.filter_map(|data| serde_json::from_str(data).ok()).collect()
-            }
+        let chunks: Vec<Value> = if recording.streamed {
+            let lines = recording.body.lines().filter_map(|line| line.strip_prefix("data: "));
+            lines.filter_map(|data| serde_json::from_str(data).ok()).collect()
+        } else {
+            vec![serde_json::from_str(&recording.body).unwrap()]
         };
         for chunk in &chunks {
             wanted.take(chunk, &mut calls);

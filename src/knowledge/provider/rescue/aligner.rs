@@ -142,9 +142,10 @@ impl Aligner {
             Event::Logprobs { choice: 0, .. } if !self.passed_verbatim => Alignment::Skip,
             Event::Finish { choice: 0, .. } => {
                 self.finished = true;
-                match self.calls_are_repeated(transcript) {
-                    true => self.before(transcript),
-                    false => Alignment::Mismatch,
+                if self.calls_are_repeated(transcript) {
+                    self.before(transcript)
+                } else {
+                    Alignment::Mismatch
                 }
             }
             Event::End if !self.finished => self.before(transcript),
@@ -227,9 +228,10 @@ impl Aligner {
     fn skip_repeated_space(&mut self, at: usize, text: &str, transcript: &Transcript) -> String {
         let same = common_prefix(self.sent_from(at, transcript), text);
         let rest = text.get(same..).unwrap_or_default();
-        self.stage = match rest.is_empty() && at + same < self.sent_len {
-            true => Stage::Seam { at: at + same },
-            false => Stage::Continuing,
+        self.stage = if rest.is_empty() && at + same < self.sent_len {
+            Stage::Seam { at: at + same }
+        } else {
+            Stage::Continuing
         };
         rest.to_owned()
     }
@@ -262,9 +264,10 @@ impl Aligner {
             return self.before(transcript);
         };
         sent.appeared = true;
-        match transcript_call(index, transcript).is_some_and(|call| call.name == name) {
-            true => Alignment::Skip,
-            false => Alignment::Mismatch,
+        if transcript_call(index, transcript).is_some_and(|call| call.name == name) {
+            Alignment::Skip
+        } else {
+            Alignment::Mismatch
         }
     }
 

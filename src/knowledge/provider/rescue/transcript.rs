@@ -82,13 +82,14 @@ impl Transcript {
             Event::Signature { choice: 0, .. } | Event::Redacted { choice: 0, .. } => {
                 self.has_reasoning = true;
             }
-            Event::ToolCall { choice: 0, index, name, .. } => match self.calls.len() < MAX_CALLS {
-                true => {
+            Event::ToolCall { choice: 0, index, name, .. } => {
+                if self.calls.len() < MAX_CALLS {
                     let name = name.to_owned();
                     self.calls.push(TranscriptCall { index, name, arguments: String::new() });
+                } else {
+                    self.give_up();
                 }
-                false => self.give_up(),
-            },
+            }
             Event::Arguments { choice: 0, index, fragment } => {
                 self.arguments += fragment.len();
                 match self.calls.iter_mut().rfind(|call| call.index == index) {

@@ -29,15 +29,14 @@ impl ErrorResponseTranslation {
     /// Writes the client's body for the provider's. Returns the error.
     pub(super) fn write(&self, body: &[u8], out: &mut Vec<u8>) -> ProviderError {
         let error = ProviderError::read(self.status, body).or_kind(self.kind.as_deref());
-        match is_in_dialect(self.dialect, body) {
-            true => match self.with_names(body, &error) {
+        if is_in_dialect(self.dialect, body) {
+            match self.with_names(body, &error) {
                 Some(changed) => out.extend_from_slice(&changed),
                 None => out.extend_from_slice(body),
-            },
-            false => {
-                let body = error.body(self.dialect, Some(self.provider), Some(&self.request_id));
-                out.extend_from_slice(&body);
             }
+        } else {
+            let body = error.body(self.dialect, Some(self.provider), Some(&self.request_id));
+            out.extend_from_slice(&body);
         }
         error
     }

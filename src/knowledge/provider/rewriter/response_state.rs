@@ -139,12 +139,11 @@ impl State {
         match &event {
             Event::Error(error) => {
                 self.note_error(error);
-                match self.holds_errors {
-                    true => self.broken = true,
-                    false => {
-                        self.closed = true;
-                        encoder.fail(error, out);
-                    }
+                if self.holds_errors {
+                    self.broken = true;
+                } else {
+                    self.closed = true;
+                    encoder.fail(error, out);
                 }
                 return;
             }

@@ -37,9 +37,10 @@ impl Decoder for ConverseDecoder {
         let Some(first) = bytes.first().filter(|_| !self.failed) else { return };
         if matches!(self.form, Form::Unknown) {
             let is_text = *first == b'{' || *first == b'<' || first.is_ascii_whitespace();
-            self.form = match *first < 2 || (self.streamed && !is_text) {
-                true => Form::Stream { frames: Frames::default(), stream: stream::Stream::default() },
-                false => Form::Whole(BoundedBody::default()),
+            self.form = if *first < 2 || (self.streamed && !is_text) {
+                Form::Stream { frames: Frames::default(), stream: stream::Stream::default() }
+            } else {
+                Form::Whole(BoundedBody::default())
             };
         }
         let outcome = match &mut self.form {

@@ -21,9 +21,10 @@ pub(super) fn filter(
             filters.pass_rest(index, &mut passed)?;
         }
         if passed != raw {
-            match choice.has("text") {
-                true => splice.replace(&choice, "text", quoted(&passed)),
-                false => splice.append(&choice, "text", &quoted(&passed)),
+            if choice.has("text") {
+                splice.replace(&choice, "text", quoted(&passed));
+            } else {
+                splice.append(&choice, "text", &quoted(&passed));
             }
         }
         if filters.has_changed(index) {

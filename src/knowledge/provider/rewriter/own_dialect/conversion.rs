@@ -32,14 +32,15 @@ pub(super) struct ToWhole {
 impl Conversion {
     /// `streamed`: the client wants events.
     pub fn new(shape: OwnShape, streamed: bool) -> Self {
-        match streamed {
-            true => Self::ToEvents(shape, BoundedBody::default()),
-            false => Self::ToWhole(Box::new(ToWhole {
+        if streamed {
+            Self::ToEvents(shape, BoundedBody::default())
+        } else {
+            Self::ToWhole(Box::new(ToWhole {
                 shape,
                 parser: SseParser::default(),
                 completion: WholeCompletion::default(),
                 kept: 0,
-            })),
+            }))
         }
     }
 
@@ -67,10 +68,7 @@ impl Conversion {
                     OwnShape::Completions => completions::write_events(text, out),
                     OwnShape::Responses => responses::write_events(text, out),
                 };
-                match is_written {
-                    true => Ok(()),
-                    false => Err(not_complete(shape, text)),
-                }
+                if is_written { Ok(()) } else { Err(not_complete(shape, text)) }
             }
             Self::ToWhole(mut whole) => {
                 let tail = whole.parser.finish();

@@ -194,10 +194,7 @@ impl ResponseText {
 
     /// All of the response was read: one without text ends as well.
     fn end(&self, filters: &mut TextFilters) -> Result<(), Refusal> {
-        match self.parts.is_empty() {
-            true => Ok(filters.pass_rest(0, &mut String::new())?),
-            false => Ok(()),
-        }
+        if self.parts.is_empty() { Ok(filters.pass_rest(0, &mut String::new())?) } else { Ok(()) }
     }
 
     fn response<'t>(
@@ -369,10 +366,7 @@ impl ResponseText {
 
     fn keep(&mut self, bytes: usize) -> Result<(), Refusal> {
         self.kept += bytes;
-        match self.kept > MAX_KEPT {
-            true => Err(Refusal::unreadable("its text is over 64 MiB")),
-            false => Ok(()),
-        }
+        if self.kept > MAX_KEPT { Err(Refusal::unreadable("its text is over 64 MiB")) } else { Ok(()) }
     }
 }
 

@@ -37,10 +37,7 @@ struct Brackets;
 impl TextFilter for Brackets {
     fn text(&mut self, choice: u32, text: &str, out: &mut String) -> FilterFlow {
         out.push_str(&format!("[{choice}{text}]"));
-        match text.contains("bad") {
-            true => FilterFlow::Deny(Error::bad_request("bad")),
-            false => FilterFlow::Continue,
-        }
+        if text.contains("bad") { FilterFlow::Deny(Error::bad_request("bad")) } else { FilterFlow::Continue }
     }
 
     fn finish(&mut self, choice: u32, out: &mut String) -> FilterFlow {
