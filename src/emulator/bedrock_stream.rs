@@ -36,9 +36,10 @@ fn block(index: usize, block: Block) -> impl Iterator<Item = Event> + Send {
     let mut tokens = Tokens::new(text);
     let deltas = std::iter::from_fn(move || {
         let token = tokens.next_quoted()?;
-        let delta = match is_call {
-            true => format!(r#"{{"toolUse":{{"input":{token}}}}}"#),
-            false => format!(r#"{{"text":{token}}}"#),
+        let delta = if is_call {
+            format!(r#"{{"toolUse":{{"input":{token}}}}}"#)
+        } else {
+            format!(r#"{{"text":{token}}}"#)
         };
         let payload = format!(r#"{{"contentBlockIndex":{index},"delta":{delta}}}"#);
         Some(event(Part::Content, "contentBlockDelta", payload))

@@ -146,13 +146,10 @@ fn lines(call: &Call<'_>, job: &Value) -> Vec<Value> {
     let is_converse = text(job, "modelInvocationType") == Some("Converse");
     let run = |record: Value| {
         let input = record.get("modelInput").unwrap_or(&Value::Null);
-        let (status, response) = match is_converse {
-            true => {
-                line_run::run(call, |call| line_run::refusing(call, bedrock::converse, DIALECT), model, input)
-            }
-            false => {
-                (StatusCode::BAD_REQUEST, json!({"message": "The emulator has no model for InvokeModel."}))
-            }
+        let (status, response) = if is_converse {
+            line_run::run(call, |call| line_run::refusing(call, bedrock::converse, DIALECT), model, input)
+        } else {
+            (StatusCode::BAD_REQUEST, json!({"message": "The emulator has no model for InvokeModel."}))
         };
         let mut line = json!({"recordId": record.get("recordId"), "modelInput": input});
         merge(

@@ -153,9 +153,10 @@ fn check(call: &Call<'_>, job: &Value) -> Value {
         let has_chat = body.is_some_and(|body| body.contains_key("messages") && !body.contains_key("model"));
         has_chat && line.get("custom_id").is_some_and(Value::is_string)
     };
-    match line_run::lines(&dataset.content).all(|line| is_good(&line)) {
-        true => json!({"state": "JOB_STATE_RUNNING"}),
-        false => failed("Dataset has a syntax error: chat dataset validation failed"),
+    if line_run::lines(&dataset.content).all(|line| is_good(&line)) {
+        json!({"state": "JOB_STATE_RUNNING"})
+    } else {
+        failed("Dataset has a syntax error: chat dataset validation failed")
     }
 }
 

@@ -123,9 +123,10 @@ fn complete(call: &Call<'_>, job: &Value) -> Value {
         let key = line.get("key").cloned().unwrap_or_default();
         let request = line.get("request").unwrap_or(&Value::Null);
         let (status, body) = line_run::run(call, gemini::respond, &path, request);
-        match status.is_success() {
-            true => json!({"key": key, "response": body}),
-            false => json!({"key": key, "error": body.get("error")}),
+        if status.is_success() {
+            json!({"key": key, "response": body})
+        } else {
+            json!({"key": key, "error": body.get("error")})
         }
     });
     let output = line_run::jsonl(results);

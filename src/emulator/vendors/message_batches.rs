@@ -88,9 +88,10 @@ fn result(call: &Call<'_>, request: &Value, is_canceled: bool) -> Value {
     }
     let params = request.get("params").unwrap_or(&Value::Null);
     let (status, body) = line_run::run(call, anthropic::create, "", params);
-    let result = match status.is_success() {
-        true => json!({"type": "succeeded", "message": body}),
-        false => json!({"type": "errored", "error": body}),
+    let result = if status.is_success() {
+        json!({"type": "succeeded", "message": body})
+    } else {
+        json!({"type": "errored", "error": body})
     };
     json!({"custom_id": id, "result": result})
 }
