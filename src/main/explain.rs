@@ -33,10 +33,8 @@ pub fn run(file: &Path, request: &Path, json: bool) -> ExitCode {
         Ok(response) => response,
         Err(error) => return logging::fatal(&error.message),
     };
-    let printed = match json {
-        true => output::print_json(&response),
-        false => output::print(response.summary().as_bytes()),
-    };
+    let printed =
+        if json { output::print_json(&response) } else { output::print(response.summary().as_bytes()) };
     if printed != ExitCode::SUCCESS {
         return printed;
     }

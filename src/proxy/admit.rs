@@ -134,9 +134,10 @@ async fn admit_request(
     }
     let mut request = render_prompt(gateway, ctx, request).await?;
     let is_tuning = endpoint.operation == Operation::FineTuningCreate;
-    let planned = match is_tuning && fine_tuning::names_own_files(request.body.as_ref()) {
-        true => Box::pin(plan_with_own_files(gateway, session, ctx, &mut request)).await,
-        false => plan(gateway, session, ctx, &mut request).await,
+    let planned = if is_tuning && fine_tuning::names_own_files(request.body.as_ref()) {
+        Box::pin(plan_with_own_files(gateway, session, ctx, &mut request)).await
+    } else {
+        plan(gateway, session, ctx, &mut request).await
     };
     match planned {
         Ok(planned) => Ok(Admission::Run(planned.admit(request))),

@@ -19,11 +19,12 @@ pub(super) fn refusal(bytes: &[u8]) -> Option<Error> {
              operator for a listener with tls.",
         ));
     }
-    match can_become_request(rest) {
-        true => None,
-        false => Some(Error::bad_framing(
+    if can_become_request(rest) {
+        None
+    } else {
+        Some(Error::bad_framing(
             "The connection did not begin with an HTTP request. This port speaks HTTP/1.1 and HTTP/2.",
-        )),
+        ))
     }
 }
 

@@ -291,8 +291,9 @@ impl ServerApp for DownstreamApp {
 /// A head that ends at `end`, unless it has too many headers for the parser.
 fn whole_head(head: BytesMut, end: usize) -> ReadHead {
     // The shortest header has three bytes, so most heads need not be counted.
-    match end > MAX_HEADERS * 3 && raw_head::header_count(head.get(..end).unwrap_or_default()) > MAX_HEADERS {
-        true => ReadHead::Refused(Error::too_many_headers(MAX_HEADERS), head),
-        false => ReadHead::Whole(head),
+    if end > MAX_HEADERS * 3 && raw_head::header_count(head.get(..end).unwrap_or_default()) > MAX_HEADERS {
+        ReadHead::Refused(Error::too_many_headers(MAX_HEADERS), head)
+    } else {
+        ReadHead::Whole(head)
     }
 }
