@@ -66,9 +66,10 @@ impl Body {
         let mut name_filter = 0;
         let mut too_many = false;
         let proven = proof::outline(&bytes, |MemberSpan { name, value, name_has_escapes }| {
-            let unescaped: Option<Box<str>> = match name_has_escapes {
-                true => Some(unquote(bytes.get(name.start - 1..name.end + 1)?)?.into()),
-                false => None,
+            let unescaped: Option<Box<str>> = if name_has_escapes {
+                Some(unquote(bytes.get(name.start - 1..name.end + 1)?)?.into())
+            } else {
+                None
             };
             let plain = unescaped.as_deref().map_or(bytes.get(name.clone())?, str::as_bytes);
             name_filter |= name_bit(plain);

@@ -73,15 +73,16 @@ fn prompt(text: &str) -> Result<Cow<'_, str>, Error> {
 
 /// The encoder for one response.
 pub fn encoder(streamed: bool, context: EncodeContext) -> Box<dyn Encoder> {
-    match streamed {
-        true => Box::new(Stream {
+    if streamed {
+        Box::new(Stream {
             context,
             start: ChatResponse::default(),
             finishes: Vec::new(),
             usage: None,
             events: 0,
-        }),
-        false => Box::new(Whole { context, response: ChatResponse::default() }),
+        })
+    } else {
+        Box::new(Whole { context, response: ChatResponse::default() })
     }
 }
 

@@ -57,9 +57,10 @@ pub fn read(body: &[u8]) -> Option<Vec<ProviderModel>> {
         created: serde_json::Value,
     }
     // Together AI sends the bare list.
-    let parsed: Result<Vec<Model<'_>>, _> = match body.trim_ascii_start().starts_with(b"[") {
-        true => serde_json::from_slice(body),
-        false => serde_json::from_slice::<List<'_>>(body).map(|list| list.data),
+    let parsed: Result<Vec<Model<'_>>, _> = if body.trim_ascii_start().starts_with(b"[") {
+        serde_json::from_slice(body)
+    } else {
+        serde_json::from_slice::<List<'_>>(body).map(|list| list.data)
     };
     let models = parsed.ok()?.into_iter().filter_map(|model| {
         let id = model.id.filter(|id| !id.is_empty() && id.len() <= MAX_ID)?;

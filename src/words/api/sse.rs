@@ -88,18 +88,18 @@ impl SseParser {
         // The whole chunk is returned if the incomplete event at its end is too long to be held.
         let too_long = incomplete.len() > self.limit;
         let taken = if too_long { chunk } else { chunk.get(..end).unwrap_or_default() };
-        let (bytes, events) = match self.carry.is_empty() {
-            true => (Cow::Borrowed(taken), from..end),
-            false => {
-                // Nothing was skipped: while bytes are skipped, none are held.
-                let carried = self.carry.len();
-                self.carry.extend_from_slice(taken);
-                (Cow::Owned(std::mem::take(&mut self.carry)), 0..carried + end)
-            }
+        let (bytes, events) = if self.carry.is_empty() {
+            (Cow::Borrowed(taken), from..end)
+        } else {
+            // Nothing was skipped: while bytes are skipped, none are held.
+            let carried = self.carry.len();
+            self.carry.extend_from_slice(taken);
+            (Cow::Owned(std::mem::take(&mut self.carry)), 0..carried + end)
         };
-        match too_long {
-            true => self.skipping = incomplete.last().copied(),
-            false => self.carry.extend_from_slice(incomplete),
+        if too_long {
+            self.skipping = incomplete.last().copied();
+        } else {
+            self.carry.extend_from_slice(incomplete);
         }
         self.run(bytes, events, oversized || too_long)
     }

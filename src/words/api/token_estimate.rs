@@ -77,9 +77,8 @@ pub fn input(operation: Operation, body: &Body, count: &CountText<'_>) -> u64 {
     let claude = body.text("model").is_some_and(|model| is_claude(&model));
     let count = &Texts { count, claude };
     let for_tools = if claude { CLAUDE_TOOLS } else { TOOLS };
-    let read = |translator: ChatTranslator| match body.has_too_many_values() {
-        true => None,
-        false => (translator.read)(body).ok(),
+    let read = |translator: ChatTranslator| {
+        if body.has_too_many_values() { None } else { (translator.read)(body).ok() }
     };
     let chat = operation.translator().map(read);
     let hundredths = match chat {

@@ -17,10 +17,7 @@ use super::chat::{EncodeContext, Encoder};
 
 /// The encoder for one response.
 pub fn encoder(streamed: bool, context: EncodeContext) -> Box<dyn Encoder> {
-    match streamed {
-        true => Box::new(stream::Stream::new(context)),
-        false => Box::new(whole::Whole::new(context)),
-    }
+    if streamed { Box::new(stream::Stream::new(context)) } else { Box::new(whole::Whole::new(context)) }
 }
 
 /// The text in place of an image that the standard has no member for. `base64`: the length of its data.

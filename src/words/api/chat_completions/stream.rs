@@ -145,10 +145,7 @@ impl Stream {
 
     /// One delta of text under `name`; unless strict, the same chunk also carries it as a content block.
     fn text_delta(&mut self, choice: u32, name: &str, text: &str, kind: OpenBlock, out: &mut Vec<u8>) {
-        let block = match self.context.strict {
-            true => None,
-            false => Some(self.block(choice, kind)),
-        };
+        let block = if self.context.strict { None } else { Some(self.block(choice, kind)) };
         self.chunk(choice, out, |out| {
             member(out, name, text);
             if let Some(block) = block {
@@ -219,11 +216,10 @@ impl Stream {
             return;
         }
         self.chunk(choice, out, |out| {
-            match is_function {
-                true => out.extend_from_slice(br#""function_call":{"#),
-                false => {
-                    let _ = write!(out, r#""tool_calls":[{{"index":{index},"function":{{"#);
-                }
+            if is_function {
+                out.extend_from_slice(br#""function_call":{"#);
+            } else {
+                let _ = write!(out, r#""tool_calls":[{{"index":{index},"function":{{"#);
             }
             member(out, "arguments", fragment);
             out.extend_from_slice(if is_function { b"}" } else { b"}}]" });

@@ -210,15 +210,13 @@ impl<'a> MessageOut<'a> {
         let refusal = choice.refusal();
         let nothing_else = tool_calls.is_empty() && refusal.is_none();
         // There is no more than one, because parallel calls were turned off.
-        let function_call = match uses_functions {
-            true => std::mem::take(&mut tool_calls).into_iter().next().map(|call| call.function),
-            false => None,
+        let function_call = if uses_functions {
+            std::mem::take(&mut tool_calls).into_iter().next().map(|call| call.function)
+        } else {
+            None
         };
         let images = || choice.parts.iter().filter_map(ImageOut::from_part);
-        let text = match is_bare {
-            true => with_notes(choice),
-            false => choice.text(),
-        };
+        let text = if is_bare { with_notes(choice) } else { choice.text() };
         Self {
             role: "assistant",
             content: text.or_else(|| nothing_else.then(String::new)),
@@ -229,9 +227,10 @@ impl<'a> MessageOut<'a> {
             annotations: choice.annotations.iter().filter_map(|json| Json::parse(json)).collect(),
             images: if is_bare { Vec::new() } else { images().collect() },
             audio: choice.parts.iter().find_map(AudioOut::from_part),
-            content_blocks: match strict {
-                true => Vec::new(),
-                false => choice.parts.iter().filter_map(BlockOut::from_part).collect(),
+            content_blocks: if strict {
+                Vec::new()
+            } else {
+                choice.parts.iter().filter_map(BlockOut::from_part).collect()
             },
         }
     }
@@ -299,8 +298,9 @@ fn logprobs(objects: &[String]) -> Option<Json<'_>> {
         let list = list.and_then(|(_, json)| serde_json::from_str::<Vec<Json<'_>>>(json.source()?).ok());
         content.extend(list.unwrap_or_default());
     }
-    match content.is_empty() {
-        true => Json::parse(first),
-        false => Some(Json::from_value(&serde_json::json!({ "content": content, "refusal": null }))),
+    if content.is_empty() {
+        Json::parse(first)
+    } else {
+        Some(Json::from_value(&serde_json::json!({ "content": content, "refusal": null })))
     }
 }

@@ -123,9 +123,8 @@ impl Choice {
     fn to_json(&self) -> Option<String> {
         let last = Object::read(&self.last)?;
         let mut splice = Splice::new(&self.last);
-        let mut set = |name: &str, json: &str| match last.has(name) {
-            true => splice.replace(&last, name, json),
-            false => splice.append(&last, name, json),
+        let mut set = |name: &str, json: &str| {
+            if last.has(name) { splice.replace(&last, name, json) } else { splice.append(&last, name, json) }
         };
         set("text", Json::from_value(&self.text).get());
         if !self.logprobs.is_empty() {

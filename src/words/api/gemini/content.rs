@@ -121,10 +121,8 @@ pub(super) fn system<'a>(json: &Json<'a>) -> Result<Vec<Part<'a>>, Error> {
 
 /// The messages of `contents`: a list of contents, or one.
 pub(super) fn messages<'a>(json: &Json<'a>, warnings: &mut Vec<String>) -> Result<Vec<Message<'a>>, Error> {
-    let list: Vec<Json<'a>> = match json.is_object() {
-        true => vec![json.clone()],
-        false => reread(json, "contents", "a list of contents")?,
-    };
+    let list: Vec<Json<'a>> =
+        if json.is_object() { vec![json.clone()] } else { reread(json, "contents", "a list of contents")? };
     let mut reader =
         Reader { messages: Vec::with_capacity(list.len()), open: OpenCalls::default(), calls: 0, warnings };
     for (index, content) in list.iter().enumerate() {
@@ -135,9 +133,10 @@ pub(super) fn messages<'a>(json: &Json<'a>, warnings: &mut Vec<String>) -> Resul
 
 /// A derived struct would also accept a list, item by item.
 fn object<'a, T: Deserialize<'a>>(json: &Json<'a>, at: &str, wanted: &str) -> Result<T, Error> {
-    match json.is_object() {
-        true => reread(json, at, wanted),
-        false => Err(Error::invalid_request(at, format!("{at} must be {wanted}."))),
+    if json.is_object() {
+        reread(json, at, wanted)
+    } else {
+        Err(Error::invalid_request(at, format!("{at} must be {wanted}.")))
     }
 }
 
@@ -344,10 +343,8 @@ fn inline<'a>(blob: BlobIn<'a>, at: &str) -> Result<Part<'a>, Error> {
     })?;
     let media_type = blob.mime_type.map(|mime| mime.0).unwrap_or(Cow::Borrowed("application/octet-stream"));
     // Google's SDKs write base64 in the alphabet of URLs, which no other provider reads.
-    let data = match data.contains(['-', '_']) {
-        true => Cow::Owned(data.replace('-', "+").replace('_', "/")),
-        false => data,
-    };
+    let data =
+        if data.contains(['-', '_']) { Cow::Owned(data.replace('-', "+").replace('_', "/")) } else { data };
     let name = blob.display_name.map(|name| name.0);
     let (kind, format) = media_type.split_once('/').unwrap_or((&*media_type, ""));
     Ok(match kind {

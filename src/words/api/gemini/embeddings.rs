@@ -131,9 +131,10 @@ pub fn embeddings_request(
 
 /// A content as an input: its text, or for Google all of it.
 fn input(content: &Json<'_>, is_google: bool, at: &str) -> Result<Json<'static>, Error> {
-    let parsed: ContentIn<'_> = match content.is_object() {
-        true => reread(content, at, "a content: an object with parts")?,
-        false => return Err(Error::invalid_request(at, format!("{at} must be an object with parts."))),
+    let parsed: ContentIn<'_> = if content.is_object() {
+        reread(content, at, "a content: an object with parts")?
+    } else {
+        return Err(Error::invalid_request(at, format!("{at} must be an object with parts.")));
     };
     let mut text = String::new();
     for part in parsed.parts.unwrap_or_default() {

@@ -130,9 +130,10 @@ impl Responses {
 
     /// What a signature that another provider gave looks like in this dialect; Google's own stays as it is.
     fn signature(&self, signature: &str) -> String {
-        match self.context.is_own_dialect {
-            true => signature.to_owned(),
-            false => Signature::Reasoning(Cow::Borrowed(signature)).encode(),
+        if self.context.is_own_dialect {
+            signature.to_owned()
+        } else {
+            Signature::Reasoning(Cow::Borrowed(signature)).encode()
         }
     }
 
@@ -164,9 +165,10 @@ impl Responses {
         let of_thought = !own || self.candidate(choice).is_some_and(|candidate| candidate.thinks);
         let text = String::new();
         let signature = Some(self.signature(signature));
-        let part = match of_thought {
-            true => HeldPart::Thought { text, signature },
-            false => HeldPart::Text { text, signature },
+        let part = if of_thought {
+            HeldPart::Thought { text, signature }
+        } else {
+            HeldPart::Text { text, signature }
         };
         self.content(choice, part, out);
     }

@@ -124,9 +124,10 @@ struct Thinking<'a> {
 fn thinking<'a>(json: &Json<'a>, request: &mut ChatRequest<'a>) -> Result<(), Error> {
     let at = "generationConfig.thinkingConfig";
     let wanted = "an object with thinkingBudget, thinkingLevel or includeThoughts";
-    let config: Thinking<'a> = match json.is_object() {
-        true => reread(json, at, wanted)?,
-        false => return Err(Error::invalid_request(at, format!("{at} must be {wanted}."))),
+    let config: Thinking<'a> = if json.is_object() {
+        reread(json, at, wanted)?
+    } else {
+        return Err(Error::invalid_request(at, format!("{at} must be {wanted}.")));
     };
     let reasoning = &mut request.reasoning;
     if config.include_thoughts == Some(true) {

@@ -38,9 +38,10 @@ impl<'a> GeminiModel<'a> {
             name: format!("models/{id}"),
             display_name: id,
             // OpenAI's lists do not say what a model does; its name does for embeddings.
-            supported_generation_methods: match id.contains("embed") {
-                true => &["embedContent"],
-                false => &["generateContent", "countTokens"],
+            supported_generation_methods: if id.contains("embed") {
+                &["embedContent"]
+            } else {
+                &["generateContent", "countTokens"]
             },
         }
     }

@@ -19,10 +19,7 @@ use std::borrow::Cow;
 /// 400 that names the `param`.
 pub fn read(body: &Body) -> Result<ChatRequest<'_>, Error> {
     let request = read_members(body.members())?;
-    match request.messages.is_empty() {
-        true => Err(missing("contents")),
-        false => Ok(request),
-    }
+    if request.messages.is_empty() { Err(missing("contents")) } else { Ok(request) }
 }
 
 /// The request that `countTokens` counts: `contents` alone, or a whole request in `generateContentRequest`.

@@ -49,9 +49,10 @@ pub(super) fn tools<'a>(json: &Json<'a>) -> Result<Vec<Tool<'a>>, Error> {
 }
 
 fn function<'a>(json: &Json<'a>, at: &str) -> Result<Tool<'a>, Error> {
-    let declaration: Declaration<'a> = match json.is_object() {
-        true => reread(json, at, "a function: an object with name and parameters")?,
-        false => return Err(Error::invalid_request(at, format!("{at} must be an object."))),
+    let declaration: Declaration<'a> = if json.is_object() {
+        reread(json, at, "a function: an object with name and parameters")?
+    } else {
+        return Err(Error::invalid_request(at, format!("{at} must be an object.")));
     };
     let name = declaration.name.map(|name| name.0).filter(|name| !name.is_empty());
     let at = format!("{at}.name");
@@ -120,9 +121,10 @@ fn allowed(names: Vec<Cow<'_, str>>, required: bool) -> ToolChoice<'_> {
 
 fn choice<'a>(json: &Json<'a>) -> Result<Option<ToolChoice<'a>>, Error> {
     let at = "toolConfig.functionCallingConfig";
-    let calling: Calling<'a> = match json.is_object() {
-        true => reread(json, at, "an object with mode and allowedFunctionNames")?,
-        false => return Err(Error::invalid_request(at, format!("{at} must be an object."))),
+    let calling: Calling<'a> = if json.is_object() {
+        reread(json, at, "an object with mode and allowedFunctionNames")?
+    } else {
+        return Err(Error::invalid_request(at, format!("{at} must be an object.")));
     };
     let names = calling.allowed_function_names.unwrap_or_default();
     let mut names: Vec<Cow<'a, str>> = names.into_iter().map(|name| name.0).collect();

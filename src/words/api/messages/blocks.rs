@@ -86,37 +86,46 @@ impl Blocks {
     pub(super) fn take(&mut self, event: &Event<'_>, sink: StepSink<'_>) {
         match *event {
             Event::Text { choice: 0, text } | Event::Refusal { choice: 0, text } if !text.is_empty() => {
-                match self.is_blocked() {
-                    true => self.hold_text(text),
-                    false => self.text(text, sink),
+                if self.is_blocked() {
+                    self.hold_text(text);
+                } else {
+                    self.text(text, sink);
                 }
             }
-            Event::Reasoning { choice: 0, text } if !text.is_empty() => match self.is_blocked() {
-                true => self.hold_thinking(text),
-                false => self.thinking(text, sink),
-            },
-            Event::Signature { choice: 0, signature } => match self.is_blocked() {
-                true => self.hold(Held::Signature(signature.to_owned()), signature.len()),
-                false => self.signature(signature, sink),
-            },
-            Event::ToolCall { choice: 0, index, id, name, signature } => match self.is_blocked() {
-                true => {
+            Event::Reasoning { choice: 0, text } if !text.is_empty() => {
+                if self.is_blocked() {
+                    self.hold_thinking(text);
+                } else {
+                    self.thinking(text, sink);
+                }
+            }
+            Event::Signature { choice: 0, signature } => {
+                if self.is_blocked() {
+                    self.hold(Held::Signature(signature.to_owned()), signature.len());
+                } else {
+                    self.signature(signature, sink);
+                }
+            }
+            Event::ToolCall { choice: 0, index, id, name, signature } => {
+                if self.is_blocked() {
                     let call_signature = signature.map(str::to_owned);
                     let id = id.to_owned();
                     let name = name.to_owned();
                     let size = id.len() + name.len() + call_signature.as_ref().map_or(0, String::len);
                     self.hold(Held::Call { index, id, name, call_signature, input: String::new() }, size);
+                } else {
+                    self.call(index, id, name, signature, sink);
                 }
-                false => self.call(index, id, name, signature, sink),
-            },
+            }
             Event::Arguments { choice: 0, index, fragment } => self.arguments(index, fragment, sink),
             Event::Redacted { choice: 0, data } => self.block(&json(&Redacted::new(data)), sink),
             Event::Media { choice: 0, media_type, data } => self.media(media_type, data, sink),
             Event::Annotation { choice: 0, json } => {
                 if let Some(citation) = super::citation::from_annotation(json) {
-                    match self.is_blocked() {
-                        true => self.hold(Held::Citation(citation.clone()), citation.len()),
-                        false => self.citation(&citation, sink),
+                    if self.is_blocked() {
+                        self.hold(Held::Citation(citation.clone()), citation.len());
+                    } else {
+                        self.citation(&citation, sink);
                     }
                 }
             }
@@ -301,10 +310,7 @@ impl Blocks {
 
     /// Writes a text that stands for something else.
     fn note(&mut self, text: &str, sink: StepSink<'_>) {
-        match self.is_blocked() {
-            true => self.hold_text(text),
-            false => self.text(text, sink),
-        }
+        if self.is_blocked() { self.hold_text(text) } else { self.text(text, sink) }
     }
 
     /// A block that the provider's response has as it is.

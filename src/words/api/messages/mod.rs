@@ -31,10 +31,7 @@ pub fn count_response(tokens: u64) -> Vec<u8> {
 
 /// An encoder for one response: an event stream, or one `Message` object.
 pub fn encoder(streamed: bool, context: EncodeContext) -> Box<dyn Encoder> {
-    match streamed {
-        true => Box::new(stream::Stream::new(context)),
-        false => Box::new(whole::Whole::new(context)),
-    }
+    if streamed { Box::new(stream::Stream::new(context)) } else { Box::new(whole::Whole::new(context)) }
 }
 
 /// An encoder that continues a stream of which the client already got `sent`, which must be whole events of

@@ -66,9 +66,10 @@ pub(super) fn reread<'a, T: Deserialize<'a>>(
     wanted: &str,
 ) -> Result<T, Error> {
     // Derived structs would also accept a list, item by item.
-    match json.get().starts_with('[') && !wanted.starts_with("a list") {
-        true => Err(Error::invalid_request(at.to_string(), format!("{at} must be {wanted}."))),
-        false => read::reread(json, at, wanted),
+    if json.get().starts_with('[') && !wanted.starts_with("a list") {
+        Err(Error::invalid_request(at.to_string(), format!("{at} must be {wanted}.")))
+    } else {
+        read::reread(json, at, wanted)
     }
 }
 

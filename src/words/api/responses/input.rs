@@ -259,9 +259,10 @@ impl<'a> Input<'a> {
 
     fn reasoning(&mut self, item: ItemIn<'a>, at: Place) -> Result<(), Error> {
         let content = joined_texts(item.content.as_ref(), format_args!("{at}.content"))?;
-        let text = match content.is_empty() {
-            true => joined_texts(item.summary.as_ref(), format_args!("{at}.summary"))?,
-            false => content,
+        let text = if content.is_empty() {
+            joined_texts(item.summary.as_ref(), format_args!("{at}.summary"))?
+        } else {
+            content
         };
         let encrypted = item.encrypted_content.filter(|text| !text.is_empty());
         match encrypted.map(|text| ReasoningToken::parse(text.0)) {

@@ -74,9 +74,10 @@ pub fn read(body: &Body) -> Result<ChatRequest<'_>, Error> {
     request.messages = messages;
     add_tools(&mut request.tools, found);
     if let Some(limit) = max_tool_calls {
-        match request.tools.iter().any(|tool| matches!(tool, Tool::Other { .. })) {
-            true => request.params.set("max_tool_calls", limit),
-            false => warn(&mut request, "max_tool_calls", "there are no built-in tools to limit"),
+        if request.tools.iter().any(|tool| matches!(tool, Tool::Other { .. })) {
+            request.params.set("max_tool_calls", limit);
+        } else {
+            warn(&mut request, "max_tool_calls", "there are no built-in tools to limit");
         }
     }
     Ok(request)

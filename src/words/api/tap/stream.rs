@@ -157,9 +157,10 @@ impl EventReader {
     }
 
     fn chat(&mut self, data: &[u8], summary: &mut ResponseSummary) {
-        match self.gemini {
-            true => summary.text.push_members(data, &["text"]),
-            false => self.text.take(data, &mut summary.text),
+        if self.gemini {
+            summary.text.push_members(data, &["text"]);
+        } else {
+            self.text.take(data, &mut summary.text);
         }
         if summary.content && !self.gemini && !self.worth_parsing(data) {
             return;

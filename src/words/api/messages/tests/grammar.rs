@@ -144,10 +144,7 @@ impl Client {
                 message[name] = value.clone();
             }
         }
-        match message["stop_reason"].is_string() {
-            true => Ok(()),
-            false => Err("no stop_reason".to_owned()),
-        }
+        if message["stop_reason"].is_string() { Ok(()) } else { Err("no stop_reason".to_owned()) }
     }
 }
 

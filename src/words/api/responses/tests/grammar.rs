@@ -214,10 +214,11 @@ proptest! {
     fn any_sequence_streams_to_the_same_response_as_the_whole_one(
         sequence in event_sequence(), wants_logprobs in any::<bool>(), end in 0..4_usize,
     ) {
-        let request = match wants_logprobs {
-            true => r#"{"model":"m","input":"i","include":["message.output_text.logprobs"]}"#,
-            false => r#"{"model":"m","input":"i"}"#,
-        };
+        let request = if wants_logprobs {
+r#"{"model":"m","input":"i","include":["message.output_text.logprobs"]}"#
+} else {
+r#"{"model":"m","input":"i"}"#
+};
         let mut events: Vec<Event<'_>> = sequence.iter().map(|(kind, index, text)| event(*kind, *index, text)).collect();
         let reason = [Finish::Stop, Finish::ToolCalls, Finish::Length, Finish::ContentFilter][end];
         events.push(Event::Finish { choice: 0, reason, native: "n" });
