@@ -312,16 +312,8 @@ impl Operation {
     }
 
     /// Whether it is one of the operations of fine-tuning jobs.
-    pub const fn is_fine_tuning(self) -> bool {
-        matches!(
-            self,
-            Operation::FineTuningCreate
-                | Operation::FineTuningList
-                | Operation::FineTuningGet
-                | Operation::FineTuningCancel
-                | Operation::FineTuningEvents
-                | Operation::FineTuningCheckpoints
-        )
+    pub fn is_fine_tuning(self) -> bool {
+        self.row().fine_tuning
     }
 
     /// Whether it refers to a stored response, which only the provider that made it has.

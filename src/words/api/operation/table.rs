@@ -33,6 +33,7 @@ pub(super) struct Row {
     pub hooks: HookSupport,
     pub cacheable: bool,
     pub hedgeable: bool,
+    pub fine_tuning: bool,
     pub stored_response: bool,
     pub billing: Billing,
 }
@@ -67,6 +68,7 @@ const fn row(
         hooks: HookSupport::None,
         cacheable: false,
         hedgeable: true,
+        fine_tuning: false,
         stored_response: false,
         billing: Billing::None,
     }
@@ -90,6 +92,11 @@ const fn bodyless(
     label: &'static str,
 ) -> Row {
     row(operation, method, path, label, BodyKind::Empty)
+}
+
+/// A row of the fine-tuning API.
+const fn tuning(row: Row) -> Row {
+    Row { fine_tuning: true, ..row }
 }
 
 /// A chat of Gemini's API. The model, and whether the response is a stream, are in its path.
@@ -259,15 +266,15 @@ pub(super) const TABLE: &[Row] = &[
     bodyless(Operation::BatchesGet, GET, "batches/*", "batches_get"),
     bodyless(Operation::BatchesCancel, POST, "batches/*/cancel", "batches_cancel"),
     bodyless(Operation::BatchesOutput, GET, "batches/*/output", "batches_output"),
-    Row {
+    tuning(Row {
         rules: Some(&rules::FINE_TUNING),
         ..json(Operation::FineTuningCreate, "fine_tuning/jobs", "fine_tuning_create")
-    },
-    bodyless(Operation::FineTuningList, GET, "fine_tuning/jobs", "fine_tuning_list"),
-    bodyless(Operation::FineTuningGet, GET, "fine_tuning/jobs/*", "fine_tuning_get"),
-    bodyless(Operation::FineTuningCancel, POST, "fine_tuning/jobs/*/cancel", "fine_tuning_cancel"),
-    bodyless(Operation::FineTuningEvents, GET, "fine_tuning/jobs/*/events", "fine_tuning_events"),
-    Row {
+    }),
+    tuning(bodyless(Operation::FineTuningList, GET, "fine_tuning/jobs", "fine_tuning_list")),
+    tuning(bodyless(Operation::FineTuningGet, GET, "fine_tuning/jobs/*", "fine_tuning_get")),
+    tuning(bodyless(Operation::FineTuningCancel, POST, "fine_tuning/jobs/*/cancel", "fine_tuning_cancel")),
+    tuning(bodyless(Operation::FineTuningEvents, GET, "fine_tuning/jobs/*/events", "fine_tuning_events")),
+    tuning(Row {
         query: &[QueryRule::Limit { min: 1, max: i64::MAX }],
         ..bodyless(
             Operation::FineTuningCheckpoints,
@@ -275,7 +282,7 @@ pub(super) const TABLE: &[Row] = &[
             "fine_tuning/jobs/*/checkpoints",
             "fine_tuning_checkpoints",
         )
-    },
+    }),
     bodyless(Operation::Models, GET, "models", "models"),
     bodyless(Operation::ModelsGet, GET, "models/*", "models_get"),
     Row {
