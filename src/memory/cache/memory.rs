@@ -165,7 +165,8 @@ impl Memory {
     pub(super) fn fill(
         &self,
         key: CacheKey,
-        (response, compressed): (&Arc<CachedResponse>, Option<&[u8]>),
+        response: &Arc<CachedResponse>,
+        compressed: Option<&[u8]>,
         lifetime: Duration,
         generation: u64,
     ) {
@@ -328,7 +329,7 @@ mod tests {
             if let Some(remove) = remove {
                 remove(&memory);
             }
-            memory.fill(key(number), (&response, None), HOUR, generation);
+            memory.fill(key(number), &response, None, HOUR, generation);
             assert_eq!(is_there(&memory, number), remove.is_none(), "{number}");
         }
     }
@@ -343,7 +344,7 @@ mod tests {
                 scope.spawn(|| {
                     barrier.wait();
                     let generation = memory.generation();
-                    memory.fill(key(1), (&response, None), HOUR, generation);
+                    memory.fill(key(1), &response, None, HOUR, generation);
                 });
                 barrier.wait();
                 memory.purge(&[Purge::All]);

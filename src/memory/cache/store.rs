@@ -125,7 +125,7 @@ impl ResponseStore {
             Ok((response, compressed)) => {
                 let lifetime = lifetime(now, &response).filter(|_| response.scope == *scope)?;
                 let response = Arc::new(response);
-                self.sources.memory.fill(*key, (&response, compressed), lifetime, generation);
+                self.sources.memory.fill(*key, &response, compressed, lifetime, generation);
                 Some(response)
             }
             Err(why) => {

@@ -12,7 +12,7 @@ use super::limit_set::Selection;
 use super::refusal::{Cause, Refusal};
 use super::reservation::Held;
 use super::tightest::Tightest;
-use super::window::Calendar;
+use super::window::Clock;
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -48,7 +48,7 @@ impl AdvanceEstimate {
         buckets: &Buckets,
         selection: &Selection<'_>,
         estimate: &Estimate<'_>,
-        at: (&Calendar, i64),
+        clock: Clock<'_>,
     ) {
         let budgets = selection.items.iter().filter(|item| !item.limit.is_rate());
         for item in budgets.filter(|item| estimate.concerns(item.limit)) {
@@ -61,7 +61,7 @@ impl AdvanceEstimate {
             if let Some(part) = self.parts.get_mut(&item.bucket) {
                 part.amount = part.amount.saturating_add(amount);
             } else if self.parts.len() < MAX_BUCKETS {
-                let entity = buckets.entity(item, selection.facts, at);
+                let entity = buckets.entity(item, selection.facts, clock);
                 self.parts.insert(item.bucket, Part { limit: Arc::clone(item.limit), entity, amount });
             }
         }
@@ -75,7 +75,7 @@ impl AdvanceEstimate {
     pub(super) fn hold(
         &self,
         buckets: &Buckets,
-        (calendar, now): (&Calendar, i64),
+        Clock { calendar, now }: Clock<'_>,
     ) -> Result<Advance, Box<Refusal>> {
         let mut parts: Vec<&Part> = self.parts.values().collect();
         // One order for all, so that no two wait for each other.
@@ -91,8 +91,8 @@ impl AdvanceEstimate {
         let mut refusals = Vec::new();
         for (part, state, used) in &locked {
             if let Some(cause) = part.objection(state, *used) {
-                let bucket = (&**state, &part.entity.value_key);
-                refusals.push(Refusal::by(&part.limit, bucket, cause, (part.amount, now)));
+                let value_key = &part.entity.value_key;
+                refusals.push(Refusal::by(&part.limit, state, value_key, cause, part.amount, now));
             }
         }
         if let Some(refusal) = Refusal::reported(refusals, Tightest::default()) {

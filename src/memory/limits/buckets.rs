@@ -9,7 +9,7 @@ use super::journal::Settled;
 use super::limit::Limit;
 use super::limit_set::{BucketHash, Selected, value_key};
 use super::stripes::Stripes;
-use super::window::Calendar;
+use super::window::Clock;
 use jiff::Timestamp;
 use parking_lot::{Mutex, MutexGuard, RwLock};
 use std::collections::HashMap;
@@ -116,7 +116,7 @@ impl Buckets {
         &self,
         selected: &Selected<'_>,
         facts: &Facts<'_>,
-        (calendar, now): (&Calendar, i64),
+        Clock { calendar, now }: Clock<'_>,
     ) -> Arc<Entity> {
         if let Some(entity) = self.get(selected.bucket) {
             return entity;
@@ -139,7 +139,7 @@ impl Buckets {
         &self,
         selected: &Selected<'_>,
         facts: &Facts<'_>,
-        (calendar, now): (&Calendar, i64),
+        Clock { calendar, now }: Clock<'_>,
     ) -> Entity {
         let limit = selected.limit;
         let overflow = || (!self.has_room(limit)).then(|| self.get(self.hash.overflow(limit))).flatten();
@@ -158,8 +158,23 @@ impl Buckets {
     /// Locks a bucket after everything that threads had borrowed of it is counted in it.
     pub(super) fn whole<'a>(&self, entity: &'a Entity, now: i64) -> MutexGuard<'a, State> {
         let mut state = entity.state.lock();
-        self.stripes.recall(entity, &mut state, (&self.sink, now));
+        self.stripes.recall(entity, &mut state, &self.sink, now);
         state
+    }
+
+    /// Takes back what threads have borrowed of a bucket, where it would change the judgment of a request that needs this amount.
+    #[inline]
+    pub(super) fn recall_if_near(
+        &self,
+        limit: &Limit,
+        entity: &Entity,
+        state: &mut State,
+        amount: i64,
+        now: i64,
+    ) {
+        if Stripes::is_near(limit, state, amount, now) {
+            self.stripes.recall(entity, state, &self.sink, now);
+        }
     }
 
     fn has_room(&self, limit: &Limit) -> bool {
@@ -264,7 +279,7 @@ impl Sink {
             && !state.is_threshold_sent(limit)
         {
             state.threshold_sent = at.max(1);
-            self.send(EventKind::Threshold, limit, &entity.value_key, (state, now));
+            self.send(EventKind::Threshold, limit, &entity.value_key, state, now);
         }
         if state.spent >= limit.value() {
             self.exhausted(limit, entity, state, now);
@@ -275,13 +290,19 @@ impl Sink {
     pub(super) fn exhausted(&self, limit: &Arc<Limit>, entity: &Entity, state: &mut State, now: i64) {
         if limit.value() > 0 && !state.is_exhausted_sent(limit) {
             state.exhausted_sent = limit.value();
-            self.send(EventKind::Exhausted, limit, &entity.value_key, (state, now));
+            self.send(EventKind::Exhausted, limit, &entity.value_key, state, now);
         }
     }
 
     /// Reports a mark.
-    pub(super) fn send(&self, kind: EventKind, limit: &Arc<Limit>, value_key: &Arc<str>, at: (&State, i64)) {
-        let (state, now) = at;
+    pub(super) fn send(
+        &self,
+        kind: EventKind,
+        limit: &Arc<Limit>,
+        value_key: &Arc<str>,
+        state: &State,
+        now: i64,
+    ) {
         self.events.send(LimitEvent {
             kind,
             limit: Arc::clone(limit),

@@ -289,7 +289,7 @@ impl State {
 
     /// What is left, for the headers of rate limits.
     pub(super) fn remaining(&self, limit: &Limit, now: i64) -> Option<(RateOf, Remaining)> {
-        Remaining::of(limit, limit.value().saturating_sub(self.used(limit, now)), (self.window, now))
+        Remaining::of(limit, limit.value().saturating_sub(self.used(limit, now)), self.window, now)
     }
 
     pub(super) fn take(&mut self, amount: i64, is_clamped: bool) -> Hold {

@@ -6,7 +6,7 @@ use super::entity::State;
 use super::limit::{Limit, LimitKind};
 use super::limit_set::{Selected, Selection, value_key};
 use super::refusal::{Cause, Refusal};
-use super::window::Calendar;
+use super::window::Clock;
 use std::sync::Arc;
 
 /// Requests that are paid for already pass.
@@ -17,7 +17,7 @@ pub(super) fn check(
     selection: &Selection<'_>,
     estimate: &Estimate<'_>,
     is_open: bool,
-    (calendar, now): (&Calendar, i64),
+    Clock { calendar, now }: Clock<'_>,
 ) -> Result<(), Box<Refusal>> {
     let limits = selection.limits().filter(|limit| estimate.concerns(limit) && !estimate.is_made);
     let refusing = limits.filter(|limit| limit.hard || (!limit.is_rate() && !is_open));
@@ -25,7 +25,7 @@ pub(super) fn check(
         .map(|limit| {
             let state = State::new(limit, calendar, now);
             let value_key: Arc<str> = value_key(limit, selection.facts).into();
-            Refusal::by(limit, (&state, &value_key), Cause::Unavailable, (0, now))
+            Refusal::by(limit, &state, &value_key, Cause::Unavailable, 0, now)
         })
         .collect();
     match Refusal::reported(refusals, super::Tightest::default()) {

@@ -13,7 +13,7 @@ use super::refusal::{Cause, Refusal};
 use super::reservation::{Held, Reservation};
 use super::stripes::Stripes;
 use super::tightest::Tightest;
-use super::window::Calendar;
+use super::window::{Calendar, Clock};
 use parking_lot::MutexGuard;
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -61,9 +61,10 @@ impl Judgment<'_> {
     ) -> Result<Reservation, Box<Refusal>> {
         let mut candidates: SmallVec<[Candidate<'_>; 4]> = SmallVec::new();
         let mut may_lend = advance.is_none();
+        let clock = Clock { calendar: self.calendar, now: self.now };
         for item in &selection.items {
             if self.estimate.concerns(item.limit) {
-                let entity = buckets.entity(item, selection.facts, (self.calendar, self.now));
+                let entity = buckets.entity(item, selection.facts, clock);
                 // Not from the common bucket: a thread looks for its portion by the request's own bucket.
                 may_lend &= entity.id == item.bucket;
                 candidates.push(Candidate { limit: item.limit, entity });
@@ -75,9 +76,8 @@ impl Judgment<'_> {
         let mut locked: SmallVec<[Locked<'_>; 4]> = SmallVec::new();
         for Candidate { limit, entity } in &candidates {
             let mut state = entity.state.lock();
-            let at = (&*buckets.sink, self.now);
             may_lend &= buckets.stripes.is_hot(&mut state, self.now);
-            buckets.stripes.recall_if_near((limit, entity), &mut state, self.likely(limit), at);
+            buckets.recall_if_near(limit, entity, &mut state, self.likely(limit), self.now);
             let past = state.bring_up_to(limit, self.calendar, self.now);
             buckets.sink.past(limit, entity, &mut state, past);
             if let Some(lending) = &mut lending {
@@ -244,7 +244,7 @@ impl Judgment<'_> {
         };
         if candidates.iter().zip(&*locked).all(may_lend) {
             for (Candidate { limit, entity }, Locked { state, .. }) in candidates.iter().zip(locked) {
-                stripes.lend((limit, entity), state, self.likely(limit), self.now);
+                stripes.lend(limit, entity, state, self.likely(limit), self.now);
             }
         }
     }
@@ -290,12 +290,8 @@ impl Judgment<'_> {
                 sink.exhausted(limit, entity, state, self.now);
             }
             let wanted = self.estimate.least(limit);
-            refusals.push(Refusal::by(
-                limit,
-                (state, &entity.value_key),
-                objection.cause,
-                (wanted, self.now),
-            ));
+            let value_key = &entity.value_key;
+            refusals.push(Refusal::by(limit, state, value_key, objection.cause, wanted, self.now));
         }
         Refusal::reported(refusals, self.tightest(candidates, locked))
     }

@@ -50,6 +50,7 @@ pub use refusal::{Cause, MissingFact, Refusal};
 pub use reservation::Reservation;
 pub use tightest::{Remaining, Tightest};
 pub use usage_view::{UsageStatus, UsageView};
+use window::Clock;
 pub use window::{Calendar, Window};
 
 use crate::state::snapshot::SettingsSnapshot;
@@ -117,8 +118,7 @@ impl Limits {
         let limits = match (&options.shared, &options.journal) {
             (Some(backend), _) => {
                 let buckets = Buckets::new(BucketHash::Common, Sink::default());
-                let holding = (options.hold_lifetime, options.leases);
-                let shared = Shared::open(backend, holding, &buckets.sink);
+                let shared = Shared::open(backend, options.hold_lifetime, options.leases, &buckets.sink);
                 let shared = shared.map_err(|why| format!("limits.shared: {why}"))?;
                 Self { shared: Some(shared), ..Self::new(buckets, options.calendar.clone()) }
             }
@@ -183,7 +183,7 @@ impl Limits {
             if leased.is_all {
                 return Ok(shared.leased(leased));
             }
-            return Box::pin(self.reserve_shared((shared, leased), selection, estimate, now)).await;
+            return Box::pin(self.reserve_shared(shared, leased, selection, estimate, now)).await;
         }
         let mut reservation = self.reserve_here(selection, estimate, advance, now)?;
         if let Some(journal) = &self.journal {
@@ -231,7 +231,9 @@ impl Limits {
         now: Timestamp,
     ) {
         if self.shared.is_none() {
-            sum.add(&self.buckets, selection, estimate, (&self.calendar.load(), now.as_millisecond()));
+            let calendar = self.calendar.load();
+            let clock = Clock { calendar: &calendar, now: now.as_millisecond() };
+            sum.add(&self.buckets, selection, estimate, clock);
         }
     }
 
@@ -240,25 +242,26 @@ impl Limits {
     /// # Errors
     /// The refusal; nothing is held then.
     pub fn advance(&self, sum: &AdvanceEstimate, now: Timestamp) -> Result<Advance, Box<Refusal>> {
-        sum.hold(&self.buckets, (&self.calendar.load(), now.as_millisecond()))
+        sum.hold(&self.buckets, Clock { calendar: &self.calendar.load(), now: now.as_millisecond() })
     }
 
     async fn reserve_shared(
         &self,
-        (shared, leased): (&Shared, LeasedHolds),
+        shared: &Shared,
+        leased: LeasedHolds,
         selection: &Selection<'_>,
         estimate: &Estimate<'_>,
         now: Timestamp,
     ) -> Result<Reservation, Box<Refusal>> {
         let calendar = self.calendar.load_full();
         let assume_output = self.assume_output.load(Ordering::Relaxed);
-        let at = (&*calendar, now.as_millisecond());
-        match shared.reserve(selection, (estimate, assume_output), leased, at).await {
+        let clock = Clock { calendar: &calendar, now: now.as_millisecond() };
+        match shared.reserve(selection, estimate, assume_output, leased, clock).await {
             Ok(reservation) => Ok(reservation),
             Err(shared::Failure::Refused(refusal)) => Err(refusal),
             Err(shared::Failure::Unreachable) => {
                 let is_open = self.is_open_without_store.load(Ordering::Relaxed);
-                fallback::check(selection, estimate, is_open, at)?;
+                fallback::check(selection, estimate, is_open, clock)?;
                 let scaled = fallback::rates(selection, shared.gateways());
                 let selection = fallback::selection(selection, &scaled);
                 let mut reservation = self.reserve_here(&selection, estimate, None, now)?;
@@ -280,15 +283,16 @@ impl Limits {
         now: Timestamp,
     ) -> Result<Preview, CountersFailure> {
         let calendar = self.calendar.load_full();
+        let clock = Clock { calendar: &calendar, now: now.as_millisecond() };
         let mut buckets = Vec::with_capacity(selection.items.len());
         for item in selection.items.iter().filter(|item| estimate.concerns(item.limit)) {
             let shown = match &self.shared {
-                Some(shared) => self.look(shared, item.limit, (Some(item.bucket), false), now).await?.pop(),
+                Some(shared) => self.look(shared, item.limit, Some(item.bucket), false, now).await?.pop(),
                 None => None,
             };
             let bucket = match shown {
                 Some(view) => entity::Entity::shown(item.limit, &view),
-                None => self.buckets.copy(item, selection.facts, (&calendar, now.as_millisecond())),
+                None => self.buckets.copy(item, selection.facts, clock),
             };
             buckets.push((item.limit, bucket));
         }
@@ -332,7 +336,7 @@ impl Limits {
     /// The counters cannot be reached.
     pub async fn peek(&self, limit: &Limit, now: Timestamp) -> Result<Vec<UsageView>, CountersFailure> {
         if let Some(shared) = &self.shared {
-            return self.look(shared, limit, (None, false), now).await;
+            return self.look(shared, limit, None, false, now).await;
         }
         let entities = self.buckets.of_limit(limit.id, limit.index);
         Ok(entities.iter().map(|entity| self.view(limit, entity, now)).collect())
@@ -346,7 +350,7 @@ impl Limits {
     pub async fn usage(&self, limit: &Limit, now: Timestamp) -> Result<Option<UsageView>, CountersFailure> {
         let only = self.buckets.hash.only(limit);
         if let Some(shared) = &self.shared {
-            return Ok(self.look(shared, limit, (Some(only), false), now).await?.pop());
+            return Ok(self.look(shared, limit, Some(only), false, now).await?.pop());
         }
         Ok(self.buckets.get(only).map(|entity| self.view(limit, &entity, now)))
     }
@@ -360,11 +364,13 @@ impl Limits {
         &self,
         shared: &Shared,
         limit: &Limit,
-        (only, reset): (Option<u128>, bool),
+        only: Option<u128>,
+        reset: bool,
         now: Timestamp,
     ) -> Result<Vec<UsageView>, CountersFailure> {
         let calendar = self.calendar.load_full();
-        let views = shared.look(limit, only, reset, (&calendar, now.as_millisecond())).await;
+        let clock = Clock { calendar: &calendar, now: now.as_millisecond() };
+        let views = shared.look(limit, only, reset, clock).await;
         views.map_err(CountersFailure)
     }
 
@@ -373,7 +379,7 @@ impl Limits {
         let mut state = self.buckets.whole(entity, now);
         let past = state.bring_up_to(limit, &self.calendar.load(), now);
         self.buckets.sink.past(limit, entity, &mut state, past);
-        UsageView::of(limit, (entity.id, &entity.value_key), &state, now)
+        UsageView::of(limit, entity.id, &entity.value_key, &state, now)
     }
 
     /// Sets the usage of one bucket to nothing, for good; what is held stays held. False: there is no such bucket.
@@ -383,11 +389,11 @@ impl Limits {
     pub async fn reset(&self, limit: &Limit, entity: Uuid, now: Timestamp) -> Result<bool, CountersFailure> {
         if let Some(shared) = &self.shared {
             shared.end_leases(limit, now.as_millisecond()).await;
-            let is_its_own = self.look(shared, limit, (None, false), now).await?;
+            let is_its_own = self.look(shared, limit, None, false, now).await?;
             if !is_its_own.iter().any(|view| view.entity == entity) {
                 return Ok(false);
             }
-            return Ok(!self.look(shared, limit, (Some(entity.as_u128()), true), now).await?.is_empty());
+            return Ok(!self.look(shared, limit, Some(entity.as_u128()), true, now).await?.is_empty());
         }
         if !self.reset_in_memory(limit, entity, now) {
             return Ok(false);
@@ -417,7 +423,7 @@ impl Limits {
     /// Forgets buckets whose window is over.
     pub fn drop_expired(&self, now: Timestamp) {
         let now = now.as_millisecond();
-        self.buckets.stripes.recall_all((&self.buckets.sink, now));
+        self.buckets.stripes.recall_all(&self.buckets.sink, now);
         self.buckets.drop_over(now);
     }
 

@@ -43,9 +43,11 @@ impl Refusal {
     /// A refusal by a limit, whose bucket is in this state.
     pub(super) fn by(
         limit: &Arc<Limit>,
-        (state, value_key): (&State, &Arc<str>),
+        state: &State,
+        value_key: &Arc<str>,
         cause: Cause,
-        (wanted, now): (i64, i64),
+        wanted: i64,
+        now: i64,
     ) -> Self {
         let least = Duration::from_secs(1);
         let retry_after = match cause {
@@ -70,7 +72,7 @@ impl Refusal {
     pub(super) fn unavailable(reservation: &Reservation) -> Option<Self> {
         let (limit, entity) = reservation.first_journalled()?;
         let state = entity.state.lock();
-        let refusal = Self::by(limit, (&state, &entity.value_key), Cause::Unavailable, (0, 0));
+        let refusal = Self::by(limit, &state, &entity.value_key, Cause::Unavailable, 0, 0);
         Self::reported(vec![refusal], reservation.tightest())
     }
 }

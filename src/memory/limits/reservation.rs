@@ -192,14 +192,14 @@ impl Reservation {
         match &mut self.0.held {
             Origin::Remote(remote) => remote.end(|limit, held| end.of(limit, held)),
             Origin::Buckets(buckets, held) => {
-                settle(buckets, std::mem::take(held), (end, now), self.0.journalled);
+                settle(buckets, std::mem::take(held), end, now, self.0.journalled);
             }
             Origin::Stripe(stripe, taken) => {
                 let beyond = stripe.settle(taken, |limit, held| end.of(limit, held));
                 if !beyond.is_empty()
                     && let Some(buckets) = stripe.buckets()
                 {
-                    settle(&buckets, beyond, (end, now), None);
+                    settle(&buckets, beyond, end, now, None);
                 }
             }
         }
@@ -207,7 +207,7 @@ impl Reservation {
 }
 
 /// Ends holds in their buckets. `journalled`: under which those of hard limits are journalled.
-fn settle(buckets: &Buckets, all_held: Vec<Held>, (end, now): (End, Timestamp), journalled: Option<Uuid>) {
+fn settle(buckets: &Buckets, all_held: Vec<Held>, end: End, now: Timestamp, journalled: Option<Uuid>) {
     let sink = &*buckets.sink;
     let now = now.as_millisecond();
     for held in all_held {
@@ -221,7 +221,7 @@ fn settle(buckets: &Buckets, all_held: Vec<Held>, (end, now): (End, Timestamp), 
             sink.changed(&limit, &entity, &mut state);
             // More than it held: what is lent may be too much now.
             if actual > hold.amount {
-                buckets.stripes.recall_if_near((&limit, &entity), &mut state, hold.amount, (sink, now));
+                buckets.recall_if_near(&limit, &entity, &mut state, hold.amount, now);
             }
         }
         sink.past(&limit, &entity, &mut state, past);

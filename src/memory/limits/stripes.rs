@@ -167,22 +167,14 @@ impl Stripes {
 
     /// [`recall`](Self::recall)s the portions of a bucket where they would change the judgment of a request that needs so much.
     #[inline]
-    pub(super) fn recall_if_near(
-        &self,
-        (limit, entity): (&Limit, &Entity),
-        state: &mut State,
-        amount: i64,
-        (sink, now): (&Sink, i64),
-    ) {
+    pub(super) fn is_near(limit: &Limit, state: &State, amount: i64, now: i64) -> bool {
         if !state.is_striped {
-            return;
+            return false;
         }
         // A request that began before the limit was edited has the limit of then.
         let mark = mark_of(limit, state).min(state.lent_up_to);
         let is_near = portion_of(mark, state.used(limit, now), amount) == 0;
-        if is_near || !may_lend(limit) || !state.is_current(limit, now) {
-            self.recall(entity, state, (sink, now));
-        }
+        is_near || !may_lend(limit) || !state.is_current(limit, now)
     }
 
     /// Whether many requests use a bucket. Counts the one that asks.
@@ -200,7 +192,8 @@ impl Stripes {
     /// Lends this thread a portion of a bucket, for requests like this one, which has been judged.
     pub(super) fn lend(
         &self,
-        (limit, entity): (&Arc<Limit>, &Arc<Entity>),
+        limit: &Arc<Limit>,
+        entity: &Arc<Entity>,
         state: &mut State,
         amount: i64,
         now: i64,
@@ -209,7 +202,7 @@ impl Stripes {
         let wanted = portion_of(mark, state.used(limit, now), amount);
         let Some(stripe) = self.own().filter(|_| wanted > 0) else { return };
         let mut portions = stripe.portions.lock();
-        let Some(portion) = portions.place((limit, entity), state) else { return };
+        let Some(portion) = portions.place(limit, entity, state) else { return };
         (state.is_striped, state.lent_up_to) = (true, mark);
         let more = wanted.saturating_sub(portion.room).max(0);
         portion.room = portion.room.saturating_add(more);
@@ -221,7 +214,7 @@ impl Stripes {
     }
 
     /// Takes back what is lent of a bucket, and counts what was used of it. `state` is the bucket's, locked.
-    pub(super) fn recall(&self, entity: &Entity, state: &mut State, (sink, now): (&Sink, i64)) {
+    pub(super) fn recall(&self, entity: &Entity, state: &mut State, sink: &Sink, now: i64) {
         if !state.is_striped {
             return;
         }
@@ -247,7 +240,7 @@ impl Stripes {
     }
 
     /// Takes back all that is lent: so that the journal gets it, and what is no longer used does not stay lent.
-    pub(super) fn recall_all(&self, at: (&Sink, i64)) {
+    pub(super) fn recall_all(&self, sink: &Sink, now: i64) {
         let mut lent = HashMap::new();
         for stripe in &self.stripes {
             let portions = stripe.portions.lock();
@@ -256,14 +249,14 @@ impl Stripes {
         }
         self.is_used.store(!lent.is_empty(), Ordering::Relaxed);
         for entity in lent.into_values() {
-            self.recall(&entity, &mut entity.state.lock(), at);
+            self.recall(&entity, &mut entity.state.lock(), sink, now);
         }
     }
 }
 
 impl Portions {
     /// The portion of a bucket, in its present period; empty where nothing is lent. `None`: there is no room for another one.
-    fn place(&mut self, (limit, entity): (&Arc<Limit>, &Arc<Entity>), state: &State) -> Option<&mut Portion> {
+    fn place(&mut self, limit: &Arc<Limit>, entity: &Arc<Entity>, state: &State) -> Option<&mut Portion> {
         let period = Period::of(state);
         let before = self.present.get(&entity.id).map(|portion| portion.period);
         if before.is_some_and(|before| before != period)
@@ -348,7 +341,7 @@ impl Portion {
         self.under_way += 1;
         let left = self.rest.saturating_add(self.room);
         let taken = Taken { bucket: self.entity.id, period: self.period, amount };
-        Some((taken, Remaining::of(limit, left, (self.window, now))))
+        Some((taken, Remaining::of(limit, left, self.window, now)))
     }
 
     fn held(&self, amount: i64) -> Held {

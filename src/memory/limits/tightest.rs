@@ -23,7 +23,7 @@ pub struct Remaining {
 
 impl Remaining {
     /// Of a rate limit that has this much left in this window.
-    pub(super) fn of(limit: &Limit, left: i64, (window, now): (Window, i64)) -> Option<(RateOf, Self)> {
+    pub(super) fn of(limit: &Limit, left: i64, window: Window, now: i64) -> Option<(RateOf, Self)> {
         let LimitKind::Rate { of, value, .. } = limit.kind else { return None };
         let reset_in = u64::try_from(window.end.saturating_sub(now)).unwrap_or(0);
         Some((of, Self { limit: value, remaining: left.max(0), reset_in: Duration::from_millis(reset_in) }))

@@ -41,7 +41,7 @@ impl UsageStatus {
 }
 
 impl UsageView {
-    pub(super) fn of(limit: &Limit, (entity, value_key): (u128, &Arc<str>), state: &State, now: i64) -> Self {
+    pub(super) fn of(limit: &Limit, entity: u128, value_key: &Arc<str>, state: &State, now: i64) -> Self {
         let used = if limit.is_rate() { state.used(limit, now) } else { state.spent };
         Self {
             entity: Uuid::from_u128(entity),

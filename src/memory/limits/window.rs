@@ -41,6 +41,14 @@ pub struct Calendar {
     pub week_start: Weekday,
 }
 
+/// What time it is, and where days and weeks begin.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Clock<'a> {
+    pub calendar: &'a Calendar,
+    /// Milliseconds since 1970.
+    pub now: i64,
+}
+
 impl Default for Calendar {
     fn default() -> Self {
         Self { zone: TimeZone::UTC, week_start: Weekday::Monday }

@@ -114,7 +114,7 @@ impl Journal {
     /// Nothing could be written.
     pub(super) fn write(&mut self, buckets: &Buckets, holds: &[HoldRow], now: i64) -> Result<(), String> {
         if holds.is_empty() {
-            buckets.stripes.recall_all((&buckets.sink, now));
+            buckets.stripes.recall_all(&buckets.sink, now);
         }
         let settled = self.collect(&buckets.sink);
         let over: HashSet<(Uuid, u128)> = settled.iter().map(Settled::key).collect();

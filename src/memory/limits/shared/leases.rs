@@ -152,7 +152,8 @@ impl Leases {
         &self,
         selection: &Selection<'_>,
         estimate: &Estimate<'_>,
-        (now, inner): (i64, &Inner),
+        now: i64,
+        inner: &Inner,
     ) -> LeasedHolds {
         let mut taken = LeasedHolds::default();
         let leases = self.leases.read();
@@ -188,7 +189,7 @@ impl Leases {
     }
 
     /// Notes what a request has taken of buckets in the store.
-    pub(super) fn note(&self, claims: &[Claim], buckets: &[BucketReply], (now, inner): (i64, &Inner)) {
+    pub(super) fn note(&self, claims: &[Claim], buckets: &[BucketReply], now: i64, inner: &Inner) {
         let moment = self.moment(now, inner);
         if !moment.is_on {
             return;
@@ -285,10 +286,10 @@ impl Leases {
             for (lease, reply) in leases.iter().zip(replies) {
                 let Some(Marks { limit, value_key, state }) = lease.lock().apply(&reply) else { continue };
                 if reply.is_threshold_now {
-                    inner.sink.send(EventKind::Threshold, &limit, &value_key, (&state, now));
+                    inner.sink.send(EventKind::Threshold, &limit, &value_key, &state, now);
                 }
                 if reply.is_exhausted_now {
-                    inner.sink.send(EventKind::Exhausted, &limit, &value_key, (&state, now));
+                    inner.sink.send(EventKind::Exhausted, &limit, &value_key, &state, now);
                 }
             }
             self.replied.notify_waiters();

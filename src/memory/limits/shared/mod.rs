@@ -25,7 +25,7 @@ use super::refusal::{Cause, Refusal};
 use super::reservation::Reservation;
 use super::tightest::Tightest;
 use super::usage_view::UsageView;
-use super::window::{Calendar, Window};
+use super::window::{Calendar, Clock, Window};
 use claim::{BucketReply, Claim, CounterStore, Order, Reply, Rule, Verdict};
 use leases::Leases;
 use settling::{RemoteItem, SettleQueue, Unclaimed};
@@ -135,7 +135,8 @@ impl Shared {
     /// The URL cannot be read, or the system has no thread left.
     pub(super) fn open(
         backend: &Backend,
-        (hold_lifetime, has_leases): (Duration, bool),
+        hold_lifetime: Duration,
+        has_leases: bool,
         sink: &Arc<Sink>,
     ) -> Result<Self, String> {
         // Connections live on a runtime of their own: requests come from several, and some of them end.
@@ -149,14 +150,16 @@ impl Shared {
                 Backend::Postgres(url) => Box::new(postgres::Postgres::new(url.expose(), "limits.shared")?),
             }
         };
-        Ok(Self::with(runtime, (store, backend.name()), (hold_lifetime, has_leases), sink))
+        Ok(Self::with(runtime, store, backend.name(), hold_lifetime, has_leases, sink))
     }
 
     /// Counters in a store whose connections live on this runtime.
     fn with(
         runtime: Runtime,
-        (store, backend): (Box<dyn CounterStore>, &'static str),
-        (hold_lifetime, has_leases): (Duration, bool),
+        store: Box<dyn CounterStore>,
+        backend: &'static str,
+        hold_lifetime: Duration,
+        has_leases: bool,
         sink: &Arc<Sink>,
     ) -> Self {
         let inner = Arc::new(Inner::new(store, backend, hold_lifetime, Arc::clone(sink)));
@@ -220,13 +223,13 @@ impl Shared {
 
     /// Takes what leases have of what the request needs.
     pub(super) fn take(&self, selection: &Selection<'_>, estimate: &Estimate<'_>, now: i64) -> LeasedHolds {
-        self.leases.take(selection, estimate, (now, &self.inner))
+        self.leases.take(selection, estimate, now, &self.inner)
     }
 
     /// The reservation of a request that has all it needs from leases.
     pub(super) fn leased(&self, leased: LeasedHolds) -> Reservation {
         let tightest = leased.tightest();
-        let remote = RemoteHold::new(Uuid::nil(), (Vec::new(), leased), Arc::clone(&self.queue));
+        let remote = RemoteHold::new(Uuid::nil(), Vec::new(), leased, Arc::clone(&self.queue));
         Reservation::remote(remote, tightest, None)
     }
 
@@ -250,9 +253,10 @@ impl Shared {
     pub(super) async fn reserve(
         &self,
         selection: &Selection<'_>,
-        (estimate, assume_output): (&Estimate<'_>, u64),
+        estimate: &Estimate<'_>,
+        assume_output: u64,
         leased: LeasedHolds,
-        (calendar, now): (&Calendar, i64),
+        Clock { calendar, now }: Clock<'_>,
     ) -> Result<Reservation, Failure> {
         if self.inner.health.pauses(now) {
             return Err(Failure::Unreachable);
@@ -267,14 +271,15 @@ impl Shared {
         for _ in 0..MAX_TRIES {
             let now = clock();
             let of = Needs { selection, estimate, fitted, leased: &leased, overflowed: &overflowed };
-            let Some(order) = self.order(hold, &of, (calendar, now)).map_err(Failure::Refused)? else {
+            let Some(order) = self.order(hold, &of, Clock { calendar, now }).map_err(Failure::Refused)?
+            else {
                 return Ok(self.leased(leased));
             };
             let Ok((reply, mut unclaimed)) = self.send(&order, now).await else {
                 return Err(Failure::Unreachable);
             };
             match reply {
-                Reply::OtherWindow { now: theirs } => self.inner.note_time(theirs, (now, clock())),
+                Reply::OtherWindow { now: theirs } => self.inner.note_time(theirs, now, clock()),
                 Reply::Overflow { claim } => {
                     self.inner.overflowed.fetch_add(1, Ordering::Relaxed);
                     overflowed.push(claim);
@@ -293,10 +298,10 @@ impl Shared {
                     }
                 }
                 Reply::Held { now: theirs, buckets } => {
-                    self.leases.note(&order.claims, &buckets, (now, &self.inner));
+                    self.leases.note(&order.claims, &buckets, now, &self.inner);
                     let lower =
                         fitted.filter(|fitted| estimate.max_output_tokens.is_none_or(|most| *fitted < most));
-                    let reservation = self.held(&order, &buckets, leased, (lower, theirs));
+                    let reservation = self.held(&order, &buckets, leased, lower, theirs);
                     unclaimed.claim();
                     return Ok(reservation);
                 }
@@ -307,7 +312,8 @@ impl Shared {
 
     /// Has the store make a reservation. If nobody waits for the reply any more, it is cancelled.
     async fn send(&self, order: &Arc<Order>, now: i64) -> Result<(Reply, Unclaimed), String> {
-        let (order, mut unclaimed) = (Arc::clone(order), Unclaimed::new(order, &self.queue));
+        let mut unclaimed = Unclaimed::new(order, &self.queue);
+        let order = Arc::clone(order);
         let call = move |inner: Arc<Inner>| async move {
             // One that fails may have been made all the same.
             let reply = inner.store.reserve(order).await?;
@@ -324,7 +330,7 @@ impl Shared {
         &self,
         hold: Uuid,
         needs: &Needs<'_, '_>,
-        (calendar, now): (&Calendar, i64),
+        Clock { calendar, now }: Clock<'_>,
     ) -> Result<Option<Arc<Order>>, Box<Refusal>> {
         let store_now = self.inner.their_time(now);
         let mut claims = needs.claims(calendar, store_now)?;
@@ -364,9 +370,9 @@ impl Shared {
                 Verdict::Spent => Cause::Spent,
             };
             let wanted = estimate.least(&claim.limit);
-            refusals.push(Refusal::by(&claim.limit, (&bucket.state, &claim.value_key), cause, (wanted, now)));
+            refusals.push(Refusal::by(&claim.limit, &bucket.state, &claim.value_key, cause, wanted, now));
         }
-        let refusal = Refusal::reported(refusals, tightest(Tightest::default(), (claims, buckets), now));
+        let refusal = Refusal::reported(refusals, tightest(Tightest::default(), claims, buckets, now));
         refusal.map_or(Failure::Unreachable, |refusal| Failure::Refused(Box::new(refusal)))
     }
 
@@ -374,7 +380,7 @@ impl Shared {
         for (claim, bucket) in claims.iter().zip(buckets).filter(|(_, bucket)| bucket.is_exhausted_now) {
             let limit = &claim.limit;
             let value_key = &claim.value_key;
-            self.inner.sink.send(EventKind::Exhausted, limit, value_key, (&bucket.state, now));
+            self.inner.sink.send(EventKind::Exhausted, limit, value_key, &bucket.state, now);
         }
     }
 
@@ -383,12 +389,13 @@ impl Shared {
         order: &Order,
         buckets: &[BucketReply],
         leased: LeasedHolds,
-        (fitted, now): (Option<u64>, i64),
+        fitted: Option<u64>,
+        now: i64,
     ) -> Reservation {
-        let tightest = tightest(leased.tightest(), (&order.claims, buckets), now);
+        let tightest = tightest(leased.tightest(), &order.claims, buckets, now);
         let items = order.claims.iter().zip(buckets);
         let items = items.map(|(claim, bucket)| RemoteItem::new(claim, bucket)).collect();
-        let remote = RemoteHold::new(order.hold, (items, leased), Arc::clone(&self.queue));
+        let remote = RemoteHold::new(order.hold, items, leased, Arc::clone(&self.queue));
         Reservation::remote(remote, tightest, fitted)
     }
 
@@ -398,7 +405,7 @@ impl Shared {
         limit: &Limit,
         only: Option<u128>,
         reset: bool,
-        (calendar, now): (&Calendar, i64),
+        Clock { calendar, now }: Clock<'_>,
     ) -> Result<Vec<UsageView>, String> {
         let theirs = self.inner.their_time(now);
         let window = calendar.window(&limit.kind, theirs);
@@ -412,7 +419,7 @@ impl Shared {
         });
         let shown = shown.await?;
         let view = |shown: &claim::Shown| {
-            UsageView::of(limit, (shown.entity, &shown.value_key.as_str().into()), &shown.state, theirs)
+            UsageView::of(limit, shown.entity, &shown.value_key.as_str().into(), &shown.state, theirs)
         };
         Ok(shown.iter().map(view).collect())
     }
@@ -449,7 +456,7 @@ impl Inner {
     }
 
     /// Its clock was read by a call between `before` and `after`.
-    fn note_time(&self, theirs: i64, (before, after): (i64, i64)) {
+    fn note_time(&self, theirs: i64, before: i64, after: i64) {
         self.offset.store(theirs.saturating_sub(before), Ordering::Relaxed);
         self.least_offset.store(theirs.saturating_sub(after), Ordering::Relaxed);
     }
@@ -479,10 +486,11 @@ impl Needs<'_, '_> {
             let likely = self.likely(limit);
             let amount = self.amount(limit).map_err(|cause| {
                 let state = super::entity::State::reported(window, 0, 0, 0);
-                let refusal = Refusal::by(limit, (&state, &value_key), cause, (1, now));
+                let refusal = Refusal::by(limit, &state, &value_key, cause, 1, now);
                 Box::new(Refusal { all: vec![Arc::clone(limit)], ..refusal })
             })?;
-            let (limit, rule) = (Arc::clone(limit), Rule::of(limit));
+            let rule = Rule::of(limit);
+            let limit = Arc::clone(limit);
             let entity = item.bucket;
             claims.push(Claim { limit, entity, value_key, window, amount, likely, rule, is_overflow: false });
         }
@@ -528,7 +536,7 @@ fn lowered(
     lowest.filter(|lowest| before.is_none_or(|before| *lowest < before))
 }
 
-fn tightest(mut tightest: Tightest, (claims, buckets): (&[Claim], &[BucketReply]), now: i64) -> Tightest {
+fn tightest(mut tightest: Tightest, claims: &[Claim], buckets: &[BucketReply], now: i64) -> Tightest {
     for (claim, bucket) in claims.iter().zip(buckets) {
         tightest.add(bucket.state.remaining(&claim.limit, now));
     }
@@ -551,7 +559,7 @@ async fn announce_once(inner: &Inner, gateway: Uuid, clock: impl Fn() -> i64) {
     inner.health.note(&outcome, after);
     if let Ok((gateways, theirs)) = outcome {
         inner.gateways.store(gateways, Ordering::Relaxed);
-        inner.note_time(theirs, (before, after));
+        inner.note_time(theirs, before, after);
     }
 }
 

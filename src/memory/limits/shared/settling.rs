@@ -122,10 +122,10 @@ pub(super) async fn settle(queue: Arc<SettleQueue>, inner: Arc<Inner>) {
             let limit = &settlement.limit;
             let value_key = &settlement.value_key;
             if reply.is_threshold_now {
-                inner.sink.send(EventKind::Threshold, limit, value_key, (&state, now));
+                inner.sink.send(EventKind::Threshold, limit, value_key, &state, now);
             }
             if reply.is_exhausted_now {
-                inner.sink.send(EventKind::Exhausted, limit, value_key, (&state, now));
+                inner.sink.send(EventKind::Exhausted, limit, value_key, &state, now);
             }
         }
     }
@@ -203,7 +203,8 @@ impl RemoteHold {
     /// `id` names what the store holds.
     pub(super) fn new(
         id: Uuid,
-        (items, leased): (Vec<RemoteItem>, LeasedHolds),
+        items: Vec<RemoteItem>,
+        leased: LeasedHolds,
         queue: Arc<SettleQueue>,
     ) -> Self {
         Self { id, items, leased, queue }

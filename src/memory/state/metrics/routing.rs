@@ -98,7 +98,8 @@ mod tests {
     use words::config::policies::BreakerPolicy;
 
     fn identity(config: &str, hash: u64) -> TargetId {
-        let (config, index) = (config.to_owned(), "config".to_owned());
+        let config = config.to_owned();
+        let index = "config".to_owned();
         TargetId { config, index, provider: "openai", slug: None, model: None, hash }
     }
 

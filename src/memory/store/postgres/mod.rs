@@ -95,7 +95,7 @@ pub fn connections(text: &str, setting: &str, max_size: usize) -> Result<Connect
     let name = format!("{}-postgres", setting.split('.').next().unwrap_or_default());
     let runtime = runtime.worker_threads(1).thread_name(name).enable_all().build();
     let runtime = runtime.map_err(|why| StoreError::Unavailable(format!("no runtime: {why}")))?;
-    let pool = pool_of((&config, &tls), max_size, RecyclingMethod::Verified)?;
+    let pool = pool_of(&config, &tls, max_size, RecyclingMethod::Verified)?;
     Ok(Connections { runtime, pool, config, tls })
 }
 
@@ -106,7 +106,7 @@ pub fn connections(text: &str, setting: &str, max_size: usize) -> Result<Connect
 /// As [`connections`].
 pub fn pool(text: &str, setting: &str, max_size: usize) -> Result<Pool, StoreError> {
     let (config, tls) = connector(text, setting)?;
-    pool_of((&config, &tls), max_size, RecyclingMethod::Fast)
+    pool_of(&config, &tls, max_size, RecyclingMethod::Fast)
 }
 
 fn connector(text: &str, setting: &str) -> Result<(tokio_postgres::Config, MakeRustlsConnect), StoreError> {
@@ -120,7 +120,8 @@ fn connector(text: &str, setting: &str) -> Result<(tokio_postgres::Config, MakeR
 }
 
 fn pool_of(
-    (config, tls): (&tokio_postgres::Config, &MakeRustlsConnect),
+    config: &tokio_postgres::Config,
+    tls: &MakeRustlsConnect,
     max_size: usize,
     recycling_method: RecyclingMethod,
 ) -> Result<Pool, StoreError> {

@@ -20,7 +20,8 @@ fn window(limit: &Limit, now: i64) -> Window {
 }
 
 fn claim(limit: &Arc<Limit>, amount: i64, now: i64) -> Claim {
-    let (limit, window) = (Arc::clone(limit), window(limit, now));
+    let window = window(limit, now);
+    let limit = Arc::clone(limit);
     let value_key: Arc<str> = "".into();
     let rule = Rule::Requests;
     let is_overflow = false;
@@ -75,7 +76,8 @@ impl Store {
         let verdict = Verdict::Room;
         let is_clamped = false;
         let is_exhausted_now = false;
-        let (state, Key { epoch, generation, resets }) = (self.state(), self.key());
+        let state = self.state();
+        let Key { epoch, generation, resets } = self.key();
         let reply =
             BucketReply { verdict, state, epoch, resets, amount, is_clamped, is_exhausted_now, generation };
         Some((hold, reply))

@@ -83,8 +83,8 @@ async fn what_was_reserved_for_a_task_that_is_gone_is_cancelled() {
     let (store, gate, mut settled) = gated();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let buckets = Buckets::new(BucketHash::Common, Sink::default());
-    let holding = (Duration::from_secs(600), false);
-    let shared = Shared::with(runtime, (Box::new(store), "redis"), holding, &buckets.sink);
+    let hold_lifetime = Duration::from_secs(600);
+    let shared = Shared::with(runtime, Box::new(store), "redis", hold_lifetime, false, &buckets.sink);
     let limits = Arc::new(Limits { shared: Some(shared), ..Limits::new(buckets, Calendar::default()) });
     let limit = Limit { hard: true, ..policy(1, usage(UsageOf::Cost, 100, Reset::Never)) };
     let next = async |settled: &mut mpsc::UnboundedReceiver<Settlement>| {
