@@ -118,11 +118,11 @@ impl WindowState {
         let windowed: Vec<(usize, &Hook)> =
             self.hooks.hooks.iter().enumerate().filter(|(_, hook)| is_windowed(hook)).collect();
         for (place, hook) in &windowed {
-            self.add_filters((*place, hook), Source::Check, &mut filters);
+            self.add_filters(*place, hook, Source::Check, &mut filters);
         }
         if windowed.iter().any(|(_, hook)| !hook.is_of_workspace && hook.may_change()) {
             for (place, hook) in windowed.iter().filter(|(_, hook)| hook.is_of_workspace) {
-                self.add_filters((*place, hook), Source::CheckAgain, &mut filters);
+                self.add_filters(*place, hook, Source::CheckAgain, &mut filters);
             }
         }
         filters
@@ -130,7 +130,8 @@ impl WindowState {
 
     fn add_filters(
         self: &Arc<Self>,
-        (place, hook): (usize, &Hook),
+        place: usize,
+        hook: &Hook,
         source: fn(Arc<Self>, usize, usize) -> Source,
         filters: &mut Vec<WindowFilter>,
     ) {
@@ -173,7 +174,7 @@ impl WindowState {
     }
 
     /// Notes what a check has found. The denial, if that makes its hook deny.
-    fn note(&self, (place, check, is_again): (usize, usize, bool), matches: &[Match]) -> Option<Error> {
+    fn note(&self, place: usize, check: usize, is_again: bool, matches: &[Match]) -> Option<Error> {
         self.change(place, check, |found| {
             let noted = if is_again { &mut found.again } else { &mut found.matches };
             let room = MAX_MATCHES.saturating_sub(noted.len());
@@ -310,12 +311,12 @@ impl ChoiceWindow {
 impl Source {
     /// Notes what was found. The denial, if that makes a hook deny.
     fn note(&self, matches: &[Match]) -> Option<Error> {
-        let (state, place) = match self {
+        let (state, hook, check, is_again) = match self {
             Self::Placeholders(_) => return None,
-            Self::Check(state, hook, check) => (state, (*hook, *check, false)),
-            Self::CheckAgain(state, hook, check) => (state, (*hook, *check, true)),
+            Self::Check(state, hook, check) => (state, *hook, *check, false),
+            Self::CheckAgain(state, hook, check) => (state, *hook, *check, true),
         };
-        if matches.is_empty() { None } else { state.note(place, matches) }
+        if matches.is_empty() { None } else { state.note(hook, check, is_again, matches) }
     }
 
     fn find(&self, text: &str, range: Range<usize>) -> Vec<Match> {

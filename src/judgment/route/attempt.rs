@@ -321,7 +321,8 @@ impl Attempt {
     /// The provider's 400 or 401 for an incomplete account or call, and 400 for what it does not support.
     pub fn new(target: Arc<Target>, request: &Request) -> Result<Self, Error> {
         let request = request.for_target(&target)?;
-        let (request, has_own_prompt) = (&*request, matches!(request, Cow::Owned(_)));
+        let has_own_prompt = matches!(request, Cow::Owned(_));
+        let request = &*request;
         let model = target.model().map(str::to_owned).or_else(|| request.model_for(&target));
         target.check_model(model.as_deref())?;
         let query = request.query_for(target.provider, model.as_deref());

@@ -260,10 +260,9 @@ mod tests {
     fn the_first_message_of_the_role_is_changed() {
         let user = |text: &str| json!({"role": "user", "content": text});
         let system = |text: &str| json!({"role": "system", "content": text});
-        let (hi, parts) = (
-            user("hi"),
-            json!({"role": "user", "content": [{"type": "image_url"}, {"type": "text", "text": "hi"}]}),
-        );
+        let hi = user("hi");
+        let parts =
+            json!({"role": "user", "content": [{"type": "image_url"}, {"type": "text", "text": "hi"}]});
         for (parameters, before, after) in [
             (json!({"prefix": "P: "}), json!([hi, user("b")]), Some(json!([user("P: hi"), user("b")]))),
             (

@@ -51,7 +51,8 @@ impl Lists {
     fn read(
         from: Option<&Map<String, Value>>,
         parameter: &'static str,
-        (blocked, allowed): (&str, &str),
+        blocked: &str,
+        allowed: &str,
         path: &str,
     ) -> Result<Self, Unusable> {
         let list = |name: &str| match from.and_then(|from| from.get(name)).filter(|list| !list.is_null()) {
@@ -118,14 +119,14 @@ fn prepare(parameters: &Parameters<'_>) -> Result<Prepared, Unusable> {
             let path = format!("params.values.{key}");
             let lists =
                 lists.as_object().ok_or_else(|| unusable("params", &format!("{path} must be an object")))?;
-            let names = ("blockedValues", "allowedValues");
-            values.push((key.clone(), Lists::read(Some(lists), "params", names, &path)?));
+            let lists = Lists::read(Some(lists), "params", "blockedValues", "allowedValues", &path)?;
+            values.push((key.clone(), lists));
         }
     }
     Ok(Prepared::Local(Box::new(RequestParameters {
-        types: Lists::read(tools, "tools", ("blockedTypes", "allowedTypes"), "tools")?,
-        names: Lists::read(tools, "tools", ("blockedFunctionNames", "allowedFunctionNames"), "tools")?,
-        keys: Lists::read(params, "params", ("blockedKeys", "allowedKeys"), "params")?,
+        types: Lists::read(tools, "tools", "blockedTypes", "allowedTypes", "tools")?,
+        names: Lists::read(tools, "tools", "blockedFunctionNames", "allowedFunctionNames", "tools")?,
+        keys: Lists::read(params, "params", "blockedKeys", "allowedKeys", "params")?,
         values,
     })))
 }
