@@ -291,9 +291,8 @@ impl ExplainContext<'_> {
         let explained = explain(&sources, &request, &env);
         let metadata = metadata.and_then(|text| RawValue::from_string(text).ok());
         let cache_headers = CacheHeaders::of(&gateway_headers);
-        let client = Arc::clone(client);
         let headers = parsed.headers.clone();
-        Ok((explained, Explained { client, request, metadata, headers, cache_headers }))
+        Ok((explained, Explained { client: Arc::clone(client), request, metadata, headers, cache_headers }))
     }
 }
 

@@ -135,7 +135,7 @@ impl AlertSender {
             Delivery::Mail { smtp, to } => self.mailer(smtp).await?.send(alert, to).await,
             Delivery::Webhook(webhook) => {
                 let hosts = Arc::clone(&self.shared.settings().hosts);
-                webhook::send(&self.http, webhook, alert, (&self.shared.dns, &hosts)).await
+                webhook::send(&self.http, webhook, alert, &self.shared.dns, &hosts).await
             }
         }
     }

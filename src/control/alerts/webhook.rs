@@ -29,7 +29,8 @@ pub async fn send(
     http: &SideHttpClient,
     webhook: &Webhook,
     alert: &Alert,
-    (dns, hosts): (&Dns, &HostRules),
+    dns: &Dns,
+    hosts: &HostRules,
 ) -> Result<(), Failure> {
     let body = alert.json().to_string();
     let headers = headers(webhook, &alert.id.to_string(), Timestamp::now().as_second(), &body);

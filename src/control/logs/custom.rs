@@ -94,7 +94,7 @@ fn entry(call: &Call, log: &Map<String, Value>, workspace: Uuid, limit: usize) -
     let own: Map<String, Value> = metadata
         .iter()
         .filter(|(name, value)| !SPAN.contains(&name.as_str()) && value.is_string())
-        .map(clone)
+        .map(|(name, value)| (name.clone(), value.clone()))
         .collect();
     let response_body = response.get("body");
     let usage = response_body
@@ -174,10 +174,6 @@ fn bodies(request: &Map<String, Value>, response: &Map<String, Value>) -> Map<St
 
 /// Members of the metadata that have columns of their own.
 const SPAN: [&str; 4] = ["trace_id", "span_id", "span_name", "parent_span_id"];
-
-fn clone((name, value): (&String, &Value)) -> (String, Value) {
-    (name.clone(), value.clone())
-}
 
 fn workspace_slug(call: &Call, workspace: Uuid) -> Option<Text> {
     let catalog = call.catalog().ok()?;
