@@ -243,8 +243,10 @@ impl RateCard {
     pub(super) fn price(
         &self,
         unit: Unit,
-        (service_tier, is_batch): (Option<&str>, bool),
-        (input, at): (u64, Timestamp),
+        service_tier: Option<&str>,
+        is_batch: bool,
+        input: u64,
+        at: Timestamp,
     ) -> Option<u64> {
         let in_force = self.in_force(Selection { service_tier, is_batch, at });
         let containing = Unit::ALL.into_iter().rev().filter(|other| other.contains(unit));

@@ -54,7 +54,7 @@ pub fn check_replacement(book: &PriceBook, next: &Catalog, at: Timestamp) -> Res
         let (provider, name) = catalogue_provider(vendor, model);
         match next.find(&provider, name).filter(|found| found.card.has_rates()) {
             None => missing.push(format!("{vendor}/{model}")),
-            Some(found) => check_prices(&format!("{vendor}/{model}"), (card, &found.card), &ceilings, at)?,
+            Some(found) => check_prices(&format!("{vendor}/{model}"), card, &found.card, &ceilings, at)?,
         }
     }
     if missing.len().saturating_mul(10) > in_use.len() {
@@ -74,7 +74,7 @@ fn check_all(catalog: &Catalog, next: &Catalog, at: Timestamp) -> Result<(), Str
     let old = by_name(catalog);
     let new = by_name(next);
     let ceilings = Ceilings::of(catalog);
-    let check = |name: &String, card| check_prices(name, (card, new.get(name)?), &ceilings, at).err();
+    let check = |name: &String, card| check_prices(name, card, new.get(name)?, &ceilings, at).err();
     let moved = old.iter().filter_map(|(name, card)| check(name, card));
     let mut moved: Vec<String> = moved.collect();
     if moved.len().saturating_mul(100) <= old.len().saturating_mul(MAX_MOVED_PERCENT) {
@@ -160,7 +160,8 @@ fn points<'a>(cards: [&'a RateCard; 2], now: Timestamp) -> Vec<Point<'a>> {
 
 fn check_prices(
     name: &str,
-    (before, after): (&RateCard, &RateCard),
+    before: &RateCard,
+    after: &RateCard,
     ceilings: &Ceilings,
     at: Timestamp,
 ) -> Result<(), String> {
@@ -169,8 +170,7 @@ fn check_prices(
     }
     for point in points([before, after], at) {
         for unit in Unit::ALL {
-            let price =
-                |card: &RateCard| card.price(unit, (point.tier, point.is_batch), (point.input, point.at));
+            let price = |card: &RateCard| card.price(unit, point.tier, point.is_batch, point.input, point.at);
             let has_moved = match (price(before), price(after)) {
                 (Some(old), Some(new)) => {
                     new > old.saturating_mul(MAX_FACTOR) || new.saturating_mul(MAX_FACTOR) < old

@@ -41,7 +41,8 @@ impl Outcome {
     }
 }
 
-fn outcome(operation: Operation, (provider, model): (&str, &str), members: &Value) -> Outcome {
+fn outcome(operation: Operation, target: (&str, &str), members: &Value) -> Outcome {
+    let (provider, model) = target;
     let mut body = match operation {
         Operation::Responses => json!({"model": model, "input": "x"}),
         _ => json!({"model": model, "max_tokens": 3000, "messages": [{"role": "user", "content": "x"}]}),

@@ -24,19 +24,20 @@ pub(super) fn drop_settings(
 ) -> Result<(), Error> {
     for (name, value) in Json::members(settings.get()).unwrap_or_default() {
         if name != "filters" || kept.contains(&"filters") {
-            drop_setting((&name, &value), at, kept, provider, notes)?;
+            drop_setting(&name, &value, at, kept, provider, notes)?;
             continue;
         }
         let at = format!("{at}.filters");
         for (name, value) in Json::members(value.get()).unwrap_or_default() {
-            drop_setting((&name, &value), &at, &[], provider, notes)?;
+            drop_setting(&name, &value, &at, &[], provider, notes)?;
         }
     }
     Ok(())
 }
 
 fn drop_setting(
-    (name, value): (&str, &Json<'_>),
+    name: &str,
+    value: &Json<'_>,
     at: &str,
     kept: &[&str],
     provider: &str,

@@ -297,7 +297,8 @@ fn check_chat(id: &str, response: &Value) {
         _ => Finish::Stop,
     };
     assert_eq!(choice.finish.as_ref().unwrap().0, wanted, "{id}");
-    let (usage, tokens) = (decoded.usage.unwrap(), &response["usage"]["tokens"]);
+    let usage = decoded.usage.unwrap();
+    let tokens = &response["usage"]["tokens"];
     assert_eq!(json!([usage.input, usage.output]), json!([tokens["input_tokens"], tokens["output_tokens"]]));
     assert_eq!(usage.cached, response["usage"]["cached_tokens"].as_u64().unwrap_or_default(), "{id}");
     let mut tap = Tap::new(Operation::Passthrough, false, true, None);

@@ -28,7 +28,8 @@ fn account() -> Account {
     account
 }
 
-fn call<'a>((operation, path): (Operation, &'a str), query: Option<&'a str>, method: &'a Method) -> Call<'a> {
+fn call<'a>(place: (Operation, &'a str), query: Option<&'a str>, method: &'a Method) -> Call<'a> {
+    let (operation, path) = place;
     Call { operation, method, path, query, model: None, streamed: false }
 }
 

@@ -103,7 +103,7 @@ struct Citation<'a> {
     title: Option<JsonStr<'a>>,
 }
 
-fn annotation((start, end): (usize, usize), url: &str, title: Option<&str>) -> String {
+fn annotation(start: usize, end: usize, url: &str, title: Option<&str>) -> String {
     let title = title.unwrap_or(url);
     UrlCitation { start_index: start as u64, end_index: end as u64, url, title }.annotation()
 }
@@ -113,14 +113,15 @@ pub(super) fn grounding_annotations(json: &Json<'_>, text: &ResponseText, sink: 
     let Some(grounding) = json.read::<Grounding<'_>>() else { return };
     let sources = grounding.grounding_chunks.unwrap_or_default();
     for support in grounding.grounding_supports.unwrap_or_default() {
-        let Some(place) = support.segment.as_ref().and_then(|segment| text.place(segment)) else { continue };
+        let place = support.segment.as_ref().and_then(|segment| text.place(segment));
+        let Some((start, end)) = place else { continue };
         for index in support.grounding_chunk_indices.unwrap_or_default() {
             let Some(source) = sources.get(index) else { continue };
             let page = source.web.as_ref().or(source.retrieved_context.as_ref()).or(source.maps.as_ref());
             if let Some(page) = page
                 && let Some(uri) = &page.uri
             {
-                sink(&annotation(place, uri, page.title.as_deref()));
+                sink(&annotation(start, end, uri, page.title.as_deref()));
             }
         }
     }
@@ -133,9 +134,9 @@ pub(super) fn citation_annotations(json: &Json<'_>, text: &ResponseText, sink: &
         let segment =
             Segment { start_index: citation.start_index, end_index: citation.end_index, text: None };
         if let Some(uri) = &citation.uri
-            && let Some(place) = text.place(&segment)
+            && let Some((start, end)) = text.place(&segment)
         {
-            sink(&annotation(place, uri, citation.title.as_deref()));
+            sink(&annotation(start, end, uri, citation.title.as_deref()));
         }
     }
 }

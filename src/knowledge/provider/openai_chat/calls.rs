@@ -34,6 +34,15 @@ struct Call {
     signature: Option<String>,
 }
 
+/// A call, or a fragment of one, as the vendor sent it.
+struct Fragment<'a> {
+    call: &'a CallIn<'a>,
+    function: Option<&'a FunctionIn<'a>>,
+    signature: Option<Cow<'a, str>>,
+    /// Whether it is part of a delta, and continues an earlier fragment if it matches one.
+    streamed: bool,
+}
+
 impl Calls {
     /// Takes the calls of one message, or the call fragments of one delta.
     pub fn take(&mut self, choice: u32, calls: &Json<'_>, streamed: bool, sink: EventSink<'_>) {
@@ -42,7 +51,8 @@ impl Calls {
             let function = call.function.as_ref().or(call.custom.as_ref());
             let signature = call.extra_content.as_ref().and_then(|extra| extra.google.as_ref());
             let signature = signature.and_then(|google| non_empty_text(&google.thought_signature));
-            self.take_one((choice, streamed), call, function, signature, sink);
+            let fragment = Fragment { call, function, signature, streamed };
+            self.take_one(choice, fragment, sink);
         }
     }
 
@@ -50,18 +60,13 @@ impl Calls {
     pub fn take_function(&mut self, choice: u32, function: &Json<'_>, streamed: bool, sink: EventSink<'_>) {
         if let Some(function) = function.read::<FunctionIn<'_>>() {
             let call = CallIn { index: Json::parse("0"), ..CallIn::default() };
-            self.take_one((choice, streamed), &call, Some(&function), None, sink);
+            let fragment = Fragment { call: &call, function: Some(&function), signature: None, streamed };
+            self.take_one(choice, fragment, sink);
         }
     }
 
-    fn take_one(
-        &mut self,
-        (choice, streamed): (u32, bool),
-        call: &CallIn<'_>,
-        function: Option<&FunctionIn<'_>>,
-        signature: Option<Cow<'_, str>>,
-        sink: EventSink<'_>,
-    ) {
+    fn take_one(&mut self, choice: u32, fragment: Fragment<'_>, sink: EventSink<'_>) {
+        let Fragment { call, function, signature, streamed } = fragment;
         let id = non_empty_text(&call.id).unwrap_or_default();
         let name = function.and_then(|function| non_empty_text(&function.name)).unwrap_or_default();
         let key = call.index.as_ref().and_then(|index| index.read::<u64>());

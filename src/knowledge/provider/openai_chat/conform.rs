@@ -95,7 +95,8 @@ impl OpenAiChat {
     /// 400 for a part that the vendor does not take.
     pub(super) fn conform_message<'t>(
         &self,
-        (message, index): (&Object<'t>, usize),
+        message: &Object<'t>,
+        index: usize,
         parts: &[Object<'t>],
         splice: &mut Splice<'t>,
         calls: &mut FunctionCalls,

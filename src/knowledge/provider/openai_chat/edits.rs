@@ -95,7 +95,7 @@ impl OpenAiChat {
         for (index, json) in list.iter().enumerate() {
             let Some(message) = json.source().and_then(Object::read) else { continue };
             calls.has_result = list.get(index + 1).is_some_and(is_function_result);
-            self.message((&message, index), &mut splice, &mut calls, notes)?;
+            self.message(&message, index, &mut splice, &mut calls, notes)?;
             last = Some(message);
         }
         if let Some(last) = last.filter(|last| self.flags_prefix && is_prefix(last)) {
@@ -127,7 +127,8 @@ impl OpenAiChat {
 
     fn message<'t>(
         &self,
-        (message, index): (&Object<'t>, usize),
+        message: &Object<'t>,
+        index: usize,
         splice: &mut Splice<'t>,
         calls: &mut FunctionCalls,
         notes: &mut TranslationNotes,
@@ -138,7 +139,7 @@ impl OpenAiChat {
         }
         let parts = message.list("content");
         self.remove_part_members(&parts, splice, notes);
-        let is_converted = self.conform_message((message, index), &parts, splice, calls)?;
+        let is_converted = self.conform_message(message, index, &parts, splice, calls)?;
         let is_refused =
             |name: &str| self.refuses.contains(&name) && !(is_converted && name == "function_call");
         if role == "assistant" {

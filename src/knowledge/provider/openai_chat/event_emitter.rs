@@ -179,14 +179,14 @@ impl EventEmitter {
                 has_content = true;
                 sink(event);
             };
-            emit_message(index, &delta, (state, streamed), &mut note);
+            emit_message(index, &delta, state, streamed, &mut note);
             state.has_deltas |= has_content && streamed;
         }
         let is_last =
             delta.is_none() || choice.finish_reason.as_ref().is_some_and(|reason| !reason.is_null());
         let message = choice.message.as_ref().filter(|_| is_last && !state.has_deltas);
         if let Some(message) = message.and_then(Json::read::<MessageIn<'_>>) {
-            emit_message(index, &message, (state, false), sink);
+            emit_message(index, &message, state, false, sink);
         }
         if let Some(logprobs) = choice.logprobs.as_ref().filter(|json| json.is_object()) {
             sink(Event::Logprobs { choice: index, json: logprobs.get() });
@@ -228,7 +228,8 @@ impl EventEmitter {
 fn emit_message(
     choice: u32,
     message: &MessageIn<'_>,
-    (state, streamed): (&mut ChoiceState, bool),
+    state: &mut ChoiceState,
+    streamed: bool,
     sink: EventSink<'_>,
 ) {
     thinking::emit_thinking(choice, message, sink);

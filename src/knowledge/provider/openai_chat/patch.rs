@@ -157,7 +157,7 @@ impl<'t> Patch<'t> {
             set(&mut self.splice, message, "reasoning_content", &thoughts);
         }
         for (index, call) in message.list("tool_calls").iter().enumerate() {
-            self.tool_call(call, (position, index));
+            self.tool_call(call, position, index);
         }
         if !streamed {
             for (name, json) in [("role", "\"assistant\""), ("content", "null"), ("refusal", "null")] {
@@ -168,7 +168,7 @@ impl<'t> Patch<'t> {
         }
     }
 
-    fn tool_call(&mut self, call: &Object<'t>, (choice, index): (usize, usize)) {
+    fn tool_call(&mut self, call: &Object<'t>, choice: usize, index: usize) {
         let streamed = self.streamed;
         let is_null = |name: &str, value: &Json<'t>| {
             value.is_null() && (streamed || name == "type") && matches!(name, "id" | "type" | "index")

@@ -202,7 +202,7 @@ impl State {
                 self.choice_state(*choice).bare.retain(|bare| bare != index);
             }
             Event::Finish { choice, reason, native } => {
-                return self.finish_choice((*choice, *reason, native), encoder, out);
+                return self.finish_choice(*choice, *reason, native, encoder, out);
             }
             _ => {}
         }
@@ -245,7 +245,9 @@ impl State {
 
     fn finish_choice(
         &mut self,
-        (choice, reason, native): (u32, Finish, &str),
+        choice: u32,
+        reason: Finish,
+        native: &str,
         encoder: &mut dyn Encoder,
         out: &mut Vec<u8>,
     ) {

@@ -49,7 +49,8 @@ pub fn fetch(
 /// the proof.
 pub fn fetch_by_token(
     replay: &mut ExchangeReplay<'_>,
-    (arn, token): (&str, &str),
+    arn: &str,
+    token: &str,
     region: &str,
     now: SystemTime,
 ) -> Replayed<(Credentials, Duration)> {

@@ -39,7 +39,7 @@ pub fn fetch(
         let token = replay.local(format!("file:{file}"))?;
         let token =
             token.ok_or_else(|| Stop::failed("AWS_WEB_IDENTITY_TOKEN_FILE names no readable file."))?;
-        return fetch_by_token(replay, (&role, &token), region, now);
+        return fetch_by_token(replay, &role, &token, region, now);
     }
     match container_url(replay)? {
         Some(url) => container(replay, url, now),

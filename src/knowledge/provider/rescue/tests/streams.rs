@@ -68,7 +68,7 @@ fn a_translated_stream_resumes_after_any_event() {
                 let events = first.stream(&sample);
                 for cut in 0..events.len() {
                     for (second, mode) in pairs() {
-                        translated(client, (first, second), (&sample, &events[..cut]), mode);
+                        translated(client, first, second, &sample, &events[..cut], mode);
                     }
                 }
             }
@@ -83,8 +83,10 @@ fn pairs() -> Vec<(Vendor, ResumeMode)> {
 
 fn translated(
     client: Client,
-    (first, second): (Vendor, Vendor),
-    (sample, sent): (&Sample, &[String]),
+    first: Vendor,
+    second: Vendor,
+    sample: &Sample,
+    sent: &[String],
     mode: ResumeMode,
 ) {
     let about = format!("{client:?} {first:?} {} {second:?} {mode:?} {sample:?}", sent.len());
