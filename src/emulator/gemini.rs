@@ -80,7 +80,7 @@ pub(super) fn respond(call: &Call<'_>) -> Result<Reply, ApiError> {
     }
     let thought = if thinks(&request) { sample_text::count(THOUGHT) } else { 0 };
     let bill = Bill { input: prompt, output: completion.tokens() + thought, opening: 0 };
-    let generated = generate(call, model, completion, (prompt, thinks(&request)));
+    let generated = generate(call, model, completion, prompt, thinks(&request));
     let reply = match method {
         "generateContent" => Reply::json(whole(&generated)),
         "streamGenerateContent" => {
@@ -187,12 +187,7 @@ fn lower_types(schema: &Value) -> Value {
     }
 }
 
-fn generate(
-    call: &Call<'_>,
-    model: &str,
-    completion: Completion,
-    (prompt, thinks): (u64, bool),
-) -> Generated {
+fn generate(call: &Call<'_>, model: &str, completion: Completion, prompt: u64, thinks: bool) -> Generated {
     let finish = match &completion {
         Completion::Text(sample) if sample.end == End::Length => "MAX_TOKENS",
         _ => "STOP",

@@ -10,10 +10,12 @@ const CREATED: u64 = 1_750_000_000;
 
 fn dialect(call: &Call<'_>) -> Dialect {
     let google = call.parts.uri.path().contains("/v1beta/");
-    match call.parts.headers.contains_key("anthropic-version") {
-        true => Dialect::Anthropic,
-        false if google => Dialect::Gemini,
-        false => Dialect::OpenAi,
+    if call.parts.headers.contains_key("anthropic-version") {
+        Dialect::Anthropic
+    } else if google {
+        Dialect::Gemini
+    } else {
+        Dialect::OpenAi
     }
 }
 

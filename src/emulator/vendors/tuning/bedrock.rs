@@ -27,7 +27,7 @@ pub(super) fn create(call: &Call<'_>) -> Result<Reply, ApiError> {
     ];
     const SETTINGS: &[&str] =
         &["epochCount", "batchSize", "learningRate", "learningRateMultiplier", "learningRateWarmupSteps"];
-    let request = read(call, DIALECT, MEMBERS, ("/hyperParameters", SETTINGS))?;
+    let request = read(call, DIALECT, MEMBERS, "/hyperParameters", SETTINGS)?;
     for name in ["jobName", "customModelName", "roleArn", "baseModelIdentifier"] {
         if request.get(name).and_then(Value::as_str).is_none_or(str::is_empty) {
             return Err(ApiError::bad(format!("1 validation error detected: {name} must not be null"))

@@ -32,7 +32,7 @@ pub(super) fn create(call: &Call<'_>) -> Result<Reply, ApiError> {
         "learningRateWarmupSteps",
     ];
     const WANDB: &[&str] = &["enabled", "apiKey", "project", "entity", "runId"];
-    let mut request = read(call, DIALECT, MEMBERS, ("/wandbConfig", WANDB))?;
+    let mut request = read(call, DIALECT, MEMBERS, "/wandbConfig", WANDB)?;
     let account = call.parts.uri.path().split('/').rev().nth(1).unwrap_or_default().to_owned();
     let dataset = request.get("dataset").and_then(Value::as_str).unwrap_or_default();
     if !dataset.starts_with(&format!("accounts/{account}/datasets/")) {

@@ -29,7 +29,7 @@ pub(super) fn create(call: &Call<'_>) -> Result<Reply, ApiError> {
         "seq_len",
         "fim_ratio",
     ];
-    let request = read(call, DIALECT, MEMBERS, ("/hyperparameters", SETTINGS))?;
+    let request = read(call, DIALECT, MEMBERS, "/hyperparameters", SETTINGS)?;
     if !request.get("hyperparameters").is_some_and(Value::is_object) {
         return Err(ApiError::missing("hyperparameters"));
     }

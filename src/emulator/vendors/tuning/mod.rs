@@ -185,7 +185,8 @@ fn read(
     call: &Call<'_>,
     dialect: Dialect,
     documented: &[&str],
-    (pointer, settings): (&str, &[&str]),
+    pointer: &str,
+    settings: &[&str],
 ) -> Result<Value, ApiError> {
     let request: Value = call.read(dialect)?;
     for (object, documented) in [(Some(&request), documented), (request.pointer(pointer), settings)] {

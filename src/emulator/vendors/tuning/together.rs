@@ -36,7 +36,7 @@ pub(super) fn create(call: &Call<'_>) -> Result<Reply, ApiError> {
         "from_checkpoint",
     ];
     let request =
-        read(call, DIALECT, MEMBERS, ("/training_method", &["method", "dpo_beta", "train_on_inputs"]))?;
+        read(call, DIALECT, MEMBERS, "/training_method", &["method", "dpo_beta", "train_on_inputs"])?;
     let id = call.state.id("ft-", 24);
     Ok(Reply::value(&view(&put(call, "together", &id, &request))))
 }

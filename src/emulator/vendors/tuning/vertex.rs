@@ -20,7 +20,7 @@ pub(super) fn create(call: &Call<'_>) -> Result<Reply, ApiError> {
     ];
     const SPEC: &[&str] =
         &["trainingDatasetUri", "validationDatasetUri", "hyperParameters", "exportLastCheckpointOnly"];
-    let mut request = read(call, DIALECT, MEMBERS, ("/supervisedTuningSpec", SPEC))?;
+    let mut request = read(call, DIALECT, MEMBERS, "/supervisedTuningSpec", SPEC)?;
     let path = call.parts.uri.path();
     let parent = path.find("projects/").and_then(|at| path.get(at..)).unwrap_or(path).to_owned();
     if let Some(members) = request.as_object_mut() {
