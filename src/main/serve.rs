@@ -110,18 +110,17 @@ fn build(
 
     let mut certificates = Vec::new();
     let limits = Arc::new(open_limits(file, &shared.settings().settings)?);
-    let connector = Connector::new(&server.configuration);
     let caching = cache_opening::open(&shared)?;
-    let engine =
-        Arc::new(Engine::new(Arc::clone(&shared), Arc::clone(&limits), Arc::clone(&caching), connector));
+    let state = ProcessState { shared: &shared, limits: &limits, caching: &caching };
+    let engine = Arc::new(new_engine(&server, state));
     let config_cache = ConfigCache::default();
     // Not on the connections of clients' requests.
     let batches = batch_opening::open(file, Planner::new(Arc::clone(&engine), config_cache.clone()))?;
     let services = Services { shared: Arc::clone(&shared), limits: Arc::clone(&limits), engine };
     let control_routes =
         ControlRoutes::new(control::router(services.clone(), Port::Data), control::control_paths());
-    let routing = (control_routes, config_cache.clone(), batches.clone());
-    add_data_services(&mut server, &listen.data, (&shared, &limits, &caching), &routing, &mut certificates)?;
+    let routing = Routing { control_routes, config_cache: config_cache.clone(), batches: batches.clone() };
+    add_data_services(&mut server, &listen.data, state, &routing, &mut certificates)?;
     let mut service = control_service(control::router(services, Port::Control));
     open(&mut service, &listen.control, &mut certificates)?;
     server.add_service(service);
@@ -151,14 +150,34 @@ fn build(
             log: Arc::clone(log),
         }),
         Box::new(LogWriter { queue: Arc::clone(log), shared: Arc::clone(&shared) }),
-        Box::new(drain((&shared, &limits, &caching), log, grace)),
+        Box::new(drain(state, log, grace)),
     ];
     server.add_service(background_service("background", BackgroundTasks(tasks)));
     Ok((server, shared, limits))
 }
 
-/// What all listeners of the data port have in common, beyond what requests are counted in.
-type Routing = (ControlRoutes, ConfigCache, Option<Arc<Batches>>);
+/// What the services of this process count requests in and keep responses in.
+#[derive(Clone, Copy)]
+struct ProcessState<'a> {
+    shared: &'a Arc<Shared>,
+    limits: &'a Arc<RequestLimits>,
+    caching: &'a Arc<Caching>,
+}
+
+/// What all listeners of the data port have in common, beyond the [`ProcessState`].
+#[derive(Clone)]
+struct Routing {
+    control_routes: ControlRoutes,
+    config_cache: ConfigCache,
+    batches: Option<Arc<Batches>>,
+}
+
+/// An engine with a pool of upstream connections of its own.
+fn new_engine(server: &Server, state: ProcessState<'_>) -> Engine {
+    let ProcessState { shared, limits, caching } = state;
+    let connector = Connector::new(&server.configuration);
+    Engine::new(Arc::clone(shared), Arc::clone(limits), Arc::clone(caching), connector)
+}
 
 fn memory_returner(
     shared: &Arc<Shared>,
@@ -174,16 +193,12 @@ fn memory_returner(
     }
 }
 
-fn drain(
-    (shared, limits, caching): (&Arc<Shared>, &Arc<RequestLimits>, &Arc<Caching>),
-    log: &Arc<LogQueue>,
-    grace: Duration,
-) -> Drain {
+fn drain(state: ProcessState<'_>, log: &Arc<LogQueue>, grace: Duration) -> Drain {
     Drain {
-        shared: Arc::clone(shared),
+        shared: Arc::clone(state.shared),
         log: Arc::clone(log),
-        caching: Arc::clone(caching),
-        limits: Arc::clone(limits),
+        caching: Arc::clone(state.caching),
+        limits: Arc::clone(state.limits),
         grace,
     }
 }
@@ -198,7 +213,7 @@ fn add_emulator(server: &mut Server, listen: Option<SocketAddr>) {
 fn add_data_services(
     server: &mut Server,
     listeners: &[Listener],
-    shared: (&Arc<Shared>, &Arc<RequestLimits>, &Arc<Caching>),
+    state: ProcessState<'_>,
     routing: &Routing,
     certificates: &mut Vec<Arc<Certificate>>,
 ) -> Result<(), String> {
@@ -207,7 +222,7 @@ fn add_data_services(
         if same_protocol.is_empty() {
             continue;
         }
-        let mut service = data_service(server, shared, routing.clone(), h2);
+        let mut service = data_service(server, state, routing.clone(), h2);
         for listener in same_protocol {
             open(&mut service, listener, certificates)?;
         }
@@ -233,17 +248,15 @@ fn open_limits(file: &Path, settings: &Settings) -> Result<RequestLimits, String
 
 fn data_service(
     server: &Server,
-    (shared, limits, caching): (&Arc<Shared>, &Arc<RequestLimits>, &Arc<Caching>),
-    (control_routes, config_cache, batches): Routing,
+    state: ProcessState<'_>,
+    Routing { control_routes, config_cache, batches }: Routing,
     h2: bool,
 ) -> Service<DownstreamApp> {
-    let connector = Connector::new(&server.configuration);
-    let memory = (Arc::clone(shared), Arc::clone(limits), Arc::clone(caching));
-    let gateway = Gateway::new(memory, connector, config_cache, control_routes, batches);
+    let gateway = Gateway::new(new_engine(server, state), config_cache, control_routes, batches);
     let mut proxy = http_proxy(&server.configuration, gateway.clone());
     let mut options = HttpServerOptions::default();
     options.h2c = h2;
-    options.h2_idle_timeout = Some(shared.settings().settings.limits.idle_timeout);
+    options.h2_idle_timeout = Some(state.shared.settings().settings.limits.idle_timeout);
     proxy.server_options = Some(options);
     Service::new("data".to_owned(), DownstreamApp::new(Arc::new(proxy), gateway, h2))
 }

@@ -113,7 +113,7 @@ pub(super) async fn convert_own_files(
     for param in FILE_PARAMS {
         if let Some(id) = body.text(param).filter(|id| is_own_file(id)) {
             let model = target.model().or(request.model.as_deref()).unwrap_or_default();
-            let content = converted(gateway, ctx, target, model, (param, &id)).await?;
+            let content = converted(gateway, ctx, target, model, param, &id).await?;
             let name = format!("ft-{}", id.rsplit('-').next().unwrap_or_default());
             let training = Training { target: Arc::clone(target), name, content };
             // The vendors that take converted files have them under the gateway's names: no response is needed.
@@ -133,7 +133,8 @@ async fn converted(
     ctx: &RequestContext,
     target: &Target,
     model: &str,
-    (param, id): (&str, &str),
+    param: &str,
+    id: &str,
 ) -> Result<Bytes, Error> {
     let provider = target.provider;
     let Some(format) = provider.training_format() else {

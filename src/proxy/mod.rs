@@ -23,12 +23,8 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use downstream::PingoraDownstream;
 use judgment::route::config_cache::ConfigCache;
-use memory::limits::Limits;
-use memory::net::outbound::connector::Connector;
-use memory::state::Shared;
 use motion::batch::Batches;
 use motion::engine::Engine;
-use motion::engine::caching::Caching;
 use motion::engine::planner::Planner;
 use native::Ctx;
 use pingora::http::{RequestHeader, ResponseHeader};
@@ -49,13 +45,12 @@ pub struct Gateway {
 
 impl Gateway {
     pub fn new(
-        (shared, limits, caching): (Arc<Shared>, Arc<Limits>, Arc<Caching>),
-        connector: Connector,
+        engine: Engine,
         config_cache: ConfigCache,
         control_routes: ControlRoutes,
         batches: Option<Arc<Batches>>,
     ) -> Self {
-        let engine = Arc::new(Engine::new(shared, limits, caching, connector));
+        let engine = Arc::new(engine);
         Self { planner: Planner::new(Arc::clone(&engine), config_cache), engine, batches, control_routes }
     }
 }
