@@ -28,6 +28,14 @@ pub(super) struct Stream {
     events: u64,
 }
 
+/// What a tool call begins with; its arguments follow.
+struct CallHead<'a> {
+    index: u32,
+    id: &'a str,
+    name: &'a str,
+    signature: Option<&'a str>,
+}
+
 /// The state of one choice.
 #[derive(Debug, Default)]
 struct ChoiceState {
@@ -176,14 +184,8 @@ impl Stream {
         });
     }
 
-    fn tool_call(
-        &mut self,
-        (choice, index): (u32, u32),
-        id: &str,
-        name: &str,
-        signature: Option<&str>,
-        out: &mut Vec<u8>,
-    ) {
+    fn tool_call(&mut self, choice: u32, head: CallHead<'_>, out: &mut Vec<u8>) {
+        let CallHead { index, id, name, signature } = head;
         let signature = signature.filter(|_| !self.context.strict);
         self.choice_state(choice).open = OpenBlock::None;
         if self.uses_functions {
@@ -210,7 +212,7 @@ impl Stream {
         });
     }
 
-    fn arguments(&mut self, (choice, index): (u32, u32), fragment: &str, out: &mut Vec<u8>) {
+    fn arguments(&mut self, choice: u32, index: u32, fragment: &str, out: &mut Vec<u8>) {
         let is_function = self.uses_functions;
         if is_function && index > 0 {
             return;
@@ -305,10 +307,11 @@ impl Encoder for Stream {
                 self.block_only(choice, OpenBlock::None, out, |out| out.extend_from_slice(json.as_bytes()));
             }
             Event::ToolCall { choice, index, id, name, signature } => {
-                self.tool_call((choice, index), id, name, signature, out);
+                let head = CallHead { index, id, name, signature };
+                self.tool_call(choice, head, out);
             }
             Event::Arguments { choice, index, fragment } => {
-                self.arguments((choice, index), fragment, out);
+                self.arguments(choice, index, fragment, out);
             }
             Event::Media { choice, media_type, data }
                 if self.context.is_bare() && !media_type.starts_with("audio/") =>
