@@ -206,7 +206,7 @@ impl Buckets {
         for shard in &self.shards {
             let mut dropped = Vec::new();
             shard.write().retain(|_, entity| {
-                // One that a reservation holds is used soon.
+                // A bucket that a reservation refers to is used soon.
                 let keep = Arc::strong_count(entity) > 1 || !is_over(entity);
                 if !keep {
                     dropped.push(entity.limit);

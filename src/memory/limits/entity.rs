@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use uuid::Uuid;
 
-/// One bucket after another of a limit's values. Under `id` it is journalled and shown.
+/// The counter of a limit for one combination of values, window after window. The journal and the control API name it by `id`.
 #[derive(Debug)]
 pub(super) struct Entity {
     pub id: u128,
@@ -209,7 +209,7 @@ impl State {
         limit.alert_at().is_some_and(|at| self.threshold_sent >= at.max(1))
     }
 
-    /// The same of the limit itself.
+    /// Whether the alert for the limit itself was sent, by the same rule.
     pub(super) fn is_exhausted_sent(&self, limit: &Limit) -> bool {
         self.exhausted_sent >= limit.value().max(1)
     }

@@ -320,8 +320,9 @@ impl Placed {
     }
 }
 
-/// Whether the request meets a condition of a limit. One without a value meets none, but where the limit has a rule for requests without
-/// it (`on_missing`): a condition that takes any value would keep them from that rule.
+/// Whether the request meets a condition of a limit. A request without a value does not. Exception: if the limit groups by the same key and
+/// has a rule for requests without it (`on_missing`), such a request meets a condition that takes any value, since that rule could never
+/// apply otherwise.
 fn is_met(limit: &Limit, condition: &Condition, facts: &Facts<'_>) -> bool {
     match facts.value(&condition.key) {
         None if limit.on_missing != OnMissing::Skip && limit.group_by.contains(&condition.key) => {

@@ -13,7 +13,7 @@ use std::time::Duration;
 /// A refused reservation. Nothing of it was counted.
 #[derive(Debug, Clone)]
 pub struct Refusal {
-    /// The one to report: of those that refuse for the most lasting cause, the one that begins anew last.
+    /// The limit to report: of those that refuse for the most lasting cause, the one whose window ends last.
     pub limit: Arc<Limit>,
     pub cause: Cause,
     /// When the limit's window ends; `None`: never.
@@ -80,7 +80,8 @@ impl Refusal {
 /// What kind of refusal it is. Later ones last longer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Cause {
-    /// What counts it cannot be reached: a hard limit that cannot be kept refuses, others where `limits.on_store_error` is `deny`.
+    /// The store or journal of the counters cannot be reached. Hard limits refuse then; other budgets refuse if `limits.on_store_error` is
+    /// `deny`.
     Unavailable,
     /// The rate of this window is used up.
     Rate,

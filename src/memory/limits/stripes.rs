@@ -21,7 +21,8 @@ use std::sync::{Arc, Weak};
 
 /// Threads get one in turn.
 const STRIPES: usize = 32;
-/// Buckets of which one stripe borrows at the same time. The others cost what they cost without stripes.
+/// The most buckets that one stripe borrows from at a time. Requests of further buckets are judged in the bucket, as they are without
+/// stripes.
 const MAX_PORTIONS: usize = 1_024;
 /// A portion is at most one of this many parts of what is left. All stripes together borrow at most a sixteenth of it, so what is
 /// left can look smaller by that.
@@ -31,7 +32,7 @@ const MOST_REQUESTS: i64 = 256;
 const LEAST_REQUESTS: i64 = 8;
 /// A portion may be used for this many milliseconds without looking at the bucket, from which others take what is left.
 const MAX_AGE: i64 = 500;
-/// So many requests in half a second make a bucket hot.
+/// The number of requests in half a second that makes a bucket hot.
 const HOT: u16 = 16;
 
 /// The stripes of all threads.
@@ -136,7 +137,7 @@ impl Stripes {
         self.stripes.get(number % STRIPES)
     }
 
-    /// Holds what a request needs of portions of this thread. `None`: one of them has not got it, and nothing is held.
+    /// Holds what a request needs in this thread's portions. `None`: one of the portions has too little, and nothing is held.
     pub(super) fn reserve(
         &self,
         selection: &Selection<'_>,
@@ -165,7 +166,8 @@ impl Stripes {
         (!all_taken.is_empty()).then(|| Reservation::striped(Arc::clone(stripe), all_taken, tightest))
     }
 
-    /// [`recall`](Self::recall)s the portions of a bucket where they would change the judgment of a request that needs so much.
+    /// Whether the portions that are lent of a bucket would change the judgment of a request that needs this amount: then they are to be
+    /// [`recall`](Self::recall)ed.
     #[inline]
     pub(super) fn is_near(limit: &Limit, state: &State, amount: i64, now: i64) -> bool {
         if !state.is_striped {

@@ -22,10 +22,11 @@ pub(in crate::limits) struct Claim {
     pub value_key: Arc<str>,
     pub window: Window,
     pub amount: i64,
-    /// Of a hard limit: what is likely to be used. Less than a tenth that does not pay for it is as good as nothing.
+    /// Of a hard limit: what the request is likely to use. If less than this is left, and less than a tenth of the limit, the limit counts
+    /// as spent.
     pub likely: i64,
     pub rule: Rule,
-    /// Whether it is the bucket of those for which there is no room.
+    /// Whether it is the overflow bucket, which counts the requests for whose own bucket there is no room.
     pub is_overflow: bool,
 }
 
@@ -37,9 +38,9 @@ pub(in crate::limits) struct Order {
     pub claims: Vec<Claim>,
     /// How long it is held at most.
     pub lifetime: Duration,
-    /// After this time of the store it must not be made: it may have been cancelled by then. Milliseconds since 1970.
+    /// The store must not make it after this time by its own clock: it may have been cancelled by then. Milliseconds since 1970.
     pub not_after: i64,
-    /// What it is for was made and is paid for: nothing refuses it.
+    /// The request already ran and is paid for: nothing refuses it.
     pub is_made: bool,
 }
 

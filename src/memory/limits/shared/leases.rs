@@ -21,7 +21,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::timeout;
 
-/// Buckets that are watched or leased at the same time. The others cost what they cost without leases.
+/// The most buckets that are watched or leased at a time. Requests of further buckets go to the store, as they do without leases.
 const MAX_LEASES: usize = 1_024;
 /// How often leases are looked at.
 const TICK: Duration = Duration::from_millis(250);
@@ -225,7 +225,8 @@ impl Leases {
         Some(lease)
     }
 
-    /// A request was refused: whether this gateway had room of its own in one of these buckets, which it has now returned.
+    /// After a refusal: ends the leases that have room left in the refused buckets, and waits until the store has it back. True: room was
+    /// returned, so the request may be tried again.
     pub(super) async fn give_up(&self, claims: &[Claim], buckets: &[BucketReply], now: i64) -> bool {
         let mut goals = Vec::new();
         for (claim, reply) in claims.iter().zip(buckets) {
@@ -261,7 +262,7 @@ impl Leases {
         timeout(at_most, all).await.is_ok()
     }
 
-    /// The orders to be sent, by bucket: so the store locks them.
+    /// The orders that are due, sorted by bucket, which is the order in which the store locks them.
     fn orders(&self, moment: &Moment, inner: &Inner) -> Vec<(Shared, LeaseOrder)> {
         let leases = self.leases.read();
         let due = leases.values().filter_map(|shared| {
@@ -273,7 +274,7 @@ impl Leases {
         due
     }
 
-    /// Sends what is due. False: the store has not taken it.
+    /// Sends the orders that are due. False: the store could not be reached.
     async fn renew(&self, inner: &Inner) -> bool {
         let now = jiff::Timestamp::now().as_millisecond();
         let (leases, orders): (Vec<_>, Vec<_>) =

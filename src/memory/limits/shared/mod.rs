@@ -37,9 +37,9 @@ use uuid::Uuid;
 
 /// How often a claim is sent again with what the store has replied: another window, less output, the bucket for all.
 const MAX_TRIES: u32 = 6;
-/// How long the store is not tried after it failed: requests do not wait for it then.
+/// After a failed call, how long the store is not called again, in milliseconds. Requests take the fallback at once in that time.
 const PAUSE: i64 = 1_000;
-/// After so long a reservation is no longer made: whoever waited for it has given up soon after, and cancels it.
+/// The store does not make a reservation that is older than this. The request gives up soon after, and cancels it.
 const RESERVE_WITHIN: Duration = Duration::from_millis(700);
 const ANNOUNCE_INTERVAL: Duration = Duration::from_secs(5);
 const FORGET_INTERVAL: Duration = Duration::from_secs(60);
@@ -56,7 +56,8 @@ pub(super) struct Shared {
 struct Inner {
     store: Box<dyn CounterStore>,
     backend: &'static str,
-    /// What the store's clock is ahead at most, and at least, milliseconds: when it was read is known by the length of the call.
+    /// How far the store's clock is ahead of ours, in milliseconds: `offset` at most, `least_offset` at least. The store read its clock at
+    /// some moment of a call, so the difference is known only within the length of the call.
     offset: AtomicI64,
     least_offset: AtomicI64,
     gateways: AtomicUsize,
@@ -216,7 +217,7 @@ impl Shared {
         self.queue.flush(at_most.saturating_sub(begin.elapsed())).await && is_returned
     }
 
-    /// Has what was used of a limit's leases settled, so that a reset is of that as well. One that takes long is not waited for.
+    /// Settles what was used of a limit's leases, so that a reset covers it too. Waits no longer than [`RESERVE_WITHIN`].
     pub(super) async fn end_leases(&self, limit: &Limit, now: i64) {
         self.leases.end(Some(limit), now, RESERVE_WITHIN).await;
     }
@@ -249,7 +250,7 @@ impl Shared {
         outcome
     }
 
-    /// Holds what the request needs of all its limits, but for what it has taken from leases.
+    /// Holds what the request needs of each of its limits, except what it has already taken from leases.
     pub(super) async fn reserve(
         &self,
         selection: &Selection<'_>,
@@ -287,7 +288,7 @@ impl Shared {
                 // More than can be counted was used already.
                 Reply::Refused { .. } if estimate.is_made => return Ok(self.leased(leased)),
                 Reply::Refused { now: theirs, buckets } => {
-                    // Now, because the store tells it once, and it may be tried again.
+                    // Reported now: only one reply of the store says so, and the claim may be sent again.
                     self.report_exhausted(&order.claims, &buckets, theirs);
                     match lowered(estimate, fitted, &order.claims, &buckets, theirs) {
                         Some(lower) => fitted = Some(lower),
@@ -315,7 +316,7 @@ impl Shared {
         let mut unclaimed = Unclaimed::new(order, &self.queue);
         let order = Arc::clone(order);
         let call = move |inner: Arc<Inner>| async move {
-            // One that fails may have been made all the same.
+            // A call that fails may have made the reservation nevertheless: `unclaimed` is dropped then, which cancels it.
             let reply = inner.store.reserve(order).await?;
             if !matches!(reply, Reply::Held { .. }) {
                 unclaimed.claim();
@@ -325,7 +326,7 @@ impl Shared {
         self.run(now, call).await
     }
 
-    /// What the store is to hold; `None`: nothing.
+    /// The order for the store. `None`: there is nothing to hold in it.
     fn order(
         &self,
         hold: Uuid,
@@ -445,12 +446,12 @@ impl Inner {
         }
     }
 
-    /// What time it is by the store's clock, at the latest: a lease ends before its window does.
+    /// The latest that it can be by the store's clock. By this time a lease ends before its window does.
     fn their_time(&self, now: i64) -> i64 {
         now.saturating_add(self.offset.load(Ordering::Relaxed))
     }
 
-    /// At the earliest: no reservation is made after it was given up.
+    /// The earliest that it can be by the store's clock. By this time no reservation is made after the request has given up.
     fn their_earliest(&self, now: i64) -> i64 {
         now.saturating_add(self.least_offset.load(Ordering::Relaxed))
     }
@@ -497,7 +498,8 @@ impl Needs<'_, '_> {
         Ok(claims)
     }
 
-    /// What a hard limit that has less left is as good as spent. With an output that can be lowered further, nothing.
+    /// Of a hard limit, what the request is likely to use: with less left, the limit may count as spent. 0 of other limits, and while the
+    /// output bound can still be lowered.
     fn likely(&self, limit: &Limit) -> i64 {
         let is_least = !limit.fit || self.fitted == Some(1);
         if limit.hard && is_least { self.estimate.likely(limit.counts()).unwrap_or(0) } else { 0 }
@@ -513,7 +515,8 @@ impl Needs<'_, '_> {
     }
 }
 
-/// The output that fits, or one token, where limits that fit are all that refuses. `None`: nothing is to be gained.
+/// The output bound with which the request fits, in tokens and at least 1, if every limit that refuses is a hard one with `fit`. `None`:
+/// another limit refuses too, or the bound is no lower than before.
 fn lowered(
     estimate: &Estimate<'_>,
     fitted: Option<u64>,
@@ -543,7 +546,7 @@ fn tightest(mut tightest: Tightest, claims: &[Claim], buckets: &[BucketReply], n
     tightest
 }
 
-/// Has the others count this gateway, and learns how many there are and what time it is there.
+/// Announces this gateway to the store every few seconds. The reply says how many gateways there are, and the store's time.
 async fn announce(inner: Arc<Inner>) {
     let gateway = Uuid::now_v7();
     loop {
@@ -563,7 +566,7 @@ async fn announce_once(inner: &Inner, gateway: Uuid, clock: impl Fn() -> i64) {
     }
 }
 
-/// Has buckets of long ago forgotten. That it fails stops nothing: they are only too many.
+/// Deletes buckets whose windows are long over from the store. A failure is only logged: such buckets take room, and do no other harm.
 async fn forget(inner: Arc<Inner>) {
     loop {
         if let Err(why) = inner.store.forget().await

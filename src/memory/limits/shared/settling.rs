@@ -41,7 +41,7 @@ impl SettleQueue {
         self.added.notify_one();
     }
 
-    /// Has the holds cancelled that these claims may have led to.
+    /// Cancels the holds that these claims may have made.
     fn cancel(&self, hold: Uuid, claims: &[Claim]) {
         for claim in claims {
             self.push(Settlement {

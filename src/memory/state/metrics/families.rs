@@ -10,12 +10,12 @@ use prometheus::{
 /// OpenTelemetry GenAI `gen_ai.client.operation.duration`, seconds.
 const DURATION_BUCKETS: &[f64] =
     &[0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92];
-/// OpenTelemetry GenAI `gen_ai.client.token.usage`, tokens.
 /// Dollars: a millionth, and each four times the one before.
 const COST_BUCKETS: &[f64] = &[
     0.000_001, 0.000_004, 0.000_016, 0.000_064, 0.000_256, 0.001_024, 0.004_096, 0.016_384, 0.065_536,
     0.262_144, 1.048_576, 4.194_304, 16.777_216,
 ];
+/// OpenTelemetry GenAI `gen_ai.client.token.usage`, tokens.
 const TOKEN_BUCKETS: &[f64] = &[
     1.0,
     4.0,
