@@ -98,14 +98,14 @@ impl BodyTexts {
     }
 }
 
-/// The judged ones of `texts`, with newlines between them; `None`: there are none.
+/// The texts that are judged, joined with newlines. `None`: none of `texts` is judged.
 pub fn judged(texts: &[Text]) -> Option<String> {
     let parts: Vec<&str> =
         texts.iter().filter(|text| text.is_judged).map(|text| text.text.as_str()).collect();
     (!parts.is_empty()).then(|| parts.join("\n"))
 }
 
-/// The values of a JSON list; of an object, itself: some readers take one for a list of one.
+/// The values of a JSON list. An object is returned as the only value, because some readers accept an object as a list of one.
 fn items<'t>(list: &Json<'t>) -> Vec<Json<'t>> {
     match list.source() {
         Some(source) if source.starts_with('[') => serde_json::from_str(source).unwrap_or_default(),
@@ -231,8 +231,8 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// A list of what is stored: chats, or messages and items with contents. One level deep: what is stored has no list of its own, and
-    /// a provider could nest them until the stack is full.
+    /// A list of stored objects: chats, or messages and items with contents. It is read one level deep. Stored objects have no lists of
+    /// their own, and a provider could nest lists until the stack overflows.
     fn stored(&mut self, body: &Object<'t>) {
         let items = body.list("data");
         for item in &items {

@@ -113,8 +113,8 @@ const SHARED: [(&str, Type); 4] = [
 const MAX_TIME_LIMIT_MS: f64 = 120_000.0;
 
 impl HookCompiler<'_> {
-    /// The hooks of one phase; `None` where there are none. Those of the workspace, given by the slugs of saved guardrails, come
-    /// first, and a config that names one of them does not run it twice.
+    /// The hooks of one phase; `None` if there are none. The workspace's hooks, given by the slugs of saved guardrails, come first. A saved
+    /// guardrail that the config names too runs only once.
     pub fn compile(
         &self,
         of_workspace: &[String],

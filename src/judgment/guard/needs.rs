@@ -1,9 +1,9 @@
-//! What of a request a check must see: most read its text, and some do without. They run on operations that have no text, too.
+//! What a check must see of a request. Most checks read its text. Those that do not need it also run on operations without a text.
 
 use super::check::CheckKind;
 use words::api::operation::{BodyKind, Operation};
 
-/// What a check must see, and what there is to be seen of a request. Each includes those before it.
+/// What a check must see, or what is available of a request. Each value includes those before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Needs {
     /// The operation, metadata and headers.

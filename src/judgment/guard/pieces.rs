@@ -66,7 +66,7 @@ fn moved(old: &str, border: usize, new: &str, range: Range<usize>) -> usize {
             .flatten()
             .find_map(|(text, border)| Some(start + part.find(text)? + border))
     });
-    // Nothing around it is left: what was changed stays together, before the border.
+    // No text around the border is unchanged: all of the changed text goes to the piece before the border.
     found.unwrap_or(range.end)
 }
 

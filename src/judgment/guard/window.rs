@@ -298,7 +298,7 @@ impl ChoiceWindow {
         self.searched = self.text.len();
     }
 
-    /// Drops what is too far back to be context; how many bytes that are.
+    /// Drops text that is too far back to be context. Returns how many bytes were dropped.
     fn drop_context(&mut self, hold: usize) -> usize {
         let start = self.text.floor_char_boundary(self.open.saturating_sub(CONTEXT.max(hold)));
         self.text.drain(..start);

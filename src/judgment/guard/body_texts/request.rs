@@ -107,7 +107,7 @@ impl<'t> Reader<'t> {
         self.found.texts.extend(new);
     }
 
-    /// Every text of an `input` but those of earlier messages: of what has a role and is not the last.
+    /// Every text of an `input`, except those of earlier messages. An earlier message is an item that has a role and is not the last.
     fn texts_of_input(&mut self, input: &Json<'t>) {
         self.text(input, true);
         let list = items(input);
@@ -236,7 +236,7 @@ impl<'t> Reader<'t> {
         self.depth -= 1;
     }
 
-    /// Nothing was read of a part or an item: that is noted, unless it is of a type that is not read.
+    /// Notes that nothing was read of a part or an item, unless its type is one that is never read.
     fn check_type(&mut self, part: &Object<'t>, is_judged: bool) {
         let kinds: Vec<_> = part.every("type").filter_map(Json::text).collect();
         let is_fine = |kind: &str| NOT_READ.contains(&kind) || kind.ends_with("_call");
@@ -249,7 +249,8 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// One of Google's contents. Thoughts are read where a user has them: only those of the model are not its input's text.
+    /// One of Google's contents. Thoughts of the model are skipped, since they are no text of the input. Parts that a user marks as
+    /// thoughts are read.
     fn google_content(&mut self, content: &Json<'t>, is_judged: bool) {
         self.text(content, is_judged);
         let Some(content) = object(content) else { return };

@@ -102,7 +102,7 @@ pub const JWT: CheckKind = CheckKind {
 const ALGORITHMS: &[&str] =
     &["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "EdDSA"];
 const FORM: &str = "application/x-www-form-urlencoded";
-/// Between two fetches of a key set because of tokens that name a key that is not in it, seconds.
+/// The least time between two attempts to fetch a key set, in seconds: tokens that name an unknown key must not cause a fetch each.
 const MIN_FETCH_INTERVAL: i64 = 30;
 const MAX_KEY_SET: usize = 256 << 10;
 const MAX_INTROSPECTION: usize = 256 << 10;
@@ -299,7 +299,8 @@ impl JwtCheck {
         }
     }
 
-    /// The key set; fetched where it is too old, or, for a token with an unknown key, where that was not tried just now.
+    /// The key set. It is fetched if it is too old or lacks the token's key. Once it has been fetched, it is not tried again within
+    /// [`MIN_FETCH_INTERVAL`] of the last attempt.
     async fn keys(&self, is_missing: bool, outside: &dyn Outside, now: i64) -> Result<Arc<KeySet>, Failure> {
         let Source::Fetched { url, max_age, keys } = &self.source else { return Ok(Arc::default()) };
         let last = {

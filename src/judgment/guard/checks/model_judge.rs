@@ -59,7 +59,7 @@ pub const MODEL_JUDGE: CheckKind = CheckKind {
 };
 
 const TIMEOUT: Duration = Duration::from_secs(30);
-/// A longer text is not judged, in bytes: of one that is cut, the rest could be anything.
+/// The longest text that is judged, in bytes. A longer one is not cut and judged, because the part that is cut off could be anything.
 const MAX_TEXT: usize = 200_000;
 /// A longer reason is cut in the result, in characters.
 const MAX_REASON: usize = 1000;

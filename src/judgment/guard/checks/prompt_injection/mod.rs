@@ -44,9 +44,9 @@ pub const PROMPT_INJECTION: CheckKind = CheckKind {
 };
 
 const DEFAULT_THRESHOLD: f64 = 0.5;
-/// What something encoded adds that would be an attack in plain text.
+/// What encoded text adds to the score if it would be an attack in plain text.
 const ENCODED_WEIGHT: f64 = 0.8;
-/// What text in characters that are not shown adds, whatever it is.
+/// What text in invisible characters adds to the score, whatever it says.
 const HIDDEN_WEIGHT: f64 = 0.7;
 
 #[derive(Debug)]
