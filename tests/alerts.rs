@@ -41,7 +41,8 @@ struct MailServer {
 impl MailServer {
     fn start(folder: &Path) -> Option<Self> {
         let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
-        let (certificate, key) = (folder.join("cert.pem"), folder.join("key.pem"));
+        let certificate = folder.join("cert.pem");
+        let key = folder.join("key.pem");
         std::fs::write(&certificate, made.cert.pem()).unwrap();
         std::fs::write(&key, made.signing_key.serialize_pem()).unwrap();
         let mut command = packages::python("smtp", "smtp_server.py")?;

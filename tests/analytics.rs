@@ -44,7 +44,8 @@ const GRAPHS: [&str; 17] = [
 fn gateways() -> Vec<Gateway> {
     let mut all = vec![Gateway::start(SETTINGS)];
     if let Some(server) = postgres_server::shared() {
-        let (url, key) = (server.new_database(), "5a".repeat(32));
+        let url = server.new_database();
+        let key = "5a".repeat(32);
         all.push(Gateway::start(&format!("{SETTINGS}store:\n  url: {url}\n  encryption_key: \"{key}\"\n")));
     }
     all

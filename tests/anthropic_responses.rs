@@ -71,7 +71,8 @@ fn every_recorded_response_is_decoded_correctly() {
 #[test]
 fn every_recorded_chat_completion_is_encoded_for_anthropic_or_refused_by_name() {
     let Some(recordings) = recordings() else { return };
-    let (mut written, mut refused) = (0, BTreeMap::<String, usize>::new());
+    let mut written = 0;
+    let mut refused = BTreeMap::<String, usize>::new();
     for recording in recordings.iter().filter(|each| each.path.contains("chat/completions")) {
         let Some(request) = &recording.request else { continue };
         let body = Body::parse(request.clone().into()).unwrap();
@@ -275,7 +276,8 @@ fn read_message(message: &Value) -> DecodedMessage {
     decoded.finish = message["stop_reason"].as_str().map(str::to_owned);
     let usage = &message["usage"];
     let count = |name: &str| usage[name].as_u64().unwrap_or_default();
-    let (cached, written) = (count("cache_read_input_tokens"), count("cache_creation_input_tokens"));
+    let cached = count("cache_read_input_tokens");
+    let written = count("cache_creation_input_tokens");
     let thought = usage["output_tokens_details"]["thinking_tokens"].as_u64().unwrap_or_default();
     decoded.usage =
         [count("input_tokens") + cached + written, count("output_tokens"), cached, written, thought];

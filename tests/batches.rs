@@ -199,7 +199,8 @@ async fn a_file_with_wrong_lines_fails_before_the_first_is_sent() {
 async fn files_are_listed_read_and_deleted_by_their_workspace() {
     let gateway = Gateway::start(STANDARD);
     let client = Client::new(&gateway);
-    let (first, second) = (client.upload("one").await, client.upload("two").await);
+    let first = client.upload("one").await;
+    let second = client.upload("two").await;
     let (_, list) = client.get("/files?limit=1").await;
     assert_eq!((&list["data"][0], &list["has_more"]), (&second, &json!(true)));
     let (_, list) = client.get(&format!("/files?after={}", second["id"].as_str().unwrap())).await;

@@ -42,7 +42,8 @@ fn slow_chats(count: usize) -> String {
 #[tokio::test]
 async fn what_one_gateway_has_made_the_other_one_has_at_once() {
     let Some((first, second, _folder)) = two_gateways() else { return };
-    let (first, second) = (Client::new(&first), Client::new(&second));
+    let first = Client::new(&first);
+    let second = Client::new(&second);
     // As behind a load balancer: each request goes to the other one, without a pause.
     for _ in 0..10 {
         let file = first.upload(chats(1)).await;
@@ -97,8 +98,10 @@ async fn a_bucket_has_the_files_of_all_gateways() {
          credentials: {{access_key_id: an-id, secret_access_key: a-secret}}\n"
     );
     let settings = format!("{STANDARD}{batches}{}", stores::settings(&server.new_database(), ""));
-    let (first, second) = (Gateway::start(&settings), Gateway::start(&settings));
-    let (first, second) = (Client::new(&first), Client::new(&second));
+    let first = Gateway::start(&settings);
+    let second = Gateway::start(&settings);
+    let first = Client::new(&first);
+    let second = Client::new(&second);
     let keys = || bucket.lock().unwrap().objects.keys().cloned().collect::<Vec<_>>();
     let file = first.upload(slow_chats(LINES)).await;
     assert!(keys().len() == 1 && keys()[0].starts_with("here/files/"), "{:?}", keys());
@@ -123,7 +126,8 @@ async fn a_bucket_has_the_files_of_all_gateways() {
 #[tokio::test]
 async fn a_batch_is_cancelled_at_the_gateway_that_does_not_run_it() {
     let Some((first, second, _folder)) = two_gateways() else { return };
-    let (runs, other) = (Client::new(&first), Client::new(&second));
+    let runs = Client::new(&first);
+    let other = Client::new(&second);
     let file = runs.upload(slow_chats(2000)).await;
     let made = runs.create(&file, CHAT, &provider()).await;
     until("a line", async || {

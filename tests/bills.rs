@@ -136,7 +136,9 @@ async fn what_is_reported_is_charged_to_the_token() {
         let calls = calls.filter(|(model, _)| !stream || parts(model).0 != "@mistral");
         let calls = calls.map(|(model, dialect)| {
             let (slug, name) = parts(model);
-            let (gateway, trace, tag) = (&gateway, new_trace(), new_trace());
+            let gateway = &gateway;
+            let trace = new_trace();
+            let tag = new_trace();
             let config = json!({"provider": slug, "retry": {"attempts": 2, "on_status_codes": [503]}});
             let call =
                 dialect.call(&http, gateway, name, stream).header("x-gateway-config", config.to_string());
@@ -193,7 +195,8 @@ async fn what_is_not_reported_is_charged_about_as_it_is_billed() {
     for ending in [Ending::Left, Ending::Cut, Ending::Outrun] {
         let calls = MATRIX_MODELS.iter().map(|model| {
             let (gateway, (slug, name)) = (&gateway, parts(model));
-            let (trace, tag) = (new_trace(), new_trace());
+            let trace = new_trace();
+            let tag = new_trace();
             let script = match ending {
                 Ending::Left => "tokens=300&gap=10",
                 Ending::Cut => "tokens=100&fault=cut&after=60",
@@ -254,7 +257,8 @@ async fn no_provider_shows_usage_that_was_not_requested() {
     let mut refused = BTreeSet::new();
     let mut requested = 0;
     for provider in knowledge::provider::ids() {
-        let (trace, tag) = (new_trace(), new_trace());
+        let trace = new_trace();
+        let tag = new_trace();
         let call = Dialect::Chat.call(&http, &gateway, "gpt-4o-mini", true).bearer_auth("sk-own");
         let call = call.header("x-gateway-provider", provider).header("x-gateway-trace-id", &trace);
         let call = call.header("x-gateway-custom-host", format!("{}/v1", gateway.emulator_url()));

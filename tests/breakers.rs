@@ -46,7 +46,8 @@ async fn shown(gateway: &Gateway, role: &str) -> Value {
 
 #[tokio::test]
 async fn an_open_target_is_skipped_shown_and_reset() {
-    let (gateway, trace) = (Gateway::start(STANDARD), new_trace());
+    let gateway = Gateway::start(STANDARD);
+    let trace = new_trace();
     let targets = [target(&trace, "primary", "status=503&times=2"), target(&trace, "fallback", "")];
     let config = config(&targets);
     for primary_requests in [1, 2, 2, 2] {
@@ -76,7 +77,8 @@ async fn an_open_target_is_skipped_shown_and_reset() {
 
 #[tokio::test]
 async fn when_all_are_open_the_least_bad_is_tried_and_reported() {
-    let (gateway, trace) = (gateway(), new_trace());
+    let gateway = gateway();
+    let trace = new_trace();
     let targets = ["one", "two"].map(|role| target(&trace, role, "status=503"));
     let config = config(&targets);
     for _ in 0..2 {
@@ -145,7 +147,8 @@ async fn client_errors_do_not_open_a_target() {
 
 #[tokio::test]
 async fn a_client_disconnect_does_not_open_a_target() {
-    let (gateway, trace) = (gateway(), new_trace());
+    let gateway = gateway();
+    let trace = new_trace();
     let script = format!("fault=hang&times=3&key={trace}");
     let config = config(&[target(&trace, "primary", &script), target(&trace, "fallback", "")]);
     let log = format!("{}/_emulator/requests?tag={trace}-primary", gateway.emulator_url());

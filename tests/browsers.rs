@@ -115,7 +115,8 @@ async fn a_preflight_is_answered_without_a_key() {
 #[tokio::test]
 async fn no_provider_is_called_for_a_preflight() {
     let gateway = with_cors();
-    let (tag, trace) = (new_trace(), new_trace());
+    let tag = new_trace();
+    let trace = new_trace();
     let url = format!("{}/chat/completions", gateway.base_url());
     let call = client().request(Method::OPTIONS, url).header("origin", PAGE);
     let call = call.header("access-control-request-method", "POST").header("x-emulator-tag", &tag);

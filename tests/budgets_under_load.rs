@@ -93,7 +93,8 @@ impl Of {
         let (status, body) = call(&client(), &gateway.base_url(), shape).await.unwrap();
         assert_eq!(status, 200, "{body}");
         let tokens = |name: &str| body["usage"][name].as_i64().unwrap();
-        let (input, output) = (tokens("prompt_tokens"), tokens("completion_tokens"));
+        let input = tokens("prompt_tokens");
+        let output = tokens("completion_tokens");
         match self {
             Self::Cost => input * 2_500 + output * 10_000,
             Self::Tokens => input + output,
@@ -151,8 +152,9 @@ async fn spend(gateways: &[String], shape: Shape) -> Arc<Tally> {
     let mut clients = tokio::task::JoinSet::new();
     let client = client();
     for index in 0..CLIENTS {
-        let (client, base, tally) =
-            (client.clone(), gateways[index % gateways.len()].clone(), Arc::clone(&tally));
+        let client = client.clone();
+        let base = gateways[index % gateways.len()].clone();
+        let tally = Arc::clone(&tally);
         clients.spawn(async move {
             loop {
                 match call(&client, &base, shape).await {
@@ -271,7 +273,8 @@ async fn a_hard_budget_survives_a_kill() {
     let bill = (calls(&emulator).await - before) * price;
     let entities = operate(&gateway, Method::GET, &format!("{USAGE}/{id}/entities"), &Value::Null).await;
     let entity = &entities["data"][0];
-    let (counted, held) = (of.read(&entity["current_usage"]), of.read(&entity["reserved_usage"]));
+    let counted = of.read(&entity["current_usage"]);
+    let held = of.read(&entity["reserved_usage"]);
     report(&format!(
         "hard budget of {limit} through a kill: bill {bill}, counted {counted}, held {held}, {tally:?}"
     ));
@@ -310,7 +313,8 @@ async fn use_up_with_two_gateways(store: &str, shared: &str, is_hard: bool) {
         "{}limits: {{shared: '{shared}'}}\nstore:\n  url: {store}\n  encryption_key: \"{key}\"\n",
         settings(&emulator),
     );
-    let (one, two) = (Gateway::start(&settings), Gateway::start(&settings));
+    let one = Gateway::start(&settings);
+    let two = Gateway::start(&settings);
     let price = of.price(&one, SHORT).await;
     let before = calls(&emulator).await;
     let limit = 2_000 * price + price / 2;

@@ -21,10 +21,13 @@ const REFRESH: (&str, &str) = ("x-gateway-cache-force-refresh", "true");
 
 /// A provider whose response has the number of the call in it. The first call waits for a permit.
 async fn first_waits() -> (Upstream, Arc<Semaphore>, Arc<AtomicUsize>) {
-    let (gate, calls) = (Arc::new(Semaphore::new(0)), Arc::<AtomicUsize>::default());
-    let (permits, count) = (Arc::clone(&gate), Arc::clone(&calls));
+    let gate = Arc::new(Semaphore::new(0));
+    let calls = Arc::<AtomicUsize>::default();
+    let permits = Arc::clone(&gate);
+    let count = Arc::clone(&calls);
     let upstream = Upstream::start(move |mut connection: Connection| {
-        let (permits, count) = (Arc::clone(&permits), Arc::clone(&count));
+        let permits = Arc::clone(&permits);
+        let count = Arc::clone(&count);
         async move {
             while connection.request().await.is_some() {
                 let number = count.fetch_add(1, Ordering::SeqCst);
@@ -90,7 +93,8 @@ async fn an_entry_that_cannot_be_decoded_is_removed_and_the_call_is_made() {
     })
     .await;
     let call = Call::new(&gateway, &cached(at(&upstream, "openai")));
-    let (whole, stream) = (chat("odd", false), chat("odd", true));
+    let whole = chat("odd", false);
+    let stream = chat("odd", true);
     assert_eq!(call.send(&whole).await.cache, "MISS");
     assert_eq!(call.send(&whole).await.cache, "HIT");
     let decoded = call.send(&stream).await;
@@ -109,7 +113,8 @@ async fn a_call_that_was_given_up_takes_no_further_requests() {
     timed["request_timeout"] = json!(2000);
     timed["retry"] = json!({"attempts": 5, "on_status_codes": [408]});
     let body = chat("hangs", false);
-    let (patient, hasty) = (Call::new(&gateway, &config), Call::new(&gateway, &timed));
+    let patient = Call::new(&gateway, &config);
+    let hasty = Call::new(&gateway, &timed);
     let others = async {
         called(&calls, 1).await;
         let retried = hasty.send(&body).await;
@@ -169,8 +174,8 @@ async fn an_older_call_does_not_replace_a_refreshed_response() {
     let gateway = gateway();
     let (upstream, gate, calls) = first_waits().await;
     let config = cached(at(&upstream, "openai"));
-    let (call, refresh) =
-        (Call::new(&gateway, &config), Call::new(&gateway, &config).header(REFRESH.0, REFRESH.1));
+    let call = Call::new(&gateway, &config);
+    let refresh = Call::new(&gateway, &config).header(REFRESH.0, REFRESH.1);
     let body = chat("refreshed in flight", false);
     let others = async {
         called(&calls, 1).await;
@@ -195,8 +200,8 @@ async fn a_refresh_that_fails_leaves_what_is_kept() {
     })
     .await;
     let config = cached(at(&upstream, "openai"));
-    let (call, refresh) =
-        (Call::new(&gateway, &config), Call::new(&gateway, &config).header(REFRESH.0, REFRESH.1));
+    let call = Call::new(&gateway, &config);
+    let refresh = Call::new(&gateway, &config).header(REFRESH.0, REFRESH.1);
     let body = chat("failing refresh", false);
     assert_eq!(outcome(&call.send(&body).await), expected("MISS", 0));
     assert_eq!(refresh.send(&body).await.status, 500);
@@ -229,14 +234,18 @@ async fn a_client_that_takes_nothing_does_not_keep_a_call_open_for_others() {
 async fn a_call_that_fails_is_no_hit_and_is_charged_once() {
     const CLIENTS: usize = 8;
     let gateway = Gateway::start(STANDARD);
-    let (gate, calls) = (Arc::new(Semaphore::new(0)), Arc::<AtomicUsize>::default());
-    let (permits, count) = (Arc::clone(&gate), Arc::clone(&calls));
+    let gate = Arc::new(Semaphore::new(0));
+    let calls = Arc::<AtomicUsize>::default();
+    let permits = Arc::clone(&gate);
+    let count = Arc::clone(&calls);
     let body =
         r#"{"error":{"message":"no"},"usage":{"prompt_tokens":7,"completion_tokens":2,"total_tokens":9}}"#;
     let head = "HTTP/1.1 500 Internal Server Error\r\ncontent-type: application/json\r\ncontent-length:";
     let failing = format!("{head} {}\r\n\r\n{body}", body.len());
     let upstream = Upstream::start(move |mut connection: Connection| {
-        let (permits, count, failing) = (Arc::clone(&permits), Arc::clone(&count), failing.clone());
+        let permits = Arc::clone(&permits);
+        let count = Arc::clone(&count);
+        let failing = failing.clone();
         async move {
             while connection.request().await.is_some() {
                 count.fetch_add(1, Ordering::SeqCst);
@@ -283,7 +292,8 @@ async fn a_leader_that_takes_little_is_charged_for_what_others_got() {
         chat_events(&texts.iter().map(String::as_str).collect::<Vec<_>>()).replace("data: [DONE]", used);
     let (upstream, calls) = answering(move |_, _| events(&whole)).await;
     let config = cached(at(&upstream, "openai"));
-    let (body, trace) = (streamed("little"), new_trace());
+    let body = streamed("little");
+    let trace = new_trace();
     let slow = slow_client(&gateway, &config, &body, &trace).await;
     let other = Call::new(&gateway, &config).send(&body).await;
     assert_eq!((other.status, other.cache.as_str()), (200, "HIT"));

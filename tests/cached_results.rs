@@ -46,12 +46,13 @@ async fn what_is_no_result_of_the_operation_is_never_stored() {
 #[tokio::test]
 async fn a_stream_of_images_serves_no_whole_request() {
     let gateway = gateway();
-    let (upstream, calls) = answering(|_, request| match request.contains("\"stream\":true") {
-        true => events(
+    let (upstream, calls) = answering(|_, request| if request.contains("\"stream\":true") {
+events(
             "event: image_generation.completed\ndata: {\"type\":\"image_generation.completed\",\"b64_json\":\"AA\"}\n\n",
-        ),
-        false => json_answer(r#"{"created":1,"data":[{"b64_json":"AA"}]}"#),
-    })
+        )
+} else {
+json_answer(r#"{"created":1,"data":[{"b64_json":"AA"}]}"#)
+})
     .await;
     let config = cached(at(&upstream, "openai"));
     let call = Call::new(&gateway, &config).path("/v1/images/generations");

@@ -135,7 +135,8 @@ async fn other_credentials_never_get_a_response() {
         _ => json_answer(WHOLE_CHAT),
     })
     .await;
-    let (body, mut keys) = (chat("whose is it"), BTreeSet::new());
+    let body = chat("whose is it");
+    let mut keys = BTreeSet::new();
     for provider in ["bedrock", "azure-openai", "vertex-ai", "openai"] {
         let host = upstream.url();
         let host = if provider == "bedrock" || provider == "azure-openai" {
@@ -147,7 +148,8 @@ async fn other_credentials_never_get_a_response() {
             let mut config = cached(json!({"provider": provider, "custom_host": host}));
             config.as_object_mut().unwrap().extend(account.as_object().unwrap().clone());
             let call = Call::new(&gateway, &config);
-            let (first, second) = (call.send(&body).await, call.send(&body).await);
+            let first = call.send(&body).await;
+            let second = call.send(&body).await;
             assert_eq!((first.status, first.cache.as_str()), (200, "MISS"), "{config}: {first:?}");
             assert_eq!((second.status, second.cache.as_str()), (200, "HIT"), "{config}: {second:?}");
             let key = gateway.access_line(&first.trace).await["cache"]["key"].clone();
@@ -197,10 +199,13 @@ async fn other_workspaces_get_neither_a_stored_response_nor_one_in_flight() {
     let gateway = Gateway::start(STANDARD);
     let (_, red) = workspace(&gateway, "red").await;
     let (_, blue) = workspace(&gateway, "blue").await;
-    let (calls, permits) = (Arc::<AtomicUsize>::default(), Arc::new(Semaphore::new(0)));
-    let (count, wait) = (Arc::clone(&calls), Arc::clone(&permits));
+    let calls = Arc::<AtomicUsize>::default();
+    let permits = Arc::new(Semaphore::new(0));
+    let count = Arc::clone(&calls);
+    let wait = Arc::clone(&permits);
     let upstream = Upstream::start(move |mut connection: Connection| {
-        let (count, wait) = (Arc::clone(&count), Arc::clone(&wait));
+        let count = Arc::clone(&count);
+        let wait = Arc::clone(&wait);
         async move {
             while connection.request().await.is_some() {
                 count.fetch_add(1, Ordering::SeqCst);
@@ -249,7 +254,8 @@ async fn a_text_that_means_the_same_is_not_found_in_another_workspace() {
     config["cache"] = json!({"mode": "semantic"});
     let call = |key: &str| Call::new(&gateway, &config).header("x-gateway-api-key", key);
     let text = "how do I reset the password of my account on the web site today please";
-    let (red, blue) = (call(&red), call(&blue));
+    let red = call(&red);
+    let blue = call(&blue);
     assert_eq!(red.send(&chat(text)).await.cache, "SEMANTIC MISS");
     let similar = |word: &str| chat(&text.replace("please", word));
     until("the vector", async || (red.send(&similar("thanks")).await.cache == "SEMANTIC HIT").then_some(()))

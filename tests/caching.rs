@@ -108,10 +108,12 @@ pub(crate) fn events(text: &str) -> String {
 pub(crate) async fn answering(
     answer: impl Fn(usize, &str) -> String + Send + Sync + 'static,
 ) -> (Upstream, Arc<AtomicUsize>) {
-    let (answer, count) = (Arc::new(answer), Arc::<AtomicUsize>::default());
+    let answer = Arc::new(answer);
+    let count = Arc::<AtomicUsize>::default();
     let calls = Arc::clone(&count);
     let upstream = Upstream::start(move |mut connection: Connection| {
-        let (answer, calls) = (Arc::clone(&answer), Arc::clone(&calls));
+        let answer = Arc::clone(&answer);
+        let calls = Arc::clone(&calls);
         async move {
             while let Some(request) = connection.request().await {
                 let number = calls.fetch_add(1, Ordering::SeqCst);
@@ -132,17 +134,19 @@ pub(crate) fn json_answer(body: &str) -> String {
 }
 
 pub(crate) async fn chat_provider() -> (Upstream, Arc<AtomicUsize>) {
-    answering(|_, request| match request.contains("\"stream\":true") {
-        true => events(&chat_events(&["hello", " world"])),
-        false => json_answer(WHOLE_CHAT),
+    answering(|_, request| {
+        if request.contains("\"stream\":true") {
+            events(&chat_events(&["hello", " world"]))
+        } else {
+            json_answer(WHOLE_CHAT)
+        }
     })
     .await
 }
 
 async fn messages_provider() -> (Upstream, Arc<AtomicUsize>) {
-    answering(|_, request| match request.contains("\"stream\":true") {
-        true => events(MESSAGE_EVENTS),
-        false => json_answer(WHOLE_MESSAGE),
+    answering(|_, request| {
+        if request.contains("\"stream\":true") { events(MESSAGE_EVENTS) } else { json_answer(WHOLE_MESSAGE) }
     })
     .await
 }
@@ -353,11 +357,16 @@ async fn a_forced_refresh_calls_the_provider_and_replaces_what_is_stored() {
 
 /// A provider that sends the first event of a stream at once, and one more for each permit.
 async fn step_by_step() -> (Upstream, Arc<Semaphore>, Arc<AtomicUsize>, Arc<AtomicUsize>) {
-    let (steps, calls, closed) =
-        (Arc::new(Semaphore::new(0)), Arc::<AtomicUsize>::default(), Arc::<AtomicUsize>::default());
-    let (permits, count, ends) = (Arc::clone(&steps), Arc::clone(&calls), Arc::clone(&closed));
+    let steps = Arc::new(Semaphore::new(0));
+    let calls = Arc::<AtomicUsize>::default();
+    let closed = Arc::<AtomicUsize>::default();
+    let permits = Arc::clone(&steps);
+    let count = Arc::clone(&calls);
+    let ends = Arc::clone(&closed);
     let upstream = Upstream::start(move |mut connection: Connection| {
-        let (permits, count, ends) = (Arc::clone(&permits), Arc::clone(&count), Arc::clone(&ends));
+        let permits = Arc::clone(&permits);
+        let count = Arc::clone(&count);
+        let ends = Arc::clone(&ends);
         async move {
             if connection.request().await.is_none() {
                 return;
@@ -467,10 +476,13 @@ async fn a_client_that_leaves_takes_no_other_with_it_and_the_last_one_ends_the_c
 #[tokio::test]
 async fn a_call_that_fails_is_made_again_for_those_who_wait() {
     let gateway = gateway();
-    let (gate, calls) = (Arc::new(Semaphore::new(0)), Arc::<AtomicUsize>::default());
-    let (permits, count) = (Arc::clone(&gate), Arc::clone(&calls));
+    let gate = Arc::new(Semaphore::new(0));
+    let calls = Arc::<AtomicUsize>::default();
+    let permits = Arc::clone(&gate);
+    let count = Arc::clone(&calls);
     let upstream = Upstream::start(move |mut connection: Connection| {
-        let (permits, count) = (Arc::clone(&permits), Arc::clone(&count));
+        let permits = Arc::clone(&permits);
+        let count = Arc::clone(&count);
         async move {
             if connection.request().await.is_none() {
                 return;
@@ -513,11 +525,13 @@ async fn with_a_hedge_the_header_is_about_the_attempt_that_served() {
         let permits = Arc::new(Semaphore::new(0));
         let mut upstreams = Vec::new();
         for is_first in [true, false] {
-            let (wait, serves) = (Arc::clone(&permits), is_first == first_serves);
+            let wait = Arc::clone(&permits);
+            let serves = is_first == first_serves;
             let calls = Arc::<AtomicUsize>::default();
             let count = Arc::clone(&calls);
             let upstream = Upstream::start(move |mut connection: Connection| {
-                let (wait, calls) = (Arc::clone(&wait), Arc::clone(&count));
+                let wait = Arc::clone(&wait);
+                let calls = Arc::clone(&count);
                 async move {
                     while connection.request().await.is_some() {
                         calls.fetch_add(1, Ordering::SeqCst);

@@ -47,7 +47,8 @@ async fn every_failure_gets_a_clean_response_and_leaks_nothing() {
     // The emulator runs in a process of its own, so that only the gateway is measured.
     let emulator = Emulator::start(None);
     let gateway = Gateway::start(&settings(emulator.port));
-    let (started, mut tally) = (Instant::now(), Tally::default());
+    let started = Instant::now();
+    let mut tally = Tally::default();
     run(&gateway, 0..WARM, &mut tally).await;
     settle(&gateway).await;
     let (files, (memory, _)) = (gateway.open_files(), gateway.memory());
@@ -107,9 +108,11 @@ async fn run(gateway: &Gateway, numbers: std::ops::Range<usize>, tally: &mut Tal
     let client = fresh_client();
     let config = config();
     let requests = stream::iter(numbers).map(|number| {
-        let (client, config) = (&client, &config);
+        let client = &client;
+        let config = &config;
         async move {
-            let (streamed, messages) = (number % 2 == 0, number % 8 > 5);
+            let streamed = number % 2 == 0;
+            let messages = number % 8 > 5;
             let trace = new_trace();
             let body = body(messages, streamed);
             let sending = send(gateway, client, &trace, config, &body, messages);

@@ -52,7 +52,8 @@ async fn a_disconnect_before_the_response_cancels_the_provider() {
     let gateway = gateway();
     for h2 in [false, true] {
         for kind in REQUEST_KINDS {
-            let (tag, trace) = (new_trace(), new_trace());
+            let tag = new_trace();
+            let trace = new_trace();
             let call = chat_request(&gateway, Dialect::OpenAi, kind, &format!("fault=hang&tag={tag}"));
             let call = call.header("x-gateway-provider", "@emulator").header("x-gateway-trace-id", &trace);
             let call = tokio::spawn(through(speaking(h2), call).send());
@@ -71,7 +72,8 @@ async fn a_disconnect_during_the_response_cancels_the_provider() {
     for h2 in [false, true] {
         // A document under a request timeout is held, so its client leaves before the response.
         for kind in REQUEST_KINDS.into_iter().filter(|kind| *kind != RequestKind::Timed) {
-            let (tag, trace) = (new_trace(), new_trace());
+            let tag = new_trace();
+            let trace = new_trace();
             // The provider stalls after the first events or the first half: the disconnect must be noticed
             // without a write. Half of a shorter document would be held.
             let script = format!("fault=stall&tokens=60000&tag={tag}");
@@ -91,7 +93,8 @@ async fn a_disconnect_during_the_response_cancels_the_provider() {
 /// On HTTP/2 the client cancels one stream; the others on its connection continue.
 #[tokio::test]
 async fn a_cancelled_stream_leaves_others_on_its_connection_alone() {
-    let (gateway, tag) = (gateway(), new_trace());
+    let gateway = gateway();
+    let tag = new_trace();
     let client = speaking(true);
     let call = |script: &str| {
         let call = chat_request(&gateway, Dialect::OpenAi, RequestKind::Streamed, script);

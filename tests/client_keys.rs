@@ -176,7 +176,8 @@ async fn without_service_keys_it_is_the_providers_key() {
             let is_header = !library.query.contains("key=");
             for dialect in DIALECTS {
                 let path = if dialect == Dialect::OpenAi { "chat/completions" } else { "messages" };
-                let (tag, body) = (new_trace(), Some(body(dialect, RequestKind::Plain, "")));
+                let tag = new_trace();
+                let body = Some(body(dialect, RequestKind::Plain, ""));
                 let call = Call { method: Method::POST, path, body };
                 let request = send(&gateway, library, "sk-callers-own", &tag, &call);
                 let request = request.header("x-gateway-provider", provider);

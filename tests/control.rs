@@ -129,7 +129,8 @@ async fn pages_of_other_origins_are_refused() {
     // Its own: it resets all circuits, also those that other tests are about to open.
     let gateway = Gateway::start(STANDARD);
     let port = gateway.ports.control;
-    let (own, own_origin) = (format!("127.0.0.1:{port}"), format!("origin: http://127.0.0.1:{port}\r\n"));
+    let own = format!("127.0.0.1:{port}");
+    let own_origin = format!("origin: http://127.0.0.1:{port}\r\n");
     let evil = "origin: https://evil.example\r\n";
     for (line, host, origin, status) in [
         ("GET /metrics", own.as_str(), "", "200"),

@@ -65,7 +65,8 @@ async fn status(base: &str, operation: &Operation, key: Option<&str>) -> (u16, V
 #[tokio::test]
 async fn no_route_serves_a_client_without_a_key() {
     let gateway = gateway();
-    let (all, mut refused) = (operations(), 0);
+    let all = operations();
+    let mut refused = 0;
     for operation in all.iter().filter(|operation| operation.needs_key) {
         for base in [gateway.control_url(), gateway.data_url()] {
             if base == gateway.data_url() && !operation.on_data_port {
@@ -211,7 +212,9 @@ async fn workspaces_do_not_see_each_others_objects() {
     };
     let removed = call(&gateway, TWO, Method::DELETE, "/v1/configs/co", &json!({})).await;
     assert_eq!(removed.0, 200);
-    let (one, two) = (sent(ONE, "co").send().await.unwrap(), sent(TWO, "co").send().await.unwrap());
-    let (one, two) = (one.text().await.unwrap(), two.text().await.unwrap());
+    let one = sent(ONE, "co").send().await.unwrap();
+    let two = sent(TWO, "co").send().await.unwrap();
+    let one = one.text().await.unwrap();
+    let two = two.text().await.unwrap();
     assert!(!one.contains("Invalid config id") && two.contains("Invalid config id"), "{one} {two}");
 }

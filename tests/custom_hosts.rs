@@ -87,7 +87,8 @@ async fn listening() -> Upstream {
 
 #[tokio::test]
 async fn private_hosts_are_refused_in_every_spelling_and_never_dialled() {
-    let (gateway, upstream) = (gateway(), listening().await);
+    let gateway = gateway();
+    let upstream = listening().await;
     let port = upstream.port;
     for host in REFUSED {
         let url = format!("http://{host}:{port}/v1");
@@ -147,9 +148,11 @@ async fn non_http_urls_are_refused() {
 
 #[tokio::test]
 async fn the_allow_list_opens_only_what_it_names() {
-    let (open, other) = (listening().await, listening().await);
+    let open = listening().await;
+    let other = listening().await;
     // rule, host, whether it is reachable
-    let (port, elsewhere) = (open.port, other.port);
+    let port = open.port;
+    let elsewhere = other.port;
     let rows = [
         (format!("'127.0.0.1:{port}'"), format!("127.0.0.1:{port}"), true),
         (format!("'127.0.0.1:{port}'"), format!("2130706433:{port}"), true),

@@ -283,7 +283,8 @@ fn the_sbom_lists_what_is_linked() {
     let lock = std::fs::read_to_string(Path::new(ROOT).join("Cargo.lock")).unwrap();
     let mut listed = BTreeSet::new();
     for component in sbom["components"].as_array().unwrap() {
-        let (name, version) = (component["name"].as_str().unwrap(), component["version"].as_str().unwrap());
+        let name = component["name"].as_str().unwrap();
+        let version = component["version"].as_str().unwrap();
         let digest = component["hashes"][0]["content"].as_str().unwrap();
         let entry = format!("name = \"{name}\"\nversion = \"{version}\"\n");
         let at = lock.find(&entry).unwrap_or_else(|| panic!("{name} {version} is not in Cargo.lock"));

@@ -73,9 +73,10 @@ async fn assert_times_out(gateway: &Gateway, dialect: Dialect, kind: RequestKind
     let trace = new_trace();
     let call = chat_request(gateway, dialect, kind, "fault=hang").header("x-gateway-trace-id", &trace);
     let config = format!(r#"{{"provider": "{}", "request_timeout": 150}}"#, dialect.slug());
-    let call = match by_header {
-        true => call.header("x-gateway-provider", dialect.slug()).header("x-gateway-request-timeout", "150"),
-        false => call.header("x-gateway-config", config),
+    let call = if by_header {
+        call.header("x-gateway-provider", dialect.slug()).header("x-gateway-request-timeout", "150")
+    } else {
+        call.header("x-gateway-config", config)
     };
     let started = Instant::now();
     let response = call.send().await.unwrap();
@@ -173,7 +174,8 @@ async fn the_operators_limits_hold_where_the_request_names_none() {
 
 #[tokio::test]
 async fn an_unreachable_provider_is_reported_with_the_reason() {
-    let (closed, tls) = (ports::free(), ports::free());
+    let closed = ports::free();
+    let tls = ports::free();
     let gateway = start_with_dead_providers(closed, tls);
     // stored provider, what the message contains
     let rows = [
@@ -204,7 +206,8 @@ async fn assert_reason(gateway: &Gateway, slug: &str, reason: &str, kind: Reques
 fn start_with_dead_providers(closed: u16, tls: u16) -> Gateway {
     let folder = tempfile::tempdir().unwrap();
     let pair = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
-    let (cert, key) = (folder.path().join("cert.pem"), folder.path().join("key.pem"));
+    let cert = folder.path().join("cert.pem");
+    let key = folder.path().join("key.pem");
     std::fs::write(&cert, pair.cert.pem()).unwrap();
     std::fs::write(&key, pair.signing_key.serialize_pem()).unwrap();
     let settings = format!(

@@ -187,7 +187,8 @@ async fn jobs_are_listed_page_by_page() {
             wanted.push(id(&client.create(&vendor.request(name)).await).to_owned());
         }
         // Other tests have jobs at the emulator, too.
-        let (mut found, mut after) = (Vec::new(), String::new());
+        let mut found = Vec::new();
+        let mut after = String::new();
         for _ in 0..1000 {
             let page = client.get(&format!("/fine_tuning/jobs?limit=2{after}")).await;
             let ids: Vec<String> =

@@ -190,9 +190,11 @@ async fn a_list_is_sent_element_by_element_and_a_broken_one_has_no_end() {
 /// Sends a request to a provider of ours; returns the first line and the body of what it got, and the response.
 async fn forwarded(path: &str, config: &Value, body: &str, sent: &str) -> (String, String, String) {
     let request = Arc::new(Mutex::new(String::new()));
-    let (observed, sent) = (Arc::clone(&request), sent.to_owned());
+    let observed = Arc::clone(&request);
+    let sent = sent.to_owned();
     let upstream = Upstream::start(move |mut connection| {
-        let (observed, sent) = (Arc::clone(&observed), sent.clone());
+        let observed = Arc::clone(&observed);
+        let sent = sent.clone();
         async move {
             while let Some(request) = connection.request().await {
                 *observed.lock() = request;

@@ -69,9 +69,10 @@ fn pii_is_found_as_the_documentation_states() {
         };
         for label in &labelled {
             let score = scores.entry(label.0.clone()).or_default();
-            match found.iter().any(|found| overlaps(found, label)) {
-                true => score.found += 1,
-                false => score.missed += 1,
+            if found.iter().any(|found| overlaps(found, label)) {
+                score.found += 1;
+            } else {
+                score.missed += 1;
             }
         }
         for wrong in found.iter().filter(|found| !labelled.iter().any(|label| overlaps(label, found))) {
@@ -95,7 +96,8 @@ fn pii_is_found_as_the_documentation_states() {
 #[test]
 fn prompt_injections_are_found_as_the_documentation_states() {
     let check = local("default.promptInjection", &json!({}));
-    let (mut corpus, mut wild) = (Score::default(), Score::default());
+    let mut corpus = Score::default();
+    let mut wild = Score::default();
     for line in lines(include_str!("guard_detection/injections.jsonl")) {
         let score = if line["category"] == "wild" { &mut wild } else { &mut corpus };
         let is_found = !run(check.as_ref(), line["text"].as_str().unwrap()).verdict;

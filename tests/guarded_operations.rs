@@ -161,7 +161,8 @@ async fn a_denial_in_the_middle_of_geminis_stream_is_its_last_document() {
             let call = client().post(url).header("x-gateway-api-key", KEY);
             let call = call.header("x-gateway-config", config.to_string()).json(&contents("hi"));
             let mut response = call.send().await.unwrap();
-            let (mut text, status) = (String::new(), response.status().as_u16());
+            let mut text = String::new();
+            let status = response.status().as_u16();
             // A stream of events breaks off; a list has its end.
             let is_broken = loop {
                 match response.chunk().await {

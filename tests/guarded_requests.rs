@@ -56,7 +56,8 @@ async fn a_body_is_judged_however_it_is_sent_or_refused() {
     let body = chat("it is hidden").to_string();
     let sized = |kind: &str, body: &[u8]| format!("{kind}content-length: {}\r\n", body.len());
     let json = "content-type: application/json\r\n";
-    let (marked, invalid) = (format!("\u{feff}{body}"), body.replace("hidden", "hidden \u{1}").into_bytes());
+    let marked = format!("\u{feff}{body}");
+    let invalid = body.replace("hidden", "hidden \u{1}").into_bytes();
     let invalid: Vec<u8> = invalid.into_iter().map(|byte| if byte == 1 { 0xff } else { byte }).collect();
     let wide: Vec<u8> = body.encode_utf16().flat_map(u16::to_le_bytes).collect();
     let list = format!("[{body}]");
@@ -135,7 +136,8 @@ async fn sent_in_frames(
 /// HTTP/2 has no `Transfer-Encoding`, and a body needs no `Content-Length`: its header is that of a request without a body.
 #[tokio::test]
 async fn a_body_without_length_in_http2_is_judged_or_refused() {
-    let (json, body) = ("application/json", chat("it is hidden").to_string());
+    let json = "application/json";
+    let body = chat("it is hidden").to_string();
     let hides = json!({"input_guardrails": none_of("hidden", true)});
     let models = json!({"input_guardrails": [{"modelWhitelist": {"models": ["good"]}, "deny": true}]});
     for (media, body, hooks, wanted) in [

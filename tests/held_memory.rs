@@ -77,7 +77,8 @@ async fn large_bodies_beyond_the_limit_are_refused_and_memory_stays_bounded() {
         let bytes =
             Arc::new(request("/v1/chat/completions", &config, &chat("m?latency=1500", &content, false)));
         let calls = (0..24).map(|_| {
-            let (port, bytes) = (gateway.ports.data, Arc::clone(&bytes));
+            let port = gateway.ports.data;
+            let bytes = Arc::clone(&bytes);
             tokio::spawn(async move {
                 let mut connection = Raw::connect(port).await;
                 // A refused client may be cut off while it still sends.

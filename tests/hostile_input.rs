@@ -116,7 +116,8 @@ async fn all(gateway: &Gateway, sort: &str, request: impl Fn(&mut Rng) -> Vec<u8
         let bytes = request(&mut Rng::new(sort, case));
         let response = raw::send(gateway.ports.data, &bytes).await;
         let describe = || {
-            let (bytes, response) = (bytes.escape_ascii().to_string(), response.escape_ascii().to_string());
+            let bytes = bytes.escape_ascii().to_string();
+            let response = response.escape_ascii().to_string();
             format!("{sort} {case}:\n{bytes}\ngot the response\n{response}")
         };
         let status = match Message::parse(&response, true) {

@@ -22,7 +22,8 @@ fn through(client: &Client, call: RequestBuilder) -> RequestBuilder {
 
 #[tokio::test]
 async fn every_request_kind_shares_one_connection() {
-    let (gateway, client) = (gateway(), h2c());
+    let gateway = gateway();
+    let client = h2c();
     let talks = DIALECTS.iter().flat_map(|dialect| REQUEST_KINDS.map(|kind| (*dialect, kind)));
     let talks = talks.map(|(dialect, kind)| {
         let call =
@@ -44,7 +45,8 @@ async fn every_request_kind_shares_one_connection() {
 
 #[tokio::test]
 async fn bodies_of_any_size_pass_in_both_directions() {
-    let (gateway, client) = (gateway(), h2c());
+    let gateway = gateway();
+    let client = h2c();
     let bytes = vec![7_u8; 5 << 20];
     let call = client.post(format!("{}/weather/upload?bytes=3000000", gateway.base_url()));
     let call = call.header("x-gateway-api-key", KEY).header("x-gateway-provider", "@emulator");
@@ -63,7 +65,8 @@ async fn bodies_of_any_size_pass_in_both_directions() {
 
 #[tokio::test]
 async fn an_early_refusal_arrives_during_the_upload() {
-    let (gateway, client) = (gateway(), h2c());
+    let gateway = gateway();
+    let client = h2c();
     let url = format!("{}/chat/completions", gateway.base_url());
     let response = client.post(url).header("x-gateway-api-key", "nobody").body(vec![b' '; 3 << 20]);
     let response = response.send().await.unwrap();

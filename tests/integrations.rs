@@ -50,7 +50,8 @@ async fn chat(gateway: &Gateway, key: &str, config: &Value, model: &str) -> (u16
     let body = json!({"model": model, "messages": [{"role": "user", "content": "Hello"}]});
     let call = client().post(url).header("x-gateway-api-key", key).header("x-emulator-tag", &tag);
     let response = call.header("x-gateway-config", config.to_string()).json(&body).send().await.unwrap();
-    let (status, body) = (response.status().as_u16(), response.json().await.unwrap());
+    let status = response.status().as_u16();
+    let body = response.json().await.unwrap();
     let url = format!("{}/_emulator/requests?tag={tag}", gateway.emulator_url());
     let sent: Vec<Value> = client().get(url).send().await.unwrap().json().await.unwrap();
     (status, body, sent.len())
@@ -114,7 +115,8 @@ async fn only_workspaces_with_access_use_an_integration() {
         let path = "/v1/integrations/int/workspaces";
         let at_it = json!({"provider": "@int"});
         let both = async |gateway: &Gateway| {
-            let (own, other) = (chat(gateway, DEFAULT, &at_it, "m").await, chat(gateway, TEAM, &at_it, "m").await);
+            let own = chat(gateway, DEFAULT, &at_it, "m").await;
+            let other = chat(gateway, TEAM, &at_it, "m").await;
             (own.0, other.0)
         };
         assert_eq!(both(&gateway).await, (200, 200));

@@ -88,7 +88,9 @@ async fn a_gateway_that_is_killed_loses_nothing_that_it_acknowledged() {
     let kills: u32 = std::env::var("KILLS").ok().and_then(|text| text.parse().ok()).unwrap_or(2);
     on_each_store(async || {
         let mut gateway = Gateway::start(SETTINGS);
-        let (mut acknowledged, mut writes, mut time) = (Acknowledged::new(), 0, Duration::ZERO);
+        let mut acknowledged = Acknowledged::new();
+        let mut writes = 0;
+        let mut time = Duration::ZERO;
         for round in 0..kills {
             let url = format!("{}/v1/configs", gateway.control_url());
             let count = Arc::new(AtomicU32::new(0));

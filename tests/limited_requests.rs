@@ -27,7 +27,8 @@ providers:
 ";
 
 fn on_postgres(server: &postgres_server::Server) -> String {
-    let (url, key) = (server.new_database(), "5a".repeat(32));
+    let url = server.new_database();
+    let key = "5a".repeat(32);
     format!("{SETTINGS}store:\n  url: {url}\n  encryption_key: \"{key}\"\n")
 }
 
@@ -120,13 +121,15 @@ impl<'a> Chat<'a> {
     async fn send(self, gateway: &Gateway) -> Answer {
         let call = client().post(format!("{}/chat/completions", gateway.base_url()));
         let call = call.header("x-gateway-api-key", self.key);
-        let call = match self.headers.iter().any(|(name, _)| *name == "x-gateway-config") {
-            true => call,
-            false => call.header("x-gateway-provider", "@emu"),
+        let call = if self.headers.iter().any(|(name, _)| *name == "x-gateway-config") {
+            call
+        } else {
+            call.header("x-gateway-provider", "@emu")
         };
         let call = self.headers.iter().fold(call, |call, (name, value)| call.header(*name, value));
         let response = call.json(&self.body).send().await.unwrap();
-        let (status, headers) = (response.status().as_u16(), response.headers().clone());
+        let status = response.status().as_u16();
+        let headers = response.headers().clone();
         let text = response.text().await.unwrap();
         Answer { status, headers, body: serde_json::from_str(&text).unwrap_or(Value::String(text)) }
     }
@@ -239,8 +242,8 @@ async fn a_raised_limit_lets_requests_pass_at_once() {
 
         let key = json!({"name": "k", "scopes": ["completions.write"], "usage_limits": {"type": "requests", "credit_limit": 1}});
         let (_, made) = operate(&gateway, Method::POST, "/v1/api-keys/workspace/service", &key).await;
-        let (path, key) =
-            (format!("/v1/api-keys/{}", made["id"].as_str().unwrap()), made["key"].as_str().unwrap());
+        let path = format!("/v1/api-keys/{}", made["id"].as_str().unwrap());
+        let key = made["key"].as_str().unwrap();
         assert_eq!(Chat::new().key(key).status(&gateway).await, 200);
         let refused = wait::until("the key to be exhausted", async || {
             let answer = Chat::new().key(key).send(&gateway).await;

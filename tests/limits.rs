@@ -197,9 +197,10 @@ async fn an_http_1_0_client_gets_an_http_1_0_response() {
         let (head, body) = response.split_once("\r\n\r\n").unwrap();
         assert!(head.starts_with("HTTP/1.") && head[8..].starts_with(" 200"), "{response}");
         assert!(!head.to_lowercase().contains("chunked"), "{response}");
-        match stream {
-            true => assert!(body.starts_with("data:") && body.trim_end().ends_with("[DONE]"), "{response}"),
-            false => assert!(serde_json::from_str::<Value>(body).is_ok(), "{response}"),
+        if stream {
+            assert!(body.starts_with("data:") && body.trim_end().ends_with("[DONE]"), "{response}");
+        } else {
+            assert!(serde_json::from_str::<Value>(body).is_ok(), "{response}");
         }
     }
 }
@@ -237,9 +238,11 @@ struct Gated {
 impl Gated {
     async fn start() -> Self {
         let (arrived, may_go_on) = <(Arc<Notify>, Arc<Notify>)>::default();
-        let (arriving, going_on) = (Arc::clone(&arrived), Arc::clone(&may_go_on));
+        let arriving = Arc::clone(&arrived);
+        let going_on = Arc::clone(&may_go_on);
         let upstream = Upstream::start(move |mut line| {
-            let (arriving, going_on) = (Arc::clone(&arriving), Arc::clone(&going_on));
+            let arriving = Arc::clone(&arriving);
+            let going_on = Arc::clone(&going_on);
             async move {
                 while let Some(request) = line.request().await {
                     arriving.notify_one();
@@ -272,7 +275,8 @@ impl Gated {
 /// The same for requests that are passed on as they are, whenever the next one comes.
 #[tokio::test]
 async fn a_request_that_is_passed_on_is_not_ended_by_the_next_one() {
-    let (gateway, provider) = (gateway(), Gated::start().await);
+    let gateway = gateway();
+    let provider = Gated::start().await;
     let next = provider.request("GET", "next", "");
     let (start, end) = next.split_at(10);
     for (first, path) in [
@@ -305,7 +309,8 @@ async fn a_request_that_is_passed_on_is_not_ended_by_the_next_one() {
 /// Without a length it is the last one, and the client learns that.
 #[tokio::test]
 async fn nothing_follows_a_request_without_a_length_that_is_passed_on() {
-    let (gateway, provider) = (gateway(), Gated::start().await);
+    let gateway = gateway();
+    let provider = Gated::start().await;
     let chunked =
         provider.request("POST", "echo", "transfer-encoding: chunked\r\n") + "3\r\nabc\r\n0\r\n\r\n";
     let next = provider.request("GET", "next", "");

@@ -15,8 +15,8 @@ async fn a_limit_that_counts_something_else_begins_at_nothing_and_comes_back_wit
     let gateway = Gateway::start(SETTINGS);
     let body = json!({"name": "k", "scopes": ["completions.write"], "usage_limits": {"type": "tokens", "credit_limit": 1}});
     let (_, made) = operate(&gateway, Method::POST, "/v1/api-keys/workspace/service", &body).await;
-    let (key, path) =
-        (made["key"].as_str().unwrap(), format!("/v1/api-keys/{}", made["id"].as_str().unwrap()));
+    let key = made["key"].as_str().unwrap();
+    let path = format!("/v1/api-keys/{}", made["id"].as_str().unwrap());
     assert_eq!(Chat::new().key(key).status(&gateway).await, 200);
     let spent = async |status: u16| {
         wait::until("the next decision", async || {

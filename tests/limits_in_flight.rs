@@ -34,12 +34,13 @@ async fn what_is_worth_ten_calls_passes_ten_whoever_calls() {
         let outcomes = Arc::new(Mutex::new(BTreeMap::<(u16, String), usize>::new()));
         let mut clients = tokio::task::JoinSet::new();
         for _ in 0..100 {
-            let (gateway, outcomes) = (Arc::clone(&gateway), Arc::clone(&outcomes));
+            let gateway = Arc::clone(&gateway);
+            let outcomes = Arc::clone(&outcomes);
             clients.spawn(async move {
                 loop {
                     let response = chat(&gateway, &body(4096), "tokens=5&latency=200").send().await.unwrap();
-                    let (status, retry) =
-                        (response.status().as_u16(), response.headers().get("retry-after").cloned());
+                    let status = response.status().as_u16();
+                    let retry = response.headers().get("retry-after").cloned();
                     let body: Value = response.json().await.unwrap();
                     let what = body["error"]["type"].as_str().unwrap_or_default().to_owned();
                     *outcomes.lock().entry((status, what)).or_default() += 1;
@@ -77,7 +78,8 @@ async fn a_client_that_leaves_is_charged_for_what_it_got() {
     for gateway in gateways() {
         let (input, _) = tokens(&gateway).await;
         let id = make(&gateway, USAGE, &per_user("tokens", json!(1_000_000))).await;
-        let (tag, trace) = (new_trace(), new_trace());
+        let tag = new_trace();
+        let trace = new_trace();
         let mut body = body(100);
         body["stream"] = true.into();
         let call = chat(&gateway, &body, &format!("tokens=100&gap=20&tag={tag}"));

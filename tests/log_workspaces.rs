@@ -97,9 +97,10 @@ fn routes() -> Vec<String> {
     let readable = paths.iter().filter(|(_, item)| item.get("get").is_some()).map(|(path, _)| path);
     let filled = |path: &String| -> Vec<String> {
         let path = path.replace("{metadataKey}", "team");
-        match path.contains("{groupBy}") {
-            true => groups.iter().map(|group| path.replace("{groupBy}", group)).collect(),
-            false => vec![path],
+        if path.contains("{groupBy}") {
+            groups.iter().map(|group| path.replace("{groupBy}", group)).collect()
+        } else {
+            vec![path]
         }
     };
     readable.filter(of_ledger).flat_map(filled).collect()
@@ -121,7 +122,8 @@ fn is_empty(body: &Value) -> bool {
 async fn no_route_shows_what_belongs_to_another_workspace() {
     on_each_store(async || {
         let (gateway, log, feedback) = filled().await;
-        let (now, hour) = (Timestamp::now(), SignedDuration::from_hours(1));
+        let now = Timestamp::now();
+        let hour = SignedDuration::from_hours(1);
         let times = format!("time_of_generation_min={}&time_of_generation_max={}", now - hour, now + hour);
         let filters = [
             format!("trace_id={CANARY}-trace"),

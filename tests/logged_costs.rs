@@ -45,7 +45,8 @@ fn of_line(dollars: &Value) -> i64 {
 
 /// What a log says that its request cost, after a look at its attempts and at its access line.
 async fn cost(gateway: &Gateway, trace: &str) -> i64 {
-    let (log, line) = (log(gateway, trace).await, gateway.access_line(trace).await);
+    let log = log(gateway, trace).await;
+    let line = gateway.access_line(trace).await;
     let whole = nanodollars(&log["metrics"]["cost"]);
     let attempts = log["attempts"].as_array().unwrap();
     assert_eq!(attempts.iter().map(|attempt| nanodollars(&attempt["cost"])).sum::<i64>(), whole, "{log}");
@@ -63,7 +64,8 @@ async fn bill(gateway: &Gateway) -> i64 {
 }
 
 fn around_now() -> String {
-    let (now, hour) = (Timestamp::now(), SignedDuration::from_hours(1));
+    let now = Timestamp::now();
+    let hour = SignedDuration::from_hours(1);
     format!("time_of_generation_min={}&time_of_generation_max={}", now - hour, now + hour)
 }
 
@@ -115,7 +117,8 @@ async fn logs_and_analytics_sum_up_to_the_providers_bill() {
         assert_eq!(analysed(&gateway, 40).await, wanted);
         // Without a price: null, and counted.
         for _ in 0..3 {
-            let (trace, mut body) = (new_trace(), hello(false));
+            let trace = new_trace();
+            let mut body = hello(false);
             body["model"] = json!("no-price-1");
             chat(&gateway, &trace, &body).send().await.unwrap().text().await.unwrap();
             let log = log(&gateway, &trace).await;

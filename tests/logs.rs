@@ -145,7 +145,9 @@ async fn a_refused_request_has_the_model_that_it_named() {
 #[tokio::test]
 async fn bodies_are_kept_where_the_operator_wants_them() {
     for gateway in gateways("logs: {payloads: all, max_payload_bytes: 65536}\n") {
-        let (whole, streamed, none) = (new_trace(), new_trace(), new_trace());
+        let whole = new_trace();
+        let streamed = new_trace();
+        let none = new_trace();
         assert_eq!(status(chat(&gateway, &whole, &hello(false))).await, 200);
         assert_eq!(status(chat(&gateway, &streamed, &hello(true))).await, 200);
         assert_eq!(
@@ -176,8 +178,10 @@ async fn bodies_are_kept_where_the_operator_wants_them() {
             status(call.header("x-emulator-script", script)).await;
             logs(&gateway, &format!("trace_id={trace}"), 1).await;
             let log = get(&gateway, &format!("/v1/logs/{trace}")).await;
-            let (original, sent) = (log["originalResponse"].to_string(), log["response"]["body"].to_string());
-            let (original, sent) = (original.replace("\\\"", "\""), sent.replace("\\\"", "\""));
+            let original = log["originalResponse"].to_string();
+            let sent = log["response"]["body"].to_string();
+            let original = original.replace("\\\"", "\"");
+            let sent = sent.replace("\\\"", "\"");
             assert!(original.contains(marks[0]) && !sent.contains(marks[0]), "{script}: {log}");
             assert!(sent.contains(marks[1]) && !original.contains(marks[1]), "{script}: {log}");
             assert!(!log["transformedRequest"].is_null(), "{log}");
@@ -196,7 +200,8 @@ async fn bodies_are_kept_where_the_operator_wants_them() {
 
 /// A chat with this text, by this key.
 async fn sent(gateway: &Gateway, key: &str, text: &str, script: &str) -> String {
-    let (trace, mut body) = (new_trace(), hello(false));
+    let trace = new_trace();
+    let mut body = hello(false);
     body["messages"][0]["content"] = text.into();
     let call = client().post(format!("{}/chat/completions", gateway.base_url())).json(&body);
     let call = call.header("x-gateway-api-key", key).header("x-gateway-provider", "@emulator");

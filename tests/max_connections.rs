@@ -46,7 +46,8 @@ async fn refused_connections_are_summed_up_in_the_log() {
     let mut held = raw::Raw::connect(limited.ports.data).await;
     held.write(b"GET /livez HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
     held.read_some().await;
-    let (started, mut refused) = (Instant::now(), 0);
+    let started = Instant::now();
+    let mut refused = 0;
     for _ in 0..200 {
         let mut connection = raw::Raw::connect(limited.ports.data).await;
         refused += usize::from(connection.read_some().await.starts_with(b"HTTP/1.1 503"));

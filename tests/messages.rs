@@ -105,7 +105,8 @@ fn recorded_requests_are_read_without_loss() {
     let Some(recordings) = recordings() else {
         return report("SKIPPED: messages: no ../shared/traffic/recorded.jsonl beside this checkout");
     };
-    let (mut count, mut tools) = (0, 0);
+    let mut count = 0;
+    let mut tools = 0;
     for recording in &recordings {
         let Some(text) = recording.request.clone().filter(|text| text.starts_with('{')) else { continue };
         let body = Body::parse(text.clone().into()).unwrap();
@@ -220,7 +221,9 @@ fn essence(message: &Value) -> Value {
             }
             ("text", _) => blocks.push(json!({"type": "text", "text": block["text"]})),
             ("tool_use", _) => {
-                let (id, name, input) = (&block["id"], &block["name"], &block["input"]);
+                let id = &block["id"];
+                let name = &block["name"];
+                let input = &block["input"];
                 blocks.push(json!({"type": "tool_use", "id": id, "name": name, "input": input}));
             }
             _ => blocks.push(block.clone()),
@@ -272,19 +275,19 @@ fn recorded_responses_survive_a_round_trip() {
     let Some(recordings) = recordings() else {
         return report("SKIPPED: messages: no ../shared/traffic/recorded.jsonl beside this checkout");
     };
-    let (mut whole, mut streamed) = (0, 0);
+    let mut whole = 0;
+    let mut streamed = 0;
     for recording in recordings.iter().filter(|one| one.status == 200 && !one.path.contains("count_tokens")) {
-        let original = match recording.streamed {
-            true => gathered(&recording.body),
-            false => serde_json::from_slice(&recording.body).unwrap(),
+        let original = if recording.streamed {
+            gathered(&recording.body)
+        } else {
+            serde_json::from_slice(&recording.body).unwrap()
         };
         let wanted = essence(&original);
         for to_stream in [false, true] {
             let out = round_trip(&recording.body, recording.streamed, to_stream);
-            let translated_message = match to_stream {
-                true => gathered(&out),
-                false => serde_json::from_slice(&out).unwrap(),
-            };
+            let translated_message =
+                if to_stream { gathered(&out) } else { serde_json::from_slice(&out).unwrap() };
             assert_eq!(essence(&translated_message), wanted, "{} (to a stream: {to_stream})", recording.id);
         }
         *(if recording.streamed { &mut streamed } else { &mut whole }) += 1;
@@ -303,9 +306,10 @@ fn counts_are_estimated_about_right() {
     let mut errors = Vec::new();
     for recording in &recordings {
         let Some(text) = recording.request.clone().filter(|text| text.starts_with('{')) else { continue };
-        let original = match recording.streamed {
-            true => gathered(&recording.body),
-            false => serde_json::from_slice(&recording.body).unwrap(),
+        let original = if recording.streamed {
+            gathered(&recording.body)
+        } else {
+            serde_json::from_slice(&recording.body).unwrap()
         };
         // The provider counts what it searched, ran or thought about, which is not in the request.
         let excluded = ["_20", "mcp_servers", "file_id", "\"url\"", "output_config", "\"thinking\""];
@@ -342,7 +346,8 @@ fn chat(provider: &str, path: &str) -> Option<&'static dyn ChatAdapter> {
     // For providers that have the model in the path, only the recorded path has its name.
     let model = if path.contains("laude") { "anthropic.claude-x" } else { "asked" };
     [Operation::Messages, Operation::ChatCompletions].into_iter().find_map(|operation| {
-        let (method, streamed) = (&http::Method::POST, false);
+        let method = &http::Method::POST;
+        let streamed = false;
         let call = Call { operation, method, path: "messages", query: None, model: Some(model), streamed };
         match found.adapter(&call, &Account::default()) {
             Ok(Adapter::Chat(chat)) => Some(chat),

@@ -70,7 +70,8 @@ async fn line_with(gateway: &Gateway, trace: &str, more: &[&str]) -> Value {
 
 #[tokio::test]
 async fn the_line_of_a_whole_chat_response() {
-    let (gateway, trace) = (gateway(), new_trace());
+    let gateway = gateway();
+    let trace = new_trace();
     let call =
         chat(&gateway, &trace, &hello(false)).header("x-gateway-metadata", r#"{"team":"red","n":"1"}"#);
     assert_eq!(status(call).await, 200);
@@ -113,7 +114,8 @@ async fn the_line_of_a_whole_chat_response() {
 
 #[tokio::test]
 async fn the_line_of_a_stream_has_the_time_to_first_token() {
-    let (gateway, trace) = (gateway(), new_trace());
+    let gateway = gateway();
+    let trace = new_trace();
     let mut body = hello(true);
     body["model"] = json!("gpt-4o-mini?ttft=120&gap=4");
     body["stream_options"] = json!({"include_usage": true});

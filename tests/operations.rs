@@ -171,7 +171,8 @@ fn passed_headers(response: &Message) -> Vec<(&str, &str)> {
 async fn every_operation_passes_unchanged_in_both_directions() {
     let gateway = gateway();
     let provider = Provider::start(|_| response_bytes("200 OK", HEADERS, RESPONSE)).await;
-    let (mut request_count, mut expected_lines) = (0, Vec::new());
+    let mut request_count = 0;
+    let mut expected_lines = Vec::new();
     for &(method, path, body, operation) in ROWS {
         for below in [path.to_owned(), format!("proxy/{path}")] {
             let trace = new_trace();
@@ -214,9 +215,10 @@ fn respond_with_status(request: &Message) -> Vec<u8> {
         return format!("HTTP/1.1 {status}\r\nx-request-id: r\r\n\r\n").into_bytes();
     }
     // An error inside a success is no success (`wrong_answers`).
-    let body: &[u8] = match status.starts_with('2') {
-        true => b"{\"object\":\"as I say\"}",
-        false => b"{\"error\":{\"message\":\"as I say\"}}",
+    let body: &[u8] = if status.starts_with('2') {
+        b"{\"object\":\"as I say\"}"
+    } else {
+        b"{\"error\":{\"message\":\"as I say\"}}"
     };
     response_bytes(status, &[("content-type", "application/json"), ("x-request-id", "r")], body)
 }

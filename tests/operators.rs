@@ -76,7 +76,8 @@ configs:
 
 #[test]
 fn check_and_start_find_the_same_all_at_once() {
-    let (data, control) = (ports::free(), ports::free());
+    let data = ports::free();
+    let control = ports::free();
     let folder = Folder::new("");
     let ((cert, _), (_, other_key)) = (certificate(), certificate());
     for (name, content) in
@@ -148,7 +149,8 @@ fn a_folder_that_the_unit_makes_is_a_warning_to_check_and_an_error_to_a_start() 
     if std::path::Path::new("/var/log/turnpike").exists() {
         return report("SKIPPED: a turnpike is installed on this machine, so its folders are there");
     }
-    let (data, control) = (ports::free(), ports::free());
+    let data = ports::free();
+    let control = ports::free();
     let folder = Folder::new(&format!(
         "listen: {{data: ['127.0.0.1:{data}'], control: '127.0.0.1:{control}'}}\naccess_log: {{output: file, path: /var/log/turnpike/a.log}}\n"
     ));
@@ -167,7 +169,8 @@ fn a_folder_that_the_unit_makes_is_a_warning_to_check_and_an_error_to_a_start() 
 fn what_the_user_may_not_read_or_write_is_reported() {
     let folder = Folder::new("");
     let path = folder.path("turnpike.yaml");
-    let (data, control) = (ports::free(), ports::free());
+    let data = ports::free();
+    let control = ports::free();
     let yaml = format!(
         "listen: {{data: ['127.0.0.1:{data}'], control: '127.0.0.1:{control}'}}\naccess_log: {{output: file, path: {}}}\n",
         folder.path("access.log")
@@ -203,7 +206,8 @@ fn what_the_user_may_not_read_or_write_is_reported() {
 
 #[test]
 fn open_ports_are_warned_of() {
-    let (data, control) = (ports::free(), ports::free());
+    let data = ports::free();
+    let control = ports::free();
     let open = format!("listen:\n  data: ['0.0.0.0:{data}']\n  control: '0.0.0.0:{control}'\n");
     let keys = "auth: {keys: [{name: a, key: long-enough}]}\n";
     let check = |yaml: &str| {

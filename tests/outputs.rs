@@ -18,7 +18,8 @@ async fn a_file_is_reopened_on_usr1_and_no_line_is_lost() {
     let gateway = Arc::new(Gateway::start(&yaml));
     let sent = Arc::new(AtomicUsize::new(0));
     let client_task = {
-        let (gateway, sent) = (Arc::clone(&gateway), Arc::clone(&sent));
+        let gateway = Arc::clone(&gateway);
+        let sent = Arc::clone(&sent);
         tokio::spawn(async move {
             let client = client();
             for _ in 0..400 {

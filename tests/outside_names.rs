@@ -19,7 +19,8 @@ fn root() -> &'static Path {
 
 /// The path and text of each source below `src/`, without unit tests.
 fn sources() -> Vec<(String, String)> {
-    let (mut found, mut folders) = (Vec::new(), vec![root().join("src")]);
+    let mut found = Vec::new();
+    let mut folders = vec![root().join("src")];
     while let Some(folder) = folders.pop() {
         let entries = std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path());
         for path in entries.collect::<Vec<PathBuf>>() {
@@ -118,7 +119,8 @@ fn explained() -> BTreeSet<String> {
             json!({"model": "m", "stream": true, "seed": 7, "messages": [{"role": "user", "content": "x"}]});
         let question = json!({"headers": {"x-gateway-config": config}, "body": body});
         let folder = tempfile::tempdir().unwrap();
-        let (settings, request) = (folder.path().join("t.yaml"), folder.path().join("q.json"));
+        let settings = folder.path().join("t.yaml");
+        let request = folder.path().join("q.json");
         std::fs::write(&settings, "listen: {data: [{address: 127.0.0.1:0}]}\n").unwrap();
         std::fs::write(&request, question.to_string()).unwrap();
         let run = turnpike(&[

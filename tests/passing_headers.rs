@@ -34,7 +34,8 @@ async fn received_at(path: &str, headers: &str, body: &str) -> Vec<(String, Stri
 
 /// The headers and the body that the emulator received.
 async fn received_with_body(path: &str, headers: &str, body: &str) -> (Vec<(String, String)>, String) {
-    let (gateway, tag) = (gateway(), new_trace());
+    let gateway = gateway();
+    let tag = new_trace();
     let request = format!(
         "POST /v1/{path} HTTP/1.1\r\nHost: gateway\r\nx-gateway-api-key: {KEY}\r\n\
          x-emulator-tag: {tag}\r\nContent-Type: application/json\r\n{headers}Content-Length: {}\r\n\r\n{body}",
@@ -200,7 +201,9 @@ async fn a_traceparent_is_forwarded_and_names_the_trace() {
 
 #[tokio::test]
 async fn metadata_appears_only_in_the_access_line() {
-    let (gateway, tag, trace) = (gateway(), new_trace(), new_trace());
+    let gateway = gateway();
+    let tag = new_trace();
+    let trace = new_trace();
     let metadata = json!({"team": "red", "nested": {"a": [1]}});
     let call = chat_request(&gateway, Dialect::OpenAi, RequestKind::Streamed, &format!("tag={tag}"));
     let call = call.header("x-gateway-provider", "@emulator").header("x-gateway-trace-id", &trace);

@@ -13,7 +13,8 @@ use serde_json::{Value, json};
 fn gateways() -> Vec<Gateway> {
     let mut all = vec![Gateway::start(STANDARD)];
     if let Some(server) = postgres_server::shared() {
-        let (url, key) = (server.new_database(), "5a".repeat(32));
+        let url = server.new_database();
+        let key = "5a".repeat(32);
         all.push(Gateway::start(&format!("{STANDARD}store:\n  url: {url}\n  encryption_key: \"{key}\"\n")));
     }
     all
@@ -192,7 +193,8 @@ async fn what_does_not_go_together_is_refused() {
     ] {
         let (status, body) = operate(&gateway, Method::POST, path, &body).await;
         assert_eq!(status, 400, "{body}");
-        let (mut found, mut wanted) = (paths(&body), wanted);
+        let mut found = paths(&body);
+        let mut wanted = wanted;
         found.sort_unstable();
         wanted.sort_unstable();
         assert_eq!(found, wanted, "{body}");

@@ -289,7 +289,8 @@ async fn what_includes_what_does_not_exist_or_itself_is_not_saved() {
     let refused = async |method: Method, path: &str, body: Value, wanted: &str| {
         let (status, error) = sent(method, path, ADMIN, body).await;
         let detail = &error["error"]["details"][0];
-        let (of, message) = (detail["path"].as_str().unwrap(), detail["message"].as_str().unwrap());
+        let of = detail["path"].as_str().unwrap();
+        let message = detail["message"].as_str().unwrap();
         assert!(status == 400 && ["string", "version"].contains(&of) && message.contains(wanted), "{error}");
     };
     let prompt = |string: &str| json!({"name": "x", "string": string, "parameters": {}, "virtual_key": "emulator", "model": "m"});
@@ -388,7 +389,8 @@ async fn collections_hold_prompts() {
 #[tokio::test]
 async fn a_prompt_is_completed_whole_and_streamed() {
     on_each_store(async || {
-        let (tag, trace) = (new_trace(), new_trace());
+        let tag = new_trace();
+        let trace = new_trace();
         let slug = saved(&chat("Say {{q}}"), json!({"stream": true, "temperature": 0.5})).await;
         let path = format!("/prompts/{slug}/completions");
         let body = json!({"variables": {"q": "hello"}, "model": format!("gpt-4o-mini?tag={tag}")});
@@ -441,7 +443,8 @@ async fn a_text_prompt_is_a_text_completion() {
 #[tokio::test]
 async fn a_config_falls_back_between_prompts() {
     on_each_store(async || {
-        let (tag, trace) = (new_trace(), new_trace());
+        let tag = new_trace();
+        let trace = new_trace();
         let first = saved(&chat("first {{q}}"), json!({})).await;
         let second = saved(&chat("second {{q}}"), json!({})).await;
         let config = json!({
@@ -473,7 +476,8 @@ async fn what_cannot_be_completed_is_refused_in_both_shapes() {
     on_each_store(async || {
         let slug = saved(&chat("Say {{q}}"), json!({})).await;
         let completions = format!("/prompts/{slug}/completions");
-        let (good, unknown) = (json!({"variables": {}}), json!({"prompt_id": "pp-nothing"}).to_string());
+        let good = json!({"variables": {}});
+        let unknown = json!({"prompt_id": "pp-nothing"}).to_string();
         for (path, key, config, body, status, wanted) in [
             ("/prompts/pp-nothing/completions", CALLER, None, good.clone(), 404, "Invalid prompt id"),
             (&completions, CALLER, None, json!({"q": 1}), 400, "variables must be a JSON object"),

@@ -84,8 +84,8 @@ async fn a_cancelled_job_keeps_what_its_cloud_has_done() {
         assert_eq!(status, 200, "{cancelled}");
         let batch = client.finished(&id).await;
         assert_eq!(batch["status"], "cancelled", "{batch}");
-        let (output, failed) =
-            (client.lines(&batch["output_file_id"]).await, client.lines(&batch["error_file_id"]).await);
+        let output = client.lines(&batch["output_file_id"]).await;
+        let failed = client.lines(&batch["error_file_id"]).await;
         assert_eq!(output.len() + failed.len(), count, "each line has one result: {batch}");
         // Before the job ran, in its middle, or after its end.
         assert!([0, count / 2, count].contains(&output.len()), "{batch}");

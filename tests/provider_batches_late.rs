@@ -52,9 +52,10 @@ async fn anthropic() -> (Provider, Arc<Mutex<Wanted>>) {
             return response("404 Not Found", &body.to_string(), 0);
         }
         if request.start.contains("/results") {
-            return match is_slow {
-                true => response("200 OK", &result(1), 1000),
-                false => response("200 OK", &(1..=3).map(result).collect::<String>(), 0),
+            return if is_slow {
+                response("200 OK", &result(1), 1000)
+            } else {
+                response("200 OK", &(1..=3).map(result).collect::<String>(), 0)
             };
         }
         let status = if is_ended { "ended" } else { "in_progress" };

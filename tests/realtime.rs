@@ -52,7 +52,9 @@ fn ours(trace: &str) -> [(&str, &str); 3] {
 
 #[tokio::test]
 async fn messages_pass_in_both_directions() {
-    let (gateway, trace, tag) = (gateway(), new_trace(), new_trace());
+    let gateway = gateway();
+    let trace = new_trace();
+    let tag = new_trace();
     let headers =
         [&ours(&trace)[..], &[THINKS, ("x-emulator-tag", &*tag), ("openai-beta", "realtime=v1")]].concat();
     let (mut socket, response) = open(&gateway, "realtime?model=gpt-realtime", &headers).await.unwrap();
@@ -155,7 +157,9 @@ async fn a_session_is_charged_for_its_responses() {
 
 #[tokio::test]
 async fn a_client_close_reaches_the_provider() {
-    let (gateway, trace, tag) = (gateway(), new_trace(), new_trace());
+    let gateway = gateway();
+    let trace = new_trace();
+    let tag = new_trace();
     let headers = [&ours(&trace)[..], &[THINKS, ("x-emulator-tag", &*tag)]].concat();
     let (mut socket, _) = open(&gateway, "realtime?model=m", &headers).await.unwrap();
     next(&mut socket).await;
@@ -223,7 +227,8 @@ async fn a_refused_upgrade_is_returned_to_the_client() {
 #[tokio::test]
 async fn sub_protocols_and_the_upgrade_reach_the_provider() {
     let gateway = gateway();
-    let (trace, tag) = (new_trace(), new_trace());
+    let trace = new_trace();
+    let tag = new_trace();
     let protocols = "realtime, openai-insecure-api-key.sk-browser, openai-beta.realtime-v1";
     let headers =
         [&ours(&trace)[..], &[THINKS, ("x-emulator-tag", &*tag), ("sec-websocket-protocol", protocols)]]
@@ -254,7 +259,8 @@ const OTHER_PROTOCOLS: &str =
 #[tokio::test]
 async fn a_page_logs_in_by_the_subprotocol() {
     let gateway = gateway();
-    let (trace, tag) = (new_trace(), new_trace());
+    let trace = new_trace();
+    let tag = new_trace();
     let protocols = PROTOCOLS.replace("THE-KEY", KEY);
     let common = [THINKS, ("x-gateway-provider", "@emulator"), ("x-emulator-tag", &*tag)];
     let own = [("x-gateway-trace-id", &*trace), ("sec-websocket-protocol", &*protocols)];

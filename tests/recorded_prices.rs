@@ -61,9 +61,10 @@ fn texts(recording: &Recording) -> Vec<String> {
         return event_stream_texts(body);
     }
     let text = String::from_utf8_lossy(body);
-    match recording.streamed {
-        true => text.lines().filter_map(|line| line.strip_prefix("data:")).map(str::to_owned).collect(),
-        false => vec![text.into_owned()],
+    if recording.streamed {
+        text.lines().filter_map(|line| line.strip_prefix("data:")).map(str::to_owned).collect()
+    } else {
+        vec![text.into_owned()]
     }
 }
 
@@ -73,7 +74,8 @@ fn event_stream_texts(body: &[u8]) -> Vec<String> {
     let mut rest = body;
     while let Some(prelude) = rest.get(..8) {
         let number = |at: usize| u32::from_be_bytes(prelude[at..at + 4].try_into().unwrap()) as usize;
-        let (length, headers) = (number(0), number(4));
+        let length = number(0);
+        let headers = number(4);
         let Some(message) = rest.get(..length) else { break };
         let payload = String::from_utf8_lossy(&message[12 + headers..length - 4]).into_owned();
         let inner = serde_json::from_str::<Value>(&payload).ok();
@@ -115,9 +117,10 @@ fn requested(recording: &Recording) -> Option<String> {
     in_body.or_else(|| {
         let path = recording.path.split('?').next().unwrap_or_default();
         let (_, rest) = path.split_once("/models/").or_else(|| path.split_once("/model/"))?;
-        let name = match recording.host.contains("bedrock") {
-            true => rest.rsplit_once('/')?.0,
-            false => rest.split_once(':')?.0,
+        let name = if recording.host.contains("bedrock") {
+            rest.rsplit_once('/')?.0
+        } else {
+            rest.split_once(':')?.0
         };
         Some(percent_encoding::percent_decode_str(name).decode_utf8_lossy().into_owned())
     })
@@ -170,7 +173,8 @@ fn recorded_responses_with_usage_have_a_price() {
         writeln!(lines, "| `{vendor}` | {priced} | {free} | {unknown} |").unwrap();
     }
     let sum = |column: usize| table.values().map(|row| row[column]).sum::<u64>();
-    let (priced, free) = (sum(0), sum(1));
+    let priced = sum(0);
+    let free = sum(1);
     assert!(priced > 900, "only {priced}\n{lines}");
     let all = priced + free + sum(2);
     let sentence = format!("Of {all} recorded responses with usage, {priced} are priced and {free} are free");
@@ -218,7 +222,8 @@ fn recorded_searches_of_the_responses_api_are_counted() {
         );
     };
     let recordings = recording::all(&std::fs::read_to_string(&file).unwrap());
-    let (mut whole, mut streamed) = (0, 0);
+    let mut whole = 0;
+    let mut streamed = 0;
     for recording in recordings.iter().filter(|one| one.status == 200 && one.path.contains("/responses")) {
         let mut values =
             texts(recording).into_iter().filter_map(|text| serde_json::from_str::<Value>(&text).ok());

@@ -151,11 +151,11 @@ async fn travel(client: &Client, gateway: &Gateway, emulator: u16, trip: &Trip<'
 /// vendor values mapped to OpenAI's: added members, a content list as text, a finish reason. On the proxy
 /// route nothing may differ.
 fn is_completed_by_gateway(got: &[u8], recording: &Recording) -> bool {
-    let read = |bytes: &[u8]| match recording.streamed {
-        true => data(bytes),
-        false => vec![serde_json::from_slice(bytes).unwrap()],
+    let read = |bytes: &[u8]| {
+        if recording.streamed { data(bytes) } else { vec![serde_json::from_slice(bytes).unwrap()] }
     };
-    let (got, wanted) = (read(got), read(&recording.body));
+    let got = read(got);
+    let wanted = read(&recording.body);
     got.len() == wanted.len() && got.iter().zip(&wanted).all(|(got, wanted)| holds(got, wanted, ""))
 }
 

@@ -202,9 +202,10 @@ async fn references_to_earlier_items_are_understood() {
     for stream in [false, true] {
         let first = json!({"model": model, "input": "Hello", "reasoning": thinking, "stream": stream});
         let text = call(KEY, "@anthropic-emulator", &first).send().await.unwrap().text().await.unwrap();
-        let response: Value = match stream {
-            false => serde_json::from_str(&text).unwrap(),
-            true => data(text.as_bytes()).last().unwrap()["response"].clone(),
+        let response: Value = if stream {
+            data(text.as_bytes()).last().unwrap()["response"].clone()
+        } else {
+            serde_json::from_str(&text).unwrap()
         };
         let output = response["output"].as_array().unwrap();
         let kinds: Vec<&str> = output.iter().map(|item| item["type"].as_str().unwrap()).collect();

@@ -44,7 +44,8 @@ async fn index(gateway: &Gateway, config: &Value, headers: &[(&str, &str)], body
 
 #[tokio::test]
 async fn shares_follow_the_weights_and_zero_is_never_chosen() {
-    let (gateway, client) = (gateway(), client());
+    let gateway = gateway();
+    let client = client();
     let config = json!({"strategy": {"mode": "loadbalance"}, "targets": [
         with("tokens=1", &json!({"weight": 3})),
         with("tokens=1", &json!({"weight": 0})),
@@ -52,7 +53,9 @@ async fn shares_follow_the_weights_and_zero_is_never_chosen() {
         with("tokens=1", &json!({})),
     ]});
     let requests = stream::iter(0..200).map(|_| {
-        let (gateway, client, config) = (&gateway, &client, &config);
+        let gateway = &gateway;
+        let client = &client;
+        let config = &config;
         async move { send(gateway, client, &new_trace(), config, &body(false, false), false).await }
     });
     let mut shares = BTreeMap::<String, usize>::new();
@@ -142,7 +145,8 @@ async fn conditions_choose_by_metadata_body_headers_and_path() {
 
 #[tokio::test]
 async fn an_invalid_condition_is_refused_without_upstream_requests() {
-    let (gateway, trace) = (gateway(), new_trace());
+    let gateway = gateway();
+    let trace = new_trace();
     let config = json!({
         "strategy": {"mode": "conditional", "default": "d", "conditions": [
             {"query": {"metadata.a": {"$not": 1}}, "then": "d"}, {"query": {"params.b": {"$regex": "("}}, "then": "d"},

@@ -107,10 +107,12 @@ fn calls(gateway: &Gateway) -> Vec<RequestBuilder> {
 async fn assert_no_secret_at(level: &str) {
     let gateway = Gateway::start(&SETTINGS.replace("LEVEL", level));
     let calls = calls(&gateway);
-    let (count, mut failures) = (calls.len(), 0);
+    let count = calls.len();
+    let mut failures = 0;
     for call in calls {
         let call = call.build().unwrap();
-        let (name, sent) = (format!("{:?}", call.headers()), call.headers().clone());
+        let name = format!("{:?}", call.headers());
+        let sent = call.headers().clone();
         let response = client().execute(call).await.unwrap();
         let trace = sent["x-gateway-trace-id"].to_str().unwrap();
         assert_eq!(response.headers()["x-gateway-trace-id"], trace, "{name}");

@@ -55,7 +55,8 @@ async fn a_service_key_is_accepted_in_every_header() {
 }
 
 async fn assert_identified_as((name, value, client_name): &(&str, String, &str), kind: RequestKind) {
-    let (tag, trace) = (new_trace(), new_trace());
+    let tag = new_trace();
+    let trace = new_trace();
     let call = post(Dialect::OpenAi, kind, &tag).header(*name, value);
     let call = call.header("x-portkey-provider", "@emulator").header("x-portkey-trace-id", &trace);
     let response = call.send().await.unwrap();
@@ -85,7 +86,8 @@ async fn a_wrong_or_missing_service_key_is_refused_in_both_dialects() {
     ];
     for dialect in DIALECTS {
         for headers in rows {
-            let (tag, trace) = (new_trace(), new_trace());
+            let tag = new_trace();
+            let trace = new_trace();
             let call = post(dialect, RequestKind::Plain, &tag).header("x-gateway-provider", dialect.slug());
             let call = headers.iter().fold(call, |call, (name, value)| call.header(*name, *value));
             let response = call.header("x-gateway-trace-id", &trace).send().await.unwrap();

@@ -229,7 +229,8 @@ async fn settings_that_need_a_restart_are_reported_on_reload() {
 #[tokio::test]
 async fn the_access_log_moves_with_a_reload() {
     let gateway = Gateway::start(STANDARD);
-    let (before, after) = (new_trace(), new_trace());
+    let before = new_trace();
+    let after = new_trace();
     assert_eq!(chat(&gateway, &before, &hello(false)).send().await.unwrap().status(), 200);
     gateway.access_line(&before).await;
     let file = gateway.folder().join("access.log");
@@ -246,11 +247,13 @@ async fn the_access_log_moves_with_a_reload() {
 #[tokio::test]
 async fn reloads_under_load_fail_no_request() {
     let gateway = Arc::new(Gateway::start(STANDARD));
-    let (stopping, completed) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
+    let stopping = Arc::new(AtomicBool::new(false));
+    let completed = Arc::new(AtomicUsize::new(0));
     let clients: Vec<_> = (0..4)
         .map(|number| {
-            let (gateway, stopping, completed) =
-                (Arc::clone(&gateway), Arc::clone(&stopping), Arc::clone(&completed));
+            let gateway = Arc::clone(&gateway);
+            let stopping = Arc::clone(&stopping);
+            let completed = Arc::clone(&completed);
             let client = client();
             tokio::spawn(async move {
                 while !stopping.load(Ordering::Relaxed) {

@@ -28,11 +28,13 @@ async fn two_gateways_share_responses_and_purges() {
     let Some(redis) = RedisServer::start() else { return };
     // Time enough for a look-up on a busy machine.
     let yaml = format!("{STANDARD}cache: {{url: 'redis://127.0.0.1:{}', timeout_ms: 1000}}\n", redis.port);
-    let (one, other) = (Gateway::start(&yaml), Gateway::start(&yaml));
+    let one = Gateway::start(&yaml);
+    let other = Gateway::start(&yaml);
     let (upstream, calls) = answering(|_, _| json_answer(WHOLE_CHAT)).await;
     let config = cached(at(&upstream, "openai"));
     let body = chat("shared");
-    let (here, there) = (Call::new(&one, &config), Call::new(&other, &config));
+    let here = Call::new(&one, &config);
+    let there = Call::new(&other, &config);
     assert_eq!(here.send(&body).await.cache, "MISS");
     // It is written beside the request.
     until("the entry in Redis", async || (redis.command("DBSIZE") == ":1").then_some(())).await;
@@ -60,7 +62,8 @@ async fn entries_are_purged_by_key_namespace_and_workspace() {
     let config = cached(at(&upstream, "openai"));
     let plain = Call::new(&gateway, &config);
     let named = Call::new(&gateway, &config).header("x-gateway-cache-namespace", "n");
-    let (one, other) = (chat("one"), chat("other"));
+    let one = chat("one");
+    let other = chat("other");
     for body in [&one, &other] {
         assert_eq!(
             (plain.send(body).await.cache, named.send(body).await.cache),
@@ -101,8 +104,8 @@ async fn a_key_of_one_workspace_neither_purges_nor_sees_what_another_one_has() {
     let bound = bound.as_str().unwrap();
     let (upstream, _) = answering(|_, _| json_answer(WHOLE_CHAT)).await;
     let config = cached(at(&upstream, "openai"));
-    let (other, own) =
-        (Call::new(&gateway, &config), Call::new(&gateway, &config).header("x-gateway-api-key", bound));
+    let other = Call::new(&gateway, &config);
+    let own = Call::new(&gateway, &config).header("x-gateway-api-key", bound);
     let body = chat("whose entry");
     let control = |method, path: &str| {
         let url = format!("{}{path}", gateway.control_url());

@@ -24,11 +24,15 @@ const PATIENCE: Duration = Duration::from_secs(300);
 
 /// A provider of one stream. It sends the first event, and the rest after a permit.
 pub(crate) async fn stream_of(texts: Vec<String>) -> (Upstream, Arc<Semaphore>, Arc<AtomicUsize>) {
-    let (steps, calls) = (Arc::new(Semaphore::new(0)), Arc::<AtomicUsize>::default());
-    let (permits, count) = (Arc::clone(&steps), Arc::clone(&calls));
+    let steps = Arc::new(Semaphore::new(0));
+    let calls = Arc::<AtomicUsize>::default();
+    let permits = Arc::clone(&steps);
+    let count = Arc::clone(&calls);
     let texts = Arc::new(texts);
     let upstream = Upstream::start(move |mut connection: Connection| {
-        let (permits, count, texts) = (Arc::clone(&permits), Arc::clone(&count), Arc::clone(&texts));
+        let permits = Arc::clone(&permits);
+        let count = Arc::clone(&count);
+        let texts = Arc::clone(&texts);
         async move {
             if connection.request().await.is_none() {
                 return;
@@ -68,7 +72,8 @@ async fn read(gateway: &Gateway, config: &Value, body: &str, began: &AtomicUsize
     let request = Call::new(gateway, config).request(body).0.timeout(PATIENCE);
     let response = request.send().await.unwrap();
     began.fetch_add(1, Ordering::SeqCst);
-    let (mut digest, mut bytes) = (Context::new(&SHA256), 0);
+    let mut digest = Context::new(&SHA256);
+    let mut bytes = 0;
     let mut parts = response.bytes_stream();
     while let Some(part) = parts.next().await {
         let part = part.unwrap();

@@ -125,7 +125,8 @@ async fn a_client_that_stops_reading_holds_neither_memory_nor_the_provider() {
     const BODY_BYTES: usize = 400 << 20;
     let gateway = start("write_timeout_ms: 700");
     for kind in ["whole", "timed"] {
-        let (tag, trace) = (new_trace(), new_trace());
+        let tag = new_trace();
+        let trace = new_trace();
         let before = gateway.metric("process_resident_memory_bytes").await.unwrap();
         let limit = if kind == "timed" { "x-gateway-request-timeout: 20000\r\n" } else { "" };
         let request = head(&trace, &format!("x-emulator-tag: {tag}\r\n{limit}"));

@@ -11,7 +11,8 @@ use std::time::Duration;
 
 #[tokio::test]
 async fn a_whole_response_passes() {
-    let (gateway, trace) = (gateway(), new_trace());
+    let gateway = gateway();
+    let trace = new_trace();
     let response = chat(&gateway, &trace, &hello(false)).send().await.unwrap();
     assert_eq!(response.status(), 200);
     assert_eq!(response.headers()["x-gateway-trace-id"], trace.as_str());
@@ -23,7 +24,8 @@ async fn a_whole_response_passes() {
 
 #[tokio::test]
 async fn a_streamed_response_passes() {
-    let (gateway, trace) = (gateway(), new_trace());
+    let gateway = gateway();
+    let trace = new_trace();
     let response = chat(&gateway, &trace, &hello(true)).send().await.unwrap();
     assert_eq!(response.status(), 200);
     let kind = response.headers()["content-type"].to_str().unwrap();
@@ -35,7 +37,8 @@ async fn a_streamed_response_passes() {
 
 #[tokio::test]
 async fn the_access_line_names_the_client_and_holds_no_secret() {
-    let (gateway, trace) = (gateway(), new_trace());
+    let gateway = gateway();
+    let trace = new_trace();
     let call = chat(&gateway, &trace, &hello(false)).header("authorization", format!("Bearer {OTHER_KEY}"));
     assert_eq!(call.send().await.unwrap().status(), 200);
     let line = gateway.access_line(&trace).await;
@@ -50,7 +53,8 @@ async fn the_access_line_names_the_client_and_holds_no_secret() {
 
 #[tokio::test]
 async fn the_provider_gets_its_own_key_and_no_gateway_headers() {
-    let (gateway, tag) = (gateway(), new_trace());
+    let gateway = gateway();
+    let tag = new_trace();
     let mut body = hello(false);
     body["model"] = format!("gpt-4o-mini?tag={tag}").into();
     let call = chat(&gateway, &new_trace(), &body).header("authorization", format!("Bearer {OTHER_KEY}"));

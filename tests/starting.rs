@@ -15,7 +15,8 @@ use std::time::Duration;
 fn a_start_failure_is_reported_and_ends_the_process() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let taken = taken.local_addr().unwrap();
-    let (data, control) = (ports::free(), ports::free());
+    let data = ports::free();
+    let control = ports::free();
     let listen = format!("listen: {{data: ['127.0.0.1:{data}'], control: '127.0.0.1:{control}'}}\n");
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("turnpike.yaml");

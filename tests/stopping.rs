@@ -49,7 +49,8 @@ async fn readiness_fails_first_and_calls_are_still_taken() {
 #[tokio::test]
 async fn a_running_stream_completes_before_the_process_exits() {
     let gateway = Gateway::start(&with_grace(60));
-    let (trace, h2_trace) = (new_trace(), new_trace());
+    let trace = new_trace();
+    let h2_trace = new_trace();
     let mut stream = chat(&gateway, &trace, &slow(40, 40)).send().await.unwrap();
     stream.chunk().await.unwrap().unwrap();
     // The same over HTTP/2, where the last frames are written after the end of the response.
@@ -79,7 +80,9 @@ async fn a_running_stream_completes_before_the_process_exits() {
 #[tokio::test]
 async fn a_stream_past_the_grace_period_is_cut_with_an_error_in_its_dialect() {
     let gateway = Gateway::start(&with_grace(1));
-    let (trace, anthropic_trace, waiting_trace) = (new_trace(), new_trace(), new_trace());
+    let trace = new_trace();
+    let anthropic_trace = new_trace();
+    let waiting_trace = new_trace();
     let mut stream = chat(&gateway, &trace, &slow(10_000, 50)).send().await.unwrap();
     stream.chunk().await.unwrap().unwrap();
     let body = json!({"model": "claude?tokens=10000&gap=50", "max_tokens": 10000, "stream": true,
@@ -147,11 +150,13 @@ async fn an_upgrade_fails_no_request() {
     let yaml = with_grace(30).replace("threads: 2", "threads: 2\n  upgrade_sock: upgrade.sock");
     let yaml = yaml.replace("http://127.0.0.1:EMULATOR_PORT/v1", &provider);
     let old = Arc::new(Gateway::start(&yaml));
-    let (stopping, completed) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
+    let stopping = Arc::new(AtomicBool::new(false));
+    let completed = Arc::new(AtomicUsize::new(0));
     let clients: Vec<_> = (0..2)
         .map(|_| {
-            let (old, stopping, completed) =
-                (Arc::clone(&old), Arc::clone(&stopping), Arc::clone(&completed));
+            let old = Arc::clone(&old);
+            let stopping = Arc::clone(&stopping);
+            let completed = Arc::clone(&completed);
             tokio::spawn(async move {
                 while !stopping.load(Ordering::Relaxed) {
                     // A new client, and so a new connection, for each request.

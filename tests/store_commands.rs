@@ -17,7 +17,8 @@ fn a_database_is_made_copied_checked_and_sealed_again() {
     let folder = tempfile::tempdir().unwrap();
     let settings = folder.path().join("turnpike.yaml");
     std::fs::write(&settings, "").unwrap();
-    let (database, key) = (folder.path().join("data/turnpike.db"), folder.path().join("data/master.key"));
+    let database = folder.path().join("data/turnpike.db");
+    let key = folder.path().join("data/master.key");
     for command in [&["verify"][..], &["rekey"], &["backup", "copy.db"]] {
         let (code, text) = store(&settings, command);
         assert!(code == Some(1) && text.contains("there is no database at"), "{command:?}: {text}");
@@ -76,7 +77,8 @@ fn damage_and_wrong_settings_are_named_without_secrets() {
     assert!(code == Some(1) && text.contains("malformed"), "{text}");
 
     let url = "postgres://gateway:hunter22@127.0.0.1:1/turnpike";
-    let (key, wrong) = ("ab".repeat(32), "sslmode=sometimes");
+    let key = "ab".repeat(32);
+    let wrong = "sslmode=sometimes";
     for (text, expected) in [
         (format!("store: {{url: '{url}'}}"), "store.encryption_key: is required"),
         (format!("store: {{url: '{url}?{wrong}', encryption_key: {key}}}"), "sslmode must be"),

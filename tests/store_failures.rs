@@ -80,10 +80,13 @@ async fn no_request_fails_while_postgresql_stops_and_starts() {
     let key = made.json::<Value>().await.unwrap()["key"].as_str().unwrap().to_owned();
     assert_eq!(create(&gateway, "saved", 10).await.0, 200);
     // All that a request uses is from the store: its key and its config.
-    let (stop, sent) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU32::new(0)));
+    let stop = Arc::new(AtomicBool::new(false));
+    let sent = Arc::new(AtomicU32::new(0));
     let clients: Vec<_> = (0..4)
         .map(|_| {
-            let (stop, sent, key) = (Arc::clone(&stop), Arc::clone(&sent), key.clone());
+            let stop = Arc::clone(&stop);
+            let sent = Arc::clone(&sent);
+            let key = key.clone();
             let url = format!("{}/chat/completions", gateway.base_url());
             tokio::spawn(async move {
                 let body = json!({"model": "m", "messages": [{"role": "user", "content": "Hello"}]});

@@ -236,7 +236,8 @@ async fn a_provider_goes_out_of_use_when_it_expires() {
 async fn gateways_on_one_database_share_what_is_stored() {
     let Some(server) = postgres_server::shared() else { return };
     let settings = on_postgres(&server.new_database());
-    let (one, two) = (Gateway::start(&settings), Gateway::start(&settings));
+    let one = Gateway::start(&settings);
+    let two = Gateway::start(&settings);
     provider_and_config(&one).await;
     wait::until("the config at the other gateway", async || {
         (chat_status(&two, "saved", "other").await == 200).then_some(())

@@ -17,7 +17,8 @@ use std::time::{Duration, Instant};
 /// The members of a protobuf message: number, and a varint, a fixed number or bytes.
 fn members(mut bytes: &[u8]) -> Vec<(u64, Vec<u8>)> {
     fn varint(bytes: &mut &[u8]) -> u64 {
-        let (mut value, mut shift) = (0, 0);
+        let mut value = 0;
+        let mut shift = 0;
         loop {
             let byte = bytes[0];
             *bytes = &bytes[1..];

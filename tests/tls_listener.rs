@@ -31,7 +31,8 @@ fn trusting(pair: &CertifiedKey<KeyPair>, h1_only: bool) -> Client {
 }
 
 fn start(folder: &Path, port: u16) -> Gateway {
-    let (cert, key) = (folder.join("cert.pem"), folder.join("key.pem"));
+    let cert = folder.join("cert.pem");
+    let key = folder.join("key.pem");
     let listen = format!(
         "listen:
   data: [127.0.0.1:DATA_PORT, {{address: '127.0.0.1:{port}', tls: {{cert: {}, key: {}}}}}]
@@ -46,7 +47,8 @@ emulator: {{listen: 127.0.0.1:EMULATOR_PORT}}",
 #[tokio::test]
 async fn both_http_versions_are_spoken_over_tls() {
     let folder = tempfile::tempdir().unwrap();
-    let (pair, port) = (new_pair(), ports::free());
+    let pair = new_pair();
+    let port = ports::free();
     write(&pair, folder.path());
     let gateway = start(folder.path(), port);
     for (h1_only, version) in [(false, Version::HTTP_2), (true, Version::HTTP_11)] {
@@ -67,7 +69,8 @@ async fn both_http_versions_are_spoken_over_tls() {
 #[tokio::test]
 async fn a_renewed_certificate_is_served_without_a_restart_and_a_bad_one_is_not() {
     let folder = tempfile::tempdir().unwrap();
-    let (old, port) = (new_pair(), ports::free());
+    let old = new_pair();
+    let port = ports::free();
     write(&old, folder.path());
     let gateway = start(folder.path(), port);
     let reaches = async |pair: &CertifiedKey<KeyPair>| {

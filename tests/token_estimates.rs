@@ -113,7 +113,8 @@ fn token_estimates_are_about_right() {
         return report("SKIPPED: token estimates: no ../shared/traffic/recorded.jsonl beside this checkout");
     };
     let recordings = recording::all(&std::fs::read_to_string(file).unwrap());
-    let (tokenizer, mut hosts) = (Tokenizer::default(), BTreeMap::new());
+    let tokenizer = Tokenizer::default();
+    let mut hosts = BTreeMap::new();
     for recording in &recordings {
         add(recording, &tokenizer, &mut hosts);
     }

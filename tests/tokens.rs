@@ -173,7 +173,8 @@ async fn a_token_may_do_what_its_scopes_and_its_role_allow() {
     ] {
         let create = client().post(format!("{}/v1/configs", gateway.control_url())).json(&config);
         let response = create.header("x-gateway-api-key", key.token(&claims)).send().await.unwrap();
-        let (status, body) = (response.status().as_u16(), response.text().await.unwrap());
+        let status = response.status().as_u16();
+        let body = response.text().await.unwrap();
         assert_eq!(status, wanted, "{claims}: {body}");
     }
 }

@@ -166,7 +166,8 @@ async fn a_client_that_does_not_read_slows_the_provider_down() {
     connection.write_all(head.as_bytes()).await.unwrap();
     clients.push(connection);
     // Once all buffers between provider and client are full, nothing moves any more.
-    let (mut last, mut unmoved) = (0, 0);
+    let mut last = 0;
+    let mut unmoved = 0;
     until("the transfers to stop", async || {
         let (resident, _) = gateway.memory();
         unmoved = if resident == last { unmoved + 1 } else { 0 };

@@ -145,8 +145,8 @@ async fn one_trip(
     if status != recording.status {
         problems.push(format!("status {status}, not {}", recording.status));
     } else if status >= 400 {
-        let (got, wanted) =
-            (ChatContent::from_recording(recording, *shape).error.unwrap(), serde_json::from_slice(&body));
+        let got = ChatContent::from_recording(recording, *shape).error.unwrap();
+        let wanted = serde_json::from_slice(&body);
         let wanted: Value = wanted.unwrap_or_default();
         if message(&wanted) != got || !wanted["error"]["message"].is_string() {
             problems.push(format!("error {wanted}, not {got:?}"));

@@ -83,7 +83,8 @@ async fn a_provider_is_trusted_by_the_given_authorities_alone() {
 #[tokio::test]
 async fn a_renewed_certificate_is_served_without_a_restart() {
     let folder = tempfile::tempdir().unwrap();
-    let (first, second) = (Authority::new(), Authority::new());
+    let first = Authority::new();
+    let second = Authority::new();
     first.issue(folder.path());
     let gateway = with_tls(folder.path());
     let _ring = client();

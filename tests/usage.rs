@@ -59,7 +59,8 @@ async fn a_stream_is_charged_as_the_provider_does_and_hides_what_only_the_gatewa
     for (provider, script) in
         [("@emulator", "tokens=20"), ("@together-emulator", "tokens=20"), ("@emulator", "tokens=20&chunk=7")]
     {
-        let (trace, tag) = (new_trace(), new_trace());
+        let trace = new_trace();
+        let tag = new_trace();
         let call = scripted_at(&gateway, provider, &trace, &hello(true), &format!("{script}&tag={tag}"));
         let text = call.send().await.unwrap().text().await.unwrap();
         let events = events(&text);
@@ -99,7 +100,8 @@ async fn a_client_that_requests_usage_gets_it() {
 #[tokio::test]
 async fn filtered_and_resumed_streams_hide_it_too() {
     let gateway = gateway();
-    let (trace, tag) = (new_trace(), new_trace());
+    let trace = new_trace();
+    let tag = new_trace();
     let config = json!({
         "strategy": {"mode": "fallback"},
         "stream_rescue": "resume",
@@ -127,7 +129,8 @@ async fn filtered_and_resumed_streams_hide_it_too() {
 #[tokio::test]
 async fn a_client_that_leaves_is_charged_for_what_was_delivered() {
     let gateway = gateway();
-    let (trace, tag) = (new_trace(), new_trace());
+    let trace = new_trace();
+    let tag = new_trace();
     let call = scripted(&gateway, &trace, &hello(true), &format!("tokens=100&gap=20&tag={tag}"));
     let mut response = call.send().await.unwrap();
     let mut text = String::new();
@@ -150,7 +153,8 @@ async fn a_client_that_leaves_is_charged_for_what_was_delivered() {
 async fn a_stream_cut_by_the_provider_is_charged_up_to_there() {
     let gateway = gateway();
     for provider in ["@emulator", "@anthropic-emulator"] {
-        let (trace, tag) = (new_trace(), new_trace());
+        let trace = new_trace();
+        let tag = new_trace();
         let script = format!("tokens=100&fault=cut&after=43&tag={tag}");
         let call = scripted_at(&gateway, provider, &trace, &hello(true), &script);
         let _broken = call.send().await.unwrap().text().await;
@@ -198,7 +202,8 @@ async fn an_explicit_zero_stays_zero() {
 #[tokio::test]
 async fn a_failed_attempt_with_usage_is_charged_apart() {
     let gateway = gateway();
-    let (trace, tag) = (new_trace(), new_trace());
+    let trace = new_trace();
+    let tag = new_trace();
     let config = json!({
         "strategy": {"mode": "fallback"},
         "targets": [{"provider": "@emulator"}, {"provider": "@emulator"}]
@@ -224,7 +229,8 @@ async fn a_failed_attempt_with_usage_is_charged_apart() {
 #[tokio::test]
 async fn the_loser_of_a_race_is_charged_for_what_it_sent() {
     let gateway = gateway();
-    let (trace, tag) = (new_trace(), new_trace());
+    let trace = new_trace();
+    let tag = new_trace();
     // The first attempt is held until it is complete, and has sent some of it when the second one is faster.
     let config = json!({
         "strategy": {"mode": "fallback"},
@@ -280,7 +286,8 @@ async fn settings_leave_streams_alone_or_read_them_to_their_end() {
         crate::support::settings::STANDARD
     );
     let gateway = Gateway::start(&yaml);
-    let (trace, tag) = (new_trace(), new_trace());
+    let trace = new_trace();
+    let tag = new_trace();
     let call = scripted(&gateway, &trace, &hello(true), &format!("tokens=40&gap=10&tag={tag}"));
     let mut response = call.send().await.unwrap();
     response.chunk().await.unwrap().unwrap();
@@ -369,7 +376,8 @@ async fn searches_of_the_responses_api_are_charged_by_the_piece() {
         (events(&shown), true, 2),
         (events(&counted), true, 3),
     ] {
-        let (provider, trace) = (provider_of(body).await, new_trace());
+        let provider = provider_of(body).await;
+        let trace = new_trace();
         let body = json!({"model": "gpt-4o-mini", "input": "Search.", "stream": stream, "tools": [{"type": "web_search"}]});
         let call = at(&gateway, &provider, Method::POST, "responses", &trace).json(&body);
         call.send().await.unwrap().text().await.unwrap();
@@ -395,7 +403,8 @@ async fn what_only_reads_or_manages_a_batch_is_not_charged() {
         (Method::GET, "proxy/batches/batch_1", false),
         (Method::POST, "proxy/messages/batches", false),
     ] {
-        let (provider, trace) = (provider_of(usage.to_string()).await, new_trace());
+        let provider = provider_of(usage.to_string()).await;
+        let trace = new_trace();
         let call = at(&gateway, &provider, method.clone(), path, &trace);
         let call = if method == Method::POST { call.json(&json!({"model": "gpt-4o-mini"})) } else { call };
         assert_eq!(call.send().await.unwrap().status(), 200, "{path}");

@@ -196,7 +196,8 @@ async fn flapping(bed: &Bed, case: Case) {
         }
     });
     let responses = join_all(requests).await;
-    let (mut good, mut back) = (0, 0);
+    let mut good = 0;
+    let mut back = 0;
     for (after, response) in responses {
         is_whole(&case, &response);
         // Leave out half a second at either end, for a busy machine.

@@ -26,7 +26,8 @@ fn config(case: &Case, trace: &str, more: &Value) -> Value {
 
 #[tokio::test]
 async fn shorter_time_limits_abandon_a_target_sooner() {
-    let (gateway, client) = (gateway(), client());
+    let gateway = gateway();
+    let client = client();
     for (name, form, limits) in [
         ("silence", Form::Streamed, json!({"first_token_ms": 300})),
         ("silence", Form::Whole, json!({"first_token_ms": 300})),
@@ -35,7 +36,8 @@ async fn shorter_time_limits_abandon_a_target_sooner() {
         ("stalled after 20 tokens", Form::Streamed, json!({"gap_ms": 300})),
         ("stalled after 20 tokens", Form::Whole, json!({"gap_ms": 300})),
     ] {
-        let (case, trace) = (case(name, form), new_trace());
+        let case = case(name, form);
+        let trace = new_trace();
         let mut config = config(&case, &trace, &json!({"time_limits": limits}));
         if name == "silence" && form == Form::Whole {
             config["request_timeout"] = 300.into();
@@ -51,7 +53,9 @@ async fn shorter_time_limits_abandon_a_target_sooner() {
 
 #[tokio::test]
 async fn the_whole_request_may_have_a_limit() {
-    let (gateway, client, trace) = (gateway(), client(), new_trace());
+    let gateway = gateway();
+    let client = client();
+    let trace = new_trace();
     let case = case("silence", Form::Streamed);
     let targets =
         ["p", "f"].map(|role| PrimaryDialect::OpenAi.target(role, &format!("fault=hang&tag={trace}-{role}")));
@@ -70,7 +74,9 @@ async fn the_whole_request_may_have_a_limit() {
 
 #[tokio::test]
 async fn without_a_rescue_a_cut_stream_ends_in_an_error() {
-    let (gateway, client, trace) = (gateway(), client(), new_trace());
+    let gateway = gateway();
+    let client = client();
+    let trace = new_trace();
     let case = case("cut after 40 of 60 tokens", Form::Streamed);
     let config = config(&case, &trace, &json!({"stream_rescue": "off"}));
     let response = case.send(&gateway, &client, &trace, &config).await;
@@ -86,7 +92,9 @@ async fn without_a_rescue_a_cut_stream_ends_in_an_error() {
 
 #[tokio::test]
 async fn a_buffered_stream_comes_from_the_fallback_alone() {
-    let (gateway, client, trace) = (gateway(), client(), new_trace());
+    let gateway = gateway();
+    let client = client();
+    let trace = new_trace();
     let case = case("cut after 40 of 60 tokens", Form::Streamed);
     let config = config(&case, &trace, &json!({"stream_rescue": "buffer"}));
     let response = case.send(&gateway, &client, &trace, &config).await;
@@ -102,7 +110,9 @@ async fn a_buffered_stream_comes_from_the_fallback_alone() {
 
 #[tokio::test]
 async fn a_fallback_that_cannot_continue_ends_in_an_error() {
-    let (gateway, client, trace) = (gateway(), client(), new_trace());
+    let gateway = gateway();
+    let client = client();
+    let trace = new_trace();
     let case = case("cut after 40 of 60 tokens", Form::Streamed);
     let [primary, _] = case.targets(&trace);
     // The echo returns entirely different text.
@@ -121,7 +131,8 @@ async fn a_fallback_that_cannot_continue_ends_in_an_error() {
 /// repeated.
 #[tokio::test]
 async fn a_rescue_that_breaks_is_rescued_again() {
-    let (gateway, client) = (gateway(), client());
+    let gateway = gateway();
+    let client = client();
     let case = case("cut after 40 of 60 tokens", Form::Streamed);
     for second in
         [PrimaryDialect::OpenAi, PrimaryDialect::Anthropic, PrimaryDialect::Gemini, PrimaryDialect::Bedrock]
@@ -147,7 +158,8 @@ async fn a_rescue_that_breaks_is_rescued_again() {
 
 #[tokio::test]
 async fn an_idle_stream_is_filled_with_comments() {
-    let (gateway, client) = (gateway(), client());
+    let gateway = gateway();
+    let client = client();
     for (script, limits, comments) in [
         ("tokens=4&gap=700", json!({"heartbeat_ms": 200}), true),
         ("tokens=4&gap=700", json!({"heartbeat_ms": 0}), false),
@@ -175,7 +187,8 @@ async fn an_idle_stream_is_filled_with_comments() {
 /// complete.
 #[tokio::test]
 async fn the_last_targets_broken_response_is_a_clean_error() {
-    let (gateway, client) = (gateway(), fresh_client());
+    let gateway = gateway();
+    let client = fresh_client();
     let mut wrong = Vec::new();
     for (script, form) in [
         ("fault=cut", Form::Whole),

@@ -252,7 +252,8 @@ impl Drop for Gateway {
 fn write_settings(file: &std::path::Path, yaml: &str, ports: Ports) {
     let listens = yaml.lines().any(|line| line.starts_with("listen:"));
     let authenticates = yaml.lines().any(|line| line.starts_with("auth:"));
-    let (listen, operator) = (if listens { "" } else { LISTEN }, if authenticates { "" } else { OPERATOR });
+    let listen = if listens { "" } else { LISTEN };
+    let operator = if authenticates { "" } else { OPERATOR };
     let before = std::fs::read_to_string(file).ok();
     let has_store = yaml.lines().any(|line| line.starts_with("store:"));
     let store = if has_store { String::new() } else { stores::of_gateway(before.as_deref()) };
@@ -263,7 +264,8 @@ fn write_settings(file: &std::path::Path, yaml: &str, ports: Ports) {
 /// The body of a successful response of the control port.
 async fn reply(path: &str, call: reqwest::RequestBuilder) -> Value {
     let response = call.send().await.unwrap();
-    let (status, body) = (response.status(), response.text().await.unwrap());
+    let status = response.status();
+    let body = response.text().await.unwrap();
     assert!(status.is_success(), "{path}: {status} {body}");
     serde_json::from_str(&body).unwrap()
 }

@@ -60,7 +60,8 @@ impl Message {
 }
 
 fn dechunked(bytes: &[u8]) -> Option<(Vec<u8>, usize)> {
-    let (mut body, mut at) = (Vec::new(), 0);
+    let mut body = Vec::new();
+    let mut at = 0;
     loop {
         let line = memchr::memmem::find(bytes.get(at..)?, b"\r\n")?;
         let size = std::str::from_utf8(&bytes[at..at + line]).ok()?;

@@ -24,7 +24,8 @@ impl Provider {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
         let port = listener.local_addr().unwrap().port();
         let received = Arc::<Mutex<Vec<Message>>>::default();
-        let (respond, log): (Arc<Responder>, _) = (Arc::new(respond), Arc::clone(&received));
+        let respond: Arc<Responder> = Arc::new(respond);
+        let log = Arc::clone(&received);
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
                 tokio::spawn(serve(stream, Arc::clone(&respond), Arc::clone(&log)));

@@ -79,9 +79,10 @@ impl Recording {
     /// counts.
     pub(crate) fn tokens(&self) -> Option<(u64, u64)> {
         let text = String::from_utf8_lossy(&self.body);
-        let texts: Vec<&str> = match self.streamed {
-            true => text.lines().filter_map(|line| line.strip_prefix("data:")).collect(),
-            false => vec![&text],
+        let texts: Vec<&str> = if self.streamed {
+            text.lines().filter_map(|line| line.strip_prefix("data:")).collect()
+        } else {
+            vec![&text]
         };
         let mut totals = serde_json::Map::new();
         for value in texts.iter().filter_map(|text| serde_json::from_str::<Value>(text).ok()) {

@@ -21,7 +21,8 @@ pub(crate) struct RedisServer {
 impl RedisServer {
     /// `None` where neither Redis nor Valkey is installed; CI has one.
     pub(crate) fn start() -> Option<Self> {
-        let (port, folder) = (free(), tempfile::tempdir().unwrap());
+        let port = free();
+        let folder = tempfile::tempdir().unwrap();
         let Some((process, guardian)) = spawn(port, &folder) else {
             assert!(std::env::var_os("CI").is_none(), "CI installs Redis (.ci/run)");
             eprintln!("SKIPPED on Redis: neither redis-server nor valkey-server is installed");

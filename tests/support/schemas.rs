@@ -41,9 +41,10 @@ impl Schemas {
 
     /// The schema violations of a response or of a stream's chunks, except those that OpenAI has too.
     pub(crate) fn problems(&self, body: &[u8], streamed: bool) -> Vec<String> {
-        let (validator, values) = match streamed {
-            true => (&self.chunk, data(body)),
-            false => (&self.whole, vec![serde_json::from_slice(body).unwrap_or_default()]),
+        let (validator, values) = if streamed {
+            (&self.chunk, data(body))
+        } else {
+            (&self.whole, vec![serde_json::from_slice(body).unwrap_or_default()])
         };
         // An error in a stream is not a chunk; the schemas do not cover it.
         let values = values.iter().filter(|value| value.get("error").is_none_or(Value::is_null));
@@ -58,10 +59,7 @@ impl Schemas {
         });
         let left = problems.filter(|(kind, _)| !self.tolerated.contains(kind));
         let left: BTreeSet<String> = left
-            .map(|(kind, detail)| match self.tolerated.is_empty() {
-                true => kind,
-                false => format!("{kind}: {detail}"),
-            })
+            .map(|(kind, detail)| if self.tolerated.is_empty() { kind } else { format!("{kind}: {detail}") })
             .collect();
         left.into_iter().collect()
     }
