@@ -4,6 +4,8 @@
 //! It reads the sources as text; what the compiler or clippy can check is not repeated here. It does not test
 //! the gateway's behaviour. Each test reports every violation, with its file and line.
 
+mod habits;
+
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -157,7 +159,8 @@ fn first_name(text: &str) -> Option<String> {
 
 /// The first segment of every path in a group whose opening brace has just been consumed.
 fn top_level_names(group: &str) -> Vec<String> {
-    let (mut depth, mut items) = (0, vec![String::new()]);
+    let mut depth = 0;
+    let mut items = vec![String::new()];
     for c in group.chars() {
         match c {
             '{' => depth += 1,

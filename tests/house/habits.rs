@@ -1,0 +1,177 @@
+//! Habits that make code harder to read, and that no lint of the compiler or clippy finds.
+//!
+//! Code that is being rewritten is exempt until that is done, by name. Nothing is parsed: the text is searched for the usual layout, so
+//! an unusual one may be missed.
+
+use super::{assert_none, sources, without_strings};
+
+/// Code that is being rewritten.
+const EXEMPT: [&str; 6] = [
+    "src/motion/",
+    "src/words/config/",
+    "src/words/settings/",
+    "src/words/settings.rs",
+    "src/words/json/",
+    "src/words/error.rs",
+];
+/// `RateCard::estimate` takes three counts as a tuple. Its caller is in `src/motion`.
+const TUPLE_PARAMETERS: [&str; 1] = ["src/knowledge/price/rate_card.rs"];
+/// The most lines of a `mod.rs`: the documentation of its module, the list of its files, its trait.
+const MOD_LINES: usize = 200;
+/// Modules whose `mod.rs` is still longer.
+const LONG_MODS: [&str; 15] = [
+    "src/judgment/guard/checks/pii/mod.rs",
+    "src/knowledge/provider/bedrock/mod.rs",
+    "src/knowledge/provider/fine_tuning/mod.rs",
+    "src/knowledge/provider/mod.rs",
+    "src/knowledge/provider/openai_chat/mod.rs",
+    "src/knowledge/provider/vertex/mod.rs",
+    "src/memory/ledger/sqlite/mod.rs",
+    "src/memory/limits/journal/mod.rs",
+    "src/memory/limits/mod.rs",
+    "src/memory/limits/shared/mod.rs",
+    "src/memory/limits/shared/postgres/mod.rs",
+    "src/memory/state/mod.rs",
+    "src/memory/state/stored/mod.rs",
+    "src/memory/store/postgres/mod.rs",
+    "src/memory/store/sqlite/mod.rs",
+];
+
+fn is_exempt(path: &str) -> bool {
+    EXEMPT.iter().any(|exempt| path.starts_with(exempt))
+}
+
+/// The line of a place in a text, from 1.
+fn line(text: &str, at: usize) -> usize {
+    text[..at].matches('\n').count() + 1
+}
+
+/// The lines of functions that take a parameter apart as a tuple, `(a, b): (A, B)`. The lint on the number of parameters counts
+/// these as one. Not of those that take a reference to a pair, which is kept somewhere as a pair.
+fn tuple_parameters(code: &str) -> Vec<usize> {
+    let mut found = Vec::new();
+    for (at, _) in code.match_indices("fn ") {
+        let mut round = 0;
+        let mut angled = 0;
+        let mut begins = false;
+        let mut before = ' ';
+        for (place, c) in code[at..].char_indices() {
+            match c {
+                '{' | ';' if round == 0 => break,
+                '(' => {
+                    let ends =
+                        code[at + place..].split_once(')').is_some_and(|(_, rest)| rest.starts_with(": ("));
+                    if begins && ends && round == 1 && angled == 0 {
+                        found.push(line(code, at + place));
+                    }
+                    round += 1;
+                    begins = round == 1 && angled == 0;
+                }
+                ')' if round == 1 && angled == 0 => break,
+                ')' => round -= 1,
+                '<' => angled += 1,
+                '>' if before != '-' => angled -= 1,
+                ',' => begins = round == 1 && angled == 0,
+                c if !c.is_whitespace() => begins = false,
+                _ => {}
+            }
+            before = c;
+        }
+    }
+    found
+}
+
+/// The lines of two statements in one, `let (a, b) = (x, y);`.
+fn double_lets(code: &str) -> Vec<usize> {
+    let mut found = Vec::new();
+    for (at, begin) in code.match_indices("let (") {
+        let is_statement = code[..at].trim_end_matches(' ').chars().next_back().is_none_or(|c| c == '\n');
+        let Some((names, rest)) = code[at + begin.len()..].split_once(')') else { continue };
+        let is_name = |name: &str| {
+            let name = name.trim().trim_start_matches("mut ");
+            name.chars().all(|c| c.is_alphanumeric() || c == '_')
+        };
+        let value =
+            rest.trim_start().strip_prefix('=').and_then(|value| value.trim_start().strip_prefix('('));
+        let Some(value) = value.filter(|_| is_statement && names.split(',').all(is_name)) else { continue };
+        let mut depth = 1;
+        let end = value.find(|c| {
+            depth += match c {
+                '(' => 1,
+                ')' => -1,
+                _ => 0,
+            };
+            depth == 0
+        });
+        if end.is_some_and(|end| value[end + 1..].trim_start().starts_with(';')) {
+            found.push(line(code, at));
+        }
+    }
+    found
+}
+
+#[test]
+fn no_function_takes_a_tuple_apart_in_its_parameters() {
+    let mut offences = Vec::new();
+    for source in sources(&["src"]) {
+        if is_exempt(&source.path) || TUPLE_PARAMETERS.contains(&source.path.as_str()) {
+            continue;
+        }
+        let lines = tuple_parameters(&without_strings(&source.text));
+        offences.extend(lines.iter().map(|line| format!("{}:{line}", source.path)));
+    }
+    assert_none(&offences, "a pair that is one thing has a type; others are two parameters");
+}
+
+#[test]
+fn each_statement_binds_one_value() {
+    let mut offences = Vec::new();
+    for source in sources(&["src"]).into_iter().filter(|source| !is_exempt(&source.path)) {
+        let lines = double_lets(&without_strings(&source.text));
+        offences.extend(lines.iter().map(|line| format!("{}:{line}", source.path)));
+    }
+    assert_none(&offences, "`let (a, b) = (x, y);` is two statements");
+}
+
+#[test]
+fn a_mod_file_is_short() {
+    let mut offences = Vec::new();
+    for source in sources(&["src"]) {
+        let lines = source.text.lines().count();
+        let is_listed = LONG_MODS.contains(&source.path.as_str());
+        if source.path.ends_with("/mod.rs") && !is_exempt(&source.path) && (lines > MOD_LINES) != is_listed {
+            offences.push(format!("{}: {lines} lines, listed as long: {is_listed}", source.path));
+        }
+    }
+    assert_none(&offences, "a `mod.rs` has at most 200 lines, and those that have are not listed as long");
+}
+
+#[test]
+fn the_habits_are_found() {
+    for bad in [
+        "fn f((a, b): (A, B)) {}",
+        "fn f(\n    a: A,\n    (b, c): (B, C),\n) -> D {",
+        "fn f<T: Fn(A) -> B>(a: HashMap<A, (B, C)>, (b, c): (B, C));",
+    ] {
+        assert_eq!(tuple_parameters(bad).len(), 1, "{bad}");
+    }
+    for good in [
+        "fn f(a: (A, B), b: HashMap<A, (B, C)>, c: fn(A, (B, C)) -> D) -> (A, B) { g((a, b)) }",
+        "fn f<T: Fn((A, B), (A, B))>(a: impl Fn(A) -> B, b: [(A, B); 2]) {}",
+        "let f = |(a, b): (A, B)| a;",
+        "fn f((a, b): &(A, B), (c, d) in pairs()) {}",
+    ] {
+        assert!(tuple_parameters(good).is_empty(), "{good}");
+    }
+    for bad in ["let (a, b) = (x, y);", "\n    let (mut a, b) = (\n        f(x),\n        (y, z),\n    );"] {
+        assert_eq!(double_lets(bad).len(), 1, "{bad}");
+    }
+    for good in [
+        "let (a, b) = (x.f)(y);",
+        "let (a, b) = f(x, y);",
+        "if let (a, b) = (x, y) {",
+        "let (a, Some(b)) = (x, y);",
+    ] {
+        assert!(double_lets(good).is_empty(), "{good}");
+    }
+}
