@@ -8,8 +8,8 @@ mod timer;
 use futures_util::FutureExt as _;
 use jiff::Timestamp;
 use memory::limits::{
-    Actual, Backend, Calendar, Estimate, FactKey, Facts, Id, Limit, LimitKind, LimitScope, LimitSet, Limits,
-    LimitsOptions, Phase, RateOf, RateUnit, Reset, UsageOf,
+    Actual, Calendar, CounterBackend, Estimate, FactKey, Facts, Id, Limit, LimitKind, LimitScope, LimitSet,
+    Limits, LimitsOptions, Phase, RateOf, RateUnit, Reset, UsageOf,
 };
 use std::hint::black_box;
 use std::io::Write as _;
@@ -157,7 +157,11 @@ fn memory(now: Timestamp) {
 /// How many requests a second the counters at this URL make and settle, for so many at the same time, without leases or with them.
 fn shared(url: &str, leases: bool) {
     let secret = Secret::new(url);
-    let backend = if url.starts_with("redis") { Backend::Redis(secret) } else { Backend::Postgres(secret) };
+    let backend = if url.starts_with("redis") {
+        CounterBackend::Redis(secret)
+    } else {
+        CounterBackend::Postgres(secret)
+    };
     let options = LimitsOptions { shared: Some(backend), leases, ..LimitsOptions::default() };
     let Ok(counters) = Limits::open(&options, Timestamp::now()) else {
         return print("the URL cannot be read");

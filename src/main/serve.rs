@@ -23,7 +23,7 @@ use jiff::Timestamp;
 use judgment::route::config_cache::ConfigCache;
 use knowledge::price::Catalog;
 use memory::limits::{Limits as RequestLimits, LimitsOptions};
-use memory::net::inbound::axum_bridge::{AxumApp, Limits};
+use memory::net::inbound::axum_bridge::{AxumApp, ConnectionLimits};
 use memory::net::inbound::h2c_guard::H2cGuard;
 use memory::net::outbound::connector::Connector;
 use memory::state::Shared;
@@ -232,7 +232,7 @@ fn add_data_services(
 }
 
 fn control_service(router: Router) -> Service<H2cGuard<AxumApp>> {
-    let limits = Limits::default();
+    let limits = ConnectionLimits::default();
     let header_timeout = limits.header_timeout;
     let app = H2cGuard::new(AxumApp::new(router, limits), header_timeout);
     let mut service = Service::new("control".to_owned(), app);

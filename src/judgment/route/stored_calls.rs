@@ -13,7 +13,7 @@ use words::settings::Settings;
 
 /// A key of the settings, and what is wrong with it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Finding {
+pub struct SettingProblem {
     /// The stored provider or saved config it is about: `providers.groq`.
     pub owner: String,
     /// The key, below `owner` or `owner` itself.
@@ -22,7 +22,7 @@ pub struct Finding {
 }
 
 /// What stored providers and saved configs lack for a plain call.
-pub fn problems(settings: &Settings, now: SystemTime) -> Vec<Finding> {
+pub fn problems(settings: &Settings, now: SystemTime) -> Vec<SettingProblem> {
     let mut found = Vec::new();
     for (slug, stored) in &settings.providers {
         let Some(provider) = provider::find(&stored.provider) else { continue };
@@ -34,7 +34,7 @@ pub fn problems(settings: &Settings, now: SystemTime) -> Vec<Finding> {
         let owner = format!("configs.{id}");
         Targets { owner: &owner, now, found: &mut found }.check(config, None, &owner);
         let problems = config_hooks::problems(config);
-        found.extend(problems.into_iter().map(|problem| Finding {
+        found.extend(problems.into_iter().map(|problem| SettingProblem {
             owner: owner.clone(),
             path: format!("{owner}.{}", problem.path),
             message: problem.message,
@@ -47,7 +47,7 @@ pub fn problems(settings: &Settings, now: SystemTime) -> Vec<Finding> {
 struct Targets<'a> {
     owner: &'a str,
     now: SystemTime,
-    found: &'a mut Vec<Finding>,
+    found: &'a mut Vec<SettingProblem>,
 }
 
 impl Targets<'_> {
@@ -72,12 +72,12 @@ impl Targets<'_> {
     }
 }
 
-fn at(owner: &str, path: &str, problem: plain_call::AccountProblem) -> Finding {
+fn at(owner: &str, path: &str, problem: plain_call::AccountProblem) -> SettingProblem {
     let path = match problem.field.as_str() {
         "" => path.to_owned(),
         field => format!("{path}.{field}"),
     };
-    Finding { owner: owner.to_owned(), path, message: problem.message }
+    SettingProblem { owner: owner.to_owned(), path, message: problem.message }
 }
 
 #[cfg(test)]

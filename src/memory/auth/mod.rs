@@ -28,7 +28,7 @@ pub use identity::{ClientIdentity, IdentityKind, KeyDefaults};
 use jiff::Timestamp;
 pub use jwt::{TokenRefusal, Tokens};
 pub use key_search::{KeySearch, clean_uri};
-pub use service_keys::{DEFAULT_WORKSPACE, Refusal, ServiceKeys};
+pub use service_keys::{DEFAULT_WORKSPACE, IdentityRefusal, ServiceKeys};
 use std::borrow::Cow;
 use std::sync::Arc;
 use stored_keys::KeyRefusal;
@@ -79,7 +79,7 @@ pub fn authenticate_operator(
         let identified = keys.identify(value.as_bytes().trim_ascii(), now);
         return identified.map_err(|refusal| refused(&refusal, name.as_str()));
     }
-    const UNKNOWN: Refusal = Refusal::Key(KeyRefusal::Unknown);
+    const UNKNOWN: IdentityRefusal = IdentityRefusal::Key(KeyRefusal::Unknown);
     let mut first = None;
     for ClientKey { place, key, .. } in client_keys::find(headers, uri) {
         match keys.identify(&key, now) {
@@ -133,14 +133,16 @@ fn no_key() -> Error {
     Error::unauthorized(message).with_param("x-gateway-api-key")
 }
 
-fn refused(refusal: &Refusal, place: &str) -> Error {
+fn refused(refusal: &IdentityRefusal, place: &str) -> Error {
     match refusal {
-        Refusal::Key(KeyRefusal::Unknown) => unknown_key(place),
-        Refusal::Key(KeyRefusal::Expired(end)) => Error::key_expired(&end.to_string()).with_param(place),
-        Refusal::Token(TokenRefusal::Expired) => {
+        IdentityRefusal::Key(KeyRefusal::Unknown) => unknown_key(place),
+        IdentityRefusal::Key(KeyRefusal::Expired(end)) => {
+            Error::key_expired(&end.to_string()).with_param(place)
+        }
+        IdentityRefusal::Token(TokenRefusal::Expired) => {
             Error::token_expired(TokenRefusal::Expired.code()).with_param(place)
         }
-        Refusal::Token(refusal) => Error::bad_token(refusal.code()).with_param(place),
+        IdentityRefusal::Token(refusal) => Error::bad_token(refusal.code()).with_param(place),
     }
 }
 

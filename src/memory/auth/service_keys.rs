@@ -40,7 +40,7 @@ pub struct ServiceKeys {
 
 /// Why a key or token does not count.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Refusal {
+pub enum IdentityRefusal {
     Key(KeyRefusal),
     Token(TokenRefusal),
 }
@@ -98,19 +98,19 @@ impl ServiceKeys {
     /// The client with this key or token.
     ///
     /// # Errors
-    /// [`Refusal`].
-    pub fn identify(&self, key: &[u8], now: Timestamp) -> Result<Arc<ClientIdentity>, Refusal> {
+    /// [`IdentityRefusal`].
+    pub fn identify(&self, key: &[u8], now: Timestamp) -> Result<Arc<ClientIdentity>, IdentityRefusal> {
         if let Some(identity) = self.of_settings(key) {
             return Ok(Arc::clone(identity));
         }
         if let Some(key) = KeyText::parse(key) {
-            return self.stored.verify(&key, now).map(Arc::clone).map_err(Refusal::Key);
+            return self.stored.verify(&key, now).map(Arc::clone).map_err(IdentityRefusal::Key);
         }
         match (&self.tokens, str::from_utf8(key)) {
             (Some(tokens), Ok(token)) if jwt::has_form(token) => {
-                tokens.verify(token, &|name| self.workspace(name), now).map_err(Refusal::Token)
+                tokens.verify(token, &|name| self.workspace(name), now).map_err(IdentityRefusal::Token)
             }
-            _ => Err(Refusal::Key(KeyRefusal::Unknown)),
+            _ => Err(IdentityRefusal::Key(KeyRefusal::Unknown)),
         }
     }
 

@@ -44,7 +44,7 @@ pub use fact_key::{Condition, FactKey, Pattern};
 pub use facts::{Facts, Id, Metadata, Named, TargetFacts};
 pub use limit::{Counted, Limit, LimitKind, LimitScope, OnMissing, RateOf, RateUnit, Reset, UsageOf};
 pub use limit_set::{BucketHash, LimitSet, Phase, Selection};
-pub use options::{Backend, LimitsOptions};
+pub use options::{CounterBackend, LimitsOptions};
 pub use preview::{Decision, Preview};
 pub use refusal::{Cause, MissingFact, Refusal};
 pub use reservation::Reservation;

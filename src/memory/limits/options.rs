@@ -12,12 +12,12 @@ const GRACE: Duration = Duration::from_secs(60);
 
 /// A store of shared counters: its URL, which may hold a password.
 #[derive(Debug, Clone)]
-pub enum Backend {
+pub enum CounterBackend {
     Redis(Secret),
     Postgres(Secret),
 }
 
-impl Backend {
+impl CounterBackend {
     pub(super) const fn name(&self) -> &'static str {
         match self {
             Self::Redis(_) => "redis",
@@ -32,7 +32,7 @@ pub struct LimitsOptions {
     /// The journal of an embedded gateway. `None`: usage ends with the process.
     pub journal: Option<PathBuf>,
     /// The store of counters that several gateways share.
-    pub shared: Option<Backend>,
+    pub shared: Option<CounterBackend>,
     /// Whether an amount is borrowed ahead of hot buckets of such counters.
     pub leases: bool,
     /// What budgets do while that store is away.
@@ -74,9 +74,9 @@ impl LimitsOptions {
         let limits = &settings.limits;
         let shared = match (&limits.counting.shared, location) {
             (None, _) => None,
-            (Some(SharedCounters::Redis(url)), _) => Some(Backend::Redis(url.clone())),
-            (Some(SharedCounters::Postgres(url)), _) => Some(Backend::Postgres(url.clone())),
-            (Some(SharedCounters::Store), Location::Postgres(url)) => Some(Backend::Postgres(url)),
+            (Some(SharedCounters::Redis(url)), _) => Some(CounterBackend::Redis(url.clone())),
+            (Some(SharedCounters::Postgres(url)), _) => Some(CounterBackend::Postgres(url.clone())),
+            (Some(SharedCounters::Store), Location::Postgres(url)) => Some(CounterBackend::Postgres(url)),
             (Some(SharedCounters::Store), _) => {
                 return Err(StoreError::Misconfigured(format!("limits.shared: {NEEDS_POSTGRES}")));
             }

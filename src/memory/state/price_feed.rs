@@ -33,7 +33,7 @@ pub struct PriceFeed {
 
 /// What became of one reading.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Refresh {
+pub enum CatalogueRefresh {
     Replaced,
     /// It is the catalogue in force.
     Same,
@@ -87,7 +87,11 @@ impl PriceFeed {
 
     /// # Errors
     /// Why the prices in force stay, for the log; it is logged and counted already.
-    pub async fn refresh(&self, shared: &Shared, source: &CatalogueSource) -> Result<Refresh, String> {
+    pub async fn refresh(
+        &self,
+        shared: &Shared,
+        source: &CatalogueSource,
+    ) -> Result<CatalogueRefresh, String> {
         let fetched = match source {
             CatalogueSource::File(path) => read(path).await,
             CatalogueSource::Url(url) => self.fetch(shared, url).await,
@@ -136,11 +140,11 @@ impl PriceFeed {
         }
     }
 
-    async fn replace(&self, shared: &Shared, text: Vec<u8>) -> Result<Refresh, String> {
+    async fn replace(&self, shared: &Shared, text: Vec<u8>) -> Result<CatalogueRefresh, String> {
         let edition = edition(&text);
         let book = shared.prices.load_full();
         if &**book.edition() == edition.as_str() {
-            return Ok(Refresh::Same);
+            return Ok(CatalogueRefresh::Same);
         }
         let checked = tokio::task::spawn_blocking(move || check(&book, &text));
         let catalog = checked.await.map_err(|why| why.to_string())??;
@@ -148,14 +152,14 @@ impl PriceFeed {
         let catalog = Arc::new(catalog);
         shared.prices.rcu(|book| book.with_catalog(Arc::clone(&catalog), &edition));
         log::info!(target: "turnpike", "prices: {models} models of the catalogue {edition} are in force");
-        Ok(Refresh::Replaced)
+        Ok(CatalogueRefresh::Replaced)
     }
 }
 
 /// When the data in the binary was taken over: 2026-11-22.
 const SHIPPED_AT: i64 = 1_795_305_600;
 
-impl Refresh {
+impl CatalogueRefresh {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Replaced => "replaced",

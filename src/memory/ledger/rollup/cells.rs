@@ -5,7 +5,7 @@
 
 use super::bytes::Damaged;
 use super::sample::{DIMENSIONS, Dimension, Sample};
-use super::table::{Columns, Table};
+use super::table::{RollupColumns, Table};
 
 /// One combination: a name for each dimension.
 pub type Combinations = Table<DIMENSIONS>;
@@ -25,9 +25,9 @@ pub struct Cells {
 /// Cells as the database has them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Encoded {
-    pub total: Columns,
-    pub margins: Option<Columns>,
-    pub combinations: Option<Columns>,
+    pub total: RollupColumns,
+    pub margins: Option<RollupColumns>,
+    pub combinations: Option<RollupColumns>,
     /// How many combinations there are.
     pub size: i64,
 }
@@ -105,7 +105,7 @@ impl Cells {
 fn merge_part<const N: usize>(
     part: &mut Option<Table<N>>,
     start: i64,
-    other: Option<&Columns>,
+    other: Option<&RollupColumns>,
     limit: usize,
 ) -> Result<(), Damaged> {
     let (Some(table), Some(other)) = (part.as_mut(), other) else {

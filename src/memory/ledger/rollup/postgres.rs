@@ -6,7 +6,7 @@ use super::hour_cells::{HourCells, Piece};
 use super::level::Level;
 use super::merging::{self, Change, Open, Step, Stored};
 use super::statements::{self, COLUMNS, LARGE, STORED, select, tables};
-use super::table::Columns;
+use super::table::RollupColumns;
 use crate::ledger::analytics::tally::Tally;
 use futures_util::TryStreamExt as _;
 use std::pin::pin;
@@ -36,8 +36,8 @@ pub async fn insert<C: GenericClient>(client: &C, cells: HourCells) -> Result<()
 async fn insert_piece<C: GenericClient>(client: &C, piece: &Piece) -> Result<(), Error> {
     let sql = format!("INSERT INTO rollups ({COLUMNS}) VALUES ($1, 0, $2, $3, $4, $5, $6, $7, $8, $9, $10)");
     let Encoded { total, margins, combinations, size } = &piece.encoded;
-    let sums = |columns: &Option<Columns>| columns.as_ref().map(|of| of.sums.clone());
-    let latencies = |columns: &Option<Columns>| columns.as_ref().map(|of| of.latencies.clone());
+    let sums = |columns: &Option<RollupColumns>| columns.as_ref().map(|of| of.sums.clone());
+    let latencies = |columns: &Option<RollupColumns>| columns.as_ref().map(|of| of.latencies.clone());
     let values: [&(dyn ToSql + Sync); 10] = [
         &piece.level.number(),
         size,
@@ -102,7 +102,7 @@ fn encoded(row: &Row) -> Result<Encoded, Error> {
     let columns = |at: usize| {
         let sums: Option<Vec<u8>> = row.try_get(at)?;
         let latencies: Option<Vec<u8>> = row.try_get(at + 1)?;
-        Ok::<_, Error>(sums.zip(latencies).map(|(sums, latencies)| Columns { sums, latencies }))
+        Ok::<_, Error>(sums.zip(latencies).map(|(sums, latencies)| RollupColumns { sums, latencies }))
     };
     let total = columns(3)?.unwrap_or_default();
     Ok(Encoded { total, margins: columns(5)?, combinations: columns(7)?, size: row.try_get(2)? })

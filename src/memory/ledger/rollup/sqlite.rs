@@ -7,7 +7,7 @@ use super::hour_cells::{HourCells, Piece};
 use super::level::Level;
 use super::merging::{self, Change, Open, Step, Stored};
 use super::statements::{self, COLUMNS, LARGE, STORED, select, tables};
-use super::table::Columns;
+use super::table::RollupColumns;
 use crate::ledger::analytics::tally::Tally;
 use rusqlite::{Connection, Error, Row, params, params_from_iter};
 use uuid::Uuid;
@@ -92,7 +92,7 @@ fn encoded(row: &Row<'_>) -> Result<Encoded, Error> {
     let columns = |at: usize| {
         let sums: Option<Vec<u8>> = row.get(at)?;
         let latencies: Option<Vec<u8>> = row.get(at + 1)?;
-        Ok::<_, Error>(sums.zip(latencies).map(|(sums, latencies)| Columns { sums, latencies }))
+        Ok::<_, Error>(sums.zip(latencies).map(|(sums, latencies)| RollupColumns { sums, latencies }))
     };
     let total = columns(3)?.unwrap_or_default();
     Ok(Encoded { total, margins: columns(5)?, combinations: columns(7)?, size: row.get(2)? })

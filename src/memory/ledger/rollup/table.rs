@@ -47,7 +47,7 @@ impl<const N: usize> Default for Table<N> {
 
 /// A table as the database has it: the sums, and the latencies in the same order.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Columns {
+pub struct RollupColumns {
     pub sums: Vec<u8>,
     pub latencies: Vec<u8>,
 }
@@ -106,8 +106,8 @@ impl<const N: usize> Table<N> {
     }
 
     /// As bytes. `start`: milliseconds since 1970, not after the first request.
-    pub fn encode(&self, start: i64) -> Columns {
-        let mut columns = Columns::default();
+    pub fn encode(&self, start: i64) -> RollupColumns {
+        let mut columns = RollupColumns::default();
         let out = &mut columns.sums;
         out.push(VERSION);
         put_number(out, self.names.texts.len() as u64);

@@ -20,7 +20,7 @@ use super::buckets::Sink;
 use super::events::EventKind;
 use super::limit::Limit;
 use super::limit_set::{Selection, value_key};
-use super::options::Backend;
+use super::options::CounterBackend;
 use super::refusal::{Cause, Refusal};
 use super::reservation::Reservation;
 use super::tightest::Tightest;
@@ -135,7 +135,7 @@ impl Shared {
     /// # Errors
     /// The URL cannot be read, or the system has no thread left.
     pub(super) fn open(
-        backend: &Backend,
+        backend: &CounterBackend,
         hold_lifetime: Duration,
         has_leases: bool,
         sink: &Arc<Sink>,
@@ -147,8 +147,10 @@ impl Shared {
         let store: Box<dyn CounterStore> = {
             let _inside = runtime.enter();
             match backend {
-                Backend::Redis(url) => Box::new(redis::Redis::new(url.expose())?),
-                Backend::Postgres(url) => Box::new(postgres::Postgres::new(url.expose(), "limits.shared")?),
+                CounterBackend::Redis(url) => Box::new(redis::Redis::new(url.expose())?),
+                CounterBackend::Postgres(url) => {
+                    Box::new(postgres::Postgres::new(url.expose(), "limits.shared")?)
+                }
             }
         };
         Ok(Self::with(runtime, store, backend.name(), hold_lifetime, has_leases, sink))

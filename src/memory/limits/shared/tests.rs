@@ -58,8 +58,8 @@ impl Server {
 
     fn options(&self) -> LimitsOptions {
         let shared = match self {
-            Self::Redis(server) => Backend::Redis(Secret::new(server.url())),
-            Self::Postgres { url, .. } => Backend::Postgres(Secret::new(url.clone())),
+            Self::Redis(server) => CounterBackend::Redis(Secret::new(server.url())),
+            Self::Postgres { url, .. } => CounterBackend::Postgres(Secret::new(url.clone())),
         };
         LimitsOptions { shared: Some(shared), ..LimitsOptions::default() }
     }

@@ -8,7 +8,7 @@
 mod axum_app;
 mod serve;
 
-pub use axum_app::{AxumApp, Limits};
+pub use axum_app::{AxumApp, ConnectionLimits};
 
 use axum::Router;
 use http::HeaderMap;

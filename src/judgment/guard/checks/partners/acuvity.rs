@@ -2,7 +2,7 @@
 //!
 //! Where its API is stands in the key itself, a signed token (`opaque.apex-url`).
 
-use super::call::{self, Input, Options, Outcome, Partner, member, no_headers};
+use super::call::{self, Input, Options, Partner, PartnerOutcome, member, no_headers};
 use crate::guard::check::CheckKind;
 use crate::guard::checks::BOTH;
 use crate::guard::parameters::{Parameter, Type, Unusable, optional};
@@ -128,7 +128,7 @@ impl Kind {
     }
 }
 
-fn read(input: &Input<'_>, response: &Value) -> Result<Outcome, String> {
+fn read(input: &Input<'_>, response: &Value) -> Result<PartnerOutcome, String> {
     let lack = || "`extractions`".to_owned();
     let extractions = member(response, &["extractions"])?.as_array().ok_or_else(lack)?;
     let options = input.options;
@@ -159,7 +159,7 @@ fn read(input: &Input<'_>, response: &Value) -> Result<Outcome, String> {
     // What could not be replaced may not pass.
     let is_complete = replaced.is_empty() || texts.len() == input.texts.len();
     let data = json!({"failed": failing, "redacted": replaced});
-    Ok(Outcome { verdict: failing.is_empty() && is_complete, data, texts })
+    Ok(PartnerOutcome { verdict: failing.is_empty() && is_complete, data, texts })
 }
 
 fn is_scored(options: &Options, extraction: &Value, (parameter, place, name): &(&str, &str, &str)) -> bool {

@@ -2,7 +2,9 @@
 //!
 //! Authorized with a key of the resource. Sign-in through Entra and managed identities are not supported here.
 
-use super::call::{self, Input, Options, Outcome, Partner, by_redact, flag, member, never, no_headers};
+use super::call::{
+    self, Input, Options, Partner, PartnerOutcome, by_redact, flag, member, never, no_headers,
+};
 use crate::guard::check::{CheckKind, Prepared};
 use crate::guard::checks::BOTH;
 use crate::guard::parameters::{Parameter, Parameters, Type, Unusable, optional};
@@ -93,7 +95,7 @@ const CONTENT_SAFETY_API: &Partner = &Partner {
         let lists: Vec<&Value> =
             matches.into_iter().flatten().filter_map(|found| found.get("blocklistName")).collect();
         let verdict = !ratings.iter().any(is_severe) && matches.is_none_or(Vec::is_empty);
-        Ok(Outcome::of(verdict, json!({"categoriesAnalysis": ratings, "blocklists": lists})))
+        Ok(PartnerOutcome::of(verdict, json!({"categoriesAnalysis": ratings, "blocklists": lists})))
     },
     redacts: never,
     per_call: 1,
@@ -122,7 +124,7 @@ const SHIELD_PROMPT_API: &Partner = &Partner {
         let documents = response.get("documentsAnalysis").and_then(Value::as_array);
         let in_documents =
             documents.into_iter().flatten().any(|found| found.get("attackDetected") == Some(&json!(true)));
-        Ok(Outcome::of(!in_prompt && !in_documents, response.clone()))
+        Ok(PartnerOutcome::of(!in_prompt && !in_documents, response.clone()))
     },
     redacts: never,
     per_call: 1,
@@ -148,7 +150,7 @@ const PROTECTED_MATERIAL_API: &Partner = &Partner {
     body: |input| json!({"text": input.text()}),
     read: |_, response| {
         let is_detected = flag(response, &["protectedMaterialAnalysis", "detected"])?;
-        Ok(Outcome::of(!is_detected, response.clone()))
+        Ok(PartnerOutcome::of(!is_detected, response.clone()))
     },
     redacts: never,
     per_call: 1,
@@ -209,7 +211,7 @@ fn pii_request(input: &Input<'_>) -> Value {
 }
 
 /// What was found, without the texts themselves.
-fn pii_result(input: &Input<'_>, response: &Value) -> Result<Outcome, String> {
+fn pii_result(input: &Input<'_>, response: &Value) -> Result<PartnerOutcome, String> {
     let lack = || "`results.documents`".to_owned();
     let documents = member(response, &["results", "documents"])?.as_array().ok_or_else(lack)?;
     if documents.len() != input.texts.len() {
@@ -237,5 +239,5 @@ fn pii_result(input: &Input<'_>, response: &Value) -> Result<Outcome, String> {
     let is_replaced = by_redact(input.options) && texts.iter().all(Option::is_some);
     let verdict = entities.is_empty() || is_replaced;
     let texts = if is_replaced { texts } else { Vec::new() };
-    Ok(Outcome { verdict, data: json!({"entities": entities}), texts })
+    Ok(PartnerOutcome { verdict, data: json!({"entities": entities}), texts })
 }

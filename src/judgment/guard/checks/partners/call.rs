@@ -39,7 +39,7 @@ pub struct Partner {
     pub timeout: u64,
     pub body: fn(&Input<'_>) -> Value,
     /// Reads the response. `Err`: what it lacks.
-    pub read: fn(&Input<'_>, &Value) -> Result<Outcome, String>,
+    pub read: fn(&Input<'_>, &Value) -> Result<PartnerOutcome, String>,
     /// Whether it replaces texts with these parameters.
     pub redacts: fn(&Options) -> bool,
     /// How many texts one call takes where it redacts.
@@ -59,14 +59,14 @@ pub struct Input<'a> {
 
 /// What a partner decided on one call.
 #[derive(Debug)]
-pub struct Outcome {
+pub struct PartnerOutcome {
     pub verdict: bool,
     pub data: Value,
     /// New texts in the order of those that were sent; empty: none changes.
     pub texts: Vec<Option<String>>,
 }
 
-impl Outcome {
+impl PartnerOutcome {
     pub fn of(verdict: bool, data: Value) -> Self {
         Self { verdict, data, texts: Vec::new() }
     }
@@ -309,7 +309,7 @@ impl Call {
         }
     }
 
-    async fn call(&self, input: &Input<'_>, outside: &dyn Outside) -> Result<Outcome, CheckError> {
+    async fn call(&self, input: &Input<'_>, outside: &dyn Outside) -> Result<PartnerOutcome, CheckError> {
         let partner = self.partner;
         let url = format!("{}{}", self.base_url, (partner.path)(input));
         let call = OutsideCall {

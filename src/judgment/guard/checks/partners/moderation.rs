@@ -1,6 +1,6 @@
 //! Moderation by the providers Mistral and OpenAI: which of some categories a text is of.
 
-use super::call::{self, Input, Options, Outcome, Partner, member, never, no_headers};
+use super::call::{self, Input, Options, Partner, PartnerOutcome, member, never, no_headers};
 use crate::guard::check::CheckKind;
 use crate::guard::checks::{BOTH, NOT};
 use crate::guard::parameters::{Type, optional};
@@ -118,7 +118,7 @@ const OPENAI_API: &Partner = &Partner {
 };
 
 /// `results[0].categories`: name to whether the text is of it.
-fn flagged(input: &Input<'_>, response: &Value) -> Result<Outcome, String> {
+fn flagged(input: &Input<'_>, response: &Value) -> Result<PartnerOutcome, String> {
     let lack = || "`results.0.categories`".to_owned();
     let categories = member(response, &["results", "0", "categories"])?.as_object().ok_or_else(lack)?;
     let wanted = wanted(input.options);
@@ -130,7 +130,7 @@ fn flagged(input: &Input<'_>, response: &Value) -> Result<Outcome, String> {
         .collect();
     let scores = response.pointer("/results/0/category_scores").cloned().unwrap_or_default();
     let data = json!({"flagged_categories": flagged, "category_scores": scores});
-    Ok(Outcome::of(flagged.is_empty() != input.options.flag("not"), data))
+    Ok(PartnerOutcome::of(flagged.is_empty() != input.options.flag("not"), data))
 }
 
 fn wanted(options: &Options) -> Vec<&str> {

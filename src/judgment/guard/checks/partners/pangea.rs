@@ -1,6 +1,6 @@
 //! Pangea AI Guard, and its service Redact.
 
-use super::call::{self, Outcome, Partner, by_redact, member, never, no_headers};
+use super::call::{self, Partner, PartnerOutcome, by_redact, member, never, no_headers};
 use crate::guard::check::CheckKind;
 use crate::guard::checks::BOTH;
 use crate::guard::parameters::{Type, optional};
@@ -50,7 +50,7 @@ const TEXT_GUARD_API: &Partner = &Partner {
         let members = ["blocked", "findings", "detectors", "recipe"].into_iter();
         let data: Map<String, Value> =
             members.filter_map(|name| Some((name.to_owned(), result.get(name)?.clone()))).collect();
-        Ok(Outcome::of(verdict, Value::Object(data)))
+        Ok(PartnerOutcome::of(verdict, Value::Object(data)))
     },
     redacts: never,
     per_call: 1,
@@ -86,7 +86,7 @@ const PII_API: &Partner = &Partner {
         let is_replaced = count > 0 && by_redact(input.options) && redacted.is_some();
         let texts = if is_replaced { vec![redacted.map(str::to_owned)] } else { Vec::new() };
         let data = json!({"count": count, "summary": response.get("summary")});
-        Ok(Outcome { verdict: count == 0 || is_replaced, data, texts })
+        Ok(PartnerOutcome { verdict: count == 0 || is_replaced, data, texts })
     },
     redacts: by_redact,
     per_call: 1,

@@ -1,6 +1,6 @@
 //! Evaluators of Patronus AI: they judge a response by the request.
 
-use super::call::{self, Input, Outcome, Partner, by_redact, member, no_headers, replaced};
+use super::call::{self, Input, Partner, PartnerOutcome, by_redact, member, no_headers, replaced};
 use crate::guard::check::{CheckKind, Prepared};
 use crate::guard::checks::BOTH;
 use crate::guard::parameters::{Parameter, Parameters, Type, Unusable, optional, required};
@@ -48,7 +48,7 @@ fn evaluation(input: &Input<'_>, evaluator: &str, criteria: Option<&str>) -> Val
 }
 
 /// `results[0].evaluation_result`: `pass`, and `additional_info` with the places of what was found.
-fn read(input: &Input<'_>, response: &Value) -> Result<Outcome, String> {
+fn read(input: &Input<'_>, response: &Value) -> Result<PartnerOutcome, String> {
     let result = member(response, &["results", "0", "evaluation_result"])?;
     let lack = || "`results.0.evaluation_result.pass`".to_owned();
     let passes = member(result, &["pass"])?.as_bool().ok_or_else(lack)?;
@@ -63,7 +63,7 @@ fn read(input: &Input<'_>, response: &Value) -> Result<Outcome, String> {
     let is_replaced = !passes && by_redact(input.options) && !ranges.is_empty();
     let texts = if is_replaced { vec![Some(replaced(input.text(), ranges))] } else { Vec::new() };
     let data = json!({"pass": passes, "explanation": result.get("explanation"), "additional_info": info});
-    Ok(Outcome { verdict: passes || is_replaced, data, texts })
+    Ok(PartnerOutcome { verdict: passes || is_replaced, data, texts })
 }
 
 const REDACT: &[Parameter] = &[optional(

@@ -1,6 +1,6 @@
 //! Evaluations of Qualifire.
 
-use super::call::{self, Input, Outcome, Partner, content_text, member, never, no_headers, text};
+use super::call::{self, Input, Partner, PartnerOutcome, content_text, member, never, no_headers, text};
 use crate::guard::check::{CheckKind, Prepared};
 use crate::guard::checks::BOTH;
 use crate::guard::parameters::{Parameter, Parameters, Type, Unusable, optional, required};
@@ -49,7 +49,10 @@ const fn api(body: fn(&Input<'_>) -> Value) -> Partner {
         read: |_, response| {
             let status = text(response, &["status"])?;
             let results = response.get("evaluationResults").cloned().unwrap_or_default();
-            Ok(Outcome::of(status == "success", json!({"status": status, "evaluationResults": results})))
+            Ok(PartnerOutcome::of(
+                status == "success",
+                json!({"status": status, "evaluationResults": results}),
+            ))
         },
         redacts: never,
         per_call: 1,

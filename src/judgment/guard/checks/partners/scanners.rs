@@ -1,7 +1,7 @@
 //! Partners that take a text, or a conversation, and return whether it may pass.
 
 use super::call::{
-    self, Input, Outcome, Partner, by_redact, flag, member, never, no_headers, replaced, text,
+    self, Input, Partner, PartnerOutcome, by_redact, flag, member, never, no_headers, replaced, text,
 };
 use crate::guard::check::CheckKind;
 use crate::guard::checks::BOTH;
@@ -53,7 +53,7 @@ const ZSCALER_API: &Partner = &Partner {
         let blocks = |detector: &Value| detector.get("action").and_then(Value::as_str) == Some("BLOCK");
         let is_blocked =
             action == "BLOCK" || detectors.is_some_and(|detectors| detectors.values().any(blocks));
-        Ok(Outcome::of(!is_blocked, json!({"action": action, "detectorResponses": detectors})))
+        Ok(PartnerOutcome::of(!is_blocked, json!({"action": action, "detectorResponses": detectors})))
     },
     redacts: never,
     per_call: 1,
@@ -97,7 +97,7 @@ const LAKERA_API: &Partner = &Partner {
     per_call: 20,
 };
 
-fn lakera(input: &Input<'_>, response: &Value) -> Result<Outcome, String> {
+fn lakera(input: &Input<'_>, response: &Value) -> Result<PartnerOutcome, String> {
     let flagged = flag(response, &["flagged"])?;
     let list = |name: &str| response.get(name).and_then(Value::as_array).cloned().unwrap_or_default();
     let kind =
@@ -109,7 +109,7 @@ fn lakera(input: &Input<'_>, response: &Value) -> Result<Outcome, String> {
         .collect();
     let data = json!({"flagged": flagged, "detected": detected});
     if !by_redact(input.options) || !flagged {
-        return Ok(Outcome::of(!flagged, data));
+        return Ok(PartnerOutcome::of(!flagged, data));
     }
     let is_personal = |kind: &String| kind.starts_with("pii");
     let mut ranges: Vec<Vec<(usize, usize, String)>> = vec![Vec::new(); input.texts.len()];
@@ -127,7 +127,7 @@ fn lakera(input: &Input<'_>, response: &Value) -> Result<Outcome, String> {
     let is_replaced = ranges.iter().any(|ranges| !ranges.is_empty());
     let verdict = is_replaced && !detected.is_empty() && detected.iter().all(is_personal);
     let texts = input.texts.iter().zip(ranges).map(|(text, ranges)| Some(replaced(text, ranges))).collect();
-    Ok(Outcome { verdict, data, texts })
+    Ok(PartnerOutcome { verdict, data, texts })
 }
 
 pub const LASSO: CheckKind = CheckKind {
@@ -160,7 +160,7 @@ const LASSO_API: &Partner = &Partner {
     },
     timeout: 10_000,
     body: |input| json!({"messages": input.messages()}),
-    read: |_, response| Ok(Outcome::of(!flag(response, &["violations_detected"])?, response.clone())),
+    read: |_, response| Ok(PartnerOutcome::of(!flag(response, &["violations_detected"])?, response.clone())),
     redacts: never,
     per_call: 1,
 };
@@ -201,7 +201,9 @@ const APORIA_API: &Partner = &Partner {
         set(&mut body, "response", (!input.is_request()).then(|| json!(input.text())));
         body
     },
-    read: |_, response| Ok(Outcome::of(text(response, &["action"])? == "passthrough", response.clone())),
+    read: |_, response| {
+        Ok(PartnerOutcome::of(text(response, &["action"])? == "passthrough", response.clone()))
+    },
     redacts: never,
     per_call: 1,
 };
@@ -249,7 +251,7 @@ const PROMPT_SECURITY_API: &Partner = &Partner {
         let modified = result.get("modified_text").and_then(Value::as_str).map(str::to_owned);
         let data = json!({"action": action, "violations": result.get("violations"), "findings": result.get("findings")});
         let texts = if by_redact(input.options) { vec![modified] } else { Vec::new() };
-        Ok(Outcome { verdict: action != "block", data, texts })
+        Ok(PartnerOutcome { verdict: action != "block", data, texts })
     },
     redacts: by_redact,
     per_call: 1,
@@ -296,7 +298,7 @@ const AIRS_API: &Partner = &Partner {
         let contents = [object(input.pick("prompt", "response"), json!(input.text()))];
         json!({"ai_profile": profile, "metadata": metadata, "contents": contents})
     },
-    read: |_, response| Ok(Outcome::of(text(response, &["action"])? != "block", response.clone())),
+    read: |_, response| Ok(PartnerOutcome::of(text(response, &["action"])? != "block", response.clone())),
     redacts: never,
     per_call: 1,
 };
@@ -350,7 +352,7 @@ const WALLED_AI_API: &Partner = &Partner {
         let data = member(response, &["data"])?;
         let is_safe = data.pointer("/safety/0/isSafe").is_none_or(|safe| *safe != false);
         member(data, &["safety"])?;
-        Ok(Outcome::of(is_safe, data.clone()))
+        Ok(PartnerOutcome::of(is_safe, data.clone()))
     },
     redacts: never,
     per_call: 1,
@@ -386,7 +388,7 @@ const JAVELIN_API: &Partner = &Partner {
         let named = assessments.iter().filter_map(Value::as_object).flatten();
         let rejects = named.filter(|(_, assessment)| assessment.get("request_reject") == Some(&json!(true)));
         let names: Vec<&String> = rejects.map(|(name, _)| name).collect();
-        Ok(Outcome::of(names.is_empty(), json!({"flagged": names, "assessments": assessments})))
+        Ok(PartnerOutcome::of(names.is_empty(), json!({"flagged": names, "assessments": assessments})))
     },
     redacts: never,
     per_call: 1,
@@ -425,7 +427,7 @@ const F5_API: &Partner = &Partner {
         let is_redacted = by_redact(input.options) && outcome == "redacted" && redacted.is_some();
         let texts = if is_redacted { vec![redacted.map(str::to_owned)] } else { Vec::new() };
         let data = json!({"outcome": outcome, "result": response.get("result")});
-        Ok(Outcome { verdict: outcome == "cleared" || is_redacted, data, texts })
+        Ok(PartnerOutcome { verdict: outcome == "cleared" || is_redacted, data, texts })
     },
     redacts: by_redact,
     per_call: 1,
@@ -482,7 +484,7 @@ const PILLAR_API: &Partner = &Partner {
         let results = results.ok_or_else(|| "result of a scanner".to_owned())?;
         let found =
             |name: &&str| !matches!(results.get(*name), None | Some(Value::Null | Value::Bool(false)));
-        Ok(Outcome::of(!SCANNERS.iter().any(found), response.clone()))
+        Ok(PartnerOutcome::of(!SCANNERS.iter().any(found), response.clone()))
     },
     redacts: never,
     per_call: 1,
@@ -516,7 +518,7 @@ const AKTO_API: &Partner = &Partner {
     read: |_, response| {
         let is_allowed = flag(response, &["Allowed"])?;
         let reason = response.get("Reason");
-        Ok(Outcome::of(
+        Ok(PartnerOutcome::of(
             is_allowed,
             json!({"allowed": is_allowed, "reason": reason, "metadata": response.get("Metadata")}),
         ))

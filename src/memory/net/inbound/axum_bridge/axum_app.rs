@@ -17,7 +17,7 @@ use std::time::Duration;
 
 /// What a client of the service may use.
 #[derive(Debug, Clone)]
-pub struct Limits {
+pub struct ConnectionLimits {
     /// The largest request body, bytes.
     pub max_body: usize,
     /// For all headers of a request to arrive, including the idle time before them.
@@ -30,7 +30,7 @@ pub struct Limits {
     pub keepalive_timeout: Duration,
 }
 
-impl Default for Limits {
+impl Default for ConnectionLimits {
     fn default() -> Self {
         Self {
             max_body: 4 << 20,
@@ -46,12 +46,12 @@ impl Default for Limits {
 #[derive(Debug)]
 pub struct AxumApp {
     router: Router,
-    limits: Limits,
+    limits: ConnectionLimits,
     options: HttpServerOptions,
 }
 
 impl AxumApp {
-    pub fn new(router: Router, limits: Limits) -> Self {
+    pub fn new(router: Router, limits: ConnectionLimits) -> Self {
         let mut options = HttpServerOptions::default();
         options.h2c = true;
         options.h2_idle_timeout = Some(limits.keepalive_timeout);

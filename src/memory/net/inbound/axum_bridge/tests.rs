@@ -18,12 +18,12 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{mpsc, watch};
 
-fn limits() -> Limits {
-    Limits {
+fn limits() -> ConnectionLimits {
+    ConnectionLimits {
         max_body: 1024,
         header_timeout: Duration::from_millis(300),
         body_timeout: Duration::from_millis(300),
-        ..Limits::default()
+        ..ConnectionLimits::default()
     }
 }
 
