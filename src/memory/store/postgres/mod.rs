@@ -3,6 +3,7 @@
 //! All connections live on a runtime of its own, so that a call may come from any of the process's runtimes and the
 //! connections outlive it. Every call has a time limit. The statements are in `statements`.
 
+mod connections;
 mod copy;
 mod failure;
 mod listener;
@@ -17,7 +18,8 @@ use super::backend::{Backend, Changes, Loaded};
 use super::queued_write::{QUEUE, QueuedWrite};
 use super::{Change, Kind, Record, StoreError};
 use async_trait::async_trait;
-use deadpool_postgres::{Manager, ManagerConfig, Object, Pool, RecyclingMethod, Timeouts};
+pub use connections::{Connections, connections, pool};
+use deadpool_postgres::{Object, Pool};
 pub use failure::{failure, no_connection};
 use jiff::Timestamp;
 pub use migrations::{Tables, run as bring_up_to_date};
@@ -27,7 +29,6 @@ use std::time::Duration;
 use tokio::runtime::Runtime;
 use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::time::timeout;
-use tokio_postgres_rustls::MakeRustlsConnect;
 use uuid::Uuid;
 
 /// Of one read or write. A client of the control plane waits for it.
@@ -75,65 +76,6 @@ impl Drop for Postgres {
             runtime.shutdown_background();
         }
     }
-}
-
-/// A pool of connections, the runtime they live on, and what others are made with.
-pub struct Connections {
-    pub runtime: Runtime,
-    pub pool: Pool,
-    config: tokio_postgres::Config,
-    tls: MakeRustlsConnect,
-}
-
-/// A pool of connections to the database of this URL. Connects to nothing yet. `setting`: who names the URL.
-///
-/// # Errors
-/// `Misconfigured` for a URL or authorities that cannot be read; `Unavailable` for a runtime that cannot be made.
-pub fn connections(text: &str, setting: &str, max_size: usize) -> Result<Connections, StoreError> {
-    let (config, tls) = connector(text, setting)?;
-    let mut runtime = tokio::runtime::Builder::new_multi_thread();
-    let name = format!("{}-postgres", setting.split('.').next().unwrap_or_default());
-    let runtime = runtime.worker_threads(1).thread_name(name).enable_all().build();
-    let runtime = runtime.map_err(|why| StoreError::Unavailable(format!("no runtime: {why}")))?;
-    let pool = pool_of(&config, &tls, max_size, RecyclingMethod::Verified)?;
-    Ok(Connections { runtime, pool, config, tls })
-}
-
-/// A pool whose connections live on the runtime of whoever takes them. They are not tried before they are given out: that would be a
-/// round trip more.
-///
-/// # Errors
-/// As [`connections`].
-pub fn pool(text: &str, setting: &str, max_size: usize) -> Result<Pool, StoreError> {
-    let (config, tls) = connector(text, setting)?;
-    pool_of(&config, &tls, max_size, RecyclingMethod::Fast)
-}
-
-fn connector(text: &str, setting: &str) -> Result<(tokio_postgres::Config, MakeRustlsConnect), StoreError> {
-    let wrong = |why: String| StoreError::Misconfigured(format!("{setting}: {why}"));
-    let (mut config, verification) = url::parse(text).map_err(wrong)?;
-    config.connect_timeout(CONNECT_TIMEOUT);
-    config.tcp_user_timeout(CALL_TIMEOUT);
-    config.keepalives_idle(Duration::from_secs(15));
-    let tls = tls::connector(&verification).map_err(wrong)?;
-    Ok((config, tls))
-}
-
-fn pool_of(
-    config: &tokio_postgres::Config,
-    tls: &MakeRustlsConnect,
-    max_size: usize,
-    recycling_method: RecyclingMethod,
-) -> Result<Pool, StoreError> {
-    let manager = Manager::from_config(config.clone(), tls.clone(), ManagerConfig { recycling_method });
-    let limits = Timeouts {
-        wait: Some(CONNECT_TIMEOUT),
-        create: Some(CONNECT_TIMEOUT),
-        recycle: Some(CONNECT_TIMEOUT),
-    };
-    let pool = Pool::builder(manager).max_size(max_size).timeouts(limits);
-    let pool = pool.runtime(deadpool_postgres::Runtime::Tokio1).build();
-    pool.map_err(|why| StoreError::Unavailable(why.to_string()))
 }
 
 /// Connects, brings the tables up to date, and listens for changes of others.

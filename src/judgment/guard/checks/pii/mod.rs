@@ -9,6 +9,7 @@ mod card;
 mod category;
 mod digits;
 mod email;
+mod explanation;
 mod iban;
 mod ip;
 mod phone;
@@ -22,9 +23,10 @@ use crate::guard::finding::{Change, Finding};
 use crate::guard::parameters::{Parameters, Type, Unusable, optional};
 use crate::guard::subject::Subject;
 use category::{Categories, Category, NAMES};
+use explanation::{counts, explanation};
 use redaction::Redaction;
 use scan::{Found, Scan};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use std::ops::Range;
 use words::config::hooks::HookPhase;
 
@@ -138,23 +140,6 @@ impl Pii {
             "found": places,
         });
         Finding::of(self.redacts || (count == 0) != self.not, data)
-    }
-}
-
-fn counts<'a>(categories: impl Iterator<Item = &'a str>) -> Value {
-    let mut counts: Map<String, Value> = Map::new();
-    for category in categories {
-        let count = counts.get(category).and_then(Value::as_u64).unwrap_or_default();
-        counts.insert(category.to_owned(), json!(count + 1));
-    }
-    Value::Object(counts)
-}
-
-fn explanation(count: usize, redacts: bool) -> String {
-    match (count, redacts) {
-        (0, _) => "No personal data and no secrets were found.".to_owned(),
-        (count, false) => format!("Personal data or secrets were found in {count} places."),
-        (count, true) => format!("Personal data or secrets were replaced in {count} places."),
     }
 }
 
