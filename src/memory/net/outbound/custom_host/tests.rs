@@ -1,7 +1,7 @@
 //! Portkey's rules as a table, where we differ from them, and hostile spellings of addresses.
 
 use super::*;
-use proptest::prelude::{ProptestConfig, any, prop_assert, proptest};
+use proptest::prelude::{any, prop_assert, proptest};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 fn rules(allow_private: bool, allow: &[&str]) -> HostRules {

@@ -5,7 +5,7 @@ use crate::api::body::Body;
 use crate::api::chat::{EncodeContext, Event, Finish, ProviderError, Start};
 use crate::api::sse::SseParser;
 use crate::api::usage::Usage;
-use proptest::prelude::{ProptestConfig, Strategy, any, prop, prop_assert_eq, proptest};
+use proptest::prelude::{Strategy, any, prop, prop_assert_eq, proptest};
 use serde_json::{Value, json};
 
 /// An encode context with the given request.
