@@ -3,6 +3,7 @@
 //! A stream that breaks is never presented as complete: either another attempt continues it (`resume`), or it ends with an
 //! error event. The plan decides which.
 
+use super::attempt::wait::{Interruption, unless_interrupted};
 use super::attempt_run::AttemptRun;
 use super::attempt_usage::Observed;
 use super::body_error::BodyError;
@@ -321,16 +322,10 @@ impl<D: Downstream> Orchestrator<'_, D> {
             let heartbeat = run.deadlines.heartbeat.filter(|_| comments).map(|every| *last_write + every);
             let is_heartbeat = heartbeat.is_some_and(|beat| deadline.is_none_or(|deadline| beat < deadline));
             let until = if is_heartbeat { heartbeat } else { deadline };
-            let event = tokio::select! {
-                biased;
-                event = run.stream.next(until) => event,
-                slow = watch.client_closed(self.downstream, self.ctx) => match slow {
-                    Some(error) => return Ok(Some(ForwardEnd::Stopped(error))),
-                    None => return Err(self.abort(Error::client_closed())),
-                },
-                () = self.engine.shared.lifecycle.aborted() => {
-                    return Ok(Some(ForwardEnd::Stopped(Error::draining())));
-                }
+            let event = match unless_interrupted(self.client(watch), None, run.stream.next(until)).await {
+                Ok(event) => event,
+                Err(Interruption::Stopped(error)) => return Ok(Some(ForwardEnd::Stopped(error))),
+                Err(_) => return Err(self.abort(Error::client_closed())),
             };
             match event {
                 StreamEvent::Task(task) => {

@@ -3,32 +3,18 @@
 //!
 //! Only before anything was sent to the client. `state::hedge_budget` limits how many hedges there may be.
 
+use super::attempt::wait::{Interruption, unless_interrupted};
 use super::attempt_run::{AttemptRun, Readiness};
 use super::caching::{CachedCall, FlightShare};
 use super::downstream::{Aborted, Downstream};
 use super::downstream_watch::DownstreamWatch;
 use super::orchestrator::{NextAttempt, Orchestrator, Started};
+use futures_util::future::{Either, select};
 use judgment::route::plan::Reason;
 use std::sync::Arc;
-use std::time::Duration;
-use tokio::time::sleep;
+use std::time::{Duration, Instant};
 use words::config::hedge::Hedge;
 use words::error::Error;
-
-/// What happened while one attempt was awaited.
-enum FirstEvent {
-    Ready(Readiness),
-    Slow,
-    ClientClosed,
-}
-
-/// What happened while two attempts were awaited.
-enum RaceEvent {
-    First(Readiness),
-    Second(Readiness),
-    ClientClosed,
-    Stopped(Error),
-}
 
 impl<D: Downstream> Orchestrator<'_, D> {
     /// Waits for `run` and, if it is slow, for a second attempt as well. On return `run` is the attempt that counts.
@@ -39,25 +25,12 @@ impl<D: Downstream> Orchestrator<'_, D> {
         hedge: Hedge,
     ) -> Result<Readiness, Aborted> {
         self.engine.shared.hedge_budget.deposit();
-        let event = {
-            let ready = run.until_committable();
-            tokio::select! {
-                biased;
-                readiness = ready => FirstEvent::Ready(readiness),
-                slow = watch.client_closed(self.downstream, self.ctx) => match slow {
-                    Some(error) => FirstEvent::Ready(Readiness::Stopped(error)),
-                    None => FirstEvent::ClientClosed,
-                },
-                () = self.engine.shared.lifecycle.aborted() => {
-                    FirstEvent::Ready(Readiness::Stopped(Error::draining()))
-                }
-                () = sleep(Duration::from_millis(hedge.after_ms)) => FirstEvent::Slow,
-            }
-        };
-        match event {
-            FirstEvent::Ready(readiness) => return Ok(readiness),
-            FirstEvent::ClientClosed => return Err(self.client_closed(run)),
-            FirstEvent::Slow => {}
+        let until = Some(Instant::now() + Duration::from_millis(hedge.after_ms));
+        match unless_interrupted(self.client(watch), until, run.until_committable()).await {
+            Ok(readiness) => return Ok(readiness),
+            Err(Interruption::Stopped(error)) => return Ok(Readiness::Stopped(error)),
+            Err(Interruption::ClientClosed) => return Err(self.client_closed(run)),
+            Err(Interruption::Deadline) => {}
         }
         let raced = run.cached.as_ref().map(CachedCall::share);
         match self.start_second(raced, hedge).await {
@@ -99,24 +72,19 @@ impl<D: Downstream> Orchestrator<'_, D> {
         let event = {
             let (one, other) = (run.until_committable(), second.until_committable());
             tokio::pin!(one, other);
-            tokio::select! {
-                biased;
-                readiness = &mut one => RaceEvent::First(readiness),
-                readiness = &mut other => RaceEvent::Second(readiness),
-                slow = watch.client_closed(self.downstream, self.ctx) => match slow {
-                    Some(error) => RaceEvent::Stopped(error),
-                    None => RaceEvent::ClientClosed,
-                },
-                () = self.engine.shared.lifecycle.aborted() => RaceEvent::Stopped(Error::draining()),
+            match unless_interrupted(self.client(watch), None, select(one, other)).await {
+                Ok(Either::Left((readiness, _))) => Ok(Either::Left(readiness)),
+                Ok(Either::Right((readiness, _))) => Ok(Either::Right(readiness)),
+                Err(interruption) => Err(interruption),
             }
         };
         match event {
-            RaceEvent::First(Readiness::Committable) => {
+            Ok(Either::Left(Readiness::Committable)) => {
                 self.engine.shared.metrics.record_hedge("lost");
                 self.lost_race(&second);
                 Ok(Readiness::Committable)
             }
-            RaceEvent::Second(Readiness::Committable) => {
+            Ok(Either::Right(Readiness::Committable)) => {
                 self.engine.shared.metrics.record_hedge("won");
                 self.lost_race(run);
                 let ahead = second.started().saturating_duration_since(run.started());
@@ -126,23 +94,23 @@ impl<D: Downstream> Orchestrator<'_, D> {
                 Ok(Readiness::Committable)
             }
             // One of them failed: the other one counts from here on.
-            RaceEvent::First(readiness) => {
+            Ok(Either::Left(readiness)) => {
                 self.discard(run, readiness);
                 self.plan.set_current(&second.attempt.target);
                 *run = second;
                 self.wait_for(run, watch).await
             }
-            RaceEvent::Second(readiness) => {
+            Ok(Either::Right(readiness)) => {
                 self.discard(&mut second, readiness);
                 self.ctx.attempt = Some(Arc::clone(&run.attempt));
                 drop(second);
                 self.wait_for(run, watch).await
             }
-            RaceEvent::Stopped(error) => {
+            Err(Interruption::Stopped(error)) => {
                 self.lost_race(&second);
                 Ok(Readiness::Stopped(error))
             }
-            RaceEvent::ClientClosed => {
+            Err(Interruption::ClientClosed | Interruption::Deadline) => {
                 self.lost_race(run);
                 Err(self.client_closed(&second))
             }

@@ -3,7 +3,6 @@
 use bytes::Bytes;
 use judgment::route::deadlines::Deadlines;
 use std::time::{Duration, Instant};
-use tokio::time::{Instant as Clock, sleep_until};
 use words::api::Dialect;
 use words::api::operation::Operation;
 
@@ -33,10 +32,13 @@ impl Heartbeat {
         Self { interval, at: Instant::now() + interval.unwrap_or_default() }
     }
 
-    /// Waits until the next comment is due; forever if there are none.
-    pub async fn next(&mut self) {
-        let Some(interval) = self.interval else { return std::future::pending().await };
-        sleep_until(Clock::from_std(self.at)).await;
-        self.at += interval;
+    /// When the next comment is due; `None`: there are none.
+    pub fn due(&self) -> Option<Instant> {
+        self.interval.map(|_| self.at)
+    }
+
+    /// The comment that was due is sent.
+    pub fn sent(&mut self) {
+        self.at += self.interval.unwrap_or_default();
     }
 }

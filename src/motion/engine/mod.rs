@@ -3,6 +3,7 @@
 //! It knows no session: the client is a [`downstream::Downstream`], implemented by a Pingora session and in memory. It
 //! does not admit requests (`proxy`), and does not pick targets (`route`).
 
+mod attempt;
 mod attempt_run;
 mod attempt_start;
 pub mod attempt_state;

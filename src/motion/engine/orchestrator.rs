@@ -4,6 +4,7 @@
 //! committable, or when no attempt is left. `forward` sends the response to the client, `resume` continues a broken
 //! stream, `hedge` runs a second attempt in parallel with a slow one.
 
+use super::attempt::wait::{Client, Interruption, unless_interrupted};
 use super::attempt_run::{AttemptRun, FinalResponse, Readiness};
 use super::attempt_state::AttemptState;
 use super::attempt_usage::Observed;
@@ -24,9 +25,9 @@ use judgment::route::outcome::Outcome;
 use judgment::route::plan::{Decision, Plan, Reason};
 use judgment::route::target::Target;
 use pingora_core::protocols::http::HttpTask;
+use std::future::pending;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tokio::time::sleep;
 use words::error::Error;
 
 /// An admitted request and its first target.
@@ -188,10 +189,11 @@ impl<D: Downstream> Orchestrator<'_, D> {
     async fn back_off(&mut self, wait: Duration) -> Result<Option<Error>, Aborted> {
         self.engine.shared.metrics.record_retry_wait(wait);
         self.ctx.record.add_wait(wait);
-        tokio::select! {
-            () = sleep(wait) => Ok(None),
-            () = self.downstream.closed() => Err(self.abort(Error::client_closed())),
-            () = self.engine.shared.lifecycle.aborted() => Ok(Some(Error::draining())),
+        let (mut watch, until) = (DownstreamWatch::default(), Some(Instant::now() + wait));
+        match unless_interrupted(self.client(&mut watch), until, pending::<()>()).await {
+            Ok(()) | Err(Interruption::Deadline) => Ok(None),
+            Err(Interruption::ClientClosed) => Err(self.abort(Error::client_closed())),
+            Err(Interruption::Stopped(error)) => Ok(Some(error)),
         }
     }
 
@@ -257,6 +259,11 @@ impl<D: Downstream> Orchestrator<'_, D> {
         }))
     }
 
+    /// The client, for a wait.
+    pub fn client<'c>(&'c mut self, watch: &'c mut DownstreamWatch) -> Client<'c, D> {
+        Client { engine: self.engine, downstream: self.downstream, watch, ctx: self.ctx }
+    }
+
     /// Waits for one attempt, and stops if the client leaves.
     pub async fn wait_for(
         &mut self,
@@ -264,38 +271,26 @@ impl<D: Downstream> Orchestrator<'_, D> {
         watch: &mut DownstreamWatch,
     ) -> Result<Readiness, Aborted> {
         let mut heartbeat = Heartbeat::new(&run.deadlines, self.streamed, self.response_started);
-        let mut client_closed = false;
-        let readiness = {
+        let aborted = {
             let ready = run.until_committable();
             tokio::pin!(ready);
             loop {
-                tokio::select! {
-                    biased;
-                    readiness = &mut ready => break Some(readiness),
-                    slow = watch.client_closed(self.downstream, self.ctx) => {
-                        client_closed = slow.is_none();
-                        break slow.map(Readiness::Stopped);
+                match unless_interrupted(self.client(watch), heartbeat.due(), &mut ready).await {
+                    Ok(readiness) => return Ok(readiness),
+                    Err(Interruption::Stopped(error)) => return Ok(Readiness::Stopped(error)),
+                    Err(Interruption::ClientClosed) => break self.abort(Error::client_closed()),
+                    Err(Interruption::Deadline) => {
+                        heartbeat.sent();
+                        if let Err(aborted) = Box::pin(self.send_early_heartbeat()).await {
+                            break aborted;
+                        }
                     }
-                    () = self.engine.shared.lifecycle.aborted() => {
-                        break Some(Readiness::Stopped(Error::draining()));
-                    }
-                    () = heartbeat.next() => if Box::pin(self.send_early_heartbeat()).await.is_err() {
-                        break None;
-                    },
                 }
             }
         };
-        match readiness {
-            Some(readiness) => Ok(readiness),
-            None => {
-                self.ctx.attempt_state = run.stream.state();
-                self.note_stopped(run, &Error::client_closed());
-                if client_closed {
-                    self.ctx.failure = Some(Error::client_closed());
-                }
-                Err(Aborted)
-            }
-        }
+        self.ctx.attempt_state = run.stream.state();
+        self.note_stopped(run, &Error::client_closed());
+        Err(aborted)
     }
 
     /// Records a failed attempt: in the request's record, in the target's latency, at its circuit breaker and for its stages.

@@ -3,6 +3,7 @@
 //! Nothing was sent to the client yet: a denial is an outcome that the plan sees (446), and so is a failed hook where the config lists 246.
 
 use super::{Guarded, denial, is_windowed, stream_texts};
+use crate::engine::attempt::wait::{Interruption, unless_interrupted};
 use crate::engine::attempt_run::{AttemptRun, FinalResponse, Readiness};
 use crate::engine::content_kind::ContentKind;
 use crate::engine::downstream::{Aborted, Downstream};
@@ -43,11 +44,10 @@ impl<D: Downstream> Orchestrator<'_, D> {
         let shows_results = !run.attempt.target.policies.is_strict() && self.resume.is_none();
         let judged = {
             let judging = guarded.judge_response(run, self.ctx.dialect, shows_results);
-            tokio::select! {
-                biased;
-                judged = judging => Some(judged),
-                slow = watch.client_closed(self.downstream, self.ctx) => slow.map(Judged::Denied),
-                () = self.engine.shared.lifecycle.aborted() => Some(Judged::Denied(Error::draining())),
+            match unless_interrupted(self.client(watch), None, judging).await {
+                Ok(judged) => Some(judged),
+                Err(Interruption::Stopped(error)) => Some(Judged::Denied(error)),
+                Err(_) => None,
             }
         };
         let Some(judged) = judged else {
