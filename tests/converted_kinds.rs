@@ -70,12 +70,12 @@ async fn each_kind_becomes_the_one_that_was_requested() {
             let provider = provider(sent).await;
             let retried = json!({"strategy": {"mode": "fallback"}, "targets": [target(id, provider.port), target(id, 1)]});
             for config in [target(id, provider.port), retried] {
-                for (stages, expected) in
+                for (layers, expected) in
                     [(&[] as &[_], "hello world"), (const { &[UPPER_CASE] }, "HELLO WORLD")]
                 {
                     let what = format!("{path} {id} {stream} {expected}");
                     let observed =
-                        MemoryEngine::new(stages).send(path, &config, &request(path, stream), "kind").await;
+                        MemoryEngine::new(layers).send(path, &config, &request(path, stream), "kind").await;
                     assert_eq!(observed.status, 200, "{what}: {observed:?}");
                     assert_eq!(text(path, id, &observed.body), expected, "{what}: {}", observed.body);
                     let media = &observed.headers["content-type"];

@@ -8,7 +8,7 @@ use crate::support::client::client;
 use crate::support::gateway::Gateway;
 use crate::support::provider::Provider;
 use crate::support::settings::{KEY, STANDARD};
-use motion::engine::stages::STAGES;
+use motion::engine::attempt::layers::LAYERS;
 use serde_json::{Value, json};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -102,7 +102,7 @@ async fn a_session_and_memory_get_the_same_response_record_and_metrics() {
         json!({"strategy": {"mode": "fallback"}, "targets": targets})
     };
     let body = |stream: bool| json!({"model": "m", "messages": [{"role": "user", "content": "hi"}], "max_tokens": 9, "stream": stream});
-    let (gateway, memory) = (Gateway::start(STANDARD), MemoryEngine::new(STAGES));
+    let (gateway, memory) = (Gateway::start(STANDARD), MemoryEngine::new(LAYERS));
     for (name, config, streamed, status) in [
         ("whole", target("whole", "openai"), false, 200),
         ("streamed", target("stream", "openai"), true, 200),

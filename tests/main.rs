@@ -64,6 +64,7 @@ mod guarded_requests;
 mod guarded_texts;
 mod guardrails;
 mod held_memory;
+mod held_requests;
 mod hostile_input;
 mod house;
 mod http2;

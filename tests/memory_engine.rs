@@ -7,7 +7,7 @@ use crate::support::wait::until;
 use bytes::Bytes;
 use http::{HeaderMap, Method, Request as HttpRequest};
 use judgment::route::admission::Endpoint;
-use judgment::route::attempt::{Attempt, Request};
+use judgment::route::attempt::Request;
 use judgment::route::compile::{Sources, compile};
 use judgment::route::plan::Plan;
 use memory::cache::{CacheOptions, ResponseStore};
@@ -18,13 +18,13 @@ use memory::state::access_log::AccessLog;
 use memory::state::metrics::Metrics;
 use memory::state::snapshot::SettingsSnapshot;
 use motion::engine::Engine;
+use motion::engine::attempt::layers::Compile;
 use motion::engine::caching::Caching;
 use motion::engine::downstream::Downstream;
 use motion::engine::memory_downstream::MemoryDownstream;
 use motion::engine::orchestrator::Admitted;
 use motion::engine::request_context::RequestContext;
 use motion::engine::request_env::RequestEnv;
-use motion::engine::stages::Compile;
 use pingora::http::RequestHeader;
 use pingora_core::server::configuration::ServerConf;
 use serde_json::Value;
@@ -75,8 +75,8 @@ pub(crate) struct MemoryEngine {
 }
 
 impl MemoryEngine {
-    /// `stages`: what its attempts pass.
-    pub(crate) fn new(stages: &'static [Compile]) -> Self {
+    /// `layers`: what its attempts pass.
+    pub(crate) fn new(layers: &'static [Compile]) -> Self {
         install_ring();
         let checks = Checks { provider: &|_| Ok(()), account: &|_, _| Ok(()), custom_host: &|_| Ok(()) };
         let sources = SecretSources { env: &|_| None, credential: &|_| Err(String::new()) };
@@ -85,12 +85,12 @@ impl MemoryEngine {
         let access_log = AccessLog::open(&Output::File(log.path().to_owned())).unwrap();
         let shared =
             Shared::new(SettingsSnapshot::new(settings, 0), Metrics::new().unwrap(), access_log, None);
-        let engine = Engine::with_stages(
+        let engine = Engine::with_layers(
             Arc::new(shared),
             Arc::new(Limits::in_memory(Calendar::default())),
             Arc::new(Caching::new(Arc::new(ResponseStore::new(&CacheOptions::default()).unwrap()), None)),
             Connector::new(&ServerConf::default()),
-            stages,
+            layers,
         );
         Self { engine: Arc::new(engine), log }
     }
@@ -125,11 +125,10 @@ impl MemoryEngine {
         observed(header.status.as_u16(), &header.headers, body.concat(), serde_json::from_str(&line).unwrap())
     }
 
-    /// Whether the first attempt of a request passes any stage.
-    pub(crate) fn has_stages(&self, path: &str, config: &Value, body: &Value) -> bool {
+    /// The layers of the first target of a request.
+    pub(crate) fn layer_names(&self, path: &str, config: &Value, body: &Value) -> Vec<&'static str> {
         let (_, _, admitted) = self.admit(path, config, body);
-        let attempt = Attempt::new(admitted.first.0, &admitted.request).unwrap();
-        self.engine.has_stages(&attempt)
+        self.engine.layer_names(&admitted.first.0)
     }
 
     fn admit(

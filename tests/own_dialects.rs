@@ -1,6 +1,6 @@
 //! Text filters over responses that keep their provider's own shape: completions and responses at a provider that serves them itself.
 //!
-//! Not what filters and stages do in general (`stages`).
+//! Not what filters and layers do in general (`stages`).
 
 use crate::memory_engine::MemoryEngine;
 use crate::stages::{COMPLETIONS, HOLD, RESPONSES, UPPER_CASE, body, provider, target};

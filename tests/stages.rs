@@ -1,7 +1,8 @@
-//! Stages of attempts, with stages made for the tests: what one may do to a request, a response and its text, and what the
-//! client, the provider and the plan see of it.
+//! Layers of attempts, with layers made for the tests: what one may do to a request, a response and its text, and what the
+//! client, the provider and the plan see of it. The product's own do all of that: hooks change, deny and filter, the cache responds, limits
+//! refuse, credentials hear of the end.
 //!
-//! Not the stages of the product; those have tests of their own.
+//! Those have tests of their own (`guardrails`, `caching`, `limited_requests`, `held_requests`, `cloud_credentials`).
 
 use crate::memory_engine::MemoryEngine;
 use crate::own_dialects::{COMPLETION_EVENTS, WHOLE_COMPLETION, response_events, response_object};
@@ -9,11 +10,12 @@ use crate::support::provider::Provider;
 use bytes::Bytes;
 use futures_util::future::{BoxFuture, ready};
 use http::{HeaderName, HeaderValue};
-use judgment::route::attempt::Attempt;
+use judgment::route::attempt::Request;
 use judgment::route::outcome::Outcome;
+use motion::engine::attempt::call::{AttemptCall, LocalResponse};
+use motion::engine::attempt::layers::{Compile, Ending, Flow, LAYERS, Layer};
 use motion::engine::downstream::Downstream;
 use motion::engine::memory_downstream::MemoryDownstream;
-use motion::engine::stages::{Compile, Flow, LocalResponse, STAGES, Stage, StageCall};
 use parking_lot::Mutex;
 use pingora::http::RequestHeader;
 use pingora_core::protocols::http::HttpTask;
@@ -24,6 +26,7 @@ use std::sync::Arc;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
+use words::api::body::Body;
 use words::api::chat::{FilterFlow, TextFilter};
 use words::error::Error;
 
@@ -110,28 +113,29 @@ pub(crate) fn text_of(body: &str) -> String {
     texts.collect()
 }
 
-/// A stage that only filters, with a new filter for each attempt.
+/// A layer that only filters, with a new filter for each attempt.
 struct Filtering(fn() -> Box<dyn TextFilter>);
 
-impl Stage for Filtering {
-    fn applies(&self, _: &Attempt) -> bool {
-        true
+impl Layer for Filtering {
+    fn name(&self) -> &'static str {
+        "filtering"
     }
 
-    fn filter(&self, _: &Attempt) -> Option<Box<dyn TextFilter>> {
-        Some((self.0)())
+    fn open<'a>(&'a self, call: &'a mut AttemptCall<'_>) -> BoxFuture<'a, Flow> {
+        call.add_filter((self.0)());
+        Box::pin(ready(Flow::Continue))
     }
 }
 
-/// A stage that only acts before the attempt.
-struct Before(fn(&mut StageCall<'_>) -> Flow);
+/// A layer that only acts before the attempt.
+struct Before(fn(&mut AttemptCall<'_>) -> Flow);
 
-impl Stage for Before {
-    fn applies(&self, _: &Attempt) -> bool {
-        true
+impl Layer for Before {
+    fn name(&self) -> &'static str {
+        "before"
     }
 
-    fn before<'a>(&'a self, call: &'a mut StageCall<'_>) -> BoxFuture<'a, Flow> {
+    fn open<'a>(&'a self, call: &'a mut AttemptCall<'_>) -> BoxFuture<'a, Flow> {
         Box::pin(ready((self.0)(call)))
     }
 }
@@ -208,32 +212,41 @@ pub(crate) const HOLD: Compile = |_| Some(Box::new(Filtering(|| Box::<Hold>::def
 const DENY: Compile = |_| Some(Box::new(Filtering(|| Box::new(Deny))));
 
 #[tokio::test]
-async fn only_targets_that_need_credentials_have_a_stage_of_the_product() {
-    let engine = MemoryEngine::new(STAGES);
+async fn a_target_has_the_layers_that_its_config_asks_for() {
+    let engine = MemoryEngine::new(LAYERS);
     let signed = json!({
         "provider": "bedrock", "aws_region": "us-east-1", "aws_access_key_id": "a", "aws_secret_access_key": "s",
     });
-    for (config, has_stages) in [
-        (json!({"provider": "openai", "api_key": "k"}), false),
-        (json!({"provider": "anthropic", "api_key": "k"}), false),
+    let guardrail = json!([{"default.contains": {"words": ["a"], "operator": "none"}, "deny": true}]);
+    for (config, names) in [
+        (json!({"provider": "openai", "api_key": "k"}), vec!["limits"]),
+        (json!({"provider": "anthropic", "api_key": "k"}), vec!["limits"]),
         (
             json!({"provider": "azure-openai", "api_key": "k", "azure_resource_name": "r", "azure_deployment_id": "d", "azure_api_version": "v"}),
-            false,
+            vec!["limits"],
         ),
-        (json!({"provider": "bedrock", "api_key": "k", "aws_region": "us-east-1"}), false),
-        (signed, true),
+        (json!({"provider": "bedrock", "api_key": "k", "aws_region": "us-east-1"}), vec!["limits"]),
+        (signed.clone(), vec!["limits", "credentials"]),
+        (json!({"provider": "openai", "api_key": "k", "cache": {"mode": "simple"}}), vec!["cache", "limits"]),
+        (
+            json!({"provider": "openai", "api_key": "k", "output_guardrails": guardrail}),
+            vec!["hooks", "limits"],
+        ),
+        (
+            json!({"strategy": {"mode": "single"}, "targets": [signed], "cache": {"mode": "simple"}, "input_guardrails": guardrail}),
+            vec!["hooks", "cache", "limits", "credentials"],
+        ),
     ] {
-        assert_eq!(engine.has_stages(CHAT, &config, &body(false)), has_stages, "{config}");
+        assert_eq!(engine.layer_names(CHAT, &config, &body(false)), names, "{config}");
     }
 }
 
 #[tokio::test]
-async fn a_stage_adds_a_request_header() {
+async fn a_layer_adds_a_request_header() {
     const LIST: &[Compile] = &[|_| {
         Some(Box::new(Before(|call| {
-            call.attempt
-                .vendor_headers
-                .set(HeaderName::from_static("x-stage"), HeaderValue::from_static("yes"));
+            let headers = call.vendor_headers().unwrap();
+            headers.set(HeaderName::from_static("x-layer"), HeaderValue::from_static("yes"));
             Flow::Continue
         })))
     }];
@@ -241,17 +254,51 @@ async fn a_stage_adds_a_request_header() {
     let engine = MemoryEngine::new(LIST);
     let observed = engine.send(CHAT, &target("openai", provider.port), &body(false), "stage-header").await;
     assert_eq!((observed.status, observed.body.as_str()), (200, WHOLE_CHAT));
-    assert_eq!(provider.received()[0].header("x-stage"), Some("yes"));
+    assert_eq!(provider.received()[0].header("x-layer"), Some("yes"));
+}
+
+/// Also where the attempt was made and held of another one before.
+#[tokio::test]
+async fn what_a_layer_makes_of_the_request_is_sent() {
+    const LIST: &[Compile] = &[|_| {
+        Some(Box::new(Before(|call| {
+            assert!(call.attempt().is_some());
+            let body = Body::parse(body(false).to_string().replace("\"hi\"", "\"changed\"").into()).unwrap();
+            call.change_request(Arc::new(Request { body: Some(body), ..call.request().clone() }));
+            Flow::Continue
+        })))
+    }];
+    let provider = provider(WHOLE_CHAT).await;
+    let engine = MemoryEngine::new(LIST);
+    let observed = engine.send(CHAT, &target("openai", provider.port), &body(false), "layer-changes").await;
+    assert_eq!((observed.status, observed.body.as_str()), (200, WHOLE_CHAT));
+    let sent = String::from_utf8(provider.received()[0].body.clone()).unwrap();
+    assert!(sent.contains("changed") && !sent.contains("\"hi\""), "{sent}");
+}
+
+/// A layer that denies ends the target, and no earlier response takes the place of its error.
+#[tokio::test]
+async fn a_layer_denies_a_request() {
+    const LIST: &[Compile] = &[|target| {
+        let deny: fn(&mut AttemptCall<'_>) -> Flow = |_| Flow::Deny(Error::bad_request("Denied by a layer."));
+        target.path.ends_with("[1]").then(|| Box::new(Before(deny)) as Box<dyn Layer>)
+    }];
+    let busy = Provider::start(|_| response("503 Service Unavailable", "{}")).await;
+    let config = fallback(&[target("openai", busy.port), target("openai", busy.port)]);
+    let denied = MemoryEngine::new(LIST).send(CHAT, &config, &body(false), "layer-denies").await;
+    assert_eq!((denied.status, busy.received().len()), (400, 1), "{denied:?}");
+    assert!(denied.body.contains("Denied by a layer."), "{denied:?}");
 }
 
 #[tokio::test]
-async fn a_stage_responds_and_the_provider_is_not_called() {
-    fn respond(call: &mut StageCall<'_>) -> Flow {
-        let events = chat_events(&["hello", " stage"]);
-        Flow::Respond(match call.request.is_streamed() {
+async fn a_layer_responds_and_the_provider_is_not_called() {
+    fn respond(call: &mut AttemptCall<'_>) -> Flow {
+        let events = chat_events(&["hello", " layer"]);
+        let response = match call.request().is_streamed() {
             true => LocalResponse { content_type: "text/event-stream", body: events.into() },
             false => LocalResponse { content_type: "application/json", body: WHOLE_CHAT.into() },
-        })
+        };
+        Flow::Respond(response.into())
     }
     const RESPOND: Compile = |_| Some(Box::new(Before(respond)));
     let provider = provider(WHOLE_MESSAGE).await;
@@ -260,15 +307,15 @@ async fn a_stage_responds_and_the_provider_is_not_called() {
         let config = target(id, provider.port);
         let engine = MemoryEngine::new(const { &[RESPOND, DENY] });
         let whole = engine.send(CHAT, &config, &body(false), "stage-responds").await;
-        assert_eq!((whole.status, whole.body.as_str()), (200, WHOLE_CHAT), "not filtered by a later stage");
+        assert_eq!((whole.status, whole.body.as_str()), (200, WHOLE_CHAT), "not filtered by a later layer");
         assert_eq!(whole.line["tokens"]["output"], 2, "{whole:?}");
         let events = engine.send(CHAT, &config, &body(true), "stage-responds-events").await;
-        assert_eq!((events.status, events.body), (200, chat_events(&["hello", " stage"])));
+        assert_eq!((events.status, events.body), (200, chat_events(&["hello", " layer"])));
         assert_eq!(events.headers["content-type"], "text/event-stream");
         let engine = MemoryEngine::new(const { &[UPPER_CASE, RESPOND] });
         for stream in [false, true] {
             let filtered = engine.send(CHAT, &config, &body(stream), "stage-responds-filtered").await;
-            let wanted = if stream { "HELLO STAGE" } else { "HELLO WORLD" };
+            let wanted = if stream { "HELLO LAYER" } else { "HELLO WORLD" };
             assert_eq!((filtered.status, text_of(&filtered.body).as_str()), (200, wanted));
         }
     }
@@ -278,9 +325,9 @@ async fn a_stage_responds_and_the_provider_is_not_called() {
 #[tokio::test]
 async fn a_refusal_is_an_outcome_the_plan_sees() {
     const LIST: &[Compile] = &[|target| {
-        let refuse: fn(&mut StageCall<'_>) -> Flow =
-            |_| Flow::Refuse(Outcome::from_status(403), Error::bad_request("Refused by a stage."));
-        target.path.ends_with("[0]").then(|| Box::new(Before(refuse)) as Box<dyn Stage>)
+        let refuse: fn(&mut AttemptCall<'_>) -> Flow =
+            |_| Flow::Refuse(Outcome::from_status(403), Error::bad_request("Refused by a layer."));
+        target.path.ends_with("[0]").then(|| Box::new(Before(refuse)) as Box<dyn Layer>)
     }];
     let provider = provider(WHOLE_CHAT).await;
     let (engine, target) = (MemoryEngine::new(LIST), target("openai", provider.port));
@@ -290,30 +337,24 @@ async fn a_refusal_is_an_outcome_the_plan_sees() {
     assert_eq!(fell_back.line["attempts"][0]["error"], "invalid_request");
     let refused = engine.send(CHAT, &fallback(&[target]), &body(false), "stage-refuses-all").await;
     assert_eq!((refused.status, provider.received().len()), (400, 1));
-    assert!(refused.body.contains("Refused by a stage."), "{refused:?}");
+    assert!(refused.body.contains("Refused by a layer."), "{refused:?}");
 }
 
 #[tokio::test]
-async fn a_stage_acts_when_its_attempt_ended() {
-    static ENDED: Mutex<Vec<Outcome>> = Mutex::new(Vec::new());
-    struct After;
-    impl Stage for After {
-        fn applies(&self, _: &Attempt) -> bool {
-            true
-        }
-
-        fn after(&self, _: &memory::state::Shared, _: &Attempt, outcome: &Outcome) {
-            ENDED.lock().push(*outcome);
-        }
-    }
-    const LIST: &[Compile] = &[|_| Some(Box::new(After))];
+async fn a_layer_hears_once_how_its_attempt_ended() {
+    static ENDED: Mutex<Vec<Ending>> = Mutex::new(Vec::new());
+    const LIST: &[Compile] = &[|_| {
+        Some(Box::new(Before(|call| {
+            call.on_end(Box::new(|ending| ENDED.lock().push(ending)));
+            Flow::Continue
+        })))
+    }];
     let busy = Provider::start(|_| response("503 Service Unavailable", "{}")).await;
     let provider = provider(WHOLE_CHAT).await;
     let config = fallback(&[target("openai", busy.port), target("openai", provider.port)]);
     MemoryEngine::new(LIST).send(CHAT, &config, &body(false), "stage-ends").await;
     let ended = ENDED.lock().clone();
-    let is =
-        |outcome: &Outcome, wanted| matches!(outcome, Outcome::Response { status, .. } if *status == wanted);
+    let is = |ending: &Ending, wanted| matches!(ending, Ending::Outcome(Outcome::Response { status, .. }) if *status == wanted);
     assert!(ended.len() == 2 && is(&ended[0], 503) && is(&ended[1], 200), "{ended:?}");
 }
 
@@ -348,9 +389,9 @@ async fn a_filter_changes_the_text_of_any_response_mode() {
         let config = target(provider_id, provider.port);
         let plain = MemoryEngine::new(&[]).send(path, &config, &body(stream), "stage-text").await;
         assert_eq!(text_of(&plain.body), "hello world", "{name}");
-        let stages = [const { &[UPPER_CASE] } as &[Compile], const { &[HOLD, UPPER_CASE, HOLD] }];
-        for stages in stages {
-            let engine = MemoryEngine::new(stages);
+        let lists = [const { &[UPPER_CASE] } as &[Compile], const { &[HOLD, UPPER_CASE, HOLD] }];
+        for layers in lists {
+            let engine = MemoryEngine::new(layers);
             let observed = engine.send(path, &config, &body(stream), "stage-text").await;
             assert_eq!((observed.status, text_of(&observed.body)), (200, "HELLO WORLD".to_owned()), "{name}");
             assert_eq!(without_charset(observed.headers), without_charset(plain.headers.clone()), "{name}");

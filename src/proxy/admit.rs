@@ -261,7 +261,7 @@ async fn dispatch(
             judged.map_err(|error| native::fail_request(&mut ctx.request, error))?;
         }
         ctx.request.record.is_single_attempt = admitted.plan.is_single_attempt();
-        let started = native::start(&gateway.engine, session, ctx, *attempt, &admitted.request).await;
+        let started = native::start(&gateway.engine, session, ctx, *attempt).await;
         return started.map(|()| false).map_err(|error| native::fail_request(&mut ctx.request, error));
     }
     let is_list = ctx.request.operation == Operation::ListGenerateContent;

@@ -8,15 +8,13 @@ use bytes::Bytes;
 use http::header::SEC_WEBSOCKET_PROTOCOL;
 use http::{HeaderMap, StatusCode};
 use judgment::route::admission::is_sent_with_body;
-use judgment::route::attempt::{Attempt, Request};
+use judgment::route::attempt::Attempt;
 use knowledge::provider::credential_mask::MaskedBody;
-use knowledge::provider::token_exchange::Credentials;
 use memory::auth::KEY_PROTOCOL;
 use motion::engine::body_pace::UploadPace;
 use motion::engine::header_edit::{HeaderCase, edit_request_headers, mask_headers, withheld};
 use motion::engine::peer_selection::PeerSelection;
 use motion::engine::request_context::RequestContext;
-use motion::engine::stages::{Flow, StageCall};
 use motion::engine::upstream_headers::UpstreamHeaders;
 use motion::engine::{Engine, error_response, failure, response_headers};
 use pingora::http::{RequestHeader, ResponseHeader};
@@ -65,13 +63,12 @@ pub(super) fn stopped() -> Box<PingoraError> {
 /// Prepares Pingora to proxy `attempt`.
 ///
 /// # Errors
-/// A stage refused it: for example, its credentials are not available.
+/// Its credentials are not available.
 pub(super) async fn start(
     engine: &Engine,
     session: &mut Session,
     ctx: &mut Ctx,
     mut attempt: Attempt,
-    client_request: &Request,
 ) -> std::result::Result<(), Error> {
     let is_upgrade = session.is_upgrade_req();
     let request = &mut ctx.request;
@@ -81,39 +78,11 @@ pub(super) async fn start(
     if case == HeaderCase::Lower && session.req_header().raw_path().starts_with(b"/") {
         edit_request_headers(session.req_header_mut(), case, |_| {});
     }
-    let mut passed = Ok(None);
-    // Only for upgrades: any other attempt that passes a stage goes through the engine.
-    if engine.has_stages(&attempt) {
-        let mut state = request.attempt_state;
-        let call = StageCall {
-            shared: &engine.shared,
-            ctx: request,
-            request: client_request,
-            streams_body: is_sent_with_body(&session.req_header().headers),
-            attempt: &mut attempt,
-            state: &mut state,
-            deadline: None,
-            credentials: None,
-            filters: None,
-        };
-        passed = Box::pin(pass_stages(engine, call)).await;
-        request.attempt_state = state;
-    }
-    let credentials = passed.map(|credentials| attempt.fetched = credentials.map(Box::new));
+    // Only for upgrades: any other attempt that needs credentials goes through the engine.
+    let has_body = is_sent_with_body(&session.req_header().headers);
+    let authorized = engine.authorize_upgrade(request, &mut attempt, has_body).await;
     request.attempt = Some(Arc::new(attempt));
-    credentials
-}
-
-/// Passes an attempt through its stages. A filter refuses it, because its response is not read.
-async fn pass_stages(
-    engine: &Engine,
-    mut call: StageCall<'_>,
-) -> std::result::Result<Option<Credentials>, Error> {
-    match engine.pass_stages(&mut call).await {
-        Flow::Continue => Ok(call.credentials),
-        Flow::Refuse(_, error) => Err(error),
-        Flow::Respond(_) => Err(Error::not_implemented("The gateway cannot respond to an upgrade itself.")),
-    }
+    authorized
 }
 
 pub(super) async fn upstream_peer(

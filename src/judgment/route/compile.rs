@@ -446,7 +446,7 @@ fn compile_target(
         config_warnings: Arc::clone(&compiler.config_warnings),
         id: compiler.target_id(provider.id(), &path, slug.as_deref(), &policies),
         state: OnceLock::new(),
-        stages: OnceLock::new(),
+        layers: OnceLock::new(),
         policies,
         path,
         provider,

@@ -52,8 +52,8 @@ pub struct Target {
     /// Whether the operator wrote the account and no client named its host: only then may it use the machine's own
     /// identity.
     pub operator_account: bool,
-    /// The engine's stages around attempts at this target, looked up once; opaque to routing.
-    pub stages: OnceLock<Box<dyn Any + Send + Sync>>,
+    /// The engine's layers around attempts at this target, looked up once; opaque to routing.
+    pub layers: OnceLock<Box<dyn Any + Send + Sync>>,
     /// The series its requests are counted in.
     pub series: TargetSeries,
     /// [`Target::path`] as a header value.

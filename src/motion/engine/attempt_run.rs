@@ -10,6 +10,7 @@
 //!                       └─> other ─> error body read ─> failed
 //! ```
 
+use super::attempt::layers::Ends;
 use super::attempt_usage::Observed;
 use super::body_error::BodyError;
 use super::caching::{CacheNote, CachedCall};
@@ -84,6 +85,8 @@ pub(super) struct AttemptRun {
     resumes: Option<Rewriter>,
     /// What keeps its response as the provider sends it.
     original: Option<BoundedBody>,
+    /// What its layers do when it has ended.
+    pub ends: Ends,
 }
 
 /// Where the response of an attempt comes from.
@@ -158,6 +161,7 @@ pub(super) struct RunSettings {
     pub resumes: Option<Rewriter>,
     /// What keeps the response as the provider sends it; `None`: nothing does.
     pub original: Option<BoundedBody>,
+    pub ends: Ends,
 }
 
 impl AttemptRun {
@@ -177,6 +181,7 @@ impl AttemptRun {
             guarded,
             resumes,
             original,
+            ends,
         } = settings;
         let now = Instant::now();
         Box::new(Self {
@@ -200,6 +205,7 @@ impl AttemptRun {
             guarded,
             resumes,
             original,
+            ends,
         })
     }
 
@@ -494,7 +500,7 @@ impl AttemptRun {
                 Readiness::Failed(outcome, FinalResponse::ProviderError(header, error))
             }
             BodyError::Malformed(cause) => {
-                let message = "The provider's answer is not what was asked for. Try again.";
+                let message = "The provider's answer is not what was incoming for. Try again.";
                 let error = self.with_provider(Error::invalid_response(message, *cause));
                 Readiness::Failed(Outcome::Failed, FinalResponse::Error(error))
             }

@@ -7,7 +7,7 @@ use super::attempt::wait::{Interruption, unless_interrupted};
 use super::attempt_run::AttemptRun;
 use super::attempt_usage::Observed;
 use super::body_error::BodyError;
-use super::caching::CachedCall;
+use super::caching::{self, CachedCall, Finished};
 use super::content_kind::ContentKind;
 use super::cost;
 use super::downstream::{Aborted, Downstream};
@@ -86,7 +86,7 @@ impl<D: Downstream> Orchestrator<'_, D> {
             let header = self.client_header(header, &forwarding);
             parts.push(HttpTask::Header(header, false));
             self.response_started = true;
-        } else if self.resume.is_none() && !forwarding.body.streams {
+        } else if self.kept.resume.is_none() && !forwarding.body.streams {
             // An early comment already made this response a stream.
             let error = Error::invalid_response("The provider answered with no stream.", "no events");
             return Box::pin(self.end_stream(&ProviderError::from(&error), error))
@@ -132,7 +132,7 @@ impl<D: Downstream> Orchestrator<'_, D> {
         if run.cached.is_some() {
             match is_charged {
                 true => self.ctx.record.forwarded(),
-                false => self.note_shared(&run.attempt, body.summary()),
+                false => self.ctx.cache.saved = caching::saved(self.ctx, &run.attempt, body.summary()),
             }
         }
         is_charged
@@ -185,13 +185,13 @@ impl<D: Downstream> Orchestrator<'_, D> {
             permit.finish(BreakerSignal::Success, Instant::now());
         }
         let status = run.stream.state().status.unwrap_or_default();
-        self.engine.end_stages(&run.attempt, &Outcome::from_status(status));
+        run.ends.end(Outcome::from_status(status));
         if !body.has_ended() {
             run.stream.drain();
         }
         self.response_ended(body);
         self.keep_items();
-        if let Some(resume) = &self.resume {
+        if let Some(resume) = &self.kept.resume {
             self.engine.shared.metrics.record_rescue(resume.label());
         }
     }
@@ -280,7 +280,9 @@ impl<D: Downstream> Orchestrator<'_, D> {
             }
             if done {
                 // Before the client has the end of it: its next request finds it.
-                self.store_response(&forwarding.run, &forwarding.body);
+                let is_resumed = self.kept.resume.is_some();
+                let finished = Finished { run: &forwarding.run, body: &forwarding.body, is_resumed };
+                finished.store(&self.engine.caching, self.ctx);
             }
             if !parts.is_empty() {
                 forwarding.last_write = Instant::now();
@@ -366,16 +368,16 @@ impl<D: Downstream> Orchestrator<'_, D> {
         (by_provider, may_resume): (bool, bool),
         is_charged: bool,
     ) -> Result<AttemptResult, Aborted> {
-        let Forwarding { run, body, .. } = forwarding;
+        let Forwarding { mut run, body, .. } = forwarding;
         if by_provider && run.is_from_cache() && body.error().is_some() {
-            self.remove_unreadable(&run.cache);
+            caching::remove_unreadable(&self.engine.caching, self.ctx, &run.cache);
         }
+        run.ends.end(Outcome::Interrupted);
         let (attempt, deadlines, permit) = run.into_rest();
         if let Some(permit) = permit.filter(|_| by_provider) {
             let signal = Outcome::Interrupted.breaker_signal(attempt.target.policies.breaker.as_ref());
             permit.finish(signal, Instant::now());
         }
-        self.engine.end_stages(&attempt, &Outcome::Interrupted);
         self.ctx.record.response_broke(&error);
         if let Some(summary) = body.summary().filter(|_| is_charged) {
             self.ctx.record.used(Observed::of(&attempt, summary));
@@ -405,10 +407,10 @@ impl<D: Downstream> Orchestrator<'_, D> {
             return self.end_interrupted(interrupted).await.map(|()| None);
         };
         let Interrupted { body, attempt, error } = interrupted;
-        let before = self.resume.take().map(|resume| *resume);
+        let before = self.kept.resume.take().map(|resume| *resume);
         match Resume::new(*body, self.ctx, &attempt, &error, before) {
             Some(resume) => {
-                self.resume = Some(Box::new(resume));
+                self.kept.resume = Some(Box::new(resume));
                 let reason = if reason == Reason::Retry { reason } else { Reason::Rescue };
                 Ok(Some(NextAttempt { target, wait, reason }))
             }
@@ -419,7 +421,7 @@ impl<D: Downstream> Orchestrator<'_, D> {
     /// Ends a broken stream with an error event, because no attempt continues it.
     async fn end_interrupted(&mut self, interrupted: Interrupted) -> Result<(), Aborted> {
         let Interrupted { mut body, attempt, error } = interrupted;
-        if self.resume.is_some() {
+        if self.kept.resume.is_some() {
             self.engine.shared.metrics.record_rescue("failed");
         }
         let dialect = self.ctx.dialect;
@@ -445,7 +447,7 @@ impl<D: Downstream> Orchestrator<'_, D> {
     ) -> Result<(), Aborted> {
         let dialect = self.ctx.dialect;
         let mut out = Vec::new();
-        match self.resume.as_mut().and_then(|resume| resume.take_rewriter()) {
+        match self.kept.resume.as_mut().and_then(|resume| resume.take_rewriter()) {
             Some(mut rewriter) => {
                 self.engine.shared.metrics.record_rescue("failed");
                 rewriter.fail(provider_error, &mut out);

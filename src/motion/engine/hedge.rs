@@ -54,9 +54,9 @@ impl<D: Downstream> Orchestrator<'_, D> {
         }
         let target = self.plan.hedge_target(&mut self.env)?;
         let next = NextAttempt { target, wait: Duration::ZERO, reason: Reason::Hedge };
-        self.raced = raced;
+        self.kept.raced = raced;
         let started = self.start(&next).await;
-        self.raced = None;
+        self.kept.raced = None;
         match started {
             Started::Running(run, _) => Some(run),
             Started::Failed(..) => None,

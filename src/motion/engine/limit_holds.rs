@@ -6,6 +6,13 @@
 //! the record is made, with what the attempts used. A refused target is `Outcome::Limited`: fallback and balance go on to another
 //! one, breakers and retries do not see it. A process without limits compares one pointer.
 
+mod attempt_hold;
+mod held_attempt;
+mod request_hold;
+
+pub(super) use attempt_hold::{NotHeldAttempt, compile};
+pub use held_attempt::{HeldAttempt, SealedAttempt};
+
 use super::Engine;
 use super::limit_headers;
 use super::limit_refusal;
@@ -14,7 +21,7 @@ use super::request_context::RequestContext;
 use super::usage_estimate::UsageEstimate;
 use http::{HeaderMap, Method};
 use jiff::Timestamp;
-use judgment::route::attempt::{Attempt, Request};
+use judgment::route::attempt::Request;
 use judgment::route::compiled::CompiledConfig;
 use judgment::route::target::Target;
 use memory::auth::{ClientIdentity, ORGANISATION};
@@ -23,6 +30,7 @@ use memory::limits::{
     TargetFacts, Tightest,
 };
 use memory::state::directory::SavedName;
+use request_hold::RequestHold;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use std::sync::Arc;
@@ -46,50 +54,14 @@ pub struct LimitHolds {
     /// How many choices the request has.
     choices: u64,
     /// Of the attempts that are not settled yet.
-    attempts: Vec<HeldAttempt>,
+    attempts: Vec<HeldOfTarget>,
     tightest: Tightest,
     /// Of the limits that refused the request, or the last target.
     refused: Tightest,
 }
 
-/// What a request holds as a whole. It bounds what one attempt at its first target may use. A further attempt may be charged as
-/// well, or cost more: hard budgets hold it by itself.
-struct RequestHold {
-    reservation: Reservation,
-    target: Arc<Target>,
-    /// Whether an attempt is made with it, or was, and may be charged.
-    is_taken: bool,
-    further: Vec<(Arc<Target>, Reservation)>,
-}
-
-impl RequestHold {
-    /// Whether it bounds an attempt at this target, which takes it.
-    fn bounds(&mut self, target: &Arc<Target>) -> bool {
-        let is_free = !self.is_taken && Arc::ptr_eq(&self.target, target);
-        self.is_taken |= is_free;
-        is_free
-    }
-
-    /// An attempt at this target failed, and nothing is charged for it.
-    fn release_attempt(&mut self, target: &Arc<Target>) {
-        match self.further.iter().rposition(|(of, _)| Arc::ptr_eq(of, target)) {
-            Some(at) => self.further.remove(at).1.release(Timestamp::now()),
-            None if Arc::ptr_eq(&self.target, target) => self.is_taken = false,
-            None => {}
-        }
-    }
-
-    /// Settles it with what all attempts used. Before what further attempts hold is released: never is less counted than was used.
-    fn settle(self, used: Option<Actual>, now: Timestamp) {
-        settle(self.reservation, used, now);
-        for (_, reservation) in self.further {
-            reservation.release(now);
-        }
-    }
-}
-
 /// What an attempt holds of the limits of its target.
-struct HeldAttempt {
+struct HeldOfTarget {
     target: Arc<Target>,
     /// How many attempts the request's record had before it: its own is the next one at this target.
     before: usize,
@@ -97,9 +69,12 @@ struct HeldAttempt {
 }
 
 impl LimitHolds {
-    /// Whether each attempt is judged: by limits of its target, or hard budgets of the request.
-    pub fn judge_attempts(&self) -> bool {
-        self.set.as_ref().is_some_and(|set| set.has_target_limits() || set.has_hard_budgets())
+    /// Whether an attempt that sends this request is judged: by limits of its target, by hard budgets of the request, or because what is
+    /// held of the request is held for another one.
+    pub fn judge(&self, request: &Request) -> bool {
+        let Some(set) = &self.set else { return false };
+        let is_other = || self.request.as_ref().is_some_and(|held| !held.is_for(request));
+        set.has_target_limits() || set.has_hard_budgets() || is_other()
     }
 
     /// Keeps the rate limits of a judgment for the response's headers.
@@ -161,7 +136,7 @@ impl LimitHolds {
             }
         }
         let now = Timestamp::now();
-        for HeldAttempt { target, before, reservation } in self.attempts.drain(..) {
+        for HeldOfTarget { target, before, reservation } in self.attempts.drain(..) {
             let mut later = record.attempts.iter().skip(before);
             let own = later.find(|attempt| Arc::ptr_eq(&attempt.target, &target));
             settle(reservation, used(own), now);
@@ -170,7 +145,7 @@ impl LimitHolds {
         let is_limited = record.error.as_ref().is_some_and(|error| error.limit.is_some());
         // The limits of all its targets refused it: it counts nowhere.
         if is_limited && record.attempts.iter().all(|attempt| attempt.started.is_none()) {
-            return request.reservation.cancel(now);
+            return request.cancel(now);
         }
         request.settle(used(&record.attempts), now);
     }
@@ -266,8 +241,7 @@ impl Engine {
                 if let Some(output) = reservation.fitted_output() {
                     request.bound_output(output);
                 }
-                let (target, further) = (Arc::clone(first), Vec::new());
-                ctx.limits.request = Some(RequestHold { reservation, target, is_taken: false, further });
+                ctx.limits.request = Some(RequestHold::new(reservation, first, request));
             }
         }
         ctx.limits.set = Some(set);
@@ -314,81 +288,6 @@ impl Engine {
                 Err(Box::new(Refused { error, tightest: refusal.tightest }))
             }
         }
-    }
-
-    /// Judges an attempt by the limits of its target and, if it is a further one, by the hard budgets of the request, and holds what it
-    /// may use. `may_fit`: the attempt may be made again with a lower bound of its output, where a limit demands that.
-    ///
-    /// # Errors
-    /// As for [`Engine::reserve_request`]. The target is refused, not the request.
-    pub(super) async fn reserve_attempt(
-        &self,
-        ctx: &mut RequestContext,
-        request: &Request,
-        attempt: &mut Attempt,
-        may_fit: bool,
-    ) -> Result<(), Error> {
-        let Some(set) = ctx.limits.set.clone() else { return Ok(()) };
-        let target = Arc::clone(&attempt.target);
-        let further = self.reserve_further(ctx, &set, request, &target).await?;
-        let of_target = match set.has_target_limits() {
-            true => self.reserve_target(ctx, &set, request, attempt).await,
-            false => Ok(None),
-        };
-        let of_target = of_target.inspect_err(|_| ctx.limits.release_further(&target))?;
-        let output = further.into_iter().chain(of_target).min();
-        if let Some(output) = output.filter(|_| may_fit) {
-            let mut bounded = request.clone();
-            bounded.bound_output(output);
-            *attempt = self.prepare(&target, &bounded, &mut ctx.held).await?;
-        }
-        Ok(())
-    }
-
-    /// Holds an attempt in the limits of its target. Returns what its output must be bounded to, in tokens.
-    async fn reserve_target(
-        &self,
-        ctx: &mut RequestContext,
-        set: &LimitSet,
-        request: &Request,
-        attempt: &Attempt,
-    ) -> Result<Option<u64>, Error> {
-        let target = Arc::clone(&attempt.target);
-        let held = {
-            let of_target = target_facts(&target, attempt.model.as_deref());
-            let facts = ctx.limits.facts(ctx, Some(of_target));
-            Box::pin(self.reserve(ctx, (set, Phase::Target), &facts, request, &target)).await
-        };
-        let Some(reservation) = ctx.limits.note(held)? else { return Ok(None) };
-        let output = reservation.fitted_output();
-        let before = ctx.record.attempt_count();
-        ctx.limits.attempts.push(HeldAttempt { target, before, reservation });
-        Ok(output)
-    }
-
-    /// Holds an attempt that what is held of the request does not bound in the hard budgets of the request. Returns what its output must
-    /// be bounded to, in tokens.
-    async fn reserve_further(
-        &self,
-        ctx: &mut RequestContext,
-        set: &LimitSet,
-        request: &Request,
-        target: &Arc<Target>,
-    ) -> Result<Option<u64>, Error> {
-        let is_further = ctx.limits.request.as_mut().is_some_and(|held| !held.bounds(target));
-        if !is_further || !set.has_hard_budgets() {
-            return Ok(None);
-        }
-        let held = {
-            let facts = ctx.limits.facts(ctx, None);
-            Box::pin(self.reserve(ctx, (set, Phase::Further), &facts, request, target)).await
-        };
-        let Some(reservation) = ctx.limits.note(held)? else { return Ok(None) };
-        let output = reservation.fitted_output();
-        if let Some(held) = &mut ctx.limits.request {
-            held.further.push((Arc::clone(target), reservation));
-        }
-        Ok(output)
     }
 }
 

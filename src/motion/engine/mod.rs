@@ -3,7 +3,7 @@
 //! It knows no session: the client is a [`downstream::Downstream`], implemented by a Pingora session and in memory. It
 //! does not admit requests (`proxy`), and does not pick targets (`route`).
 
-mod attempt;
+pub mod attempt;
 mod attempt_run;
 mod attempt_start;
 pub mod attempt_state;
@@ -14,6 +14,7 @@ pub mod caching;
 mod content_kind;
 pub mod cors;
 mod cost;
+mod credentials;
 pub mod downstream;
 mod downstream_watch;
 pub mod error_response;
@@ -52,13 +53,13 @@ mod resume;
 mod retained_events;
 pub mod reusable_timer;
 pub mod sinks;
-pub mod stages;
 mod streamed_upload;
 pub mod turn;
 pub mod upstream_headers;
 mod upstream_stream;
 mod usage_estimate;
 
+use attempt::layers::{Compile, LAYERS};
 use caching::Caching;
 use downstream::Downstream;
 use futures_util::FutureExt;
@@ -74,7 +75,6 @@ use pingora_core::{Error as PingoraError, ErrorType};
 use record::RequestRecord;
 use request_context::RequestContext;
 use sinks::Sinks;
-use stages::Compile;
 use std::sync::Arc;
 use tokio::sync::Semaphore;
 
@@ -91,7 +91,7 @@ pub struct Engine {
     outside: SideHttpClient,
     /// Hooks that nothing waits for: so many at a time.
     background_hooks: Arc<Semaphore>,
-    stages: &'static [Compile],
+    layers: &'static [Compile],
     pub caching: Arc<Caching>,
 }
 
@@ -102,16 +102,16 @@ impl Engine {
         caching: Arc<Caching>,
         connector: Connector,
     ) -> Self {
-        Self::with_stages(shared, limits, caching, connector, stages::STAGES)
+        Self::with_layers(shared, limits, caching, connector, LAYERS)
     }
 
-    /// An engine with other stages than the product's, in the order an attempt passes them.
-    pub fn with_stages(
+    /// An engine with other layers than the product's, in the order an attempt passes them.
+    pub fn with_layers(
         shared: Arc<Shared>,
         limits: Arc<Limits>,
         caching: Arc<Caching>,
         connector: Connector,
-        stages: &'static [Compile],
+        layers: &'static [Compile],
     ) -> Self {
         let sinks = Sinks::new(&shared);
         let outside = SideHttpClient::pooled(shared.settings().settings.tls.ca_file.clone());
@@ -123,7 +123,7 @@ impl Engine {
             sinks,
             outside,
             background_hooks,
-            stages,
+            layers,
             caching,
         }
     }

@@ -4,20 +4,22 @@
 //! committable, or when no attempt is left. `forward` sends the response to the client, `resume` continues a broken
 //! stream, `hedge` runs a second attempt in parallel with a slow one.
 
+use super::attempt::call::Kept;
 use super::attempt::wait::{Client, Interruption, unless_interrupted};
 use super::attempt_run::{AttemptRun, FinalResponse, Readiness};
 use super::attempt_state::AttemptState;
 use super::attempt_usage::Observed;
-use super::caching::FlightShare;
+use super::caching::{self, CacheStatus};
 use super::downstream::{Aborted, Downstream};
 use super::downstream_watch::DownstreamWatch;
 use super::forward::Interrupted;
-use super::guarding::CheckedRequest;
+use super::guarding::{self, HOOKS_FAILED, Judged};
 use super::keep_alive::{self, Heartbeat};
 use super::request_context::RequestContext;
 use super::request_env::RequestEnv;
-use super::resume::Resume;
 use super::{Engine, error_response, response_headers};
+use bytes::Bytes;
+use http::StatusCode;
 use http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
 use judgment::route::attempt::{Attempt, Request};
 use judgment::route::deadlines::{Deadlines, TimeoutKind};
@@ -52,19 +54,12 @@ pub(super) struct Orchestrator<'a, D> {
     pub(super) streamed: bool,
     /// `n`: the number of choices that the client requested.
     pub(super) n: u64,
-    pub(super) prepared: Option<Box<Attempt>>,
     /// The response header was sent to the client.
     pub response_started: bool,
-    /// The broken stream that the next attempt must continue.
-    pub resume: Option<Box<Resume>>,
     /// A dead pooled connection was already replaced once, without counting as a retry; it is not done twice per request.
     pub(super) stale_connection_met: bool,
-    /// The request as the hooks of the latest target left it.
-    pub(super) checked: Option<Arc<CheckedRequest>>,
-    /// What the cache had for the attempt could not be decoded: it is made without.
-    pub(super) ignores_kept: bool,
-    /// The call of the attempt that a hedge races.
-    pub(super) raced: Option<FlightShare>,
+    /// What one attempt leaves to the next.
+    pub(super) kept: Kept,
 }
 
 /// The next attempt.
@@ -123,16 +118,13 @@ impl Engine {
             streamed: request.is_streamed(),
             n: request.outputs(),
             request,
-            prepared,
             response_started: false,
-            resume: None,
             stale_connection_met: false,
-            checked: None,
-            ignores_kept: false,
-            raced: None,
+            kept: Kept { prepared, ..Kept::default() },
         };
         let done = orchestrator.run(NextAttempt { target, wait: Duration::ZERO, reason }).await;
-        orchestrator.finish_hooks();
+        let checked = orchestrator.kept.checked.take();
+        guarding::finish(self, orchestrator.ctx, checked);
         done
     }
 }
@@ -200,7 +192,7 @@ impl<D: Downstream> Orchestrator<'_, D> {
     /// Makes one attempt at a target, and forwards its response if it is committable.
     async fn attempt(&mut self, next: &NextAttempt) -> Result<AttemptResult, Aborted> {
         let mut may_repeat = true;
-        self.ignores_kept = false;
+        self.kept.ignores_stored = false;
         loop {
             match self.attempt_once(next, may_repeat).await? {
                 Some(result) => return Ok(result),
@@ -222,7 +214,7 @@ impl<D: Downstream> Orchestrator<'_, D> {
             Started::Running(run, watch) => (run, watch),
             Started::Failed(outcome, response) => return Ok(Some(AttemptResult::Failed(outcome, response))),
         };
-        let may_hedge = self.resume.is_none() && self.ctx.operation.is_hedgeable();
+        let may_hedge = self.kept.resume.is_none() && self.ctx.operation.is_hedgeable();
         let readiness = match self.plan.hedge().filter(|_| may_hedge && !self.plan.is_last()) {
             Some(hedge) => Box::pin(self.race(&mut run, &mut watch, hedge)).await?,
             None => self.wait_for(&mut run, &mut watch).await?,
@@ -234,9 +226,12 @@ impl<D: Downstream> Orchestrator<'_, D> {
             if may_repeat && run.reads_along() {
                 return Ok(None);
             }
-            if run.is_from_cache() && !self.ignores_kept && !matches!(response, FinalResponse::Denied(_)) {
-                self.remove_unreadable(&run.cache);
-                self.ignores_kept = true;
+            if run.is_from_cache()
+                && !self.kept.ignores_stored
+                && !matches!(response, FinalResponse::Denied(_))
+            {
+                caching::remove_unreadable(&self.engine.caching, self.ctx, &run.cache);
+                self.kept.ignores_stored = true;
                 return Ok(None);
             }
         }
@@ -262,6 +257,60 @@ impl<D: Downstream> Orchestrator<'_, D> {
     /// The client, for a wait.
     pub fn client<'c>(&'c mut self, watch: &'c mut DownstreamWatch) -> Client<'c, D> {
         Client { engine: self.engine, downstream: self.downstream, watch, ctx: self.ctx }
+    }
+
+    /// Has the hooks judge a response that may be committed.
+    async fn judge(
+        &mut self,
+        run: &mut AttemptRun,
+        watch: &mut DownstreamWatch,
+    ) -> Result<Readiness, Aborted> {
+        let Some(mut guarded) = run.guarded.take() else { return Ok(Readiness::Committable) };
+        let shows_results = !run.attempt.target.policies.is_strict() && self.kept.resume.is_none();
+        let judged = {
+            let judging = guarded.judge_response(run, self.ctx.dialect, shows_results);
+            match unless_interrupted(self.client(watch), None, judging).await {
+                Ok(judged) => Some(judged),
+                Err(Interruption::Stopped(error)) => Some(Judged::Denied(error)),
+                Err(_) => None,
+            }
+        };
+        let Some(judged) = judged else {
+            self.ctx.attempt_state = run.stream.state();
+            self.note_stopped(run, &Error::client_closed());
+            return Err(self.abort(Error::client_closed()));
+        };
+        run.guarded = Some(guarded);
+        let status = match judged {
+            Judged::Denied(error) => {
+                let outcome = Outcome::from_status(error.status());
+                return Ok(Readiness::Failed(outcome, FinalResponse::Denied(error)));
+            }
+            Judged::Passes { has_failed } => has_failed.then_some(HOOKS_FAILED),
+        };
+        if let Some(cached) = run.cached.as_mut().filter(|_| status.is_some()) {
+            cached.set_flawed();
+        }
+        let Some(status) = status.and_then(|status| StatusCode::from_u16(status).ok()) else {
+            return Ok(Readiness::Committable);
+        };
+        let outcome = Outcome::from_status(status.as_u16());
+        let may_repeat = self.kept.resume.is_none() && !self.response_started;
+        let repeats = may_repeat && self.plan.repeats(&outcome, &self.env);
+        self.ctx.record.retries = self.plan.retry_count();
+        let Some((header, body)) = run.response().filter(|(header, _)| header.status == StatusCode::OK)
+        else {
+            return Ok(Readiness::Committable);
+        };
+        // A status from 200 to 599 is always valid.
+        let _ = header.set_status(status);
+        match repeats && body.is_finished() {
+            true => {
+                let (header, body) = (Box::new(header.clone()), Bytes::from(body.take_ready()));
+                Ok(Readiness::Failed(outcome, FinalResponse::Provider { header, body }))
+            }
+            false => Ok(Readiness::Committable),
+        }
     }
 
     /// Waits for one attempt, and stops if the client leaves.
@@ -293,7 +342,7 @@ impl<D: Downstream> Orchestrator<'_, D> {
         Err(aborted)
     }
 
-    /// Records a failed attempt: in the request's record, in the target's latency, at its circuit breaker and for its stages.
+    /// Records a failed attempt: in the request's record, in the target's latency, at its circuit breaker and for its layers.
     pub fn note_failure(&mut self, run: &mut AttemptRun, outcome: &Outcome, response: &FinalResponse) {
         let target = &run.attempt.target;
         let error = match response {
@@ -325,7 +374,7 @@ impl<D: Downstream> Orchestrator<'_, D> {
         if let Some(memory) = target.state.get().filter(|_| counts) {
             memory.attempt_failed(now.saturating_duration_since(run.started()), now);
         }
-        self.engine.end_stages(&run.attempt, outcome);
+        run.ends.end(*outcome);
         self.ctx.release_unused(target);
         if let Some(permit) = run.permit.take() {
             permit.finish(outcome.breaker_signal(target.policies.breaker.as_ref()), now);
@@ -336,6 +385,13 @@ impl<D: Downstream> Orchestrator<'_, D> {
     pub fn note_stopped(&mut self, run: &AttemptRun, error: &Error) {
         self.ctx.record.attempt_finished(&run.attempt, run.stream.state(), run.reason, Some(error));
         self.ctx.record.used(run.observed());
+    }
+
+    /// An attempt got no response. A request that read along with another one's call had no hit.
+    fn note_failed_call(&mut self, run: &AttemptRun) {
+        if run.reads_along() && self.ctx.cache.is_shared {
+            self.ctx.cache.status = CacheStatus::Miss;
+        }
     }
 
     fn attempt_failed(
@@ -353,7 +409,7 @@ impl<D: Downstream> Orchestrator<'_, D> {
             run.guarded.as_ref().filter(|_| !outcome.is_success()).and_then(|guarded| guarded.before());
         self.ctx.hook_results = before.map(|results| results.to_string().into());
         self.return_rewriter(run);
-        let outcome = match &mut self.resume {
+        let outcome = match &mut self.kept.resume {
             Some(resume) => resume.classify(outcome),
             None => outcome,
         };
@@ -362,7 +418,7 @@ impl<D: Downstream> Orchestrator<'_, D> {
 
     /// Takes the rewriter of the client's stream back from an attempt that could not resume it, for the next attempt.
     fn return_rewriter(&mut self, run: AttemptRun) {
-        if let Some(resume) = &mut self.resume {
+        if let Some(resume) = &mut self.kept.resume {
             resume.return_rewriter(run.into_rewriter());
         }
     }

@@ -77,11 +77,15 @@ impl Resume {
     }
 
     /// The attempt that continues the stream at `target`: with the text sent so far as a prefill if the model accepts
-    /// one, otherwise with the original request.
+    /// one, otherwise with the original request. With the request that it was made of, where that is not the original.
     ///
     /// # Errors
     /// As [`Attempt::new`]; 400 if the response could not be read into the client's stream.
-    pub fn attempt(&mut self, target: &Arc<Target>, request: &Request) -> Result<Attempt, Error> {
+    pub fn attempt(
+        &mut self,
+        target: &Arc<Target>,
+        request: &Request,
+    ) -> Result<(Attempt, Option<Request>), Error> {
         self.last = Some(Arc::clone(target));
         self.mode = ResumeMode::Restart;
         let request = &*request.for_target(target)?;
@@ -89,10 +93,10 @@ impl Resume {
             && let Ok(attempt) = Attempt::new(Arc::clone(target), &prefilled)
         {
             self.mode = ResumeMode::Continue;
-            return self.with_decoder(attempt, request.operation);
+            return Ok((self.with_decoder(attempt, request.operation)?, Some(prefilled)));
         }
         let attempt = Attempt::new(Arc::clone(target), request)?;
-        self.with_decoder(attempt, request.operation)
+        Ok((self.with_decoder(attempt, request.operation)?, None))
     }
 
     fn with_decoder(&mut self, attempt: Attempt, operation: Operation) -> Result<Attempt, Error> {

@@ -4,9 +4,9 @@
 //! The one place where a provider's auth headers are written, for the engine's attempts and for requests that Pingora
 //! proxies natively. Does not choose the peer (`peer_selection`).
 
+use super::credentials;
 use super::header_edit::{HeaderCase, edit_request_headers};
 use super::request_context::RequestContext;
-use super::stages;
 use http::header;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri};
 use judgment::route::attempt::Attempt;
@@ -92,7 +92,6 @@ impl<'a> UpstreamHeaders<'a> {
     pub fn new(
         ctx: &'a RequestContext,
         attempt: &'a Attempt,
-        credentials: Option<&'a Credentials>,
         client: &RequestHeader,
         streams_body: bool,
     ) -> Self {
@@ -106,7 +105,7 @@ impl<'a> UpstreamHeaders<'a> {
         let takes_anthropic_version = takes_anthropic_version(ctx, attempt);
         Self {
             attempt,
-            credentials,
+            credentials: attempt.fetched.as_deref(),
             snapshot: &ctx.snapshot,
             case,
             framing,
@@ -258,7 +257,7 @@ impl<'a> UpstreamHeaders<'a> {
         if let Some(own_span) = own_span {
             headers.insert(TRACEPARENT.clone(), own_span);
         }
-        stages::sign(method, headers, attempt, self.credentials)
+        credentials::sign(method, headers, attempt, self.credentials)
     }
 }
 

@@ -5,6 +5,7 @@
 //! not consumed is not read. It does not interpret the parts (`attempt_run`).
 
 use super::Engine;
+use super::attempt::call::LocalResponse;
 use super::attempt_state::AttemptState;
 use super::caching::FlightReader;
 use super::failure::UpstreamFailure;
@@ -12,7 +13,6 @@ use super::offline::GivenResponse;
 use super::opener::{OpenConnection, Opener, RequestBody};
 use super::response_headers;
 use super::reusable_timer::ReusableTimer;
-use super::stages::LocalResponse;
 use super::streamed_upload::{BodyChunk, StreamedUpload, UploadEvent};
 use super::turn::Turn;
 use bytes::Bytes;

@@ -2,4 +2,6 @@
 //!
 //! Does not decide what follows an attempt (`route::plan`), and knows no other attempt of the request.
 
+pub mod call;
+pub mod layers;
 pub(super) mod wait;

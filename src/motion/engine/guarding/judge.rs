@@ -3,19 +3,12 @@
 //! Nothing was sent to the client yet: a denial is an outcome that the plan sees (446), and so is a failed hook where the config lists 246.
 
 use super::{Guarded, denial, is_windowed, stream_texts};
-use crate::engine::attempt::wait::{Interruption, unless_interrupted};
-use crate::engine::attempt_run::{AttemptRun, FinalResponse, Readiness};
+use crate::engine::attempt_run::AttemptRun;
 use crate::engine::content_kind::ContentKind;
-use crate::engine::downstream::{Aborted, Downstream};
-use crate::engine::downstream_watch::DownstreamWatch;
 use crate::engine::hook_notes::HookSide;
-use crate::engine::orchestrator::Orchestrator;
 use crate::engine::response_body::ResponseBody;
-use bytes::Bytes;
 use futures_util::future::join_all;
-use http::StatusCode;
 use judgment::guard::{Hook, HookResult, HookSet, PhaseRun, Placeholders, Subject, hook_results, restored};
-use judgment::route::outcome::Outcome;
 use memory::state::large_work::translation;
 use serde_json::json;
 use std::sync::Arc;
@@ -25,72 +18,17 @@ use words::error::Error;
 use words::json::splice::append_member;
 
 /// The status of a response whose hooks failed and do not deny.
-const HOOKS_FAILED: u16 = 246;
+pub(in crate::engine) const HOOKS_FAILED: u16 = 246;
 
 /// What the hooks decide.
-enum Judged {
+pub(in crate::engine) enum Judged {
     Passes { has_failed: bool },
     Denied(Error),
 }
 
-impl<D: Downstream> Orchestrator<'_, D> {
-    /// Has the hooks judge a response that may be committed.
-    pub(in crate::engine) async fn judge(
-        &mut self,
-        run: &mut AttemptRun,
-        watch: &mut DownstreamWatch,
-    ) -> Result<Readiness, Aborted> {
-        let Some(mut guarded) = run.guarded.take() else { return Ok(Readiness::Committable) };
-        let shows_results = !run.attempt.target.policies.is_strict() && self.resume.is_none();
-        let judged = {
-            let judging = guarded.judge_response(run, self.ctx.dialect, shows_results);
-            match unless_interrupted(self.client(watch), None, judging).await {
-                Ok(judged) => Some(judged),
-                Err(Interruption::Stopped(error)) => Some(Judged::Denied(error)),
-                Err(_) => None,
-            }
-        };
-        let Some(judged) = judged else {
-            self.ctx.attempt_state = run.stream.state();
-            self.note_stopped(run, &Error::client_closed());
-            return Err(self.abort(Error::client_closed()));
-        };
-        run.guarded = Some(guarded);
-        let status = match judged {
-            Judged::Denied(error) => {
-                let outcome = Outcome::from_status(error.status());
-                return Ok(Readiness::Failed(outcome, FinalResponse::Denied(error)));
-            }
-            Judged::Passes { has_failed } => has_failed.then_some(HOOKS_FAILED),
-        };
-        if let Some(cached) = run.cached.as_mut().filter(|_| status.is_some()) {
-            cached.set_flawed();
-        }
-        let Some(status) = status.and_then(|status| StatusCode::from_u16(status).ok()) else {
-            return Ok(Readiness::Committable);
-        };
-        let outcome = Outcome::from_status(status.as_u16());
-        let may_repeat = self.resume.is_none() && !self.response_started;
-        let repeats = may_repeat && self.plan.repeats(&outcome, &self.env);
-        self.ctx.record.retries = self.plan.retry_count();
-        let Some((header, body)) = run.response().filter(|(header, _)| header.status == StatusCode::OK)
-        else {
-            return Ok(Readiness::Committable);
-        };
-        // A status from 200 to 599 is always valid.
-        let _ = header.set_status(status);
-        match repeats && body.is_finished() {
-            true => {
-                let (header, body) = (Box::new(header.clone()), Bytes::from(body.take_ready()));
-                Ok(Readiness::Failed(outcome, FinalResponse::Provider { header, body }))
-            }
-            false => Ok(Readiness::Committable),
-        }
-    }
-}
-
 impl Guarded {
-    async fn judge_response(
+    /// Has the hooks judge a response that may be committed.
+    pub(in crate::engine) async fn judge_response(
         &mut self,
         run: &mut AttemptRun,
         dialect: Dialect,

@@ -4,8 +4,10 @@
 //! The provider describes both (`Provider::token_exchange`, `Provider::sign`), `state::credentials` carries the exchange
 //! out and caches tokens.
 
-use super::{Flow, Stage, StageCall};
-use crate::engine::request_context::RequestContext;
+use super::Engine;
+use super::attempt::call::AttemptCall;
+use super::attempt::layers::{Ending, Flow, Layer};
+use super::request_context::RequestContext;
 use futures_util::future::BoxFuture;
 use http::{HeaderMap, Method};
 use judgment::route::attempt::Attempt;
@@ -21,45 +23,78 @@ use std::time::{Instant, SystemTime};
 use tokio::time::timeout_at;
 use words::error::{Error, Kind};
 
-struct CredentialsStage;
+struct CredentialsLayer;
 
-pub(super) fn compile(target: &Target) -> Option<Box<dyn Stage>> {
-    target.needs_credentials().then(|| Box::new(CredentialsStage) as Box<dyn Stage>)
+pub(super) fn compile(target: &Target) -> Option<Box<dyn Layer>> {
+    target.needs_credentials().then(|| Box::new(CredentialsLayer) as Box<dyn Layer>)
 }
 
-impl Stage for CredentialsStage {
-    fn applies(&self, attempt: &Attempt) -> bool {
+impl Layer for CredentialsLayer {
+    fn name(&self) -> &'static str {
+        "credentials"
+    }
+
+    fn applies(&self, call: &AttemptCall<'_>) -> bool {
+        call.calls_target() && call.attempt().is_some_and(Attempt::needs_credentials)
+    }
+
+    fn is_for_unread(&self, attempt: &Attempt) -> bool {
         attempt.needs_credentials()
     }
 
-    fn before<'a>(&'a self, call: &'a mut StageCall<'_>) -> BoxFuture<'a, Flow> {
+    fn open<'a>(&'a self, call: &'a mut AttemptCall<'_>) -> BoxFuture<'a, Flow> {
         Box::pin(async move {
             call.state.sent_at = Some(Instant::now());
-            match acquire(call.shared, call.ctx, call.streams_body, call.attempt, call.deadline).await {
-                Ok(credentials) => {
-                    call.credentials = credentials;
-                    Flow::Continue
-                }
+            let (shared, deadline) = (&call.engine.shared, call.deadline());
+            let Some(attempt) = call.attempt() else { return Flow::Continue };
+            let streams_body = attempt.body.is_none() && !call.incoming.is_read;
+            let token_exchange = attempt.token_exchange.clone();
+            match acquire(shared, call.ctx, streams_body, attempt, deadline).await {
+                Ok(credentials) => call.credentials = credentials,
                 Err(error) => {
                     let outcome = match error.kind {
                         Kind::RequestTimeout => Outcome::TimedOut,
                         Kind::CredentialsUnavailable | Kind::Unreachable => Outcome::Failed,
                         _ => Outcome::Unsupported(error.status()),
                     };
-                    Flow::Refuse(outcome, error)
+                    return Flow::Refuse(outcome, error);
                 }
             }
+            if let Some(token_exchange) = token_exchange {
+                let (shared, by_operator) = (Arc::clone(shared), call.next.target.operator_account);
+                call.on_end(Box::new(move |ending| {
+                    drop_refused(&shared, &*token_exchange, by_operator, ending)
+                }));
+            }
+            Flow::Continue
         })
     }
+}
 
-    /// Drops a cached token that the provider refused with 401 or 403: it may have been revoked.
-    fn after(&self, shared: &Shared, attempt: &Attempt, outcome: &Outcome) {
-        if let (Some(token_exchange), Outcome::Response { status: 401 | 403, .. }) =
-            (&attempt.token_exchange, outcome)
-        {
-            let by_operator = attempt.target.operator_account;
-            shared.credentials.invalidate(&**token_exchange, by_operator, SystemTime::now());
+/// Drops a cached token that the provider refused with 401 or 403: it may have been revoked.
+fn drop_refused(shared: &Shared, token_exchange: &dyn TokenExchange, by_operator: bool, ending: Ending) {
+    if let Ending::Outcome(Outcome::Response { status: 401 | 403, .. }) = ending {
+        shared.credentials.invalidate(token_exchange, by_operator, SystemTime::now());
+    }
+}
+
+impl Engine {
+    /// Fetches what authorizes a request that switches protocols, which Pingora proxies. `has_body`: a body follows.
+    ///
+    /// # Errors
+    /// 400 and 401 where the account is at fault, 502 where the token server failed.
+    pub async fn authorize_upgrade(
+        &self,
+        ctx: &mut RequestContext,
+        attempt: &mut Attempt,
+        has_body: bool,
+    ) -> Result<(), Error> {
+        if attempt.needs_credentials() {
+            ctx.attempt_state.sent_at = Some(Instant::now());
+            let credentials = acquire(&self.shared, ctx, has_body, attempt, None).await?;
+            attempt.fetched = credentials.map(Box::new);
         }
+        Ok(())
     }
 }
 

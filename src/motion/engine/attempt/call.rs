@@ -1,0 +1,405 @@
+//! One attempt on its way through the layers: what they see of it, and what they have made of it.
+//!
+//! Sends nothing: what has passed is opened by `attempt_start`.
+
+use super::layers::{Ending, Ends, Flow};
+use crate::engine::Engine;
+use crate::engine::attempt_run::FinalResponse;
+use crate::engine::attempt_state::AttemptState;
+use crate::engine::caching::{CacheNote, CachedCall, FlightReader, FlightShare, Launch, NotStored};
+use crate::engine::guarding::{CheckedRequest, Guarded};
+use crate::engine::limit_holds::{HeldAttempt, NotHeldAttempt, SealedAttempt};
+use crate::engine::offline::GivenResponse;
+use crate::engine::orchestrator::NextAttempt;
+use crate::engine::request_context::RequestContext;
+use crate::engine::resume::Resume;
+use bytes::Bytes;
+use judgment::route::attempt::{Attempt, Request};
+use judgment::route::deadlines::Deadlines;
+use judgment::route::outcome::Outcome;
+use judgment::route::vendor_headers::VendorHeaders;
+use knowledge::provider::rewriter::TextFilters;
+use knowledge::provider::token_exchange::Credentials;
+use knowledge::provider::translation::LocalCount;
+use memory::cache::CachedResponse;
+use memory::state::Shared;
+use memory::state::large_work::{run_here, translation};
+use pingora::http::RequestHeader;
+use std::sync::Arc;
+use std::time::Instant;
+use words::api::chat::TextFilter;
+use words::api::token_estimate::CountText;
+use words::error::Error;
+
+/// An attempt that is being made.
+pub struct AttemptCall<'a> {
+    pub engine: &'a Arc<Engine>,
+    pub ctx: &'a mut RequestContext,
+    pub incoming: Incoming<'a>,
+    pub(in crate::engine) next: &'a NextAttempt,
+    pub(in crate::engine) kept: &'a mut Kept,
+    pub(in crate::engine) started: Instant,
+    pub(in crate::engine) state: AttemptState,
+    /// The request to send in place of the client's.
+    changed: Option<Arc<Request>>,
+    made: Made,
+    /// What authorizes it.
+    pub(in crate::engine) credentials: Option<Credentials>,
+    pub(in crate::engine) parts: Parts,
+}
+
+/// What the client asked for.
+pub struct Incoming<'a> {
+    pub request: &'a Request,
+    pub header: &'a RequestHeader,
+    /// The client requested a stream.
+    pub streamed: bool,
+    /// All of the client's body was read from its connection.
+    pub is_read: bool,
+    pub(in crate::engine) all_circuits_open: bool,
+}
+
+/// What one attempt of a request leaves to the next.
+#[derive(Default)]
+pub(in crate::engine) struct Kept {
+    /// The first attempt, if it was already made at admission.
+    pub prepared: Option<Box<Attempt>>,
+    /// The broken stream that the next attempt must continue.
+    pub resume: Option<Box<Resume>>,
+    /// The request as the hooks of the latest target left it.
+    pub checked: Option<Arc<CheckedRequest>>,
+    /// What the cache had for the attempt could not be decoded: it is made without.
+    pub ignores_stored: bool,
+    /// The call of the attempt that a hedge races.
+    pub raced: Option<FlightShare>,
+}
+
+/// What layers have laid around the response.
+#[derive(Default)]
+pub(in crate::engine) struct Parts {
+    /// What hooks have found, and have yet to judge.
+    pub guarded: Option<Box<Guarded>>,
+    /// Filters over the text of the response, boxed because few responses have any.
+    pub filters: Option<Box<TextFilters>>,
+    /// The call that others may read along with.
+    pub shared: Option<Box<(CachedCall, Launch, FlightReader)>>,
+    pub ends: Ends,
+}
+
+/// How far an attempt is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Step {
+    /// There is a request.
+    Request,
+    /// The attempt is made from it.
+    Made,
+    /// Its limits hold what it may use.
+    Held,
+}
+
+#[expect(clippy::large_enum_variant, reason = "a box would be an allocation per attempt")]
+enum Made {
+    Nothing,
+    /// With the request that it was made from, where that is one that continues a broken stream.
+    Attempt(Attempt, Option<Box<Request>>),
+    Held(HeldAttempt),
+}
+
+/// A response that no call of the target is made for.
+pub struct Answer(pub(in crate::engine) AnswerKind);
+
+pub(in crate::engine) enum AnswerKind {
+    /// Of the gateway's own, in the client's dialect.
+    Own(LocalResponse),
+    /// The provider's, to a request that stood in one of its batch jobs.
+    Given(Box<GivenResponse>),
+    /// As the provider once sent it.
+    Stored(Arc<CachedResponse>),
+    /// The provider's, to another request that calls it just now.
+    Shared(Box<(CachedCall, FlightReader)>),
+}
+
+/// A response of the gateway's own, in the client's dialect.
+pub struct LocalResponse {
+    /// `application/json`, or `text/event-stream` for events.
+    pub content_type: &'static str,
+    pub body: Bytes,
+}
+
+/// An attempt that has passed its layers.
+pub(in crate::engine) struct Passed {
+    pub attempt: Arc<Attempt>,
+    pub way: Way,
+    pub state: AttemptState,
+    pub parts: Parts,
+}
+
+/// Where its response comes from.
+pub(in crate::engine) enum Way {
+    Target(SealedAttempt),
+    Answer(AnswerKind),
+}
+
+impl From<LocalResponse> for Answer {
+    fn from(response: LocalResponse) -> Self {
+        Self(AnswerKind::Own(response))
+    }
+}
+
+impl<'a> AttemptCall<'a> {
+    pub(in crate::engine) fn new(
+        engine: &'a Arc<Engine>,
+        ctx: &'a mut RequestContext,
+        incoming: Incoming<'a>,
+        next: &'a NextAttempt,
+        kept: &'a mut Kept,
+    ) -> Self {
+        Self {
+            engine,
+            ctx,
+            incoming,
+            next,
+            kept,
+            started: Instant::now(),
+            state: AttemptState::default(),
+            changed: None,
+            made: Made::Nothing,
+            credentials: None,
+            parts: Parts::default(),
+        }
+    }
+
+    /// The request to send.
+    pub fn request(&self) -> &Request {
+        self.changed.as_deref().unwrap_or(self.incoming.request)
+    }
+
+    /// The attempt, once it is made.
+    pub fn attempt(&self) -> Option<&Attempt> {
+        match &self.made {
+            Made::Nothing => None,
+            Made::Attempt(attempt, _) => Some(attempt),
+            Made::Held(held) => Some(held.attempt()),
+        }
+    }
+
+    /// The headers that are sent in addition to the client's, once the attempt is made.
+    pub fn vendor_headers(&mut self) -> Option<&mut VendorHeaders> {
+        match &mut self.made {
+            Made::Nothing => None,
+            Made::Attempt(attempt, _) => Some(&mut attempt.vendor_headers),
+            Made::Held(held) => Some(held.vendor_headers()),
+        }
+    }
+
+    /// Sends another request. An attempt that was made of the one before is dropped with what it holds: it is made and held anew.
+    pub fn change_request(&mut self, request: Arc<Request>) {
+        if let Made::Held(_) = std::mem::replace(&mut self.made, Made::Nothing) {
+            self.ctx.limits.release_attempt(&self.next.target);
+        }
+        self.changed = Some(request);
+    }
+
+    /// Adds a filter over the text of the response. A response that would pass unchanged is then decoded and encoded again; where that is
+    /// not possible, the attempt is refused before it is sent.
+    pub fn add_filter(&mut self, filter: Box<dyn TextFilter>) {
+        self.parts.filters.get_or_insert_default().add(filter);
+    }
+
+    /// Has something done when the attempt ended, or is dropped.
+    pub fn on_end(&mut self, end: Box<dyn FnOnce(Ending) + Send + Sync>) {
+        self.parts.ends.add(end);
+    }
+
+    /// When its response must have begun.
+    pub fn deadline(&self) -> Option<Instant> {
+        let target = &self.next.target;
+        let total = Deadlines::total(target, self.ctx.started);
+        let limit = target.policies.request_timeout.map(|limit| self.started + limit);
+        limit.into_iter().chain(total).min()
+    }
+
+    /// Whether its target is called for it: it is none that the gateway, or a batch job, has responded to.
+    pub fn calls_target(&self) -> bool {
+        let is_counted = self.attempt().is_some_and(|attempt| attempt.local_count.is_some());
+        self.ctx.given.is_none() && !is_counted
+    }
+
+    /// Whether limits have to hold what it may use.
+    pub fn is_judged(&self) -> bool {
+        let continuing = match &self.made {
+            Made::Attempt(_, continuing) => continuing.as_deref(),
+            Made::Nothing | Made::Held(_) => None,
+        };
+        self.ctx.limits.judge(continuing.unwrap_or(self.request()))
+    }
+
+    /// Makes and holds the attempt as far as a layer needs it. `Err`: what follows instead.
+    pub(in crate::engine) async fn bring_to(&mut self, step: Step) -> Result<(), Flow> {
+        if step == Step::Request {
+            return Ok(());
+        }
+        if let Made::Nothing = self.made {
+            self.make().await?;
+        }
+        match step {
+            Step::Held => self.hold().await,
+            Step::Request | Step::Made => Ok(()),
+        }
+    }
+
+    /// Makes the attempt from the request, or takes the one made at admission.
+    async fn make(&mut self) -> Result<(), Flow> {
+        // What the cache did for another attempt is not this one's.
+        self.ctx.cache = CacheNote::default();
+        let target = &self.next.target;
+        let request = self.changed.as_deref().unwrap_or(self.incoming.request);
+        let prepared = self.kept.prepared.take().filter(|_| self.changed.is_none());
+        let made = match (&mut self.kept.resume, prepared) {
+            (Some(resume), _) => {
+                let size = request.body.as_ref().map_or(0, |body| body.bytes().len());
+                // The client gets the error that broke its stream, not the reason why it could not be continued.
+                run_here(translation(size), || resume.attempt(target, request))
+                    .map_err(|_| Flow::NotResumed(resume.error()))
+            }
+            (None, Some(prepared)) => Ok((*prepared, None)),
+            (None, None) => {
+                let made = self.engine.prepare(target, request, &mut self.ctx.held).await;
+                made.map(|attempt| (attempt, None))
+                    .map_err(|error| Flow::Refuse(Outcome::Unsupported(error.status()), error))
+            }
+        };
+        let (mut attempt, continuing) = made?;
+        if self.incoming.all_circuits_open {
+            let warning = "cb_config: every circuit is open, the least bad target was tried";
+            attempt.warnings.push(warning.to_owned());
+        }
+        self.made = Made::Attempt(attempt, continuing.map(Box::new));
+        Ok(())
+    }
+
+    /// Has the limits hold what the attempt may use. One that is fitted into what a limit has left is made again.
+    async fn hold(&mut self) -> Result<(), Flow> {
+        let (attempt, continuing) = match std::mem::replace(&mut self.made, Made::Nothing) {
+            Made::Attempt(attempt, continuing) => (attempt, continuing),
+            made => {
+                self.made = made;
+                return Ok(());
+            }
+        };
+        let request = self.changed.as_deref().unwrap_or(self.incoming.request);
+        let request = continuing.as_deref().unwrap_or(request);
+        let may_fit = self.kept.resume.is_none();
+        match self.engine.hold_attempt(self.ctx, request, attempt, may_fit).await {
+            Ok(held) => {
+                self.made = Made::Held(held);
+                Ok(())
+            }
+            Err(NotHeldAttempt::Refused(error)) => Err(Flow::Refuse(Outcome::Limited(error.status()), error)),
+            Err(NotHeldAttempt::TooLong) => {
+                let error = self.kept.resume.as_ref().map(|resume| resume.error());
+                let error = error.unwrap_or_else(|| Error::internal("held for less"));
+                Err(Flow::Refuse(Outcome::Limited(error.status()), error))
+            }
+        }
+    }
+
+    /// The attempt with all that its layers have made of it.
+    ///
+    /// # Errors
+    /// It is not sent: what the plan sees, and what the client gets if nothing follows.
+    pub(in crate::engine) async fn finish(mut self, flow: Flow) -> Result<Passed, (Outcome, FinalResponse)> {
+        let answer = match flow {
+            Flow::Continue => self.own_answer().await,
+            Flow::Respond(Answer(answer)) => Some(answer),
+            Flow::Deny(error) => {
+                self.not_made(&error);
+                return Err((Outcome::from_status(error.status()), FinalResponse::Denied(error)));
+            }
+            Flow::Refuse(outcome, error) => return Err(self.refused(outcome, error)),
+            Flow::NotResumed(error) => {
+                return Err((Outcome::Unsupported(error.status()), FinalResponse::Error(error)));
+            }
+        };
+        if self.parts.filters.is_some() {
+            let (request, is_local) = (self.incoming.request, matches!(answer, Some(AnswerKind::Own(_))));
+            let decoded = match &mut self.made {
+                Made::Nothing => Ok(()),
+                Made::Attempt(attempt, _) => attempt.decode_response(request, is_local),
+                Made::Held(held) => held.decode_response(request, is_local),
+            };
+            if let Err(error) = decoded {
+                return Err(self.refused(Outcome::Unsupported(error.status()), error));
+            }
+        }
+        let span = self.ctx.new_span(&self.engine.shared);
+        let Self { ctx, made, mut parts, state, credentials, .. } = self;
+        let (attempt, way) = match (made, answer) {
+            (Made::Held(held), None) => {
+                let sealed = held.seal(credentials, span);
+                (Arc::clone(sealed.attempt()), Way::Target(sealed))
+            }
+            (Made::Held(held), Some(answer)) => {
+                (Arc::clone(held.seal(credentials, span).attempt()), Way::Answer(answer))
+            }
+            (Made::Attempt(mut attempt, _), Some(answer)) => {
+                attempt.trace_parent = span;
+                (Arc::new(attempt), Way::Answer(answer))
+            }
+            (Made::Attempt(..) | Made::Nothing, _) => {
+                let error = Error::internal("an attempt that was not held");
+                return Err((Outcome::Failed, FinalResponse::Error(error)));
+            }
+        };
+        if parts.shared.as_ref().is_some_and(|shared| !shared.1.is_of(attempt.body.as_ref())) {
+            // It is not the response to the request that was looked up.
+            parts.shared = None;
+            ctx.cache.stored = Some(Err(NotStored::Changed));
+        }
+        (ctx.attempt, ctx.attempt_state) = (Some(Arc::clone(&attempt)), state);
+        Ok(Passed { attempt, way, state, parts })
+    }
+
+    /// Not sent: what the record has of it.
+    fn refused(self, outcome: Outcome, error: Error) -> (Outcome, FinalResponse) {
+        let Self { ctx, incoming, next, made, state, .. } = self;
+        let attempt = match made {
+            Made::Nothing => None,
+            Made::Attempt(attempt, _) => Some(Arc::new(attempt)),
+            Made::Held(held) => Some(Arc::clone(held.seal(None, None).attempt())),
+        };
+        match &attempt {
+            Some(attempt) => {
+                ctx.record.attempt_finished(attempt, state, next.reason, Some(&error));
+                ctx.attempt_state = state;
+            }
+            None => ctx.record.attempt_unsupported(next, incoming.request, &error),
+        }
+        ctx.attempt = attempt;
+        (outcome, FinalResponse::Error(error))
+    }
+
+    fn not_made(&mut self, error: &Error) {
+        self.ctx.record.attempt_unsupported(self.next, self.incoming.request, error);
+        self.ctx.attempt = None;
+    }
+
+    /// The response where the target is not called for it.
+    async fn own_answer(&mut self) -> Option<AnswerKind> {
+        if let Some(count) = self.attempt().and_then(|attempt| attempt.local_count.as_ref()) {
+            return Some(AnswerKind::Own(self.count(count).await));
+        }
+        self.ctx.given.take().map(AnswerKind::Given)
+    }
+
+    /// Counts the tokens of a request for a provider that cannot.
+    async fn count(&self, count: &LocalCount) -> LocalResponse {
+        let Shared { tokenizer, large_work, .. } = &*self.engine.shared;
+        let text = |text: &str| tokenizer.count(text);
+        let body = match self.ctx.snapshot.settings.usage.tokenizer {
+            true => tokenizer.run(large_work, count.bytes(), || count.response(&CountText::By(&text))).await,
+            false => count.response(&CountText::ByRule),
+        };
+        LocalResponse { content_type: "application/json", body: body.into() }
+    }
+}

@@ -1,0 +1,171 @@
+//! The layer of the cache: looks up what would be the response to an attempt.
+//!
+//! Not here: what becomes of the response when the target was called (`storing`).
+
+use super::cached_call::{CachedCall, Launch};
+use super::flight::{FlightReader, NewFlight};
+use super::flights::Joining;
+use super::note::{CacheNote, CacheStatus, Saved};
+use super::similar::{self, Similar};
+use super::{Caching, is_cacheable, key_parts, scope};
+use crate::engine::attempt::call::{Answer, AnswerKind, AttemptCall, Step};
+use crate::engine::attempt::layers::{Flow, Layer};
+use crate::engine::request_context::RequestContext;
+use futures_util::future::BoxFuture;
+use jiff::Timestamp;
+use judgment::route::attempt::Attempt;
+use judgment::route::target::Target;
+use memory::cache::{CacheKey, CachedResponse, KeyParts, Scope};
+use std::sync::Arc;
+use words::config::policies::{Cache, CacheMode};
+
+/// With what the config says about it.
+struct CacheLayer(Cache);
+
+pub(in crate::engine) fn compile(target: &Target) -> Option<Box<dyn Layer>> {
+    target.policies.cache.map(|policy| Box::new(CacheLayer(policy)) as Box<dyn Layer>)
+}
+
+impl Layer for CacheLayer {
+    fn name(&self) -> &'static str {
+        "cache"
+    }
+
+    fn needs(&self) -> Step {
+        Step::Made
+    }
+
+    /// Nothing is looked up for an attempt whose response is given, or that continues a stream.
+    fn applies(&self, call: &AttemptCall<'_>) -> bool {
+        call.ctx.given.is_none() && call.kept.resume.is_none()
+    }
+
+    fn is_for_unread(&self, _: &Attempt) -> bool {
+        false
+    }
+
+    fn open<'a>(&'a self, call: &'a mut AttemptCall<'_>) -> BoxFuture<'a, Flow> {
+        Box::pin(look_up(self.0, call))
+    }
+}
+
+async fn look_up(policy: Cache, call: &mut AttemptCall<'_>) -> Flow {
+    let caching = Arc::clone(&call.engine.caching);
+    let settings = Arc::clone(&call.ctx.snapshot);
+    let forces_refresh = call.ctx.cache_headers.as_ref().is_some_and(|wishes| wishes.forces_refresh);
+    // An entry that could not be decoded was removed from the memory, and may still be in the shared store.
+    let reads_kept = !forces_refresh && !call.kept.ignores_stored;
+    let Some((scope, key)) = key(call).await else { return Flow::Continue };
+    let status = if forces_refresh { CacheStatus::Refresh } else { CacheStatus::Miss };
+    call.ctx.cache = CacheNote { status, mode: Some(policy.mode), key: Some(key), ..CacheNote::default() };
+    let now = Timestamp::now();
+    if reads_kept && let Some(found) = caching.store.get(&key, &scope, now).await {
+        return hit(call.ctx, CacheStatus::Hit, found, now);
+    }
+    let max_age = policy.max_age(settings.settings.cache.max_age);
+    let streamed = call.incoming.streamed;
+    let joining = Joining { streamed, max_age, raced: call.kept.raced.clone() };
+    let cached_call = |reader: &FlightReader, similar| CachedCall {
+        key,
+        scope: scope.clone(),
+        max_age,
+        share: reader.share(),
+        similar,
+        is_flawed: false,
+    };
+    if !forces_refresh && let Some(reader) = caching.flights.join(&key, &joining) {
+        return read_along(call.ctx, cached_call(&reader, None), reader);
+    }
+    let similar = match policy.mode {
+        CacheMode::Semantic => Box::pin(probe(call, &scope)).await.map(Box::new),
+        CacheMode::Simple => None,
+    };
+    if let Some(probe) = similar.as_ref().filter(|_| reads_kept) {
+        if let Some((origin, found)) = similar_response(call.ctx, &caching, probe, policy, &scope).await {
+            caching.store.put(key, (*found).clone());
+            call.ctx.cache.origin = Some(origin);
+            return hit(call.ctx, CacheStatus::SemanticHit, found, now);
+        }
+        call.ctx.cache.status = CacheStatus::SemanticMiss;
+    }
+    // The call of an equal request may have ended while this one was looking for its response.
+    if reads_kept && let Some(found) = caching.store.in_memory(&key, &scope, now) {
+        return hit(call.ctx, CacheStatus::Hit, found, now);
+    }
+    let limit = usize::try_from(settings.settings.cache.max_entry_bytes).unwrap_or(usize::MAX);
+    let new = NewFlight { scope: scope.clone(), streamed, is_refresh: forces_refresh, limit };
+    match caching.flights.join_or_lead(key, &joining, new) {
+        Ok(reader) => read_along(call.ctx, cached_call(&reader, None), reader),
+        Err((flight, reader)) => {
+            let cached = cached_call(&reader, similar);
+            let body = call.attempt().and_then(|attempt| attempt.body.clone());
+            let launch = Launch { caching, key, flight, is_made: false, body };
+            call.parts.shared = Some(Box::new((cached, launch, reader)));
+            Flow::Continue
+        }
+    }
+}
+
+fn hit(ctx: &mut RequestContext, status: CacheStatus, found: Arc<CachedResponse>, now: Timestamp) -> Flow {
+    ctx.cache.status = status;
+    ctx.cache.age = Some(found.age(now));
+    ctx.cache.saved =
+        Saved { input_tokens: found.input_tokens, output_tokens: found.output_tokens, cost: found.cost };
+    Flow::Respond(Answer(AnswerKind::Stored(found)))
+}
+
+fn read_along(ctx: &mut RequestContext, call: CachedCall, reader: FlightReader) -> Flow {
+    ctx.cache.status = CacheStatus::Hit;
+    ctx.cache.is_shared = true;
+    Flow::Respond(Answer(AnswerKind::Shared(Box::new((call, reader)))))
+}
+
+/// Where the response belongs, and its key. `None`: it is not cached, or the request cannot be compared with others.
+async fn key(call: &mut AttemptCall<'_>) -> Option<(Scope, CacheKey)> {
+    let attempt = call.attempt().filter(|attempt| is_cacheable(attempt, call.request()))?;
+    let (ctx, headers) = (&*call.ctx, &call.incoming.header.headers);
+    let scope = scope(ctx.workspace(), ctx.snapshot.stored.default_workspace(), ctx.cache_headers.as_deref());
+    let parts = key_parts(ctx.record.metadata.as_deref(), &scope, attempt, headers)?;
+    let key = call.engine.shared.large_work.run(parts.body.len(), || parts.key()).await.ok()?;
+    Some((scope, key))
+}
+
+/// What the request shares with all that differ in their text alone, and the vector of its text.
+async fn probe(call: &AttemptCall<'_>, scope: &Scope) -> Option<Similar> {
+    let (engine, ctx, attempt) = (call.engine, &*call.ctx, call.attempt()?);
+    engine.caching.index.as_ref()?;
+    let request = call.request().as_edited_for(&attempt.target).ok()?;
+    let body = request.body.as_ref()?;
+    let text = similar::Text::of(request.operation, body)?;
+    let metadata = ctx.record.metadata.as_deref();
+    let parts = KeyParts {
+        body: body.bytes(),
+        ..key_parts(metadata, scope, attempt, &call.incoming.header.headers)?
+    };
+    let partition = text.partition(&parts)?;
+    let vector = engine.embed(ctx, &text.joined()).await?;
+    Some(Similar { partition, vector })
+}
+
+/// The response to a text that means the same, and its key.
+async fn similar_response(
+    ctx: &RequestContext,
+    caching: &Caching,
+    probe: &Similar,
+    policy: Cache,
+    scope: &Scope,
+) -> Option<(CacheKey, Arc<CachedResponse>)> {
+    let now = Timestamp::now();
+    let settings = ctx.snapshot.settings.semantic_cache.as_ref()?;
+    let threshold = policy.threshold.unwrap_or(settings.threshold);
+    let nearest = caching.index.as_ref()?.nearest(&probe.partition.0, &probe.vector, now)?;
+    if f64::from(nearest.similarity) < threshold {
+        return None;
+    }
+    let found = caching.store.get(&nearest.key, scope, now).await;
+    match &found {
+        Some(_) => nearest.mark_used(),
+        None => drop(caching.index.as_ref().map(|index| index.remove(&nearest.key))),
+    }
+    found.map(|found| (nearest.key, found))
+}

@@ -1,0 +1,140 @@
+//! What is sent is what limits hold: hooks that make more of a request than was held for it, in budgets and rates.
+//!
+//! On the running binary, with real hooks. What limits do to requests that nothing changes: `limited_requests`.
+
+use crate::limited_requests::{Chat, RATES, SETTINGS, USAGE, calls, entities, make};
+use crate::support::provider::Provider;
+use crate::support::{Gateway, wait};
+use serde_json::{Value, json};
+
+/// A server that has a hook replace the request by this one.
+async fn replacing(request: Value) -> Provider {
+    let body = json!({"verdict": true, "transformedData": {"request": {"json": request}}}).to_string();
+    let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close";
+    let response = format!("{head}\r\ncontent-length: {}\r\n\r\n{body}", body.len()).into_bytes();
+    Provider::start(move |_| response.clone()).await
+}
+
+fn by_webhook(server: &Provider) -> Value {
+    json!({"default.webhook": {"webhookURL": format!("http://127.0.0.1:{}/", server.port)}})
+}
+
+fn guarded(check: &Value) -> String {
+    json!({"provider": "@emu", "input_guardrails": [check]}).to_string()
+}
+
+/// A chat of a model with members of its own.
+fn chat(members: Value) -> Value {
+    let mut chat = json!({"model": "gpt-4o", "messages": [{"role": "user", "content": "Hello"}], "max_completion_tokens": 5});
+    for (name, value) in members.as_object().unwrap() {
+        chat[name] = value.clone();
+    }
+    chat
+}
+
+fn for_each_key(of: &str, limit: Value) -> Value {
+    let mut policy = json!({"conditions": [{"key": "api_key", "value": "*"}], "group_by": [{"key": "api_key"}], "type": of});
+    for (name, value) in limit.as_object().unwrap() {
+        policy[name] = value.clone();
+    }
+    policy
+}
+
+/// Nothing of a policy is held any more, and so much of it was used.
+async fn usage(gateway: &Gateway, id: &str) -> f64 {
+    wait::until("the end of all holds", async || {
+        let found = entities(gateway, id, "").await;
+        let is_over = found.iter().all(|bucket| bucket["reserved_usage"] == 0);
+        is_over.then(|| found.iter().map(|bucket| bucket["current_usage"].as_f64().unwrap()).sum())
+    })
+    .await
+}
+
+#[tokio::test]
+async fn a_hook_takes_no_request_past_a_hard_budget() {
+    let gateway = Gateway::start(SETTINGS);
+    let budget = for_each_key("cost", json!({"credit_limit": 0.01, "hard": true}));
+    let id = make(&gateway, USAGE, &budget).await;
+    let (long, text) = ("word ".repeat(1500), json!([{"role": "user", "content": "a dear model"}]));
+    let mut without_bound = chat(json!({}));
+    without_bound.as_object_mut().unwrap().remove("max_completion_tokens");
+    let before = calls(&gateway).await;
+    for (what, changed) in [
+        ("a higher bound", chat(json!({"max_completion_tokens": 100_000}))),
+        ("no bound", without_bound),
+        ("more choices", chat(json!({"n": 1000}))),
+        // 600 tokens of the client's model would fit, at $0.006; of this one they are $0.018.
+        (
+            "a dearer model",
+            chat(json!({"model": "gpt-4-turbo", "messages": text, "max_completion_tokens": 600})),
+        ),
+        ("a longer text", chat(json!({"messages": [{"role": "user", "content": long.repeat(8)}]}))),
+    ] {
+        let server = replacing(changed).await;
+        let config = guarded(&by_webhook(&server));
+        let sent = (0..8).map(|_| Chat::new().header("x-gateway-config", config.clone()).status(&gateway));
+        let statuses = futures_util::future::join_all(sent).await;
+        assert_eq!(statuses, [412; 8], "{what}");
+        assert_eq!(server.received().len(), 8, "{what}");
+    }
+    let prefix = json!({"default.addPrefix": {"prefix": long}});
+    assert_eq!(Chat::new().header("x-gateway-config", guarded(&prefix)).status(&gateway).await, 412);
+    assert_eq!(calls(&gateway).await, before, "no provider was called");
+    assert!(usage(&gateway, &id).await == 0.0, "nothing was spent, nothing stays held");
+    // One that fits as it is changed is sent, and counts once.
+    let server = replacing(chat(json!({"max_completion_tokens": 7}))).await;
+    let fitting =
+        Chat::new().header("x-gateway-config", guarded(&by_webhook(&server))).status(&gateway).await;
+    assert_eq!((fitting, calls(&gateway).await), (200, before + 1));
+    let spent =
+        wait::until("its usage", async || Some(usage(&gateway, &id).await).filter(|spent| *spent > 0.0))
+            .await;
+    assert!(spent < 0.01, "{spent}");
+}
+
+#[tokio::test]
+async fn a_changed_request_counts_in_rates_by_what_is_sent_and_once() {
+    let gateway = Gateway::start(SETTINGS);
+    make(&gateway, RATES, &for_each_key("tokens", json!({"unit": "rph", "value": 3000}))).await;
+    let long = json!({"default.addPrefix": {"prefix": "word ".repeat(1400)}});
+    let short = json!({"default.addPrefix": {"prefix": "Be brief. "}});
+    let send =
+        async |check: &Value| Chat::new().header("x-gateway-config", guarded(check)).status(&gateway).await;
+    assert_eq!(send(&short).await, 200);
+    let before = calls(&gateway).await;
+    // Some 1,400 tokens each by the provider's count, 2,300 by the estimate.
+    let statuses = [send(&long).await, send(&long).await, send(&long).await, send(&long).await];
+    assert_eq!(statuses[0], 200, "{statuses:?}");
+    assert_eq!(statuses[3], 429, "{statuses:?}");
+    let passed = statuses.iter().filter(|status| **status == 200).count() as u64;
+    assert_eq!(calls(&gateway).await - before, passed);
+}
+
+/// The request is given up and held anew: a rate with room for one has room for it.
+#[tokio::test]
+async fn a_changed_request_is_counted_as_one_request() {
+    let gateway = Gateway::start(SETTINGS);
+    make(&gateway, RATES, &for_each_key("requests", json!({"unit": "rph", "value": 2}))).await;
+    make(&gateway, USAGE, &for_each_key("cost", json!({"credit_limit": 1, "hard": true}))).await;
+    let prefix = json!({"default.addPrefix": {"prefix": "Be brief. "}});
+    let send = async || Chat::new().header("x-gateway-config", guarded(&prefix)).status(&gateway).await;
+    assert_eq!([send().await, send().await, send().await], [200, 200, 429]);
+}
+
+/// Where the changed request does not fit at the first target, the plan goes on to another one, which is held anew.
+#[tokio::test]
+async fn another_target_is_held_after_a_change_that_did_not_fit() {
+    let gateway = Gateway::start(SETTINGS);
+    let id = make(&gateway, USAGE, &for_each_key("cost", json!({"credit_limit": 0.01, "hard": true}))).await;
+    let server = replacing(chat(json!({"max_completion_tokens": 100_000}))).await;
+    let config = json!({"strategy": {"mode": "fallback", "on_status_codes": [412]}, "targets": [
+        {"provider": "@emu", "input_guardrails": [by_webhook(&server)]}, {"provider": "@emu2"},
+    ]});
+    let before = calls(&gateway).await;
+    let status = Chat::new().header("x-gateway-config", config.to_string()).status(&gateway).await;
+    assert_eq!((status, calls(&gateway).await), (200, before + 1));
+    let spent =
+        wait::until("its usage", async || Some(usage(&gateway, &id).await).filter(|spent| *spent > 0.0))
+            .await;
+    assert!(spent < 0.01, "{spent}");
+}
