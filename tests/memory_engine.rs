@@ -144,7 +144,7 @@ impl MemoryEngine {
         let endpoint = Endpoint::find(&Method::POST, header.uri.path());
         (ctx.operation, ctx.mode, ctx.dialect) = (endpoint.operation, endpoint.mode, endpoint.dialect());
         let bytes = Bytes::from(body.to_string());
-        ctx.record.bytes_in = bytes.len() as u64;
+        ctx.record.traffic.bytes_in = bytes.len() as u64;
         let admitted = self.admitted(&header, &ctx, bytes);
         (header, ctx, admitted)
     }

@@ -142,7 +142,7 @@ async fn admit_request(
     match planned {
         Ok(planned) => Ok(Admission::Run(planned.admit(request))),
         Err(error) => {
-            ctx.record.model = request.model;
+            ctx.record.named.model = request.model;
             Err(error)
         }
     }
@@ -308,8 +308,8 @@ async fn read_body(
     let waiting = Instant::now();
     let pace = Pace::new(waiting, &ctx.snapshot.settings.limits);
     let bytes = collect(session, &reading, &pace, &mut ctx.held).await?;
-    ctx.record.body_wait = waiting.elapsed();
-    ctx.record.bytes_in = bytes.len() as u64;
+    ctx.record.traffic.body_wait = waiting.elapsed();
+    ctx.record.traffic.bytes_in = bytes.len() as u64;
     gateway.engine.shared.large_work.run(bytes.len(), || reading.parse(bytes)).await
 }
 
@@ -378,8 +378,8 @@ async fn render_prompt(
     let workspace = ctx.record.client.as_ref().and_then(|client| client.workspace);
     let prompts = ctx.snapshot.stored.prompts(workspace);
     let render = || request.rendered(prompts);
-    let rendered = gateway.engine.shared.large_work.run(ctx.record.bytes_in as usize, render).await?;
-    ctx.record.prompt = rendered.prompt.as_ref().map(|call| call.found.clone());
+    let rendered = gateway.engine.shared.large_work.run(ctx.record.traffic.bytes_in as usize, render).await?;
+    ctx.record.named.prompt = rendered.prompt.as_ref().map(|call| call.found.clone());
     ctx.held.set(rendered.size())?;
     Ok(rendered)
 }

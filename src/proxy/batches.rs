@@ -82,7 +82,7 @@ async fn answer(
             let mut downstream = PingoraDownstream::new(session);
             downstream.send_continue().await?;
             let pace = Pace::new(Instant::now(), &ctx.snapshot.settings.limits);
-            let bytes_in = &mut ctx.record.bytes_in;
+            let bytes_in = &mut ctx.record.traffic.bytes_in;
             let chunks = chunks(&mut downstream, pace).inspect(|chunk| {
                 *bytes_in += chunk.as_ref().map_or(0, |chunk: &Bytes| chunk.len() as u64);
             });
@@ -150,13 +150,13 @@ async fn send(
     match answer {
         Answer::Json(value) => {
             let body = Bytes::from(value.to_string());
-            ctx.record.bytes_out = body.len() as u64;
+            ctx.record.traffic.bytes_out = body.len() as u64;
             let header = header(ctx, StatusCode::OK, "application/json", body.len() as u64)?;
             downstream.send(vec![header, HttpTask::Body(Some(body), true)]).await
         }
         Answer::Passed(OfflineResponse { status, body, .. }) => {
             let body = Bytes::from(body.concat());
-            ctx.record.bytes_out = body.len() as u64;
+            ctx.record.traffic.bytes_out = body.len() as u64;
             let header = header(ctx, status, "application/json", body.len() as u64)?;
             downstream.send(vec![header, HttpTask::Body(Some(body), true)]).await
         }
@@ -166,7 +166,7 @@ async fn send(
             while let Some(chunk) = stream.next().await {
                 // The length is sent, so a client sees that the rest is missing.
                 let chunk = chunk.inspect_err(|_| downstream.close_after_response())?;
-                ctx.record.bytes_out += chunk.len() as u64;
+                ctx.record.traffic.bytes_out += chunk.len() as u64;
                 downstream.send(vec![HttpTask::Body(Some(chunk), false)]).await?;
             }
             downstream.send(vec![HttpTask::Body(None, true)]).await

@@ -9,6 +9,7 @@ use axum::Router;
 use http::HeaderMap;
 use memory::net::inbound::axum_bridge;
 use memory::net::inbound::control_paths::ControlPaths;
+use motion::engine::record_builder::RecordSource;
 use motion::engine::request_context::RequestContext;
 use motion::engine::{failure, response_headers};
 use pingora_core::Result;
@@ -35,13 +36,13 @@ pub(super) async fn serve(
     session: &mut Session,
     ctx: &mut RequestContext,
 ) -> Result<bool> {
-    ctx.record.is_control = true;
+    ctx.record.source = RecordSource::Control;
     let mut extra_headers = HeaderMap::new();
     response_headers::add_basic_headers(&mut extra_headers, ctx);
     let max_body = ctx.snapshot.settings.limits.max_body_bytes;
     match axum_bridge::serve(session, &gateway.control_routes.router, extra_headers, max_body).await {
         Ok(sent) => {
-            ctx.record.bytes_out = sent.body_bytes;
+            ctx.record.traffic.bytes_out = sent.body_bytes;
             Ok(true)
         }
         Err(error) => {

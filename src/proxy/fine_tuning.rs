@@ -229,7 +229,7 @@ pub(super) async fn send(
     response: OfflineResponse,
 ) -> Result<(), Error> {
     let body = Bytes::from(response.body.concat());
-    ctx.record.bytes_out = body.len() as u64;
+    ctx.record.traffic.bytes_out = body.len() as u64;
     let mut header = response_headers::new_header(response.status)?;
     edit_response_headers(&mut header, HeaderCase::Lower, |headers| {
         if let Some(content_type) = response.headers.get(CONTENT_TYPE) {

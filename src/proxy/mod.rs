@@ -109,7 +109,7 @@ impl ProxyHttp for Gateway {
         ctx: &mut Self::CTX,
     ) -> Result<Option<Duration>> {
         if end {
-            ctx.request.attempt_state.response_ended();
+            ctx.request.facts.state.response_ended();
         }
         Ok(None)
     }

@@ -64,7 +64,7 @@ fn parts(
     ctx: &mut RequestContext,
 ) -> std::result::Result<Vec<HttpTask>, Error> {
     let mut response = response_headers::new_header(StatusCode::OK)?;
-    ctx.record.bytes_out = body.len() as u64;
+    ctx.record.traffic.bytes_out = body.len() as u64;
     edit_response_headers(&mut response, HeaderCase::Lower, |headers| {
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         headers.insert(CONTENT_LENGTH, body.len().into());

@@ -81,7 +81,7 @@ pub(super) async fn start(
     // Only for upgrades: any other attempt that needs credentials goes through the engine.
     let has_body = is_sent_with_body(&session.req_header().headers);
     let authorized = engine.authorize_upgrade(request, &mut attempt, has_body).await;
-    request.attempt = Some(Arc::new(attempt));
+    request.facts.attempt = Some(Arc::new(attempt));
     authorized
 }
 
@@ -91,10 +91,10 @@ pub(super) async fn upstream_peer(
     ctx: &mut Ctx,
 ) -> Result<Box<HttpPeer>> {
     let request = &mut ctx.request;
-    let Some(attempt) = &request.attempt else {
+    let Some(attempt) = &request.facts.attempt else {
         return Err(fail_request(request, Error::internal("no attempt to make")));
     };
-    request.attempt_state.sent_at.get_or_insert_with(Instant::now);
+    request.facts.state.sent_at.get_or_insert_with(Instant::now);
     let is_upgrade = session.is_upgrade_req();
     ctx.peers.other_origin.clone_from(&attempt.other_origin);
     let found = ctx.peers.next(&engine.shared, &attempt.target, &request.snapshot, is_upgrade).await;
@@ -108,7 +108,7 @@ pub(super) fn upstream_request_filter(
     ctx: &mut Ctx,
 ) -> Result<()> {
     let request = &mut ctx.request;
-    let Some(attempt) = request.attempt.clone() else {
+    let Some(attempt) = request.facts.attempt.clone() else {
         return Err(fail_request(request, Error::internal("no attempt to make")));
     };
     let headers =
@@ -122,7 +122,7 @@ pub(super) fn upstream_request_filter(
 pub(super) fn request_body_filter(is_socket: bool, chunk: Option<&Bytes>, ctx: &mut Ctx) -> Result<()> {
     let size = chunk.map_or(0, Bytes::len);
     let request = &mut ctx.request;
-    request.record.bytes_in += size as u64;
+    request.record.traffic.bytes_in += size as u64;
     if is_socket {
         return Ok(());
     }
@@ -140,7 +140,7 @@ pub(super) fn response_filter(client: &RequestHeader, response: &mut ResponseHea
         complete_negotiation(&client.headers, response);
     }
     let failed = response.status.as_u16() >= 400;
-    if let Some(attempt) = ctx.request.attempt.as_ref().filter(|_| failed) {
+    if let Some(attempt) = ctx.request.facts.attempt.as_ref().filter(|_| failed) {
         let mask = attempt.credential_mask();
         mask_headers(response, &mask);
         let withheld = withheld(response, &mask);
@@ -172,7 +172,7 @@ pub(super) fn response_body_filter(chunk: &mut Option<Bytes>, end: bool, ctx: &m
 }
 
 pub(super) fn upstream_response_filter(response: &ResponseHeader, ctx: &mut Ctx) {
-    ctx.request.attempt_state.header_read(response.status.as_u16());
+    ctx.request.facts.state.header_read(response.status.as_u16());
 }
 
 /// A connection broke: a dead one from Pingora's pool is replaced.
@@ -183,7 +183,7 @@ pub(super) fn error_while_proxy(
     reused: bool,
 ) -> Box<PingoraError> {
     let may_repeat = !session.as_ref().retry_buffer_truncated();
-    let state = &ctx.request.attempt_state;
+    let state = &ctx.request.facts.state;
     let retry = may_repeat && failure::is_stale_connection(&error, state, &ctx.peers, reused);
     ctx.peers.bypass_pool |= retry;
     error.set_retry(retry);
@@ -195,7 +195,7 @@ pub(super) fn fail_to_connect(
     mut error: Box<PingoraError>,
     ctx: &mut Ctx,
 ) -> Box<PingoraError> {
-    let retry = ctx.request.attempt.as_ref().is_some_and(|attempt| {
+    let retry = ctx.request.facts.attempt.as_ref().is_some_and(|attempt| {
         failure::may_try_next_address(&engine.shared, &error, &attempt.target, &ctx.peers)
     });
     error.set_retry(retry);
@@ -206,7 +206,7 @@ pub(super) fn fail_to_connect(
 pub(super) async fn fail_to_proxy(session: &mut Session, error: &PingoraError, ctx: &mut Ctx) -> FailToProxy {
     let request = &mut ctx.request;
     let reported = request.failure.take().unwrap_or_else(|| {
-        failure::translate(error, request.attempt.as_ref().map(|attempt| attempt.target.as_ref()))
+        failure::translate(error, request.facts.attempt.as_ref().map(|attempt| attempt.target.as_ref()))
     });
     let status = reported.status();
     let sent = error_response::send(&mut PingoraDownstream::new(session), request, reported).await;

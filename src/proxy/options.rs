@@ -8,6 +8,7 @@ use http::{StatusCode, header};
 use judgment::route::admission::allowed_methods;
 use motion::engine::downstream::Downstream;
 use motion::engine::header_edit::{HeaderCase, edit_response_headers, insert_str};
+use motion::engine::record_builder::RecordSource;
 use motion::engine::request_context::RequestContext;
 use motion::engine::{cors, response_headers};
 use pingora_core::Result;
@@ -16,7 +17,7 @@ use pingora_proxy::Session;
 
 /// Responds with 204.
 pub(super) async fn answer(session: &mut Session, ctx: &mut RequestContext) -> Result<bool> {
-    ctx.record.is_control = true;
+    ctx.record.source = RecordSource::Control;
     let request = session.req_header();
     let mut response = match response_headers::new_header(StatusCode::NO_CONTENT) {
         Ok(response) => response,

@@ -11,9 +11,10 @@
 //! ```
 
 use super::attempt::layers::Ends;
+use super::attempt_state::AttemptFacts;
 use super::attempt_usage::Observed;
 use super::body_error::BodyError;
-use super::caching::{CacheNote, CachedCall};
+use super::caching::{CacheNote, CacheStatus, CachedCall};
 use super::content_kind::ContentKind;
 use super::guarding::Guarded;
 use super::header_edit::{mask_headers, withheld};
@@ -51,7 +52,7 @@ const MAX_VALIDATED: usize = 16 << 20;
 /// The most bytes held of a successful response before it is committed.
 const MAX_HELD: usize = 64 << 20;
 
-/// One attempt that was started.
+/// One attempt that was started: all that is known of it.
 pub(super) struct AttemptRun {
     pub attempt: Arc<Attempt>,
     /// What its look-up found.
@@ -63,30 +64,54 @@ pub(super) struct AttemptRun {
     pub deadlines: Deadlines,
     pub stream: UpstreamStream,
     /// Which part of the response it waits for.
-    phase: Phase,
+    pub phase: Phase,
+    pub clock: Clock,
+    pub making: Making,
+    /// Counts what is held of its response.
+    pub held: Hold,
+    pub source: ResponseSource,
+    pub layers: LaidLayers,
+}
+
+/// When what happened.
+pub(super) struct Clock {
+    /// When the attempt was sent.
     started: Instant,
     header_at: Instant,
     last_read: Instant,
     /// When the client's request arrived.
     request_started: Instant,
-    policy: ResponsePolicy,
+}
+
+/// What its response is made with.
+pub(super) struct Making {
+    pub policy: ResponsePolicy,
     /// The request's trace id.
-    trace_id: Arc<str>,
-    /// Counts what is held of its response.
-    pub held: Hold,
-    source: ResponseSource,
-    /// How the cache takes part, unless the response is from there.
-    pub cached: Option<CachedCall>,
-    /// Filters over the text of its response.
-    filters: Option<Box<TextFilters>>,
+    pub trace_id: Arc<str>,
+    /// Filters over its text.
+    pub filters: Option<Box<TextFilters>>,
+    /// It continues the stream that this rewriter has written so far.
+    pub resumes: Option<Rewriter>,
+    /// What keeps it as the provider sends it; `None`: nothing does.
+    pub original: Option<BoundedBody>,
+}
+
+/// What layers have laid around it.
+pub(super) struct LaidLayers {
     /// What hooks have found, and have yet to judge.
     pub guarded: Option<Box<Guarded>>,
-    /// Its response continues the stream that this rewriter has written so far.
-    resumes: Option<Rewriter>,
-    /// What keeps its response as the provider sends it.
-    original: Option<BoundedBody>,
-    /// What its layers do when it has ended.
+    /// How the cache takes part, unless the response is from there.
+    pub cached: Option<CachedCall>,
+    /// What they do when it has ended.
     pub ends: Ends,
+}
+
+impl Clock {
+    /// Of an attempt that is sent now.
+    pub fn new(request_started: Instant) -> Self {
+        let now = Instant::now();
+        Self { started: now, header_at: now, last_read: now, request_started }
+    }
 }
 
 /// Where the response of an attempt comes from.
@@ -108,14 +133,15 @@ impl ResponseSource {
     }
 }
 
-enum Phase {
+/// Which part of its response an attempt waits for.
+pub(super) enum Phase {
     Header,
     ErrorBody(ErrorResponse),
     Body(Box<ResponseHeader>, Box<ResponseBody>),
 }
 
 /// A response with a status other than 2xx, as far as it was read.
-struct ErrorResponse {
+pub(super) struct ErrorResponse {
     header: Box<ResponseHeader>,
     body: BytesMut,
     complete: bool,
@@ -144,74 +170,23 @@ pub(super) enum FinalResponse {
     Error(Error),
 }
 
-/// What an attempt is run with, apart from its exchange.
-pub(super) struct RunSettings {
-    pub cache: CacheNote,
-    pub reason: Reason,
-    pub permit: Option<Permit>,
-    pub deadlines: Deadlines,
-    pub policy: ResponsePolicy,
-    pub request_started: Instant,
-    pub trace_id: Arc<str>,
-    pub held: Hold,
-    pub source: ResponseSource,
-    pub cached: Option<CachedCall>,
-    pub filters: Option<Box<TextFilters>>,
-    pub guarded: Option<Box<Guarded>>,
-    pub resumes: Option<Rewriter>,
-    /// What keeps the response as the provider sends it; `None`: nothing does.
-    pub original: Option<BoundedBody>,
-    pub ends: Ends,
-}
-
 impl AttemptRun {
-    pub fn new(attempt: Arc<Attempt>, stream: UpstreamStream, settings: RunSettings) -> Box<Self> {
-        let RunSettings {
-            cache,
-            reason,
-            permit,
-            deadlines,
-            policy,
-            request_started,
-            trace_id,
-            held,
-            source,
-            cached,
-            filters,
-            guarded,
-            resumes,
-            original,
-            ends,
-        } = settings;
-        let now = Instant::now();
-        Box::new(Self {
-            attempt,
-            cache,
-            reason,
-            permit,
-            deadlines,
-            stream,
-            phase: Phase::Header,
-            started: now,
-            header_at: now,
-            last_read: now,
-            request_started,
-            policy,
-            trace_id,
-            held,
-            source,
-            cached,
-            filters,
-            guarded,
-            resumes,
-            original,
-            ends,
-        })
+    /// What the record has of it, as far as it is.
+    pub fn facts(&self) -> AttemptFacts {
+        let attempt = Some(Arc::clone(&self.attempt));
+        AttemptFacts { attempt, state: self.stream.state(), cache: self.cache }
+    }
+
+    /// It got no response. Where it has read along with the call of another request, that was no hit.
+    pub fn note_failed_call(&mut self) {
+        if self.reads_along() && self.cache.is_shared {
+            self.cache.status = CacheStatus::Miss;
+        }
     }
 
     /// When the attempt was sent.
     pub fn started(&self) -> Instant {
-        self.started
+        self.clock.started
     }
 
     /// What it used, by what was read of its response.
@@ -227,12 +202,13 @@ impl AttemptRun {
 
     /// Whether the target is called for it, and for no other request first.
     pub fn calls_target(&self) -> bool {
-        self.source == ResponseSource::Provider && self.cached.as_ref().is_none_or(CachedCall::is_leader)
+        self.source == ResponseSource::Provider
+            && self.layers.cached.as_ref().is_none_or(CachedCall::is_leader)
     }
 
     /// Whether it reads the response to another request's call.
     pub fn reads_along(&self) -> bool {
-        self.cached.as_ref().is_some_and(|cached| !cached.is_leader())
+        self.layers.cached.as_ref().is_some_and(|cached| !cached.is_leader())
     }
 
     pub fn is_from_cache(&self) -> bool {
@@ -241,12 +217,13 @@ impl AttemptRun {
 
     /// Whether what it used is charged. Asked once, when it is over; `is_complete`: the client got all of the response.
     pub fn is_charged(&self, is_complete: bool) -> bool {
-        self.source.is_paid() && self.cached.as_ref().is_none_or(|cached| cached.is_charged(is_complete))
+        self.source.is_paid()
+            && self.layers.cached.as_ref().is_none_or(|cached| cached.is_charged(is_complete))
     }
 
     /// Whether it is charged for what it used, whoever else may read it.
     pub fn is_charged_alone(&self) -> bool {
-        self.source.is_paid() && self.cached.is_none()
+        self.source.is_paid() && self.layers.cached.is_none()
     }
 
     fn is_local(&self) -> bool {
@@ -259,12 +236,12 @@ impl AttemptRun {
         loop {
             let event = match &mut self.phase {
                 Phase::Header => {
-                    let (deadline, kind) = self.deadlines.header_deadline(self.started);
+                    let (deadline, kind) = self.deadlines.header_deadline(self.clock.started);
                     (self.stream.next(deadline).await, kind)
                 }
                 Phase::ErrorBody(response) if response.complete => return self.error_response(),
                 Phase::ErrorBody(_) => {
-                    let until = self.header_at + ERROR_BODY_TIMEOUT;
+                    let until = self.clock.header_at + ERROR_BODY_TIMEOUT;
                     let (deadline, kind) = self.deadlines.error_body_deadline(until);
                     match self.stream.next(deadline).await {
                         StreamEvent::Task(task) => (StreamEvent::Task(task), kind),
@@ -274,18 +251,24 @@ impl AttemptRun {
                     }
                 }
                 Phase::Body(_, body) => {
-                    let (has_content, content) = (body.has_content(), body.kind);
+                    let (has_content, content) = (body.has_content(), body.shape.kind);
                     if let Some(readiness) = self.readiness() {
                         return readiness;
                     }
                     let (deadline, kind) = match has_content {
                         true => {
                             let (is_stream, is_other) = (content.is_stream(), self.is_other_kind(content));
-                            self.deadlines.idle_deadline(self.last_read, is_stream == Some(true), is_other)
+                            self.deadlines.idle_deadline(
+                                self.clock.last_read,
+                                is_stream == Some(true),
+                                is_other,
+                            )
                         }
-                        false => {
-                            self.deadlines.first_token_deadline(self.started, self.header_at, self.last_read)
-                        }
+                        false => self.deadlines.first_token_deadline(
+                            self.clock.started,
+                            self.clock.header_at,
+                            self.clock.last_read,
+                        ),
                     };
                     (self.stream.next(deadline).await, kind)
                 }
@@ -310,7 +293,7 @@ impl AttemptRun {
 
     /// Accepts one part of the response. `Some`: the response cannot be used.
     fn accept(&mut self, task: HttpTask) -> Option<Readiness> {
-        self.last_read = Instant::now();
+        self.clock.last_read = Instant::now();
         match &mut self.phase {
             Phase::Header => match task {
                 // 100 and 103 are not passed on.
@@ -354,28 +337,35 @@ impl AttemptRun {
     }
 
     fn accept_header(&mut self, header: Box<ResponseHeader>, end: bool) {
-        self.header_at = self.last_read;
+        self.clock.header_at = self.clock.last_read;
         if !header.status.is_success() {
             self.phase = Phase::ErrorBody(ErrorResponse { header, body: BytesMut::new(), complete: end });
             return;
         }
-        let filters = self.filters.take();
+        let filters = self.making.filters.take();
         // A response made by the gateway is decoded only to be filtered.
         let translation = self.attempt.translation.as_ref().filter(|_| !self.is_local() || filters.is_some());
         let kind = ContentKind::of(&header);
         let converting = self.conversion(kind);
         let translation = converting.as_ref().or(translation);
-        let mut body = Box::new(match self.resumes.take() {
+        let mut body = Box::new(match self.making.resumes.take() {
             Some(mut rewriter) => {
                 rewriter.set_filters(filters);
-                ResponseBody::resumed(kind, rewriter, self.policy)
+                ResponseBody::resumed(kind, rewriter, self.making.policy)
             }
-            None => ResponseBody::new(kind, &header, translation, self.policy, &self.trace_id, filters),
+            None => ResponseBody::new(
+                kind,
+                &header,
+                translation,
+                self.making.policy,
+                &self.making.trace_id,
+                filters,
+            ),
         });
         if self.attempt.hides_usage && !self.is_local() {
             body.hide_usage();
         }
-        body.keep_original(self.original.take().filter(|_| !self.is_local()));
+        body.keep_original(self.making.original.take().filter(|_| !self.is_local()));
         match end {
             true => body.accept(HttpTask::Done),
             // Header and body of most small responses arrive together, so they are also sent with one write.
@@ -386,8 +376,8 @@ impl AttemptRun {
 
     /// Whether the response is a whole document where a stream was requested, or the other way round, and can be converted.
     fn is_other_kind(&self, kind: ContentKind) -> bool {
-        let is_other = kind.is_stream().is_some_and(|is_stream| self.policy.is_other_kind(is_stream));
-        is_other && !self.is_local() && self.resumes.is_none()
+        let is_other = kind.is_stream().is_some_and(|is_stream| self.making.policy.is_other_kind(is_stream));
+        is_other && !self.is_local() && self.making.resumes.is_none()
     }
 
     /// How a response of the kind that was not requested is converted.
@@ -411,7 +401,7 @@ impl AttemptRun {
         if self.is_committable(body) {
             return Some(Readiness::Committable);
         }
-        if body.received > MAX_HELD {
+        if body.progress.received > MAX_HELD {
             let error = Error::invalid_response(
                 "The provider's answer is over 64 MiB, more than this gateway holds.",
                 "answer too long",
@@ -424,22 +414,22 @@ impl AttemptRun {
     /// Whether enough of the response has arrived to commit it.
     fn is_committable(&self, body: &ResponseBody) -> bool {
         let finished = body.is_finished();
-        let is_held = self.guarded.as_ref().is_some_and(|guarded| guarded.holds(body.streams));
+        let is_held = self.layers.guarded.as_ref().is_some_and(|guarded| guarded.holds(body.shape.streams));
         if finished || is_held || self.deadlines.rescue == StreamRescue::Buffer {
             return finished;
         }
-        if body.kind == ContentKind::Events && body.streams {
-            let passes = !self.policy.validates && !body.is_processed();
-            return body.has_content() || (passes && body.received > 0);
+        if body.shape.kind == ContentKind::Events && body.shape.streams {
+            let passes = !self.making.policy.validates && !body.is_processed();
+            return body.has_content() || (passes && body.progress.received > 0);
         }
-        match (body.is_processed(), self.policy.validates) {
+        match (body.is_processed(), self.making.policy.validates) {
             // A document is translated or filtered only when it is complete.
             (true, _) => false,
-            (false, true) => match body.kind {
-                ContentKind::Json => body.received > MAX_VALIDATED,
+            (false, true) => match body.shape.kind {
+                ContentKind::Json => body.progress.received > MAX_VALIDATED,
                 // `request_timeout` bounds the whole of it, and a failure can only be sent before its first byte.
                 ContentKind::Other if self.deadlines.request_deadline.is_some() => {
-                    body.received > MAX_VALIDATED
+                    body.progress.received > MAX_VALIDATED
                 }
                 _ => body.has_content(),
             },
@@ -449,9 +439,9 @@ impl AttemptRun {
 
     /// Whether events are forwarded unchecked, because no other attempt could replace an invalid one.
     fn passes_events(&self, body: &ResponseBody) -> bool {
-        let validates = self.policy.validates || self.deadlines.rescue == StreamRescue::Buffer;
-        let passes = body.kind == ContentKind::Events && !validates && !body.is_processed();
-        passes && body.received > 0 && !body.is_untouched()
+        let validates = self.making.policy.validates || self.deadlines.rescue == StreamRescue::Buffer;
+        let passes = body.shape.kind == ContentKind::Events && !validates && !body.is_processed();
+        passes && body.progress.received > 0 && !body.is_untouched()
     }
 
     /// Classifies an error response.
@@ -523,7 +513,7 @@ impl AttemptRun {
 
     fn timed_out(&self, kind: TimeoutKind) -> Readiness {
         let error = self.timeout_error(kind);
-        self.cached.as_ref().inspect(|call| call.close());
+        self.layers.cached.as_ref().inspect(|call| call.close());
         match kind {
             TimeoutKind::Total => Readiness::Stopped(error),
             _ => Readiness::Failed(Outcome::TimedOut, FinalResponse::Error(error)),
@@ -531,7 +521,7 @@ impl AttemptRun {
     }
 
     pub fn timeout_error(&self, kind: TimeoutKind) -> Error {
-        self.deadlines.timeout_error(kind, &self.attempt.target, self.request_started)
+        self.deadlines.timeout_error(kind, &self.attempt.target, self.clock.request_started)
     }
 
     pub fn with_provider(&self, error: Error) -> Error {
@@ -547,7 +537,7 @@ impl AttemptRun {
             },
             _ => None,
         };
-        self.resumes.or(of_body)
+        self.making.resumes.or(of_body)
     }
 
     /// What is needed after the response broke. Drops the exchange, which stops it.

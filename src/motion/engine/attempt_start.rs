@@ -3,8 +3,7 @@
 //! Does not wait for the response (`attempt_run`) and does not decide what follows (`orchestrator`).
 
 use super::attempt::call::{AnswerKind, AttemptCall, Incoming, Parts, Passed, Way};
-use super::attempt::layers::Ends;
-use super::attempt_run::{AttemptRun, ResponseSource, RunSettings};
+use super::attempt_run::{AttemptRun, Clock, LaidLayers, Making, Phase, ResponseSource};
 use super::attempt_state::AttemptState;
 use super::caching::{CachedCall, FlightReader, Launch};
 use super::downstream::Downstream;
@@ -52,9 +51,9 @@ impl<D: Downstream> Orchestrator<'_, D> {
         let mut call = AttemptCall::new(self.engine, self.ctx, incoming, next, &mut self.kept);
         let started = call.started;
         let flow = self.engine.pass_layers(&mut call).await;
-        let Passed { attempt, way, state, parts } = match call.finish(flow).await {
+        let Passed { attempt, way, state, cache, parts } = match call.finish(flow).await {
             Ok(passed) => passed,
-            Err((outcome, response)) => return Started::Failed(outcome, response),
+            Err(not_started) => return Started::Failed(not_started),
         };
         let Parts { mut guarded, filters, shared, ends } = parts;
         let opened = match way {
@@ -65,15 +64,29 @@ impl<D: Downstream> Orchestrator<'_, D> {
             guarded.begin(&attempt, &self.request);
         }
         let Opened { stream, watch, permit, source, cached } = opened;
-        let settings = RunSettings {
+        let has_other = self.plan.has_other(&self.env);
+        let deadlines = Deadlines::new(&next.target, self.ctx.started, started, has_other, self.streamed);
+        let run = AttemptRun {
+            attempt,
+            cache,
+            reason: next.reason,
+            permit,
+            stream,
+            phase: Phase::Header,
+            clock: Clock::new(self.ctx.started),
+            making: Making {
+                policy: self.response_policy(&next.target, &deadlines, has_other),
+                trace_id: Arc::clone(&self.ctx.trace_id),
+                filters,
+                resumes: self.kept.resume.as_mut().and_then(|resume| resume.take_rewriter()),
+                original: self.ctx.record.new_original(),
+            },
+            deadlines,
+            held: self.engine.shared.held_bytes.holder(),
             source,
-            cached,
-            filters,
-            guarded,
-            ends,
-            ..self.run_settings(next, permit, started)
+            layers: LaidLayers { guarded, cached, ends },
         };
-        Started::Running(AttemptRun::new(attempt, stream, settings), watch)
+        Started::Running(Box::new(run), watch)
     }
 
     /// The exchange of an attempt that no call of its target is made for.
@@ -166,37 +179,19 @@ impl<D: Downstream> Orchestrator<'_, D> {
         (UpstreamStream::new(Box::new(opener), upload, state), watch)
     }
 
-    fn run_settings(&mut self, next: &NextAttempt, permit: Option<Permit>, started: Instant) -> RunSettings {
-        let has_other = self.plan.has_other(&self.env);
-        let deadlines = Deadlines::new(&next.target, self.ctx.started, started, has_other, self.streamed);
+    /// What is expected of a response, and may be made of it.
+    fn response_policy(&self, target: &Target, deadlines: &Deadlines, has_other: bool) -> ResponsePolicy {
         let may_resume = self.streamed && deadlines.rescue == StreamRescue::Resume;
-        let policy = ResponsePolicy {
+        ResponsePolicy {
             operation: self.ctx.operation,
             mode: self.ctx.mode,
             validates: self.plan.may_repeat()
-                || next.target.policies.time_limits.first_token.is_some()
+                || target.policies.time_limits.first_token.is_some()
                 || deadlines.request_deadline.is_some(),
             replaceable: has_other,
             streamed: self.streamed,
             n: self.n,
             retains_sent: may_resume && self.plan.may_continue(&self.env),
-        };
-        RunSettings {
-            cache: self.ctx.cache,
-            reason: next.reason,
-            permit,
-            deadlines,
-            policy,
-            request_started: self.ctx.started,
-            trace_id: Arc::clone(&self.ctx.trace_id),
-            held: self.engine.shared.held_bytes.holder(),
-            source: ResponseSource::Provider,
-            cached: None,
-            filters: None,
-            guarded: None,
-            ends: Ends::default(),
-            original: self.ctx.record.new_original(),
-            resumes: self.kept.resume.as_mut().and_then(|resume| resume.take_rewriter()),
         }
     }
 }

@@ -1,8 +1,21 @@
-//! When the steps of an attempt happened, and its status: what the record keeps of it.
+//! What the request's record and the response's headers have of one attempt: what was sent, when its steps happened, its status, and
+//! what the cache did for it.
 //!
 //! Not its outcome (`route::outcome`).
 
+use super::caching::CacheNote;
+use judgment::route::attempt::Attempt;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
+
+/// The facts of the attempt that ended last, or whose response the client gets. An attempt under way keeps its own.
+#[derive(Debug, Clone, Default)]
+pub struct AttemptFacts {
+    /// `None`: it could not be made.
+    pub attempt: Option<Arc<Attempt>>,
+    pub state: AttemptState,
+    pub cache: CacheNote,
+}
 
 /// The times and the status of one attempt.
 #[derive(Debug, Clone, Copy, Default)]

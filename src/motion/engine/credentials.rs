@@ -90,7 +90,7 @@ impl Engine {
         has_body: bool,
     ) -> Result<(), Error> {
         if attempt.needs_credentials() {
-            ctx.attempt_state.sent_at = Some(Instant::now());
+            ctx.facts.state.sent_at = Some(Instant::now());
             let credentials = acquire(&self.shared, ctx, has_body, attempt, None).await?;
             attempt.fetched = credentials.map(Box::new);
         }

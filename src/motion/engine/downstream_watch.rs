@@ -58,7 +58,7 @@ impl DownstreamWatch {
                 Ok(chunk) => {
                     let end = chunk.is_none() || downstream.body_is_complete();
                     let size = chunk.as_ref().map_or(0, Bytes::len);
-                    ctx.record.bytes_in += size as u64;
+                    ctx.record.traffic.bytes_in += size as u64;
                     if let Err(error) = body.pace.arrived(size, waiting.elapsed()) {
                         return Some(error);
                     }

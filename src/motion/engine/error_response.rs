@@ -100,7 +100,7 @@ fn parts(
                 header_edit::insert_str(headers, header_edit::LIMIT_RESET, reset_at);
             }
         }
-        if let Some(attempt) = &ctx.attempt {
+        if let Some(attempt) = &ctx.facts.attempt {
             headers.insert(header_edit::PROVIDER, HeaderValue::from_static(attempt.target.provider.id()));
             headers.insert(header_edit::OPTION_INDEX, attempt.target.index_header());
             headers.insert(header_edit::RETRIES, ctx.record.retries_text());

@@ -86,7 +86,7 @@ impl<D: Downstream> Orchestrator<'_, D> {
             let header = self.client_header(header, &forwarding);
             parts.push(HttpTask::Header(header, false));
             self.response_started = true;
-        } else if self.kept.resume.is_none() && !forwarding.body.streams {
+        } else if self.kept.resume.is_none() && !forwarding.body.shape.streams {
             // An early comment already made this response a stream.
             let error = Error::invalid_response("The provider answered with no stream.", "no events");
             return Box::pin(self.end_stream(&ProviderError::from(&error), error))
@@ -94,13 +94,13 @@ impl<D: Downstream> Orchestrator<'_, D> {
                 .map(|()| AttemptResult::Complete);
         }
         let end = self.send_all(&mut forwarding, &mut watch, parts).await;
-        let guarded = forwarding.run.guarded.take();
+        let guarded = forwarding.run.layers.guarded.take();
         // Another attempt would go on behind text whose end the windows of this one have seen, and not those of the next.
         let may_resume = guarded.as_ref().is_none_or(|guarded| !guarded.has_windows());
         if let Some(guarded) = guarded {
             guarded.finish();
         }
-        self.ctx.attempt_state = forwarding.run.stream.state();
+        self.ctx.facts.state = forwarding.run.stream.state();
         let is_charged = self.settle_shared(&forwarding, matches!(end, Ok(ForwardEnd::Complete)));
         match end {
             Ok(ForwardEnd::Complete) => {
@@ -115,7 +115,7 @@ impl<D: Downstream> Orchestrator<'_, D> {
             }
             Err(aborted) => {
                 // What has arrived for others is read without waiting.
-                let is_there = forwarding.run.cached.as_ref().is_some_and(CachedCall::is_complete);
+                let is_there = forwarding.run.layers.cached.as_ref().is_some_and(CachedCall::is_complete);
                 if is_charged && (is_there || self.ctx.snapshot.settings.usage.drain) {
                     Box::pin(self.drain(&mut forwarding)).await;
                 }
@@ -129,10 +129,10 @@ impl<D: Downstream> Orchestrator<'_, D> {
     fn settle_shared(&mut self, forwarding: &Forwarding, is_complete: bool) -> bool {
         let Forwarding { run, body, .. } = forwarding;
         let is_charged = run.is_charged(is_complete);
-        if run.cached.is_some() {
+        if run.layers.cached.is_some() {
             match is_charged {
                 true => self.ctx.record.forwarded(),
-                false => self.ctx.cache.saved = caching::saved(self.ctx, &run.attempt, body.summary()),
+                false => self.ctx.facts.cache.saved = caching::saved(self.ctx, &run.attempt, body.summary()),
             }
         }
         is_charged
@@ -144,7 +144,7 @@ impl<D: Downstream> Orchestrator<'_, D> {
         let limit = Instant::now() + DRAIN_TIMEOUT;
         while body.error().is_none() && !body.is_finished() && Instant::now() < limit {
             let (deadline, _) =
-                run.deadlines.idle_deadline(*last_read, body.kind == ContentKind::Events, false);
+                run.deadlines.idle_deadline(*last_read, body.shape.kind == ContentKind::Events, false);
             let event = tokio::select! {
                 event = run.stream.next(Some(deadline.map_or(limit, |deadline| deadline.min(limit)))) => event,
                 () = self.engine.shared.lifecycle.aborted() => return,
@@ -160,12 +160,9 @@ impl<D: Downstream> Orchestrator<'_, D> {
     /// Records whose response the client gets.
     fn commit(&mut self, run: &AttemptRun) {
         let state = run.stream.state();
-        self.ctx.attempt = Some(Arc::clone(&run.attempt));
-        self.ctx.attempt_state = state;
-        // With a hedge, another attempt may have been looked up last.
-        self.ctx.cache = run.cache;
+        self.ctx.facts = run.facts();
         self.ctx.record.attempt_finished(&run.attempt, state, run.reason, None);
-        if self.ctx.cache.status.is_hit() {
+        if self.ctx.facts.cache.status.is_hit() {
             self.ctx.record.is_from_cache();
         }
         if run.is_charged_alone() {
@@ -185,7 +182,7 @@ impl<D: Downstream> Orchestrator<'_, D> {
             permit.finish(BreakerSignal::Success, Instant::now());
         }
         let status = run.stream.state().status.unwrap_or_default();
-        run.ends.end(Outcome::from_status(status));
+        run.layers.ends.end(Outcome::from_status(status));
         if !body.has_ended() {
             run.stream.drain();
         }
@@ -221,7 +218,7 @@ impl<D: Downstream> Orchestrator<'_, D> {
         forwarding: &Forwarding,
     ) -> Box<ResponseHeader> {
         let body = &forwarding.body;
-        let streams = body.streams;
+        let streams = body.shape.streams;
         self.ctx.record.streamed = streams;
         let model = body.summary().and_then(|summary| summary.model.as_deref());
         let attempt = &forwarding.run.attempt;
@@ -270,7 +267,7 @@ impl<D: Downstream> Orchestrator<'_, D> {
             let done = forwarding.body.is_finished() && error.is_none();
             let chunks = ready.len();
             for (index, chunk) in ready.into_iter().enumerate() {
-                if let Some(guarded) = &mut forwarding.run.guarded {
+                if let Some(guarded) = &mut forwarding.run.layers.guarded {
                     guarded.copy(&chunk);
                 }
                 parts.push(HttpTask::Body(Some(chunk), done && index + 1 == chunks));
@@ -287,8 +284,8 @@ impl<D: Downstream> Orchestrator<'_, D> {
             if !parts.is_empty() {
                 forwarding.last_write = Instant::now();
                 if forwarding.body.has_content() {
-                    self.ctx.record.first_byte.get_or_insert(forwarding.last_write);
-                    self.ctx.record.first_token.get_or_insert(forwarding.last_write);
+                    self.ctx.record.traffic.first_byte.get_or_insert(forwarding.last_write);
+                    self.ctx.record.traffic.first_token.get_or_insert(forwarding.last_write);
                 }
                 // These bytes are held until the client has taken them.
                 forwarding.run.held.set_anyway(held);
@@ -315,7 +312,7 @@ impl<D: Downstream> Orchestrator<'_, D> {
     ) -> Result<Option<ForwardEnd>, Aborted> {
         loop {
             let Forwarding { run, body, last_read, last_write } = &mut *forwarding;
-            let is_stream = body.kind == ContentKind::Events;
+            let is_stream = body.shape.kind == ContentKind::Events;
             let (deadline, kind) = run.deadlines.idle_deadline(*last_read, is_stream, false);
             let finished = body.has_finish_reason();
             let deadline = if finished { Some(*last_read + FINISH_TIMEOUT) } else { deadline };
@@ -348,7 +345,7 @@ impl<D: Downstream> Orchestrator<'_, D> {
                 }
                 StreamEvent::TimedOut => {
                     let error = run.timeout_error(kind);
-                    run.cached.as_ref().inspect(|call| call.close());
+                    run.layers.cached.as_ref().inspect(|call| call.close());
                     return Ok(Some(match kind {
                         TimeoutKind::Total => ForwardEnd::Stopped(error),
                         _ => ForwardEnd::Broken(error),
@@ -372,7 +369,7 @@ impl<D: Downstream> Orchestrator<'_, D> {
         if by_provider && run.is_from_cache() && body.error().is_some() {
             caching::remove_unreadable(&self.engine.caching, self.ctx, &run.cache);
         }
-        run.ends.end(Outcome::Interrupted);
+        run.layers.ends.end(Outcome::Interrupted);
         let (attempt, deadlines, permit) = run.into_rest();
         if let Some(permit) = permit.filter(|_| by_provider) {
             let signal = Outcome::Interrupted.breaker_signal(attempt.target.policies.breaker.as_ref());
@@ -454,7 +451,7 @@ impl<D: Downstream> Orchestrator<'_, D> {
                 self.ctx.rewriter = Some(rewriter);
             }
             None => {
-                let provider = self.ctx.attempt.as_ref().map(|attempt| attempt.target.provider.id());
+                let provider = self.ctx.facts.attempt.as_ref().map(|attempt| attempt.target.provider.id());
                 provider_error.event(dialect, provider, 0, &mut out);
             }
         }

@@ -11,7 +11,6 @@ use super::downstream_watch::DownstreamWatch;
 use super::orchestrator::{NextAttempt, Orchestrator, Started};
 use futures_util::future::{Either, select};
 use judgment::route::plan::Reason;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 use words::config::hedge::Hedge;
 use words::error::Error;
@@ -32,13 +31,10 @@ impl<D: Downstream> Orchestrator<'_, D> {
             Err(Interruption::ClientClosed) => return Err(self.client_closed(run)),
             Err(Interruption::Deadline) => {}
         }
-        let raced = run.cached.as_ref().map(CachedCall::share);
+        let raced = run.layers.cached.as_ref().map(CachedCall::share);
         match self.start_second(raced, hedge).await {
             Some(second) => self.race_both(run, second, watch).await,
-            None => {
-                self.ctx.attempt = Some(Arc::clone(&run.attempt));
-                self.wait_for(run, watch).await
-            }
+            None => self.wait_for(run, watch).await,
         }
     }
 
@@ -59,7 +55,7 @@ impl<D: Downstream> Orchestrator<'_, D> {
         self.kept.raced = None;
         match started {
             Started::Running(run, _) => Some(run),
-            Started::Failed(..) => None,
+            Started::Failed(_) => None,
         }
     }
 
@@ -102,7 +98,6 @@ impl<D: Downstream> Orchestrator<'_, D> {
             }
             Ok(Either::Right(readiness)) => {
                 self.discard(&mut second, readiness);
-                self.ctx.attempt = Some(Arc::clone(&run.attempt));
                 drop(second);
                 self.wait_for(run, watch).await
             }
@@ -118,7 +113,6 @@ impl<D: Downstream> Orchestrator<'_, D> {
     }
 
     fn client_closed(&mut self, run: &AttemptRun) -> Aborted {
-        self.ctx.attempt_state = run.stream.state();
         self.note_stopped(run, &Error::client_closed());
         self.abort(Error::client_closed())
     }

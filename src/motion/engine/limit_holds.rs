@@ -156,7 +156,7 @@ impl LimitHolds {
             client: ctx.record.client.as_deref(),
             workspace: ctx.workspace().or_else(|| ctx.snapshot.stored.default_workspace()),
             config: self.config.as_ref(),
-            prompt: ctx.record.prompt.as_ref().map(|found| &*found.prompt.slug),
+            prompt: ctx.record.named.prompt.as_ref().map(|found| &*found.prompt.slug),
             operation: ctx.operation,
             metadata: &self.metadata,
         };
@@ -229,7 +229,7 @@ impl Engine {
             return Ok(());
         }
         let user = request.body.as_ref().and_then(|body| body.text("user"));
-        ctx.limits.metadata = Metadata::new(ctx.record.metadata.as_deref(), user.as_deref());
+        ctx.limits.metadata = Metadata::new(ctx.record.named.metadata.as_deref(), user.as_deref());
         ctx.limits.config = config.saved().cloned();
         ctx.limits.choices = request.outputs();
         if set.has_request_limits() {

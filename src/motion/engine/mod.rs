@@ -43,7 +43,7 @@ pub mod planner;
 mod prepare;
 mod ready_parts;
 pub mod record;
-mod record_builder;
+pub mod record_builder;
 pub mod request_context;
 pub mod request_env;
 mod response_body;

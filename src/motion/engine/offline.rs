@@ -7,6 +7,7 @@ use super::error_response;
 use super::memory_downstream::MemoryDownstream;
 use super::orchestrator::Admitted;
 use super::planner::Planner;
+use super::record_builder::RecordSource;
 use super::request_context::RequestContext;
 use bytes::Bytes;
 use http::header::CONTENT_LENGTH;
@@ -118,9 +119,11 @@ impl Planner {
         ctx.trace_id = Arc::clone(request.trace_id);
         ctx.is_unlimited = !request.is_limited;
         ctx.is_sent_once = request.is_sent_once;
-        ctx.record.is_batch = request.given.is_some();
+        if request.given.is_some() {
+            ctx.record.source = RecordSource::BatchJob;
+        }
         ctx.given = request.given.take().map(Box::new);
-        ctx.record.bytes_in = request.body.len() as u64;
+        ctx.record.traffic.bytes_in = request.body.len() as u64;
         let max_response = request.max_response;
         let admitted = self.admit_offline(&header, &mut ctx, request).await;
         let mut downstream = MemoryDownstream::new(header, None)
@@ -187,7 +190,7 @@ impl Planner {
         match planned {
             Ok(planned) => Ok(planned.admit(request)),
             Err(error) => {
-                ctx.record.model = request.model;
+                ctx.record.named.model = request.model;
                 Err(error)
             }
         }

@@ -7,9 +7,9 @@
 use super::attempt::call::Kept;
 use super::attempt::wait::{Client, Interruption, unless_interrupted};
 use super::attempt_run::{AttemptRun, FinalResponse, Readiness};
-use super::attempt_state::AttemptState;
+use super::attempt_state::AttemptFacts;
 use super::attempt_usage::Observed;
-use super::caching::{self, CacheStatus};
+use super::caching;
 use super::downstream::{Aborted, Downstream};
 use super::downstream_watch::DownstreamWatch;
 use super::forward::Interrupted;
@@ -85,14 +85,20 @@ pub(super) enum AttemptResult {
 /// The result of starting an attempt.
 pub(super) enum Started {
     Running(Box<AttemptRun>, DownstreamWatch),
-    Failed(Outcome, FinalResponse),
+    Failed(NotStarted),
+}
+
+/// An attempt that was not sent.
+pub(super) struct NotStarted {
+    pub outcome: Outcome,
+    pub response: FinalResponse,
+    pub facts: AttemptFacts,
 }
 
 /// The latest response, kept in case all later attempts fail without one.
 struct LastResponse {
     response: FinalResponse,
-    attempt: Option<Arc<Attempt>>,
-    state: AttemptState,
+    facts: AttemptFacts,
     retries: i32,
 }
 
@@ -158,8 +164,7 @@ impl<D: Downstream> Orchestrator<'_, D> {
                 Decision::Return => return Box::pin(self.send_last(response, last_response)).await,
             }
             if !matches!(response, FinalResponse::Error(_)) {
-                let (attempt, state) = (self.ctx.attempt.clone(), self.ctx.attempt_state);
-                last_response = Some(LastResponse { response, attempt, state, retries });
+                last_response = Some(LastResponse { response, facts: self.ctx.facts.clone(), retries });
             }
         }
     }
@@ -212,7 +217,10 @@ impl<D: Downstream> Orchestrator<'_, D> {
     ) -> Result<Option<AttemptResult>, Aborted> {
         let (mut run, mut watch) = match self.start(next).await {
             Started::Running(run, watch) => (run, watch),
-            Started::Failed(outcome, response) => return Ok(Some(AttemptResult::Failed(outcome, response))),
+            Started::Failed(NotStarted { outcome, response, facts }) => {
+                self.ctx.facts = facts;
+                return Ok(Some(AttemptResult::Failed(outcome, response)));
+            }
         };
         let may_hedge = self.kept.resume.is_none() && self.ctx.operation.is_hedgeable();
         let readiness = match self.plan.hedge().filter(|_| may_hedge && !self.plan.is_last()) {
@@ -236,7 +244,7 @@ impl<D: Downstream> Orchestrator<'_, D> {
             }
         }
         let readiness = match readiness {
-            Readiness::Committable if run.guarded.is_some() => {
+            Readiness::Committable if run.layers.guarded.is_some() => {
                 Box::pin(self.judge(&mut run, &mut watch)).await?
             }
             readiness => readiness,
@@ -245,9 +253,8 @@ impl<D: Downstream> Orchestrator<'_, D> {
             Readiness::Committable => self.forward(run, watch).await?,
             Readiness::Failed(outcome, response) => self.attempt_failed(*run, outcome, response),
             Readiness::Stopped(error) => {
-                self.ctx.attempt_state = run.stream.state();
+                run.note_failed_call();
                 self.note_stopped(&run, &error);
-                self.note_failed_call(&run);
                 self.return_rewriter(*run);
                 AttemptResult::Final(FinalResponse::Error(error))
             }
@@ -265,7 +272,7 @@ impl<D: Downstream> Orchestrator<'_, D> {
         run: &mut AttemptRun,
         watch: &mut DownstreamWatch,
     ) -> Result<Readiness, Aborted> {
-        let Some(mut guarded) = run.guarded.take() else { return Ok(Readiness::Committable) };
+        let Some(mut guarded) = run.layers.guarded.take() else { return Ok(Readiness::Committable) };
         let shows_results = !run.attempt.target.policies.is_strict() && self.kept.resume.is_none();
         let judged = {
             let judging = guarded.judge_response(run, self.ctx.dialect, shows_results);
@@ -276,11 +283,10 @@ impl<D: Downstream> Orchestrator<'_, D> {
             }
         };
         let Some(judged) = judged else {
-            self.ctx.attempt_state = run.stream.state();
             self.note_stopped(run, &Error::client_closed());
             return Err(self.abort(Error::client_closed()));
         };
-        run.guarded = Some(guarded);
+        run.layers.guarded = Some(guarded);
         let status = match judged {
             Judged::Denied(error) => {
                 let outcome = Outcome::from_status(error.status());
@@ -288,7 +294,7 @@ impl<D: Downstream> Orchestrator<'_, D> {
             }
             Judged::Passes { has_failed } => has_failed.then_some(HOOKS_FAILED),
         };
-        if let Some(cached) = run.cached.as_mut().filter(|_| status.is_some()) {
+        if let Some(cached) = run.layers.cached.as_mut().filter(|_| status.is_some()) {
             cached.set_flawed();
         }
         let Some(status) = status.and_then(|status| StatusCode::from_u16(status).ok()) else {
@@ -337,7 +343,6 @@ impl<D: Downstream> Orchestrator<'_, D> {
                 }
             }
         };
-        self.ctx.attempt_state = run.stream.state();
         self.note_stopped(run, &Error::client_closed());
         Err(aborted)
     }
@@ -351,12 +356,12 @@ impl<D: Downstream> Orchestrator<'_, D> {
         };
         // Denied before any of it was sent: there are hooks that look at it all the same.
         if let FinalResponse::Denied(_) = response
-            && let Some(guarded) = run.guarded.take()
+            && let Some(guarded) = run.layers.guarded.take()
         {
             guarded.finish();
         }
-        let state = run.stream.state();
-        self.ctx.record.attempt_finished(&run.attempt, state, run.reason, error);
+        self.ctx.facts = run.facts();
+        self.ctx.record.attempt_finished(&run.attempt, self.ctx.facts.state, run.reason, error);
         self.ctx.record.used(match response {
             // All of it was read: who made the call is charged, whoever else reads it.
             FinalResponse::Provider { body, .. } if !outcome.is_success() && run.is_charged(true) => {
@@ -374,7 +379,7 @@ impl<D: Downstream> Orchestrator<'_, D> {
         if let Some(memory) = target.state.get().filter(|_| counts) {
             memory.attempt_failed(now.saturating_duration_since(run.started()), now);
         }
-        run.ends.end(*outcome);
+        run.layers.ends.end(*outcome);
         self.ctx.release_unused(target);
         if let Some(permit) = run.permit.take() {
             permit.finish(outcome.breaker_signal(target.policies.breaker.as_ref()), now);
@@ -383,15 +388,9 @@ impl<D: Downstream> Orchestrator<'_, D> {
 
     /// Records an attempt that was stopped before its response was committed.
     pub fn note_stopped(&mut self, run: &AttemptRun, error: &Error) {
+        self.ctx.facts = run.facts();
         self.ctx.record.attempt_finished(&run.attempt, run.stream.state(), run.reason, Some(error));
         self.ctx.record.used(run.observed());
-    }
-
-    /// An attempt got no response. A request that read along with another one's call had no hit.
-    fn note_failed_call(&mut self, run: &AttemptRun) {
-        if run.reads_along() && self.ctx.cache.is_shared {
-            self.ctx.cache.status = CacheStatus::Miss;
-        }
     }
 
     fn attempt_failed(
@@ -400,13 +399,16 @@ impl<D: Downstream> Orchestrator<'_, D> {
         outcome: Outcome,
         response: FinalResponse,
     ) -> AttemptResult {
-        self.note_failure(&mut run, &outcome, &response);
         if !matches!(response, FinalResponse::Denied(_)) {
-            self.note_failed_call(&run);
+            run.note_failed_call();
         }
-        self.ctx.attempt_state = run.stream.state();
-        let before =
-            run.guarded.as_ref().filter(|_| !outcome.is_success()).and_then(|guarded| guarded.before());
+        self.note_failure(&mut run, &outcome, &response);
+        let before = run
+            .layers
+            .guarded
+            .as_ref()
+            .filter(|_| !outcome.is_success())
+            .and_then(|guarded| guarded.before());
         self.ctx.hook_results = before.map(|results| results.to_string().into());
         self.return_rewriter(run);
         let outcome = match &mut self.kept.resume {
@@ -441,7 +443,7 @@ impl<D: Downstream> Orchestrator<'_, D> {
         for part in &parts {
             if let HttpTask::Body(Some(chunk), _) = part {
                 self.ctx.record.body_sent(chunk);
-                self.ctx.record.first_byte.get_or_insert_with(Instant::now);
+                self.ctx.record.traffic.first_byte.get_or_insert_with(Instant::now);
             }
         }
         let sent = self.downstream.send(parts).await;
@@ -462,7 +464,7 @@ impl<D: Downstream> Orchestrator<'_, D> {
     ) -> Result<(), Aborted> {
         match last {
             Some(last) if matches!(response, FinalResponse::Error(_)) && !self.response_started => {
-                (self.ctx.attempt, self.ctx.attempt_state) = (last.attempt, last.state);
+                self.ctx.facts = last.facts;
                 self.ctx.record.retries = last.retries;
                 self.send_final(last.response).await
             }

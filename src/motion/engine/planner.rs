@@ -157,7 +157,7 @@ impl Planner {
         let shared = &self.engine.shared;
         let logs = &ctx.snapshot.settings.logs;
         let of_key = ctx.record.client.as_ref().and_then(|client| client.defaults.log_payloads);
-        let is_refused = ctx.record.log.as_ref().is_some_and(|log| log.is_ignored || log.has_no_bodies);
+        let is_refused = ctx.record.named.log.as_ref().is_some_and(|log| log.is_ignored || log.has_no_bodies);
         if is_refused || of_key == Some(Payloads::Off) {
             return None;
         }
@@ -182,7 +182,7 @@ impl Planner {
             Box::new(RequestSnapshot {
                 snapshot: Arc::clone(&ctx.snapshot),
                 headers: header.headers.clone(),
-                metadata: ctx.record.metadata.as_ref().map(|metadata| metadata.get().to_owned()),
+                metadata: ctx.record.named.metadata.as_ref().map(|metadata| metadata.get().to_owned()),
                 pathname: header.uri.path().to_owned(),
                 body: request.body_for_facts(),
             })
@@ -208,9 +208,9 @@ impl Planner {
         rules.apply(&mut gateway_headers, |name| {
             snapshot.directory(client.workspace).config(name).is_some()
         })?;
-        ctx.record.metadata =
+        ctx.record.named.metadata =
             rules.metadata(&gateway_headers).and_then(|text| RawValue::from_string(text.into_owned()).ok());
-        ctx.record.log = LogHeaders::of(&gateway_headers);
+        ctx.record.named.log = LogHeaders::of(&gateway_headers);
         ctx.cache_headers = CacheHeaders::of(&gateway_headers);
         let provider_key = auth::provider_key(&header.headers, &header.uri, &snapshot.service_keys)?;
         let sources =

@@ -36,37 +36,61 @@ const MAX_ATTEMPTS_SHOWN: usize = 16;
 pub struct RecordBuilder {
     /// Who sent the request; `None` until that is established.
     pub client: Option<Arc<ClientIdentity>>,
-    /// Whether its response came in a provider's batch job, which has prices of its own.
-    pub is_batch: bool,
-    /// Whether the control plane responded.
-    pub is_control: bool,
+    pub source: RecordSource,
     pub streamed: bool,
     /// Whether the config allows only one target and one attempt.
     pub is_single_attempt: bool,
+    pub traffic: Traffic,
+    /// Retries at the current target; -1 when they are exhausted.
+    pub retries: i32,
+    pub named: Named,
+    /// The bodies, where they are kept.
+    pub capture: Option<Box<PayloadCapture>>,
+    /// What hooks decided; `None`: it has none.
+    pub hooks: Option<Arc<HookNotes>>,
+    attempts: Attempts,
+}
+
+/// Who responded to a request.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum RecordSource {
+    #[default]
+    Engine,
+    /// A provider's batch job, which has prices of its own.
+    BatchJob,
+    Control,
+}
+
+/// What went over the client's connection, and when.
+#[derive(Debug, Default)]
+pub struct Traffic {
     pub bytes_in: u64,
     pub bytes_out: u64,
     pub first_byte: Option<Instant>,
     pub first_token: Option<Instant>,
     /// Time spent waiting for the client's body, which is not counted as overhead.
     pub body_wait: Duration,
-    /// Retries at the current target; -1 when they are exhausted.
-    pub retries: i32,
-    /// The client's `x-gateway-metadata`, a JSON object.
+}
+
+/// What the client named.
+#[derive(Debug, Default)]
+pub struct Named {
+    /// Its `x-gateway-metadata`, a JSON object.
     pub metadata: Option<Box<serde_json::value::RawValue>>,
-    /// The bodies, where they are kept.
-    pub capture: Option<Box<PayloadCapture>>,
-    /// What the client wants of its log.
+    /// What it wants of its log.
     pub log: Option<Box<LogHeaders>>,
-    /// The prompt that the client named.
     pub prompt: Option<FoundPrompt>,
-    /// The model that the client named, of a request that was refused before its first attempt.
+    /// The model, of a request that was refused before its first attempt.
     pub model: Option<String>,
-    /// What hooks decided; `None`: it has none.
-    pub hooks: Option<Arc<HookNotes>>,
-    attempts: Vec<AttemptRecord>,
-    /// The attempts, by index, whose tokens are to be counted.
+}
+
+/// The attempts so far.
+#[derive(Debug, Default)]
+struct Attempts {
+    all: Vec<AttemptRecord>,
+    /// Those, by index, whose tokens are to be counted.
     uncounted: Vec<(usize, Uncounted)>,
-    /// The response of the last attempt goes to the client: what it used is not settled before its end.
+    /// The response of the last one goes to the client: what it used is not settled before its end.
     is_forwarded: bool,
     /// Time spent waiting for providers; without the last attempt, unless `last_counted`.
     upstream: Duration,
@@ -77,7 +101,7 @@ pub struct RecordBuilder {
 impl RecordBuilder {
     /// Notes a chunk of the response's body on its way to the client.
     pub fn body_sent(&mut self, chunk: &[u8]) {
-        self.bytes_out += chunk.len() as u64;
+        self.traffic.bytes_out += chunk.len() as u64;
         if let Some(capture) = &mut self.capture {
             capture.response.push(chunk);
         }
@@ -126,49 +150,49 @@ impl RecordBuilder {
         });
         let failed = error.is_some() || status.is_some_and(|status| status >= 300);
         if failed {
-            self.upstream += spent;
+            self.attempts.upstream += spent;
         }
-        self.last_counted = failed;
+        self.attempts.last_counted = failed;
     }
 
     /// Notes that the response of the last attempt is not its target's answer to this request.
     pub fn is_from_cache(&mut self) {
-        if let Some(last) = self.attempts.last_mut() {
+        if let Some(last) = self.attempts.all.last_mut() {
             last.is_from_cache = true;
         }
     }
 
     /// Notes that the response of the last attempt goes to the client from here on.
     pub fn forwarded(&mut self) {
-        self.is_forwarded = true;
+        self.attempts.is_forwarded = true;
     }
 
     /// Notes what the last attempt used.
     pub(super) fn used(&mut self, observed: Observed) {
-        self.is_forwarded = false;
-        let index = self.attempts.len().saturating_sub(1);
-        let Some(last) = self.attempts.get_mut(index) else { return };
+        self.attempts.is_forwarded = false;
+        let index = self.attempts.all.len().saturating_sub(1);
+        let Some(last) = self.attempts.all.get_mut(index) else { return };
         match observed {
             Observed::Nothing => {}
             Observed::Reported(used) => last.used = Some(*used),
             Observed::Unmeasured => last.used = Some(AttemptUsage::unmeasured()),
-            Observed::Uncounted(uncounted) => self.uncounted.push((index, *uncounted)),
+            Observed::Uncounted(uncounted) => self.attempts.uncounted.push((index, *uncounted)),
         }
     }
 
     /// Notes that the last attempt's response contains an error in spite of its successful status.
     pub fn error_in_success(&mut self, status: u16) {
-        if let Some(last) = self.attempts.last_mut() {
+        if let Some(last) = self.attempts.all.last_mut() {
             last.status = Some(status);
-            if !std::mem::replace(&mut self.last_counted, true) {
-                self.upstream += last.spent;
+            if !std::mem::replace(&mut self.attempts.last_counted, true) {
+                self.attempts.upstream += last.spent;
             }
         }
     }
 
     /// Adds time that the gateway spent waiting.
     pub fn add_wait(&mut self, wait: Duration) {
-        self.upstream += wait;
+        self.attempts.upstream += wait;
     }
 
     /// Notes an attempt that could not be made because its target does not support the request, or a limit refuses it.
@@ -188,42 +212,42 @@ impl RecordBuilder {
 
     /// Notes that the last attempt's response broke after it had begun.
     pub fn response_broke(&mut self, error: &Error) {
-        if let Some(last) = self.attempts.last_mut() {
+        if let Some(last) = self.attempts.all.last_mut() {
             last.error = Some(error.kind.row().code);
             last.spent = last.started.map_or(last.spent, |started| started.elapsed());
-            self.upstream += last.spent;
+            self.attempts.upstream += last.spent;
         }
-        self.last_counted = true;
+        self.attempts.last_counted = true;
     }
 
     /// How many attempts have ended, or are committed.
     pub fn attempt_count(&self) -> usize {
-        self.attempts.len()
+        self.attempts.all.len()
     }
 
     /// Whether nothing is charged for the last attempt.
     pub fn last_is_unused(&self) -> bool {
-        let last = self.attempts.len().saturating_sub(1);
-        let is_uncounted = self.uncounted.iter().any(|(index, _)| *index == last);
-        !is_uncounted && self.attempts.last().is_some_and(|attempt| attempt.used.is_none())
+        let last = self.attempts.all.len().saturating_sub(1);
+        let is_uncounted = self.attempts.uncounted.iter().any(|(index, _)| *index == last);
+        !is_uncounted && self.attempts.all.last().is_some_and(|attempt| attempt.used.is_none())
     }
 
     fn push(&mut self, mut attempt: AttemptRecord) {
-        self.is_forwarded = false;
+        self.attempts.is_forwarded = false;
         // The last one is always kept: it may be the one that is charged.
-        if self.attempts.len() >= MAX_ATTEMPTS_COUNTED {
-            self.attempts.pop();
+        if self.attempts.all.len() >= MAX_ATTEMPTS_COUNTED {
+            self.attempts.all.pop();
         }
-        attempt.id = u32::try_from(self.attempts.len() + 1).unwrap_or(u32::MAX);
-        self.attempts.push(attempt);
+        attempt.id = u32::try_from(self.attempts.all.len() + 1).unwrap_or(u32::MAX);
+        self.attempts.all.push(attempt);
     }
 
     /// Notes whose response the client got, and what it used if that is still open.
     fn attempt_responded(&mut self, attempt: &Arc<Attempt>, response: &ResponseSummary, was_sent: bool) {
-        if self.is_forwarded {
+        if self.attempts.is_forwarded {
             self.used(Observed::of(attempt, response));
         }
-        let mut attempts = self.attempts.iter_mut().rev();
+        let mut attempts = self.attempts.all.iter_mut().rev();
         if let Some(record) = attempts.find(|record| Arc::ptr_eq(&record.target, &attempt.target)) {
             record.responded = was_sent;
         }
@@ -232,13 +256,13 @@ impl RecordBuilder {
     /// Whether the response has the header `x-gateway-attempts`: if there could have been several attempts, or it is a
     /// stream.
     pub fn shows_attempts(&self) -> bool {
-        !self.attempts.is_empty() && (self.streamed || !self.is_single_attempt)
+        !self.attempts.all.is_empty() && (self.streamed || !self.is_single_attempt)
     }
 
     /// The value of `x-gateway-attempts`: for each attempt the target, its error code or status, and milliseconds.
     pub fn attempts_text(&self) -> String {
-        let mut text = String::with_capacity(32 * self.attempts.len());
-        for attempt in self.attempts.iter().take(MAX_ATTEMPTS_SHOWN) {
+        let mut text = String::with_capacity(32 * self.attempts.all.len());
+        for attempt in self.attempts.all.iter().take(MAX_ATTEMPTS_SHOWN) {
             if !text.is_empty() {
                 text.push_str(", ");
             }
@@ -274,14 +298,14 @@ pub(super) struct Finished {
 pub(super) fn finish<D: Downstream>(client: &D, ctx: &mut RequestContext) -> Finished {
     let (now, mut noted) = (Instant::now(), std::mem::take(&mut ctx.record));
     let error = ctx.failure.take();
-    let (attempt, state) = (ctx.attempt.take(), ctx.attempt_state);
-    if let Some(attempt) = attempt.as_ref().filter(|_| noted.attempts.is_empty()) {
+    let (attempt, state) = (ctx.facts.attempt.take(), ctx.facts.state);
+    if let Some(attempt) = attempt.as_ref().filter(|_| noted.attempts.all.is_empty()) {
         let failed = error.as_ref().filter(|_| state.status.is_none());
         noted.attempt_finished(attempt, state, Reason::Only, failed);
-        noted.is_forwarded = state.status.is_some_and(|status| status < 400);
+        noted.attempts.is_forwarded = state.status.is_some_and(|status| status < 400);
     }
     // A response that broke after it had begun counts as the provider's failure, whatever its status was.
-    if let (Some(error), Some(attempt)) = (&error, noted.attempts.last_mut())
+    if let (Some(error), Some(attempt)) = (&error, noted.attempts.all.last_mut())
         && matches!(error.kind, Kind::Unreachable | Kind::InvalidResponse | Kind::UpstreamTimeout)
     {
         attempt.error = Some(error.kind.row().code);
@@ -292,8 +316,11 @@ pub(super) fn finish<D: Downstream>(client: &D, ctx: &mut RequestContext) -> Fin
         (None, None) => Kind::ClientClosed.row().status,
     };
     let (started, total) = (ctx.started, now.duration_since(ctx.started));
-    let last =
-        if noted.last_counted || attempt.is_none() { Duration::ZERO } else { state.upstream_time(now) };
+    let last = if noted.attempts.last_counted || attempt.is_none() {
+        Duration::ZERO
+    } else {
+        state.upstream_time(now)
+    };
     let since_start = |moment: Option<Instant>| moment.map(|moment| moment.duration_since(started));
     let response = observed_response(ctx, attempt.as_deref());
     if let Some(attempt) = &attempt {
@@ -307,33 +334,33 @@ pub(super) fn finish<D: Downstream>(client: &D, ctx: &mut RequestContext) -> Fin
         client_address: client.client_address(),
         method: client.request().method.clone(),
         uri: client.request().uri.clone(),
-        operation: if noted.is_control { "control" } else { ctx.operation.label() },
-        prompt: attempt.as_ref().and_then(|attempt| attempt.target.prompt.clone()).or(noted.prompt),
+        operation: if noted.source == RecordSource::Control { "control" } else { ctx.operation.label() },
+        prompt: attempt.as_ref().and_then(|attempt| attempt.target.prompt.clone()).or(noted.named.prompt),
         attempt,
-        model: noted.model,
-        attempts: noted.attempts,
-        is_batch: noted.is_batch,
+        model: noted.named.model,
+        attempts: noted.attempts.all,
+        is_batch: noted.source == RecordSource::BatchJob,
         status,
         error,
         streamed: noted.streamed,
-        bytes_in: noted.bytes_in,
-        bytes_out: noted.bytes_out,
+        bytes_in: noted.traffic.bytes_in,
+        bytes_out: noted.traffic.bytes_out,
         cost: None,
         response,
-        time_to_first_byte: since_start(noted.first_byte),
-        time_to_first_token: since_start(noted.first_token),
+        time_to_first_byte: since_start(noted.traffic.first_byte),
+        time_to_first_token: since_start(noted.traffic.first_token),
         started,
         began: began(total),
         total,
-        overhead: total.saturating_sub(noted.upstream + last + noted.body_wait),
-        metadata: noted.metadata,
+        overhead: total.saturating_sub(noted.attempts.upstream + last + noted.traffic.body_wait),
+        metadata: noted.named.metadata,
         retries: noted.retries,
-        log: noted.log,
-        cache: ctx.cache,
+        log: noted.named.log,
+        cache: ctx.facts.cache,
         hooks: noted.hooks.map(|notes| notes.take()).unwrap_or_default(),
         capture: noted.capture,
     });
-    Finished { record, uncounted: noted.uncounted }
+    Finished { record, uncounted: noted.attempts.uncounted }
 }
 
 impl Finished {

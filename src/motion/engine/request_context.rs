@@ -3,13 +3,12 @@
 //! Knows no session: the data plane keeps it in Pingora's per-request context, other users keep it next to their
 //! downstream.
 
-use super::attempt_state::AttemptState;
-use super::caching::{CacheHeaders, CacheNote};
+use super::attempt_state::AttemptFacts;
+use super::caching::CacheHeaders;
 use super::limit_holds::LimitHolds;
 use super::offline::GivenResponse;
 use super::record_builder::RecordBuilder;
 use http::HeaderValue;
-use judgment::route::attempt::Attempt;
 use judgment::route::request_mode::RequestMode;
 use knowledge::price::RequestPrices;
 use knowledge::provider::rewriter::Rewriter;
@@ -54,9 +53,8 @@ pub struct RequestContext {
     pub mode: RequestMode,
     /// The value of `Access-Control-Allow-Origin` for a page that may read the response.
     pub allowed_origin: Option<HeaderValue>,
-    /// The attempt whose response the client gets, or the last one.
-    pub attempt: Option<Arc<Attempt>>,
-    pub attempt_state: AttemptState,
+    /// Of the attempt whose response the client gets, or of the last one that ended.
+    pub facts: AttemptFacts,
     /// Observes a response that passes unchanged.
     pub tap: Option<Tap>,
     /// Patches a response, or has translated it.
@@ -68,8 +66,6 @@ pub struct RequestContext {
     pub limits: LimitHolds,
     /// What the client's headers say about the cache.
     pub cache_headers: Option<Box<CacheHeaders>>,
-    /// How the cache took part in the current attempt.
-    pub cache: CacheNote,
     /// What hooks found on the request, for the body of a provider's error: the JSON of `hook_results`.
     pub hook_results: Option<Box<str>>,
     /// The error the client gets or got.
@@ -98,15 +94,13 @@ impl RequestContext {
             is_sent_once: false,
             mode: RequestMode::Passthrough,
             allowed_origin: None,
-            attempt: None,
-            attempt_state: AttemptState::default(),
+            facts: AttemptFacts::default(),
             tap: None,
             rewriter: None,
             record: RecordBuilder::default(),
             given: None,
             limits: LimitHolds::default(),
             cache_headers: None,
-            cache: CacheNote::default(),
             hook_results: None,
             failure: None,
             held: shared.held_bytes.holder(),

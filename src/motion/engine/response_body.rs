@@ -36,37 +36,55 @@ const MAX_MESSAGE: usize = 4 << 10;
 
 /// One response, as far as it was read.
 pub(super) struct ResponseBody {
-    pub kind: ContentKind,
+    pub shape: Shape,
     policy: ResponsePolicy,
     mode: Mode,
     check: ContentCheck,
     /// Checks that events are JSON.
     similar: SimilarJson,
     out: ReadyParts,
-    ended: bool,
-    /// An event that nothing may follow has passed: what follows it all the same is dropped.
-    is_over: bool,
+    pub progress: Progress,
     error: Option<BodyError>,
     /// The events that were sent to the client.
     sent: RetainedEvents,
-    /// The client gets events.
-    pub streams: bool,
-    /// It keeps its shape, but not its kind: what is checked and observed is the kind that the client gets.
-    converted: bool,
-    /// Nothing of it may be sent before the gateway has made something of its content.
-    processed: bool,
     /// What is ready was replaced.
     edited: bool,
-    /// A part of the response was taken, to be sent.
-    taken: bool,
-    /// Bytes received from the provider.
-    pub received: usize,
     /// The event with the usage is not for the client.
     hides_usage: bool,
-    /// It resumes a broken stream, so its rewriter has also observed another response.
-    resumes: bool,
     /// What the provider sent, where it is kept and something else is made of it.
     original: Option<Box<BoundedBody>>,
+}
+
+/// What kind of response it is, and what becomes of it.
+pub(super) struct Shape {
+    /// What is checked and observed: the kind that the client gets, where it is converted into that.
+    pub kind: ContentKind,
+    /// The client gets events.
+    pub streams: bool,
+    processing: Processing,
+}
+
+/// What the gateway makes of the content before any of it is sent.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Processing {
+    Nothing,
+    Filtered,
+    /// It keeps its shape, but not its kind.
+    Converted,
+    /// It continues a broken stream, so its rewriter has also observed another response.
+    Resumed,
+}
+
+/// How far it is.
+#[derive(Default)]
+pub(super) struct Progress {
+    /// Bytes received from the provider.
+    pub received: usize,
+    ended: bool,
+    /// An event that nothing may follow has passed: what follows it all the same is dropped.
+    is_over: bool,
+    /// A part of the response was taken, to be sent.
+    taken: bool,
 }
 
 #[expect(
@@ -81,6 +99,21 @@ enum Mode {
         parser: SseParser,
     },
     Translated(Rewriter),
+}
+
+impl Shape {
+    fn is_converted(&self) -> bool {
+        self.processing == Processing::Converted
+    }
+
+    fn is_resumed(&self) -> bool {
+        self.processing == Processing::Resumed
+    }
+
+    /// Nothing of it may be sent before the gateway has made something of its content.
+    fn is_processed(&self) -> bool {
+        self.processing != Processing::Nothing
+    }
 }
 
 /// What observes a response that passes.
@@ -116,7 +149,11 @@ impl ResponseBody {
         // Both decode, unless the response is compressed.
         let translates = translation.is_some_and(|translation| !translation.is_patch());
         let unread = rewriter.is_none() && (translates || filters.is_some());
-        let processed = filters.is_some() || converted;
+        let processing = match (converted, filters.is_some()) {
+            (true, _) => Processing::Converted,
+            (false, true) => Processing::Filtered,
+            (false, false) => Processing::Nothing,
+        };
         let mode = match rewriter {
             Some((translation, mut rewriter)) if translation.is_patch() => {
                 rewriter.set_filters(filters);
@@ -137,24 +174,17 @@ impl ResponseBody {
         let check = ContentCheck::new(kind, passes && !converted && policy.expects_model(), policy.streamed);
         let retains = policy.retains_sent && events && streams && passes;
         let mut body = Self {
-            kind,
+            shape: Shape { kind, streams, processing },
             policy,
             mode,
             check,
             similar: SimilarJson::default(),
             out: ReadyParts::default(),
-            ended: false,
-            is_over: false,
+            progress: Progress::default(),
             error: None,
             sent: RetainedEvents::new(retains),
-            streams,
-            converted,
-            processed,
             edited: false,
-            taken: false,
-            received: 0,
             hides_usage: false,
-            resumes: false,
             original: None,
         };
         body.error = header_error(header, kind, &policy).map(BodyError::Malformed);
@@ -167,24 +197,17 @@ impl ResponseBody {
     /// A response that resumes a broken one. `rewriter` was prepared with [`Rewriter::resume`].
     pub fn resumed(kind: ContentKind, rewriter: Rewriter, policy: ResponsePolicy) -> Self {
         Self {
-            kind,
+            shape: Shape { kind, streams: true, processing: Processing::Resumed },
             policy,
             mode: Mode::Translated(rewriter),
             check: ContentCheck::new(kind, false, policy.streamed),
             similar: SimilarJson::default(),
             out: ReadyParts::default(),
-            ended: false,
-            is_over: false,
+            progress: Progress::default(),
             error: None,
             sent: RetainedEvents::new(false),
-            streams: true,
-            converted: false,
-            processed: true,
             edited: false,
-            taken: false,
-            received: 0,
             hides_usage: false,
-            resumes: true,
             original: None,
         }
     }
@@ -205,7 +228,7 @@ impl ResponseBody {
     pub fn accept(&mut self, task: HttpTask) {
         let end = task.is_end();
         if let HttpTask::Body(Some(chunk), _) = task {
-            self.received += chunk.len();
+            self.progress.received += chunk.len();
             self.push(&chunk);
         }
         if end {
@@ -257,14 +280,14 @@ impl ResponseBody {
 
     /// Handles the end of the provider's body.
     fn end(&mut self) {
-        if std::mem::replace(&mut self.ended, true) {
+        if std::mem::replace(&mut self.progress.ended, true) {
             return;
         }
         let validated = self.is_validated();
         let mut out = Vec::new();
         match &mut self.mode {
             Mode::Translated(rewriter) => {
-                run_here(translation(self.received), || rewriter.finish(&mut out));
+                run_here(translation(self.progress.received), || rewriter.finish(&mut out));
                 self.note(out);
                 if self.error.is_none() && !self.is_complete_response() {
                     self.error = Some(BodyError::Truncated);
@@ -297,12 +320,12 @@ impl ResponseBody {
         let summary = tap.summary();
         let failed = summary.error.is_some() && summary.finish.is_none();
         // What was sent already is not taken back.
-        let judges = self.policy.expects_model() && (self.policy.validates || !self.taken);
+        let judges = self.policy.expects_model() && (self.policy.validates || !self.progress.taken);
         let may_be_message = summary.finish.is_none() && self.out.len() <= MAX_MESSAGE;
-        if self.kind == ContentKind::Json && failed && judges {
+        if self.shape.kind == ContentKind::Json && failed && judges {
             self.error = Some(BodyError::Provider(self.policy.error_in(&self.out.concat()), None));
-        } else if self.kind == ContentKind::Json
-            && (self.policy.replaceable || !self.taken)
+        } else if self.shape.kind == ContentKind::Json
+            && (self.policy.replaceable || !self.progress.taken)
             && self.policy.expects_model()
             && may_be_message
             && let document = self.out.concat()
@@ -354,13 +377,15 @@ impl ResponseBody {
     /// Whether the provider's body has ended, or nothing more is needed of it: some providers keep the connection open after
     /// the end of a stream.
     pub fn is_finished(&self) -> bool {
-        self.ended
+        self.progress.ended
             || match &self.mode {
                 Mode::Translated(rewriter) => rewriter.is_complete(),
-                Mode::Passthrough { patch: Some(rewriter), .. } if self.converted => rewriter.is_complete(),
+                Mode::Passthrough { patch: Some(rewriter), .. } if self.shape.is_converted() => {
+                    rewriter.is_complete()
+                }
                 Mode::Passthrough { tap, .. } => {
                     let summary = tap.summary();
-                    let events = self.kind == ContentKind::Events && self.is_validated();
+                    let events = self.shape.kind == ContentKind::Events && self.is_validated();
                     // After a final event that is not a terminator, some providers send `[DONE]`.
                     let last = self.policy.operation.terminator().is_last();
                     events && last && summary.ended && summary.is_complete_for(self.policy.operation)
@@ -377,7 +402,7 @@ impl ResponseBody {
             }
         };
         // Of several choices one may have finished and another not.
-        self.kind == ContentKind::Events && self.error.is_none() && has_finish && self.policy.n <= 1
+        self.shape.kind == ContentKind::Events && self.error.is_none() && has_finish && self.policy.n <= 1
     }
 
     /// Ends the response in place of the provider, which does not.
@@ -387,7 +412,7 @@ impl ResponseBody {
 
     /// Whether the end of the provider's body was read.
     pub fn has_ended(&self) -> bool {
-        self.ended
+        self.progress.ended
     }
 
     /// Whether the response is complete.
@@ -395,7 +420,7 @@ impl ResponseBody {
         match &self.mode {
             Mode::Translated(rewriter) => rewriter.is_complete() && rewriter.error().is_none(),
             Mode::Passthrough { .. } if !self.is_finished() => false,
-            Mode::Passthrough { tap, .. } => match self.kind {
+            Mode::Passthrough { tap, .. } => match self.shape.kind {
                 _ if !self.is_validated() => true,
                 // An error event that was forwarded also ends the stream.
                 ContentKind::Events => {
@@ -412,20 +437,20 @@ impl ResponseBody {
 
     /// Whether more of it must arrive to see whether it is a model's output, whoever could replace it.
     pub fn is_unclear(&self) -> bool {
-        self.error.is_none() && self.check.is_open(self.received)
+        self.error.is_none() && self.check.is_open(self.progress.received)
     }
 
     /// Whether anything arrived that a user would see.
     pub fn has_content(&self) -> bool {
-        match (&self.mode, self.kind) {
-            _ if self.resumes => self.received > 0,
+        match (&self.mode, self.shape.kind) {
+            _ if self.shape.is_resumed() => self.progress.received > 0,
             (Mode::Translated(rewriter), ContentKind::Events) => {
                 rewriter.summary().is_some_and(|summary| summary.content)
             }
             (Mode::Passthrough { tap, .. }, ContentKind::Events) if self.is_validated() => {
                 tap.summary().content
             }
-            _ => self.received > 0,
+            _ => self.progress.received > 0,
         }
     }
 
@@ -441,12 +466,12 @@ impl ResponseBody {
 
     /// Whether what the client gets depends on what the gateway makes of the content: nothing of it may be sent before.
     pub fn is_processed(&self) -> bool {
-        self.processed || self.is_translated()
+        self.shape.is_processed() || self.is_translated()
     }
 
     /// Whether the content type is not the provider's.
     pub fn has_own_type(&self) -> bool {
-        self.converted || self.is_translated()
+        self.shape.is_converted() || self.is_translated()
     }
 
     /// The number of bytes that are ready for the client.
@@ -469,20 +494,20 @@ impl ResponseBody {
     /// resume it.
     pub fn held_bytes(&self) -> usize {
         // A document is decoded or patched when it is complete.
-        let is_document = self.kind != ContentKind::Events || self.converted;
-        let is_collected = self.is_rewritten() && is_document && !self.ended;
-        let undecoded = if is_collected { self.received } else { 0 };
+        let is_document = self.shape.kind != ContentKind::Events || self.shape.is_converted();
+        let is_collected = self.is_rewritten() && is_document && !self.progress.ended;
+        let undecoded = if is_collected { self.progress.received } else { 0 };
         self.out.held_bytes() + undecoded + self.sent.held_bytes()
     }
 
     /// Whether nothing of it was ready for the client so far.
     pub fn is_untouched(&self) -> bool {
-        !self.taken && self.out.is_empty()
+        !self.progress.taken && self.out.is_empty()
     }
 
     /// Whether it resumed a broken stream with text that was not sent yet.
     pub fn has_resumed(&self) -> bool {
-        self.resumes && !self.out.is_empty()
+        self.shape.is_resumed() && !self.out.is_empty()
     }
 
     /// Whether what the client got is retained completely, so that the stream can be resumed.
@@ -495,7 +520,7 @@ impl ResponseBody {
 
     /// Takes what is ready for the client.
     pub fn ready(&mut self) -> Vec<Bytes> {
-        self.taken = true;
+        self.progress.taken = true;
         self.out.take()
     }
 

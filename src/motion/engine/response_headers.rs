@@ -45,7 +45,7 @@ pub fn response_filter(response: &mut ResponseHeader, ctx: &mut RequestContext) 
         _ => (streamed || json).then(|| Tap::new(ctx.operation, streamed, json, length)),
     };
     let response_status = response.status;
-    let attempt = ctx.attempt.as_ref().filter(|_| response_status.is_success());
+    let attempt = ctx.facts.attempt.as_ref().filter(|_| response_status.is_success());
     ctx.is_unpriced = attempt.is_some_and(|attempt| cost::is_unpriced(&ctx.prices, attempt, None));
     header_edit::edit_response_headers(response, HeaderCase::for_response(ctx, response), |headers| {
         if ctx.rewriter.is_some() {
@@ -69,7 +69,7 @@ fn rewriter(
     streamed: bool,
     length: Option<usize>,
 ) -> Option<Rewriter> {
-    let attempt = ctx.attempt.as_ref()?;
+    let attempt = ctx.facts.attempt.as_ref()?;
     let status = response.status.as_u16();
     if status >= 400 {
         let is_socket = ctx.operation.response_kind() == ResponseKind::Socket;
@@ -92,12 +92,12 @@ fn rewriter(
 pub fn add_gateway_headers(headers: &mut HeaderMap, ctx: &RequestContext) {
     // Once for all, instead of twice on the way.
     headers.reserve(MAX_ADDED);
-    if let Some(attempt) = &ctx.attempt {
+    if let Some(attempt) = &ctx.facts.attempt {
         headers.insert(header_edit::PROVIDER, HeaderValue::from_static(attempt.target.provider.id()));
         headers.insert(header_edit::OPTION_INDEX, attempt.target.index_header());
         headers.insert(header_edit::RETRIES, ctx.record.retries_text());
-        headers.insert(header_edit::CACHE_STATUS, HeaderValue::from_static(ctx.cache.status.as_str()));
-        if let Some(age) = ctx.cache.age {
+        headers.insert(header_edit::CACHE_STATUS, HeaderValue::from_static(ctx.facts.cache.status.as_str()));
+        if let Some(age) = ctx.facts.cache.age {
             headers.insert(AGE, age.into());
         }
         if ctx.is_unpriced {
@@ -142,7 +142,7 @@ pub fn provider_error(
     provider_error: &ProviderError,
     ctx: &mut RequestContext,
 ) -> Vec<HttpTask> {
-    let provider = ctx.attempt.as_ref().map(|attempt| attempt.target.provider.id());
+    let provider = ctx.facts.attempt.as_ref().map(|attempt| attempt.target.provider.id());
     let request_id = request_id(&response.headers, ctx);
     let body = Bytes::from(provider_error.body(ctx.dialect, provider, Some(&request_id)));
     let status = http::StatusCode::from_u16(provider_error.status).unwrap_or(http::StatusCode::BAD_GATEWAY);
@@ -188,7 +188,7 @@ pub fn add_basic_headers(headers: &mut HeaderMap, ctx: &RequestContext) {
 
 /// The id that the provider gave the request.
 fn provider_request_id<'h>(headers: &'h HeaderMap, ctx: &RequestContext) -> Option<&'h HeaderValue> {
-    provider::request_id::read(ctx.attempt.as_ref()?.target.provider.id(), headers)
+    provider::request_id::read(ctx.facts.attempt.as_ref()?.target.provider.id(), headers)
 }
 
 /// The id of the request as [`add_basic_headers`] writes it, for a body that names it too.
@@ -234,13 +234,13 @@ pub fn response_body_filter(chunk: &mut Option<Bytes>, end: bool, ctx: &mut Requ
     }
     let Some(chunk) = chunk.as_deref().filter(|chunk| !chunk.is_empty()) else { return };
     ctx.record.body_sent(chunk);
-    if ctx.record.first_byte.is_none() {
-        ctx.record.first_byte = Some(Instant::now());
+    if ctx.record.traffic.first_byte.is_none() {
+        ctx.record.traffic.first_byte = Some(Instant::now());
     }
     if let Some(tap) = &mut ctx.tap {
         let first_token = tap.push(chunk);
-        if first_token && ctx.record.first_token.is_none() {
-            ctx.record.first_token = Some(Instant::now());
+        if first_token && ctx.record.traffic.first_token.is_none() {
+            ctx.record.traffic.first_token = Some(Instant::now());
         }
     }
 }

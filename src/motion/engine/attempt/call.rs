@@ -5,12 +5,12 @@
 use super::layers::{Ending, Ends, Flow};
 use crate::engine::Engine;
 use crate::engine::attempt_run::FinalResponse;
-use crate::engine::attempt_state::AttemptState;
+use crate::engine::attempt_state::{AttemptFacts, AttemptState};
 use crate::engine::caching::{CacheNote, CachedCall, FlightReader, FlightShare, Launch, NotStored};
 use crate::engine::guarding::{CheckedRequest, Guarded};
 use crate::engine::limit_holds::{HeldAttempt, NotHeldAttempt, SealedAttempt};
 use crate::engine::offline::GivenResponse;
-use crate::engine::orchestrator::NextAttempt;
+use crate::engine::orchestrator::{NextAttempt, NotStarted};
 use crate::engine::request_context::RequestContext;
 use crate::engine::resume::Resume;
 use bytes::Bytes;
@@ -40,6 +40,8 @@ pub struct AttemptCall<'a> {
     pub(in crate::engine) kept: &'a mut Kept,
     pub(in crate::engine) started: Instant,
     pub(in crate::engine) state: AttemptState,
+    /// How the cache takes part.
+    pub(in crate::engine) cache: CacheNote,
     /// The request to send in place of the client's.
     changed: Option<Arc<Request>>,
     made: Made,
@@ -131,6 +133,7 @@ pub(in crate::engine) struct Passed {
     pub attempt: Arc<Attempt>,
     pub way: Way,
     pub state: AttemptState,
+    pub cache: CacheNote,
     pub parts: Parts,
 }
 
@@ -162,6 +165,7 @@ impl<'a> AttemptCall<'a> {
             kept,
             started: Instant::now(),
             state: AttemptState::default(),
+            cache: CacheNote::default(),
             changed: None,
             made: Made::Nothing,
             credentials: None,
@@ -250,8 +254,6 @@ impl<'a> AttemptCall<'a> {
 
     /// Makes the attempt from the request, or takes the one made at admission.
     async fn make(&mut self) -> Result<(), Flow> {
-        // What the cache did for another attempt is not this one's.
-        self.ctx.cache = CacheNote::default();
         let target = &self.next.target;
         let request = self.changed.as_deref().unwrap_or(self.incoming.request);
         let prepared = self.kept.prepared.take().filter(|_| self.changed.is_none());
@@ -308,17 +310,20 @@ impl<'a> AttemptCall<'a> {
     ///
     /// # Errors
     /// It is not sent: what the plan sees, and what the client gets if nothing follows.
-    pub(in crate::engine) async fn finish(mut self, flow: Flow) -> Result<Passed, (Outcome, FinalResponse)> {
+    pub(in crate::engine) async fn finish(mut self, flow: Flow) -> Result<Passed, NotStarted> {
         let answer = match flow {
             Flow::Continue => self.own_answer().await,
             Flow::Respond(Answer(answer)) => Some(answer),
             Flow::Deny(error) => {
-                self.not_made(&error);
-                return Err((Outcome::from_status(error.status()), FinalResponse::Denied(error)));
+                let outcome = Outcome::from_status(error.status());
+                return Err(self.not_sent(outcome, error, FinalResponse::Denied));
             }
-            Flow::Refuse(outcome, error) => return Err(self.refused(outcome, error)),
+            Flow::Refuse(outcome, error) => {
+                return Err(self.not_sent(outcome, error, FinalResponse::Error));
+            }
             Flow::NotResumed(error) => {
-                return Err((Outcome::Unsupported(error.status()), FinalResponse::Error(error)));
+                let (outcome, response) = (Outcome::Unsupported(error.status()), FinalResponse::Error(error));
+                return Err(NotStarted { outcome, response, facts: self.ctx.facts.clone() });
             }
         };
         if self.parts.filters.is_some() {
@@ -329,11 +334,11 @@ impl<'a> AttemptCall<'a> {
                 Made::Held(held) => held.decode_response(request, is_local),
             };
             if let Err(error) = decoded {
-                return Err(self.refused(Outcome::Unsupported(error.status()), error));
+                return Err(self.not_sent(Outcome::Unsupported(error.status()), error, FinalResponse::Error));
             }
         }
         let span = self.ctx.new_span(&self.engine.shared);
-        let Self { ctx, made, mut parts, state, credentials, .. } = self;
+        let Self { made, mut parts, state, mut cache, credentials, .. } = self;
         let (attempt, way) = match (made, answer) {
             (Made::Held(held), None) => {
                 let sealed = held.seal(credentials, span);
@@ -348,40 +353,35 @@ impl<'a> AttemptCall<'a> {
             }
             (Made::Attempt(..) | Made::Nothing, _) => {
                 let error = Error::internal("an attempt that was not held");
-                return Err((Outcome::Failed, FinalResponse::Error(error)));
+                let response = FinalResponse::Error(error);
+                return Err(NotStarted {
+                    outcome: Outcome::Failed,
+                    response,
+                    facts: AttemptFacts::default(),
+                });
             }
         };
         if parts.shared.as_ref().is_some_and(|shared| !shared.1.is_of(attempt.body.as_ref())) {
             // It is not the response to the request that was looked up.
             parts.shared = None;
-            ctx.cache.stored = Some(Err(NotStored::Changed));
+            cache.stored = Some(Err(NotStored::Changed));
         }
-        (ctx.attempt, ctx.attempt_state) = (Some(Arc::clone(&attempt)), state);
-        Ok(Passed { attempt, way, state, parts })
+        Ok(Passed { attempt, way, state, cache, parts })
     }
 
-    /// Not sent: what the record has of it.
-    fn refused(self, outcome: Outcome, error: Error) -> (Outcome, FinalResponse) {
-        let Self { ctx, incoming, next, made, state, .. } = self;
+    /// It is not sent, for this reason. `response`: what the client gets if nothing follows.
+    fn not_sent(self, outcome: Outcome, error: Error, response: fn(Error) -> FinalResponse) -> NotStarted {
+        let Self { ctx, incoming, next, made, state, cache, .. } = self;
         let attempt = match made {
             Made::Nothing => None,
             Made::Attempt(attempt, _) => Some(Arc::new(attempt)),
             Made::Held(held) => Some(Arc::clone(held.seal(None, None).attempt())),
         };
         match &attempt {
-            Some(attempt) => {
-                ctx.record.attempt_finished(attempt, state, next.reason, Some(&error));
-                ctx.attempt_state = state;
-            }
+            Some(attempt) => ctx.record.attempt_finished(attempt, state, next.reason, Some(&error)),
             None => ctx.record.attempt_unsupported(next, incoming.request, &error),
         }
-        ctx.attempt = attempt;
-        (outcome, FinalResponse::Error(error))
-    }
-
-    fn not_made(&mut self, error: &Error) {
-        self.ctx.record.attempt_unsupported(self.next, self.incoming.request, error);
-        self.ctx.attempt = None;
+        NotStarted { outcome, response: response(error), facts: AttemptFacts { attempt, state, cache } }
     }
 
     /// The response where the target is not called for it.

@@ -57,10 +57,10 @@ async fn look_up(policy: Cache, call: &mut AttemptCall<'_>) -> Flow {
     let reads_kept = !forces_refresh && !call.kept.ignores_stored;
     let Some((scope, key)) = key(call).await else { return Flow::Continue };
     let status = if forces_refresh { CacheStatus::Refresh } else { CacheStatus::Miss };
-    call.ctx.cache = CacheNote { status, mode: Some(policy.mode), key: Some(key), ..CacheNote::default() };
+    call.cache = CacheNote { status, mode: Some(policy.mode), key: Some(key), ..CacheNote::default() };
     let now = Timestamp::now();
     if reads_kept && let Some(found) = caching.store.get(&key, &scope, now).await {
-        return hit(call.ctx, CacheStatus::Hit, found, now);
+        return hit(&mut call.cache, CacheStatus::Hit, found, now);
     }
     let max_age = policy.max_age(settings.settings.cache.max_age);
     let streamed = call.incoming.streamed;
@@ -74,7 +74,7 @@ async fn look_up(policy: Cache, call: &mut AttemptCall<'_>) -> Flow {
         is_flawed: false,
     };
     if !forces_refresh && let Some(reader) = caching.flights.join(&key, &joining) {
-        return read_along(call.ctx, cached_call(&reader, None), reader);
+        return read_along(&mut call.cache, cached_call(&reader, None), reader);
     }
     let similar = match policy.mode {
         CacheMode::Semantic => Box::pin(probe(call, &scope)).await.map(Box::new),
@@ -83,19 +83,19 @@ async fn look_up(policy: Cache, call: &mut AttemptCall<'_>) -> Flow {
     if let Some(probe) = similar.as_ref().filter(|_| reads_kept) {
         if let Some((origin, found)) = similar_response(call.ctx, &caching, probe, policy, &scope).await {
             caching.store.put(key, (*found).clone());
-            call.ctx.cache.origin = Some(origin);
-            return hit(call.ctx, CacheStatus::SemanticHit, found, now);
+            call.cache.origin = Some(origin);
+            return hit(&mut call.cache, CacheStatus::SemanticHit, found, now);
         }
-        call.ctx.cache.status = CacheStatus::SemanticMiss;
+        call.cache.status = CacheStatus::SemanticMiss;
     }
     // The call of an equal request may have ended while this one was looking for its response.
     if reads_kept && let Some(found) = caching.store.in_memory(&key, &scope, now) {
-        return hit(call.ctx, CacheStatus::Hit, found, now);
+        return hit(&mut call.cache, CacheStatus::Hit, found, now);
     }
     let limit = usize::try_from(settings.settings.cache.max_entry_bytes).unwrap_or(usize::MAX);
     let new = NewFlight { scope: scope.clone(), streamed, is_refresh: forces_refresh, limit };
     match caching.flights.join_or_lead(key, &joining, new) {
-        Ok(reader) => read_along(call.ctx, cached_call(&reader, None), reader),
+        Ok(reader) => read_along(&mut call.cache, cached_call(&reader, None), reader),
         Err((flight, reader)) => {
             let cached = cached_call(&reader, similar);
             let body = call.attempt().and_then(|attempt| attempt.body.clone());
@@ -106,17 +106,17 @@ async fn look_up(policy: Cache, call: &mut AttemptCall<'_>) -> Flow {
     }
 }
 
-fn hit(ctx: &mut RequestContext, status: CacheStatus, found: Arc<CachedResponse>, now: Timestamp) -> Flow {
-    ctx.cache.status = status;
-    ctx.cache.age = Some(found.age(now));
-    ctx.cache.saved =
+fn hit(cache: &mut CacheNote, status: CacheStatus, found: Arc<CachedResponse>, now: Timestamp) -> Flow {
+    cache.status = status;
+    cache.age = Some(found.age(now));
+    cache.saved =
         Saved { input_tokens: found.input_tokens, output_tokens: found.output_tokens, cost: found.cost };
     Flow::Respond(Answer(AnswerKind::Stored(found)))
 }
 
-fn read_along(ctx: &mut RequestContext, call: CachedCall, reader: FlightReader) -> Flow {
-    ctx.cache.status = CacheStatus::Hit;
-    ctx.cache.is_shared = true;
+fn read_along(cache: &mut CacheNote, call: CachedCall, reader: FlightReader) -> Flow {
+    cache.status = CacheStatus::Hit;
+    cache.is_shared = true;
     Flow::Respond(Answer(AnswerKind::Shared(Box::new((call, reader)))))
 }
 
@@ -125,7 +125,7 @@ async fn key(call: &mut AttemptCall<'_>) -> Option<(Scope, CacheKey)> {
     let attempt = call.attempt().filter(|attempt| is_cacheable(attempt, call.request()))?;
     let (ctx, headers) = (&*call.ctx, &call.incoming.header.headers);
     let scope = scope(ctx.workspace(), ctx.snapshot.stored.default_workspace(), ctx.cache_headers.as_deref());
-    let parts = key_parts(ctx.record.metadata.as_deref(), &scope, attempt, headers)?;
+    let parts = key_parts(ctx.record.named.metadata.as_deref(), &scope, attempt, headers)?;
     let key = call.engine.shared.large_work.run(parts.body.len(), || parts.key()).await.ok()?;
     Some((scope, key))
 }
@@ -137,7 +137,7 @@ async fn probe(call: &AttemptCall<'_>, scope: &Scope) -> Option<Similar> {
     let request = call.request().as_edited_for(&attempt.target).ok()?;
     let body = request.body.as_ref()?;
     let text = similar::Text::of(request.operation, body)?;
-    let metadata = ctx.record.metadata.as_deref();
+    let metadata = ctx.record.named.metadata.as_deref();
     let parts = KeyParts {
         body: body.bytes(),
         ..key_parts(metadata, scope, attempt, &call.incoming.header.headers)?

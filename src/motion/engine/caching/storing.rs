@@ -41,7 +41,7 @@ pub(in crate::engine) fn remove_unreadable(caching: &Caching, ctx: &RequestConte
 impl Finished<'_> {
     /// Keeps the response, for the requests that follow. To be called before the last of it is sent.
     pub fn store(&self, caching: &Caching, ctx: &mut RequestContext) {
-        let Some(call) = &self.run.cached else { return };
+        let Some(call) = &self.run.layers.cached else { return };
         let stored = match self.storable(call, ctx) {
             Ok(Some(entry)) => {
                 caching.keep(call, entry);
@@ -59,7 +59,7 @@ impl Finished<'_> {
             }
         };
         if call.share.is_leader() || stored == Some(Ok(())) {
-            ctx.cache.stored = stored;
+            ctx.facts.cache.stored = stored;
         }
     }
 

@@ -46,7 +46,7 @@ impl Guarded {
             return Judged::Passes { has_failed: self.has_failed(&[]) };
         };
         let decides = self.after.as_ref().is_some_and(|after| after.decides());
-        match (body.streams, body.kind) {
+        match (body.shape.streams, body.shape.kind) {
             (true, _) if decides && self.reader.is_none() => unreadable("is a stream"),
             (_, ContentKind::Compressed) if self.after.is_some() => unreadable("is compressed"),
             (true, _) => self.judge_stream(body, dialect, shows_results).await,

@@ -133,7 +133,7 @@ async fn check_request(
         operation,
         request: &request,
         target,
-        metadata: ctx.record.metadata.as_deref(),
+        metadata: ctx.record.named.metadata.as_deref(),
         headers: &incoming.header.headers,
         has_unread_body: !incoming.is_read,
     };

@@ -35,7 +35,7 @@ impl ResponseBody {
     pub(super) fn push_passthrough(&mut self, chunk: &Bytes) {
         let validated = self.is_validated();
         let Mode::Passthrough { tap, parser, .. } = &mut self.mode else { return };
-        if self.kind != ContentKind::Events || !validated {
+        if self.shape.kind != ContentKind::Events || !validated {
             if let Some(cause) = self.check.take(chunk) {
                 self.error = Some(BodyError::Malformed(cause));
             }
@@ -46,7 +46,7 @@ impl ResponseBody {
             self.out.push(chunk.clone());
             return;
         }
-        if self.is_over {
+        if self.progress.is_over {
             return;
         }
         if let Some(cause) = self.check.take(chunk) {
@@ -72,7 +72,7 @@ impl ResponseBody {
             if self.hides_usage && self.is_usage_only(&event) {
                 cuts.hidden.push(place.clone());
             }
-            if self.is_over {
+            if self.progress.is_over {
                 cuts.stop = Some(Stop::Behind(place.end));
                 break;
             }
@@ -130,7 +130,7 @@ impl ResponseBody {
         tap.event(event);
         let summary = tap.summary();
         // The error of a stream that has not begun gets a status of its own, whoever could replace it.
-        let begins = summary.events == 1 && !self.taken && self.out.is_empty();
+        let begins = summary.events == 1 && !self.progress.taken && self.out.is_empty();
         if !failed && summary.error.is_some() && (self.policy.validates || begins) {
             self.error = Some(BodyError::Provider(self.policy.error_in(data), None));
         } else if summary.ended && !summary.is_complete_for(self.policy.operation) {
@@ -139,13 +139,14 @@ impl ResponseBody {
         }
         // A final event that is not a terminator may be followed by `[DONE]`, which is one everywhere.
         let is_last = self.policy.operation.terminator().is_last();
-        self.is_over = self.error.is_none() && summary.ended && (is_last || data.trim_ascii() == b"[DONE]");
+        self.progress.is_over =
+            self.error.is_none() && summary.ended && (is_last || data.trim_ascii() == b"[DONE]");
         self.error.is_none()
     }
 
     /// Handles what follows the last blank line: an event without its blank line, or a part of one.
     pub(super) fn finish_tail(&mut self, tail: Run<'static>) {
-        if self.is_over {
+        if self.progress.is_over {
             return;
         }
         if tail.bytes().trim_ascii().is_empty() {
@@ -179,7 +180,7 @@ impl ResponseBody {
         let Mode::Passthrough { tap, .. } = &self.mode else { return };
         let Some(end) = self.policy.operation.terminator().event() else { return };
         let summary = tap.summary();
-        if self.kind == ContentKind::Events && !summary.ended && summary.error.is_none() {
+        if self.shape.kind == ContentKind::Events && !summary.ended && summary.error.is_none() {
             self.out.push(Bytes::from_static(end));
         }
     }
