@@ -1,8 +1,8 @@
 #!/bin/bash
 # Prints how long an operator waits: from the installation of a package until the first curl is answered.
 #
-#   dist/first-curl-package.sh target/dist/turnpike_0.1.0_amd64.deb        (as root: installs it, and purges it afterwards)
-#   dist/first-curl-package.sh target/dist/turnpike-0.1.0-linux-amd64.tar.gz      (unpacks it into a directory of its own)
+#   dist/first-curl-package.sh target/dist/turnpike_0.2.0_amd64.deb        (as root: installs it, and purges it afterwards)
+#   dist/first-curl-package.sh target/dist/turnpike-0.2.0-linux-amd64.tar.gz      (unpacks it into a directory of its own)
 #
 # Where systemd runs, the Debian package has started the service; elsewhere the binary is started by hand, with the settings of the
 # package. Ports 8787, 8788 and 8790 must be free, and no turnpike installed.
