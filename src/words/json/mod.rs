@@ -10,6 +10,7 @@
 //! | [`values`] | how many values a text has |
 //! | [`walk`] | members and items of text that was proven valid |
 //! | [`scan`] | a few members of a text of any length, as it streams by |
+//! | `schema` | JSON Schema of the types that configs and settings have |
 //! | [`surrogates`] | halves of characters that other programs read, and serde does not |
 //! | [`unique`] | a tree, where no name is there twice |
 //! | [`rewrite`] | a text with the values of a changed tree |
@@ -27,6 +28,7 @@ pub mod outline;
 pub mod proof;
 pub mod rewrite;
 pub mod scan;
+pub(crate) mod schema;
 pub mod similarity;
 #[cfg(test)]
 mod spellings;

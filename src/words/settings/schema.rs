@@ -13,7 +13,6 @@ mod guardrails;
 mod logs;
 mod money;
 mod telemetry;
-mod types;
 
 #[cfg(test)]
 mod tests;
@@ -21,9 +20,11 @@ mod tests;
 use super::auth::SHORTHANDS;
 use super::scopes::Scope;
 use super::{AccessLog, Limits, Server};
+use crate::json::schema::{
+    self, flag, integer, list, millis, non_empty, object, one_of, or, pattern, see, text,
+};
 use serde_json::{Map, Value, json};
 use std::time::Duration;
-use types::{flag, integer, list, millis, non_empty, object, one_of, or, pattern, see, text};
 
 const ID: &str = "^[A-Za-z0-9._-]{1,128}$";
 
@@ -47,7 +48,7 @@ fn definitions(providers: &[&str]) -> Value {
             "reference",
             json!({
                 "type": "string",
-                "pattern": types::REFERENCE,
+                "pattern": schema::REFERENCE,
                 "description": "${NAME}: the environment variable NAME. credential:NAME: the file NAME in systemd's $CREDENTIALS_DIRECTORY.",
             }),
         ),
@@ -488,7 +489,7 @@ fn stored_provider(providers: &[&str]) -> Value {
         ("provider", one_of("The provider (docs/providers.md).", providers.iter().copied())),
         ("request_timeout", millis("For one attempt, in milliseconds; a config's takes precedence.")),
         ("forward_headers", config_object::forward_headers()),
-        ("override_params", types::free("Members to set in the request body.")),
+        ("override_params", schema::free("Members to set in the request body.")),
     ];
     keys.extend(account::keys(false));
     object("A provider and the account to call it with.", &["provider"], keys)
@@ -504,7 +505,7 @@ fn custom_hosts() -> Value {
                 "allow_private",
                 or(flag("Allows all private and loopback ranges; only if every client is trusted."), false),
             ),
-            ("allow", list(allow, types::text("A host, address or range."))),
+            ("allow", list(allow, text("A host, address or range."))),
         ],
     )
 }

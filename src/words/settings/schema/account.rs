@@ -2,9 +2,9 @@
 //!
 //! The types are those of `Account::read`.
 
-use super::types::{list, object, one_of, pattern, text};
 use crate::config::account::names::{self, Names};
 use crate::config::account::{AuthModeC, AuthTypeA, AuthTypeB, DeploymentType};
+use crate::json::schema::{list, object, one_of, pattern, text};
 use serde_json::{Value, json};
 
 /// The values of a field that has only some.
@@ -100,7 +100,7 @@ fn deployment() -> Value {
         ("deployment_id", text("The deployment's id.")),
         ("alias", text("The model's name in requests.")),
         ("api_version", text("The version of the API.")),
-        ("is_default", super::types::flag("For models without a deployment of their own.")),
+        ("is_default", crate::json::schema::flag("For models without a deployment of their own.")),
     ];
     object("A deployment.", &required, keys)
 }

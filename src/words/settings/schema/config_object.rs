@@ -4,8 +4,10 @@
 //! reader checks: an editor's message about it would name them all.
 
 use super::account;
-use super::types::{flag, free, integer, list, number, object, one_of, or, pattern, see, statuses, text};
 use crate::config::policies::{DEFAULT_STATUSES, RetryPolicy};
+use crate::json::schema::{
+    flag, free, integer, list, number, object, one_of, or, pattern, see, statuses, text,
+};
 use serde_json::{Value, json};
 use std::time::Duration;
 

@@ -1,7 +1,7 @@
 //! How usage is counted, in `limits` of the schema.
 
 use super::super::Counting;
-use super::types::{integer, non_empty, one_of, or, pattern};
+use crate::json::schema::{integer, non_empty, one_of, or, pattern};
 use serde_json::Value;
 
 /// The keys.

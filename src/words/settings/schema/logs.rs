@@ -1,7 +1,7 @@
 //! `logs` in the schema.
 
 use super::super::logs::{EXPORT_FIELDS, Logs, Payloads};
-use super::types::{flag, integer, list, non_empty, object, one_of, or, pattern};
+use crate::json::schema::{flag, integer, list, non_empty, object, one_of, or, pattern};
 use serde_json::{Value, json};
 
 pub(super) fn section() -> Value {

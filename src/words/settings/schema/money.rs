@@ -1,6 +1,6 @@
 //! The schema of `usage`, `prices` and `alerts`.
 
-use super::types::{flag, integer, list, non_empty, object, one_of, pattern};
+use crate::json::schema::{flag, integer, list, non_empty, object, one_of, pattern};
 use serde_json::{Value, json};
 
 pub(super) fn usage() -> Value {

@@ -1,6 +1,6 @@
 //! The schema of `telemetry`.
 
-use super::types::{flag, integer, non_empty, object, or, pattern};
+use crate::json::schema::{flag, integer, non_empty, object, or, pattern};
 use serde_json::{Value, json};
 
 pub(super) fn section() -> Value {

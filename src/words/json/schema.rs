@@ -1,24 +1,25 @@
-//! The types of values in the schema: one function for each kind that the reader knows.
+//! The types of values in JSON Schema: one function for each kind that the readers of configs and settings know.
 //!
-//! The reader takes `null` for an absent key, and a text may be a reference to a secret; both are part of the types here.
+//! These readers take `null` for an absent key, and a text may be a reference to a secret; both are part of the types here. Not here:
+//! which members an object has.
 
 use serde_json::{Map, Value, json};
 
 /// A text that the reader replaces: `${NAME}` anywhere in it, or `credential:NAME`.
-pub(super) const REFERENCE: &str = r"\$\{|^credential:.";
+pub(crate) const REFERENCE: &str = r"\$\{|^credential:.";
 
 /// Any text.
-pub(super) fn text(description: &str) -> Value {
+pub(crate) fn text(description: &str) -> Value {
     json!({"type": "string", "description": description})
 }
 
 /// A text that is not blank.
-pub(super) fn non_empty(description: &str) -> Value {
+pub(crate) fn non_empty(description: &str) -> Value {
     json!({"type": "string", "pattern": r"\S", "description": description})
 }
 
 /// A text of this form, or a reference.
-pub(super) fn pattern(description: &str, pattern: &str, examples: &[&str]) -> Value {
+pub(crate) fn pattern(description: &str, pattern: &str, examples: &[&str]) -> Value {
     json!({
         "anyOf": [{"type": "string", "pattern": pattern}, {"$ref": "#/$defs/reference"}],
         "description": description,
@@ -27,52 +28,52 @@ pub(super) fn pattern(description: &str, pattern: &str, examples: &[&str]) -> Va
 }
 
 /// One of these texts, or a reference.
-pub(super) fn one_of<'a>(description: &str, values: impl IntoIterator<Item = &'a str>) -> Value {
+pub(crate) fn one_of<'a>(description: &str, values: impl IntoIterator<Item = &'a str>) -> Value {
     let values: Vec<&str> = values.into_iter().collect();
     json!({"anyOf": [{"enum": values}, {"$ref": "#/$defs/reference"}], "description": description})
 }
 
-pub(super) fn flag(description: &str) -> Value {
+pub(crate) fn flag(description: &str) -> Value {
     json!({"type": "boolean", "description": description})
 }
 
 /// A whole number; without `max` as large as the reader takes.
-pub(super) fn integer(description: &str, min: i64, max: Option<i64>) -> Value {
+pub(crate) fn integer(description: &str, min: i64, max: Option<i64>) -> Value {
     let max = max.unwrap_or(i64::MAX);
     json!({"type": "integer", "minimum": min, "maximum": max, "description": description})
 }
 
 /// Milliseconds from 1 to a day.
-pub(super) fn millis(description: &str) -> Value {
+pub(crate) fn millis(description: &str) -> Value {
     integer(description, 1, Some(86_400_000))
 }
 
 /// A number of at least `min`.
-pub(super) fn number(description: &str, min: f64) -> Value {
+pub(crate) fn number(description: &str, min: f64) -> Value {
     json!({"type": "number", "minimum": min, "description": description})
 }
 
 /// A list of HTTP statuses.
-pub(super) fn statuses(description: &str) -> Value {
+pub(crate) fn statuses(description: &str) -> Value {
     list(description, json!({"type": "integer", "minimum": 100, "maximum": 599}))
 }
 
-pub(super) fn list(description: &str, items: Value) -> Value {
+pub(crate) fn list(description: &str, items: Value) -> Value {
     json!({"type": "array", "items": items, "description": description})
 }
 
 /// An object whose content is not looked at.
-pub(super) fn free(description: &str) -> Value {
+pub(crate) fn free(description: &str) -> Value {
     json!({"type": "object", "description": description})
 }
 
 /// Another definition, described here.
-pub(super) fn see(name: &str, description: &str) -> Value {
+pub(crate) fn see(name: &str, description: &str) -> Value {
     json!({"$ref": format!("#/$defs/{name}"), "description": description})
 }
 
 /// The value that holds when the key is absent.
-pub(super) fn or(mut schema: Value, default: impl Into<Value>) -> Value {
+pub(crate) fn or(mut schema: Value, default: impl Into<Value>) -> Value {
     if let Value::Object(members) = &mut schema {
         members.insert("default".to_owned(), default.into());
     }
@@ -80,7 +81,7 @@ pub(super) fn or(mut schema: Value, default: impl Into<Value>) -> Value {
 }
 
 /// An object with these keys and no others. `null` counts as an absent key, so it is not enough for a required one.
-pub(super) fn object(description: &str, required: &[&str], keys: Vec<(&str, Value)>) -> Value {
+pub(crate) fn object(description: &str, required: &[&str], keys: Vec<(&str, Value)>) -> Value {
     let mut properties = Map::new();
     for (name, schema) in keys {
         let schema = if required.contains(&name) { schema } else { or_null(schema) };
