@@ -111,12 +111,16 @@ impl<'a> Sources<'a> {
     }
 
     /// The cache key of the compiled config: every value it is compiled from. `None` when cloud credentials come
-    /// in headers; the config of such a request is compiled every time.
+    /// in headers, and for the gateway's own requests; the config of such a request is compiled every time.
     pub fn key(&self, generation: u64) -> Option<String> {
         let gateway_headers = self.gateway_headers;
         if gateway_headers.account.is_some() {
             return None;
         }
+        let policies = match &gateway_headers.policies {
+            Some(policies) => Some(policies.cache_key()?),
+            None => None,
+        };
         let parts = [
             gateway_headers.config,
             gateway_headers.provider,
@@ -138,26 +142,15 @@ impl<'a> Sources<'a> {
             key.push_str(id);
         }
         key.push('\n');
-        for name in gateway_headers.forward_headers.iter().flatten() {
-            key.push_str(name.as_str());
-            key.push(',');
-        }
-        key.push_str(if gateway_headers.forward_headers.is_some() { "\n+" } else { "\n-" });
-        key.push_str(match gateway_headers.strict_std_compliance {
-            None => "\n-\n",
-            Some(false) => "\n0\n",
-            Some(true) => "\n1\n",
-        });
-        // Writing into a String cannot fail.
-        if let Some(timeout) = gateway_headers.request_timeout {
-            let _ = write!(key, "{timeout}");
-        }
+        // Lines of its own, up to an empty one.
+        key.push_str(policies.unwrap_or_default());
         key.push('\n');
         if let Some(workspace) = self.directory.workspace {
             key.push_str(workspace.simple().encode_lower(&mut Uuid::encode_buffer()));
         }
         key.push('\n');
         if let Some(PromptCall { found, set, .. }) = self.prompt {
+            // Writing into a String cannot fail.
             let _ = writeln!(key, "{}@{}", found.version.id, set.generation);
         }
         push_number(&mut key, generation);
@@ -263,7 +256,8 @@ impl Compiler<'_> {
                 Ok(Node::Group(Box::new(group)))
             }
             _ => {
-                let mut own = Policies::from_headers(self.sources.gateway_headers);
+                let sent = self.sources.gateway_headers.policies.as_ref();
+                let mut own = sent.map(|sent| sent.policies().clone()).unwrap_or_default();
                 own.inherit(&policies);
                 Ok(Node::Target(Arc::new(compile_target(self, config, own, prompt, path)?)))
             }

@@ -69,7 +69,9 @@ impl ConfigCache {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::route::tests::{target, with_sources};
+    use crate::route::tests::{target, with_headers, with_sources};
+    use http::{HeaderMap, HeaderName};
+    use words::config::policies::Policies;
 
     #[test]
     fn an_unused_config_is_dropped_while_no_request_comes() {
@@ -87,5 +89,67 @@ mod tests {
             assert!(ended, "{idle_timeout:?}");
             assert_eq!(config.strong_count() == 0, is_dropped, "{idle_timeout:?}");
         }
+    }
+
+    /// Values of headers of inherited keys: at least two different ones that each of them takes.
+    const VALUES: [&str; 6] = ["1", "2", "true", "false", "x-a", "x-b"];
+
+    #[test]
+    fn requests_that_differ_in_the_header_of_an_inherited_key_have_different_keys() {
+        let with = |sent: Option<(&str, &str)>| {
+            let mut headers = HeaderMap::new();
+            headers.insert("x-gateway-config", target("").parse().unwrap());
+            if let Some((name, value)) = sent {
+                let name = HeaderName::try_from(format!("x-gateway-{name}")).unwrap();
+                headers.insert(name, value.parse().unwrap());
+            }
+            with_headers(&headers, |sources| {
+                let policies = sources.gateway_headers.policies.as_ref();
+                let policies = policies.map(|sent| sent.policies().clone()).unwrap_or_default();
+                (sources.key(1).unwrap(), policies)
+            })
+        };
+        let mut tested = 0;
+        let absent = with(None).unwrap();
+        for name in Policies::header_names() {
+            let sent = VALUES.iter().filter_map(|value| with(Some((name, value))).ok());
+            let all: Vec<(String, Policies)> = std::iter::once(absent.clone()).chain(sent).collect();
+            let mut distinct: Vec<&Policies> = Vec::new();
+            for (key, policies) in &all {
+                if !distinct.contains(&policies) {
+                    distinct.push(policies);
+                }
+                for (other, others) in &all {
+                    assert!(policies == others || key != other, "{name}: one key for two values: {key}");
+                }
+            }
+            assert!(distinct.len() > 2, "{name}: VALUES needs two values that it takes");
+            tested += 1;
+        }
+        assert!(tested >= 4, "{tested}");
+    }
+
+    #[test]
+    fn the_lines_of_one_header_are_not_those_of_another() {
+        let key = |lines: &[(&'static str, &str)]| {
+            let mut headers = HeaderMap::new();
+            for (name, value) in lines {
+                headers.append(*name, value.parse().unwrap());
+            }
+            with_headers(&headers, |sources| sources.key(1).unwrap()).unwrap()
+        };
+        let forward = "x-gateway-forward-headers";
+        let timeout = "x-gateway-request-timeout";
+        let keys = [
+            key(&[]),
+            key(&[(forward, "x-a,x-b")]),
+            key(&[(forward, "x-a"), (forward, "x-b")]),
+            key(&[(forward, "x-a"), (timeout, "1")]),
+            key(&[(timeout, "1")]),
+        ];
+        for (index, one) in keys.iter().enumerate() {
+            assert!(keys.iter().skip(index + 1).all(|other| one != other), "{one}");
+        }
+        assert_eq!(key(&[(timeout, "1"), (forward, "x-a")]), keys[3], "the order of headers does not matter");
     }
 }

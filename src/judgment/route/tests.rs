@@ -22,6 +22,7 @@ use words::config::Checks;
 use words::config::balance::Sticky;
 use words::config::headers::GatewayHeaders;
 use words::config::query::Query;
+use words::error::Error;
 use words::settings::Settings;
 
 /// A routing environment for tests.
@@ -102,14 +103,22 @@ pub(super) fn compiled(json: &str) -> Arc<CompiledConfig> {
 
 /// Does `work` with the sources of a request that has this config and default settings.
 pub(super) fn with_sources<T>(json: &str, work: impl FnOnce(&Sources<'_>) -> T) -> T {
+    let mut headers = HeaderMap::new();
+    headers.insert("x-gateway-config", json.parse().unwrap());
+    with_headers(&headers, work).unwrap()
+}
+
+/// Does `work` with the sources of a request that has these headers and default settings.
+///
+/// # Errors
+/// That of a header that cannot be read.
+pub(super) fn with_headers<T>(headers: &HeaderMap, work: impl FnOnce(&Sources<'_>) -> T) -> Result<T, Error> {
     let checks = Checks { provider: &|_| Ok(()), account: &|_, _| Ok(()), custom_host: &|_| Ok(()) };
     let sources = words::settings::SecretSources { env: &|_| None, credential: &|_| Err(String::new()) };
     let settings = Settings::parse("", &sources, &checks).unwrap();
     let hosts = HostRules::new(&settings.custom_hosts);
     let stored = Stored::default();
-    let mut headers = HeaderMap::new();
-    headers.insert("x-gateway-config", json.parse().unwrap());
-    let gateway_headers = GatewayHeaders::read(&headers, &settings.header_prefixes).unwrap();
+    let gateway_headers = GatewayHeaders::read(headers, &settings.header_prefixes)?;
     let sources = Sources {
         settings: &settings,
         hosts: &hosts,
@@ -120,7 +129,7 @@ pub(super) fn with_sources<T>(json: &str, work: impl FnOnce(&Sources<'_>) -> T) 
         model_config: None,
         prompt: None,
     };
-    work(&sources)
+    Ok(work(&sources))
 }
 
 /// A target in short form: a provider, a key and the given further fields.

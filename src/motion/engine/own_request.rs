@@ -22,6 +22,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use words::api::body::Body;
 use words::config::headers::GatewayHeaders;
+use words::config::policies::Policies;
 use words::error::Error;
 
 /// What a request of the gateway's own is sent with.
@@ -111,10 +112,12 @@ impl Engine {
         let body = body.map(|body| Body::parse(Bytes::from(body))).transpose();
         let request = request(body.map_err(|why| Error::bad_request(why.to_string()))?);
         let is_provider = own.config.starts_with('@');
+        let policies =
+            own.timeout.map(|limit| Policies { request_timeout: Some(limit), ..Policies::default() });
         let gateway_headers = GatewayHeaders {
             provider: Some(own.config).filter(|_| is_provider),
             config: Some(own.config).filter(|_| !is_provider),
-            request_timeout: own.timeout.and_then(|timeout| u64::try_from(timeout.as_millis()).ok()),
+            policies: policies.map(|policies| Box::new(policies.into())),
             ..GatewayHeaders::default()
         };
         let sources = Sources::new(&ctx.snapshot, &gateway_headers, None, &request, ctx.workspace());

@@ -8,16 +8,14 @@
 //! `x-gateway-provider` twice is an error.
 
 mod metadata;
-mod raw;
+pub(super) mod raw;
 
 use super::account::names::CUSTOM_HOST;
 use super::account::{Account, AccountSource};
-use super::values::MAX_MS;
-use crate::error::Error;
-use crate::json::JsonStr;
+use super::policies::HeaderPolicies;
+use crate::error::{Error, Inline};
 use http::{HeaderMap, HeaderName};
 use raw::{RawAccountHeaders, RawGatewayHeaders, RawHeader};
-use std::borrow::Cow;
 use std::fmt;
 
 /// Maximum bytes of an id or name that is logged and echoed.
@@ -34,9 +32,6 @@ pub struct GatewayHeaders<'a> {
     pub virtual_key: Option<&'a str>,
     /// Not checked yet.
     pub custom_host: Option<&'a str>,
-    /// Milliseconds, at least 1.
-    pub request_timeout: Option<u64>,
-    pub forward_headers: Option<Vec<HeaderName>>,
     /// At most 256 visible ASCII characters, as for the span ids, because it is echoed.
     pub trace_id: Option<&'a str>,
     pub span_id: Option<&'a str>,
@@ -50,7 +45,8 @@ pub struct GatewayHeaders<'a> {
     pub ignore_service_log: bool,
     pub cache_namespace: Option<&'a str>,
     pub cache_force_refresh: bool,
-    pub strict_std_compliance: Option<bool>,
+    /// Inherited keys; `None` without any such header.
+    pub policies: Option<Box<HeaderPolicies>>,
     /// Cloud credentials and addressing; `None` without any such header. `api_key` is never set: `auth` finds
     /// the client's keys. `custom_host` is set only from a vendor's own header.
     pub account: Option<Box<Account>>,
@@ -81,21 +77,24 @@ impl<'a> GatewayHeaders<'a> {
             provider,
             virtual_key: text(raw.virtual_key)?,
             custom_host: text(raw.custom_host)?,
-            request_timeout: raw.request_timeout.map(milliseconds).transpose()?,
-            forward_headers: raw.forward_headers.map(|header| names(header, headers)).transpose()?,
             trace_id: id(raw.trace_id)?,
             span_id: id(raw.span_id)?,
             parent_span_id: id(raw.parent_span_id)?,
             span_name: id(raw.span_name)?,
             metadata: raw.metadata.map(metadata::read).transpose()?,
-            debug: raw.debug.map(flag).transpose()?,
-            ignore_service_log: raw.ignore_service_log.map(flag).transpose()?.unwrap_or_default(),
+            debug: raw.debug.map(RawHeader::flag).transpose()?,
+            ignore_service_log: raw.ignore_service_log.map(RawHeader::flag).transpose()?.unwrap_or_default(),
             cache_namespace: text(raw.cache_namespace)?,
             cache_force_refresh: text(raw.cache_force_refresh)?
                 .is_some_and(|text| text.eq_ignore_ascii_case("true")),
-            strict_std_compliance: raw.strict.map(flag).transpose()?,
+            policies: HeaderPolicies::read(raw.policies, headers)?,
             account: (!raw.account.is_empty()).then(|| account(raw.account, provider)).transpose()?,
         })
+    }
+
+    /// What `auth.saved_only` forbids of the inherited keys.
+    pub fn inline_policy(&self) -> Option<Inline> {
+        self.policies.as_ref().and_then(|policies| policies.inline())
     }
 }
 
@@ -136,19 +135,6 @@ pub fn observable(name: &str) -> Result<HeaderName, &'static str> {
     Ok(name)
 }
 
-/// The name of a header that `forward_headers` may list.
-///
-/// # Errors
-/// What is wrong with the name, without repeating it.
-pub fn forwardable(name: &str) -> Result<HeaderName, &'static str> {
-    let name = HeaderName::from_bytes(name.as_bytes()).map_err(|_| "must be a header name")?;
-    // Under any prefix: the list must not forward itself.
-    if name.as_str().ends_with("-forward-headers") {
-        return Err("must not be the header that lists the headers to forward");
-    }
-    Ok(name)
-}
-
 /// Reads the account headers. `provider` is the one named in the request's provider header.
 fn account(mut raw: RawAccountHeaders<'_>, provider: Option<&str>) -> Result<Box<Account>, Error> {
     raw.provider = provider.unwrap_or_default().to_owned();
@@ -177,51 +163,12 @@ fn id(header: Option<RawHeader<'_>>) -> Result<Option<&str>, Error> {
     Ok(Some(text))
 }
 
-fn milliseconds(header: RawHeader<'_>) -> Result<u64, Error> {
-    let ms: Option<u64> = header.text()?.trim().parse().ok();
-    match ms.filter(|ms| *ms > 0) {
-        Some(ms) => Ok(ms.min(MAX_MS)),
-        None => Err(header.error("must be a whole number of milliseconds, at least 1")),
-    }
-}
-
-fn flag(header: RawHeader<'_>) -> Result<bool, Error> {
-    match header.text()? {
-        text if text.eq_ignore_ascii_case("true") => Ok(true),
-        text if text.eq_ignore_ascii_case("false") => Ok(false),
-        _ => Err(header.error("must be true or false")),
-    }
-}
-
-/// A list of header names, separated by commas or as a JSON array of texts, in one or several header lines.
-fn names(header: RawHeader<'_>, headers: &HeaderMap) -> Result<Vec<HeaderName>, Error> {
-    let mut names = Vec::new();
-    for value in headers.get_all(header.name) {
-        let text = RawHeader { value, ..header }.text()?.trim();
-        let listed: Vec<Cow<'_, str>> = match text.starts_with('[') {
-            true => {
-                let list: Result<Vec<JsonStr<'_>>, _> = serde_json::from_str(text);
-                let list = list.map_err(|_| header.error("must be header names, or a JSON array of them"))?;
-                list.into_iter().map(|name| name.0).collect()
-            }
-            false => text.split(',').map(Cow::Borrowed).collect(),
-        };
-        for name in listed.iter().map(|name| name.trim()).filter(|name| !name.is_empty()) {
-            let name =
-                forwardable(name).map_err(|what| header.error(&format!("names a header that {what}")))?;
-            names.push(name);
-        }
-    }
-    Ok(names)
-}
-
 /// Shows nothing that may hold a credential.
 impl fmt::Debug for GatewayHeaders<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("GatewayHeaders")
             .field("provider", &self.provider)
             .field("trace_id", &self.trace_id)
-            .field("request_timeout", &self.request_timeout)
             .finish_non_exhaustive()
     }
 }

@@ -7,6 +7,7 @@ use super::account::names::{
     B_SERVICE_ACCOUNT, C_AD_TOKEN, C_API_VERSION, C_AUTH_MODE, C_DEPLOYMENT_NAME, C_DEPLOYMENT_TYPE,
     C_ENDPOINT_NAME, C_REGION, CUSTOM_HOST, Names,
 };
+use super::policies::Policies;
 use super::read::ObjectReader;
 
 /// The sets of keys, one of which must accompany `provider`.
@@ -24,22 +25,8 @@ const WITH_PROVIDER: &[&[Names]] = &[
     &[C_AD_TOKEN],
 ];
 
-/// The combinations without `provider`.
-const ALONE: &[&[Names]] = &[
-    &[&["virtual_key"]],
-    &[&["strategy"], &["targets"]],
-    &[&["cache"]],
-    &[&["retry"]],
-    &[&["prompt_id"]],
-    &[&["forward_headers"]],
-    &[&["request_timeout"]],
-    &[&["after_request_hooks"]],
-    &[&["before_request_hooks"]],
-    &[&["input_guardrails"]],
-    &[&["output_guardrails"]],
-    &[&["input_mutators"]],
-    &[&["output_mutators"]],
-];
+/// The combinations without `provider`, besides the inherited keys that are enough.
+const ALONE: &[&[Names]] = &[&[&["virtual_key"]], &[&["strategy"], &["targets"]], &[&["prompt_id"]]];
 
 /// Checks one level against the list, and against the rule that `api_key` is required when `provider` is
 /// given without `virtual_key` or `custom_host`.
@@ -54,7 +41,8 @@ pub(super) fn check(fields: &ObjectReader<'_>) {
         .peek(&["provider"])
         .is_some_and(|at| at.node.as_text().is_some_and(|provider| provider.starts_with('@')));
     let reachable = slug || (provider && WITH_PROVIDER.iter().any(has_all));
-    if !reachable && !ALONE.iter().any(has_all) {
+    let has_enough = || Policies::enough_names().any(|name| fields.has(&[name]));
+    if !reachable && !ALONE.iter().any(has_all) && !has_enough() {
         fields.at.problem(message());
         return;
     }
@@ -73,6 +61,7 @@ fn message() -> String {
     let key = |names: &Names| names.first().copied().unwrap_or_default();
     let joined = |names: &&[Names]| names.iter().map(key).collect::<Vec<_>>().join(" + ");
     let with = WITH_PROVIDER.iter().map(|names| format!("provider + {}", joined(names)));
-    let all: Vec<String> = with.chain(ALONE.iter().map(joined)).collect();
+    let all: Vec<String> =
+        with.chain(ALONE.iter().map(joined)).chain(Policies::enough_names().map(str::to_owned)).collect();
     format!("Invalid configuration. It must have at least one of: {}", all.join(", "))
 }

@@ -20,6 +20,7 @@ mod tests;
 use super::auth::SHORTHANDS;
 use super::scopes::Scope;
 use super::{AccessLog, Limits, Server};
+use crate::config::policies::Policies;
 use crate::json::schema::{
     self, flag, integer, list, millis, non_empty, object, one_of, or, pattern, see, text,
 };
@@ -62,10 +63,10 @@ fn definitions(providers: &[&str]) -> Value {
         ),
         ("listener", listener()),
         ("stored_provider", stored_provider(providers)),
-        ("time_limits", config_object::time_limits()),
     ];
     if let Value::Object(members) = &mut definitions {
-        members.extend(own.map(|(name, schema)| (name.to_owned(), schema)));
+        let all = own.into_iter().chain(Policies::definitions());
+        members.extend(all.map(|(name, schema)| (name.to_owned(), schema)));
     }
     definitions
 }
@@ -485,12 +486,9 @@ fn cors() -> Value {
 }
 
 fn stored_provider(providers: &[&str]) -> Value {
-    let mut keys = vec![
-        ("provider", one_of("The provider (docs/providers.md).", providers.iter().copied())),
-        ("request_timeout", millis("For one attempt, in milliseconds; a config's takes precedence.")),
-        ("forward_headers", config_object::forward_headers()),
-        ("override_params", schema::free("Members to set in the request body.")),
-    ];
+    let provider = one_of("The provider (docs/providers.md).", providers.iter().copied());
+    let mut keys = vec![("provider", provider)];
+    keys.extend(Policies::schemas_in_provider());
     keys.extend(account::keys(false));
     object("A provider and the account to call it with.", &["provider"], keys)
 }

@@ -4,11 +4,11 @@
 //! it names (`route`).
 
 use super::allowed_models::AllowedModels;
-use super::values::{base_url, is_id, millis, non_empty};
+use super::values::{base_url, is_id, non_empty};
 use crate::config::Checks;
 use crate::config::account::Account;
 use crate::config::account::names::{self, CUSTOM_HOST};
-use crate::config::policies::{Policies, forward_headers, override_params};
+use crate::config::policies::Policies;
 use crate::config::read::{Cursor, ObjectReader};
 use std::fmt;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use std::sync::Arc;
 pub struct StoredProvider {
     pub provider: String,
     pub account: Account,
-    /// `request_timeout`, `forward_headers` and `override_params`; targets that name it inherit them.
+    /// Those of the inherited keys that a stored provider may have; targets that name it inherit them.
     pub policies: Policies,
     /// `None`: all models.
     pub models: Option<Arc<AllowedModels>>,
@@ -45,12 +45,7 @@ impl StoredProvider {
         let stored = Self {
             provider: provider.unwrap_or_default(),
             account,
-            policies: Policies {
-                request_timeout: millis(&mut fields, "request_timeout"),
-                forward_headers: forward_headers::names(&mut fields),
-                override_params: override_params::members(&mut fields),
-                ..Policies::default()
-            },
+            policies: Policies::read_in_provider(&mut fields),
             models: None,
         };
         // Skipped after a problem, so that a wrong value is reported only once.
@@ -59,8 +54,8 @@ impl StoredProvider {
         {
             Account::report(&error, &fields, true);
         }
-        let mut valid_keys = vec!["provider", "request_timeout", "forward_headers", "override_params"];
-        valid_keys.extend(names::keys());
+        let valid_keys: Vec<&str> =
+            ["provider"].into_iter().chain(Policies::names_in_provider()).chain(names::keys()).collect();
         fields.reject_unknown(&valid_keys);
         Some(stored)
     }

@@ -91,10 +91,10 @@ fn check_saved(headers: &GatewayHeaders<'_>) -> Result<(), Error> {
         (Inline::Provider, headers.provider.is_some_and(is_plain)),
         (Inline::CustomHost, headers.custom_host.is_some()),
         (Inline::ProviderUrl, headers.account.is_some()),
-        (Inline::ForwardHeaders, headers.forward_headers.is_some()),
     ];
-    match found.into_iter().find(|(_, is_sent)| *is_sent) {
-        Some((inline, _)) => Err(Error::inline_blocked(inline)),
+    let found = found.into_iter().find(|(_, is_sent)| *is_sent).map(|(inline, _)| inline);
+    match found.or(headers.inline_policy()) {
+        Some(inline) => Err(Error::inline_blocked(inline)),
         None => Ok(()),
     }
 }

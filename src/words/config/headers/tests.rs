@@ -4,8 +4,10 @@
 //! covered too.
 
 use super::*;
+use crate::config::policies::Policies;
 use http::HeaderValue;
 use proptest::prelude::{any, prop, prop_assert, prop_assert_eq, proptest};
+use std::time::Duration;
 
 const OURS: [&str; 1] = ["x-gateway-"];
 const BOTH: [&str; 2] = ["x-gateway-", "x-other-"];
@@ -17,6 +19,10 @@ fn headers(lines: &[(&str, &str)]) -> HeaderMap {
         headers.append(name, HeaderValue::from_bytes(value.as_bytes()).unwrap());
     }
     headers
+}
+
+fn policies_of<'a>(headers: &'a GatewayHeaders<'_>) -> &'a Policies {
+    headers.policies.as_ref().unwrap().policies()
 }
 
 #[track_caller]
@@ -63,14 +69,19 @@ fn every_plain_header_is_read() {
         ("x-gateway-strict-open-ai-compliance", "false"),
     ]);
     let parsed = GatewayHeaders::read(&headers, &OURS).unwrap();
+    let policies = Policies {
+        request_timeout: Some(Duration::from_secs(5)),
+        forward_headers: Some(["x-a", "x-b", "x-c"].map(HeaderName::from_static).to_vec()),
+        strict_std_compliance: Some(false),
+        ..Policies::default()
+    };
+    assert!(*policies_of(&parsed) == policies);
     let wanted = GatewayHeaders {
         service_key: Some("service"),
         config: Some(r#"{"override_params":{"user":"Jörg"}}"#),
         provider: Some("@slug"),
         virtual_key: Some("v"),
         custom_host: Some("https://h"),
-        request_timeout: Some(5000),
-        forward_headers: Some(["x-a", "x-b", "x-c"].map(HeaderName::from_static).to_vec()),
         trace_id: Some("t"),
         span_id: Some("s"),
         parent_span_id: Some("p"),
@@ -80,7 +91,7 @@ fn every_plain_header_is_read() {
         ignore_service_log: true,
         cache_namespace: Some("n"),
         cache_force_refresh: true,
-        strict_std_compliance: Some(false),
+        policies: parsed.policies.clone(),
         account: None,
     };
     assert_eq!(parsed, wanted);
@@ -195,7 +206,7 @@ fn headers_of_reference_clients_are_read_or_ignored() {
         ("x-portkey-vertex-service-account-json", r#"{"client_email": "x"}"#),
     ]);
     let parsed = GatewayHeaders::read(&headers, &["x-gateway-", "x-portkey-"]).unwrap();
-    assert_eq!((parsed.strict_std_compliance, parsed.provider), (Some(false), Some("bedrock")));
+    assert_eq!((policies_of(&parsed).strict_std_compliance, parsed.provider), (Some(false), Some("bedrock")));
     let account = parsed.account.unwrap();
     assert_eq!(account.anthropic_beta.as_deref(), Some("b"));
     assert_eq!(account.cloud_a.region.as_deref(), Some("us-east-1"));
@@ -218,7 +229,10 @@ fn the_first_prefix_wins_whatever_the_header_order() {
     let lines = headers(&[("x-gateway-provider", ""), other]);
     assert_eq!(GatewayHeaders::read(&lines, &BOTH).unwrap().provider, Some("other"));
     let lines = headers(&[("x-gateway-request-timeout", "5"), ("x-other-request-timeout", "soon")]);
-    assert_eq!(GatewayHeaders::read(&lines, &BOTH).unwrap().request_timeout, Some(5));
+    assert_eq!(
+        policies_of(&GatewayHeaders::read(&lines, &BOTH).unwrap()).request_timeout,
+        Some(Duration::from_millis(5))
+    );
 }
 
 #[test]
@@ -269,7 +283,9 @@ fn forwarded_names_come_as_a_list_or_as_json() {
         (&["[]"], &[]),
     ] {
         let lines: Vec<_> = lines.iter().map(|line| ("x-gateway-forward-headers", *line)).collect();
-        let names = GatewayHeaders::read(&headers(&lines), &OURS).unwrap().forward_headers.unwrap();
+        let headers = headers(&lines);
+        let parsed = GatewayHeaders::read(&headers, &OURS).unwrap();
+        let names = policies_of(&parsed).forward_headers.clone().unwrap();
         assert_eq!(names, wanted, "{lines:?}");
     }
 }

@@ -6,11 +6,19 @@
 use super::{DescribeContext, Policies, PolicyKey, inherit_value, millis};
 use crate::config::read::{Cursor, ObjectReader};
 use crate::config::values::{MAX_MS, at_least, status_codes};
+use crate::json::schema::{number, object, see, statuses};
 use serde_json::{Value, json};
 use std::time::Duration;
 
-pub(super) const KEY: PolicyKey =
-    PolicyKey { names: &["cb_config"], read, read_headers: None, inherit, describe: Some(describe) };
+pub(super) const KEY: PolicyKey = PolicyKey {
+    names: &["cb_config"],
+    read,
+    schema: |_| see("breaker", "The circuit breaker of a target."),
+    definitions: &[("breaker", schema)],
+    inherit: |policies, above| inherit_value(&mut policies.breaker, &above.breaker),
+    describe: Some(describe),
+    ..PolicyKey::NONE
+};
 
 /// When a target's breaker opens, and for how long.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,8 +56,16 @@ fn read(policies: &mut Policies, fields: &mut ObjectReader<'_>) {
     policies.breaker = in_strategy.or(own);
 }
 
-fn inherit(policies: &mut Policies, above: &Policies) {
-    inherit_value(&mut policies.breaker, &above.breaker);
+fn schema() -> Value {
+    object(
+        "A circuit breaker.",
+        &["failure_threshold", "cooldown_interval"],
+        vec![
+            ("failure_threshold", number("Failures within one cooldown_interval that open it.", 1.0)),
+            ("cooldown_interval", number("Milliseconds that it stays open.", 30_000.0)),
+            ("failure_status_codes", statuses("Statuses that count as failures. Default: those above 500.")),
+        ],
+    )
 }
 
 fn describe(policies: &Policies, context: &DescribeContext) -> (&'static str, Value) {

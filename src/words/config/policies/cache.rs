@@ -3,12 +3,20 @@
 //! Not here: where they are kept (`settings::cache`), and what is never cached (`engine::caching`).
 
 use super::{DescribeContext, Policies, PolicyKey, inherit_value};
-use crate::config::read::{Cursor, ObjectReader};
+use crate::config::read::Cursor;
+use crate::json::schema::{integer, object, one_of, or};
 use serde_json::{Value, json};
 use std::time::Duration;
 
-pub(super) const KEY: PolicyKey =
-    PolicyKey { names: &["cache"], read, read_headers: None, inherit, describe: Some(describe) };
+pub(super) const KEY: PolicyKey = PolicyKey {
+    names: &["cache"],
+    is_enough: true,
+    read: |policies, fields| policies.cache = fields.get(&["cache"]).and_then(|at| Cache::read(&at)),
+    schema: |_| schema(),
+    inherit: |policies, above| inherit_value(&mut policies.cache, &above.cache),
+    describe: Some(describe),
+    ..PolicyKey::NONE
+};
 
 const MODES: [(&str, CacheMode); 2] = [("simple", CacheMode::Simple), ("semantic", CacheMode::Semantic)];
 const REPLAYS: [(&str, Replay); 2] = [("at_once", Replay::AtOnce), ("paced", Replay::Paced)];
@@ -84,12 +92,25 @@ impl CacheMode {
     }
 }
 
-fn read(policies: &mut Policies, fields: &mut ObjectReader<'_>) {
-    policies.cache = fields.get(&["cache"]).and_then(|at| Cache::read(&at));
-}
-
-fn inherit(policies: &mut Policies, above: &Policies) {
-    inherit_value(&mut policies.cache, &above.cache);
+fn schema() -> Value {
+    let modes = one_of("Identical requests, or similar ones too.", MODES.map(|(name, _)| name));
+    let max_age = "How long a response is kept, seconds. Default: the settings' cache.max_age.";
+    let replay = "How a stream comes out of the cache: at once, or as fast as it came in.";
+    let threshold = json!({
+        "type": "number", "minimum": 0, "maximum": 1,
+        "description": "For semantic: the least cosine similarity. Default: the settings' semantic_cache.threshold.",
+    });
+    let whole = object(
+        "Whether responses are cached (docs/cache.md).",
+        &["mode"],
+        vec![
+            ("mode", modes.clone()),
+            ("max_age", integer(max_age, 0, None)),
+            ("replay", or(one_of(replay, REPLAYS.map(|(name, _)| name)), "at_once")),
+            ("threshold", threshold),
+        ],
+    );
+    json!({"anyOf": [modes, whole], "description": "Whether responses are cached; the mode alone is short for an object with it."})
 }
 
 fn describe(policies: &Policies, _: &DescribeContext) -> (&'static str, Value) {

@@ -7,14 +7,14 @@ use super::{Policies, PolicyKey, inherit_value};
 use crate::config::account::names::CUSTOM_HOST;
 use crate::config::read::ObjectReader;
 
-/// Without names: suggestions have them from the account.
-pub(super) const KEY: PolicyKey = PolicyKey { names: &[], read, read_headers: None, inherit, describe: None };
+/// Without names: suggestions and schema have them from the account.
+pub(super) const KEY: PolicyKey = PolicyKey {
+    read,
+    inherit: |policies, above| inherit_value(&mut policies.custom_host, &above.custom_host),
+    ..PolicyKey::NONE
+};
 
 fn read(policies: &mut Policies, fields: &mut ObjectReader<'_>) {
     let host = fields.peek(CUSTOM_HOST).and_then(|at| at.node.as_text());
     policies.custom_host = host.filter(|host| !host.is_empty()).map(str::to_owned);
-}
-
-fn inherit(policies: &mut Policies, above: &Policies) {
-    inherit_value(&mut policies.custom_host, &above.custom_host);
 }

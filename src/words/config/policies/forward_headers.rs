@@ -2,17 +2,34 @@
 //!
 //! A level's list replaces that of the level above.
 
+use super::from_headers::PolicyHeader;
 use super::{Policies, PolicyKey, inherit_value};
-use crate::config::headers::{GatewayHeaders, forwardable};
+use crate::config::headers::raw::RawHeader;
 use crate::config::read::{Cursor, ObjectReader};
+use crate::error::{Error, Inline};
+use crate::json::JsonStr;
+use crate::json::schema::{list, pattern};
 use http::HeaderName;
+use serde_json::Value;
+use std::borrow::Cow;
 
 pub(super) const KEY: PolicyKey = PolicyKey {
     names: &["forward_headers"],
-    read: |policies, fields| policies.forward_headers = names(fields),
-    read_headers: Some(read_headers),
-    inherit,
-    describe: None,
+    is_enough: true,
+    read,
+    schema,
+    in_provider: Some((read, schema)),
+    header: Some(PolicyHeader {
+        names: &["forward-headers"],
+        read: |policies, lines| {
+            policies.forward_headers = Some(names(lines)?);
+            Ok(())
+        },
+        is_list: true,
+        inline: Some(Inline::ForwardHeaders),
+    }),
+    inherit: |policies, above| inherit_value(&mut policies.forward_headers, &above.forward_headers),
+    ..PolicyKey::NONE
 };
 
 impl Policies {
@@ -22,19 +39,48 @@ impl Policies {
     }
 }
 
-/// Reads the list from a config or a stored provider.
-pub fn names(fields: &mut ObjectReader<'_>) -> Option<Vec<HeaderName>> {
+fn read(policies: &mut Policies, fields: &mut ObjectReader<'_>) {
     let header = |item: &Cursor<'_>| {
         let name = forwardable(item.text()?);
         name.map_err(|message| item.problem(message)).ok()
     };
-    Some(fields.get(&["forward_headers"])?.list()?.iter().filter_map(header).collect())
+    let items = fields.get(&["forward_headers"]).and_then(|at| at.list());
+    policies.forward_headers = items.map(|items| items.iter().filter_map(header).collect());
 }
 
-fn read_headers(policies: &mut Policies, headers: &GatewayHeaders<'_>) {
-    policies.forward_headers.clone_from(&headers.forward_headers);
+fn schema(_: &str) -> Value {
+    let name = pattern("A header name.", "^[!#$%&'*+.^_`|~0-9A-Za-z-]+$", &["x-forwarded-for"]);
+    list("Request headers to forward to the provider unchanged.", name)
 }
 
-fn inherit(policies: &mut Policies, above: &Policies) {
-    inherit_value(&mut policies.forward_headers, &above.forward_headers);
+/// A list of header names, separated by commas or as a JSON array of texts, in one or several header lines.
+fn names(lines: &[RawHeader<'_>]) -> Result<Vec<HeaderName>, Error> {
+    let mut names = Vec::new();
+    for line in lines {
+        let text = line.text()?.trim();
+        let listed: Vec<Cow<'_, str>> = match text.starts_with('[') {
+            true => {
+                let list: Result<Vec<JsonStr<'_>>, _> = serde_json::from_str(text);
+                let list = list.map_err(|_| line.error("must be header names, or a JSON array of them"))?;
+                list.into_iter().map(|name| name.0).collect()
+            }
+            false => text.split(',').map(Cow::Borrowed).collect(),
+        };
+        for name in listed.iter().map(|name| name.trim()).filter(|name| !name.is_empty()) {
+            let name =
+                forwardable(name).map_err(|what| line.error(&format!("names a header that {what}")))?;
+            names.push(name);
+        }
+    }
+    Ok(names)
+}
+
+/// The name of a header that the list may have; what is wrong with it otherwise, without repeating it.
+fn forwardable(name: &str) -> Result<HeaderName, &'static str> {
+    let name = HeaderName::from_bytes(name.as_bytes()).map_err(|_| "must be a header name")?;
+    // Under any prefix: the list must not forward itself.
+    if name.as_str().ends_with("-forward-headers") {
+        return Err("must not be the header that lists the headers to forward");
+    }
+    Ok(name)
 }

@@ -7,21 +7,25 @@
 use super::PolicyKey;
 use crate::config::hooks::{Guardrail, Hook, HookKind, HookPhase};
 use crate::config::read::{Cursor, ObjectReader};
+use crate::json::schema::list;
+use serde_json::{Value, json};
 
 pub(super) const REQUEST: PolicyKey = PolicyKey {
     names: HookPhase::Before.lists(),
+    is_enough: true,
     read: |policies, fields| policies.request_hooks = HookLists::read(fields, HookPhase::Before),
-    read_headers: None,
+    schema: |name| schema(name, "request"),
     inherit: |policies, above| policies.request_hooks.inherit(&above.request_hooks),
-    describe: None,
+    ..PolicyKey::NONE
 };
 
 pub(super) const RESPONSE: PolicyKey = PolicyKey {
     names: HookPhase::After.lists(),
+    is_enough: true,
     read: |policies, fields| policies.response_hooks = HookLists::read(fields, HookPhase::After),
-    read_headers: None,
+    schema: |name| schema(name, "response"),
     inherit: |policies, above| policies.response_hooks.inherit(&above.response_hooks),
-    describe: None,
+    ..PolicyKey::NONE
 };
 
 /// The hooks, guardrails and mutators of one phase, which run in this order. An empty list differs from an absent one: it replaces the inherited list.
@@ -53,6 +57,13 @@ impl HookLists {
             self.clone_from(above);
         }
     }
+}
+
+/// The schema of the list `name`, whose items are those of `phase`.
+fn schema(name: &str, phase: &str) -> Value {
+    let kind = if name.ends_with("_hooks") { "hook" } else { "guardrail" };
+    let items = json!({"$ref": format!("#/$defs/{phase}_{kind}")});
+    list("Checks of the request or the response (docs/guardrails.md).", items)
 }
 
 fn items<T>(

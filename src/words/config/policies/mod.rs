@@ -1,8 +1,10 @@
 //! What targets inherit from the levels above them, as one struct from the config to the target.
 //!
-//! Each inherited key is one file: how it is read, how it is inherited, what `explain` shows of it. Adding one: the
-//! file, and here its module, its field and its place in `KEYS`. Not here: keys that hold for one level only (`name`,
-//! `provider`, `weight`, `strategy` ...), and what the values do at run time (`route`, `engine`).
+//! Each inherited key is one file: how it is read from a config, from a stored provider and from request headers, its schema, how
+//! it is inherited, what `explain` shows of it. Adding one: the file, and here its module and its line in `inherited!`. That the
+//! cache of compiled configs tells requests with different headers apart is no part of a key: [`from_headers`] sees to it for all.
+//! Not here: keys that hold for one level only (`name`, `provider`, `weight`, `strategy` ...), and what the values do at run time
+//! (`route`, `engine`).
 //!
 //! The code that needs a key reads `target.policies`: config, stored provider, settings, headers and target all hold the same
 //! struct, and everything is merged when the config is compiled, nothing for each request. A key needs a row of `VALUES` in the
@@ -11,82 +13,107 @@
 mod breaker;
 mod cache;
 mod custom_host;
-pub mod forward_headers;
+mod forward_headers;
+mod from_headers;
 mod hook_lists;
-pub mod override_params;
+mod override_params;
 mod request_timeout;
 mod retry;
+mod schemas;
 mod stream_rescue;
 mod strict_std_compliance;
 pub mod time_limits;
 
 pub use breaker::BreakerPolicy;
 pub use cache::{Cache, CacheMode, Replay};
+pub use from_headers::HeaderPolicies;
+pub(super) use from_headers::RawPolicyHeaders;
 pub use hook_lists::HookLists;
 pub use retry::{DEFAULT_STATUSES, RetryPolicy};
 pub use stream_rescue::StreamRescue;
 pub use time_limits::TimeLimits;
 
-use super::headers::GatewayHeaders;
 use super::read::ObjectReader;
+use from_headers::PolicyHeader;
 use http::HeaderName;
 use serde_json::Value;
 use std::fmt;
 use std::time::Duration;
 
-/// What a target inherits. `None` and empty: the level does not say; once compiled, nothing above it does either.
-#[derive(Clone, Default, PartialEq)]
-pub struct Policies {
-    pub breaker: Option<BreakerPolicy>,
-    pub cache: Option<Cache>,
-    /// Base URL that replaces the provider's own, as written.
-    pub custom_host: Option<String>,
-    /// Request headers to forward to the provider unchanged. The forwarding code must still leave out the
-    /// gateway's own headers and those that frame the message.
-    pub forward_headers: Option<Vec<HeaderName>>,
-    pub request_hooks: HookLists,
-    pub response_hooks: HookLists,
-    /// Members to set in the body, in the order written: name and JSON text.
-    pub override_params: Vec<(String, Box<str>)>,
-    /// Until the response header.
-    pub request_timeout: Option<Duration>,
-    pub retry: Option<RetryPolicy>,
-    pub stream_rescue: Option<StreamRescue>,
-    pub strict_std_compliance: Option<bool>,
-    pub time_limits: TimeLimits,
+/// The struct of all inherited keys, and the table of them: a line is a field, and what is done with it.
+macro_rules! inherited {
+    ($($(#[$doc:meta])* $field:ident: $of:ty = $key:path,)*) => {
+        /// What a target inherits. `None` and empty: the level does not say; once compiled, nothing above it does either.
+        #[derive(Clone, Default, PartialEq)]
+        pub struct Policies {
+            $($(#[$doc])* pub $field: $of,)*
+        }
+
+        /// The inherited keys, in the order in which their problems are reported and their values described.
+        const KEYS: &[PolicyKey] = &[$($key,)*];
+    };
 }
 
-/// The inherited keys, in the order in which their problems are reported and their values described.
-const KEYS: &[PolicyKey] = &[
-    retry::KEY,
-    breaker::KEY,
-    cache::KEY,
-    request_timeout::KEY,
-    time_limits::KEY,
-    stream_rescue::KEY,
-    forward_headers::KEY,
-    strict_std_compliance::KEY,
-    override_params::KEY,
-    custom_host::KEY,
-    hook_lists::REQUEST,
-    hook_lists::RESPONSE,
-];
+inherited! {
+    retry: Option<RetryPolicy> = retry::KEY,
+    breaker: Option<BreakerPolicy> = breaker::KEY,
+    cache: Option<Cache> = cache::KEY,
+    /// Until the response header.
+    request_timeout: Option<Duration> = request_timeout::KEY,
+    time_limits: TimeLimits = time_limits::KEY,
+    stream_rescue: Option<StreamRescue> = stream_rescue::KEY,
+    /// Request headers to forward to the provider unchanged. The forwarding code must still leave out the
+    /// gateway's own headers and those that frame the message.
+    forward_headers: Option<Vec<HeaderName>> = forward_headers::KEY,
+    strict_std_compliance: Option<bool> = strict_std_compliance::KEY,
+    /// Members to set in the body, in the order written: name and JSON text.
+    override_params: Vec<(String, Box<str>)> = override_params::KEY,
+    /// Base URL that replaces the provider's own, as written.
+    custom_host: Option<String> = custom_host::KEY,
+    request_hooks: HookLists = hook_lists::REQUEST,
+    response_hooks: HookLists = hook_lists::RESPONSE,
+}
 
 /// One inherited key, or a few that are inherited together.
 struct PolicyKey {
     /// Its names in a config, aliases included.
     names: &'static [&'static str],
+    /// Whether a config may consist of it alone (spec: the list of combinations of which it must have one).
+    is_enough: bool,
     /// Reads it from one level of a config.
-    read: fn(&mut Policies, &mut ObjectReader<'_>),
-    /// Reads it from request headers, where there is a header for it.
-    read_headers: Option<fn(&mut Policies, &GatewayHeaders<'_>)>,
+    read: Read,
+    /// The schema of its member of this name.
+    schema: Schema,
+    /// What schemas refer to: names, and what makes each.
+    definitions: &'static [(&'static str, fn() -> Value)],
+    /// How stored providers have it, if they may.
+    in_provider: Option<(Read, Schema)>,
+    /// The request header for it, where there is one.
+    header: Option<PolicyHeader>,
     /// Takes from the level above (the second argument) what the level itself leaves open.
     inherit: fn(&mut Policies, &Policies),
     /// Its name and value in an explanation, defaults filled in; nothing that may be secret.
     describe: Option<Describe>,
 }
 
+type Read = fn(&mut Policies, &mut ObjectReader<'_>);
+type Schema = fn(&str) -> Value;
 type Describe = fn(&Policies, &DescribeContext) -> (&'static str, Value);
+
+impl PolicyKey {
+    /// What most keys have none of.
+    const NONE: Self = Self {
+        names: &[],
+        is_enough: false,
+        read: |_, _| {},
+        schema: |_| Value::Null,
+        definitions: &[],
+        in_provider: None,
+        header: None,
+        inherit: |_, _| {},
+        describe: None,
+    };
+}
 
 /// What a description depends on besides the policies.
 #[derive(Debug, Clone, Copy)]
@@ -107,11 +134,11 @@ impl Policies {
         policies
     }
 
-    /// What request headers say; headers take precedence over every level of a config.
-    pub fn from_headers(headers: &GatewayHeaders<'_>) -> Self {
+    /// Reads what a stored provider may have of them.
+    pub(crate) fn read_in_provider(fields: &mut ObjectReader<'_>) -> Self {
         let mut policies = Self::default();
-        for read_headers in KEYS.iter().filter_map(|key| key.read_headers) {
-            read_headers(&mut policies, headers);
+        for (read, _) in KEYS.iter().filter_map(|key| key.in_provider) {
+            read(&mut policies, fields);
         }
         policies
     }

@@ -4,20 +4,27 @@
 
 use super::{Policies, PolicyKey};
 use crate::config::read::ObjectReader;
+use crate::json::schema::free;
+use serde_json::Value;
 use std::collections::HashSet;
 
 pub(super) const KEY: PolicyKey = PolicyKey {
     names: &["override_params"],
-    read: |policies, fields| policies.override_params = members(fields),
-    read_headers: None,
+    read,
+    schema,
+    in_provider: Some((read, schema)),
     inherit,
-    describe: None,
+    ..PolicyKey::NONE
 };
 
-/// Reads the members from a config or a stored provider: names and JSON texts, in the order written.
-pub fn members(fields: &mut ObjectReader<'_>) -> Vec<(String, Box<str>)> {
+fn read(policies: &mut Policies, fields: &mut ObjectReader<'_>) {
     let entries = fields.get(&["override_params"]).and_then(|at| at.entries()).unwrap_or_default();
-    entries.into_iter().map(|(entry, _)| (entry.name.clone(), entry.value.to_json().into())).collect()
+    let members = entries.into_iter().map(|(entry, _)| (entry.name.clone(), entry.value.to_json().into()));
+    policies.override_params = members.collect();
+}
+
+fn schema(_: &str) -> Value {
+    free("Members to set in the request body.")
 }
 
 fn inherit(policies: &mut Policies, above: &Policies) {

@@ -4,13 +4,22 @@
 //! (`route::retry`).
 
 use super::{DescribeContext, Policies, PolicyKey, inherit_value, millis};
-use crate::config::read::{Cursor, ObjectReader};
+use crate::config::read::Cursor;
 use crate::config::values::{status_codes, timeout_ms};
+use crate::json::schema::{flag, integer, object, or, see, statuses};
 use serde_json::{Value, json};
 use std::time::Duration;
 
-pub(super) const KEY: PolicyKey =
-    PolicyKey { names: &["retry"], read, read_headers: None, inherit, describe: Some(describe) };
+pub(super) const KEY: PolicyKey = PolicyKey {
+    names: &["retry"],
+    is_enough: true,
+    read: |policies, fields| policies.retry = fields.get(&["retry"]).and_then(|at| RetryPolicy::read(&at)),
+    schema: |_| see("retry", "How often a target is tried again."),
+    definitions: &[("retry", schema)],
+    inherit: |policies, above| inherit_value(&mut policies.retry, &above.retry),
+    describe: Some(describe),
+    ..PolicyKey::NONE
+};
 
 /// Statuses that are retried when the config has no list (529 is Anthropic's form of 503).
 pub const DEFAULT_STATUSES: [u16; 6] = [429, 500, 502, 503, 504, 529];
@@ -78,12 +87,29 @@ impl Policies {
     }
 }
 
-fn read(policies: &mut Policies, fields: &mut ObjectReader<'_>) {
-    policies.retry = fields.get(&["retry"]).and_then(|at| RetryPolicy::read(&at));
-}
-
-fn inherit(policies: &mut Policies, above: &Policies) {
-    inherit_value(&mut policies.retry, &above.retry);
+fn schema() -> Value {
+    let time = |description: &str, default: Duration| or(integer(description, 1, None), millis(default));
+    let none = RetryPolicy::NONE;
+    let retry_after = "Whether Retry-After headers are obeyed.";
+    object(
+        "How often a target is tried again.",
+        &["attempts"],
+        vec![
+            ("attempts", integer("Attempts after the first.", 0, Some(u32::MAX.into()))),
+            (
+                "on_status_codes",
+                or(statuses("Statuses that are retried; empty: none."), DEFAULT_STATUSES.to_vec()),
+            ),
+            ("use_retry_after_headers", or(flag(retry_after), none.honours_retry_after)),
+            ("use_retry_after_header", or(flag(retry_after), none.honours_retry_after)),
+            (
+                "backoff_ms",
+                time("Upper bound of the first wait, doubled for each further one.", none.backoff),
+            ),
+            ("max_backoff_ms", time("Upper bound of every wait.", none.max_backoff)),
+            ("budget_ms", time("Upper bound of all waits together.", none.budget)),
+        ],
+    )
 }
 
 fn describe(policies: &Policies, _: &DescribeContext) -> (&'static str, Value) {

@@ -4,10 +4,20 @@
 
 use super::{DescribeContext, Policies, PolicyKey, inherit_value};
 use crate::config::read::ObjectReader;
+use crate::json::schema::one_of;
 use serde_json::Value;
 
-pub(super) const KEY: PolicyKey =
-    PolicyKey { names: &["stream_rescue"], read, read_headers: None, inherit, describe: Some(describe) };
+pub(super) const KEY: PolicyKey = PolicyKey {
+    names: &["stream_rescue"],
+    read,
+    schema: |_| {
+        let names = StreamRescue::VARIANTS.map(|(name, _)| name);
+        one_of("What happens when a stream breaks after its first token.", names)
+    },
+    inherit: |policies, above| inherit_value(&mut policies.stream_rescue, &above.stream_rescue),
+    describe: Some(describe),
+    ..PolicyKey::NONE
+};
 
 /// What the gateway does when a stream breaks after its first token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,10 +53,6 @@ impl Policies {
 
 fn read(policies: &mut Policies, fields: &mut ObjectReader<'_>) {
     policies.stream_rescue = fields.get(&["stream_rescue"]).and_then(|at| at.one_of(&StreamRescue::VARIANTS));
-}
-
-fn inherit(policies: &mut Policies, above: &Policies) {
-    inherit_value(&mut policies.stream_rescue, &above.stream_rescue);
 }
 
 fn describe(policies: &Policies, _: &DescribeContext) -> (&'static str, Value) {

@@ -91,7 +91,8 @@ fn headers_are_the_nearest_level() {
     ] {
         headers.insert(name, HeaderValue::from_static(value));
     }
-    let mut policies = Policies::from_headers(&GatewayHeaders::read(&headers, &["x-gateway-"]).unwrap());
+    let headers = GatewayHeaders::read(&headers, &["x-gateway-"]).unwrap();
+    let mut policies = headers.policies.unwrap().policies().clone();
     policies.inherit(&level(
         r#"{"request_timeout":1,"forward_headers":["x-a"],"strict_std_compliance":true,"retry":{"attempts":1}}"#,
     ));

@@ -6,11 +6,19 @@
 use super::{DescribeContext, Policies, PolicyKey, millis};
 use crate::config::read::{Cursor, ObjectReader};
 use crate::config::values::MAX_MS;
+use crate::json::schema::{flag, integer, object, or, see};
 use serde_json::{Value, json};
 use std::time::Duration;
 
-pub(super) const KEY: PolicyKey =
-    PolicyKey { names: &["time_limits"], read, read_headers: None, inherit, describe: Some(describe) };
+pub(super) const KEY: PolicyKey = PolicyKey {
+    names: &["time_limits"],
+    read,
+    schema: |_| see("time_limits", "In milliseconds; 0 is no limit."),
+    definitions: &[("time_limits", schema)],
+    inherit: |policies, above| policies.time_limits = policies.time_limits.or(above.time_limits),
+    describe: Some(describe),
+    ..PolicyKey::NONE
+};
 
 /// To the first content of a stream, where another target is left.
 const FIRST_TOKEN_TIMEOUT: Duration = Duration::from_secs(10);
@@ -144,8 +152,26 @@ fn read(policies: &mut Policies, fields: &mut ObjectReader<'_>) {
     policies.time_limits = limits.unwrap_or_default();
 }
 
-fn inherit(policies: &mut Policies, above: &Policies) {
-    policies.time_limits = policies.time_limits.or(above.time_limits);
+/// Of a config and of the settings.
+fn schema() -> Value {
+    let time = |description: &str| integer(description, 0, None);
+    let first_token =
+        "Until the first content of a stream. Default: 10,000 where another target is left, else 600,000.";
+    let gap = "Between two chunks of a response. Default: 15,000 where another target is left, else 600,000.";
+    let early = "Whether comments may start before the response: the status is then always 200.";
+    object(
+        "Time limits of a target, in milliseconds; 0 is no limit.",
+        &[],
+        vec![
+            ("connect_ms", time("For a connection, its TLS handshake included.")),
+            ("first_byte_ms", time("Until the response header.")),
+            ("first_token_ms", time(first_token)),
+            ("gap_ms", time(gap)),
+            ("total_ms", time("For the whole request. Default: no limit.")),
+            ("heartbeat_ms", or(time("Silence of a stream after which the client gets a comment."), 15_000)),
+            ("early_heartbeat", or(flag(early), false)),
+        ],
+    )
 }
 
 fn describe(policies: &Policies, context: &DescribeContext) -> (&'static str, Value) {

@@ -4,12 +4,11 @@
 //! reader checks: an editor's message about it would name them all.
 
 use super::account;
-use crate::config::policies::{DEFAULT_STATUSES, RetryPolicy};
+use crate::config::policies::Policies;
 use crate::json::schema::{
     flag, free, integer, list, number, object, one_of, or, pattern, see, statuses, text,
 };
 use serde_json::{Value, json};
-use std::time::Duration;
 
 /// Every definition that a config refers to.
 pub(super) fn definitions(providers: &[&str]) -> Value {
@@ -17,8 +16,6 @@ pub(super) fn definitions(providers: &[&str]) -> Value {
         "config": config(providers),
         "strategy": strategy(),
         "query": query(),
-        "retry": retry(),
-        "breaker": breaker(),
         "request_hook": hook(true),
         "response_hook": hook(false),
         "request_guardrail": guardrail(true),
@@ -50,52 +47,10 @@ fn config(providers: &[&str]) -> Value {
         ("hedge", hedge()),
         ("price", price()),
         ("prompt_id", text("The prompt that a target renders, in requests to /v1/prompts/{id}/completions.")),
-        ("retry", see("retry", "How often a target is tried again.")),
-        ("cb_config", see("breaker", "The circuit breaker of a target.")),
-        ("cache", cache()),
-        (
-            "request_timeout",
-            integer(
-                "For each attempt, in milliseconds: a whole response, or a stream's first token.",
-                1,
-                None,
-            ),
-        ),
-        ("time_limits", see("time_limits", "In milliseconds; 0 is no limit.")),
-        (
-            "stream_rescue",
-            one_of("What happens when a stream breaks after its first token.", ["off", "resume", "buffer"]),
-        ),
-        ("forward_headers", forward_headers()),
-        ("override_params", free("Members to set in the request body.")),
     ];
-    for name in ["strict_std_compliance", "strict_open_ai_compliance"] {
-        let description = "Whether translated responses hold only what the standard has.";
-        keys.push((name, or(flag(description), true)));
-    }
-    keys.extend(hook_lists());
+    keys.extend(Policies::schemas());
     keys.extend(account::keys(true));
     object("How a request is routed (docs/config.md).", &[], keys)
-}
-
-fn hook_lists() -> [(&'static str, Value); 6] {
-    let lists = [
-        ("before_request_hooks", "request_hook"),
-        ("input_guardrails", "request_guardrail"),
-        ("input_mutators", "request_guardrail"),
-        ("after_request_hooks", "response_hook"),
-        ("output_guardrails", "response_guardrail"),
-        ("output_mutators", "response_guardrail"),
-    ];
-    lists.map(|(name, item)| {
-        let items = json!({"$ref": format!("#/$defs/{item}")});
-        (name, list("Checks of the request or the response (docs/guardrails.md).", items))
-    })
-}
-
-pub(super) fn forward_headers() -> Value {
-    let name = pattern("A header name.", "^[!#$%&'*+.^_`|~0-9A-Za-z-]+$", &["x-forwarded-for"]);
-    list("Request headers to forward to the provider unchanged.", name)
 }
 
 fn strategy() -> Value {
@@ -170,79 +125,6 @@ fn query() -> Value {
     })
 }
 
-fn retry() -> Value {
-    let time = |description: &str, default: Duration| {
-        or(integer(description, 1, None), u64::try_from(default.as_millis()).unwrap_or(u64::MAX))
-    };
-    let none = RetryPolicy::NONE;
-    let retry_after = "Whether Retry-After headers are obeyed.";
-    object(
-        "How often a target is tried again.",
-        &["attempts"],
-        vec![
-            ("attempts", integer("Attempts after the first.", 0, Some(u32::MAX.into()))),
-            (
-                "on_status_codes",
-                or(statuses("Statuses that are retried; empty: none."), DEFAULT_STATUSES.to_vec()),
-            ),
-            ("use_retry_after_headers", or(flag(retry_after), none.honours_retry_after)),
-            ("use_retry_after_header", or(flag(retry_after), none.honours_retry_after)),
-            (
-                "backoff_ms",
-                time("Upper bound of the first wait, doubled for each further one.", none.backoff),
-            ),
-            ("max_backoff_ms", time("Upper bound of every wait.", none.max_backoff)),
-            ("budget_ms", time("Upper bound of all waits together.", none.budget)),
-        ],
-    )
-}
-
-fn breaker() -> Value {
-    object(
-        "A circuit breaker.",
-        &["failure_threshold", "cooldown_interval"],
-        vec![
-            ("failure_threshold", number("Failures within one cooldown_interval that open it.", 1.0)),
-            ("cooldown_interval", number("Milliseconds that it stays open.", 30_000.0)),
-            ("failure_status_codes", statuses("Statuses that count as failures. Default: those above 500.")),
-        ],
-    )
-}
-
-/// `time_limits`, of a config and of the settings.
-pub(super) fn time_limits() -> Value {
-    let time = |description: &str| integer(description, 0, None);
-    object(
-        "Time limits of a target, in milliseconds; 0 is no limit.",
-        &[],
-        vec![
-            ("connect_ms", time("For a connection, its TLS handshake included.")),
-            ("first_byte_ms", time("Until the response header.")),
-            (
-                "first_token_ms",
-                time(
-                    "Until the first content of a stream. Default: 10,000 where another target is left, else 600,000.",
-                ),
-            ),
-            (
-                "gap_ms",
-                time(
-                    "Between two chunks of a response. Default: 15,000 where another target is left, else 600,000.",
-                ),
-            ),
-            ("total_ms", time("For the whole request. Default: no limit.")),
-            ("heartbeat_ms", or(time("Silence of a stream after which the client gets a comment."), 15_000)),
-            (
-                "early_heartbeat",
-                or(
-                    flag("Whether comments may start before the response: the status is then always 200."),
-                    false,
-                ),
-            ),
-        ],
-    )
-}
-
 fn hedge() -> Value {
     let ratio = json!({
         "type": "number", "minimum": 0, "maximum": 1, "default": 0.1,
@@ -264,43 +146,6 @@ fn price() -> Value {
         &["input", "output"],
         vec![("input", number("Of the request.", 0.0)), ("output", number("Of the response.", 0.0))],
     )
-}
-
-fn cache() -> Value {
-    let modes = one_of("Identical requests, or similar ones too.", ["simple", "semantic"]);
-    let whole = object(
-        "Whether responses are cached (docs/cache.md).",
-        &["mode"],
-        vec![
-            ("mode", modes.clone()),
-            (
-                "max_age",
-                integer(
-                    "How long a response is kept, seconds. Default: the settings' cache.max_age.",
-                    0,
-                    None,
-                ),
-            ),
-            (
-                "replay",
-                or(
-                    one_of(
-                        "How a stream comes out of the cache: at once, or as fast as it came in.",
-                        ["at_once", "paced"],
-                    ),
-                    "at_once",
-                ),
-            ),
-            (
-                "threshold",
-                json!({
-                    "type": "number", "minimum": 0, "maximum": 1,
-                    "description": "For semantic: the least cosine similarity. Default: the settings' semantic_cache.threshold.",
-                }),
-            ),
-        ],
-    );
-    json!({"anyOf": [modes, whole], "description": "Whether responses are cached; the mode alone is short for an object with it."})
 }
 
 /// A key that is for the other lists of hooks only.
