@@ -53,7 +53,7 @@ impl<D: Downstream> Orchestrator<'_, D> {
         let flow = self.engine.pass_layers(&mut call).await;
         let Passed { attempt, way, state, cache, parts } = match call.finish(flow).await {
             Ok(passed) => passed,
-            Err(not_started) => return Started::Failed(not_started),
+            Err(not_started) => return Started::Failed(Box::new(not_started)),
         };
         let Parts { mut guarded, filters, shared, ends } = parts;
         let opened = match way {

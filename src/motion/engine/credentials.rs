@@ -63,7 +63,7 @@ impl Layer for CredentialsLayer {
             if let Some(token_exchange) = token_exchange {
                 let (shared, by_operator) = (Arc::clone(shared), call.next.target.operator_account);
                 call.on_end(Box::new(move |ending| {
-                    drop_refused(&shared, &*token_exchange, by_operator, ending)
+                    drop_refused(&shared, &*token_exchange, by_operator, ending);
                 }));
             }
             Flow::Continue

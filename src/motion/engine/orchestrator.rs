@@ -85,7 +85,7 @@ pub(super) enum AttemptResult {
 /// The result of starting an attempt.
 pub(super) enum Started {
     Running(Box<AttemptRun>, DownstreamWatch),
-    Failed(NotStarted),
+    Failed(Box<NotStarted>),
 }
 
 /// An attempt that was not sent.
@@ -217,7 +217,8 @@ impl<D: Downstream> Orchestrator<'_, D> {
     ) -> Result<Option<AttemptResult>, Aborted> {
         let (mut run, mut watch) = match self.start(next).await {
             Started::Running(run, watch) => (run, watch),
-            Started::Failed(NotStarted { outcome, response, facts }) => {
+            Started::Failed(not_started) => {
+                let NotStarted { outcome, response, facts } = *not_started;
                 self.ctx.facts = facts;
                 return Ok(Some(AttemptResult::Failed(outcome, response)));
             }

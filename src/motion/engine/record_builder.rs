@@ -310,11 +310,7 @@ pub(super) fn finish<D: Downstream>(client: &D, ctx: &mut RequestContext) -> Fin
     {
         attempt.error = Some(error.kind.row().code);
     }
-    let status = match (client.sent_status(), &error) {
-        (Some(status), _) => status,
-        (None, Some(error)) => error.status(),
-        (None, None) => Kind::ClientClosed.row().status,
-    };
+    let status = status(client.sent_status(), error.as_ref());
     let (started, total) = (ctx.started, now.duration_since(ctx.started));
     let last = if noted.attempts.last_counted || attempt.is_none() {
         Duration::ZERO
@@ -361,6 +357,15 @@ pub(super) fn finish<D: Downstream>(client: &D, ctx: &mut RequestContext) -> Fin
         capture: noted.capture,
     });
     Finished { record, uncounted: noted.attempts.uncounted }
+}
+
+/// The status that the client got, or would have got.
+fn status(sent: Option<u16>, error: Option<&Error>) -> u16 {
+    match (sent, error) {
+        (Some(status), _) => status,
+        (None, Some(error)) => error.status(),
+        (None, None) => Kind::ClientClosed.row().status,
+    }
 }
 
 impl Finished {

@@ -99,7 +99,7 @@ pub enum Step {
     Held,
 }
 
-#[expect(clippy::large_enum_variant, reason = "a box would be an allocation per attempt")]
+/// Not boxed: that would be an allocation for each attempt.
 enum Made {
     Nothing,
     /// With the request that it was made from, where that is one that continues a broken stream.

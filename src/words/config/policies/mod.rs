@@ -85,7 +85,7 @@ struct PolicyKey {
     /// The schema of its member of this name.
     schema: Schema,
     /// What schemas refer to: names, and what makes each.
-    definitions: &'static [(&'static str, fn() -> Value)],
+    definitions: &'static [Definition],
     /// How stored providers have it, if they may.
     in_provider: Option<(Read, Schema)>,
     /// The request header for it, where there is one.
@@ -98,6 +98,8 @@ struct PolicyKey {
 
 type Read = fn(&mut Policies, &mut ObjectReader<'_>);
 type Schema = fn(&str) -> Value;
+/// The name of a schema that others refer to, and what makes it.
+type Definition = (&'static str, fn() -> Value);
 type Describe = fn(&Policies, &DescribeContext) -> (&'static str, Value);
 
 impl PolicyKey {

@@ -22,7 +22,7 @@ pub(super) const KEY: PolicyKey = PolicyKey {
         inline: None,
     }),
     inherit: |policies, above| {
-        inherit_value(&mut policies.strict_std_compliance, &above.strict_std_compliance)
+        inherit_value(&mut policies.strict_std_compliance, &above.strict_std_compliance);
     },
     ..PolicyKey::NONE
 };
