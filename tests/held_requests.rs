@@ -138,3 +138,20 @@ async fn another_target_is_held_after_a_change_that_did_not_fit() {
             .await;
     assert!(spent < 0.01, "{spent}");
 }
+
+/// Whoever reads along with the call of an equal request may be charged for it, and holds what the request was before its change.
+#[tokio::test]
+async fn a_changed_request_makes_a_call_of_its_own() {
+    let gateway = Gateway::start(SETTINGS);
+    make(&gateway, USAGE, &for_each_key("cost", json!({"credit_limit": 1, "hard": true}))).await;
+    let prefix = json!({"default.addPrefix": {"prefix": "Be brief. "}});
+    let config =
+        json!({"provider": "@emu", "cache": {"mode": "simple", "max_age": 60}, "input_guardrails": [prefix]});
+    let before = calls(&gateway).await;
+    let sent = (0..4).map(|_| {
+        let chat = Chat::new().script("tokens=5&latency=500");
+        chat.header("x-gateway-config", config.to_string()).status(&gateway)
+    });
+    assert_eq!(futures_util::future::join_all(sent).await, [200; 4]);
+    assert_eq!(calls(&gateway).await, before + 4);
+}

@@ -114,6 +114,12 @@ impl<'a> Chat<'a> {
         self
     }
 
+    /// What the provider does, in place of a response of 5 tokens.
+    pub(crate) fn script(mut self, script: &str) -> Self {
+        self.headers[0].1 = script.to_owned();
+        self
+    }
+
     pub(crate) fn key(self, key: &'a str) -> Self {
         Self { key, ..self }
     }

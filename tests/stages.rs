@@ -212,7 +212,7 @@ pub(crate) const HOLD: Compile = |_| Some(Box::new(Filtering(|| Box::<Hold>::def
 const DENY: Compile = |_| Some(Box::new(Filtering(|| Box::new(Deny))));
 
 #[tokio::test]
-async fn a_target_has_the_layers_that_its_config_asks_for() {
+async fn a_target_has_the_layers_of_its_config() {
     let engine = MemoryEngine::new(LAYERS);
     let signed = json!({
         "provider": "bedrock", "aws_region": "us-east-1", "aws_access_key_id": "a", "aws_secret_access_key": "s",

@@ -490,7 +490,7 @@ impl AttemptRun {
                 Readiness::Failed(outcome, FinalResponse::ProviderError(header, error))
             }
             BodyError::Malformed(cause) => {
-                let message = "The provider's answer is not what was incoming for. Try again.";
+                let message = "The provider's answer is not what was asked for. Try again.";
                 let error = self.with_provider(Error::invalid_response(message, *cause));
                 Readiness::Failed(Outcome::Failed, FinalResponse::Error(error))
             }

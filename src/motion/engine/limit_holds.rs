@@ -73,8 +73,12 @@ impl LimitHolds {
     /// held of the request is held for another one.
     pub fn judge(&self, request: &Request) -> bool {
         let Some(set) = &self.set else { return false };
-        let is_other = || self.request.as_ref().is_some_and(|held| !held.is_for(request));
-        set.has_target_limits() || set.has_hard_budgets() || is_other()
+        set.has_target_limits() || set.has_hard_budgets() || self.holds_another(request)
+    }
+
+    /// Whether what is held of the request is for another one than this.
+    pub fn holds_another(&self, request: &Request) -> bool {
+        self.request.as_ref().is_some_and(|held| !held.is_for(request))
     }
 
     /// Keeps the rate limits of a judgment for the response's headers.

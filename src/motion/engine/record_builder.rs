@@ -225,6 +225,11 @@ impl RecordBuilder {
         self.attempts.all.len()
     }
 
+    /// Whether something is charged for any attempt so far.
+    pub fn is_charged(&self) -> bool {
+        !self.attempts.uncounted.is_empty() || self.attempts.all.iter().any(|attempt| attempt.used.is_some())
+    }
+
     /// Whether nothing is charged for the last attempt.
     pub fn last_is_unused(&self) -> bool {
         let last = self.attempts.all.len().saturating_sub(1);

@@ -256,7 +256,9 @@ impl<'a> AttemptCall<'a> {
     async fn make(&mut self) -> Result<(), Flow> {
         let target = &self.next.target;
         let request = self.changed.as_deref().unwrap_or(self.incoming.request);
-        let prepared = self.kept.prepared.take().filter(|_| self.changed.is_none());
+        // The one made at admission is for the first target, whose layers may have refused it before it was taken.
+        let prepared = self.kept.prepared.take();
+        let prepared = prepared.filter(|made| self.changed.is_none() && Arc::ptr_eq(&made.target, target));
         let made = match (&mut self.kept.resume, prepared) {
             (Some(resume), _) => {
                 let size = request.body.as_ref().map_or(0, |body| body.bytes().len());
@@ -375,7 +377,10 @@ impl<'a> AttemptCall<'a> {
         let attempt = match made {
             Made::Nothing => None,
             Made::Attempt(attempt, _) => Some(Arc::new(attempt)),
-            Made::Held(held) => Some(Arc::clone(held.seal(None, None).attempt())),
+            Made::Held(held) => {
+                ctx.limits.release_attempt(&next.target);
+                Some(Arc::clone(held.seal(None, None).attempt()))
+            }
         };
         match &attempt {
             Some(attempt) => ctx.record.attempt_finished(attempt, state, next.reason, Some(&error)),

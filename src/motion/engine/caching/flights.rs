@@ -19,10 +19,15 @@ pub struct Joining {
     pub max_age: Duration,
     /// A slow call that the request reads already: it may join only a younger one.
     pub raced: Option<FlightShare>,
+    /// It joins none.
+    pub is_alone: bool,
 }
 
 impl Joining {
     fn join(&self, calls: &[Arc<Flight>]) -> Option<FlightReader> {
+        if self.is_alone {
+            return None;
+        }
         let is_raced = |call: &Arc<Flight>| self.raced.as_ref().is_some_and(|raced| raced.is_of(call));
         let younger = calls.iter().rev().take_while(|call| !is_raced(call));
         younger.filter(|call| call.about().streamed == self.streamed).find_map(|call| call.join(self.max_age))

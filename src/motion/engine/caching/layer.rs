@@ -64,7 +64,9 @@ async fn look_up(policy: Cache, call: &mut AttemptCall<'_>) -> Flow {
     }
     let max_age = policy.max_age(settings.settings.cache.max_age);
     let streamed = call.incoming.streamed;
-    let joining = Joining { streamed, max_age, raced: call.kept.raced.clone() };
+    // Whoever reads along may be charged for the call. So a request that was changed since it was held makes its own, which is held anew.
+    let is_alone = call.ctx.limits.holds_another(call.request());
+    let joining = Joining { streamed, max_age, raced: call.kept.raced.clone(), is_alone };
     let cached_call = |reader: &FlightReader, similar| CachedCall {
         key,
         scope: scope.clone(),

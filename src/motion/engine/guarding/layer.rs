@@ -181,9 +181,12 @@ fn changed_request(request: &Request, source: &str) -> Option<Request> {
     let body = Body::parse(before.edit(&edits)).ok()?.with_kept_items_of(before);
     // A prompt would be rendered anew for its target.
     let mut changed = Request { body: None, prompt: None, ..request.clone() };
-    // Limits, prices and the models of an integration are for the model that is sent. Where the path names it, a body cannot.
-    let (named, was) = (body.text("model"), before.text("model"));
-    if let Some(named) = named.filter(|named| was.is_some_and(|was| was != *named)) {
+    // Limits, prices and the models of an integration are for the model that is sent, also where the body had none. Where the path
+    // names it, a body cannot.
+    let named = body.text("model");
+    let was = before.text("model");
+    let is_new = |named: &str| was.as_deref().map_or(request.model.is_none(), |was| was != named);
+    if let Some(named) = named.filter(|named| is_new(named)) {
         (changed.slug, changed.model) = match split_slug(&named) {
             Some((slug, model)) => (Some(slug.to_owned()), Some(model.to_owned())),
             None => (None, Some(named.into_owned())),

@@ -68,8 +68,9 @@ impl Engine {
         may_fit: bool,
     ) -> Result<HeldAttempt, NotHeldAttempt> {
         let Some(set) = ctx.limits.set.clone().filter(|_| ctx.limits.judge(request)) else {
+            let is_charged = ctx.record.is_charged();
             if let Some(held) = &mut ctx.limits.request {
-                held.take(&attempt.target, request);
+                held.take(&attempt.target, request, is_charged);
             }
             return Ok(HeldAttempt::new(attempt));
         };
@@ -98,7 +99,8 @@ impl Engine {
         attempt: &Attempt,
     ) -> Result<Option<u64>, Error> {
         let target = &attempt.target;
-        let bound = ctx.limits.request.as_mut().map(|held| held.take(target, request));
+        let is_charged = ctx.record.is_charged();
+        let bound = ctx.limits.request.as_mut().map(|held| held.take(target, request, is_charged));
         let of_request = match bound {
             None => None,
             Some(Bound::ByRequest(output)) => output,

@@ -61,10 +61,11 @@ impl RequestHold {
         self.reservation.is_some() && is_same
     }
 
-    /// What bounds an attempt at this target, which takes it.
-    pub fn take(&mut self, target: &Arc<Target>, request: &Request) -> Bound {
+    /// What bounds an attempt at this target, which takes it. `is_charged`: an attempt before it is charged for something, and will be
+    /// settled with this.
+    pub fn take(&mut self, target: &Arc<Target>, request: &Request, is_charged: bool) -> Bound {
         let is_lost = self.reservation.is_none();
-        let is_free = !self.is_taken && (is_lost || Arc::ptr_eq(&self.target, target));
+        let is_free = !self.is_taken && !is_charged && (is_lost || Arc::ptr_eq(&self.target, target));
         if is_free && self.is_for(request) {
             self.is_taken = true;
             return Bound::ByRequest(self.output);
@@ -114,6 +115,7 @@ impl RequestHold {
     /// The request counts nowhere.
     pub fn cancel(mut self, now: Timestamp) {
         self.give_up(now);
+        self.further.drain(..).for_each(|(_, reservation)| reservation.cancel(now));
     }
 
     /// Settles it with what all attempts used. Before what further attempts hold is released: never is less counted than was used.

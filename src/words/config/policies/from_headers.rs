@@ -100,8 +100,8 @@ impl<'a> RawPolicyHeaders<'a> {
     pub(in crate::config) fn slot(&mut self, suffix: &str) -> Option<(&mut Option<RawHeader<'a>>, bool)> {
         let mut headers = KEYS.iter().enumerate().filter_map(|(place, key)| Some((place, key.header?)));
         let (place, header) = headers.find(|(_, header)| header.names.contains(&suffix))?;
-        let known = self.0.iter().position(|(other, _)| *other == place);
-        let index = known.unwrap_or_else(|| {
+        let existing = self.0.iter().position(|(other, _)| *other == place);
+        let index = existing.unwrap_or_else(|| {
             self.0.push((place, None));
             self.0.len() - 1
         });
