@@ -32,7 +32,7 @@ dist: release ## build the packages to install elsewhere: target/dist/turnpike_*
 test: deps ## run every test, including the SDK tests, as CI does
 	.ci/test
 
-test-all: deps ## every test at full length: thousands of property cases, long soaks, every client at every provider
+test-all: deps ## every test at full length: thousands of property cases, a longer soak, every client at every provider
 	TEST_ALL=1 TEST_CLIENTS=all PROPTEST_CASES=4096 .ci/test
 
 test-clients: deps ## run every client library against every provider; make test runs a representative half

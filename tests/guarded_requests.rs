@@ -459,3 +459,19 @@ async fn what_a_check_does_not_change_keeps_its_bytes() {
         assert!(sent.contains(part), "{part} in {sent}");
     }
 }
+
+/// The attempt of a request that asks for an upgrade is made at admission, for the first target. Where the hooks of that one deny the request,
+/// the next target gets an attempt of its own.
+#[tokio::test]
+async fn a_denied_request_for_an_upgrade_is_not_sent_to_the_target_that_denied_it() {
+    let denying = provider(WHOLE_CHAT).await;
+    let (second, plain) = target().await;
+    let first = json!({"provider": "anthropic", "api_key": "k", "custom_host": denying.base_url(),
+        "input_guardrails": none_of("hidden", true)});
+    let config = json!({"strategy": {"mode": "fallback"}, "targets": [first, plain]});
+    let body = json!({"model": "m", "max_tokens": 5, "messages": [{"role": "user", "content": "hidden"}]})
+        .to_string();
+    let head = format!("upgrade: x\r\ncontent-type: application/json\r\ncontent-length: {}\r\n", body.len());
+    let (status, response) = sent("POST", CHAT, &config, &head, body.as_bytes()).await;
+    assert_eq!((status, denying.received().len(), second.received().len()), (200, 0, 1), "{response}");
+}

@@ -2,7 +2,8 @@
 //!
 //! On the running binary, with real hooks. What limits do to requests that nothing changes: `limited_requests`.
 
-use crate::limited_requests::{Chat, RATES, SETTINGS, USAGE, calls, entities, make};
+use crate::limited_requests::{CLIENT, Chat, RATES, SETTINGS, USAGE, calls, entities, make};
+use crate::support::client::client;
 use crate::support::provider::Provider;
 use crate::support::{Gateway, wait};
 use serde_json::{Value, json};
@@ -90,6 +91,26 @@ async fn a_hook_takes_no_request_past_a_hard_budget() {
         wait::until("its usage", async || Some(usage(&gateway, &id).await).filter(|spent| *spent > 0.0))
             .await;
     assert!(spent < 0.01, "{spent}");
+}
+
+/// The client's body names no model, since a prompt of the provider does: the one that a hook adds is what policies look at.
+#[tokio::test]
+async fn a_model_that_a_hook_adds_is_the_one_that_limits_see() {
+    let gateway = Gateway::start(SETTINGS);
+    let of_model = json!({"conditions": [{"key": "model", "value": "gpt-4o"}], "group_by": [{"key": "api_key"}],
+        "type": "requests", "unit": "rph", "value": 1});
+    make(&gateway, RATES, &of_model).await;
+    let prompt = json!({"prompt": {"id": "pmpt_1"}, "input": "Hello", "max_output_tokens": 5});
+    let mut changed = prompt.clone();
+    changed["model"] = "gpt-4o".into();
+    let server = replacing(changed).await;
+    let config = guarded(&by_webhook(&server));
+    let send = async || {
+        let call =
+            client().post(format!("{}/responses", gateway.base_url())).header("x-gateway-api-key", CLIENT);
+        call.header("x-gateway-config", &config).json(&prompt).send().await.unwrap().status().as_u16()
+    };
+    assert_eq!([send().await, send().await], [200, 429]);
 }
 
 #[tokio::test]

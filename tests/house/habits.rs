@@ -19,7 +19,7 @@ const TUPLE_PARAMETERS: [&str; 1] = ["src/knowledge/price/rate_card.rs"];
 /// The most lines of a `mod.rs`: the documentation of its module, the list of its files, its trait.
 const MOD_LINES: usize = 200;
 /// Modules whose `mod.rs` is still longer.
-const LONG_MODS: [&str; 12] = [
+const LONG_MODS: [&str; 14] = [
     "src/knowledge/provider/bedrock/mod.rs",
     "src/knowledge/provider/fine_tuning/mod.rs",
     "src/knowledge/provider/mod.rs",
@@ -32,6 +32,8 @@ const LONG_MODS: [&str; 12] = [
     "src/memory/state/mod.rs",
     "src/memory/state/stored/mod.rs",
     "src/memory/store/sqlite/mod.rs",
+    "src/words/config/mod.rs",
+    "src/words/settings/mod.rs",
 ];
 
 fn is_exempt(path: &str) -> bool {
@@ -136,7 +138,7 @@ fn a_mod_file_is_short() {
     for source in sources(&["src"]) {
         let lines = source.text.lines().count();
         let is_listed = LONG_MODS.contains(&source.path.as_str());
-        if source.path.ends_with("/mod.rs") && !is_exempt(&source.path) && (lines > MOD_LINES) != is_listed {
+        if source.path.ends_with("/mod.rs") && (lines > MOD_LINES) != is_listed {
             offences.push(format!("{}: {lines} lines, listed as long: {is_listed}", source.path));
         }
     }

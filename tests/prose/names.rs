@@ -5,19 +5,8 @@ use serde_json::Value;
 use std::collections::BTreeSet;
 
 /// Folders of the repository, with which a path begins.
-const FOLDERS: [&str; 11] = [
-    "src/",
-    "tests/",
-    "docs/",
-    "conf/",
-    "benches/",
-    "systemd/",
-    "dist/",
-    "fuzz/",
-    ".ci/",
-    ".cargo/",
-    "proptest-regressions/",
-];
+const FOLDERS: [&str; 10] =
+    ["src/", "tests/", "docs/", "conf/", "benches/", "systemd/", "dist/", "fuzz/", ".ci/", ".cargo/"];
 
 /// Dotted names that begin like a section of the settings and are something else.
 const NO_SETTINGS: [(&str, &str); 13] = [

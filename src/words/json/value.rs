@@ -5,7 +5,6 @@
 
 use super::JsonStr;
 use super::outline::Outline;
-use super::surrogates;
 use super::write::ObjectWriter;
 use serde::de::{Deserialize, Deserializer};
 use serde::ser::{Serialize, Serializer};
@@ -78,14 +77,6 @@ impl<'a> Json<'a> {
     /// The value of a JSON string.
     pub fn text(&self) -> Option<Cow<'_, str>> {
         self.read::<JsonStr<'_>>().map(|text| text.0)
-    }
-
-    /// As [`Json::text`], with U+FFFD in place of every lone surrogate. For who judges a text that another program reads.
-    pub fn text_lossy(&self) -> Option<Cow<'_, str>> {
-        self.text().or_else(|| match surrogates::replaced(self.get()) {
-            Cow::Borrowed(_) => None,
-            Cow::Owned(text) => serde_json::from_str(&text).ok().map(Cow::Owned),
-        })
     }
 
     pub fn is_null(&self) -> bool {

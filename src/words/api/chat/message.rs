@@ -186,15 +186,6 @@ impl<'a> Source<'a> {
             },
         }
     }
-
-    /// As one URL; bytes become a `data:` URL. `None` for plain text and for files stored at the provider.
-    pub fn to_url(&self) -> Option<Cow<'_, str>> {
-        match self {
-            Self::Url { url, .. } => Some(Cow::Borrowed(url)),
-            Self::Data { media_type, data } => Some(Cow::Owned(format!("data:{media_type};base64,{data}"))),
-            Self::Text(_) | Self::Id(_) => None,
-        }
-    }
 }
 
 impl<'a> Message<'a> {
