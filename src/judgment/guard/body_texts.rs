@@ -29,7 +29,7 @@ pub enum Reading {
 
 /// What was read of one body.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct BodyTexts {
+pub(crate) struct BodyTexts {
     pub texts: Vec<Text>,
     /// Places that repeat a text (probabilities, citations), and what replaces them when the text is changed.
     pub descriptions: Vec<(Range<usize>, &'static str)>,

@@ -57,12 +57,13 @@ impl Finding {
     }
 
     #[must_use]
-    pub fn with_change(mut self, change: Change) -> Self {
+    pub(crate) fn with_change(mut self, change: Change) -> Self {
         self.change = change;
         self
     }
 
-    pub fn is_transformed(&self) -> bool {
+    #[cfg(test)]
+    pub(crate) fn is_transformed(&self) -> bool {
         self.change != Change::None
     }
 }

@@ -357,7 +357,7 @@ impl Hook {
 
     /// Whether the hook runs on a request of which this much can be read: at least one of its checks has what it needs,
     /// and all of them if the hook denies when its checks pass. Checks without what they need are left out.
-    pub fn sees(&self, available: Needs) -> bool {
+    pub(crate) fn sees(&self, available: Needs) -> bool {
         let is_met = |check: &HookCheck| check.needs <= available;
         if self.denies_on_success {
             self.checks.iter().all(is_met)
@@ -377,7 +377,7 @@ impl Hook {
     }
 
     /// Whether all of its checks can see a stream through a window, and decide by what they find there.
-    pub fn fits_window(&self) -> bool {
+    pub(crate) fn fits_window(&self) -> bool {
         !self.denies_on_success && self.checks.iter().all(|check| check.finder().is_some())
     }
 

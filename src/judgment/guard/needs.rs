@@ -29,7 +29,7 @@ const WITHOUT_TEXT: [(&str, Needs); 7] = [
 
 impl Needs {
     /// What a check of this kind must see.
-    pub fn of_check(kind: &CheckKind) -> Self {
+    pub(crate) fn of_check(kind: &CheckKind) -> Self {
         let found = WITHOUT_TEXT.iter().find(|(id, _)| *id == kind.id);
         found.map_or(Self::Text, |(_, needs)| *needs)
     }

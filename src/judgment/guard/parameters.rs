@@ -97,7 +97,7 @@ impl<'a> Parameters<'a> {
         self.get(name).and_then(Value::as_bool).unwrap_or_default()
     }
 
-    pub fn flag_or(self, name: &str, default: bool) -> bool {
+    pub(crate) fn flag_or(self, name: &str, default: bool) -> bool {
         self.get(name).and_then(Value::as_bool).unwrap_or(default)
     }
 

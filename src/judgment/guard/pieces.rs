@@ -21,7 +21,7 @@ const AROUND: [usize; 4] = [64, 16, 6, 2];
 const FURTHEST: usize = 64 << 10;
 
 /// The pieces of `new` that take the places of the pieces of `old`, as many and in their order.
-pub fn divided<'n>(old: &str, pieces: &[Piece], new: &'n str) -> Vec<&'n str> {
+pub(crate) fn divided<'n>(old: &str, pieces: &[Piece], new: &'n str) -> Vec<&'n str> {
     let same = |(old, new): &(u8, u8)| old == new;
     let prefix = old.bytes().zip(new.bytes()).take_while(same).count();
     let most = old.len().min(new.len()) - prefix;

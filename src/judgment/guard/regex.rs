@@ -31,7 +31,7 @@ impl Regex {
     ///
     /// # Errors
     /// As there.
-    pub fn compile_literal(rule: &str, budget: &PatternBudget) -> Result<Self, String> {
+    pub(crate) fn compile_literal(rule: &str, budget: &PatternBudget) -> Result<Self, String> {
         let literal = rule.strip_prefix('/').and_then(|rest| rest.rsplit_once('/'));
         let is_flags = |flags: &str| flags.bytes().all(|flag| b"dgimsuvy".contains(&flag));
         let Some((pattern, flags)) = literal.filter(|(_, flags)| is_flags(flags)) else {
@@ -91,7 +91,7 @@ impl Regex {
     }
 
     /// The first match within a range of a text, of which the position in the whole text is unknown.
-    pub fn find_first(&self, text: &str, range: Range<usize>) -> Option<Match> {
+    pub(crate) fn find_first(&self, text: &str, range: Range<usize>) -> Option<Match> {
         match self.searcher.first(text, range.clone()) {
             Ok(found) => found.map(|place| {
                 let detail = self.details_at(text, &place).into();
@@ -103,7 +103,7 @@ impl Regex {
 
     /// All matches within a range, each to be replaced. Where there are more than can be found in time, the rest of the range
     /// counts as one match: nothing that should be replaced may remain.
-    pub fn find_all(&self, text: &str, range: Range<usize>, with: &str) -> Vec<Match> {
+    pub(crate) fn find_all(&self, text: &str, range: Range<usize>, with: &str) -> Vec<Match> {
         let mut found = Vec::new();
         let replaced = |range| Match { range, replacement: Some(with.to_owned()), detail: Value::Null };
         let last = self.visit(text, range, with, |place| found.push(replaced(place)));

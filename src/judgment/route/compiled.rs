@@ -101,7 +101,7 @@ impl CompiledConfig {
     }
 
     /// Whether the `override_params` of every target set this member of the body.
-    pub fn all_set(&self, name: &str) -> bool {
+    pub(crate) fn all_set(&self, name: &str) -> bool {
         let sets = |target: &Arc<Target>| target.policies.override_params.iter().any(|(key, _)| key == name);
         self.targets.iter().all(sets)
     }
@@ -120,7 +120,7 @@ impl CompiledConfig {
 
     /// Counts what patterns in its hooks take, bytes.
     #[must_use]
-    pub fn with_hook_bytes(mut self, bytes: usize) -> Self {
+    pub(crate) fn with_hook_bytes(mut self, bytes: usize) -> Self {
         self.patterns.bytes += bytes;
         self
     }

@@ -37,7 +37,7 @@ fn check(config: &Config, path: &str, patterns: &PatternBudget, found: &mut Vec<
 }
 
 /// Compiles the hooks of one config.
-pub struct ConfigHooks<'a> {
+pub(crate) struct ConfigHooks<'a> {
     directory: Directory<'a>,
     patterns: PatternBudget,
     problems: Problems,

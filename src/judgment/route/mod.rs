@@ -22,7 +22,7 @@ pub mod facts;
 pub mod outcome;
 pub mod pick;
 pub mod plan;
-pub mod prompt_call;
+pub(crate) mod prompt_call;
 pub mod provider_ref;
 pub mod request_mode;
 pub mod request_snapshot;

@@ -10,9 +10,6 @@ use words::config::query::{Fact, Facts};
 use words::json::string::unquote;
 use words::json::walk;
 
-/// The weight of a target without a `weight`.
-pub const DEFAULT_WEIGHT: f64 = 1.0;
-
 /// Picks one of the usable targets, each with a probability proportional to its weight.
 /// `weights` are finite and at least 0; weight 0 is never picked. `None`: no target can be picked.
 pub fn weighted(weights: &[f64], usable: &dyn Fn(usize) -> bool, random: f64) -> Option<usize> {
@@ -44,7 +41,7 @@ fn candidates<'a>(
 /// Draws two different targets by weight, of which the better is to be taken (power of two choices: this
 /// avoids slow targets without sending every request to the fastest). `None`: no target can be picked. The
 /// second is `None` if only one can.
-pub fn power_of_two(
+pub(crate) fn power_of_two(
     weights: &[f64],
     usable: &dyn Fn(usize) -> bool,
     random1: f64,
@@ -57,7 +54,7 @@ pub fn power_of_two(
 
 /// Picks the usable target with the lowest price; equal prices have equal probability. `None`: none is
 /// usable.
-pub fn cheapest(prices: &[f64], usable: &dyn Fn(usize) -> bool, random: f64) -> Option<usize> {
+pub(crate) fn cheapest(prices: &[f64], usable: &dyn Fn(usize) -> bool, random: f64) -> Option<usize> {
     let left = || prices.iter().copied().enumerate().filter(|(index, _)| usable(*index));
     let lowest = left().map(|(_, price)| price).min_by(f64::total_cmp)?;
     let equals = || left().filter(|(_, price)| price.total_cmp(&lowest).is_eq());

@@ -66,7 +66,7 @@ pub struct Target {
 
 impl Target {
     /// Whether its config has no retries, timeouts or breaker: one attempt is made, and it is not watched.
-    pub fn has_no_policies(&self) -> bool {
+    pub(crate) fn has_no_policies(&self) -> bool {
         self.policies.retry().attempts == 0
             && self.policies.request_timeout.is_none()
             && self.policies.breaker.is_none()
@@ -75,7 +75,7 @@ impl Target {
 
     /// # Errors
     /// 412 for a model that its integration does not allow.
-    pub fn check_model(&self, model: Option<&str>) -> Result<(), Error> {
+    pub(crate) fn check_model(&self, model: Option<&str>) -> Result<(), Error> {
         match (&self.models, model) {
             (Some(models), Some(model)) if !models.allows(model) => {
                 Err(Error::model_not_allowed(model, self.slug.as_deref().unwrap_or_default()))

@@ -6,7 +6,7 @@ use jiff::civil::Date;
 
 /// The name with each compact date behind a hyphen, and before a hyphen, a colon or the end, written with hyphens. `None`
 /// if there is none.
-pub fn with_hyphens(name: &str) -> Option<String> {
+pub(crate) fn with_hyphens(name: &str) -> Option<String> {
     let mut text = String::with_capacity(name.len() + 2);
     let mut rest = name;
     let mut has_date = false;

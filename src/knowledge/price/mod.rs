@@ -41,7 +41,6 @@ pub use rates::{Rate, Rates, Tier};
 pub use replacement::{Change, changes, check_replacement};
 pub use request_prices::RequestPrices;
 pub use unit::Unit;
-pub use vendors::catalogue_provider;
 
 #[cfg(test)]
 mod tests;

@@ -28,20 +28,15 @@ pub fn cents(nanodollars: i64) -> f64 {
     nanodollars as f64 / NANODOLLARS_PER_CENT
 }
 
-/// Nanodollars of an amount in dollars, rounded half-even. `None` for what is no amount: infinite, not a number, or beyond
-/// 9.2 billion.
-pub fn from_dollars(dollars: f64) -> Option<i64> {
-    whole(dollars * NANODOLLARS as f64)
-}
-
-/// Nanodollars of an amount in cents, like [`from_dollars`].
+/// Nanodollars of an amount in cents, rounded half-even. `None` for what is no amount: infinite, not a number, or beyond 9.2 billion
+/// dollars.
 pub fn from_cents(cents: f64) -> Option<i64> {
     whole(cents * NANODOLLARS_PER_CENT)
 }
 
 /// A price in dollars per million tokens (or per whatever a unit is counted in) as millionths of a dollar, rounded: catalogues
 /// have numbers such as 0.08333333333333334. `None` for what is no price: negative, not a number, beyond a billion.
-pub fn price_from_dollars(dollars: f64) -> Option<u64> {
+pub(crate) fn price_from_dollars(dollars: f64) -> Option<u64> {
     // NaN is in no range.
     (0.0..=MAX_PRICE).contains(&dollars).then(|| (dollars * MICRODOLLARS).round_ties_even() as u64)
 }
@@ -52,7 +47,7 @@ pub fn price_in_dollars(price: u64) -> f64 {
 }
 
 /// A price in cents for one as millionths of a dollar for `per` of them: a million tokens, a thousand calls.
-pub fn price_from_cents(cents: f64, per: u64) -> Option<u64> {
+pub(crate) fn price_from_cents(cents: f64, per: u64) -> Option<u64> {
     price_from_dollars(cents * (per as f64 / 100.0))
 }
 
@@ -114,14 +109,11 @@ mod tests {
 
     #[test]
     fn amounts_are_read_to_the_nanodollar() {
-        assert_eq!(from_dollars(10.0), Some(10 * NANODOLLARS));
-        assert_eq!(from_dollars(0.1), Some(100_000_000));
         assert_eq!(from_cents(0.5), Some(5_000_000));
-        for not_money in [f64::NAN, f64::INFINITY, -f64::INFINITY, 1e10, -1e10] {
-            assert_eq!(from_dollars(not_money), None, "{not_money}");
+        for not_money in [f64::NAN, f64::INFINITY, -f64::INFINITY, 1e12, -1e12] {
+            assert_eq!(from_cents(not_money), None, "{not_money}");
         }
         for nanodollars in [0, 1, 999, 123_456_789_012, -5] {
-            assert_eq!(from_dollars(dollars(nanodollars)), Some(nanodollars));
             assert_eq!(from_cents(cents(nanodollars)), Some(nanodollars));
         }
     }

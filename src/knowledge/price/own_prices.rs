@@ -49,7 +49,7 @@ impl OwnPrices {
     }
 
     /// The model whose price counts.
-    pub fn base_model<'a>(&'a self, model: &'a str) -> &'a str {
+    pub(crate) fn base_model<'a>(&'a self, model: &'a str) -> &'a str {
         match self.entry(model) {
             Some(OwnModel::Like(base)) => base,
             _ => model,
@@ -57,7 +57,7 @@ impl OwnPrices {
     }
 
     /// A price of everyone with the negotiated factors.
-    pub fn adjust(&self, rating: Rating) -> Rating {
+    pub(crate) fn adjust(&self, rating: Rating) -> Rating {
         match (&self.multiplier, rating) {
             (Some(multiplier), Rating::Priced(card)) => multiplied(&card, PriceSource::Provider, multiplier),
             (_, rating) => rating,

@@ -103,7 +103,7 @@ impl PriceBook {
     }
 
     /// Vendor, model and prices of what was looked up and is in the catalogue.
-    pub fn models_in_use(&self) -> Vec<(Box<str>, Box<str>, Arc<RateCard>)> {
+    pub(crate) fn models_in_use(&self) -> Vec<(Box<str>, Box<str>, Arc<RateCard>)> {
         let ratings = self.cache.without_own_prices().into_iter();
         let catalogued = ratings.filter_map(|(vendor, model, rating)| match rating {
             Rating::Priced(card) if card.source == PriceSource::Catalogue => Some((vendor, model, card)),

@@ -228,7 +228,7 @@ impl RateCard {
     }
 
     /// Whether any usage can have a price at all: some models have prices only for what is not counted here, such as seconds.
-    pub fn has_rates(&self) -> bool {
+    pub(crate) fn has_rates(&self) -> bool {
         let periods = self.periods.iter().chain(self.variants.iter().map(|variant| &variant.period));
         periods.into_iter().any(|period| !period.rates.is_empty())
     }
@@ -254,7 +254,7 @@ impl RateCard {
     }
 
     /// Whether any of its prices is more than nothing.
-    pub fn is_positive(&self) -> bool {
+    pub(crate) fn is_positive(&self) -> bool {
         let periods = self.periods.iter().chain(self.variants.iter().map(|variant| &variant.period));
         let mut rates = periods.flat_map(|period| period.rates.iter());
         rates.any(|(_, rate)| rate.base > 0 || rate.tiers.iter().any(|tier| tier.price > 0))

@@ -20,7 +20,7 @@ pub struct Tier {
 }
 
 impl Rate {
-    pub fn flat(price: u64) -> Self {
+    pub(crate) fn flat(price: u64) -> Self {
         Self { base: price, tiers: Box::default() }
     }
 

@@ -14,7 +14,7 @@ const MAX_RATINGS: usize = 4096;
 const MAX_NAME: usize = 256;
 
 #[derive(Debug, Default)]
-pub struct RatingCache {
+pub(crate) struct RatingCache {
     kept: RwLock<Kept>,
 }
 
@@ -35,7 +35,7 @@ impl RatingCache {
     }
 
     /// All that are kept for no provider's own prices, with vendor and model.
-    pub fn without_own_prices(&self) -> Vec<(Box<str>, Box<str>, Rating)> {
+    pub(crate) fn without_own_prices(&self) -> Vec<(Box<str>, Box<str>, Rating)> {
         let kept = self.kept.read();
         let vendors = kept.by_vendor.get(&0).into_iter().flatten();
         let models = vendors.flat_map(|(vendor, models)| {

@@ -1,5 +1,6 @@
 //! The shipped catalogue, held against the crate it is from: 10,000 random usages of all models, the same to the nanodollar.
 
+use super::vendors::catalogue_provider;
 use super::*;
 use genai_prices::{Calculator, PriceRequest, Usage as OracleUsage};
 use jiff::Timestamp;

@@ -90,7 +90,7 @@ impl Unit {
         }
     }
 
-    pub fn from_price_key(key: &str) -> Option<Self> {
+    pub(crate) fn from_price_key(key: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|unit| unit.price_key() == key)
     }
 
@@ -137,7 +137,7 @@ impl Unit {
     }
 
     /// Whether it is a kind of output token.
-    pub fn is_output(self) -> bool {
+    pub(crate) fn is_output(self) -> bool {
         self.properties() & OUTPUT != 0
     }
 

@@ -26,7 +26,10 @@ const NAMES: [(&str, &str); 16] = [
 const HUGGING_FACE: &str = "huggingface";
 
 /// The catalogue's provider, and the model as it is called there.
-pub fn catalogue_provider<'a>(vendor: &'a str, model: &'a str) -> (std::borrow::Cow<'a, str>, &'a str) {
+pub(crate) fn catalogue_provider<'a>(
+    vendor: &'a str,
+    model: &'a str,
+) -> (std::borrow::Cow<'a, str>, &'a str) {
     if vendor == HUGGING_FACE
         && let Some((model, provider)) = model.rsplit_once(':')
     {

@@ -64,7 +64,7 @@ impl Components {
     }
 
     /// Whether a variable of this name is used.
-    pub fn has_variable(&self, name: &str) -> bool {
+    pub(crate) fn has_variable(&self, name: &str) -> bool {
         let lists = [&self.variables, &self.sections, &self.section_variables, &self.variable_partials];
         lists.into_iter().flatten().any(|variable| variable == name)
     }

@@ -13,7 +13,7 @@ use words::json::write::write_string;
 
 /// The JSON written so far, and where in it the end is.
 #[derive(Debug, Default)]
-pub struct JsonText {
+pub(crate) struct JsonText {
     pub out: String,
     in_string: bool,
     /// After a backslash in a string.

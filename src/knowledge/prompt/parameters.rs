@@ -65,6 +65,6 @@ const PARAMETERS: [&str; 58] = [
     "anthropic_beta",
 ];
 
-pub fn is_parameter(name: &str) -> bool {
+pub(crate) fn is_parameter(name: &str) -> bool {
     PARAMETERS.contains(&name)
 }

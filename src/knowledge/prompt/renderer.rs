@@ -10,7 +10,7 @@ use std::collections::HashSet;
 use words::error::Error;
 
 /// The longest rendered text, bytes.
-pub const MAX_RENDERED: usize = 1 << 20;
+pub(crate) const MAX_RENDERED: usize = 1 << 20;
 /// The most items of lists that sections are rendered for, all loops together.
 const MAX_TURNS: usize = 10_000;
 /// The most nodes that are rendered. Without it, loops in partials could take minutes and write nothing.
@@ -58,7 +58,7 @@ impl Sink for String {
 }
 
 /// One rendering.
-pub struct Renderer<'a> {
+pub(crate) struct Renderer<'a> {
     scopes: Scopes<'a>,
     partials: &'a dyn Partials,
     /// The partials that are being rendered, the innermost last.
@@ -164,7 +164,7 @@ impl<'a> Renderer<'a> {
     ///
     /// # Errors
     /// 400 with the names of all that are missing.
-    pub fn check_partials(&self, nodes: &'a [Node]) -> Result<(), Error> {
+    pub(crate) fn check_partials(&self, nodes: &'a [Node]) -> Result<(), Error> {
         let mut missing = Missing::default();
         missing.collect(self, nodes, true, 0);
         match missing {
@@ -227,7 +227,7 @@ fn missing_variables(names: &[String]) -> Error {
 }
 
 /// 400: the template cannot be rendered as it is.
-pub fn template_error(why: &str) -> Error {
+pub(crate) fn template_error(why: &str) -> Error {
     Error::bad_request(format!("Error in parsing prompt template: {why}"))
 }
 

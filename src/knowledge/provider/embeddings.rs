@@ -9,10 +9,10 @@ use words::json::Json;
 
 /// Adds `usage.prompt_tokens`, which equals `total_tokens`: an embedding has input tokens only.
 #[derive(Debug)]
-pub struct PromptTokens;
+pub(crate) struct PromptTokens;
 
 /// The instance that provider specs refer to.
-pub static PROMPT_TOKENS: PromptTokens = PromptTokens;
+pub(crate) static PROMPT_TOKENS: PromptTokens = PromptTokens;
 
 #[derive(Deserialize)]
 struct ResponseIn<'a> {

@@ -28,7 +28,7 @@ pub struct Key {
 }
 
 impl Key {
-    pub const BEARER: Key = Key { header: "authorization", prefix: "Bearer ", required: true };
+    pub(crate) const BEARER: Key = Key { header: "authorization", prefix: "Bearer ", required: true };
     /// For self-hosted servers, which are often open.
     pub const OPTIONAL: Key = Key { required: false, ..Key::BEARER };
 
@@ -75,7 +75,7 @@ fn missing(provider: &'static str) -> Error {
 ///
 /// # Errors
 /// As [`header_value`].
-pub fn secret_value(param: &str, value: &str) -> Result<HeaderValue, Error> {
+pub(crate) fn secret_value(param: &str, value: &str) -> Result<HeaderValue, Error> {
     let mut value = header_value(param, value)?;
     value.set_sensitive(true);
     Ok(value)
@@ -93,7 +93,7 @@ pub fn bearer(token: &Secret) -> Result<HeaderValue, Error> {
 ///
 /// # Errors
 /// 400 that names `param`, without the value.
-pub fn header_value(param: &str, value: &str) -> Result<HeaderValue, Error> {
+pub(crate) fn header_value(param: &str, value: &str) -> Result<HeaderValue, Error> {
     // `http` accepts non-ASCII bytes. No vendor has such keys, and servers interpret the bytes differently.
     let header = value.is_ascii().then(|| HeaderValue::from_str(value).ok()).flatten();
     header.ok_or_else(|| {

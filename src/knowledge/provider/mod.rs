@@ -37,8 +37,8 @@ pub mod fine_tuning;
 pub mod gemini;
 pub mod google;
 pub mod key;
-pub mod openai_chat;
-pub mod openai_compatible;
+pub(crate) mod openai_chat;
+pub(crate) mod openai_compatible;
 mod patching;
 pub mod plain_call;
 pub mod request_id;
@@ -52,13 +52,13 @@ mod spelling;
 mod stream_usage;
 pub mod success_error;
 pub mod token_exchange;
-pub mod tool_names;
+pub(crate) mod tool_names;
 pub mod translation;
 pub mod translation_notes;
 mod vendor_members;
 pub mod vertex;
 mod web_tools;
-pub mod workers_ai;
+pub(crate) mod workers_ai;
 
 /// What a provider may know of a call.
 #[derive(Debug, Clone, Copy)]

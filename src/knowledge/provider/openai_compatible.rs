@@ -35,7 +35,7 @@ const PORTKEY: &str = "https://github.com/Portkey-AI/gateway";
 
 /// OpenAI, then vendors of models, hosts of open models, clouds, self-hosted servers, and vendors of other
 /// services whose paths are only passed on.
-pub static SPECS: &[ProviderSpec] = &[
+pub(crate) static SPECS: &[ProviderSpec] = &[
     ProviderSpec {
         id: "openai",
         host: Host::Fixed("https://api.openai.com"),

@@ -22,10 +22,10 @@ pub struct Rerank {
 }
 
 /// <https://docs.voyageai.com/reference/reranker-api>.
-pub static VOYAGE: Rerank = Rerank { top_n: "top_k", plain: true };
+pub(crate) static VOYAGE: Rerank = Rerank { top_n: "top_k", plain: true };
 
 /// <https://docs.fireworks.ai/api-reference/rerank-documents>.
-pub static FIREWORKS: Rerank = Rerank { top_n: "top_n", plain: true };
+pub(crate) static FIREWORKS: Rerank = Rerank { top_n: "top_n", plain: true };
 
 #[derive(Deserialize)]
 struct DocumentIn<'a> {

@@ -93,7 +93,7 @@ impl Rewriter {
 
     /// Gives the client its own names of tools back.
     #[must_use]
-    pub fn with_tool_names(mut self, tool_names: Option<Arc<ToolNames>>) -> Self {
+    pub(crate) fn with_tool_names(mut self, tool_names: Option<Arc<ToolNames>>) -> Self {
         self.state.tool_names = tool_names;
         self
     }

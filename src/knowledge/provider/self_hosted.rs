@@ -9,7 +9,7 @@ use super::spec::{CustomHost, NativeApi, ProviderSpec};
 /// The source of facts that only Portkey's list of providers states.
 const PORTKEY: &str = "https://github.com/Portkey-AI/gateway";
 
-pub const OLLAMA: ProviderSpec = ProviderSpec {
+pub(crate) const OLLAMA: ProviderSpec = ProviderSpec {
     id: "ollama",
     custom_host: CustomHost::Server("/v1"),
     key: Key::OPTIONAL,
@@ -20,7 +20,7 @@ pub const OLLAMA: ProviderSpec = ProviderSpec {
     ..ProviderSpec::PLAIN
 };
 
-pub const VLLM: ProviderSpec = ProviderSpec {
+pub(crate) const VLLM: ProviderSpec = ProviderSpec {
     id: "vllm",
     custom_host: CustomHost::Server("/v1"),
     key: Key::OPTIONAL,
@@ -36,7 +36,7 @@ pub const VLLM: ProviderSpec = ProviderSpec {
     ..ProviderSpec::PLAIN
 };
 
-pub const LMSTUDIO: ProviderSpec = ProviderSpec {
+pub(crate) const LMSTUDIO: ProviderSpec = ProviderSpec {
     id: "lmstudio",
     aliases: &["lm-studio"],
     custom_host: CustomHost::Server("/v1"),
@@ -47,7 +47,7 @@ pub const LMSTUDIO: ProviderSpec = ProviderSpec {
     ..ProviderSpec::PLAIN
 };
 
-pub const LLAMACPP: ProviderSpec = ProviderSpec {
+pub(crate) const LLAMACPP: ProviderSpec = ProviderSpec {
     id: "llamacpp",
     aliases: &["llama-cpp", "llama.cpp"],
     custom_host: CustomHost::Server("/v1"),
@@ -59,7 +59,7 @@ pub const LLAMACPP: ProviderSpec = ProviderSpec {
     ..ProviderSpec::PLAIN
 };
 
-pub const LITELLM: ProviderSpec = ProviderSpec {
+pub(crate) const LITELLM: ProviderSpec = ProviderSpec {
     id: "litellm",
     custom_host: CustomHost::Server("/v1"),
     key: Key::OPTIONAL,
@@ -75,7 +75,7 @@ pub const LITELLM: ProviderSpec = ProviderSpec {
     ..ProviderSpec::PLAIN
 };
 
-pub const MODAL: ProviderSpec = ProviderSpec {
+pub(crate) const MODAL: ProviderSpec = ProviderSpec {
     id: "modal",
     custom_host: CustomHost::Prefixed("/v1"),
     key: Key::OPTIONAL,
@@ -85,7 +85,7 @@ pub const MODAL: ProviderSpec = ProviderSpec {
     ..ProviderSpec::PLAIN
 };
 
-pub const LEPTON: ProviderSpec = ProviderSpec {
+pub(crate) const LEPTON: ProviderSpec = ProviderSpec {
     id: "lepton",
     custom_host: CustomHost::Prefixed("/api/v1"),
     native_apis: &[NativeApi::Completions],
@@ -94,7 +94,7 @@ pub const LEPTON: ProviderSpec = ProviderSpec {
     ..ProviderSpec::PLAIN
 };
 
-pub const TRITON: ProviderSpec = ProviderSpec {
+pub(crate) const TRITON: ProviderSpec = ProviderSpec {
     id: "triton",
     key: Key::OPTIONAL,
     chat: None,

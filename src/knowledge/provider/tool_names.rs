@@ -49,7 +49,7 @@ impl NameRule {
 
 /// The names that were changed: as the client has them, by what was sent.
 #[derive(Debug, Default)]
-pub struct ToolNames(HashMap<String, String>);
+pub(crate) struct ToolNames(HashMap<String, String>);
 
 impl ToolNames {
     /// Changes the names in a request that `rule` does not allow; `None` if there are none.

@@ -29,7 +29,7 @@ impl TranslationNotes {
     }
 
     /// As [`warn`](Self::warn), but a warning that was given already is not repeated.
-    pub fn warn_once(&mut self, param: &str, what: &str) {
+    pub(crate) fn warn_once(&mut self, param: &str, what: &str) {
         let is_given = |warning: &String| {
             warning.strip_prefix(param).and_then(|rest| rest.strip_prefix(": ")) == Some(what)
         };
@@ -39,7 +39,7 @@ impl TranslationNotes {
     }
 
     /// Records that a parameter was dropped because `provider` has no equivalent.
-    pub fn drop_param(&mut self, param: &str, provider: &str) {
+    pub(crate) fn drop_param(&mut self, param: &str, provider: &str) {
         self.warn(param, format!("dropped, {provider} has no such parameter"));
     }
 
@@ -49,7 +49,7 @@ impl TranslationNotes {
     }
 
     /// Records that a kind of thinking that only Anthropic has (`between_tools`) becomes plain thinking.
-    pub fn simplify_thinking(&mut self, reasoning: &Reasoning<'_>, provider: &str) {
+    pub(crate) fn simplify_thinking(&mut self, reasoning: &Reasoning<'_>, provider: &str) {
         #[derive(serde::Deserialize)]
         struct Kind<'a> {
             #[serde(borrow, rename = "type")]
@@ -65,7 +65,7 @@ impl TranslationNotes {
     }
 
     /// Records that `display: omitted` (Anthropic's) has no effect: `provider` always sends its thinking.
-    pub fn show_thinking(&mut self, reasoning: &Reasoning<'_>, provider: &str) {
+    pub(crate) fn show_thinking(&mut self, reasoning: &Reasoning<'_>, provider: &str) {
         #[derive(serde::Deserialize)]
         struct Display<'a> {
             #[serde(borrow)]
@@ -78,7 +78,7 @@ impl TranslationNotes {
     }
 
     /// Records the members of tools, besides those every provider has, that `provider` has no equivalent for.
-    pub fn drop_tool_members(&mut self, tools: &[Tool<'_>], provider: &str) {
+    pub(crate) fn drop_tool_members(&mut self, tools: &[Tool<'_>], provider: &str) {
         for (index, tool) in tools.iter().enumerate() {
             let Tool::Function { rest, .. } = tool else { continue };
             for (name, _) in rest.iter() {
@@ -94,7 +94,7 @@ impl TranslationNotes {
     ///
     /// # Errors
     /// 400 that names the first parameter the provider cannot honour.
-    pub fn filter_params<'a>(
+    pub(crate) fn filter_params<'a>(
         &mut self,
         params: Params<'a>,
         provider: &str,

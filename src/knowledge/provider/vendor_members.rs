@@ -195,7 +195,7 @@ pub const MISTRAL: Names = &[
 ];
 
 /// Source: `v2/client.py` (`chat`) of Cohere's Python SDK 7.3.
-pub const COHERE: Names = &[
+pub(crate) const COHERE: Names = &[
     "model",
     "messages",
     "stream",
@@ -220,7 +220,7 @@ pub const COHERE: Names = &[
 ];
 
 /// Source: `types/chat/completion_create_params.py` of Groq's Python SDK 1.7.
-pub const GROQ: Names = &[
+pub(crate) const GROQ: Names = &[
     "model",
     "messages",
     "stream",
@@ -260,7 +260,7 @@ pub const GROQ: Names = &[
 ];
 
 /// Source: `types/chat/completion_create_params.py` of Cerebras's Python SDK 1.91.
-pub const CEREBRAS: Names = &[
+pub(crate) const CEREBRAS: Names = &[
     "model",
     "messages",
     "stream",
@@ -362,7 +362,7 @@ const OPEN_MODELS: Names = &["top_k", "documents", "metadata", "thinking", "labe
 
 /// The types of OpenAI's own tools that have no counterpart elsewhere. Source: `ToolParam` in
 /// `types/responses/tool_param.py` of OpenAI's Python SDK 3.54. Not in the list: functions and web search.
-pub const OPENAI_TOOLS: Names = &[
+pub(crate) const OPENAI_TOOLS: Names = &[
     "file_search",
     "computer",
     "computer_use_preview",
@@ -380,7 +380,7 @@ pub const OPENAI_TOOLS: Names = &[
 
 /// What OpenAI's functions have besides name, description, parameters and `strict`, and Anthropic's tools have not.
 /// Sources: `types/responses/function_tool_param.py` of the same SDK, `types/tool_param.py` of Anthropic's.
-pub const OPENAI_FUNCTION_MEMBERS: Names = &["output_schema", "async"];
+pub(crate) const OPENAI_FUNCTION_MEMBERS: Names = &["output_schema", "async"];
 
 /// Every list.
 const ALL: &[Names] = &[
@@ -412,17 +412,17 @@ impl VendorMembers {
     pub const ANTHROPIC: VendorMembers = VendorMembers { own: &[ANTHROPIC], others: ALL };
     pub const GEMINI: VendorMembers = VendorMembers { own: &[GEMINI, &["store"]], others: ALL };
     pub const MISTRAL: VendorMembers = VendorMembers { own: &[MISTRAL], others: ALL };
-    pub const COHERE: VendorMembers = VendorMembers { own: &[COHERE], others: ALL };
-    pub const GROQ: VendorMembers = VendorMembers { own: &[GROQ], others: ALL };
-    pub const CEREBRAS: VendorMembers = VendorMembers { own: &[CEREBRAS], others: ALL };
+    pub(crate) const COHERE: VendorMembers = VendorMembers { own: &[COHERE], others: ALL };
+    pub(crate) const GROQ: VendorMembers = VendorMembers { own: &[GROQ], others: ALL };
+    pub(crate) const CEREBRAS: VendorMembers = VendorMembers { own: &[CEREBRAS], others: ALL };
     /// A model on Bedrock that is none of the vendors above.
-    pub const BEDROCK: VendorMembers = VendorMembers { own: &[], others: ALL };
+    pub(crate) const BEDROCK: VendorMembers = VendorMembers { own: &[], others: ALL };
     /// A model on Bedrock whose vendor is not known: the parameters that any model there takes as an additional field.
-    pub const UNKNOWN_ON_BEDROCK: VendorMembers =
+    pub(crate) const UNKNOWN_ON_BEDROCK: VendorMembers =
         VendorMembers { own: &[ANTHROPIC, COHERE, MISTRAL, OPEN_MODELS, QWEN_ALONE], others: ALL };
     /// A host of open models: it takes OpenAI's members and the parameters of its engine, which carry the names of
     /// several vendors.
-    pub const OPEN_MODELS: VendorMembers = VendorMembers {
+    pub(crate) const OPEN_MODELS: VendorMembers = VendorMembers {
         own: &[OPEN_MODELS],
         // Not Mistral's and Cohere's, whose models such hosts serve too.
         others: &[
@@ -436,9 +436,10 @@ impl VendorMembers {
             GROQ_ALONE,
         ],
     };
-    pub const PERPLEXITY: VendorMembers =
+    pub(crate) const PERPLEXITY: VendorMembers =
         VendorMembers { own: &[OPEN_MODELS, PERPLEXITY_ALONE], ..Self::OPEN_MODELS };
-    pub const XAI: VendorMembers = VendorMembers { own: &[OPEN_MODELS, XAI_ALONE], ..Self::OPEN_MODELS };
+    pub(crate) const XAI: VendorMembers =
+        VendorMembers { own: &[OPEN_MODELS, XAI_ALONE], ..Self::OPEN_MODELS };
     /// Whatever runs behind OpenAI's provider at a host of the operator's: OpenAI itself, or an engine.
     pub const CUSTOM_HOST: VendorMembers =
         VendorMembers { own: &[OPENAI, OPEN_MODELS], others: &[ANTHROPIC_ALONE, GEMINI, CONVERSE] };

@@ -19,7 +19,7 @@ use words::json::JsonStr;
 
 /// The provider `workers-ai`.
 #[derive(Debug)]
-pub struct WorkersAi;
+pub(crate) struct WorkersAi;
 
 /// Everything but the list of models.
 pub static SPEC: ProviderSpec = ProviderSpec {

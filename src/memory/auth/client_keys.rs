@@ -97,7 +97,7 @@ impl<'a> Pair<'a> {
     }
 
     /// Whether it is a key by the API of the path, whatever its value is.
-    pub fn is_certain_key(self, path: &str) -> bool {
+    pub(crate) fn is_certain_key(self, path: &str) -> bool {
         self.is_named("key") && is_google_path(path) || self.is_named("api-key") && is_realtime_path(path)
     }
 }

@@ -81,19 +81,19 @@ impl Tokens {
     }
 
     /// Puts a new set of keys in force. Tokens of keys that are gone must be verified again.
-    pub fn set_keys(&self, keys: KeySet) {
+    pub(crate) fn set_keys(&self, keys: KeySet) {
         self.keys.store(Arc::new(keys));
         self.verified.invalidate_all();
     }
 
     /// Takes over the keys of those tokens that were in force before, if they have the same provider.
-    pub fn take_over(&self, before: &Self) {
+    pub(crate) fn take_over(&self, before: &Self) {
         if before.settings.keys == self.settings.keys && before.settings.issuer == self.settings.issuer {
             self.keys.store(before.keys.load_full());
         }
     }
 
-    pub fn has_keys(&self) -> bool {
+    pub(crate) fn has_keys(&self) -> bool {
         !self.keys.load().is_empty()
     }
 
@@ -235,7 +235,7 @@ impl Tokens {
 }
 
 /// Whether a text has the form of a signed token: three parts of base64url.
-pub fn has_form(text: &str) -> bool {
+pub(crate) fn has_form(text: &str) -> bool {
     let is_part = |part: &str| {
         !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte))
     };

@@ -50,7 +50,7 @@ pub struct KeyBody {
 }
 
 /// The most secrets of one key that are good at the same time.
-pub const MAX_SECRETS: usize = 2;
+pub(crate) const MAX_SECRETS: usize = 2;
 
 /// One secret of a key.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -138,7 +138,7 @@ impl KeySecret {
     }
 
     /// The bytes of the hash.
-    pub fn hash_bytes(&self) -> Option<[u8; 32]> {
+    pub(crate) fn hash_bytes(&self) -> Option<[u8; 32]> {
         let mut bytes = [0; 32];
         if self.hash.len() != 64 {
             return None;

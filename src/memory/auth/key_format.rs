@@ -61,7 +61,7 @@ impl<'a> KeyText<'a> {
     }
 
     /// Whether the checksum is right.
-    pub fn is_intact(&self) -> bool {
+    pub(crate) fn is_intact(&self) -> bool {
         self.whole.split_last_chunk::<CHECKSUM_LEN>().is_some_and(|(before, sum)| *sum == checksum(before))
     }
 

@@ -69,7 +69,7 @@ pub fn authenticate(
 ///
 /// # Errors
 /// 401 when the request has no key that is good.
-pub fn authenticate_operator(
+pub(crate) fn authenticate_operator(
     headers: &HeaderMap,
     uri: &Uri,
     keys: &ServiceKeys,

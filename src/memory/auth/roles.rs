@@ -16,7 +16,7 @@ use uuid::Uuid;
 use words::settings::scopes::{KeyType, Scope, ScopeSet};
 
 /// What a workspace allows its managers and members, by the names of the API: `membersWriteConfigs`.
-pub type Switches = BTreeMap<String, bool>;
+pub(crate) type Switches = BTreeMap<String, bool>;
 
 /// By what a client acts, besides the scopes of its key or token.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -144,7 +144,7 @@ impl Role {
     }
 
     /// The role that a token names. A token acts in a workspace, so that an organisation's owner is its admin there.
-    pub fn of_token(name: &str) -> Option<Self> {
+    pub(crate) fn of_token(name: &str) -> Option<Self> {
         match name {
             "owner" | "admin" => Some(Self::WorkspaceAdmin),
             "manager" => Some(Self::Manager),

@@ -124,7 +124,7 @@ impl ServiceKeys {
 
     /// Whether this is a service key or token, or was one: it may not travel to a provider. Anything with the form and the checksum
     /// of a stored key is taken for one, and anything that claims to be a token of the identity provider for this gateway.
-    pub fn is_service_key(&self, key: &[u8]) -> bool {
+    pub(crate) fn is_service_key(&self, key: &[u8]) -> bool {
         self.of_settings(key).is_some()
             || KeyText::parse(key).is_some_and(|key| key.is_intact())
             || self.tokens.as_ref().is_some_and(|tokens| tokens.is_ours(key))

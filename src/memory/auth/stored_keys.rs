@@ -217,16 +217,16 @@ impl StoredKeys {
     }
 
     /// Whether no workspace is in use: there is no store.
-    pub fn has_no_workspace(&self) -> bool {
+    pub(crate) fn has_no_workspace(&self) -> bool {
         self.workspaces.is_empty()
     }
 
-    pub fn has_pepper(&self) -> bool {
+    pub(crate) fn has_pepper(&self) -> bool {
         self.pepper.is_some()
     }
 
     /// Whether any key may call, so that clients must show one.
-    pub fn may_call(&self) -> bool {
+    pub(crate) fn may_call(&self) -> bool {
         self.calling > 0
     }
 

@@ -26,7 +26,7 @@ use std::time::{Duration, Instant};
 const OVERHEAD: usize = 540;
 
 /// What is called with removals: which entries they concern.
-pub type Watcher = Box<dyn Fn(&dyn Fn(&CacheKey, &Scope) -> bool) + Send + Sync>;
+pub(crate) type Watcher = Box<dyn Fn(&dyn Fn(&CacheKey, &Scope) -> bool) + Send + Sync>;
 
 /// A response in memory.
 #[derive(Clone)]

@@ -30,7 +30,6 @@ mod write_queue;
 
 pub use entry::{CacheKey, CachedResponse, Scope};
 pub use key::{KeyParts, is_decisive};
-pub use memory::Watcher;
 pub use purge::{CacheError, Purge};
 pub use semantic::{IndexStats, Nearest, Neighbour, SemanticIndex, VectorError};
 pub use store::{CacheOptions, ResponseStore};

@@ -57,13 +57,13 @@ impl JwksFetcher {
     }
 
     /// Other settings are in force; their keys must be fetched.
-    pub fn settings_changed(&self) {
+    pub(crate) fn settings_changed(&self) {
         self.changed.notify_one();
     }
 
     /// Fetches the keys of `tokens` for an unknown one, unless the last such fetch began less than [`MIN_INTERVAL`] ago
     /// ([`RETRY_INTERVAL`] while there is no key).
-    pub async fn fetch_unless_recent(&self, tokens: &Tokens, dns: &Dns, hosts: &HostRules) {
+    pub(crate) async fn fetch_unless_recent(&self, tokens: &Tokens, dns: &Dns, hosts: &HostRules) {
         let had_none = !tokens.has_keys();
         let mut last = self.last.lock().await;
         let now = Instant::now();

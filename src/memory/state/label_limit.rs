@@ -6,7 +6,7 @@ use parking_lot::RwLock;
 
 /// The label values in use, up to a maximum number.
 #[derive(Debug)]
-pub struct LabelLimit {
+pub(crate) struct LabelLimit {
     max_values: usize,
     /// Sorted: for the few values there are, a search costs less than a hash.
     values: RwLock<Vec<Box<str>>>,

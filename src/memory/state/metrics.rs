@@ -250,7 +250,7 @@ impl Metrics {
     }
 
     /// The counter of breaker transitions, with the labels `provider` and `to`.
-    pub fn breaker_transitions(&self) -> IntCounterVec {
+    pub(crate) fn breaker_transitions(&self) -> IntCounterVec {
         self.routing.transitions.clone()
     }
 
@@ -276,7 +276,7 @@ impl Metrics {
     }
 
     /// Counts a token exchange: `fetched` while a request waited, `renewed` before expiry, or `failed`.
-    pub fn record_token_exchange(&self, outcome: &str) {
+    pub(crate) fn record_token_exchange(&self, outcome: &str) {
         self.traffic.token_exchanges.with_label_values(&[outcome]).inc();
     }
 
@@ -320,7 +320,7 @@ impl Metrics {
     }
 
     /// New settings are in force.
-    pub fn settings_loaded(&self, hash: &str) {
+    pub(crate) fn settings_loaded(&self, hash: &str) {
         self.reloads.succeeded.set(1);
         self.reloads.at.set(jiff::Timestamp::now().as_second());
         self.reloads.count.with_label_values(&["success"]).inc();
@@ -335,13 +335,13 @@ impl Metrics {
     }
 
     /// Prices from this source (`binary`, `file`, `url`) are in force.
-    pub fn prices_loaded(&self, source: &str, version: &str) {
+    pub(crate) fn prices_loaded(&self, source: &str, version: &str) {
         self.prices.info.reset();
         self.prices.info.with_label_values(&[source, version]).set(1);
     }
 
     /// A catalogue was read, or could not be: `replaced`, `same`, `refused`, `failed`.
-    pub fn prices_refreshed(&self, outcome: &str) {
+    pub(crate) fn prices_refreshed(&self, outcome: &str) {
         self.prices.refreshes.with_label_values(&[outcome]).inc();
     }
 

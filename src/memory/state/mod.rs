@@ -16,7 +16,7 @@ pub mod hedge_budget;
 pub mod held_bytes;
 pub mod jwks;
 pub mod kept_items;
-pub mod label_limit;
+pub(crate) mod label_limit;
 pub mod large_work;
 pub mod lifecycle;
 pub mod mcp_servers;

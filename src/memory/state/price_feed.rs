@@ -47,7 +47,7 @@ impl PriceFeed {
     }
 
     /// Other settings are in force.
-    pub fn settings_changed(&self) {
+    pub(crate) fn settings_changed(&self) {
         self.changed.notify_one();
     }
 

@@ -43,7 +43,7 @@ impl SettingsSnapshot {
 
     /// This snapshot with other stored objects and keys.
     #[must_use]
-    pub fn with_stored(&self, stored: Arc<Stored>, keys: Arc<StoredKeys>) -> Self {
+    pub(crate) fn with_stored(&self, stored: Arc<Stored>, keys: Arc<StoredKeys>) -> Self {
         let tokens = self.service_keys.tokens().cloned();
         let service_keys = ServiceKeys::new(&self.settings, keys, tokens);
         Self { service_keys: Arc::new(service_keys), stored, ..self.clone() }

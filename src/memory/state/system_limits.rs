@@ -23,7 +23,7 @@ pub fn raise_descriptor_limit() {
 
 /// The limits of the system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct SystemLimits {
+pub(crate) struct SystemLimits {
     /// The memory this process may use, bytes: the machine's, or less where its control group has a limit.
     pub memory: usize,
     /// The file descriptors this process may open; `None`: any number.

@@ -109,7 +109,7 @@ pub struct TargetView {
 
 impl TargetRegistry {
     /// Counts breaker transitions in `transitions`, whose labels are provider and `to`.
-    pub fn with_counter(transitions: IntCounterVec) -> Self {
+    pub(crate) fn with_counter(transitions: IntCounterVec) -> Self {
         Self { transitions: Some(transitions), ..Self::default() }
     }
 

@@ -115,7 +115,7 @@ impl Body {
     }
 
     /// The JSON of an earlier item.
-    pub fn kept_item(&self, id: &str) -> Option<&str> {
+    pub(crate) fn kept_item(&self, id: &str) -> Option<&str> {
         self.kept_items.as_ref()?.get(id).map(AsRef::as_ref)
     }
 
@@ -125,7 +125,7 @@ impl Body {
     }
 
     /// Whether it has more than [`MAX_VALUES`].
-    pub fn has_too_many_values(&self) -> bool {
+    pub(crate) fn has_too_many_values(&self) -> bool {
         values::more_than(&self.bytes, MAX_VALUES)
     }
 

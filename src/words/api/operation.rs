@@ -95,7 +95,7 @@ pub enum Completion {
 
 /// Which members of a JSON response the tap reads, and how.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SummaryShape {
+pub(crate) enum SummaryShape {
     /// `usage`, `model` and `finish_reason`, each once in most responses: a search for their names is enough.
     Common,
     /// The same members and other vendors' names for them, by a full scan.

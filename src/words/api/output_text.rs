@@ -26,7 +26,7 @@ impl OutputText {
     }
 
     /// Takes the text of a JSON string: what is between its quotes.
-    pub fn push_json(&mut self, raw: &[u8]) {
+    pub(crate) fn push_json(&mut self, raw: &[u8]) {
         let Ok(text) = std::str::from_utf8(raw) else { return };
         if memchr::memchr(b'\\', raw).is_none() {
             return self.push(text);
@@ -37,7 +37,7 @@ impl OutputText {
     }
 
     /// Takes all strings that are the value of one of these members, wherever they are in the JSON text.
-    pub fn push_members(&mut self, json: &[u8], names: &[&str]) {
+    pub(crate) fn push_members(&mut self, json: &[u8], names: &[&str]) {
         for name in names {
             let name = format!("\"{name}\"");
             for at in memchr::memmem::find_iter(json, name.as_bytes()) {

@@ -26,7 +26,7 @@ pub(super) use fine_tuning::TABLE as FINE_TUNING;
 pub(super) use others::{COUNT_TOKENS, EMBEDDINGS, IMAGES, MESSAGES, MODERATIONS, RERANK, RESPONSES, SPEECH};
 pub(super) use query::QueryRule;
 pub use query::check_query;
-pub use value::{MAX_METADATA_KEY, MAX_METADATA_PAIRS, MAX_METADATA_VALUE};
+pub(crate) use value::{MAX_METADATA_KEY, MAX_METADATA_PAIRS, MAX_METADATA_VALUE};
 
 /// One field of a request body.
 struct Row {

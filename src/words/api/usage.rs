@@ -44,7 +44,7 @@ pub struct Usage {
 
 impl Usage {
     /// The most of anything that one response is taken to have: a trillion. No model comes near; who claims more would only spoil sums.
-    pub const MAX_COUNT: u64 = 1_000_000_000_000;
+    pub(crate) const MAX_COUNT: u64 = 1_000_000_000_000;
 
     /// With no count above [`Self::MAX_COUNT`]. Everything that a response reports passes through here before it is charged or kept.
     #[must_use]

@@ -127,7 +127,7 @@ pub fn is_credential(name: &str) -> bool {
 ///
 /// # Errors
 /// What is wrong with the name, without repeating it.
-pub fn observable(name: &str) -> Result<HeaderName, &'static str> {
+pub(crate) fn observable(name: &str) -> Result<HeaderName, &'static str> {
     let name = HeaderName::from_bytes(name.as_bytes()).map_err(|_| "must be a header name after headers.")?;
     if is_credential(name.as_str()) || name.as_str().starts_with(OWN_PREFIX) {
         return Err("is a credential or a header of the gateway's own; routing does not see those");

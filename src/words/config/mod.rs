@@ -20,7 +20,7 @@ pub mod read;
 pub mod reply_headers;
 mod required_keys;
 pub mod secret;
-pub mod sparse;
+pub(crate) mod sparse;
 pub mod strategy;
 mod target_rules;
 #[cfg(test)]

@@ -87,7 +87,7 @@ impl Node {
     }
 
     /// Whether this is an array without items.
-    pub fn is_empty_list(&self) -> bool {
+    pub(crate) fn is_empty_list(&self) -> bool {
         self.items().is_some_and(<[Node]>::is_empty)
     }
 

@@ -5,7 +5,7 @@
 use http::{HeaderMap, HeaderName};
 
 /// What follows the prefix in the names of the gateway's response headers.
-pub const SUFFIXES: [&str; 8] = [
+pub(crate) const SUFFIXES: [&str; 8] = [
     "trace-id",
     "provider",
     "last-used-option-index",

@@ -6,7 +6,7 @@ use super::read::Cursor;
 
 /// Ten years in milliseconds. Longer than any real timeout, and short enough that adding it to a clock does
 /// not overflow. Larger values are reduced to it.
-pub const MAX_MS: u64 = 10 * 366 * 24 * 3_600 * 1_000;
+pub(crate) const MAX_MS: u64 = 10 * 366 * 24 * 3_600 * 1_000;
 
 /// An array of HTTP status codes; it may be empty.
 pub fn status_codes(at: &Cursor<'_>) -> Option<Vec<u16>> {

@@ -24,7 +24,7 @@
 //! Pure. It knows no API: which members a body has is defined in `api` and `provider`.
 
 pub mod canonical;
-pub mod outline;
+pub(crate) mod outline;
 pub mod proof;
 pub mod rewrite;
 pub mod scan;

@@ -10,7 +10,7 @@ use std::fmt;
 use std::marker::PhantomData;
 
 /// The members of an object: names with their escapes resolved, values as `V`.
-pub struct Outline<'a, V = &'a RawValue>(pub Vec<(Cow<'a, str>, V)>);
+pub(crate) struct Outline<'a, V = &'a RawValue>(pub Vec<(Cow<'a, str>, V)>);
 
 impl<'de: 'a, 'a, V: Deserialize<'de>> Deserialize<'de> for Outline<'a, V> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {

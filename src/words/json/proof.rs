@@ -14,7 +14,7 @@ use std::ops::Range;
 
 /// Where a top-level member stands in the text.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct MemberSpan {
+pub(crate) struct MemberSpan {
     /// The name between its quotes, escapes as they stand.
     pub name: Range<usize>,
     pub value: Range<usize>,
@@ -23,7 +23,7 @@ pub struct MemberSpan {
 
 /// Calls `each` for every top-level member, in order. `None` when `text` is not a JSON object in UTF-8, or when `each`
 /// refuses a member.
-pub fn outline(text: &[u8], mut each: impl FnMut(MemberSpan) -> Option<()>) -> Option<()> {
+pub(crate) fn outline(text: &[u8], mut each: impl FnMut(MemberSpan) -> Option<()>) -> Option<()> {
     let mut at = token(text, 0, b'{')?;
     let first = skip_space(text, at);
     if byte(text, first) == b'}' {

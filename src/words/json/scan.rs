@@ -33,7 +33,7 @@ const MAX_VALUE_BYTES: usize = 64 << 10;
 
 /// The state of one scan; `T` is what is reported with the values of a path.
 #[derive(Debug)]
-pub struct JsonScanner<T: 'static> {
+pub(crate) struct JsonScanner<T: 'static> {
     paths: &'static [(Path, T)],
     /// Open lists and objects.
     depth: usize,

@@ -4,7 +4,7 @@
 use memchr::memchr2;
 
 /// Whether a valid JSON text has more than `limit` values ([`count`]).
-pub fn more_than(text: &[u8], limit: usize) -> bool {
+pub(crate) fn more_than(text: &[u8], limit: usize) -> bool {
     // Each value takes a byte at least.
     text.len() > limit && count(text, limit) > limit
 }

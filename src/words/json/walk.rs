@@ -30,7 +30,7 @@ pub fn members(text: &[u8]) -> Option<Members<'_>> {
 impl<'a> Items<'a> {
     /// Steps to the next item and hands over its members: a caller who wants them all passes over each item once, and
     /// not once for its end and once more for its members. `Some(false)` when the item is no object.
-    pub fn next_members(&mut self, mut each: impl FnMut(&'a [u8], &'a [u8])) -> Option<bool> {
+    pub(crate) fn next_members(&mut self, mut each: impl FnMut(&'a [u8], &'a [u8])) -> Option<bool> {
         let start = next_token(self.text, self.at)?;
         if self.text.get(start) != Some(&b'{') {
             return self.next().map(|_| false);
@@ -79,7 +79,7 @@ fn next_token(text: &[u8], at: usize) -> Option<usize> {
 }
 
 /// Behind the value that begins at `at`; `None` if the text ends before.
-pub fn value_end(text: &[u8], at: usize) -> Option<usize> {
+pub(crate) fn value_end(text: &[u8], at: usize) -> Option<usize> {
     match text.get(at)? {
         b'"' => string_end(text, at),
         b'{' | b'[' => nested_end(text, at),

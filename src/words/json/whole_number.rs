@@ -6,7 +6,7 @@
 const MAX_PLAIN: usize = 18;
 
 /// The number, a fraction rounded up. `None` for what no reader takes for a number that is not negative.
-pub fn whole_number(json: &[u8]) -> Option<u64> {
+pub(crate) fn whole_number(json: &[u8]) -> Option<u64> {
     if !json.is_empty() && json.len() <= MAX_PLAIN && json.iter().all(u8::is_ascii_digit) {
         return Some(json.iter().fold(0, |number, digit| 10 * number + u64::from(digit & 0xf)));
     }

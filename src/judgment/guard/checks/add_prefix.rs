@@ -11,7 +11,7 @@ use crate::guard::subject::Subject;
 use serde_json::{Map, Value, json};
 use words::api::operation::Operation;
 
-pub const ADD_PREFIX: CheckKind = CheckKind {
+pub(crate) const ADD_PREFIX: CheckKind = CheckKind {
     id: "default.addPrefix",
     aliases: &[],
     phases: BEFORE,

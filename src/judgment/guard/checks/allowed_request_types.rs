@@ -8,7 +8,7 @@ use crate::guard::subject::Subject;
 use serde_json::{Value, json};
 use words::api::operation::Operation;
 
-pub const ALLOWED_REQUEST_TYPES: CheckKind = CheckKind {
+pub(crate) const ALLOWED_REQUEST_TYPES: CheckKind = CheckKind {
     id: "default.allowedRequestTypes",
     aliases: &[],
     phases: BEFORE,

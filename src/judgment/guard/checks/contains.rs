@@ -14,7 +14,7 @@ use serde_json::json;
 use std::collections::HashSet;
 use std::ops::Range;
 
-pub const CONTAINS: CheckKind = CheckKind {
+pub(crate) const CONTAINS: CheckKind = CheckKind {
     id: "default.contains",
     aliases: &[],
     phases: BOTH,

@@ -8,7 +8,7 @@ use crate::guard::parameters::{Parameters, Type, Unusable, required};
 use crate::guard::subject::Subject;
 use serde_json::{Value, json};
 
-pub const CONTAINS_CODE: CheckKind = CheckKind {
+pub(crate) const CONTAINS_CODE: CheckKind = CheckKind {
     id: "default.containsCode",
     aliases: &[],
     phases: BOTH,

@@ -9,7 +9,7 @@ use crate::guard::parameters::{Parameters, Type, Unusable, required};
 use crate::guard::subject::Subject;
 use serde_json::{Map, Value, json};
 
-pub const SENTENCE_COUNT: CheckKind = CheckKind {
+pub(crate) const SENTENCE_COUNT: CheckKind = CheckKind {
     id: "default.sentenceCount",
     aliases: &[],
     phases: BOTH,
@@ -23,7 +23,7 @@ pub const SENTENCE_COUNT: CheckKind = CheckKind {
     prepare: |parameters| prepare(&SENTENCES, parameters),
 };
 
-pub const WORD_COUNT: CheckKind = CheckKind {
+pub(crate) const WORD_COUNT: CheckKind = CheckKind {
     id: "default.wordCount",
     aliases: &[],
     phases: BOTH,
@@ -37,7 +37,7 @@ pub const WORD_COUNT: CheckKind = CheckKind {
     prepare: |parameters| prepare(&WORDS, parameters),
 };
 
-pub const CHARACTER_COUNT: CheckKind = CheckKind {
+pub(crate) const CHARACTER_COUNT: CheckKind = CheckKind {
     id: "default.characterCount",
     aliases: &[],
     phases: BOTH,

@@ -7,7 +7,7 @@ use crate::guard::parameters::{Parameters, Type, Unusable, required};
 use crate::guard::subject::Subject;
 use serde_json::{Value, json};
 
-pub const ENDS_WITH: CheckKind = CheckKind {
+pub(crate) const ENDS_WITH: CheckKind = CheckKind {
     id: "default.endsWith",
     aliases: &[],
     phases: BOTH,

@@ -22,7 +22,7 @@ use std::time::Duration;
 use url::Url;
 use words::api::operation::Operation;
 
-pub const INLINE_IMAGE_URLS: CheckKind = CheckKind {
+pub(crate) const INLINE_IMAGE_URLS: CheckKind = CheckKind {
     id: "default.inlineImageUrls",
     aliases: &[],
     phases: BEFORE,

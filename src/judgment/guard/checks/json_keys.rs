@@ -8,7 +8,7 @@ use crate::guard::parameters::{Parameters, Type, Unusable, required};
 use crate::guard::subject::Subject;
 use serde_json::{Map, Value, json};
 
-pub const JSON_KEYS: CheckKind = CheckKind {
+pub(crate) const JSON_KEYS: CheckKind = CheckKind {
     id: "default.jsonKeys",
     aliases: &[],
     phases: BOTH,

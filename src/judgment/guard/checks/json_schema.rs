@@ -19,7 +19,7 @@ use std::fmt;
 use std::sync::Arc;
 use words::config::pattern::{PatternBudget, Searcher};
 
-pub const JSON_SCHEMA: CheckKind = CheckKind {
+pub(crate) const JSON_SCHEMA: CheckKind = CheckKind {
     id: "default.jsonSchema",
     aliases: &[],
     phases: BOTH,

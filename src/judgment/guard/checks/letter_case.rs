@@ -9,7 +9,7 @@ use crate::guard::parameters::{Parameters, Unusable};
 use crate::guard::subject::Subject;
 use serde_json::json;
 
-pub const ALL_UPPERCASE: CheckKind = CheckKind {
+pub(crate) const ALL_UPPERCASE: CheckKind = CheckKind {
     id: "default.alluppercase",
     aliases: &["alluppercase", "default.allUppercase", "allUppercase"],
     phases: BOTH,
@@ -19,7 +19,7 @@ pub const ALL_UPPERCASE: CheckKind = CheckKind {
     prepare: |parameters| prepare(Case::Upper, parameters),
 };
 
-pub const ALL_LOWERCASE: CheckKind = CheckKind {
+pub(crate) const ALL_LOWERCASE: CheckKind = CheckKind {
     id: "default.alllowercase",
     aliases: &["alllowercase", "default.allLowercase", "allLowercase"],
     phases: BOTH,

@@ -16,7 +16,7 @@ use serde_json::{Map, Value, json};
 use std::time::Duration;
 use words::config::hooks::HookPhase;
 
-pub const MODEL_JUDGE: CheckKind = CheckKind {
+pub(crate) const MODEL_JUDGE: CheckKind = CheckKind {
     id: "default.modelJudge",
     aliases: &[],
     phases: BOTH,

@@ -7,7 +7,7 @@ use crate::guard::parameters::{Parameters, Type, Unusable, required};
 use crate::guard::subject::Subject;
 use serde_json::{Map, Value, json};
 
-pub const MODEL_RULES: CheckKind = CheckKind {
+pub(crate) const MODEL_RULES: CheckKind = CheckKind {
     id: "default.modelRules",
     aliases: &[],
     phases: BEFORE,

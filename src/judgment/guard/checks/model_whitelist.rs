@@ -7,7 +7,7 @@ use crate::guard::parameters::{Parameters, Type, Unusable, required};
 use crate::guard::subject::Subject;
 use serde_json::{Value, json};
 
-pub const MODEL_WHITELIST: CheckKind = CheckKind {
+pub(crate) const MODEL_WHITELIST: CheckKind = CheckKind {
     id: "default.modelWhitelist",
     aliases: &["default.modelwhitelist", "modelwhitelist"],
     phases: BEFORE,

@@ -7,7 +7,7 @@ use crate::guard::parameters::{Parameters, Unusable};
 use crate::guard::subject::Subject;
 use serde_json::json;
 
-pub const NOT_NULL: CheckKind = CheckKind {
+pub(crate) const NOT_NULL: CheckKind = CheckKind {
     id: "default.notNull",
     aliases: &[],
     phases: BOTH,

@@ -9,7 +9,7 @@ use crate::guard::subject::Subject;
 use serde_json::{Value, json};
 use std::ops::Range;
 
-pub const REGEX_MATCH: CheckKind = CheckKind {
+pub(crate) const REGEX_MATCH: CheckKind = CheckKind {
     id: "default.regexMatch",
     aliases: &[],
     phases: BOTH,

@@ -9,7 +9,7 @@ use crate::guard::subject::Subject;
 use serde_json::{Value, json};
 use std::ops::Range;
 
-pub const REGEX_REPLACE: CheckKind = CheckKind {
+pub(crate) const REGEX_REPLACE: CheckKind = CheckKind {
     id: "default.regexReplace",
     aliases: &[],
     phases: BOTH,

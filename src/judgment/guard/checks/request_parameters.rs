@@ -7,7 +7,7 @@ use crate::guard::parameters::{Parameters, Type, Unusable, optional};
 use crate::guard::subject::Subject;
 use serde_json::{Map, Number, Value, json};
 
-pub const REQUEST_PARAMETERS: CheckKind = CheckKind {
+pub(crate) const REQUEST_PARAMETERS: CheckKind = CheckKind {
     id: "default.requestParametersCheck",
     aliases: &["default.requestParamsCheck", "requestParamsCheck"],
     phases: BEFORE,

@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 const OPERATOR: Parameter =
     optional("operator", Type::OneOf(&["all", "any", "none"]), r#""all""#, "How many of them must be there.");
 
-pub const REQUIRED_METADATA_KEYS: CheckKind = CheckKind {
+pub(crate) const REQUIRED_METADATA_KEYS: CheckKind = CheckKind {
     id: "default.requiredMetadataKeys",
     aliases: &[],
     phases: BEFORE,
@@ -20,7 +20,7 @@ pub const REQUIRED_METADATA_KEYS: CheckKind = CheckKind {
     prepare: prepare_keys,
 };
 
-pub const REQUIRED_METADATA_PAIRS: CheckKind = CheckKind {
+pub(crate) const REQUIRED_METADATA_PAIRS: CheckKind = CheckKind {
     id: "default.requiredMetadataKeyValuePairs",
     aliases: &[],
     phases: BEFORE,

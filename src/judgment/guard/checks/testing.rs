@@ -24,7 +24,7 @@ pub fn request(text: &str) -> Subject {
 }
 
 /// A chat with this body.
-pub fn request_with(body: &Value) -> Subject {
+pub(crate) fn request_with(body: &Value) -> Subject {
     of_operation(Operation::ChatCompletions, body)
 }
 
@@ -40,7 +40,7 @@ pub fn response(text: &str) -> Subject {
     request("a").with_response(&body.to_string())
 }
 
-pub fn with_metadata(subject: Subject, metadata: Value) -> Subject {
+pub(crate) fn with_metadata(subject: Subject, metadata: Value) -> Subject {
     Subject { metadata: Arc::new(object(metadata)), ..subject }
 }
 
@@ -72,7 +72,12 @@ pub fn run(kind: &CheckKind, parameters: Value, subject: &Subject) -> Finding {
 
 /// The same for a check that calls another server.
 #[track_caller]
-pub fn run_remote(kind: &CheckKind, parameters: Value, subject: &Subject, outside: &dyn Outside) -> Finding {
+pub(crate) fn run_remote(
+    kind: &CheckKind,
+    parameters: Value,
+    subject: &Subject,
+    outside: &dyn Outside,
+) -> Finding {
     match prepare(kind, parameters) {
         Ok(Prepared::Remote(check)) => futures_util::FutureExt::now_or_never(check.run(subject, outside))
             .expect("nothing of a test's outside waits"),
@@ -110,14 +115,14 @@ fn object(value: Value) -> Map<String, Value> {
 type Responder = dyn Fn(&OutsideCall<'_>) -> Result<OutsideResponse, OutsideError> + Send + Sync;
 
 /// An outside that responds at once, and keeps what it was called with.
-pub struct TestOutside {
+pub(crate) struct TestOutside {
     responder: Box<Responder>,
     calls: Mutex<Vec<TestCall>>,
 }
 
 /// A call that was made.
 #[derive(Debug, Clone)]
-pub struct TestCall {
+pub(crate) struct TestCall {
     pub method: Method,
     pub url: String,
     pub headers: HeaderMap,
@@ -133,7 +138,7 @@ impl TestOutside {
     }
 
     /// One that always responds with this status and body.
-    pub fn responding(status: u16, body: &str) -> Self {
+    pub(crate) fn responding(status: u16, body: &str) -> Self {
         let body = body.to_owned();
         Self::new(move |_| Ok(outside_response(status, &[], body.clone())))
     }
@@ -143,7 +148,7 @@ impl TestOutside {
     }
 }
 
-pub fn outside_response(
+pub(crate) fn outside_response(
     status: u16,
     headers: &[(&'static str, &str)],
     body: impl Into<Bytes>,

@@ -16,7 +16,7 @@ use serde_json::json;
 use std::time::Duration;
 use url::Url;
 
-pub const VALID_URLS: CheckKind = CheckKind {
+pub(crate) const VALID_URLS: CheckKind = CheckKind {
     id: "default.validUrls",
     aliases: &[],
     phases: BOTH,

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use std::time::Duration;
 use words::config::hooks::HookPhase;
 
-pub const WEBHOOK: CheckKind = CheckKind {
+pub(crate) const WEBHOOK: CheckKind = CheckKind {
     id: "default.webhook",
     aliases: &[],
     phases: BOTH,

@@ -106,7 +106,7 @@ impl Endpoint {
 
     /// The same endpoint, with what its query decides: Gemini's stream is a list of JSON without `alt=sse`.
     #[must_use]
-    pub fn with_query(mut self, query: Option<&str>) -> Self {
+    pub(crate) fn with_query(mut self, query: Option<&str>) -> Self {
         let is_events =
             query.unwrap_or_default().split('&').any(|pair| pair == "alt=sse" || pair == "$alt=sse");
         if self.operation == Operation::StreamGenerateContent && !is_events {
@@ -118,7 +118,7 @@ impl Endpoint {
     /// The same endpoint for a client with these headers. Google's SDKs list models below `/v1`, too, where the path alone is
     /// OpenAI's; they name themselves in a header.
     #[must_use]
-    pub fn for_client(self, method: &Method, path: &str, headers: &HeaderMap) -> Self {
+    pub(crate) fn for_client(self, method: &Method, path: &str, headers: &HeaderMap) -> Self {
         let lists = *method == Method::GET && (path == "/v1/models" || path.starts_with("/v1/models/"));
         if !lists || !headers.contains_key(GOOGLE_CLIENT) {
             return self;

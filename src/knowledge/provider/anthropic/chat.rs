@@ -1,5 +1,4 @@
-//! Chats in Anthropic's format, wherever its models are served: its own API, Vertex AI, Microsoft Foundry,
-//! Bedrock's invoke.
+//! Chats in Anthropic's format, wherever its models are served: its own API, Vertex AI, Microsoft Foundry.
 //!
 //! Only the differences between those hosts are described here; the other files of this folder write requests
 //! and decode responses.
@@ -15,37 +14,20 @@ use words::error::Error;
 
 /// How one host serves Anthropic's Messages API.
 #[derive(Debug)]
-pub struct AnthropicChat {
+pub(crate) struct AnthropicChat {
     /// The provider's name in errors and warnings.
     pub name: &'static str,
-    /// `model` goes into the body. Not allowed where it is part of the path (Vertex AI, Bedrock).
+    /// `model` goes into the body. Not allowed where it is part of the path (Vertex AI).
     pub model_in_body: bool,
-    /// `stream` goes into the body; Bedrock has another path for it instead.
-    pub stream_in_body: bool,
-    /// `anthropic_version` in the body: `vertex-2023-10-16`, `bedrock-2023-05-31`. `None`: it is a header.
+    /// `anthropic_version` in the body: `vertex-2023-10-16`. `None`: it is a header.
     pub version: Option<&'static str>,
-    /// Betas go into the body as the list `anthropic_beta`, not into a header.
-    pub betas_in_body: bool,
 }
 
 impl AnthropicChat {
     /// Anthropic's own API, and hosts that serve it unchanged (Microsoft Foundry).
-    pub const OWN: AnthropicChat = AnthropicChat {
-        name: "Anthropic",
-        model_in_body: true,
-        stream_in_body: true,
-        version: None,
-        betas_in_body: false,
-    };
-    pub const VERTEX: AnthropicChat =
+    pub const OWN: AnthropicChat = AnthropicChat { name: "Anthropic", model_in_body: true, version: None };
+    pub(crate) const VERTEX: AnthropicChat =
         AnthropicChat { model_in_body: false, version: Some("vertex-2023-10-16"), ..AnthropicChat::OWN };
-    pub const BEDROCK: AnthropicChat = AnthropicChat {
-        model_in_body: false,
-        stream_in_body: false,
-        version: Some("bedrock-2023-05-31"),
-        betas_in_body: true,
-        ..AnthropicChat::OWN
-    };
 }
 
 impl ChatAdapter for AnthropicChat {
@@ -59,8 +41,7 @@ impl ChatAdapter for AnthropicChat {
     }
 
     fn tool_names(&self) -> NameRule {
-        // Bedrock has a limit of its own.
-        if self.betas_in_body { NameRule::COMMON } else { NameRule::ANTHROPIC }
+        NameRule::ANTHROPIC
     }
 
     fn decoder(&self, streamed: bool) -> Box<dyn Decoder> {

@@ -26,7 +26,7 @@ enum Family {
 impl Generation {
     /// Parses a model's name in any cloud's spelling: `us.anthropic.claude-3-5-sonnet-20241022-v2:0`,
     /// `claude-sonnet-4@20250514`, `claude-2.1`.
-    pub fn from_model(model: &str) -> Self {
+    pub(crate) fn from_model(model: &str) -> Self {
         let model = model.to_ascii_lowercase();
         let family = match () {
             () if model.contains("opus") => Family::Opus,
@@ -45,7 +45,7 @@ impl Generation {
     }
 
     /// Responses that follow a JSON schema, and `strict` tools.
-    pub fn has_schemas(self) -> bool {
+    pub(crate) fn has_schemas(self) -> bool {
         self.since((4, 5)) || (self.family == Family::Opus && self.since((4, 1)))
     }
 
@@ -63,32 +63,32 @@ impl Generation {
     }
 
     /// `thinking: {type: adaptive}` with `output_config.effort`; older models take a budget in tokens.
-    pub fn adapts(self) -> bool {
+    pub(crate) fn adapts(self) -> bool {
         self.since((4, 6))
     }
 
     /// `output_config.effort`.
-    pub fn has_effort(self) -> bool {
+    pub(crate) fn has_effort(self) -> bool {
         self.adapts() || (self.family == Family::Opus && self.since((4, 5)))
     }
 
     /// `effort: xhigh`; for older models `max` is the closest.
-    pub fn has_xhigh(self) -> bool {
+    pub(crate) fn has_xhigh(self) -> bool {
         self.since((4, 7))
     }
 
     /// Thinking is hidden unless requested with `display`.
-    pub fn hides_thinking(self) -> bool {
+    pub(crate) fn hides_thinking(self) -> bool {
         self.since((4, 7))
     }
 
     /// The model thinks unless thinking is disabled.
-    pub fn thinks_by_default(self) -> bool {
+    pub(crate) fn thinks_by_default(self) -> bool {
         self.version.is_some() && self.since((5, 0))
     }
 
     /// Thinking cannot be disabled.
-    pub fn always_thinks(self) -> bool {
+    pub(crate) fn always_thinks(self) -> bool {
         match self.family {
             Family::Fable => true,
             Family::Opus => self.version.is_some() && self.since((5, 5)),
@@ -97,12 +97,12 @@ impl Generation {
     }
 
     /// `temperature`, `top_p` and `top_k` are refused unless they equal the default.
-    pub fn has_fixed_sampling(self) -> bool {
+    pub(crate) fn has_fixed_sampling(self) -> bool {
         self.family == Family::Fable || (self.version.is_some() && self.since((4, 7)))
     }
 
     /// Takes `temperature` or `top_p`, not both.
-    pub fn takes_one_sampling_param(self) -> bool {
+    pub(crate) fn takes_one_sampling_param(self) -> bool {
         self.version.is_some() && self.has_schemas()
     }
 

@@ -12,7 +12,7 @@ use words::json::Json;
 
 /// The list of models.
 #[derive(Debug)]
-pub struct Listing;
+pub(crate) struct Listing;
 
 /// One model.
 #[derive(Debug)]

@@ -20,7 +20,7 @@ pub(super) mod tools;
 mod turns;
 pub mod whole;
 
-pub use chat::AnthropicChat;
+pub(crate) use chat::AnthropicChat;
 pub(super) use event_emitter::provider_error as error_in_success;
 pub use stream::Events;
 

@@ -27,7 +27,6 @@ use words::json::{Json, JsonStr};
 struct Body<'a> {
     model: Option<&'a str>,
     version: Option<Cow<'a, str>>,
-    betas: Vec<String>,
     max_tokens: Json<'a>,
     stream: bool,
     turns: Turns<'a>,
@@ -94,15 +93,16 @@ pub(super) fn write(
 
     let mut betas = requested_betas(&mut params)?;
     demanded_betas(uses_files, params.iter().chain(output_config.iter()), &tools, &mut betas);
-    let betas = place_betas(place, betas, notes)?;
+    if !betas.is_empty() {
+        notes.headers.insert("anthropic-beta", header("betas", &betas.join(","))?);
+    }
     let metadata = metadata(&mut params, notes, provider);
     let service_tier = service_tier(&mut params, notes, provider);
     let body = Body {
         model: place.model_in_body.then_some(model),
         version,
-        betas,
         max_tokens,
-        stream: place.stream_in_body && request.stream,
+        stream: request.stream,
         turns,
         tools,
         tool_choice,
@@ -135,9 +135,6 @@ impl Serialize for Body<'_> {
         }
         if let Some(version) = &self.version {
             map.serialize_entry("anthropic_version", version)?;
-        }
-        if !self.betas.is_empty() {
-            map.serialize_entry("anthropic_beta", &self.betas)?;
         }
         map.serialize_entry("max_tokens", &self.max_tokens)?;
         if self.stream {
@@ -288,19 +285,6 @@ fn demanded_betas<'p>(
     }
     members.for_each(|(name, value)| betas::for_member(name, value, betas));
     tools.iter().filter_map(Offer::native_kind).for_each(|kind| betas::for_tool(&kind, betas));
-}
-
-/// Returns the betas for the body, or writes them into a header.
-fn place_betas(
-    place: &AnthropicChat,
-    mut betas: Vec<String>,
-    notes: &mut TranslationNotes,
-) -> Result<Vec<String>, Error> {
-    if !place.betas_in_body && !betas.is_empty() {
-        notes.headers.insert("anthropic-beta", header("betas", &betas.join(","))?);
-        betas.clear();
-    }
-    Ok(betas)
 }
 
 fn header(param: &str, value: &str) -> Result<HeaderValue, Error> {

@@ -40,7 +40,7 @@ pub(super) struct Function<'a> {
 
 impl Offer<'_> {
     /// The type of a tool of Anthropic's.
-    pub fn native_kind(&self) -> Option<String> {
+    pub(crate) fn native_kind(&self) -> Option<String> {
         #[derive(Deserialize)]
         struct Kind<'a> {
             #[serde(borrow, rename = "type")]

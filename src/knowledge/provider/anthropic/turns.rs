@@ -32,7 +32,7 @@ impl<'a> Turns<'a> {
     ///
     /// # Errors
     /// 400 for what Anthropic does not accept.
-    pub fn from_messages(messages: Vec<Message<'a>>, blocks: &mut Blocks<'_>) -> Result<Self, Error> {
+    pub(crate) fn from_messages(messages: Vec<Message<'a>>, blocks: &mut Blocks<'_>) -> Result<Self, Error> {
         let mut turns = Self::default();
         let mut warned_name = false;
         for (index, message) in messages.into_iter().enumerate() {

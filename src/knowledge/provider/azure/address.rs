@@ -54,7 +54,7 @@ impl<'a> PathAndQuery<'a> {
     }
 
     /// Adds `name=value` unless the client's query already has `name`.
-    pub fn set_default(&mut self, name: &str, value: &str) {
+    pub(crate) fn set_default(&mut self, name: &str, value: &str) {
         if !self.has(name) {
             self.query.push(format!("{name}={}", utf8_percent_encode(value, SEGMENT)).into());
         }

@@ -76,7 +76,7 @@ fn is_region(region: &str) -> bool {
 pub const S3: &str = "s3";
 
 /// The path of batch jobs at the control plane.
-pub const JOB: &str = "model-invocation-job";
+pub(crate) const JOB: &str = "model-invocation-job";
 
 /// The service name of S3 in signatures.
 const S3_SERVICE: &str = "s3";
@@ -86,7 +86,7 @@ const S3_SERVICE: &str = "s3";
 ///
 /// # Errors
 /// As [`base_url`].
-pub fn other_host(call: &Call<'_>, account: &Account) -> Result<Option<(String, String)>, Error> {
+pub(crate) fn other_host(call: &Call<'_>, account: &Account) -> Result<Option<(String, String)>, Error> {
     if call.operation != Operation::Passthrough || account.custom_host.is_some() {
         return Ok(None);
     }
@@ -109,7 +109,7 @@ pub fn other_host(call: &Call<'_>, account: &Account) -> Result<Option<(String, 
 
 /// Whether a bucket can have this name:
 /// <https://docs.aws.amazon.com/AmazonS3/latest/userguide/bucketnamingrules.html>.
-pub fn is_bucket(name: &str) -> bool {
+pub(crate) fn is_bucket(name: &str) -> bool {
     let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-.".contains(&byte);
     let edge = |byte: Option<u8>| byte.is_some_and(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit());
     (3..=63).contains(&name.len())
@@ -149,7 +149,7 @@ pub fn action(call: &Call<'_>) -> Option<&'static str> {
 ///
 /// # Errors
 /// 400 when the request names no model.
-pub fn model_path(call: &Call<'_>, account: &Account, action: &str) -> Result<String, Error> {
+pub(crate) fn model_path(call: &Call<'_>, account: &Account, action: &str) -> Result<String, Error> {
     let model = call.model.filter(|model| !model.is_empty()).ok_or_else(|| {
         let message =
             "bedrock has the model in its path: give a model (its id, an inference profile or an ARN).";

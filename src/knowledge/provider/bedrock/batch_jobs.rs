@@ -27,7 +27,7 @@ use words::error::Error;
 
 /// Model invocation jobs.
 #[derive(Debug)]
-pub struct InvocationJobs;
+pub(crate) struct InvocationJobs;
 
 /// The folder of all jobs in the bucket.
 const FOLDER: &str = "turnpike-batches";

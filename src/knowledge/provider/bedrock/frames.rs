@@ -21,11 +21,11 @@ const MAX_FRAME: usize = 25 << 20;
 const KEPT_CAPACITY: usize = 64 << 10;
 
 /// What is wrong with a stream, worded to follow "cannot be read: ".
-pub type FrameError = &'static str;
+pub(crate) type FrameError = &'static str;
 
 /// Cuts a stream into frames, independent of how it is cut into chunks.
 #[derive(Debug, Default)]
-pub struct Frames {
+pub(crate) struct Frames {
     /// The beginning of a frame that is not complete yet.
     carry: Vec<u8>,
 }

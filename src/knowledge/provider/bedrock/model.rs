@@ -8,7 +8,7 @@ use words::config::account::Account;
 
 /// A model's vendor: the part of its id before the first dot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Family {
+pub(crate) enum Family {
     Anthropic,
     Amazon,
     Cohere,
@@ -75,13 +75,13 @@ impl<'a> Model<'a> {
 
     /// Whether the model accepts its earlier thinking. Other families refuse `reasoningContent` in the
     /// history.
-    pub fn takes_thinking_back(&self) -> bool {
+    pub(crate) fn takes_thinking_back(&self) -> bool {
         matches!(self.family, Family::Anthropic | Family::Amazon | Family::Unknown)
     }
 
     /// Whether the model has `outputConfig.textFormat` and strict tools.
     /// Source: <https://docs.aws.amazon.com/bedrock/latest/userguide/structured-output.html>.
-    pub fn has_structured_output(&self) -> bool {
+    pub(crate) fn has_structured_output(&self) -> bool {
         match self.family {
             // Opus 4.1 has it at Anthropic, but not on Bedrock.
             Family::Anthropic => {
@@ -97,7 +97,7 @@ impl<'a> Model<'a> {
     }
 
     /// Whether the model is a Nova that can think (Nova 2).
-    pub fn is_thinking_nova(&self) -> bool {
+    pub(crate) fn is_thinking_nova(&self) -> bool {
         self.id.starts_with("amazon.nova-2") || self.id.starts_with("amazon.nova-3")
     }
 }

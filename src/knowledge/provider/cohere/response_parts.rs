@@ -49,7 +49,7 @@ impl CallIn<'_> {
         self.emit_arguments(index, sink);
     }
 
-    pub fn emit_arguments(&self, index: u32, sink: EventSink<'_>) {
+    pub(crate) fn emit_arguments(&self, index: u32, sink: EventSink<'_>) {
         let fragment = self.function.as_ref().and_then(|function| function.arguments.as_deref());
         if let Some(fragment) = fragment.filter(|fragment| !fragment.is_empty()) {
             sink(Event::Arguments { choice: 0, index, fragment });

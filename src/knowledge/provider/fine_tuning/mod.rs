@@ -7,9 +7,9 @@
 pub mod files;
 pub mod fireworks;
 pub mod job;
-pub mod job_call;
-pub mod job_list;
-pub mod job_request;
+pub(crate) mod job_call;
+pub(crate) mod job_list;
+pub(crate) mod job_request;
 pub mod mistral;
 pub mod together;
 pub mod training;
@@ -203,7 +203,12 @@ pub fn read<T: DeserializeOwned>(response: &[u8], what: &str) -> Result<T, Provi
 ///
 /// # Errors
 /// 400 for anything else.
-pub fn object_uri(scheme: &str, param: &str, given: &str, provider: &'static str) -> Result<String, Error> {
+pub(crate) fn object_uri(
+    scheme: &str,
+    param: &str,
+    given: &str,
+    provider: &'static str,
+) -> Result<String, Error> {
     let uri = percent_decode_str(given).decode_utf8_lossy();
     let is_object =
         |rest: &str| rest.split_once('/').is_some_and(|(bucket, key)| !bucket.is_empty() && !key.is_empty());

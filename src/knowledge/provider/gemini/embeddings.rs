@@ -25,7 +25,7 @@ pub enum Embeddings {
 impl Embeddings {
     /// The request shape of `model` on Vertex AI.
     /// <https://docs.cloud.google.com/vertex-ai/generative-ai/docs/embeddings/get-text-embeddings>
-    pub fn on_vertex(model: &str) -> &'static Self {
+    pub(crate) fn on_vertex(model: &str) -> &'static Self {
         let number = model.strip_prefix("gemini-embedding-").and_then(|rest| rest.split('-').next());
         // The number in `gemini-embedding-001` is no generation: it is an older model.
         match number.filter(|number| !number.starts_with('0')).and_then(|number| number.parse::<u32>().ok()) {

@@ -11,7 +11,7 @@ use words::json::Json;
 
 /// The list: `models` at Google, `publisherModels` on Vertex AI.
 #[derive(Debug)]
-pub struct Listing;
+pub(crate) struct Listing;
 
 /// One model.
 #[derive(Debug)]

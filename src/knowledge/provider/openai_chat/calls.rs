@@ -57,7 +57,13 @@ impl Calls {
     }
 
     /// Takes a call in OpenAI's retired format: one call without an id.
-    pub fn take_function(&mut self, choice: u32, function: &Json<'_>, streamed: bool, sink: EventSink<'_>) {
+    pub(crate) fn take_function(
+        &mut self,
+        choice: u32,
+        function: &Json<'_>,
+        streamed: bool,
+        sink: EventSink<'_>,
+    ) {
         if let Some(function) = function.read::<FunctionIn<'_>>() {
             let call = CallIn { index: Json::parse("0"), ..CallIn::default() };
             let fragment = Fragment { call: &call, function: Some(&function), signature: None, streamed };
@@ -106,7 +112,7 @@ impl Calls {
     }
 
     /// Whether a call has an id or arguments but no name, so that no client could execute it.
-    pub fn has_nameless(&self) -> bool {
+    pub(crate) fn has_nameless(&self) -> bool {
         let is_empty = |call: &Call| call.id.is_empty() && call.held.is_empty();
         self.0.iter().any(|call| !call.emitted && !is_empty(call))
     }

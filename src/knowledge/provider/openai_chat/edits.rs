@@ -240,7 +240,7 @@ fn is_prefix(last: &Object<'_>) -> bool {
 }
 
 /// Applies one rule to a top-level member.
-pub fn apply_rule(
+pub(crate) fn apply_rule(
     name: &'static str,
     rule: Rule,
     body: &Body,

@@ -24,7 +24,7 @@ mod messages;
 mod parts;
 mod patch;
 mod provider_error;
-pub mod quirks;
+pub(crate) mod quirks;
 mod short_id;
 mod thinking;
 mod transcript;
@@ -32,7 +32,7 @@ mod write;
 
 pub use conform::PublishedTypes;
 pub use deviations::{Documents, MaxTokensParam, ReasoningField, ReasoningParam, Rule};
-pub use patch::CHAT_PATCH;
+pub(crate) use patch::CHAT_PATCH;
 pub(super) use provider_error::{error_in_success, error_instead_of_result};
 
 /// How one vendor deviates from OpenAI's chat completions.
@@ -70,10 +70,10 @@ pub struct OpenAiChat {
 }
 
 /// OpenAI's own chat, at OpenAI and in clouds.
-pub static OPENAI_CHAT: OpenAiChat = OpenAiChat::OPENAI;
+pub(crate) static OPENAI_CHAT: OpenAiChat = OpenAiChat::OPENAI;
 
 /// The provider `openai`: OpenAI itself, or any engine of its shape at a custom host.
-pub static OPENAI_OR_ENGINE: OpenAiChat =
+pub(crate) static OPENAI_OR_ENGINE: OpenAiChat =
     OpenAiChat { custom_host_members: Some(VendorMembers::CUSTOM_HOST), ..OpenAiChat::OPENAI };
 
 impl OpenAiChat {

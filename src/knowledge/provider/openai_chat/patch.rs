@@ -19,10 +19,10 @@ use words::json::splice::{Object, Splice};
 
 /// The patch for every vendor of OpenAI's chat except OpenAI itself.
 #[derive(Debug)]
-pub struct ChatPatch;
+pub(crate) struct ChatPatch;
 
 /// The instance that provider specs refer to.
-pub static CHAT_PATCH: ChatPatch = ChatPatch;
+pub(crate) static CHAT_PATCH: ChatPatch = ChatPatch;
 
 impl ResponsePatch for ChatPatch {
     fn patch(&self, data: &[u8], streamed: bool) -> Option<Vec<u8>> {

@@ -17,10 +17,10 @@ pub static PLAIN: OpenAiChat = OpenAiChat {
 };
 
 /// Hosts that document `max_tokens` only.
-pub static OLD_LIMIT: OpenAiChat = OpenAiChat { max_tokens_param: MaxTokensParam::MaxTokens, ..PLAIN };
+pub(crate) static OLD_LIMIT: OpenAiChat = OpenAiChat { max_tokens_param: MaxTokensParam::MaxTokens, ..PLAIN };
 
 /// As `OLD_LIMIT`; also accepts earlier thinking as `reasoning_content`.
-pub static THINKING_HOST: OpenAiChat =
+pub(crate) static THINKING_HOST: OpenAiChat =
     OpenAiChat { reasoning_field: ReasoningField::Member("reasoning_content"), ..OLD_LIMIT };
 
 /// <https://docs.mistral.ai/api>: unlisted members are refused with 422 (`extra_forbidden`); call ids must be
@@ -63,7 +63,7 @@ pub static MISTRAL: OpenAiChat = OpenAiChat {
 /// <https://console.groq.com/docs/openai>: `messages[].name` is a 400, as is every unknown member of a
 /// message. Its tiers: <https://console.groq.com/docs/service-tiers>. Parts, efforts and tiers:
 /// `types/chat/chat_completion_content_part_param.py` and `completion_create_params.py` of its Python SDK 1.7.
-pub static GROQ: OpenAiChat = OpenAiChat {
+pub(crate) static GROQ: OpenAiChat = OpenAiChat {
     max_tokens_param: MaxTokensParam::MaxCompletionTokens,
     reasoning_field: ReasoningField::Member("reasoning"),
     refuses: &[
@@ -105,7 +105,7 @@ const EFFORTS: [(&str, &str); 3] = [("minimal", "low"), ("xhigh", "high"), ("max
 
 /// <https://inference-docs.cerebras.ai/resources/openai> and /capabilities/reasoning. Parts, efforts and tiers:
 /// `types/chat/completion_create_params.py` of its Python SDK 1.91.
-pub static CEREBRAS: OpenAiChat = OpenAiChat {
+pub(crate) static CEREBRAS: OpenAiChat = OpenAiChat {
     max_tokens_param: MaxTokensParam::MaxCompletionTokens,
     reasoning_field: ReasoningField::Member("reasoning"),
     refuses: &["refusal", "annotations", "audio", "reasoning_content", "reasoning_details", "content_blocks"],
@@ -123,7 +123,7 @@ pub static CEREBRAS: OpenAiChat = OpenAiChat {
 
 /// <https://api-docs.deepseek.com/api/create-chat-completion> and /guides/thinking_mode: `max_tokens`, no
 /// `developer`, JSON without a schema, and the thinking of earlier turns with tools must be sent back.
-pub static DEEPSEEK: OpenAiChat = OpenAiChat {
+pub(crate) static DEEPSEEK: OpenAiChat = OpenAiChat {
     max_tokens_param: MaxTokensParam::MaxTokens,
     reasoning_field: ReasoningField::Member("reasoning_content"),
     reasoning_param: ReasoningParam::Thinking,
@@ -133,10 +133,10 @@ pub static DEEPSEEK: OpenAiChat = OpenAiChat {
 
 /// <https://docs.z.ai/api-reference/llm/chat-completion>: roles system, user, assistant, tool; `max_tokens`;
 /// JSON without a schema; `thinking` is on or off.
-pub static ZAI: OpenAiChat = OpenAiChat { reasoning_param: ReasoningParam::Switch, ..DEEPSEEK };
+pub(crate) static ZAI: OpenAiChat = OpenAiChat { reasoning_param: ReasoningParam::Switch, ..DEEPSEEK };
 
 /// <https://platform.kimi.ai/docs/api/chat>.
-pub static MOONSHOT: OpenAiChat = OpenAiChat {
+pub(crate) static MOONSHOT: OpenAiChat = OpenAiChat {
     max_tokens_param: MaxTokensParam::Both,
     reasoning_field: ReasoningField::Member("reasoning_content"),
     reasoning_param: ReasoningParam::Switch,
@@ -144,7 +144,7 @@ pub static MOONSHOT: OpenAiChat = OpenAiChat {
 };
 
 /// <https://docs.x.ai/developers/rest-api-reference/inference>: `developer` is an alias of `system` there.
-pub static XAI: OpenAiChat = OpenAiChat {
+pub(crate) static XAI: OpenAiChat = OpenAiChat {
     developer: true,
     max_tokens_param: MaxTokensParam::MaxCompletionTokens,
     reasoning_field: ReasoningField::Member("reasoning_content"),
@@ -153,11 +153,11 @@ pub static XAI: OpenAiChat = OpenAiChat {
 };
 
 /// <https://docs.perplexity.ai/api-reference/chat-completions-post>.
-pub static PERPLEXITY: OpenAiChat = OpenAiChat { members: VendorMembers::PERPLEXITY, ..OLD_LIMIT };
+pub(crate) static PERPLEXITY: OpenAiChat = OpenAiChat { members: VendorMembers::PERPLEXITY, ..OLD_LIMIT };
 
 /// <https://openrouter.ai/docs/use-cases/reasoning-tokens>, /features/multimodal/pdfs,
 /// /features/prompt-caching.
-pub static OPENROUTER: OpenAiChat = OpenAiChat {
+pub(crate) static OPENROUTER: OpenAiChat = OpenAiChat {
     developer: true,
     reasoning_field: ReasoningField::Details,
     reasoning_param: ReasoningParam::Reasoning,
@@ -168,7 +168,7 @@ pub static OPENROUTER: OpenAiChat = OpenAiChat {
 };
 
 /// LiteLLM passes on what its own providers accept.
-pub static LITELLM: OpenAiChat = OpenAiChat {
+pub(crate) static LITELLM: OpenAiChat = OpenAiChat {
     developer: true,
     reasoning_field: ReasoningField::Member("reasoning_content"),
     cache_control: true,
@@ -177,7 +177,7 @@ pub static LITELLM: OpenAiChat = OpenAiChat {
 };
 
 /// <https://www.alibabacloud.com/help/en/model-studio/use-qwen-by-calling-api>.
-pub static DASHSCOPE: OpenAiChat = OpenAiChat {
+pub(crate) static DASHSCOPE: OpenAiChat = OpenAiChat {
     reasoning_param: ReasoningParam::Enable,
     reasoning_field: ReasoningField::Member("reasoning_content"),
     cache_control: true,
@@ -185,7 +185,7 @@ pub static DASHSCOPE: OpenAiChat = OpenAiChat {
 };
 
 /// <https://docs.fireworks.ai/api-reference/post-chatcompletions>: accepts both names of the limit.
-pub static FIREWORKS: OpenAiChat =
+pub(crate) static FIREWORKS: OpenAiChat =
     OpenAiChat { reasoning_field: ReasoningField::Member("reasoning_content"), ..PLAIN };
 
 /// <https://docs.together.ai/reference/chat-completions>.
@@ -194,21 +194,22 @@ pub static TOGETHER: OpenAiChat =
 
 /// <https://docs.ollama.com/api/openai-compatibility>: `max_tokens`, `reasoning_effort`; unknown members are
 /// ignored.
-pub static OLLAMA: OpenAiChat = OpenAiChat {
+pub(crate) static OLLAMA: OpenAiChat = OpenAiChat {
     reasoning_field: ReasoningField::Member("reasoning"),
     rules: &[("thinking", Rule::Effort)],
     ..OLD_LIMIT
 };
 
 /// <https://docs.vllm.ai/en/stable/features/reasoning_outputs.html>: accepts both names of the limit.
-pub static VLLM: OpenAiChat = OpenAiChat { reasoning_field: ReasoningField::Member("reasoning"), ..PLAIN };
+pub(crate) static VLLM: OpenAiChat =
+    OpenAiChat { reasoning_field: ReasoningField::Member("reasoning"), ..PLAIN };
 
 /// Databricks serves Claude too: <https://docs.databricks.com/aws/en/machine-learning/model-serving/query-chat-models>.
-pub static DATABRICKS: OpenAiChat = OpenAiChat { cache_control: true, ..OLD_LIMIT };
+pub(crate) static DATABRICKS: OpenAiChat = OpenAiChat { cache_control: true, ..OLD_LIMIT };
 
 /// Snowflake serves Claude too: <https://docs.snowflake.com/en/user-guide/snowflake-cortex/cortex-rest-api>.
-pub static SNOWFLAKE: OpenAiChat = OpenAiChat { cache_control: true, ..NEW_LIMIT };
+pub(crate) static SNOWFLAKE: OpenAiChat = OpenAiChat { cache_control: true, ..NEW_LIMIT };
 
 /// Snowflake and MiniMax: the newer name of the limit; the older one is deprecated.
-pub static NEW_LIMIT: OpenAiChat =
+pub(crate) static NEW_LIMIT: OpenAiChat =
     OpenAiChat { max_tokens_param: MaxTokensParam::MaxCompletionTokens, ..PLAIN };

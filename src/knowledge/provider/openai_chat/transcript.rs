@@ -38,7 +38,7 @@ pub(super) struct Transcript {
 
 impl Transcript {
     /// The part of a piece of text that is new.
-    pub fn new_part<'t>(&mut self, piece: Cow<'t, str>, source: TextSource) -> Cow<'t, str> {
+    pub(crate) fn new_part<'t>(&mut self, piece: Cow<'t, str>, source: TextSource) -> Cow<'t, str> {
         if self.differ || piece.is_empty() {
             return piece;
         }

@@ -47,7 +47,7 @@ impl Transcript {
     }
 
     /// Whether reasoning was sent, readable or not.
-    pub fn has_reasoning(&self) -> bool {
+    pub(crate) fn has_reasoning(&self) -> bool {
         self.has_reasoning
     }
 

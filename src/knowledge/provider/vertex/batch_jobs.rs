@@ -29,7 +29,7 @@ use words::error::Error;
 
 /// Batch prediction jobs.
 #[derive(Debug)]
-pub struct PredictionJobs;
+pub(crate) struct PredictionJobs;
 
 /// The folder of all jobs in the bucket.
 const FOLDER: &str = "turnpike-batches";

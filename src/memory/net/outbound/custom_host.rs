@@ -91,7 +91,7 @@ impl HostRules {
     /// # Errors
     /// The refusal, worded for the client. It does not contain an address that came from DNS, which would reveal
     /// the layout of the internal network.
-    pub fn check_address(&self, origin: &Origin, ip: IpAddr) -> Result<(), String> {
+    pub(crate) fn check_address(&self, origin: &Origin, ip: IpAddr) -> Result<(), String> {
         if origin.trusted {
             return Ok(());
         }

@@ -9,9 +9,9 @@
 mod name_cache;
 mod system;
 
-pub use name_cache::LookupResult;
+pub(crate) use name_cache::LookupResult;
 use name_cache::{Entry, NameCache};
-pub use system::SystemResolver;
+pub(crate) use system::SystemResolver;
 
 use super::custom_host::HostRules;
 use super::origin::{Host, Origin};
@@ -49,7 +49,7 @@ impl std::error::Error for ResolveError {}
 
 /// A name resolver: the system's DNS, or a script in tests.
 #[async_trait]
-pub trait Resolve: Send + Sync + fmt::Debug {
+pub(crate) trait Resolve: Send + Sync + fmt::Debug {
     /// All addresses of `name`, in the order in which to try them. `search`: the machine's search domains apply;
     /// they never do for clients' names.
     ///
@@ -87,7 +87,7 @@ impl Dns {
     }
 
     /// Uses `resolver` instead of the system's.
-    pub fn with_resolver(resolver: Arc<dyn Resolve>) -> Self {
+    pub(crate) fn with_resolver(resolver: Arc<dyn Resolve>) -> Self {
         Self {
             resolver,
             operators: NameCache::new(true, MAX_NAMES),

@@ -19,7 +19,7 @@ use tokio::io::{AsyncRead, ReadBuf};
 const SWEEP_INTERVAL: Duration = Duration::from_secs(2);
 
 /// The idle connections of one service.
-pub struct IdlePool {
+pub(crate) struct IdlePool {
     inner: Mutex<PoolInner>,
     /// Maximum number of connections, over all peers.
     max_size: usize,

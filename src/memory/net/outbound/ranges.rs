@@ -67,7 +67,7 @@ const V6: &[Row] = &[
 
 /// The table with its ranges parsed.
 #[derive(Debug, Clone)]
-pub struct Ranges {
+pub(crate) struct Ranges {
     rows: Vec<(IpNet, &'static str, Class)>,
 }
 
@@ -93,7 +93,7 @@ impl Ranges {
 }
 
 /// The IPv4 address that a packet to `ip` finally reaches: v4-mapped, NAT64 (64:ff9b::/96) and 6to4 (2002::/16).
-pub fn embedded_ipv4(ip: IpAddr) -> Option<Ipv4Addr> {
+pub(crate) fn embedded_ipv4(ip: IpAddr) -> Option<Ipv4Addr> {
     let IpAddr::V6(v6) = ip else { return None };
     let [a, b, c, _, _, _, g, h] = v6.segments();
     let join = |high: u16, low: u16| Ipv4Addr::from_bits(u32::from(high) << 16 | u32::from(low));

@@ -40,7 +40,7 @@ const POOLED_IDLE: Duration = Duration::from_secs(60);
 const MAX_IDLE_CONNECTIONS: usize = 32;
 
 /// Makes the clients. The TLS configuration is built for the first one.
-pub struct SideClients {
+pub(crate) struct SideClients {
     /// Certificate authorities in place of the system's, as for providers.
     ca_file: Option<PathBuf>,
     tls: OnceLock<Result<ClientConfig, String>>,
@@ -63,7 +63,7 @@ impl SideClients {
     ///
     /// # Errors
     /// [`FetchError`].
-    pub async fn client_for(
+    pub(crate) async fn client_for(
         &self,
         origin: &Origin,
         dns: &Dns,
@@ -119,7 +119,7 @@ impl fmt::Debug for SideClients {
 }
 
 /// The error and its causes as text, without the URL: a query may contain a credential.
-pub fn error_chain(error: reqwest::Error) -> String {
+pub(crate) fn error_chain(error: reqwest::Error) -> String {
     let error = error.without_url();
     let mut text = error.to_string();
     let mut source = error.source();

@@ -22,7 +22,7 @@ const METADATA_CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Sends token requests.
 #[derive(Debug)]
-pub struct TokenHttpClient {
+pub(crate) struct TokenHttpClient {
     clients: SideClients,
 }
 

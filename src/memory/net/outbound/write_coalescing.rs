@@ -27,7 +27,7 @@ const HEADER_CAPACITY: usize = 1 << 10;
 
 /// A stream that may hold back the request header.
 #[derive(Debug)]
-pub struct CoalescedWrite {
+pub(crate) struct CoalescedWrite {
     stream: Stream,
     buffered: Vec<u8>,
     sent: usize,

@@ -21,7 +21,7 @@ use words::settings::{AllowedModels, StoredProvider};
 
 /// A provider, and when it goes out of use.
 #[derive(Debug, Clone)]
-pub struct SavedProvider {
+pub(crate) struct SavedProvider {
     pub provider: Arc<StoredProvider>,
     pub expires_at: Option<Timestamp>,
     /// Prices of its own, and of its integration.
@@ -52,7 +52,7 @@ impl SavedProvider {
 ///
 /// # Errors
 /// Why it cannot be used, without secrets.
-pub fn compile_provider(
+pub(crate) fn compile_provider(
     record: &Record,
     catalog: &Catalog,
     store: &Store,
@@ -136,7 +136,7 @@ pub fn read_provider(members: &Map<String, Value>) -> Result<StoredProvider, Vec
 ///
 /// # Errors
 /// Why it cannot be used, without secrets.
-pub fn compile_config(record: &Record, store: &Store, hosts: &HostRules) -> Result<Config, String> {
+pub(crate) fn compile_config(record: &Record, store: &Store, hosts: &HostRules) -> Result<Config, String> {
     let sealed = match record.sealed {
         Some(_) => store.unseal(record).map_err(|why| why.to_string())?,
         None => Map::new(),
@@ -167,7 +167,7 @@ pub fn compile_guardrail(record: &Record, store: &Store) -> Result<Hook, String>
 
 /// The saved guardrails that a workspace has run on everything, by slug or id.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct DefaultGuardrails {
+pub(crate) struct DefaultGuardrails {
     input: Vec<String>,
     output: Vec<String>,
 }

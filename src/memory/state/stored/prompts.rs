@@ -41,7 +41,7 @@ pub struct PartialBody {
 }
 
 /// The library of a catalog, made from the one before: only what its changes concern is compiled.
-pub struct PromptCompiler<'a> {
+pub(crate) struct PromptCompiler<'a> {
     catalog: &'a Catalog,
     before: &'a PromptLibrary,
     /// Of the sets that change.

@@ -175,7 +175,7 @@ impl Breaker {
         !was_closed
     }
 
-    pub fn circuit_state(&self, policy: &BreakerPolicy, now: Instant) -> CircuitState {
+    pub(crate) fn circuit_state(&self, policy: &BreakerPolicy, now: Instant) -> CircuitState {
         match (self.state, self.status(policy, now)) {
             (State::Closed(_), _) => CircuitState::Closed,
             (State::HalfOpen { .. }, _) | (_, CircuitStatus::HalfOpen) => CircuitState::HalfOpen,

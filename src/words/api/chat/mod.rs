@@ -21,7 +21,7 @@ pub mod provider_error;
 pub(in crate::api) mod read;
 pub mod request;
 pub mod response;
-pub mod text_filter;
+pub(crate) mod text_filter;
 pub mod tool;
 pub mod url_citation;
 

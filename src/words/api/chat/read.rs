@@ -25,7 +25,7 @@ pub fn parse<'a, T: Deserialize<'a>>(text: &'a str, param: impl Display, expecte
 ///
 /// # Errors
 /// As [`parse`].
-pub fn reread<'a, T: Deserialize<'a>>(
+pub(crate) fn reread<'a, T: Deserialize<'a>>(
     json: &Json<'a>,
     param: impl Display,
     expected: &str,
@@ -56,7 +56,7 @@ pub fn members<'a>(json: &Json<'a>, param: &str, expected: &str) -> Result<Membe
 }
 
 /// The value of a JSON string; `None` if it is something else.
-pub fn parse_string(text: &str) -> Option<Cow<'_, str>> {
+pub(crate) fn parse_string(text: &str) -> Option<Cow<'_, str>> {
     serde_json::from_str::<JsonStr<'_>>(text).ok().map(|text| text.0)
 }
 

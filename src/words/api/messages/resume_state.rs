@@ -54,7 +54,7 @@ struct Message<'a> {
 
 impl ResumeState {
     /// Reads the sent bytes; `None` when the stream cannot be continued.
-    pub fn from_sent(sent: &[Bytes]) -> Option<Self> {
+    pub(crate) fn from_sent(sent: &[Bytes]) -> Option<Self> {
         let mut state = Self::default();
         let mut parser = SseParser::default();
         for bytes in sent {

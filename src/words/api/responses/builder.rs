@@ -60,7 +60,7 @@ impl ResponseBuilder {
     }
 
     /// The `incomplete_details.reason`, if the response was cut off.
-    pub fn incomplete_reason(&self) -> Option<&'static str> {
+    pub(crate) fn incomplete_reason(&self) -> Option<&'static str> {
         match self.finish? {
             Finish::Length => Some("max_output_tokens"),
             Finish::ContentFilter => Some("content_filter"),
@@ -75,7 +75,7 @@ impl ResponseBuilder {
     }
 
     /// The response as it is before its first content.
-    pub fn initial_response(&self) -> Response<'_> {
+    pub(crate) fn initial_response(&self) -> Response<'_> {
         Response {
             envelope: &self.envelope,
             status: "in_progress",

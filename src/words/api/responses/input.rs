@@ -72,7 +72,7 @@ impl<'a> Input<'a> {
     }
 
     /// Adds a system message.
-    pub fn push_system(&mut self, text: Cow<'a, str>) {
+    pub(crate) fn push_system(&mut self, text: Cow<'a, str>) {
         if !text.is_empty() {
             self.messages.push(system(text));
         }

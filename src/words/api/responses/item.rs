@@ -79,7 +79,7 @@ impl Kind {
     }
 
     /// The prefix of an id that [`Kind::id`] made; `None` for ids of other origin (OpenAI's have no place at their end).
-    pub fn of_id(id: &str) -> Option<&str> {
+    pub(crate) fn of_id(id: &str) -> Option<&str> {
         let (prefix, rest) = id.split_once('_')?;
         let (response, place) = rest.rsplit_once('_')?;
         let is_number =

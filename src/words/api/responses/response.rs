@@ -75,7 +75,7 @@ impl Envelope {
 
     /// Applies what the provider sends about the response. Our id is kept, because item ids are made from
     /// it.
-    pub fn apply_start(&mut self, start: Start<'_>) {
+    pub(crate) fn apply_start(&mut self, start: Start<'_>) {
         if let Some(model) = start.model {
             model.clone_into(&mut self.model);
         }

@@ -13,9 +13,9 @@ use std::borrow::Cow;
 use std::fmt;
 
 // Limits of metadata objects. Lengths are in characters.
-pub const MAX_METADATA_PAIRS: usize = 16;
-pub const MAX_METADATA_KEY: usize = 64;
-pub const MAX_METADATA_VALUE: usize = 512;
+pub(crate) const MAX_METADATA_PAIRS: usize = 16;
+pub(crate) const MAX_METADATA_KEY: usize = 64;
+pub(crate) const MAX_METADATA_VALUE: usize = 512;
 
 const BIAS: Rule = Rule::Number { min: -100.0, max: 100.0 };
 

@@ -15,7 +15,7 @@ use crate::error::Error;
 use names::Names;
 
 /// A source of account fields: a config object or request headers. Empty values count as absent.
-pub trait AccountSource {
+pub(crate) trait AccountSource {
     fn text(&mut self, names: Names) -> Option<String>;
     fn secret(&mut self, names: Names) -> Option<Secret>;
     /// The JSON text of an object.

@@ -9,9 +9,9 @@ pub type Names = &'static [&'static str];
 pub const API_KEY: Names = &["api_key"];
 pub const CUSTOM_HOST: Names =
     &["custom_host", "huggingface_base_url", "cloud_c_foundry_url", "azure_foundry_url"];
-pub const ORGANIZATION: Names = &["provider_organization", "openai_organization"];
-pub const PROJECT: Names = &["provider_project", "openai_project"];
-pub const RESOURCE_NAME: Names = &[
+pub(crate) const ORGANIZATION: Names = &["provider_organization", "openai_organization"];
+pub(crate) const PROJECT: Names = &["provider_project", "openai_project"];
+pub(crate) const RESOURCE_NAME: Names = &[
     "resource_name",
     "cloud_c_resource_name",
     "azure_resource_name",
@@ -20,54 +20,54 @@ pub const RESOURCE_NAME: Names = &[
     "snowflake_account",
     "fireworks_account_id",
 ];
-pub const DEPLOYMENT_ID: Names = &["deployment_id", "cloud_c_deployment_id", "azure_deployment_id"];
-pub const API_VERSION: Names = &["api_version"];
-pub const DEPLOYMENTS: Names = &["deployments"];
-pub const OPENAI_BETA: Names = &["openai_beta"];
+pub(crate) const DEPLOYMENT_ID: Names = &["deployment_id", "cloud_c_deployment_id", "azure_deployment_id"];
+pub(crate) const API_VERSION: Names = &["api_version"];
+pub(crate) const DEPLOYMENTS: Names = &["deployments"];
+pub(crate) const OPENAI_BETA: Names = &["openai_beta"];
 pub const ANTHROPIC_BETA: Names = &["anthropic_beta"];
 pub const ANTHROPIC_VERSION: Names = &["anthropic_version"];
 
-pub const A_ACCESS_KEY_ID: Names = &["cloud_a_access_key_id", "aws_access_key_id"];
-pub const A_SECRET_ACCESS_KEY: Names = &["cloud_a_secret_access_key", "aws_secret_access_key"];
-pub const A_SESSION_TOKEN: Names = &["cloud_a_session_token", "aws_session_token"];
-pub const A_REGION: Names = &["cloud_a_region", "aws_region"];
-pub const A_AUTH_TYPE: Names = &["cloud_a_auth_type", "aws_auth_type"];
-pub const A_ROLE_ARN: Names = &["cloud_a_role_arn", "aws_role_arn"];
-pub const A_EXTERNAL_ID: Names = &["cloud_a_external_id", "aws_external_id"];
-pub const A_BUCKET: Names = &["cloud_a_s3_bucket", "aws_s3_bucket"];
-pub const A_BATCH_ROLE: Names = &["cloud_a_batch_role_arn", "aws_batch_role_arn"];
-pub const A_OBJECT_KEY: Names = &["cloud_a_s3_object_key", "aws_s3_object_key"];
-pub const A_MODEL: Names = &["cloud_a_model_name", "aws_bedrock_model"];
-pub const A_ENCRYPTION: Names = &["cloud_a_server_side_encryption", "amz_server_side_encryption"];
-pub const A_ENCRYPTION_KEY: Names =
+pub(crate) const A_ACCESS_KEY_ID: Names = &["cloud_a_access_key_id", "aws_access_key_id"];
+pub(crate) const A_SECRET_ACCESS_KEY: Names = &["cloud_a_secret_access_key", "aws_secret_access_key"];
+pub(crate) const A_SESSION_TOKEN: Names = &["cloud_a_session_token", "aws_session_token"];
+pub(crate) const A_REGION: Names = &["cloud_a_region", "aws_region"];
+pub(crate) const A_AUTH_TYPE: Names = &["cloud_a_auth_type", "aws_auth_type"];
+pub(crate) const A_ROLE_ARN: Names = &["cloud_a_role_arn", "aws_role_arn"];
+pub(crate) const A_EXTERNAL_ID: Names = &["cloud_a_external_id", "aws_external_id"];
+pub(crate) const A_BUCKET: Names = &["cloud_a_s3_bucket", "aws_s3_bucket"];
+pub(crate) const A_BATCH_ROLE: Names = &["cloud_a_batch_role_arn", "aws_batch_role_arn"];
+pub(crate) const A_OBJECT_KEY: Names = &["cloud_a_s3_object_key", "aws_s3_object_key"];
+pub(crate) const A_MODEL: Names = &["cloud_a_model_name", "aws_bedrock_model"];
+pub(crate) const A_ENCRYPTION: Names = &["cloud_a_server_side_encryption", "amz_server_side_encryption"];
+pub(crate) const A_ENCRYPTION_KEY: Names =
     &["cloud_a_server_side_encryption_kms_key_id", "amz_server_side_encryption_aws_kms_key_id"];
 
-pub const B_PROJECT_ID: Names = &["cloud_b_project_id", "vertex_project_id"];
-pub const B_REGION: Names = &["cloud_b_region", "vertex_region"];
+pub(crate) const B_PROJECT_ID: Names = &["cloud_b_project_id", "vertex_project_id"];
+pub(crate) const B_REGION: Names = &["cloud_b_region", "vertex_region"];
 pub const B_SERVICE_ACCOUNT: Names = &["cloud_b_service_account_json", "vertex_service_account_json"];
-pub const B_AUTH_TYPE: Names = &["cloud_b_auth_type", "vertex_auth_type"];
-pub const B_BUCKET: Names = &["cloud_b_storage_bucket_name", "vertex_storage_bucket_name"];
+pub(crate) const B_AUTH_TYPE: Names = &["cloud_b_auth_type", "vertex_auth_type"];
+pub(crate) const B_BUCKET: Names = &["cloud_b_storage_bucket_name", "vertex_storage_bucket_name"];
 
-pub const C_REGION: Names = &["cloud_c_region", "azure_region"];
-pub const C_DEPLOYMENT_NAME: Names = &["cloud_c_deployment_name", "azure_deployment_name"];
-pub const C_DEPLOYMENT_TYPE: Names = &["cloud_c_deployment_type", "azure_deployment_type"];
-pub const C_ENDPOINT_NAME: Names = &["cloud_c_endpoint_name", "azure_endpoint_name"];
-pub const C_API_VERSION: Names = &["cloud_c_api_version", "azure_api_version"];
-pub const C_MODEL_NAME: Names = &["cloud_c_model_name", "azure_model_name"];
-pub const C_EXTRA_PARAMETERS: Names =
+pub(crate) const C_REGION: Names = &["cloud_c_region", "azure_region"];
+pub(crate) const C_DEPLOYMENT_NAME: Names = &["cloud_c_deployment_name", "azure_deployment_name"];
+pub(crate) const C_DEPLOYMENT_TYPE: Names = &["cloud_c_deployment_type", "azure_deployment_type"];
+pub(crate) const C_ENDPOINT_NAME: Names = &["cloud_c_endpoint_name", "azure_endpoint_name"];
+pub(crate) const C_API_VERSION: Names = &["cloud_c_api_version", "azure_api_version"];
+pub(crate) const C_MODEL_NAME: Names = &["cloud_c_model_name", "azure_model_name"];
+pub(crate) const C_EXTRA_PARAMETERS: Names =
     &["cloud_c_extra_parameters", "cloud_c_extra_params", "azure_extra_parameters", "azure_extra_params"];
-pub const C_AUTH_MODE: Names = &["cloud_c_auth_mode", "azure_auth_mode"];
-pub const C_AD_TOKEN: Names = &["cloud_c_ad_token", "azure_ad_token"];
-pub const C_ENTRA_TENANT_ID: Names = &["cloud_c_entra_tenant_id", "azure_entra_tenant_id"];
-pub const C_ENTRA_CLIENT_ID: Names = &["cloud_c_entra_client_id", "azure_entra_client_id"];
-pub const C_ENTRA_CLIENT_SECRET: Names = &["cloud_c_entra_client_secret", "azure_entra_client_secret"];
-pub const C_ENTRA_SCOPE: Names = &["cloud_c_entra_scope", "azure_entra_scope"];
-pub const C_MANAGED_CLIENT_ID: Names = &["cloud_c_managed_client_id", "azure_managed_client_id"];
-pub const C_WORKLOAD_CLIENT_ID: Names = &["cloud_c_workload_client_id", "azure_workload_client_id"];
+pub(crate) const C_AUTH_MODE: Names = &["cloud_c_auth_mode", "azure_auth_mode"];
+pub(crate) const C_AD_TOKEN: Names = &["cloud_c_ad_token", "azure_ad_token"];
+pub(crate) const C_ENTRA_TENANT_ID: Names = &["cloud_c_entra_tenant_id", "azure_entra_tenant_id"];
+pub(crate) const C_ENTRA_CLIENT_ID: Names = &["cloud_c_entra_client_id", "azure_entra_client_id"];
+pub(crate) const C_ENTRA_CLIENT_SECRET: Names = &["cloud_c_entra_client_secret", "azure_entra_client_secret"];
+pub(crate) const C_ENTRA_SCOPE: Names = &["cloud_c_entra_scope", "azure_entra_scope"];
+pub(crate) const C_MANAGED_CLIENT_ID: Names = &["cloud_c_managed_client_id", "azure_managed_client_id"];
+pub(crate) const C_WORKLOAD_CLIENT_ID: Names = &["cloud_c_workload_client_id", "azure_workload_client_id"];
 
 /// The fields that request headers may carry as well as configs. Not `api_key` and `custom_host`: headers of
 /// these names have another meaning.
-pub const HEADER_FIELDS: &[Names] = &[
+pub(crate) const HEADER_FIELDS: &[Names] = &[
     ORGANIZATION,
     PROJECT,
     RESOURCE_NAME,

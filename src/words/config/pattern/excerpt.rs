@@ -31,7 +31,7 @@ impl<'a> Excerpt<'a> {
     }
 
     /// The beginning of a text of which more follows.
-    pub fn beginning_of(text: impl Into<Cow<'a, str>>) -> Self {
+    pub(crate) fn beginning_of(text: impl Into<Cow<'a, str>>) -> Self {
         Self { whole: false, ..Self::of(text) }
     }
 

@@ -194,7 +194,7 @@ fn number_text(number: f64) -> String {
 
 /// JavaScript's `parseFloat`: the longest number at the start of the text, after whitespace; NaN if there is
 /// none.
-pub fn parse_float(text: &str) -> f64 {
+pub(crate) fn parse_float(text: &str) -> f64 {
     let text = text.trim_start_matches(|c: char| c.is_whitespace() || c == '\u{feff}');
     let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
     let sign = text.len() - unsigned.len();

@@ -17,7 +17,7 @@ use std::fmt;
 use std::time::Duration;
 use words::config::hooks::HookPhase;
 
-pub const GUARD: CheckKind = CheckKind {
+pub(crate) const GUARD: CheckKind = CheckKind {
     id: "crowdstrike-aidr.guardChatCompletions",
     aliases: &[],
     phases: BOTH,

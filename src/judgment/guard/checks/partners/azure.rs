@@ -45,7 +45,7 @@ fn versioned(input: &Input<'_>, path: &str, default: &str) -> String {
     format!("{path}?api-version={version}")
 }
 
-pub const CONTENT_SAFETY: CheckKind = CheckKind {
+pub(crate) const CONTENT_SAFETY: CheckKind = CheckKind {
     id: "azure.contentSafety",
     aliases: &[],
     phases: BOTH,
@@ -101,7 +101,7 @@ const CONTENT_SAFETY_API: &Partner = &Partner {
     per_call: 1,
 };
 
-pub const SHIELD_PROMPT: CheckKind = CheckKind {
+pub(crate) const SHIELD_PROMPT: CheckKind = CheckKind {
     id: "azure.shieldPrompt",
     aliases: &[],
     phases: BOTH,
@@ -130,7 +130,7 @@ const SHIELD_PROMPT_API: &Partner = &Partner {
     per_call: 1,
 };
 
-pub const PROTECTED_MATERIAL: CheckKind = CheckKind {
+pub(crate) const PROTECTED_MATERIAL: CheckKind = CheckKind {
     id: "azure.protectedMaterial",
     aliases: &[],
     phases: BOTH,
@@ -156,7 +156,7 @@ const PROTECTED_MATERIAL_API: &Partner = &Partner {
     per_call: 1,
 };
 
-pub const PII: CheckKind = CheckKind {
+pub(crate) const PII: CheckKind = CheckKind {
     id: "azure.pii",
     aliases: &[],
     phases: BOTH,

@@ -20,7 +20,7 @@ use std::time::{Duration, SystemTime};
 use words::config::hooks::HookPhase;
 use words::config::secret::Secret;
 
-pub const GUARD: CheckKind = CheckKind {
+pub(crate) const GUARD: CheckKind = CheckKind {
     id: "bedrock.guard",
     aliases: &[],
     phases: BOTH,

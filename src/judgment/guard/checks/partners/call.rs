@@ -59,7 +59,7 @@ pub struct Input<'a> {
 
 /// What a partner decided on one call.
 #[derive(Debug)]
-pub struct PartnerOutcome {
+pub(crate) struct PartnerOutcome {
     pub verdict: bool,
     pub data: Value,
     /// New texts in the order of those that were sent; empty: none changes.
@@ -112,7 +112,7 @@ impl Options {
     }
 
     /// A member of `credentials` that must be there.
-    pub fn required_credential(&self, names: &[&'static str]) -> Result<&str, Unusable> {
+    pub(crate) fn required_credential(&self, names: &[&'static str]) -> Result<&str, Unusable> {
         let name = names.first().copied().unwrap_or_default();
         let missing = || Unusable::new("credentials", format!("'parameters.credentials.{name}' must be set"));
         self.credential(names).ok_or_else(missing)
@@ -124,7 +124,7 @@ impl<'a> Input<'a> {
         self.texts.first().copied().unwrap_or_default()
     }
 
-    pub fn is_request(&self) -> bool {
+    pub(crate) fn is_request(&self) -> bool {
         self.subject.phase == HookPhase::Before
     }
 
@@ -169,7 +169,7 @@ fn request_messages(subject: &Subject) -> Vec<Value> {
 }
 
 /// The text of a message's content, of its parts joined with newlines.
-pub fn content_text(content: &Value) -> String {
+pub(crate) fn content_text(content: &Value) -> String {
     match content {
         Value::String(text) => text.clone(),
         Value::Array(parts) => {
@@ -237,7 +237,7 @@ pub fn failure(name: &str, message: impl Into<String>) -> CheckError {
 }
 
 /// The finding, or one that says why there is none.
-pub fn undecided(decided: Result<Finding, CheckError>) -> Finding {
+pub(crate) fn undecided(decided: Result<Finding, CheckError>) -> Finding {
     decided.unwrap_or_else(|error| Finding { error: Some(error), ..Finding::default() })
 }
 
@@ -378,7 +378,7 @@ pub fn replaced(text: &str, mut ranges: Vec<(usize, usize, String)>) -> String {
 }
 
 /// `redact` of parameters.
-pub fn by_redact(options: &Options) -> bool {
+pub(crate) fn by_redact(options: &Options) -> bool {
     options.flag("redact")
 }
 
@@ -387,6 +387,6 @@ pub fn never(_: &Options) -> bool {
     false
 }
 
-pub fn no_headers(_: &Options) -> Vec<(&'static str, String)> {
+pub(crate) fn no_headers(_: &Options) -> Vec<(&'static str, String)> {
     Vec::new()
 }

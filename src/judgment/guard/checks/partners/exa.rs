@@ -17,7 +17,7 @@ use std::time::Duration;
 use words::api::operation::Operation;
 use words::config::hooks::HookPhase;
 
-pub const ONLINE: CheckKind = CheckKind {
+pub(crate) const ONLINE: CheckKind = CheckKind {
     id: "exa.online",
     aliases: &[],
     phases: &[HookPhase::Before],

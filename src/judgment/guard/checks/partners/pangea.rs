@@ -6,7 +6,7 @@ use crate::guard::checks::BOTH;
 use crate::guard::parameters::{Type, optional};
 use serde_json::{Map, Value, json};
 
-pub const TEXT_GUARD: CheckKind = CheckKind {
+pub(crate) const TEXT_GUARD: CheckKind = CheckKind {
     id: "pangea.textGuard",
     aliases: &[],
     phases: BOTH,
@@ -56,7 +56,7 @@ const TEXT_GUARD_API: &Partner = &Partner {
     per_call: 1,
 };
 
-pub const PII: CheckKind = CheckKind {
+pub(crate) const PII: CheckKind = CheckKind {
     id: "pangea.pii",
     aliases: &[],
     phases: BOTH,

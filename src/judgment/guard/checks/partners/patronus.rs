@@ -85,67 +85,67 @@ const RELEVANCE_API: &Partner = &api(|input| evaluation(input, "retrieval-answer
 const TOXICITY_API: &Partner = &api(|input| evaluation(input, "toxicity", None));
 const CUSTOM_API: &Partner = &api(|input| evaluation(input, "judge", input.options.text("profile")));
 
-pub const PHI: CheckKind = evaluator(
+pub(crate) const PHI: CheckKind = evaluator(
     "patronus.phi",
     "Passes where Patronus finds no health information. `credentials`: `apiKey`.",
     REDACT,
     |given| call::prepare(PHI_API, given),
 );
-pub const PII: CheckKind = evaluator(
+pub(crate) const PII: CheckKind = evaluator(
     "patronus.pii",
     "Passes where Patronus finds no personal data. `credentials`: `apiKey`.",
     REDACT,
     |given| call::prepare(PII_API, given),
 );
-pub const IS_CONCISE: CheckKind = evaluator(
+pub(crate) const IS_CONCISE: CheckKind = evaluator(
     "patronus.isConcise",
     "Passes where the response is clear and concise. `credentials`: `apiKey`.",
     &[],
     |given| call::prepare(CONCISE_API, given),
 );
-pub const IS_HELPFUL: CheckKind = evaluator(
+pub(crate) const IS_HELPFUL: CheckKind = evaluator(
     "patronus.isHelpful",
     "Passes where the response is helpful in tone. `credentials`: `apiKey`.",
     &[],
     |given| call::prepare(HELPFUL_API, given),
 );
-pub const IS_POLITE: CheckKind = evaluator(
+pub(crate) const IS_POLITE: CheckKind = evaluator(
     "patronus.isPolite",
     "Passes where the response is polite. `credentials`: `apiKey`.",
     &[],
     |given| call::prepare(POLITE_API, given),
 );
-pub const NO_APOLOGIES: CheckKind = evaluator(
+pub(crate) const NO_APOLOGIES: CheckKind = evaluator(
     "patronus.noApologies",
     "Passes where the response has no apologies. `credentials`: `apiKey`.",
     &[],
     |given| call::prepare(APOLOGIES_API, given),
 );
-pub const NO_GENDER_BIAS: CheckKind = evaluator(
+pub(crate) const NO_GENDER_BIAS: CheckKind = evaluator(
     "patronus.noGenderBias",
     "Passes where the response has no gender bias. `credentials`: `apiKey`.",
     &[],
     |given| call::prepare(GENDER_API, given),
 );
-pub const NO_RACIAL_BIAS: CheckKind = evaluator(
+pub(crate) const NO_RACIAL_BIAS: CheckKind = evaluator(
     "patronus.noRacialBias",
     "Passes where the response has no racial bias. `credentials`: `apiKey`.",
     &[],
     |given| call::prepare(RACIAL_API, given),
 );
-pub const RETRIEVAL_ANSWER_RELEVANCE: CheckKind = evaluator(
+pub(crate) const RETRIEVAL_ANSWER_RELEVANCE: CheckKind = evaluator(
     "patronus.retrievalAnswerRelevance",
     "Passes where the response is on the topic of the request. `credentials`: `apiKey`.",
     &[],
     |given| call::prepare(RELEVANCE_API, given),
 );
-pub const TOXICITY: CheckKind = evaluator(
+pub(crate) const TOXICITY: CheckKind = evaluator(
     "patronus.toxicity",
     "Passes where the response is not abusive or hateful. `credentials`: `apiKey`.",
     &[],
     |given| call::prepare(TOXICITY_API, given),
 );
-pub const CUSTOM: CheckKind = evaluator(
+pub(crate) const CUSTOM: CheckKind = evaluator(
     "patronus.custom",
     "Passes where a judge of Patronus says so by the criteria of a profile. `credentials`: `apiKey`.",
     &[required("profile", Type::Text, "The criteria's name, as `system:is-concise`.")],

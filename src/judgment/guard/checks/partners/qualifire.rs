@@ -134,25 +134,25 @@ fn available_tools(input: &Input<'_>) -> Vec<Value> {
     tools.into_iter().flatten().filter_map(tool).collect()
 }
 
-pub const CONTENT_MODERATION: CheckKind = evaluation(
+pub(crate) const CONTENT_MODERATION: CheckKind = evaluation(
     "qualifire.contentModeration",
     BOTH,
     "Passes where Qualifire finds no dangerous, harassing, hateful or sexual content. `credentials`: `apiKey`.",
     |given| call::prepare(MODERATION_API, given),
 );
-pub const PII: CheckKind = evaluation(
+pub(crate) const PII: CheckKind = evaluation(
     "qualifire.pii",
     BOTH,
     "Passes where Qualifire finds no personal data. `credentials`: `apiKey`.",
     |given| call::prepare(PII_API, given),
 );
-pub const PROMPT_INJECTIONS: CheckKind = evaluation(
+pub(crate) const PROMPT_INJECTIONS: CheckKind = evaluation(
     "qualifire.promptInjections",
     BOTH,
     "Passes where Qualifire finds no prompt injection. `credentials`: `apiKey`.",
     |given| call::prepare(INJECTIONS_API, given),
 );
-pub const HALLUCINATIONS: CheckKind = evaluation(
+pub(crate) const HALLUCINATIONS: CheckKind = evaluation(
     "qualifire.hallucinations",
     AFTER,
     "Passes where Qualifire finds no hallucination in the response. `credentials`: `apiKey`.",
@@ -164,14 +164,14 @@ pub const GROUNDING: CheckKind = evaluation(
     "Passes where the response is grounded in the request. `credentials`: `apiKey`.",
     |given| call::prepare(GROUNDING_API, given),
 );
-pub const TOOL_USE_QUALITY: CheckKind = evaluation(
+pub(crate) const TOOL_USE_QUALITY: CheckKind = evaluation(
     "qualifire.toolUseQuality",
     AFTER,
     "Passes where the response calls the right tools with the right values. It needs the whole response: of a stream there are \
      only texts. `credentials`: `apiKey`.",
     |given| call::prepare(TOOLS_API, given),
 );
-pub const POLICY: CheckKind = CheckKind {
+pub(crate) const POLICY: CheckKind = CheckKind {
     parameters: &[
         required(
             "policies",

@@ -8,7 +8,7 @@ use crate::guard::checks::BOTH;
 use crate::guard::parameters::{Type, Unusable, optional, required};
 use serde_json::{Map, Value, json};
 
-pub const ZSCALER: CheckKind = CheckKind {
+pub(crate) const ZSCALER: CheckKind = CheckKind {
     id: "zscaler.guardrails",
     aliases: &["zscalerAiGuard.zscalerAiGuardCheck"],
     phases: BOTH,
@@ -63,7 +63,7 @@ fn policy<'a>(parameter: impl Fn(&str) -> Option<&'a Value>) -> Option<&'a Value
     parameter("policyId").or_else(|| parameter("parameters")?.get("policyId"))
 }
 
-pub const LAKERA: CheckKind = CheckKind {
+pub(crate) const LAKERA: CheckKind = CheckKind {
     id: "lakera.guard",
     aliases: &[],
     phases: BOTH,
@@ -130,7 +130,7 @@ fn lakera(input: &Input<'_>, response: &Value) -> Result<PartnerOutcome, String>
     Ok(PartnerOutcome { verdict, data, texts })
 }
 
-pub const LASSO: CheckKind = CheckKind {
+pub(crate) const LASSO: CheckKind = CheckKind {
     id: "lasso.classify",
     aliases: &[],
     phases: BOTH,
@@ -165,7 +165,7 @@ const LASSO_API: &Partner = &Partner {
     per_call: 1,
 };
 
-pub const APORIA: CheckKind = CheckKind {
+pub(crate) const APORIA: CheckKind = CheckKind {
     id: "aporia.validateProject",
     aliases: &[],
     phases: BOTH,
@@ -208,14 +208,14 @@ const APORIA_API: &Partner = &Partner {
     per_call: 1,
 };
 
-pub const PROMPT_SECURITY_PROMPT: CheckKind = CheckKind {
+pub(crate) const PROMPT_SECURITY_PROMPT: CheckKind = CheckKind {
     id: "promptsecurity.protectPrompt",
     phases: BOTH,
     about: "Passes where Prompt Security does not block the prompt. `credentials`: `apiKey`, `apiDomain`.",
     ..PROMPT_SECURITY
 };
 
-pub const PROMPT_SECURITY_RESPONSE: CheckKind = CheckKind {
+pub(crate) const PROMPT_SECURITY_RESPONSE: CheckKind = CheckKind {
     id: "promptsecurity.protectResponse",
     phases: BOTH,
     about: "Passes where Prompt Security does not block the response. `credentials`: `apiKey`, `apiDomain`.",
@@ -257,7 +257,7 @@ const PROMPT_SECURITY_API: &Partner = &Partner {
     per_call: 1,
 };
 
-pub const AIRS: CheckKind = CheckKind {
+pub(crate) const AIRS: CheckKind = CheckKind {
     id: "panw-prisma-airs.intercept",
     aliases: &[],
     phases: BOTH,
@@ -303,7 +303,7 @@ const AIRS_API: &Partner = &Partner {
     per_call: 1,
 };
 
-pub const WALLED_AI: CheckKind = CheckKind {
+pub(crate) const WALLED_AI: CheckKind = CheckKind {
     id: "walledai.walledprotect",
     aliases: &[],
     phases: BOTH,
@@ -358,7 +358,7 @@ const WALLED_AI_API: &Partner = &Partner {
     per_call: 1,
 };
 
-pub const JAVELIN: CheckKind = CheckKind {
+pub(crate) const JAVELIN: CheckKind = CheckKind {
     id: "javelin.guardrails",
     aliases: &[],
     phases: BOTH,
@@ -394,7 +394,7 @@ const JAVELIN_API: &Partner = &Partner {
     per_call: 1,
 };
 
-pub const F5: CheckKind = CheckKind {
+pub(crate) const F5: CheckKind = CheckKind {
     id: "f5-guardrails.scan",
     aliases: &[],
     phases: BOTH,
@@ -433,14 +433,14 @@ const F5_API: &Partner = &Partner {
     per_call: 1,
 };
 
-pub const PILLAR_PROMPT: CheckKind = CheckKind {
+pub(crate) const PILLAR_PROMPT: CheckKind = CheckKind {
     id: "pillar.scanPrompt",
     phases: BOTH,
     about: "Passes where no scanner of Pillar finds something in the prompt. `credentials`: `apiKey`.",
     ..PILLAR
 };
 
-pub const PILLAR_RESPONSE: CheckKind = CheckKind {
+pub(crate) const PILLAR_RESPONSE: CheckKind = CheckKind {
     id: "pillar.scanResponse",
     phases: BOTH,
     about: "Passes where no scanner of Pillar finds something in the response. `credentials`: `apiKey`.",
@@ -490,7 +490,7 @@ const PILLAR_API: &Partner = &Partner {
     per_call: 1,
 };
 
-pub const AKTO: CheckKind = CheckKind {
+pub(crate) const AKTO: CheckKind = CheckKind {
     id: "akto.scan",
     aliases: &[],
     phases: BOTH,

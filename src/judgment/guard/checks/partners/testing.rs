@@ -17,7 +17,7 @@ use words::config::pattern::PatternBudget;
 /// One call: its URL, headers and body.
 pub type Sent = (String, HeaderMap, Value);
 
-pub struct Fake {
+pub(crate) struct Fake {
     answer: Result<(StatusCode, Bytes), OutsideError>,
     chat: Option<Value>,
     pub calls: Mutex<Vec<Sent>>,

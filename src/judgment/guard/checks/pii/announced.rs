@@ -9,7 +9,7 @@ const VERSION_REACH: usize = 2;
 
 /// Where the last words ended that announce a number.
 #[derive(Debug, Default)]
-pub struct Announced {
+pub(crate) struct Announced {
     phone: Option<usize>,
     ssn: Option<usize>,
     version: Option<usize>,
@@ -43,7 +43,7 @@ impl Announced {
         self.phone.is_some_and(|end| at - end <= REACH)
     }
 
-    pub fn ssn(&self, at: usize) -> bool {
+    pub(crate) fn ssn(&self, at: usize) -> bool {
         self.ssn.is_some_and(|end| at - end <= REACH)
     }
 

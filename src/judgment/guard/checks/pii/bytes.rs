@@ -21,7 +21,7 @@ impl<'a> Bytes<'a> {
     }
 
     /// Whether no boundary lies in front of a position: a word goes on there.
-    pub fn is_word_before(self, position: usize) -> bool {
+    pub(crate) fn is_word_before(self, position: usize) -> bool {
         is_word(self.before(position))
             && !position.checked_sub(2).is_some_and(|escape| self.is_escape(escape))
     }
@@ -41,7 +41,7 @@ impl<'a> Bytes<'a> {
     }
 
     /// Whether one of some lower-case phrases stands in the last bytes before a position, whatever its case.
-    pub fn has_before(self, position: usize, distance: usize, phrases: &[&str]) -> bool {
+    pub(crate) fn has_before(self, position: usize, distance: usize, phrases: &[&str]) -> bool {
         let near = self.slice(position.saturating_sub(distance)..position);
         phrases
             .iter()

@@ -2,7 +2,7 @@
 
 /// One kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Category {
+pub(crate) enum Category {
     EmailAddress,
     PhoneNumber,
     CreditCard,
@@ -51,7 +51,7 @@ impl Category {
 
 /// Which categories are looked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Categories(u16);
+pub(crate) struct Categories(u16);
 
 impl Categories {
     pub fn all() -> Self {

@@ -21,7 +21,7 @@ pub struct Group {
 
 /// What separates two groups.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Gap {
+pub(crate) enum Gap {
     /// Nothing, at the first group.
     #[default]
     None,
@@ -50,7 +50,7 @@ impl Group {
 
 /// The groups from the first digit of a number on.
 #[derive(Debug, Clone, Copy)]
-pub struct Digits<'a> {
+pub(crate) struct Digits<'a> {
     pub bytes: Bytes<'a>,
     groups: [Group; MAX_GROUPS],
     count: usize,
@@ -117,7 +117,7 @@ impl<'a> Digits<'a> {
     }
 
     /// Whether the number may end behind so many groups.
-    pub fn ends_after(&self, count: usize) -> bool {
+    pub(crate) fn ends_after(&self, count: usize) -> bool {
         self.groups().get(count).is_none_or(|next| !next.gap.joins())
     }
 
@@ -131,7 +131,7 @@ impl<'a> Digits<'a> {
         groups.flat_map(|group| self.bytes.slice(group.start..group.end).iter().map(|byte| byte - b'0'))
     }
 
-    pub fn digit_count(&self, count: usize) -> usize {
+    pub(crate) fn digit_count(&self, count: usize) -> usize {
         self.groups().iter().take(count).map(|group| group.len()).sum()
     }
 
@@ -140,7 +140,7 @@ impl<'a> Digits<'a> {
         self.digits(MAX_GROUPS).take(length).fold(0, |value, digit| value * 10 + u32::from(digit))
     }
 
-    pub fn gaps(&self, count: usize) -> impl Iterator<Item = Gap> {
+    pub(crate) fn gaps(&self, count: usize) -> impl Iterator<Item = Gap> {
         self.groups().iter().take(count).skip(1).map(|group| group.gap)
     }
 

@@ -12,7 +12,7 @@ const MAX_DOMAIN: usize = 120;
 pub const MAX: usize = MAX_LOCAL + 1 + MAX_DOMAIN;
 
 /// The address around the `@` at a position.
-pub fn email_at(bytes: Bytes<'_>, at: usize) -> Option<Range<usize>> {
+pub(crate) fn email_at(bytes: Bytes<'_>, at: usize) -> Option<Range<usize>> {
     let first = at.saturating_sub(MAX_LOCAL);
     let local = bytes.slice(first..at).iter().rev().take_while(|byte| is_local(**byte)).count();
     let mut start = at - local;

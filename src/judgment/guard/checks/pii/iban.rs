@@ -26,7 +26,7 @@ const LENGTHS: [(&[u8; 2], u8); 89] = [
 ];
 
 /// The number that begins at a position, where no word character precedes.
-pub fn iban(bytes: Bytes<'_>, start: usize) -> Option<Range<usize>> {
+pub(crate) fn iban(bytes: Bytes<'_>, start: usize) -> Option<Range<usize>> {
     let country = bytes.slice(start..start + 2);
     let row = LENGTHS.binary_search_by(|(code, _)| code.as_slice().cmp(country)).ok()?;
     let length = usize::from(LENGTHS.get(row)?.1);

@@ -30,7 +30,7 @@ use serde_json::{Value, json};
 use std::ops::Range;
 use words::config::hooks::HookPhase;
 
-pub const PII: CheckKind = CheckKind {
+pub(crate) const PII: CheckKind = CheckKind {
     id: "default.pii",
     aliases: &["portkey.pii"],
     phases: &[HookPhase::Before, HookPhase::After],

@@ -6,7 +6,7 @@ use std::collections::{HashMap, HashSet};
 
 /// The placeholders of one subject.
 #[derive(Debug, Default)]
-pub struct Redaction {
+pub(crate) struct Redaction {
     /// Original to placeholder, and the pairs in order; `None`: not numbered.
     numbered: Option<Numbered>,
 }
@@ -60,7 +60,7 @@ impl Redaction {
     }
 
     /// (placeholder, original) of each value that has a new one, where they are numbered.
-    pub fn originals(self) -> Option<Vec<(String, String)>> {
+    pub(crate) fn originals(self) -> Option<Vec<(String, String)>> {
         self.numbered.map(|numbered| numbered.pairs)
     }
 }

@@ -24,7 +24,7 @@ const MIN_DIGITS: usize = 7;
 
 /// What is looked for, and how long it may be.
 #[derive(Debug, Clone, Copy)]
-pub struct Scan {
+pub(crate) struct Scan {
     wanted: Categories,
     /// Whether what is found is replaced: then the long secrets are found to their end, not only their beginning.
     is_whole: bool,

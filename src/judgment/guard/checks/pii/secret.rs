@@ -105,9 +105,9 @@ const KEYS: [Key; 57] = {
 /// The longest key, header of a private key, or value with a name.
 pub const MAX: usize = 256;
 /// The longest signed token that is replaced whole.
-pub const MAX_JWT: usize = 2048;
+pub(crate) const MAX_JWT: usize = 2048;
 /// The longest private key that is replaced whole: one of RSA with 4096 bits has 3.3 KB.
-pub const MAX_PRIVATE_KEY: usize = 3500;
+pub(crate) const MAX_PRIVATE_KEY: usize = 3500;
 
 const PEM_BEGIN: &[u8] = b"-----BEGIN ";
 const PEM_KEY: &[u8] = b"PRIVATE KEY";
@@ -180,7 +180,7 @@ pub fn private_key(bytes: Bytes<'_>, start: usize, max: usize) -> Option<Range<u
 }
 
 /// The value behind a name that calls it a secret, from the end of the name.
-pub fn named_value(bytes: Bytes<'_>, name: Range<usize>) -> Option<Range<usize>> {
+pub(crate) fn named_value(bytes: Bytes<'_>, name: Range<usize>) -> Option<Range<usize>> {
     let at = bytes.run(name.end, 1, |byte| matches!(byte, b'"' | b'\''));
     let at = bytes.run(at, 2, |byte| byte == b' ');
     let sign = bytes.run(at, 2, |byte| matches!(byte, b'=' | b':' | b'>'));
@@ -258,7 +258,11 @@ impl Alphabet {
 }
 
 /// Which category a secret is of that begins at a word, and where it ends.
-pub fn secret_at(bytes: Bytes<'_>, word: Range<usize>, max_jwt: usize) -> Option<(Category, Range<usize>)> {
+pub(crate) fn secret_at(
+    bytes: Bytes<'_>,
+    word: Range<usize>,
+    max_jwt: usize,
+) -> Option<(Category, Range<usize>)> {
     // The end of a longer thing of hyphens is none of its own.
     if bytes.before(word.start) == b'-' && is_word(bytes.before(word.start.saturating_sub(1))) {
         return named_value(bytes, word).map(|range| (Category::ApiKey, range));

@@ -7,7 +7,7 @@ use super::digits::{Digits, Gap};
 use std::ops::Range;
 
 /// `is_announced`: the text before the number says that it is one.
-pub fn ssn(digits: &Digits<'_>, is_announced: bool) -> Option<Range<usize>> {
+pub(crate) fn ssn(digits: &Digits<'_>, is_announced: bool) -> Option<Range<usize>> {
     let sizes = digits.sizes(4);
     let count = match sizes {
         [3, 2, 4, ..] if is_separated(digits) => 3,

@@ -20,7 +20,7 @@ use tokens::each_word;
 use vocabulary::Vocabulary;
 use words::config::hooks::HookPhase;
 
-pub const PROMPT_INJECTION: CheckKind = CheckKind {
+pub(crate) const PROMPT_INJECTION: CheckKind = CheckKind {
     id: "default.promptInjection",
     aliases: &[],
     phases: &[HookPhase::Before, HookPhase::After],

@@ -37,7 +37,7 @@ const fn rule(name: &'static str, weight: f64, steps: &'static [Step]) -> Rule {
     Rule { name, weight, steps, classes }
 }
 
-pub const SEQUENCES: [Rule; 46] = [
+pub(crate) const SEQUENCES: [Rule; 46] = [
     rule("instruction_override", 0.8, &[(OVERRIDE, 0), (PRIOR, 3), (RULES, 4)]),
     rule("instruction_override", 0.7, &[(OVERRIDE, 0), (RULES, 3), (PRIOR | ABOVE, 2)]),
     rule("instruction_override", 0.6, &[(OVERRIDE, 0), (SYSTEM, 2), (RULES, 2)]),
@@ -88,7 +88,7 @@ pub const SEQUENCES: [Rule; 46] = [
 
 /// Follows all rules through a text.
 #[derive(Debug)]
-pub struct Matcher {
+pub(crate) struct Matcher {
     /// For each rule and step the last word that completed it, counted from 1.
     reached: [[usize; MAX_STEPS]; SEQUENCES.len()],
     word: usize,
@@ -97,7 +97,7 @@ pub struct Matcher {
 
 impl Rule {
     /// Whether one word is enough for it: too little where the text was decoded in a way that may not be meant.
-    pub fn is_single(&self) -> bool {
+    pub(crate) fn is_single(&self) -> bool {
         self.steps.len() == 1
     }
 }
@@ -134,7 +134,7 @@ impl Matcher {
     }
 
     /// The rules that were matched.
-    pub fn fired(&self) -> impl Iterator<Item = &'static Rule> {
+    pub(crate) fn fired(&self) -> impl Iterator<Item = &'static Rule> {
         let fired = self.fired;
         SEQUENCES.iter().enumerate().filter(move |(index, _)| fired & (1 << index) != 0).map(|(_, rule)| rule)
     }

@@ -9,7 +9,7 @@ const MIN_SPREAD: usize = 4;
 const MAX_WORD: usize = 40;
 
 /// Gives every word of the text to `next`.
-pub fn each_word(text: impl Iterator<Item = char>, next: &mut dyn FnMut(&str)) {
+pub(crate) fn each_word(text: impl Iterator<Item = char>, next: &mut dyn FnMut(&str)) {
     let mut tokenizer = Tokenizer { word: String::new(), spread: String::new(), next };
     for character in text {
         match plain(character) {

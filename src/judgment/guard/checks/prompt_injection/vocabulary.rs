@@ -3,66 +3,66 @@
 //! Words are in lower case and without accents, as [`super::tokens`] makes them. Ambiguous ones are in several classes.
 
 /// A set of classes.
-pub type Classes = u64;
+pub(crate) type Classes = u64;
 
-pub const OVERRIDE: Classes = 1;
-pub const PRIOR: Classes = 1 << 1;
-pub const RULES: Classes = 1 << 2;
-pub const REVEAL: Classes = 1 << 3;
-pub const SYSTEM: Classes = 1 << 4;
+pub(crate) const OVERRIDE: Classes = 1;
+pub(crate) const PRIOR: Classes = 1 << 1;
+pub(crate) const RULES: Classes = 1 << 2;
+pub(crate) const REVEAL: Classes = 1 << 3;
+pub(crate) const SYSTEM: Classes = 1 << 4;
 pub const PROMPT: Classes = 1 << 5;
 pub const NO: Classes = 1 << 6;
 pub const LIMITS: Classes = 1 << 7;
-pub const UNBOUND: Classes = 1 << 8;
-pub const ACT: Classes = 1 << 9;
+pub(crate) const UNBOUND: Classes = 1 << 8;
+pub(crate) const ACT: Classes = 1 << 9;
 pub const AS: Classes = 1 << 10;
-pub const YOU: Classes = 1 << 11;
+pub(crate) const YOU: Classes = 1 << 11;
 pub const NOW: Classes = 1 << 12;
 pub const MODEL: Classes = 1 << 13;
-pub const DISABLE: Classes = 1 << 14;
+pub(crate) const DISABLE: Classes = 1 << 14;
 pub const SAFETY: Classes = 1 << 15;
-pub const SEND: Classes = 1 << 16;
-pub const DATA: Classes = 1 << 17;
-pub const DECODE: Classes = 1 << 18;
-pub const OBEY: Classes = 1 << 19;
+pub(crate) const SEND: Classes = 1 << 16;
+pub(crate) const DATA: Classes = 1 << 17;
+pub(crate) const DECODE: Classes = 1 << 18;
+pub(crate) const OBEY: Classes = 1 << 19;
 pub const NOTE: Classes = 1 << 20;
 pub const EVERY: Classes = 1 << 21;
-pub const REPLY: Classes = 1 << 22;
+pub(crate) const REPLY: Classes = 1 << 22;
 pub const ADD: Classes = 1 << 23;
 pub const CALL: Classes = 1 << 24;
 /// A name with an underscore: of a function, not of a language.
 pub const FUNCTION: Classes = 1 << 25;
 pub const NEW: Classes = 1 << 26;
-pub const ANYTHING: Classes = 1 << 27;
+pub(crate) const ANYTHING: Classes = 1 << 27;
 pub const DO: Classes = 1 << 28;
 pub const MODE: Classes = 1 << 29;
-pub const DEVELOPER: Classes = 1 << 30;
+pub(crate) const DEVELOPER: Classes = 1 << 30;
 pub const ADMIN: Classes = 1 << 31;
-pub const GRANT: Classes = 1 << 32;
-pub const PASSAGE: Classes = 1 << 33;
+pub(crate) const GRANT: Classes = 1 << 32;
+pub(crate) const PASSAGE: Classes = 1 << 33;
 pub const ABOVE: Classes = 1 << 34;
 pub const READ: Classes = 1 << 35;
 pub const FROM: Classes = 1 << 36;
 pub const ON: Classes = 1 << 37;
-pub const YOUR: Classes = 1 << 38;
+pub(crate) const YOUR: Classes = 1 << 38;
 pub const MUST: Classes = 1 << 39;
 pub const END: Classes = 1 << 40;
 pub const IF: Classes = 1 << 41;
-pub const PERSONA: Classes = 1 << 42;
-pub const ILLEGAL: Classes = 1 << 43;
+pub(crate) const PERSONA: Classes = 1 << 42;
+pub(crate) const ILLEGAL: Classes = 1 << 43;
 pub const CHANGED: Classes = 1 << 44;
 pub const WHEN: Classes = 1 << 45;
-pub const CHARACTER: Classes = 1 << 46;
+pub(crate) const CHARACTER: Classes = 1 << 46;
 pub const NEVER: Classes = 1 << 47;
-pub const REFUSE: Classes = 1 << 48;
-pub const GIVEN: Classes = 1 << 49;
+pub(crate) const REFUSE: Classes = 1 << 48;
+pub(crate) const GIVEN: Classes = 1 << 49;
 pub const EXEMPT: Classes = 1 << 50;
-pub const MEANT: Classes = 1 << 51;
+pub(crate) const MEANT: Classes = 1 << 51;
 pub const TO: Classes = 1 << 52;
-pub const ADDRESS: Classes = 1 << 53;
+pub(crate) const ADDRESS: Classes = 1 << 53;
 pub const CREDENTIALS: Classes = 1 << 54;
-pub const THIS: Classes = 1 << 55;
-pub const WHAT: Classes = 1 << 56;
+pub(crate) const THIS: Classes = 1 << 55;
+pub(crate) const WHAT: Classes = 1 << 56;
 
 /// Classes and their words.
 const LISTS: [(Classes, &str); 60] = [
@@ -191,7 +191,7 @@ const BUCKETS: usize = 26 * (MAX_LENGTH + 1);
 
 /// Every word with its classes: made once, where a check is prepared.
 #[derive(Debug)]
-pub struct Vocabulary {
+pub(crate) struct Vocabulary {
     /// By bucket.
     entries: Vec<(&'static str, Classes)>,
     /// Where each bucket begins; the last one is the end.

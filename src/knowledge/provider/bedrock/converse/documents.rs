@@ -124,7 +124,7 @@ pub fn block<'a>(
 ///
 /// # Errors
 /// 400 for an unsupported format.
-pub fn audio_format(format: &str, at: fmt::Arguments<'_>) -> Result<&'static str, Error> {
+pub(crate) fn audio_format(format: &str, at: fmt::Arguments<'_>) -> Result<&'static str, Error> {
     match format_by_media_type(&format!("audio/{format}")) {
         Some(Format::Audio(format)) => Ok(format),
         _ => {

@@ -147,7 +147,7 @@ impl<'a> Fields<'a> {
     }
 
     /// `additionalModelRequestFields`, when there are any.
-    pub fn take_additional(&mut self) -> Option<Json<'static>> {
+    pub(crate) fn take_additional(&mut self) -> Option<Json<'static>> {
         let additional = std::mem::take(&mut self.additional);
         if additional.is_empty() {
             return None;

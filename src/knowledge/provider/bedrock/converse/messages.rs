@@ -299,7 +299,7 @@ impl Blocks<'_, '_> {
 }
 
 /// The cache point for `cache_control` (`{"type":"ephemeral","ttl":"1h"}`).
-pub fn cache_point<'a>(control: &Json<'_>) -> CachePoint<'a> {
+pub(crate) fn cache_point<'a>(control: &Json<'_>) -> CachePoint<'a> {
     #[derive(Deserialize)]
     struct Control<'a> {
         #[serde(borrow)]
@@ -380,7 +380,7 @@ fn unknown(kind: &str, at: fmt::Arguments<'_>) -> Error {
 }
 
 /// The `s3://` URI of an image or a file, if it has one.
-pub fn is_s3<'a>(source: &'a From<'a>) -> Option<&'a str> {
+pub(crate) fn is_s3<'a>(source: &'a From<'a>) -> Option<&'a str> {
     match source {
         From::Url { url, .. } if url.starts_with("s3://") => Some(url),
         _ => None,

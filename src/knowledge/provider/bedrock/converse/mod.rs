@@ -48,7 +48,7 @@ impl ChatAdapter for Converse {
 
 /// What the request is written for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum RequestPurpose {
+pub(crate) enum RequestPurpose {
     Chat,
     /// Token counting: a subset of Converse's members, wrapped.
     TokenCount,

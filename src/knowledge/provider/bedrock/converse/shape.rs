@@ -44,7 +44,7 @@ pub struct Turn<'a> {
 
 #[derive(Serialize, Default)]
 #[serde(rename_all = "camelCase")]
-pub struct Inference<'a> {
+pub(crate) struct Inference<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_tokens: Option<Json<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -56,7 +56,7 @@ pub struct Inference<'a> {
 }
 
 impl Inference<'_> {
-    pub fn take_if_any(&mut self) -> Option<Self> {
+    pub(crate) fn take_if_any(&mut self) -> Option<Self> {
         let any = self.max_tokens.is_some()
             || self.temperature.is_some()
             || self.top_p.is_some()
@@ -126,7 +126,7 @@ pub struct ToolUse<'a> {
 
 #[derive(Serialize, Clone)]
 #[serde(rename_all = "camelCase")]
-pub struct ToolResult<'a> {
+pub(crate) struct ToolResult<'a> {
     pub tool_use_id: Cow<'a, str>,
     pub content: ResultContent<'a>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -137,7 +137,7 @@ pub struct ToolResult<'a> {
 
 /// A tool's result: blocks of ours, or Bedrock's own content unchanged.
 #[derive(Clone)]
-pub enum ResultContent<'a> {
+pub(crate) enum ResultContent<'a> {
     Blocks(Vec<Block<'a>>),
     Json(Json<'a>),
 }
@@ -160,7 +160,7 @@ pub enum Thinking<'a> {
 }
 
 #[derive(Serialize, Clone)]
-pub struct ReasoningText<'a> {
+pub(crate) struct ReasoningText<'a> {
     pub text: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub signature: Option<&'a str>,
@@ -168,7 +168,7 @@ pub struct ReasoningText<'a> {
 
 /// Everything before this point is cached.
 #[derive(Serialize, Clone)]
-pub struct CachePoint<'a> {
+pub(crate) struct CachePoint<'a> {
     #[serde(rename = "type")]
     pub kind: &'static str,
     /// `5m` or `1h`.
@@ -178,7 +178,7 @@ pub struct CachePoint<'a> {
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct ToolConfig<'a> {
+pub(crate) struct ToolConfig<'a> {
     pub tools: Vec<Tool<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tool_choice: Option<Choice<'a>>,
@@ -196,7 +196,7 @@ pub enum Tool<'a> {
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct ToolSpec<'a> {
+pub(crate) struct ToolSpec<'a> {
     pub name: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<&'a str>,
@@ -206,7 +206,7 @@ pub struct ToolSpec<'a> {
 }
 
 #[derive(Serialize)]
-pub struct InputSchema<'a> {
+pub(crate) struct InputSchema<'a> {
     pub json: Json<'a>,
 }
 

@@ -95,7 +95,7 @@ fn function<'a>(
 }
 
 /// Whether the model may call a tool.
-pub fn offers_any(request: &ChatRequest<'_>) -> bool {
+pub(crate) fn offers_any(request: &ChatRequest<'_>) -> bool {
     request.tools.iter().any(|tool| is_offered(request.tool_choice.as_ref(), tool))
 }
 

@@ -47,7 +47,7 @@ pub fn fetch(
 
 /// Assumes a role with the workload's own web identity token (EKS). The request is not signed: the token is
 /// the proof.
-pub fn fetch_by_token(
+pub(crate) fn fetch_by_token(
     replay: &mut ExchangeReplay<'_>,
     arn: &str,
     token: &str,

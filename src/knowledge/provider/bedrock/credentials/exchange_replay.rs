@@ -10,7 +10,7 @@ use words::error::Error;
 
 /// The responses received so far, in order.
 #[derive(Debug)]
-pub struct ExchangeReplay<'a> {
+pub(crate) struct ExchangeReplay<'a> {
     responses: std::slice::Iter<'a, TokenResponse>,
 }
 
@@ -22,7 +22,7 @@ pub enum Stop {
     Failed(String),
 }
 
-pub type Replayed<T> = Result<T, Stop>;
+pub(crate) type Replayed<T> = Result<T, Stop>;
 
 impl Stop {
     pub fn failed(reason: impl Into<String>) -> Self {

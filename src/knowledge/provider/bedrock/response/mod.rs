@@ -12,7 +12,7 @@ use words::api::chat::{Decoder, Event, EventSink, Finish, ProviderError};
 /// Decodes one response. The first byte decides between JSON and event stream, not the content type: a frame
 /// begins with its length, which is at most 25 MiB, so its first byte is 0 or 1.
 #[derive(Debug)]
-pub struct ConverseDecoder {
+pub(crate) struct ConverseDecoder {
     streamed: bool,
     form: Form,
     /// An error was emitted: nothing follows it.

@@ -40,14 +40,14 @@ pub struct ToolUse<'a> {
 
 impl ToolUse<'_> {
     /// Whether Bedrock runs the tool itself; then the client must not be asked for its result.
-    pub fn is_server_tool(&self) -> bool {
+    pub(crate) fn is_server_tool(&self) -> bool {
         self.kind.as_deref() == Some("server_tool_use")
     }
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct ToolResult<'a> {
+pub(crate) struct ToolResult<'a> {
     #[serde(borrow)]
     pub tool_use_id: Option<JsonStr<'a>>,
     pub content: Option<Json<'a>>,
@@ -68,7 +68,7 @@ pub struct Reasoning<'a> {
 }
 
 #[derive(Deserialize)]
-pub struct ReasoningText<'a> {
+pub(crate) struct ReasoningText<'a> {
     #[serde(borrow)]
     pub text: Option<JsonStr<'a>>,
     pub signature: Option<JsonStr<'a>>,
@@ -93,7 +93,7 @@ impl Reasoning<'_> {
 }
 
 #[derive(Deserialize)]
-pub struct CitationsContent<'a> {
+pub(crate) struct CitationsContent<'a> {
     #[serde(borrow, default)]
     pub content: Option<Vec<CitedText<'a>>>,
     #[serde(default)]
@@ -101,7 +101,7 @@ pub struct CitationsContent<'a> {
 }
 
 #[derive(Deserialize)]
-pub struct CitedText<'a> {
+pub(crate) struct CitedText<'a> {
     #[serde(borrow)]
     pub text: Option<JsonStr<'a>>,
 }
@@ -115,7 +115,7 @@ pub struct Media<'a> {
 }
 
 #[derive(Deserialize)]
-pub struct MediaSource<'a> {
+pub(crate) struct MediaSource<'a> {
     #[serde(borrow)]
     pub bytes: Option<JsonStr<'a>>,
 }
@@ -129,7 +129,7 @@ impl Media<'_> {
 /// Bedrock's token counts. Tokens read from or written to the cache are not included in `inputTokens`.
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "camelCase", default)]
-pub struct TokenUsage {
+pub(crate) struct TokenUsage {
     input_tokens: Option<u64>,
     output_tokens: Option<u64>,
     total_tokens: Option<u64>,
@@ -165,7 +165,7 @@ impl TokenUsage {
 
 /// A call of a tool that Bedrock ran itself, in Anthropic's shape.
 #[derive(Serialize)]
-pub struct ServerCall<'a> {
+pub(crate) struct ServerCall<'a> {
     #[serde(rename = "type")]
     kind: &'static str,
     id: &'a str,
@@ -182,7 +182,7 @@ impl<'a> ServerCall<'a> {
 /// The result of such a tool, in Anthropic's shape, but with Bedrock's `type`
 /// (`nova_code_interpreter_result`).
 #[derive(Serialize)]
-pub struct ServerResult<'a> {
+pub(crate) struct ServerResult<'a> {
     #[serde(rename = "type")]
     pub kind: &'a str,
     pub tool_use_id: &'a str,
@@ -192,14 +192,14 @@ pub struct ServerResult<'a> {
 }
 
 /// Emits a block as one `Block` event with its JSON.
-pub fn emit_block<T: Serialize>(block: &T, sink: &mut dyn FnMut(Event<'_>)) {
+pub(crate) fn emit_block<T: Serialize>(block: &T, sink: &mut dyn FnMut(Event<'_>)) {
     sink(Event::Block { choice: 0, json: Json::from_value(block).get() });
 }
 
 /// The members of a response besides the message.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct ResponseExtras<'a> {
+pub(crate) struct ResponseExtras<'a> {
     #[serde(borrow)]
     additional_model_response_fields: Option<Json<'a>>,
     trace: Option<Json<'a>>,

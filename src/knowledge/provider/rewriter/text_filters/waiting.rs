@@ -45,7 +45,7 @@ impl Waiting {
     }
 
     /// Gives the first one to `next`; how many bytes it took.
-    pub fn pass_first(&mut self, next: &mut dyn FnMut(Event<'_>)) -> usize {
+    pub(crate) fn pass_first(&mut self, next: &mut dyn FnMut(Event<'_>)) -> usize {
         let Some((_, choice, event)) = self.0.pop_front() else { return 0 };
         next(event.event(choice));
         event.bytes()

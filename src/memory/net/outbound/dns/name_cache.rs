@@ -32,7 +32,7 @@ const MAX_LOOKUPS: usize = 512;
 
 /// The result of a successful lookup.
 #[derive(Debug, Clone)]
-pub struct LookupResult {
+pub(crate) struct LookupResult {
     pub ips: Vec<IpAddr>,
     /// Clamped to 1 s to 5 min.
     pub ttl: Duration,

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 /// Hickory's resolver on the system's configuration.
 #[derive(Debug)]
-pub struct SystemResolver {
+pub(crate) struct SystemResolver {
     resolver: Result<TokioResolver, String>,
 }
 
