@@ -315,7 +315,9 @@ impl RateCard {
     /// price; searches without one are part of the price of tokens.
     pub fn estimate(
         &self,
-        (input, output, searches): (u64, u64, u64),
+        input: u64,
+        output: u64,
+        searches: u64,
         tier: ExpectedTier<'_>,
         at: Timestamp,
     ) -> Option<i64> {

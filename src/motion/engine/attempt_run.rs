@@ -251,24 +251,21 @@ impl AttemptRun {
                     }
                 }
                 Phase::Body(_, body) => {
-                    let (has_content, content) = (body.has_content(), body.shape.kind);
+                    let has_content = body.has_content();
+                    let content = body.shape.kind;
                     if let Some(readiness) = self.readiness() {
                         return readiness;
                     }
-                    let (deadline, kind) = match has_content {
-                        true => {
-                            let (is_stream, is_other) = (content.is_stream(), self.is_other_kind(content));
-                            self.deadlines.idle_deadline(
-                                self.clock.last_read,
-                                is_stream == Some(true),
-                                is_other,
-                            )
-                        }
-                        false => self.deadlines.first_token_deadline(
+                    let (deadline, kind) = if has_content {
+                        let is_stream = content.is_stream();
+                        let is_other = self.is_other_kind(content);
+                        self.deadlines.idle_deadline(self.clock.last_read, is_stream == Some(true), is_other)
+                    } else {
+                        self.deadlines.first_token_deadline(
                             self.clock.started,
                             self.clock.header_at,
                             self.clock.last_read,
-                        ),
+                        )
                     };
                     (self.stream.next(deadline).await, kind)
                 }
@@ -366,10 +363,11 @@ impl AttemptRun {
             body.hide_usage();
         }
         body.keep_original(self.making.original.take().filter(|_| !self.is_local()));
-        match end {
-            true => body.accept(HttpTask::Done),
+        if end {
+            body.accept(HttpTask::Done);
+        } else {
             // Header and body of most small responses arrive together, so they are also sent with one write.
-            false => self.stream.gather(|task| body.accept(task)),
+            self.stream.gather(|task| body.accept(task));
         }
         self.phase = Phase::Body(header, body);
     }
@@ -382,7 +380,8 @@ impl AttemptRun {
 
     /// How a response of the kind that was not requested is converted.
     fn conversion(&self, kind: ContentKind) -> Option<Translation> {
-        let (attempt, is_stream) = (&self.attempt, kind.is_stream().filter(|_| self.is_other_kind(kind))?);
+        let attempt = &self.attempt;
+        let is_stream = kind.is_stream().filter(|_| self.is_other_kind(kind))?;
         run_here(attempt.body.as_ref().map_or(0, Bytes::len), || attempt.conversion(is_stream))
     }
 

@@ -144,7 +144,8 @@ impl<D: Downstream> Orchestrator<'_, D> {
         mut state: AttemptState,
     ) -> (UpstreamStream, DownstreamWatch) {
         let attempt = sealed.attempt();
-        let (mut watch, mut upload) = (DownstreamWatch::default(), None);
+        let mut watch = DownstreamWatch::default();
+        let mut upload = None;
         let streams_body = attempt.body.is_none() && !self.downstream.body_is_complete();
         let body = match attempt.body.clone() {
             Some(body) => RequestBody::Whole(body),

@@ -18,13 +18,14 @@ pub(super) fn of_attempt(
     at: Timestamp,
 ) -> Option<Cost> {
     let used = attempt.used.as_ref()?;
-    Some(of_usage(prices, (&attempt.target, is_batch), attempt.model.as_deref(), used, at))
+    Some(of_usage(prices, &attempt.target, is_batch, attempt.model.as_deref(), used, at))
 }
 
-/// What one use of a target costs; as a batch, where it came in a provider's batch job.
+/// What one use of a target costs. `is_batch`: it came in a provider's batch job.
 pub(super) fn of_usage(
     prices: &RequestPrices,
-    (target, is_batch): (&Target, bool),
+    target: &Target,
+    is_batch: bool,
     model: Option<&str>,
     used: &AttemptUsage,
     at: Timestamp,
@@ -58,7 +59,8 @@ pub(super) fn is_unpriced(prices: &RequestPrices, attempt: &Attempt, response_mo
     {
         return false;
     }
-    let (vendor, own) = (attempt.target.provider.id(), attempt.target.own_prices.as_deref());
+    let vendor = attempt.target.provider.id();
+    let own = attempt.target.own_prices.as_deref();
     let is_unknown = |model: &str| matches!(prices.rating(vendor, model, own), Rating::Unknown);
     let models = [attempt.model.as_deref(), response_model];
     models.into_iter().flatten().all(is_unknown)

@@ -45,7 +45,8 @@ impl Layer for CredentialsLayer {
     fn open<'a>(&'a self, call: &'a mut AttemptCall<'_>) -> BoxFuture<'a, Flow> {
         Box::pin(async move {
             call.state.sent_at = Some(Instant::now());
-            let (shared, deadline) = (&call.engine.shared, call.deadline());
+            let shared = &call.engine.shared;
+            let deadline = call.deadline();
             let Some(attempt) = call.attempt() else { return Flow::Continue };
             let streams_body = attempt.body.is_none() && !call.incoming.is_read;
             let token_exchange = attempt.token_exchange.clone();
@@ -61,7 +62,8 @@ impl Layer for CredentialsLayer {
                 }
             }
             if let Some(token_exchange) = token_exchange {
-                let (shared, by_operator) = (Arc::clone(shared), call.next.target.operator_account);
+                let shared = Arc::clone(shared);
+                let by_operator = call.next.target.operator_account;
                 call.on_end(Box::new(move |ending| {
                     drop_refused(&shared, &*token_exchange, by_operator, ending);
                 }));
@@ -166,7 +168,8 @@ async fn cached_or_fetched(
         FetchContext { hosts: &snapshot.hosts, dns: &shared.dns, metrics: &shared.metrics, by_operator };
     let (credentials, refresh) = shared.credentials.get(&*token_exchange, context, SystemTime::now()).await?;
     if refresh == Refresh::Yes {
-        let (shared, snapshot) = (Arc::clone(shared), Arc::clone(snapshot));
+        let shared = Arc::clone(shared);
+        let snapshot = Arc::clone(snapshot);
         tokio::spawn(async move {
             let context = FetchContext {
                 hosts: &snapshot.hosts,

@@ -108,10 +108,10 @@ impl<D: Downstream> Orchestrator<'_, D> {
                 Ok(AttemptResult::Complete)
             }
             Ok(ForwardEnd::Broken(error)) => {
-                Box::pin(self.broken(forwarding, error, (true, may_resume), is_charged)).await
+                Box::pin(self.broken(forwarding, error, true, may_resume, is_charged)).await
             }
             Ok(ForwardEnd::Stopped(error)) => {
-                Box::pin(self.broken(forwarding, error, (false, false), is_charged)).await
+                Box::pin(self.broken(forwarding, error, false, false, is_charged)).await
             }
             Err(aborted) => {
                 // What has arrived for others is read without waiting.
@@ -130,9 +130,10 @@ impl<D: Downstream> Orchestrator<'_, D> {
         let Forwarding { run, body, .. } = forwarding;
         let is_charged = run.is_charged(is_complete);
         if run.layers.cached.is_some() {
-            match is_charged {
-                true => self.ctx.record.forwarded(),
-                false => self.ctx.facts.cache.saved = caching::saved(self.ctx, &run.attempt, body.summary()),
+            if is_charged {
+                self.ctx.record.forwarded()
+            } else {
+                self.ctx.facts.cache.saved = caching::saved(self.ctx, &run.attempt, body.summary())
             }
         }
         is_charged
@@ -240,9 +241,10 @@ impl<D: Downstream> Orchestrator<'_, D> {
             }
             if body.is_rewritten() || streams {
                 headers.remove(CONTENT_LENGTH);
-                match body.is_finished() && !streams {
-                    true => headers.insert(CONTENT_LENGTH, body.ready_bytes().into()),
-                    false => headers.insert(TRANSFER_ENCODING, HeaderValue::from_static("chunked")),
+                if body.is_finished() && !streams {
+                    headers.insert(CONTENT_LENGTH, body.ready_bytes().into());
+                } else {
+                    headers.insert(TRANSFER_ENCODING, HeaderValue::from_static("chunked"));
                 };
             }
             response_headers::add_gateway_headers(headers, ctx);
@@ -259,9 +261,10 @@ impl<D: Downstream> Orchestrator<'_, D> {
     ) -> Result<ForwardEnd, Aborted> {
         loop {
             let held = forwarding.body.held_bytes();
-            let ready = match forwarding.body.has_provider_error() {
-                true => forwarding.run.mask(&forwarding.body.ready()),
-                false => forwarding.body.ready(),
+            let ready = if forwarding.body.has_provider_error() {
+                forwarding.run.mask(&forwarding.body.ready())
+            } else {
+                forwarding.body.ready()
             };
             let error = forwarding.body.error().cloned();
             let done = forwarding.body.is_finished() && error.is_none();
@@ -362,7 +365,8 @@ impl<D: Downstream> Orchestrator<'_, D> {
         &mut self,
         forwarding: Forwarding,
         error: Error,
-        (by_provider, may_resume): (bool, bool),
+        by_provider: bool,
+        may_resume: bool,
         is_charged: bool,
     ) -> Result<AttemptResult, Aborted> {
         let Forwarding { mut run, body, .. } = forwarding;

@@ -41,12 +41,11 @@ pub enum HeaderCase {
 impl HeaderCase {
     /// The case for a request to this target.
     pub fn for_request(ctx: &RequestContext, target: &Target, is_upgrade: bool) -> Self {
-        match ctx.mode == RequestMode::Passthrough
-            || is_upgrade
-            || !target.policies.forward_headers().is_empty()
+        if ctx.mode == RequestMode::Passthrough || is_upgrade || !target.policies.forward_headers().is_empty()
         {
-            true => Self::Preserved,
-            false => Self::Lower,
+            Self::Preserved
+        } else {
+            Self::Lower
         }
     }
 

@@ -66,7 +66,8 @@ impl<D: Downstream> Orchestrator<'_, D> {
         watch: &mut DownstreamWatch,
     ) -> Result<Readiness, Aborted> {
         let event = {
-            let (one, other) = (run.until_committable(), second.until_committable());
+            let one = run.until_committable();
+            let other = second.until_committable();
             tokio::pin!(one, other);
             match unless_interrupted(self.client(watch), None, select(one, other)).await {
                 Ok(Either::Left((readiness, _))) => Ok(Either::Left(readiness)),

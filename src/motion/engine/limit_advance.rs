@@ -59,7 +59,7 @@ impl Engine {
         let Ok(selection) = set.select(&facts, Phase::Request) else { return };
         let now = Timestamp::now();
         let prices = RequestPrices::new(self.shared.prices.load_full());
-        let usage = UsageEstimate::new(request, first, &prices, (now, true));
+        let usage = UsageEstimate::new(request, first, &prices, now, true);
         let cost_of = |output: u64| usage.max_cost(output).unwrap_or(i64::MAX);
         let model = first.model().or(request.model.as_deref()).unwrap_or_default();
         let likely = self.limits.expected_output(key(ctx.record.client.as_ref()), model, None, 1);

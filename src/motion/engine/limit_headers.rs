@@ -80,7 +80,9 @@ fn reset_text(kind: usize, reset_in: Duration) -> HeaderValue {
 
 /// More than a minute, as OpenAI writes it: `6m0s`.
 fn duration(seconds: u64) -> HeaderValue {
-    let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
+    let hours = seconds / 3600;
+    let minutes = seconds / 60 % 60;
+    let seconds = seconds % 60;
     let mut text = Vec::with_capacity(24);
     if hours > 0 {
         write_number(&mut text, hours);

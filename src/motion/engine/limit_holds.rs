@@ -239,7 +239,8 @@ impl Engine {
         if set.has_request_limits() {
             let held = {
                 let facts = ctx.limits.facts(ctx, None);
-                self.reserve(ctx, (&set, Phase::Request), &facts, request, first).await
+                let judging = Judging { set: &set, phase: Phase::Request, facts: &facts };
+                self.reserve(ctx, &judging, request, first).await
             };
             if let Some(reservation) = ctx.limits.note(held)? {
                 if let Some(output) = reservation.fitted_output() {
@@ -252,29 +253,30 @@ impl Engine {
         Ok(())
     }
 
-    /// Holds what a request may use of the limits that are for these facts; `None`: no limit is.
+    /// Holds what a request may use of the limits that judge it; `None`: none does.
     async fn reserve(
         &self,
         ctx: &RequestContext,
-        (set, phase): (&LimitSet, Phase),
-        facts: &Facts<'_>,
+        judging: &Judging<'_>,
         request: &Request,
         target: &Arc<Target>,
     ) -> Result<Option<Reservation>, Box<Refused>> {
         // What a batch job has given is paid for: it counts in budgets, and nothing refuses it.
+        let Judging { set, phase, facts } = *judging;
         let is_made = ctx.given.is_some();
-        let selection = match is_made {
-            true => set.select_budgets(facts, phase),
-            false => set.select(facts, phase).map_err(|fact| {
+        let selection = if is_made {
+            set.select_budgets(facts, phase)
+        } else {
+            set.select(facts, phase).map_err(|fact| {
                 let error = limit_refusal::missing(&fact);
                 Box::new(Refused { error, tightest: Tightest::default() })
-            })?,
+            })?
         };
         if selection.is_empty() {
             return Ok(None);
         }
         let for_hard = selection.limits().any(|limit| limit.hard);
-        let usage = UsageEstimate::new(request, target, &ctx.prices, (Timestamp::now(), for_hard));
+        let usage = UsageEstimate::new(request, target, &ctx.prices, Timestamp::now(), for_hard);
         let cost_of = |output: u64| usage.max_cost(output).unwrap_or(i64::MAX);
         let model = target.model().or(request.model.as_deref()).unwrap_or_default();
         let likely = self.limits.expected_output(key(ctx.record.client.as_ref()), model, None, 1);
@@ -302,6 +304,13 @@ impl RequestContext {
             self.limits.release_attempt(target);
         }
     }
+}
+
+/// Which limits judge: those of a set that, in one phase, are for these facts.
+struct Judging<'a> {
+    set: &'a LimitSet,
+    phase: Phase,
+    facts: &'a Facts<'a>,
 }
 
 /// A refusal, and the rate limits for the headers of its response.

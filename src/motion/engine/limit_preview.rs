@@ -101,7 +101,7 @@ pub async fn preview(
         operation: of.request.operation,
         metadata: &metadata,
     };
-    match decided(limits, prices, of, (&facts.at(None), Phase::Request)).await? {
+    match decided(limits, prices, of, &facts.at(None), Phase::Request).await? {
         Ok(preview) => {
             found.refusal = preview.refusal.map(|refusal| limit_refusal::error(&refusal, Some(viewer)));
             let views = preview.decisions.iter().map(|decision| view(decision, "request", viewer));
@@ -112,7 +112,7 @@ pub async fn preview(
     // A request that the target cannot serve comes to no limit of it.
     let Ok(attempt) = Attempt::new(Arc::clone(of.target), of.request) else { return Ok(found) };
     let at_target = facts.at(Some(target_facts(of.target, attempt.model.as_deref())));
-    if let Ok(preview) = decided(limits, prices, of, (&at_target, Phase::Target)).await? {
+    if let Ok(preview) = decided(limits, prices, of, &at_target, Phase::Target).await? {
         let views = preview.decisions.iter().map(|decision| view(decision, "target", viewer));
         found.decisions.extend(views);
     }
@@ -124,7 +124,8 @@ async fn decided(
     limits: &Limits,
     prices: &RequestPrices,
     of: &PreviewedRequest<'_>,
-    (facts, phase): (&Facts<'_>, Phase),
+    facts: &Facts<'_>,
+    phase: Phase,
 ) -> Result<Result<Preview, Error>, CountersFailure> {
     let set = limits.in_force(of.snapshot);
     let selection = match set.select(facts, phase) {
@@ -132,7 +133,7 @@ async fn decided(
         Err(fact) => return Ok(Err(limit_refusal::missing(&fact))),
     };
     let now = Timestamp::now();
-    let usage = UsageEstimate::new(of.request, of.target, prices, (now, true));
+    let usage = UsageEstimate::new(of.request, of.target, prices, now, true);
     let cost_of = |output: u64| usage.max_cost(output).unwrap_or(i64::MAX);
     let model = of.target.model().or(of.request.model.as_deref()).unwrap_or_default();
     let likely = limits.expected_output(key(Some(of.client)), model, None, 1);

@@ -16,14 +16,11 @@ const MAX_OTHERS: usize = 10;
 pub(super) fn error(refusal: &Refusal, client: Option<&ClientIdentity>) -> Error {
     let limit = &refusal.limit;
     if refusal.cause == Cause::Unavailable {
-        return Error::limits_unavailable(match limit.hard {
-            true => {
-                "A hard limit is for this request, and what it counts cannot be read or written now. Such requests are refused \
-                 meanwhile."
-            }
-            false => {
-                "This gateway cannot read its budgets now, and requests are refused meanwhile (limits.on_store_error: deny)."
-            }
+        return Error::limits_unavailable(if limit.hard {
+            "A hard limit is for this request, and what it counts cannot be read or written now. Such requests are refused \
+             meanwhile."
+        } else {
+            "This gateway cannot read its budgets now, and requests are refused meanwhile (limits.on_store_error: deny)."
         });
     }
     let shows_amounts = client.is_some_and(|client| may_see(client, limit, &refusal.value_key));
@@ -144,7 +141,8 @@ fn name(limit: &Limit) -> String {
 
 fn message(refusal: &Refusal) -> String {
     let limit = &refusal.limit;
-    let (name, counts) = (name(limit), limit.counts().as_str());
+    let name = name(limit);
+    let counts = limit.counts().as_str();
     let until = match refusal.reset_at {
         Some(reset_at) => format!("It begins anew at {}.", second(reset_at)),
         None => "It does not begin anew by itself: ask the operator to raise or reset it.".to_owned(),

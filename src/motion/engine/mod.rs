@@ -139,7 +139,8 @@ impl Engine {
             finished.count(&self.shared.tokenizer, is_counted);
             return self.write(finished.priced(&ctx.prices), &mut ctx.limits);
         }
-        let (engine, mut limits) = (Arc::clone(self), std::mem::take(&mut ctx.limits));
+        let engine = Arc::clone(self);
+        let mut limits = std::mem::take(&mut ctx.limits);
         let prices = ctx.prices.clone();
         tokio::spawn(async move {
             let Shared { tokenizer, large_work, .. } = &*engine.shared;

@@ -61,7 +61,8 @@ impl Engine {
 
     /// The models of one stored provider: kept, or asked for now.
     async fn provider_models(self: &Arc<Self>, ctx: &RequestContext, slug: &str) -> Fetched {
-        let (lists, generation) = (&self.shared.model_lists, ctx.snapshot.routing_generation());
+        let lists = &self.shared.model_lists;
+        let generation = ctx.snapshot.routing_generation();
         let key = ctx.workspace().map_or_else(|| slug.to_owned(), |workspace| format!("{workspace}/{slug}"));
         if let Some(kept) = lists.get(&key, generation, Instant::now()) {
             return kept;

@@ -186,7 +186,8 @@ impl<D: Downstream> Orchestrator<'_, D> {
     async fn back_off(&mut self, wait: Duration) -> Result<Option<Error>, Aborted> {
         self.engine.shared.metrics.record_retry_wait(wait);
         self.ctx.record.add_wait(wait);
-        let (mut watch, until) = (DownstreamWatch::default(), Some(Instant::now() + wait));
+        let mut watch = DownstreamWatch::default();
+        let until = Some(Instant::now() + wait);
         match unless_interrupted(self.client(&mut watch), until, pending::<()>()).await {
             Ok(()) | Err(Interruption::Deadline) => Ok(None),
             Err(Interruption::ClientClosed) => Err(self.abort(Error::client_closed())),
@@ -311,12 +312,12 @@ impl<D: Downstream> Orchestrator<'_, D> {
         };
         // A status from 200 to 599 is always valid.
         let _ = header.set_status(status);
-        match repeats && body.is_finished() {
-            true => {
-                let (header, body) = (Box::new(header.clone()), Bytes::from(body.take_ready()));
-                Ok(Readiness::Failed(outcome, FinalResponse::Provider { header, body }))
-            }
-            false => Ok(Readiness::Committable),
+        if repeats && body.is_finished() {
+            let header = Box::new(header.clone());
+            let body = Bytes::from(body.take_ready());
+            Ok(Readiness::Failed(outcome, FinalResponse::Provider { header, body }))
+        } else {
+            Ok(Readiness::Committable)
         }
     }
 

@@ -73,8 +73,8 @@ impl Engine {
         ctx.snapshot = Arc::clone(own.snapshot);
         ctx.trace_id = Arc::clone(own.trace_id);
         ctx.record.client = own.client.cloned();
-        let (method, uri) =
-            (if body.is_some() { Method::POST } else { Method::GET }, Uri::from_static(own.path));
+        let method = if body.is_some() { Method::POST } else { Method::GET };
+        let uri = Uri::from_static(own.path);
         let endpoint = Endpoint::find(&method, uri.path());
         (ctx.operation, ctx.mode, ctx.dialect) = (endpoint.operation, endpoint.mode, endpoint.dialect());
         let mut head = http::Request::new(());
@@ -96,9 +96,10 @@ impl Engine {
                 || Error::invalid_response("The provider gave no complete response.", "incomplete");
             return Err(OwnError::Failed(Box::new(ctx.failure.unwrap_or_else(incomplete))));
         };
-        match header.status.is_success() {
-            true => Ok(body.concat()),
-            false => Err(OwnError::Status(header.status, body.concat())),
+        if header.status.is_success() {
+            Ok(body.concat())
+        } else {
+            Err(OwnError::Status(header.status, body.concat()))
         }
     }
 

@@ -113,9 +113,10 @@ impl Planner {
             plan.set_last();
         }
         self.engine.reserve_request(ctx, request, &config, &first.0).await?;
-        let prepared = match at_once {
-            true => Some(Box::new(self.engine.prepare(&first.0, request, &mut ctx.held).await?)),
-            false => None,
+        let prepared = if at_once {
+            Some(Box::new(self.engine.prepare(&first.0, request, &mut ctx.held).await?))
+        } else {
+            None
         };
         Ok(Planned { plan, env, first, prepared })
     }

@@ -23,9 +23,10 @@ impl Engine {
         held: &mut Hold,
     ) -> Result<Attempt, Error> {
         let size = request.size();
-        let work = match LargeWork::is_large(translation(size)) && Attempt::is_translated(target, request) {
-            true => translation(size),
-            false => size,
+        let work = if LargeWork::is_large(translation(size)) && Attempt::is_translated(target, request) {
+            translation(size)
+        } else {
+            size
         };
         if !LargeWork::is_large(work) {
             let attempt = Attempt::new(Arc::clone(target), request)?;

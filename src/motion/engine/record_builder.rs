@@ -134,7 +134,8 @@ impl RecordBuilder {
         reason: Reason,
         error: Option<&Error>,
     ) {
-        let (started, status) = (state.sent_at, state.status);
+        let started = state.sent_at;
+        let status = state.status;
         let spent = started.map_or(Duration::ZERO, |started| started.elapsed());
         let error = error.map(|error| error.kind.row().code);
         let model = attempt.model.clone();
@@ -301,9 +302,11 @@ pub(super) struct Finished {
 
 /// Makes the record of a finished request. `client`: the downstream of its response.
 pub(super) fn finish<D: Downstream>(client: &D, ctx: &mut RequestContext) -> Finished {
-    let (now, mut noted) = (Instant::now(), std::mem::take(&mut ctx.record));
+    let now = Instant::now();
+    let mut noted = std::mem::take(&mut ctx.record);
     let error = ctx.failure.take();
-    let (attempt, state) = (ctx.facts.attempt.take(), ctx.facts.state);
+    let attempt = ctx.facts.attempt.take();
+    let state = ctx.facts.state;
     if let Some(attempt) = attempt.as_ref().filter(|_| noted.attempts.all.is_empty()) {
         let failed = error.as_ref().filter(|_| state.status.is_none());
         noted.attempt_finished(attempt, state, Reason::Only, failed);
@@ -316,7 +319,8 @@ pub(super) fn finish<D: Downstream>(client: &D, ctx: &mut RequestContext) -> Fin
         attempt.error = Some(error.kind.row().code);
     }
     let status = status(client.sent_status(), error.as_ref());
-    let (started, total) = (ctx.started, now.duration_since(ctx.started));
+    let started = ctx.started;
+    let total = now.duration_since(ctx.started);
     let last = if noted.attempts.last_counted || attempt.is_none() {
         Duration::ZERO
     } else {

@@ -343,9 +343,10 @@ impl ResponseBody {
 
     /// Why a document that is no result fails the attempt.
     fn error_of(&self, document: &[u8]) -> Option<BodyError> {
-        match self.policy.replaceable {
-            true => Some(BodyError::Malformed("the answer has no result")),
-            false => self.policy.error_instead(document).map(|error| BodyError::Provider(error, None)),
+        if self.policy.replaceable {
+            Some(BodyError::Malformed("the answer has no result"))
+        } else {
+            self.policy.error_instead(document).map(|error| BodyError::Provider(error, None))
         }
     }
 

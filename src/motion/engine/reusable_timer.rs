@@ -57,7 +57,8 @@ mod tests {
 
     #[tokio::test]
     async fn every_timeout_has_its_full_duration() {
-        let (short, long) = (Duration::from_millis(1), Duration::from_millis(20));
+        let short = Duration::from_millis(1);
+        let long = Duration::from_millis(20);
         let mut timer = ReusableTimer::default();
         assert_eq!(timer.timeout(short, async { 1 }).await, Some(1));
         assert_eq!(timer.timeout(short, yield_now()).await, Some(()));

@@ -78,7 +78,9 @@ async fn exchange(
     response: Sender<HttpTask>,
 ) -> Result<Finished> {
     let connection = &mut open.connection;
-    let (mut sending, mut reading, mut unsent) = (true, true, None);
+    let mut sending = true;
+    let mut reading = true;
+    let mut unsent = None;
     let mut is_sent = false;
     while sending || reading {
         tokio::select! {

@@ -305,10 +305,7 @@ fn protocols_without_key(headers: &HeaderMap) -> Option<HeaderValue> {
 
 /// Whether a value contains a service key. Such a value is not forwarded, whether `forward_headers` names it or not.
 fn holds_key(value: &HeaderValue, is_credential: bool, search: &KeySearch<'_>) -> bool {
-    match is_credential {
-        true => search.is_in_credentials(value),
-        false => search.is_in(value),
-    }
+    if is_credential { search.is_in_credentials(value) } else { search.is_in(value) }
 }
 
 #[cfg(test)]

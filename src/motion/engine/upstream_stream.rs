@@ -138,7 +138,7 @@ impl UpstreamStream {
         state: AttemptState,
     ) -> Self {
         let LocalResponse { content_type, body } = response;
-        Self::whole(engine, target, (StatusCode::OK, content_type, body), state)
+        Self::whole(engine, target, StatusCode::OK, content_type, body, state)
     }
 
     /// An exchange whose response the provider has given before, in a batch job.
@@ -149,13 +149,15 @@ impl UpstreamStream {
         state: AttemptState,
     ) -> Self {
         let GivenResponse { status, body } = given;
-        Self::whole(engine, target, (status, "application/json", body), state)
+        Self::whole(engine, target, status, "application/json", body, state)
     }
 
     fn whole(
         engine: &Arc<Engine>,
         target: &Arc<Target>,
-        (status, content_type, body): (StatusCode, &'static str, Bytes),
+        status: StatusCode,
+        content_type: &'static str,
+        body: Bytes,
         state: AttemptState,
     ) -> Self {
         let header = match response_headers::new_header(status) {
@@ -200,9 +202,10 @@ impl UpstreamStream {
             parts.headers.insert(CONTENT_LENGTH, found.body.len().into());
         }
         let header = HttpTask::Header(Box::new(ResponseHeader::from(parts)), false);
-        let phase = match is_paced && found.streamed {
-            true => Phase::Paced(paced(header, found), None),
-            false => Phase::Local(VecDeque::from([header, HttpTask::Body(Some(found.body.clone()), true)])),
+        let phase = if is_paced && found.streamed {
+            Phase::Paced(paced(header, found), None)
+        } else {
+            Phase::Local(VecDeque::from([header, HttpTask::Body(Some(found.body.clone()), true)]))
         };
         Self::without_upstream(engine, target, phase, state)
     }

@@ -39,7 +39,8 @@ impl UsageEstimate {
         request: &Request,
         target: &Target,
         prices: &RequestPrices,
-        (at, for_hard): (Timestamp, bool),
+        at: Timestamp,
+        for_hard: bool,
     ) -> Self {
         let edited = request.may_be_edited_for(target).then(|| request.as_edited_for(target).ok()).flatten();
         let request = edited.as_deref().unwrap_or(request);
@@ -102,17 +103,17 @@ impl UsageEstimate {
             Some(tier @ ("default" | "standard" | "standard_only" | "flex")) => ExpectedTier::UpTo(tier),
             _ => ExpectedTier::Any,
         };
-        self.cost((self.max_input, output, self.max_searches?), tier)
+        self.cost(self.max_input, output, self.max_searches?, tier)
     }
 
     fn likely_cost(&self, output: u64) -> Option<i64> {
-        self.cost((self.input, output, 0), ExpectedTier::Named(self.service_tier.as_deref()))
+        self.cost(self.input, output, 0, ExpectedTier::Named(self.service_tier.as_deref()))
     }
 
     /// Never nothing: only a declared price is.
-    fn cost(&self, used: (u64, u64, u64), tier: ExpectedTier<'_>) -> Option<i64> {
+    fn cost(&self, input: u64, output: u64, searches: u64, tier: ExpectedTier<'_>) -> Option<i64> {
         let Rating::Priced(card) = &self.rating else { return None };
-        Some(card.estimate(used, tier, self.at)?.max(1))
+        Some(card.estimate(input, output, searches, tier, self.at)?.max(1))
     }
 }
 

@@ -16,7 +16,7 @@ fn cost(card: &RateCard, usage: Usage) -> Option<i64> {
 }
 
 fn estimate(card: &RateCard, input: u64, output: u64) -> Option<i64> {
-    card.estimate((input, output, 0), ExpectedTier::Named(None), Timestamp::UNIX_EPOCH)
+    card.estimate(input, output, 0, ExpectedTier::Named(None), Timestamp::UNIX_EPOCH)
 }
 
 #[test]
@@ -114,7 +114,7 @@ fn the_most_is_that_of_the_dearest_tier_and_of_all_searches() {
             variant(vec![tier("batch"), Condition::Batch], rates(80_000, 80_000)),
         ],
     );
-    let most = |tier, searches| card.estimate((1_000, 1_000, searches), tier, Timestamp::UNIX_EPOCH);
+    let most = |tier, searches| card.estimate(1_000, 1_000, searches, tier, Timestamp::UNIX_EPOCH);
     assert_eq!(most(ExpectedTier::Named(None), 0), Some(2_000));
     assert_eq!(most(ExpectedTier::Named(Some("flex")), 0), Some(1_000));
     assert_eq!(most(ExpectedTier::UpTo("flex"), 0), Some(2_000));

@@ -324,12 +324,14 @@ impl<'a> AttemptCall<'a> {
                 return Err(self.not_sent(outcome, error, FinalResponse::Error));
             }
             Flow::NotResumed(error) => {
-                let (outcome, response) = (Outcome::Unsupported(error.status()), FinalResponse::Error(error));
+                let outcome = Outcome::Unsupported(error.status());
+                let response = FinalResponse::Error(error);
                 return Err(NotStarted { outcome, response, facts: self.ctx.facts.clone() });
             }
         };
         if self.parts.filters.is_some() {
-            let (request, is_local) = (self.incoming.request, matches!(answer, Some(AnswerKind::Own(_))));
+            let request = self.incoming.request;
+            let is_local = matches!(answer, Some(AnswerKind::Own(_)));
             let decoded = match &mut self.made {
                 Made::Nothing => Ok(()),
                 Made::Attempt(attempt, _) => attempt.decode_response(request, is_local),
@@ -401,9 +403,10 @@ impl<'a> AttemptCall<'a> {
     async fn count(&self, count: &LocalCount) -> LocalResponse {
         let Shared { tokenizer, large_work, .. } = &*self.engine.shared;
         let text = |text: &str| tokenizer.count(text);
-        let body = match self.ctx.snapshot.settings.usage.tokenizer {
-            true => tokenizer.run(large_work, count.bytes(), || count.response(&CountText::By(&text))).await,
-            false => count.response(&CountText::ByRule),
+        let body = if self.ctx.snapshot.settings.usage.tokenizer {
+            tokenizer.run(large_work, count.bytes(), || count.response(&CountText::By(&text))).await
+        } else {
+            count.response(&CountText::ByRule)
         };
         LocalResponse { content_type: "application/json", body: body.into() }
     }

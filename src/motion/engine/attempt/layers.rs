@@ -155,7 +155,8 @@ mod tests {
     fn each_end_is_called_exactly_once_also_where_the_attempt_is_dropped() {
         let endings = Arc::new(Mutex::new(Vec::new()));
         let ends = || {
-            let (mut ends, endings) = (Ends::default(), Arc::clone(&endings));
+            let mut ends = Ends::default();
+            let endings = Arc::clone(&endings);
             ends.add(Box::new(move |ending| endings.lock().push(ending)));
             ends
         };

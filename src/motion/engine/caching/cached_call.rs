@@ -77,7 +77,9 @@ impl Launch {
     /// Makes the call, whose response all its readers get.
     pub fn start(mut self, stream: UpstreamStream, held: Hold) {
         self.is_made = true;
-        let (caching, key, flight) = (Arc::clone(&self.caching), self.key, Arc::clone(&self.flight));
+        let caching = Arc::clone(&self.caching);
+        let key = self.key;
+        let flight = Arc::clone(&self.flight);
         tokio::spawn(async move {
             Arc::clone(&flight).run(stream, held).await;
             caching.flights.remove(&key, &flight);

@@ -344,9 +344,10 @@ impl FlightShare {
         let mut state = self.flight.state.lock();
         let is_last = state.readers.len() <= 1;
         let is_charged = !state.is_charged
-            && match is_complete {
-                true => self.is_leader || state.leader_left,
-                false => is_last || self.is_leader && state.is_complete(),
+            && if is_complete {
+                self.is_leader || state.leader_left
+            } else {
+                is_last || self.is_leader && state.is_complete()
             };
         state.leader_left |= self.is_leader && !is_complete;
         state.is_charged |= is_charged;

@@ -125,7 +125,8 @@ fn read_along(cache: &mut CacheNote, call: CachedCall, reader: FlightReader) -> 
 /// Where the response belongs, and its key. `None`: it is not cached, or the request cannot be compared with others.
 async fn key(call: &mut AttemptCall<'_>) -> Option<(Scope, CacheKey)> {
     let attempt = call.attempt().filter(|attempt| is_cacheable(attempt, call.request()))?;
-    let (ctx, headers) = (&*call.ctx, &call.incoming.header.headers);
+    let ctx = &*call.ctx;
+    let headers = &call.incoming.header.headers;
     let scope = scope(ctx.workspace(), ctx.snapshot.stored.default_workspace(), ctx.cache_headers.as_deref());
     let parts = key_parts(ctx.record.named.metadata.as_deref(), &scope, attempt, headers)?;
     let key = call.engine.shared.large_work.run(parts.body.len(), || parts.key()).await.ok()?;
@@ -134,7 +135,9 @@ async fn key(call: &mut AttemptCall<'_>) -> Option<(Scope, CacheKey)> {
 
 /// What the request shares with all that differ in their text alone, and the vector of its text.
 async fn probe(call: &AttemptCall<'_>, scope: &Scope) -> Option<Similar> {
-    let (engine, ctx, attempt) = (call.engine, &*call.ctx, call.attempt()?);
+    let engine = call.engine;
+    let ctx = &*call.ctx;
+    let attempt = call.attempt()?;
     engine.caching.index.as_ref()?;
     let request = call.request().as_edited_for(&attempt.target).ok()?;
     let body = request.body.as_ref()?;

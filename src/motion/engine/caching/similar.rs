@@ -207,7 +207,8 @@ mod tests {
     /// The partition of a chat with these messages.
     fn partition(operation: Operation, body: Value) -> CacheKey {
         let scope = Scope { workspace: Uuid::nil(), namespace: None };
-        let (origin, account) = (Origin::parse("https://a.example", false).unwrap(), Account::default());
+        let origin = Origin::parse("https://a.example", false).unwrap();
+        let account = Account::default();
         let bytes = body.to_string();
         let parts = KeyParts {
             scope: &scope,

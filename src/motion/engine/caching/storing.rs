@@ -153,7 +153,8 @@ pub(in crate::engine) fn saved(
     let Some(used) = summary.and_then(AttemptUsage::reported) else { return Saved::default() };
     let cost = cost::of_usage(
         &ctx.prices,
-        (&attempt.target, false),
+        &attempt.target,
+        false,
         attempt.model.as_deref(),
         &used,
         Timestamp::now(),

@@ -21,8 +21,10 @@ pub fn run_on_stream(
     env: Arc<GuardEnv>,
     hooks: Arc<HookSet>,
     which: fn(&Hook) -> bool,
-    (request, reader, bytes): (Subject, Translation, Vec<u8>),
+    request: Subject,
+    reader: &Translation,
+    bytes: &[u8],
 ) {
-    let read = stream_texts::read(&reader, &bytes, env.trace_id());
+    let read = stream_texts::read(reader, bytes, env.trace_id());
     run(env, hooks, which, request.with_stream(read.texts));
 }

@@ -123,7 +123,8 @@ impl GuardEnv {
             })
             .collect();
         let Some(ledger) = self.engine.shared.ledger().filter(|_| !feedback.is_empty()) else { return };
-        let (ledger, engine) = (Arc::clone(ledger), Arc::clone(&self.engine));
+        let ledger = Arc::clone(ledger);
+        let engine = Arc::clone(&self.engine);
         let Some(place) = self.background_place() else { return };
         tokio::spawn(async move {
             let kept = ledger.run(FEEDBACK_TIMEOUT, move |store, _| store.put_feedback(&feedback)).await;
@@ -145,7 +146,8 @@ impl GuardEnv {
             max_body: call.max_bytes,
             trusted: false,
         };
-        let (timeout, shared) = (request.timeout, &self.engine.shared);
+        let timeout = request.timeout;
+        let shared = &self.engine.shared;
         let sending = self.engine.outside.send(request, &shared.dns, &self.snapshot.hosts);
         let Ok(sent) = tokio::time::timeout(timeout, sending).await else {
             return Err(OutsideError::TimedOut);

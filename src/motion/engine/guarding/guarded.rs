@@ -105,7 +105,8 @@ impl Guarded {
         let Some(hooks) = self.checked.target.hooks.request.clone() else { return };
         let operation = self.checked.subject.operation;
         if hooks.waiting().any(|hook| during_call(hook, operation)) {
-            let (env, subject) = (Arc::clone(&self.env), self.checked.subject.clone());
+            let env = Arc::clone(&self.env);
+            let subject = self.checked.subject.clone();
             self.parallel = Some(tokio::spawn(async move {
                 let run =
                     env.run(hooks.waiting().filter(|hook| during_call(hook, operation)), &subject).await;
@@ -117,10 +118,7 @@ impl Guarded {
 
     /// Whether a response must be complete before any of it is sent.
     pub fn holds(&self, streams: bool) -> bool {
-        match streams {
-            true => self.after.iter().flat_map(|after| after.waiting()).any(is_holding),
-            false => true,
-        }
+        if streams { self.after.iter().flat_map(|after| after.waiting()).any(is_holding) } else { true }
     }
 
     /// Whether a part of the stream was seen through windows.
@@ -165,13 +163,10 @@ impl Guarded {
             // Those that the request waits for have run on it.
             (Some(judged), _) => background::run(Arc::clone(&self.env), after, Hook::is_asynchronous, judged),
             (None, Some(reader)) => {
-                let (request, copy) = (self.checked.subject.clone(), std::mem::take(&mut self.copy));
-                background::run_on_stream(
-                    Arc::clone(&self.env),
-                    after,
-                    is_observing,
-                    (request, reader, copy),
-                );
+                let request = self.checked.subject.clone();
+                let copy = std::mem::take(&mut self.copy);
+                let env = Arc::clone(&self.env);
+                background::run_on_stream(env, after, is_observing, request, &reader, &copy);
             }
             (None, None) => {}
         }

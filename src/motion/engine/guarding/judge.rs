@@ -139,7 +139,8 @@ impl Guarded {
         }
         if let Some(results) = hook_results(&self.before, &passed.results).filter(|_| shows_results) {
             let name = matches!(dialect, Dialect::Anthropic | Dialect::Responses);
-            let (mut event, name) = (Vec::new(), name.then_some("hook_results"));
+            let mut event = Vec::new();
+            let name = name.then_some("hook_results");
             write_event(&mut event, name, json!({"hook_results": results}).to_string().as_bytes());
             event.extend_from_slice(&body.take_ready());
             body.put_ready(event);

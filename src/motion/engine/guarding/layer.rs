@@ -56,9 +56,11 @@ impl Layer for HooksLayer {
 /// # Errors
 /// 446 where a hook denies it; 400 and 501 where one decides over what it could not read.
 async fn pass(call: &mut AttemptCall<'_>) -> Result<(), Error> {
-    let (operation, target) = (call.ctx.operation, &call.next.target);
+    let operation = call.ctx.operation;
+    let target = &call.next.target;
     let of_operation = |set: &Option<Arc<HookSet>>| set.clone().filter(|set| set.applies(operation));
-    let (before, after) = (of_operation(&target.hooks.request), of_operation(&target.hooks.response));
+    let before = of_operation(&target.hooks.request);
+    let after = of_operation(&target.hooks.response);
     if before.is_none() && after.is_none() {
         return Ok(());
     }
@@ -128,7 +130,8 @@ async fn check_request(
     hooks: Option<&HookSet>,
     env: &Arc<GuardEnv>,
 ) -> Result<CheckedRequest, Error> {
-    let (operation, request) = (ctx.operation, incoming.request.as_edited_for(target)?);
+    let operation = ctx.operation;
+    let request = incoming.request.as_edited_for(target)?;
     let view = RequestView {
         operation,
         request: &request,
@@ -150,7 +153,8 @@ async fn check_request(
     env.note(HookSide::Request, &run.results);
     let changed = run.changed.take();
     let request = changed.as_ref().and_then(|changed| changed_request(&request, &changed.source));
-    let (request, subject) = (request.map(Arc::new), changed.unwrap_or(subject));
+    let request = request.map(Arc::new);
+    let subject = changed.unwrap_or(subject);
     Ok(CheckedRequest { target, subject, request, run })
 }
 

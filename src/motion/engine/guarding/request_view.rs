@@ -70,7 +70,8 @@ impl RequestView<'_> {
     }
 
     pub fn subject(&self) -> Subject {
-        let (body, model) = (self.body(), self.model());
+        let body = self.body();
+        let model = self.model();
         let visible = match (body, &model) {
             (Some(_), _) => Needs::Text,
             (None, Some(_)) => Needs::Model,

@@ -27,16 +27,14 @@ impl Engine {
         let hooks = target.hooks.request.as_ref().filter(|hooks| hooks.applies(request.operation));
         let Some(hooks) = hooks else { return Ok(()) };
         let env = GuardEnv::new(self, ctx);
-        let (operation, metadata) = (request.operation, ctx.record.named.metadata.as_deref());
+        let operation = request.operation;
+        let metadata = ctx.record.named.metadata.as_deref();
         // Only HTTP/1.1 switches protocols: its header shows a body.
         let view = RequestView { operation, request, target, metadata, headers, has_unread_body: false };
         let subject = view.subject();
         view.check(&subject, hooks)?;
         let run = env.run(hooks.waiting(), &subject).await;
         env.note(HookSide::Request, &run.results);
-        match run.denies() {
-            true => Err(denial(&run, &run.results, &[])),
-            false => Ok(()),
-        }
+        if run.denies() { Err(denial(&run, &run.results, &[])) } else { Ok(()) }
     }
 }

@@ -5,7 +5,7 @@
 //! the target hold each attempt.
 
 use super::request_hold::Bound;
-use super::{HeldAttempt, HeldOfTarget, target_facts};
+use super::{HeldAttempt, HeldOfTarget, Judging, target_facts};
 use crate::engine::Engine;
 use crate::engine::attempt::call::{AttemptCall, Step};
 use crate::engine::attempt::layers::{Flow, Layer};
@@ -79,13 +79,12 @@ impl Engine {
         let Some(output) = output.map_err(NotHeldAttempt::Refused)? else {
             return Ok(HeldAttempt::new(attempt));
         };
-        let fitted = match may_fit {
-            true => {
-                let mut bounded = request.clone();
-                bounded.bound_output(output);
-                self.prepare(&target, &bounded, &mut ctx.held).await.map_err(NotHeldAttempt::Refused)
-            }
-            false => Err(NotHeldAttempt::TooLong),
+        let fitted = if may_fit {
+            let mut bounded = request.clone();
+            bounded.bound_output(output);
+            self.prepare(&target, &bounded, &mut ctx.held).await.map_err(NotHeldAttempt::Refused)
+        } else {
+            Err(NotHeldAttempt::TooLong)
         };
         fitted.map(HeldAttempt::new).inspect_err(|_| ctx.limits.release_attempt(&target))
     }
@@ -110,9 +109,10 @@ impl Engine {
             }
             Some(Bound::Further) => None,
         };
-        let of_target = match set.has_target_limits() {
-            true => self.hold_of_target(ctx, set, request, attempt).await,
-            false => Ok(None),
+        let of_target = if set.has_target_limits() {
+            self.hold_of_target(ctx, set, request, attempt).await
+        } else {
+            Ok(None)
         };
         let of_target = of_target.inspect_err(|_| ctx.limits.release_further(target))?;
         Ok(of_request.into_iter().chain(of_target).min())
@@ -132,7 +132,8 @@ impl Engine {
         }
         let held = {
             let facts = ctx.limits.facts(ctx, None);
-            Box::pin(self.reserve(ctx, (set, Phase::Request), &facts, request, target)).await
+            let judging = Judging { set, phase: Phase::Request, facts: &facts };
+            Box::pin(self.reserve(ctx, &judging, request, target)).await
         };
         let reservation = ctx.limits.note(held)?;
         let held = ctx.limits.request.as_mut().zip(reservation);
@@ -151,7 +152,8 @@ impl Engine {
         let held = {
             let of_target = target_facts(&target, attempt.model.as_deref());
             let facts = ctx.limits.facts(ctx, Some(of_target));
-            Box::pin(self.reserve(ctx, (set, Phase::Target), &facts, request, &target)).await
+            let judging = Judging { set, phase: Phase::Target, facts: &facts };
+            Box::pin(self.reserve(ctx, &judging, request, &target)).await
         };
         let Some(reservation) = ctx.limits.note(held)? else { return Ok(None) };
         let output = reservation.fitted_output();
@@ -171,7 +173,8 @@ impl Engine {
     ) -> Result<Option<u64>, Error> {
         let held = {
             let facts = ctx.limits.facts(ctx, None);
-            Box::pin(self.reserve(ctx, (set, Phase::Further), &facts, request, target)).await
+            let judging = Judging { set, phase: Phase::Further, facts: &facts };
+            Box::pin(self.reserve(ctx, &judging, request, target)).await
         };
         let Some(reservation) = ctx.limits.note(held)? else { return Ok(None) };
         let output = reservation.fitted_output();

@@ -162,7 +162,8 @@ impl ResponseBody {
         }
         let Cuts { mut hidden, stop } = self.cuts(&tail);
         let end: &[u8] = if tail.bytes().ends_with(b"\n") { b"\n" } else { b"\n\n" };
-        let (whole, tail_len) = (Bytes::from([tail.bytes(), end].concat()), tail.bytes().len());
+        let whole = Bytes::from([tail.bytes(), end].concat());
+        let tail_len = tail.bytes().len();
         // The invalid event is the last one, because only empty events can precede it.
         let stop = stop.map(|stop| match stop {
             Stop::At(bad) => Stop::At(bad.start..whole.len()),
@@ -188,7 +189,8 @@ impl ResponseBody {
 
 /// Whether all events of a whole stream are JSON.
 pub(in crate::engine) fn has_only_json(stream: &[u8]) -> bool {
-    let (mut parser, mut similar) = (SseParser::default(), SimilarJson::default());
+    let mut parser = SseParser::default();
+    let mut similar = SimilarJson::default();
     let mut all_valid = |run: Run<'_>| run.data().all(|data| is_valid_data(&data, &mut similar));
     all_valid(parser.push(stream)) && all_valid(parser.finish())
 }

@@ -95,14 +95,14 @@ impl Draft for LoggedRequest {
 
     fn entries(self: Box<Self>, ids: &RowIds) -> Vec<Entry> {
         let began = self.record.began.as_millisecond();
-        let request = self.row((ids.new_id(began), began));
+        let request = self.row(ids.new_id(began), began);
         let mut entries = Vec::with_capacity(self.count());
         for attempt in self.record.attempts.iter().take(MAX_ATTEMPTS) {
             let since = attempt
                 .started
                 .map_or(self.record.total, |started| started.duration_since(self.record.started));
             let created_ms = began + milliseconds(since);
-            let row = attempt_row(&request, attempt, (ids.new_id(created_ms), created_ms));
+            let row = attempt_row(&request, attempt, ids.new_id(created_ms), created_ms);
             entries.push(Entry::from(row));
         }
         entries.push(Entry { bodies: self.bodies, ..Entry::from(request) });
@@ -120,12 +120,13 @@ impl LoggedRequest {
     }
 
     /// The row of the request.
-    fn row(&self, (id, created_ms): (Uuid, i64)) -> Row {
+    fn row(&self, id: Uuid, created_ms: i64) -> Row {
         let Self { record, client, is_success, .. } = self;
         let target = self.target.as_deref();
         let first = record.attempts.first().map(|attempt| &attempt.target.path);
         let log = record.log.as_deref();
-        let (mut usage, mut is_estimated) = (None::<Usage>, false);
+        let mut usage = None::<Usage>;
+        let mut is_estimated = false;
         let all_used = record.attempts.iter().filter_map(|attempt| attempt.used.as_ref());
         for used in all_used.filter(|used| used.is_measured()) {
             usage = Some(sum(usage.unwrap_or_default(), &used.usage));
@@ -220,7 +221,7 @@ fn bodies(record: &RequestRecord, is_success: bool, logs: &Logs) -> Option<Box<B
 }
 
 /// The row of an attempt: what it has in common with its request, and what is its own.
-fn attempt_row(request: &Row, attempt: &AttemptRecord, (id, created_ms): (Uuid, i64)) -> Row {
+fn attempt_row(request: &Row, attempt: &AttemptRecord, id: Uuid, created_ms: i64) -> Row {
     let target = &attempt.target;
     let spent = microseconds(attempt.spent);
     let used = attempt.used.as_ref().filter(|used| used.is_measured());
@@ -305,10 +306,7 @@ fn method(method: &str) -> Text {
 /// A name chosen by a client or a provider, cut, and without what PostgreSQL cannot store.
 fn name(text: &str) -> Text {
     let text = text.get(..text.floor_char_boundary(MAX_NAME_BYTES)).unwrap_or(text);
-    match text.contains('\0') {
-        true => Text::from(text.replace('\0', "")),
-        false => Text::from(Arc::<str>::from(text)),
-    }
+    if text.contains('\0') { Text::from(text.replace('\0', "")) } else { Text::from(Arc::<str>::from(text)) }
 }
 
 fn microseconds(time: Duration) -> u64 {

@@ -25,7 +25,8 @@ impl RecordSink for MetricsSink {
             metrics.record_cache(&cached);
         }
         for attempt in record.attempts.iter().filter(|attempt| !attempt.is_from_cache) {
-            let (provider, index) = (attempt.target.provider.id(), &attempt.target.path);
+            let provider = attempt.target.provider.id();
+            let index = &attempt.target.path;
             match (attempt.error, attempt.status) {
                 (Some(code), _) => metrics.record_failed_attempt(provider, index, code),
                 (None, Some(status)) if status >= 400 => {
@@ -37,7 +38,8 @@ impl RecordSink for MetricsSink {
         for attempt in &record.attempts {
             if let (Some(used), Some(cost)) = (&attempt.used, &attempt.cost) {
                 let is_estimated = used.source == UsageSource::Counted;
-                let (provider, series) = (attempt.target.provider.id(), &attempt.target.series);
+                let provider = attempt.target.provider.id();
+                let series = &attempt.target.series;
                 metrics.record_usage(provider, series, &used.usage, is_estimated, cost);
             }
         }

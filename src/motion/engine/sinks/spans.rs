@@ -13,6 +13,7 @@ use opentelemetry::trace::{SpanContext, SpanId, SpanKind, Status, TraceFlags, Tr
 use opentelemetry::{InstrumentationScope, KeyValue, StringValue, Value};
 use opentelemetry_sdk::trace::{SpanData, SpanEvents, SpanLinks};
 use std::borrow::Cow;
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 use words::api::usage::Usage;
@@ -79,10 +80,10 @@ fn bodies(record: &RequestRecord, max_bytes: usize) -> Vec<(&'static str, String
 /// The spans of a request, its own first; `None` where its trace is not sent.
 fn spans(record: &RequestRecord, queue: &SpanQueue) -> Option<Vec<SpanData>> {
     let id = queue.sampled(record.parent.as_ref(), &record.trace_id)?;
-    let now = (Instant::now(), SystemTime::now());
+    let now = Now { monotonic: Instant::now(), wall: SystemTime::now() };
     // The record may have waited for tokens to be counted.
-    let start = at(record.started, now);
-    let over = start.checked_add(record.total).unwrap_or(now.1);
+    let start = now.wall_at(record.started);
+    let over = start.checked_add(record.total).unwrap_or(now.wall);
     let own = SpanId::from_bytes(fastrand::u64(1..).to_be_bytes());
     let mut spans = Vec::with_capacity(record.attempts.len() + 1);
     let parent = record.parent.map_or(0, |parent| parent.span());
@@ -92,11 +93,11 @@ fn spans(record: &RequestRecord, queue: &SpanQueue) -> Option<Vec<SpanData>> {
         name: name(record.operation, record.model()),
         attributes: of_request(record),
         status: status(record.error.as_ref().map(|error| error.kind.row().code), record.status, 500),
-        ..span(id, own, parent, (start, over))
+        ..span(id, own, parent, start..over)
     });
     for attempt in &record.attempts {
         // One that was refused before it was made took no time.
-        let begin = attempt.started.map_or(over, |started| at(started, now));
+        let begin = attempt.started.map_or(over, |started| now.wall_at(started));
         let end = begin.checked_add(attempt.spent).unwrap_or(begin).min(over);
         let code = attempt.status.unwrap_or_default();
         // The provider got this id. An attempt that was never sent has none.
@@ -110,7 +111,7 @@ fn spans(record: &RequestRecord, queue: &SpanQueue) -> Option<Vec<SpanData>> {
                 id,
                 SpanId::from_bytes(span_id.to_be_bytes()),
                 u64::from_be_bytes(own.to_bytes()),
-                (begin, end),
+                begin..end,
             )
         });
     }
@@ -118,7 +119,7 @@ fn spans(record: &RequestRecord, queue: &SpanQueue) -> Option<Vec<SpanData>> {
 }
 
 /// A span without its name, kind and attributes.
-fn span(trace: u128, own: SpanId, parent: u64, (start, end): (SystemTime, SystemTime)) -> SpanData {
+fn span(trace: u128, own: SpanId, parent: u64, time: Range<SystemTime>) -> SpanData {
     let trace = TraceId::from_bytes(trace.to_be_bytes());
     SpanData {
         span_context: SpanContext::new(trace, own, TraceFlags::SAMPLED, false, TraceState::NONE),
@@ -126,8 +127,8 @@ fn span(trace: u128, own: SpanId, parent: u64, (start, end): (SystemTime, System
         parent_span_is_remote: false,
         span_kind: SpanKind::Internal,
         name: Cow::Borrowed(""),
-        start_time: start,
-        end_time: end,
+        start_time: time.start,
+        end_time: time.end,
         attributes: Vec::new(),
         dropped_attributes_count: 0,
         events: SpanEvents::default(),
@@ -139,8 +140,17 @@ fn span(trace: u128, own: SpanId, parent: u64, (start, end): (SystemTime, System
     }
 }
 
-fn at(moment: Instant, (now, wall): (Instant, SystemTime)) -> SystemTime {
-    wall.checked_sub(now.saturating_duration_since(moment)).unwrap_or(wall)
+/// The same moment by both clocks.
+struct Now {
+    monotonic: Instant,
+    wall: SystemTime,
+}
+
+impl Now {
+    /// A past moment by the wall's clock.
+    fn wall_at(&self, moment: Instant) -> SystemTime {
+        self.wall.checked_sub(self.monotonic.saturating_duration_since(moment)).unwrap_or(self.wall)
+    }
 }
 
 /// `chat gpt-4o`, as the conventions name spans of generative AI.
