@@ -374,7 +374,8 @@ impl AttemptRun {
 
     /// Whether the response is a whole document where a stream was requested, or the other way round, and can be converted.
     fn is_other_kind(&self, kind: ContentKind) -> bool {
-        let is_other = kind.is_stream().is_some_and(|is_stream| self.making.policy.is_other_kind(is_stream));
+        let is_other =
+            kind.is_stream().is_some_and(|is_stream| self.making.policy.wanted.is_other_kind(is_stream));
         is_other && !self.is_local() && self.making.resumes.is_none()
     }
 

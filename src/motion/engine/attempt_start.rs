@@ -12,7 +12,7 @@ use super::limit_holds::SealedAttempt;
 use super::opener::{Opener, RequestBody};
 use super::orchestrator::{NextAttempt, Orchestrator, Started};
 use super::peer_selection::PeerSelection;
-use super::response_policy::ResponsePolicy;
+use super::response_policy::{ResponsePolicy, WantedResponse};
 use super::upstream_headers::UpstreamHeaders;
 use super::upstream_stream::UpstreamStream;
 use judgment::route::deadlines::Deadlines;
@@ -183,15 +183,18 @@ impl<D: Downstream> Orchestrator<'_, D> {
     /// What is expected of a response, and may be made of it.
     fn response_policy(&self, target: &Target, deadlines: &Deadlines, has_other: bool) -> ResponsePolicy {
         let may_resume = self.streamed && deadlines.rescue == StreamRescue::Resume;
-        ResponsePolicy {
+        let wanted = WantedResponse {
             operation: self.ctx.operation,
             mode: self.ctx.mode,
+            streamed: self.streamed,
+            n: self.n,
+        };
+        ResponsePolicy {
+            wanted,
             validates: self.plan.may_repeat()
                 || target.policies.time_limits.first_token.is_some()
                 || deadlines.request_deadline.is_some(),
             replaceable: has_other,
-            streamed: self.streamed,
-            n: self.n,
             retains_sent: may_resume && self.plan.may_continue(&self.env),
         }
     }

@@ -66,9 +66,9 @@ pub(super) fn header_error(
 ) -> Option<&'static str> {
     let media = || header.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     match kind {
-        _ if !policy.expects_model() => None,
+        _ if !policy.wanted.expects_model() => None,
         // Only chats are streamed.
-        ContentKind::Events if !policy.operation.is_chat() => Some("the answer is a stream"),
+        ContentKind::Events if !policy.wanted.operation.is_chat() => Some("the answer is a stream"),
         // A page, which some proxy in between sent in place of the provider.
         ContentKind::Other | ContentKind::Compressed if policy.validates && media().starts_with("text/") => {
             Some("the answer is neither JSON nor events")

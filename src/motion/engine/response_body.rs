@@ -145,7 +145,7 @@ impl ResponseBody {
         let converted = streams != events;
         let kind = if converted { ContentKind::requested(streams) } else { kind };
         let length = length.filter(|_| !converted);
-        let tap = || observer(kind, policy.operation, streams, length);
+        let tap = || observer(kind, policy.wanted.operation, streams, length);
         // Both decode, unless the response is compressed.
         let translates = translation.is_some_and(|translation| !translation.is_patch());
         let unread = rewriter.is_none() && (translates || filters.is_some());
@@ -171,7 +171,11 @@ impl ResponseBody {
         };
         let passes = matches!(mode, Mode::Passthrough { .. });
         let streams = if passes { streams } else { translation.is_some_and(Translation::streams) };
-        let check = ContentCheck::new(kind, passes && !converted && policy.expects_model(), policy.streamed);
+        let check = ContentCheck::new(
+            kind,
+            passes && !converted && policy.wanted.expects_model(),
+            policy.wanted.streamed,
+        );
         let retains = policy.retains_sent && events && streams && passes;
         let mut body = Self {
             shape: Shape { kind, streams, processing },
@@ -200,7 +204,7 @@ impl ResponseBody {
             shape: Shape { kind, streams: true, processing: Processing::Resumed },
             policy,
             mode: Mode::Translated(rewriter),
-            check: ContentCheck::new(kind, false, policy.streamed),
+            check: ContentCheck::new(kind, false, policy.wanted.streamed),
             similar: SimilarJson::default(),
             out: ReadyParts::default(),
             progress: Progress::default(),
@@ -320,16 +324,16 @@ impl ResponseBody {
         let summary = tap.summary();
         let failed = summary.error.is_some() && summary.finish.is_none();
         // What was sent already is not taken back.
-        let judges = self.policy.expects_model() && (self.policy.validates || !self.progress.taken);
+        let judges = self.policy.wanted.expects_model() && (self.policy.validates || !self.progress.taken);
         let may_be_message = summary.finish.is_none() && self.out.len() <= MAX_MESSAGE;
         if self.shape.kind == ContentKind::Json && failed && judges {
-            self.error = Some(BodyError::Provider(self.policy.error_in(&self.out.concat()), None));
+            self.error = Some(BodyError::Provider(self.policy.wanted.error_in(&self.out.concat()), None));
         } else if self.shape.kind == ContentKind::Json
             && (self.policy.replaceable || !self.progress.taken)
-            && self.policy.expects_model()
+            && self.policy.wanted.expects_model()
             && may_be_message
             && let document = self.out.concat()
-            && model_result::is_missing(self.policy.operation, &document)
+            && model_result::is_missing(self.policy.wanted.operation, &document)
             // Where nobody else could respond, the client gets what the provider has to say, unless that is an error.
             && let Some(error) = self.error_of(&document)
         {
@@ -346,13 +350,13 @@ impl ResponseBody {
         if self.policy.replaceable {
             Some(BodyError::Malformed("the answer has no result"))
         } else {
-            self.policy.error_instead(document).map(|error| BodyError::Provider(error, None))
+            self.policy.wanted.error_instead(document).map(|error| BodyError::Provider(error, None))
         }
     }
 
     /// Whether the response is validated; those of the generic endpoint are not.
     fn is_validated(&self) -> bool {
-        self.policy.mode == RequestMode::Api
+        self.policy.wanted.mode == RequestMode::Api
     }
 
     /// Whether the provider reported an error in it, forwarded or not.
@@ -388,8 +392,8 @@ impl ResponseBody {
                     let summary = tap.summary();
                     let events = self.shape.kind == ContentKind::Events && self.is_validated();
                     // After a final event that is not a terminator, some providers send `[DONE]`.
-                    let last = self.policy.operation.terminator().is_last();
-                    events && last && summary.ended && summary.is_complete_for(self.policy.operation)
+                    let last = self.policy.wanted.operation.terminator().is_last();
+                    events && last && summary.ended && summary.is_complete_for(self.policy.wanted.operation)
                 }
             }
     }
@@ -399,11 +403,14 @@ impl ResponseBody {
         let has_finish = match &self.mode {
             Mode::Translated(rewriter) => rewriter.has_finish_reason(),
             Mode::Passthrough { tap, .. } => {
-                self.is_validated() && tap.summary().is_complete_for(self.policy.operation)
+                self.is_validated() && tap.summary().is_complete_for(self.policy.wanted.operation)
             }
         };
         // Of several choices one may have finished and another not.
-        self.shape.kind == ContentKind::Events && self.error.is_none() && has_finish && self.policy.n <= 1
+        self.shape.kind == ContentKind::Events
+            && self.error.is_none()
+            && has_finish
+            && self.policy.wanted.n <= 1
     }
 
     /// Ends the response in place of the provider, which does not.
@@ -427,8 +434,8 @@ impl ResponseBody {
                 ContentKind::Events => {
                     let summary = tap.summary();
                     // Of several choices one may have finished and another not, so the end marker is required.
-                    let all = self.policy.n <= 1 || summary.ended;
-                    (summary.is_complete_for(self.policy.operation) && all) || summary.error.is_some()
+                    let all = self.policy.wanted.n <= 1 || summary.ended;
+                    (summary.is_complete_for(self.policy.wanted.operation) && all) || summary.error.is_some()
                 }
                 ContentKind::Json => tap.summary().ended,
                 ContentKind::Other | ContentKind::Compressed => true,

@@ -1,4 +1,4 @@
-//! How a response is validated, decided when its attempt begins.
+//! What is expected of a response, decided when its attempt begins.
 //!
 //! Does not validate it (`response_body`).
 
@@ -10,22 +10,28 @@ use words::api::operation::{Operation, ResponseKind};
 /// How a response is validated.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ResponsePolicy {
-    pub operation: Operation,
-    /// Responses of the generic endpoint are not validated.
-    pub mode: RequestMode,
+    pub wanted: WantedResponse,
     /// Another attempt may be made, so an invalid part is held back instead of forwarded.
     pub validates: bool,
     /// Another attempt follows where this one fails.
     pub replaceable: bool,
-    /// The client requested a stream.
-    pub streamed: bool,
-    /// The number of requested outputs.
-    pub n: u64,
     /// The stream may be resumed if it breaks, so what was sent is retained.
     pub retains_sent: bool,
 }
 
-impl ResponsePolicy {
+/// What the client requested.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct WantedResponse {
+    pub operation: Operation,
+    /// Responses of the generic endpoint are not validated.
+    pub mode: RequestMode,
+    /// A stream.
+    pub streamed: bool,
+    /// The number of outputs.
+    pub n: u64,
+}
+
+impl WantedResponse {
     /// Whether the response is a model's output, so that an `error` in it is a failure of the request. In other documents it
     /// may be a property of what was requested, for example of a failed job.
     pub fn expects_model(&self) -> bool {

@@ -47,26 +47,39 @@ pub struct NewFlight {
 #[derive(Default)]
 struct State {
     header: Option<Box<ResponseHeader>>,
-    /// Parts of the body, and when each had arrived.
-    parts: VecDeque<(Bytes, Instant)>,
-    /// How many parts were dropped before the first of these.
-    dropped: usize,
-    bytes: usize,
-    end: Option<End>,
-    ended_at: Option<Instant>,
-    /// The next part of each reader.
-    readers: BTreeMap<u32, usize>,
-    next_reader: u32,
+    body: ArrivedBody,
+    /// How it ended, and when.
+    end: Option<(End, Instant)>,
+    readers: Readers,
     /// Nobody else may join.
     is_closed: bool,
     /// Why nobody may store the response.
     discarded: Option<NotStored>,
-    /// Somebody is charged for the call.
-    is_charged: bool,
-    /// The reader that started the call has left before its end.
-    leader_left: bool,
     /// Somebody stores the response.
     is_stored: bool,
+}
+
+/// The body, without what was dropped because all readers have it.
+#[derive(Default)]
+struct ArrivedBody {
+    /// Its parts, and when each had arrived.
+    parts: VecDeque<(Bytes, Instant)>,
+    /// How many parts were dropped before the first of these.
+    dropped: usize,
+    bytes: usize,
+}
+
+/// Who reads the response, and who pays for it.
+#[derive(Default)]
+struct Readers {
+    /// The next part of each.
+    places: BTreeMap<u32, usize>,
+    /// The name of the next one that joins; the one that started the call is 0.
+    next: u32,
+    /// One of them is charged for the call.
+    is_charged: bool,
+    /// The one that started the call has left before its end.
+    leader_left: bool,
 }
 
 enum End {
@@ -96,7 +109,7 @@ impl Flight {
     pub fn new(about: NewFlight) -> (Arc<Self>, FlightReader) {
         let flight =
             Arc::new(Self { state: Mutex::default(), arrived: Notify::new(), taken: Notify::new(), about });
-        let id = flight.state.lock().add_reader();
+        let id = flight.state.lock().readers.add();
         let reader = FlightReader { flight: Arc::clone(&flight), id, has_header: false };
         (flight, reader)
     }
@@ -109,10 +122,10 @@ impl Flight {
     /// until `max_age`, as if it were stored.
     pub fn join(self: &Arc<Self>, max_age: Duration) -> Option<FlightReader> {
         let mut state = self.state.lock();
-        if !state.is_open() || state.ended_at.is_some_and(|at| at.elapsed() >= max_age) {
+        if !state.is_open() || state.end.as_ref().is_some_and(|(_, at)| at.elapsed() >= max_age) {
             return None;
         }
-        let id = state.add_reader();
+        let id = state.readers.add();
         Some(FlightReader { flight: Arc::clone(self), id, has_header: false })
     }
 
@@ -136,7 +149,7 @@ impl Flight {
     /// Reads the provider's response to its end, and returns when all readers have left.
     pub async fn run(self: Arc<Self>, mut stream: UpstreamStream, mut held: Hold) {
         loop {
-            if self.state.lock().readers.is_empty() {
+            if self.state.lock().readers.places.is_empty() {
                 break;
             }
             if self.is_full() {
@@ -159,7 +172,7 @@ impl Flight {
                 }
                 StreamEvent::TimedOut => continue,
             };
-            held.set_anyway(self.state.lock().bytes);
+            held.set_anyway(self.state.lock().body.bytes);
             self.arrived.notify_waiters();
             if is_over {
                 break;
@@ -167,7 +180,7 @@ impl Flight {
         }
         // What it holds counts as long as somebody reads it.
         drop(stream);
-        while !self.state.lock().readers.is_empty() {
+        while !self.state.lock().readers.places.is_empty() {
             self.wait_for_readers(false).await;
         }
         drop(held);
@@ -176,7 +189,7 @@ impl Flight {
     /// Whether the slowest reader is so far behind that nothing more may be read.
     fn is_full(&self) -> bool {
         let state = self.state.lock();
-        state.is_closed && state.bytes > self.about.limit
+        state.is_full(self.about.limit)
     }
 
     /// Returns when all readers have left, or, with `or_taken`, when one has taken something.
@@ -187,7 +200,7 @@ impl Flight {
             taken.as_mut().enable();
             {
                 let state = self.state.lock();
-                if state.readers.is_empty() || or_taken && state.bytes <= self.about.limit {
+                if state.readers.places.is_empty() || or_taken && state.body.bytes <= self.about.limit {
                     return;
                 }
             }
@@ -207,12 +220,10 @@ impl Flight {
                     state.header = Some(header);
                 }
                 HttpTask::Body(Some(part), _) if !part.is_empty() => {
-                    state.bytes += part.len();
-                    state.parts.push_back((part, Instant::now()));
-                    if state.bytes > self.about.limit {
-                        state.is_closed = true;
-                        state.drop_read();
-                    }
+                    state.body.bytes += part.len();
+                    state.body.parts.push_back((part, Instant::now()));
+                    state.is_closed |= state.body.bytes > self.about.limit;
+                    state.drop_read(self.about.limit);
                 }
                 _ => {}
             }
@@ -235,35 +246,87 @@ impl Flight {
             state.is_closed = true;
             state.discarded.get_or_insert(NotStored::Incomplete);
         }
-        state.end.get_or_insert(end);
-        state.ended_at.get_or_insert_with(Instant::now);
+        state.end.get_or_insert_with(|| (end, Instant::now()));
     }
 }
 
 impl State {
     fn is_open(&self) -> bool {
-        !self.is_closed && !self.readers.is_empty()
+        !self.is_closed && !self.readers.places.is_empty()
     }
 
     fn is_complete(&self) -> bool {
-        matches!(self.end, Some(End::Complete))
+        matches!(self.end, Some((End::Complete, _)))
     }
 
-    fn add_reader(&mut self) -> u32 {
-        let id = self.next_reader;
-        self.next_reader = self.next_reader.wrapping_add(1);
-        self.readers.insert(id, 0);
-        id
+    /// Whether it takes no further readers, and more is kept than these bytes.
+    fn is_full(&self, limit: usize) -> bool {
+        self.is_closed && self.body.bytes > limit
     }
 
-    /// Drops the parts that all readers have, once nobody else may need them.
-    fn drop_read(&mut self) {
-        let first = self.readers.values().copied().min().unwrap_or(usize::MAX);
+    /// Drops the parts that all readers have, where nobody else may need them and more than `limit` bytes are kept. True: something was to
+    /// be dropped.
+    fn drop_read(&mut self, limit: usize) -> bool {
+        let drops = self.is_full(limit);
+        if drops {
+            self.body.drop_before(self.readers.places.values().copied().min().unwrap_or(usize::MAX));
+        }
+        drops
+    }
+}
+
+impl ArrivedBody {
+    /// Drops the parts before this one.
+    fn drop_before(&mut self, first: usize) {
         while self.dropped < first {
             let Some((part, _)) = self.parts.pop_front() else { return };
             self.bytes -= part.len();
             self.dropped += 1;
         }
+    }
+
+    /// The part at this place, if it has arrived.
+    fn part(&self, place: usize) -> Option<Bytes> {
+        self.parts.get(place.saturating_sub(self.dropped)).map(|(part, _)| part.clone())
+    }
+
+    /// All of it, with the end of each part in bytes and milliseconds since the first one.
+    fn whole(&self) -> (Bytes, Vec<(u32, u32)>) {
+        let first = self.parts.front().map(|(_, at)| *at);
+        let mut end = 0_u32;
+        let mut body = Vec::with_capacity(self.bytes);
+        let mut pace = Vec::new();
+        for (part, at) in &self.parts {
+            body.extend_from_slice(part);
+            end = end.saturating_add(u32::try_from(part.len()).unwrap_or(u32::MAX));
+            let since = first.map_or(0, |first| at.duration_since(first).as_millis());
+            let since = u32::try_from(since).unwrap_or(u32::MAX);
+            match pace.last_mut() {
+                Some((last_end, last_since)) if *last_since == since => *last_end = end,
+                _ => pace.push((end, since)),
+            }
+        }
+        (body.into(), pace)
+    }
+}
+
+impl Readers {
+    fn add(&mut self) -> u32 {
+        let id = self.next;
+        self.next = self.next.wrapping_add(1);
+        self.places.insert(id, 0);
+        id
+    }
+
+    /// See [`FlightShare::is_charged`]. `has_arrived`: all of the response is there.
+    fn is_charged(&mut self, is_leader: bool, is_complete: bool, has_arrived: bool) -> bool {
+        let is_last = self.places.len() <= 1;
+        let pays =
+            if is_complete { is_leader || self.leader_left } else { is_last || is_leader && has_arrived };
+        let is_charged = pays && !self.is_charged;
+        self.leader_left |= is_leader && !is_complete;
+        self.is_charged |= is_charged;
+        is_charged
     }
 }
 
@@ -298,21 +361,18 @@ impl FlightReader {
                 return Some(Ok(HttpTask::Header(header.clone(), false)));
             }
         } else {
-            let position = state.readers.get(&self.id).copied().unwrap_or_default();
-            let at = position.saturating_sub(state.dropped);
-            if let Some((part, _)) = state.parts.get(at) {
-                let part = part.clone();
-                state.readers.insert(self.id, position + 1);
-                if state.is_closed && state.bytes > self.flight.about.limit {
-                    state.drop_read();
+            let place = state.readers.places.get(&self.id).copied().unwrap_or_default();
+            if let Some(part) = state.body.part(place) {
+                state.readers.places.insert(self.id, place + 1);
+                if state.drop_read(self.flight.about.limit) {
                     self.flight.taken.notify_one();
                 }
                 return Some(Ok(HttpTask::Body(Some(part), false)));
             }
         }
         match state.end.as_ref()? {
-            End::Complete => Some(Ok(HttpTask::Done)),
-            End::Failed(error, timed_out) => {
+            (End::Complete, _) => Some(Ok(HttpTask::Done)),
+            (End::Failed(error, timed_out), _) => {
                 Some(Err(UpstreamFailure { error: Box::new(error.clone()), timed_out: *timed_out }))
             }
         }
@@ -342,16 +402,8 @@ impl FlightShare {
     /// arrived; then the first that gets to the end, or the last that leaves. Asked once by each reader, before it leaves.
     pub fn is_charged(&self, is_complete: bool) -> bool {
         let mut state = self.flight.state.lock();
-        let is_last = state.readers.len() <= 1;
-        let is_charged = !state.is_charged
-            && if is_complete {
-                self.is_leader || state.leader_left
-            } else {
-                is_last || self.is_leader && state.is_complete()
-            };
-        state.leader_left |= self.is_leader && !is_complete;
-        state.is_charged |= is_charged;
-        is_charged
+        let has_arrived = state.is_complete();
+        state.readers.is_charged(self.is_leader, is_complete, has_arrived)
     }
 
     /// Whether it is this call.
@@ -390,7 +442,7 @@ impl FlightShare {
     /// Nobody may store it.
     pub fn to_store(&self) -> Result<Option<WholeResponse>, NotStored> {
         let mut state = self.flight.state.lock();
-        if state.dropped > 0 || state.bytes > self.flight.about.limit {
+        if state.body.dropped > 0 || state.body.bytes > self.flight.about.limit {
             return Err(NotStored::TooLarge);
         }
         if let Some(why) = state.discarded {
@@ -399,32 +451,17 @@ impl FlightShare {
         // The caller's decoder has seen the whole response: after `[DONE]` the end of the body may come late, or never.
         let Some(header) = state.header.clone().filter(|_| !state.is_stored) else { return Ok(None) };
         state.is_stored = true;
-        let first = state.parts.front().map(|(_, at)| *at);
-        let mut end = 0_u32;
-        let mut body = Vec::with_capacity(state.bytes);
-        let mut pace = Vec::new();
-        for (part, at) in &state.parts {
-            body.extend_from_slice(part);
-            end = end.saturating_add(u32::try_from(part.len()).unwrap_or(u32::MAX));
-            let since = first.map_or(0, |first| at.duration_since(first).as_millis());
-            let since = u32::try_from(since).unwrap_or(u32::MAX);
-            match pace.last_mut() {
-                Some((last_end, last_since)) if *last_since == since => *last_end = end,
-                _ => pace.push((end, since)),
-            }
-        }
-        let age = state.ended_at.map_or(Duration::ZERO, |at| at.elapsed());
-        Ok(Some(WholeResponse { header, body: body.into(), pace, age }))
+        let (body, pace) = state.body.whole();
+        let age = state.end.as_ref().map_or(Duration::ZERO, |(_, at)| at.elapsed());
+        Ok(Some(WholeResponse { header, body, pace, age }))
     }
 }
 
 impl Drop for FlightReader {
     fn drop(&mut self) {
         let mut state = self.flight.state.lock();
-        state.readers.remove(&self.id);
-        if state.is_closed && state.bytes > self.flight.about.limit {
-            state.drop_read();
-        }
+        state.readers.places.remove(&self.id);
+        state.drop_read(self.flight.about.limit);
         drop(state);
         self.flight.taken.notify_one();
     }

@@ -132,13 +132,13 @@ impl ResponseBody {
         // The error of a stream that has not begun gets a status of its own, whoever could replace it.
         let begins = summary.events == 1 && !self.progress.taken && self.out.is_empty();
         if !failed && summary.error.is_some() && (self.policy.validates || begins) {
-            self.error = Some(BodyError::Provider(self.policy.error_in(data), None));
-        } else if summary.ended && !summary.is_complete_for(self.policy.operation) {
+            self.error = Some(BodyError::Provider(self.policy.wanted.error_in(data), None));
+        } else if summary.ended && !summary.is_complete_for(self.policy.wanted.operation) {
             // An end marker without a finish reason: forwarding it would make the response look complete.
             self.error = Some(BodyError::Truncated);
         }
         // A final event that is not a terminator may be followed by `[DONE]`, which is one everywhere.
-        let is_last = self.policy.operation.terminator().is_last();
+        let is_last = self.policy.wanted.operation.terminator().is_last();
         self.progress.is_over =
             self.error.is_none() && summary.ended && (is_last || data.trim_ascii() == b"[DONE]");
         self.error.is_none()
@@ -179,7 +179,7 @@ impl ResponseBody {
     /// Appends the end marker to a finished stream that lacks it.
     pub(super) fn append_terminator(&mut self) {
         let Mode::Passthrough { tap, .. } = &self.mode else { return };
-        let Some(end) = self.policy.operation.terminator().event() else { return };
+        let Some(end) = self.policy.wanted.operation.terminator().event() else { return };
         let summary = tap.summary();
         if self.shape.kind == ContentKind::Events && !summary.ended && summary.error.is_none() {
             self.out.push(Bytes::from_static(end));
