@@ -23,7 +23,7 @@ use motion::engine::caching::Caching;
 use motion::engine::downstream::Downstream;
 use motion::engine::memory_downstream::MemoryDownstream;
 use motion::engine::orchestrator::Admitted;
-use motion::engine::request_context::RequestContext;
+use motion::engine::request_context::{CalledApi, RequestContext};
 use motion::engine::request_env::RequestEnv;
 use pingora::http::RequestHeader;
 use pingora_core::server::configuration::ServerConf;
@@ -109,7 +109,7 @@ impl MemoryEngine {
         wrap: impl FnOnce(MemoryDownstream) -> D,
     ) -> Observed {
         let (header, mut ctx, admitted) = self.admit(path, config, body);
-        ctx.trace_id = trace_id.into();
+        ctx.span.trace_id = trace_id.into();
         let mut downstream = wrap(MemoryDownstream::new(header, None));
         self.engine.run(&mut downstream, &mut ctx, admitted).await.unwrap();
         self.engine.record(&downstream, &mut ctx);
@@ -142,7 +142,7 @@ impl MemoryEngine {
         let header = RequestHeader::from(parts);
         let mut ctx = RequestContext::new(&self.engine.shared);
         let endpoint = Endpoint::find(&Method::POST, header.uri.path());
-        (ctx.operation, ctx.mode, ctx.dialect) = (endpoint.operation, endpoint.mode, endpoint.dialect());
+        ctx.api = CalledApi::of(&endpoint);
         let bytes = Bytes::from(body.to_string());
         ctx.record.traffic.bytes_in = bytes.len() as u64;
         let admitted = self.admitted(&header, &ctx, bytes);

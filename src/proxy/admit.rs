@@ -26,7 +26,8 @@ use motion::engine::cors;
 use motion::engine::downstream::Downstream;
 use motion::engine::orchestrator::Admitted;
 use motion::engine::planner::Planned;
-use motion::engine::request_context::{RequestContext, new_trace_id};
+use motion::engine::request_context::{CalledApi, RequestContext};
+use motion::engine::request_span::new_trace_id;
 use motion::engine::reusable_timer::ReusableTimer;
 use motion::engine::turn::Turn;
 use pingora::http::RequestHeader;
@@ -93,9 +94,9 @@ async fn admit_request(
     let head = RequestHead::new(&header.method, &header.uri, &header.headers, &snapshot, control_paths);
     let endpoint = head.endpoint;
     // Set first: every refusal is written in the operation's dialect.
-    (ctx.operation, ctx.mode, ctx.dialect) = (endpoint.operation, endpoint.mode, endpoint.dialect());
+    ctx.api = CalledApi::of(&endpoint);
     check_framing(header)?;
-    if ctx.allowed_origin.is_some() && cors::is_preflight(&header.method, &header.headers) {
+    if ctx.reply.allowed_origin.is_some() && cors::is_preflight(&header.method, &header.headers) {
         return Ok(Admission::Options);
     }
     let client = identify(gateway, &head).await?;
@@ -107,7 +108,7 @@ async fn admit_request(
         Plane::Data { body } => body,
         Plane::Control => return Ok(Admission::Control),
         Plane::Models(query) => {
-            (ctx.operation, ctx.mode) = (query.operation(), RequestMode::Api);
+            ctx.api = CalledApi { operation: query.operation(), mode: RequestMode::Api, ..ctx.api };
             return Ok(Admission::Models(query));
         }
         Plane::Options => return Ok(Admission::Options),
@@ -235,7 +236,7 @@ async fn dispatch(
     ctx: &mut Ctx,
     mut admitted: Box<Admitted>,
 ) -> Result<bool> {
-    if ctx.request.operation == Operation::FineTuningCancel
+    if ctx.request.api.operation == Operation::FineTuningCancel
         && !admitted.first.0.provider.sends_cancelled_job()
     {
         let ctx = &mut ctx.request;
@@ -264,7 +265,7 @@ async fn dispatch(
         let started = native::start(&gateway.engine, session, ctx, *attempt).await;
         return started.map(|()| false).map_err(|error| native::fail_request(&mut ctx.request, error));
     }
-    let is_list = ctx.request.operation == Operation::ListGenerateContent;
+    let is_list = ctx.request.api.operation == Operation::ListGenerateContent;
     let mut downstream = PingoraDownstream::new(session).with_list(is_list);
     let sent = gateway.engine.run(&mut downstream, &mut ctx.request, admitted).await;
     sent.map(|()| true).map_err(|_| native::stopped())
@@ -275,11 +276,11 @@ fn start(gateway: &Gateway, session: &mut Session, ctx: &mut RequestContext) -> 
     let snapshot = Arc::clone(&ctx.snapshot);
     let header = session.req_header();
     let parent = header.headers.get(&TRACEPARENT);
-    ctx.parent = parent.and_then(|value| TraceParent::parse(value.to_str().ok()?));
-    ctx.trace_id = trace_id(&header.headers, ctx.parent, &snapshot);
-    ctx.used_prefixes = snapshot.reply_headers.used_in(&header.headers);
-    ctx.allowed_origin = cors::allowed_origin(snapshot.settings.cors.as_ref(), &header.headers);
-    ctx.is_http10 = header.version == http::Version::HTTP_10;
+    ctx.span.parent = parent.and_then(|value| TraceParent::parse(value.to_str().ok()?));
+    ctx.span.trace_id = trace_id(&header.headers, ctx.span.parent, &snapshot);
+    ctx.reply.used_prefixes = snapshot.reply_headers.used_in(&header.headers);
+    ctx.reply.allowed_origin = cors::allowed_origin(snapshot.settings.cors.as_ref(), &header.headers);
+    ctx.reply.is_http10 = header.version == http::Version::HTTP_10;
     if gateway.engine.shared.lifecycle.is_draining() {
         session.set_keepalive(None);
     }
@@ -307,7 +308,7 @@ async fn read_body(
 ) -> std::result::Result<Body, Error> {
     let waiting = Instant::now();
     let pace = Pace::new(waiting, &ctx.snapshot.settings.limits);
-    let bytes = collect(session, &reading, &pace, &mut ctx.held).await?;
+    let bytes = collect(session, &reading, &pace, &mut ctx.load.held).await?;
     ctx.record.traffic.body_wait = waiting.elapsed();
     ctx.record.traffic.bytes_in = bytes.len() as u64;
     gateway.engine.shared.large_work.run(bytes.len(), || reading.parse(bytes)).await
@@ -315,7 +316,7 @@ async fn read_body(
 
 /// Adds the earlier items that a request refers to, as far as they are kept.
 fn with_kept_items(gateway: &Gateway, ctx: &RequestContext, client: &ClientIdentity, body: Body) -> Body {
-    if ctx.operation != Operation::Responses {
+    if ctx.api.operation != Operation::Responses {
         return body;
     }
     let kept_items = &gateway.engine.shared.kept_items;
@@ -380,6 +381,6 @@ async fn render_prompt(
     let render = || request.rendered(prompts);
     let rendered = gateway.engine.shared.large_work.run(ctx.record.traffic.bytes_in as usize, render).await?;
     ctx.record.named.prompt = rendered.prompt.as_ref().map(|call| call.found.clone());
-    ctx.held.set(rendered.size())?;
+    ctx.load.held.set(rendered.size())?;
     Ok(rendered)
 }

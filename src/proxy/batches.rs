@@ -76,7 +76,7 @@ async fn answer(
     let uri = header.uri.clone();
     let id = object_id(uri.path()).unwrap_or_default();
     let query = uri.query();
-    Ok(match ctx.operation {
+    Ok(match ctx.api.operation {
         Operation::FilesUpload => {
             let headers = header.headers.clone();
             let mut downstream = PingoraDownstream::new(session);

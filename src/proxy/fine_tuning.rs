@@ -205,7 +205,7 @@ async fn send_offline(
         is_limited: false,
         is_sent_once: false,
         advance: None,
-        trace_id: &ctx.trace_id,
+        trace_id: &ctx.span.trace_id,
         client: Ok(client),
         max_response: MAX_RESPONSE,
         given: None,

@@ -220,7 +220,7 @@ impl DownstreamApp {
     /// Sends `error` and closes the connection. There is no request yet, so the dialect is OpenAI's. `read`: what was read of
     /// the head.
     async fn refuse(&self, mut stream: Stream, error: &Error, read: &[u8]) {
-        let trace_id = motion::engine::request_context::new_trace_id();
+        let trace_id = motion::engine::request_span::new_trace_id();
         self.shared.metrics.record_error(error.kind);
         let body = ErrorView::from(error).body(Dialect::OpenAi);
         let status = http::StatusCode::from_u16(error.status()).unwrap_or(http::StatusCode::BAD_REQUEST);

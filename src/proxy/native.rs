@@ -72,7 +72,7 @@ pub(super) async fn start(
 ) -> std::result::Result<(), Error> {
     let is_upgrade = session.is_upgrade_req();
     let request = &mut ctx.request;
-    attempt.trace_parent = request.new_span(&engine.shared);
+    attempt.trace_parent = request.span.of_attempt(&engine.shared);
     let case = HeaderCase::for_request(request, &attempt.target, is_upgrade);
     // Pingora copies the client's header. An absolute request-target must stay as it is, and an edit would lose it.
     if case == HeaderCase::Lower && session.req_header().raw_path().starts_with(b"/") {
@@ -136,7 +136,8 @@ pub(super) fn request_body_filter(is_socket: bool, chunk: Option<&Bytes>, ctx: &
 
 /// Adds the gateway's headers to the provider's response.
 pub(super) fn response_filter(client: &RequestHeader, response: &mut ResponseHeader, ctx: &mut Ctx) {
-    if response.status == StatusCode::SWITCHING_PROTOCOLS && ctx.request.operation == Operation::Realtime {
+    if response.status == StatusCode::SWITCHING_PROTOCOLS && ctx.request.api.operation == Operation::Realtime
+    {
         complete_negotiation(&client.headers, response);
     }
     let failed = response.status.as_u16() >= 400;

@@ -26,7 +26,7 @@ pub(super) async fn answer(session: &mut Session, ctx: &mut RequestContext) -> R
     edit_response_headers(&mut response, HeaderCase::Lower, |headers| {
         insert_str(headers, header::ALLOW, &allowed_methods(request.uri.path()));
         response_headers::add_basic_headers(headers, ctx);
-        let cors = ctx.snapshot.settings.cors.as_ref().filter(|_| ctx.allowed_origin.is_some());
+        let cors = ctx.snapshot.settings.cors.as_ref().filter(|_| ctx.reply.allowed_origin.is_some());
         if let Some(cors) = cors.filter(|_| cors::is_preflight(&request.method, &request.headers)) {
             cors::write_preflight(headers, cors, &request.headers);
         }

@@ -6,7 +6,7 @@ use super::batches::Batches;
 use super::line::line_headers;
 use super::upload::Upload;
 use crate::engine::offline::{OfflineRequest, OfflineResponse};
-use crate::engine::request_context::new_trace_id;
+use crate::engine::request_span::new_trace_id;
 use bytes::{BufMut as _, Bytes, BytesMut};
 use futures_util::TryStreamExt as _;
 use http::header::CONTENT_TYPE;

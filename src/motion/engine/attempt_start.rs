@@ -65,7 +65,8 @@ impl<D: Downstream> Orchestrator<'_, D> {
         }
         let Opened { stream, watch, permit, source, cached } = opened;
         let has_other = self.plan.has_other(&self.env);
-        let deadlines = Deadlines::new(&next.target, self.ctx.started, started, has_other, self.streamed);
+        let deadlines =
+            Deadlines::new(&next.target, self.ctx.span.started, started, has_other, self.streamed);
         let run = AttemptRun {
             attempt,
             cache,
@@ -73,10 +74,10 @@ impl<D: Downstream> Orchestrator<'_, D> {
             permit,
             stream,
             phase: Phase::Header,
-            clock: Clock::new(self.ctx.started),
+            clock: Clock::new(self.ctx.span.started),
             making: Making {
                 policy: self.response_policy(&next.target, &deadlines, has_other),
-                trace_id: Arc::clone(&self.ctx.trace_id),
+                trace_id: Arc::clone(&self.ctx.span.trace_id),
                 filters,
                 resumes: self.kept.resume.as_mut().and_then(|resume| resume.take_rewriter()),
                 original: self.ctx.record.new_original(),
@@ -184,8 +185,8 @@ impl<D: Downstream> Orchestrator<'_, D> {
     fn response_policy(&self, target: &Target, deadlines: &Deadlines, has_other: bool) -> ResponsePolicy {
         let may_resume = self.streamed && deadlines.rescue == StreamRescue::Resume;
         let wanted = WantedResponse {
-            operation: self.ctx.operation,
-            mode: self.ctx.mode,
+            operation: self.ctx.api.operation,
+            mode: self.ctx.api.mode,
             streamed: self.streamed,
             n: self.n,
         };

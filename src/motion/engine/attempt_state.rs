@@ -15,6 +15,8 @@ pub struct AttemptFacts {
     pub attempt: Option<Arc<Attempt>>,
     pub state: AttemptState,
     pub cache: CacheNote,
+    /// Its response costs something that has no price.
+    pub is_unpriced: bool,
 }
 
 /// The times and the status of one attempt.

@@ -85,6 +85,7 @@ impl Observed {
                 source: UsageSource::Reported,
                 response_model: None,
                 service_tier: None,
+                cost: None,
             })),
             None => Self::Nothing,
         }
@@ -148,6 +149,7 @@ impl Uncounted {
             source: UsageSource::Counted,
             response_model: self.response_model,
             service_tier: self.service_tier,
+            cost: None,
         }
     }
 

@@ -10,15 +10,11 @@ use knowledge::price::{Charge, Cost, CostStatus, Rating, RequestPrices};
 use std::sync::Arc;
 use words::api::operation::Billing;
 
-/// What one attempt cost; `None` if nothing is charged for it.
-pub(super) fn of_attempt(
-    prices: &RequestPrices,
-    attempt: &AttemptRecord,
-    is_batch: bool,
-    at: Timestamp,
-) -> Option<Cost> {
-    let used = attempt.used.as_ref()?;
-    Some(of_usage(prices, &attempt.target, is_batch, attempt.model.as_deref(), used, at))
+/// Prices what one attempt used.
+pub(super) fn price(prices: &RequestPrices, attempt: &mut AttemptRecord, is_batch: bool, at: Timestamp) {
+    if let Some(used) = &mut attempt.used {
+        used.cost = Some(of_usage(prices, &attempt.target, is_batch, attempt.model.as_deref(), used, at));
+    }
 }
 
 /// What one use of a target costs. `is_batch`: it came in a provider's batch job.
@@ -47,7 +43,7 @@ pub(super) fn of_usage(
 
 /// What all attempts of a request cost together; `None` if nothing is charged.
 pub(super) fn of_request(attempts: &[AttemptRecord]) -> Option<Cost> {
-    let mut costs = attempts.iter().filter_map(|attempt| attempt.cost.as_ref());
+    let mut costs = attempts.iter().filter_map(AttemptRecord::cost);
     let first = costs.next()?.clone();
     Some(costs.fold(first, |sum, cost| sum.plus(cost)))
 }

@@ -41,9 +41,9 @@ pub async fn send<D: Downstream>(
         ctx.failure = Some(error);
         return Err(Aborted);
     }
-    let is_prompt = ctx.operation == Operation::PromptCompletions && ctx.mode == RequestMode::Api;
-    let view = ErrorView::from(&error).with_request_id(&ctx.trace_id).with_failure_status(is_prompt);
-    let body = view.body(ctx.dialect);
+    let is_prompt = ctx.api.operation == Operation::PromptCompletions && ctx.api.mode == RequestMode::Api;
+    let view = ErrorView::from(&error).with_request_id(&ctx.span.trace_id).with_failure_status(is_prompt);
+    let body = view.body(ctx.api.dialect);
     let results = error.hook_results.as_ref().map(|results| results.json.as_str());
     let with_results = results.and_then(|results| append_member(&body, "hook_results", results));
     let body = Bytes::from(with_results.unwrap_or(body));
@@ -65,7 +65,7 @@ pub async fn send<D: Downstream>(
     };
     if unread {
         // What was read of it is dropped.
-        let _ = ctx.held.set(0);
+        let _ = ctx.load.held.set(0);
         let is_stranger = matches!(status, 401 | 403);
         drain(downstream, if is_stranger { STRANGER_DRAIN_BYTES } else { DRAIN_BYTES }).await;
     }

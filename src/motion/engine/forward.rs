@@ -197,17 +197,17 @@ impl<D: Downstream> Orchestrator<'_, D> {
     /// Takes what has observed the response, for the record.
     fn response_ended(&mut self, mut body: Box<ResponseBody>) {
         self.ctx.record.set_original(body.take_original());
-        (self.ctx.tap, self.ctx.rewriter) = body.into_observers();
+        self.ctx.observers = body.into_observers();
     }
 
     /// Keeps the items of a translated response, for a client that believes them stored.
     fn keep_items(&self) {
         let keeps = self.ctx.snapshot.settings.limits.max_kept_items_bytes > 0;
-        if !keeps || self.ctx.operation != Operation::Responses {
+        if !keeps || self.ctx.api.operation != Operation::Responses {
             return;
         }
         let client = self.ctx.record.client.as_ref().and_then(|client| client.id.as_deref());
-        for (id, json) in self.ctx.rewriter.iter().flat_map(Rewriter::items) {
+        for (id, json) in self.ctx.observers.rewriter.iter().flat_map(Rewriter::items) {
             self.engine.shared.kept_items.insert(client, &id, json);
         }
     }
@@ -223,7 +223,7 @@ impl<D: Downstream> Orchestrator<'_, D> {
         self.ctx.record.streamed = streams;
         let model = body.summary().and_then(|summary| summary.model.as_deref());
         let attempt = &forwarding.run.attempt;
-        self.ctx.is_unpriced =
+        self.ctx.facts.is_unpriced =
             forwarding.run.calls_target() && cost::is_unpriced(&self.ctx.prices, attempt, model);
         let ctx = &*self.ctx;
         if body.has_own_type() && header.status == StatusCode::CREATED {
@@ -320,7 +320,7 @@ impl<D: Downstream> Orchestrator<'_, D> {
             let finished = body.has_finish_reason();
             let deadline = if finished { Some(*last_read + FINISH_TIMEOUT) } else { deadline };
             // Nothing is added to responses of the generic endpoint.
-            let comments = self.ctx.record.streamed && self.ctx.mode == RequestMode::Api;
+            let comments = self.ctx.record.streamed && self.ctx.api.mode == RequestMode::Api;
             let heartbeat = run.deadlines.heartbeat.filter(|_| comments).map(|every| *last_write + every);
             let is_heartbeat = heartbeat.is_some_and(|beat| deadline.is_none_or(|deadline| beat < deadline));
             let until = if is_heartbeat { heartbeat } else { deadline };
@@ -338,7 +338,7 @@ impl<D: Downstream> Orchestrator<'_, D> {
                 }
                 StreamEvent::TimedOut if is_heartbeat => {
                     *last_write = Instant::now();
-                    self.send(vec![HttpTask::Body(Some(keep_alive::bytes(self.ctx.operation)), false)])
+                    self.send(vec![HttpTask::Body(Some(keep_alive::bytes(self.ctx.api.operation)), false)])
                         .await?;
                 }
                 // Only the end marker is missing: the gateway adds it.
@@ -387,7 +387,7 @@ impl<D: Downstream> Orchestrator<'_, D> {
         let mismatch = matches!(body.error(), Some(BodyError::Mismatch));
         let may_resume = may_resume && streamed && !mismatch && deadlines.rescue == StreamRescue::Resume;
         let interrupted = Interrupted { body, attempt, error };
-        if may_resume && Resume::is_possible(&interrupted.body, self.ctx.operation) {
+        if may_resume && Resume::is_possible(&interrupted.body, self.ctx.api.operation) {
             return Ok(AttemptResult::Interrupted(Box::new(interrupted)));
         }
         if !streamed {
@@ -425,7 +425,7 @@ impl<D: Downstream> Orchestrator<'_, D> {
         if self.kept.resume.is_some() {
             self.engine.shared.metrics.record_rescue("failed");
         }
-        let dialect = self.ctx.dialect;
+        let dialect = self.ctx.api.dialect;
         let provider = attempt.target.provider.id();
         // The provider's error keeps its class, so that the client can act on it; the message says what became of it.
         let provider_error = match body.error() {
@@ -446,13 +446,13 @@ impl<D: Downstream> Orchestrator<'_, D> {
         provider_error: &ProviderError,
         error: Error,
     ) -> Result<(), Aborted> {
-        let dialect = self.ctx.dialect;
+        let dialect = self.ctx.api.dialect;
         let mut out = Vec::new();
         match self.kept.resume.as_mut().and_then(|resume| resume.take_rewriter()) {
             Some(mut rewriter) => {
                 self.engine.shared.metrics.record_rescue("failed");
                 rewriter.fail(provider_error, &mut out);
-                self.ctx.rewriter = Some(rewriter);
+                self.ctx.observers.rewriter = Some(rewriter);
             }
             None => {
                 let provider = self.ctx.facts.attempt.as_ref().map(|attempt| attempt.target.provider.id());
@@ -465,8 +465,8 @@ impl<D: Downstream> Orchestrator<'_, D> {
     async fn send_last_event(&mut self, event: Bytes, error: Error) -> Result<(), Aborted> {
         // A list is one document: without its end, the error in it could not be read.
         let is_denied_list =
-            error.kind == Kind::HooksFailed && self.ctx.operation == Operation::ListGenerateContent;
-        if self.ctx.operation.terminator() == Terminator::EndOfBody && !is_denied_list {
+            error.kind == Kind::HooksFailed && self.ctx.api.operation == Operation::ListGenerateContent;
+        if self.ctx.api.operation.terminator() == Terminator::EndOfBody && !is_denied_list {
             // The dialect marks no end, and its clients do not all read errors in a stream: only a body that breaks off cannot
             // be taken for a complete one.
             self.send(vec![HttpTask::Body(Some(event), false)]).await?;

@@ -41,7 +41,9 @@ pub enum HeaderCase {
 impl HeaderCase {
     /// The case for a request to this target.
     pub fn for_request(ctx: &RequestContext, target: &Target, is_upgrade: bool) -> Self {
-        if ctx.mode == RequestMode::Passthrough || is_upgrade || !target.policies.forward_headers().is_empty()
+        if ctx.api.mode == RequestMode::Passthrough
+            || is_upgrade
+            || !target.policies.forward_headers().is_empty()
         {
             Self::Preserved
         } else {
@@ -52,7 +54,7 @@ impl HeaderCase {
     /// The case for a response. Some clients of an upgrade compare the names case-sensitively.
     pub fn for_response(ctx: &RequestContext, response: &ResponseHeader) -> Self {
         let switches = response.status == StatusCode::SWITCHING_PROTOCOLS;
-        if ctx.mode == RequestMode::Passthrough || switches { Self::Preserved } else { Self::Lower }
+        if ctx.api.mode == RequestMode::Passthrough || switches { Self::Preserved } else { Self::Lower }
     }
 }
 

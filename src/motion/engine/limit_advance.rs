@@ -51,7 +51,7 @@ impl Engine {
             workspace: ctx.workspace().or_else(|| ctx.snapshot.stored.default_workspace()),
             config: config.saved(),
             prompt: None,
-            operation: ctx.operation,
+            operation: ctx.api.operation,
             metadata: &metadata,
         };
         let facts = facts.at(None);

@@ -133,7 +133,7 @@ impl LimitHolds {
         if self.request.is_none() && self.attempts.is_empty() {
             return;
         }
-        for attempt in &record.attempts {
+        for attempt in &record.routed.attempts {
             if let Some(used) = &attempt.used {
                 let model = attempt.model.as_deref().unwrap_or_default();
                 limits.note_output(key(record.client.as_ref()), model, used.usage.output, self.choices);
@@ -141,17 +141,17 @@ impl LimitHolds {
         }
         let now = Timestamp::now();
         for HeldOfTarget { target, before, reservation } in self.attempts.drain(..) {
-            let mut later = record.attempts.iter().skip(before);
+            let mut later = record.routed.attempts.iter().skip(before);
             let own = later.find(|attempt| Arc::ptr_eq(&attempt.target, &target));
             settle(reservation, used(own), now);
         }
         let Some(request) = self.request.take() else { return };
-        let is_limited = record.error.as_ref().is_some_and(|error| error.limit.is_some());
+        let is_limited = record.response.error.as_ref().is_some_and(|error| error.limit.is_some());
         // The limits of all its targets refused it: it counts nowhere.
-        if is_limited && record.attempts.iter().all(|attempt| attempt.started.is_none()) {
+        if is_limited && record.routed.attempts.iter().all(|attempt| attempt.time.started.is_none()) {
             return request.cancel(now);
         }
-        request.settle(used(&record.attempts), now);
+        request.settle(used(&record.routed.attempts), now);
     }
 
     /// The facts of a request of this context.
@@ -161,7 +161,7 @@ impl LimitHolds {
             workspace: ctx.workspace().or_else(|| ctx.snapshot.stored.default_workspace()),
             config: self.config.as_ref(),
             prompt: ctx.record.named.prompt.as_ref().map(|found| &*found.prompt.slug),
-            operation: ctx.operation,
+            operation: ctx.api.operation,
             metadata: &self.metadata,
         };
         of_request.at(target)
@@ -228,7 +228,9 @@ impl Engine {
         first: &Arc<Target>,
     ) -> Result<(), Error> {
         let set = self.limits.in_force(&ctx.snapshot);
-        if (!set.has_request_limits() && !set.has_target_limits()) || ctx.is_unlimited || only_reads(request)
+        if (!set.has_request_limits() && !set.has_target_limits())
+            || ctx.offline.is_unlimited
+            || only_reads(request)
         {
             return Ok(());
         }
@@ -263,7 +265,7 @@ impl Engine {
     ) -> Result<Option<Reservation>, Box<Refused>> {
         // What a batch job has given is paid for: it counts in budgets, and nothing refuses it.
         let Judging { set, phase, facts } = *judging;
-        let is_made = ctx.given.is_some();
+        let is_made = ctx.offline.given.is_some();
         let selection = if is_made {
             set.select_budgets(facts, phase)
         } else {
@@ -363,7 +365,7 @@ fn used<'a>(attempts: impl IntoIterator<Item = &'a AttemptRecord>) -> Option<Act
         let Some(used) = &attempt.used else { continue };
         let before = sum.unwrap_or(Actual { requests: 1, tokens: Some(0), cost: None });
         let tokens = used.is_measured().then(|| used.usage.input.saturating_add(used.usage.output));
-        let cost = attempt.cost.as_ref().and_then(|cost| cost.nanodollars);
+        let cost = attempt.cost().and_then(|cost| cost.nanodollars);
         sum = Some(Actual {
             requests: 1,
             tokens: before.tokens.zip(tokens).map(|(one, other)| one.saturating_add(other)),

@@ -19,6 +19,7 @@ pub mod downstream;
 mod downstream_watch;
 pub mod error_response;
 pub mod failure;
+mod finished;
 mod forward;
 mod guarding;
 pub mod header_edit;
@@ -33,6 +34,8 @@ mod limit_refusal;
 pub mod memory_downstream;
 pub mod model_list;
 mod model_result;
+pub mod named;
+pub mod observers;
 pub mod offline;
 mod opener;
 pub mod orchestrator;
@@ -46,6 +49,7 @@ pub mod record;
 pub mod record_builder;
 pub mod request_context;
 pub mod request_env;
+pub mod request_span;
 mod response_body;
 pub mod response_headers;
 mod response_policy;
@@ -131,8 +135,8 @@ impl Engine {
     /// Hands the record of a finished request to all sinks. `client`: the downstream of its response. Where the tokens of
     /// long texts must be counted, a task does that first.
     pub fn record<D: Downstream>(self: &Arc<Self>, client: &D, ctx: &mut RequestContext) {
-        let mut finished = record_builder::finish(client, ctx);
-        let in_flight = ctx.in_flight.take();
+        let mut finished = finished::finish(client, ctx);
+        let in_flight = ctx.load.in_flight.take();
         let is_counted = ctx.snapshot.settings.usage.tokenizer;
         let bytes = finished.uncounted.iter().map(|(_, uncounted)| uncounted.bytes()).sum();
         if finished.uncounted.is_empty() || !is_counted || self.shared.tokenizer.is_quick(bytes) {

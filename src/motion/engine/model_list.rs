@@ -85,7 +85,7 @@ impl Engine {
         let request = OwnRequest {
             snapshot: &ctx.snapshot,
             client: ctx.record.client.as_ref(),
-            trace_id: &ctx.trace_id,
+            trace_id: &ctx.span.trace_id,
             path: "/v1/models",
             config: &format!("@{slug}"),
             timeout: Some(DEADLINE),

@@ -8,7 +8,7 @@ use super::memory_downstream::MemoryDownstream;
 use super::orchestrator::Admitted;
 use super::planner::Planner;
 use super::record_builder::RecordSource;
-use super::request_context::RequestContext;
+use super::request_context::{CalledApi, RequestContext};
 use bytes::Bytes;
 use http::header::CONTENT_LENGTH;
 use http::uri::PathAndQuery;
@@ -47,6 +47,17 @@ pub struct OfflineRequest<'a> {
     pub max_response: usize,
     /// What a provider's batch job has made of the request: no target is called.
     pub given: Option<GivenResponse>,
+}
+
+/// What is special about a request that came over no connection.
+#[derive(Debug, Default)]
+pub struct OfflineTerms {
+    /// The response that the next attempt has without a call.
+    pub given: Option<Box<GivenResponse>>,
+    /// Whether no limit counts it: it manages what other requests are charged for.
+    pub is_unlimited: bool,
+    /// Whether it is sent once only, whatever its config's retries are.
+    pub is_sent_once: bool,
 }
 
 /// A provider's response to a request that stood in one of its batch jobs.
@@ -103,7 +114,7 @@ impl Planner {
     ) -> Result<(), Error> {
         let header = header(&request).map_err(|why| Error::bad_request(why.to_string()))?;
         let mut ctx = RequestContext::new(&self.engine.shared);
-        ctx.in_flight = None;
+        ctx.load.in_flight = None;
         let request = self.read_offline(&mut ctx, request).await?;
         self.add_to_advance(&header, &mut ctx, &request, sum).await
     }
@@ -116,13 +127,15 @@ impl Planner {
     ) -> Result<OfflineResponse, String> {
         let header = header(&request).map_err(|why| why.to_string())?;
         let mut ctx = RequestContext::new(&self.engine.shared);
-        ctx.trace_id = Arc::clone(request.trace_id);
-        ctx.is_unlimited = !request.is_limited;
-        ctx.is_sent_once = request.is_sent_once;
+        ctx.span.trace_id = Arc::clone(request.trace_id);
         if request.given.is_some() {
             ctx.record.source = RecordSource::BatchJob;
         }
-        ctx.given = request.given.take().map(Box::new);
+        ctx.offline = OfflineTerms {
+            given: request.given.take().map(Box::new),
+            is_unlimited: !request.is_limited,
+            is_sent_once: request.is_sent_once,
+        };
         ctx.record.traffic.bytes_in = request.body.len() as u64;
         let max_response = request.max_response;
         let admitted = self.admit_offline(&header, &mut ctx, request).await;
@@ -162,7 +175,7 @@ impl Planner {
             header.append_header(name, value).map_err(|why| Error::bad_request(why.to_string()))?;
         }
         let mut ctx = RequestContext::new(&self.engine.shared);
-        ctx.in_flight = None;
+        ctx.load.in_flight = None;
         ctx.record.client = Some(client);
         let endpoint = Endpoint::find(&Method::POST, uri.path());
         let request = Request::new(endpoint, Method::POST, uri.clone(), None);
@@ -202,7 +215,7 @@ impl Planner {
         offline: OfflineRequest<'_>,
     ) -> Result<Request, Error> {
         let endpoint = Endpoint::find(&offline.method, offline.uri.path());
-        (ctx.operation, ctx.mode, ctx.dialect) = (endpoint.operation, endpoint.mode, endpoint.dialect());
+        ctx.api = CalledApi::of(&endpoint);
         ctx.record.client = Some(offline.client?);
         ctx.limits.advance = offline.advance;
         let body = match (endpoint.mode, offline.body) {

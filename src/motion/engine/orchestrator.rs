@@ -171,7 +171,7 @@ impl<D: Downstream> Orchestrator<'_, D> {
 
     /// Waits before an attempt, unless the client leaves. `Some`: the reason why no other attempt may be made.
     async fn wait(&mut self, next: &NextAttempt) -> Result<Option<Error>, Aborted> {
-        let started = self.ctx.started;
+        let started = self.ctx.span.started;
         let total = Deadlines::total(&next.target, started);
         if total.is_some_and(|total| Instant::now() + next.wait >= total) {
             let deadlines = Deadlines::new(&next.target, started, started, false, false);
@@ -224,7 +224,7 @@ impl<D: Downstream> Orchestrator<'_, D> {
                 return Ok(Some(AttemptResult::Failed(outcome, response)));
             }
         };
-        let may_hedge = self.kept.resume.is_none() && self.ctx.operation.is_hedgeable();
+        let may_hedge = self.kept.resume.is_none() && self.ctx.api.operation.is_hedgeable();
         let readiness = match self.plan.hedge().filter(|_| may_hedge && !self.plan.is_last()) {
             Some(hedge) => Box::pin(self.race(&mut run, &mut watch, hedge)).await?,
             None => self.wait_for(&mut run, &mut watch).await?,
@@ -277,7 +277,7 @@ impl<D: Downstream> Orchestrator<'_, D> {
         let Some(mut guarded) = run.layers.guarded.take() else { return Ok(Readiness::Committable) };
         let shows_results = !run.attempt.target.policies.is_strict() && self.kept.resume.is_none();
         let judged = {
-            let judging = guarded.judge_response(run, self.ctx.dialect, shows_results);
+            let judging = guarded.judge_response(run, self.ctx.api.dialect, shows_results);
             match unless_interrupted(self.client(watch), None, judging).await {
                 Ok(judged) => Some(judged),
                 Err(Interruption::Stopped(error)) => Some(Judged::Denied(error)),
@@ -411,7 +411,7 @@ impl<D: Downstream> Orchestrator<'_, D> {
             .as_ref()
             .filter(|_| !outcome.is_success())
             .and_then(|guarded| guarded.before());
-        self.ctx.hook_results = before.map(|results| results.to_string().into());
+        self.ctx.reply.hook_results = before.map(|results| results.to_string().into());
         self.return_rewriter(run);
         let outcome = match &mut self.kept.resume {
             Some(resume) => resume.classify(outcome),
@@ -436,7 +436,7 @@ impl<D: Downstream> Orchestrator<'_, D> {
             self.response_started = true;
             self.ctx.record.streamed = true;
         }
-        parts.push(HttpTask::Body(Some(keep_alive::bytes(self.ctx.operation)), false));
+        parts.push(HttpTask::Body(Some(keep_alive::bytes(self.ctx.api.operation)), false));
         self.send(parts).await
     }
 

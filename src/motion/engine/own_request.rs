@@ -5,7 +5,7 @@
 use super::Engine;
 use super::memory_downstream::MemoryDownstream;
 use super::orchestrator::Admitted;
-use super::request_context::RequestContext;
+use super::request_context::{CalledApi, RequestContext};
 use super::request_env::RequestEnv;
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
@@ -71,12 +71,12 @@ impl Engine {
     ) -> Result<Vec<u8>, OwnError> {
         let mut ctx = RequestContext::new(&self.shared);
         ctx.snapshot = Arc::clone(own.snapshot);
-        ctx.trace_id = Arc::clone(own.trace_id);
+        ctx.span.trace_id = Arc::clone(own.trace_id);
         ctx.record.client = own.client.cloned();
         let method = if body.is_some() { Method::POST } else { Method::GET };
         let uri = Uri::from_static(own.path);
         let endpoint = Endpoint::find(&method, uri.path());
-        (ctx.operation, ctx.mode, ctx.dialect) = (endpoint.operation, endpoint.mode, endpoint.dialect());
+        ctx.api = CalledApi::of(&endpoint);
         let mut head = http::Request::new(());
         (*head.method_mut(), *head.uri_mut()) = (method.clone(), uri.clone());
         if body.is_some() {

@@ -5,9 +5,9 @@
 
 use super::Engine;
 use super::caching::CacheHeaders;
+use super::named::LogHeaders;
 use super::orchestrator::Admitted;
 use super::payload_capture::PayloadCapture;
-use super::record::LogHeaders;
 use super::request_context::RequestContext;
 use super::request_env::RequestEnv;
 use judgment::route::admission::key_rules::KeyRules;
@@ -59,7 +59,7 @@ impl Planned {
     ) -> Result<(), Error> {
         match self.prepared {
             Some(_) => Ok(()),
-            None => engine.prepare(&self.first.0, request, &mut ctx.held).await.map(drop),
+            None => engine.prepare(&self.first.0, request, &mut ctx.load.held).await.map(drop),
         }
     }
 
@@ -86,7 +86,7 @@ impl Planner {
         request: &Request,
     ) -> Result<Arc<CompiledConfig>, Error> {
         let config = self.find_config(header, ctx, request).await?;
-        ctx.operation = request.operation;
+        ctx.api.operation = request.operation;
         ctx.record.capture = self.capture(ctx, request);
         let size = request.body.as_ref().map_or(0, |body| body.bytes().len());
         self.engine.shared.large_work.run(size, || request.check(&config)).await?;
@@ -109,12 +109,12 @@ impl Planner {
         let mut env = self.env(header, ctx, &config, request);
         let mut plan = Plan::new(Arc::clone(&config), request.model.clone());
         let first = self.first_target(&config, &mut plan, &mut env).await?;
-        if ctx.given.is_some() || ctx.is_sent_once {
+        if ctx.offline.given.is_some() || ctx.offline.is_sent_once {
             plan.set_last();
         }
         self.engine.reserve_request(ctx, request, &config, &first.0).await?;
         let prepared = if at_once {
-            Some(Box::new(self.engine.prepare(&first.0, request, &mut ctx.held).await?))
+            Some(Box::new(self.engine.prepare(&first.0, request, &mut ctx.load.held).await?))
         } else {
             None
         };
@@ -164,7 +164,9 @@ impl Planner {
         }
         let is_logged = of_key.unwrap_or(logs.payloads) != Payloads::Off && shared.ledger().is_some();
         let for_spans = shared.spans.get().and_then(|queue| {
-            queue.max_payload_bytes().filter(|_| queue.sampled(ctx.parent.as_ref(), &ctx.trace_id).is_some())
+            queue
+                .max_payload_bytes()
+                .filter(|_| queue.sampled(ctx.span.parent.as_ref(), &ctx.span.trace_id).is_some())
         });
         let max_bytes = for_spans.max(is_logged.then_some(logs.max_payload_bytes))?;
         let body = request.body.as_ref().map(|body| body.bytes());
@@ -212,7 +214,7 @@ impl Planner {
         ctx.record.named.metadata =
             rules.metadata(&gateway_headers).and_then(|text| RawValue::from_string(text.into_owned()).ok());
         ctx.record.named.log = LogHeaders::of(&gateway_headers);
-        ctx.cache_headers = CacheHeaders::of(&gateway_headers);
+        ctx.record.named.cache = CacheHeaders::of(&gateway_headers);
         let provider_key = auth::provider_key(&header.headers, &header.uri, &snapshot.service_keys)?;
         let sources =
             Sources::new(snapshot, &gateway_headers, provider_key.as_deref(), request, ctx.workspace());

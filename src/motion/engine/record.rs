@@ -4,7 +4,9 @@
 
 use super::caching::CacheNote;
 use super::hook_notes::HookNote;
+use super::named::Named;
 use super::payload_capture::PayloadCapture;
+use super::request_span::RequestSpan;
 use http::{Method, Uri};
 use jiff::Timestamp;
 use judgment::route::attempt::Attempt;
@@ -14,64 +16,27 @@ use knowledge::price::Cost;
 use knowledge::prompt::FoundPrompt;
 use memory::auth::ClientIdentity;
 use memory::net::outbound::origin::Origin;
-use serde_json::value::RawValue;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use words::api::service_tier::ServiceTier;
 use words::api::tap::ResponseSummary;
-use words::api::trace::TraceParent;
 use words::api::usage::Usage;
-use words::config::headers::GatewayHeaders;
 use words::error::Error;
 
 /// One finished request.
 #[derive(Debug)]
 pub struct RequestRecord {
-    pub trace_id: Arc<str>,
-    /// The client's span.
-    pub parent: Option<TraceParent>,
+    pub span: RequestSpan,
     /// `None`: it was not authenticated.
     pub client: Option<Arc<ClientIdentity>>,
-    pub client_address: Option<IpAddr>,
-    pub method: Method,
-    pub uri: Uri,
-    /// `control`, or the operation's label.
-    pub operation: &'static str,
-    /// The attempt whose response the client got, or the last one.
-    pub attempt: Option<Arc<Attempt>>,
-    /// The prompt of that attempt, or the one that the client named.
-    pub prompt: Option<FoundPrompt>,
-    /// The model that the client named, of a request that was refused before its first attempt.
-    pub model: Option<String>,
-    pub attempts: Vec<AttemptRecord>,
-    /// Its response came in a provider's batch job.
-    pub is_batch: bool,
-    /// The status of the response that was sent, or would have been sent.
-    pub status: u16,
-    pub error: Option<Error>,
-    pub streamed: bool,
-    pub bytes_in: u64,
-    pub bytes_out: u64,
+    pub request: ReceivedRequest,
+    pub named: Named,
+    pub routed: Routed,
+    pub response: SentResponse,
     /// What all attempts cost together; `None`: nothing is charged.
     pub cost: Option<Cost>,
-    /// What was observed of the response: usage, model, finish.
-    pub response: ResponseSummary,
-    pub time_to_first_byte: Option<Duration>,
-    pub time_to_first_token: Option<Duration>,
-    /// When the client's request arrived.
-    pub started: Instant,
-    /// The same by the clock.
-    pub began: Timestamp,
-    pub total: Duration,
-    /// The gateway's own share of `total`: without the time spent waiting for the client or for providers.
-    pub overhead: Duration,
-    /// The client's `x-gateway-metadata`, a JSON object.
-    pub metadata: Option<Box<RawValue>>,
-    /// Retries at the last target; -1 when they are exhausted.
-    pub retries: i32,
-    /// What the client wants of its log; `None`: nothing in particular.
-    pub log: Option<Box<LogHeaders>>,
+    pub times: RequestTimes,
     /// How the cache took part.
     pub cache: CacheNote,
     /// What hooks decided, on all attempts together.
@@ -80,54 +45,79 @@ pub struct RequestRecord {
     pub capture: Option<Box<PayloadCapture>>,
 }
 
+/// The request as it was received.
+#[derive(Debug)]
+pub struct ReceivedRequest {
+    pub client_address: Option<IpAddr>,
+    pub method: Method,
+    pub uri: Uri,
+    /// `control`, or the operation's label.
+    pub operation: &'static str,
+    /// The length of its body.
+    pub bytes: u64,
+}
+
+/// Where the plan sent it.
+#[derive(Debug)]
+pub struct Routed {
+    /// The attempt whose response the client got, or the last one.
+    pub attempt: Option<Arc<Attempt>>,
+    pub attempts: Vec<AttemptRecord>,
+    /// Retries at the last target; -1 when they are exhausted.
+    pub retries: i32,
+    /// Its response came in a provider's batch job.
+    pub is_batch: bool,
+}
+
+/// The response as the client got it.
+#[derive(Debug)]
+pub struct SentResponse {
+    /// The status that was sent, or would have been sent.
+    pub status: u16,
+    pub error: Option<Error>,
+    pub streamed: bool,
+    /// The length of its body.
+    pub bytes: u64,
+    /// What was observed of it: usage, model, finish.
+    pub observed: ResponseSummary,
+}
+
+/// When it began by the clock, and how long it took.
+#[derive(Debug)]
+pub struct RequestTimes {
+    pub began: Timestamp,
+    pub total: Duration,
+    /// The gateway's own share of `total`: without the time spent waiting for the client or for providers.
+    pub overhead: Duration,
+    pub to_first_byte: Option<Duration>,
+    pub to_first_token: Option<Duration>,
+}
+
 impl RequestRecord {
+    /// The prompt of the attempt whose response the client got, or the one that the client named.
+    pub fn prompt(&self) -> Option<&FoundPrompt> {
+        let of_target = self.routed.attempt.as_ref().and_then(|attempt| attempt.target.prompt.as_ref());
+        of_target.or(self.named.prompt.as_ref())
+    }
+
     /// The model of the attempt whose response the client got; of a request that was refused, the one that was wanted.
     pub fn model(&self) -> Option<&str> {
-        match (&self.attempt, self.attempts.last()) {
+        match (&self.routed.attempt, self.routed.attempts.last()) {
             (Some(attempt), _) => attempt.model.as_deref(),
             (None, Some(refused)) => refused.model.as_deref(),
-            (None, None) => self.model.as_deref(),
+            (None, None) => self.named.model.as_deref(),
         }
     }
 
-    /// What the response used: of the attempt that responded, as far as it was measured, else what a response that is not charged
-    /// reports.
-    pub fn usage(&self) -> Option<&Usage> {
-        let responded = self.attempts.iter().rev().find(|attempt| attempt.responded);
-        let used = responded.and_then(|attempt| attempt.used.as_ref()).filter(|used| used.is_measured());
-        used.map(|used| &used.usage).or(self.response.usage.as_ref())
+    /// What the attempt that responded used, as far as it was measured.
+    pub fn used(&self) -> Option<&AttemptUsage> {
+        let responded = self.routed.attempts.iter().rev().find(|attempt| attempt.responded)?;
+        responded.used.as_ref().filter(|used| used.is_measured())
     }
-}
 
-/// What a client's headers say about the log of its request.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct LogHeaders {
-    pub span_id: Option<String>,
-    pub parent_span_id: Option<String>,
-    pub span_name: Option<String>,
-    /// Whether no log is kept. What it costs is charged nevertheless.
-    pub is_ignored: bool,
-    /// Whether no body is kept.
-    pub has_no_bodies: bool,
-}
-
-impl LogHeaders {
-    /// Those of a request, if it has any.
-    pub fn of(headers: &GatewayHeaders<'_>) -> Option<Box<Self>> {
-        let text = |text: Option<&str>| text.map(str::to_owned);
-        let GatewayHeaders { span_id, parent_span_id, span_name, ignore_service_log, debug, .. } = *headers;
-        let has_no_bodies = debug == Some(false);
-        let has_any =
-            span_id.or(parent_span_id).or(span_name).is_some() || ignore_service_log || has_no_bodies;
-        has_any.then(|| {
-            Box::new(Self {
-                span_id: text(span_id),
-                parent_span_id: text(parent_span_id),
-                span_name: text(span_name),
-                is_ignored: ignore_service_log,
-                has_no_bodies,
-            })
-        })
+    /// What the response used: as charged, else what a response that is not charged reports, such as a stored one that is read again.
+    pub fn usage(&self) -> Option<&Usage> {
+        self.used().map(|used| &used.usage).or(self.response.observed.usage.as_ref())
     }
 }
 
@@ -148,16 +138,21 @@ pub struct AttemptRecord {
     pub span: Option<u64>,
     /// Why its target was picked.
     pub reason: Reason,
-    pub started: Option<Instant>,
-    pub spent: Duration,
+    pub time: AttemptTime,
     /// What it used; `None`: nothing is charged for it, because the provider sent nothing of a response.
     pub used: Option<AttemptUsage>,
-    /// What it cost; `None`: nothing is charged.
-    pub cost: Option<Cost>,
     /// Its response is from the cache, or from another request's call.
     pub is_from_cache: bool,
     /// Whether the client got its response. Of a resumed stream that is the last attempt.
     pub responded: bool,
+}
+
+/// When it was sent, and how long it took.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct AttemptTime {
+    /// `None`: it was not sent.
+    pub started: Option<Instant>,
+    pub spent: Duration,
 }
 
 impl AttemptRecord {
@@ -172,18 +167,21 @@ impl AttemptRecord {
             error: None,
             span: None,
             reason,
-            started: None,
-            spent: Duration::ZERO,
+            time: AttemptTime::default(),
             used: None,
-            cost: None,
             is_from_cache: false,
             responded: false,
         }
     }
+
+    /// What it cost; `None`: nothing is charged.
+    pub fn cost(&self) -> Option<&Cost> {
+        self.used.as_ref()?.cost.as_ref()
+    }
 }
 
 /// What the provider charges for one attempt.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub struct AttemptUsage {
     pub usage: Usage,
     pub source: UsageSource,
@@ -191,6 +189,8 @@ pub struct AttemptUsage {
     pub response_model: Option<String>,
     /// The service tier that the response reports.
     pub service_tier: Option<ServiceTier>,
+    /// What it cost; `None`: it is not priced yet.
+    pub cost: Option<Cost>,
 }
 
 impl AttemptUsage {
@@ -206,6 +206,7 @@ impl AttemptUsage {
             source: UsageSource::Unmeasured,
             response_model: None,
             service_tier: None,
+            cost: None,
         }
     }
 
@@ -218,6 +219,7 @@ impl AttemptUsage {
             source: UsageSource::Reported,
             response_model: response.model.clone(),
             service_tier: response.service_tier,
+            cost: None,
         })
     }
 }

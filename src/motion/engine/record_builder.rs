@@ -1,29 +1,21 @@
-//! Collects what happens to a request while it runs, and makes its record at the end.
+//! Collects what happens to a request while it runs.
 //!
-//! Never holds a key, a body or a raw header.
+//! Never holds a key or a raw header. The record is made of it at the end (`finished`).
 
 use super::attempt_state::AttemptState;
 use super::attempt_usage::{Observed, Uncounted};
-use super::cost;
-use super::downstream::Downstream;
 use super::hook_notes::HookNotes;
-use super::orchestrator::NextAttempt;
+use super::named::Named;
 use super::payload_capture::{BoundedBody, PayloadCapture};
-use super::record::{AttemptRecord, AttemptUsage, LogHeaders, RequestRecord};
-use super::request_context::RequestContext;
-use jiff::Timestamp;
+use super::record::{AttemptRecord, AttemptTime, AttemptUsage};
 use judgment::route::attempt::{Attempt, Request};
 use judgment::route::plan::Reason;
-use knowledge::price::RequestPrices;
-use knowledge::prompt::FoundPrompt;
-use knowledge::provider::rewriter::Rewriter;
+use judgment::route::target::Target;
 use memory::auth::ClientIdentity;
-use memory::state::tokenizer::Tokenizer;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use words::api::tap::ResponseSummary;
-use words::api::token_estimate::CountText;
-use words::error::{Error, Kind};
+use words::error::Error;
 use words::json::write::push_number;
 
 /// The most attempts of one request that are counted.
@@ -48,7 +40,7 @@ pub struct RecordBuilder {
     pub capture: Option<Box<PayloadCapture>>,
     /// What hooks decided; `None`: it has none.
     pub hooks: Option<Arc<HookNotes>>,
-    attempts: Attempts,
+    pub(super) attempts: Attempts,
 }
 
 /// Who responded to a request.
@@ -72,30 +64,18 @@ pub struct Traffic {
     pub body_wait: Duration,
 }
 
-/// What the client named.
-#[derive(Debug, Default)]
-pub struct Named {
-    /// Its `x-gateway-metadata`, a JSON object.
-    pub metadata: Option<Box<serde_json::value::RawValue>>,
-    /// What it wants of its log.
-    pub log: Option<Box<LogHeaders>>,
-    pub prompt: Option<FoundPrompt>,
-    /// The model, of a request that was refused before its first attempt.
-    pub model: Option<String>,
-}
-
 /// The attempts so far.
 #[derive(Debug, Default)]
-struct Attempts {
-    all: Vec<AttemptRecord>,
+pub(super) struct Attempts {
+    pub all: Vec<AttemptRecord>,
     /// Those, by index, whose tokens are to be counted.
-    uncounted: Vec<(usize, Uncounted)>,
+    pub uncounted: Vec<(usize, Uncounted)>,
     /// The response of the last one goes to the client: what it used is not settled before its end.
-    is_forwarded: bool,
+    pub is_forwarded: bool,
     /// Time spent waiting for providers; without the last attempt, unless `last_counted`.
-    upstream: Duration,
+    pub upstream: Duration,
     /// Whether the time of the last attempt is in `upstream`.
-    last_counted: bool,
+    pub last_counted: bool,
 }
 
 impl RecordBuilder {
@@ -145,8 +125,7 @@ impl RecordBuilder {
             status,
             error,
             span: attempt.trace_parent.map(|own| own.span()),
-            started,
-            spent,
+            time: AttemptTime { started, spent },
             ..AttemptRecord::new(&attempt.target, reason)
         });
         let failed = error.is_some() || status.is_some_and(|status| status >= 300);
@@ -186,7 +165,7 @@ impl RecordBuilder {
         if let Some(last) = self.attempts.all.last_mut() {
             last.status = Some(status);
             if !std::mem::replace(&mut self.attempts.last_counted, true) {
-                self.attempts.upstream += last.spent;
+                self.attempts.upstream += last.time.spent;
             }
         }
     }
@@ -197,10 +176,16 @@ impl RecordBuilder {
     }
 
     /// Notes an attempt that could not be made because its target does not support the request, or a limit refuses it.
-    pub(super) fn attempt_unsupported(&mut self, next: &NextAttempt, request: &Request, error: &Error) {
+    pub(super) fn attempt_unsupported(
+        &mut self,
+        target: &Arc<Target>,
+        reason: Reason,
+        request: &Request,
+        error: &Error,
+    ) {
         let error = Some(error.kind.row().code);
-        let model = next.target.model().or(request.model.as_deref()).map(Arc::from);
-        self.push(AttemptRecord { error, model, ..AttemptRecord::new(&next.target, next.reason) });
+        let model = target.model().or(request.model.as_deref()).map(Arc::from);
+        self.push(AttemptRecord { error, model, ..AttemptRecord::new(target, reason) });
     }
 
     /// Notes an attempt that lost the race against a parallel one (`hedge`).
@@ -208,15 +193,17 @@ impl RecordBuilder {
         let spent = state.sent_at.map_or(Duration::ZERO, |started| started.elapsed());
         let model = attempt.model.clone();
         let error = Some("outrun");
-        self.push(AttemptRecord { model, error, spent, ..AttemptRecord::new(&attempt.target, reason) });
+        let time = AttemptTime { started: None, spent };
+        self.push(AttemptRecord { model, error, time, ..AttemptRecord::new(&attempt.target, reason) });
     }
 
     /// Notes that the last attempt's response broke after it had begun.
     pub fn response_broke(&mut self, error: &Error) {
         if let Some(last) = self.attempts.all.last_mut() {
             last.error = Some(error.kind.row().code);
-            last.spent = last.started.map_or(last.spent, |started| started.elapsed());
-            self.attempts.upstream += last.spent;
+            let time = &mut last.time;
+            time.spent = time.started.map_or(time.spent, |started| started.elapsed());
+            self.attempts.upstream += time.spent;
         }
         self.attempts.last_counted = true;
     }
@@ -249,7 +236,12 @@ impl RecordBuilder {
     }
 
     /// Notes whose response the client got, and what it used if that is still open.
-    fn attempt_responded(&mut self, attempt: &Arc<Attempt>, response: &ResponseSummary, was_sent: bool) {
+    pub(super) fn attempt_responded(
+        &mut self,
+        attempt: &Arc<Attempt>,
+        response: &ResponseSummary,
+        was_sent: bool,
+    ) {
         if self.attempts.is_forwarded {
             self.used(Observed::of(attempt, response));
         }
@@ -280,7 +272,7 @@ impl RecordBuilder {
                 (None, None) => text.push('-'),
             }
             text.push(':');
-            push_number(&mut text, u64::try_from(attempt.spent.as_millis()).unwrap_or(u64::MAX));
+            push_number(&mut text, u64::try_from(attempt.time.spent.as_millis()).unwrap_or(u64::MAX));
         }
         text
     }
@@ -292,134 +284,4 @@ impl RecordBuilder {
             retries => http::HeaderValue::from(retries),
         }
     }
-}
-
-/// A finished request, and the attempts, by index, whose tokens are to be counted before it is complete.
-pub(super) struct Finished {
-    pub record: Box<RequestRecord>,
-    pub uncounted: Vec<(usize, Uncounted)>,
-}
-
-/// Makes the record of a finished request. `client`: the downstream of its response.
-pub(super) fn finish<D: Downstream>(client: &D, ctx: &mut RequestContext) -> Finished {
-    let now = Instant::now();
-    let mut noted = std::mem::take(&mut ctx.record);
-    let error = ctx.failure.take();
-    let attempt = ctx.facts.attempt.take();
-    let state = ctx.facts.state;
-    if let Some(attempt) = attempt.as_ref().filter(|_| noted.attempts.all.is_empty()) {
-        let failed = error.as_ref().filter(|_| state.status.is_none());
-        noted.attempt_finished(attempt, state, Reason::Only, failed);
-        noted.attempts.is_forwarded = state.status.is_some_and(|status| status < 400);
-    }
-    // A response that broke after it had begun counts as the provider's failure, whatever its status was.
-    if let (Some(error), Some(attempt)) = (&error, noted.attempts.all.last_mut())
-        && matches!(error.kind, Kind::Unreachable | Kind::InvalidResponse | Kind::UpstreamTimeout)
-    {
-        attempt.error = Some(error.kind.row().code);
-    }
-    let status = status(client.sent_status(), error.as_ref());
-    let started = ctx.started;
-    let total = now.duration_since(ctx.started);
-    let last = if noted.attempts.last_counted || attempt.is_none() {
-        Duration::ZERO
-    } else {
-        state.upstream_time(now)
-    };
-    let since_start = |moment: Option<Instant>| moment.map(|moment| moment.duration_since(started));
-    let response = observed_response(ctx, attempt.as_deref());
-    if let Some(attempt) = &attempt {
-        noted.attempt_responded(attempt, &response, client.sent_status().is_some());
-    }
-    // Boxed because it is large and moved several times.
-    let record = Box::new(RequestRecord {
-        trace_id: Arc::clone(&ctx.trace_id),
-        parent: ctx.parent,
-        client: noted.client,
-        client_address: client.client_address(),
-        method: client.request().method.clone(),
-        uri: client.request().uri.clone(),
-        operation: if noted.source == RecordSource::Control { "control" } else { ctx.operation.label() },
-        prompt: attempt.as_ref().and_then(|attempt| attempt.target.prompt.clone()).or(noted.named.prompt),
-        attempt,
-        model: noted.named.model,
-        attempts: noted.attempts.all,
-        is_batch: noted.source == RecordSource::BatchJob,
-        status,
-        error,
-        streamed: noted.streamed,
-        bytes_in: noted.traffic.bytes_in,
-        bytes_out: noted.traffic.bytes_out,
-        cost: None,
-        response,
-        time_to_first_byte: since_start(noted.traffic.first_byte),
-        time_to_first_token: since_start(noted.traffic.first_token),
-        started,
-        began: began(total),
-        total,
-        overhead: total.saturating_sub(noted.attempts.upstream + last + noted.traffic.body_wait),
-        metadata: noted.named.metadata,
-        retries: noted.retries,
-        log: noted.named.log,
-        cache: ctx.facts.cache,
-        hooks: noted.hooks.map(|notes| notes.take()).unwrap_or_default(),
-        capture: noted.capture,
-    });
-    Finished { record, uncounted: noted.attempts.uncounted }
-}
-
-/// The status that the client got, or would have got.
-fn status(sent: Option<u16>, error: Option<&Error>) -> u16 {
-    match (sent, error) {
-        (Some(status), _) => status,
-        (None, Some(error)) => error.status(),
-        (None, None) => Kind::ClientClosed.row().status,
-    }
-}
-
-impl Finished {
-    /// Counts what no provider reported: with the tokenizer or by a rule.
-    pub fn count(&mut self, tokenizer: &Tokenizer, with_tokenizer: bool) {
-        let count = |text: &str| tokenizer.count(text);
-        let count = if with_tokenizer { CountText::By(&count) } else { CountText::ByRule };
-        for (index, uncounted) in self.uncounted.drain(..) {
-            if let Some(attempt) = self.record.attempts.get_mut(index) {
-                attempt.used = Some(uncounted.count(&count));
-            }
-        }
-    }
-
-    /// The record with what each attempt cost.
-    pub fn priced(self, prices: &RequestPrices) -> Box<RequestRecord> {
-        let mut record = self.record;
-        if record.attempts.iter().all(|attempt| attempt.used.is_none()) {
-            return record;
-        }
-        for attempt in &mut record.attempts {
-            attempt.cost = cost::of_attempt(prices, attempt, record.is_batch, record.began);
-        }
-        record.cost = cost::of_request(&record.attempts);
-        record
-    }
-}
-
-/// When a request began that took so long and ends now.
-fn began(total: Duration) -> Timestamp {
-    let now = Timestamp::now();
-    now.checked_sub(total).unwrap_or(now)
-}
-
-/// What was observed of the response, without the gateway's credentials.
-fn observed_response(ctx: &mut RequestContext, attempt: Option<&Attempt>) -> ResponseSummary {
-    let rewritten = ctx.rewriter.take().and_then(Rewriter::into_summary);
-    let response = rewritten.or_else(|| {
-        let mut tap = ctx.tap.take()?;
-        tap.finish();
-        Some(tap.into_summary())
-    });
-    let mut response = response.unwrap_or_default();
-    if let (Some(provider_error), Some(attempt)) = (&mut response.error, attempt) {
-        attempt.credential_mask().text(provider_error);
-    }
-    response
 }

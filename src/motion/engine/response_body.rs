@@ -10,6 +10,7 @@ pub(super) use passthrough::has_only_json;
 use super::body_error::BodyError;
 use super::content_kind::{ContentCheck, ContentKind, header_error};
 use super::model_result;
+use super::observers::Observers;
 use super::payload_capture::BoundedBody;
 use super::ready_parts::ReadyParts;
 use super::response_policy::ResponsePolicy;
@@ -565,10 +566,10 @@ impl ResponseBody {
     }
 
     /// What has observed the response, for the record.
-    pub fn into_observers(self: Box<Self>) -> (Option<Tap>, Option<Rewriter>) {
+    pub fn into_observers(self: Box<Self>) -> Observers {
         match self.mode {
-            Mode::Translated(rewriter) => (None, Some(rewriter)),
-            Mode::Passthrough { tap, .. } => (Some(tap), None),
+            Mode::Translated(rewriter) => Observers { tap: None, rewriter: Some(rewriter) },
+            Mode::Passthrough { tap, .. } => Observers { tap: Some(tap), rewriter: None },
         }
     }
 }

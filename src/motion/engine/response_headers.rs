@@ -39,16 +39,18 @@ pub fn response_filter(response: &mut ResponseHeader, ctx: &mut RequestContext) 
     let json = readable && is_media(media, "application/json");
     let length = response.headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
     ctx.record.streamed = streamed;
-    ctx.rewriter = if readable { rewriter(response, ctx, streamed, length) } else { None };
-    ctx.tap = match response.status {
-        http::StatusCode::SWITCHING_PROTOCOLS => (ctx.operation == Operation::Realtime).then(Tap::of_socket),
-        _ => (streamed || json).then(|| Tap::new(ctx.operation, streamed, json, length)),
+    ctx.observers.rewriter = if readable { rewriter(response, ctx, streamed, length) } else { None };
+    ctx.observers.tap = match response.status {
+        http::StatusCode::SWITCHING_PROTOCOLS => {
+            (ctx.api.operation == Operation::Realtime).then(Tap::of_socket)
+        }
+        _ => (streamed || json).then(|| Tap::new(ctx.api.operation, streamed, json, length)),
     };
     let response_status = response.status;
     let attempt = ctx.facts.attempt.as_ref().filter(|_| response_status.is_success());
-    ctx.is_unpriced = attempt.is_some_and(|attempt| cost::is_unpriced(&ctx.prices, attempt, None));
+    ctx.facts.is_unpriced = attempt.is_some_and(|attempt| cost::is_unpriced(&ctx.prices, attempt, None));
     header_edit::edit_response_headers(response, HeaderCase::for_response(ctx, response), |headers| {
-        if ctx.rewriter.is_some() {
+        if ctx.observers.rewriter.is_some() {
             headers.remove(CONTENT_LENGTH);
             headers.insert(TRANSFER_ENCODING, HeaderValue::from_static("chunked"));
         }
@@ -72,12 +74,12 @@ fn rewriter(
     let attempt = ctx.facts.attempt.as_ref()?;
     let status = response.status.as_u16();
     if status >= 400 {
-        let is_socket = ctx.operation.response_kind() == ResponseKind::Socket;
-        let printable = ctx.mode == RequestMode::Api && !is_socket;
+        let is_socket = ctx.api.operation.response_kind() == ResponseKind::Socket;
+        let printable = ctx.api.mode == RequestMode::Api && !is_socket;
         let translates = printable && length != Some(0) && !streamed;
         let error_response = ErrorResponseTranslation {
             status,
-            dialect: ctx.dialect,
+            dialect: ctx.api.dialect,
             provider: attempt.target.provider.id(),
             request_id: request_id(&response.headers, ctx),
             kind: ProviderError::type_header(&response.headers).map(str::to_owned),
@@ -85,7 +87,7 @@ fn rewriter(
         return translates.then(|| Rewriter::error_response(error_response));
     }
     let translation = attempt.translation.as_ref().filter(|translation| translation.is_patch())?;
-    Some(translation.rewriter(streamed, &ctx.trace_id, 0))
+    Some(translation.rewriter(streamed, &ctx.span.trace_id, 0))
 }
 
 /// Adds the gateway's headers to a response.
@@ -100,7 +102,7 @@ pub fn add_gateway_headers(headers: &mut HeaderMap, ctx: &RequestContext) {
         if let Some(age) = ctx.facts.cache.age {
             headers.insert(AGE, age.into());
         }
-        if ctx.is_unpriced {
+        if ctx.facts.is_unpriced {
             headers.insert(header_edit::COST_STATUS, HeaderValue::from_static("unknown"));
         }
         if ctx.record.shows_attempts() {
@@ -112,7 +114,7 @@ pub fn add_gateway_headers(headers: &mut HeaderMap, ctx: &RequestContext) {
         }
     }
     add_basic_headers(headers, ctx);
-    if ctx.is_http10 {
+    if ctx.reply.is_http10 {
         headers.remove(TRANSFER_ENCODING);
     }
 }
@@ -128,7 +130,7 @@ pub fn early_header(ctx: &RequestContext) -> Result<ResponseHeader, Error> {
     header_edit::edit_response_headers(&mut response, HeaderCase::Lower, |headers| {
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream; charset=utf-8"));
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
-        if !ctx.is_http10 {
+        if !ctx.reply.is_http10 {
             headers.insert(TRANSFER_ENCODING, HeaderValue::from_static("chunked"));
         }
         add_basic_headers(headers, ctx);
@@ -144,7 +146,7 @@ pub fn provider_error(
 ) -> Vec<HttpTask> {
     let provider = ctx.facts.attempt.as_ref().map(|attempt| attempt.target.provider.id());
     let request_id = request_id(&response.headers, ctx);
-    let body = Bytes::from(provider_error.body(ctx.dialect, provider, Some(&request_id)));
+    let body = Bytes::from(provider_error.body(ctx.api.dialect, provider, Some(&request_id)));
     let status = http::StatusCode::from_u16(provider_error.status).unwrap_or(http::StatusCode::BAD_GATEWAY);
     // Cannot fail: the status is valid.
     let _ = response.set_status(status);
@@ -156,9 +158,9 @@ pub fn provider_error(
         headers.insert(CONTENT_LENGTH, body.len().into());
         add_gateway_headers(headers, ctx);
     });
-    let mut tap = Tap::new(ctx.operation, false, true, Some(body.len()));
+    let mut tap = Tap::new(ctx.api.operation, false, true, Some(body.len()));
     tap.push(&body);
-    ctx.tap = Some(tap);
+    ctx.observers.tap = Some(tap);
     vec![HttpTask::Header(response, false), HttpTask::Body(Some(body), true)]
 }
 
@@ -172,9 +174,9 @@ pub fn warnings(messages: &[String]) -> String {
 /// name that the client's SDK reads, and which pages may read it. Repeats the gateway's headers under the prefixes that the client used, so it is
 /// called last.
 pub fn add_basic_headers(headers: &mut HeaderMap, ctx: &RequestContext) {
-    cors::write(headers, ctx.snapshot.settings.cors.as_ref(), ctx.allowed_origin.as_ref());
-    let trace_id = HeaderValue::from_str(&ctx.trace_id).ok().filter(|id| !id.is_empty());
-    let name = request_id::header_of(ctx.dialect);
+    cors::write(headers, ctx.snapshot.settings.cors.as_ref(), ctx.reply.allowed_origin.as_ref());
+    let trace_id = HeaderValue::from_str(&ctx.span.trace_id).ok().filter(|id| !id.is_empty());
+    let name = request_id::header_of(ctx.api.dialect);
     if !headers.contains_key(&name)
         && let Some(id) = provider_request_id(headers, ctx).cloned().or_else(|| trace_id.clone())
     {
@@ -183,7 +185,7 @@ pub fn add_basic_headers(headers: &mut HeaderMap, ctx: &RequestContext) {
     if let Some(trace_id) = trace_id {
         headers.insert(header_edit::TRACE_ID, trace_id);
     }
-    ctx.snapshot.reply_headers.repeat(ctx.used_prefixes, headers);
+    ctx.snapshot.reply_headers.repeat(ctx.reply.used_prefixes, headers);
 }
 
 /// The id that the provider gave the request.
@@ -193,9 +195,9 @@ fn provider_request_id<'h>(headers: &'h HeaderMap, ctx: &RequestContext) -> Opti
 
 /// The id of the request as [`add_basic_headers`] writes it, for a body that names it too.
 fn request_id(headers: &HeaderMap, ctx: &RequestContext) -> String {
-    let id = headers.get(request_id::header_of(ctx.dialect));
+    let id = headers.get(request_id::header_of(ctx.api.dialect));
     let id = id.or_else(|| provider_request_id(headers, ctx)).and_then(|id| id.to_str().ok());
-    id.unwrap_or(&ctx.trace_id).to_owned()
+    id.unwrap_or(&ctx.span.trace_id).to_owned()
 }
 
 /// Copies the request's id from an error body to the header, where a provider that speaks Anthropic's dialect sends it only
@@ -207,7 +209,7 @@ pub fn adopt_request_id(response: &mut ResponseHeader, body: &[u8], ctx: &Reques
         request_id: Option<JsonStr<'a>>,
     }
     let headers = &response.headers;
-    let is_anthropic = ctx.dialect == Dialect::Anthropic;
+    let is_anthropic = ctx.api.dialect == Dialect::Anthropic;
     if !is_anthropic
         || provider_request_id(headers, ctx).is_some()
         || headers.contains_key(&request_id::ANTHROPIC)
@@ -223,7 +225,7 @@ pub fn adopt_request_id(response: &mut ResponseHeader, body: &[u8], ctx: &Reques
 
 /// Patches a chunk of the body if it needs that, and observes it on its way to the client.
 pub fn response_body_filter(chunk: &mut Option<Bytes>, end: bool, ctx: &mut RequestContext) {
-    if let Some(rewriter) = &mut ctx.rewriter {
+    if let Some(rewriter) = &mut ctx.observers.rewriter {
         let mut out = Vec::new();
         ctx.record.original_received(chunk.as_deref().unwrap_or_default());
         rewriter.push(chunk.as_deref().unwrap_or_default(), &mut out);
@@ -237,7 +239,7 @@ pub fn response_body_filter(chunk: &mut Option<Bytes>, end: bool, ctx: &mut Requ
     if ctx.record.traffic.first_byte.is_none() {
         ctx.record.traffic.first_byte = Some(Instant::now());
     }
-    if let Some(tap) = &mut ctx.tap {
+    if let Some(tap) = &mut ctx.observers.tap {
         let first_token = tap.push(chunk);
         if first_token && ctx.record.traffic.first_token.is_none() {
             ctx.record.traffic.first_token = Some(Instant::now());
@@ -247,7 +249,7 @@ pub fn response_body_filter(chunk: &mut Option<Bytes>, end: bool, ctx: &mut Requ
 
 /// Adds what hooks found on the request to the body of a provider's error, if that is a JSON object.
 pub fn add_hook_results(response: &mut ResponseHeader, body: &mut Option<Bytes>, ctx: &RequestContext) {
-    let Some(results) = ctx.hook_results.as_deref() else { return };
+    let Some(results) = ctx.reply.hook_results.as_deref() else { return };
     let added = body.as_ref().and_then(|body| append_member(body, "hook_results", results));
     let Some(added) = added else { return };
     if response.headers.contains_key(CONTENT_LENGTH) {

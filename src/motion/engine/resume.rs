@@ -54,7 +54,7 @@ impl Resume {
             ResumeSource::Rewriter(rewriter) => *rewriter,
             ResumeSource::Sent(sent) => {
                 let context = EncodeContext {
-                    id: ctx.trace_id.to_string(),
+                    id: ctx.span.trace_id.to_string(),
                     created: unix_seconds(),
                     model: attempt.model.as_deref().unwrap_or_default().to_owned(),
                     provider: attempt.target.provider.id(),
@@ -63,7 +63,7 @@ impl Resume {
                     include_usage: includes_usage(attempt) && !attempt.hides_usage,
                     request: None,
                 };
-                rescue::from_sent_events(ctx.operation, context, &sent?)?
+                rescue::from_sent_events(ctx.api.operation, context, &sent?)?
             }
         };
         let refused = before.map(|before| before.refused).unwrap_or_default();

@@ -62,7 +62,7 @@ const ANTHROPIC_BETA: HeaderName = HeaderName::from_static("anthropic-beta");
 /// An account with a version of its own is one of Anthropic's API, whatever its provider.
 fn takes_anthropic_version(ctx: &RequestContext, attempt: &Attempt) -> bool {
     let target = &attempt.target;
-    target.account.anthropic_version.is_some() || target.provider.takes_anthropic_version(ctx.operation)
+    target.account.anthropic_version.is_some() || target.provider.takes_anthropic_version(ctx.api.operation)
 }
 
 /// How the end of a body is marked.
@@ -100,7 +100,7 @@ impl<'a> UpstreamHeaders<'a> {
             None if streams_body && !client.headers.contains_key(header::CONTENT_LENGTH) => Framing::Chunked,
             None => Framing::Preserved,
         };
-        let counts_tokens = ctx.operation.body_kind() == BodyKind::Json;
+        let counts_tokens = ctx.api.operation.body_kind() == BodyKind::Json;
         let case = HeaderCase::for_request(ctx, &attempt.target, false);
         let takes_anthropic_version = takes_anthropic_version(ctx, attempt);
         Self {
@@ -121,7 +121,7 @@ impl<'a> UpstreamHeaders<'a> {
         credentials: Option<&'a Credentials>,
         is_upgrade: bool,
     ) -> Self {
-        let counts_tokens = ctx.operation.body_kind() == BodyKind::Json && !is_upgrade;
+        let counts_tokens = ctx.api.operation.body_kind() == BodyKind::Json && !is_upgrade;
         let case = HeaderCase::for_request(ctx, &attempt.target, is_upgrade);
         Self {
             attempt,

@@ -218,7 +218,7 @@ impl<'a> AttemptCall<'a> {
     /// When its response must have begun.
     pub fn deadline(&self) -> Option<Instant> {
         let target = &self.next.target;
-        let total = Deadlines::total(target, self.ctx.started);
+        let total = Deadlines::total(target, self.ctx.span.started);
         let limit = target.policies.request_timeout.map(|limit| self.started + limit);
         limit.into_iter().chain(total).min()
     }
@@ -226,7 +226,7 @@ impl<'a> AttemptCall<'a> {
     /// Whether its target is called for it: it is none that the gateway, or a batch job, has responded to.
     pub fn calls_target(&self) -> bool {
         let is_counted = self.attempt().is_some_and(|attempt| attempt.local_count.is_some());
-        self.ctx.given.is_none() && !is_counted
+        self.ctx.offline.given.is_none() && !is_counted
     }
 
     /// Whether limits have to hold what it may use.
@@ -268,7 +268,7 @@ impl<'a> AttemptCall<'a> {
             }
             (None, Some(prepared)) => Ok((*prepared, None)),
             (None, None) => {
-                let made = self.engine.prepare(target, request, &mut self.ctx.held).await;
+                let made = self.engine.prepare(target, request, &mut self.ctx.load.held).await;
                 made.map(|attempt| (attempt, None))
                     .map_err(|error| Flow::Refuse(Outcome::Unsupported(error.status()), error))
             }
@@ -341,7 +341,7 @@ impl<'a> AttemptCall<'a> {
                 return Err(self.not_sent(Outcome::Unsupported(error.status()), error, FinalResponse::Error));
             }
         }
-        let span = self.ctx.new_span(&self.engine.shared);
+        let span = self.ctx.span.of_attempt(&self.engine.shared);
         let Self { made, mut parts, state, mut cache, credentials, .. } = self;
         let (attempt, way) = match (made, answer) {
             (Made::Held(held), None) => {
@@ -386,9 +386,10 @@ impl<'a> AttemptCall<'a> {
         };
         match &attempt {
             Some(attempt) => ctx.record.attempt_finished(attempt, state, next.reason, Some(&error)),
-            None => ctx.record.attempt_unsupported(next, incoming.request, &error),
+            None => ctx.record.attempt_unsupported(&next.target, next.reason, incoming.request, &error),
         }
-        NotStarted { outcome, response: response(error), facts: AttemptFacts { attempt, state, cache } }
+        let facts = AttemptFacts { attempt, state, cache, is_unpriced: false };
+        NotStarted { outcome, response: response(error), facts }
     }
 
     /// The response where the target is not called for it.
@@ -396,7 +397,7 @@ impl<'a> AttemptCall<'a> {
         if let Some(count) = self.attempt().and_then(|attempt| attempt.local_count.as_ref()) {
             return Some(AnswerKind::Own(self.count(count).await));
         }
-        self.ctx.given.take().map(AnswerKind::Given)
+        self.ctx.offline.given.take().map(AnswerKind::Given)
     }
 
     /// Counts the tokens of a request for a provider that cannot.

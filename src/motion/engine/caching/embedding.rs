@@ -30,7 +30,7 @@ impl Engine {
         let request = OwnRequest {
             snapshot: &ctx.snapshot,
             client: ctx.record.client.as_ref(),
-            trace_id: &ctx.trace_id,
+            trace_id: &ctx.span.trace_id,
             path: "/v1/embeddings",
             config: &settings.provider,
             timeout: None,

@@ -37,7 +37,7 @@ impl Layer for CacheLayer {
 
     /// Nothing is looked up for an attempt whose response is given, or that continues a stream.
     fn applies(&self, call: &AttemptCall<'_>) -> bool {
-        call.ctx.given.is_none() && call.kept.resume.is_none()
+        call.ctx.offline.given.is_none() && call.kept.resume.is_none()
     }
 
     fn is_for_unread(&self, _: &Attempt) -> bool {
@@ -52,7 +52,7 @@ impl Layer for CacheLayer {
 async fn look_up(policy: Cache, call: &mut AttemptCall<'_>) -> Flow {
     let caching = Arc::clone(&call.engine.caching);
     let settings = Arc::clone(&call.ctx.snapshot);
-    let forces_refresh = call.ctx.cache_headers.as_ref().is_some_and(|wishes| wishes.forces_refresh);
+    let forces_refresh = call.ctx.record.named.cache.as_ref().is_some_and(|wishes| wishes.forces_refresh);
     // An entry that could not be decoded was removed from the memory, and may still be in the shared store.
     let reads_kept = !forces_refresh && !call.kept.ignores_stored;
     let Some((scope, key)) = key(call).await else { return Flow::Continue };
@@ -127,7 +127,8 @@ async fn key(call: &mut AttemptCall<'_>) -> Option<(Scope, CacheKey)> {
     let attempt = call.attempt().filter(|attempt| is_cacheable(attempt, call.request()))?;
     let ctx = &*call.ctx;
     let headers = &call.incoming.header.headers;
-    let scope = scope(ctx.workspace(), ctx.snapshot.stored.default_workspace(), ctx.cache_headers.as_deref());
+    let scope =
+        scope(ctx.workspace(), ctx.snapshot.stored.default_workspace(), ctx.record.named.cache.as_deref());
     let parts = key_parts(ctx.record.named.metadata.as_deref(), &scope, attempt, headers)?;
     let key = call.engine.shared.large_work.run(parts.body.len(), || parts.key()).await.ok()?;
     Some((scope, key))

@@ -28,7 +28,7 @@ pub(in crate::engine) struct Finished<'a> {
 /// Removes what a hit was made of, because it cannot be read as a response to this request.
 pub(in crate::engine) fn remove_unreadable(caching: &Caching, ctx: &RequestContext, hit: &CacheNote) {
     let default = ctx.snapshot.stored.default_workspace();
-    let scope = scope(ctx.workspace(), default, ctx.cache_headers.as_deref());
+    let scope = scope(ctx.workspace(), default, ctx.record.named.cache.as_deref());
     for key in [hit.key, hit.origin].into_iter().flatten() {
         caching.store.remove(&key, &scope);
         if let Some(index) = &caching.index {

@@ -44,7 +44,7 @@ impl GuardEnv {
             engine: Arc::clone(engine),
             snapshot: Arc::clone(&ctx.snapshot),
             client: ctx.record.client.clone(),
-            trace_id: Arc::clone(&ctx.trace_id),
+            trace_id: Arc::clone(&ctx.span.trace_id),
         }
     }
 

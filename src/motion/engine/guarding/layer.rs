@@ -56,7 +56,7 @@ impl Layer for HooksLayer {
 /// # Errors
 /// 446 where a hook denies it; 400 and 501 where one decides over what it could not read.
 async fn pass(call: &mut AttemptCall<'_>) -> Result<(), Error> {
-    let operation = call.ctx.operation;
+    let operation = call.ctx.api.operation;
     let target = &call.next.target;
     let of_operation = |set: &Option<Arc<HookSet>>| set.clone().filter(|set| set.applies(operation));
     let before = of_operation(&target.hooks.request);
@@ -130,7 +130,7 @@ async fn check_request(
     hooks: Option<&HookSet>,
     env: &Arc<GuardEnv>,
 ) -> Result<CheckedRequest, Error> {
-    let operation = ctx.operation;
+    let operation = ctx.api.operation;
     let request = incoming.request.as_edited_for(target)?;
     let view = RequestView {
         operation,

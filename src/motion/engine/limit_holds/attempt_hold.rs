@@ -82,7 +82,7 @@ impl Engine {
         let fitted = if may_fit {
             let mut bounded = request.clone();
             bounded.bound_output(output);
-            self.prepare(&target, &bounded, &mut ctx.held).await.map_err(NotHeldAttempt::Refused)
+            self.prepare(&target, &bounded, &mut ctx.load.held).await.map_err(NotHeldAttempt::Refused)
         } else {
             Err(NotHeldAttempt::TooLong)
         };

@@ -5,7 +5,7 @@
 use super::RecordSink;
 use crate::engine::caching::{CacheNote, CacheStatus, NotStored};
 use crate::engine::hook_notes::{HookNote, HookSide};
-use crate::engine::record::{AttemptRecord, RequestRecord, UsageSource};
+use crate::engine::record::{AttemptRecord, RequestRecord, RequestTimes, UsageSource};
 use knowledge::prompt::FoundPrompt;
 use memory::state::Shared;
 use std::sync::Arc;
@@ -34,35 +34,35 @@ impl RecordSink for AccessLineSink {
 }
 
 fn write_line(out: &mut Vec<u8>, stamp: &str, record: &RequestRecord) {
-    let attempt = record.attempt.as_ref();
+    let attempt = record.routed.attempt.as_ref();
     let target = attempt.map(|attempt| &attempt.target);
-    let response = &record.response;
+    let response = &record.response.observed;
     let mut line = ObjectWriter::open(out);
     line.text(key!("ts"), stamp);
-    line.text(key!("trace_id"), &record.trace_id);
+    line.text(key!("trace_id"), &record.span.trace_id);
     let client = record.client.as_deref();
     line.optional_text(key!("key"), client.and_then(|client| client.name.as_deref()));
     if let Some(id) = client.and_then(|client| client.key_id) {
         line.text(key!("key_id"), id.as_hyphenated().encode_lower(&mut Uuid::encode_buffer()));
     }
-    if let Some(address) = record.client_address {
+    if let Some(address) = record.request.client_address {
         line.address(key!("caller"), address);
     }
-    line.text(key!("method"), record.method.as_str());
-    line.text(key!("path"), clipped(record.uri.path(), MAX_NAME_BYTES));
-    line.text(key!("operation"), record.operation);
+    line.text(key!("method"), record.request.method.as_str());
+    line.text(key!("path"), clipped(record.request.uri.path(), MAX_NAME_BYTES));
+    line.text(key!("operation"), record.request.operation);
     line.optional_text(key!("provider"), target.map(|target| target.provider.id()));
     line.optional_text(key!("slug"), target.and_then(|target| target.slug.as_deref()));
-    if let Some(FoundPrompt { prompt, version }) = &record.prompt {
+    if let Some(FoundPrompt { prompt, version }) = record.prompt() {
         line.text(key!("prompt_slug"), clipped(&prompt.slug, MAX_NAME_BYTES));
         line.text(key!("prompt_version_id"), &version.id.to_string());
     }
     line.optional_text(key!("model"), name(record.model()));
     line.optional_text(key!("response_model"), name(response.model.as_deref()));
-    line.number(key!("status"), record.status.into());
-    line.flag(key!("stream"), record.streamed);
-    line.number(key!("bytes_in"), record.bytes_in);
-    line.number(key!("bytes_out"), record.bytes_out);
+    line.number(key!("status"), record.response.status.into());
+    line.flag(key!("stream"), record.response.streamed);
+    line.number(key!("bytes_in"), record.request.bytes);
+    line.number(key!("bytes_out"), record.response.bytes);
     write_charge(&mut line, record);
     if record.cache.status != CacheStatus::Disabled {
         line.object(key!("cache"), |line| write_cache(line, &record.cache));
@@ -75,23 +75,28 @@ fn write_line(out: &mut Vec<u8>, stamp: &str, record: &RequestRecord) {
     if let Some(warnings) = attempt.map(|attempt| &attempt.warnings).filter(|warnings| !warnings.is_empty()) {
         line.text(key!("warnings"), clipped(&warnings.join("; "), MAX_TEXT_BYTES));
     }
-    let shown = record.attempts.get(..MAX_ATTEMPTS_SHOWN).unwrap_or(&record.attempts);
+    let shown = record.routed.attempts.get(..MAX_ATTEMPTS_SHOWN).unwrap_or(&record.routed.attempts);
     line.list(key!("attempts"), shown, write_attempt);
-    let times = [(key!("ttfb_ms"), record.time_to_first_byte), (key!("ttft_ms"), record.time_to_first_token)];
-    for (name, time) in times {
+    write_times(&mut line, &record.times);
+    if let Some(error) = &record.response.error {
+        write_error(&mut line, error);
+    }
+    let metadata = record.named.metadata.as_ref();
+    if let Some(metadata) = metadata.filter(|text| text.get().len() <= MAX_METADATA_BYTES) {
+        line.raw(key!("metadata"), metadata.get());
+    }
+    line.close();
+}
+
+/// How long it took.
+fn write_times(line: &mut ObjectWriter<'_>, times: &RequestTimes) {
+    for (name, time) in [(key!("ttfb_ms"), times.to_first_byte), (key!("ttft_ms"), times.to_first_token)] {
         if let Some(time) = time {
             line.millis(name, time);
         }
     }
-    line.millis(key!("total_ms"), record.total);
-    line.millis(key!("overhead_ms"), record.overhead);
-    if let Some(error) = &record.error {
-        write_error(&mut line, error);
-    }
-    if let Some(metadata) = record.metadata.as_ref().filter(|text| text.get().len() <= MAX_METADATA_BYTES) {
-        line.raw(key!("metadata"), metadata.get());
-    }
-    line.close();
+    line.millis(key!("total_ms"), times.total);
+    line.millis(key!("overhead_ms"), times.overhead);
 }
 
 /// What the gateway reported, and which limit refused the request.
@@ -152,16 +157,13 @@ fn write_cache(line: &mut ObjectWriter<'_>, note: &CacheNote) {
 
 /// What was used, and what it cost.
 fn write_charge(line: &mut ObjectWriter<'_>, record: &RequestRecord) {
-    let responded = record.attempts.iter().rev().find(|attempt| attempt.responded);
-    let used = responded.and_then(|attempt| attempt.used.as_ref()).filter(|used| used.is_measured());
-    // A response that is not charged, such as a stored one that is read again, has tokens too.
-    if let Some(usage) = used.map(|used| &used.usage).or(record.response.usage.as_ref()) {
+    if let Some(usage) = record.usage() {
         line.object(key!("tokens"), |tokens| write_tokens(tokens, usage));
         if usage.web_searches > 0 {
             line.number(key!("web_searches"), usage.web_searches);
         }
     }
-    if used.is_some_and(|used| used.source == UsageSource::Counted) {
+    if record.used().is_some_and(|used| used.source == UsageSource::Counted) {
         line.flag(key!("tokens_estimated"), true);
     }
     if let Some(cost) = &record.cost {
@@ -210,11 +212,11 @@ fn write_attempt(line: &mut ObjectWriter<'_>, attempt: &AttemptRecord) {
         line.number(key!("status"), status.into());
     }
     line.optional_text(key!("error"), attempt.error);
-    if let Some(nanodollars) = attempt.cost.as_ref().and_then(|cost| cost.nanodollars) {
+    if let Some(nanodollars) = attempt.cost().and_then(|cost| cost.nanodollars) {
         push_dollars(line.name(key!("cost_usd")), nanodollars);
     }
     line.text(key!("why"), attempt.reason.as_str());
-    line.millis(key!("ms"), attempt.spent);
+    line.millis(key!("ms"), attempt.time.spent);
 }
 
 /// Cuts a long error text: the client has all of it in the response, the line only has to be found.

@@ -5,6 +5,7 @@
 use crate::engine::record::{AttemptRecord, RequestRecord, UsageSource};
 use bytes::Bytes;
 use judgment::route::target::Target;
+use knowledge::prompt::FoundPrompt;
 use memory::auth::{ClientIdentity, IdentityKind};
 use memory::ledger::id::RowIds;
 use memory::ledger::payload::Bodies;
@@ -35,18 +36,18 @@ impl LedgerSink {
     /// Keeps what the rows are made of. What may be large and is in no row is freed here.
     pub fn take(&self, mut record: Box<RequestRecord>) {
         let Some(ledger) = self.0.ledger() else { return };
-        let is_ignored = record.log.as_ref().is_some_and(|log| log.is_ignored);
+        let is_ignored = record.named.log.as_ref().is_some_and(|log| log.is_ignored);
         let Some(client) = record.client.clone() else { return };
-        if record.operation == "control" || is_ignored {
+        if record.request.operation == "control" || is_ignored {
             return;
         }
         let snapshot = self.0.settings_arc();
-        let is_success = record.status < 400 && record.error.is_none();
+        let is_success = record.response.status < 400 && record.response.error.is_none();
         let bodies = bodies(&record, is_success, &snapshot.settings.logs);
         record.capture = None;
-        record.response.text = OutputText::default();
-        let error_code = record.error.take().map(|error| error.kind.row().code);
-        let attempt = record.attempt.take();
+        record.response.observed.text = OutputText::default();
+        let error_code = record.response.error.take().map(|error| error.kind.row().code);
+        let attempt = record.routed.attempt.take();
         let target = attempt.as_ref().map(|attempt| Arc::clone(&attempt.target));
         let model = attempt.and_then(|attempt| attempt.model.clone());
         ledger.push(LoggedRequest {
@@ -80,27 +81,27 @@ struct LoggedRequest {
 
 impl Draft for LoggedRequest {
     fn count(&self) -> usize {
-        1 + self.record.attempts.len().min(MAX_ATTEMPTS)
+        1 + self.record.routed.attempts.len().min(MAX_ATTEMPTS)
     }
 
     fn size(&self) -> usize {
         let record = &self.record;
-        let path = record.uri.path_and_query().map_or(0, |path| path.as_str().len());
-        let metadata = record.metadata.as_ref().map_or(0, |metadata| metadata.get().len());
-        let models = [self.model(), record.response.model.as_deref()];
+        let path = record.request.uri.path_and_query().map_or(0, |path| path.as_str().len());
+        let metadata = record.named.metadata.as_ref().map_or(0, |metadata| metadata.get().len());
+        let models = [self.model(), record.response.observed.model.as_deref()];
         let models: usize = models.into_iter().flatten().map(str::len).sum();
         let of_row = size_of::<Row>() + path + metadata + models;
         self.count() * of_row + self.bodies.as_ref().map_or(0, |bodies| bodies.size())
     }
 
     fn entries(self: Box<Self>, ids: &RowIds) -> Vec<Entry> {
-        let began = self.record.began.as_millisecond();
+        let began = self.record.times.began.as_millisecond();
         let request = self.row(ids.new_id(began), began);
         let mut entries = Vec::with_capacity(self.count());
-        for attempt in self.record.attempts.iter().take(MAX_ATTEMPTS) {
-            let since = attempt
-                .started
-                .map_or(self.record.total, |started| started.duration_since(self.record.started));
+        for attempt in self.record.routed.attempts.iter().take(MAX_ATTEMPTS) {
+            let started = attempt.time.started;
+            let since =
+                started.map_or(self.record.times.total, |at| at.duration_since(self.record.span.started));
             let created_ms = began + milliseconds(since);
             let row = attempt_row(&request, attempt, ids.new_id(created_ms), created_ms);
             entries.push(Entry::from(row));
@@ -119,21 +120,27 @@ impl LoggedRequest {
         }
     }
 
+    /// As [`RequestRecord::prompt`].
+    fn prompt(&self) -> Option<&FoundPrompt> {
+        let of_target = self.target.as_ref().and_then(|target| target.prompt.as_ref());
+        of_target.or(self.record.named.prompt.as_ref())
+    }
+
     /// The row of the request.
     fn row(&self, id: Uuid, created_ms: i64) -> Row {
         let Self { record, client, is_success, .. } = self;
         let target = self.target.as_deref();
-        let first = record.attempts.first().map(|attempt| &attempt.target.path);
-        let log = record.log.as_deref();
+        let first = record.routed.attempts.first().map(|attempt| &attempt.target.path);
+        let log = record.named.log.as_deref();
         let mut usage = None::<Usage>;
         let mut is_estimated = false;
-        let all_used = record.attempts.iter().filter_map(|attempt| attempt.used.as_ref());
+        let all_used = record.routed.attempts.iter().filter_map(|attempt| attempt.used.as_ref());
         for used in all_used.filter(|used| used.is_measured()) {
             usage = Some(sum(usage.unwrap_or_default(), &used.usage));
             is_estimated |= used.source == UsageSource::Counted;
         }
         let mut row = Row {
-            trace_id: Text::from(&record.trace_id),
+            trace_id: Text::from(&record.span.trace_id),
             span_id: log.and_then(|log| log.span_id.clone()).map(Text::from),
             parent_span_id: log.and_then(|log| log.parent_span_id.clone()).map(Text::from),
             span_name: log.and_then(|log| log.span_name.clone()).map(Text::from),
@@ -141,36 +148,36 @@ impl LoggedRequest {
             workspace_slug: self.workspace_slug(client.workspace),
             api_key: api_key(client),
             api_key_name: client.name.as_ref().map(Text::from),
-            operation: Text::new(record.operation),
-            method: method(record.method.as_str()),
-            path: name(record.uri.path()),
+            operation: Text::new(record.request.operation),
+            method: method(record.request.method.as_str()),
+            path: name(record.request.uri.path()),
             provider: target.and_then(|target| target.slug.as_deref()).map(name),
             vendor: target.map(|target| Text::new(target.provider.id())),
             model: self.model().map(name),
-            response_model: record.response.model.as_deref().map(name),
+            response_model: record.response.observed.model.as_deref().map(name),
             config: target.and_then(config),
-            prompt: record.prompt.as_ref().map(|found| name(&found.prompt.slug)),
-            prompt_version: record.prompt.as_ref().map(|found| found.version.id),
-            status: record.status,
+            prompt: self.prompt().map(|found| name(&found.prompt.slug)),
+            prompt_version: self.prompt().map(|found| found.version.id),
+            status: record.response.status,
             error_code: self.error_code.map(Text::new),
             is_success: *is_success,
-            streamed: record.streamed,
-            responded: record.attempts.iter().any(|attempt| attempt.responded),
-            latency_us: microseconds(record.total),
-            upstream_us: microseconds(record.attempts.iter().map(|attempt| attempt.spent).sum()),
-            overhead_us: microseconds(record.overhead),
-            first_token_us: record.time_to_first_token.map(microseconds),
-            retries: record.retries,
+            streamed: record.response.streamed,
+            responded: record.routed.attempts.iter().any(|attempt| attempt.responded),
+            latency_us: microseconds(record.times.total),
+            upstream_us: microseconds(record.routed.attempts.iter().map(|attempt| attempt.time.spent).sum()),
+            overhead_us: microseconds(record.times.overhead),
+            first_token_us: record.times.to_first_token.map(microseconds),
+            retries: record.routed.retries,
             is_fallback: *is_success && first.zip(target).is_some_and(|(first, last)| *first != last.path),
             cache_status: Some(Text::new(record.cache.status.as_str())),
             cache_type: record.cache.mode.map(|mode| Text::new(mode.as_str())),
             saved_cost: record.cache.saved.cost.and_then(|cost| i64::try_from(cost).ok()),
             target: target.map(|target| Text::from(target.path.clone())),
-            bytes_in: record.bytes_in,
-            bytes_out: record.bytes_out,
+            bytes_in: record.request.bytes,
+            bytes_out: record.response.bytes,
             ..Row::new(id, RowKind::Request, created_ms)
         };
-        if let Some(metadata) = &record.metadata {
+        if let Some(metadata) = &record.named.metadata {
             row.user = user(metadata.get());
             // PostgreSQL cannot store a NUL, escaped or not.
             row.metadata = Some(Text::from(metadata.get().replace("\\u0000", "\\ufffd")));
@@ -201,17 +208,17 @@ fn bodies(record: &RequestRecord, is_success: bool, logs: &Logs) -> Option<Box<B
     let max_bytes = logs.max_payload_bytes.min(capture.max_bytes);
     let kept = |body: &Bytes| body.slice(..body.len().min(max_bytes));
     let mut parts = vec![("request", kept(&capture.request), capture.request_len)];
-    if let Some(attempt) = &record.attempt {
+    if let Some(attempt) = &record.routed.attempt {
         let changed = attempt.body.as_ref().filter(|_| attempt.body_changed);
         parts.extend(changed.map(|body| ("transformed_request", kept(body), body.len() as u64)));
     }
     let cut = |body: &[u8]| Bytes::copy_from_slice(body.get(..max_bytes).unwrap_or(body));
-    parts.push(("response", cut(&capture.response.bytes), record.bytes_out));
+    parts.push(("response", cut(&capture.response.bytes), record.response.bytes));
     // A patch may have found nothing to correct.
     if let Some(original) = capture.original.as_ref().filter(|of| of.bytes != capture.response.bytes) {
         parts.push(("original_response", cut(&original.bytes), original.len));
     }
-    if let Some(attempt) = &record.attempt {
+    if let Some(attempt) = &record.routed.attempt {
         let mask = attempt.credential_mask();
         for (_, body, _) in &mut parts {
             *body = mask.bytes(std::mem::take(body));
@@ -223,7 +230,7 @@ fn bodies(record: &RequestRecord, is_success: bool, logs: &Logs) -> Option<Box<B
 /// The row of an attempt: what it has in common with its request, and what is its own.
 fn attempt_row(request: &Row, attempt: &AttemptRecord, id: Uuid, created_ms: i64) -> Row {
     let target = &attempt.target;
-    let spent = microseconds(attempt.spent);
+    let spent = microseconds(attempt.time.spent);
     let used = attempt.used.as_ref().filter(|used| used.is_measured());
     let status = attempt.status.unwrap_or_default();
     let mut row = Row {
@@ -256,8 +263,8 @@ fn attempt_row(request: &Row, attempt: &AttemptRecord, id: Uuid, created_ms: i64
     };
     let is_estimated = used.is_some_and(|used| used.source == UsageSource::Counted);
     row.set_usage(used.map(|used| &used.usage), is_estimated);
-    row.set_cost(attempt.cost.as_ref());
-    if attempt.cost.is_none() && attempt.is_from_cache {
+    row.set_cost(attempt.cost());
+    if attempt.cost().is_none() && attempt.is_from_cache {
         row.cost = Some(0);
     }
     row

@@ -18,13 +18,13 @@ impl RecordSink for MetricsSink {
         let metrics = &self.0.metrics;
         // Counted here and not where errors are sent: the error of a stream is its last event, and a client that has
         // disconnected is sent none.
-        if let Some(error) = &record.error {
+        if let Some(error) = &record.response.error {
             metrics.record_error(error.kind);
         }
         if let Some(cached) = cached(&record.cache) {
             metrics.record_cache(&cached);
         }
-        for attempt in record.attempts.iter().filter(|attempt| !attempt.is_from_cache) {
+        for attempt in record.routed.attempts.iter().filter(|attempt| !attempt.is_from_cache) {
             let provider = attempt.target.provider.id();
             let index = &attempt.target.path;
             match (attempt.error, attempt.status) {
@@ -35,29 +35,29 @@ impl RecordSink for MetricsSink {
                 _ => metrics.record_answered_attempt(provider, index, &attempt.target.series),
             }
         }
-        for attempt in &record.attempts {
-            if let (Some(used), Some(cost)) = (&attempt.used, &attempt.cost) {
+        for attempt in &record.routed.attempts {
+            if let (Some(used), Some(cost)) = (&attempt.used, attempt.cost()) {
                 let is_estimated = used.source == UsageSource::Counted;
                 let provider = attempt.target.provider.id();
                 let series = &attempt.target.series;
                 metrics.record_usage(provider, series, &used.usage, is_estimated, cost);
             }
         }
-        let attempt = record.attempt.as_ref();
+        let attempt = record.routed.attempt.as_ref();
         let usage = record.usage();
         let finished = FinishedRequest {
-            operation: record.operation,
+            operation: record.request.operation,
             provider: attempt.map_or("", |attempt| attempt.target.provider.id()),
             model: attempt.and_then(|attempt| attempt.model.as_deref()).unwrap_or_default(),
-            status: record.status,
-            total: record.total,
-            first_chunk: record.time_to_first_byte.filter(|_| record.streamed),
-            overhead: record.overhead,
+            status: record.response.status,
+            total: record.times.total,
+            first_chunk: record.times.to_first_byte.filter(|_| record.response.streamed),
+            overhead: record.times.overhead,
             input_tokens: usage.map(|usage| usage.input),
             output_tokens: usage.map(|usage| usage.output),
             cost: record.cost.as_ref().and_then(|cost| cost.nanodollars).map(money::dollars),
-            bytes_in: record.bytes_in,
-            bytes_out: record.bytes_out,
+            bytes_in: record.request.bytes,
+            bytes_out: record.response.bytes,
         };
         metrics.record_request(&finished, attempt.map(|attempt| &attempt.target.series));
     }

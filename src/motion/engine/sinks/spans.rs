@@ -25,7 +25,7 @@ impl RecordSink for SpanSink {
     fn record(&self, record: &RequestRecord) {
         let Some(queue) = self.0.spans.get() else { return };
         // Routes of the control plane are no calls of models.
-        if record.operation == "control" {
+        if record.request.operation == "control" {
             return;
         }
         if self.trace(record, queue).is_some_and(|trace| !queue.push(trace)) {
@@ -55,7 +55,7 @@ impl SpanSink {
 /// The beginnings of request and response, without our own credentials.
 fn bodies(record: &RequestRecord, max_bytes: usize) -> Vec<(&'static str, String)> {
     let Some(capture) = &record.capture else { return Vec::new() };
-    let mask = record.attempt.as_ref().map(|attempt| attempt.credential_mask());
+    let mask = record.routed.attempt.as_ref().map(|attempt| attempt.credential_mask());
     let text = |body: &[u8]| {
         let body = Bytes::copy_from_slice(body);
         let body = mask.as_ref().map_or_else(|| body.clone(), |mask| mask.bytes(body.clone()));
@@ -79,32 +79,36 @@ fn bodies(record: &RequestRecord, max_bytes: usize) -> Vec<(&'static str, String
 
 /// The spans of a request, its own first; `None` where its trace is not sent.
 fn spans(record: &RequestRecord, queue: &SpanQueue) -> Option<Vec<SpanData>> {
-    let id = queue.sampled(record.parent.as_ref(), &record.trace_id)?;
+    let id = queue.sampled(record.span.parent.as_ref(), &record.span.trace_id)?;
     let now = Now { monotonic: Instant::now(), wall: SystemTime::now() };
     // The record may have waited for tokens to be counted.
-    let start = now.wall_at(record.started);
-    let over = start.checked_add(record.total).unwrap_or(now.wall);
+    let start = now.wall_at(record.span.started);
+    let over = start.checked_add(record.times.total).unwrap_or(now.wall);
     let own = SpanId::from_bytes(fastrand::u64(1..).to_be_bytes());
-    let mut spans = Vec::with_capacity(record.attempts.len() + 1);
-    let parent = record.parent.map_or(0, |parent| parent.span());
+    let mut spans = Vec::with_capacity(record.routed.attempts.len() + 1);
+    let parent = record.span.parent.map_or(0, |parent| parent.span());
     spans.push(SpanData {
-        parent_span_is_remote: record.parent.is_some(),
+        parent_span_is_remote: record.span.parent.is_some(),
         span_kind: SpanKind::Server,
-        name: name(record.operation, record.model()),
+        name: name(record.request.operation, record.model()),
         attributes: of_request(record),
-        status: status(record.error.as_ref().map(|error| error.kind.row().code), record.status, 500),
+        status: status(
+            record.response.error.as_ref().map(|error| error.kind.row().code),
+            record.response.status,
+            500,
+        ),
         ..span(id, own, parent, start..over)
     });
-    for attempt in &record.attempts {
+    for attempt in &record.routed.attempts {
         // One that was refused before it was made took no time.
-        let begin = attempt.started.map_or(over, |started| now.wall_at(started));
-        let end = begin.checked_add(attempt.spent).unwrap_or(begin).min(over);
+        let begin = attempt.time.started.map_or(over, |started| now.wall_at(started));
+        let end = begin.checked_add(attempt.time.spent).unwrap_or(begin).min(over);
         let code = attempt.status.unwrap_or_default();
         // The provider got this id. An attempt that was never sent has none.
         let span_id = attempt.span.unwrap_or_else(|| fastrand::u64(1..));
         spans.push(SpanData {
             span_kind: SpanKind::Client,
-            name: name(record.operation, attempt.model.as_deref()),
+            name: name(record.request.operation, attempt.model.as_deref()),
             attributes: of_attempt(record, attempt),
             status: status(attempt.error, code, 400),
             ..span(
@@ -172,41 +176,41 @@ fn status(error: Option<&'static str>, status: u16, errors_from: u16) -> Status 
 
 fn of_request(record: &RequestRecord) -> Vec<KeyValue> {
     let mut attributes = Attributes::default();
-    attributes.text("http.request.method", record.method.as_str());
-    attributes.text("url.path", record.uri.path());
-    attributes.number("http.response.status_code", record.status.into());
-    attributes.text("gen_ai.operation.name", operation_name(record.operation));
-    if let Some(attempt) = &record.attempt {
+    attributes.text("http.request.method", record.request.method.as_str());
+    attributes.text("url.path", record.request.uri.path());
+    attributes.number("http.response.status_code", record.response.status.into());
+    attributes.text("gen_ai.operation.name", operation_name(record.request.operation));
+    if let Some(attempt) = &record.routed.attempt {
         attributes.text("gen_ai.provider.name", provider_name(attempt.target.provider.id()));
         attributes.optional("gen_ai.request.model", attempt.model.as_deref());
     }
-    let response = &record.response;
+    let response = &record.response.observed;
     attributes.optional("gen_ai.response.model", response.model.as_deref());
     attributes.list("gen_ai.response.finish_reasons", response.finish.as_deref());
     if let Some(usage) = record.usage() {
         attributes.usage(usage);
     }
-    match (&record.error, record.status) {
+    match (&record.response.error, record.response.status) {
         (Some(error), _) => attributes.text("error.type", error.kind.row().code),
         (None, status @ 400..) => attributes.text("error.type", &status.to_string()),
         _ => {}
     }
     attributes.cost(record.cost.as_ref());
-    if let Some(time) = record.time_to_first_token {
+    if let Some(time) = record.times.to_first_token {
         attributes.0.push(KeyValue::new("turnpike.time_to_first_token", time.as_secs_f64()));
     }
-    attributes.0.push(KeyValue::new("turnpike.overhead", record.overhead.as_secs_f64()));
-    attributes.0.push(KeyValue::new("turnpike.stream", record.streamed));
-    attributes.text("turnpike.trace_id", &record.trace_id);
+    attributes.0.push(KeyValue::new("turnpike.overhead", record.times.overhead.as_secs_f64()));
+    attributes.0.push(KeyValue::new("turnpike.stream", record.response.streamed));
+    attributes.text("turnpike.trace_id", &record.span.trace_id);
     attributes.optional("turnpike.key", record.client.as_ref().and_then(|client| client.name.as_deref()));
-    attributes.optional("turnpike.prompt", record.prompt.as_ref().map(|found| found.prompt.slug.as_str()));
+    attributes.optional("turnpike.prompt", record.prompt().map(|found| found.prompt.slug.as_str()));
     attributes.0
 }
 
 fn of_attempt(record: &RequestRecord, attempt: &AttemptRecord) -> Vec<KeyValue> {
     let mut attributes = Attributes::default();
     let target = &attempt.target;
-    attributes.text("gen_ai.operation.name", operation_name(record.operation));
+    attributes.text("gen_ai.operation.name", operation_name(record.request.operation));
     attributes.text("gen_ai.provider.name", provider_name(target.provider.id()));
     attributes.optional("gen_ai.request.model", attempt.model.as_deref());
     let origin = attempt.other_origin.as_deref().unwrap_or(&target.origin);
@@ -224,9 +228,9 @@ fn of_attempt(record: &RequestRecord, attempt: &AttemptRecord) -> Vec<KeyValue> 
         attributes.optional("gen_ai.response.model", used.response_model.as_deref());
         attributes.usage(&used.usage);
     }
-    attributes.cost(attempt.cost.as_ref());
+    attributes.cost(attempt.cost());
     if attempt.responded {
-        attributes.list("gen_ai.response.finish_reasons", record.response.finish.as_deref());
+        attributes.list("gen_ai.response.finish_reasons", record.response.observed.finish.as_deref());
     }
     attributes.number("turnpike.attempt", attempt.id.into());
     attributes.text("turnpike.target", &target.path);

@@ -1,0 +1,54 @@
+//! What the client named for its request: in headers of ours, or by a stored prompt.
+//!
+//! Not here: how a request is routed because of it (`planner`).
+
+use super::caching::CacheHeaders;
+use knowledge::prompt::FoundPrompt;
+use serde_json::value::RawValue;
+use words::config::headers::GatewayHeaders;
+
+/// What the client named.
+#[derive(Debug, Default)]
+pub struct Named {
+    /// Its `x-gateway-metadata`, a JSON object.
+    pub metadata: Option<Box<RawValue>>,
+    /// What it wants of its log; `None`: nothing in particular.
+    pub log: Option<Box<LogHeaders>>,
+    /// What it wants of the cache.
+    pub cache: Option<Box<CacheHeaders>>,
+    pub prompt: Option<FoundPrompt>,
+    /// The model, of a request that was refused before its first attempt.
+    pub model: Option<String>,
+}
+
+/// What a client's headers say about the log of its request.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct LogHeaders {
+    pub span_id: Option<String>,
+    pub parent_span_id: Option<String>,
+    pub span_name: Option<String>,
+    /// Whether no log is kept. What it costs is charged nevertheless.
+    pub is_ignored: bool,
+    /// Whether no body is kept.
+    pub has_no_bodies: bool,
+}
+
+impl LogHeaders {
+    /// Those of a request, if it has any.
+    pub fn of(headers: &GatewayHeaders<'_>) -> Option<Box<Self>> {
+        let text = |text: Option<&str>| text.map(str::to_owned);
+        let GatewayHeaders { span_id, parent_span_id, span_name, ignore_service_log, debug, .. } = *headers;
+        let has_no_bodies = debug == Some(false);
+        let has_any =
+            span_id.or(parent_span_id).or(span_name).is_some() || ignore_service_log || has_no_bodies;
+        has_any.then(|| {
+            Box::new(Self {
+                span_id: text(span_id),
+                parent_span_id: text(parent_span_id),
+                span_name: text(span_name),
+                is_ignored: ignore_service_log,
+                has_no_bodies,
+            })
+        })
+    }
+}
