@@ -8,7 +8,7 @@ use crate::support::client::client;
 use crate::support::gateway::Gateway;
 use crate::support::provider::Provider;
 use crate::support::settings::{KEY, STANDARD};
-use motion::engine::attempt::layers::LAYERS;
+use motion::engine::attempt::LAYERS;
 use serde_json::{Value, json};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};

@@ -18,7 +18,7 @@ use memory::state::access_log::AccessLog;
 use memory::state::metrics::Metrics;
 use memory::state::snapshot::SettingsSnapshot;
 use motion::engine::Engine;
-use motion::engine::attempt::layers::Compile;
+use motion::engine::attempt::Compile;
 use motion::engine::caching::Caching;
 use motion::engine::downstream::Downstream;
 use motion::engine::memory_downstream::MemoryDownstream;

@@ -28,7 +28,7 @@ use memory::limits::CountersFailure;
 use memory::state::snapshot::SettingsSnapshot;
 use memory::state::sticky_sessions::StickySessions;
 use memory::state::targets::TargetRegistry;
-use motion::engine::caching::{CacheHeaders, CacheView};
+use motion::engine::caching::{CacheHeaders, CacheView, preview};
 use motion::engine::limit_preview::{self, LimitView, PreviewedRequest};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -155,7 +155,7 @@ async fn judge(call: &Call, response: &mut ExplainResponse, explained: &Explaine
         metadata: explained.metadata.as_deref(),
     };
     let wishes = explained.cache_headers.as_deref();
-    response.cache = call.engine.caching.preview(&previewed, &explained.headers, wishes);
+    response.cache = preview(&call.engine.caching, &previewed, &explained.headers, wishes);
     let prices = RequestPrices::new(call.shared.prices.load_full());
     match limit_preview::preview(&call.limits, &prices, &previewed, &call.identity).await {
         Ok(found) => {

@@ -12,6 +12,7 @@ use super::route::{Access, Route, Shape, delete, get, post, put as put_route};
 use judgment::guard::{Hook, HookCompiler, HookPlace, Subject, check_kind};
 use memory::state::stored::{compile_guardrail, guardrail_hook};
 use memory::store::{Catalog, Kind, Record, Status};
+use motion::engine::guarding::try_hook;
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 use uuid::Uuid;
@@ -367,7 +368,7 @@ async fn test(call: Call) -> Result<Reply, Error> {
             subject.with_response(&json!({"choices": [choice]}).to_string())
         }
     };
-    let run = call.engine.try_hook(&hook, &subject, &call.snapshot, &call.identity).await;
+    let run = try_hook(&call.engine, &hook, &subject, &call.snapshot, &call.identity).await;
     let mut reply = serde_json::to_value(run.results.first()).unwrap_or_default();
     if let Some(members) = reply.as_object_mut() {
         let changed = run.changed.as_ref().unwrap_or(&subject);

@@ -24,6 +24,7 @@ use memory::state::snapshot::SettingsSnapshot;
 use motion::engine::body_pace::Pace;
 use motion::engine::cors;
 use motion::engine::downstream::Downstream;
+use motion::engine::guarding::guard_upgrade;
 use motion::engine::orchestrator::Admitted;
 use motion::engine::planner::Planned;
 use motion::engine::request_context::{CalledApi, RequestContext};
@@ -257,8 +258,8 @@ async fn dispatch(
         if is_upgrade && !attempt.target.hooks.is_empty() {
             let headers = &session.req_header().headers;
             let request = &admitted.request;
-            let judged =
-                gateway.engine.guard_upgrade(&mut ctx.request, headers, request, &attempt.target).await;
+            let target = &attempt.target;
+            let judged = guard_upgrade(&gateway.engine, &mut ctx.request, headers, request, target).await;
             judged.map_err(|error| native::fail_request(&mut ctx.request, error))?;
         }
         ctx.request.record.is_single_attempt = admitted.plan.is_single_attempt();

@@ -12,7 +12,7 @@ use judgment::route::admission::ModelQuery;
 use judgment::route::provider_ref::split_slug;
 use motion::engine::downstream::Downstream;
 use motion::engine::header_edit::{self, HeaderCase, edit_response_headers};
-use motion::engine::model_list::GatewayModels;
+use motion::engine::model_list::{GatewayModels, gateway_models};
 use motion::engine::request_context::RequestContext;
 use motion::engine::response_headers;
 use pingora_core::Result;
@@ -29,7 +29,7 @@ pub(super) async fn serve(
     query: ModelQuery,
 ) -> Result<bool> {
     let only = query.model.as_deref().and_then(split_slug).map(|(slug, _)| slug);
-    let found = gateway.engine.gateway_models(ctx, only).await;
+    let found = gateway_models(&gateway.engine, ctx, only).await;
     let body = match body(&found, &query) {
         Ok(body) => Bytes::from(body),
         Err(error) => return Err(native::fail_request(ctx, error)),

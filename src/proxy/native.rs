@@ -12,6 +12,7 @@ use judgment::route::attempt::Attempt;
 use knowledge::provider::credential_mask::MaskedBody;
 use memory::auth::KEY_PROTOCOL;
 use motion::engine::body_pace::UploadPace;
+use motion::engine::credentials;
 use motion::engine::header_edit::{HeaderCase, edit_request_headers, mask_headers, withheld};
 use motion::engine::peer_selection::PeerSelection;
 use motion::engine::request_context::RequestContext;
@@ -80,7 +81,7 @@ pub(super) async fn start(
     }
     // Only for upgrades: any other attempt that needs credentials goes through the engine.
     let has_body = is_sent_with_body(&session.req_header().headers);
-    let authorized = engine.authorize_upgrade(request, &mut attempt, has_body).await;
+    let authorized = credentials::authorize_upgrade(&engine.shared, request, &mut attempt, has_body).await;
     request.facts.attempt = Some(Arc::new(attempt));
     authorized
 }

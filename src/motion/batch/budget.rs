@@ -9,7 +9,7 @@ use super::parts::LineSet;
 use super::run::{Halt, Run};
 use super::state::{Batch, StoredError};
 use super::validation::read_line;
-use crate::engine::limit_advance::NotHeld;
+use crate::engine::limit_advance::{self, NotHeld};
 use jiff::Timestamp;
 use memory::limits::{Advance, AdvanceEstimate, LimitSet};
 use parking_lot::Mutex;
@@ -62,13 +62,13 @@ impl Run {
         let engine = &self.batches.planner.engine;
         // What a validation before this one has held, whose end was not written.
         self.budget.release();
-        let Some(limits) = engine.budgets() else { return Ok(None) };
+        let Some(limits) = limit_advance::budgets(engine) else { return Ok(None) };
         let waiting = self.budget.waiting.lock().take();
         let sum = match waiting.filter(|waiting| Arc::ptr_eq(&waiting.limits, &limits)) {
             Some(waiting) => waiting.sum,
             None => self.estimate(batch, &LineSet::default()).await?,
         };
-        match engine.hold_advance(&sum, None) {
+        match limit_advance::hold(engine, &sum, None) {
             Ok(advance) => {
                 *self.budget.held.lock() = Some(Arc::new(advance));
                 Ok(None)
@@ -88,11 +88,11 @@ impl Run {
     /// Holds what the lines without a result are expected to use, where another process began the batch.
     pub async fn hold_rest(&self, batch: &Batch, done: &LineSet) -> Result<(), Halt> {
         let engine = &self.batches.planner.engine;
-        if self.budget.held().is_some() || engine.budgets().is_none() || batch.has_no_input() {
+        if self.budget.held().is_some() || limit_advance::budgets(engine).is_none() || batch.has_no_input() {
             return Ok(());
         }
         let sum = self.estimate(batch, done).await?;
-        match engine.hold_advance(&sum, None) {
+        match limit_advance::hold(engine, &sum, None) {
             Ok(advance) => *self.budget.held.lock() = Some(Arc::new(advance)),
             Err(NotHeld::Reserved(why) | NotHeld::Refused(why)) => {
                 log::info!(target: "turnpike", "batches: the budget of {} is not held: {}", batch_id(self.id, batch.provider()), why.message);

@@ -10,7 +10,7 @@
 //!                       └─> other ─> error body read ─> failed
 //! ```
 
-use super::attempt::layers::Ends;
+use super::attempt::ends::Ends;
 use super::attempt_state::AttemptFacts;
 use super::attempt_usage::Observed;
 use super::body_error::BodyError;
@@ -19,9 +19,8 @@ use super::content_kind::ContentKind;
 use super::guarding::Guarded;
 use super::header_edit::{mask_headers, withheld};
 use super::payload_capture::BoundedBody;
-use super::response_body::ResponseBody;
+use super::response_body::{ResponseBody, ResumeSource};
 use super::response_policy::ResponsePolicy;
-use super::resume::ResumeSource;
 use super::upstream_stream::{StreamEvent, UpstreamStream};
 use bytes::{Bytes, BytesMut};
 use judgment::route::attempt::Attempt;

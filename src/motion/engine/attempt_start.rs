@@ -2,7 +2,9 @@
 //!
 //! Does not wait for the response (`attempt_run`) and does not decide what follows (`orchestrator`).
 
-use super::attempt::call::{AnswerKind, AttemptCall, Incoming, Parts, Passed, Way};
+use super::attempt::answer::AnswerKind;
+use super::attempt::call::{AttemptCall, Incoming, NextAttempt, NotStarted, Parts, Passed, Way};
+use super::attempt::layers;
 use super::attempt_run::{AttemptRun, Clock, LaidLayers, Making, Phase, ResponseSource};
 use super::attempt_state::AttemptState;
 use super::caching::{CachedCall, FlightReader, Launch};
@@ -10,7 +12,7 @@ use super::downstream::Downstream;
 use super::downstream_watch::DownstreamWatch;
 use super::limit_holds::SealedAttempt;
 use super::opener::{Opener, RequestBody};
-use super::orchestrator::{NextAttempt, Orchestrator, Started};
+use super::orchestrator::Orchestrator;
 use super::peer_selection::PeerSelection;
 use super::response_policy::{ResponsePolicy, WantedResponse};
 use super::upstream_headers::UpstreamHeaders;
@@ -21,6 +23,12 @@ use memory::state::targets::Permit;
 use std::sync::Arc;
 use std::time::Instant;
 use words::config::policies::{Replay, StreamRescue};
+
+/// The result of starting an attempt.
+pub(super) enum Started {
+    Running(Box<AttemptRun>, DownstreamWatch),
+    Failed(Box<NotStarted>),
+}
 
 /// An exchange, and how it was opened.
 struct Opened {
@@ -40,17 +48,17 @@ impl Opened {
 impl<D: Downstream> Orchestrator<'_, D> {
     /// Passes the attempt through its target's layers, and sends it.
     pub async fn start(&mut self, next: &NextAttempt) -> Started {
-        let is_read = self.downstream.body_is_complete();
+        let is_read = self.client.downstream.body_is_complete();
         let incoming = Incoming {
             request: &self.request,
-            header: self.downstream.request(),
-            streamed: self.streamed,
+            header: self.client.downstream.request(),
+            streamed: self.client.streamed,
             is_read,
             all_circuits_open: self.plan.all_circuits_open(),
         };
-        let mut call = AttemptCall::new(self.engine, self.ctx, incoming, next, &mut self.kept);
+        let mut call = AttemptCall::new(self.client.engine, self.client.ctx, incoming, next, &mut self.kept);
         let started = call.started;
-        let flow = self.engine.pass_layers(&mut call).await;
+        let flow = layers::pass(self.client.engine, &mut call).await;
         let Passed { attempt, way, state, cache, parts } = match call.finish(flow).await {
             Ok(passed) => passed,
             Err(not_started) => return Started::Failed(Box::new(not_started)),
@@ -65,8 +73,13 @@ impl<D: Downstream> Orchestrator<'_, D> {
         }
         let Opened { stream, watch, permit, source, cached } = opened;
         let has_other = self.plan.has_other(&self.env);
-        let deadlines =
-            Deadlines::new(&next.target, self.ctx.span.started, started, has_other, self.streamed);
+        let deadlines = Deadlines::new(
+            &next.target,
+            self.client.ctx.span.started,
+            started,
+            has_other,
+            self.client.streamed,
+        );
         let run = AttemptRun {
             attempt,
             cache,
@@ -74,16 +87,16 @@ impl<D: Downstream> Orchestrator<'_, D> {
             permit,
             stream,
             phase: Phase::Header,
-            clock: Clock::new(self.ctx.span.started),
+            clock: Clock::new(self.client.ctx.span.started),
             making: Making {
                 policy: self.response_policy(&next.target, &deadlines, has_other),
-                trace_id: Arc::clone(&self.ctx.span.trace_id),
+                trace_id: Arc::clone(&self.client.ctx.span.trace_id),
                 filters,
                 resumes: self.kept.resume.as_mut().and_then(|resume| resume.take_rewriter()),
-                original: self.ctx.record.new_original(),
+                original: self.client.ctx.record.new_original(),
             },
             deadlines,
-            held: self.engine.shared.held_bytes.holder(),
+            held: self.client.engine.shared.held_bytes.holder(),
             source,
             layers: LaidLayers { guarded, cached, ends },
         };
@@ -92,24 +105,25 @@ impl<D: Downstream> Orchestrator<'_, D> {
 
     /// The exchange of an attempt that no call of its target is made for.
     fn answered(&self, target: &Arc<Target>, answer: AnswerKind, mut state: AttemptState) -> Opened {
+        let connections = &self.client.engine.connections;
         match answer {
             AnswerKind::Own(response) => {
-                let stream = UpstreamStream::local(self.engine, target, response, state);
+                let stream = UpstreamStream::local(connections, target, response, state);
                 Opened::new(stream, ResponseSource::Gateway)
             }
             AnswerKind::Given(given) => {
-                let stream = UpstreamStream::given(self.engine, target, *given, state);
+                let stream = UpstreamStream::given(connections, target, *given, state);
                 Opened::new(stream, ResponseSource::BatchJob)
             }
             AnswerKind::Stored(found) => {
                 let is_paced = target.policies.cache.is_some_and(|cache| cache.replay == Replay::Paced);
-                let stream = UpstreamStream::replayed(self.engine, target, &found, is_paced);
+                let stream = UpstreamStream::replayed(connections, target, &found, is_paced);
                 Opened::new(stream, ResponseSource::Cache)
             }
             AnswerKind::Shared(shared) => {
                 let (call, reader) = *shared;
                 state.sent_at.get_or_insert_with(Instant::now);
-                let stream = UpstreamStream::shared(self.engine, target, reader, state);
+                let stream = UpstreamStream::shared(connections, target, reader, state);
                 Opened { cached: Some(call), ..Opened::new(stream, ResponseSource::Provider) }
             }
         }
@@ -129,10 +143,10 @@ impl<D: Downstream> Orchestrator<'_, D> {
         let mut cached = None;
         if let Some(shared) = shared {
             let (call, launch, reader) = *shared;
-            let held = self.engine.shared.held_bytes.holder();
+            let held = self.client.engine.shared.held_bytes.holder();
             let state = stream.state();
             launch.start(stream, held);
-            stream = UpstreamStream::shared(self.engine, target, reader, state);
+            stream = UpstreamStream::shared(&self.client.engine.connections, target, reader, state);
             cached = Some(call);
         }
         Opened { stream, watch, permit, source: ResponseSource::Provider, cached }
@@ -147,47 +161,49 @@ impl<D: Downstream> Orchestrator<'_, D> {
         let attempt = sealed.attempt();
         let mut watch = DownstreamWatch::default();
         let mut upload = None;
-        let streams_body = attempt.body.is_none() && !self.downstream.body_is_complete();
+        let streams_body = attempt.body.is_none() && !self.client.downstream.body_is_complete();
         let body = match attempt.body.clone() {
             Some(body) => RequestBody::Whole(body),
             None if streams_body => {
                 // A streamed upload cannot be sent again.
                 self.plan.set_last();
-                let (watching, chunks) = DownstreamWatch::with_body(&self.ctx.snapshot.settings.limits);
+                let (watching, chunks) =
+                    DownstreamWatch::with_body(&self.client.ctx.snapshot.settings.limits);
                 (watch, upload) = (watching, Some(chunks));
                 RequestBody::Streamed
             }
             None => RequestBody::Empty,
         };
-        let client = self.downstream.request();
-        let headers = UpstreamHeaders::new(self.ctx, attempt, client, streams_body);
+        let client = self.client.downstream.request();
+        let headers = UpstreamHeaders::new(self.client.ctx, attempt, client, streams_body);
         let header = match headers.build(client) {
             Ok(header) => Box::new(header),
             Err(error) => {
-                return (UpstreamStream::failed(self.engine, &attempt.target, error, state), watch);
+                let connections = &self.client.engine.connections;
+                return (UpstreamStream::failed(connections, &attempt.target, error, state), watch);
             }
         };
         state.sent_at.get_or_insert_with(Instant::now);
         let opener = Opener {
-            engine: Arc::clone(self.engine),
-            snapshot: Arc::clone(&self.ctx.snapshot),
+            connections: Arc::clone(&self.client.engine.connections),
+            snapshot: Arc::clone(&self.client.ctx.snapshot),
             target: Arc::clone(&attempt.target),
             header,
             body,
             peers: PeerSelection::new(self.stale_connection_met, attempt.other_origin.clone()),
             reader_is_timed: false,
-            connections: 0,
+            opened: 0,
         };
         (UpstreamStream::new(Box::new(opener), upload, state), watch)
     }
 
     /// What is expected of a response, and may be made of it.
     fn response_policy(&self, target: &Target, deadlines: &Deadlines, has_other: bool) -> ResponsePolicy {
-        let may_resume = self.streamed && deadlines.rescue == StreamRescue::Resume;
+        let may_resume = self.client.streamed && deadlines.rescue == StreamRescue::Resume;
         let wanted = WantedResponse {
-            operation: self.ctx.api.operation,
-            mode: self.ctx.api.mode,
-            streamed: self.streamed,
+            operation: self.client.ctx.api.operation,
+            mode: self.client.ctx.api.mode,
+            streamed: self.client.streamed,
             n: self.n,
         };
         ResponsePolicy {

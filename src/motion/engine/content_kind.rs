@@ -3,7 +3,6 @@
 //! A gateway of somebody else's, a captive portal or a broken server may respond with a page, a list or nothing at all
 //! and still with the status 200. The rest of a response is judged by `response_body`.
 
-use super::response_headers::is_media;
 use super::response_policy::ResponsePolicy;
 use http::HeaderValue;
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
@@ -56,6 +55,12 @@ impl ContentKind {
             _ => Self::Other,
         }
     }
+}
+
+/// Whether a `Content-Type` is this media type, whatever its parameters are.
+pub fn is_media(value: &str, wanted: &str) -> bool {
+    let Some((essence, rest)) = value.trim_start().split_at_checked(wanted.len()) else { return false };
+    essence.eq_ignore_ascii_case(wanted) && matches!(rest.trim_start().as_bytes().first(), None | Some(b';'))
 }
 
 /// Why a response cannot be a model's output, as far as its header shows.

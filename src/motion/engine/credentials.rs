@@ -4,9 +4,7 @@
 //! The provider describes both (`Provider::token_exchange`, `Provider::sign`), `state::credentials` carries the exchange
 //! out and caches tokens.
 
-use super::Engine;
-use super::attempt::call::AttemptCall;
-use super::attempt::layers::{Ending, Flow, Layer};
+use super::attempt::{AttemptCall, Ending, Flow, Layer};
 use super::request_context::RequestContext;
 use futures_util::future::BoxFuture;
 use http::{HeaderMap, Method};
@@ -80,24 +78,22 @@ fn drop_refused(shared: &Shared, token_exchange: &dyn TokenExchange, by_operator
     }
 }
 
-impl Engine {
-    /// Fetches what authorizes a request that switches protocols, which Pingora proxies. `has_body`: a body follows.
-    ///
-    /// # Errors
-    /// 400 and 401 where the account is at fault, 502 where the token server failed.
-    pub async fn authorize_upgrade(
-        &self,
-        ctx: &mut RequestContext,
-        attempt: &mut Attempt,
-        has_body: bool,
-    ) -> Result<(), Error> {
-        if attempt.needs_credentials() {
-            ctx.facts.state.sent_at = Some(Instant::now());
-            let credentials = acquire(&self.shared, ctx, has_body, attempt, None).await?;
-            attempt.fetched = credentials.map(Box::new);
-        }
-        Ok(())
+/// Fetches what authorizes a request that switches protocols, which Pingora proxies. `has_body`: a body follows.
+///
+/// # Errors
+/// 400 and 401 where the account is at fault, 502 where the token server failed.
+pub async fn authorize_upgrade(
+    shared: &Arc<Shared>,
+    ctx: &mut RequestContext,
+    attempt: &mut Attempt,
+    has_body: bool,
+) -> Result<(), Error> {
+    if attempt.needs_credentials() {
+        ctx.facts.state.sent_at = Some(Instant::now());
+        let credentials = acquire(shared, ctx, has_body, attempt, None).await?;
+        attempt.fetched = credentials.map(Box::new);
     }
+    Ok(())
 }
 
 /// Fetches what an attempt needs to be authorized. `streams_body`: a body follows that was not read; `deadline`: when the

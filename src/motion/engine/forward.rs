@@ -1,31 +1,30 @@
-//! Commits an attempt's response and forwards it to the client as it arrives.
+//! Forwards a committed response to the client as it arrives.
 //!
 //! A stream that breaks is never presented as complete: either another attempt continues it (`resume`), or it ends with an
 //! error event. The plan decides which.
 
-use super::attempt::wait::{Interruption, unless_interrupted};
+use super::attempt_end;
 use super::attempt_run::AttemptRun;
 use super::attempt_usage::Observed;
 use super::body_error::BodyError;
-use super::caching::{self, CachedCall, Finished};
+use super::caching::{self, CachedCall, CompleteResponse};
+use super::client::{Client, Interruption};
 use super::content_kind::ContentKind;
 use super::cost;
 use super::downstream::{Aborted, Downstream};
 use super::downstream_watch::DownstreamWatch;
 use super::header_edit::{HeaderCase, edit_response_headers};
 use super::keep_alive;
-use super::orchestrator::{AttemptResult, NextAttempt, Orchestrator};
+use super::request_context::RequestContext;
 use super::response_body::ResponseBody;
 use super::response_headers;
 use super::resume::Resume;
 use super::upstream_stream::StreamEvent;
-use bytes::Bytes;
 use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, TRANSFER_ENCODING};
 use http::{HeaderValue, StatusCode};
 use judgment::route::attempt::Attempt;
 use judgment::route::deadlines::TimeoutKind;
 use judgment::route::outcome::Outcome;
-use judgment::route::plan::{Decision, Reason};
 use judgment::route::request_mode::RequestMode;
 use knowledge::provider::rewriter::Rewriter;
 use memory::state::targets::BreakerSignal;
@@ -34,9 +33,9 @@ use pingora_core::protocols::http::HttpTask;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use words::api::chat::ProviderError;
-use words::api::operation::{Operation, Terminator};
+use words::api::operation::Operation;
 use words::config::policies::StreamRescue;
-use words::error::{Error, Kind};
+use words::error::Error;
 
 /// How long the end of a stream may take after its finish reason.
 const FINISH_TIMEOUT: Duration = Duration::from_secs(2);
@@ -45,7 +44,10 @@ const FINISH_TIMEOUT: Duration = Duration::from_secs(2);
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// A response that is being forwarded.
-struct Forwarding {
+struct Forwarding<'c, 'a, D> {
+    client: &'c mut Client<'a, D>,
+    /// The broken stream that the response continues.
+    resume: Option<&'c Resume>,
     run: Box<AttemptRun>,
     body: Box<ResponseBody>,
     /// When bytes were last read from the provider, and last sent to the client.
@@ -68,87 +70,88 @@ pub(super) struct Interrupted {
     error: Error,
 }
 
-impl<D: Downstream> Orchestrator<'_, D> {
-    /// Commits a response and forwards it.
-    pub(super) async fn forward(
-        &mut self,
-        mut run: Box<AttemptRun>,
-        mut watch: DownstreamWatch,
-    ) -> Result<AttemptResult, Aborted> {
-        self.commit(&run);
-        let Some((header, body)) = run.take_response() else {
-            return Err(self.abort(Error::internal("a response without a header was committed")));
-        };
-        let now = Instant::now();
-        let mut forwarding = Forwarding { run, body, last_read: now, last_write: now };
-        let mut parts = Vec::with_capacity(18);
-        if !self.response_started {
-            let header = self.client_header(header, &forwarding);
-            parts.push(HttpTask::Header(header, false));
-            self.response_started = true;
-        } else if self.kept.resume.is_none() && !forwarding.body.shape.streams {
-            // An early comment already made this response a stream.
-            let error = Error::invalid_response("The provider answered with no stream.", "no events");
-            return Box::pin(self.end_stream(&ProviderError::from(&error), error))
-                .await
-                .map(|()| AttemptResult::Complete);
-        }
-        let end = self.send_all(&mut forwarding, &mut watch, parts).await;
-        let guarded = forwarding.run.layers.guarded.take();
+/// Commits the response of an attempt and forwards it to its end. `resume`: the broken stream that it continues; `Some`: it broke, and
+/// may be resumed.
+pub(super) async fn forward<D: Downstream>(
+    client: &mut Client<'_, D>,
+    resume: Option<&Resume>,
+    mut run: Box<AttemptRun>,
+    mut watch: DownstreamWatch,
+) -> Result<Option<Box<Interrupted>>, Aborted> {
+    attempt_end::committed(client.ctx, &run);
+    let Some((header, body)) = run.take_response() else {
+        return Err(client.abort(Error::internal("a response without a header was committed")));
+    };
+    let mut parts = Vec::with_capacity(18);
+    if !client.response_started {
+        parts.push(HttpTask::Header(client_header(client.ctx, header, &run, &body), false));
+        client.response_started = true;
+    } else if resume.is_none() && !body.shape.streams {
+        // An early comment already made this response a stream.
+        let error = Error::invalid_response("The provider answered with no stream.", "no events");
+        let provider_error = ProviderError::from(&error);
+        return Box::pin(client.end_stream(&provider_error, error, None)).await.map(|()| None);
+    }
+    let now = Instant::now();
+    let mut forwarding = Forwarding { client, resume, run, body, last_read: now, last_write: now };
+    let end = forwarding.send_all(&mut watch, parts).await;
+    forwarding.ended(end).await
+}
+
+impl<D: Downstream> Forwarding<'_, '_, D> {
+    /// Handles the end, however it came.
+    async fn ended(mut self, end: Result<ForwardEnd, Aborted>) -> Result<Option<Box<Interrupted>>, Aborted> {
+        let guarded = self.run.layers.guarded.take();
         // Another attempt would go on behind text whose end the windows of this one have seen, and not those of the next.
         let may_resume = guarded.as_ref().is_none_or(|guarded| !guarded.has_windows());
         if let Some(guarded) = guarded {
             guarded.finish();
         }
-        self.ctx.facts.state = forwarding.run.stream.state();
-        let is_charged = self.settle_shared(&forwarding, matches!(end, Ok(ForwardEnd::Complete)));
+        self.client.ctx.facts.state = self.run.stream.state();
+        let is_charged = self.settle_shared(matches!(end, Ok(ForwardEnd::Complete)));
         match end {
             Ok(ForwardEnd::Complete) => {
-                self.forwarded(forwarding);
-                Ok(AttemptResult::Complete)
+                self.complete();
+                Ok(None)
             }
-            Ok(ForwardEnd::Broken(error)) => {
-                Box::pin(self.broken(forwarding, error, true, may_resume, is_charged)).await
-            }
-            Ok(ForwardEnd::Stopped(error)) => {
-                Box::pin(self.broken(forwarding, error, false, false, is_charged)).await
-            }
+            Ok(ForwardEnd::Broken(error)) => Box::pin(self.broken(error, true, may_resume, is_charged)).await,
+            Ok(ForwardEnd::Stopped(error)) => Box::pin(self.broken(error, false, false, is_charged)).await,
             Err(aborted) => {
                 // What has arrived for others is read without waiting.
-                let is_there = forwarding.run.layers.cached.as_ref().is_some_and(CachedCall::is_complete);
-                if is_charged && (is_there || self.ctx.snapshot.settings.usage.drain) {
-                    Box::pin(self.drain(&mut forwarding)).await;
+                let is_there = self.run.layers.cached.as_ref().is_some_and(CachedCall::is_complete);
+                if is_charged && (is_there || self.client.ctx.snapshot.settings.usage.drain) {
+                    Box::pin(self.drain()).await;
                 }
-                self.response_ended(forwarding.body);
+                keep_observers(self.client.ctx, self.body);
                 Err(aborted)
             }
         }
     }
 
     /// Whether the request is charged for its response, which others may have read as well.
-    fn settle_shared(&mut self, forwarding: &Forwarding, is_complete: bool) -> bool {
-        let Forwarding { run, body, .. } = forwarding;
+    fn settle_shared(&mut self, is_complete: bool) -> bool {
+        let Self { client, run, body, .. } = self;
         let is_charged = run.is_charged(is_complete);
         if run.layers.cached.is_some() {
             if is_charged {
-                self.ctx.record.forwarded()
+                client.ctx.record.forwarded();
             } else {
-                self.ctx.facts.cache.saved = caching::saved(self.ctx, &run.attempt, body.summary())
+                client.ctx.facts.cache.saved = caching::saved(client.ctx, &run.attempt, body.summary());
             }
         }
         is_charged
     }
 
     /// Reads the rest of a response whose client has left, for a provider that charges all of it.
-    async fn drain(&mut self, forwarding: &mut Forwarding) {
-        let Forwarding { run, body, last_read, .. } = forwarding;
+    async fn drain(&mut self) {
+        let Self { client, run, body, last_read, .. } = self;
         let limit = Instant::now() + DRAIN_TIMEOUT;
         while body.error().is_none() && !body.is_finished() && Instant::now() < limit {
             let (deadline, _) =
                 run.deadlines.idle_deadline(*last_read, body.shape.kind == ContentKind::Events, false);
             let event = tokio::select! {
                 event = run.stream.next(Some(deadline.map_or(limit, |deadline| deadline.min(limit)))) => event,
-                () = self.engine.shared.lifecycle.aborted() => return,
+                () = client.engine.shared.lifecycle.aborted() => return,
             };
             let StreamEvent::Task(task) = event else { return };
             *last_read = Instant::now();
@@ -158,27 +161,9 @@ impl<D: Downstream> Orchestrator<'_, D> {
         }
     }
 
-    /// Records whose response the client gets.
-    fn commit(&mut self, run: &AttemptRun) {
-        let state = run.stream.state();
-        self.ctx.facts = run.facts();
-        self.ctx.record.attempt_finished(&run.attempt, state, run.reason, None);
-        if self.ctx.facts.cache.status.is_hit() {
-            self.ctx.record.is_from_cache();
-        }
-        if run.is_charged_alone() {
-            self.ctx.record.forwarded();
-        }
-        // A response made by the gateway, or for another request, says nothing about the target's latency.
-        if let Some(memory) = run.attempt.target.state.get().filter(|_| run.calls_target()) {
-            let now = Instant::now();
-            memory.first_token(now.saturating_duration_since(run.started()), now);
-        }
-    }
-
     /// Finishes a response that was sent completely.
-    fn forwarded(&mut self, forwarding: Forwarding) {
-        let Forwarding { mut run, body, .. } = forwarding;
+    fn complete(self) {
+        let Self { client, resume, mut run, body, .. } = self;
         if let Some(permit) = run.permit.take() {
             permit.finish(BreakerSignal::Success, Instant::now());
         }
@@ -187,90 +172,31 @@ impl<D: Downstream> Orchestrator<'_, D> {
         if !body.has_ended() {
             run.stream.drain();
         }
-        self.response_ended(body);
-        self.keep_items();
-        if let Some(resume) = &self.kept.resume {
-            self.engine.shared.metrics.record_rescue(resume.label());
+        keep_observers(client.ctx, body);
+        keep_items(client);
+        if let Some(resume) = resume {
+            client.engine.shared.metrics.record_rescue(resume.label());
         }
-    }
-
-    /// Takes what has observed the response, for the record.
-    fn response_ended(&mut self, mut body: Box<ResponseBody>) {
-        self.ctx.record.set_original(body.take_original());
-        self.ctx.observers = body.into_observers();
-    }
-
-    /// Keeps the items of a translated response, for a client that believes them stored.
-    fn keep_items(&self) {
-        let keeps = self.ctx.snapshot.settings.limits.max_kept_items_bytes > 0;
-        if !keeps || self.ctx.api.operation != Operation::Responses {
-            return;
-        }
-        let client = self.ctx.record.client.as_ref().and_then(|client| client.id.as_deref());
-        for (id, json) in self.ctx.observers.rewriter.iter().flat_map(Rewriter::items) {
-            self.engine.shared.kept_items.insert(client, &id, json);
-        }
-    }
-
-    /// Makes the client's response header from the provider's.
-    fn client_header(
-        &mut self,
-        mut header: Box<ResponseHeader>,
-        forwarding: &Forwarding,
-    ) -> Box<ResponseHeader> {
-        let body = &forwarding.body;
-        let streams = body.shape.streams;
-        self.ctx.record.streamed = streams;
-        let model = body.summary().and_then(|summary| summary.model.as_deref());
-        let attempt = &forwarding.run.attempt;
-        self.ctx.facts.is_unpriced =
-            forwarding.run.calls_target() && cost::is_unpriced(&self.ctx.prices, attempt, model);
-        let ctx = &*self.ctx;
-        if body.has_own_type() && header.status == StatusCode::CREATED {
-            // The status is the client's API's as well, and OpenAI's has no other for what was made.
-            let _ = header.set_status(StatusCode::OK);
-        }
-        let case = HeaderCase::for_response(ctx, &header);
-        edit_response_headers(&mut header, case, |headers| {
-            if body.has_own_type() {
-                let media = if streams { "text/event-stream; charset=utf-8" } else { "application/json" };
-                for name in [CONTENT_ENCODING, TRANSFER_ENCODING] {
-                    headers.remove(name);
-                }
-                headers.insert(CONTENT_TYPE, HeaderValue::from_static(media));
-            }
-            if body.is_rewritten() || streams {
-                headers.remove(CONTENT_LENGTH);
-                if body.is_finished() && !streams {
-                    headers.insert(CONTENT_LENGTH, body.ready_bytes().into());
-                } else {
-                    headers.insert(TRANSFER_ENCODING, HeaderValue::from_static("chunked"));
-                };
-            }
-            response_headers::add_gateway_headers(headers, ctx);
-        });
-        header
     }
 
     /// Sends what is ready and everything that follows, until the response ends.
     async fn send_all(
         &mut self,
-        forwarding: &mut Forwarding,
         watch: &mut DownstreamWatch,
         mut parts: Vec<HttpTask>,
     ) -> Result<ForwardEnd, Aborted> {
         loop {
-            let held = forwarding.body.held_bytes();
-            let ready = if forwarding.body.has_provider_error() {
-                forwarding.run.mask(&forwarding.body.ready())
+            let held = self.body.held_bytes();
+            let ready = if self.body.has_provider_error() {
+                self.run.mask(&self.body.ready())
             } else {
-                forwarding.body.ready()
+                self.body.ready()
             };
-            let error = forwarding.body.error().cloned();
-            let done = forwarding.body.is_finished() && error.is_none();
+            let error = self.body.error().cloned();
+            let done = self.body.is_finished() && error.is_none();
             let chunks = ready.len();
             for (index, chunk) in ready.into_iter().enumerate() {
-                if let Some(guarded) = &mut forwarding.run.layers.guarded {
+                if let Some(guarded) = &mut self.run.layers.guarded {
                     guarded.copy(&chunk);
                 }
                 parts.push(HttpTask::Body(Some(chunk), done && index + 1 == chunks));
@@ -280,54 +206,51 @@ impl<D: Downstream> Orchestrator<'_, D> {
             }
             if done {
                 // Before the client has the end of it: its next request finds it.
-                let is_resumed = self.kept.resume.is_some();
-                let finished = Finished { run: &forwarding.run, body: &forwarding.body, is_resumed };
-                finished.store(&self.engine.caching, self.ctx);
+                let complete =
+                    CompleteResponse { run: &self.run, body: &self.body, is_resumed: self.resume.is_some() };
+                complete.store(&self.client.engine.caching, self.client.ctx);
             }
             if !parts.is_empty() {
-                forwarding.last_write = Instant::now();
-                if forwarding.body.has_content() {
-                    self.ctx.record.traffic.first_byte.get_or_insert(forwarding.last_write);
-                    self.ctx.record.traffic.first_token.get_or_insert(forwarding.last_write);
+                self.last_write = Instant::now();
+                if self.body.has_content() {
+                    let traffic = &mut self.client.ctx.record.traffic;
+                    traffic.first_byte.get_or_insert(self.last_write);
+                    traffic.first_token.get_or_insert(self.last_write);
                 }
                 // These bytes are held until the client has taken them.
-                forwarding.run.held.set_anyway(held);
-                self.send(std::mem::take(&mut parts)).await?;
-                forwarding.run.held.set_anyway(forwarding.body.held_bytes());
+                self.run.held.set_anyway(held);
+                self.client.send(std::mem::take(&mut parts)).await?;
+                self.run.held.set_anyway(self.body.held_bytes());
             }
             if let Some(error) = error {
-                return Ok(forward_end(error, &forwarding.run));
+                return Ok(forward_end(error, &self.run));
             }
             if done {
                 return Ok(ForwardEnd::Complete);
             }
-            if let Some(end) = self.next_chunk(forwarding, watch).await? {
+            if let Some(end) = self.next_chunk(watch).await? {
                 return Ok(end);
             }
         }
     }
 
     /// Waits for the next chunk; keeps a silent stream's connection alive with comments.
-    async fn next_chunk(
-        &mut self,
-        forwarding: &mut Forwarding,
-        watch: &mut DownstreamWatch,
-    ) -> Result<Option<ForwardEnd>, Aborted> {
+    async fn next_chunk(&mut self, watch: &mut DownstreamWatch) -> Result<Option<ForwardEnd>, Aborted> {
+        let Self { client, run, body, last_read, last_write, .. } = self;
         loop {
-            let Forwarding { run, body, last_read, last_write } = &mut *forwarding;
             let is_stream = body.shape.kind == ContentKind::Events;
             let (deadline, kind) = run.deadlines.idle_deadline(*last_read, is_stream, false);
             let finished = body.has_finish_reason();
             let deadline = if finished { Some(*last_read + FINISH_TIMEOUT) } else { deadline };
             // Nothing is added to responses of the generic endpoint.
-            let comments = self.ctx.record.streamed && self.ctx.api.mode == RequestMode::Api;
+            let comments = client.ctx.record.streamed && client.ctx.api.mode == RequestMode::Api;
             let heartbeat = run.deadlines.heartbeat.filter(|_| comments).map(|every| *last_write + every);
             let is_heartbeat = heartbeat.is_some_and(|beat| deadline.is_none_or(|deadline| beat < deadline));
             let until = if is_heartbeat { heartbeat } else { deadline };
-            let event = match unless_interrupted(self.client(watch), None, run.stream.next(until)).await {
+            let event = match client.unless_interrupted(watch, None, run.stream.next(until)).await {
                 Ok(event) => event,
                 Err(Interruption::Stopped(error)) => return Ok(Some(ForwardEnd::Stopped(error))),
-                Err(_) => return Err(self.abort(Error::client_closed())),
+                Err(_) => return Err(client.abort(Error::client_closed())),
             };
             match event {
                 StreamEvent::Task(task) => {
@@ -338,8 +261,8 @@ impl<D: Downstream> Orchestrator<'_, D> {
                 }
                 StreamEvent::TimedOut if is_heartbeat => {
                     *last_write = Instant::now();
-                    self.send(vec![HttpTask::Body(Some(keep_alive::bytes(self.ctx.api.operation)), false)])
-                        .await?;
+                    let comment = keep_alive::bytes(client.ctx.api.operation);
+                    client.send(vec![HttpTask::Body(Some(comment), false)]).await?;
                 }
                 // Only the end marker is missing: the gateway adds it.
                 StreamEvent::TimedOut | StreamEvent::Failed(_) if finished => {
@@ -362,16 +285,15 @@ impl<D: Downstream> Orchestrator<'_, D> {
     /// Handles a response that broke after it was started. `by_provider`: the gateway did not stop it; `may_resume`: another attempt
     /// may continue it.
     async fn broken(
-        &mut self,
-        forwarding: Forwarding,
+        self,
         error: Error,
         by_provider: bool,
         may_resume: bool,
         is_charged: bool,
-    ) -> Result<AttemptResult, Aborted> {
-        let Forwarding { mut run, body, .. } = forwarding;
+    ) -> Result<Option<Box<Interrupted>>, Aborted> {
+        let Self { client, resume, mut run, body, .. } = self;
         if by_provider && run.is_from_cache() && body.error().is_some() {
-            caching::remove_unreadable(&self.engine.caching, self.ctx, &run.cache);
+            caching::remove_unreadable(&client.engine.caching, client.ctx, &run.cache);
         }
         run.layers.ends.end(Outcome::Interrupted);
         let (attempt, deadlines, permit) = run.into_rest();
@@ -379,53 +301,46 @@ impl<D: Downstream> Orchestrator<'_, D> {
             let signal = Outcome::Interrupted.breaker_signal(attempt.target.policies.breaker.as_ref());
             permit.finish(signal, Instant::now());
         }
-        self.ctx.record.response_broke(&error);
+        client.ctx.record.response_broke(&error);
         if let Some(summary) = body.summary().filter(|_| is_charged) {
-            self.ctx.record.used(Observed::of(&attempt, summary));
+            client.ctx.record.used(Observed::of(&attempt, summary));
         }
-        let streamed = self.ctx.record.streamed;
+        let streamed = client.ctx.record.streamed;
         let mismatch = matches!(body.error(), Some(BodyError::Mismatch));
         let may_resume = may_resume && streamed && !mismatch && deadlines.rescue == StreamRescue::Resume;
         let interrupted = Interrupted { body, attempt, error };
-        if may_resume && Resume::is_possible(&interrupted.body, self.ctx.api.operation) {
-            return Ok(AttemptResult::Interrupted(Box::new(interrupted)));
+        if may_resume && Resume::is_possible(&interrupted.body, client.ctx.api.operation) {
+            return Ok(Some(Box::new(interrupted)));
         }
         if !streamed {
             // No error can be sent in the middle of a document: the connection is closed, so that the part is not taken for
             // the whole.
-            return Err(self.abort(interrupted.error));
+            return Err(client.abort(interrupted.error));
         }
-        self.end_interrupted(interrupted).await.map(|()| AttemptResult::Complete)
+        interrupted.end(client, resume.is_some()).await.map(|()| None)
+    }
+}
+
+impl Interrupted {
+    /// What continues the stream. `before`: the resume that it was already a part of.
+    ///
+    /// # Errors
+    /// Why the stream broke: it cannot be continued.
+    pub fn into_resume(self, ctx: &RequestContext, before: Option<Resume>) -> Result<Resume, Error> {
+        let Self { body, attempt, error } = self;
+        Resume::new(*body, ctx, &attempt, &error, before).ok_or(error)
     }
 
-    /// Continues a broken stream with another attempt if the plan has one; otherwise ends it.
-    pub(super) async fn resume_from(
-        &mut self,
-        interrupted: Interrupted,
-    ) -> Result<Option<NextAttempt>, Aborted> {
-        let decision = self.plan.next(&Outcome::Interrupted, &mut self.env);
-        let Decision::Attempt { target, wait, reason } = decision else {
-            return self.end_interrupted(interrupted).await.map(|()| None);
-        };
-        let Interrupted { body, attempt, error } = interrupted;
-        let before = self.kept.resume.take().map(|resume| *resume);
-        match Resume::new(*body, self.ctx, &attempt, &error, before) {
-            Some(resume) => {
-                self.kept.resume = Some(Box::new(resume));
-                let reason = if reason == Reason::Retry { reason } else { Reason::Rescue };
-                Ok(Some(NextAttempt { target, wait, reason }))
-            }
-            None => self.end_stream(&ProviderError::from(&error), error).await.map(|()| None),
+    /// Ends the stream with an error event, because no attempt continues it. `is_resumed`: one has before.
+    pub async fn end<D: Downstream>(
+        self,
+        client: &mut Client<'_, D>,
+        is_resumed: bool,
+    ) -> Result<(), Aborted> {
+        let Self { mut body, attempt, error } = self;
+        if is_resumed {
+            client.engine.shared.metrics.record_rescue("failed");
         }
-    }
-
-    /// Ends a broken stream with an error event, because no attempt continues it.
-    async fn end_interrupted(&mut self, interrupted: Interrupted) -> Result<(), Aborted> {
-        let Interrupted { mut body, attempt, error } = interrupted;
-        if self.kept.resume.is_some() {
-            self.engine.shared.metrics.record_rescue("failed");
-        }
-        let dialect = self.ctx.api.dialect;
         let provider = attempt.target.provider.id();
         // The provider's error keeps its class, so that the client can act on it; the message says what became of it.
         let provider_error = match body.error() {
@@ -434,49 +349,67 @@ impl<D: Downstream> Orchestrator<'_, D> {
             }
             _ => ProviderError::from(&error),
         };
-        let event = body.fail(&provider_error, dialect, provider);
+        let event = body.fail(&provider_error, client.ctx.api.dialect, provider);
         let event = attempt.credential_mask().bytes(event);
-        self.response_ended(body);
-        self.send_last_event(event, error).await
+        keep_observers(client.ctx, body);
+        client.send_last_event(event, error).await
     }
+}
 
-    /// Ends a stream that was already started with an error event.
-    pub(super) async fn end_stream(
-        &mut self,
-        provider_error: &ProviderError,
-        error: Error,
-    ) -> Result<(), Aborted> {
-        let dialect = self.ctx.api.dialect;
-        let mut out = Vec::new();
-        match self.kept.resume.as_mut().and_then(|resume| resume.take_rewriter()) {
-            Some(mut rewriter) => {
-                self.engine.shared.metrics.record_rescue("failed");
-                rewriter.fail(provider_error, &mut out);
-                self.ctx.observers.rewriter = Some(rewriter);
-            }
-            None => {
-                let provider = self.ctx.facts.attempt.as_ref().map(|attempt| attempt.target.provider.id());
-                provider_error.event(dialect, provider, 0, &mut out);
-            }
-        }
-        self.send_last_event(Bytes::from(out), error).await
+/// Makes the client's response header from the provider's.
+fn client_header(
+    ctx: &mut RequestContext,
+    mut header: Box<ResponseHeader>,
+    run: &AttemptRun,
+    body: &ResponseBody,
+) -> Box<ResponseHeader> {
+    let streams = body.shape.streams;
+    ctx.record.streamed = streams;
+    let model = body.summary().and_then(|summary| summary.model.as_deref());
+    ctx.facts.is_unpriced = run.calls_target() && cost::is_unpriced(&ctx.prices, &run.attempt, model);
+    let ctx = &*ctx;
+    if body.has_own_type() && header.status == StatusCode::CREATED {
+        // The status is the client's API's as well, and OpenAI's has no other for what was made.
+        let _ = header.set_status(StatusCode::OK);
     }
+    let case = HeaderCase::for_response(ctx, &header);
+    edit_response_headers(&mut header, case, |headers| {
+        if body.has_own_type() {
+            let media = if streams { "text/event-stream; charset=utf-8" } else { "application/json" };
+            for name in [CONTENT_ENCODING, TRANSFER_ENCODING] {
+                headers.remove(name);
+            }
+            headers.insert(CONTENT_TYPE, HeaderValue::from_static(media));
+        }
+        if body.is_rewritten() || streams {
+            headers.remove(CONTENT_LENGTH);
+            if body.is_finished() && !streams {
+                headers.insert(CONTENT_LENGTH, body.ready_bytes().into());
+            } else {
+                headers.insert(TRANSFER_ENCODING, HeaderValue::from_static("chunked"));
+            }
+        }
+        response_headers::add_gateway_headers(headers, ctx);
+    });
+    header
+}
 
-    async fn send_last_event(&mut self, event: Bytes, error: Error) -> Result<(), Aborted> {
-        // A list is one document: without its end, the error in it could not be read.
-        let is_denied_list =
-            error.kind == Kind::HooksFailed && self.ctx.api.operation == Operation::ListGenerateContent;
-        if self.ctx.api.operation.terminator() == Terminator::EndOfBody && !is_denied_list {
-            // The dialect marks no end, and its clients do not all read errors in a stream: only a body that breaks off cannot
-            // be taken for a complete one.
-            self.send(vec![HttpTask::Body(Some(event), false)]).await?;
-            return Err(self.abort(error));
-        }
-        self.ctx.failure = Some(error);
-        if !self.downstream.body_is_complete() {
-            self.downstream.close_after_response();
-        }
-        self.send(vec![HttpTask::Body(Some(event), true)]).await
+/// Takes what has observed the response, for the record.
+fn keep_observers(ctx: &mut RequestContext, mut body: Box<ResponseBody>) {
+    ctx.record.set_original(body.take_original());
+    ctx.observers = body.into_observers();
+}
+
+/// Keeps the items of a translated response, for a client that believes them stored.
+fn keep_items<D>(client: &Client<'_, D>) {
+    let ctx = &*client.ctx;
+    let keeps = ctx.snapshot.settings.limits.max_kept_items_bytes > 0;
+    if !keeps || ctx.api.operation != Operation::Responses {
+        return;
+    }
+    let owner = ctx.record.client.as_ref().and_then(|client| client.id.as_deref());
+    for (id, json) in ctx.observers.rewriter.iter().flat_map(Rewriter::items) {
+        client.engine.shared.kept_items.insert(owner, &id, json);
     }
 }
 

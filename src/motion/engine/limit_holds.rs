@@ -7,39 +7,31 @@
 //! one, breakers and retries do not see it. A process without limits compares one pointer.
 
 mod attempt_hold;
+mod facts;
 mod held_attempt;
+mod layer;
+mod metadata;
 mod request_hold;
+mod reserving;
 
-pub(super) use attempt_hold::{NotHeldAttempt, compile};
+pub(super) use attempt_hold::{NotHeldAttempt, hold_attempt};
+pub(super) use facts::{RequestFacts, key, only_reads, target_facts};
 pub use held_attempt::{HeldAttempt, SealedAttempt};
+pub(super) use layer::compile;
+pub(super) use metadata::Metadata;
+pub(super) use reserving::reserve_request;
 
-use super::Engine;
 use super::limit_headers;
-use super::limit_refusal;
 use super::record::{AttemptRecord, RequestRecord};
-use super::request_context::RequestContext;
-use super::usage_estimate::UsageEstimate;
-use http::{HeaderMap, Method};
+use http::HeaderMap;
 use jiff::Timestamp;
 use judgment::route::attempt::Request;
-use judgment::route::compiled::CompiledConfig;
 use judgment::route::target::Target;
-use memory::auth::{ClientIdentity, ORGANISATION};
-use memory::limits::{
-    self, Actual, Advance, Estimate, Facts, Id, LimitSet, Limits, Named, Phase, Remaining, Reservation,
-    TargetFacts, Tightest,
-};
+use memory::limits::{Actual, Advance, LimitSet, Limits, Remaining, Reservation, Tightest};
 use memory::state::directory::SavedName;
-use request_hold::RequestHold;
-use serde_json::value::RawValue;
-use serde_json::{Map, Value};
+use request_hold::{RequestHold, settle};
 use std::sync::Arc;
-use uuid::Uuid;
-use words::api::operation::Operation;
 use words::error::Error;
-
-/// The member of metadata that names the user.
-const USER: &str = "_user";
 
 /// What one request holds of its limits. Empty where no limit is for it.
 #[derive(Default)]
@@ -153,200 +145,12 @@ impl LimitHolds {
         }
         request.settle(used(&record.routed.attempts), now);
     }
-
-    /// The facts of a request of this context.
-    fn facts<'a>(&'a self, ctx: &'a RequestContext, target: Option<TargetFacts<'a>>) -> Facts<'a> {
-        let of_request = RequestFacts {
-            client: ctx.record.client.as_deref(),
-            workspace: ctx.workspace().or_else(|| ctx.snapshot.stored.default_workspace()),
-            config: self.config.as_ref(),
-            prompt: ctx.record.named.prompt.as_ref().map(|found| &*found.prompt.slug),
-            operation: ctx.api.operation,
-            metadata: &self.metadata,
-        };
-        of_request.at(target)
-    }
-}
-
-/// What limits look at of a request.
-pub(super) struct RequestFacts<'a> {
-    pub client: Option<&'a ClientIdentity>,
-    pub workspace: Option<Uuid>,
-    pub config: Option<&'a SavedName>,
-    /// The slug of the prompt.
-    pub prompt: Option<&'a str>,
-    pub operation: Operation,
-    pub metadata: &'a Metadata,
-}
-
-impl<'a> RequestFacts<'a> {
-    /// The facts of the request as a whole, or of an attempt at this target.
-    pub fn at(&self, target: Option<TargetFacts<'a>>) -> Facts<'a> {
-        let api_key = self.client.and_then(|client| {
-            client.key_id.map(Id::Record).or_else(|| client.id.as_deref().map(Id::Settings))
-        });
-        Facts {
-            organisation: Some(ORGANISATION),
-            workspace: self.workspace,
-            api_key,
-            config: self.config.map(|saved| Named {
-                slug: &saved.slug,
-                id: saved.id.map_or(Id::Settings(&saved.slug), Id::Record),
-            }),
-            prompt: self.prompt,
-            endpoint_type: Some(self.operation.reference_name()),
-            metadata: self.metadata,
-            target,
-        }
-    }
-}
-
-/// What limits look at of an attempt's target.
-pub(super) fn target_facts<'a>(target: &'a Target, model: Option<&'a str>) -> TargetFacts<'a> {
-    TargetFacts {
-        model,
-        provider: target.provider.id(),
-        virtual_key: target
-            .slug
-            .as_deref()
-            .map(|slug| Named { slug, id: target.ids.provider.map_or(Id::Settings(slug), Id::Record) }),
-        integration: target.ids.integration,
-    }
-}
-
-impl Engine {
-    /// Judges a request by the limits that are for it as a whole, and holds what it may use. `first`: the target of its first
-    /// attempt, whose prices count.
-    ///
-    /// # Errors
-    /// 412 and 429 of a limit that refuses it, 400 where it lacks what a limit counts by, 503 without the counters' store.
-    pub async fn reserve_request(
-        &self,
-        ctx: &mut RequestContext,
-        request: &mut Request,
-        config: &CompiledConfig,
-        first: &Arc<Target>,
-    ) -> Result<(), Error> {
-        let set = self.limits.in_force(&ctx.snapshot);
-        if (!set.has_request_limits() && !set.has_target_limits())
-            || ctx.offline.is_unlimited
-            || only_reads(request)
-        {
-            return Ok(());
-        }
-        let user = request.body.as_ref().and_then(|body| body.text("user"));
-        ctx.limits.metadata = Metadata::new(ctx.record.named.metadata.as_deref(), user.as_deref());
-        ctx.limits.config = config.saved().cloned();
-        ctx.limits.choices = request.outputs();
-        if set.has_request_limits() {
-            let held = {
-                let facts = ctx.limits.facts(ctx, None);
-                let judging = Judging { set: &set, phase: Phase::Request, facts: &facts };
-                self.reserve(ctx, &judging, request, first).await
-            };
-            if let Some(reservation) = ctx.limits.note(held)? {
-                if let Some(output) = reservation.fitted_output() {
-                    request.bound_output(output);
-                }
-                ctx.limits.request = Some(RequestHold::new(reservation, first, request));
-            }
-        }
-        ctx.limits.set = Some(set);
-        Ok(())
-    }
-
-    /// Holds what a request may use of the limits that judge it; `None`: none does.
-    async fn reserve(
-        &self,
-        ctx: &RequestContext,
-        judging: &Judging<'_>,
-        request: &Request,
-        target: &Arc<Target>,
-    ) -> Result<Option<Reservation>, Box<Refused>> {
-        // What a batch job has given is paid for: it counts in budgets, and nothing refuses it.
-        let Judging { set, phase, facts } = *judging;
-        let is_made = ctx.offline.given.is_some();
-        let selection = if is_made {
-            set.select_budgets(facts, phase)
-        } else {
-            set.select(facts, phase).map_err(|fact| {
-                let error = limit_refusal::missing(&fact);
-                Box::new(Refused { error, tightest: Tightest::default() })
-            })?
-        };
-        if selection.is_empty() {
-            return Ok(None);
-        }
-        let for_hard = selection.limits().any(|limit| limit.hard);
-        let usage = UsageEstimate::new(request, target, &ctx.prices, Timestamp::now(), for_hard);
-        let cost_of = |output: u64| usage.max_cost(output).unwrap_or(i64::MAX);
-        let model = target.model().or(request.model.as_deref()).unwrap_or_default();
-        let likely = self.limits.expected_output(key(ctx.record.client.as_ref()), model, None, 1);
-        // The request itself was counted when it was held as a whole.
-        let requests = u64::from(phase != Phase::Further);
-        let estimate = Estimate { requests, is_made, ..usage.estimate(likely, &cost_of) };
-        // Read again: a large body takes a while, and windows are short.
-        let now = Timestamp::now();
-        match self.limits.reserve(&selection, &estimate, ctx.limits.advance.as_deref(), now).await {
-            Ok(reservation) => Ok(Some(reservation)),
-            Err(refusal) => {
-                let cause = refusal.cause.as_str();
-                self.shared.metrics.record_limit_refusal(refusal.limit.scope.as_str(), cause);
-                let error = limit_refusal::error(&refusal, ctx.record.client.as_deref());
-                Err(Box::new(Refused { error, tightest: refusal.tightest }))
-            }
-        }
-    }
-}
-
-impl RequestContext {
-    /// An attempt at this target failed: what it holds is released, unless the provider charges for it.
-    pub fn release_unused(&mut self, target: &Arc<Target>) {
-        if self.record.last_is_unused() {
-            self.limits.release_attempt(target);
-        }
-    }
-}
-
-/// Which limits judge: those of a set that, in one phase, are for these facts.
-struct Judging<'a> {
-    set: &'a LimitSet,
-    phase: Phase,
-    facts: &'a Facts<'a>,
 }
 
 /// A refusal, and the rate limits for the headers of its response.
 struct Refused {
     error: Error,
     tightest: Tightest,
-}
-
-/// Whose requests are alike: those of one key.
-pub(super) fn key(client: Option<&Arc<ClientIdentity>>) -> &str {
-    client.and_then(|client| client.id.as_deref()).unwrap_or_default()
-}
-
-/// Whether it reads what is kept at a provider: clients whose limits are spent still may.
-pub(super) fn only_reads(request: &Request) -> bool {
-    use Operation as O;
-    request.method == Method::GET
-        && matches!(
-            request.operation,
-            O::FilesList
-                | O::FilesGet
-                | O::FilesContent
-                | O::BatchesList
-                | O::BatchesGet
-                | O::BatchesOutput
-                | O::FineTuningList
-                | O::FineTuningGet
-                | O::FineTuningEvents
-                | O::FineTuningCheckpoints
-                | O::ResponsesGet
-                | O::ResponsesInputItems
-                | O::Models
-                | O::ModelsGet
-        )
 }
 
 /// Of each kind the limit with less left.
@@ -376,63 +180,4 @@ fn used<'a>(attempts: impl IntoIterator<Item = &'a AttemptRecord>) -> Option<Act
         });
     }
     sum
-}
-
-fn settle(reservation: Reservation, used: Option<Actual>, now: Timestamp) {
-    match used {
-        Some(actual) => reservation.settle(actual, now),
-        None => reservation.release(now),
-    }
-}
-
-/// The merged metadata of a request; `user` of its body stands in for `_user`.
-#[derive(Debug, Default)]
-pub(super) struct Metadata(Vec<(String, String)>);
-
-impl Metadata {
-    pub fn new(json: Option<&RawValue>, user: Option<&str>) -> Self {
-        if json.is_none() && user.is_none() {
-            return Self::default();
-        }
-        let members: Option<Map<String, Value>> = json.and_then(|json| serde_json::from_str(json.get()).ok());
-        let text = |value: Value| match value {
-            Value::String(text) => Some(text),
-            Value::Number(_) | Value::Bool(_) => Some(value.to_string()),
-            _ => None,
-        };
-        let mut members: Vec<(String, String)> =
-            members.into_iter().flatten().filter_map(|(name, value)| Some((name, text(value)?))).collect();
-        if let Some(user) = user.filter(|_| !members.iter().any(|(name, _)| name == USER)) {
-            members.push((USER.to_owned(), user.to_owned()));
-        }
-        Self(members)
-    }
-}
-
-impl limits::Metadata for Metadata {
-    fn value(&self, name: &str) -> Option<&str> {
-        self.0.iter().find(|(of, _)| of == name).map(|(_, value)| value.as_str())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_user_of_the_body_stands_in_for_the_one_of_the_metadata() {
-        let json = |text: &str| RawValue::from_string(text.to_owned()).unwrap();
-        for (metadata, user, wanted) in [
-            (Some(r#"{"_user":"ann"}"#), Some("bob"), Some("ann")),
-            (Some(r#"{"team":"a"}"#), Some("bob"), Some("bob")),
-            (Some(r#"{"_user":7}"#), None, Some("7")),
-            (Some(r#"{"_user":null}"#), Some("bob"), Some("bob")),
-            (None, Some("bob"), Some("bob")),
-            (None, None, None),
-        ] {
-            let raw = metadata.map(json);
-            let metadata = Metadata::new(raw.as_deref(), user);
-            assert_eq!(limits::Metadata::value(&metadata, USER), wanted, "{raw:?}");
-        }
-    }
 }

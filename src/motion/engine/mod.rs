@@ -4,6 +4,7 @@
 //! does not admit requests (`proxy`), and does not pick targets (`route`).
 
 pub mod attempt;
+mod attempt_end;
 mod attempt_run;
 mod attempt_start;
 pub mod attempt_state;
@@ -11,17 +12,19 @@ mod attempt_usage;
 mod body_error;
 pub mod body_pace;
 pub mod caching;
+mod client;
+mod connections;
 mod content_kind;
 pub mod cors;
 mod cost;
-mod credentials;
+pub mod credentials;
 pub mod downstream;
 mod downstream_watch;
 pub mod error_response;
 pub mod failure;
 mod finished;
 mod forward;
-mod guarding;
+pub mod guarding;
 pub mod header_edit;
 mod hedge;
 pub mod hook_notes;
@@ -40,6 +43,7 @@ pub mod offline;
 mod opener;
 pub mod orchestrator;
 mod own_request;
+mod own_run;
 pub mod payload_capture;
 pub mod peer_selection;
 pub mod planner;
@@ -56,6 +60,7 @@ mod response_policy;
 mod resume;
 mod retained_events;
 pub mod reusable_timer;
+mod running;
 pub mod sinks;
 mod streamed_upload;
 pub mod turn;
@@ -63,75 +68,49 @@ pub mod upstream_headers;
 mod upstream_stream;
 mod usage_estimate;
 
-use attempt::layers::{Compile, LAYERS};
 use caching::Caching;
+use connections::Connections;
 use downstream::Downstream;
-use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use judgment::route::target::Target;
 use limit_holds::LimitHolds;
 use memory::limits::Limits;
-use memory::net::outbound::connection::UpstreamConnection;
-use memory::net::outbound::connector::Connector;
 use memory::net::outbound::side_http::SideHttpClient;
 use memory::state::Shared;
-use opener::OpenConnection;
-use pingora_core::upstreams::peer::HttpPeer;
-use pingora_core::{Error as PingoraError, ErrorType};
+use own_request::{OwnError, OwnRequest};
 use record::RequestRecord;
 use request_context::RequestContext;
 use sinks::Sinks;
+use std::any::Any;
 use std::sync::Arc;
 use tokio::sync::Semaphore;
 
-/// How many requests may have hooks running that nothing waits for; those of more are left out and counted.
-const MAX_BACKGROUND_HOOKS: usize = 512;
+/// Makes the layers around attempts at a target, for the target to keep (`attempt::layers`).
+type CompileLayers = Box<dyn Fn(&Target) -> Box<dyn Any + Send + Sync> + Send + Sync>;
+/// Sends a request of the gateway's own (`own_run`).
+type SendOwn = for<'a> fn(
+    &'a Arc<Engine>,
+    &'a OwnRequest<'_>,
+    Option<String>,
+) -> BoxFuture<'a, Result<Vec<u8>, OwnError>>;
 
-/// What every request needs: the process's state, its upstream connections, and the sinks of request records.
+/// What every request needs: the process's state, its upstream connections, and the sinks of request records. How it runs one: `running`.
 pub struct Engine {
     pub shared: Arc<Shared>,
     pub limits: Arc<Limits>,
-    connector: Arc<Connector>,
+    pub caching: Arc<Caching>,
+    connections: Arc<Connections>,
     sinks: Sinks,
     /// Sends what checks send.
     outside: SideHttpClient,
     /// Hooks that nothing waits for: so many at a time.
     background_hooks: Arc<Semaphore>,
-    layers: &'static [Compile],
-    pub caching: Arc<Caching>,
+    compile_layers: CompileLayers,
+    /// A pointer, because what a layer sends passes all layers again.
+    send_own: SendOwn,
 }
 
 impl Engine {
-    pub fn new(
-        shared: Arc<Shared>,
-        limits: Arc<Limits>,
-        caching: Arc<Caching>,
-        connector: Connector,
-    ) -> Self {
-        Self::with_layers(shared, limits, caching, connector, LAYERS)
-    }
-
-    /// An engine with other layers than the product's, in the order an attempt passes them.
-    pub fn with_layers(
-        shared: Arc<Shared>,
-        limits: Arc<Limits>,
-        caching: Arc<Caching>,
-        connector: Connector,
-        layers: &'static [Compile],
-    ) -> Self {
-        let sinks = Sinks::new(&shared);
-        let outside = SideHttpClient::pooled(shared.settings().settings.tls.ca_file.clone());
-        let background_hooks = Arc::new(Semaphore::new(MAX_BACKGROUND_HOOKS));
-        Self {
-            shared,
-            limits,
-            connector: Arc::new(connector),
-            sinks,
-            outside,
-            background_hooks,
-            layers,
-            caching,
-        }
-    }
-
     /// Hands the record of a finished request to all sinks. `client`: the downstream of its response. Where the tokens of
     /// long texts must be counted, a task does that first.
     pub fn record<D: Downstream>(self: &Arc<Self>, client: &D, ctx: &mut RequestContext) {
@@ -161,27 +140,5 @@ impl Engine {
     fn write(&self, record: Box<RequestRecord>, limits: &mut LimitHolds) {
         limits.settle(&record, &self.limits);
         self.sinks.record(record);
-    }
-
-    /// Releases the connection of a finished exchange. If that cannot be done without waiting, a task of its own does
-    /// it, so that the request does not wait.
-    fn release(&self, connection: UpstreamConnection, peer: Box<HttpPeer>) {
-        let connector = Arc::clone(&self.connector);
-        let mut work = Box::pin(async move { connector.release(connection, &peer).await });
-        if work.as_mut().now_or_never().is_none() {
-            tokio::spawn(work);
-        }
-    }
-
-    /// Disposes of the connection of an exchange that broke.
-    fn discard(&self, open: OpenConnection, error: &PingoraError) {
-        let OpenConnection { connection, peer, .. } = open;
-        if matches!(error.etype(), ErrorType::H2Downgrade | ErrorType::InvalidH2) {
-            self.connector.prefer_h1(&peer);
-        }
-        if matches!(connection, UpstreamConnection::H2(_)) {
-            // An HTTP/2 connection carries other requests too, so it is not closed.
-            self.release(connection, peer);
-        }
     }
 }

@@ -29,81 +29,77 @@ pub struct GatewayModels {
     pub warnings: Vec<String>,
 }
 
-impl Engine {
-    /// The models that work as `model`: those of every stored provider, and the saved configs that name their models.
-    /// `only`: of one stored provider.
-    pub async fn gateway_models(self: &Arc<Self>, ctx: &RequestContext, only: Option<&str>) -> GatewayModels {
-        let directory = ctx.snapshot.directory(ctx.workspace());
-        let is_wanted = |slug: &str| only.is_none_or(|only| only == slug);
-        let wanted: Vec<(&str, &StoredProvider)> =
-            directory.providers().filter(|(slug, _)| is_wanted(slug)).collect();
-        let lists = join_all(wanted.iter().map(|(slug, _)| self.provider_models(ctx, slug))).await;
-        let mut found = GatewayModels::default();
-        for ((slug, stored), list) in wanted.into_iter().zip(lists) {
-            let provider = stored.provider.as_str();
-            match list {
-                Ok(models) => {
-                    let is_allowed =
-                        |name: &str| stored.models.as_ref().is_none_or(|allowed| allowed.allows(name));
-                    let models = models.iter().filter(|model| is_allowed(&model.id));
-                    found.models.extend(models.map(|model| ListedModel::of_provider(model, slug, provider)));
-                }
-                Err(why) => found.warnings.push(format!("@{slug}: not listed, {why}")),
+/// The models that work as `model`: those of every stored provider, and the saved configs that name their models.
+/// `only`: of one stored provider.
+pub async fn gateway_models(engine: &Arc<Engine>, ctx: &RequestContext, only: Option<&str>) -> GatewayModels {
+    let directory = ctx.snapshot.directory(ctx.workspace());
+    let is_wanted = |slug: &str| only.is_none_or(|only| only == slug);
+    let wanted: Vec<(&str, &StoredProvider)> =
+        directory.providers().filter(|(slug, _)| is_wanted(slug)).collect();
+    let lists = join_all(wanted.iter().map(|(slug, _)| provider_models(engine, ctx, slug))).await;
+    let mut found = GatewayModels::default();
+    for ((slug, stored), list) in wanted.into_iter().zip(lists) {
+        let provider = stored.provider.as_str();
+        match list {
+            Ok(models) => {
+                let is_allowed =
+                    |name: &str| stored.models.as_ref().is_none_or(|allowed| allowed.allows(name));
+                let models = models.iter().filter(|model| is_allowed(&model.id));
+                found.models.extend(models.map(|model| ListedModel::of_provider(model, slug, provider)));
             }
+            Err(why) => found.warnings.push(format!("@{slug}: not listed, {why}")),
         }
-        if only.is_none() {
-            let is_callable = |id: &&str| directory.provider(id).is_none();
-            let named = directory.configs().filter(|(_, config)| names_models(config, false));
-            found.models.extend(named.map(|(id, _)| id).filter(is_callable).map(ListedModel::of_config));
-        }
-        found
     }
+    if only.is_none() {
+        let is_callable = |id: &&str| directory.provider(id).is_none();
+        let named = directory.configs().filter(|(_, config)| names_models(config, false));
+        found.models.extend(named.map(|(id, _)| id).filter(is_callable).map(ListedModel::of_config));
+    }
+    found
+}
 
-    /// The models of one stored provider: kept, or asked for now.
-    async fn provider_models(self: &Arc<Self>, ctx: &RequestContext, slug: &str) -> Fetched {
-        let lists = &self.shared.model_lists;
-        let generation = ctx.snapshot.routing_generation();
-        let key = ctx.workspace().map_or_else(|| slug.to_owned(), |workspace| format!("{workspace}/{slug}"));
-        if let Some(kept) = lists.get(&key, generation, Instant::now()) {
-            return kept;
-        }
-        let fetching = lists.fetching(&key, generation);
-        let _one = fetching.lock().await;
-        if let Some(kept) = lists.get(&key, generation, Instant::now()) {
-            return kept;
-        }
-        let fetched = match tokio::time::timeout(DEADLINE, Box::pin(self.fetch_models(ctx, slug))).await {
-            Ok(fetched) => fetched,
-            Err(_) => Err(Arc::from("no answer in time")),
-        };
-        lists.insert(&key, generation, fetched.clone(), Instant::now());
-        fetched
+/// The models of one stored provider: kept, or asked for now.
+async fn provider_models(engine: &Arc<Engine>, ctx: &RequestContext, slug: &str) -> Fetched {
+    let lists = &engine.shared.model_lists;
+    let generation = ctx.snapshot.routing_generation();
+    let key = ctx.workspace().map_or_else(|| slug.to_owned(), |workspace| format!("{workspace}/{slug}"));
+    if let Some(kept) = lists.get(&key, generation, Instant::now()) {
+        return kept;
     }
+    let fetching = lists.fetching(&key, generation);
+    let _one = fetching.lock().await;
+    if let Some(kept) = lists.get(&key, generation, Instant::now()) {
+        return kept;
+    }
+    let fetched = match tokio::time::timeout(DEADLINE, Box::pin(fetch_models(engine, ctx, slug))).await {
+        Ok(fetched) => fetched,
+        Err(_) => Err(Arc::from("no answer in time")),
+    };
+    lists.insert(&key, generation, fetched.clone(), Instant::now());
+    fetched
+}
 
-    /// Asks a stored provider for its list.
-    async fn fetch_models(self: &Arc<Self>, ctx: &RequestContext, slug: &str) -> Fetched {
-        let request = OwnRequest {
-            snapshot: &ctx.snapshot,
-            client: ctx.record.client.as_ref(),
-            trace_id: &ctx.span.trace_id,
-            path: "/v1/models",
-            config: &format!("@{slug}"),
-            timeout: Some(DEADLINE),
-            max_response: MAX_LIST,
-        };
-        let list = self.send_own(&request, None).await.map_err(|why| match why {
-            OwnError::Refused(error) | OwnError::Failed(error) => {
-                reason(error.status(), error.kind.row().code)
-            }
-            OwnError::Status(status, body) => {
-                let error = ProviderError::read(status.as_u16(), &body);
-                let code = error.code.as_deref().or_else(|| ErrorNames::of(&error).openai_code);
-                reason(status.as_u16(), code.unwrap_or_default())
-            }
-        })?;
-        let models = model_list::read(&list).ok_or_else(|| Arc::from("no list of models"))?;
-        Ok(models.into())
-    }
+/// Asks a stored provider for its list.
+async fn fetch_models(engine: &Arc<Engine>, ctx: &RequestContext, slug: &str) -> Fetched {
+    let request = OwnRequest {
+        snapshot: &ctx.snapshot,
+        client: ctx.record.client.as_ref(),
+        trace_id: &ctx.span.trace_id,
+        path: "/v1/models",
+        config: &format!("@{slug}"),
+        timeout: Some(DEADLINE),
+        max_response: MAX_LIST,
+    };
+    let list = (engine.send_own)(engine, &request, None).await.map_err(|why| match why {
+        OwnError::Refused(error) | OwnError::Failed(error) => reason(error.status(), error.kind.row().code),
+        OwnError::Status(status, body) => {
+            let error = ProviderError::read(status.as_u16(), &body);
+            let code = error.code.as_deref().or_else(|| ErrorNames::of(&error).openai_code);
+            reason(status.as_u16(), code.unwrap_or_default())
+        }
+    })?;
+    let models = model_list::read(&list).ok_or_else(|| Arc::from("no list of models"))?;
+    Ok(models.into())
 }
 
 /// Whether every target of a config names its provider and its model, so that the config's name can stand for a model.

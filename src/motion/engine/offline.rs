@@ -3,12 +3,13 @@
 //!
 //! Not a request of the gateway's own (`own_request`), which is under no limits and no hooks.
 
+pub use super::attempt::GivenResponse;
 use super::error_response;
 use super::memory_downstream::MemoryDownstream;
 use super::orchestrator::Admitted;
 use super::planner::Planner;
 use super::record_builder::RecordSource;
-use super::request_context::{CalledApi, RequestContext};
+use super::request_context::{CalledApi, OfflineTerms, RequestContext};
 use bytes::Bytes;
 use http::header::CONTENT_LENGTH;
 use http::uri::PathAndQuery;
@@ -47,25 +48,6 @@ pub struct OfflineRequest<'a> {
     pub max_response: usize,
     /// What a provider's batch job has made of the request: no target is called.
     pub given: Option<GivenResponse>,
-}
-
-/// What is special about a request that came over no connection.
-#[derive(Debug, Default)]
-pub struct OfflineTerms {
-    /// The response that the next attempt has without a call.
-    pub given: Option<Box<GivenResponse>>,
-    /// Whether no limit counts it: it manages what other requests are charged for.
-    pub is_unlimited: bool,
-    /// Whether it is sent once only, whatever its config's retries are.
-    pub is_sent_once: bool,
-}
-
-/// A provider's response to a request that stood in one of its batch jobs.
-#[derive(Debug)]
-pub struct GivenResponse {
-    pub status: StatusCode,
-    /// In the provider's own format.
-    pub body: Bytes,
 }
 
 /// A complete response, of a provider or of the gateway.

@@ -4,8 +4,8 @@
 //! Uses Pingora's connectors and not its proxy loop, which would be a second session for each attempt. Does not read
 //! the response.
 
-use super::Engine;
 use super::attempt_state::AttemptState;
+use super::connections::{Connections, OpenConnection};
 use super::failure::{self, UpstreamFailure};
 use super::peer_selection::PeerSelection;
 use bytes::Bytes;
@@ -22,7 +22,7 @@ const MAX_CONNECTIONS: usize = 16;
 
 /// What it takes to send one attempt's request, more than once if a connection turns out dead.
 pub(super) struct Opener {
-    pub engine: Arc<Engine>,
+    pub connections: Arc<Connections>,
     pub snapshot: Arc<SettingsSnapshot>,
     pub target: Arc<Target>,
     /// Complete, except for what depends on the HTTP version of the connection.
@@ -32,7 +32,7 @@ pub(super) struct Opener {
     /// Whether the reader of the response bounds the wait for each part; otherwise the connection has a read timeout.
     pub reader_is_timed: bool,
     /// Connections used so far.
-    pub connections: usize,
+    pub opened: usize,
 }
 
 /// The request's body.
@@ -41,16 +41,6 @@ pub(super) enum RequestBody {
     Whole(Bytes),
     /// Received from the client while it is sent: it can be sent once only.
     Streamed,
-}
-
-/// A connection on which the request was sent.
-pub(super) struct OpenConnection {
-    pub connection: UpstreamConnection,
-    pub peer: Box<HttpPeer>,
-    /// Whether it carried other requests before.
-    pub reused: bool,
-    /// Why the body could not be sent whole: a provider may respond without having read it.
-    pub unsent: Option<Box<PingoraError>>,
 }
 
 impl Opener {
@@ -64,11 +54,11 @@ impl Opener {
             _ => 0,
         };
         let mut last = None;
-        while self.connections < MAX_CONNECTIONS {
-            self.connections += 1;
-            let shared = &self.engine.shared;
+        while self.opened < MAX_CONNECTIONS {
+            self.opened += 1;
+            let shared = &self.connections.shared;
             let peer = self.peers.next(shared, &self.target, &self.snapshot, false).await?;
-            let (mut connection, reused) = match self.engine.connector.get(&peer, body_len).await {
+            let (mut connection, reused) = match self.connections.connector.get(&peer, body_len).await {
                 Ok(found) => found,
                 Err(error) => {
                     let error = error.into_up();
@@ -127,7 +117,7 @@ impl Opener {
     /// Disposes of a connection whose exchange broke. True if the request may be sent again, on a new connection.
     pub fn may_reopen(&mut self, open: OpenConnection, state: &AttemptState, error: &PingoraError) -> bool {
         let reused = open.reused;
-        self.engine.discard(open, error);
+        self.connections.discard(open, error);
         let may_reopen = !matches!(self.body, RequestBody::Streamed)
             && failure::is_stale_connection(error, state, &self.peers, reused);
         self.peers.bypass_pool |= may_reopen;

@@ -1,35 +1,35 @@
 //! Runs attempts until a response is committed, and forwards it to its end.
 //!
 //! The plan picks the targets (`route::plan`); this file decides only *when* to commit: as soon as an attempt's response is
-//! committable, or when no attempt is left. `forward` sends the response to the client, `resume` continues a broken
-//! stream, `hedge` runs a second attempt in parallel with a slow one.
+//! committable, or when no attempt is left. `attempt_start` starts an attempt, `hedge` runs a second one beside a slow one, `forward`
+//! sends the response to the client, `resume` continues a broken stream.
 
-use super::attempt::call::Kept;
-use super::attempt::wait::{Client, Interruption, unless_interrupted};
+use super::Engine;
+use super::attempt::call::{Kept, NextAttempt, NotStarted};
+use super::attempt_end;
 use super::attempt_run::{AttemptRun, FinalResponse, Readiness};
+use super::attempt_start::Started;
 use super::attempt_state::AttemptFacts;
-use super::attempt_usage::Observed;
-use super::caching;
+use super::caching::{self, CachedCall, FlightShare};
+use super::client::{Client, Interruption};
 use super::downstream::{Aborted, Downstream};
 use super::downstream_watch::DownstreamWatch;
-use super::forward::Interrupted;
+use super::forward::{Interrupted, forward};
 use super::guarding::{self, HOOKS_FAILED, Judged};
-use super::keep_alive::{self, Heartbeat};
+use super::hedge;
 use super::request_context::RequestContext;
 use super::request_env::RequestEnv;
-use super::{Engine, error_response, response_headers};
 use bytes::Bytes;
 use http::StatusCode;
-use http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
 use judgment::route::attempt::{Attempt, Request};
 use judgment::route::deadlines::{Deadlines, TimeoutKind};
 use judgment::route::outcome::Outcome;
 use judgment::route::plan::{Decision, Plan, Reason};
 use judgment::route::target::Target;
-use pingora_core::protocols::http::HttpTask;
 use std::future::pending;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use words::config::hedge::Hedge;
 use words::error::Error;
 
 /// An admitted request and its first target.
@@ -44,34 +44,20 @@ pub struct Admitted {
 
 /// Runs one request.
 pub(super) struct Orchestrator<'a, D> {
-    pub engine: &'a Arc<Engine>,
-    pub downstream: &'a mut D,
-    pub ctx: &'a mut RequestContext,
+    pub client: Client<'a, D>,
     pub plan: Plan,
     pub env: RequestEnv,
-    pub(super) request: Request,
-    /// The client requested a stream.
-    pub(super) streamed: bool,
+    pub request: Request,
     /// `n`: the number of choices that the client requested.
-    pub(super) n: u64,
-    /// The response header was sent to the client.
-    pub response_started: bool,
+    pub n: u64,
     /// A dead pooled connection was already replaced once, without counting as a retry; it is not done twice per request.
-    pub(super) stale_connection_met: bool,
+    pub stale_connection_met: bool,
     /// What one attempt leaves to the next.
-    pub(super) kept: Kept,
-}
-
-/// The next attempt.
-#[derive(Debug, Clone)]
-pub(super) struct NextAttempt {
-    pub target: Arc<Target>,
-    pub wait: Duration,
-    pub reason: Reason,
+    pub kept: Kept,
 }
 
 /// The result of an attempt.
-pub(super) enum AttemptResult {
+enum AttemptResult {
     /// The client has received its whole response.
     Complete,
     /// There is no response, or none that may be sent.
@@ -82,19 +68,6 @@ pub(super) enum AttemptResult {
     Final(FinalResponse),
 }
 
-/// The result of starting an attempt.
-pub(super) enum Started {
-    Running(Box<AttemptRun>, DownstreamWatch),
-    Failed(Box<NotStarted>),
-}
-
-/// An attempt that was not sent.
-pub(super) struct NotStarted {
-    pub outcome: Outcome,
-    pub response: FinalResponse,
-    pub facts: AttemptFacts,
-}
-
 /// The latest response, kept in case all later attempts fail without one.
 struct LastResponse {
     response: FinalResponse,
@@ -102,37 +75,29 @@ struct LastResponse {
     retries: i32,
 }
 
-impl Engine {
-    /// Makes attempts until one is committed or none is left, and sends the response to the client.
-    ///
-    /// # Errors
-    /// The client's connection cannot be reused: it is closed, or it carries an incomplete response.
-    pub async fn run<D: Downstream>(
-        self: &Arc<Self>,
-        downstream: &mut D,
-        ctx: &mut RequestContext,
-        admitted: Box<Admitted>,
-    ) -> Result<(), Aborted> {
-        let Admitted { plan, request, env, first: (target, reason), prepared } = *admitted;
-        ctx.record.is_single_attempt = plan.is_single_attempt();
-        let mut orchestrator = Orchestrator {
-            engine: self,
-            downstream,
-            ctx,
-            plan,
-            env,
-            streamed: request.is_streamed(),
-            n: request.outputs(),
-            request,
-            response_started: false,
-            stale_connection_met: false,
-            kept: Kept { prepared, ..Kept::default() },
-        };
-        let done = orchestrator.run(NextAttempt { target, wait: Duration::ZERO, reason }).await;
-        let checked = orchestrator.kept.checked.take();
-        guarding::finish(self, orchestrator.ctx, checked);
-        done
-    }
+/// See [`Engine::run`].
+pub(super) async fn run<D: Downstream>(
+    engine: &Arc<Engine>,
+    downstream: &mut D,
+    ctx: &mut RequestContext,
+    admitted: Box<Admitted>,
+) -> Result<(), Aborted> {
+    let Admitted { plan, request, env, first: (target, reason), prepared } = *admitted;
+    ctx.record.is_single_attempt = plan.is_single_attempt();
+    let streamed = request.is_streamed();
+    let mut orchestrator = Orchestrator {
+        client: Client { engine, downstream, ctx, streamed, response_started: false },
+        plan,
+        env,
+        n: request.outputs(),
+        request,
+        stale_connection_met: false,
+        kept: Kept { prepared, ..Kept::default() },
+    };
+    let done = orchestrator.run(NextAttempt { target, wait: Duration::ZERO, reason }).await;
+    let checked = orchestrator.kept.checked.take();
+    guarding::finish(engine, orchestrator.client.ctx, checked);
+    done
 }
 
 impl<D: Downstream> Orchestrator<'_, D> {
@@ -143,7 +108,7 @@ impl<D: Downstream> Orchestrator<'_, D> {
             if let Some(error) = self.wait(&next).await? {
                 return Box::pin(self.send_final(FinalResponse::Error(error))).await;
             }
-            self.ctx.record.retries = self.plan.retry_count();
+            self.client.ctx.record.retries = self.plan.retry_count();
             let (outcome, response) = match Box::pin(self.attempt(&next)).await? {
                 AttemptResult::Complete => return Ok(()),
                 AttemptResult::Final(response) => return Box::pin(self.send_final(response)).await,
@@ -156,22 +121,23 @@ impl<D: Downstream> Orchestrator<'_, D> {
                 }
                 AttemptResult::Failed(outcome, response) => (outcome, response),
             };
-            let retries = self.ctx.record.retries;
+            let retries = self.client.ctx.record.retries;
             let decision = self.plan.next(&outcome, &mut self.env);
-            self.ctx.record.retries = self.plan.retry_count();
+            self.client.ctx.record.retries = self.plan.retry_count();
             match decision {
                 Decision::Attempt { target, wait, reason } => next = NextAttempt { target, wait, reason },
                 Decision::Return => return Box::pin(self.send_last(response, last_response)).await,
             }
             if !matches!(response, FinalResponse::Error(_)) {
-                last_response = Some(LastResponse { response, facts: self.ctx.facts.clone(), retries });
+                last_response =
+                    Some(LastResponse { response, facts: self.client.ctx.facts.clone(), retries });
             }
         }
     }
 
     /// Waits before an attempt, unless the client leaves. `Some`: the reason why no other attempt may be made.
     async fn wait(&mut self, next: &NextAttempt) -> Result<Option<Error>, Aborted> {
-        let started = self.ctx.span.started;
+        let started = self.client.ctx.span.started;
         let total = Deadlines::total(&next.target, started);
         if total.is_some_and(|total| Instant::now() + next.wait >= total) {
             let deadlines = Deadlines::new(&next.target, started, started, false, false);
@@ -184,13 +150,13 @@ impl<D: Downstream> Orchestrator<'_, D> {
     }
 
     async fn back_off(&mut self, wait: Duration) -> Result<Option<Error>, Aborted> {
-        self.engine.shared.metrics.record_retry_wait(wait);
-        self.ctx.record.add_wait(wait);
+        self.client.engine.shared.metrics.record_retry_wait(wait);
+        self.client.ctx.record.add_wait(wait);
         let mut watch = DownstreamWatch::default();
         let until = Some(Instant::now() + wait);
-        match unless_interrupted(self.client(&mut watch), until, pending::<()>()).await {
+        match self.client.unless_interrupted(&mut watch, until, pending::<()>()).await {
             Ok(()) | Err(Interruption::Deadline) => Ok(None),
-            Err(Interruption::ClientClosed) => Err(self.abort(Error::client_closed())),
+            Err(Interruption::ClientClosed) => Err(self.client.abort(Error::client_closed())),
             Err(Interruption::Stopped(error)) => Ok(Some(error)),
         }
     }
@@ -220,14 +186,14 @@ impl<D: Downstream> Orchestrator<'_, D> {
             Started::Running(run, watch) => (run, watch),
             Started::Failed(not_started) => {
                 let NotStarted { outcome, response, facts } = *not_started;
-                self.ctx.facts = facts;
+                self.client.ctx.facts = facts;
                 return Ok(Some(AttemptResult::Failed(outcome, response)));
             }
         };
-        let may_hedge = self.kept.resume.is_none() && self.ctx.api.operation.is_hedgeable();
+        let may_hedge = self.kept.resume.is_none() && self.client.ctx.api.operation.is_hedgeable();
         let readiness = match self.plan.hedge().filter(|_| may_hedge && !self.plan.is_last()) {
             Some(hedge) => Box::pin(self.race(&mut run, &mut watch, hedge)).await?,
-            None => self.wait_for(&mut run, &mut watch).await?,
+            None => self.client.wait_for(&mut run, &mut watch).await?,
         };
         self.stale_connection_met |= run.stream.stale_connection_met();
         if let Readiness::Failed(outcome, response) = &readiness
@@ -240,7 +206,7 @@ impl<D: Downstream> Orchestrator<'_, D> {
                 && !self.kept.ignores_stored
                 && !matches!(response, FinalResponse::Denied(_))
             {
-                caching::remove_unreadable(&self.engine.caching, self.ctx, &run.cache);
+                caching::remove_unreadable(&self.client.engine.caching, self.client.ctx, &run.cache);
                 self.kept.ignores_stored = true;
                 return Ok(None);
             }
@@ -252,20 +218,20 @@ impl<D: Downstream> Orchestrator<'_, D> {
             readiness => readiness,
         };
         Ok(Some(match readiness {
-            Readiness::Committable => self.forward(run, watch).await?,
+            Readiness::Committable => {
+                match forward(&mut self.client, self.kept.resume.as_deref(), run, watch).await? {
+                    Some(interrupted) => AttemptResult::Interrupted(interrupted),
+                    None => AttemptResult::Complete,
+                }
+            }
             Readiness::Failed(outcome, response) => self.attempt_failed(*run, outcome, response),
             Readiness::Stopped(error) => {
                 run.note_failed_call();
-                self.note_stopped(&run, &error);
+                attempt_end::stopped(self.client.ctx, &run, &error);
                 self.return_rewriter(*run);
                 AttemptResult::Final(FinalResponse::Error(error))
             }
         }))
-    }
-
-    /// The client, for a wait.
-    pub fn client<'c>(&'c mut self, watch: &'c mut DownstreamWatch) -> Client<'c, D> {
-        Client { engine: self.engine, downstream: self.downstream, watch, ctx: self.ctx }
     }
 
     /// Has the hooks judge a response that may be committed.
@@ -277,16 +243,15 @@ impl<D: Downstream> Orchestrator<'_, D> {
         let Some(mut guarded) = run.layers.guarded.take() else { return Ok(Readiness::Committable) };
         let shows_results = !run.attempt.target.policies.is_strict() && self.kept.resume.is_none();
         let judged = {
-            let judging = guarded.judge_response(run, self.ctx.api.dialect, shows_results);
-            match unless_interrupted(self.client(watch), None, judging).await {
+            let judging = guarded.judge_response(run, self.client.ctx.api.dialect, shows_results);
+            match self.client.unless_interrupted(watch, None, judging).await {
                 Ok(judged) => Some(judged),
                 Err(Interruption::Stopped(error)) => Some(Judged::Denied(error)),
                 Err(_) => None,
             }
         };
         let Some(judged) = judged else {
-            self.note_stopped(run, &Error::client_closed());
-            return Err(self.abort(Error::client_closed()));
+            return Err(self.client.closed(run));
         };
         run.layers.guarded = Some(guarded);
         let status = match judged {
@@ -303,9 +268,9 @@ impl<D: Downstream> Orchestrator<'_, D> {
             return Ok(Readiness::Committable);
         };
         let outcome = Outcome::from_status(status.as_u16());
-        let may_repeat = self.kept.resume.is_none() && !self.response_started;
+        let may_repeat = self.kept.resume.is_none() && !self.client.response_started;
         let repeats = may_repeat && self.plan.repeats(&outcome, &self.env);
-        self.ctx.record.retries = self.plan.retry_count();
+        self.client.ctx.record.retries = self.plan.retry_count();
         let Some((header, body)) = run.response().filter(|(header, _)| header.status == StatusCode::OK)
         else {
             return Ok(Readiness::Committable);
@@ -321,80 +286,6 @@ impl<D: Downstream> Orchestrator<'_, D> {
         }
     }
 
-    /// Waits for one attempt, and stops if the client leaves.
-    pub async fn wait_for(
-        &mut self,
-        run: &mut AttemptRun,
-        watch: &mut DownstreamWatch,
-    ) -> Result<Readiness, Aborted> {
-        let mut heartbeat = Heartbeat::new(&run.deadlines, self.streamed, self.response_started);
-        let aborted = {
-            let ready = run.until_committable();
-            tokio::pin!(ready);
-            loop {
-                match unless_interrupted(self.client(watch), heartbeat.due(), &mut ready).await {
-                    Ok(readiness) => return Ok(readiness),
-                    Err(Interruption::Stopped(error)) => return Ok(Readiness::Stopped(error)),
-                    Err(Interruption::ClientClosed) => break self.abort(Error::client_closed()),
-                    Err(Interruption::Deadline) => {
-                        heartbeat.sent();
-                        if let Err(aborted) = Box::pin(self.send_early_heartbeat()).await {
-                            break aborted;
-                        }
-                    }
-                }
-            }
-        };
-        self.note_stopped(run, &Error::client_closed());
-        Err(aborted)
-    }
-
-    /// Records a failed attempt: in the request's record, in the target's latency, at its circuit breaker and for its layers.
-    pub fn note_failure(&mut self, run: &mut AttemptRun, outcome: &Outcome, response: &FinalResponse) {
-        let target = &run.attempt.target;
-        let error = match response {
-            FinalResponse::Error(error) | FinalResponse::Denied(error) => Some(error),
-            _ => None,
-        };
-        // Denied before any of it was sent: there are hooks that look at it all the same.
-        if let FinalResponse::Denied(_) = response
-            && let Some(guarded) = run.layers.guarded.take()
-        {
-            guarded.finish();
-        }
-        self.ctx.facts = run.facts();
-        self.ctx.record.attempt_finished(&run.attempt, self.ctx.facts.state, run.reason, error);
-        self.ctx.record.used(match response {
-            // All of it was read: who made the call is charged, whoever else reads it.
-            FinalResponse::Provider { body, .. } if !outcome.is_success() && run.is_charged(true) => {
-                Observed::of_error(body)
-            }
-            _ => run.observed(),
-        });
-        if let FinalResponse::ProviderError(_, error) = response {
-            self.ctx.record.error_in_success(error.status);
-        }
-        let now = Instant::now();
-        // A filter's denial says nothing about the target's latency.
-        let counts =
-            !outcome.is_success() && run.calls_target() && !matches!(response, FinalResponse::Denied(_));
-        if let Some(memory) = target.state.get().filter(|_| counts) {
-            memory.attempt_failed(now.saturating_duration_since(run.started()), now);
-        }
-        run.layers.ends.end(*outcome);
-        self.ctx.release_unused(target);
-        if let Some(permit) = run.permit.take() {
-            permit.finish(outcome.breaker_signal(target.policies.breaker.as_ref()), now);
-        }
-    }
-
-    /// Records an attempt that was stopped before its response was committed.
-    pub fn note_stopped(&mut self, run: &AttemptRun, error: &Error) {
-        self.ctx.facts = run.facts();
-        self.ctx.record.attempt_finished(&run.attempt, run.stream.state(), run.reason, Some(error));
-        self.ctx.record.used(run.observed());
-    }
-
     fn attempt_failed(
         &mut self,
         mut run: AttemptRun,
@@ -404,14 +295,14 @@ impl<D: Downstream> Orchestrator<'_, D> {
         if !matches!(response, FinalResponse::Denied(_)) {
             run.note_failed_call();
         }
-        self.note_failure(&mut run, &outcome, &response);
+        attempt_end::failed(self.client.ctx, &mut run, &outcome, &response);
         let before = run
             .layers
             .guarded
             .as_ref()
             .filter(|_| !outcome.is_success())
             .and_then(|guarded| guarded.before());
-        self.ctx.reply.hook_results = before.map(|results| results.to_string().into());
+        self.client.ctx.reply.hook_results = before.map(|results| results.to_string().into());
         self.return_rewriter(run);
         let outcome = match &mut self.kept.resume {
             Some(resume) => resume.classify(outcome),
@@ -427,37 +318,6 @@ impl<D: Downstream> Orchestrator<'_, D> {
         }
     }
 
-    /// Starts the response with an SSE comment before the provider has responded, if the config requests that.
-    async fn send_early_heartbeat(&mut self) -> Result<(), Aborted> {
-        let mut parts = Vec::with_capacity(2);
-        if !self.response_started {
-            let header = response_headers::early_header(self.ctx).map_err(|error| self.abort(error))?;
-            parts.push(HttpTask::Header(Box::new(header), false));
-            self.response_started = true;
-            self.ctx.record.streamed = true;
-        }
-        parts.push(HttpTask::Body(Some(keep_alive::bytes(self.ctx.api.operation)), false));
-        self.send(parts).await
-    }
-
-    /// Sends a batch of response parts to the client.
-    pub async fn send(&mut self, parts: Vec<HttpTask>) -> Result<(), Aborted> {
-        for part in &parts {
-            if let HttpTask::Body(Some(chunk), _) = part {
-                self.ctx.record.body_sent(chunk);
-                self.ctx.record.traffic.first_byte.get_or_insert_with(Instant::now);
-            }
-        }
-        let sent = self.downstream.send(parts).await;
-        sent.map_err(|error| self.abort(error))
-    }
-
-    /// Records why the client's connection cannot be used any more.
-    pub fn abort(&mut self, error: Error) -> Aborted {
-        self.ctx.failure = Some(error);
-        Aborted
-    }
-
     /// Sends the response of the last attempt. If that attempt got none, sends the latest response a provider gave before.
     async fn send_last(
         &mut self,
@@ -465,9 +325,9 @@ impl<D: Downstream> Orchestrator<'_, D> {
         last: Option<LastResponse>,
     ) -> Result<(), Aborted> {
         match last {
-            Some(last) if matches!(response, FinalResponse::Error(_)) && !self.response_started => {
-                self.ctx.facts = last.facts;
-                self.ctx.record.retries = last.retries;
+            Some(last) if matches!(response, FinalResponse::Error(_)) && !self.client.response_started => {
+                self.client.ctx.facts = last.facts;
+                self.client.ctx.record.retries = last.retries;
                 self.send_final(last.response).await
             }
             _ => self.send_final(response).await,
@@ -476,32 +336,68 @@ impl<D: Downstream> Orchestrator<'_, D> {
 
     /// Sends the final response when no attempt is left.
     async fn send_final(&mut self, response: FinalResponse) -> Result<(), Aborted> {
-        if self.response_started {
-            let (provider_error, error) = response.into_error();
-            return self.end_stream(&provider_error, error).await;
+        self.client.send_final(response, self.kept.resume.as_deref_mut()).await
+    }
+
+    /// Continues a broken stream with another attempt if the plan has one; otherwise ends it.
+    async fn resume_from(&mut self, interrupted: Interrupted) -> Result<Option<NextAttempt>, Aborted> {
+        let decision = self.plan.next(&Outcome::Interrupted, &mut self.env);
+        let Decision::Attempt { target, wait, reason } = decision else {
+            let is_resumed = self.kept.resume.is_some();
+            return interrupted.end(&mut self.client, is_resumed).await.map(|()| None);
+        };
+        let before = self.kept.resume.take().map(|resume| *resume);
+        match interrupted.into_resume(self.client.ctx, before) {
+            Ok(resume) => {
+                self.kept.resume = Some(Box::new(resume));
+                let reason = if reason == Reason::Retry { reason } else { Reason::Rescue };
+                Ok(Some(NextAttempt { target, wait, reason }))
+            }
+            Err(error) => self.send_final(FinalResponse::Error(error)).await.map(|()| None),
         }
-        match response {
-            FinalResponse::Error(error) | FinalResponse::Denied(error) => {
-                error_response::send(self.downstream, self.ctx, error).await
-            }
-            FinalResponse::Provider { mut header, body } => {
-                // The body may have been read only in part.
-                header.remove_header(&TRANSFER_ENCODING);
-                // A number is always a valid header value.
-                let _ = header.insert_header(CONTENT_LENGTH, body.len());
-                response_headers::adopt_request_id(&mut header, &body, self.ctx);
-                response_headers::response_filter(&mut header, self.ctx);
-                let mut body = Some(body);
-                response_headers::response_body_filter(&mut body, true, self.ctx);
-                response_headers::add_hook_results(&mut header, &mut body, self.ctx);
-                let parts = vec![HttpTask::Header(header, false), HttpTask::Body(body, true)];
-                let sent = self.downstream.send(parts).await;
-                sent.map_err(|error| self.abort(error))
-            }
-            FinalResponse::ProviderError(header, error) => {
-                let parts = response_headers::provider_error(header, &error, self.ctx);
-                self.send(parts).await
-            }
+    }
+
+    /// Waits for `run` and, if it is slow, for a second attempt as well. On return `run` is the attempt that counts.
+    async fn race(
+        &mut self,
+        run: &mut Box<AttemptRun>,
+        watch: &mut DownstreamWatch,
+        hedge: Hedge,
+    ) -> Result<Readiness, Aborted> {
+        self.client.engine.shared.hedge_budget.deposit();
+        let until = Some(Instant::now() + Duration::from_millis(hedge.after_ms));
+        match self.client.unless_interrupted(watch, until, run.until_committable()).await {
+            Ok(readiness) => return Ok(readiness),
+            Err(Interruption::Stopped(error)) => return Ok(Readiness::Stopped(error)),
+            Err(Interruption::ClientClosed) => return Err(self.client.closed(run)),
+            Err(Interruption::Deadline) => {}
+        }
+        let raced = run.layers.cached.as_ref().map(CachedCall::share);
+        match self.start_second(raced, hedge).await {
+            Some(second) => hedge::race(&mut self.client, &mut self.plan, run, second, watch).await,
+            None => self.client.wait_for(run, watch).await,
+        }
+    }
+
+    /// Starts a second attempt, if the plan has a target for it and the budget allows one. It does not join `raced`, the call of the first
+    /// attempt.
+    async fn start_second(&mut self, raced: Option<FlightShare>, hedge: Hedge) -> Option<Box<AttemptRun>> {
+        if !self.plan.can_hedge(&self.env) {
+            return None;
+        }
+        let shared = &self.client.engine.shared;
+        if !shared.hedge_budget.try_withdraw(hedge.max_extra_ratio) {
+            shared.metrics.record_hedge("refused");
+            return None;
+        }
+        let target = self.plan.hedge_target(&mut self.env)?;
+        let next = NextAttempt { target, wait: Duration::ZERO, reason: Reason::Hedge };
+        self.kept.raced = raced;
+        let started = self.start(&next).await;
+        self.kept.raced = None;
+        match started {
+            Started::Running(run, _) => Some(run),
+            Started::Failed(_) => None,
         }
     }
 }

@@ -3,13 +3,15 @@
 //! The steps of admission after the body is there, the same for every client: a connection of the data port, or a line of a batch.
 //! Reads nothing from a connection; which requests may come this far is decided in `route::admission`.
 
-use super::Engine;
 use super::caching::CacheHeaders;
+use super::limit_holds::reserve_request;
 use super::named::LogHeaders;
 use super::orchestrator::Admitted;
 use super::payload_capture::PayloadCapture;
+use super::prepare::prepare;
 use super::request_context::RequestContext;
 use super::request_env::RequestEnv;
+use super::{Engine, limit_advance};
 use judgment::route::admission::key_rules::KeyRules;
 use judgment::route::attempt::{Attempt, Request};
 use judgment::route::compile::Sources;
@@ -59,7 +61,7 @@ impl Planned {
     ) -> Result<(), Error> {
         match self.prepared {
             Some(_) => Ok(()),
-            None => engine.prepare(&self.first.0, request, &mut ctx.load.held).await.map(drop),
+            None => prepare(&engine.shared, &self.first.0, request, &mut ctx.load.held).await.map(drop),
         }
     }
 
@@ -112,9 +114,9 @@ impl Planner {
         if ctx.offline.given.is_some() || ctx.offline.is_sent_once {
             plan.set_last();
         }
-        self.engine.reserve_request(ctx, request, &config, &first.0).await?;
+        reserve_request(&self.engine, ctx, request, &config, &first.0).await?;
         let prepared = if at_once {
-            Some(Box::new(self.engine.prepare(&first.0, request, &mut ctx.load.held).await?))
+            Some(Box::new(prepare(&self.engine.shared, &first.0, request, &mut ctx.load.held).await?))
         } else {
             None
         };
@@ -137,7 +139,7 @@ impl Planner {
         let mut env = self.env(header, ctx, &config, request);
         let mut plan = Plan::new(Arc::clone(&config), request.model.clone());
         let (target, _) = self.first_target(&config, &mut plan, &mut env).await?;
-        self.engine.add_to_advance(ctx, request, &config, &target, sum);
+        limit_advance::add(&self.engine, ctx, request, &config, &target, sum);
         Ok(())
     }
 

@@ -3,15 +3,16 @@
 //! Knows no session: the data plane keeps it in Pingora's per-request context, other users keep it next to their
 //! downstream.
 
+use super::attempt::GivenResponse;
 use super::attempt_state::AttemptFacts;
 use super::limit_holds::LimitHolds;
 use super::observers::Observers;
-use super::offline::OfflineTerms;
 use super::record_builder::RecordBuilder;
 use super::request_span::RequestSpan;
 use http::HeaderValue;
 use judgment::route::admission::Endpoint;
 use judgment::route::request_mode::RequestMode;
+use judgment::route::target::Target;
 use knowledge::price::RequestPrices;
 use memory::state::Shared;
 use memory::state::held_bytes::Hold;
@@ -67,6 +68,17 @@ pub struct ReplyForm {
     pub hook_results: Option<Box<str>>,
 }
 
+/// What is special about a request that came over no connection.
+#[derive(Default)]
+pub struct OfflineTerms {
+    /// The response that the next attempt has without a call.
+    pub given: Option<Box<GivenResponse>>,
+    /// Whether no limit counts it: it manages what other requests are charged for.
+    pub is_unlimited: bool,
+    /// Whether it is sent once only, whatever its config's retries are.
+    pub is_sent_once: bool,
+}
+
 /// What the request is to the process.
 pub struct Load {
     /// Counts the request's body, and what attempts send in its place.
@@ -111,5 +123,12 @@ impl RequestContext {
     /// The client's workspace: which stored objects it may name.
     pub fn workspace(&self) -> Option<Uuid> {
         self.record.client.as_ref()?.workspace
+    }
+
+    /// An attempt at this target failed: what it holds is released, unless the provider charges for it.
+    pub(super) fn release_unused(&mut self, target: &Arc<Target>) {
+        if self.record.last_is_unused() {
+            self.limits.release_attempt(target);
+        }
     }
 }

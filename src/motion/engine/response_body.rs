@@ -14,7 +14,6 @@ use super::observers::Observers;
 use super::payload_capture::BoundedBody;
 use super::ready_parts::ReadyParts;
 use super::response_policy::ResponsePolicy;
-use super::resume::ResumeSource;
 use super::retained_events::RetainedEvents;
 use bytes::Bytes;
 use http::header::CONTENT_LENGTH;
@@ -100,6 +99,13 @@ enum Mode {
         parser: SseParser,
     },
     Translated(Rewriter),
+}
+
+/// What is needed to resume a broken stream.
+pub(super) enum ResumeSource {
+    Rewriter(Box<Rewriter>),
+    /// The events that were sent to the client, if they were retained.
+    Sent(Option<Vec<Bytes>>),
 }
 
 impl Shape {

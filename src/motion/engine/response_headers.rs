@@ -3,6 +3,7 @@
 //! Also the body of a response that is not validated ([`response_filter`] and [`response_body_filter`]): of requests
 //! that Pingora proxies natively, and of providers' errors. All other bodies go through `response_body`.
 
+use super::content_kind::is_media;
 use super::cors;
 use super::cost;
 use super::header_edit::{self, HeaderCase};
@@ -257,12 +258,6 @@ pub fn add_hook_results(response: &mut ResponseHeader, body: &mut Option<Bytes>,
         let _ = response.insert_header(CONTENT_LENGTH, added.len());
     }
     *body = Some(Bytes::from(added));
-}
-
-/// Whether a `Content-Type` is this media type, whatever its parameters are.
-pub fn is_media(value: &str, wanted: &str) -> bool {
-    let Some((essence, rest)) = value.trim_start().split_at_checked(wanted.len()) else { return false };
-    essence.eq_ignore_ascii_case(wanted) && matches!(rest.trim_start().as_bytes().first(), None | Some(b';'))
 }
 
 #[cfg(test)]

@@ -4,8 +4,7 @@
 //! and checks that the new response fits what the client already has.
 
 use super::request_context::RequestContext;
-use super::response_body::{ResponseBody, unix_seconds};
-use bytes::Bytes;
+use super::response_body::{ResponseBody, ResumeSource, unix_seconds};
 use judgment::route::attempt::{Attempt, Request};
 use judgment::route::outcome::Outcome;
 use judgment::route::target::Target;
@@ -15,13 +14,6 @@ use std::sync::Arc;
 use words::api::chat::EncodeContext;
 use words::api::operation::Operation;
 use words::error::Error;
-
-/// What is needed to resume a broken stream.
-pub(super) enum ResumeSource {
-    Rewriter(Box<Rewriter>),
-    /// The events that were sent to the client, if they were retained.
-    Sent(Option<Vec<Bytes>>),
-}
 
 /// A broken stream that is to be continued.
 pub(super) struct Resume {

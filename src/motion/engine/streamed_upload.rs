@@ -3,7 +3,7 @@
 //!
 //! Not a task: it makes progress only while its response is awaited.
 
-use super::opener::OpenConnection;
+use super::connections::OpenConnection;
 use bytes::Bytes;
 use pingora_core::protocols::http::HttpTask;
 use pingora_core::{Error as PingoraError, ErrorType, Result};

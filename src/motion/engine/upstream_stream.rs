@@ -4,13 +4,12 @@
 //! A state machine and not a task: it makes progress only while its owner awaits the next part, so a response that is
 //! not consumed is not read. It does not interpret the parts (`attempt_run`).
 
-use super::Engine;
-use super::attempt::call::LocalResponse;
+use super::attempt::{GivenResponse, LocalResponse};
 use super::attempt_state::AttemptState;
 use super::caching::FlightReader;
+use super::connections::{Connections, OpenConnection};
 use super::failure::UpstreamFailure;
-use super::offline::GivenResponse;
-use super::opener::{OpenConnection, Opener, RequestBody};
+use super::opener::{Opener, RequestBody};
 use super::response_headers;
 use super::reusable_timer::ReusableTimer;
 use super::streamed_upload::{BodyChunk, StreamedUpload, UploadEvent};
@@ -86,7 +85,7 @@ enum Phase {
 }
 
 struct Exchange {
-    engine: Arc<Engine>,
+    connections: Arc<Connections>,
     target: Arc<Target>,
     phase: Phase,
     /// Opens another connection if a reused one turns out dead.
@@ -110,7 +109,7 @@ impl UpstreamStream {
         Self {
             read_timeout: Some(read_timeout).filter(|_| opener.reader_is_timed),
             exchange: Exchange {
-                engine: Arc::clone(&opener.engine),
+                connections: Arc::clone(&opener.connections),
                 target: Arc::clone(&opener.target),
                 stale_connection_met: opener.peers.bypass_pool,
                 phase: Phase::Opening(opening(opener)),
@@ -126,34 +125,42 @@ impl UpstreamStream {
     }
 
     /// An exchange that cannot be opened: reading it gives `error`.
-    pub fn failed(engine: &Arc<Engine>, target: &Arc<Target>, error: Error, state: AttemptState) -> Self {
-        Self { failed: Some(error.into()), ..Self::without_upstream(engine, target, Phase::Ended, state) }
+    pub fn failed(
+        connections: &Arc<Connections>,
+        target: &Arc<Target>,
+        error: Error,
+        state: AttemptState,
+    ) -> Self {
+        Self {
+            failed: Some(error.into()),
+            ..Self::without_upstream(connections, target, Phase::Ended, state)
+        }
     }
 
     /// An exchange whose response is made by the gateway itself.
     pub fn local(
-        engine: &Arc<Engine>,
+        connections: &Arc<Connections>,
         target: &Arc<Target>,
         response: LocalResponse,
         state: AttemptState,
     ) -> Self {
         let LocalResponse { content_type, body } = response;
-        Self::whole(engine, target, StatusCode::OK, content_type, body, state)
+        Self::whole(connections, target, StatusCode::OK, content_type, body, state)
     }
 
     /// An exchange whose response the provider has given before, in a batch job.
     pub fn given(
-        engine: &Arc<Engine>,
+        connections: &Arc<Connections>,
         target: &Arc<Target>,
         given: GivenResponse,
         state: AttemptState,
     ) -> Self {
         let GivenResponse { status, body } = given;
-        Self::whole(engine, target, status, "application/json", body, state)
+        Self::whole(connections, target, status, "application/json", body, state)
     }
 
     fn whole(
-        engine: &Arc<Engine>,
+        connections: &Arc<Connections>,
         target: &Arc<Target>,
         status: StatusCode,
         content_type: &'static str,
@@ -162,29 +169,29 @@ impl UpstreamStream {
     ) -> Self {
         let header = match response_headers::new_header(status) {
             Ok(header) => header,
-            Err(error) => return Self::failed(engine, target, error, state),
+            Err(error) => return Self::failed(connections, target, error, state),
         };
         let mut parts = http::response::Parts::from(header);
         parts.headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
         parts.headers.insert(CONTENT_LENGTH, body.len().into());
         let header = Box::new(ResponseHeader::from(parts));
         let parts = VecDeque::from([HttpTask::Header(header, false), HttpTask::Body(Some(body), true)]);
-        Self::without_upstream(engine, target, Phase::Local(parts), state)
+        Self::without_upstream(connections, target, Phase::Local(parts), state)
     }
 
     /// An exchange of another request, which this one reads along with, or has started.
     pub fn shared(
-        engine: &Arc<Engine>,
+        connections: &Arc<Connections>,
         target: &Arc<Target>,
         reader: FlightReader,
         state: AttemptState,
     ) -> Self {
-        Self::without_upstream(engine, target, Phase::Shared(reader), state)
+        Self::without_upstream(connections, target, Phase::Shared(reader), state)
     }
 
     /// An exchange whose response is in the cache. `is_paced`: it takes as long as the provider's did.
     pub fn replayed(
-        engine: &Arc<Engine>,
+        connections: &Arc<Connections>,
         target: &Arc<Target>,
         found: &CachedResponse,
         is_paced: bool,
@@ -192,7 +199,7 @@ impl UpstreamStream {
         let state = AttemptState::default();
         let header = match response_headers::new_header(http::StatusCode::OK) {
             Ok(header) => header,
-            Err(error) => return Self::failed(engine, target, error, state),
+            Err(error) => return Self::failed(connections, target, error, state),
         };
         let mut parts = http::response::Parts::from(header);
         if let Ok(content_type) = HeaderValue::from_str(&found.content_type) {
@@ -207,18 +214,18 @@ impl UpstreamStream {
         } else {
             Phase::Local(VecDeque::from([header, HttpTask::Body(Some(found.body.clone()), true)]))
         };
-        Self::without_upstream(engine, target, phase, state)
+        Self::without_upstream(connections, target, phase, state)
     }
 
     fn without_upstream(
-        engine: &Arc<Engine>,
+        connections: &Arc<Connections>,
         target: &Arc<Target>,
         phase: Phase,
         state: AttemptState,
     ) -> Self {
         Self {
             exchange: Exchange {
-                engine: Arc::clone(engine),
+                connections: Arc::clone(connections),
                 target: Arc::clone(target),
                 phase,
                 opener: None,
@@ -402,7 +409,7 @@ impl Exchange {
         };
         let error = open.unsent.take().unwrap_or(error).into_up();
         let Some(mut opener) = self.opener.take() else {
-            self.engine.discard(*open, &error);
+            self.connections.discard(*open, &error);
             return Err(UpstreamFailure::from_pingora(&error, &self.target));
         };
         if !opener.may_reopen(*open, &self.state, &error) {
@@ -424,12 +431,12 @@ impl Exchange {
         self.state.response_ended();
         match std::mem::replace(&mut self.phase, Phase::Ended) {
             Phase::Reading(open) if open.unsent.is_none() => {
-                self.engine.release(open.connection, open.peer);
+                self.connections.release(open.connection, open.peer);
             }
             Phase::Uploading(mut upload) => {
                 let finished = poll_fn(|cx| upload.poll_next(cx)).now_or_never();
                 if let Some(UploadEvent::Reusable(open)) = finished {
-                    self.engine.release(open.connection, open.peer);
+                    self.connections.release(open.connection, open.peer);
                 }
             }
             Phase::Shared(reader) => self.phase = Phase::SharedEnded(reader),

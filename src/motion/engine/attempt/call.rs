@@ -2,31 +2,31 @@
 //!
 //! Sends nothing: what has passed is opened by `attempt_start`.
 
-use super::layers::{Ending, Ends, Flow};
+use super::answer::{Answer, AnswerKind, Flow, LocalResponse};
+use super::ends::{Ending, Ends};
 use crate::engine::Engine;
 use crate::engine::attempt_run::FinalResponse;
 use crate::engine::attempt_state::{AttemptFacts, AttemptState};
 use crate::engine::caching::{CacheNote, CachedCall, FlightReader, FlightShare, Launch, NotStored};
 use crate::engine::guarding::{CheckedRequest, Guarded};
-use crate::engine::limit_holds::{HeldAttempt, NotHeldAttempt, SealedAttempt};
-use crate::engine::offline::GivenResponse;
-use crate::engine::orchestrator::{NextAttempt, NotStarted};
+use crate::engine::limit_holds::{HeldAttempt, NotHeldAttempt, SealedAttempt, hold_attempt};
+use crate::engine::prepare::prepare;
 use crate::engine::request_context::RequestContext;
 use crate::engine::resume::Resume;
-use bytes::Bytes;
 use judgment::route::attempt::{Attempt, Request};
 use judgment::route::deadlines::Deadlines;
 use judgment::route::outcome::Outcome;
+use judgment::route::plan::Reason;
+use judgment::route::target::Target;
 use judgment::route::vendor_headers::VendorHeaders;
 use knowledge::provider::rewriter::TextFilters;
 use knowledge::provider::token_exchange::Credentials;
 use knowledge::provider::translation::LocalCount;
-use memory::cache::CachedResponse;
 use memory::state::Shared;
 use memory::state::large_work::{run_here, translation};
 use pingora::http::RequestHeader;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use words::api::chat::TextFilter;
 use words::api::token_estimate::CountText;
 use words::error::Error;
@@ -107,25 +107,19 @@ enum Made {
     Held(HeldAttempt),
 }
 
-/// A response that no call of the target is made for.
-pub struct Answer(pub(in crate::engine) AnswerKind);
-
-pub(in crate::engine) enum AnswerKind {
-    /// Of the gateway's own, in the client's dialect.
-    Own(LocalResponse),
-    /// The provider's, to a request that stood in one of its batch jobs.
-    Given(Box<GivenResponse>),
-    /// As the provider once sent it.
-    Stored(Arc<CachedResponse>),
-    /// The provider's, to another request that calls it just now.
-    Shared(Box<(CachedCall, FlightReader)>),
+/// The next attempt.
+#[derive(Debug, Clone)]
+pub(in crate::engine) struct NextAttempt {
+    pub target: Arc<Target>,
+    pub wait: Duration,
+    pub reason: Reason,
 }
 
-/// A response of the gateway's own, in the client's dialect.
-pub struct LocalResponse {
-    /// `application/json`, or `text/event-stream` for events.
-    pub content_type: &'static str,
-    pub body: Bytes,
+/// An attempt that was not sent.
+pub(in crate::engine) struct NotStarted {
+    pub outcome: Outcome,
+    pub response: FinalResponse,
+    pub facts: AttemptFacts,
 }
 
 /// An attempt that has passed its layers.
@@ -141,12 +135,6 @@ pub(in crate::engine) struct Passed {
 pub(in crate::engine) enum Way {
     Target(SealedAttempt),
     Answer(AnswerKind),
-}
-
-impl From<LocalResponse> for Answer {
-    fn from(response: LocalResponse) -> Self {
-        Self(AnswerKind::Own(response))
-    }
 }
 
 impl<'a> AttemptCall<'a> {
@@ -268,7 +256,7 @@ impl<'a> AttemptCall<'a> {
             }
             (None, Some(prepared)) => Ok((*prepared, None)),
             (None, None) => {
-                let made = self.engine.prepare(target, request, &mut self.ctx.load.held).await;
+                let made = prepare(&self.engine.shared, target, request, &mut self.ctx.load.held).await;
                 made.map(|attempt| (attempt, None))
                     .map_err(|error| Flow::Refuse(Outcome::Unsupported(error.status()), error))
             }
@@ -294,7 +282,7 @@ impl<'a> AttemptCall<'a> {
         let request = self.changed.as_deref().unwrap_or(self.incoming.request);
         let request = continuing.as_deref().unwrap_or(request);
         let may_fit = self.kept.resume.is_none();
-        match self.engine.hold_attempt(self.ctx, request, attempt, may_fit).await {
+        match hold_attempt(self.engine, self.ctx, request, attempt, may_fit).await {
             Ok(held) => {
                 self.made = Made::Held(held);
                 Ok(())

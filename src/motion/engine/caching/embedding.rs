@@ -23,39 +23,37 @@ struct Item {
     embedding: Vec<f32>,
 }
 
-impl Engine {
-    /// The vector of a text. `None`: there is no model for it, or it did not respond in time.
-    pub(super) async fn embed(self: &Arc<Self>, ctx: &RequestContext, text: &str) -> Option<Vec<f32>> {
-        let settings = ctx.snapshot.settings.semantic_cache.as_ref()?;
-        let request = OwnRequest {
-            snapshot: &ctx.snapshot,
-            client: ctx.record.client.as_ref(),
-            trace_id: &ctx.span.trace_id,
-            path: "/v1/embeddings",
-            config: &settings.provider,
-            timeout: None,
-            max_response: MAX_RESPONSE,
-        };
-        let mut body = json!({"model": settings.model, "input": text, "encoding_format": "float"});
-        if let (Some(dimensions), Some(members)) = (settings.dimensions, body.as_object_mut()) {
-            members.insert("dimensions".to_owned(), dimensions.into());
-        }
-        let sending = self.send_own(&request, Some(body.to_string()));
-        let (result, vector) = match tokio::time::timeout(settings.timeout, sending).await {
-            Ok(Ok(body)) => match serde_json::from_slice::<Response>(&body) {
-                Ok(response) => ("ok", response.data.into_iter().next().map(|item| item.embedding)),
-                Err(why) => {
-                    log::debug!(target: "turnpike", "the embedding model's response cannot be read: {why}");
-                    ("unreadable", None)
-                }
-            },
-            Ok(Err(why)) => {
-                log::debug!(target: "turnpike", "the embedding model gave no vector: {}", why.message());
-                (if matches!(why, OwnError::Refused(_)) { "refused" } else { "failed" }, None)
-            }
-            Err(_) => ("timeout", None),
-        };
-        self.shared.metrics.record_embedding(result);
-        vector
+/// The vector of a text. `None`: there is no model for it, or it did not respond in time.
+pub(super) async fn vector(engine: &Arc<Engine>, ctx: &RequestContext, text: &str) -> Option<Vec<f32>> {
+    let settings = ctx.snapshot.settings.semantic_cache.as_ref()?;
+    let request = OwnRequest {
+        snapshot: &ctx.snapshot,
+        client: ctx.record.client.as_ref(),
+        trace_id: &ctx.span.trace_id,
+        path: "/v1/embeddings",
+        config: &settings.provider,
+        timeout: None,
+        max_response: MAX_RESPONSE,
+    };
+    let mut body = json!({"model": settings.model, "input": text, "encoding_format": "float"});
+    if let (Some(dimensions), Some(members)) = (settings.dimensions, body.as_object_mut()) {
+        members.insert("dimensions".to_owned(), dimensions.into());
     }
+    let sending = (engine.send_own)(engine, &request, Some(body.to_string()));
+    let (result, vector) = match tokio::time::timeout(settings.timeout, sending).await {
+        Ok(Ok(body)) => match serde_json::from_slice::<Response>(&body) {
+            Ok(response) => ("ok", response.data.into_iter().next().map(|item| item.embedding)),
+            Err(why) => {
+                log::debug!(target: "turnpike", "the embedding model's response cannot be read: {why}");
+                ("unreadable", None)
+            }
+        },
+        Ok(Err(why)) => {
+            log::debug!(target: "turnpike", "the embedding model gave no vector: {}", why.message());
+            (if matches!(why, OwnError::Refused(_)) { "refused" } else { "failed" }, None)
+        }
+        Err(_) => ("timeout", None),
+    };
+    engine.shared.metrics.record_embedding(result);
+    vector
 }

@@ -1,16 +1,14 @@
 //! One upstream call that several requests read: they get what has arrived, then what arrives.
 //!
-//! A task of its own reads the provider's response, so no reader depends on another. When all have left, the task ends, and with it the
+//! A task of its own (`launch`) reads the provider's response, so no reader depends on another. When all have left, the task ends, and with it the
 //! upstream call. A call that somebody has given up, that is outdated, or whose response is stored takes no further readers. Memory is bounded: a response that is longer than an entry of the cache may be takes no further readers, and what all readers have
 //! is dropped; where the slowest is too far behind, the provider is not read.
 //! Not here: which requests share a call (`flights`).
 
 use super::note::NotStored;
 use crate::engine::failure::UpstreamFailure;
-use crate::engine::upstream_stream::{StreamEvent, UpstreamStream};
 use bytes::Bytes;
 use memory::cache::Scope;
-use memory::state::held_bytes::Hold;
 use parking_lot::Mutex;
 use pingora::http::ResponseHeader;
 use pingora_core::protocols::http::HttpTask;
@@ -146,54 +144,14 @@ impl Flight {
         state.discarded.get_or_insert(why);
     }
 
-    /// Reads the provider's response to its end, and returns when all readers have left.
-    pub async fn run(self: Arc<Self>, mut stream: UpstreamStream, mut held: Hold) {
-        loop {
-            if self.state.lock().readers.places.is_empty() {
-                break;
-            }
-            if self.is_full() {
-                self.wait_for_readers(true).await;
-                continue;
-            }
-            let event = tokio::select! {
-                event = stream.next(None) => event,
-                () = self.wait_for_readers(false) => continue,
-            };
-            let is_over = match event {
-                StreamEvent::Task(task) => {
-                    let mut is_over = self.accept(task);
-                    stream.gather(|task| is_over |= self.accept(task));
-                    is_over
-                }
-                StreamEvent::Failed(failure) => {
-                    self.end(End::Failed(*failure.error, failure.timed_out));
-                    true
-                }
-                StreamEvent::TimedOut => continue,
-            };
-            held.set_anyway(self.state.lock().body.bytes);
-            self.arrived.notify_waiters();
-            if is_over {
-                break;
-            }
-        }
-        // What it holds counts as long as somebody reads it.
-        drop(stream);
-        while !self.state.lock().readers.places.is_empty() {
-            self.wait_for_readers(false).await;
-        }
-        drop(held);
-    }
-
     /// Whether the slowest reader is so far behind that nothing more may be read.
-    fn is_full(&self) -> bool {
+    pub(super) fn is_full(&self) -> bool {
         let state = self.state.lock();
         state.is_full(self.about.limit)
     }
 
     /// Returns when all readers have left, or, with `or_taken`, when one has taken something.
-    async fn wait_for_readers(&self, or_taken: bool) {
+    pub(super) async fn wait_for_readers(&self, or_taken: bool) {
         loop {
             let taken = self.taken.notified();
             tokio::pin!(taken);
@@ -209,7 +167,7 @@ impl Flight {
     }
 
     /// Takes one part; true at the end of the response.
-    fn accept(&self, task: HttpTask) -> bool {
+    pub(super) fn accept(&self, task: HttpTask) -> bool {
         let is_end = task.is_end();
         {
             let mut state = self.state.lock();
@@ -234,10 +192,24 @@ impl Flight {
         is_end
     }
 
-    /// The call is not made.
-    pub fn fail(&self, error: Error) {
-        self.end(End::Failed(error, false));
+    /// Whether nobody reads the response any more.
+    pub(super) fn is_left(&self) -> bool {
+        self.state.lock().readers.places.is_empty()
+    }
+
+    /// How many bytes are kept of it.
+    pub(super) fn held_bytes(&self) -> usize {
+        self.state.lock().body.bytes
+    }
+
+    /// Wakes those who wait for more of it.
+    pub(super) fn notify_readers(&self) {
         self.arrived.notify_waiters();
+    }
+
+    /// The call failed, or is not made.
+    pub(super) fn fail(&self, failure: UpstreamFailure) {
+        self.end(End::Failed(*failure.error, failure.timed_out));
     }
 
     fn end(&self, end: End) {

@@ -2,14 +2,16 @@
 //!
 //! Not here: what becomes of the response when the target was called (`storing`).
 
-use super::cached_call::{CachedCall, Launch};
+use super::cached_call::CachedCall;
 use super::flight::{FlightReader, NewFlight};
 use super::flights::Joining;
+use super::launch::Launch;
 use super::note::{CacheNote, CacheStatus, Saved};
 use super::similar::{self, Similar};
-use super::{Caching, is_cacheable, key_parts, scope};
-use crate::engine::attempt::call::{Answer, AnswerKind, AttemptCall, Step};
-use crate::engine::attempt::layers::{Flow, Layer};
+use super::{Caching, embedding, is_cacheable, key_parts, scope};
+use crate::engine::attempt::answer::{Answer, AnswerKind};
+use crate::engine::attempt::call::{AttemptCall, Step};
+use crate::engine::attempt::{Flow, Layer};
 use crate::engine::request_context::RequestContext;
 use futures_util::future::BoxFuture;
 use jiff::Timestamp;
@@ -149,7 +151,7 @@ async fn probe(call: &AttemptCall<'_>, scope: &Scope) -> Option<Similar> {
         ..key_parts(metadata, scope, attempt, &call.incoming.header.headers)?
     };
     let partition = text.partition(&parts)?;
-    let vector = engine.embed(ctx, &text.joined()).await?;
+    let vector = embedding::vector(engine, ctx, &text.joined()).await?;
     Some(Similar { partition, vector })
 }
 

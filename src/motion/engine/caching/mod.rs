@@ -14,6 +14,8 @@ mod cached_call;
 mod embedding;
 mod flight;
 mod flights;
+mod headers;
+mod launch;
 mod layer;
 mod note;
 mod preview;
@@ -21,12 +23,14 @@ mod result;
 mod similar;
 mod storing;
 
-pub(super) use cached_call::{CachedCall, Launch};
+pub(super) use cached_call::CachedCall;
 pub(super) use flight::{FlightReader, FlightShare};
+pub use headers::CacheHeaders;
+pub(super) use launch::Launch;
 pub(super) use layer::compile;
 pub use note::{CacheNote, CacheStatus, NotStored, Saved};
-pub use preview::CacheView;
-pub(super) use storing::{Finished, remove_unreadable, saved};
+pub use preview::{CacheView, preview};
+pub(super) use storing::{CompleteResponse, remove_unreadable, saved};
 
 use flights::Flights;
 use http::HeaderMap;
@@ -38,7 +42,6 @@ use serde_json::value::RawValue;
 use std::sync::Arc;
 use uuid::Uuid;
 use words::api::operation::Operation;
-use words::config::headers::GatewayHeaders;
 
 /// What all requests share of the cache.
 pub struct Caching {
@@ -46,25 +49,6 @@ pub struct Caching {
     /// Which texts mean the same; `None`: the settings have no `semantic_cache`.
     pub index: Option<Arc<SemanticIndex>>,
     flights: Arc<Flights>,
-}
-
-/// What a client's headers say about the cache.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct CacheHeaders {
-    /// Takes the place of metadata and headers in the key.
-    pub namespace: Option<Arc<str>>,
-    /// A new response is wanted, and stored.
-    pub forces_refresh: bool,
-}
-
-impl CacheHeaders {
-    /// Those of a request, if it has any.
-    pub fn of(headers: &GatewayHeaders<'_>) -> Option<Box<Self>> {
-        let GatewayHeaders { cache_namespace, cache_force_refresh, .. } = *headers;
-        (cache_namespace.is_some() || cache_force_refresh).then(|| {
-            Box::new(Self { namespace: cache_namespace.map(Arc::from), forces_refresh: cache_force_refresh })
-        })
-    }
 }
 
 impl Caching {

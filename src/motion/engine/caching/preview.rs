@@ -27,37 +27,35 @@ pub struct CacheView {
     age: Option<u64>,
 }
 
-impl Caching {
-    /// What the cache would do at the first target. `None`: its config caches nothing, or the attempt cannot be made. The key is that of the
-    /// request before hooks, which may change it.
-    pub fn preview(
-        &self,
-        of: &PreviewedRequest<'_>,
-        headers: &HeaderMap,
-        wishes: Option<&CacheHeaders>,
-    ) -> Option<CacheView> {
-        let policy = of.target.policies.cache?;
-        let attempt = Attempt::new(Arc::clone(of.target), of.request).ok()?;
-        let view = |status: CacheStatus, key: Option<CacheKey>, age| {
-            let mode = match policy.mode {
-                CacheMode::Simple => "simple",
-                CacheMode::Semantic => "semantic",
-            };
-            Some(CacheView { mode, status: status.as_str(), key: key.map(|key| key.to_string()), age })
+/// What the cache would do at the first target. `None`: its config caches nothing, or the attempt cannot be made. The key is that of the
+/// request before hooks, which may change it.
+pub fn preview(
+    caching: &Caching,
+    of: &PreviewedRequest<'_>,
+    headers: &HeaderMap,
+    wishes: Option<&CacheHeaders>,
+) -> Option<CacheView> {
+    let policy = of.target.policies.cache?;
+    let attempt = Attempt::new(Arc::clone(of.target), of.request).ok()?;
+    let view = |status: CacheStatus, key: Option<CacheKey>, age| {
+        let mode = match policy.mode {
+            CacheMode::Simple => "simple",
+            CacheMode::Semantic => "semantic",
         };
-        let scope = scope(of.client.workspace, of.snapshot.stored.default_workspace(), wishes);
-        let parts = key_parts(of.metadata, &scope, &attempt, headers);
-        let parts = parts.filter(|_| is_cacheable(&attempt, of.request));
-        let Some(key) = parts.and_then(|parts| parts.key().ok()) else {
-            return view(CacheStatus::Disabled, None, None);
-        };
-        if wishes.is_some_and(|wishes| wishes.forces_refresh) {
-            return view(CacheStatus::Refresh, Some(key), None);
-        }
-        let now = Timestamp::now();
-        match self.store.in_memory(&key, &scope, now) {
-            Some(found) => view(CacheStatus::Hit, Some(key), Some(found.age(now))),
-            None => view(CacheStatus::Miss, Some(key), None),
-        }
+        Some(CacheView { mode, status: status.as_str(), key: key.map(|key| key.to_string()), age })
+    };
+    let scope = scope(of.client.workspace, of.snapshot.stored.default_workspace(), wishes);
+    let parts = key_parts(of.metadata, &scope, &attempt, headers);
+    let parts = parts.filter(|_| is_cacheable(&attempt, of.request));
+    let Some(key) = parts.and_then(|parts| parts.key().ok()) else {
+        return view(CacheStatus::Disabled, None, None);
+    };
+    if wishes.is_some_and(|wishes| wishes.forces_refresh) {
+        return view(CacheStatus::Refresh, Some(key), None);
+    }
+    let now = Timestamp::now();
+    match caching.store.in_memory(&key, &scope, now) {
+        Some(found) => view(CacheStatus::Hit, Some(key), Some(found.age(now))),
+        None => view(CacheStatus::Miss, Some(key), None),
     }
 }

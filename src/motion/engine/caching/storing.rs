@@ -18,7 +18,7 @@ use memory::state::large_work::run_here;
 use words::api::tap::ResponseSummary;
 
 /// A response that has come completely.
-pub(in crate::engine) struct Finished<'a> {
+pub(in crate::engine) struct CompleteResponse<'a> {
     pub run: &'a AttemptRun,
     pub body: &'a ResponseBody,
     /// It continues a stream that another attempt began.
@@ -38,7 +38,7 @@ pub(in crate::engine) fn remove_unreadable(caching: &Caching, ctx: &RequestConte
     }
 }
 
-impl Finished<'_> {
+impl CompleteResponse<'_> {
     /// Keeps the response, for the requests that follow. To be called before the last of it is sent.
     pub fn store(&self, caching: &Caching, ctx: &mut RequestContext) {
         let Some(call) = &self.run.layers.cached else { return };

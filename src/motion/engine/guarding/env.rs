@@ -180,7 +180,7 @@ impl GuardEnv {
             timeout: None,
             max_response: MAX_JUDGMENT,
         };
-        let body = self.engine.send_own(&request, Some(body.to_string())).await;
+        let body = (self.engine.send_own)(&self.engine, &request, Some(body.to_string())).await;
         let body = body.map_err(|why| match why {
             OwnError::Refused(error) => OutsideError::Refused(error.message),
             why => OutsideError::Failed(why.message()),
@@ -189,24 +189,22 @@ impl GuardEnv {
     }
 }
 
-impl Engine {
-    /// Runs a hook that no request of the data plane has: a guardrail that is tried. What it finds is not counted or kept.
-    pub async fn try_hook(
-        self: &Arc<Self>,
-        hook: &Hook,
-        subject: &Subject,
-        snapshot: &Arc<SettingsSnapshot>,
-        client: &Arc<ClientIdentity>,
-    ) -> PhaseRun {
-        let env = GuardEnv {
-            engine: Arc::clone(self),
-            snapshot: Arc::clone(snapshot),
-            client: Some(Arc::clone(client)),
-            trace_id: Uuid::now_v7().to_string().into(),
-            notes: Arc::default(),
-        };
-        env.run(std::iter::once(hook), subject).await
-    }
+/// Runs a hook that no request of the data plane has: a guardrail that is tried. What it finds is not counted or kept.
+pub async fn try_hook(
+    engine: &Arc<Engine>,
+    hook: &Hook,
+    subject: &Subject,
+    snapshot: &Arc<SettingsSnapshot>,
+    client: &Arc<ClientIdentity>,
+) -> PhaseRun {
+    let env = GuardEnv {
+        engine: Arc::clone(engine),
+        snapshot: Arc::clone(snapshot),
+        client: Some(Arc::clone(client)),
+        trace_id: Uuid::now_v7().to_string().into(),
+        notes: Arc::default(),
+    };
+    env.run(std::iter::once(hook), subject).await
 }
 
 impl Outside for GuardEnv {

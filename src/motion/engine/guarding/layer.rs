@@ -8,7 +8,7 @@ use super::request_view::{self, RequestView};
 use super::{background, denial, during_call, has_text};
 use crate::engine::Engine;
 use crate::engine::attempt::call::{AttemptCall, Incoming, Step};
-use crate::engine::attempt::layers::{Flow, Layer};
+use crate::engine::attempt::{Flow, Layer};
 use crate::engine::hook_notes::HookSide;
 use crate::engine::request_context::RequestContext;
 use bytes::Bytes;

@@ -18,9 +18,11 @@ mod request_view;
 mod stream_texts;
 mod upgrade;
 
+pub use env::try_hook;
 pub(super) use guarded::{CheckedRequest, Guarded};
 pub(super) use judge::{HOOKS_FAILED, Judged};
 pub(super) use layer::{compile, finish};
+pub use upgrade::guard_upgrade;
 
 use judgment::guard::{Hook, HookResult, Needs, PhaseRun, StreamUse, hook_results};
 use words::api::operation::Operation;

@@ -1,51 +1,21 @@
-//! The layer of limits: holds what one attempt may use, by the request that it sends.
+//! Holds what one attempt may use, by the request that it sends.
 //!
 //! An attempt that sends what is held for the request as a whole takes that. One that sends another request (a hook has changed it, a
 //! stream is continued) has that held anew; one that the request's hold does not bound is held in the hard budgets by itself. Limits of
 //! the target hold each attempt.
 
 use super::request_hold::Bound;
-use super::{HeldAttempt, HeldOfTarget, Judging, target_facts};
+use super::reserving::{Judging, reserve};
+use super::{HeldAttempt, HeldOfTarget, RequestFacts, target_facts};
 use crate::engine::Engine;
-use crate::engine::attempt::call::{AttemptCall, Step};
-use crate::engine::attempt::layers::{Flow, Layer};
+use crate::engine::prepare::prepare;
 use crate::engine::request_context::RequestContext;
-use futures_util::future::BoxFuture;
 use jiff::Timestamp;
 use judgment::route::attempt::{Attempt, Request};
 use judgment::route::target::Target;
 use memory::limits::{LimitSet, Phase};
 use std::sync::Arc;
 use words::error::Error;
-
-/// Every target has it: a limit may be made for any at any time. Where none judges attempts, it costs one comparison.
-struct LimitsLayer;
-
-pub(in crate::engine) fn compile(_: &Target) -> Option<Box<dyn Layer>> {
-    Some(Box::new(LimitsLayer))
-}
-
-impl Layer for LimitsLayer {
-    fn name(&self) -> &'static str {
-        "limits"
-    }
-
-    fn needs(&self) -> Step {
-        Step::Made
-    }
-
-    fn applies(&self, call: &AttemptCall<'_>) -> bool {
-        call.is_judged()
-    }
-
-    fn is_for_unread(&self, _: &Attempt) -> bool {
-        false
-    }
-
-    fn open<'a>(&'a self, call: &'a mut AttemptCall<'_>) -> BoxFuture<'a, Flow> {
-        Box::pin(async move { call.bring_to(Step::Held).await.err().unwrap_or(Flow::Continue) })
-    }
-}
 
 /// Why an attempt may not be sent.
 pub(in crate::engine) enum NotHeldAttempt {
@@ -54,133 +24,131 @@ pub(in crate::engine) enum NotHeldAttempt {
     TooLong,
 }
 
-impl Engine {
-    /// Judges an attempt by the limits of its target and by those of the request, and holds what it may use. `request`: what it was made
-    /// of. `may_fit`: it may be made again with a lower bound of its output, where a limit demands that.
-    ///
-    /// # Errors
-    /// As for [`Engine::reserve_request`]. The target is refused, not the request.
-    pub(in crate::engine) async fn hold_attempt(
-        &self,
-        ctx: &mut RequestContext,
-        request: &Request,
-        attempt: Attempt,
-        may_fit: bool,
-    ) -> Result<HeldAttempt, NotHeldAttempt> {
-        let Some(set) = ctx.limits.set.clone().filter(|_| ctx.limits.judge(request)) else {
-            let is_charged = ctx.record.is_charged();
-            if let Some(held) = &mut ctx.limits.request {
-                held.take(&attempt.target, request, is_charged);
-            }
-            return Ok(HeldAttempt::new(attempt));
-        };
-        let target = Arc::clone(&attempt.target);
-        let output = Box::pin(self.hold_of_all(ctx, &set, request, &attempt)).await;
-        let Some(output) = output.map_err(NotHeldAttempt::Refused)? else {
-            return Ok(HeldAttempt::new(attempt));
-        };
-        let fitted = if may_fit {
-            let mut bounded = request.clone();
-            bounded.bound_output(output);
-            self.prepare(&target, &bounded, &mut ctx.load.held).await.map_err(NotHeldAttempt::Refused)
-        } else {
-            Err(NotHeldAttempt::TooLong)
-        };
-        fitted.map(HeldAttempt::new).inspect_err(|_| ctx.limits.release_attempt(&target))
-    }
-
-    /// Returns what its output must be bounded to, in tokens.
-    async fn hold_of_all(
-        &self,
-        ctx: &mut RequestContext,
-        set: &LimitSet,
-        request: &Request,
-        attempt: &Attempt,
-    ) -> Result<Option<u64>, Error> {
-        let target = &attempt.target;
+/// Judges an attempt by the limits of its target and by those of the request, and holds what it may use. `request`: what it was made
+/// of. `may_fit`: it may be made again with a lower bound of its output, where a limit demands that.
+///
+/// # Errors
+/// As for [`super::reserve_request`]. The target is refused, not the request.
+pub(in crate::engine) async fn hold_attempt(
+    engine: &Engine,
+    ctx: &mut RequestContext,
+    request: &Request,
+    attempt: Attempt,
+    may_fit: bool,
+) -> Result<HeldAttempt, NotHeldAttempt> {
+    let Some(set) = ctx.limits.set.clone().filter(|_| ctx.limits.judge(request)) else {
         let is_charged = ctx.record.is_charged();
-        let bound = ctx.limits.request.as_mut().map(|held| held.take(target, request, is_charged));
-        let of_request = match bound {
-            None => None,
-            Some(Bound::ByRequest(output)) => output,
-            Some(Bound::Anew) => self.hold_anew(ctx, set, request, target).await?,
-            Some(Bound::Further) if set.has_hard_budgets() => {
-                self.hold_further(ctx, set, request, target).await?
-            }
-            Some(Bound::Further) => None,
-        };
-        let of_target = if set.has_target_limits() {
-            self.hold_of_target(ctx, set, request, attempt).await
-        } else {
-            Ok(None)
-        };
-        let of_target = of_target.inspect_err(|_| ctx.limits.release_further(target))?;
-        Ok(of_request.into_iter().chain(of_target).min())
-    }
-
-    /// Holds another request than the one that is held: all limits of the request as a whole judge it anew.
-    async fn hold_anew(
-        &self,
-        ctx: &mut RequestContext,
-        set: &LimitSet,
-        request: &Request,
-        target: &Arc<Target>,
-    ) -> Result<Option<u64>, Error> {
-        // Before, not after: a rate of one request a minute would refuse it because of itself.
         if let Some(held) = &mut ctx.limits.request {
-            held.give_up(Timestamp::now());
+            held.take(&attempt.target, request, is_charged);
         }
-        let held = {
-            let facts = ctx.limits.facts(ctx, None);
-            let judging = Judging { set, phase: Phase::Request, facts: &facts };
-            Box::pin(self.reserve(ctx, &judging, request, target)).await
-        };
-        let reservation = ctx.limits.note(held)?;
-        let held = ctx.limits.request.as_mut().zip(reservation);
-        Ok(held.and_then(|(held, reservation)| held.renew(reservation, target, request)))
-    }
+        return Ok(HeldAttempt::new(attempt));
+    };
+    let target = Arc::clone(&attempt.target);
+    let output = Box::pin(hold_of_all(engine, ctx, &set, request, &attempt)).await;
+    let Some(output) = output.map_err(NotHeldAttempt::Refused)? else {
+        return Ok(HeldAttempt::new(attempt));
+    };
+    let fitted = if may_fit {
+        let mut bounded = request.clone();
+        bounded.bound_output(output);
+        prepare(&engine.shared, &target, &bounded, &mut ctx.load.held).await.map_err(NotHeldAttempt::Refused)
+    } else {
+        Err(NotHeldAttempt::TooLong)
+    };
+    fitted.map(HeldAttempt::new).inspect_err(|_| ctx.limits.release_attempt(&target))
+}
 
-    /// Holds an attempt in the limits of its target. Returns what its output must be bounded to, in tokens.
-    async fn hold_of_target(
-        &self,
-        ctx: &mut RequestContext,
-        set: &LimitSet,
-        request: &Request,
-        attempt: &Attempt,
-    ) -> Result<Option<u64>, Error> {
-        let target = Arc::clone(&attempt.target);
-        let held = {
-            let of_target = target_facts(&target, attempt.model.as_deref());
-            let facts = ctx.limits.facts(ctx, Some(of_target));
-            let judging = Judging { set, phase: Phase::Target, facts: &facts };
-            Box::pin(self.reserve(ctx, &judging, request, &target)).await
-        };
-        let Some(reservation) = ctx.limits.note(held)? else { return Ok(None) };
-        let output = reservation.fitted_output();
-        let before = ctx.record.attempt_count();
-        ctx.limits.attempts.push(HeldOfTarget { target, before, reservation });
-        Ok(output)
-    }
-
-    /// Holds an attempt that what is held of the request does not bound in the hard budgets of the request. Returns what its output must
-    /// be bounded to, in tokens.
-    async fn hold_further(
-        &self,
-        ctx: &mut RequestContext,
-        set: &LimitSet,
-        request: &Request,
-        target: &Arc<Target>,
-    ) -> Result<Option<u64>, Error> {
-        let held = {
-            let facts = ctx.limits.facts(ctx, None);
-            let judging = Judging { set, phase: Phase::Further, facts: &facts };
-            Box::pin(self.reserve(ctx, &judging, request, target)).await
-        };
-        let Some(reservation) = ctx.limits.note(held)? else { return Ok(None) };
-        let output = reservation.fitted_output();
-        if let Some(held) = &mut ctx.limits.request {
-            held.add_further(target, reservation);
+/// Returns what its output must be bounded to, in tokens.
+async fn hold_of_all(
+    engine: &Engine,
+    ctx: &mut RequestContext,
+    set: &LimitSet,
+    request: &Request,
+    attempt: &Attempt,
+) -> Result<Option<u64>, Error> {
+    let target = &attempt.target;
+    let is_charged = ctx.record.is_charged();
+    let bound = ctx.limits.request.as_mut().map(|held| held.take(target, request, is_charged));
+    let of_request = match bound {
+        None => None,
+        Some(Bound::ByRequest(output)) => output,
+        Some(Bound::Anew) => hold_anew(engine, ctx, set, request, target).await?,
+        Some(Bound::Further) if set.has_hard_budgets() => {
+            hold_further(engine, ctx, set, request, target).await?
         }
-        Ok(output)
+        Some(Bound::Further) => None,
+    };
+    let of_target = if set.has_target_limits() {
+        hold_of_target(engine, ctx, set, request, attempt).await
+    } else {
+        Ok(None)
+    };
+    let of_target = of_target.inspect_err(|_| ctx.limits.release_further(target))?;
+    Ok(of_request.into_iter().chain(of_target).min())
+}
+
+/// Holds another request than the one that is held: all limits of the request as a whole judge it anew.
+async fn hold_anew(
+    engine: &Engine,
+    ctx: &mut RequestContext,
+    set: &LimitSet,
+    request: &Request,
+    target: &Arc<Target>,
+) -> Result<Option<u64>, Error> {
+    // Before, not after: a rate of one request a minute would refuse it because of itself.
+    if let Some(held) = &mut ctx.limits.request {
+        held.give_up(Timestamp::now());
     }
+    let held = {
+        let facts = RequestFacts::of(ctx).at(None);
+        let judging = Judging { set, phase: Phase::Request, facts: &facts };
+        Box::pin(reserve(engine, ctx, &judging, request, target)).await
+    };
+    let reservation = ctx.limits.note(held)?;
+    let held = ctx.limits.request.as_mut().zip(reservation);
+    Ok(held.and_then(|(held, reservation)| held.renew(reservation, target, request)))
+}
+
+/// Holds an attempt in the limits of its target. Returns what its output must be bounded to, in tokens.
+async fn hold_of_target(
+    engine: &Engine,
+    ctx: &mut RequestContext,
+    set: &LimitSet,
+    request: &Request,
+    attempt: &Attempt,
+) -> Result<Option<u64>, Error> {
+    let target = Arc::clone(&attempt.target);
+    let held = {
+        let of_target = target_facts(&target, attempt.model.as_deref());
+        let facts = RequestFacts::of(ctx).at(Some(of_target));
+        let judging = Judging { set, phase: Phase::Target, facts: &facts };
+        Box::pin(reserve(engine, ctx, &judging, request, &target)).await
+    };
+    let Some(reservation) = ctx.limits.note(held)? else { return Ok(None) };
+    let output = reservation.fitted_output();
+    let before = ctx.record.attempt_count();
+    ctx.limits.attempts.push(HeldOfTarget { target, before, reservation });
+    Ok(output)
+}
+
+/// Holds an attempt that what is held of the request does not bound in the hard budgets of the request. Returns what its output must
+/// be bounded to, in tokens.
+async fn hold_further(
+    engine: &Engine,
+    ctx: &mut RequestContext,
+    set: &LimitSet,
+    request: &Request,
+    target: &Arc<Target>,
+) -> Result<Option<u64>, Error> {
+    let held = {
+        let facts = RequestFacts::of(ctx).at(None);
+        let judging = Judging { set, phase: Phase::Further, facts: &facts };
+        Box::pin(reserve(engine, ctx, &judging, request, target)).await
+    };
+    let Some(reservation) = ctx.limits.note(held)? else { return Ok(None) };
+    let output = reservation.fitted_output();
+    if let Some(held) = &mut ctx.limits.request {
+        held.add_further(target, reservation);
+    }
+    Ok(output)
 }

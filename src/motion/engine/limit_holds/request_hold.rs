@@ -3,7 +3,6 @@
 //! It bounds what one attempt at its first target may use, as long as that sends the request it is held for. A further attempt may be
 //! charged as well, or cost more: hard budgets hold it by itself.
 
-use super::settle;
 use bytes::Bytes;
 use jiff::Timestamp;
 use judgment::route::attempt::Request;
@@ -131,4 +130,11 @@ impl RequestHold {
 
 fn body(request: &Request) -> Option<&Bytes> {
     request.body.as_ref().map(|body| body.bytes())
+}
+
+pub(super) fn settle(reservation: Reservation, used: Option<Actual>, now: Timestamp) {
+    match used {
+        Some(actual) => reservation.settle(actual, now),
+        None => reservation.release(now),
+    }
 }
