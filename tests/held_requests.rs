@@ -176,3 +176,25 @@ async fn a_changed_request_makes_a_call_of_its_own() {
     assert_eq!(futures_util::future::join_all(sent).await, [200; 4]);
     assert_eq!(calls(&gateway).await, before + 4);
 }
+
+/// Credentials that cannot be fetched: the attempt was held by the limits of its target, and is not sent.
+#[tokio::test]
+async fn an_attempt_that_is_not_sent_holds_nothing() {
+    let cloud = "providers:\n  cloud: {provider: bedrock, cloud_a_auth_type: serviceRole, custom_host: 'http://127.0.0.1:EMULATOR_PORT'}\n";
+    let gateway = Gateway::start_with(&SETTINGS.replace("providers:\n", cloud), &|command| {
+        for name in ["AWS_ACCESS_KEY_ID", "AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_CONTAINER_AUTHORIZATION_TOKEN"]
+        {
+            command.env_remove(name);
+        }
+        command.env("AWS_CONTAINER_CREDENTIALS_FULL_URI", "http://127.0.0.1:1/role");
+    });
+    // Room for what one attempt may use, 95 bytes and 5 tokens, and not for two.
+    let of_model = json!({"conditions": [{"key": "model", "value": "gpt-4o"}], "group_by": [{"key": "api_key"}],
+        "type": "tokens", "credit_limit": 150, "hard": true});
+    make(&gateway, USAGE, &of_model).await;
+    let targets = json!([{"provider": "@cloud"}, {"provider": "@emu"}]);
+    let config = json!({"strategy": {"mode": "fallback"}, "targets": targets}).to_string();
+    let before = calls(&gateway).await;
+    assert_eq!(Chat::new().header("x-gateway-config", &config).status(&gateway).await, 200);
+    assert_eq!(calls(&gateway).await, before + 1);
+}

@@ -138,3 +138,95 @@ pub(super) fn settle(reservation: Reservation, used: Option<Actual>, now: Timest
         None => reservation.release(now),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::Metadata;
+    use super::*;
+    use futures_util::FutureExt;
+    use http::{Method, Uri};
+    use judgment::route::admission::Endpoint;
+    use judgment::route::compile::{Sources, compile};
+    use memory::limits::{
+        Calendar, Estimate, Facts, Limit, LimitKind, LimitScope, LimitSet, Limits, Phase, Reset, UsageOf,
+    };
+    use memory::state::snapshot::SettingsSnapshot;
+    use uuid::Uuid;
+    use words::api::body::Body;
+    use words::config::Checks;
+    use words::config::headers::GatewayHeaders;
+    use words::settings::{SecretSources, Settings};
+
+    fn request(text: &str) -> Request {
+        let body = format!(r#"{{"model":"m","messages":[{{"role":"user","content":"{text}"}}]}}"#);
+        let uri = Uri::from_static("/v1/chat/completions");
+        let endpoint = Endpoint::find(&Method::POST, uri.path());
+        Request::new(endpoint, Method::POST, uri, Some(Body::parse(Bytes::from(body)).unwrap()))
+    }
+
+    fn target() -> Arc<Target> {
+        let checks = Checks { provider: &|_| Ok(()), account: &|_, _| Ok(()), custom_host: &|_| Ok(()) };
+        let secrets = SecretSources { env: &|_| None, credential: &|_| Err(String::new()) };
+        let settings = Settings::parse("custom_hosts: {allow_private: true}", &secrets, &checks).unwrap();
+        let snapshot = SettingsSnapshot::new(settings, 0);
+        let headers = GatewayHeaders { provider: Some("openai"), ..GatewayHeaders::default() };
+        let config = compile(&Sources::new(&snapshot, &headers, Some("k"), &request("a"), None)).unwrap();
+        Arc::clone(&config.targets()[0])
+    }
+
+    /// A budget of tokens, and what a request holds of it.
+    fn held(request: &Request, target: &Arc<Target>) -> (Limits, Limit, RequestHold) {
+        let limits = Limits::in_memory(Calendar::default());
+        let kind =
+            LimitKind::Usage { of: UsageOf::Tokens, credit: 1000, alert_at: None, reset: Reset::Never };
+        let limit = Limit::new(Uuid::from_u128(1), LimitScope::Policy, kind);
+        let set = LimitSet::new(vec![limit.clone()], limits.hash());
+        let metadata = Metadata::default();
+        let facts = Facts {
+            organisation: None,
+            workspace: None,
+            api_key: None,
+            config: None,
+            prompt: None,
+            endpoint_type: None,
+            metadata: &metadata,
+            target: None,
+        };
+        let selection = set.select(&facts, Phase::Request).unwrap();
+        let estimate = Estimate { requests: 1, input_tokens: 100, ..Estimate::default() };
+        let reserving = limits.reserve(&selection, &estimate, None, Timestamp::now());
+        let hold = RequestHold::new(reserving.now_or_never().unwrap().unwrap(), target, request);
+        (limits, limit, hold)
+    }
+
+    /// Tokens spent and held.
+    fn totals(limits: &Limits, limit: &Limit) -> (i64, i64) {
+        let views = limits.peek(limit, Timestamp::now()).now_or_never().unwrap().unwrap();
+        (views.iter().map(|view| view.spent).sum(), views.iter().map(|view| view.held).sum())
+    }
+
+    #[test]
+    fn an_attempt_with_another_request_is_held_anew_only_before_anything_is_charged() {
+        let target = target();
+        let (limits, limit, mut hold) = held(&request("a"), &target);
+        assert!(matches!(hold.take(&target, &request("b"), false), Bound::Anew));
+        // An attempt before it read along with another request's call, and has to pay for that.
+        assert!(matches!(hold.take(&target, &request("b"), true), Bound::Further));
+        assert!(matches!(hold.take(&target, &request("a"), true), Bound::Further));
+        assert_eq!(totals(&limits, &limit), (0, 100));
+        hold.settle(Some(Actual { requests: 1, tokens: Some(30), cost: None }), Timestamp::now());
+        assert_eq!(totals(&limits, &limit), (30, 0));
+    }
+
+    #[test]
+    fn an_attempt_that_is_not_sent_leaves_the_hold_to_the_next() {
+        let target = target();
+        let (limits, limit, mut hold) = held(&request("a"), &target);
+        assert!(matches!(hold.take(&target, &request("a"), false), Bound::ByRequest(None)));
+        hold.release_attempt(&target);
+        assert!(matches!(hold.take(&target, &request("a"), false), Bound::ByRequest(None)));
+        assert_eq!(totals(&limits, &limit), (0, 100));
+        hold.settle(None, Timestamp::now());
+        assert_eq!(totals(&limits, &limit), (0, 0));
+    }
+}
