@@ -5,6 +5,7 @@
 //! the gateway's behaviour. Each test reports every violation, with its file and line.
 
 mod habits;
+mod knots;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
