@@ -8,26 +8,29 @@
 //! Engines that decide at run time (lazily built tables, simulation of all states) were used before: patterns of a few
 //! bytes made them take 30 µs a byte.
 
-mod automaton;
+mod builder;
 mod excerpt;
+mod kind;
 mod required;
 mod search;
 #[cfg(test)]
 mod search_tests;
 mod syntax;
+mod table;
 #[cfg(test)]
 mod tests;
-mod tracker;
 
 pub use excerpt::Excerpt;
 pub use search::{Group, Searcher};
 
-use automaton::Automaton;
+use builder::Purpose;
 use regex_automata::nfa::thompson::{self, NFA, WhichCaptures};
 use regex_syntax::hir::Hir;
 use std::cell::Cell;
 use std::fmt;
 use std::iter::Sum;
+use std::sync::Arc;
+use table::Table;
 
 /// Maximum bytes of a pattern.
 const MAX_LEN: usize = 8 << 10;
@@ -48,7 +51,9 @@ const MAX_NFA_BYTES: usize = 128 << 10;
 #[derive(Clone)]
 pub struct Pattern {
     text: Box<str>,
-    automaton: Automaton,
+    table: Arc<Table>,
+    /// It reads a text from its end to its beginning.
+    is_backwards: bool,
 }
 
 /// How many patterns there are, and the bytes they take.
@@ -117,17 +122,40 @@ impl Pattern {
     /// What is wrong with it, to be put behind its path. The message does not repeat the pattern, which may hold a
     /// secret.
     pub fn compile(text: &str, budget: &PatternBudget) -> Result<Self, String> {
-        budget.spend(text, |fuel| Ok(Self { text: text.into(), automaton: automaton(text, fuel)? }))
+        budget.spend(text, |fuel| Self::build(text, fuel))
+    }
+
+    /// From a table that reads texts forwards or, where that one is too large, backwards: `4[0-9]{12}` has many states forwards, since
+    /// a 4 may begin anywhere in a row of digits, and few backwards.
+    fn build(text: &str, fuel: &mut Fuel) -> Result<Self, Refusal> {
+        let hir = syntax::parse(text, fuel)?;
+        let half = fuel.0 / 2;
+        let forwards = fuel.lend(half, |fuel| {
+            let nfa = nfa(&hir, WhichCaptures::None, fuel)?;
+            builder::build(&nfa, Purpose::Exists, fuel)
+        });
+        let is_backwards = matches!(forwards, Err(Refusal::TooLarge));
+        let table = match forwards {
+            Err(Refusal::TooLarge) => builder::build(&reversed_nfa(&hir, fuel)?, Purpose::Exists, fuel),
+            forwards => forwards,
+        };
+        Ok(Self { text: text.into(), table: Arc::new(table?), is_backwards })
     }
 
     /// Whether there is a match anywhere in the text.
     pub fn is_match(&self, text: &Excerpt<'_>) -> bool {
-        self.automaton.is_match(text)
+        let bytes = text.text().as_bytes();
+        // A byte that follows counts as neither a letter nor a line end.
+        let after = if text.is_whole() { None } else { Some(b' ') };
+        if self.is_backwards {
+            return self.table.has_position(after, bytes.iter().rev(), None);
+        }
+        self.table.has_position(None, bytes.iter(), after)
     }
 
     /// Itself as one pattern, with its size in memory without the fixed part.
     pub fn usage(&self) -> PatternUse {
-        PatternUse { count: 1, bytes: self.text.len() + self.automaton.bytes() }
+        PatternUse { count: 1, bytes: self.text.len() + self.table.bytes() }
     }
 }
 
@@ -147,20 +175,18 @@ impl Fuel {
         self.0 = rest.unwrap_or(0);
         rest.map(|_| ()).ok_or(Refusal::TooLarge)
     }
-}
 
-/// The table of a pattern that reads texts forwards or, where that one is too large, backwards: `4[0-9]{12}` has many
-/// states forwards, since a 4 may begin anywhere in a row of digits, and few backwards.
-fn automaton(text: &str, fuel: &mut Fuel) -> Result<Automaton, Refusal> {
-    let hir = syntax::parse(text, fuel)?;
-    let mut forwards = Fuel(fuel.0 / 2);
-    fuel.0 -= forwards.0;
-    let outcome =
-        nfa(&hir, WhichCaptures::None, &mut forwards).and_then(|nfa| Automaton::build(&nfa, &mut forwards));
-    fuel.0 += forwards.0;
-    match outcome {
-        Err(Refusal::TooLarge) => reversed_nfa(&hir, fuel).and_then(|nfa| Automaton::build(&nfa, fuel)),
-        outcome => outcome,
+    /// Makes something with at most so many of the steps.
+    fn lend<T>(
+        &mut self,
+        most: usize,
+        make: impl FnOnce(&mut Self) -> Result<T, Refusal>,
+    ) -> Result<T, Refusal> {
+        let mut part = Self(self.0.min(most));
+        self.0 -= part.0;
+        let outcome = make(&mut part);
+        self.0 += part.0;
+        outcome
     }
 }
 

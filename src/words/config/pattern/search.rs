@@ -11,9 +11,9 @@
 //! Measured with the worst patterns and texts of the tests, on one core: at most 0.6 ms for all matches in 16 KiB, 0.1 ms for the
 //! first one (a release build); 20 ms for making the tables of a pattern, and 4 bytes a step.
 
-use super::automaton::{Automaton, Purpose};
+use super::builder::{self, Purpose};
 use super::required::RequiredBytes;
-use super::tracker::Tracker;
+use super::table::Table;
 use super::{Fuel, PatternBudget, Refusal, nfa, reversed_nfa, syntax};
 use regex_automata::nfa::thompson::WhichCaptures;
 use regex_automata::nfa::thompson::pikevm::PikeVM;
@@ -38,7 +38,7 @@ pub struct Searcher {
     /// A text without these has no match.
     required: Option<RequiredBytes>,
     begins: Begins,
-    ends: Tracker,
+    ends: Table,
     /// Finds the groups of a match; `None` where the pattern has none.
     groups: Option<PikeVM>,
     hir: Hir,
@@ -54,9 +54,9 @@ pub struct Group<'s> {
 
 /// How places are found where a match may begin.
 enum Begins {
-    Marked(Tracker),
+    Marked(Table),
     /// At any place, if this table finds that there is a match.
-    Tried(Box<Automaton>),
+    Tried(Table),
 }
 
 impl Searcher {
@@ -72,22 +72,16 @@ impl Searcher {
         let hir = syntax::parse(text, fuel)?;
         let forwards = nfa(&hir, WhichCaptures::None, fuel)?;
         let groups = groups(&hir, fuel)?;
-        let ends = Tracker::build(&forwards, Purpose::Ends, fuel)?;
+        let ends = builder::build(&forwards, Purpose::Ends, fuel)?;
         let marked = |most: usize, fuel: &mut Fuel| {
-            let mut part = Fuel(fuel.0.min(most));
-            fuel.0 -= part.0;
-            let tracker = reversed_nfa(&hir, &mut part)
-                .and_then(|nfa| Tracker::build(&nfa, Purpose::Starts, &mut part));
-            fuel.0 += part.0;
-            tracker.map(Begins::Marked)
+            fuel.lend(most, |fuel| builder::build(&reversed_nfa(&hir, fuel)?, Purpose::Starts, fuel))
+                .map(Begins::Marked)
         };
         let begins = match marked(CHEAP_STEPS, fuel) {
             Err(Refusal::TooLarge) => {
-                let mut half = Fuel(fuel.0 / 2);
-                fuel.0 -= half.0;
-                let table = Automaton::build(&forwards, &mut half);
-                fuel.0 += half.0;
-                table.map(|table| Begins::Tried(Box::new(table))).or_else(|_| marked(usize::MAX, fuel))?
+                let half = fuel.0 / 2;
+                let exists = fuel.lend(half, |fuel| builder::build(&forwards, Purpose::Exists, fuel));
+                exists.map(Begins::Tried).or_else(|_| marked(usize::MAX, fuel))?
             }
             begins => begins?,
         };
@@ -103,9 +97,9 @@ impl Searcher {
             return Ok(None);
         }
         match &self.begins {
-            Begins::Marked(tracker) => {
+            Begins::Marked(table) => {
                 let mut first = None;
-                let _ = tracker.starts(bytes, range.clone(), |at| {
+                let _ = table.positions(bytes, range.clone(), |at| {
                     if text.is_char_boundary(at) {
                         first = Some(at);
                     }
@@ -113,7 +107,7 @@ impl Searcher {
                 });
                 let Some(start) = first else { return Ok(None) };
                 let mut unlimited = usize::MAX;
-                let end = self.ends.end(bytes, start..range.end, &mut unlimited)?;
+                let end = self.ends.last_position(bytes, start..range.end, &mut unlimited)?;
                 Ok(end.map(|end| start..end))
             }
             Begins::Tried(_) => {
@@ -133,14 +127,13 @@ impl Searcher {
             return false;
         }
         match &self.begins {
-            Begins::Marked(tracker) => {
-                let found = |at| match text.is_char_boundary(at) {
-                    true => ControlFlow::Break(()),
-                    false => ControlFlow::Continue(()),
+            Begins::Marked(table) => {
+                let found = |at| {
+                    if text.is_char_boundary(at) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
                 };
-                tracker.starts(text.as_bytes(), range, found).is_break()
+                table.positions(text.as_bytes(), range, found).is_break()
             }
-            Begins::Tried(table) => table.is_match_in(text.as_bytes(), range),
+            Begins::Tried(table) => table.has_position_in(text.as_bytes(), range),
         }
     }
 
@@ -157,9 +150,10 @@ impl Searcher {
         let Some(marks) = self.marks(text, &range) else { return true };
         let mut at = range.start;
         while let Some(start) = marks.next(at) {
-            let end = match text.is_char_boundary(start) {
-                true => self.ends.end(bytes, start..range.end, &mut fuel),
-                false => Ok(None),
+            let end = if text.is_char_boundary(start) {
+                self.ends.last_position(bytes, start..range.end, &mut fuel)
+            } else {
+                Ok(None)
             };
             // Places that are tried in vain take a step each.
             fuel = fuel.saturating_sub(1);
@@ -189,15 +183,15 @@ impl Searcher {
             return None;
         }
         match &self.begins {
-            Begins::Marked(tracker) => {
+            Begins::Marked(table) => {
                 let mut marks = Marks::new(range.clone());
-                let _ = tracker.starts(text.as_bytes(), range.clone(), |at| {
+                let _ = table.positions(text.as_bytes(), range.clone(), |at| {
                     marks.set(at);
                     ControlFlow::Continue(())
                 });
                 marks.is_any.then_some(marks)
             }
-            Begins::Tried(table) => table.is_match_in(text.as_bytes(), range.clone()).then(|| Marks {
+            Begins::Tried(table) => table.has_position_in(text.as_bytes(), range.clone()).then(|| Marks {
                 bits: Vec::new(),
                 range: range.clone(),
                 is_any: true,
@@ -237,7 +231,7 @@ impl Searcher {
     /// What it takes in memory, without the fixed part.
     pub fn bytes(&self) -> usize {
         let begins = match &self.begins {
-            Begins::Marked(tracker) => tracker.bytes(),
+            Begins::Marked(table) => table.bytes(),
             Begins::Tried(table) => table.bytes(),
         };
         begins + self.ends.bytes()

@@ -21,16 +21,15 @@ fn all(searcher: &Searcher, text: &str, range: Range<usize>) -> Vec<Range<usize>
 
 /// As JavaScript's `matchAll`: the `regex` crate drops an empty match behind another one.
 fn wanted(pattern: &regex::Regex, text: &str) -> Vec<Range<usize>> {
-    let (mut found, mut at) = (Vec::new(), 0);
+    let mut found = Vec::new();
+    let mut at = 0;
     while let Some(place) = pattern.find_at(text, at) {
         found.push(place.range());
-        at = match place.is_empty() {
-            true => match text.get(place.end()..).unwrap().chars().next() {
-                Some(next) => place.end() + next.len_utf8(),
-                None => break,
-            },
-            false => place.end(),
-        };
+        at = place.end();
+        if place.is_empty() {
+            let Some(next) = text.get(at..).unwrap().chars().next() else { break };
+            at += next.len_utf8();
+        }
     }
     found
 }
@@ -51,7 +50,8 @@ fn agree(pattern: &str, text: &str) {
 fn agree_in_a_range(pattern: &str, text: &str, range: Range<usize>) {
     use regex_automata::{Anchored, Input, nfa::thompson::pikevm::PikeVM};
     let Ok(searcher) = compile(pattern) else { return };
-    let (start, end) = (text.floor_char_boundary(range.start), text.floor_char_boundary(range.end));
+    let start = text.floor_char_boundary(range.start);
+    let end = text.floor_char_boundary(range.end);
     let range = start..end.max(start);
     let mut nfa = regex_automata::nfa::thompson::Compiler::new();
     nfa.configure(regex_automata::nfa::thompson::Config::new().utf8(false));

@@ -1,6 +1,6 @@
 //! The syntax of patterns: that of the `regex` crate, with `\w`, `\d` and `\b` of ASCII, as JavaScript has them.
 //!
-//! The ASCII classes make the tables of ordinary patterns a hundred times smaller. Not here: the tables (`automaton`).
+//! The ASCII classes make the tables of ordinary patterns a hundred times smaller. Not here: the tables (`builder`).
 
 use super::{Fuel, Refusal};
 use regex_syntax::ast::parse::ParserBuilder;
@@ -34,11 +34,11 @@ pub(super) fn parse(text: &str, fuel: &mut Fuel) -> Result<Hir, Refusal> {
 
 /// The message for an invalid pattern, of what the parser says about it: that never repeats the pattern.
 fn refuse(mistake: &str) -> Refusal {
-    Refusal::Mistake(match mistake.contains("look-around") || mistake.contains("backreferences") {
-        true => {
-            format!("is a pattern we do not take: {mistake}; patterns take time linear in the text")
-        }
-        false => format!("is no pattern we can read: {mistake}"),
+    let is_refused = mistake.contains("look-around") || mistake.contains("backreferences");
+    Refusal::Mistake(if is_refused {
+        format!("is a pattern we do not take: {mistake}; patterns take time linear in the text")
+    } else {
+        format!("is no pattern we can read: {mistake}")
     })
 }
 
@@ -68,7 +68,8 @@ impl Rewriter<'_> {
         match ast {
             Ast::ClassPerl(class) => {
                 if let Some(class) = ascii(class) {
-                    let (span, kind) = (class.span, ClassSet::Item(ClassSetItem::Ascii(class)));
+                    let span = class.span;
+                    let kind = ClassSet::Item(ClassSetItem::Ascii(class));
                     *ast = Ast::class_bracketed(ClassBracketed { span, negated: false, kind });
                 }
                 Ok(())
