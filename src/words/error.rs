@@ -480,7 +480,8 @@ impl Error {
 
     /// The message as it may be logged.
     fn logged_message(&self) -> Cow<'_, str> {
-        let (start, end) = (usize::from(self.unknown_name.0), self.unknown_name.1);
+        let (start, end) = self.unknown_name;
+        let start = usize::from(start);
         // A name that does not fit is cut with all that follows.
         let end = if end == u16::MAX { self.message.len() } else { usize::from(end) };
         let name = self.message.get(start..end).unwrap_or_default();

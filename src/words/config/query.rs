@@ -219,15 +219,17 @@ fn queries(at: &Cursor<'_>, patterns: &PatternBudget, depth: usize) -> Option<Ve
 /// reference.
 fn field(name: &str, at: &Cursor<'_>) -> Option<Field> {
     if name.starts_with('$') {
-        let hint = match OPERATORS.contains(&name) {
-            true => "; it stands in the object of a key",
-            false => "; $and and $or may stand here",
+        let hint = if OPERATORS.contains(&name) {
+            "; it stands in the object of a key"
+        } else {
+            "; $and and $or may stand here"
         };
         at.problem(format!("is no operator of queries{hint}"));
         return None;
     }
     let mut parts = name.split('.');
-    let (from, name) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+    let from = parts.next().unwrap_or_default();
+    let name = parts.next().unwrap_or_default();
     match (from, name) {
         ("url", "pathname") => return Some(Field::Pathname),
         ("metadata" | "params" | "headers", "") => at.problem(format!("must name a field after {from}.")),

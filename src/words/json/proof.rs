@@ -165,7 +165,9 @@ fn digits(text: &[u8], start: usize) -> Option<usize> {
 
 /// The rest of a string and its closing quote, from behind the opening one; and whether it has escapes.
 fn string(text: &[u8], start: usize) -> Option<(usize, bool)> {
-    let (mut at, mut is_ascii, mut has_escapes) = (start, true, false);
+    let mut at = start;
+    let mut is_ascii = true;
+    let mut has_escapes = false;
     loop {
         at = plain_end(text, at, &mut is_ascii);
         match byte(text, at) {
@@ -227,7 +229,8 @@ fn last_plain_end(text: &[u8], at: usize, is_ascii: &mut bool) -> usize {
 /// Whether no byte of a block ends the run. No early exit and no branch: this is what becomes vector instructions.
 #[inline(always)]
 fn is_plain(block: &[u8; 64], is_ascii: &mut bool) -> bool {
-    let (mut stops, mut all) = (0, 0);
+    let mut stops = 0;
+    let mut all = 0;
     for &byte in block {
         stops |= u8::from(byte < b' ') | u8::from(byte == b'"') | u8::from(byte == b'\\');
         all |= byte;

@@ -144,10 +144,8 @@ impl<'t> Splice<'t> {
         let end_at = |index: usize| Some(self.place(object.members.get(index)?.1.source()?).end);
         let member = name_at(index)?..end_at(index)?;
         let before = index.checked_sub(1).and_then(end_at);
-        let after = match kept == 0 && index + 1 < object.members.len() {
-            true => Some(name_at(index + 1)?),
-            false => None,
-        };
+        let has_next = kept == 0 && index + 1 < object.members.len();
+        let after = if has_next { Some(name_at(index + 1)?) } else { None };
         Some(removal(member, before, after, kept))
     }
 

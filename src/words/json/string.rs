@@ -75,7 +75,8 @@ pub fn beginning(raw: &[u8], max: usize) -> (Cow<'_, str>, bool) {
 /// Where to cut a string of which at most `max` bytes are wanted, and whether that is its end. Each escape is counted as
 /// one byte, so the cut is late rather than early.
 fn cut(rest: &[u8], max: usize) -> Option<(usize, bool)> {
-    let (mut at, mut len) = (0, 0);
+    let mut at = 0;
+    let mut len = 0;
     loop {
         // One byte more, since the quote may follow.
         let behind = rest.len().min(at + (max - len) + 1);

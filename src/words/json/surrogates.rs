@@ -8,7 +8,8 @@ use std::borrow::Cow;
 /// The same JSON with `\ufffd` in place of every lone surrogate. It has the same length, so places in one are places in the other.
 pub fn replaced(text: &str) -> Cow<'_, str> {
     let mut out: Option<Vec<u8>> = None;
-    let (bytes, mut at) = (text.as_bytes(), 0);
+    let bytes = text.as_bytes();
+    let mut at = 0;
     while let Some(found) = bytes.get(at..).and_then(|rest| memchr::memchr(b'\\', rest)) {
         let escape = at + found;
         at = escape + 2;

@@ -12,14 +12,16 @@ pub(crate) fn more_than(text: &[u8], limit: usize) -> bool {
 /// The number of values of a valid JSON text, counted no further than one beyond `limit`: each comma, and each list or object
 /// that begins, is one. So a value beside others counts once, and a list or an object once more. What is in strings does not count.
 pub fn count(text: &[u8], limit: usize) -> usize {
-    let (mut rest, mut count) = (text, 0);
+    let mut rest = text;
+    let mut count = 0;
     while count <= limit {
         let Some(at) = rest.iter().position(|byte| matches!(byte, b'"' | b',' | b'{' | b'[')) else { break };
         let is_value = rest.get(at) != Some(&b'"');
         rest = rest.get(at + 1..).unwrap_or_default();
-        match is_value {
-            true => count += 1,
-            false => rest = after_string(rest),
+        if is_value {
+            count += 1;
+        } else {
+            rest = after_string(rest);
         }
     }
     count

@@ -134,8 +134,9 @@ fn deployments(at: &Cursor<'_>) -> Vec<Deployment> {
 fn deployment(at: &Cursor<'_>) -> Option<Deployment> {
     let mut fields = at.fields()?;
     let mut required = |name| fields.required(&[name]).and_then(|at| at.text().map(str::to_owned));
-    let (deployment_id, alias, api_version) =
-        (required("deployment_id"), required("alias"), required("api_version"));
+    let deployment_id = required("deployment_id");
+    let alias = required("alias");
+    let api_version = required("api_version");
     let is_default = fields.flag(&["is_default"]).unwrap_or_default();
     fields.reject_unknown(&["deployment_id", "alias", "api_version", "is_default"]);
     Some(Deployment { deployment_id: deployment_id?, alias: alias?, api_version: api_version?, is_default })

@@ -14,7 +14,9 @@ use crate::json::walk;
 /// 400 for anything but an object, and for one beyond the limits. The message repeats no part of the value.
 pub(super) fn read(header: RawHeader<'_>) -> Result<&str, Error> {
     let text = header.json_object()?;
-    let (mut pairs, mut long_key, mut long_value) = (0, false, false);
+    let mut pairs = 0;
+    let mut long_key = false;
+    let mut long_value = false;
     for (name, value) in walk::members(text.as_bytes()).into_iter().flatten() {
         pairs += 1;
         long_key |= chars(name, true) > MAX_METADATA_KEY;

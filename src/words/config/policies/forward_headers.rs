@@ -58,13 +58,12 @@ fn names(lines: &[RawHeader<'_>]) -> Result<Vec<HeaderName>, Error> {
     let mut names = Vec::new();
     for line in lines {
         let text = line.text()?.trim();
-        let listed: Vec<Cow<'_, str>> = match text.starts_with('[') {
-            true => {
-                let list: Result<Vec<JsonStr<'_>>, _> = serde_json::from_str(text);
-                let list = list.map_err(|_| line.error("must be header names, or a JSON array of them"))?;
-                list.into_iter().map(|name| name.0).collect()
-            }
-            false => text.split(',').map(Cow::Borrowed).collect(),
+        let listed: Vec<Cow<'_, str>> = if text.starts_with('[') {
+            let list: Result<Vec<JsonStr<'_>>, _> = serde_json::from_str(text);
+            let list = list.map_err(|_| line.error("must be header names, or a JSON array of them"))?;
+            list.into_iter().map(|name| name.0).collect()
+        } else {
+            text.split(',').map(Cow::Borrowed).collect()
         };
         for name in listed.iter().map(|name| name.trim()).filter(|name| !name.is_empty()) {
             let name =

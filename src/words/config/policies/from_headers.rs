@@ -41,13 +41,16 @@ impl HeaderPolicies {
         let sent = raw.0.into_iter().filter_map(|(place, header)| Some((place, header?)));
         let mut sent: Vec<(usize, RawHeader<'_>)> = sent.collect();
         sent.sort_unstable_by_key(|(place, _)| *place);
-        let (mut policies, mut cache_key, mut inline) = (Policies::default(), String::new(), None);
+        let mut policies = Policies::default();
+        let mut cache_key = String::new();
+        let mut inline = None;
         for (place, header) in &sent {
             let Some(row) = KEYS.get(*place).and_then(|key| key.header) else { continue };
             let values = headers.get_all(header.name).iter();
-            let lines: Vec<RawHeader<'_>> = match row.is_list {
-                true => values.map(|value| RawHeader { value, ..*header }).collect(),
-                false => vec![*header],
+            let lines: Vec<RawHeader<'_>> = if row.is_list {
+                values.map(|value| RawHeader { value, ..*header }).collect()
+            } else {
+                vec![*header]
             };
             (row.read)(&mut policies, &lines)?;
             for line in lines {

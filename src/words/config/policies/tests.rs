@@ -51,7 +51,8 @@ const VALUES: &[(&str, &str, &str)] = &[
 #[test]
 fn every_key_is_inherited_and_the_nearest_level_wins() {
     for (name, one, other) in VALUES {
-        let (one, other) = (format!(r#"{{"{name}":{one}}}"#), format!(r#"{{"{name}":{other}}}"#));
+        let one = format!(r#"{{"{name}":{one}}}"#);
+        let other = format!(r#"{{"{name}":{other}}}"#);
         assert_ne!(level(&one), Policies::default(), "{name} is read");
         assert_ne!(level(&one), level(&other), "{name} is read");
         assert_eq!(inherited("{}", &one), level(&one), "{name} comes from above");

@@ -317,9 +317,10 @@ fn query_with_result() -> impl Strategy<Value = (Value, bool)> {
         let list = prop::collection::vec(inner, 0..4);
         (list, any::<bool>()).prop_map(|(queries, all)| {
             let (queries, truths): (Vec<Value>, Vec<bool>) = queries.into_iter().unzip();
-            match all {
-                true => (json!({"$and": queries}), truths.iter().all(|truth| *truth)),
-                false => (json!({"$or": queries}), truths.iter().any(|truth| *truth)),
+            if all {
+                (json!({"$and": queries}), truths.iter().all(|truth| *truth))
+            } else {
+                (json!({"$or": queries}), truths.iter().any(|truth| *truth))
             }
         })
     })

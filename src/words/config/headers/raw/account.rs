@@ -57,7 +57,8 @@ impl<'a> RawAccountHeaders<'a> {
             {
                 continue;
             }
-            let (rank, general) = (header.rank, owner.is_none());
+            let rank = header.rank;
+            let general = owner.is_none();
             match &best {
                 Some((first, plain, _)) if (*first, *plain) < (rank, general) => {}
                 Some((first, plain, _)) if (*first, *plain) == (rank, general) => {
