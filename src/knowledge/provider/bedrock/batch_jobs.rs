@@ -10,7 +10,8 @@
 //! <https://docs.aws.amazon.com/general/latest/gr/bedrock.html>.
 //! Not here: hosts (`address`) and signatures (`signing`).
 
-use super::{Auth, SPEC, address};
+use super::auth::Auth;
+use super::{SPEC, address};
 use crate::provider::batch_jobs::jsonl::{parse, unreadable, write_line};
 use crate::provider::batch_jobs::{
     BatchJobs, Job, JobCall, JobInput, JobLimits, JobOutcome, JobResult, JobResults, JobStatus,

@@ -7,7 +7,7 @@ use crate::provider::translation_notes::TranslationNotes;
 use http::{HeaderValue, Method};
 use std::time::SystemTime;
 use words::api::body::Body;
-use words::config::account::CloudA;
+use words::config::account::{AuthTypeA, CloudA};
 use words::config::secret::Secret;
 
 fn call(operation: Operation, model: &str) -> Call<'_> {

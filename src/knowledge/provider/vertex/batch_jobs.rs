@@ -12,8 +12,9 @@
 
 mod importable;
 
+use super::credential_source::CredentialSource;
 use super::model::{ModelApi, ModelName};
-use super::{CredentialSource, ID, address, credential_source};
+use super::{ID, address};
 use crate::provider::batch_jobs::jsonl::{parse, unreadable, write_line};
 use crate::provider::batch_jobs::{
     BatchJobs, Job, JobCall, JobInput, JobLimits, JobOutcome, JobResult, JobResults, JobStatus,
@@ -133,7 +134,7 @@ impl BatchJobs for PredictionJobs {
             let message = "Batches on vertex-ai are chats or completions.";
             return Err(Error::invalid_request("endpoint", message).with_provider(ID));
         }
-        let is_key = credential_source(job.account) == CredentialSource::Key
+        let is_key = CredentialSource::from_account(job.account) == CredentialSource::Key
             && job.account.api_key.as_ref().is_some_and(|key| address::is_api_key(key.expose()));
         if is_key {
             let message = "A key of Vertex AI's express mode reaches no bucket: batches on vertex-ai need a project with a \

@@ -6,6 +6,7 @@
 
 mod address;
 mod batch_jobs;
+mod credential_source;
 mod credentials;
 mod fine_tuning;
 mod images;
@@ -20,13 +21,13 @@ use super::fine_tuning::training::TrainingFormat;
 use super::gemini::count::Count;
 use super::gemini::embeddings::Embeddings;
 use super::gemini::{Gemini, models};
-use super::key::{Key, secret_value};
 use super::openai_chat::CHAT_PATCH;
 use super::rescue::Prefill;
 use super::spec::{CustomHost, Host, ProviderSpec};
 use super::token_exchange::TokenExchange;
 use super::translation_notes::TranslationNotes;
 use super::{Call, Provider};
+use credential_source::CredentialSource;
 use http::HeaderMap;
 use model::{ModelApi, ModelName};
 use partner::Partner;
@@ -35,7 +36,7 @@ use std::sync::Arc;
 use words::api::body::{Body, Edit};
 use words::api::operation::Operation;
 use words::api::{Dialect, gemini};
-use words::config::account::{Account, AuthTypeB};
+use words::config::account::Account;
 use words::error::Error;
 use words::json::Json;
 
@@ -59,30 +60,6 @@ pub static SPEC: ProviderSpec = ProviderSpec {
 static CLAUDE: AnthropicChat = AnthropicChat::VERTEX;
 static COUNT: Count = Count(Gemini::Vertex);
 const ANTHROPIC_VERSION: &str = "\"vertex-2023-10-16\"";
-
-/// The credentials a request is sent with.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum CredentialSource {
-    /// `api_key` unchanged.
-    Key,
-    ServiceAccount,
-    Machine,
-    Unauthenticated,
-}
-
-fn credential_source(account: &Account) -> CredentialSource {
-    let has_key = account.api_key.as_ref().is_some_and(|key| !key.expose().is_empty());
-    match account.cloud_b.auth_type {
-        Some(AuthTypeB::ApiKey) => CredentialSource::Key,
-        Some(AuthTypeB::ServiceAccount) => CredentialSource::ServiceAccount,
-        Some(AuthTypeB::WorkloadIdentity) => CredentialSource::Machine,
-        None if account.cloud_b.service_account_json.is_some() => CredentialSource::ServiceAccount,
-        None if has_key => CredentialSource::Key,
-        // The machine's own token must never reach a host that a config names.
-        None if account.custom_host.is_some() => CredentialSource::Unauthenticated,
-        None => CredentialSource::Machine,
-    }
-}
 
 impl Provider for Vertex {
     fn id(&self) -> &'static str {
@@ -198,7 +175,7 @@ impl Provider for Vertex {
     }
 
     fn token_exchange(&self, account: &Account) -> Result<Option<Arc<dyn TokenExchange>>, Error> {
-        Ok(match credential_source(account) {
+        Ok(match CredentialSource::from_account(account) {
             CredentialSource::Key | CredentialSource::Unauthenticated => None,
             CredentialSource::ServiceAccount => {
                 Some(Arc::new(credentials::ServiceAccount::from_account(account)?))
@@ -208,17 +185,7 @@ impl Provider for Vertex {
     }
 
     fn authorize(&self, _call: &Call<'_>, account: &Account, headers: &mut HeaderMap) -> Result<(), Error> {
-        let keyless = Account { custom_host: account.custom_host.clone(), ..Account::default() };
-        match (credential_source(account), &account.api_key) {
-            (CredentialSource::Key, Some(key)) if address::is_api_key(key.expose()) => {
-                Key::OPTIONAL.write(ID, &keyless, headers)?;
-                headers.insert("x-goog-api-key", secret_value("api_key", key.expose())?);
-                Ok(())
-            }
-            (CredentialSource::Key, _) => Key::BEARER.write(ID, account, headers),
-            // Removes the client's credentials; a fetched token is written later.
-            _ => Key::OPTIONAL.write(ID, &keyless, headers),
-        }
+        credential_source::write_key(account, headers)
     }
 }
 

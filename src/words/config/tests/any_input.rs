@@ -3,7 +3,8 @@
 //!
 //! Not here: which problem is found where (`config::tests`).
 
-use super::super::{Config, KEYS, account};
+use super::super::config_reader::KEYS;
+use super::super::{Config, account};
 use super::{CHECKS, accepted, read};
 use proptest::prelude::{Just, Strategy, any, prop, prop_assert, prop_oneof, proptest};
 use serde_json::{Value, json};
