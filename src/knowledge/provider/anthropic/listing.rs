@@ -12,11 +12,11 @@ use words::json::Json;
 
 /// The list of models.
 #[derive(Debug)]
-pub(crate) struct Listing;
+pub(super) struct Listing;
 
 /// One model.
 #[derive(Debug)]
-pub struct Single;
+pub(super) struct Single;
 
 impl JsonAdapter for Listing {
     fn read(&self, response: &[u8], _: Option<&Body>, _: &str) -> Result<Vec<u8>, ProviderError> {

@@ -21,7 +21,7 @@ const MAX_OPEN_BLOCKS: usize = 256;
 
 /// Decodes server-sent events.
 #[derive(Debug, Default)]
-pub struct Stream {
+pub(super) struct Stream {
     parser: SseParser,
     events: Events,
 }

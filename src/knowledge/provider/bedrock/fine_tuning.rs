@@ -6,8 +6,10 @@
 
 use super::SPEC;
 use crate::provider::adapter::{CallTarget, ResponseContext};
-use crate::provider::fine_tuning::job::{Checkpoint, Hyperparameters, Job, JobError, JobEvent, JobStatus};
-use crate::provider::fine_tuning::job_call::JobCall;
+use crate::provider::fine_tuning::job::{
+    Checkpoint, Hyperparameters, JobError, JobEvent, TuningJob, TuningStatus,
+};
+use crate::provider::fine_tuning::job_call::TuningCall;
 use crate::provider::fine_tuning::job_list::Page;
 use crate::provider::fine_tuning::job_request::{JobRequest, Method};
 use crate::provider::fine_tuning::training::TrainingFormat;
@@ -30,12 +32,12 @@ const PAGE: usize = 1000;
 /// The longest name of a job, and of a model.
 const MAX_NAME: usize = 63;
 
-const STATES: &[(&str, JobStatus)] = &[
-    ("InProgress", JobStatus::Running),
-    ("Stopping", JobStatus::Running),
-    ("Completed", JobStatus::Succeeded),
-    ("Failed", JobStatus::Failed),
-    ("Stopped", JobStatus::Cancelled),
+const STATES: &[(&str, TuningStatus)] = &[
+    ("InProgress", TuningStatus::Running),
+    ("Stopping", TuningStatus::Running),
+    ("Completed", TuningStatus::Succeeded),
+    ("Failed", TuningStatus::Failed),
+    ("Stopped", TuningStatus::Cancelled),
 ];
 
 /// OpenAI's names of hyperparameters that are whole numbers, and Bedrock's.
@@ -130,26 +132,26 @@ fn model_of_arn(arn: &str) -> &str {
 
 impl JobIn {
     /// While the data are validated the job is `InProgress`, too.
-    fn status(&self) -> JobStatus {
+    fn status(&self) -> TuningStatus {
         let validation = self.status_details.as_ref().and_then(|details| details.validation_details.as_ref());
         let training = self.status_details.as_ref().and_then(|details| details.training_details.as_ref());
         let has_started = |step: Option<&StepIn>| {
             step.and_then(|step| step.status.as_deref()).is_some_and(|status| status != "NotStarted")
         };
-        match JobStatus::find(STATES, &self.status) {
-            JobStatus::Running
+        match TuningStatus::find(STATES, &self.status) {
+            TuningStatus::Running
                 if self.status == "InProgress" && !has_started(training) && has_started(validation) =>
             {
-                JobStatus::ValidatingFiles
+                TuningStatus::ValidatingFiles
             }
             status => status,
         }
     }
 
-    fn into_job(self) -> Job {
+    fn into_job(self) -> TuningJob {
         let status = self.status();
         let model = self.base_model_arn.as_deref().map(model_of_arn).unwrap_or_default();
-        let mut job = Job::new(id_of_arn(&self.job_arn), model, status);
+        let mut job = TuningJob::new(id_of_arn(&self.job_arn), model, status);
         job.created_at = time(&self.creation_time).unwrap_or_default();
         job.finished_at = time(&self.end_time).or(time(&self.last_modified_time));
         job.fine_tuned_model = self.output_model_arn;
@@ -166,7 +168,7 @@ impl JobIn {
         job.training_file = self.training_data_config.and_then(|data| data.s3_uri).unwrap_or_default();
         let validators = self.validation_data_config.map(|data| data.validators).unwrap_or_default();
         job.validation_file = validators.into_iter().find_map(|data| data.s3_uri);
-        if status == JobStatus::Succeeded {
+        if status == TuningStatus::Succeeded {
             job.result_files = self.output_data_config.and_then(|data| data.s3_uri).into_iter().collect();
         }
         if self.customization_type.as_deref() == Some("REINFORCEMENT_FINE_TUNING") {
@@ -198,7 +200,7 @@ impl JobApi for Customization {
         SPEC.id
     }
 
-    fn path(&self, call: &JobCall<'_>, _: &Account) -> Result<String, Error> {
+    fn path(&self, call: &TuningCall<'_>, _: &Account) -> Result<String, Error> {
         let arn = call.id.replace('~', "/");
         if has_dot_segment(&arn) {
             return Err(Error::bad_request("The id of a job must not contain '.' or '..' as a segment."));
@@ -282,13 +284,13 @@ impl JobApi for Customization {
     }
 
     /// Bedrock sends the new job's ARN and nothing else: the rest is what was requested.
-    fn created(&self, response: &[u8], context: &ResponseContext<'_>) -> Result<Job, ProviderError> {
+    fn created(&self, response: &[u8], context: &ResponseContext<'_>) -> Result<TuningJob, ProviderError> {
         let created: CreatedIn = read(response, "new customization job of Bedrock's")?;
         let text = |name: &str| context.request.and_then(|body| body.text(name)).map(Cow::into_owned);
-        let mut job = Job::new(
+        let mut job = TuningJob::new(
             id_of_arn(&created.job_arn),
             text("model").unwrap_or_default(),
-            JobStatus::ValidatingFiles,
+            TuningStatus::ValidatingFiles,
         );
         job.created_at = context.now;
         job.organization_id = created.job_arn.split(':').nth(4).unwrap_or_default().to_owned();
@@ -299,26 +301,26 @@ impl JobApi for Customization {
         Ok(job)
     }
 
-    fn job(&self, response: &[u8]) -> Result<Job, ProviderError> {
+    fn job(&self, response: &[u8]) -> Result<TuningJob, ProviderError> {
         Ok(read::<JobIn>(response, "customization job of Bedrock's")?.into_job())
     }
 
     /// Bedrock sends an empty object.
-    fn cancelled(&self, response: &[u8], call: &JobCall<'_>) -> Result<Job, ProviderError> {
+    fn cancelled(&self, response: &[u8], call: &TuningCall<'_>) -> Result<TuningJob, ProviderError> {
         if !response.trim_ascii().is_empty() {
             read::<Map<String, Value>>(response, "response to a stop request of Bedrock's")?;
         }
-        Ok(Job::new(call.id.replace('/', "~"), "", JobStatus::Running))
+        Ok(TuningJob::new(call.id.replace('/', "~"), "", TuningStatus::Running))
     }
 
-    fn jobs(&self, response: &[u8]) -> Result<Page<Job>, ProviderError> {
+    fn jobs(&self, response: &[u8]) -> Result<Page<TuningJob>, ProviderError> {
         let list: ListIn = read(response, "list of Bedrock's customization jobs")?;
         let items = list.model_customization_job_summaries.into_iter().map(JobIn::into_job).collect();
         Ok(Page { items, is_partial: list.next_token.is_some_and(|token| !token.is_empty()) })
     }
 
     /// Bedrock has no list of events: they are made of the times of the job and its steps.
-    fn events(&self, response: &[u8], _: &JobCall<'_>) -> Result<Vec<JobEvent>, ProviderError> {
+    fn events(&self, response: &[u8], _: &TuningCall<'_>) -> Result<Vec<JobEvent>, ProviderError> {
         let job: JobIn = read(response, "customization job of Bedrock's")?;
         let status = job.status();
         let mut events = Vec::new();
@@ -341,14 +343,14 @@ impl JobApi for Customization {
         }
         if let (Some(end), true) = (time(&job.end_time).or(time(&job.last_modified_time)), status.is_final())
         {
-            let level = if status == JobStatus::Failed { "error" } else { "info" };
+            let level = if status == TuningStatus::Failed { "error" } else { "info" };
             let message = job.failure_message.unwrap_or_else(|| format!("The job ended as {}.", job.status));
             events.push(JobEvent::new(end, level, message, json!({"status": job.status})));
         }
         Ok(events)
     }
 
-    fn checkpoints(&self, _: &[u8], _: &JobCall<'_>) -> Result<Vec<Checkpoint>, ProviderError> {
+    fn checkpoints(&self, _: &[u8], _: &TuningCall<'_>) -> Result<Vec<Checkpoint>, ProviderError> {
         Err(ProviderError::unreadable("Bedrock has no list of checkpoints"))
     }
 }

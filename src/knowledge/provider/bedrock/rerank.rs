@@ -14,7 +14,7 @@ use words::json::Json;
 
 /// The rerank adapter.
 #[derive(Debug)]
-pub struct Rerank;
+pub(super) struct Rerank;
 
 #[derive(Serialize)]
 struct Request<'a> {

@@ -4,8 +4,8 @@
 //! <https://docs.fireworks.ai/api-reference/create-supervised-fine-tuning-job>,
 //! <https://docs.fireworks.ai/api-reference/get-supervised-fine-tuning-job>.
 
-use super::job::{Checkpoint, Hyperparameters, Job, JobError, JobEvent, JobStatus};
-use super::job_call::JobCall;
+use super::job::{Checkpoint, Hyperparameters, JobError, JobEvent, TuningJob, TuningStatus};
+use super::job_call::TuningCall;
 use super::job_list::Page;
 use super::job_request::{JobRequest, Method};
 use super::training::TrainingFormat;
@@ -25,27 +25,27 @@ pub static JOBS: Jobs = Jobs(&Fireworks);
 /// The most jobs that Fireworks lists at once.
 const PAGE: usize = 200;
 
-const STATES: &[(&str, JobStatus)] = &[
-    ("JOB_STATE_UNSPECIFIED", JobStatus::Queued),
-    ("JOB_STATE_CREATING", JobStatus::ValidatingFiles),
-    ("JOB_STATE_CREATING_INPUT_DATASET", JobStatus::ValidatingFiles),
-    ("JOB_STATE_VALIDATING", JobStatus::ValidatingFiles),
-    ("JOB_STATE_PENDING", JobStatus::Queued),
-    ("JOB_STATE_RE_QUEUEING", JobStatus::Queued),
-    ("JOB_STATE_IDLE", JobStatus::Queued),
-    ("JOB_STATE_PAUSED", JobStatus::Queued),
-    ("JOB_STATE_RUNNING", JobStatus::Running),
-    ("JOB_STATE_WRITING_RESULTS", JobStatus::Running),
-    ("JOB_STATE_CANCELLING", JobStatus::Running),
-    ("JOB_STATE_COMPLETED", JobStatus::Succeeded),
-    ("JOB_STATE_EARLY_STOPPED", JobStatus::Succeeded),
-    ("JOB_STATE_FAILED", JobStatus::Failed),
-    ("JOB_STATE_EXPIRED", JobStatus::Failed),
-    ("JOB_STATE_CANCELLED", JobStatus::Cancelled),
-    ("JOB_STATE_DELETING", JobStatus::Cancelled),
-    ("JOB_STATE_DELETING_CLEANING_UP", JobStatus::Cancelled),
-    ("JOB_STATE_DELETED", JobStatus::Cancelled),
-    ("JOB_STATE_ARCHIVED", JobStatus::Succeeded),
+const STATES: &[(&str, TuningStatus)] = &[
+    ("JOB_STATE_UNSPECIFIED", TuningStatus::Queued),
+    ("JOB_STATE_CREATING", TuningStatus::ValidatingFiles),
+    ("JOB_STATE_CREATING_INPUT_DATASET", TuningStatus::ValidatingFiles),
+    ("JOB_STATE_VALIDATING", TuningStatus::ValidatingFiles),
+    ("JOB_STATE_PENDING", TuningStatus::Queued),
+    ("JOB_STATE_RE_QUEUEING", TuningStatus::Queued),
+    ("JOB_STATE_IDLE", TuningStatus::Queued),
+    ("JOB_STATE_PAUSED", TuningStatus::Queued),
+    ("JOB_STATE_RUNNING", TuningStatus::Running),
+    ("JOB_STATE_WRITING_RESULTS", TuningStatus::Running),
+    ("JOB_STATE_CANCELLING", TuningStatus::Running),
+    ("JOB_STATE_COMPLETED", TuningStatus::Succeeded),
+    ("JOB_STATE_EARLY_STOPPED", TuningStatus::Succeeded),
+    ("JOB_STATE_FAILED", TuningStatus::Failed),
+    ("JOB_STATE_EXPIRED", TuningStatus::Failed),
+    ("JOB_STATE_CANCELLED", TuningStatus::Cancelled),
+    ("JOB_STATE_DELETING", TuningStatus::Cancelled),
+    ("JOB_STATE_DELETING_CLEANING_UP", TuningStatus::Cancelled),
+    ("JOB_STATE_DELETED", TuningStatus::Cancelled),
+    ("JOB_STATE_ARCHIVED", TuningStatus::Succeeded),
 ];
 
 #[derive(Debug)]
@@ -118,21 +118,21 @@ fn time(text: &Option<String>) -> Option<u64> {
 }
 
 impl JobIn {
-    fn status(&self) -> JobStatus {
-        JobStatus::find(STATES, &self.state)
+    fn status(&self) -> TuningStatus {
+        TuningStatus::find(STATES, &self.state)
     }
 
     fn message(&self) -> Option<&str> {
         self.status.as_ref()?.message.as_deref().filter(|message| !message.is_empty())
     }
 
-    fn into_job(self) -> Job {
+    fn into_job(self) -> TuningJob {
         let status = self.status();
         let code = self.status.as_ref().and_then(|status| status.code.clone());
         let message = self.message().unwrap_or("Fireworks does not say why the job failed.");
         let error = JobError::new(code.unwrap_or_default().to_ascii_lowercase(), message);
         let model = filled(self.base_model).or(self.warm_start_from).unwrap_or_default();
-        let mut job = Job::new(last(&self.name), model, status);
+        let mut job = TuningJob::new(last(&self.name), model, status);
         job.created_at = time(&self.create_time).unwrap_or_default();
         job.finished_at = time(&self.completed_time).or(time(&self.update_time));
         job.fine_tuned_model = filled(self.output_model);
@@ -178,7 +178,7 @@ impl JobApi for Fireworks {
         Some("/v1")
     }
 
-    fn path(&self, call: &JobCall<'_>, account: &Account) -> Result<String, Error> {
+    fn path(&self, call: &TuningCall<'_>, account: &Account) -> Result<String, Error> {
         let base = format!("/accounts/{}/supervisedFineTuningJobs", encode_segment(account_id(account)?));
         let id = call.segment();
         Ok(match call.operation {
@@ -251,7 +251,7 @@ impl JobApi for Fireworks {
         Ok(body.into())
     }
 
-    fn job(&self, response: &[u8]) -> Result<Job, ProviderError> {
+    fn job(&self, response: &[u8]) -> Result<TuningJob, ProviderError> {
         let job: JobIn = read(response, "fine-tuning job of Fireworks'")?;
         if job.name.is_empty() {
             return Err(ProviderError::unreadable("it is no fine-tuning job of Fireworks'"));
@@ -260,12 +260,12 @@ impl JobApi for Fireworks {
     }
 
     /// Fireworks sends an empty object.
-    fn cancelled(&self, response: &[u8], call: &JobCall<'_>) -> Result<Job, ProviderError> {
+    fn cancelled(&self, response: &[u8], call: &TuningCall<'_>) -> Result<TuningJob, ProviderError> {
         read::<Map<String, Value>>(response, "response to a cancel request of Fireworks'")?;
-        Ok(Job::new(call.id.as_ref(), "", JobStatus::Running))
+        Ok(TuningJob::new(call.id.as_ref(), "", TuningStatus::Running))
     }
 
-    fn jobs(&self, response: &[u8]) -> Result<Page<Job>, ProviderError> {
+    fn jobs(&self, response: &[u8]) -> Result<Page<TuningJob>, ProviderError> {
         let list: ListIn = read(response, "list of Fireworks' fine-tuning jobs")?;
         let is_partial = filled(list.next_page_token).is_some();
         let items = list.supervised_fine_tuning_jobs.into_iter().map(JobIn::into_job).collect();
@@ -273,10 +273,10 @@ impl JobApi for Fireworks {
     }
 
     /// Fireworks has no list of events: they are made of the times of the job.
-    fn events(&self, response: &[u8], _: &JobCall<'_>) -> Result<Vec<JobEvent>, ProviderError> {
+    fn events(&self, response: &[u8], _: &TuningCall<'_>) -> Result<Vec<JobEvent>, ProviderError> {
         let job: JobIn = read(response, "fine-tuning job of Fireworks'")?;
         let status = job.status();
-        let level = if status == JobStatus::Failed { "error" } else { "info" };
+        let level = if status == TuningStatus::Failed { "error" } else { "info" };
         let data = json!({"state": job.state});
         let mut events = Vec::new();
         if let Some(created) = time(&job.create_time) {
@@ -290,7 +290,7 @@ impl JobApi for Fireworks {
         Ok(events)
     }
 
-    fn checkpoints(&self, _: &[u8], _: &JobCall<'_>) -> Result<Vec<Checkpoint>, ProviderError> {
+    fn checkpoints(&self, _: &[u8], _: &TuningCall<'_>) -> Result<Vec<Checkpoint>, ProviderError> {
         Err(ProviderError::unreadable("Fireworks has no list of checkpoints"))
     }
 }

@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 /// The state of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum JobStatus {
+pub enum TuningStatus {
     ValidatingFiles,
     Queued,
     Running,
@@ -18,10 +18,10 @@ pub enum JobStatus {
     Cancelled,
 }
 
-impl JobStatus {
+impl TuningStatus {
     /// The state that a vendor's name stands for. One that is in no row is a state in which the job is not over, so that
     /// clients go on waiting.
-    pub fn find(states: &[(&str, JobStatus)], name: &str) -> Self {
+    pub fn find(states: &[(&str, TuningStatus)], name: &str) -> Self {
         states.iter().find(|(listed, _)| *listed == name).map_or(Self::Running, |(_, status)| *status)
     }
 
@@ -32,7 +32,7 @@ impl JobStatus {
 
 /// One job. Times are in Unix seconds.
 #[derive(Debug, Serialize)]
-pub struct Job {
+pub struct TuningJob {
     pub id: String,
     object: &'static str,
     pub created_at: u64,
@@ -40,7 +40,7 @@ pub struct Job {
     pub model: String,
     pub fine_tuned_model: Option<String>,
     pub organization_id: String,
-    pub status: JobStatus,
+    pub status: TuningStatus,
     pub hyperparameters: Hyperparameters,
     pub training_file: String,
     pub validation_file: Option<String>,
@@ -107,8 +107,8 @@ impl Hyperparameters {
     }
 }
 
-impl Job {
-    pub fn new(id: impl Into<String>, model: impl Into<String>, status: JobStatus) -> Self {
+impl TuningJob {
+    pub fn new(id: impl Into<String>, model: impl Into<String>, status: TuningStatus) -> Self {
         Self {
             id: id.into(),
             object: "fine_tuning.job",
@@ -136,14 +136,14 @@ impl Job {
     /// What only holds in some states is left out in the others: a model before there is one, an error of a job that has not
     /// failed, an end before the end.
     pub fn settled(mut self) -> Self {
-        if self.status != JobStatus::Succeeded {
+        if self.status != TuningStatus::Succeeded {
             self.fine_tuned_model = None;
         }
         match self.status {
-            JobStatus::Failed if self.error.is_none() => {
+            TuningStatus::Failed if self.error.is_none() => {
                 self.error = Some(JobError::new("failed", "The provider does not say why."));
             }
-            JobStatus::Failed => {}
+            TuningStatus::Failed => {}
             _ => self.error = None,
         }
         if self.status.is_final() {

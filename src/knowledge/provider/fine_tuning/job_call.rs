@@ -9,7 +9,7 @@ use words::error::Error;
 
 /// One call of a fine-tuning operation.
 #[derive(Debug)]
-pub struct JobCall<'a> {
+pub struct TuningCall<'a> {
     pub operation: Operation,
     /// The job's id as the client has it, decoded; empty where the call names none.
     pub id: Cow<'a, str>,
@@ -18,7 +18,7 @@ pub struct JobCall<'a> {
     pub limit: Option<usize>,
 }
 
-impl<'a> JobCall<'a> {
+impl<'a> TuningCall<'a> {
     /// `path`: relative to the version segment, still encoded; `query`: without the `?`.
     ///
     /// # Errors

@@ -3,8 +3,8 @@
 //! Vendors page by tokens or numbers, OpenAI by the last item of the page before. As nothing is kept between requests, each
 //! list is read from its beginning, as many items as the vendor sends at once, and cut here.
 
-use super::job::{Checkpoint, Job, JobEvent};
-use super::job_call::JobCall;
+use super::job::{Checkpoint, JobEvent, TuningJob};
+use super::job_call::TuningCall;
 use serde::Serialize;
 use words::api::chat::ProviderError;
 
@@ -23,7 +23,7 @@ pub trait Listed: Serialize {
     fn rank(&self) -> u64;
 }
 
-impl Listed for Job {
+impl Listed for TuningJob {
     fn id(&self) -> &str {
         &self.id
     }
@@ -68,7 +68,7 @@ struct ListOut<'a, T> {
 /// 400 where `after` names no item that the vendor sent.
 pub fn write<T: Listed>(
     page: Page<T>,
-    call: &JobCall<'_>,
+    call: &TuningCall<'_>,
     limit: usize,
     provider: &str,
 ) -> Result<Vec<u8>, ProviderError> {

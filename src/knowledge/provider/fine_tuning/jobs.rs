@@ -2,8 +2,8 @@
 //!
 //! Not here: what the vendors have ([`JobApi`]).
 
-use super::job::{Job, JobEvent};
-use super::job_call::JobCall;
+use super::job::{JobEvent, TuningJob};
+use super::job_call::TuningCall;
 use super::job_list::{self, Page};
 use super::job_request::JobRequest;
 use super::{JobApi, write};
@@ -26,7 +26,7 @@ impl Jobs {
     /// # Errors
     /// 400 for an account that lacks something, and for a query that cannot be read.
     pub fn path(&self, call: &Call<'_>, account: &Account) -> Result<String, Error> {
-        self.0.path(&JobCall::new(call.operation, call.path, call.query)?, account)
+        self.0.path(&TuningCall::new(call.operation, call.path, call.query)?, account)
     }
 
     /// How the vendor serves a fine-tuning operation.
@@ -65,14 +65,14 @@ impl JsonAdapter for Jobs {
 
     fn read_in(&self, response: &[u8], context: &ResponseContext<'_>) -> Result<Vec<u8>, ProviderError> {
         let Some(place) = context.place else { return self.read(response, context.request, context.model) };
-        let call = JobCall::new(place.operation, &place.path, place.query.as_deref())
+        let call = TuningCall::new(place.operation, &place.path, place.query.as_deref())
             .map_err(|error| ProviderError::new(400, error.message))?;
         let api = self.0;
         match place.operation {
             Operation::FineTuningCreate => write(&api.created(response, context)?.settled()),
             Operation::FineTuningList => {
                 let Page { items, is_partial } = api.jobs(response)?;
-                let items = items.into_iter().map(Job::settled).collect();
+                let items = items.into_iter().map(TuningJob::settled).collect();
                 job_list::write(Page { items, is_partial }, &call, 20, api.provider())
             }
             Operation::FineTuningCancel => write(&api.cancelled(response, &call)?.settled()),

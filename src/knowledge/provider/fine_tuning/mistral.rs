@@ -4,8 +4,8 @@
 //! <https://docs.mistral.ai/api/endpoint/deprecated/fine-tuning>, and the models of Mistral's Python client
 //! (`CompletionDetailedJobOut`, `JobIn`, `CheckpointOut`, `EventOut`).
 
-use super::job::{Checkpoint, Hyperparameters, Job, JobError, JobEvent, JobStatus};
-use super::job_call::JobCall;
+use super::job::{Checkpoint, Hyperparameters, JobError, JobEvent, TuningJob, TuningStatus};
+use super::job_call::TuningCall;
 use super::job_list::Page;
 use super::job_request::{JobRequest, Method};
 use super::{JobApi, Jobs, read};
@@ -23,17 +23,17 @@ pub static JOBS: Jobs = Jobs(&Mistral);
 /// The most jobs that are listed at once.
 const PAGE: usize = 100;
 
-const STATES: &[(&str, JobStatus)] = &[
-    ("QUEUED", JobStatus::Queued),
-    ("VALIDATING", JobStatus::ValidatingFiles),
-    ("VALIDATED", JobStatus::Queued),
-    ("STARTED", JobStatus::Running),
-    ("RUNNING", JobStatus::Running),
-    ("CANCELLATION_REQUESTED", JobStatus::Running),
-    ("SUCCESS", JobStatus::Succeeded),
-    ("FAILED_VALIDATION", JobStatus::Failed),
-    ("FAILED", JobStatus::Failed),
-    ("CANCELLED", JobStatus::Cancelled),
+const STATES: &[(&str, TuningStatus)] = &[
+    ("QUEUED", TuningStatus::Queued),
+    ("VALIDATING", TuningStatus::ValidatingFiles),
+    ("VALIDATED", TuningStatus::Queued),
+    ("STARTED", TuningStatus::Running),
+    ("RUNNING", TuningStatus::Running),
+    ("CANCELLATION_REQUESTED", TuningStatus::Running),
+    ("SUCCESS", TuningStatus::Succeeded),
+    ("FAILED_VALIDATION", TuningStatus::Failed),
+    ("FAILED", TuningStatus::Failed),
+    ("CANCELLED", TuningStatus::Cancelled),
 ];
 
 #[derive(Debug)]
@@ -104,11 +104,11 @@ impl EventIn {
 }
 
 impl JobIn {
-    fn status(&self) -> JobStatus {
-        JobStatus::find(STATES, &self.status)
+    fn status(&self) -> TuningStatus {
+        TuningStatus::find(STATES, &self.status)
     }
 
-    fn into_job(self) -> Job {
+    fn into_job(self) -> TuningJob {
         let status = self.status();
         let error = self.events.iter().flatten().rev().find_map(|event| event.text("error"));
         let error = JobError::new(
@@ -119,7 +119,7 @@ impl JobIn {
             Some(estimate.estimated_start_time?.saturating_add(estimate.expected_duration_seconds?))
         });
         let setting = |name: &str| self.hyperparameters.get(name);
-        let mut job = Job::new(self.id, self.model, status);
+        let mut job = TuningJob::new(self.id, self.model, status);
         job.created_at = self.created_at;
         job.finished_at = self.modified_at;
         job.fine_tuned_model = self.fine_tuned_model;
@@ -152,7 +152,7 @@ impl JobApi for Mistral {
         "mistral-ai"
     }
 
-    fn path(&self, call: &JobCall<'_>, _: &Account) -> Result<String, Error> {
+    fn path(&self, call: &TuningCall<'_>, _: &Account) -> Result<String, Error> {
         let id = call.segment();
         Ok(match call.operation {
             Operation::FineTuningCreate => "/fine_tuning/jobs".to_owned(),
@@ -215,22 +215,22 @@ impl JobApi for Mistral {
         Ok(body)
     }
 
-    fn job(&self, response: &[u8]) -> Result<Job, ProviderError> {
+    fn job(&self, response: &[u8]) -> Result<TuningJob, ProviderError> {
         Ok(job(response)?.into_job())
     }
 
-    fn jobs(&self, response: &[u8]) -> Result<Page<Job>, ProviderError> {
+    fn jobs(&self, response: &[u8]) -> Result<Page<TuningJob>, ProviderError> {
         let list: ListIn = read(response, "list of Mistral's fine-tuning jobs")?;
         let is_partial = list.total > list.data.len();
         Ok(Page { items: list.data.into_iter().map(JobIn::into_job).collect(), is_partial })
     }
 
-    fn events(&self, response: &[u8], _: &JobCall<'_>) -> Result<Vec<JobEvent>, ProviderError> {
+    fn events(&self, response: &[u8], _: &TuningCall<'_>) -> Result<Vec<JobEvent>, ProviderError> {
         let events = job(response)?.events.unwrap_or_default();
         Ok(events.into_iter().map(event).collect())
     }
 
-    fn checkpoints(&self, response: &[u8], call: &JobCall<'_>) -> Result<Vec<Checkpoint>, ProviderError> {
+    fn checkpoints(&self, response: &[u8], call: &TuningCall<'_>) -> Result<Vec<Checkpoint>, ProviderError> {
         let job = job(response)?;
         // Mistral has no name for the model at a step.
         let checkpoints = job.checkpoints.unwrap_or_default().into_iter().map(|at| {

@@ -18,8 +18,8 @@ pub mod training;
 pub use jobs::Jobs;
 
 use super::adapter::{CallTarget, ResponseContext};
-use job::{Checkpoint, Job, JobEvent};
-use job_call::JobCall;
+use job::{Checkpoint, JobEvent, TuningJob};
+use job_call::TuningCall;
 use job_list::Page;
 use job_request::JobRequest;
 use percent_encoding::percent_decode_str;
@@ -47,7 +47,7 @@ pub trait JobApi: Sync + Debug {
     ///
     /// # Errors
     /// 400 when the account lacks what the path is made of.
-    fn path(&self, call: &JobCall<'_>, account: &Account) -> Result<String, Error>;
+    fn path(&self, call: &TuningCall<'_>, account: &Account) -> Result<String, Error>;
 
     /// The format of training data that the gateway uploads for a job; `None`: the vendor has files of its own, to which clients upload.
     fn training_format(&self) -> Option<TrainingFormat> {
@@ -69,7 +69,7 @@ pub trait JobApi: Sync + Debug {
     ///
     /// # Errors
     /// The response cannot be read.
-    fn created(&self, response: &[u8], _context: &ResponseContext<'_>) -> Result<Job, ProviderError> {
+    fn created(&self, response: &[u8], _context: &ResponseContext<'_>) -> Result<TuningJob, ProviderError> {
         self.job(response)
     }
 
@@ -77,7 +77,7 @@ pub trait JobApi: Sync + Debug {
     ///
     /// # Errors
     /// As [`created`](JobApi::created).
-    fn job(&self, response: &[u8]) -> Result<Job, ProviderError>;
+    fn job(&self, response: &[u8]) -> Result<TuningJob, ProviderError>;
 
     /// Whether the response to a cancel request is the job.
     fn sends_cancelled_job(&self) -> bool {
@@ -88,25 +88,25 @@ pub trait JobApi: Sync + Debug {
     ///
     /// # Errors
     /// As [`created`](JobApi::created).
-    fn cancelled(&self, response: &[u8], _call: &JobCall<'_>) -> Result<Job, ProviderError> {
+    fn cancelled(&self, response: &[u8], _call: &TuningCall<'_>) -> Result<TuningJob, ProviderError> {
         self.job(response)
     }
 
     /// # Errors
     /// As [`created`](JobApi::created).
-    fn jobs(&self, response: &[u8]) -> Result<Page<Job>, ProviderError>;
+    fn jobs(&self, response: &[u8]) -> Result<Page<TuningJob>, ProviderError>;
 
     /// Reads the events of a job, in any order.
     ///
     /// # Errors
     /// As [`created`](JobApi::created).
-    fn events(&self, response: &[u8], call: &JobCall<'_>) -> Result<Vec<JobEvent>, ProviderError>;
+    fn events(&self, response: &[u8], call: &TuningCall<'_>) -> Result<Vec<JobEvent>, ProviderError>;
 
     /// Reads the checkpoints of a job, in any order.
     ///
     /// # Errors
     /// As [`created`](JobApi::created).
-    fn checkpoints(&self, response: &[u8], call: &JobCall<'_>) -> Result<Vec<Checkpoint>, ProviderError>;
+    fn checkpoints(&self, response: &[u8], call: &TuningCall<'_>) -> Result<Vec<Checkpoint>, ProviderError>;
 }
 
 fn write<T: Serialize>(value: &T) -> Result<Vec<u8>, ProviderError> {

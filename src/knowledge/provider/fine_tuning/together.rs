@@ -3,8 +3,8 @@
 //! Sources: <https://docs.together.ai/reference/post-fine-tunes>, <https://docs.together.ai/reference/get-fine-tunes-id>,
 //! <https://docs.together.ai/reference/get-fine-tunes-id-checkpoint> and the types of Together's Python client.
 
-use super::job::{Checkpoint, Hyperparameters, Job, JobError, JobEvent, JobStatus};
-use super::job_call::JobCall;
+use super::job::{Checkpoint, Hyperparameters, JobError, JobEvent, TuningJob, TuningStatus};
+use super::job_call::TuningCall;
 use super::job_list::Page;
 use super::job_request::{JobRequest, Method};
 use super::{JobApi, Jobs, read, seconds};
@@ -19,17 +19,17 @@ use words::error::Error;
 /// For the spec of `together-ai`.
 pub static JOBS: Jobs = Jobs(&Together);
 
-const STATES: &[(&str, JobStatus)] = &[
-    ("pending", JobStatus::ValidatingFiles),
-    ("queued", JobStatus::Queued),
-    ("running", JobStatus::Running),
-    ("compressing", JobStatus::Running),
-    ("uploading", JobStatus::Running),
-    ("cancel_requested", JobStatus::Running),
-    ("completed", JobStatus::Succeeded),
-    ("error", JobStatus::Failed),
-    ("user_error", JobStatus::Failed),
-    ("cancelled", JobStatus::Cancelled),
+const STATES: &[(&str, TuningStatus)] = &[
+    ("pending", TuningStatus::ValidatingFiles),
+    ("queued", TuningStatus::Queued),
+    ("running", TuningStatus::Running),
+    ("compressing", TuningStatus::Running),
+    ("uploading", TuningStatus::Running),
+    ("cancel_requested", TuningStatus::Running),
+    ("completed", TuningStatus::Succeeded),
+    ("error", TuningStatus::Failed),
+    ("user_error", TuningStatus::Failed),
+    ("cancelled", TuningStatus::Cancelled),
 ];
 
 #[derive(Debug)]
@@ -96,19 +96,19 @@ struct ListIn<T> {
 }
 
 impl JobIn {
-    fn into_job(self) -> Job {
+    fn into_job(self) -> TuningJob {
         let time = |text: &Option<String>| text.as_deref().and_then(seconds);
-        let status = JobStatus::find(STATES, &self.status);
+        let status = TuningStatus::find(STATES, &self.status);
         let why = self.events.iter().flatten().rev().find(|event| event.level() == "error");
         let why = why.and_then(|event| event.message.clone());
-        let mut job = Job::new(self.id, self.model.unwrap_or_default(), status);
+        let mut job = TuningJob::new(self.id, self.model.unwrap_or_default(), status);
         job.created_at = time(&self.created_at).unwrap_or_default();
         job.finished_at = time(&self.updated_at);
         job.fine_tuned_model = self.model_output_name;
         job.hyperparameters = Hyperparameters::new(self.n_epochs.as_ref(), self.batch_size.as_ref(), None);
         job.training_file = self.training_file.unwrap_or_default();
         job.validation_file = self.validation_file.filter(|file| !file.is_empty());
-        job.trained_tokens = self.token_count.filter(|_| status == JobStatus::Succeeded);
+        job.trained_tokens = self.token_count.filter(|_| status == TuningStatus::Succeeded);
         job.error = Some(JobError::new(
             self.status,
             why.unwrap_or_else(|| "Together's events do not say why the job failed.".to_owned()),
@@ -151,7 +151,7 @@ impl JobApi for Together {
         "together-ai"
     }
 
-    fn path(&self, call: &JobCall<'_>, _: &Account) -> Result<String, Error> {
+    fn path(&self, call: &TuningCall<'_>, _: &Account) -> Result<String, Error> {
         let id = call.segment();
         Ok(match call.operation {
             Operation::FineTuningCreate | Operation::FineTuningList => "/fine-tunes".to_owned(),
@@ -206,16 +206,16 @@ impl JobApi for Together {
         Ok(body.into())
     }
 
-    fn job(&self, response: &[u8]) -> Result<Job, ProviderError> {
+    fn job(&self, response: &[u8]) -> Result<TuningJob, ProviderError> {
         Ok(read::<JobIn>(response, "fine-tuning job of Together's")?.into_job())
     }
 
-    fn jobs(&self, response: &[u8]) -> Result<Page<Job>, ProviderError> {
+    fn jobs(&self, response: &[u8]) -> Result<Page<TuningJob>, ProviderError> {
         let list: ListIn<JobIn> = read(response, "list of Together's fine-tuning jobs")?;
         Ok(Page { items: list.data.into_iter().map(JobIn::into_job).collect(), is_partial: false })
     }
 
-    fn events(&self, response: &[u8], _: &JobCall<'_>) -> Result<Vec<JobEvent>, ProviderError> {
+    fn events(&self, response: &[u8], _: &TuningCall<'_>) -> Result<Vec<JobEvent>, ProviderError> {
         let list: ListIn<EventIn> = read(response, "list of events of Together's")?;
         let events = list.data.into_iter().map(|event| {
             let created = event.created_at.as_deref().and_then(seconds).unwrap_or_default();
@@ -226,7 +226,7 @@ impl JobApi for Together {
         Ok(events.collect())
     }
 
-    fn checkpoints(&self, response: &[u8], call: &JobCall<'_>) -> Result<Vec<Checkpoint>, ProviderError> {
+    fn checkpoints(&self, response: &[u8], call: &TuningCall<'_>) -> Result<Vec<Checkpoint>, ProviderError> {
         let list: ListIn<CheckpointIn> = read(response, "list of checkpoints of Together's")?;
         let checkpoints = list.data.into_iter().map(|at| {
             let created = at.created_at.as_deref().and_then(seconds).unwrap_or_default();

@@ -6,8 +6,10 @@
 
 use super::ID;
 use crate::provider::adapter::CallTarget;
-use crate::provider::fine_tuning::job::{Checkpoint, Hyperparameters, Job, JobError, JobEvent, JobStatus};
-use crate::provider::fine_tuning::job_call::JobCall;
+use crate::provider::fine_tuning::job::{
+    Checkpoint, Hyperparameters, JobError, JobEvent, TuningJob, TuningStatus,
+};
+use crate::provider::fine_tuning::job_call::TuningCall;
 use crate::provider::fine_tuning::job_list::Page;
 use crate::provider::fine_tuning::job_request::{JobRequest, Method};
 use crate::provider::fine_tuning::training::TrainingFormat;
@@ -25,19 +27,19 @@ pub(super) static JOBS: Jobs = Jobs(&Tuning);
 /// The most jobs that are listed at once.
 const PAGE: usize = 100;
 
-const STATES: &[(&str, JobStatus)] = &[
-    ("JOB_STATE_UNSPECIFIED", JobStatus::Queued),
-    ("JOB_STATE_QUEUED", JobStatus::Queued),
-    ("JOB_STATE_PENDING", JobStatus::Queued),
-    ("JOB_STATE_PAUSED", JobStatus::Queued),
-    ("JOB_STATE_RUNNING", JobStatus::Running),
-    ("JOB_STATE_UPDATING", JobStatus::Running),
-    ("JOB_STATE_CANCELLING", JobStatus::Running),
-    ("JOB_STATE_SUCCEEDED", JobStatus::Succeeded),
-    ("JOB_STATE_PARTIALLY_SUCCEEDED", JobStatus::Succeeded),
-    ("JOB_STATE_FAILED", JobStatus::Failed),
-    ("JOB_STATE_CANCELLED", JobStatus::Cancelled),
-    ("JOB_STATE_EXPIRED", JobStatus::Cancelled),
+const STATES: &[(&str, TuningStatus)] = &[
+    ("JOB_STATE_UNSPECIFIED", TuningStatus::Queued),
+    ("JOB_STATE_QUEUED", TuningStatus::Queued),
+    ("JOB_STATE_PENDING", TuningStatus::Queued),
+    ("JOB_STATE_PAUSED", TuningStatus::Queued),
+    ("JOB_STATE_RUNNING", TuningStatus::Running),
+    ("JOB_STATE_UPDATING", TuningStatus::Running),
+    ("JOB_STATE_CANCELLING", TuningStatus::Running),
+    ("JOB_STATE_SUCCEEDED", TuningStatus::Succeeded),
+    ("JOB_STATE_PARTIALLY_SUCCEEDED", TuningStatus::Succeeded),
+    ("JOB_STATE_FAILED", TuningStatus::Failed),
+    ("JOB_STATE_CANCELLED", TuningStatus::Cancelled),
+    ("JOB_STATE_EXPIRED", TuningStatus::Cancelled),
 ];
 
 /// Google's numbers of errors: <https://github.com/googleapis/googleapis/blob/master/google/rpc/code.proto>.
@@ -142,16 +144,16 @@ fn time(text: &Option<String>) -> Option<u64> {
 }
 
 impl JobIn {
-    fn status(&self) -> JobStatus {
-        JobStatus::find(STATES, &self.state)
+    fn status(&self) -> TuningStatus {
+        TuningStatus::find(STATES, &self.state)
     }
 
-    fn into_job(self) -> Job {
+    fn into_job(self) -> TuningJob {
         let status = self.status();
         let created = time(&self.create_time);
         let finished = time(&self.end_time).or(time(&self.update_time));
         let id = self.name.rsplit('/').next().unwrap_or_default();
-        let mut job = Job::new(id, self.base_model.unwrap_or_default(), status);
+        let mut job = TuningJob::new(id, self.base_model.unwrap_or_default(), status);
         job.created_at = created.unwrap_or_default();
         job.finished_at = finished;
         // The endpoint serves the model; the model alone cannot be called.
@@ -194,7 +196,7 @@ impl JobApi for Tuning {
     }
 
     /// Below `projects/{project}/locations/{region}`.
-    fn path(&self, call: &JobCall<'_>, _: &Account) -> Result<String, Error> {
+    fn path(&self, call: &TuningCall<'_>, _: &Account) -> Result<String, Error> {
         let id = call.segment();
         Ok(match call.operation {
             Operation::FineTuningCreate => "/tuningJobs".to_owned(),
@@ -253,24 +255,24 @@ impl JobApi for Tuning {
         Ok(body.into())
     }
 
-    fn job(&self, response: &[u8]) -> Result<Job, ProviderError> {
+    fn job(&self, response: &[u8]) -> Result<TuningJob, ProviderError> {
         Ok(read::<JobIn>(response, "tuning job of Vertex AI")?.into_job())
     }
 
     /// Vertex AI sends an empty object.
-    fn cancelled(&self, response: &[u8], call: &JobCall<'_>) -> Result<Job, ProviderError> {
+    fn cancelled(&self, response: &[u8], call: &TuningCall<'_>) -> Result<TuningJob, ProviderError> {
         read::<Map<String, Value>>(response, "response to a cancel request of Vertex AI")?;
-        Ok(Job::new(call.id.as_ref(), "", JobStatus::Running))
+        Ok(TuningJob::new(call.id.as_ref(), "", TuningStatus::Running))
     }
 
-    fn jobs(&self, response: &[u8]) -> Result<Page<Job>, ProviderError> {
+    fn jobs(&self, response: &[u8]) -> Result<Page<TuningJob>, ProviderError> {
         let list: ListIn = read(response, "list of Vertex AI's tuning jobs")?;
         let is_partial = list.next_page_token.is_some_and(|token| !token.is_empty());
         Ok(Page { items: list.tuning_jobs.into_iter().map(JobIn::into_job).collect(), is_partial })
     }
 
     /// Vertex AI has no list of events: they are made of the times of the job.
-    fn events(&self, response: &[u8], _: &JobCall<'_>) -> Result<Vec<JobEvent>, ProviderError> {
+    fn events(&self, response: &[u8], _: &TuningCall<'_>) -> Result<Vec<JobEvent>, ProviderError> {
         let job: JobIn = read(response, "tuning job of Vertex AI")?;
         let status = job.status();
         let mut events = Vec::new();
@@ -288,7 +290,7 @@ impl JobApi for Tuning {
         Ok(events)
     }
 
-    fn checkpoints(&self, response: &[u8], call: &JobCall<'_>) -> Result<Vec<Checkpoint>, ProviderError> {
+    fn checkpoints(&self, response: &[u8], call: &TuningCall<'_>) -> Result<Vec<Checkpoint>, ProviderError> {
         let job: JobIn = read(response, "tuning job of Vertex AI")?;
         let at = time(&job.end_time).or(time(&job.update_time)).unwrap_or_default();
         let checkpoints = job.tuned_model.and_then(|tuned| tuned.checkpoints).unwrap_or_default();

@@ -68,7 +68,7 @@ impl Inference<'_> {
 /// One content block: an object with one member named after its kind. Large kinds are boxed, because most blocks are texts.
 #[derive(Serialize, Clone)]
 #[serde(rename_all = "camelCase")]
-pub enum Block<'a> {
+pub(super) enum Block<'a> {
     Text(&'a str),
     Image(Box<Media<'a>>),
     Video(Box<Media<'a>>),
@@ -81,7 +81,7 @@ pub enum Block<'a> {
 }
 
 #[derive(Serialize, Clone)]
-pub struct Media<'a> {
+pub(super) struct Media<'a> {
     pub format: &'static str,
     pub source: Source<'a>,
 }
@@ -97,7 +97,7 @@ pub struct Document<'a> {
 
 /// Whether the model cites a document.
 #[derive(Serialize, Clone)]
-pub struct Citations {
+pub(super) struct Citations {
     pub enabled: bool,
 }
 
@@ -116,7 +116,7 @@ pub struct S3Location<'a> {
 
 #[derive(Serialize, Clone)]
 #[serde(rename_all = "camelCase")]
-pub struct ToolUse<'a> {
+pub(super) struct ToolUse<'a> {
     pub tool_use_id: Cow<'a, str>,
     pub name: &'a str,
     pub input: Json<'a>,

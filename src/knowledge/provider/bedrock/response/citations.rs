@@ -10,7 +10,7 @@ const MAX_KEPT: usize = 1 << 20;
 
 /// Tracks the position in the response's text, and keeps the citations that have no counterpart at OpenAI.
 #[derive(Debug, Default)]
-pub struct Citations {
+pub(super) struct Citations {
     /// Characters of text so far.
     chars: u64,
     /// Where the cited text begins, in characters.

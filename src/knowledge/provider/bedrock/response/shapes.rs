@@ -12,7 +12,7 @@ use words::json::{Json, JsonStr};
 /// A content block or a delta of one; exactly one member is present.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Block<'a> {
+pub(super) struct Block<'a> {
     #[serde(borrow)]
     pub text: Option<JsonStr<'a>>,
     pub tool_use: Option<ToolUse<'a>>,
@@ -27,7 +27,7 @@ pub struct Block<'a> {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct ToolUse<'a> {
+pub(super) struct ToolUse<'a> {
     #[serde(borrow)]
     pub tool_use_id: Option<JsonStr<'a>>,
     pub name: Option<JsonStr<'a>>,
@@ -108,7 +108,7 @@ pub(crate) struct CitedText<'a> {
 
 /// A picture or sound. In a stream the start has only the format and the deltas have only the bytes.
 #[derive(Deserialize)]
-pub struct Media<'a> {
+pub(super) struct Media<'a> {
     #[serde(borrow)]
     pub format: Option<JsonStr<'a>>,
     pub source: Option<MediaSource<'a>>,

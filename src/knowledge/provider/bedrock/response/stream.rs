@@ -18,7 +18,7 @@ const MAX_OPEN: usize = 64;
 
 /// The state of one stream.
 #[derive(Debug, Default)]
-pub struct Stream {
+pub(super) struct Stream {
     started: bool,
     /// `metadata`, the last event, was decoded.
     ended: bool,
