@@ -296,7 +296,7 @@ async fn create(mut call: Call, kind: KeyType) -> Result<Reply, Error> {
 
 /// The key that the path names, where the client may do this with keys of its type.
 fn find(call: &Call, action: Action) -> Result<(std::sync::Arc<Record>, KeyBody), Error> {
-    let record = call.find(Kind::ApiKey, "id")?;
+    let record = call.find(Kind::ApiKey)?;
     let body = KeyBody::parse(&record.body).map_err(Error::internal)?;
     call.identity.require(scope(body.kind, action))?;
     Ok((record, body))

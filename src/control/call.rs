@@ -46,6 +46,11 @@ impl Call {
         found.map_or("", |(_, value)| value.as_str())
     }
 
+    /// What the path calls the object that it is about: an id or a slug, its first parameter.
+    pub fn named(&self) -> &str {
+        self.params.first().map_or("", |(_, value)| value.as_str())
+    }
+
     /// A text of the body.
     pub fn text(&self, name: &str) -> Option<&str> {
         self.body.get(name)?.as_str()
@@ -241,29 +246,21 @@ impl Call {
         }
     }
 
-    /// The active object of this kind that the parameter of the path names by id or slug.
+    /// The object of this kind that the path names by id or slug, if it has the [`Call::wanted_status`].
     ///
     /// # Errors
     /// 404 for an unknown one, and for one that the client may not know of.
-    pub fn find(&self, kind: Kind, param: &str) -> Result<Arc<Record>, Error> {
-        self.find_with_status(kind, param, Status::Active)
+    pub fn find(&self, kind: Kind) -> Result<Arc<Record>, Error> {
+        let record = self.find_any_status(kind)?;
+        if record.status == self.wanted_status() { Ok(record) } else { Err(missing(kind, self.named())) }
     }
 
-    /// As [`Call::find`], for an object of this status.
+    /// As [`Call::find`], whatever its status.
     ///
     /// # Errors
     /// As [`Call::find`].
-    pub fn find_with_status(&self, kind: Kind, param: &str, status: Status) -> Result<Arc<Record>, Error> {
-        let record = self.find_any_status(kind, param)?;
-        if record.status == status { Ok(record) } else { Err(missing(kind, self.param(param))) }
-    }
-
-    /// As [`Call::find`], archived objects included.
-    ///
-    /// # Errors
-    /// As [`Call::find`].
-    pub fn find_any_status(&self, kind: Kind, param: &str) -> Result<Arc<Record>, Error> {
-        let named = self.param(param);
+    pub fn find_any_status(&self, kind: Kind) -> Result<Arc<Record>, Error> {
+        let named = self.named();
         let catalog = self.catalog()?;
         let own = self.own_workspace();
         let workspace = match own {
@@ -283,27 +280,20 @@ impl Call {
         found.filter(|record| is_visible(record, own)).ok_or_else(|| missing(kind, named))
     }
 
-    /// The active objects of a kind that the client may see, the newest first.
+    /// The objects of a kind that the client may see and that have the [`Call::wanted_status`], the newest first.
     ///
     /// # Errors
     /// As [`Call::list_workspace`].
     pub fn list(&self, kind: Kind) -> Result<Vec<Arc<Record>>, Error> {
-        self.list_with_status(kind, Status::Active)
-    }
-
-    /// As [`Call::list`], for objects of this status.
-    ///
-    /// # Errors
-    /// As [`Call::list_workspace`].
-    pub fn list_with_status(&self, kind: Kind, status: Status) -> Result<Vec<Arc<Record>>, Error> {
         let workspace = self.list_workspace()?;
         let catalog = self.catalog()?;
+        let status = self.wanted_status();
         let found = catalog.all(kind).rev().filter(|record| record.status == status);
         Ok(found.filter(|record| is_visible(record, workspace)).cloned().collect())
     }
 
-    /// The status that the query names in `status`; active where it names none.
-    pub fn wanted_status(&self) -> Status {
+    /// The status that the query names in `status`, where the route takes that; else active.
+    fn wanted_status(&self) -> Status {
         self.query_text("status").and_then(Status::parse).unwrap_or(Status::Active)
     }
 

@@ -116,7 +116,7 @@ async fn create(mut call: Call) -> Result<Reply, Error> {
 
 async fn update(mut call: Call) -> Result<Reply, Error> {
     check_own(&call)?;
-    let before = call.find(Kind::Collection, "id")?;
+    let before = call.find(Kind::Collection)?;
     let mut body = members(&before);
     if let Some(name) = call.text("name") {
         set(&mut body, "name", name);
@@ -127,7 +127,7 @@ async fn update(mut call: Call) -> Result<Reply, Error> {
 
 async fn remove(mut call: Call) -> Result<Reply, Error> {
     check_own(&call)?;
-    let record = call.find(Kind::Collection, "id")?;
+    let record = call.find(Kind::Collection)?;
     let catalog = call.catalog()?;
     let is_used = |kind: Kind| {
         let mut active = catalog.all(kind).filter(|other| other.status == Status::Active);
@@ -167,7 +167,7 @@ async fn list(call: Call) -> Result<Reply, Error> {
 async fn read(call: Call) -> Result<Reply, Error> {
     match named_default(&call)? {
         Some(workspace) => Ok(Reply::from(default(&workspace))),
-        None => Ok(Reply::from(item(&*call.find(Kind::Collection, "id")?))),
+        None => Ok(Reply::from(item(&*call.find(Kind::Collection)?))),
     }
 }
 
@@ -201,7 +201,7 @@ fn find(catalog: &Catalog, workspace: Uuid, named: &str) -> Option<Uuid> {
 
 /// The workspace whose default collection the path names.
 fn named_default(call: &Call) -> Result<Option<Arc<Record>>, Error> {
-    let named = call.param("id");
+    let named = call.named();
     let catalog = call.catalog()?;
     let id = if named == DEFAULT { Some(call.new_workspace()?) } else { Uuid::try_parse(named).ok() };
     let found = id.and_then(|id| catalog.get(Kind::Workspace, id));

@@ -202,11 +202,11 @@ async fn list(call: Call) -> Result<Reply, Error> {
 }
 
 async fn read(call: Call) -> Result<Reply, Error> {
-    let named = call.param("slug");
+    let named = call.named();
     if call.snapshot.settings.configs.contains_key(named) {
         return Ok(Reply::from(one_of_settings(named)));
     }
-    let record = call.find(Kind::Config, "slug")?;
+    let record = call.find(Kind::Config)?;
     Ok(Reply::from(shown(&record, None)))
 }
 
@@ -216,19 +216,19 @@ fn one_of_settings(slug: &str) -> Value {
 
 /// The config that the path names, which can be changed.
 fn stored(call: &Call) -> Result<Arc<Record>, Error> {
-    if call.snapshot.settings.configs.contains_key(call.param("slug")) {
+    if call.snapshot.settings.configs.contains_key(call.named()) {
         Err(Error::conflict("The config is one of the settings file, and changed there."))
     } else {
-        call.find(Kind::Config, "slug")
+        call.find(Kind::Config)
     }
 }
 
 async fn versions(call: Call) -> Result<Reply, Error> {
-    let named = call.param("slug");
+    let named = call.named();
     if call.snapshot.settings.configs.contains_key(named) {
         return Ok(Page::of(&call, 50).reply(&[one_of_settings(named)], Value::clone));
     }
-    let record = call.find(Kind::Config, "slug")?;
+    let record = call.find(Kind::Config)?;
     let versions = call.store()?.children(Kind::ConfigVersion, record.id).await.map_err(Error::from)?;
     Ok(Page::of(&call, 50).reply(&versions, |version| shown(&record, Some(&**version))))
 }

@@ -88,7 +88,7 @@ async fn create(call: Call) -> Result<Reply, Error> {
 }
 
 async fn update(call: Call) -> Result<Reply, Error> {
-    let named = call.param("id");
+    let named = call.named();
     let missing = || {
         Error::not_found(format!("There is no feedback {named:?} that this key may see."))
             .with_unknown_name(named)

@@ -293,7 +293,7 @@ async fn create(mut call: Call) -> Result<Reply, Error> {
 }
 
 async fn update(mut call: Call) -> Result<Reply, Error> {
-    let before = call.find(Kind::Guardrail, "id")?;
+    let before = call.find(Kind::Guardrail)?;
     call.check_owner(&before)?;
     let mut body = call.open_members(&before)?;
     for name in ["name", "checks", "actions"] {
@@ -330,11 +330,11 @@ async fn list(call: Call) -> Result<Reply, Error> {
 }
 
 async fn read(call: Call) -> Result<Reply, Error> {
-    Ok(Reply::from(view(&*call.find(Kind::Guardrail, "id")?)))
+    Ok(Reply::from(view(&*call.find(Kind::Guardrail)?)))
 }
 
 async fn remove(mut call: Call) -> Result<Reply, Error> {
-    let record = call.find(Kind::Guardrail, "id")?;
+    let record = call.find(Kind::Guardrail)?;
     call.check_owner(&record)?;
     if let Some((_, workspace)) = default_uses(&*call.catalog()?, &record).first() {
         let message = format!(
@@ -348,7 +348,7 @@ async fn remove(mut call: Call) -> Result<Reply, Error> {
 
 /// Runs a guardrail over a text, as the one message of a chat or its response. Nothing of it is counted or kept.
 async fn test(call: Call) -> Result<Reply, Error> {
-    let record = call.find(Kind::Guardrail, "id")?;
+    let record = call.find(Kind::Guardrail)?;
     let broken = |why: String| Error::bad_request(format!("The guardrail cannot run: {why}."));
     let hook = compile_guardrail(&record, call.store()?).map_err(broken)?;
     let phase = match call.text("phase") {

@@ -256,11 +256,11 @@ async fn remove(mut call: Call) -> Result<Reply, Error> {
 }
 
 fn find(call: &Call) -> Result<Arc<Record>, Error> {
-    let record = call.find(Kind::Provider, "slug")?;
+    let record = call.find(Kind::Provider)?;
     if has_role(&record, "is_integration") {
         Ok(record)
     } else {
-        Err(Error::not_found(format!("There is no integration {:?}.", call.param("slug"))))
+        Err(Error::not_found(format!("There is no integration {:?}.", call.named())))
     }
 }
 

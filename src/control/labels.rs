@@ -111,7 +111,7 @@ async fn create(mut call: Call) -> Result<Reply, Error> {
 
 async fn update(mut call: Call) -> Result<Reply, Error> {
     check_own(&call)?;
-    let before = call.find(Kind::Label, "id")?;
+    let before = call.find(Kind::Label)?;
     let mut body = members(&before);
     overlay(&mut body, &call.body, &["description", "color_code"]);
     let mut record = changed(&before, &Value::Object(body), call.now);
@@ -126,7 +126,7 @@ async fn update(mut call: Call) -> Result<Reply, Error> {
 /// Deleted for good, so that its name is free again.
 async fn remove(mut call: Call) -> Result<Reply, Error> {
     check_own(&call)?;
-    let record = call.find(Kind::Label, "id")?;
+    let record = call.find(Kind::Label)?;
     call.commit(vec![Change::Delete { kind: Kind::Label, id: record.id }]).await?;
     Ok(Reply::empty())
 }
@@ -141,9 +141,9 @@ async fn list(call: Call) -> Result<Reply, Error> {
 }
 
 async fn read(call: Call) -> Result<Reply, Error> {
-    match universal_named(call.param("id")) {
+    match universal_named(call.named()) {
         Some((id, name)) => Ok(Reply::from(universal(id, name))),
-        None => Ok(Reply::from(item(&*call.find(Kind::Label, "id")?))),
+        None => Ok(Reply::from(item(&*call.find(Kind::Label)?))),
     }
 }
 
@@ -178,7 +178,7 @@ fn universal_named(named: &str) -> Option<(Uuid, &'static str)> {
 /// # Errors
 /// 409 for a label that every workspace has.
 fn check_own(call: &Call) -> Result<(), Error> {
-    match universal_named(call.param("id")) {
+    match universal_named(call.named()) {
         Some((_, name)) => Err(Error::conflict(format!(
             "The label {name} is the same in every workspace. It cannot be changed or deleted."
         ))),

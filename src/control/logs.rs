@@ -198,7 +198,7 @@ fn is_visible(call: &Call, keys: Option<&Vec<String>>, row: &Row) -> bool {
 }
 
 async fn read(call: Call) -> Result<Reply, Error> {
-    let named = call.param("id").to_owned();
+    let named = call.named().to_owned();
     let ledger = ledger(&call)?;
     let by_id = match Uuid::try_parse(&named) {
         Ok(id) => ledger.run(READ_TIMEOUT, move |store, _| store.row(id)).await.map_err(refused)?,

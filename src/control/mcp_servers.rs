@@ -154,7 +154,7 @@ async fn create(mut call: Call) -> Result<Reply, Error> {
 }
 
 async fn update(mut call: Call) -> Result<Reply, Error> {
-    let before = call.find(Kind::McpServer, "id")?;
+    let before = call.find(Kind::McpServer)?;
     call.check_owner(&before)?;
     let mut body = call.open_members(&before)?;
     overlay(&mut body, &call.body, &PLAIN);
@@ -172,11 +172,11 @@ async fn list(call: Call) -> Result<Reply, Error> {
 }
 
 async fn read(call: Call) -> Result<Reply, Error> {
-    Ok(Reply::from(view(&*call.find(Kind::McpServer, "id")?)))
+    Ok(Reply::from(view(&*call.find(Kind::McpServer)?)))
 }
 
 async fn remove(mut call: Call) -> Result<Reply, Error> {
-    let record = call.find(Kind::McpServer, "id")?;
+    let record = call.find(Kind::McpServer)?;
     call.check_owner(&record)?;
     call.commit(vec![put(archived(&record, call.now))]).await?;
     Ok(Reply::empty())

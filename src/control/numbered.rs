@@ -103,7 +103,7 @@ impl Numbered {
     /// # Errors
     /// 404 for a version that does not exist.
     pub async fn publish(self, mut call: Call) -> Result<Reply, Error> {
-        let record = call.find(self.kind, "id")?;
+        let record = call.find(self.kind)?;
         let number = call.body.get("version").and_then(Value::as_u64).unwrap_or_default();
         self.find_version(&*call.catalog()?, &record, &number.to_string())?;
         let mut body = members(&record);

@@ -172,7 +172,7 @@ async fn create(mut call: Call) -> Result<Reply, Error> {
 }
 
 async fn update(mut call: Call) -> Result<Reply, Error> {
-    let before = call.find(Kind::Partial, "id")?;
+    let before = call.find(Kind::Partial)?;
     let catalog = call.catalog()?;
     let mut body = members(&before);
     if let Some(name) = call.text("name") {
@@ -198,7 +198,7 @@ async fn update(mut call: Call) -> Result<Reply, Error> {
 }
 
 async fn remove(mut call: Call) -> Result<Reply, Error> {
-    let record = call.find(Kind::Partial, "id")?;
+    let record = call.find(Kind::Partial)?;
     check_unused(&call, &record)?;
     call.commit(vec![put(archived(&record, call.now))]).await?;
     Ok(Reply::empty())
@@ -210,21 +210,21 @@ async fn list(call: Call) -> Result<Reply, Error> {
 }
 
 async fn read(call: Call) -> Result<Reply, Error> {
-    let record = call.find(Kind::Partial, "id")?;
+    let record = call.find(Kind::Partial)?;
     let number = published(&record).published.to_string();
     let catalog = call.catalog()?;
     Ok(Reply::from(shown(&record, PARTIAL.find_version(&catalog, &record, &number)?, false)))
 }
 
 async fn read_version(call: Call) -> Result<Reply, Error> {
-    let record = call.find(Kind::Partial, "id")?;
+    let record = call.find(Kind::Partial)?;
     let catalog = call.catalog()?;
     let found = PARTIAL.find_version(&catalog, &record, call.param("version_id"))?;
     Ok(Reply::from(shown(&record, found, true)))
 }
 
 async fn versions(call: Call) -> Result<Reply, Error> {
-    let record = call.find(Kind::Partial, "id")?;
+    let record = call.find(Kind::Partial)?;
     let catalog = call.catalog()?;
     let versions = PARTIAL.versions(&catalog, &record);
     Ok(Page::of(&call, 50).reply(&versions, |version| shown(&record, version, true)))
@@ -248,7 +248,7 @@ fn check_unused(call: &Call, record: &Record) -> Result<(), Error> {
 
 /// Publishes a version, unless that would make a circle.
 async fn publish(call: Call) -> Result<Reply, Error> {
-    let record = call.find(Kind::Partial, "id")?;
+    let record = call.find(Kind::Partial)?;
     let number =
         call.body.get("version").and_then(Value::as_u64).and_then(|number| u32::try_from(number).ok());
     let slug = record.slug.as_deref().unwrap_or_default();

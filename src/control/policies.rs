@@ -14,7 +14,7 @@ use super::field::{Field, Type, nullable, optional, required};
 use super::records::{member, members, time};
 use super::reply::Reply;
 pub(super) use entities::ROUTES as ENTITY_ROUTES;
-use memory::store::{Kind, Record, Status};
+use memory::store::{Kind, Record};
 pub(super) use rate::ROUTES as RATE_ROUTES;
 use serde_json::{Map, Value, json};
 pub(super) use usage::ROUTES as USAGE_ROUTES;
@@ -128,7 +128,7 @@ async fn create(
 
 /// Takes a policy out of use; what it counted stays.
 async fn remove(mut call: Call, kind: Kind) -> Result<Reply, Error> {
-    let record = call.find(kind, "id")?;
+    let record = call.find(kind)?;
     call.check_owner(&record)?;
     call.commit(vec![super::records::put(super::records::archived(&record, call.now))]).await?;
     Ok(Reply::empty())
@@ -136,7 +136,7 @@ async fn remove(mut call: Call, kind: Kind) -> Result<Reply, Error> {
 
 /// The policies of a list that have this value for each of these members, where the query names one.
 fn filtered(call: &Call, kind: Kind, names: &[&str]) -> Result<Vec<std::sync::Arc<Record>>, Error> {
-    let mut found = call.list_with_status(kind, call.wanted_status())?;
+    let mut found = call.list(kind)?;
     found.retain(|record| {
         let body = members(record);
         names.iter().all(|name| {
@@ -149,7 +149,7 @@ fn filtered(call: &Call, kind: Kind, names: &[&str]) -> Result<Vec<std::sync::Ar
 
 /// The policy that the path names, for a change.
 fn for_change(call: &Call, kind: Kind) -> Result<std::sync::Arc<Record>, Error> {
-    let record = call.find_with_status(kind, "id", Status::Active)?;
+    let record = call.find(kind)?;
     call.check_owner(&record)?;
     Ok(record)
 }

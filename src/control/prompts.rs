@@ -205,7 +205,7 @@ async fn create(mut call: Call) -> Result<Reply, Error> {
 }
 
 async fn update(mut call: Call) -> Result<Reply, Error> {
-    let before = call.find(Kind::Prompt, "id")?;
+    let before = call.find(Kind::Prompt)?;
     let workspace = before.workspace.unwrap_or_default();
     let catalog = call.catalog()?;
     let mut body = members(&before);
@@ -240,7 +240,7 @@ async fn update(mut call: Call) -> Result<Reply, Error> {
 }
 
 async fn remove(mut call: Call) -> Result<Reply, Error> {
-    let record = call.find(Kind::Prompt, "id")?;
+    let record = call.find(Kind::Prompt)?;
     call.commit(vec![put(archived(&record, call.now))]).await?;
     Ok(Reply::empty())
 }
@@ -257,7 +257,7 @@ async fn list(call: Call) -> Result<Reply, Error> {
 }
 
 async fn read(call: Call) -> Result<Reply, Error> {
-    let record = call.find(Kind::Prompt, "id")?;
+    let record = call.find(Kind::Prompt)?;
     let catalog = call.catalog()?;
     let version =
         PROMPT.published(&catalog, &record).ok_or_else(|| Error::internal("a prompt without a version"))?;

@@ -203,7 +203,7 @@ fn listed(mut item: Value) -> Value {
 }
 
 async fn read(call: Call) -> Result<Reply, Error> {
-    let named = call.param("slug");
+    let named = call.named();
     if let Some(stored) = call.snapshot.settings.providers.get(named) {
         return Ok(Reply::from(view_of_settings(named, &stored.provider)));
     }
@@ -246,14 +246,14 @@ async fn remove(mut call: Call) -> Result<Reply, Error> {
 
 /// The provider that the path names.
 pub(super) fn find(call: &Call) -> Result<Arc<Record>, Error> {
-    if call.snapshot.settings.providers.contains_key(call.param("slug")) {
+    if call.snapshot.settings.providers.contains_key(call.named()) {
         return Err(Error::conflict("The provider is one of the settings file, and changed there."));
     }
-    let record = call.find(Kind::Provider, "slug")?;
+    let record = call.find(Kind::Provider)?;
     if has_role(&record, "is_provider") {
         Ok(record)
     } else {
-        Err(Error::not_found(format!("There is no provider {:?}.", call.param("slug"))))
+        Err(Error::not_found(format!("There is no provider {:?}.", call.named())))
     }
 }
 

@@ -146,12 +146,12 @@ fn fits(call: &Call, record: &Record, names: &[&str]) -> bool {
 }
 
 async fn read(call: Call) -> Result<Reply, Error> {
-    let record = call.find(Kind::User, "id")?;
+    let record = call.find(Kind::User)?;
     Ok(Reply::from(user(&*call.catalog()?, &record)))
 }
 
 async fn update(mut call: Call) -> Result<Reply, Error> {
-    let before = call.find(Kind::User, "id")?;
+    let before = call.find(Kind::User)?;
     let mut body = members(&before);
     if call.text("role").is_some_and(|role| member(&body, "role") == role) {
         return Err(Error::invalid_request("role", "The user has this role already."));
@@ -172,7 +172,7 @@ async fn update(mut call: Call) -> Result<Reply, Error> {
 }
 
 async fn remove(mut call: Call) -> Result<Reply, Error> {
-    let record = call.find(Kind::User, "id")?;
+    let record = call.find(Kind::User)?;
     let catalog = call.catalog()?;
     let id = record.id.to_string();
     let mut changes = vec![Change::Delete { kind: Kind::User, id: record.id }];
@@ -225,7 +225,7 @@ fn invite_end(now: Timestamp) -> Value {
 
 /// Nothing is mailed, so nothing is mailed again: the link is good for the whole time once more.
 async fn renew(mut call: Call) -> Result<Reply, Error> {
-    let record = call.find(Kind::Invite, "id")?;
+    let record = call.find(Kind::Invite)?;
     let mut body = members(&record);
     match invite_status(&body, call.now) {
         "pending" | "expired" => {}
@@ -245,7 +245,7 @@ async fn list_invites(call: Call) -> Result<Reply, Error> {
 }
 
 async fn read_invite(call: Call) -> Result<Reply, Error> {
-    Ok(Reply::from(invite_view(&*call.find(Kind::Invite, "id")?, call.now)))
+    Ok(Reply::from(invite_view(&*call.find(Kind::Invite)?, call.now)))
 }
 
 async fn cancel(mut call: Call) -> Result<Reply, Error> {
@@ -288,7 +288,7 @@ async fn accept(mut call: Call) -> Result<Reply, Error> {
 }
 
 fn pending(call: &Call) -> Result<std::sync::Arc<Record>, Error> {
-    let record = call.find(Kind::Invite, "id")?;
+    let record = call.find(Kind::Invite)?;
     match invite_status(&members(&record), call.now) {
         "pending" => Ok(record),
         status => Err(Error::conflict(format!("The invite is {status}."))),

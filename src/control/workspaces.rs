@@ -182,7 +182,7 @@ async fn list(call: Call) -> Result<Reply, Error> {
 }
 
 async fn read(call: Call) -> Result<Reply, Error> {
-    let record = call.find(Kind::Workspace, "id")?;
+    let record = call.find(Kind::Workspace)?;
     Ok(Reply::from(view(&call, &record).await))
 }
 
@@ -205,7 +205,7 @@ async fn create(mut call: Call) -> Result<Reply, Error> {
 }
 
 async fn update(mut call: Call) -> Result<Reply, Error> {
-    let record = call.find(Kind::Workspace, "id")?;
+    let record = call.find(Kind::Workspace)?;
     let mut update = checked(&call, Some(record.id))?;
     let mut members = body(&record);
     limits::set_first_days(&mut update, &members, &limits::Today::of(&call));
@@ -232,7 +232,7 @@ async fn update(mut call: Call) -> Result<Reply, Error> {
 }
 
 async fn remove(mut call: Call) -> Result<Reply, Error> {
-    let record = call.find(Kind::Workspace, "id")?;
+    let record = call.find(Kind::Workspace)?;
     let name = member(&body(&record), "name");
     if call.text("name").is_some_and(|given| name != given) {
         return Err(Error::invalid_request("name", "It is not the name of this workspace."));

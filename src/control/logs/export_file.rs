@@ -93,7 +93,7 @@ async fn file(call: Call) -> Result<Reply, Error> {
             "The link is not valid, or has expired. GET /v1/logs/exports/{id}/download makes a new one.",
         )
     };
-    let export = Uuid::try_parse(call.param("id")).map_err(|_| refused())?;
+    let export = Uuid::try_parse(call.named()).map_err(|_| refused())?;
     let expires = call.query.get("expires").and_then(Value::as_i64).unwrap_or_default();
     let signature = call.query_text("signature").and_then(from_hex).unwrap_or_default();
     hmac::verify(&key(&call)?, &signed(export, expires), &signature).map_err(|_| refused())?;

@@ -370,9 +370,9 @@ fn is_own(call: &Call, record: &Record) -> bool {
 /// # Errors
 /// 404, also for those of others where the client may see only its own requests.
 fn find(call: &Call) -> Result<Arc<Record>, Error> {
-    let record = call.find(Kind::LogExport, "id")?;
+    let record = call.find(Kind::LogExport)?;
     if call.data_access().own_keys_only && !is_own(call, &record) {
-        Err(super::super::call::missing(Kind::LogExport, call.param("id")))
+        Err(super::super::call::missing(Kind::LogExport, call.named()))
     } else {
         Ok(record)
     }

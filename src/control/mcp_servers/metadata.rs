@@ -52,14 +52,14 @@ pub(super) const TESTED: &[Field] = &[
 ];
 
 pub(super) async fn read(call: Call) -> Result<Reply, Error> {
-    let record = call.find(Kind::McpServer, "id")?;
+    let record = call.find(Kind::McpServer)?;
     let server = server(&call, &record)?;
     let sync = synced(&call.shared, record.id, record.revision, server).await;
     Ok(Reply::from(view(&sync)))
 }
 
 pub(super) async fn test(mut call: Call) -> Result<Reply, Error> {
-    let record = call.find(Kind::McpServer, "id")?;
+    let record = call.find(Kind::McpServer)?;
     let server = server(&call, &record)?;
     let started = Instant::now();
     let client = &call.shared.mcp_servers.client;

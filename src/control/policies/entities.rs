@@ -68,7 +68,7 @@ pub(in super::super) const ROUTES: &[Route] = &[
 const MAX_IN_RECORD: usize = 1000;
 
 async fn list(call: Call) -> Result<Reply, Error> {
-    let record = call.find_any_status(Kind::UsagePolicy, "id")?;
+    let record = call.find_any_status(Kind::UsagePolicy)?;
     let (limit, mut found) = buckets(&call, &record).await?;
     let search = call.query_text("search").map(str::to_lowercase);
     let status = call.query_text("status");

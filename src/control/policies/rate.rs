@@ -134,7 +134,7 @@ async fn list(call: Call) -> Result<Reply, Error> {
 }
 
 async fn read(call: Call) -> Result<Reply, Error> {
-    let record = call.find_with_status(Kind::RatePolicy, "id", call.wanted_status())?;
+    let record = call.find(Kind::RatePolicy)?;
     Ok(Reply::from(Value::Object(view(&record))))
 }
 

@@ -213,7 +213,7 @@ async fn list(call: Call) -> Result<Reply, Error> {
 }
 
 async fn read(call: Call) -> Result<Reply, Error> {
-    let record = call.find_with_status(Kind::UsagePolicy, "id", call.wanted_status())?;
+    let record = call.find(Kind::UsagePolicy)?;
     let mut shown = view(&call, &record).await;
     if call.query.get("include_usage").and_then(Value::as_bool) == Some(true) {
         set(&mut shown, "value_key_usage_map", entities::usage_map(&call, &record).await?);

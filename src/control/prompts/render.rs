@@ -33,7 +33,7 @@ pub(super) const ROUTE: Route = post(
 async fn render(call: Call) -> Result<Reply, Error> {
     let (prompt, reference) = find(&call)?;
     let stored = &call.snapshot.stored;
-    let set = stored.prompts(prompt.workspace).ok_or_else(|| not_found(call.param("id")))?;
+    let set = stored.prompts(prompt.workspace).ok_or_else(|| not_found(call.named()))?;
     let found = set.find(&reference)?;
     let body = Body::parse(call.bytes.clone())
         .map_err(|why| Error::bad_request(format!("The request body must be a JSON object: {why}.")))?;
@@ -44,7 +44,7 @@ async fn render(call: Call) -> Result<Reply, Error> {
 
 /// The record of the prompt that the path names, and the reference with its slug.
 fn find(call: &Call) -> Result<(Arc<Record>, String), Error> {
-    let named = call.param("id");
+    let named = call.named();
     let prompt = PromptReference::parse(named).prompt;
     let catalog = call.catalog()?;
     let found = match (call.list_workspace()?, Uuid::try_parse(prompt)) {

@@ -62,21 +62,21 @@ pub(super) const PUBLISH_ROUTE: Route = put_route(
 .changes("prompts", "publish");
 
 async fn list(call: Call) -> Result<Reply, Error> {
-    let record = call.find(Kind::Prompt, "id")?;
+    let record = call.find(Kind::Prompt)?;
     let catalog = call.catalog()?;
     let versions = PROMPT.versions(&catalog, &record);
     Ok(Page::of(&call, 50).reply(&versions, |version| shown(&catalog, &record, version, true)))
 }
 
 async fn read(call: Call) -> Result<Reply, Error> {
-    let record = call.find(Kind::Prompt, "id")?;
+    let record = call.find(Kind::Prompt)?;
     let catalog = call.catalog()?;
     let version = PROMPT.find_version(&catalog, &record, call.param("version_id"))?;
     Ok(Reply::from(shown(&catalog, &record, version, true)))
 }
 
 async fn label(mut call: Call) -> Result<Reply, Error> {
-    let record = call.find(Kind::Prompt, "id")?;
+    let record = call.find(Kind::Prompt)?;
     let catalog = call.catalog()?;
     let version = PROMPT.find_version(&catalog, &record, call.param("version_id"))?;
     let number = version.number.unwrap_or_default();

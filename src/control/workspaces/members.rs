@@ -120,7 +120,7 @@ fn membership(
 }
 
 async fn add(mut call: Call) -> Result<Reply, Error> {
-    let workspace = call.find(Kind::Workspace, "id")?;
+    let workspace = call.find(Kind::Workspace)?;
     let catalog = call.catalog()?;
     let users = call.body.get("users").and_then(Value::as_array).cloned().unwrap_or_default();
     let changes: Result<Vec<Change>, Error> = users
@@ -133,7 +133,7 @@ async fn add(mut call: Call) -> Result<Reply, Error> {
 }
 
 async fn list(call: Call) -> Result<Reply, Error> {
-    let workspace = call.find(Kind::Workspace, "id")?;
+    let workspace = call.find(Kind::Workspace)?;
     let catalog = call.catalog()?;
     let found: Vec<_> = catalog.children(Kind::Member, workspace.id).collect();
     Ok(Page::of(&call, 50).reply(&found, |record| view(&catalog, record)))
@@ -169,7 +169,7 @@ async fn remove(mut call: Call) -> Result<Reply, Error> {
 }
 
 fn find(call: &Call) -> Result<Arc<Record>, Error> {
-    let workspace = call.find(Kind::Workspace, "id")?;
+    let workspace = call.find(Kind::Workspace)?;
     let found = call.catalog()?.by_slug(Kind::Member, Some(workspace.id), call.param("user_id")).cloned();
     found.ok_or_else(|| Error::not_found("The workspace has no such member."))
 }
