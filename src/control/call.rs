@@ -382,18 +382,7 @@ fn is_visible(record: &Record, workspace: Option<Uuid>) -> bool {
     match (record.kind, record.workspace) {
         (Kind::Workspace, _) => record.id == workspace,
         (_, Some(own)) => own == workspace,
-        // The organisation's keys, users, invites and exports of logs are for its administrators.
-        (
-            Kind::ApiKey
-            | Kind::User
-            | Kind::Invite
-            | Kind::Pepper
-            | Kind::LogExport
-            | Kind::File
-            | Kind::Batch,
-            None,
-        ) => false,
-        (_, None) => true,
+        (kind, None) => !kind.is_for_administrators(),
     }
 }
 
