@@ -342,7 +342,8 @@ impl Call {
     /// # Errors
     /// 403 for an object of the organisation, which keys of one workspace may use and not change.
     pub fn check_owner(&self, record: &Record) -> Result<(), Error> {
-        if self.identity.is_bound && record.workspace.is_none() {
+        let is_of_organisation = record.workspace.is_none() && record.kind != Kind::Workspace;
+        if self.identity.is_bound && is_of_organisation {
             Err(Error::forbidden("It belongs to the organisation. A key of the organisation changes it."))
         } else {
             Ok(())

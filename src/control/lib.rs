@@ -1,7 +1,8 @@
 //! The control plane: a second Pingora service with health, metrics and the API for operators.
 //!
-//! A resource is one file with a table of routes ([`route`]) and tables of fields ([`field`]), and a line in [`routes`]. Handlers do
-//! not use the data plane; both planes share state only through `Shared` and its store.
+//! A resource is one file with a table of routes ([`route`]) and tables of fields ([`field`]), and a line in [`routes`]. What is done
+//! with every stored object is in [`resource`], so that the file of one has only its own rules. Handlers do not use the data plane;
+//! both planes share state only through `Shared` and its store.
 //!
 //! One table of fields reads a request, reports all its problems and describes it in the OpenAPI document, so the three cannot
 //! differ. `dispatch` is the one place that judges a control client. A handler gets a `Call`: who, in which workspace, what was
@@ -50,6 +51,7 @@ mod providers;
 mod read_only_env;
 mod records;
 mod reply;
+mod resource;
 mod route;
 mod routes;
 mod services;

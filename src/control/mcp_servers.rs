@@ -9,12 +9,13 @@ mod metadata;
 use super::ORGANISATION;
 use super::call::Call;
 use super::field::{Field, Type, not_null, nullable, optional, required};
-use super::page::{self, Page};
-use super::records::{archived, changed, created, member, members, overlay, put, time};
-use super::reply::Reply;
-use super::route::{Access, Route, Shape, delete, get, post, put as put_route};
+use super::page;
+use super::records::{member, members, time};
+use super::resource::{Changed, Draft, Resource, create, delete, list, read, update};
+use super::route::{Access, Route, Shape, get, post};
 use memory::store::{Kind, Record};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
+use std::sync::Arc;
 use words::error::Error;
 use words::settings::scopes::Scope;
 
@@ -84,38 +85,11 @@ const ITEM: &[Field] = &[
 ];
 
 pub(super) const ROUTES: &[Route] = &[
-    post("/v1/mcp-servers", Access::Scope(&[Scope::McpServersCreate]), "Saves an MCP server", |call| {
-        Box::pin(create(call))
-    })
-    .body(CREATE)
-    .replies(Shape::Object(MADE))
-    .changes("mcp-servers", "create"),
-    get("/v1/mcp-servers", Access::Scope(&[Scope::McpServersList]), "Lists MCP servers", |call| {
-        Box::pin(list(call))
-    })
-    .query(page::WORKSPACE_QUERY)
-    .replies(Shape::List(ITEM)),
-    get("/v1/mcp-servers/{id}", Access::Scope(&[Scope::McpServersRead]), "Reads an MCP server", |call| {
-        Box::pin(read(call))
-    })
-    .replies(Shape::Object(ITEM)),
-    put_route(
-        "/v1/mcp-servers/{id}",
-        Access::Scope(&[Scope::McpServersUpdate]),
-        "Changes an MCP server",
-        |call| Box::pin(update(call)),
-    )
-    .body(UPDATE)
-    .replies(Shape::Object(MADE))
-    .changes("mcp-servers", "update"),
-    delete(
-        "/v1/mcp-servers/{id}",
-        Access::Scope(&[Scope::McpServersDelete]),
-        "Takes an MCP server out of use",
-        |call| Box::pin(remove(call)),
-    )
-    .replies(Shape::Empty)
-    .changes("mcp-servers", "delete"),
+    create::<McpServer>(&[Scope::McpServersCreate], "Saves an MCP server", CREATE, Shape::Object(MADE)),
+    list::<McpServer>(&[Scope::McpServersList], "Lists MCP servers", page::WORKSPACE_QUERY, ITEM),
+    read::<McpServer>(&[Scope::McpServersRead], "Reads an MCP server", ITEM),
+    update::<McpServer>(&[Scope::McpServersUpdate], "Changes an MCP server", UPDATE, Shape::Object(MADE)),
+    delete::<McpServer>(&[Scope::McpServersDelete], "Takes an MCP server out of use"),
     post(
         "/v1/mcp-servers/{id}/test",
         Access::Scope(&[Scope::McpServersRead]),
@@ -133,74 +107,42 @@ pub(super) const ROUTES: &[Route] = &[
     .replies(Shape::Object(metadata::METADATA)),
 ];
 
-/// The members of a body whose values are secrets.
-const SECRET: [&str; 1] = ["configurations"];
-/// The members that a request sets as they are.
-const PLAIN: [&str; 3] = ["name", "description", "mcp_integration_id"];
+struct McpServer;
 
-async fn create(mut call: Call) -> Result<Reply, Error> {
-    let workspace = call.new_workspace()?;
-    let name = call.text("name").unwrap_or_default();
-    let slug = call.new_slug(Kind::McpServer, Some(workspace), "mcp-", name)?;
-    let mut body = Map::new();
-    overlay(&mut body, &call.body, &PLAIN);
-    check::set_connection(&call, &mut body)?;
-    body.insert("owner_id".to_owned(), call.actor().into());
-    body.insert("updated_by".to_owned(), call.actor().into());
-    let mut record = created(Kind::McpServer, Some(workspace), slug, &Value::Null, call.now);
-    call.set_body(&mut record, body, &SECRET)?;
-    call.commit(vec![put(record.clone())]).await?;
-    Ok(Reply::from(json!({"id": record.id, "slug": record.slug})))
-}
+impl Resource for McpServer {
+    const KIND: Kind = Kind::McpServer;
+    const NAME: &'static str = "mcp-servers";
+    const PATHS: [&'static str; 2] = ["/v1/mcp-servers", "/v1/mcp-servers/{id}"];
+    const PREFIX: &'static str = "mcp-";
+    const KEPT: &'static [&'static str] = &["name", "description", "mcp_integration_id"];
+    const SECRET: &'static [&'static str] = &["configurations"];
+    const PAGE_SIZE: usize = 100;
+    const CHANGED: Changed = Changed::Made;
 
-async fn update(mut call: Call) -> Result<Reply, Error> {
-    let before = call.find(Kind::McpServer)?;
-    call.check_owner(&before)?;
-    let mut body = call.open_members(&before)?;
-    overlay(&mut body, &call.body, &PLAIN);
-    check::set_connection(&call, &mut body)?;
-    body.insert("updated_by".to_owned(), call.actor().into());
-    let mut record = changed(&before, &Value::Null, call.now);
-    call.set_body(&mut record, body, &SECRET)?;
-    call.commit(vec![put(record)]).await?;
-    Ok(Reply::from(json!({"id": before.id, "slug": before.slug})))
-}
+    fn fill(call: &Call, draft: &mut Draft<'_>) -> Result<(), Error> {
+        check::set_connection(call, &mut draft.body)
+    }
 
-async fn list(call: Call) -> Result<Reply, Error> {
-    let found = call.list(Kind::McpServer)?;
-    Ok(Page::of(&call, 100).reply(&found, |record| view(record)))
-}
-
-async fn read(call: Call) -> Result<Reply, Error> {
-    Ok(Reply::from(view(&*call.find(Kind::McpServer)?)))
-}
-
-async fn remove(mut call: Call) -> Result<Reply, Error> {
-    let record = call.find(Kind::McpServer)?;
-    call.check_owner(&record)?;
-    call.commit(vec![put(archived(&record, call.now))]).await?;
-    Ok(Reply::empty())
-}
-
-fn view(record: &Record) -> Value {
-    let body = members(record);
-    json!({
-        "id": record.id,
-        "slug": record.slug,
-        "name": member(&body, "name"),
-        "description": member(&body, "description"),
-        "url": member(&body, "url"),
-        "auth_type": member(&body, "auth_type"),
-        "transport": "http",
-        "configurations": member(&body, "configurations"),
-        "mcp_integration_id": member(&body, "mcp_integration_id"),
-        "organisation_id": ORGANISATION,
-        "workspace_id": record.workspace,
-        "status": record.status.as_str(),
-        "created_at": time(record.created_at),
-        "last_updated_at": time(record.updated_at),
-        "owner_id": member(&body, "owner_id"),
-        "updated_by": member(&body, "updated_by"),
-        "object": "mcp-server",
-    })
+    async fn shown(_: &Call, record: &Arc<Record>) -> Result<Value, Error> {
+        let body = members(record);
+        Ok(json!({
+            "id": record.id,
+            "slug": record.slug,
+            "name": member(&body, "name"),
+            "description": member(&body, "description"),
+            "url": member(&body, "url"),
+            "auth_type": member(&body, "auth_type"),
+            "transport": "http",
+            "configurations": member(&body, "configurations"),
+            "mcp_integration_id": member(&body, "mcp_integration_id"),
+            "organisation_id": ORGANISATION,
+            "workspace_id": record.workspace,
+            "status": record.status.as_str(),
+            "created_at": time(record.created_at),
+            "last_updated_at": time(record.updated_at),
+            "owner_id": member(&body, "owner_id"),
+            "updated_by": member(&body, "updated_by"),
+            "object": "mcp-server",
+        }))
+    }
 }
