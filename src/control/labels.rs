@@ -5,13 +5,15 @@
 use super::ORGANISATION;
 use super::call::Call;
 use super::field::{Field, Type, not_null, nullable, optional, required};
-use super::page::{self, Page};
-use super::records::{changed, created, member, members, overlay, put, time};
+use super::page;
+use super::records::{member, members, time};
 use super::reply::Reply;
-use super::route::{Access, Route, Shape, delete, get, post, put as put_route};
+use super::resource::{Draft, Item, Resource, create, delete, list, read, stored_items, update};
+use super::route::{Route, Shape};
 use memory::state::stored::prompts::UNIVERSAL_LABELS;
 use memory::store::{Catalog, Change, Kind, Record, Status};
 use serde_json::{Value, json};
+use std::sync::Arc;
 use uuid::Uuid;
 use words::error::Error;
 use words::settings::scopes::Scope;
@@ -65,85 +67,88 @@ const LIST: &[Field] = &[
 ];
 
 pub(super) const ROUTES: &[Route] = &[
-    post("/v1/labels", Access::Scope(&[Scope::PromptsCreate]), "Makes a label", |call| {
-        Box::pin(create(call))
-    })
-    .body(CREATE)
-    .replies(Shape::Object(CREATED))
-    .changes("labels", "create"),
-    get("/v1/labels", Access::Scope(&[Scope::PromptsList]), "Lists labels", |call| Box::pin(list(call)))
-        .query(LIST)
-        .replies(Shape::List(ITEM)),
-    get(
-        "/v1/labels/{id}",
-        Access::Scope(&[Scope::PromptsRead]),
-        "Reads a label, by its id or name",
-        |call| Box::pin(read(call)),
-    )
-    .replies(Shape::Object(ITEM)),
-    put_route("/v1/labels/{id}", Access::Scope(&[Scope::PromptsUpdate]), "Changes a label", |call| {
-        Box::pin(update(call))
-    })
-    .body(UPDATE)
-    .replies(Shape::Empty)
-    .changes("labels", "update"),
-    delete(
-        "/v1/labels/{id}",
-        Access::Scope(&[Scope::PromptsDelete]),
-        "Deletes a label; requests that name it are refused then",
-        |call| Box::pin(remove(call)),
-    )
-    .replies(Shape::Empty)
-    .changes("labels", "delete"),
+    create::<Label>(&[Scope::PromptsCreate], "Makes a label", CREATE, Shape::Object(CREATED)),
+    list::<Label>(&[Scope::PromptsList], "Lists labels", LIST, ITEM),
+    read::<Label>(&[Scope::PromptsRead], "Reads a label, by its id or name", ITEM),
+    update::<Label>(&[Scope::PromptsUpdate], "Changes a label", UPDATE, Shape::Empty),
+    delete::<Label>(&[Scope::PromptsDelete], "Deletes a label; requests that name it are refused then"),
 ];
 
-async fn create(mut call: Call) -> Result<Reply, Error> {
-    let workspace = call.new_workspace()?;
-    let name = call.text("name").unwrap_or_default().to_owned();
-    check_name(&name)?;
-    let mut body = members_of_request(&call);
-    body.insert("owner_id".to_owned(), call.actor().into());
-    let record = created(Kind::Label, Some(workspace), name, &Value::Object(body), call.now);
-    let reply = json!({"id": record.id});
-    call.commit(vec![put(record)]).await?;
-    Ok(Reply::from(reply))
-}
+struct Label;
 
-async fn update(mut call: Call) -> Result<Reply, Error> {
-    check_own(&call)?;
-    let before = call.find(Kind::Label)?;
-    let mut body = members(&before);
-    overlay(&mut body, &call.body, &["description", "color_code"]);
-    let mut record = changed(&before, &Value::Object(body), call.now);
-    if let Some(name) = call.text("name").filter(|name| before.slug.as_deref() != Some(*name)) {
+impl Resource for Label {
+    const KIND: Kind = Kind::Label;
+    const NAME: &'static str = "labels";
+    const PATHS: [&'static str; 2] = ["/v1/labels", "/v1/labels/{id}"];
+    const KEPT: &'static [&'static str] = &["description", "color_code"];
+
+    /// Its name.
+    fn slug(call: &Call, _: Option<Uuid>) -> Result<String, Error> {
+        let name = call.text("name").unwrap_or_default();
         check_name(name)?;
-        record.slug = Some(name.to_owned());
+        Ok(name.to_owned())
     }
-    call.commit(vec![put(record)]).await?;
-    Ok(Reply::empty())
-}
 
-/// Deleted for good, so that its name is free again.
-async fn remove(mut call: Call) -> Result<Reply, Error> {
-    check_own(&call)?;
-    let record = call.find(Kind::Label)?;
-    call.commit(vec![Change::Delete { kind: Kind::Label, id: record.id }]).await?;
-    Ok(Reply::empty())
-}
-
-async fn list(call: Call) -> Result<Reply, Error> {
-    let mut items: Vec<Value> = UNIVERSAL_LABELS.iter().map(|(id, name)| universal(*id, name)).collect();
-    items.extend(call.list(Kind::Label)?.iter().map(|record| item(record)));
-    if let Some(text) = call.query_text("search").map(str::to_lowercase) {
-        items.retain(|item| item["name"].as_str().is_some_and(|name| name.to_lowercase().contains(&text)));
+    fn fill(call: &Call, draft: &mut Draft<'_>) -> Result<(), Error> {
+        if let Some(name) = call.text("name").filter(|name| draft.record.slug.as_deref() != Some(*name)) {
+            check_name(name)?;
+            draft.record.slug = Some(name.to_owned());
+        }
+        Ok(())
     }
-    Ok(Page::of(&call, 50).reply(&items, Value::clone))
-}
 
-async fn read(call: Call) -> Result<Reply, Error> {
-    match universal_named(call.named()) {
-        Some((id, name)) => Ok(Reply::from(universal(id, name))),
-        None => Ok(Reply::from(item(&*call.find(Kind::Label)?))),
+    fn made(record: &Record) -> Reply {
+        Reply::from(json!({"id": record.id}))
+    }
+
+    fn items(call: &Call) -> Result<Vec<Item>, Error> {
+        let part = call.query_text("search").map(str::to_lowercase);
+        let is_wanted =
+            |name: &str| part.as_ref().is_none_or(|part| name.to_lowercase().contains(part.as_str()));
+        let universal = UNIVERSAL_LABELS.iter().filter(|(_, name)| is_wanted(name));
+        let mut items: Vec<Item> =
+            universal.map(|(id, name)| Item::Unstored(universal_label(*id, name))).collect();
+        let mut stored = call.list(Self::KIND)?;
+        stored.retain(|record| is_wanted(record.slug.as_deref().unwrap_or_default()));
+        items.extend(stored_items(stored));
+        Ok(items)
+    }
+
+    fn unstored(call: &Call) -> Result<Option<Value>, Error> {
+        Ok(universal_named(call.named()).map(|(id, name)| universal_label(id, name)))
+    }
+
+    /// # Errors
+    /// 409 for a label that every workspace has.
+    fn find(call: &Call) -> Result<Arc<Record>, Error> {
+        match universal_named(call.named()) {
+            Some((_, name)) => Err(Error::conflict(format!(
+                "The label {name} is the same in every workspace. It cannot be changed or deleted."
+            ))),
+            None => call.find(Self::KIND),
+        }
+    }
+
+    async fn shown(_: &Call, record: &Arc<Record>) -> Result<Value, Error> {
+        let body = members(record);
+        Ok(json!({
+            "id": record.id,
+            "name": record.slug,
+            "description": member(&body, "description"),
+            "color_code": member(&body, "color_code"),
+            "organisation_id": ORGANISATION,
+            "workspace_id": record.workspace,
+            "is_universal": false,
+            "status": record.status.as_str(),
+            "created_at": time(record.created_at),
+            "last_updated_at": time(record.updated_at),
+            "object": "label",
+        }))
+    }
+
+    /// For good, so that its name is free again.
+    fn removal(_: &Call, record: &Record) -> Result<Vec<Change>, Error> {
+        Ok(vec![Change::Delete { kind: Self::KIND, id: record.id }])
     }
 }
 
@@ -156,9 +161,8 @@ pub(super) fn find(catalog: &Catalog, workspace: Uuid, named: &str) -> Option<Uu
         Ok(id) => catalog.get(Kind::Label, id),
         Err(_) => catalog.by_slug(Kind::Label, Some(workspace), named),
     };
-    let is_usable = |label: &&std::sync::Arc<Record>| {
-        label.workspace == Some(workspace) && label.status == Status::Active
-    };
+    let is_usable =
+        |label: &&Arc<Record>| label.workspace == Some(workspace) && label.status == Status::Active;
     found.filter(is_usable).map(|label| label.id)
 }
 
@@ -176,17 +180,6 @@ fn universal_named(named: &str) -> Option<(Uuid, &'static str)> {
 }
 
 /// # Errors
-/// 409 for a label that every workspace has.
-fn check_own(call: &Call) -> Result<(), Error> {
-    match universal_named(call.named()) {
-        Some((_, name)) => Err(Error::conflict(format!(
-            "The label {name} is the same in every workspace. It cannot be changed or deleted."
-        ))),
-        None => Ok(()),
-    }
-}
-
-/// # Errors
 /// 400 for a name that means something else after an `@`; 409 for one that every workspace has.
 fn check_name(name: &str) -> Result<(), Error> {
     let is_number = name.bytes().all(|byte| byte.is_ascii_digit());
@@ -201,30 +194,7 @@ fn check_name(name: &str) -> Result<(), Error> {
     }
 }
 
-fn members_of_request(call: &Call) -> serde_json::Map<String, Value> {
-    let mut body = serde_json::Map::new();
-    overlay(&mut body, &call.body, &["description", "color_code"]);
-    body
-}
-
-fn item(record: &Record) -> Value {
-    let body = members(record);
-    json!({
-        "id": record.id,
-        "name": record.slug,
-        "description": member(&body, "description"),
-        "color_code": member(&body, "color_code"),
-        "organisation_id": ORGANISATION,
-        "workspace_id": record.workspace,
-        "is_universal": false,
-        "status": record.status.as_str(),
-        "created_at": time(record.created_at),
-        "last_updated_at": time(record.updated_at),
-        "object": "label",
-    })
-}
-
-fn universal(id: Uuid, name: &str) -> Value {
+fn universal_label(id: Uuid, name: &str) -> Value {
     json!({
         "id": id,
         "name": name,
