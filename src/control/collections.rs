@@ -6,10 +6,10 @@
 use super::call::Call;
 use super::field::{Field, Type, not_null, nullable, optional, required};
 use super::numbered::{is_in, matches};
-use super::page::{self, Page};
-use super::records::{archived, changed, created, member, members, put, set, time};
-use super::reply::Reply;
-use super::route::{Access, Route, Shape, delete, get, post, put as put_route};
+use super::page;
+use super::records::{member, members, set, time};
+use super::resource::{Draft, Item, Resource, create, delete, list, read, stored_items, update};
+use super::route::{Route, Shape};
 use memory::store::{Catalog, Kind, Record, Status};
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -62,112 +62,99 @@ const LIST: &[Field] = &[
 ];
 
 pub(super) const ROUTES: &[Route] = &[
-    post("/v1/collections", Access::Scope(&[Scope::PromptsCreate]), "Makes a collection", |call| {
-        Box::pin(create(call))
-    })
-    .body(CREATE)
-    .replies(Shape::Object(CREATED))
-    .changes("collections", "create"),
-    get("/v1/collections", Access::Scope(&[Scope::PromptsList]), "Lists collections", |call| {
-        Box::pin(list(call))
-    })
-    .query(LIST)
-    .replies(Shape::List(ITEM)),
-    get("/v1/collections/{id}", Access::Scope(&[Scope::PromptsRead]), "Reads a collection", |call| {
-        Box::pin(read(call))
-    })
-    .replies(Shape::Object(ITEM)),
-    put_route(
-        "/v1/collections/{id}",
-        Access::Scope(&[Scope::PromptsUpdate]),
-        "Renames a collection",
-        |call| Box::pin(update(call)),
-    )
-    .body(UPDATE)
-    .replies(Shape::Empty)
-    .changes("collections", "update"),
-    delete(
-        "/v1/collections/{id}",
-        Access::Scope(&[Scope::PromptsDelete]),
-        "Takes an empty collection out of use",
-        |call| Box::pin(remove(call)),
-    )
-    .replies(Shape::Empty)
-    .changes("collections", "delete"),
+    create::<Collection>(&[Scope::PromptsCreate], "Makes a collection", CREATE, Shape::Object(CREATED)),
+    list::<Collection>(&[Scope::PromptsList], "Lists collections", LIST, ITEM),
+    read::<Collection>(&[Scope::PromptsRead], "Reads a collection", ITEM),
+    update::<Collection>(&[Scope::PromptsUpdate], "Renames a collection", UPDATE, Shape::Empty),
+    delete::<Collection>(&[Scope::PromptsDelete], "Takes an empty collection out of use"),
 ];
 
-async fn create(mut call: Call) -> Result<Reply, Error> {
-    let workspace = call.new_workspace()?;
-    let parent = match call.text("parent_collection_id") {
-        None => None,
-        Some(named) => Some(
-            find(&*call.catalog()?, workspace, named)
-                .ok_or_else(|| unknown("parent_collection_id", named))?,
-        ),
-    };
-    let name = call.text("name").unwrap_or_default();
-    let body = json!({"name": name, "collection_id": parent, "owner_id": call.actor()});
-    let slug = call.new_slug(Kind::Collection, Some(workspace), "co-", name)?;
-    let record = created(Kind::Collection, Some(workspace), slug, &body, call.now);
-    let reply = json!({"id": record.id, "slug": record.slug});
-    call.commit(vec![put(record)]).await?;
-    Ok(Reply::from(reply))
-}
+struct Collection;
 
-async fn update(mut call: Call) -> Result<Reply, Error> {
-    check_own(&call)?;
-    let before = call.find(Kind::Collection)?;
-    let mut body = members(&before);
-    if let Some(name) = call.text("name") {
-        set(&mut body, "name", name);
-    }
-    call.commit(vec![put(changed(&before, &Value::Object(body), call.now))]).await?;
-    Ok(Reply::empty())
-}
+impl Resource for Collection {
+    const KIND: Kind = Kind::Collection;
+    const NAME: &'static str = "collections";
+    const PATHS: [&'static str; 2] = ["/v1/collections", "/v1/collections/{id}"];
+    const PREFIX: &'static str = "co-";
+    const KEPT: &'static [&'static str] = &["name"];
 
-async fn remove(mut call: Call) -> Result<Reply, Error> {
-    check_own(&call)?;
-    let record = call.find(Kind::Collection)?;
-    let catalog = call.catalog()?;
-    let is_used = |kind: Kind| {
-        let mut active = catalog.all(kind).filter(|other| other.status == Status::Active);
-        active.any(|other| is_in(other, record.id))
-    };
-    if [Kind::Prompt, Kind::Partial, Kind::Collection].into_iter().any(is_used) {
-        let message =
-            "The collection is not empty. Move or delete its prompts, partials and collections first.";
-        return Err(Error::conflict(message));
+    fn fill(call: &Call, draft: &mut Draft<'_>) -> Result<(), Error> {
+        if let Some(named) = call.text("parent_collection_id") {
+            let parent = find(&*call.catalog()?, draft.record.workspace.unwrap_or_default(), named);
+            let parent = parent.ok_or_else(|| unknown("parent_collection_id", named))?;
+            set(&mut draft.body, "collection_id", parent.to_string());
+        }
+        Ok(())
     }
-    call.commit(vec![put(archived(&record, call.now))]).await?;
-    Ok(Reply::empty())
-}
 
-async fn list(call: Call) -> Result<Reply, Error> {
-    let catalog = call.catalog()?;
-    let workspace = call.list_workspace()?;
-    let mut records = call.list(Kind::Collection)?;
-    if let Some(text) = call.query_text("search") {
-        records.retain(|record| matches(record, text));
+    fn items(call: &Call) -> Result<Vec<Item>, Error> {
+        let catalog = call.catalog()?;
+        let workspace = call.list_workspace()?;
+        let mut stored = call.list(Self::KIND)?;
+        if let Some(text) = call.query_text("search") {
+            stored.retain(|record| matches(record, text));
+        }
+        let parent = call.query_text("parent_collection_id");
+        if let Some(named) = parent {
+            let parent = find(&catalog, workspace.unwrap_or_default(), named);
+            stored.retain(|record| parent.is_some_and(|parent| is_in(record, parent)));
+        }
+        let is_searched = call.query_text("search").is_none_or(|text| DEFAULT.contains(&text.to_lowercase()));
+        let is_wanted = |record: &&Arc<Record>| {
+            is_searched
+                && parent.is_none()
+                && record.status == Status::Active
+                && workspace.is_none_or(|own| own == record.id)
+        };
+        let defaults = catalog.all(Kind::Workspace).filter(is_wanted);
+        let mut items: Vec<Item> = defaults.map(|workspace| Item::Unstored(default(workspace))).collect();
+        items.extend(stored_items(stored));
+        Ok(items)
     }
-    let parent = call.query_text("parent_collection_id");
-    if let Some(named) = parent {
-        let parent = find(&catalog, workspace.unwrap_or_default(), named);
-        records.retain(|record| parent.is_some_and(|parent| is_in(record, parent)));
-    }
-    let is_wanted = |workspace: &&Arc<Record>| workspace.status == Status::Active && parent.is_none();
-    let workspaces = catalog.all(Kind::Workspace).filter(is_wanted);
-    let workspaces = workspaces.filter(|record| workspace.is_none_or(|own| own == record.id));
-    let is_searched = call.query_text("search").is_none_or(|text| DEFAULT.contains(&text.to_lowercase()));
-    let mut items: Vec<Value> =
-        workspaces.filter(|_| is_searched).map(|workspace| default(workspace)).collect();
-    items.extend(records.iter().map(|record| item(record)));
-    Ok(Page::of(&call, 50).reply(&items, Value::clone))
-}
 
-async fn read(call: Call) -> Result<Reply, Error> {
-    match named_default(&call)? {
-        Some(workspace) => Ok(Reply::from(default(&workspace))),
-        None => Ok(Reply::from(item(&*call.find(Kind::Collection)?))),
+    fn unstored(call: &Call) -> Result<Option<Value>, Error> {
+        Ok(named_default(call)?.map(|workspace| default(&workspace)))
+    }
+
+    /// # Errors
+    /// 409 for a default collection.
+    fn find(call: &Call) -> Result<Arc<Record>, Error> {
+        match named_default(call)? {
+            Some(_) => {
+                Err(Error::conflict("The default collection of a workspace cannot be changed or deleted."))
+            }
+            None => call.find(Self::KIND),
+        }
+    }
+
+    async fn shown(_: &Call, record: &Arc<Record>) -> Result<Value, Error> {
+        let body = members(record);
+        Ok(json!({
+            "id": record.id,
+            "slug": record.slug,
+            "name": member(&body, "name"),
+            "workspace_id": record.workspace,
+            "parent_collection_id": member(&body, "collection_id"),
+            "is_default": 0,
+            "status": record.status.as_str(),
+            "created_at": time(record.created_at),
+            "last_updated_at": time(record.updated_at),
+            "object": "collection",
+        }))
+    }
+
+    fn check_unused(call: &Call, record: &Record) -> Result<(), Error> {
+        let catalog = call.catalog()?;
+        let is_used = |kind: Kind| {
+            let mut active = catalog.all(kind).filter(|other| other.status == Status::Active);
+            active.any(|other| is_in(other, record.id))
+        };
+        if [Kind::Prompt, Kind::Partial, Kind::Collection].into_iter().any(is_used) {
+            let message =
+                "The collection is not empty. Move or delete its prompts, partials and collections first.";
+            return Err(Error::conflict(message));
+        }
+        Ok(())
     }
 }
 
@@ -207,33 +194,6 @@ fn named_default(call: &Call) -> Result<Option<Arc<Record>>, Error> {
     let found = id.and_then(|id| catalog.get(Kind::Workspace, id));
     let is_own = |record: &&Arc<Record>| call.own_workspace().is_none_or(|own| own == record.id);
     Ok(found.filter(is_own).cloned())
-}
-
-/// # Errors
-/// 409 for a default collection.
-fn check_own(call: &Call) -> Result<(), Error> {
-    match named_default(call)? {
-        Some(_) => {
-            Err(Error::conflict("The default collection of a workspace cannot be changed or deleted."))
-        }
-        None => Ok(()),
-    }
-}
-
-fn item(record: &Record) -> Value {
-    let body = members(record);
-    json!({
-        "id": record.id,
-        "slug": record.slug,
-        "name": member(&body, "name"),
-        "workspace_id": record.workspace,
-        "parent_collection_id": member(&body, "collection_id"),
-        "is_default": 0,
-        "status": record.status.as_str(),
-        "created_at": time(record.created_at),
-        "last_updated_at": time(record.updated_at),
-        "object": "collection",
-    })
 }
 
 /// The default collection of a workspace.
