@@ -5,15 +5,16 @@
 use super::ORGANISATION;
 use super::call::Call;
 use super::field::{Field, Type, not_null, nullable, optional, required};
-use super::page::{self, Page};
-use super::records::{archived, changed, created, member, members, overlay, put, time};
+use super::page;
+use super::records::{member, members, set, time};
 use super::reply::Reply;
-use super::route::{Access, Route, Shape, delete, get, post, put as put_route};
+use super::resource::{Changed, Draft, Item, Resource, create, delete, list, read, stored_items, update};
+use super::route::{Access, Route, Shape, post};
 use judgment::guard::{Hook, HookCompiler, HookPlace, Subject, check_kind};
 use memory::state::stored::{compile_guardrail, guardrail_hook};
-use memory::store::{Catalog, Kind, Record, Status};
+use memory::store::{Kind, Record, Status};
 use motion::engine::guarding::try_hook;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use std::sync::Arc;
 use uuid::Uuid;
 use words::api::operation::Operation;
@@ -126,41 +127,27 @@ const TESTED: &[Field] = &[
 ];
 
 pub(super) const ROUTES: &[Route] = &[
-    post(
-        "/v1/guardrails",
-        Access::Scope(&[Scope::GuardrailsCreate, Scope::OrganisationGuardrailsCreate]),
+    create::<Guardrail>(
+        &[Scope::GuardrailsCreate, Scope::OrganisationGuardrailsCreate],
         "Saves a guardrail",
-        |call| Box::pin(create(call)),
-    )
-    .body(CREATE)
-    .replies(Shape::Object(MADE))
-    .changes("guardrails", "create"),
-    get(
-        "/v1/guardrails",
-        Access::Scope(&[Scope::GuardrailsList, Scope::OrganisationGuardrailsList]),
+        CREATE,
+        Shape::Object(MADE),
+    ),
+    list::<Guardrail>(
+        &[Scope::GuardrailsList, Scope::OrganisationGuardrailsList],
         "Lists guardrails",
-        |call| Box::pin(list(call)),
-    )
-    .query(LIST)
-    .replies(Shape::List(ITEM)),
-    get(
-        "/v1/guardrails/{id}",
-        Access::Scope(&[Scope::GuardrailsRead, Scope::OrganisationGuardrailsRead]),
-        "Reads a guardrail",
-        |call| Box::pin(read(call)),
-    )
-    .query(page::IN_WORKSPACE)
-    .replies(Shape::Object(ITEM)),
-    put_route(
-        "/v1/guardrails/{id}",
-        Access::Scope(&[Scope::GuardrailsUpdate, Scope::OrganisationGuardrailsUpdate]),
+        LIST,
+        ITEM,
+    ),
+    read::<Guardrail>(&[Scope::GuardrailsRead, Scope::OrganisationGuardrailsRead], "Reads a guardrail", ITEM)
+        .query(page::IN_WORKSPACE),
+    update::<Guardrail>(
+        &[Scope::GuardrailsUpdate, Scope::OrganisationGuardrailsUpdate],
         "Changes a guardrail",
-        |call| Box::pin(update(call)),
+        UPDATE,
+        Shape::Object(MADE),
     )
-    .query(page::IN_WORKSPACE)
-    .body(UPDATE)
-    .replies(Shape::Object(MADE))
-    .changes("guardrails", "update"),
+    .query(page::IN_WORKSPACE),
     post(
         "/v1/guardrails/{id}/test",
         Access::Scope(&[
@@ -174,16 +161,88 @@ pub(super) const ROUTES: &[Route] = &[
     .query(page::IN_WORKSPACE)
     .body(TEST)
     .replies(Shape::Object(TESTED)),
-    delete(
-        "/v1/guardrails/{id}",
-        Access::Scope(&[Scope::GuardrailsDelete, Scope::OrganisationGuardrailsDelete]),
+    delete::<Guardrail>(
+        &[Scope::GuardrailsDelete, Scope::OrganisationGuardrailsDelete],
         "Takes a guardrail out of use",
-        |call| Box::pin(remove(call)),
     )
-    .query(page::IN_WORKSPACE)
-    .replies(Shape::Empty)
-    .changes("guardrails", "delete"),
+    .query(page::IN_WORKSPACE),
 ];
+
+struct Guardrail;
+
+impl Resource for Guardrail {
+    const KIND: Kind = Kind::Guardrail;
+    const NAME: &'static str = "guardrails";
+    const PATHS: [&'static str; 2] = ["/v1/guardrails", "/v1/guardrails/{id}"];
+    const PREFIX: &'static str = "pg-";
+    const KEPT: &'static [&'static str] = &["name"];
+    const SECRET: &'static [&'static str] = &["checks"];
+    const PAGE_SIZE: usize = 100;
+    const CHANGED: Changed = Changed::Made;
+
+    fn fill(call: &Call, draft: &mut Draft<'_>) -> Result<(), Error> {
+        let body = &mut draft.body;
+        for name in ["checks", "actions"] {
+            if let Some(value) = call.body.get(name).filter(|value| !value.is_null()) {
+                set(body, name, value.clone());
+            }
+        }
+        if ["checks", "actions"].iter().any(|name| call.has(name)) {
+            let hook = judge(&member(body, "checks"), &member(body, "actions"))?;
+            for (phase, _) in draft.before.map_or(Ok(Vec::new()), |before| default_uses(call, before))? {
+                compile(&hook, phase, true).map_err(refused)?;
+            }
+        }
+        set(body, "version_id", Uuid::now_v7().to_string());
+        Ok(())
+    }
+
+    fn made(record: &Record) -> Reply {
+        let version_id = member(&members(record), "version_id");
+        Reply::from(json!({"id": record.id, "slug": record.slug, "version_id": version_id}))
+    }
+
+    fn items(call: &Call) -> Result<Vec<Item>, Error> {
+        let mut found = call.list(Self::KIND)?;
+        if let Some(ids) = call.query_text("ids") {
+            let wanted: Vec<&str> = ids.split(',').map(str::trim).collect();
+            found.retain(|record| {
+                wanted.contains(&record.id.to_string().as_str())
+                    || record.slug.as_deref().is_some_and(|slug| wanted.contains(&slug))
+            });
+        }
+        Ok(stored_items(found))
+    }
+
+    async fn shown(_: &Call, record: &Arc<Record>) -> Result<Value, Error> {
+        let body = members(record);
+        Ok(json!({
+            "id": record.id,
+            "slug": record.slug,
+            "name": member(&body, "name"),
+            "organisation_id": ORGANISATION,
+            "workspace_id": record.workspace,
+            "status": record.status.as_str(),
+            "created_at": time(record.created_at),
+            "last_updated_at": time(record.updated_at),
+            "owner_id": member(&body, "owner_id"),
+            "updated_by": member(&body, "updated_by"),
+            "version_id": member(&body, "version_id"),
+            "checks": member(&body, "checks"),
+            "actions": member(&body, "actions"),
+            "object": "guardrail",
+        }))
+    }
+
+    fn check_unused(call: &Call, record: &Record) -> Result<(), Error> {
+        match default_uses(call, record)?.first() {
+            None => Ok(()),
+            Some((_, workspace)) => Err(Error::conflict(format!(
+                "The guardrail runs on everything of the workspace {workspace}. Change the workspace's defaults first."
+            ))),
+        }
+    }
+}
 
 /// # Errors
 /// 400 for checks that there are not, parameters that are missing or have another type, values that no check can use, and actions
@@ -224,7 +283,7 @@ const DEFAULTS: [(&str, HookPhase); 2] =
     [("input_guardrails", HookPhase::Before), ("output_guardrails", HookPhase::After)];
 
 /// The phases in which workspaces have a guardrail run by default, with the name of the workspace.
-fn default_uses(catalog: &Catalog, guardrail: &Record) -> Vec<(HookPhase, String)> {
+fn default_uses(call: &Call, guardrail: &Record) -> Result<Vec<(HookPhase, String)>, Error> {
     let is_it = |name: &Value| {
         let name = name.as_str().unwrap_or_default();
         guardrail.slug.as_deref() == Some(name) || Uuid::try_parse(name).is_ok_and(|id| id == guardrail.id)
@@ -233,7 +292,7 @@ fn default_uses(catalog: &Catalog, guardrail: &Record) -> Vec<(HookPhase, String
         workspace.status == Status::Active && guardrail.workspace.is_none_or(|own| own == workspace.id)
     };
     let mut uses = Vec::new();
-    for workspace in catalog.all(Kind::Workspace).filter(own) {
+    for workspace in call.catalog()?.all(Kind::Workspace).filter(own) {
         let body = members(workspace);
         for (name, phase) in DEFAULTS {
             let named = body.get("defaults").and_then(|defaults| defaults.get(name)?.as_array());
@@ -242,7 +301,7 @@ fn default_uses(catalog: &Catalog, guardrail: &Record) -> Vec<(HookPhase, String
             }
         }
     }
-    uses
+    Ok(uses)
 }
 
 /// The first phase that all checks are for. Where there is none, those that are for the other one alone are a problem.
@@ -270,80 +329,6 @@ fn in_body(problem: Problem) -> Problem {
 
 fn refused(problems: Vec<Problem>) -> Error {
     Error::invalid_body(problems.into_iter().map(in_body).collect())
-}
-
-async fn create(mut call: Call) -> Result<Reply, Error> {
-    let given = |name: &str| call.body.get(name).cloned().unwrap_or_default();
-    judge(&given("checks"), &given("actions"))?;
-    let workspace = call.new_workspace()?;
-    let name = call.text("name").unwrap_or_default();
-    let slug = call.new_slug(Kind::Guardrail, Some(workspace), "pg-", name)?;
-    let version_id = Uuid::now_v7();
-    let mut body = Map::new();
-    overlay(&mut body, &call.body, &["name", "checks", "actions"]);
-    for (key, value) in
-        [("owner_id", call.actor()), ("updated_by", call.actor()), ("version_id", version_id.to_string())]
-    {
-        body.insert(key.to_owned(), value.into());
-    }
-    let mut record = created(Kind::Guardrail, Some(workspace), slug, &Value::Null, call.now);
-    call.set_body(&mut record, body, &["checks"])?;
-    call.commit(vec![put(record.clone())]).await?;
-    Ok(Reply::from(json!({"id": record.id, "slug": record.slug, "version_id": version_id})))
-}
-
-async fn update(mut call: Call) -> Result<Reply, Error> {
-    let before = call.find(Kind::Guardrail)?;
-    call.check_owner(&before)?;
-    let mut body = call.open_members(&before)?;
-    for name in ["name", "checks", "actions"] {
-        if let Some(value) = call.body.get(name).filter(|value| !value.is_null()) {
-            body.insert(name.to_owned(), value.clone());
-        }
-    }
-    if ["checks", "actions"].iter().any(|name| call.has(name)) {
-        let kept = |name: &str| body.get(name).cloned().unwrap_or_default();
-        let hook = judge(&kept("checks"), &kept("actions"))?;
-        for (phase, _) in default_uses(&*call.catalog()?, &before) {
-            compile(&hook, phase, true).map_err(refused)?;
-        }
-    }
-    let version_id = Uuid::now_v7();
-    body.insert("version_id".to_owned(), version_id.to_string().into());
-    body.insert("updated_by".to_owned(), call.actor().into());
-    let mut record = changed(&before, &Value::Null, call.now);
-    call.set_body(&mut record, body, &["checks"])?;
-    call.commit(vec![put(record)]).await?;
-    Ok(Reply::from(json!({"id": before.id, "slug": before.slug, "version_id": version_id})))
-}
-
-async fn list(call: Call) -> Result<Reply, Error> {
-    let mut found = call.list(Kind::Guardrail)?;
-    if let Some(ids) = call.query_text("ids") {
-        let wanted: Vec<&str> = ids.split(',').map(str::trim).collect();
-        found.retain(|record| {
-            wanted.contains(&record.id.to_string().as_str())
-                || record.slug.as_deref().is_some_and(|slug| wanted.contains(&slug))
-        });
-    }
-    Ok(Page::of(&call, 100).reply(&found, |record| view(record)))
-}
-
-async fn read(call: Call) -> Result<Reply, Error> {
-    Ok(Reply::from(view(&*call.find(Kind::Guardrail)?)))
-}
-
-async fn remove(mut call: Call) -> Result<Reply, Error> {
-    let record = call.find(Kind::Guardrail)?;
-    call.check_owner(&record)?;
-    if let Some((_, workspace)) = default_uses(&*call.catalog()?, &record).first() {
-        let message = format!(
-            "The guardrail runs on everything of the workspace {workspace}. Change the workspace's defaults first."
-        );
-        return Err(Error::conflict(message));
-    }
-    call.commit(vec![put(archived(&record, call.now))]).await?;
-    Ok(Reply::empty())
 }
 
 /// Runs a guardrail over a text, as the one message of a chat or its response. Nothing of it is counted or kept.
@@ -375,24 +360,4 @@ async fn test(call: Call) -> Result<Reply, Error> {
         members.insert("text".to_owned(), changed.text.as_deref().into());
     }
     Ok(Reply::from(reply))
-}
-
-fn view(record: &Record) -> Value {
-    let body = members(record);
-    json!({
-        "id": record.id,
-        "slug": record.slug,
-        "name": member(&body, "name"),
-        "organisation_id": ORGANISATION,
-        "workspace_id": record.workspace,
-        "status": record.status.as_str(),
-        "created_at": time(record.created_at),
-        "last_updated_at": time(record.updated_at),
-        "owner_id": member(&body, "owner_id"),
-        "updated_by": member(&body, "updated_by"),
-        "version_id": member(&body, "version_id"),
-        "checks": member(&body, "checks"),
-        "actions": member(&body, "actions"),
-        "object": "guardrail",
-    })
 }
