@@ -11,15 +11,14 @@ mod usage;
 use super::ORGANISATION;
 use super::call::Call;
 use super::field::{Field, Type, nullable, optional, required};
-use super::records::{member, members, time};
-use super::reply::Reply;
+use super::records::{member, members, object, time};
+use super::resource::{Item, Resource, stored_items};
 pub(super) use entities::ROUTES as ENTITY_ROUTES;
-use memory::store::{Kind, Record};
+use memory::store::Record;
 pub(super) use rate::ROUTES as RATE_ROUTES;
 use serde_json::{Map, Value, json};
 pub(super) use usage::ROUTES as USAGE_ROUTES;
 use uuid::Uuid;
-use words::config::read::Problems;
 use words::error::Error;
 
 const NAME: Field = optional("name", Type::Text(255), "For people.");
@@ -66,22 +65,10 @@ const SHOWN: [Field; 14] = [
     required("object", Type::Text(20), "`policy_usage_limits` or `policy_rate_limits`."),
 ];
 
-/// `fields` after those that records of both kinds have.
-#[allow(clippy::indexing_slicing, reason = "computed by the compiler, which refuses what is out of bounds")]
-const fn shown<const OWN: usize, const ALL: usize>(own: [Field; OWN]) -> [Field; ALL] {
-    let mut all = [SHOWN[0]; ALL];
-    let mut index = 0;
-    while index < ALL {
-        all[index] = if index < SHOWN.len() { SHOWN[index] } else { own[index - SHOWN.len()] };
-        index += 1;
-    }
-    all
-}
-
 /// The record's members of both kinds.
-fn view(record: &Record, object: &str) -> Map<String, Value> {
+fn view(record: &Record, object_name: &str) -> Map<String, Value> {
     let body = members(record);
-    let shown = json!({
+    object(json!({
         "id": record.id,
         "slug": record.slug,
         "name": member(&body, "name"),
@@ -95,9 +82,8 @@ fn view(record: &Record, object: &str) -> Map<String, Value> {
         "created_at": time(record.created_at),
         "last_updated_at": time(record.updated_at),
         "owner_id": member(&body, "owner_id"),
-        "object": object,
-    });
-    super::records::object(shown)
+        "object": object_name,
+    }))
 }
 
 /// The workspace of a new policy; `None`: all.
@@ -106,37 +92,15 @@ fn workspace(call: &Call) -> Result<Option<Uuid>, Error> {
     if is_null && !call.identity.is_bound { Ok(None) } else { call.new_workspace().map(Some) }
 }
 
-/// Writes a new policy with these members of the request's body.
-async fn create(
-    mut call: Call,
-    kind: Kind,
-    prefix: &str,
-    object: &str,
-    names: &[&str],
-) -> Result<Reply, Error> {
-    let workspace = workspace(&call)?;
-    conditions::check_workspace(&call, workspace)?;
+/// The slug of a new policy, which may have no name.
+fn slug<R: Resource>(call: &Call, workspace: Option<Uuid>) -> Result<String, Error> {
     let name = call.text("name").filter(|name| !name.is_empty()).unwrap_or("policy");
-    let slug = call.new_slug(kind, workspace, prefix, name)?;
-    let mut body = Map::new();
-    super::records::overlay(&mut body, &call.body, names);
-    super::records::set(&mut body, "owner_id", call.actor());
-    let record = super::records::created(kind, workspace, slug, &Value::Object(body), call.now);
-    call.commit(vec![super::records::put(record.clone())]).await?;
-    Ok(Reply::from(json!({"id": record.id, "object": object})))
+    call.new_slug(R::KIND, workspace, R::PREFIX, name)
 }
 
-/// Takes a policy out of use; what it counted stays.
-async fn remove(mut call: Call, kind: Kind) -> Result<Reply, Error> {
-    let record = call.find(kind)?;
-    call.check_owner(&record)?;
-    call.commit(vec![super::records::put(super::records::archived(&record, call.now))]).await?;
-    Ok(Reply::empty())
-}
-
-/// The policies of a list that have this value for each of these members, where the query names one.
-fn filtered(call: &Call, kind: Kind, names: &[&str]) -> Result<Vec<std::sync::Arc<Record>>, Error> {
-    let mut found = call.list(kind)?;
+/// The policies that have the value of the query for each of these members, where it names one.
+fn items<R: Resource>(call: &Call, names: &[&str]) -> Result<Vec<Item>, Error> {
+    let mut found = call.list(R::KIND)?;
     found.retain(|record| {
         let body = members(record);
         names.iter().all(|name| {
@@ -144,18 +108,5 @@ fn filtered(call: &Call, kind: Kind, names: &[&str]) -> Result<Vec<std::sync::Ar
             wanted.is_none_or(|wanted| body.get(*name).and_then(Value::as_str) == Some(wanted))
         })
     });
-    Ok(found)
-}
-
-/// The policy that the path names, for a change.
-fn for_change(call: &Call, kind: Kind) -> Result<std::sync::Arc<Record>, Error> {
-    let record = call.find(kind)?;
-    call.check_owner(&record)?;
-    Ok(record)
-}
-
-/// # Errors
-/// 400 with the problems, if there are any.
-fn check(problems: Problems) -> Result<(), Error> {
-    if problems.is_empty() { Ok(()) } else { Err(Error::invalid_body(problems.into_vec())) }
+    Ok(stored_items(found))
 }

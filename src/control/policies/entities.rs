@@ -147,7 +147,8 @@ fn limit(call: &Call, record: &Record) -> Result<Limit, Error> {
 }
 
 async fn reset(mut call: Call) -> Result<Reply, Error> {
-    let record = super::for_change(&call, Kind::UsagePolicy)?;
+    let record = call.find(Kind::UsagePolicy)?;
+    call.check_owner(&record)?;
     let entity = Uuid::try_parse(call.param("entity_id")).ok();
     let is_reset = match entity {
         Some(entity) => reset_one(&call, &record, entity).await?,

@@ -1,17 +1,20 @@
 //! Rate-limit policies: requests or tokens in a unit of time, a bucket for each value of `group_by`.
 
 use super::super::call::Call;
-use super::super::field::{Field, Type, not_null, optional, required};
+use super::super::field::{Field, Type, concat_fields, not_null, optional, required};
 use super::super::limits::{COUNT as VALUE, SMOOTH};
-use super::super::page::{self, Page};
-use super::super::records::{changed, member, members, overlay, put};
+use super::super::page;
+use super::super::records::{member, members, object};
 use super::super::reply::Reply;
-use super::super::route::{Access, Route, Shape, delete, get, post, put as put_route};
+use super::super::resource::{Draft, Item, Resource, create, delete, list, read, update};
+use super::super::route::{Route, Shape};
 use super::conditions::{self, CONDITIONS, CONDITIONS_FIELD, GROUP_BY_FIELD};
 use super::{DESCRIPTION, MADE, NAME, ON_MISSING, ORGANISATION_ID, READ, SLUG, STATUS, WORKSPACE};
 use jiff::Timestamp;
 use memory::store::{Kind, Record};
 use serde_json::{Map, Value, json};
+use std::sync::Arc;
+use uuid::Uuid;
 use words::config::read::Problems;
 use words::error::Error;
 use words::settings::scopes::Scope;
@@ -52,17 +55,16 @@ const UPDATE: &[Field] = &[
     SMOOTH,
 ];
 
-/// The members of a body that a policy keeps.
-const KEPT: [&str; 9] =
-    ["name", "description", "conditions", "group_by", "type", "unit", "value", "on_missing", "smooth"];
-
-const VIEW: &[Field] = &super::shown::<5, 19>([
-    required("type", TYPE, "What is counted."),
-    required("unit", UNIT, UNIT_DOC),
-    required("value", VALUE, VALUE_DOC),
-    required("smooth", Type::Flag, "Whether the window before counts in part."),
-    required("target", Type::OneOf(&["llm"]), "Calls of models."),
-]);
+const VIEW: &[Field] = &concat_fields::<19>(
+    &super::SHOWN,
+    &[
+        required("type", TYPE, "What is counted."),
+        required("unit", UNIT, UNIT_DOC),
+        required("value", VALUE, VALUE_DOC),
+        required("smooth", Type::Flag, "Whether the window before counts in part."),
+        required("target", Type::OneOf(&["llm"]), "Calls of models."),
+    ],
+);
 
 const LIST: &[Field] = &[
     page::WORKSPACE,
@@ -74,89 +76,64 @@ const LIST: &[Field] = &[
 ];
 
 pub(in super::super) const ROUTES: &[Route] = &[
-    post(
-        "/v1/policies/rate-limits",
-        Access::Scope(&[Scope::PoliciesCreate]),
+    create::<RatePolicy>(
+        &[Scope::PoliciesCreate],
         "Creates a rate-limit policy",
-        |call| Box::pin(create(call)),
+        CREATE,
+        Shape::Object(MADE),
     )
-    .body(CREATE)
-    .checked_by(check_form)
-    .replies(Shape::Object(MADE))
-    .changes("rate-limits-policies", "create"),
-    get(
-        "/v1/policies/rate-limits",
-        Access::Scope(&[Scope::PoliciesList]),
-        "Lists rate-limit policies",
-        |call| Box::pin(list(call)),
-    )
-    .query(LIST)
-    .replies(Shape::List(VIEW)),
-    get(
-        "/v1/policies/rate-limits/{id}",
-        Access::Scope(&[Scope::PoliciesRead]),
-        "Reads a rate-limit policy",
-        |call| Box::pin(read(call)),
-    )
-    .query(READ)
-    .replies(Shape::Object(VIEW)),
-    put_route(
-        "/v1/policies/rate-limits/{id}",
-        Access::Scope(&[Scope::PoliciesUpdate]),
-        "Changes a rate-limit policy",
-        |call| Box::pin(update(call)),
-    )
-    .body(UPDATE)
-    .checked_by(check_form)
-    .replies(Shape::Empty)
-    .changes("rate-limits-policies", "update"),
-    delete(
-        "/v1/policies/rate-limits/{id}",
-        Access::Scope(&[Scope::PoliciesDelete]),
-        "Archives a rate-limit policy",
-        |call| Box::pin(super::remove(call, Kind::RatePolicy)),
-    )
-    .replies(Shape::Empty)
-    .changes("rate-limits-policies", "delete"),
+    .checked_by(check_form),
+    list::<RatePolicy>(&[Scope::PoliciesList], "Lists rate-limit policies", LIST, VIEW),
+    read::<RatePolicy>(&[Scope::PoliciesRead], "Reads a rate-limit policy", VIEW).query(READ),
+    update::<RatePolicy>(&[Scope::PoliciesUpdate], "Changes a rate-limit policy", UPDATE, Shape::Empty)
+        .checked_by(check_form),
+    delete::<RatePolicy>(&[Scope::PoliciesDelete], "Archives a rate-limit policy"),
 ];
 
 fn check_form(body: &mut Map<String, Value>, _: Timestamp, problems: &Problems) {
     conditions::check(body, problems);
 }
 
-async fn create(call: Call) -> Result<Reply, Error> {
-    super::create(call, Kind::RatePolicy, "rl-", OBJECT, &KEPT).await
-}
+struct RatePolicy;
 
-async fn list(call: Call) -> Result<Reply, Error> {
-    let found = super::filtered(&call, Kind::RatePolicy, &["type", "unit"])?;
-    Ok(Page::of(&call, 50).reply(&found, |record| Value::Object(view(record))))
-}
+impl Resource for RatePolicy {
+    const KIND: Kind = Kind::RatePolicy;
+    const NAME: &'static str = "rate-limits-policies";
+    const PATHS: [&'static str; 2] = ["/v1/policies/rate-limits", "/v1/policies/rate-limits/{id}"];
+    const PREFIX: &'static str = "rl-";
+    const KEPT: &'static [&'static str] =
+        &["name", "description", "conditions", "group_by", "type", "unit", "value", "on_missing", "smooth"];
 
-async fn read(call: Call) -> Result<Reply, Error> {
-    let record = call.find(Kind::RatePolicy)?;
-    Ok(Reply::from(Value::Object(view(&record))))
-}
+    fn workspace(call: &Call) -> Result<Option<Uuid>, Error> {
+        super::workspace(call)
+    }
 
-async fn update(mut call: Call) -> Result<Reply, Error> {
-    let before = super::for_change(&call, Kind::RatePolicy)?;
-    conditions::check_workspace(&call, before.workspace)?;
-    let mut body = members(&before);
-    overlay(&mut body, &call.body, &KEPT);
-    call.commit(vec![put(changed(&before, &Value::Object(body), call.now))]).await?;
-    Ok(Reply::empty())
-}
+    fn slug(call: &Call, workspace: Option<Uuid>) -> Result<String, Error> {
+        super::slug::<Self>(call, workspace)
+    }
 
-fn view(record: &Record) -> Map<String, Value> {
-    let body = members(record);
-    let mut shown = super::view(record, OBJECT);
-    let own = json!({
-        "type": member(&body, "type"),
-        "unit": member(&body, "unit"),
-        "value": member(&body, "value"),
-        "smooth": body.get("smooth").and_then(Value::as_bool).unwrap_or(false),
-        "target": "llm",
-    });
-    shown.extend(super::super::records::object(own));
-    shown
+    fn fill(call: &Call, draft: &mut Draft<'_>) -> Result<(), Error> {
+        conditions::check_workspace(call, draft.record.workspace)
+    }
+
+    fn made(record: &Record) -> Reply {
+        Reply::from(json!({"id": record.id, "object": OBJECT}))
+    }
+
+    fn items(call: &Call) -> Result<Vec<Item>, Error> {
+        super::items::<Self>(call, &["type", "unit"])
+    }
+
+    async fn shown(_: &Call, record: &Arc<Record>) -> Result<Value, Error> {
+        let body = members(record);
+        let mut shown = super::view(record, OBJECT);
+        shown.extend(object(json!({
+            "type": member(&body, "type"),
+            "unit": member(&body, "unit"),
+            "value": member(&body, "value"),
+            "smooth": body.get("smooth").and_then(Value::as_bool).unwrap_or(false),
+            "target": "llm",
+        })));
+        Ok(Value::Object(shown))
+    }
 }

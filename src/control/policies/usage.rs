@@ -1,12 +1,13 @@
 //! Usage-limit policies: budgets of money, tokens or requests, a bucket for each value of `group_by`.
 
 use super::super::call::Call;
-use super::super::field::{Field, Type, not_null, nullable, optional, required};
+use super::super::field::{Field, Type, concat_fields, not_null, nullable, optional, required};
 use super::super::limits::{COUNT as CREDIT, FIT, HARD, Today, check_usage, set_day};
-use super::super::page::{self, Page};
-use super::super::records::{changed, member, members, overlay, put, set};
+use super::super::page;
+use super::super::records::{member, members, object, put, set};
 use super::super::reply::Reply;
-use super::super::route::{Access, Route, Shape, delete, get, post, put as put_route};
+use super::super::resource::{Draft, Item, Resource, changed_record, create, delete, list, read, update};
+use super::super::route::{Route, Shape};
 use super::super::used::Used;
 use super::conditions::{self, CONDITIONS, CONDITIONS_FIELD, GROUP_BY_FIELD};
 use super::entities;
@@ -15,6 +16,8 @@ use jiff::Timestamp;
 use memory::limits::LimitScope;
 use memory::store::{Kind, Record};
 use serde_json::{Map, Value, json};
+use std::sync::Arc;
+use uuid::Uuid;
 use words::config::read::Problems;
 use words::error::Error;
 use words::settings::scopes::Scope;
@@ -83,23 +86,6 @@ const UPDATE: &[Field] = &[
     ),
 ];
 
-/// The members of a body that a policy keeps.
-const KEPT: [&str; 13] = [
-    "name",
-    "description",
-    "conditions",
-    "group_by",
-    "type",
-    "credit_limit",
-    "alert_threshold",
-    "periodic_reset",
-    "periodic_reset_days",
-    "next_usage_reset_at",
-    "on_missing",
-    "hard",
-    "fit",
-];
-
 const VALUE_USAGE: Type = Type::Object(&[
     required("current_usage", Type::Number(0.0, 9e15), "What was used in this window."),
     required("status", Type::OneOf(&["active", "exhausted"]), "Whether nothing is left."),
@@ -107,27 +93,34 @@ const VALUE_USAGE: Type = Type::Object(&[
     required("is_exhausted_alerts_sent", Type::Flag, "Whether `credit_limit` was reached in this window."),
 ]);
 
-const VIEW: &[Field] = &super::shown::<10, 24>([
-    required("type", TYPE, "What is counted."),
-    required("credit_limit", CREDIT, CREDIT_DOC),
-    nullable("alert_threshold", CREDIT, "Where an alert is sent."),
-    nullable("periodic_reset", Type::Text(10), "When buckets are empty again."),
-    nullable("periodic_reset_days", Type::Integer(1, 365), "After how many days buckets are empty again."),
-    nullable("next_usage_reset_at", Type::Time, "When buckets are empty again next."),
-    nullable(
-        "last_reset_at",
-        Type::Time,
-        "When buckets became empty last: the start of the window, once there was one before.",
-    ),
-    required("hard", Type::Flag, "Whether it is never exceeded."),
-    required("fit", Type::Flag, "Whether the length of responses is lowered to what is left."),
-    optional(
-        "value_key_usage_map",
-        Type::Map(&VALUE_USAGE, 1000),
-        "With `include_usage=true`: what was used in this window, by the value key of each bucket; at most 1,000 of them. The \
+const VIEW: &[Field] = &concat_fields::<24>(
+    &super::SHOWN,
+    &[
+        required("type", TYPE, "What is counted."),
+        required("credit_limit", CREDIT, CREDIT_DOC),
+        nullable("alert_threshold", CREDIT, "Where an alert is sent."),
+        nullable("periodic_reset", Type::Text(10), "When buckets are empty again."),
+        nullable(
+            "periodic_reset_days",
+            Type::Integer(1, 365),
+            "After how many days buckets are empty again.",
+        ),
+        nullable("next_usage_reset_at", Type::Time, "When buckets are empty again next."),
+        nullable(
+            "last_reset_at",
+            Type::Time,
+            "When buckets became empty last: the start of the window, once there was one before.",
+        ),
+        required("hard", Type::Flag, "Whether it is never exceeded."),
+        required("fit", Type::Flag, "Whether the length of responses is lowered to what is left."),
+        optional(
+            "value_key_usage_map",
+            Type::Map(&VALUE_USAGE, 1000),
+            "With `include_usage=true`: what was used in this window, by the value key of each bucket; at most 1,000 of them. The \
          list of entities has all.",
-    ),
-]);
+        ),
+    ],
+);
 
 const LIST: &[Field] = &[
     page::WORKSPACE,
@@ -141,50 +134,23 @@ const READ: &[Field] =
     &[STATUS, optional("include_usage", Type::Flag, "Whether the response has `value_key_usage_map`.")];
 
 pub(in super::super) const ROUTES: &[Route] = &[
-    post(
-        "/v1/policies/usage-limits",
-        Access::Scope(&[Scope::PoliciesCreate]),
+    create::<UsagePolicy>(
+        &[Scope::PoliciesCreate],
         "Creates a usage-limit policy",
-        |call| Box::pin(create(call)),
+        CREATE,
+        Shape::Object(MADE),
     )
-    .body(CREATE)
-    .checked_by(check_create)
-    .replies(Shape::Object(MADE))
-    .changes("usage-limits-policies", "create"),
-    get(
-        "/v1/policies/usage-limits",
-        Access::Scope(&[Scope::PoliciesList]),
-        "Lists usage-limit policies",
-        |call| Box::pin(list(call)),
-    )
-    .query(LIST)
-    .replies(Shape::List(VIEW)),
-    get(
-        "/v1/policies/usage-limits/{id}",
-        Access::Scope(&[Scope::PoliciesRead]),
-        "Reads a usage-limit policy",
-        |call| Box::pin(read(call)),
-    )
-    .query(READ)
-    .replies(Shape::Object(VIEW)),
-    put_route(
-        "/v1/policies/usage-limits/{id}",
-        Access::Scope(&[Scope::PoliciesUpdate]),
+    .checked_by(check_create),
+    list::<UsagePolicy>(&[Scope::PoliciesList], "Lists usage-limit policies", LIST, VIEW),
+    read::<UsagePolicy>(&[Scope::PoliciesRead], "Reads a usage-limit policy", VIEW).query(READ),
+    update::<UsagePolicy>(
+        &[Scope::PoliciesUpdate],
         "Changes a usage-limit policy, which keeps what it has counted",
-        |call| Box::pin(update(call)),
+        UPDATE,
+        Shape::Empty,
     )
-    .body(UPDATE)
-    .checked_by(check_form)
-    .replies(Shape::Empty)
-    .changes("usage-limits-policies", "update"),
-    delete(
-        "/v1/policies/usage-limits/{id}",
-        Access::Scope(&[Scope::PoliciesDelete]),
-        "Archives a usage-limit policy",
-        |call| Box::pin(super::remove(call, Kind::UsagePolicy)),
-    )
-    .replies(Shape::Empty)
-    .changes("usage-limits-policies", "delete"),
+    .checked_by(check_form),
+    delete::<UsagePolicy>(&[Scope::PoliciesDelete], "Archives a usage-limit policy"),
 ];
 
 fn check_form(body: &mut Map<String, Value>, _: Timestamp, problems: &Problems) {
@@ -196,70 +162,91 @@ fn check_create(body: &mut Map<String, Value>, _: Timestamp, problems: &Problems
     check_usage(body, "", problems);
 }
 
-async fn create(mut call: Call) -> Result<Reply, Error> {
-    let today = Today::of(&call);
-    set_day(&mut call.body, None, &today);
-    super::create(call, Kind::UsagePolicy, "ul-", OBJECT, &KEPT).await
-}
+struct UsagePolicy;
 
-async fn list(call: Call) -> Result<Reply, Error> {
-    let found = super::filtered(&call, Kind::UsagePolicy, &["type"])?;
-    let page = Page::of(&call, 50);
-    let mut shown = Vec::new();
-    for record in page.part(&found) {
-        shown.push(Value::Object(view(&call, record).await));
-    }
-    Ok(page.reply_with(found.len(), shown))
-}
+impl Resource for UsagePolicy {
+    const KIND: Kind = Kind::UsagePolicy;
+    const NAME: &'static str = "usage-limits-policies";
+    const PATHS: [&'static str; 2] = ["/v1/policies/usage-limits", "/v1/policies/usage-limits/{id}"];
+    const PREFIX: &'static str = "ul-";
+    const KEPT: &'static [&'static str] = &[
+        "name",
+        "description",
+        "conditions",
+        "group_by",
+        "type",
+        "credit_limit",
+        "alert_threshold",
+        "periodic_reset",
+        "periodic_reset_days",
+        "next_usage_reset_at",
+        "on_missing",
+        "hard",
+        "fit",
+    ];
 
-async fn read(call: Call) -> Result<Reply, Error> {
-    let record = call.find(Kind::UsagePolicy)?;
-    let mut shown = view(&call, &record).await;
-    if call.query.get("include_usage").and_then(Value::as_bool) == Some(true) {
-        set(&mut shown, "value_key_usage_map", entities::usage_map(&call, &record).await?);
+    fn workspace(call: &Call) -> Result<Option<Uuid>, Error> {
+        super::workspace(call)
     }
-    Ok(Reply::from(Value::Object(shown)))
-}
 
-async fn update(mut call: Call) -> Result<Reply, Error> {
-    let before = super::for_change(&call, Kind::UsagePolicy)?;
-    conditions::check_workspace(&call, before.workspace)?;
-    let mut body = members(&before);
-    overlay(&mut body, &call.body, &KEPT);
-    if !call.body.contains_key("next_usage_reset_at") && !body.contains_key("periodic_reset_days") {
-        // It was kept for the days that are no more.
-        body.remove("next_usage_reset_at");
+    fn slug(call: &Call, workspace: Option<Uuid>) -> Result<String, Error> {
+        super::slug::<Self>(call, workspace)
     }
-    let problems = Problems::default();
-    check_usage(&body, "", &problems);
-    set_day(&mut body, Some(&members(&before)), &Today::of(&call));
-    super::check(problems)?;
-    let entity = match call.text("reset_usage_for_value") {
-        Some(value) => Some(entities::named(&call, &before, value).await?),
-        None => None,
-    };
-    call.commit(vec![put(changed(&before, &Value::Object(body), call.now))]).await?;
-    if let Some(entity) = entity {
-        entities::reset_one(&call, &before, entity).await?;
-    }
-    Ok(Reply::empty())
-}
 
-async fn view(call: &Call, record: &Record) -> Map<String, Value> {
-    let body = members(record);
-    let used = Used::of(call, record, LimitScope::Policy).await;
-    let mut shown = super::view(record, OBJECT);
-    let own = json!({
-        "type": member(&body, "type"),
-        "credit_limit": member(&body, "credit_limit"),
-        "alert_threshold": member(&body, "alert_threshold"),
-        "periodic_reset": member(&body, "periodic_reset"),
-        "periodic_reset_days": member(&body, "periodic_reset_days"),
-        "next_usage_reset_at": used.next_reset(),
-        "last_reset_at": used.last_reset(&body, record.created_at),
-        "hard": body.get("hard").and_then(Value::as_bool).unwrap_or(false),
-        "fit": body.get("fit").and_then(Value::as_bool).unwrap_or(false),
-    });
-    shown.extend(super::super::records::object(own));
-    shown
+    fn fill(call: &Call, draft: &mut Draft<'_>) -> Result<(), Error> {
+        conditions::check_workspace(call, draft.record.workspace)?;
+        let body = &mut draft.body;
+        if !call.has("next_usage_reset_at") && !body.contains_key("periodic_reset_days") {
+            // It was kept for the days that are no more.
+            body.remove("next_usage_reset_at");
+        }
+        let problems = Problems::default();
+        check_usage(body, "", &problems);
+        set_day(body, draft.before.map(members).as_ref(), &Today::of(call));
+        if problems.is_empty() { Ok(()) } else { Err(Error::invalid_body(problems.into_vec())) }
+    }
+
+    fn made(record: &Record) -> Reply {
+        Reply::from(json!({"id": record.id, "object": OBJECT}))
+    }
+
+    fn items(call: &Call) -> Result<Vec<Item>, Error> {
+        super::items::<Self>(call, &["type"])
+    }
+
+    async fn shown(call: &Call, record: &Arc<Record>) -> Result<Value, Error> {
+        let body = members(record);
+        let used = Used::of(call, record, LimitScope::Policy).await;
+        let mut shown = super::view(record, OBJECT);
+        shown.extend(object(json!({
+            "type": member(&body, "type"),
+            "credit_limit": member(&body, "credit_limit"),
+            "alert_threshold": member(&body, "alert_threshold"),
+            "periodic_reset": member(&body, "periodic_reset"),
+            "periodic_reset_days": member(&body, "periodic_reset_days"),
+            "next_usage_reset_at": used.next_reset(),
+            "last_reset_at": used.last_reset(&body, record.created_at),
+            "hard": body.get("hard").and_then(Value::as_bool).unwrap_or(false),
+            "fit": body.get("fit").and_then(Value::as_bool).unwrap_or(false),
+        })));
+        if call.query.get("include_usage").and_then(Value::as_bool) == Some(true) {
+            set(&mut shown, "value_key_usage_map", entities::usage_map(call, record).await?);
+        }
+        Ok(Value::Object(shown))
+    }
+
+    /// Empties a bucket besides, where the request names one.
+    async fn update(mut call: Call) -> Result<Reply, Error> {
+        let before = Self::find(&call)?;
+        let record = changed_record::<Self>(&call, &before)?;
+        let entity = match call.text("reset_usage_for_value") {
+            Some(value) => Some(entities::named(&call, &before, value).await?),
+            None => None,
+        };
+        call.commit(vec![put(record)]).await?;
+        if let Some(entity) = entity {
+            entities::reset_one(&call, &before, entity).await?;
+        }
+        Ok(Reply::empty())
+    }
 }
