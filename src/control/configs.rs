@@ -8,9 +8,10 @@ use super::ORGANISATION;
 use super::call::Call;
 use super::field::{Field, Type, not_null, nullable, optional, required};
 use super::page::{self, Page};
-use super::records::{archived, changed, created, member, members, put, time, version};
+use super::records::{changed, member, members, put, set, time, version};
 use super::reply::Reply;
-use super::route::{Access, Route, Shape, delete, get, post, put as put_route};
+use super::resource::{Changed, Draft, Item, Resource, create, delete, list, read, stored_items, update};
+use super::route::{Access, Route, Shape, get};
 use memory::store::{Change, Kind, Record, Status};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
@@ -78,36 +79,12 @@ const ONE: &[Field] = &[
 ];
 
 pub(super) const ROUTES: &[Route] = &[
-    post("/v1/configs", Access::Scope(&[Scope::ConfigsCreate]), "Saves a config", |call| {
-        Box::pin(create(call))
-    })
-    .body(CREATE)
-    .replies(Shape::Data(CHANGED))
-    .changes("configs", "create"),
-    get("/v1/configs", Access::Scope(&[Scope::ConfigsList]), "Lists configs", |call| Box::pin(list(call)))
-        .query(page::WORKSPACE_QUERY)
-        .replies(Shape::List(ITEM)),
-    get("/v1/configs/{slug}", Access::Scope(&[Scope::ConfigsRead]), "Reads a config", |call| {
-        Box::pin(read(call))
-    })
-    .query(page::IN_WORKSPACE)
-    .replies(Shape::Object(ONE)),
-    put_route("/v1/configs/{slug}", Access::Scope(&[Scope::ConfigsUpdate]), "Changes a config", |call| {
-        Box::pin(update(call))
-    })
-    .query(page::IN_WORKSPACE)
-    .body(UPDATE)
-    .replies(Shape::Data(CHANGED))
-    .changes("configs", "update"),
-    delete(
-        "/v1/configs/{slug}",
-        Access::Scope(&[Scope::ConfigsDelete]),
-        "Takes a config out of use",
-        |call| Box::pin(remove(call)),
-    )
-    .query(page::IN_WORKSPACE)
-    .replies(Shape::Empty)
-    .changes("configs", "delete"),
+    create::<SavedConfig>(&[Scope::ConfigsCreate], "Saves a config", CREATE, Shape::Data(CHANGED)),
+    list::<SavedConfig>(&[Scope::ConfigsList], "Lists configs", page::WORKSPACE_QUERY, ITEM),
+    read::<SavedConfig>(&[Scope::ConfigsRead], "Reads a config", ONE).query(page::IN_WORKSPACE),
+    update::<SavedConfig>(&[Scope::ConfigsUpdate], "Changes a config", UPDATE, Shape::Data(CHANGED))
+        .query(page::IN_WORKSPACE),
+    delete::<SavedConfig>(&[Scope::ConfigsDelete], "Takes a config out of use").query(page::IN_WORKSPACE),
     get(
         "/v1/configs/{slug}/versions",
         Access::Scope(&[Scope::ConfigsRead]),
@@ -118,139 +95,123 @@ pub(super) const ROUTES: &[Route] = &[
     .replies(Shape::List(ONE)),
 ];
 
-async fn create(mut call: Call) -> Result<Reply, Error> {
-    let workspace = call.new_workspace()?;
-    let config = check::config(&call, Some(workspace))?;
-    let name = call.text("name").unwrap_or_default();
-    let slug = call.new_slug(Kind::Config, Some(workspace), "pc-", name)?;
-    let version_id = Uuid::now_v7();
-    let is_default = is_default(&call).unwrap_or(false);
-    let body = Map::from_iter([
-        ("name".to_owned(), name.into()),
-        ("config".to_owned(), config.unwrap_or_default()),
-        ("is_default".to_owned(), is_default.into()),
-        ("owner_id".to_owned(), call.actor().into()),
-        ("updated_by".to_owned(), call.actor().into()),
-        ("version_id".to_owned(), version_id.to_string().into()),
-        ("version".to_owned(), 1.into()),
-    ]);
-    let mut record = created(Kind::Config, Some(workspace), slug, &Value::Null, call.now);
-    call.set_body(&mut record, body, SECRET)?;
-    let mut changes = vec![put(version_of(&call, &record, version_id, 1)?)];
-    changes.extend(no_longer_default(&call, &record, is_default)?);
-    changes.push(put(record.clone()));
-    call.commit(changes).await?;
-    Ok(Reply::data(made(&record, &json!(version_id))))
-}
+struct SavedConfig;
 
-/// What a client gets of a config it has made or changed.
-fn made(record: &Record, version_id: &Value) -> Value {
-    json!({"id": record.id, "version_id": version_id, "slug": record.slug, "object": "config"})
-}
+impl Resource for SavedConfig {
+    const KIND: Kind = Kind::Config;
+    const NAME: &'static str = "configs";
+    const PATHS: [&'static str; 2] = ["/v1/configs", "/v1/configs/{slug}"];
+    const PREFIX: &'static str = "pc-";
+    const KEPT: &'static [&'static str] = &["name"];
+    const SECRET: &'static [&'static str] = SECRET;
+    const CHANGED: Changed = Changed::Made;
 
-async fn update(mut call: Call) -> Result<Reply, Error> {
-    let before = stored(&call)?;
-    call.check_owner(&before)?;
-    let config = check::config(&call, before.workspace)?;
-    let mut body = call.open_members(&before)?;
-    let mut record = changed(&before, &Value::Null, call.now);
-    if let Some(name) = call.text("name") {
-        body.insert("name".to_owned(), name.into());
+    fn fill(call: &Call, draft: &mut Draft<'_>) -> Result<(), Error> {
+        let body = &mut draft.body;
+        if let Some(config) = check::config(call, draft.record.workspace)? {
+            let number = member(body, "version").as_u64().unwrap_or(0) + 1;
+            set(body, "config", config);
+            set(body, "version", number);
+            set(body, "version_id", Uuid::now_v7().to_string());
+        }
+        if let Some(is_default) = is_default(call).or(draft.before.is_none().then_some(false)) {
+            set(body, "is_default", is_default);
+        }
+        Ok(())
     }
-    body.insert("updated_by".to_owned(), call.actor().into());
-    let is_default = is_default(&call);
-    if let Some(is_default) = is_default {
-        body.insert("is_default".to_owned(), is_default.into());
-    }
-    let number = member(&body, "version").as_u64().and_then(|n| u32::try_from(n).ok()).unwrap_or(0) + 1;
-    let is_new_version = config.is_some();
-    let version_id =
-        if is_new_version { Uuid::now_v7().to_string().into() } else { member(&body, "version_id") };
-    if let Some(config) = config {
-        body.insert("config".to_owned(), config);
-        body.insert("version".to_owned(), number.into());
-        body.insert("version_id".to_owned(), version_id.clone());
-    }
-    call.set_body(&mut record, body, SECRET)?;
-    let mut changes = no_longer_default(&call, &record, is_default == Some(true))?;
-    if let Some(id) = version_id.as_str().and_then(|id| Uuid::try_parse(id).ok()).filter(|_| is_new_version) {
-        changes.push(put(version_of(&call, &record, id, number)?));
-    }
-    if call.text("status") == Some("archived") {
-        check::is_unused(&call, &before)?;
-        record = Record { revision: record.revision, ..archived(&record, call.now) };
-    }
-    changes.push(put(record));
-    call.commit(changes).await?;
-    Ok(Reply::data(made(&before, &version_id)))
-}
 
-async fn remove(mut call: Call) -> Result<Reply, Error> {
-    let record = stored(&call)?;
-    call.check_owner(&record)?;
-    check::is_unused(&call, &record)?;
-    call.commit(vec![put(archived(&record, call.now))]).await?;
-    Ok(Reply::empty())
-}
-
-async fn list(call: Call) -> Result<Reply, Error> {
-    let records = call.list(Kind::Config)?;
-    let settings = call.snapshot.settings.configs.keys();
-    let mut items: Vec<Value> = records.iter().map(|record| Value::Object(item(record))).collect();
-    items.extend(settings.map(|id| Value::Object(item_of_settings(id))));
-    Ok(Page::of(&call, 50).reply(&items, Value::clone))
-}
-
-async fn read(call: Call) -> Result<Reply, Error> {
-    let named = call.named();
-    if call.snapshot.settings.configs.contains_key(named) {
-        return Ok(Reply::from(one_of_settings(named)));
+    /// The version that was made, and the config that is no longer the workspace's default one.
+    fn more_changes(call: &Call, before: Option<&Record>, record: &Record) -> Result<Vec<Change>, Error> {
+        let mut changes = Vec::new();
+        let id = version_id(record);
+        if let Some(id) = id.filter(|_| id != before.and_then(version_id)) {
+            changes.push(put(version_of(call, record, id)?));
+        }
+        if is_default(call) == Some(true) {
+            changes.extend(no_longer_default(call, record)?);
+        }
+        Ok(changes)
     }
-    let record = call.find(Kind::Config)?;
-    Ok(Reply::from(shown(&record, None)))
-}
 
-fn one_of_settings(slug: &str) -> Value {
-    one(item_of_settings(slug), &json!({}))
-}
+    fn made(record: &Record) -> Reply {
+        Reply::data(json!({
+            "id": record.id,
+            "version_id": version_id(record),
+            "slug": record.slug,
+            "object": "config",
+        }))
+    }
 
-/// The config that the path names, which can be changed.
-fn stored(call: &Call) -> Result<Arc<Record>, Error> {
-    if call.snapshot.settings.configs.contains_key(call.named()) {
-        Err(Error::conflict("The config is one of the settings file, and changed there."))
-    } else {
-        call.find(Kind::Config)
+    fn items(call: &Call) -> Result<Vec<Item>, Error> {
+        let settings = call.snapshot.settings.configs.keys();
+        let mut items = stored_items(call.list(Self::KIND)?);
+        items.extend(settings.map(|id| Item::Unstored(Value::Object(item_of_settings(id)))));
+        Ok(items)
+    }
+
+    fn unstored(call: &Call) -> Result<Option<Value>, Error> {
+        let is_of_settings = call.snapshot.settings.configs.contains_key(call.named());
+        Ok(is_of_settings.then(|| one_of_settings(call.named())))
+    }
+
+    /// # Errors
+    /// 409 for a config of the settings.
+    fn find(call: &Call) -> Result<Arc<Record>, Error> {
+        if call.snapshot.settings.configs.contains_key(call.named()) {
+            Err(Error::conflict("The config is one of the settings file, and changed there."))
+        } else {
+            call.find(Self::KIND)
+        }
+    }
+
+    async fn shown(_: &Call, record: &Arc<Record>) -> Result<Value, Error> {
+        Ok(shown(record, None))
+    }
+
+    async fn listed(_: &Call, record: &Arc<Record>) -> Result<Value, Error> {
+        Ok(Value::Object(item(record)))
+    }
+
+    fn check_unused(call: &Call, record: &Record) -> Result<(), Error> {
+        check::is_unused(call, record)
     }
 }
 
 async fn versions(call: Call) -> Result<Reply, Error> {
-    let named = call.named();
-    if call.snapshot.settings.configs.contains_key(named) {
-        return Ok(Page::of(&call, 50).reply(&[one_of_settings(named)], Value::clone));
+    if let Some(one) = SavedConfig::unstored(&call)? {
+        return Ok(Page::of(&call, 50).reply(&[one], Value::clone));
     }
     let record = call.find(Kind::Config)?;
     let versions = call.store()?.children(Kind::ConfigVersion, record.id).await.map_err(Error::from)?;
     Ok(Page::of(&call, 50).reply(&versions, |version| shown(&record, Some(&**version))))
 }
 
+fn one_of_settings(slug: &str) -> Value {
+    one(item_of_settings(slug), &json!({}))
+}
+
 fn is_default(call: &Call) -> Option<bool> {
     call.flag("isDefault").or_else(|| call.flag("is_default"))
 }
 
+/// The version that a config is in.
+fn version_id(record: &Record) -> Option<Uuid> {
+    member(&members(record), "version_id").as_str().and_then(|id| Uuid::try_parse(id).ok())
+}
+
 /// The record of a version: the config as it is now.
-fn version_of(call: &Call, config: &Record, id: Uuid, number: u32) -> Result<Record, Error> {
+fn version_of(call: &Call, config: &Record, id: Uuid) -> Result<Record, Error> {
     let mut body = call.open_members(config)?;
+    let number = member(&body, "version").as_u64().and_then(|number| u32::try_from(number).ok());
     body.retain(|name, _| name == "config" || name == "updated_by");
-    let mut record = Record { id, ..version(Kind::ConfigVersion, config, number, &Value::Null, call.now) };
+    let new = version(Kind::ConfigVersion, config, number.unwrap_or(1), &Value::Null, call.now);
+    let mut record = Record { id, ..new };
     call.set_body(&mut record, body, SECRET)?;
     Ok(record)
 }
 
 /// The changes that make `record` the workspace's only default config.
-fn no_longer_default(call: &Call, record: &Record, is_default: bool) -> Result<Vec<Change>, Error> {
-    if !is_default {
-        return Ok(Vec::new());
-    }
+fn no_longer_default(call: &Call, record: &Record) -> Result<Vec<Change>, Error> {
     let catalog = call.catalog()?;
     let others = catalog
         .all(Kind::Config)
