@@ -8,6 +8,7 @@ use super::field::{Field, Type, optional};
 use super::limits::{self, RATE_LIMITS, USAGE_LIMITS};
 use super::masking::is_secret;
 use super::records::{member, members, overlay};
+use super::resource::{Item, stored_items};
 use super::used::Used;
 use memory::auth::key_format::mask;
 use memory::limits::LimitScope;
@@ -17,7 +18,6 @@ use memory::state::stored::{account_members, read_provider};
 use memory::store::{Kind, Record};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
-use uuid::Uuid;
 use words::config::account::names;
 use words::config::read::Problems;
 use words::error::{Error, Problem};
@@ -270,12 +270,11 @@ pub(super) fn integration_of(call: &Call, record: &Arc<Record>) -> Result<Arc<Re
     found.ok_or_else(|| Error::internal(format!("the integration of provider {} is gone", record.id)))
 }
 
-/// The slug of a new provider or integration.
-///
-/// # Errors
-/// As [`Call::new_slug`].
-pub(super) fn new_slug(call: &Call, workspace: Option<Uuid>) -> Result<String, Error> {
-    call.new_slug(Kind::Provider, workspace, "", call.text("name").unwrap_or_default())
+/// The records of a list that are a view of this kind.
+pub(super) fn items_with_role(call: &Call, role: &str) -> Result<Vec<Item>, Error> {
+    let mut found = call.list(Kind::Provider)?;
+    found.retain(|record| has_role(record, role));
+    Ok(stored_items(found))
 }
 
 /// Whether a record is a view of this kind.

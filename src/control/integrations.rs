@@ -11,21 +11,22 @@ pub(super) use workspaces::ROUTES as WORKSPACE_ROUTES;
 
 use super::call::Call;
 use super::credential::{
-    AccountInput, CONFIGURATIONS, KEY, LimitedAs, NOTE, RATES, USAGE, has_role, new_slug, set_account,
+    AccountInput, CONFIGURATIONS, KEY, LimitedAs, NOTE, RATES, USAGE, has_role, items_with_role, set_account,
     set_common,
 };
 use super::field::{Field, Type, not_null, nullable, optional, required};
 use super::limits::RESET_USAGE;
-use super::page::{self, Page};
-use super::records::{archived, changed, created, member, members, overlay, put, time};
-use super::reply::Reply;
-use super::route::{Access, Route, Shape, delete, get, post, put as put_route};
+use super::page;
+use super::records::{archived, member, members, overlay, put, set, time};
+use super::resource::{Draft, Item, Resource, create, delete, list, read, update};
+use super::route::{Route, Shape};
 use super::used::Used;
 use super::{ORGANISATION, providers};
 use knowledge::price::OwnPrices;
-use memory::store::{Kind, Record, Status};
+use memory::store::{Change, Kind, Record, Status};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
+use uuid::Uuid;
 use words::error::Error;
 use words::settings::scopes::Scope;
 
@@ -137,64 +138,137 @@ const ITEM: &[Field] = &[
     required("object", Type::Text(20), "`integration`."),
 ];
 
-const CREATES: Access =
-    Access::Scope(&[Scope::OrganisationIntegrationsCreate, Scope::WorkspaceIntegrationsCreate]);
-const LISTS: Access = Access::Scope(&[Scope::OrganisationIntegrationsList, Scope::WorkspaceIntegrationsList]);
-const READS: Access = Access::Scope(&[Scope::OrganisationIntegrationsRead, Scope::WorkspaceIntegrationsRead]);
-const UPDATES: Access =
-    Access::Scope(&[Scope::OrganisationIntegrationsUpdate, Scope::WorkspaceIntegrationsUpdate]);
-const DELETES: Access =
-    Access::Scope(&[Scope::OrganisationIntegrationsDelete, Scope::WorkspaceIntegrationsDelete]);
+const READS: &[Scope] = &[Scope::OrganisationIntegrationsRead, Scope::WorkspaceIntegrationsRead];
+const UPDATES: &[Scope] = &[Scope::OrganisationIntegrationsUpdate, Scope::WorkspaceIntegrationsUpdate];
 
 pub(super) const ROUTES: &[Route] = &[
-    post("/v1/integrations", CREATES, "Stores a provider's credential", |call| Box::pin(create(call)))
-        .body(CREATE)
-        .replies(Shape::Object(MADE))
-        .changes("integrations", "create"),
-    get("/v1/integrations", LISTS, "Lists integrations", |call| Box::pin(list(call)))
-        .query(page::WORKSPACE_QUERY)
-        .replies(Shape::List(ITEM)),
-    get("/v1/integrations/{slug}", READS, "Reads an integration", |call| Box::pin(read(call)))
-        .query(page::IN_WORKSPACE)
-        .replies(Shape::Object(ITEM)),
-    put_route("/v1/integrations/{slug}", UPDATES, "Changes an integration", |call| Box::pin(update(call)))
-        .query(page::IN_WORKSPACE)
-        .body(UPDATE)
-        .replies(Shape::Empty)
-        .changes("integrations", "update"),
-    delete("/v1/integrations/{slug}", DELETES, "Removes an integration", |call| Box::pin(remove(call)))
-        .query(page::IN_WORKSPACE)
-        .replies(Shape::Empty)
-        .changes("integrations", "delete"),
+    create::<Integration>(
+        &[Scope::OrganisationIntegrationsCreate, Scope::WorkspaceIntegrationsCreate],
+        "Stores a provider's credential",
+        CREATE,
+        Shape::Object(MADE),
+    ),
+    list::<Integration>(
+        &[Scope::OrganisationIntegrationsList, Scope::WorkspaceIntegrationsList],
+        "Lists integrations",
+        page::WORKSPACE_QUERY,
+        ITEM,
+    ),
+    read::<Integration>(READS, "Reads an integration", ITEM).query(page::IN_WORKSPACE),
+    update::<Integration>(UPDATES, "Changes an integration", UPDATE, Shape::Empty).query(page::IN_WORKSPACE),
+    delete::<Integration>(
+        &[Scope::OrganisationIntegrationsDelete, Scope::WorkspaceIntegrationsDelete],
+        "Removes an integration",
+    )
+    .query(page::IN_WORKSPACE),
 ];
 
-async fn create(mut call: Call) -> Result<Reply, Error> {
-    let vendor = call.text("ai_provider_id").unwrap_or_default();
-    let is_bound = call.identity.is_bound;
-    let workspace =
-        if call.text("workspace_id").is_some() || is_bound { Some(call.new_workspace()?) } else { None };
-    let slug = new_slug(&call, workspace)?;
-    let name = call.text("name").unwrap_or_default();
-    let wants_provider = call.flag("create_default_provider") != Some(false);
-    let provider_slug = call.text("default_provider_slug").filter(|_| wants_provider).map(str::to_owned);
-    let is_provider = wants_provider && provider_slug.as_ref().is_none_or(|given| *given == slug);
-    let mut body = Map::from_iter([
-        ("ai_provider".to_owned(), vendor.into()),
-        ("is_integration".to_owned(), true.into()),
-        ("is_provider".to_owned(), is_provider.into()),
-    ]);
-    set_common(&call, &mut body, LimitedAs::Integration)?;
-    set_adjustments(&call, &mut body)?;
-    let mut record = created(Kind::Provider, workspace, slug, &Value::Null, call.now);
-    set_account(&call, &mut record, &mut body, &AccountInput::read(&call)?)?;
-    record.body = Value::Object(body).to_string().into();
-    let mut changes = vec![put(record.clone())];
-    if let Some(provider_slug) = provider_slug.filter(|_| !is_provider) {
-        call.check_free_slug(Kind::Provider, "default_provider_slug", &provider_slug)?;
-        changes.push(put(providers::derived(&call, &record, workspace, provider_slug, name)));
+struct Integration;
+
+impl Resource for Integration {
+    const KIND: Kind = Kind::Provider;
+    const NAME: &'static str = "integrations";
+    const PATHS: [&'static str; 2] = ["/v1/integrations", "/v1/integrations/{slug}"];
+    const PAGE_SIZE: usize = 100;
+
+    /// Without a name, of the organisation, where the client may make such.
+    fn workspace(call: &Call) -> Result<Option<Uuid>, Error> {
+        let is_of_one = call.text("workspace_id").is_some() || call.identity.is_bound;
+        if is_of_one { call.new_workspace().map(Some) } else { Ok(None) }
     }
-    call.commit(changes).await?;
-    Ok(Reply::from(json!({"id": record.id, "slug": record.slug})))
+
+    fn fill(call: &Call, Draft { before, record, body }: &mut Draft<'_>) -> Result<(), Error> {
+        if before.is_none() {
+            let slug = default_provider_slug(call);
+            let is_provider =
+                wants_provider(call) && slug.is_none_or(|slug| record.slug.as_deref() == Some(slug));
+            set(body, "ai_provider", call.text("ai_provider_id"));
+            set(body, "is_integration", true);
+            set(body, "is_provider", is_provider);
+        }
+        set_common(call, body, LimitedAs::Integration)?;
+        set_adjustments(call, body)?;
+        let input = AccountInput::read(call)?;
+        if before.is_none() || !input.is_empty() {
+            set_account(call, record, body, &input)?;
+        }
+        Ok(())
+    }
+
+    /// The provider under another slug, where a new integration shall have one.
+    fn more_changes(call: &Call, before: Option<&Record>, record: &Record) -> Result<Vec<Change>, Error> {
+        let slug = default_provider_slug(call).filter(|_| before.is_none());
+        let Some(slug) = slug.filter(|_| !has_role(record, "is_provider")) else { return Ok(Vec::new()) };
+        call.check_free_slug(Kind::Provider, "default_provider_slug", slug)?;
+        let name = call.text("name").unwrap_or_default();
+        Ok(vec![put(providers::derived(call, record, record.workspace, slug.to_owned(), name))])
+    }
+
+    fn items(call: &Call) -> Result<Vec<Item>, Error> {
+        items_with_role(call, "is_integration")
+    }
+
+    fn find(call: &Call) -> Result<Arc<Record>, Error> {
+        let record = call.find(Self::KIND)?;
+        if has_role(&record, "is_integration") {
+            Ok(record)
+        } else {
+            Err(Error::not_found(format!("There is no integration {:?}.", call.named())))
+        }
+    }
+
+    async fn shown(call: &Call, record: &Arc<Record>) -> Result<Value, Error> {
+        let body = members(record);
+        let used = Used::of(call, record, LimitedAs::Integration.scope()).await;
+        let own = |name: &str| format!("{}{name}", LimitedAs::Integration.prefix());
+        let description = match member(&body, "description") {
+            Value::Null => member(&body, "note"),
+            text => text,
+        };
+        let is_enabled = |entry: &&Value| entry.get("enabled").and_then(Value::as_bool) == Some(true);
+        let enabled = workspaces::entries(&body).iter().filter(is_enabled).count();
+        Ok(json!({
+            "id": record.id,
+            "slug": record.slug,
+            "organisation_id": ORGANISATION,
+            "ai_provider_id": member(&body, "ai_provider"),
+            "name": member(&body, "name"),
+            "status": used.status(),
+            "description": description,
+            "created_at": time(record.created_at),
+            "last_updated_at": time(record.updated_at),
+            "workspace_id": record.workspace,
+            "type": if record.workspace.is_some() { "workspace" } else { "organisation" },
+            "usage_limits": used.shown(member(&body, &own("usage_limits"))),
+            "rate_limits": body.get(&own("rate_limits")).cloned().unwrap_or_else(|| json!([])),
+            "last_reset_at": used.last_reset(&body, record.created_at),
+            "masked_key": member(&body, "masked_key"),
+            "configurations": member(&body, "account"),
+            "pricing_adjustments": member(&body, "pricing_adjustments"),
+            "allow_all_models": models::allows_others(&body),
+            "workspace_count": enabled,
+            "global_workspace_access_settings": record.workspace.is_none().then(|| workspaces::global(&body)),
+            "object": "integration",
+        }))
+    }
+
+    /// With the providers that use it.
+    fn removal(call: &Call, record: &Record) -> Result<Vec<Change>, Error> {
+        let catalog = call.catalog()?;
+        let derived = catalog.children(Self::KIND, record.id);
+        let derived = derived.filter(|record| record.status == Status::Active).map(|record| &**record);
+        Ok([record].into_iter().chain(derived).map(|record| put(archived(record, call.now))).collect())
+    }
+}
+
+/// Whether a new integration shall be usable at once.
+fn wants_provider(call: &Call) -> bool {
+    call.flag("create_default_provider") != Some(false)
+}
+
+/// The slug under which it shall be usable.
+fn default_provider_slug(call: &Call) -> Option<&str> {
+    call.text("default_provider_slug").filter(|_| wants_provider(call))
 }
 
 /// # Errors
@@ -209,92 +283,4 @@ fn set_adjustments(call: &Call, body: &mut Map<String, Value>) -> Result<(), Err
     }
     overlay(body, &call.body, &["pricing_adjustments"]);
     Ok(())
-}
-
-async fn list(call: Call) -> Result<Reply, Error> {
-    let mut found = call.list(Kind::Provider)?;
-    found.retain(|record| has_role(record, "is_integration"));
-    let page = Page::of(&call, 100);
-    let mut shown = Vec::new();
-    for record in page.part(&found) {
-        shown.push(view(&call, record).await);
-    }
-    Ok(page.reply_with(found.len(), shown))
-}
-
-async fn read(call: Call) -> Result<Reply, Error> {
-    let record = find(&call)?;
-    Ok(Reply::from(view(&call, &record).await))
-}
-
-async fn update(mut call: Call) -> Result<Reply, Error> {
-    let before = find(&call)?;
-    call.check_owner(&before)?;
-    let mut body = members(&before);
-    set_common(&call, &mut body, LimitedAs::Integration)?;
-    set_adjustments(&call, &mut body)?;
-    let mut record = changed(&before, &Value::Null, call.now);
-    let input = AccountInput::read(&call)?;
-    if !input.is_empty() {
-        set_account(&call, &mut record, &mut body, &input)?;
-    }
-    record.body = Value::Object(body).to_string().into();
-    call.commit(vec![put(record)]).await?;
-    Ok(Reply::empty())
-}
-
-async fn remove(mut call: Call) -> Result<Reply, Error> {
-    let record = find(&call)?;
-    call.check_owner(&record)?;
-    let catalog = call.catalog()?;
-    let mut changes = vec![put(archived(&record, call.now))];
-    let derived =
-        catalog.children(Kind::Provider, record.id).filter(|record| record.status == Status::Active);
-    changes.extend(derived.map(|record| put(archived(record, call.now))));
-    call.commit(changes).await?;
-    Ok(Reply::empty())
-}
-
-fn find(call: &Call) -> Result<Arc<Record>, Error> {
-    let record = call.find(Kind::Provider)?;
-    if has_role(&record, "is_integration") {
-        Ok(record)
-    } else {
-        Err(Error::not_found(format!("There is no integration {:?}.", call.named())))
-    }
-}
-
-async fn view(call: &Call, record: &Record) -> Value {
-    let body = members(record);
-    let used = Used::of(call, record, LimitedAs::Integration.scope()).await;
-    let own = |name: &str| format!("{}{name}", LimitedAs::Integration.prefix());
-    let description = match member(&body, "description") {
-        Value::Null => member(&body, "note"),
-        text => text,
-    };
-    let is_enabled = |entry: &&Value| entry.get("enabled").and_then(Value::as_bool) == Some(true);
-    let enabled = workspaces::entries(&body).iter().filter(is_enabled).count();
-    json!({
-        "id": record.id,
-        "slug": record.slug,
-        "organisation_id": ORGANISATION,
-        "ai_provider_id": member(&body, "ai_provider"),
-        "name": member(&body, "name"),
-        "status": used.status(),
-        "description": description,
-        "created_at": time(record.created_at),
-        "last_updated_at": time(record.updated_at),
-        "workspace_id": record.workspace,
-        "type": if record.workspace.is_some() { "workspace" } else { "organisation" },
-        "usage_limits": used.shown(member(&body, &own("usage_limits"))),
-        "rate_limits": body.get(&own("rate_limits")).cloned().unwrap_or_else(|| json!([])),
-        "last_reset_at": used.last_reset(&body, record.created_at),
-        "masked_key": member(&body, "masked_key"),
-        "configurations": member(&body, "account"),
-        "pricing_adjustments": member(&body, "pricing_adjustments"),
-        "allow_all_models": models::allows_others(&body),
-        "workspace_count": enabled,
-        "global_workspace_access_settings": record.workspace.is_none().then(|| workspaces::global(&body)),
-        "object": "integration",
-    })
 }

@@ -4,15 +4,16 @@
 
 use super::call::Call;
 use super::credential::{
-    self, CONFIGURATIONS, EXPIRES, KEY, LimitedAs, NOTE, RATES, USAGE, has_role, integration_of, new_slug,
+    self, CONFIGURATIONS, EXPIRES, KEY, LimitedAs, NOTE, RATES, USAGE, integration_of, items_with_role,
 };
-use super::field::{Field, Type, not_null, nullable, optional, required};
+use super::field::{Field, Type, concat_fields, not_null, nullable, optional, required};
 use super::limits::RESET_USAGE;
-use super::page::{self, Page};
-use super::providers::{find, own_account, updated};
-use super::records::{archived, member, members, put};
+use super::page;
+use super::providers;
+use super::records::{member, members};
 use super::reply::Reply;
-use super::route::{Access, Route, Shape, delete, get, post, put as put_route};
+use super::resource::{Changed, Draft, Item, Resource, create, delete, list, read, update};
+use super::route::{Route, Shape};
 use super::used::Used;
 use memory::store::{Kind, Record};
 use serde_json::{Value, json};
@@ -53,26 +54,18 @@ const ACCOUNT: [Field; 23] = [
     optional("customHost", ANY_TEXT, "Base URL in place of the provider's own."),
 ];
 
-const CREATE: &[Field] = &joined::<4, 27>([
-    required("name", Type::Name(255), "For people; the slug begins with it."),
-    required("provider", Type::Vendor, "The vendor: `openai`, `anthropic` … (docs/providers.md)."),
-    optional("slug", Type::Slug(1, 128), "What `@slug` names; made of the name where absent."),
-    optional("workspace_id", Type::Name(128), "Id or slug of the workspace."),
-]);
+const CREATE: &[Field] = &concat_fields::<27>(
+    &[
+        required("name", Type::Name(255), "For people; the slug begins with it."),
+        required("provider", Type::Vendor, "The vendor: `openai`, `anthropic` … (docs/providers.md)."),
+        optional("slug", Type::Slug(1, 128), "What `@slug` names; made of the name where absent."),
+        optional("workspace_id", Type::Name(128), "Id or slug of the workspace."),
+    ],
+    &ACCOUNT,
+);
 
-const UPDATE: &[Field] = &joined::<2, 25>([not_null("name", Type::Name(255), "For people."), RESET_USAGE]);
-
-/// These fields and those of an account.
-#[allow(clippy::indexing_slicing, reason = "computed by the compiler, which refuses what is out of bounds")]
-const fn joined<const OWN: usize, const ALL: usize>(own: [Field; OWN]) -> [Field; ALL] {
-    let mut all = [own[0]; ALL];
-    let mut index = 0;
-    while index < ALL {
-        all[index] = if index < OWN { own[index] } else { ACCOUNT[index - OWN] };
-        index += 1;
-    }
-    all
-}
+const UPDATE: &[Field] =
+    &concat_fields::<25>(&[not_null("name", Type::Name(255), "For people."), RESET_USAGE], &ACCOUNT);
 
 const MADE: &[Field] = &[
     required("id", Type::Uuid, "The virtual key."),
@@ -101,107 +94,61 @@ const ITEM: &[Field] = &[
 ];
 
 pub(super) const ROUTES: &[Route] = &[
-    post("/v1/virtual-keys", Access::Scope(&[Scope::VirtualKeysCreate]), "Stores a provider's key", |call| {
-        Box::pin(create(call))
-    })
-    .body(CREATE)
-    .replies(Shape::Data(MADE))
-    .changes("virtual-keys", "create"),
-    get("/v1/virtual-keys", Access::Scope(&[Scope::VirtualKeysList]), "Lists virtual keys", |call| {
-        Box::pin(list(call))
-    })
-    .query(page::WORKSPACE_QUERY)
-    .replies(Shape::List(ITEM)),
-    get("/v1/virtual-keys/{slug}", Access::Scope(&[Scope::VirtualKeysRead]), "Reads a virtual key", |call| {
-        Box::pin(read(call))
-    })
-    .query(page::IN_WORKSPACE)
-    .replies(Shape::Object(ITEM)),
-    put_route(
-        "/v1/virtual-keys/{slug}",
-        Access::Scope(&[Scope::VirtualKeysUpdate]),
-        "Changes a virtual key",
-        |call| Box::pin(update(call)),
-    )
-    .query(page::IN_WORKSPACE)
-    .body(UPDATE)
-    .replies(Shape::Data(MADE))
-    .changes("virtual-keys", "update"),
-    delete(
-        "/v1/virtual-keys/{slug}",
-        Access::Scope(&[Scope::VirtualKeysDelete]),
-        "Removes a virtual key",
-        |call| Box::pin(remove(call)),
-    )
-    .query(page::IN_WORKSPACE)
-    .replies(Shape::Empty)
-    .changes("virtual-keys", "delete"),
+    create::<VirtualKey>(&[Scope::VirtualKeysCreate], "Stores a provider's key", CREATE, Shape::Data(MADE)),
+    list::<VirtualKey>(&[Scope::VirtualKeysList], "Lists virtual keys", page::WORKSPACE_QUERY, ITEM),
+    read::<VirtualKey>(&[Scope::VirtualKeysRead], "Reads a virtual key", ITEM).query(page::IN_WORKSPACE),
+    update::<VirtualKey>(&[Scope::VirtualKeysUpdate], "Changes a virtual key", UPDATE, Shape::Data(MADE))
+        .query(page::IN_WORKSPACE),
+    delete::<VirtualKey>(&[Scope::VirtualKeysDelete], "Removes a virtual key").query(page::IN_WORKSPACE),
 ];
 
-async fn create(mut call: Call) -> Result<Reply, Error> {
-    let workspace = Some(call.new_workspace()?);
-    let slug = new_slug(&call, workspace)?;
-    let record = own_account(&call, workspace, slug)?;
-    call.commit(vec![put(record.clone())]).await?;
-    Ok(Reply::data(made(&record)))
-}
+struct VirtualKey;
 
-async fn list(call: Call) -> Result<Reply, Error> {
-    let mut found = call.list(Kind::Provider)?;
-    found.retain(|record| has_role(record, "is_provider"));
-    let page = Page::of(&call, 50);
-    let mut shown = Vec::new();
-    for record in page.part(&found) {
-        shown.push(view(&call, record).await?);
+impl Resource for VirtualKey {
+    const KIND: Kind = Kind::Provider;
+    const NAME: &'static str = "virtual-keys";
+    const PATHS: [&'static str; 2] = ["/v1/virtual-keys", "/v1/virtual-keys/{slug}"];
+    const CHANGED: Changed = Changed::Made;
+
+    fn fill(call: &Call, draft: &mut Draft<'_>) -> Result<(), Error> {
+        providers::fill(call, draft)
     }
-    Ok(page.reply_with(found.len(), shown))
-}
 
-async fn read(call: Call) -> Result<Reply, Error> {
-    let record = find(&call)?;
-    Ok(Reply::from(view(&call, &record).await?))
-}
+    fn made(record: &Record) -> Reply {
+        Reply::data(json!({"id": record.id, "slug": record.slug, "object": "virtual-key"}))
+    }
 
-async fn update(mut call: Call) -> Result<Reply, Error> {
-    let before = find(&call)?;
-    let record = updated(&call, &before)?;
-    call.commit(vec![put(record)]).await?;
-    Ok(Reply::data(made(&before)))
-}
+    fn items(call: &Call) -> Result<Vec<Item>, Error> {
+        items_with_role(call, "is_provider")
+    }
 
-async fn remove(mut call: Call) -> Result<Reply, Error> {
-    let record = find(&call)?;
-    call.check_owner(&record)?;
-    call.commit(vec![put(archived(&record, call.now))]).await?;
-    Ok(Reply::empty())
-}
+    fn find(call: &Call) -> Result<Arc<Record>, Error> {
+        providers::find(call)
+    }
 
-fn made(record: &Record) -> Value {
-    json!({"id": record.id, "slug": record.slug, "object": "virtual-key"})
-}
-
-async fn view(call: &Call, record: &Arc<Record>) -> Result<Value, Error> {
-    let body = members(record);
-    let integration = integration_of(call, record)?;
-    let account = members(&integration);
-    let used = Used::of(call, record, LimitedAs::Provider.scope()).await;
-    Ok(json!({
-        "id": record.id,
-        "slug": record.slug,
-        "name": member(&body, "name"),
-        "note": member(&body, "note"),
-        "status": credential::status(&body, &used, call.now),
-        "ai_provider_name": member(&account, "ai_provider"),
-        "model_config": member(&account, "account"),
-        "key": "",
-        "masked_api_key": member(&account, "masked_key"),
-        "usage_limits": used.shown(member(&body, "usage_limits")),
-        "rate_limits": member(&body, "rate_limits"),
-        "expires_at": member(&body, "expires_at"),
-        "last_reset_at": used.last_reset(&body, record.created_at),
-        "integration_id": integration.slug,
-        "workspace_id": record.workspace,
-        "tags": null,
-        "object": "virtual-key",
-    }))
+    async fn shown(call: &Call, record: &Arc<Record>) -> Result<Value, Error> {
+        let body = members(record);
+        let integration = integration_of(call, record)?;
+        let account = members(&integration);
+        let used = Used::of(call, record, LimitedAs::Provider.scope()).await;
+        Ok(json!({
+            "id": record.id,
+            "slug": record.slug,
+            "name": member(&body, "name"),
+            "note": member(&body, "note"),
+            "status": credential::status(&body, &used, call.now),
+            "ai_provider_name": member(&account, "ai_provider"),
+            "model_config": member(&account, "account"),
+            "key": "",
+            "masked_api_key": member(&account, "masked_key"),
+            "usage_limits": used.shown(member(&body, "usage_limits")),
+            "rate_limits": member(&body, "rate_limits"),
+            "expires_at": member(&body, "expires_at"),
+            "last_reset_at": used.last_reset(&body, record.created_at),
+            "integration_id": integration.slug,
+            "workspace_id": record.workspace,
+            "tags": null,
+            "object": "virtual-key",
+        }))
+    }
 }

@@ -7,8 +7,9 @@ use super::super::field::{Field, Type, not_null, optional, required};
 use super::super::page;
 use super::super::records::{changed, members, put};
 use super::super::reply::Reply;
-use super::super::route::{Route, Shape, delete, get, put as put_route};
-use super::{READS, UPDATES, find};
+use super::super::resource::Resource;
+use super::super::route::{Access, Route, Shape, delete, get, put as put_route};
+use super::{Integration, READS, UPDATES};
 use serde_json::{Map, Value, json};
 use std::collections::HashSet;
 use words::config::read::Problems;
@@ -89,18 +90,22 @@ const DELETE: &[Field] = &[
 const PATH: &str = "/v1/integrations/{slug}/models";
 
 pub(in super::super) const ROUTES: &[Route] = &[
-    get(PATH, READS, "Lists an integration's models", |call| Box::pin(list(call)))
+    get(PATH, Access::Scope(READS), "Lists an integration's models", |call| Box::pin(list(call)))
         .query(page::WORKSPACE_QUERY)
         .replies(Shape::Object(SHOWN)),
-    put_route(PATH, UPDATES, "Adds and changes an integration's models", |call| Box::pin(update(call)))
-        .query(page::IN_WORKSPACE)
-        .body(PUT)
-        .replies(Shape::Empty)
-        .changes("integrations", "update"),
-    delete(PATH, UPDATES, "Removes custom models of an integration", |call| Box::pin(remove(call)))
-        .query(DELETE)
-        .replies(Shape::Empty)
-        .changes("integrations", "update"),
+    put_route(PATH, Access::Scope(UPDATES), "Adds and changes an integration's models", |call| {
+        Box::pin(update(call))
+    })
+    .query(page::IN_WORKSPACE)
+    .body(PUT)
+    .replies(Shape::Empty)
+    .changes("integrations", "update"),
+    delete(PATH, Access::Scope(UPDATES), "Removes custom models of an integration", |call| {
+        Box::pin(remove(call))
+    })
+    .query(DELETE)
+    .replies(Shape::Empty)
+    .changes("integrations", "update"),
 ];
 
 /// Whether models that are not listed may be used.
@@ -118,7 +123,7 @@ fn slug(model: &Value) -> &str {
 }
 
 async fn list(call: Call) -> Result<Reply, Error> {
-    let body = members(&*find(&call)?);
+    let body = members(&*Integration::find(&call)?);
     let all = models(&body);
     let page = page::Page::of(&call, 1000);
     let shown: Vec<&Value> = all.iter().skip(page.offset).take(page.size).collect();
@@ -131,7 +136,7 @@ async fn list(call: Call) -> Result<Reply, Error> {
 }
 
 async fn update(mut call: Call) -> Result<Reply, Error> {
-    let before = find(&call)?;
+    let before = Integration::find(&call)?;
     call.check_owner(&before)?;
     let mut body = members(&before);
     let given = call.body.get("models").and_then(Value::as_array).cloned().unwrap_or_default();
@@ -190,7 +195,7 @@ fn merge(model: &mut Value, given: Value) {
 }
 
 async fn remove(mut call: Call) -> Result<Reply, Error> {
-    let before = find(&call)?;
+    let before = Integration::find(&call)?;
     call.check_owner(&before)?;
     let mut body = members(&before);
     let mut all = models(&body);

@@ -9,9 +9,10 @@ use super::super::page::{self, Page};
 use super::super::providers;
 use super::super::records::{changed, member, members, object, put};
 use super::super::reply::Reply;
-use super::super::route::{Route, Shape, get, put as put_route};
+use super::super::resource::Resource;
+use super::super::route::{Access, Route, Shape, get, put as put_route};
 use super::super::used::Used;
-use super::{READS, UPDATES, find};
+use super::{Integration, READS, UPDATES};
 use memory::limits::from_records::{LAST_RESET, RESETS, integration_workspace_id, limits_of};
 use memory::limits::{Limit, LimitScope};
 use memory::store::{Change, Kind, Record, Status};
@@ -84,10 +85,12 @@ const SHOWN: &[Field] = &[
 const PATH: &str = "/v1/integrations/{slug}/workspaces";
 
 pub(in super::super) const ROUTES: &[Route] = &[
-    get(PATH, READS, "Lists which workspaces may use an integration", |call| Box::pin(list(call)))
-        .query(page::QUERY)
-        .replies(Shape::Object(SHOWN)),
-    put_route(PATH, UPDATES, "Changes which workspaces may use an integration", |call| {
+    get(PATH, Access::Scope(READS), "Lists which workspaces may use an integration", |call| {
+        Box::pin(list(call))
+    })
+    .query(page::QUERY)
+    .replies(Shape::Object(SHOWN)),
+    put_route(PATH, Access::Scope(UPDATES), "Changes which workspaces may use an integration", |call| {
         Box::pin(update(call))
     })
     .body(PUT)
@@ -117,7 +120,7 @@ fn id(entry: &Value) -> Option<Uuid> {
 }
 
 async fn list(call: Call) -> Result<Reply, Error> {
-    let record = find(&call)?;
+    let record = Integration::find(&call)?;
     let mut body = members(&record);
     let catalog = call.catalog()?;
     let own = call.own_workspace();
@@ -166,7 +169,7 @@ fn listed(entry: &Map<String, Value>, name: &str) -> Value {
 
 /// An integration that has no workspace of its own.
 fn of_organisation(call: &Call) -> Result<Arc<Record>, Error> {
-    let record = find(call)?;
+    let record = Integration::find(call)?;
     match record.workspace {
         None => Ok(record),
         Some(_) => Err(Error::conflict("The integration belongs to one workspace, which alone uses it.")),
