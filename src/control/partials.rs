@@ -6,13 +6,14 @@ use super::call::Call;
 use super::field::{Field, Type, not_null, nullable, optional, required};
 use super::numbered::PARTIAL;
 use super::page::{self, Page};
-use super::records::{archived, changed, members, object, put, set, time};
+use super::records::{object, put, set, time};
 use super::reply::Reply;
-use super::route::{Access, Route, Shape, delete, get, post, put as put_route};
+use super::resource::{Item, Resource, changed_record, create, delete, list, read, stored_items, update};
+use super::route::{Access, Route, Shape, get, put as put_route};
 use knowledge::prompt::Partial;
 use knowledge::prompt::inclusion::{WithVersion, problems_of_partial};
 use memory::state::stored::prompts::{PartialBody, read as published};
-use memory::store::{Kind, Record, Status};
+use memory::store::{Kind, Record};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use uuid::Uuid;
@@ -100,41 +101,16 @@ const LIST: &[Field] = &[
 ];
 
 pub(super) const ROUTES: &[Route] = &[
-    post("/v1/prompts/partials", Access::Scope(&[Scope::PromptsCreate]), "Saves a partial", |call| {
-        Box::pin(create(call))
-    })
-    .body(CREATE)
-    .replies(Shape::Object(CHANGED))
-    .changes("partials", "create"),
-    get("/v1/prompts/partials", Access::Scope(&[Scope::PromptsList]), "Lists partials", |call| {
-        Box::pin(list(call))
-    })
-    .query(LIST)
-    .replies(Shape::List(ITEM)),
-    get(
-        "/v1/prompts/partials/{id}",
-        Access::Scope(&[Scope::PromptsRead]),
-        "Reads the published version of a partial",
-        |call| Box::pin(read(call)),
-    )
-    .replies(Shape::Object(ONE)),
-    put_route(
-        "/v1/prompts/partials/{id}",
-        Access::Scope(&[Scope::PromptsUpdate]),
+    create::<StoredPartial>(&[Scope::PromptsCreate], "Saves a partial", CREATE, Shape::Object(CHANGED)),
+    list::<StoredPartial>(&[Scope::PromptsList], "Lists partials", LIST, ITEM),
+    read::<StoredPartial>(&[Scope::PromptsRead], "Reads the published version of a partial", ONE),
+    update::<StoredPartial>(
+        &[Scope::PromptsUpdate],
         "Changes a partial, or makes a version",
-        |call| Box::pin(update(call)),
-    )
-    .body(UPDATE)
-    .replies(Shape::Object(CHANGED))
-    .changes("partials", "update"),
-    delete(
-        "/v1/prompts/partials/{id}",
-        Access::Scope(&[Scope::PromptsDelete]),
-        "Takes a partial out of use",
-        |call| Box::pin(remove(call)),
-    )
-    .replies(Shape::Empty)
-    .changes("partials", "delete"),
+        UPDATE,
+        Shape::Object(CHANGED),
+    ),
+    delete::<StoredPartial>(&[Scope::PromptsDelete], "Takes a partial out of use"),
     get(
         "/v1/prompts/partials/{id}/versions",
         Access::Scope(&[Scope::PromptsRead]),
@@ -161,59 +137,72 @@ pub(super) const ROUTES: &[Route] = &[
     .changes("partials", "publish"),
 ];
 
-async fn create(mut call: Call) -> Result<Reply, Error> {
-    let workspace = call.new_workspace()?;
-    let slug = call.new_slug(Kind::Partial, Some(workspace), "pp-", call.text("name").unwrap_or_default())?;
-    let content = content(&call, Some(workspace), &slug, 1)?;
-    let (record, first) = PARTIAL.first(&call, workspace, slug, &json!(content))?;
-    let reply = changed_reply(&record, Some(first.id));
-    call.commit(vec![put(record), put(first)]).await?;
-    Ok(reply)
-}
+struct StoredPartial;
 
-async fn update(mut call: Call) -> Result<Reply, Error> {
-    let before = call.find(Kind::Partial)?;
-    let catalog = call.catalog()?;
-    let mut body = members(&before);
-    if let Some(name) = call.text("name") {
-        set(&mut body, "name", name);
+impl Resource for StoredPartial {
+    const KIND: Kind = Kind::Partial;
+    const NAME: &'static str = "partials";
+    const PATHS: [&'static str; 2] = ["/v1/prompts/partials", "/v1/prompts/partials/{id}"];
+    const PREFIX: &'static str = "pp-";
+    const KEPT: &'static [&'static str] = &["name"];
+
+    fn items(call: &Call) -> Result<Vec<Item>, Error> {
+        PARTIAL.listed(call).map(stored_items)
     }
-    set(&mut body, "updated_by", call.actor());
-    let mut record = changed(&before, &Value::Object(body), call.now);
-    if call.text("status") == Some("archived") {
-        check_unused(&call, &before)?;
-        record.status = Status::Archived;
+
+    async fn shown(call: &Call, record: &Arc<Record>) -> Result<Value, Error> {
+        let number = published(record).published.to_string();
+        Ok(shown(record, PARTIAL.find_version(&*call.catalog()?, record, &number)?, false))
     }
-    let mut changes = vec![put(record)];
-    let mut version_id = PARTIAL.published(&catalog, &before).map(|version| version.id);
-    if call.text("string").is_some() {
-        let number = PARTIAL.next_number(&catalog, &before);
-        let content = content(&call, before.workspace, before.slug.as_deref().unwrap_or_default(), number)?;
-        let next = PARTIAL.version(&before, number, &json!(content), &call);
-        version_id = Some(next.id);
-        changes.push(put(next));
+
+    async fn listed(_: &Call, record: &Arc<Record>) -> Result<Value, Error> {
+        Ok(Value::Object(PARTIAL.head(record)))
     }
-    call.commit(changes).await?;
-    Ok(changed_reply(&before, version_id))
-}
 
-async fn remove(mut call: Call) -> Result<Reply, Error> {
-    let record = call.find(Kind::Partial)?;
-    check_unused(&call, &record)?;
-    call.commit(vec![put(archived(&record, call.now))]).await?;
-    Ok(Reply::empty())
-}
+    /// # Errors
+    /// 409 while a prompt or another partial includes it.
+    fn check_unused(call: &Call, record: &Record) -> Result<(), Error> {
+        let slug = record.slug.as_deref().unwrap_or_default();
+        let set = call.snapshot.stored.prompts(record.workspace);
+        let users = set.map(|set| set.users_of_partial(slug, 5)).unwrap_or_default();
+        if users.is_empty() {
+            Ok(())
+        } else {
+            Err(Error::conflict(format!(
+                "The partial {slug} is included by {}. Change them first: their published, labelled and newest versions count.",
+                users.join(", ")
+            )))
+        }
+    }
 
-async fn list(call: Call) -> Result<Reply, Error> {
-    let records = PARTIAL.listed(&call)?;
-    Ok(Page::of(&call, 50).reply(&records, |record| Value::Object(PARTIAL.head(record))))
-}
+    /// With its first version.
+    async fn create(mut call: Call) -> Result<Reply, Error> {
+        let workspace = call.new_workspace()?;
+        let slug = Self::slug(&call, Some(workspace))?;
+        let content = content(&call, Some(workspace), &slug, 1)?;
+        let (record, first) = PARTIAL.first(&call, workspace, slug, &json!(content))?;
+        let reply = changed_reply(&record, Some(first.id));
+        call.commit(vec![put(record), put(first)]).await?;
+        Ok(reply)
+    }
 
-async fn read(call: Call) -> Result<Reply, Error> {
-    let record = call.find(Kind::Partial)?;
-    let number = published(&record).published.to_string();
-    let catalog = call.catalog()?;
-    Ok(Reply::from(shown(&record, PARTIAL.find_version(&catalog, &record, &number)?, false)))
+    /// A text makes a version.
+    async fn update(mut call: Call) -> Result<Reply, Error> {
+        let before = Self::find(&call)?;
+        let catalog = call.catalog()?;
+        let mut changes = vec![put(changed_record::<Self>(&call, &before)?)];
+        let mut version_id = PARTIAL.published(&catalog, &before).map(|version| version.id);
+        if call.text("string").is_some() {
+            let number = PARTIAL.next_number(&catalog, &before);
+            let slug = before.slug.as_deref().unwrap_or_default();
+            let content = content(&call, before.workspace, slug, number)?;
+            let next = PARTIAL.version(&before, number, &json!(content), &call);
+            version_id = Some(next.id);
+            changes.push(put(next));
+        }
+        call.commit(changes).await?;
+        Ok(changed_reply(&before, version_id))
+    }
 }
 
 async fn read_version(call: Call) -> Result<Reply, Error> {
@@ -228,22 +217,6 @@ async fn versions(call: Call) -> Result<Reply, Error> {
     let catalog = call.catalog()?;
     let versions = PARTIAL.versions(&catalog, &record);
     Ok(Page::of(&call, 50).reply(&versions, |version| shown(&record, version, true)))
-}
-
-/// # Errors
-/// 409 while a prompt or another partial includes it.
-fn check_unused(call: &Call, record: &Record) -> Result<(), Error> {
-    let slug = record.slug.as_deref().unwrap_or_default();
-    let set = call.snapshot.stored.prompts(record.workspace);
-    let users = set.map(|set| set.users_of_partial(slug, 5)).unwrap_or_default();
-    if users.is_empty() {
-        Ok(())
-    } else {
-        Err(Error::conflict(format!(
-            "The partial {slug} is included by {}. Change them first: their published, labelled and newest versions count.",
-            users.join(", ")
-        )))
-    }
 }
 
 /// Publishes a version, unless that would make a circle.
