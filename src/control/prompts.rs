@@ -11,14 +11,18 @@ use super::call::Call;
 use super::collections::collection_of;
 use super::field::{Field, Type, not_null, nullable, optional, required};
 use super::numbered::PROMPT;
-use super::page::{self, Page};
-use super::records::{archived, changed, members, object, put, set, time};
+use super::page;
+use super::records::{object, put, set, time};
 use super::reply::Reply;
-use super::route::{Access, Route, Shape, delete, get, post, put as put_route};
+use super::resource::{
+    Draft, Item, Resource, changed_record, create, delete, list, read, stored_items, update,
+};
+use super::route::{Route, Shape};
 use knowledge::prompt::VersionBody;
 use memory::state::stored::prompts::read as published;
 use memory::store::{Catalog, Kind, Record};
 use serde_json::{Value, json};
+use std::sync::Arc;
 use words::error::Error;
 use words::settings::scopes::Scope;
 
@@ -156,36 +160,16 @@ const LIST: &[Field] = &[
 ];
 
 pub(super) const ROUTES: &[Route] = &[
-    post("/v1/prompts", Access::Scope(&[Scope::PromptsCreate]), "Saves a prompt", |call| {
-        Box::pin(create(call))
-    })
-    .body(CREATE)
-    .replies(Shape::Object(CREATED))
-    .changes("prompts", "create"),
-    get("/v1/prompts", Access::Scope(&[Scope::PromptsList]), "Lists prompts", |call| Box::pin(list(call)))
-        .query(LIST)
-        .replies(Shape::List(ITEM)),
-    get(
-        "/v1/prompts/{id}",
-        Access::Scope(&[Scope::PromptsRead]),
-        "Reads the published version of a prompt",
-        |call| Box::pin(read(call)),
-    )
-    .replies(Shape::Object(ONE)),
-    put_route(
-        "/v1/prompts/{id}",
-        Access::Scope(&[Scope::PromptsUpdate]),
+    create::<StoredPrompt>(&[Scope::PromptsCreate], "Saves a prompt", CREATE, Shape::Object(CREATED)),
+    list::<StoredPrompt>(&[Scope::PromptsList], "Lists prompts", LIST, ITEM),
+    read::<StoredPrompt>(&[Scope::PromptsRead], "Reads the published version of a prompt", ONE),
+    update::<StoredPrompt>(
+        &[Scope::PromptsUpdate],
         "Changes a prompt, or makes a version",
-        |call| Box::pin(update(call)),
-    )
-    .body(UPDATE)
-    .replies(Shape::Object(UPDATED))
-    .changes("prompts", "update"),
-    delete("/v1/prompts/{id}", Access::Scope(&[Scope::PromptsDelete]), "Takes a prompt out of use", |call| {
-        Box::pin(remove(call))
-    })
-    .replies(Shape::Empty)
-    .changes("prompts", "delete"),
+        UPDATE,
+        Shape::Object(UPDATED),
+    ),
+    delete::<StoredPrompt>(&[Scope::PromptsDelete], "Takes a prompt out of use"),
     versions::LIST_ROUTE,
     versions::READ_ROUTE,
     versions::LABEL_ROUTE,
@@ -193,75 +177,79 @@ pub(super) const ROUTES: &[Route] = &[
     render::ROUTE,
 ];
 
-async fn create(mut call: Call) -> Result<Reply, Error> {
-    let workspace = call.new_workspace()?;
-    let content = content::of_request(&call, VersionBody::default());
-    content::check(&call, &content, Some(workspace))?;
-    let slug = call.new_slug(Kind::Prompt, Some(workspace), "pp-", call.text("name").unwrap_or_default())?;
-    let (record, first) = PROMPT.first(&call, workspace, slug, &content::stored(&content)?)?;
-    let reply = json!({"id": record.id, "slug": record.slug, "version_id": first.id, "object": "prompt"});
-    call.commit(vec![put(record), put(first)]).await?;
-    Ok(Reply::from(reply))
-}
+struct StoredPrompt;
 
-async fn update(mut call: Call) -> Result<Reply, Error> {
-    let before = call.find(Kind::Prompt)?;
-    let workspace = before.workspace.unwrap_or_default();
-    let catalog = call.catalog()?;
-    let mut body = members(&before);
-    if let Some(name) = call.text("name") {
-        set(&mut body, "name", name);
-    }
-    if call.has("collection_id") {
-        let collection = collection_of(&call, workspace, call.text("collection_id"))?;
-        set(&mut body, "collection_id", collection.to_string());
-    }
-    set(&mut body, "updated_by", call.actor());
-    let newest = PROMPT.newest(&catalog, &before);
-    let mut version_id = PROMPT.published(&catalog, &before).map(|version| version.id);
-    let mut changes = vec![put(changed(&before, &Value::Object(body), call.now))];
-    if content::is_changed(&call) {
-        let base = match call.flag("patch") {
-            Some(true) => newest.map(|newest| content::read(newest)).unwrap_or_default(),
-            _ => {
-                content::check_complete(&call)?;
-                VersionBody::default()
-            }
-        };
-        let content = content::of_request(&call, base);
-        content::check(&call, &content, Some(workspace))?;
-        let number = PROMPT.next_number(&catalog, &before);
-        let next = PROMPT.version(&before, number, &content::stored(&content)?, &call);
-        version_id = Some(next.id);
-        changes.push(put(next));
-    }
-    call.commit(changes).await?;
-    Ok(Reply::from(json!({"id": before.id, "slug": before.slug, "prompt_version_id": version_id})))
-}
+impl Resource for StoredPrompt {
+    const KIND: Kind = Kind::Prompt;
+    const NAME: &'static str = "prompts";
+    const PATHS: [&'static str; 2] = ["/v1/prompts", "/v1/prompts/{id}"];
+    const PREFIX: &'static str = "pp-";
+    const KEPT: &'static [&'static str] = &["name"];
 
-async fn remove(mut call: Call) -> Result<Reply, Error> {
-    let record = call.find(Kind::Prompt)?;
-    call.commit(vec![put(archived(&record, call.now))]).await?;
-    Ok(Reply::empty())
-}
+    fn fill(call: &Call, draft: &mut Draft<'_>) -> Result<(), Error> {
+        if call.has("collection_id") {
+            let workspace = draft.record.workspace.unwrap_or_default();
+            let collection = collection_of(call, workspace, call.text("collection_id"))?;
+            set(&mut draft.body, "collection_id", collection.to_string());
+        }
+        Ok(())
+    }
 
-async fn list(call: Call) -> Result<Reply, Error> {
-    let catalog = call.catalog()?;
-    let records = PROMPT.listed(&call)?;
-    Ok(Page::of(&call, 50).reply(&records, |record| {
+    fn items(call: &Call) -> Result<Vec<Item>, Error> {
+        PROMPT.listed(call).map(stored_items)
+    }
+
+    async fn shown(call: &Call, record: &Arc<Record>) -> Result<Value, Error> {
+        let catalog = call.catalog()?;
+        let version = PROMPT.published(&catalog, record);
+        let version = version.ok_or_else(|| Error::internal("a prompt without a version"))?;
+        Ok(shown(&catalog, record, version, false))
+    }
+
+    async fn listed(call: &Call, record: &Arc<Record>) -> Result<Value, Error> {
+        let catalog = call.catalog()?;
         let model = PROMPT.published(&catalog, record).and_then(|version| content::read(version).model);
         let mut item = PROMPT.head(record);
         set(&mut item, "model", model);
-        Value::Object(item)
-    }))
-}
+        Ok(Value::Object(item))
+    }
 
-async fn read(call: Call) -> Result<Reply, Error> {
-    let record = call.find(Kind::Prompt)?;
-    let catalog = call.catalog()?;
-    let version =
-        PROMPT.published(&catalog, &record).ok_or_else(|| Error::internal("a prompt without a version"))?;
-    Ok(Reply::from(shown(&catalog, &record, version, false)))
+    /// With its first version.
+    async fn create(mut call: Call) -> Result<Reply, Error> {
+        let workspace = call.new_workspace()?;
+        let content = content::of_request(&call, VersionBody::default());
+        content::check(&call, &content, Some(workspace))?;
+        let slug = Self::slug(&call, Some(workspace))?;
+        let (record, first) = PROMPT.first(&call, workspace, slug, &content::stored(&content)?)?;
+        let reply = json!({"id": record.id, "slug": record.slug, "version_id": first.id, "object": "prompt"});
+        call.commit(vec![put(record), put(first)]).await?;
+        Ok(Reply::from(reply))
+    }
+
+    /// A change of the content makes a version.
+    async fn update(mut call: Call) -> Result<Reply, Error> {
+        let before = Self::find(&call)?;
+        let catalog = call.catalog()?;
+        let mut version_id = PROMPT.published(&catalog, &before).map(|version| version.id);
+        let mut changes = vec![put(changed_record::<Self>(&call, &before)?)];
+        if content::is_changed(&call) {
+            let base = if call.flag("patch") == Some(true) {
+                let newest = PROMPT.newest(&catalog, &before);
+                newest.map(|newest| content::read(newest)).unwrap_or_default()
+            } else {
+                content::check_complete(&call)?;
+                VersionBody::default()
+            };
+            let content = content::of_request(&call, base);
+            content::check(&call, &content, Some(before.workspace.unwrap_or_default()))?;
+            let number = PROMPT.next_number(&catalog, &before);
+            let next = PROMPT.version(&before, number, &content::stored(&content)?, &call);
+            version_id = Some(next.id);
+            changes.push(put(next));
+        }
+        call.commit(changes).await?;
+        Ok(Reply::from(json!({"id": before.id, "slug": before.slug, "prompt_version_id": version_id})))
+    }
 }
 
 /// A prompt with one of its versions. `is_version`: the times are the version's.
