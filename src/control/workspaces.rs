@@ -4,17 +4,21 @@
 
 mod members;
 
+pub(super) use members::ROUTES as MEMBER_ROUTES;
+
 use super::call::{Call, by_id_or_slug};
 use super::field::{Field, Type, not_null, nullable, optional, required};
 use super::guardrails;
 use super::limits::{self, RATE_LIMITS, RESET_USAGE, USAGE_LIMITS};
-use super::page::{self, Page};
-use super::records::{archived, changed, created, member, overlay, put, time};
+use super::page;
+use super::records::{archived, member, members, overlay, put, time};
 use super::reply::Reply;
-use super::route::{Access, Route, Shape, delete, get, post, put as put_route};
+use super::resource::{
+    Changed, Draft, Item, Resource, create, delete, list, new_record, read, stored_items, update,
+};
+use super::route::{Access, Route, Shape, get};
 use super::used::Used;
 use jiff::Timestamp;
-pub(super) use members::ROUTES as MEMBER_ROUTES;
 use memory::auth::DEFAULT_WORKSPACE;
 use memory::auth::key_records::revoked;
 use memory::limits::LimitScope;
@@ -22,6 +26,7 @@ use memory::limits::from_records::USAGE_NUMBERS;
 use memory::store::{Catalog, Change, Kind, Record, Status};
 use motion::batch;
 use serde_json::{Map, Value, json};
+use std::sync::Arc;
 use uuid::Uuid;
 use words::config::read::Problems;
 use words::error::Error;
@@ -113,144 +118,137 @@ const LIST: &[Field] = &[
 ];
 
 pub(super) const ROUTES: &[Route] = &[
-    get("/v1/workspaces", LISTS, "Lists workspaces", |call| Box::pin(list(call)))
+    get("/v1/workspaces", Access::Scope(LISTS), "Lists workspaces", |call| Box::pin(Workspace::list(call)))
         .query(LIST)
         .replies(Shape::List(VIEW)),
-    get("/v1/admin/workspaces", LISTS, "Lists workspaces", |call| Box::pin(list(call)))
-        .query(LIST)
-        .replies(Shape::List(VIEW)),
-    post("/v1/admin/workspaces", Access::Scope(&[Scope::WorkspacesCreate]), "Creates a workspace", |call| {
-        Box::pin(create(call))
-    })
-    .body(CREATE)
-    .replies(Shape::Object(VIEW))
-    .changes("workspaces", "create"),
-    get("/v1/admin/workspaces/{id}", Access::Scope(&[Scope::WorkspacesRead]), "Reads a workspace", |call| {
-        Box::pin(read(call))
-    })
-    .replies(Shape::Object(VIEW)),
-    put_route(
-        "/v1/admin/workspaces/{id}",
-        Access::Scope(&[Scope::WorkspacesUpdate]),
-        "Changes a workspace",
-        |call| Box::pin(update(call)),
-    )
-    .body(UPDATE)
-    .replies(Shape::Object(VIEW))
-    .changes("workspaces", "update"),
-    delete(
-        "/v1/admin/workspaces/{id}",
-        Access::Scope(&[Scope::WorkspacesDelete]),
-        "Archives a workspace",
-        |call| Box::pin(remove(call)),
-    )
-    .body(DELETE)
-    .replies(Shape::Empty)
-    .changes("workspaces", "delete"),
+    create::<Workspace>(&[Scope::WorkspacesCreate], "Creates a workspace", CREATE, Shape::Object(VIEW)),
+    list::<Workspace>(LISTS, "Lists workspaces", LIST, VIEW),
+    read::<Workspace>(&[Scope::WorkspacesRead], "Reads a workspace", VIEW),
+    update::<Workspace>(&[Scope::WorkspacesUpdate], "Changes a workspace", UPDATE, Shape::Object(VIEW)),
+    delete::<Workspace>(&[Scope::WorkspacesDelete], "Archives a workspace").body(DELETE),
 ];
 
-const LISTS: Access = Access::Scope(&[Scope::WorkspacesList]);
+const LISTS: &[Scope] = &[Scope::WorkspacesList];
 
 /// The kinds of objects that keep a workspace from being deleted.
 const CONTENT: [Kind; 3] = [Kind::Provider, Kind::Config, Kind::ApiKey];
 
-async fn list(call: Call) -> Result<Reply, Error> {
-    let statuses = call.query_text("status").unwrap_or("active").split(',');
-    let wanted: Vec<Status> = statuses.filter_map(|name| Status::parse(name.trim())).collect();
-    if wanted.contains(&Status::Archived) && call.identity.is_bound {
-        return Err(Error::forbidden(
-            "Only keys of the whole organisation (admins and owners) list archived workspaces.",
-        )
-        .with_param("status"));
-    }
-    let own = call.own_workspace();
-    let catalog = call.catalog()?;
-    let name_of =
-        |record: &Record| body(record).get("name").and_then(Value::as_str).unwrap_or_default().to_owned();
-    let found: Vec<_> = catalog
-        .all(Kind::Workspace)
-        .filter(|record| own.is_none_or(|own| record.id == own) && wanted.contains(&record.status))
-        .filter(|record| call.query_text("name").is_none_or(|part| name_of(record).contains(part)))
-        .filter(|record| call.query_text("exact_name").is_none_or(|name| name_of(record) == name))
-        .collect();
-    let page = Page::of(&call, 50);
-    let mut shown = Vec::new();
-    for record in page.part(&found) {
-        shown.push(view(&call, record).await);
-    }
-    Ok(page.reply_with(found.len(), shown))
-}
+struct Workspace;
 
-async fn read(call: Call) -> Result<Reply, Error> {
-    let record = call.find(Kind::Workspace)?;
-    Ok(Reply::from(view(&call, &record).await))
-}
+impl Resource for Workspace {
+    const KIND: Kind = Kind::Workspace;
+    const NAME: &'static str = "workspaces";
+    const PATHS: [&'static str; 2] = ["/v1/admin/workspaces", "/v1/admin/workspaces/{id}"];
+    const PREFIX: &'static str = "ws-";
+    const CHANGED: Changed = Changed::Shown;
 
-async fn create(mut call: Call) -> Result<Reply, Error> {
-    if call.identity.is_bound {
-        return Err(Error::forbidden("Only keys of the whole organisation create workspaces."));
+    fn fill(call: &Call, draft: &mut Draft<'_>) -> Result<(), Error> {
+        let mut update = checked(call, draft.before.map(|before| before.id))?;
+        limits::set_first_days(&mut update, &draft.body, &limits::Today::of(call));
+        overlay(
+            &mut draft.body,
+            &update,
+            &[
+                "name",
+                "description",
+                "icon",
+                "defaults",
+                "security_settings",
+                "usage_limits",
+                "rate_limits",
+                USAGE_NUMBERS,
+            ],
+        );
+        if call.flag("reset_usage") == Some(true) {
+            limits::reset(&mut draft.body, "", call.now);
+        }
+        Ok(())
     }
-    let mut body = checked(&call, None)?;
-    limits::set_first_days(&mut body, &Map::new(), &limits::Today::of(&call));
-    let users = body.remove("users");
-    let name = call.text("name").unwrap_or_default();
-    let slug = call.new_slug(Kind::Workspace, None, "ws-", name)?;
-    body.remove("slug");
-    let record = created(Kind::Workspace, None, slug, &Value::Object(body), call.now);
-    let mut changes = vec![put(record.clone())];
-    changes.extend(members::of_new_workspace(&call, record.id, users.as_ref())?);
-    call.trail.workspace = Some(record.id);
-    call.commit(changes).await?;
-    Ok(Reply::from(view(&call, &record).await))
-}
 
-async fn update(mut call: Call) -> Result<Reply, Error> {
-    let record = call.find(Kind::Workspace)?;
-    let mut update = checked(&call, Some(record.id))?;
-    let mut members = body(&record);
-    limits::set_first_days(&mut update, &members, &limits::Today::of(&call));
-    overlay(
-        &mut members,
-        &update,
-        &[
-            "name",
-            "description",
-            "icon",
-            "defaults",
-            "security_settings",
-            "usage_limits",
-            "rate_limits",
-            USAGE_NUMBERS,
-        ],
-    );
-    if call.flag("reset_usage") == Some(true) {
-        limits::reset(&mut members, "", call.now);
+    fn items(call: &Call) -> Result<Vec<Item>, Error> {
+        let statuses = call.query_text("status").unwrap_or("active").split(',');
+        let wanted: Vec<Status> = statuses.filter_map(|name| Status::parse(name.trim())).collect();
+        if wanted.contains(&Status::Archived) && call.identity.is_bound {
+            return Err(Error::forbidden(
+                "Only keys of the whole organisation (admins and owners) list archived workspaces.",
+            )
+            .with_param("status"));
+        }
+        let own = call.own_workspace();
+        let catalog = call.catalog()?;
+        let name_of = |record: &Record| {
+            members(record).get("name").and_then(Value::as_str).unwrap_or_default().to_owned()
+        };
+        let found = catalog
+            .all(Self::KIND)
+            .filter(|record| own.is_none_or(|own| record.id == own) && wanted.contains(&record.status))
+            .filter(|record| call.query_text("name").is_none_or(|part| name_of(record).contains(part)))
+            .filter(|record| call.query_text("exact_name").is_none_or(|name| name_of(record) == name));
+        Ok(stored_items(found.cloned().collect()))
     }
-    let record = changed(&record, &Value::Object(members), call.now);
-    call.commit(vec![put(record.clone())]).await?;
-    Ok(Reply::from(view(&call, &record).await))
-}
 
-async fn remove(mut call: Call) -> Result<Reply, Error> {
-    let record = call.find(Kind::Workspace)?;
-    let name = member(&body(&record), "name");
-    if call.text("name").is_some_and(|given| name != given) {
-        return Err(Error::invalid_request("name", "It is not the name of this workspace."));
+    async fn shown(call: &Call, record: &Arc<Record>) -> Result<Value, Error> {
+        let members = members(record);
+        let used = Used::of(call, record, LimitScope::Workspace).await;
+        let status = match record.status {
+            Status::Active => used.status(),
+            Status::Archived => Status::Archived.as_str(),
+        };
+        Ok(json!({
+            "id": record.id,
+            "slug": record.slug,
+            "name": member(&members, "name"),
+            "icon": member(&members, "icon"),
+            "description": member(&members, "description"),
+            "created_at": time(record.created_at),
+            "last_updated_at": time(record.updated_at),
+            "defaults": member(&members, "defaults"),
+            "is_default": u8::from(record.slug.as_deref() == Some(DEFAULT_WORKSPACE)),
+            "usage_limits": used.shown(member(&members, "usage_limits")),
+            "rate_limits": member(&members, "rate_limits"),
+            "last_reset_at": used.last_reset(&members, record.created_at),
+            "security_settings": member(&members, "security_settings"),
+            "status": status,
+            "object": "workspace",
+        }))
     }
-    if record.slug.as_deref() == Some(DEFAULT_WORKSPACE) {
-        return Err(Error::conflict("The default workspace cannot be deleted."));
+
+    /// With its first members.
+    async fn create(mut call: Call) -> Result<Reply, Error> {
+        if call.identity.is_bound {
+            return Err(Error::forbidden("Only keys of the whole organisation create workspaces."));
+        }
+        let slug = Self::slug(&call, None)?;
+        let record = Arc::new(new_record::<Self>(&call, None, slug)?);
+        let mut changes = vec![Change::Put(Arc::clone(&record))];
+        changes.extend(members::memberships(&call, record.id, call.body.get("users"))?);
+        call.trail.workspace = Some(record.id);
+        call.commit(changes).await?;
+        Ok(Reply::from(Self::shown(&call, &record).await?))
     }
-    let is_forced = call.flag("force_delete") == Some(true);
-    let now = call.now;
-    call.trail.workspace = Some(record.id);
-    // Its batches are written all the time while they run.
-    call.commit_latest(|catalog| {
-        let record = catalog.get(Kind::Workspace, record.id);
-        let record = record.ok_or_else(|| Error::not_found("The workspace is gone."))?;
-        removal(catalog, record, is_forced, now)
-    })
-    .await?;
-    Ok(Reply::empty())
+
+    /// With all that it has.
+    async fn delete(mut call: Call) -> Result<Reply, Error> {
+        let record = Self::find(&call)?;
+        let name = member(&members(&record), "name");
+        if call.text("name").is_some_and(|given| name != given) {
+            return Err(Error::invalid_request("name", "It is not the name of this workspace."));
+        }
+        if record.slug.as_deref() == Some(DEFAULT_WORKSPACE) {
+            return Err(Error::conflict("The default workspace cannot be deleted."));
+        }
+        let is_forced = call.flag("force_delete") == Some(true);
+        let now = call.now;
+        call.trail.workspace = Some(record.id);
+        // Its batches are written all the time while they run.
+        call.commit_latest(|catalog| {
+            let record = catalog.get(Self::KIND, record.id);
+            let record = record.ok_or_else(|| Error::not_found("The workspace is gone."))?;
+            removal(catalog, record, is_forced, now)
+        })
+        .await?;
+        Ok(Reply::empty())
+    }
 }
 
 /// What is written to delete a workspace with all its objects.
@@ -301,34 +299,4 @@ fn checked(call: &Call, workspace: Option<Uuid>) -> Result<Map<String, Value>, E
     }
     guardrails::check_defaults(call, workspace, body.get("defaults"), &problems);
     if problems.is_empty() { Ok(body) } else { Err(Error::invalid_body(problems.into_vec())) }
-}
-
-fn body(record: &Record) -> Map<String, Value> {
-    super::records::members(record)
-}
-
-async fn view(call: &Call, record: &Record) -> Value {
-    let members = body(record);
-    let used = Used::of(call, record, LimitScope::Workspace).await;
-    let status = match record.status {
-        Status::Active => used.status(),
-        Status::Archived => Status::Archived.as_str(),
-    };
-    json!({
-        "id": record.id,
-        "slug": record.slug,
-        "name": member(&members, "name"),
-        "icon": member(&members, "icon"),
-        "description": member(&members, "description"),
-        "created_at": time(record.created_at),
-        "last_updated_at": time(record.updated_at),
-        "defaults": member(&members, "defaults"),
-        "is_default": u8::from(record.slug.as_deref() == Some(DEFAULT_WORKSPACE)),
-        "usage_limits": used.shown(member(&members, "usage_limits")),
-        "rate_limits": member(&members, "rate_limits"),
-        "last_reset_at": used.last_reset(&members, record.created_at),
-        "security_settings": member(&members, "security_settings"),
-        "status": status,
-        "object": "workspace",
-    })
 }

@@ -2,10 +2,11 @@
 
 use super::super::call::Call;
 use super::super::field::{Field, Type, nullable, required};
-use super::super::page::{self, Page};
-use super::super::records::{changed, created, member, members, put, time};
+use super::super::page;
+use super::super::records::{created, member, members, put, time};
 use super::super::reply::Reply;
-use super::super::route::{Access, Route, Shape, delete, get, post, put as put_route};
+use super::super::resource::{Item, Resource, create, delete, list, read, stored_items, update};
+use super::super::route::{Route, Shape};
 use memory::auth::key_records::revoked;
 use memory::store::{Catalog, Change, Kind, Record, Status};
 use serde_json::{Value, json};
@@ -39,55 +40,77 @@ const VIEW: &[Field] = &[
 ];
 
 pub(in super::super) const ROUTES: &[Route] = &[
-    post(
-        "/v1/admin/workspaces/{id}/users",
-        Access::Scope(&[Scope::WorkspaceUsersCreate]),
-        "Adds members",
-        |call| Box::pin(add(call)),
-    )
-    .body(ADD)
-    .replies(Shape::Empty)
-    .changes("workspace-users", "create"),
-    get(
-        "/v1/admin/workspaces/{id}/users",
-        Access::Scope(&[Scope::WorkspaceUsersList]),
-        "Lists members",
-        |call| Box::pin(list(call)),
-    )
-    .query(page::QUERY)
-    .replies(Shape::List(VIEW)),
-    get(
-        "/v1/admin/workspaces/{id}/users/{user_id}",
-        Access::Scope(&[Scope::WorkspaceUsersRead]),
-        "Reads a member",
-        |call| Box::pin(read(call)),
-    )
-    .replies(Shape::Object(VIEW)),
-    put_route(
-        "/v1/admin/workspaces/{id}/users/{user_id}",
-        Access::Scope(&[Scope::WorkspaceUsersUpdate]),
-        "Changes a member's role",
-        |call| Box::pin(change(call)),
-    )
-    .body(CHANGE)
-    .replies(Shape::Empty)
-    .changes("workspace-users", "update"),
-    delete(
-        "/v1/admin/workspaces/{id}/users/{user_id}",
-        Access::Scope(&[Scope::WorkspaceUsersDelete]),
-        "Removes a member",
-        |call| Box::pin(remove(call)),
-    )
-    .replies(Shape::Empty)
-    .changes("workspace-users", "delete"),
+    create::<Member>(&[Scope::WorkspaceUsersCreate], "Adds members", ADD, Shape::Empty),
+    list::<Member>(&[Scope::WorkspaceUsersList], "Lists members", page::QUERY, VIEW),
+    read::<Member>(&[Scope::WorkspaceUsersRead], "Reads a member", VIEW),
+    update::<Member>(&[Scope::WorkspaceUsersUpdate], "Changes a member's role", CHANGE, Shape::Empty),
+    delete::<Member>(&[Scope::WorkspaceUsersDelete], "Removes a member"),
 ];
 
-/// The members that a new workspace is made with.
-pub(super) fn of_new_workspace(
-    call: &Call,
-    workspace: Uuid,
-    users: Option<&Value>,
-) -> Result<Vec<Change>, Error> {
+struct Member;
+
+impl Resource for Member {
+    const KIND: Kind = Kind::Member;
+    const NAME: &'static str = "workspace-users";
+    const PATHS: [&'static str; 2] =
+        ["/v1/admin/workspaces/{id}/users", "/v1/admin/workspaces/{id}/users/{user_id}"];
+    const KEPT: &'static [&'static str] = &["role"];
+
+    fn items(call: &Call) -> Result<Vec<Item>, Error> {
+        let workspace = call.find(Kind::Workspace)?;
+        Ok(stored_items(call.catalog()?.children(Self::KIND, workspace.id).cloned().collect()))
+    }
+
+    fn find(call: &Call) -> Result<Arc<Record>, Error> {
+        let workspace = call.find(Kind::Workspace)?;
+        let found = call.catalog()?.by_slug(Self::KIND, Some(workspace.id), call.param("user_id")).cloned();
+        found.ok_or_else(|| Error::not_found("The workspace has no such member."))
+    }
+
+    async fn shown(call: &Call, record: &Arc<Record>) -> Result<Value, Error> {
+        let catalog = call.catalog()?;
+        let body = members(record);
+        let id = body.get("user_id").and_then(Value::as_str).and_then(|id| Uuid::try_parse(id).ok());
+        let user = id.and_then(|id| catalog.get(Kind::User, id));
+        let user = user.map(|user| members(user)).unwrap_or_default();
+        Ok(json!({
+            "object": "workspace-user",
+            "id": id,
+            "email": member(&user, "email"),
+            "first_name": member(&user, "first_name"),
+            "last_name": member(&user, "last_name"),
+            "org_role": member(&user, "role"),
+            "role": member(&body, "role"),
+            "created_at": time(record.created_at),
+            "last_updated_at": time(record.updated_at),
+            "status": "active",
+            "workspace_id": record.parent,
+        }))
+    }
+
+    /// With the user's keys of this workspace.
+    fn removal(call: &Call, record: &Record) -> Result<Vec<Change>, Error> {
+        let catalog = call.catalog()?;
+        let keys = catalog.all(Kind::ApiKey).filter(|key| {
+            key.workspace == record.workspace
+                && key.status == Status::Active
+                && Some(&member(&members(key), "user_id")) == members(record).get("user_id")
+        });
+        let mut changes = vec![Change::Delete { kind: Self::KIND, id: record.id }];
+        changes.extend(keys.map(|key| put(revoked(key, call.now))));
+        Ok(changes)
+    }
+
+    /// All that the request names.
+    async fn create(mut call: Call) -> Result<Reply, Error> {
+        let workspace = call.find(Kind::Workspace)?;
+        call.commit(memberships(&call, workspace.id, call.body.get("users"))?).await?;
+        Ok(Reply::empty())
+    }
+}
+
+/// The changes that add the users of a request to a workspace.
+pub(super) fn memberships(call: &Call, workspace: Uuid, users: Option<&Value>) -> Result<Vec<Change>, Error> {
     let catalog = call.catalog()?;
     let users = users.and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     users.iter().enumerate().map(|(index, user)| membership(&catalog, workspace, index, user, call)).collect()
@@ -117,78 +140,4 @@ fn membership(
     let body = json!({"user_id": found.id, "role": role});
     let record = created(Kind::Member, Some(workspace), found.id.to_string(), &body, call.now);
     Ok(put(Record { parent: Some(workspace), ..record }))
-}
-
-async fn add(mut call: Call) -> Result<Reply, Error> {
-    let workspace = call.find(Kind::Workspace)?;
-    let catalog = call.catalog()?;
-    let users = call.body.get("users").and_then(Value::as_array).cloned().unwrap_or_default();
-    let changes: Result<Vec<Change>, Error> = users
-        .iter()
-        .enumerate()
-        .map(|(index, user)| membership(&catalog, workspace.id, index, user, &call))
-        .collect();
-    call.commit(changes?).await?;
-    Ok(Reply::empty())
-}
-
-async fn list(call: Call) -> Result<Reply, Error> {
-    let workspace = call.find(Kind::Workspace)?;
-    let catalog = call.catalog()?;
-    let found: Vec<_> = catalog.children(Kind::Member, workspace.id).collect();
-    Ok(Page::of(&call, 50).reply(&found, |record| view(&catalog, record)))
-}
-
-async fn read(call: Call) -> Result<Reply, Error> {
-    let record = find(&call)?;
-    Ok(Reply::from(view(&*call.catalog()?, &record)))
-}
-
-async fn change(mut call: Call) -> Result<Reply, Error> {
-    let record = find(&call)?;
-    let mut body = members(&record);
-    body.insert("role".to_owned(), member(&call.body, "role"));
-    let record = changed(&record, &Value::Object(body), call.now);
-    call.commit(vec![put(record)]).await?;
-    Ok(Reply::empty())
-}
-
-async fn remove(mut call: Call) -> Result<Reply, Error> {
-    let record = find(&call)?;
-    let mut changes = vec![Change::Delete { kind: Kind::Member, id: record.id }];
-    // The user's keys of this workspace end with the membership.
-    let catalog = call.catalog()?;
-    let keys = catalog.all(Kind::ApiKey).filter(|key| {
-        key.workspace == record.workspace
-            && key.status == Status::Active
-            && Some(&member(&members(key), "user_id")) == members(&record).get("user_id")
-    });
-    changes.extend(keys.map(|key| put(revoked(key, call.now))));
-    call.commit(changes).await?;
-    Ok(Reply::empty())
-}
-
-fn find(call: &Call) -> Result<Arc<Record>, Error> {
-    let workspace = call.find(Kind::Workspace)?;
-    let found = call.catalog()?.by_slug(Kind::Member, Some(workspace.id), call.param("user_id")).cloned();
-    found.ok_or_else(|| Error::not_found("The workspace has no such member."))
-}
-
-fn view(catalog: &Catalog, record: &Record) -> Value {
-    let body = members(record);
-    let id = body.get("user_id").and_then(Value::as_str).and_then(|id| Uuid::try_parse(id).ok());
-    let user = id.and_then(|id| catalog.get(Kind::User, id)).map(|user| members(user)).unwrap_or_default();
-    json!({
-        "object": "workspace-user",
-        "id": id,
-        "email": member(&user, "email"),
-        "first_name": member(&user, "first_name"),
-        "last_name": member(&user, "last_name"),
-        "org_role": member(&user, "role"),
-        "role": member(&body, "role"),
-        "created_at": time(record.created_at),
-        "last_updated_at": time(record.updated_at),
-        "status": "active",
-        "workspace_id": record.parent,
-    })
 }
