@@ -3,14 +3,16 @@
 
 use super::call::Call;
 use super::field::{Field, Type, nullable, optional, required};
-use super::page::{self, Page};
-use super::records::{changed, created, member, members, put, time};
+use super::page;
+use super::records::{changed, created, member, members, put, set, time};
 use super::reply::Reply;
-use super::route::{Access, Route, Shape, delete, get, post, put as put_route};
+use super::resource::{Changed, Draft, Item, Resource, create, delete, list, read, stored_items, update};
+use super::route::{Access, Route, Shape, post};
 use jiff::{SignedDuration, Timestamp};
 use memory::auth::key_records::revoked;
 use memory::store::{Catalog, Change, Kind, Record};
 use serde_json::{Value, json};
+use std::sync::Arc;
 use words::error::Error;
 use words::settings::scopes::Scope;
 
@@ -83,48 +85,35 @@ const LIST: &[Field] = &[
     ),
 ];
 
-const CREATES: Access = Access::Scope(&[Scope::OrganisationUsersCreate]);
-const LISTS: Access = Access::Scope(&[Scope::OrganisationUsersList]);
-const READS: Access = Access::Scope(&[Scope::OrganisationUsersRead]);
-const UPDATES: Access = Access::Scope(&[Scope::OrganisationUsersUpdate]);
-const DELETES: Access = Access::Scope(&[Scope::OrganisationUsersDelete]);
+const CREATES: &[Scope] = &[Scope::OrganisationUsersCreate];
+const LISTS: &[Scope] = &[Scope::OrganisationUsersList];
+const READS: &[Scope] = &[Scope::OrganisationUsersRead];
+const UPDATES: &[Scope] = &[Scope::OrganisationUsersUpdate];
+const DELETES: &[Scope] = &[Scope::OrganisationUsersDelete];
 
 pub(super) const ROUTES: &[Route] = &[
-    get("/v1/admin/users", LISTS, "Lists users", |call| Box::pin(list(call)))
-        .query(LIST)
-        .replies(Shape::List(USER)),
-    get("/v1/admin/users/{id}", READS, "Reads a user", |call| Box::pin(read(call)))
-        .replies(Shape::Object(USER)),
-    put_route("/v1/admin/users/{id}", UPDATES, "Changes a user", |call| Box::pin(update(call)))
-        .body(UPDATE)
-        .replies(Shape::Object(USER))
-        .changes("users", "update"),
-    delete("/v1/admin/users/{id}", DELETES, "Removes a user", |call| Box::pin(remove(call)))
-        .replies(Shape::Empty)
-        .changes("users", "delete"),
-    post("/v1/admin/users/invites", CREATES, "Invites a person", |call| Box::pin(invite(call)))
-        .body(INVITE)
-        .replies(Shape::Object(INVITED))
-        .changes("invites", "create"),
-    get("/v1/admin/users/invites", LISTS, "Lists invites", |call| Box::pin(list_invites(call)))
-        .query(LIST)
-        .replies(Shape::List(SHOWN)),
-    get("/v1/admin/users/invites/{id}", READS, "Reads an invite", |call| Box::pin(read_invite(call)))
-        .replies(Shape::Object(SHOWN)),
-    delete("/v1/admin/users/invites/{id}", DELETES, "Cancels an invite", |call| Box::pin(cancel(call)))
-        .replies(Shape::Empty)
-        .changes("invites", "delete"),
+    list::<User>(LISTS, "Lists users", LIST, USER),
+    read::<User>(READS, "Reads a user", USER),
+    update::<User>(UPDATES, "Changes a user", UPDATE, Shape::Object(USER)),
+    delete::<User>(DELETES, "Removes a user"),
+    create::<Invite>(CREATES, "Invites a person", INVITE, Shape::Object(INVITED)),
+    list::<Invite>(LISTS, "Lists invites", LIST, SHOWN),
+    read::<Invite>(READS, "Reads an invite", SHOWN),
+    delete::<Invite>(DELETES, "Cancels an invite"),
     post(
         "/v1/admin/users/invites/{id}/resend",
-        CREATES,
+        Access::Scope(CREATES),
         "Makes an invite good for seven days again",
         |call| Box::pin(renew(call)),
     )
     .replies(Shape::Empty)
     .changes("invites", "resend"),
-    post("/v1/admin/users/invites/{id}/accept", CREATES, "Makes the invited person a user", |call| {
-        Box::pin(accept(call))
-    })
+    post(
+        "/v1/admin/users/invites/{id}/accept",
+        Access::Scope(CREATES),
+        "Makes the invited person a user",
+        |call| Box::pin(accept(call)),
+    )
     .replies(Shape::Object(USER))
     .changes("invites", "accept"),
 ];
@@ -132,91 +121,137 @@ pub(super) const ROUTES: &[Route] = &[
 /// How long an invite can be taken up.
 const INVITE_DAYS: i64 = 7;
 
-async fn list(call: Call) -> Result<Reply, Error> {
-    let mut found = call.list(Kind::User)?;
-    found.retain(|record| fits(&call, record, &["email", "role"]));
-    let catalog = call.catalog()?;
-    Ok(Page::of(&call, 50).reply(&found, |record| user(&catalog, record)))
-}
+struct User;
 
-/// Whether the members of a record are those of the query, where it has them.
-fn fits(call: &Call, record: &Record, names: &[&str]) -> bool {
-    let body = members(record);
-    names.iter().all(|name| call.query_text(name).is_none_or(|wanted| member(&body, name) == wanted))
-}
+impl Resource for User {
+    const KIND: Kind = Kind::User;
+    const NAME: &'static str = "users";
+    const PATHS: [&'static str; 2] = ["/v1/admin/users", "/v1/admin/users/{id}"];
+    const CHANGED: Changed = Changed::Shown;
 
-async fn read(call: Call) -> Result<Reply, Error> {
-    let record = call.find(Kind::User)?;
-    Ok(Reply::from(user(&*call.catalog()?, &record)))
-}
-
-async fn update(mut call: Call) -> Result<Reply, Error> {
-    let before = call.find(Kind::User)?;
-    let mut body = members(&before);
-    if call.text("role").is_some_and(|role| member(&body, "role") == role) {
-        return Err(Error::invalid_request("role", "The user has this role already."));
-    }
-    let owners =
-        call.list(Kind::User)?.iter().filter(|user| member(&members(user), "role") == "owner").count();
-    if call.has("role") && member(&body, "role") == "owner" && owners < 2 {
-        return Err(Error::conflict("The organisation's last owner stays one."));
-    }
-    for name in ["role", "first_name", "last_name"] {
-        if let Some(value) = call.body.get(name).filter(|value| !value.is_null()) {
-            body.insert(name.to_owned(), value.clone());
+    fn fill(call: &Call, Draft { body, .. }: &mut Draft<'_>) -> Result<(), Error> {
+        if call.text("role").is_some_and(|role| member(body, "role") == role) {
+            return Err(Error::invalid_request("role", "The user has this role already."));
         }
+        let owners =
+            call.list(Kind::User)?.iter().filter(|user| member(&members(user), "role") == "owner").count();
+        if call.has("role") && member(body, "role") == "owner" && owners < 2 {
+            return Err(Error::conflict("The organisation's last owner stays one."));
+        }
+        for name in ["role", "first_name", "last_name"] {
+            if let Some(value) = call.body.get(name).filter(|value| !value.is_null()) {
+                set(body, name, value.clone());
+            }
+        }
+        Ok(())
     }
-    let record = changed(&before, &Value::Object(body), call.now);
-    call.commit(vec![put(record.clone())]).await?;
-    Ok(Reply::from(user(&*call.catalog()?, &record)))
-}
 
-async fn remove(mut call: Call) -> Result<Reply, Error> {
-    let record = call.find(Kind::User)?;
-    let catalog = call.catalog()?;
-    let id = record.id.to_string();
-    let mut changes = vec![Change::Delete { kind: Kind::User, id: record.id }];
-    for kind in [Kind::Member, Kind::ApiKey] {
-        // A user's keys end with the user.
-        let of_user = catalog.all(kind).filter(|found| member(&members(found), "user_id") == id.as_str());
-        changes.extend(of_user.map(|found| match kind {
-            Kind::ApiKey => put(revoked(found, call.now)),
-            kind => Change::Delete { kind, id: found.id },
-        }));
+    fn items(call: &Call) -> Result<Vec<Item>, Error> {
+        listed(call, Self::KIND).map(stored_items)
     }
-    call.commit(changes).await?;
-    Ok(Reply::empty())
-}
 
-async fn invite(mut call: Call) -> Result<Reply, Error> {
-    let email = call.text("email").unwrap_or_default().to_owned();
-    let is_taken = |kind: Kind, status: Option<&str>| {
+    async fn shown(call: &Call, record: &Arc<Record>) -> Result<Value, Error> {
+        Ok(user(&*call.catalog()?, record))
+    }
+
+    /// With the person's memberships and keys.
+    fn removal(call: &Call, record: &Record) -> Result<Vec<Change>, Error> {
         let catalog = call.catalog()?;
-        let found = catalog.all(kind).any(|record| {
-            let body = members(record);
-            member(&body, "email") == email.as_str()
-                && status.is_none_or(|status| invite_status(&body, call.now) == status)
-        });
-        Ok::<_, Error>(found)
-    };
-    if is_taken(Kind::User, None)? || is_taken(Kind::Invite, Some("pending"))? {
-        return Err(Error::conflict("There is a user or a pending invite with this address."));
+        let id = record.id.to_string();
+        let mut changes = vec![Change::Delete { kind: Self::KIND, id: record.id }];
+        for kind in [Kind::Member, Kind::ApiKey] {
+            let of_user = catalog.all(kind).filter(|found| member(&members(found), "user_id") == id.as_str());
+            changes.extend(of_user.map(|found| match kind {
+                Kind::ApiKey => put(revoked(found, call.now)),
+                kind => Change::Delete { kind, id: found.id },
+            }));
+        }
+        Ok(changes)
     }
-    let body = json!({
-        "email": email,
-        "role": member(&call.body, "role"),
-        "workspaces": member(&call.body, "workspaces"),
-        "first_name": member(&call.body, "first_name"),
-        "last_name": member(&call.body, "last_name"),
-        "expires_at": invite_end(call.now),
-        "status": "pending",
-        "invited_by": call.actor(),
+}
+
+struct Invite;
+
+impl Resource for Invite {
+    const KIND: Kind = Kind::Invite;
+    const NAME: &'static str = "invites";
+    const PATHS: [&'static str; 2] = ["/v1/admin/users/invites", "/v1/admin/users/invites/{id}"];
+
+    fn items(call: &Call) -> Result<Vec<Item>, Error> {
+        let mut found = listed(call, Self::KIND)?;
+        let status = call.query_text("status");
+        found
+            .retain(|record| status.is_none_or(|status| invite_status(&members(record), call.now) == status));
+        Ok(stored_items(found))
+    }
+
+    async fn shown(call: &Call, record: &Arc<Record>) -> Result<Value, Error> {
+        let body = members(record);
+        Ok(json!({
+            "object": "invite",
+            "id": record.id,
+            "email": member(&body, "email"),
+            "role": member(&body, "role"),
+            "created_at": time(record.created_at),
+            "expires_at": member(&body, "expires_at"),
+            "accepted_at": member(&body, "accepted_at"),
+            "status": invite_status(&body, call.now),
+            "invited_by": member(&body, "invited_by"),
+            "workspaces": member(&body, "workspaces"),
+        }))
+    }
+
+    async fn create(mut call: Call) -> Result<Reply, Error> {
+        let email = call.text("email").unwrap_or_default().to_owned();
+        let is_taken = |kind: Kind, status: Option<&str>| {
+            let catalog = call.catalog()?;
+            let found = catalog.all(kind).any(|record| {
+                let body = members(record);
+                member(&body, "email") == email.as_str()
+                    && status.is_none_or(|status| invite_status(&body, call.now) == status)
+            });
+            Ok::<_, Error>(found)
+        };
+        if is_taken(Kind::User, None)? || is_taken(Kind::Invite, Some("pending"))? {
+            return Err(Error::conflict("There is a user or a pending invite with this address."));
+        }
+        let body = json!({
+            "email": email,
+            "role": member(&call.body, "role"),
+            "workspaces": member(&call.body, "workspaces"),
+            "first_name": member(&call.body, "first_name"),
+            "last_name": member(&call.body, "last_name"),
+            "expires_at": invite_end(call.now),
+            "status": "pending",
+            "invited_by": call.actor(),
+        });
+        let record = created(Kind::Invite, None, String::new(), &body, call.now);
+        let record = Record { slug: None, ..record };
+        let link = format!("/v1/admin/users/invites/{}/accept", record.id);
+        call.commit(vec![put(record.clone())]).await?;
+        Ok(Reply::from(json!({"id": record.id, "invite_link": link})))
+    }
+
+    /// Cancels it: the invite stays.
+    async fn delete(mut call: Call) -> Result<Reply, Error> {
+        let record = pending(&call)?;
+        let mut body = members(&record);
+        set(&mut body, "status", "cancelled");
+        call.commit(vec![put(changed(&record, &Value::Object(body), call.now))]).await?;
+        Ok(Reply::empty())
+    }
+}
+
+/// The users or invites with the address and the role of the query, where it has them.
+fn listed(call: &Call, kind: Kind) -> Result<Vec<Arc<Record>>, Error> {
+    let mut found = call.list(kind)?;
+    found.retain(|record| {
+        let body = members(record);
+        ["email", "role"]
+            .iter()
+            .all(|name| call.query_text(name).is_none_or(|wanted| member(&body, name) == wanted))
     });
-    let record = created(Kind::Invite, None, String::new(), &body, call.now);
-    let record = Record { slug: None, ..record };
-    let link = format!("/v1/admin/users/invites/{}/accept", record.id);
-    call.commit(vec![put(record.clone())]).await?;
-    Ok(Reply::from(json!({"id": record.id, "invite_link": link})))
+    Ok(found)
 }
 
 fn invite_end(now: Timestamp) -> Value {
@@ -233,27 +268,6 @@ async fn renew(mut call: Call) -> Result<Reply, Error> {
     }
     body.insert("expires_at".to_owned(), invite_end(call.now));
     call.commit(vec![put(changed(&record, &Value::Object(body), call.now))]).await?;
-    Ok(Reply::empty())
-}
-
-async fn list_invites(call: Call) -> Result<Reply, Error> {
-    let mut found = call.list(Kind::Invite)?;
-    found.retain(|record| fits(&call, record, &["email", "role"]));
-    let status = call.query_text("status");
-    found.retain(|record| status.is_none_or(|status| invite_status(&members(record), call.now) == status));
-    Ok(Page::of(&call, 50).reply(&found, |record| invite_view(record, call.now)))
-}
-
-async fn read_invite(call: Call) -> Result<Reply, Error> {
-    Ok(Reply::from(invite_view(&*call.find(Kind::Invite)?, call.now)))
-}
-
-async fn cancel(mut call: Call) -> Result<Reply, Error> {
-    let record = pending(&call)?;
-    let mut body = members(&record);
-    body.insert("status".to_owned(), "cancelled".into());
-    let record = changed(&record, &Value::Object(body), call.now);
-    call.commit(vec![put(record)]).await?;
     Ok(Reply::empty())
 }
 
@@ -287,7 +301,7 @@ async fn accept(mut call: Call) -> Result<Reply, Error> {
     Ok(Reply::from(user(&*call.catalog()?, &user_record)))
 }
 
-fn pending(call: &Call) -> Result<std::sync::Arc<Record>, Error> {
+fn pending(call: &Call) -> Result<Arc<Record>, Error> {
     let record = call.find(Kind::Invite)?;
     match invite_status(&members(&record), call.now) {
         "pending" => Ok(record),
@@ -303,22 +317,6 @@ fn invite_status(body: &serde_json::Map<String, Value>, now: Timestamp) -> &'sta
         _ if expiry.is_some_and(|expiry| expiry <= now) => "expired",
         _ => "pending",
     }
-}
-
-fn invite_view(record: &Record, now: Timestamp) -> Value {
-    let body = members(record);
-    json!({
-        "object": "invite",
-        "id": record.id,
-        "email": member(&body, "email"),
-        "role": member(&body, "role"),
-        "created_at": time(record.created_at),
-        "expires_at": member(&body, "expires_at"),
-        "accepted_at": member(&body, "accepted_at"),
-        "status": invite_status(&body, now),
-        "invited_by": member(&body, "invited_by"),
-        "workspaces": member(&body, "workspaces"),
-    })
 }
 
 fn user(catalog: &Catalog, record: &Record) -> Value {
