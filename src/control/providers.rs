@@ -83,7 +83,7 @@ pub(super) const ROUTES: &[Route] = &[
     delete::<Provider>(&[Scope::ProvidersDelete], "Takes a provider out of use").query(page::IN_WORKSPACE),
 ];
 
-struct Provider;
+pub(super) struct Provider;
 
 impl Resource for Provider {
     const KIND: Kind = Kind::Provider;
@@ -91,8 +91,38 @@ impl Resource for Provider {
     const PATHS: [&'static str; 2] = ["/v1/providers", "/v1/providers/{slug}"];
     const CHANGED: Changed = Changed::Made;
 
-    fn fill(call: &Call, draft: &mut Draft<'_>) -> Result<(), Error> {
-        fill(call, draft)
+    /// One with an account of its own is an integration and a provider in one.
+    fn fill(call: &Call, Draft { before, record, body }: &mut Draft<'_>) -> Result<(), Error> {
+        if before.is_none() {
+            let integration = match (call.text("integration_id"), call.text("provider")) {
+                (Some(named), _) => Some(integration(call, record.workspace, named)?),
+                (None, Some(vendor)) => {
+                    set(body, "ai_provider", vendor);
+                    None
+                }
+                (None, None) => {
+                    let message = "Send integration_id, or provider and key.";
+                    return Err(Error::invalid_request("integration_id", message));
+                }
+            };
+            set(body, "is_integration", integration.is_none());
+            set(body, "is_provider", true);
+            record.parent = integration.map(|integration| integration.id);
+        }
+        set_common(call, body, LimitedAs::Provider)?;
+        if before.is_none() && record.parent.is_some() {
+            return Ok(());
+        }
+        let input = AccountInput::read(call)?;
+        if before.is_none() || !input.is_empty() {
+            if record.parent.is_some() {
+                return Err(
+                    Error::conflict("The account is its integration's; change that one.").with_param("key")
+                );
+            }
+            set_account(call, record, body, &input)?;
+        }
+        Ok(())
     }
 
     fn items(call: &Call) -> Result<Vec<Item>, Error> {
@@ -107,8 +137,18 @@ impl Resource for Provider {
         Ok(stored.map(|stored| view_of_settings(call.named(), &stored.provider)))
     }
 
+    /// # Errors
+    /// 409 for a provider of the settings.
     fn find(call: &Call) -> Result<Arc<Record>, Error> {
-        find(call)
+        if call.snapshot.settings.providers.contains_key(call.named()) {
+            return Err(Error::conflict("The provider is one of the settings file, and changed there."));
+        }
+        let record = call.find(Kind::Provider)?;
+        if has_role(&record, "is_provider") {
+            Ok(record)
+        } else {
+            Err(Error::not_found(format!("There is no provider {:?}.", call.named())))
+        }
     }
 
     async fn shown(call: &Call, record: &Arc<Record>) -> Result<Value, Error> {
@@ -149,40 +189,6 @@ impl Resource for Provider {
     }
 }
 
-/// What a request makes of a provider. One with an account of its own is an integration and a provider in one.
-pub(super) fn fill(call: &Call, Draft { before, record, body }: &mut Draft<'_>) -> Result<(), Error> {
-    if before.is_none() {
-        let integration = match (call.text("integration_id"), call.text("provider")) {
-            (Some(named), _) => Some(integration(call, record.workspace, named)?),
-            (None, Some(vendor)) => {
-                set(body, "ai_provider", vendor);
-                None
-            }
-            (None, None) => {
-                let message = "Send integration_id, or provider and key.";
-                return Err(Error::invalid_request("integration_id", message));
-            }
-        };
-        set(body, "is_integration", integration.is_none());
-        set(body, "is_provider", true);
-        record.parent = integration.map(|integration| integration.id);
-    }
-    set_common(call, body, LimitedAs::Provider)?;
-    if before.is_none() && record.parent.is_some() {
-        return Ok(());
-    }
-    let input = AccountInput::read(call)?;
-    if before.is_none() || !input.is_empty() {
-        if record.parent.is_some() {
-            return Err(
-                Error::conflict("The account is its integration's; change that one.").with_param("key")
-            );
-        }
-        set_account(call, record, body, &input)?;
-    }
-    Ok(())
-}
-
 /// The integration that a request names for a provider of the workspace.
 fn integration(call: &Call, workspace: Option<Uuid>, named: &str) -> Result<Arc<Record>, Error> {
     let found = by_id_or_slug(&*call.catalog()?, Kind::Provider, workspace, named);
@@ -201,19 +207,6 @@ pub(super) fn derived(
 ) -> Record {
     let body = json!({"name": name, "is_provider": true, "is_integration": false});
     Record { parent: Some(integration.id), ..created(Kind::Provider, workspace, slug, &body, call.now) }
-}
-
-/// The provider that the path names.
-pub(super) fn find(call: &Call) -> Result<Arc<Record>, Error> {
-    if call.snapshot.settings.providers.contains_key(call.named()) {
-        return Err(Error::conflict("The provider is one of the settings file, and changed there."));
-    }
-    let record = call.find(Kind::Provider)?;
-    if has_role(&record, "is_provider") {
-        Ok(record)
-    } else {
-        Err(Error::not_found(format!("There is no provider {:?}.", call.named())))
-    }
 }
 
 fn view_of_settings(slug: &str, vendor: &str) -> Value {

@@ -9,7 +9,7 @@ use super::credential::{
 use super::field::{Field, Type, concat_fields, not_null, nullable, optional, required};
 use super::limits::RESET_USAGE;
 use super::page;
-use super::providers;
+use super::providers::Provider;
 use super::records::{member, members};
 use super::reply::Reply;
 use super::resource::{Changed, Draft, Item, Resource, create, delete, list, read, update};
@@ -111,7 +111,7 @@ impl Resource for VirtualKey {
     const CHANGED: Changed = Changed::Made;
 
     fn fill(call: &Call, draft: &mut Draft<'_>) -> Result<(), Error> {
-        providers::fill(call, draft)
+        Provider::fill(call, draft)
     }
 
     fn made(record: &Record) -> Reply {
@@ -123,7 +123,7 @@ impl Resource for VirtualKey {
     }
 
     fn find(call: &Call) -> Result<Arc<Record>, Error> {
-        providers::find(call)
+        Provider::find(call)
     }
 
     async fn shown(call: &Call, record: &Arc<Record>) -> Result<Value, Error> {
