@@ -8,7 +8,7 @@ use super::field::{Field, Type, not_null, nullable, optional, required};
 use super::numbered::{is_in, matches};
 use super::page;
 use super::records::{member, members, set, time};
-use super::resource::{Draft, Item, Resource, create, delete, list, read, stored_items, update};
+use super::resource::{Draft, Item, Resource, create, delete, list, read, stored_items, update, view};
 use super::route::{Route, Shape};
 use memory::store::{Catalog, Kind, Record, Status};
 use serde_json::{Value, json};
@@ -128,19 +128,9 @@ impl Resource for Collection {
     }
 
     async fn shown(_: &Call, record: &Arc<Record>) -> Result<Value, Error> {
-        let body = members(record);
-        Ok(json!({
-            "id": record.id,
-            "slug": record.slug,
-            "name": member(&body, "name"),
-            "workspace_id": record.workspace,
-            "parent_collection_id": member(&body, "collection_id"),
-            "is_default": 0,
-            "status": record.status.as_str(),
-            "created_at": time(record.created_at),
-            "last_updated_at": time(record.updated_at),
-            "object": "collection",
-        }))
+        let parent = member(&members(record), "collection_id");
+        let own = json!({"parent_collection_id": parent, "is_default": 0, "object": "collection"});
+        Ok(view(ITEM, record, own))
     }
 
     fn check_unused(call: &Call, record: &Record) -> Result<(), Error> {

@@ -2,13 +2,14 @@
 //!
 //! Checks and their parameters are judged as `guard` describes them. Not here: running them for requests (`engine`).
 
-use super::ORGANISATION;
 use super::call::Call;
 use super::field::{Field, Type, not_null, nullable, optional, required};
 use super::page;
-use super::records::{member, members, set, time};
+use super::records::{member, members, set};
 use super::reply::Reply;
-use super::resource::{Changed, Draft, Item, Resource, create, delete, list, read, stored_items, update};
+use super::resource::{
+    Changed, Draft, Item, Resource, create, delete, list, read, stored_items, update, view,
+};
 use super::route::{Access, Route, Shape, post};
 use judgment::guard::{Hook, HookCompiler, HookPlace, Subject, check_kind};
 use memory::state::stored::{compile_guardrail, guardrail_hook};
@@ -215,23 +216,7 @@ impl Resource for Guardrail {
     }
 
     async fn shown(_: &Call, record: &Arc<Record>) -> Result<Value, Error> {
-        let body = members(record);
-        Ok(json!({
-            "id": record.id,
-            "slug": record.slug,
-            "name": member(&body, "name"),
-            "organisation_id": ORGANISATION,
-            "workspace_id": record.workspace,
-            "status": record.status.as_str(),
-            "created_at": time(record.created_at),
-            "last_updated_at": time(record.updated_at),
-            "owner_id": member(&body, "owner_id"),
-            "updated_by": member(&body, "updated_by"),
-            "version_id": member(&body, "version_id"),
-            "checks": member(&body, "checks"),
-            "actions": member(&body, "actions"),
-            "object": "guardrail",
-        }))
+        Ok(view(ITEM, record, json!({"object": "guardrail"})))
     }
 
     fn check_unused(call: &Call, record: &Record) -> Result<(), Error> {

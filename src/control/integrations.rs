@@ -17,11 +17,11 @@ use super::credential::{
 use super::field::{Field, Type, not_null, nullable, optional, required};
 use super::limits::RESET_USAGE;
 use super::page;
-use super::records::{archived, member, members, overlay, put, set, time};
-use super::resource::{Draft, Item, Resource, create, delete, list, read, update};
+use super::providers;
+use super::records::{archived, member, members, overlay, put, set};
+use super::resource::{Draft, Item, Resource, create, delete, list, read, update, view};
 use super::route::{Route, Shape};
 use super::used::Used;
-use super::{ORGANISATION, providers};
 use knowledge::price::OwnPrices;
 use memory::store::{Change, Kind, Record, Status};
 use serde_json::{Map, Value, json};
@@ -220,36 +220,24 @@ impl Resource for Integration {
     async fn shown(call: &Call, record: &Arc<Record>) -> Result<Value, Error> {
         let body = members(record);
         let used = Used::of(call, record, LimitedAs::Integration.scope()).await;
-        let own = |name: &str| format!("{}{name}", LimitedAs::Integration.prefix());
-        let description = match member(&body, "description") {
-            Value::Null => member(&body, "note"),
-            text => text,
-        };
+        let limits = |name: &str| member(&body, &format!("{}{name}", LimitedAs::Integration.prefix()));
+        let or = |value: Value, other: Value| if value.is_null() { other } else { value };
         let is_enabled = |entry: &&Value| entry.get("enabled").and_then(Value::as_bool) == Some(true);
-        let enabled = workspaces::entries(&body).iter().filter(is_enabled).count();
-        Ok(json!({
-            "id": record.id,
-            "slug": record.slug,
-            "organisation_id": ORGANISATION,
+        let own = json!({
             "ai_provider_id": member(&body, "ai_provider"),
-            "name": member(&body, "name"),
             "status": used.status(),
-            "description": description,
-            "created_at": time(record.created_at),
-            "last_updated_at": time(record.updated_at),
-            "workspace_id": record.workspace,
+            "description": or(member(&body, "description"), member(&body, "note")),
             "type": if record.workspace.is_some() { "workspace" } else { "organisation" },
-            "usage_limits": used.shown(member(&body, &own("usage_limits"))),
-            "rate_limits": body.get(&own("rate_limits")).cloned().unwrap_or_else(|| json!([])),
+            "usage_limits": used.shown(limits("usage_limits")),
+            "rate_limits": or(limits("rate_limits"), json!([])),
             "last_reset_at": used.last_reset(&body, record.created_at),
-            "masked_key": member(&body, "masked_key"),
             "configurations": member(&body, "account"),
-            "pricing_adjustments": member(&body, "pricing_adjustments"),
             "allow_all_models": models::allows_others(&body),
-            "workspace_count": enabled,
+            "workspace_count": workspaces::entries(&body).iter().filter(is_enabled).count(),
             "global_workspace_access_settings": record.workspace.is_none().then(|| workspaces::global(&body)),
             "object": "integration",
-        }))
+        });
+        Ok(view(ITEM, record, own))
     }
 
     /// With the providers that use it.

@@ -6,9 +6,8 @@ use super::ORGANISATION;
 use super::call::Call;
 use super::field::{Field, Type, not_null, nullable, optional, required};
 use super::page;
-use super::records::{member, members, time};
 use super::reply::Reply;
-use super::resource::{Draft, Item, Resource, create, delete, list, read, stored_items, update};
+use super::resource::{Draft, Item, Resource, create, delete, list, read, stored_items, update, view};
 use super::route::{Route, Shape};
 use memory::state::stored::prompts::UNIVERSAL_LABELS;
 use memory::store::{Catalog, Change, Kind, Record, Status};
@@ -130,20 +129,7 @@ impl Resource for Label {
     }
 
     async fn shown(_: &Call, record: &Arc<Record>) -> Result<Value, Error> {
-        let body = members(record);
-        Ok(json!({
-            "id": record.id,
-            "name": record.slug,
-            "description": member(&body, "description"),
-            "color_code": member(&body, "color_code"),
-            "organisation_id": ORGANISATION,
-            "workspace_id": record.workspace,
-            "is_universal": false,
-            "status": record.status.as_str(),
-            "created_at": time(record.created_at),
-            "last_updated_at": time(record.updated_at),
-            "object": "label",
-        }))
+        Ok(view(ITEM, record, json!({"name": record.slug, "is_universal": false, "object": "label"})))
     }
 
     /// For good, so that its name is free again.

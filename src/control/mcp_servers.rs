@@ -6,12 +6,10 @@
 mod check;
 mod metadata;
 
-use super::ORGANISATION;
 use super::call::Call;
 use super::field::{Field, Type, not_null, nullable, optional, required};
 use super::page;
-use super::records::{member, members, time};
-use super::resource::{Changed, Draft, Resource, create, delete, list, read, update};
+use super::resource::{Changed, Draft, Resource, create, delete, list, read, update, view};
 use super::route::{Access, Route, Shape, get, post};
 use memory::store::{Kind, Record};
 use serde_json::{Value, json};
@@ -124,25 +122,6 @@ impl Resource for McpServer {
     }
 
     async fn shown(_: &Call, record: &Arc<Record>) -> Result<Value, Error> {
-        let body = members(record);
-        Ok(json!({
-            "id": record.id,
-            "slug": record.slug,
-            "name": member(&body, "name"),
-            "description": member(&body, "description"),
-            "url": member(&body, "url"),
-            "auth_type": member(&body, "auth_type"),
-            "transport": "http",
-            "configurations": member(&body, "configurations"),
-            "mcp_integration_id": member(&body, "mcp_integration_id"),
-            "organisation_id": ORGANISATION,
-            "workspace_id": record.workspace,
-            "status": record.status.as_str(),
-            "created_at": time(record.created_at),
-            "last_updated_at": time(record.updated_at),
-            "owner_id": member(&body, "owner_id"),
-            "updated_by": member(&body, "updated_by"),
-            "object": "mcp-server",
-        }))
+        Ok(view(ITEM, record, json!({"transport": "http", "object": "mcp-server"})))
     }
 }

@@ -8,15 +8,13 @@ mod entities;
 mod rate;
 mod usage;
 
-use super::ORGANISATION;
 use super::call::Call;
 use super::field::{Field, Type, nullable, optional, required};
-use super::records::{member, members, object, time};
+use super::records::members;
 use super::resource::{Item, Resource, stored_items};
 pub(super) use entities::ROUTES as ENTITY_ROUTES;
-use memory::store::Record;
 pub(super) use rate::ROUTES as RATE_ROUTES;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 pub(super) use usage::ROUTES as USAGE_ROUTES;
 use uuid::Uuid;
 use words::error::Error;
@@ -65,25 +63,14 @@ const SHOWN: [Field; 14] = [
     required("object", Type::Text(20), "`policy_usage_limits` or `policy_rate_limits`."),
 ];
 
-/// The record's members of both kinds.
-fn view(record: &Record, object_name: &str) -> Map<String, Value> {
-    let body = members(record);
-    object(json!({
-        "id": record.id,
-        "slug": record.slug,
-        "name": member(&body, "name"),
-        "description": member(&body, "description"),
-        "conditions": member(&body, "conditions"),
-        "group_by": member(&body, "group_by"),
-        "on_missing": body.get("on_missing").and_then(Value::as_str).unwrap_or("skip"),
-        "status": record.status.as_str(),
-        "workspace_id": record.workspace,
-        "organisation_id": ORGANISATION,
-        "created_at": time(record.created_at),
-        "last_updated_at": time(record.updated_at),
-        "owner_id": member(&body, "owner_id"),
-        "object": object_name,
-    }))
+/// What is done with requests without a value for a key of `group_by`.
+fn on_missing(body: &Map<String, Value>) -> &str {
+    body.get("on_missing").and_then(Value::as_str).unwrap_or("skip")
+}
+
+/// A flag of the body, false where it has none.
+fn flag(body: &Map<String, Value>, name: &str) -> bool {
+    body.get(name).and_then(Value::as_bool).unwrap_or(false)
 }
 
 /// The workspace of a new policy; `None`: all.

@@ -11,8 +11,8 @@ use super::credential::{
 use super::field::{Field, Type, not_null, nullable, optional, required};
 use super::limits::RESET_USAGE;
 use super::page;
-use super::records::{created, member, members, set, time};
-use super::resource::{Changed, Draft, Item, Resource, create, delete, list, read, update};
+use super::records::{created, member, members, set};
+use super::resource::{Changed, Draft, Item, Resource, create, delete, list, read, update, view};
 use super::route::{Route, Shape};
 use super::used::Used;
 use memory::store::{Kind, Record};
@@ -156,25 +156,17 @@ impl Resource for Provider {
         let integration = integration_of(call, record)?;
         let account = members(&integration);
         let used = Used::of(call, record, LimitedAs::Provider.scope()).await;
-        Ok(json!({
-            "id": record.id,
-            "slug": record.slug,
-            "name": member(&body, "name"),
-            "note": member(&body, "note"),
+        let own = json!({
             "status": credential::status(&body, &used, call.now),
             "provider": member(&account, "ai_provider"),
             "integration_id": integration.slug,
-            "workspace_id": record.workspace,
             "masked_key": member(&account, "masked_key"),
             "usage_limits": used.shown(member(&body, "usage_limits")),
-            "rate_limits": member(&body, "rate_limits"),
             "last_reset_at": used.last_reset(&body, record.created_at),
-            "expires_at": member(&body, "expires_at"),
-            "created_at": time(record.created_at),
-            "last_updated_at": time(record.updated_at),
             "origin": "store",
             "object": "provider",
-        }))
+        });
+        Ok(view(ITEM, record, own))
     }
 
     /// Portkey's clients read an object as `rate_limits` of a list's items, and a list from the provider itself.

@@ -7,10 +7,11 @@
 //!
 //! No resource is known here.
 
+use super::ORGANISATION;
 use super::call::Call;
 use super::field::Field;
 use super::page::Page;
-use super::records::{archived, changed, created, members, overlay, put, set};
+use super::records::{archived, changed, created, member, members, object, overlay, put, set, time};
 use super::reply::Reply;
 use super::route::{self, Access, Route, Shape};
 use memory::store::{Change, Kind, Record, Status};
@@ -187,6 +188,29 @@ pub(super) enum Item {
 
 pub(super) fn stored_items(records: Vec<Arc<Record>>) -> Vec<Item> {
     records.into_iter().map(Item::Stored).collect()
+}
+
+/// An object as it is shown: the members of its table of fields. Where `own` has none, they are the record's, or its body's.
+pub(super) fn view(fields: &[Field], record: &Record, own: Value) -> Value {
+    let body = members(record);
+    let mut own = object(own);
+    let mut shown = Map::new();
+    for field in fields {
+        let value = own.remove(field.name).unwrap_or_else(|| match field.name {
+            "id" => json!(record.id),
+            "slug" => json!(record.slug),
+            "organisation_id" => json!(ORGANISATION),
+            "workspace_id" => json!(record.workspace),
+            "status" => record.status.as_str().into(),
+            "created_at" => time(record.created_at),
+            "last_updated_at" => time(record.updated_at),
+            name => member(&body, name),
+        });
+        if field.is_required || !value.is_null() {
+            set(&mut shown, field.name, value);
+        }
+    }
+    Value::Object(shown)
 }
 
 /// The record of a new object.

@@ -6,7 +6,9 @@ use super::field::{Field, Type, nullable, optional, required};
 use super::page;
 use super::records::{changed, created, member, members, put, set, time};
 use super::reply::Reply;
-use super::resource::{Changed, Draft, Item, Resource, create, delete, list, read, stored_items, update};
+use super::resource::{
+    Changed, Draft, Item, Resource, create, delete, list, read, stored_items, update, view,
+};
 use super::route::{Access, Route, Shape, post};
 use jiff::{SignedDuration, Timestamp};
 use memory::auth::key_records::revoked;
@@ -186,19 +188,8 @@ impl Resource for Invite {
     }
 
     async fn shown(call: &Call, record: &Arc<Record>) -> Result<Value, Error> {
-        let body = members(record);
-        Ok(json!({
-            "object": "invite",
-            "id": record.id,
-            "email": member(&body, "email"),
-            "role": member(&body, "role"),
-            "created_at": time(record.created_at),
-            "expires_at": member(&body, "expires_at"),
-            "accepted_at": member(&body, "accepted_at"),
-            "status": invite_status(&body, call.now),
-            "invited_by": member(&body, "invited_by"),
-            "workspaces": member(&body, "workspaces"),
-        }))
+        let status = invite_status(&members(record), call.now);
+        Ok(view(SHOWN, record, json!({"status": status, "object": "invite"})))
     }
 
     async fn create(mut call: Call) -> Result<Reply, Error> {
@@ -320,19 +311,8 @@ fn invite_status(body: &serde_json::Map<String, Value>, now: Timestamp) -> &'sta
 }
 
 fn user(catalog: &Catalog, record: &Record) -> Value {
-    let body = members(record);
     let id = record.id.to_string();
     let memberships = catalog.all(Kind::Member).filter(|found| found.slug.as_deref() == Some(id.as_str()));
     let workspaces: Vec<Value> = memberships.map(|found| json!(found.workspace)).collect();
-    json!({
-        "object": "user",
-        "id": record.id,
-        "first_name": member(&body, "first_name"),
-        "last_name": member(&body, "last_name"),
-        "email": member(&body, "email"),
-        "role": member(&body, "role"),
-        "created_at": time(record.created_at),
-        "last_updated_at": time(record.updated_at),
-        "workspace_ids": workspaces,
-    })
+    view(USER, record, json!({"workspace_ids": workspaces, "object": "user"}))
 }

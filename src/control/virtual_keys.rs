@@ -12,7 +12,7 @@ use super::page;
 use super::providers::Provider;
 use super::records::{member, members};
 use super::reply::Reply;
-use super::resource::{Changed, Draft, Item, Resource, create, delete, list, read, update};
+use super::resource::{Changed, Draft, Item, Resource, create, delete, list, read, update, view};
 use super::route::{Route, Shape};
 use super::used::Used;
 use memory::store::{Kind, Record};
@@ -131,24 +131,17 @@ impl Resource for VirtualKey {
         let integration = integration_of(call, record)?;
         let account = members(&integration);
         let used = Used::of(call, record, LimitedAs::Provider.scope()).await;
-        Ok(json!({
-            "id": record.id,
-            "slug": record.slug,
-            "name": member(&body, "name"),
-            "note": member(&body, "note"),
+        let own = json!({
             "status": credential::status(&body, &used, call.now),
             "ai_provider_name": member(&account, "ai_provider"),
             "model_config": member(&account, "account"),
             "key": "",
             "masked_api_key": member(&account, "masked_key"),
             "usage_limits": used.shown(member(&body, "usage_limits")),
-            "rate_limits": member(&body, "rate_limits"),
-            "expires_at": member(&body, "expires_at"),
             "last_reset_at": used.last_reset(&body, record.created_at),
             "integration_id": integration.slug,
-            "workspace_id": record.workspace,
-            "tags": null,
             "object": "virtual-key",
-        }))
+        });
+        Ok(view(ITEM, record, own))
     }
 }

@@ -11,10 +11,10 @@ use super::field::{Field, Type, not_null, nullable, optional, required};
 use super::guardrails;
 use super::limits::{self, RATE_LIMITS, RESET_USAGE, USAGE_LIMITS};
 use super::page;
-use super::records::{archived, member, members, overlay, put, time};
+use super::records::{archived, member, members, overlay, put};
 use super::reply::Reply;
 use super::resource::{
-    Changed, Draft, Item, Resource, create, delete, list, new_record, read, stored_items, update,
+    Changed, Draft, Item, Resource, create, delete, list, new_record, read, stored_items, update, view,
 };
 use super::route::{Access, Route, Shape, get};
 use super::used::Used;
@@ -188,29 +188,20 @@ impl Resource for Workspace {
     }
 
     async fn shown(call: &Call, record: &Arc<Record>) -> Result<Value, Error> {
-        let members = members(record);
+        let body = members(record);
         let used = Used::of(call, record, LimitScope::Workspace).await;
         let status = match record.status {
             Status::Active => used.status(),
             Status::Archived => Status::Archived.as_str(),
         };
-        Ok(json!({
-            "id": record.id,
-            "slug": record.slug,
-            "name": member(&members, "name"),
-            "icon": member(&members, "icon"),
-            "description": member(&members, "description"),
-            "created_at": time(record.created_at),
-            "last_updated_at": time(record.updated_at),
-            "defaults": member(&members, "defaults"),
+        let own = json!({
             "is_default": u8::from(record.slug.as_deref() == Some(DEFAULT_WORKSPACE)),
-            "usage_limits": used.shown(member(&members, "usage_limits")),
-            "rate_limits": member(&members, "rate_limits"),
-            "last_reset_at": used.last_reset(&members, record.created_at),
-            "security_settings": member(&members, "security_settings"),
+            "usage_limits": used.shown(member(&body, "usage_limits")),
+            "last_reset_at": used.last_reset(&body, record.created_at),
             "status": status,
             "object": "workspace",
-        }))
+        });
+        Ok(view(VIEW, record, own))
     }
 
     /// With its first members.

@@ -4,13 +4,13 @@
 //! are in it. The answer itself is `export_file`.
 
 use super::export_file;
-use crate::ORGANISATION;
 use crate::call::Call;
 use crate::field::{Field, Type, not_null, nullable, optional, required};
 use crate::log_filter::{self, FIELDS, LIST_CHARS};
 use crate::page::{self, Page};
 use crate::records::{changed, created, member, members, object, put as put_record, set, time};
 use crate::reply::Reply;
+use crate::resource;
 use crate::route::{Access, Route, Shape, get, post, put};
 use jiff::Timestamp;
 use memory::ledger::filter::Filter;
@@ -406,22 +406,10 @@ pub(super) fn columns(record: &Record) -> Vec<String> {
 }
 
 fn view(record: &Record) -> Value {
-    let body = members(record);
-    let started = member(&body, "started_ms").as_i64().and_then(|ms| Timestamp::from_millisecond(ms).ok());
-    json!({
-        "id": record.id,
-        "organisation_id": ORGANISATION,
-        "workspace_id": record.workspace,
-        "status": member(&body, "status"),
-        "description": member(&body, "description"),
-        "filters": member(&body, "filters"),
-        "requested_data": member(&body, "requested_data"),
-        "started_at": started.map(time),
-        "created_at": time(record.created_at),
-        "last_updated_at": time(record.updated_at),
-        "created_by": member(&body, "created_by"),
-        "object": "export",
-    })
+    let started = member(&members(record), "started_ms").as_i64();
+    let started = started.and_then(|ms| Timestamp::from_millisecond(ms).ok());
+    let own = json!({"status": status(record), "started_at": started.map(time), "object": "export"});
+    resource::view(ITEM, record, own)
 }
 
 #[cfg(test)]

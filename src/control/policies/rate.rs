@@ -4,9 +4,9 @@ use super::super::call::Call;
 use super::super::field::{Field, Type, concat_fields, not_null, optional, required};
 use super::super::limits::{COUNT as VALUE, SMOOTH};
 use super::super::page;
-use super::super::records::{member, members, object};
+use super::super::records::members;
 use super::super::reply::Reply;
-use super::super::resource::{Draft, Item, Resource, create, delete, list, read, update};
+use super::super::resource::{Draft, Item, Resource, create, delete, list, read, update, view};
 use super::super::route::{Route, Shape};
 use super::conditions::{self, CONDITIONS, CONDITIONS_FIELD, GROUP_BY_FIELD};
 use super::{DESCRIPTION, MADE, NAME, ON_MISSING, ORGANISATION_ID, READ, SLUG, STATUS, WORKSPACE};
@@ -126,14 +126,12 @@ impl Resource for RatePolicy {
 
     async fn shown(_: &Call, record: &Arc<Record>) -> Result<Value, Error> {
         let body = members(record);
-        let mut shown = super::view(record, OBJECT);
-        shown.extend(object(json!({
-            "type": member(&body, "type"),
-            "unit": member(&body, "unit"),
-            "value": member(&body, "value"),
-            "smooth": body.get("smooth").and_then(Value::as_bool).unwrap_or(false),
+        let own = json!({
+            "on_missing": super::on_missing(&body),
+            "smooth": super::flag(&body, "smooth"),
             "target": "llm",
-        })));
-        Ok(Value::Object(shown))
+            "object": OBJECT,
+        });
+        Ok(view(VIEW, record, own))
     }
 }

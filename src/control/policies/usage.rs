@@ -4,9 +4,11 @@ use super::super::call::Call;
 use super::super::field::{Field, Type, concat_fields, not_null, nullable, optional, required};
 use super::super::limits::{COUNT as CREDIT, FIT, HARD, Today, check_usage, set_day};
 use super::super::page;
-use super::super::records::{member, members, object, put, set};
+use super::super::records::{members, put};
 use super::super::reply::Reply;
-use super::super::resource::{Draft, Item, Resource, changed_record, create, delete, list, read, update};
+use super::super::resource::{
+    Draft, Item, Resource, changed_record, create, delete, list, read, update, view,
+};
 use super::super::route::{Route, Shape};
 use super::super::used::Used;
 use super::conditions::{self, CONDITIONS, CONDITIONS_FIELD, GROUP_BY_FIELD};
@@ -217,22 +219,18 @@ impl Resource for UsagePolicy {
     async fn shown(call: &Call, record: &Arc<Record>) -> Result<Value, Error> {
         let body = members(record);
         let used = Used::of(call, record, LimitScope::Policy).await;
-        let mut shown = super::view(record, OBJECT);
-        shown.extend(object(json!({
-            "type": member(&body, "type"),
-            "credit_limit": member(&body, "credit_limit"),
-            "alert_threshold": member(&body, "alert_threshold"),
-            "periodic_reset": member(&body, "periodic_reset"),
-            "periodic_reset_days": member(&body, "periodic_reset_days"),
+        let wants_usage = call.query.get("include_usage").and_then(Value::as_bool) == Some(true);
+        let usage = if wants_usage { entities::usage_map(call, record).await? } else { Value::Null };
+        let own = json!({
+            "on_missing": super::on_missing(&body),
             "next_usage_reset_at": used.next_reset(),
             "last_reset_at": used.last_reset(&body, record.created_at),
-            "hard": body.get("hard").and_then(Value::as_bool).unwrap_or(false),
-            "fit": body.get("fit").and_then(Value::as_bool).unwrap_or(false),
-        })));
-        if call.query.get("include_usage").and_then(Value::as_bool) == Some(true) {
-            set(&mut shown, "value_key_usage_map", entities::usage_map(call, record).await?);
-        }
-        Ok(Value::Object(shown))
+            "hard": super::flag(&body, "hard"),
+            "fit": super::flag(&body, "fit"),
+            "value_key_usage_map": usage,
+            "object": OBJECT,
+        });
+        Ok(view(VIEW, record, own))
     }
 
     /// Empties a bucket besides, where the request names one.
