@@ -4,7 +4,7 @@
 
 use crate::batches::{CHAT, Client, chat, chats, line};
 use crate::caching::{answering, at, json_answer};
-use crate::limited_requests::USAGE;
+use crate::limited_requests::{USAGE, calls};
 use crate::provider_batches;
 use crate::stages::WHOLE_CHAT;
 use crate::support::Gateway;
@@ -84,6 +84,25 @@ async fn what_a_batch_holds_is_for_its_lines_alone_and_free_when_it_ends() {
     assert_eq!(client.finished(&batch["id"]).await["status"], "cancelled");
     let second = client.finished(&second["id"]).await;
     assert_eq!(second["request_counts"], json!({"total": 3, "completed": 3, "failed": 0}), "{second}");
+    until("nothing to be held", async || (usage(&gateway, &path).await.1 == 0).then_some(())).await;
+}
+
+/// What was held for such a line is given up, and the line is held anew: that is still one of the eight.
+#[tokio::test]
+async fn lines_that_a_hook_changes_take_what_their_batch_holds_once() {
+    let gateway = Gateway::start(&format!("{STANDARD}batches: {{concurrency: 3}}\n"));
+    let client = Client::new(&gateway);
+    let path = budget(&gateway, "requests", 10, true).await;
+    let slow = json!({"model": "gpt-4o-mini?ttft=600000", "messages": [{"role": "user", "content": "x"}]});
+    let lines: String = (1..=8).map(|n| line(&format!("line-{n}"), CHAT, &slow) + "\n").collect();
+    let prefix = json!({"default.addPrefix": {"prefix": "Be brief. "}});
+    let config = json!({"provider": "@emulator", "request_timeout": 900_000, "input_guardrails": [prefix]});
+    let before = calls(&gateway).await;
+    let batch = client.create(&client.upload(lines).await, CHAT, &config).await;
+    until("two lines to be sent", async || (calls(&gateway).await == before + 2).then_some(())).await;
+    assert_eq!(usage(&gateway, &path).await, (json!(0), json!(8)));
+    let cancel = format!("/batches/{}/cancel", batch["id"].as_str().unwrap());
+    assert_eq!(client.read(client.call(Method::POST, &cancel)).await.0, 200);
     until("nothing to be held", async || (usage(&gateway, &path).await.1 == 0).then_some(())).await;
 }
 

@@ -15,7 +15,7 @@ use super::tightest::Tightest;
 use super::window::Clock;
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 /// The most buckets that one batch may hold. Lines of further ones, by users for example, hold their own.
 const MAX_BUCKETS: usize = 10_000;
@@ -104,7 +104,7 @@ impl AdvanceEstimate {
             Held { limit: Arc::clone(&part.limit), entity: Arc::clone(&part.entity), hold }
         };
         let parts = locked.into_iter().map(hold).collect();
-        Ok(Advance { parts: Mutex::new(parts), sink: Arc::clone(&buckets.sink) })
+        Ok(Advance { parts: Arc::new(Mutex::new(parts)), sink: Arc::clone(&buckets.sink) })
     }
 }
 
@@ -125,8 +125,15 @@ impl Part {
 /// The rest of what a batch holds. Ends when it is dropped.
 #[derive(Debug)]
 pub struct Advance {
-    parts: Mutex<Vec<Held>>,
+    parts: Arc<Mutex<Vec<Held>>>,
     sink: Arc<Sink>,
+}
+
+/// How much of what one request holds was its batch's: for each of its holds, in their order.
+#[derive(Debug)]
+pub(super) struct Loan {
+    parts: Weak<Mutex<Vec<Held>>>,
+    amounts: Vec<i64>,
 }
 
 /// What is left of a batch's hold, while one request is judged: the buckets do not count what is lent to that request.
@@ -135,11 +142,32 @@ pub(super) struct Lending<'a>(MutexGuard<'a, Vec<Held>>);
 impl Advance {
     /// Before any bucket is locked, so that there is one order for all.
     pub(super) fn lend(&self) -> Lending<'_> {
-        Lending(self.parts.lock())
+        Lending::new(&self.parts)
+    }
+
+    /// Kept with the holds of a request, which end with these amounts given back if it counts nowhere.
+    pub(super) fn loan(&self, amounts: Vec<i64>) -> Loan {
+        Loan { parts: Arc::downgrade(&self.parts), amounts }
     }
 }
 
-impl Lending<'_> {
+impl Loan {
+    /// What is left of the batch's hold. To be locked before any bucket, as [`Advance::lend`] does.
+    pub(super) fn parts(&self) -> Option<Arc<Mutex<Vec<Held>>>> {
+        self.parts.upgrade()
+    }
+
+    /// What to give back if the request counts nowhere.
+    pub(super) fn into_amounts(self) -> Vec<i64> {
+        self.amounts
+    }
+}
+
+impl<'a> Lending<'a> {
+    pub(super) fn new(parts: &'a Mutex<Vec<Held>>) -> Self {
+        Self(parts.lock())
+    }
+
     fn part(&mut self, entity: &Arc<Entity>, state: &State) -> Option<&mut Held> {
         let epoch = state.epoch;
         self.0.iter_mut().find(|part| Arc::ptr_eq(&part.entity, entity) && part.hold.epoch == epoch)
@@ -152,18 +180,27 @@ impl Lending<'_> {
         }
     }
 
-    /// Holds what the request has not taken.
-    pub(super) fn give_back(&mut self, entity: &Arc<Entity>, state: &mut State, taken: i64) {
+    /// Holds what the request has not taken. Returns how much of what it has taken was the batch's.
+    pub(super) fn give_back(&mut self, entity: &Arc<Entity>, state: &mut State, taken: i64) -> i64 {
+        let Some(part) = self.part(entity, state) else { return 0 };
+        let lent = part.hold.amount.min(taken);
+        part.hold.amount = part.hold.amount.saturating_sub(lent);
+        state.held = state.held.saturating_add(part.hold.amount);
+        lent
+    }
+
+    /// Holds again what was lent to a request that counts nowhere.
+    pub(super) fn take_back(&mut self, entity: &Arc<Entity>, state: &mut State, lent: i64) {
         if let Some(part) = self.part(entity, state) {
-            part.hold.amount = part.hold.amount.saturating_sub(taken).max(0);
-            state.held = state.held.saturating_add(part.hold.amount);
+            part.hold.amount = part.hold.amount.saturating_add(lent);
+            state.held = state.held.saturating_add(lent);
         }
     }
 }
 
 impl Drop for Advance {
     fn drop(&mut self) {
-        for Held { limit, entity, hold } in self.parts.get_mut().drain(..) {
+        for Held { limit, entity, hold } in self.parts.lock().drain(..) {
             let mut state = entity.state.lock();
             let past = state.settle(&hold, 0);
             self.sink.past(&limit, &entity, &mut state, past);

@@ -92,18 +92,19 @@ impl Judgment<'_> {
             if let Some(lending) = &mut lending {
                 let of = candidates.iter().zip(&mut locked);
                 of.for_each(|(candidate, locked)| {
-                    lending.give_back(&candidate.entity, &mut locked.state, 0);
+                    let _ = lending.give_back(&candidate.entity, &mut locked.state, 0);
                 });
             }
             return Err(Box::new(refusal));
         }
         let mut held = Vec::with_capacity(candidates.len());
+        let mut lent = Vec::new();
         let mut tightest = Tightest::default();
         for (Candidate { limit, entity }, Locked { state, used }) in candidates.iter().zip(&mut locked) {
             let (amount, is_clamped) = self.amount(limit, *used, fitted);
             let hold = state.take(amount, is_clamped);
             if let Some(lending) = &mut lending {
-                lending.give_back(entity, state, amount);
+                lent.push(lending.give_back(entity, state, amount));
             }
             if limit.is_rate() {
                 buckets.sink.changed(limit, entity, state);
@@ -116,7 +117,8 @@ impl Judgment<'_> {
         }
         let lowered =
             fitted.filter(|fitted| self.estimate.max_output_tokens.is_none_or(|most| *fitted < most));
-        Ok(Reservation::new(held, tightest, lowered, Arc::clone(buckets)))
+        let loan = advance.map(|advance| advance.loan(lent));
+        Ok(Reservation::new(held, tightest, lowered, Arc::clone(buckets)).with_loan(loan))
     }
 
     /// What each limit would decide by itself, and the decision of all together. The buckets are copies.

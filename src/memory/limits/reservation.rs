@@ -1,5 +1,6 @@
 //! What a request holds of its limits until it is over. Settled exactly once: a reservation that is dropped was used as estimated.
 
+use super::advance::{Lending, Loan};
 use super::amount::Actual;
 use super::buckets::Buckets;
 use super::entity::{Entity, Hold};
@@ -24,6 +25,8 @@ struct Holds {
     fitted_output: Option<u64>,
     /// Under which its holds of hard limits are journalled.
     journalled: Option<Uuid>,
+    /// What it has taken of what its batch holds.
+    loan: Option<Loan>,
     /// What it means to be dropped.
     at_drop: End,
 }
@@ -110,7 +113,13 @@ impl Reservation {
     fn of(held: Origin, tightest: Tightest, fitted_output: Option<u64>) -> Self {
         let journalled = None;
         let at_drop = End::Unknown;
-        Self(Box::new(Holds { held, tightest, fitted_output, journalled, at_drop }))
+        Self(Box::new(Holds { held, tightest, fitted_output, journalled, loan: None, at_drop }))
+    }
+
+    /// `loan`: what was taken of what its batch holds. The batch has it again if the request counts nowhere.
+    pub(super) fn with_loan(mut self, loan: Option<Loan>) -> Self {
+        self.0.loan = loan;
+        self
     }
 
     fn journalled_holds(&self) -> impl Iterator<Item = &Held> {
@@ -192,30 +201,45 @@ impl Reservation {
         match &mut self.0.held {
             Origin::Remote(remote) => remote.end(|limit, held| end.of(limit, held)),
             Origin::Buckets(buckets, held) => {
-                settle(buckets, std::mem::take(held), end, now, self.0.journalled);
+                let loan = self.0.loan.take().filter(|_| matches!(end, End::Cancelled));
+                settle(buckets, std::mem::take(held), end, now, self.0.journalled, loan);
             }
             Origin::Stripe(stripe, taken) => {
                 let beyond = stripe.settle(taken, |limit, held| end.of(limit, held));
                 if !beyond.is_empty()
                     && let Some(buckets) = stripe.buckets()
                 {
-                    settle(&buckets, beyond, end, now, None);
+                    settle(&buckets, beyond, end, now, None, None);
                 }
             }
         }
     }
 }
 
-/// Ends holds in their buckets. `journalled`: under which those of hard limits are journalled.
-fn settle(buckets: &Buckets, all_held: Vec<Held>, end: End, now: Timestamp, journalled: Option<Uuid>) {
+/// Ends holds in their buckets. `journalled`: under which those of hard limits are journalled. `loan`: what their batch holds again, at
+/// once, so that no other request can have it in between.
+fn settle(
+    buckets: &Buckets,
+    all_held: Vec<Held>,
+    end: End,
+    now: Timestamp,
+    journalled: Option<Uuid>,
+    loan: Option<Loan>,
+) {
     let sink = &*buckets.sink;
     let now = now.as_millisecond();
+    let parts = loan.as_ref().and_then(Loan::parts);
+    let mut lending = parts.as_deref().map(Lending::new);
+    let mut lent = loan.into_iter().flat_map(Loan::into_amounts);
     for held in all_held {
         let settled = journalled.filter(|_| held.is_journalled()).map(|id| held.row(id));
         let Held { limit, entity, hold } = held;
         let actual = end.of(&limit, hold.amount);
         let mut state = entity.state.lock();
         let past = state.settle(&hold, actual);
+        if let (Some(lending), Some(lent)) = (&mut lending, lent.next()) {
+            lending.take_back(&entity, &mut state, lent);
+        }
         if past.is_none() {
             sink.marks(&limit, &entity, &mut state, now);
             sink.changed(&limit, &entity, &mut state);

@@ -90,6 +90,29 @@ fn a_request_that_is_refused_leaves_it_as_it_was_and_its_end_frees_the_rest() {
     assert_eq!(it.totals(&hard(100), at(NOON)), (5, 0));
 }
 
+/// As a line does whose hooks have changed it: what was held for the first request is given up, and the other one is held.
+#[test]
+fn a_request_that_counts_nowhere_gives_back_what_it_has_taken() {
+    let it = Fixture::new(vec![hard(100)]);
+    let advance = it.limits.advance(&sum(&it, None, &priced(30), 3), at(NOON)).unwrap();
+    let kept = line(&it, &priced(25), &advance).unwrap();
+    for cost in [30, 40, 70] {
+        let request = line(&it, &priced(cost), &advance).unwrap();
+        request.cancel(at(NOON));
+        assert_eq!(it.totals(&hard(100), at(NOON)), (0, 90), "{cost}");
+        assert_eq!(it.reserve(None, &priced(11), at(NOON)).unwrap_err().cause, Cause::Reserved);
+    }
+    // Nothing used is another matter: the request counts, and what it held is free at once.
+    line(&it, &priced(30), &advance).unwrap().release(at(NOON));
+    assert_eq!(it.totals(&hard(100), at(NOON)), (0, 60));
+    let request = line(&it, &priced(30), &advance).unwrap();
+    drop(advance);
+    request.cancel(at(NOON));
+    assert_eq!(it.totals(&hard(100), at(NOON)), (0, 25), "the batch has ended");
+    kept.settle(used(0, 25), at(NOON));
+    assert_eq!(it.totals(&hard(100), at(NOON)), (25, 0));
+}
+
 #[test]
 fn a_hard_budget_has_room_for_all_or_holds_nothing() {
     let it = Fixture::new(vec![hard(100)]);
