@@ -329,6 +329,8 @@ impl<'a> AttemptCall<'a> {
                 return Err(self.not_sent(Outcome::Unsupported(error.status()), error, FinalResponse::Error));
             }
         }
+        // Not before the attempt is certain: its target would be called without it.
+        let answer = answer.or_else(|| self.ctx.offline.given.take().map(AnswerKind::Given));
         let span = self.ctx.span.of_attempt(&self.engine.shared);
         let Self { made, mut parts, state, mut cache, credentials, .. } = self;
         let (attempt, way) = match (made, answer) {
@@ -380,12 +382,10 @@ impl<'a> AttemptCall<'a> {
         NotStarted { outcome, response: response(error), facts }
     }
 
-    /// The response where the target is not called for it.
-    async fn own_answer(&mut self) -> Option<AnswerKind> {
-        if let Some(count) = self.attempt().and_then(|attempt| attempt.local_count.as_ref()) {
-            return Some(AnswerKind::Own(self.count(count).await));
-        }
-        self.ctx.offline.given.take().map(AnswerKind::Given)
+    /// The gateway's own response, where the target cannot make it.
+    async fn own_answer(&self) -> Option<AnswerKind> {
+        let count = self.attempt().and_then(|attempt| attempt.local_count.as_ref())?;
+        Some(AnswerKind::Own(self.count(count).await))
     }
 
     /// Counts the tokens of a request for a provider that cannot.
