@@ -18,6 +18,7 @@ use object_store::local::LocalFileSystem;
 use object_store::path::Path;
 use object_store::prefix::PrefixStore;
 use object_store::{GetOptions, ObjectStore, ObjectStoreExt as _, PutMode};
+use std::ops::Range;
 use std::sync::Arc;
 use writer::PartSizes;
 
@@ -112,23 +113,27 @@ impl Blobs {
 
     async fn read_location(&self, location: Path, byte: u64) -> Result<BlobReader, BlobError> {
         let found = self.store.head(&location).await?;
-        Ok(BlobReader { size: found.size, stream: self.pieces(location, (byte, found.size), found.e_tag) })
+        Ok(BlobReader { size: found.size, stream: self.pieces(location, byte..found.size, found.e_tag) })
     }
 
     /// The content of a listed blob: one request less than `read`.
     pub async fn read_listed(&self, blob: &Blob) -> Result<BlobReader, BlobError> {
-        Ok(BlobReader { size: blob.size, stream: self.pieces(parse(&blob.path)?, (0, blob.size), None) })
+        Ok(BlobReader { size: blob.size, stream: self.pieces(parse(&blob.path)?, 0..blob.size, None) })
     }
 
     fn pieces(
         &self,
         path: Path,
-        (start, size): (u64, u64),
+        bytes: Range<u64>,
         e_tag: Option<String>,
     ) -> BoxStream<'static, Result<Bytes, BlobError>> {
-        let (store, piece) = (Arc::clone(&self.store), self.piece);
+        let Range { start, end: size } = bytes;
+        let store = Arc::clone(&self.store);
+        let piece = self.piece;
         let next = move |start: u64| {
-            let (store, path, e_tag) = (Arc::clone(&store), path.clone(), e_tag.clone());
+            let store = Arc::clone(&store);
+            let path = path.clone();
+            let e_tag = e_tag.clone();
             async move {
                 if start >= size {
                     return Ok(None);

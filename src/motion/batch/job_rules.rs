@@ -90,13 +90,17 @@ impl Sizes {
         }
         if limits.is_full(self.lines, self.bytes, size) {
             self.largest = self.largest.max(self.bytes);
-            (self.before, self.lines, self.bytes) = (self.bytes, 0, 0);
+            self.before = self.bytes;
+            self.lines = 0;
+            self.bytes = 0;
         }
-        (self.lines, self.bytes) = (self.lines + 1, self.bytes.saturating_add(size));
+        self.lines += 1;
+        self.bytes = self.bytes.saturating_add(size);
     }
 
     fn check(&self, limits: &JobLimits) -> Option<LineError> {
-        let (least, most) = (limits.min_lines, limits.most_bytes);
+        let least = limits.min_lines;
+        let most = limits.most_bytes;
         // A rest that is too small for a job of its own goes with the one before.
         let rest = if self.lines < least { self.before } else { 0 };
         let largest = self.largest.max(self.bytes.saturating_add(rest));

@@ -52,7 +52,8 @@ impl JobTarget {
             )
             .with_param("config"));
         };
-        let (target, named) = (Arc::clone(target), target.provider.id());
+        let target = Arc::clone(target);
+        let named = target.provider.id();
         let Some(jobs) = target.provider.batch_jobs().filter(|_| named == provider) else {
             let message = format!(
                 "The file was uploaded for batches at {provider}, and this request names {named}. Name {provider}, or upload the file \
@@ -105,7 +106,8 @@ impl JobTarget {
         with: impl FnOnce(&dyn BatchJobs, &Job<'_>) -> T,
     ) -> T {
         let name = record.name(batch);
-        let (input, id) = (record.input.as_deref(), record.id.as_deref());
+        let input = record.input.as_deref();
+        let id = record.id.as_deref();
         with(self.jobs, &Job { model: &record.model, input, id, ..self.job(&name, jobs) })
     }
 
@@ -138,10 +140,11 @@ pub(super) fn options(body: &Body) -> Result<serde_json::Map<String, serde_json:
     let own: serde_json::Map<_, _> =
         all.into_iter().filter(|(name, _)| !STANDARD.contains(&name.as_str())).collect();
     let size = serde_json::Value::from(own.clone()).to_string().len();
-    match size > MAX_OPTIONS {
-        true => Err(Error::bad_request(format!(
+    if size > MAX_OPTIONS {
+        let message = format!(
             "The request has {size} bytes of members beyond those of a batch, more than {MAX_OPTIONS}. Leave them out."
-        ))),
-        false => Ok(own),
+        );
+        return Err(Error::bad_request(message));
     }
+    Ok(own)
 }

@@ -32,9 +32,10 @@ impl LineErrors {
     }
 
     pub fn push(&mut self, error: LineError) {
-        match self.kept.len() < MAX_ERRORS {
-            true => self.kept.push(error),
-            false => self.dropped = self.dropped.saturating_add(1),
+        if self.kept.len() < MAX_ERRORS {
+            self.kept.push(error);
+        } else {
+            self.dropped = self.dropped.saturating_add(1);
         }
     }
 

@@ -37,17 +37,20 @@ impl LineResult {
 
 /// A line of an output or error file. The body is copied, not parsed into a tree.
 pub fn output_line(batch_request_id: &str, custom_id: &str, outcome: &LineOutcome<'_>) -> String {
-    let (id, custom_id) = (string(batch_request_id), string(custom_id));
+    let id = string(batch_request_id);
+    let custom_id = string(custom_id);
     let start = format!(r#"{{"id":{id},"custom_id":{custom_id},"response":"#);
     match outcome {
         LineOutcome::Response { status, request_id, body } => {
-            let (request_id, body) = (string(request_id), one_line(body));
+            let request_id = string(request_id);
+            let body = one_line(body);
             format!(
                 r#"{start}{{"status_code":{status},"request_id":{request_id},"body":{body}}},"error":null}}"#
             )
         }
         LineOutcome::Failed { code, message } => {
-            let (code, message) = (string(code), string(message));
+            let code = string(code);
+            let message = string(message);
             format!(r#"{start}null,"error":{{"code":{code},"message":{message}}}}}"#)
         }
     }

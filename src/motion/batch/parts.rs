@@ -44,10 +44,8 @@ impl Progress {
     /// Counts a line. `false`: an earlier part has it.
     fn add(&mut self, line: u32, is_error: bool) -> bool {
         let is_new = self.done.insert(line);
-        match is_error {
-            true => self.failed += u32::from(is_new),
-            false => self.completed += u32::from(is_new),
-        }
+        let count = if is_error { &mut self.failed } else { &mut self.completed };
+        *count += u32::from(is_new);
         is_new
     }
 }
@@ -276,7 +274,9 @@ impl PartReader {
 
     /// Number and kind, up to the second tab.
     async fn head(&mut self) -> Result<Item, BlobError> {
-        let (mut line, mut is_error, mut tabs) = (0_u32, None, 0);
+        let mut line = 0_u32;
+        let mut is_error = None;
+        let mut tabs = 0;
         for _ in 0..=MAX_HEAD {
             if !self.fill().await? {
                 break;

@@ -81,7 +81,8 @@ mod tests {
     #[test]
     fn no_workspace_has_all_lines() {
         let turns = Turns::new(16);
-        let (greedy, other) = (turns.place(Some(Uuid::from_u128(1))), turns.place(Some(Uuid::from_u128(2))));
+        let greedy = turns.place(Some(Uuid::from_u128(1)));
+        let other = turns.place(Some(Uuid::from_u128(2)));
         let mut held: Vec<Turn> = (0..14).map(|_| greedy.turn().now_or_never().flatten().unwrap()).collect();
         assert!(greedy.turn().now_or_never().is_none());
         assert!(other.turn().now_or_never().flatten().is_some());
@@ -92,7 +93,8 @@ mod tests {
     #[test]
     fn workspaces_take_turns_whatever_number_of_batches_they_have() {
         let turns = Turns::new(1);
-        let (many, one) = (Some(Uuid::from_u128(1)), Some(Uuid::from_u128(2)));
+        let many = Some(Uuid::from_u128(1));
+        let one = Some(Uuid::from_u128(2));
         let held = turns.place(one).turn().now_or_never().unwrap();
         let places: Vec<Place> = (0..5).map(|_| turns.place(many)).chain([turns.place(one)]).collect();
         let mut waiting: Vec<_> = places.iter().map(|place| Box::pin(place.turn())).collect();

@@ -155,7 +155,8 @@ fn check_purpose(purpose: &str) -> Result<(), Error> {
 fn expiry(text: &str) -> Result<u32, Error> {
     let seconds = text.trim().parse().ok().filter(|seconds| EXPIRY_SECONDS.contains(seconds));
     seconds.ok_or_else(|| {
-        let (min, max) = (EXPIRY_SECONDS.start(), EXPIRY_SECONDS.end());
+        let min = EXPIRY_SECONDS.start();
+        let max = EXPIRY_SECONDS.end();
         let message = format!("The seconds of expires_after must be a whole number from {min} to {max}.");
         Error::invalid_request("expires_after[seconds]", message)
     })

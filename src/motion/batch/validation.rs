@@ -217,7 +217,9 @@ fn members(line: &Line) -> Result<Members<'_>, LineError> {
 
 /// Whether valid JSON is nested too deep.
 fn is_too_deep(json: &[u8]) -> bool {
-    let (mut depth, mut in_string, mut escaped) = (0_usize, false, false);
+    let mut depth = 0_usize;
+    let mut in_string = false;
+    let mut escaped = false;
     for byte in json {
         match (in_string, byte) {
             (true, _) if escaped => escaped = false,

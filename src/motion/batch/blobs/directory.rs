@@ -117,7 +117,8 @@ mod tests {
         let root = folder.path().join("blobs");
         let deep = root.join("files");
         std::fs::create_dir_all(&deep).unwrap();
-        let (staged, blob) = (deep.join("a#1"), deep.join("a"));
+        let staged = deep.join("a#1");
+        let blob = deep.join("a");
         std::fs::write(&staged, "half").unwrap();
         std::fs::write(&blob, "whole").unwrap();
         let first = Directory::open(&root).unwrap();

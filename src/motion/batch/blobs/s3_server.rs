@@ -60,9 +60,10 @@ async fn serve(State(bucket): State<Shared>, request: Request) -> Response {
     if key.is_empty() {
         return bucket.page(&query);
     }
-    match query.is_empty() {
-        true => bucket.object(&head.method, &head.headers, key, body),
-        false => bucket.upload(&head.method, &query, key, body),
+    if query.is_empty() {
+        bucket.object(&head.method, &head.headers, key, body)
+    } else {
+        bucket.upload(&head.method, &query, key, body)
     }
 }
 
@@ -97,7 +98,8 @@ impl Bucket {
                 let range = headers.get("range").map(|range| range.to_str().unwrap().to_owned());
                 let Some(range) = range else { return (head, object.clone()).into_response() };
                 let (start, end) = range.strip_prefix("bytes=").unwrap().split_once('-').unwrap();
-                let (start, end): (usize, usize) = (start.parse().unwrap(), end.parse().unwrap());
+                let start: usize = start.parse().unwrap();
+                let end: usize = end.parse().unwrap();
                 let content_range = format!("bytes {start}-{end}/{}", object.len());
                 let piece = object.slice(start..=end);
                 (StatusCode::PARTIAL_CONTENT, head, [("content-range", content_range)], piece).into_response()
@@ -142,10 +144,11 @@ impl Bucket {
     }
 
     fn page(&self, query: &BTreeMap<String, String>) -> Response {
-        let (prefix, after) =
-            (&query["prefix"], query.get("continuation-token").cloned().unwrap_or_default());
+        let prefix = &query["prefix"];
+        let after = query.get("continuation-token").cloned().unwrap_or_default();
         let found = self.objects.iter().filter(|(key, _)| key.starts_with(prefix) && **key > after);
-        let (mut xml, mut last) = (String::from("<ListBucketResult>"), None);
+        let mut xml = String::from("<ListBucketResult>");
+        let mut last = None;
         for (key, object) in found.clone().take(PAGE) {
             xml += &format!(
                 "<Contents><Key>{key}</Key><Size>{}</Size><LastModified>2026-11-23T12:00:00.000Z</LastModified><ETag>x</ETag></Contents>",

@@ -22,9 +22,10 @@ fn names(folder: &FilePath) -> Vec<String> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(folder).unwrap() {
         let entry = entry.unwrap();
-        match entry.path().is_dir() {
-            true => found.extend(names(&entry.path())),
-            false => found.push(entry.file_name().into_string().unwrap()),
+        if entry.path().is_dir() {
+            found.extend(names(&entry.path()));
+        } else {
+            found.push(entry.file_name().into_string().unwrap());
         }
     }
     found.retain(|name| name != "in-use.lock");

@@ -39,7 +39,8 @@ mod tests {
     proptest! {
         #[test]
         fn a_line_set_is_a_set(lines in proptest::collection::vec(0u32..300, 0..100)) {
-            let (mut set, mut model) = (LineSet::default(), std::collections::BTreeSet::new());
+            let mut set = LineSet::default();
+        let mut model = std::collections::BTreeSet::new();
             for line in lines {
                 prop_assert_eq!(set.insert(line), model.insert(line));
             }

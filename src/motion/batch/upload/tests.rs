@@ -128,7 +128,7 @@ fn each_mistake_names_its_field_and_leaves_nothing() {
 #[test]
 fn a_file_that_is_too_large_is_413_with_the_limit() {
     let exact = "x".repeat(1000);
-    let (exact, over) = (exact.clone(), exact + "y");
+    let over = format!("{exact}y");
     assert_eq!(received(&[PURPOSE, (FILE.0, &exact)]).result.unwrap().bytes, 1000);
     let error = refused(&[PURPOSE, (FILE.0, &over)]);
     assert_eq!((error.status(), error.param.as_deref()), (413, Some("file")));

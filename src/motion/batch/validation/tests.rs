@@ -44,7 +44,9 @@ fn a_good_line_gives_its_id_and_its_body() {
 
 #[test]
 fn each_mistake_has_its_code_and_its_member() {
-    let (json, missing, request) = ("invalid_json_line", "missing_required_parameter", "invalid_request");
+    let json = "invalid_json_line";
+    let missing = "missing_required_parameter";
+    let request = "invalid_request";
     for (text, code, param) in [
         ("", json, None),
         ("nonsense", json, None),
