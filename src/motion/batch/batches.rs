@@ -35,9 +35,8 @@ use words::error::Error;
 
 /// The age up to which an object may not have been announced yet, seconds; clocks of machines differ.
 const NEW_SECONDS: u64 = 60;
-/// The batches and files of a page where the client names no number, and at most.
-const BATCHES: (usize, usize) = (20, 100);
-const FILES: (usize, usize) = (10_000, 10_000);
+const BATCHES: PageSize = PageSize { usual: 20, most: 100 };
+const FILES: PageSize = PageSize { usual: 10_000, most: 10_000 };
 /// The member of a batch's sealed record that has its headers.
 pub(super) const HEADERS: &str = "headers";
 
@@ -80,8 +79,17 @@ impl Batches {
     pub fn new(planner: Planner, blobs: Blobs, options: BatchOptions, metrics: BatchMetrics) -> Self {
         let turns = Turns::new(options.concurrency);
         let shared = Arc::clone(&planner.engine.shared);
-        let (owner, work, pending) = (Uuid::now_v7(), Notify::new(), Mutex::default());
-        Self { shared, planner, blobs, options, turns, owner, metrics, work, pending }
+        Self {
+            shared,
+            planner,
+            blobs,
+            options,
+            turns,
+            owner: Uuid::now_v7(),
+            metrics,
+            work: Notify::new(),
+            pending: Mutex::default(),
+        }
     }
 
     /// # Errors
@@ -132,11 +140,9 @@ impl Batches {
         let passed = if may_pass { self.shared.settings().settings.limits.max_body_bytes as u64 } else { 0 };
         let most = self.options.max_file_bytes.min(room.max(passed));
         let received = upload::receive(content_type, body, &self.blobs, &path, most).await;
-        let received =
-            received.map_err(|error| match most < self.options.max_file_bytes && error.status() == 413 {
-                true => self.no_room(),
-                false => error,
-            })?;
+        let is_for_room = most < self.options.max_file_bytes;
+        let received = received
+            .map_err(|error| if is_for_room && error.status() == 413 { self.no_room() } else { error })?;
         if may_pass && received.purpose != "batch" {
             let passed = self.pass_on(client, headers, &received, &path).await;
             drop(self.blobs.delete(&path).await);
@@ -212,7 +218,8 @@ impl Batches {
         kind: Kind,
         id: Option<Uuid>,
     ) -> Result<Option<Arc<Record>>, Error> {
-        let (Some(id), store) = (id, self.store()?) else { return Ok(None) };
+        let store = self.store()?;
+        let Some(id) = id else { return Ok(None) };
         let mut found = store.catalog().get(kind, id).cloned();
         if found.is_none() && is_new(id) {
             let newest = store.newest_catalog().await;
@@ -268,7 +275,7 @@ impl Batches {
         let reads = |record: &&Arc<Record>| {
             record.status == Status::Active
                 && record::batch(record)
-                    .is_some_and(|batch| !batch.status.is_final() && batch.input_file == id)
+                    .is_some_and(|batch| !batch.status.is_final() && batch.request.input_file == id)
         };
         if let Some(reader) = catalog.all(Kind::Batch).find(reads) {
             let reader = own_batch_id(reader);
@@ -367,7 +374,7 @@ impl Batches {
     /// 404 as above, and while there is nothing to show.
     pub async fn output(&self, client: &ClientIdentity, id: &str) -> Result<Output, Error> {
         let (id, batch) = self.find_batch(client, id).await?;
-        if let Some(file) = batch.output_file.or(batch.error_file) {
+        if let Some(file) = batch.files.output.or(batch.files.errors) {
             return Ok(Output::File(self.blobs.read(&file_path(file)).await?));
         }
         if batch.status.is_final() {
@@ -399,7 +406,8 @@ impl Batches {
             let mut next = record::changed(record, &batch, Timestamp::now());
             if batch.status.is_final() {
                 // Its headers have keys, and are of no use any more.
-                (next.status, next.sealed) = (Status::Archived, None);
+                next.status = Status::Archived;
+                next.sealed = None;
             }
             Some((std::iter::once(Change::Put(Arc::new(next))).chain(further(record)).collect(), batch))
         };
@@ -454,10 +462,8 @@ pub(super) fn audit_entry(
 ) -> AuditEntry {
     let key = || client.key_id.map(|id| id.to_string());
     let actor = client.user.as_deref().map(str::to_owned).or_else(key);
-    let (actor, id) = (
-        actor.unwrap_or_else(|| client.name.as_deref().unwrap_or_default().to_owned()),
-        own_batch_id(record),
-    );
+    let actor = actor.unwrap_or_else(|| client.name.as_deref().unwrap_or_default().to_owned());
+    let id = own_batch_id(record);
     let actor_type = if client.user.is_some() { "user" } else { "api_key" };
     let uri = match action {
         "create" => "/v1/batches".to_owned(),
@@ -483,6 +489,12 @@ pub(super) fn audit_entry(
     }
 }
 
+/// How many objects a page has where the client names no number, and at most.
+struct PageSize {
+    usual: usize,
+    most: usize,
+}
+
 /// A page of a list.
 #[derive(Debug, PartialEq)]
 struct Page {
@@ -496,8 +508,9 @@ struct Page {
 impl Page {
     /// # Errors
     /// 400 for a limit that is none.
-    fn read(query: Option<&str>, (usual, most): (usize, usize)) -> Result<Self, Error> {
-        let mut page = Self { after: None, limit: usual, ascending: false, purpose: None };
+    fn read(query: Option<&str>, size: PageSize) -> Result<Self, Error> {
+        let most = size.most;
+        let mut page = Self { after: None, limit: size.usual, ascending: false, purpose: None };
         for (name, value) in url::form_urlencoded::parse(query.unwrap_or_default().as_bytes()) {
             match &*name {
                 "after" => page.after = Some(value.into_owned()),

@@ -3,14 +3,11 @@
 //! In memory: a process that goes on with a batch holds what the lines that are left are expected to use. Where others hold that
 //! meanwhile, each line holds its own. Not here: what budgets are (`limits`).
 
-use super::line::LineEnv;
-use super::lines::LineReader;
 use super::parts::LineSet;
 use super::run::{Halt, Run};
 use super::state::{Batch, StoredError};
 use super::validation::read_line;
 use crate::engine::limit_advance::{self, NotHeld};
-use jiff::Timestamp;
 use memory::limits::{Advance, AdvanceEstimate, LimitSet};
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -80,7 +77,7 @@ impl Run {
             Err(NotHeld::Refused(why)) => {
                 let message =
                     format!("There is not enough budget for all lines of the batch. {}", why.message);
-                Ok(Some(StoredError { code: NO_BUDGET.to_owned(), message, param: None, line: None }))
+                Ok(Some(StoredError::new(NO_BUDGET, &message)))
             }
         }
     }
@@ -103,21 +100,15 @@ impl Run {
 
     /// What the lines are expected to use that are not among these.
     async fn estimate(&self, batch: &Batch, done: &LineSet) -> Result<AdvanceEstimate, Halt> {
-        let batches = &self.batches;
-        let record = self.record().ok_or(Halt::Over)?;
-        let headers = batches.headers(&record)?;
-        let made_at = Timestamp::from_second(batch.times.created).unwrap_or_default();
-        let env = LineEnv::new(&batch.endpoint, &headers, made_at, &batch_id(self.id, batch.provider()))
-            .map_err(Halt::Later)?;
-        let file = self.input(batch, 0).await?;
-        let mut reader = LineReader::new(file.stream, batches.options.max_line_bytes);
+        let env = self.line_env(batch)?;
+        let mut lines = self.lines(batch).await?;
         let mut sum = AdvanceEstimate::default();
-        while let Some(line) = reader.next().await? {
+        while let Some(line) = lines.next().await? {
             let Ok(line) = line else { continue };
-            if let Ok(read) = read_line(&line, &batch.endpoint)
+            if let Ok(read) = read_line(&line, &batch.request.endpoint)
                 && !done.contains(line.number)
             {
-                env.estimate(&batches.planner, read.body, &mut sum).await;
+                env.estimate(&self.batches.planner, read.body, &mut sum).await;
             }
         }
         Ok(sum)

@@ -7,7 +7,7 @@ use super::job_state::ProviderJobs;
 use super::job_target::{self, JobTarget};
 use super::line::line_headers;
 use super::record::{self, batch_view};
-use super::state::Batch;
+use super::state::{Batch, BatchRequest};
 use super::upload::EXPIRY_SECONDS;
 use http::{HeaderMap, Uri};
 use jiff::Timestamp;
@@ -50,14 +50,20 @@ impl Batches {
             return Err(Error::invalid_request("input_file_id", message));
         }
         let now = Timestamp::now();
-        let mut batch = Batch::new(&text("endpoint"), &text("completion_window"), input, now.as_second());
-        batch.metadata = body.read("metadata");
-        batch.output_expiry = output_expiry(body)?;
+        let request = BatchRequest {
+            endpoint: text("endpoint").into_owned(),
+            window: text("completion_window").into_owned(),
+            input_file: input,
+            metadata: body.read("metadata"),
+            output_expiry: output_expiry(body)?,
+        };
+        let mut batch = Batch::new(request, now.as_second());
         let pairs: Vec<[&str; 2]> = line_headers_of(headers)?;
         if let Some(provider) = provider {
             batch.jobs = Some(self.provider_jobs(client, headers, body, provider).await?);
         }
-        let (id, store) = (Uuid::now_v7(), self.store()?);
+        let id = Uuid::now_v7();
+        let store = self.store()?;
         let mut record = record::created(Kind::Batch, id, self.workspace(client), &batch, now);
         let mut secrets = Map::new();
         secrets.insert(HEADERS.to_owned(), json!(pairs));
@@ -109,7 +115,8 @@ fn output_expiry(body: &Body) -> Result<Option<u32>, Error> {
     let read = serde_json::from_slice::<ExpiresAfter>(value).ok();
     let read = read.filter(|after| after.anchor == "created_at" && EXPIRY_SECONDS.contains(&after.seconds));
     read.map(|after| Some(after.seconds)).ok_or_else(|| {
-        let (min, max) = (EXPIRY_SECONDS.start(), EXPIRY_SECONDS.end());
+        let min = EXPIRY_SECONDS.start();
+        let max = EXPIRY_SECONDS.end();
         let message = format!(
             "output_expires_after must have the anchor 'created_at' and seconds from {min} to {max}."
         );

@@ -2,26 +2,22 @@
 //!
 //! Lines that cannot be translated get their result here. What is made of a job is `jobs`.
 
-use super::blobs::{BlobError, BlobReader};
-use super::job_results::JobResults;
 use super::job_state::Position;
 use super::job_target::JobTarget;
+use super::kept_results::KeptResults;
 use super::line_result::LineOutcome;
-use super::lines::LineReader;
+use super::lines::FileLines;
 use super::run::Halt;
 use super::validation::{BatchLine, read_line};
 use crate::engine::planner::Planner;
 use bytes::Bytes;
-use futures_util::stream::BoxStream;
 use knowledge::provider::batch_jobs::{BatchJobs, Job, JobLimits};
 use words::api::error_body::ErrorView;
 use words::error::Error;
 
-pub(super) type Reader = LineReader<BoxStream<'static, Result<Bytes, BlobError>>>;
-
 /// Reads the lines of a batch from one place on.
 pub(super) struct Cutter {
-    reader: Reader,
+    reader: FileLines,
     endpoint: String,
     /// A line that did not fit into the job before, and what is written of it.
     ahead: Option<Written>,
@@ -38,7 +34,7 @@ pub(super) struct Cutting<'a, 'b> {
     pub job: &'a Job<'a>,
     /// Requests in the file.
     pub total: u32,
-    pub results: &'a mut JobResults<'b>,
+    pub results: &'a mut KeptResults<'b>,
 }
 
 struct Written {
@@ -64,11 +60,9 @@ pub(super) struct Cut {
 }
 
 impl Cutter {
-    /// `file`: from this place on.
-    pub fn new(file: BlobReader, max_line_bytes: usize, endpoint: &str, from: (Position, u32)) -> Self {
-        let (at, taken) = from;
-        let reader = LineReader::at(file.stream, max_line_bytes, at);
-        Self { reader, endpoint: endpoint.to_owned(), ahead: None, at, taken }
+    /// `reader`: from where the next job begins; so many requests stand before.
+    pub fn new(reader: FileLines, endpoint: &str, taken: u32) -> Self {
+        Self { at: reader.position(), reader, endpoint: endpoint.to_owned(), ahead: None, taken }
     }
 
     /// The next job; `None`: no line is left. `up_to`: the last line of one that was cut before.
@@ -79,8 +73,15 @@ impl Cutter {
     ) -> Result<Option<Cut>, Halt> {
         let limits = cutting.target.jobs.limits();
         let after = self.at;
-        let (model, input) = (String::new(), Bytes::new());
-        let mut cut = Cut { after, end: after, taken: self.taken, last: 0, lines: 0, model, input };
+        let mut cut = Cut {
+            after,
+            end: after,
+            taken: self.taken,
+            last: 0,
+            lines: 0,
+            model: String::new(),
+            input: Bytes::new(),
+        };
         let mut input = Vec::new();
         loop {
             let line = match self.ahead.take() {
@@ -105,8 +106,11 @@ impl Cutter {
                 continue;
             }
             input.extend_from_slice(&line.bytes);
-            (cut.last, cut.end, cut.model) = (line.number, line.end, line.model);
-            (cut.lines, cut.taken) = (cut.lines + 1, self.taken);
+            cut.last = line.number;
+            cut.end = line.end;
+            cut.model = line.model;
+            cut.lines += 1;
+            cut.taken = self.taken;
         }
         cutting.results.write().await?;
         if cut.lines == 0 {
@@ -123,20 +127,16 @@ impl Cutter {
             let end = self.reader.position();
             let Ok(line) = line else { continue };
             let Ok(read) = read_line(&line, &self.endpoint) else { continue };
-            if cutting.results.has(line.number) {
-                (self.at, self.taken) = (end, self.taken + 1);
-                continue;
-            }
-            match write(cutting, line.number, &read).await {
-                Ok((model, bytes)) => {
-                    let (number, custom_id) = (line.number, read.custom_id);
-                    return Ok(Some(Written { number, custom_id, end, model, bytes }));
-                }
-                Err(error) => {
-                    refuse(cutting.results, line.number, &read.custom_id, &error).await?;
-                    (self.at, self.taken) = (end, self.taken + 1);
+            let number = line.number;
+            if !cutting.results.has(number) {
+                let custom_id = read.custom_id.clone();
+                match write(cutting, number, &read).await {
+                    Ok((model, bytes)) => return Ok(Some(Written { number, custom_id, end, model, bytes })),
+                    Err(error) => refuse(cutting.results, number, &custom_id, &error).await?,
                 }
             }
+            self.at = end;
+            self.taken += 1;
         }
         Ok(None)
     }
@@ -175,7 +175,7 @@ async fn write(cutting: &Cutting<'_, '_>, number: u32, line: &BatchLine) -> Resu
 
 /// Gives a line that cannot be sent its result, as a request would have it.
 pub(super) async fn refuse(
-    results: &mut JobResults<'_>,
+    results: &mut KeptResults<'_>,
     number: u32,
     custom_id: &str,
     error: &Error,
@@ -183,5 +183,5 @@ pub(super) async fn refuse(
     let request_id = results.request_id(number);
     let body = ErrorView::from(error).with_request_id(&request_id).body(words::api::Dialect::OpenAi);
     let outcome = LineOutcome::Response { status: error.status(), request_id: &request_id, body: &body };
-    results.keep(number, custom_id, &outcome).await
+    results.add(number, custom_id, &outcome).await
 }

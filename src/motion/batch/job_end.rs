@@ -57,9 +57,8 @@ impl Jobs<'_> {
             Err(failure) if failure.is_status(404) => {
                 let message = format!("The provider does not have its job any more: {}", failure.message());
                 // A job that was cancelled may be gone.
-                let StoredError { code, message, .. } =
-                    self.ending().unwrap_or_else(|| stored("job_not_found", &message));
-                return self.fail_job(number, &code, &message).await;
+                let error = self.ending().unwrap_or_else(|| StoredError::new("job_not_found", &message));
+                return self.fail_job(number, error).await;
             }
             Err(failure) => {
                 self.note_failure(&failure);
@@ -91,16 +90,15 @@ impl Jobs<'_> {
     /// Why lines have no result whose jobs are ended by the gateway; `None`: it ends none.
     fn ending(&self) -> Option<StoredError> {
         match self.batch.status {
-            Status::Cancelling => Some(cancelled()),
-            _ if self.batch.is_over(Timestamp::now().as_second()) => Some(expired()),
+            Status::Cancelling => Some(StoredError::cancelled()),
+            _ if self.batch.is_over(Timestamp::now().as_second()) => Some(StoredError::expired()),
             _ => None,
         }
     }
 
     /// Gives the lines of a job without a result this error.
-    pub async fn fail_job(&mut self, number: u32, code: &str, message: &str) -> Result<(), Halt> {
+    pub async fn fail_job(&mut self, number: u32, rest: StoredError) -> Result<(), Halt> {
         let job = self.job(number)?;
-        let rest = stored(code, message);
         self.end_job(&job, Ended { results: JobResults::NONE, rest, is_complete: false }).await.map(drop)
     }
 
@@ -114,9 +112,8 @@ impl Jobs<'_> {
             self.results.write().await?;
             return Ok(Err(failure));
         }
-        let StoredError { code, message, .. } = &rest;
         for (number, line) in &lines {
-            self.results.keep(*number, &line.custom_id, &LineOutcome::Failed { code, message }).await?;
+            self.results.add(*number, &line.custom_id, &rest.outcome()).await?;
         }
         self.results.write().await?;
         self.looks.remove(&job.number);
@@ -131,19 +128,17 @@ impl Jobs<'_> {
 
     /// The lines of a job that have no result.
     async fn lines(&self, job: &JobRecord) -> Result<Lines, Halt> {
-        let batches = &self.run.batches;
-        let file = match self.run.input(&self.batch, job.after.byte).await {
+        let mut reader = match self.run.lines_after(&self.batch, job.after).await {
             Err(Halt::NoInput) if self.batch.has_no_input() => return Ok(Lines::new()),
-            file => file?,
+            reader => reader?,
         };
-        let mut reader = LineReader::at(file.stream, batches.options.max_line_bytes, job.after);
         let mut lines = Lines::new();
         while reader.number() < job.last
             && let Some(line) = reader.next().await?
         {
             if let Ok(line) = line
                 && !self.results.has(line.number)
-                && let Ok(read) = read_line(&line, &self.batch.endpoint)
+                && let Ok(read) = read_line(&line, &self.batch.request.endpoint)
             {
                 lines.insert(line.number, read);
             }
@@ -224,28 +219,25 @@ impl Jobs<'_> {
     /// Keeps the result of a line, in the client's shape.
     async fn take(&mut self, result: JobResult, lines: &mut Lines) -> Result<(), Halt> {
         // Not of this job, or there twice.
-        let Some(line) = lines.remove(&result.line) else { return Ok(()) };
-        let BatchLine { custom_id, body } = line;
-        let (status, given) = match result.outcome {
-            JobOutcome::Response { status, body } => (StatusCode::from_u16(status), body),
-            JobOutcome::Cancelled => return self.fail(result.line, &custom_id, &cancelled()).await,
-            JobOutcome::Expired => return self.fail(result.line, &custom_id, &expired()).await,
-        };
-        let given = GivenResponse { status: status.unwrap_or(StatusCode::BAD_GATEWAY), body: given.into() };
-        match self.calls.read(body, given).await {
-            Ok(response) => {
-                let (status, request_id) = (response.status.as_u16(), self.results.request_id(result.line));
-                let body = response.body.concat();
-                let outcome = LineOutcome::Response { status, request_id: &request_id, body: &body };
-                self.results.keep(result.line, &custom_id, &outcome).await
+        let Some(BatchLine { custom_id, body }) = lines.remove(&result.line) else { return Ok(()) };
+        let error = match result.outcome {
+            JobOutcome::Cancelled => StoredError::cancelled(),
+            JobOutcome::Expired => StoredError::expired(),
+            JobOutcome::Response { status, body: given } => {
+                let status = StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_GATEWAY);
+                match self.calls.read(body, GivenResponse { status, body: given.into() }).await {
+                    Ok(response) => {
+                        let status = response.status.as_u16();
+                        let request_id = self.results.request_id(result.line);
+                        let body = response.body.concat();
+                        let outcome = LineOutcome::Response { status, request_id: &request_id, body: &body };
+                        return self.results.add(result.line, &custom_id, &outcome).await;
+                    }
+                    Err(why) => StoredError::new("incomplete_response", &why),
+                }
             }
-            Err(why) => self.fail(result.line, &custom_id, &stored("incomplete_response", &why)).await,
-        }
-    }
-
-    async fn fail(&mut self, line: u32, custom_id: &str, error: &StoredError) -> Result<(), Halt> {
-        let StoredError { code, message, .. } = error;
-        self.results.keep(line, custom_id, &LineOutcome::Failed { code, message }).await
+        };
+        self.results.add(result.line, &custom_id, &error.outcome()).await
     }
 
     /// Ends the jobs of a batch that was cancelled, or whose time is over, and keeps the results that they have.
@@ -254,7 +246,7 @@ impl Jobs<'_> {
         let until = *self.run.end_began.get_or_init(Instant::now) + END_WAIT;
         self.find_unclear(until).await?;
         let mut cancelled: Vec<u32> = Vec::new();
-        while !self.is_draining() && Instant::now() < until {
+        while !self.run.is_draining() && Instant::now() < until {
             let running = self.state().open().filter(|job| job.state == JobState::Running);
             let Some(job) = running.into_iter().find(|job| !cancelled.contains(&job.number)).cloned() else {
                 if self.state().open().all(|job| job.state == JobState::Planned) {
@@ -269,12 +261,11 @@ impl Jobs<'_> {
             cancelled.push(job.number);
             self.cancel(&job).await;
         }
-        if self.is_draining() {
+        if self.run.is_draining() {
             return Ok(());
         }
-        let StoredError { code, message, .. } = self.ending().unwrap_or_else(expired);
-        let batch = self.batch.clone();
-        self.results.fail_rest(&batch, &code, &message).await?;
+        let error = self.ending().unwrap_or_else(StoredError::expired);
+        self.results.fail_rest(&self.batch, &error).await?;
         self.save(super::job_state::ProviderJobs::end).await
     }
 
@@ -283,7 +274,7 @@ impl Jobs<'_> {
         while let Some(number) = self.unclear.first().copied() {
             let Err(failure) = self.find(number).await? else { continue };
             self.note_failure(&failure);
-            if self.is_draining() || Instant::now() >= until || !failure.is_temporary() {
+            if self.run.is_draining() || Instant::now() >= until || !failure.is_temporary() {
                 self.unclear.retain(|unclear| *unclear != number);
                 continue;
             }
@@ -299,7 +290,7 @@ impl Jobs<'_> {
             let call = self.with_job(job, |jobs, own| jobs.cancel(own, &id));
             let Err(failure) = self.calls.send(call).await else { break };
             log::debug!(target: "turnpike", "batches: {id} is not cancelled: {}", failure.message());
-            if !failure.is_temporary() || self.is_draining() {
+            if !failure.is_temporary() || self.run.is_draining() {
                 break;
             }
             tokio::time::sleep(failure.wait().unwrap_or(CANCEL_WAIT).min(LONGEST_CANCEL_WAIT)).await;
@@ -313,26 +304,15 @@ fn ended(status: JobStatus) -> Option<Ended> {
     Some(match status {
         JobStatus::Running => return None,
         JobStatus::Ended(results) => {
-            let rest =
-                stored("no_result", "The provider has ended the batch without a result for this line.");
-            Ended { results, rest, is_complete: true }
+            let message = "The provider has ended the batch without a result for this line.";
+            Ended { results, rest: StoredError::new("no_result", message), is_complete: true }
         }
-        JobStatus::Cancelled(results) => Ended { results, rest: cancelled(), is_complete: false },
-        JobStatus::Expired(results) => Ended { results, rest: expired(), is_complete: false },
+        JobStatus::Cancelled(results) => {
+            Ended { results, rest: StoredError::cancelled(), is_complete: false }
+        }
+        JobStatus::Expired(results) => Ended { results, rest: StoredError::expired(), is_complete: false },
         JobStatus::Failed { code, message, results } => {
-            Ended { results, rest: stored(&code, &message), is_complete: false }
+            Ended { results, rest: StoredError::new(&code, &message), is_complete: false }
         }
     })
-}
-
-fn stored(code: &str, message: &str) -> StoredError {
-    StoredError { code: code.to_owned(), message: message.to_owned(), param: None, line: None }
-}
-
-fn cancelled() -> StoredError {
-    stored("batch_cancelled", "This request was not executed, since its batch was cancelled.")
-}
-
-fn expired() -> StoredError {
-    stored("batch_expired", "This request could not be executed before the completion window expired.")
 }

@@ -5,14 +5,14 @@
 
 use super::job_calls::{CallFailure, JobCalls};
 use super::job_cutter::{Cut, Cutter, Cutting};
-use super::job_results::JobResults;
-use super::job_state::{JobRecord, JobState, ProviderJobs};
+use super::job_state::{JobRecord, JobState, Position, ProviderJobs};
 use super::job_target::JobTarget;
+use super::kept_results::KeptResults;
 use super::line::LineEnv;
 use super::run::{Halt, Run};
-use super::state::{Batch, Status};
+use super::state::{Batch, StoredError};
+use super::stop::{Stop, StoredBatch};
 use bytes::Bytes;
-use jiff::Timestamp;
 use knowledge::provider::batch_jobs::{BatchJobs, Job, JobInput};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -30,17 +30,6 @@ const FIRST_WAIT: Duration = Duration::from_secs(1);
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
 /// How long nothing may happen before the batch is looked at again.
 const IDLE: Duration = Duration::from_secs(1);
-
-/// Why a batch's jobs are left.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Left {
-    /// Every line has its result.
-    Done,
-    /// The batch's time is over.
-    Expired,
-    /// The batch has another status, or the process stops.
-    Changed,
-}
 
 /// When something is done again.
 #[derive(Debug, Clone, Copy)]
@@ -67,7 +56,7 @@ pub(super) struct Jobs<'a> {
     pub batch: Batch,
     pub target: JobTarget,
     pub calls: JobCalls,
-    pub results: JobResults<'a>,
+    pub results: KeptResults<'a>,
     /// The input of the job that is about to be created.
     input: Option<(u32, Bytes)>,
     /// Jobs of which nobody knows whether they are created.
@@ -88,7 +77,7 @@ impl<'a> Jobs<'a> {
             Ok(found) => found,
             Err(error) => return Ok(Err(error)),
         };
-        let results = JobResults::open(run, &batch).await?;
+        let results = KeptResults::open(run, &batch).await?;
         run.hold_rest(&batch, results.done()).await?;
         let env = env.with_advance(run.budget.held());
         let planned = batch.jobs.iter().flat_map(ProviderJobs::open);
@@ -108,17 +97,18 @@ impl<'a> Jobs<'a> {
     }
 
     /// Runs until every line has its result, or lines must not be sent any more.
-    pub async fn run(mut self) -> Result<Left, Halt> {
+    pub async fn run(mut self) -> Result<Stop, Halt> {
         // Not a member, since a reader cannot be shared between threads.
         let mut cutter = None;
         let mut updated = self.run.batches.shared.store().ok_or(Halt::Over)?.updated();
+        let mut stored = StoredBatch::open(self.run)?;
         loop {
-            if let Some(left) = self.left()? {
-                return Ok(left);
+            if let Some(stop) = stored.stop(self.run)? {
+                return Ok(stop);
             }
             if self.state().is_done() {
                 self.save(|_| {}).await?;
-                return Ok(Left::Done);
+                return Ok(Stop::Done);
             }
             let now = Instant::now();
             if let Some(number) = self.due(now) {
@@ -132,21 +122,6 @@ impl<'a> Jobs<'a> {
                 }
             }
         }
-    }
-
-    /// Whether jobs must not be created any more.
-    fn left(&self) -> Result<Option<Left>, Halt> {
-        let record = self.run.record().ok_or(Halt::Over)?;
-        let batch = self.run.own(&record).ok_or(Halt::Over)?;
-        Ok(match batch.status {
-            Status::InProgress if batch.is_over(Timestamp::now().as_second()) => Some(Left::Expired),
-            Status::InProgress if !self.is_draining() => None,
-            _ => Some(Left::Changed),
-        })
-    }
-
-    pub fn is_draining(&self) -> bool {
-        self.run.batches.shared.lifecycle.is_draining()
     }
 
     pub fn state(&self) -> &ProviderJobs {
@@ -172,16 +147,13 @@ impl<'a> Jobs<'a> {
     }
 
     fn may_create(&self, now: Instant) -> bool {
-        let (open, planned) = self.counts();
-        let has_more = planned > 0 || (!self.state().is_cut && open < MAX_OPEN);
-        has_more && self.create.is_none_or(|due| due.at <= now)
+        let may_cut = !self.state().is_cut && self.state().open().count() < MAX_OPEN;
+        (may_cut || self.planned().is_some()) && self.create.is_none_or(|due| due.at <= now)
     }
 
-    /// Open jobs, and those among them that are not created.
-    fn counts(&self) -> (usize, usize) {
-        self.state().open().fold((0, 0), |(open, planned), job| {
-            (open + 1, planned + usize::from(job.state == JobState::Planned))
-        })
+    /// The first job that is not created.
+    fn planned(&self) -> Option<u32> {
+        self.state().open().find(|job| job.state == JobState::Planned).map(|job| job.number)
     }
 
     fn wake_at(&self, now: Instant) -> Instant {
@@ -192,8 +164,7 @@ impl<'a> Jobs<'a> {
 
     /// Creates the job that is planned, or cuts the next one.
     async fn create_next(&mut self, cutter: &mut Option<Cutter>) -> Result<(), Halt> {
-        let planned = self.state().open().find(|job| job.state == JobState::Planned).map(|job| job.number);
-        let number = match planned {
+        let number = match self.planned() {
             Some(number) => number,
             None => match self.cut(cutter).await? {
                 Some(number) => number,
@@ -208,7 +179,7 @@ impl<'a> Jobs<'a> {
             Err(failure) if failure.is_temporary() => self.wait_to_create(&failure),
             Err(CallFailure::Status { status, code, message, .. }) => {
                 let message = format!("The provider has refused the batch ({status}): {message}");
-                self.fail_job(number, &code, &message).await?;
+                self.fail_job(number, StoredError::new(&code, &message)).await?;
             }
             Err(CallFailure::Unclear(_)) => {}
         }
@@ -229,7 +200,7 @@ impl<'a> Jobs<'a> {
     async fn cut(&mut self, kept: &mut Option<Cutter>) -> Result<Option<u32>, Halt> {
         let mut cutter = match kept.take() {
             Some(cutter) => cutter,
-            None => self.cutter((self.state().cut, self.state().taken)).await?,
+            None => self.cutter(self.state().cut, self.state().taken).await?,
         };
         let cut = self.next_cut(&mut cutter, None).await?;
         let number = self.state().jobs.len() as u32 + 1;
@@ -253,23 +224,28 @@ impl<'a> Jobs<'a> {
         self.input = Some((number, input));
         self.save(|jobs| {
             jobs.jobs.push(job.clone());
-            (jobs.cut, jobs.taken) = (end, taken);
+            jobs.cut = end;
+            jobs.taken = taken;
         })
         .await?;
         Ok(Some(number))
     }
 
-    async fn cutter(&self, from: (super::job_state::Position, u32)) -> Result<Cutter, Halt> {
-        let file = self.run.input(&self.batch, from.0.byte).await?;
-        Ok(Cutter::new(file, self.run.batches.options.max_line_bytes, &self.batch.endpoint, from))
+    /// Cuts the lines after this one; so many requests stand before.
+    async fn cutter(&self, after: Position, taken: u32) -> Result<Cutter, Halt> {
+        let lines = self.run.lines_after(&self.batch, after).await?;
+        Ok(Cutter::new(lines, &self.batch.request.endpoint, taken))
     }
 
     async fn next_cut(&mut self, cutter: &mut Cutter, up_to: Option<u32>) -> Result<Option<Cut>, Halt> {
         let jobs = self.state().clone();
-        let (planner, total) = (self.run.batches.planner.clone(), self.batch.total);
-        let job = self.target.job("", &jobs);
-        let (target, results) = (&self.target, &mut self.results);
-        let mut cutting = Cutting { planner: &planner, target, job: &job, total, results };
+        let mut cutting = Cutting {
+            planner: &self.run.batches.planner,
+            target: &self.target,
+            job: &self.target.job("", &jobs),
+            total: self.batch.lines.total,
+            results: &mut self.results,
+        };
         cutter.next(&mut cutting, up_to).await
     }
 
@@ -278,7 +254,7 @@ impl<'a> Jobs<'a> {
         if let Some((_, input)) = self.input.as_ref().filter(|(number, _)| *number == job.number) {
             return Ok(Some(input.clone()));
         }
-        let mut cutter = self.cutter((job.after, 0)).await?;
+        let mut cutter = self.cutter(job.after, 0).await?;
         let cut = self.next_cut(&mut cutter, Some(job.last)).await?;
         self.input = cut.map(|cut| (job.number, cut.input));
         Ok(self.input.as_ref().map(|(_, input)| input.clone()))
@@ -344,7 +320,7 @@ impl<'a> Jobs<'a> {
             let job = batch.jobs.as_mut().and_then(|jobs| jobs.job_mut(number));
             if let Some(job) = job.filter(|job| !job.is_created_again) {
                 job.is_created_again = true;
-                batch.sent_again += job.lines;
+                batch.lines.sent_again += job.lines;
             }
         });
         self.batch = saved.await?;
@@ -423,9 +399,9 @@ impl<'a> Jobs<'a> {
 
     /// Writes a change of the jobs, and the counts of lines.
     pub async fn save(&mut self, change: impl Fn(&mut ProviderJobs)) -> Result<(), Halt> {
-        let (completed, failed) = (self.results.completed, self.results.failed);
         let saved = self.run.save(|batch| {
-            (batch.completed_lines, batch.failed_lines) = (completed, failed);
+            batch.lines.completed = self.results.completed;
+            batch.lines.failed = self.results.failed;
             if let Some(jobs) = &mut batch.jobs {
                 change(jobs);
             }
@@ -449,18 +425,14 @@ impl<'a> Jobs<'a> {
 /// # Errors
 /// The store does not work. Inside: the client's key or config is not good any more.
 pub(super) async fn target(run: &Run, batch: &Batch) -> Result<Result<(LineEnv, JobTarget), Error>, Halt> {
-    let batches = &run.batches;
-    let record = run.record().ok_or(Halt::Over)?;
-    let headers = batches.headers(&record)?;
-    let made_at = Timestamp::from_second(batch.times.created).unwrap_or_default();
+    let env = run.line_env(batch)?;
     let provider = batch.provider().unwrap_or_default();
-    let trace_id = batch_id(run.id, Some(provider));
-    let env = LineEnv::new(&batch.endpoint, &headers, made_at, &trace_id).map_err(Halt::Later)?;
-    let client = match env.client(&batches.planner).await {
+    let planner = &run.batches.planner;
+    let client = match env.client(planner).await {
         Ok(client) => client,
         Err(error) => return Ok(Err(error)),
     };
-    let config = batches.planner.offline_config(&env.uri, &env.headers, client).await;
+    let config = planner.offline_config(&env.uri, &env.headers, client).await;
     let target = config.and_then(|config| JobTarget::new(config, provider, env.uri.clone()));
     Ok(target.map(|target| (env, target)))
 }

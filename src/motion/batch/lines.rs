@@ -7,7 +7,7 @@ use super::blobs::BlobError;
 use super::job_state::Position;
 use super::line_error::LineError;
 use bytes::{Buf as _, Bytes, BytesMut};
-use futures_util::stream::{Stream, StreamExt as _};
+use futures_util::stream::{BoxStream, Stream, StreamExt as _};
 use memchr::memchr;
 
 /// The last line that may be a request, blank lines counted. Results are kept in a set that grows with the number.
@@ -24,6 +24,9 @@ pub struct Line {
     /// Memory of its own, so that a line in flight does not hold the piece that it came with.
     pub bytes: Bytes,
 }
+
+/// The lines of a blob.
+pub type FileLines = LineReader<BoxStream<'static, Result<Bytes, BlobError>>>;
 
 /// Reads lines. Holds one piece of the stream, and of a line that spans pieces at most `max_line_bytes`.
 pub struct LineReader<S> {
@@ -51,8 +54,15 @@ where
 
     /// Reads a stream that begins at this place.
     pub fn at(stream: S, max_line_bytes: usize, Position { line, byte }: Position) -> Self {
-        let (piece, partial) = (Bytes::new(), BytesMut::new());
-        Self { stream, max_line_bytes, piece, partial, too_long: false, number: line, byte }
+        Self {
+            stream,
+            max_line_bytes,
+            piece: Bytes::new(),
+            partial: BytesMut::new(),
+            too_long: false,
+            number: line,
+            byte,
+        }
     }
 
     /// Of the last line.

@@ -79,7 +79,7 @@ impl BatchMetrics {
 
     pub(super) fn finish(&self, batch: &Batch) {
         self.finished.with_label_values(&[batch.status.as_str()]).inc();
-        self.sent_again.inc_by(u64::from(batch.sent_again));
+        self.sent_again.inc_by(u64::from(batch.lines.sent_again));
     }
 
     pub(super) fn upload(&self, bytes: u64) {

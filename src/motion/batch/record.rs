@@ -112,19 +112,20 @@ pub fn batch_view(id: Uuid, batch: &Batch) -> Value {
             .collect();
         json!({"object": "list", "data": data})
     });
-    let (times, provider) = (&batch.times, batch.provider());
+    let times = &batch.times;
+    let provider = batch.provider();
     let file = |id: Uuid| file_id(id, provider);
     json!({
-        "id": batch_id(id, provider), "object": "batch", "endpoint": batch.endpoint, "errors": errors,
-        "input_file_id": file(batch.input_file), "completion_window": batch.window,
-        "status": batch.status.as_str(), "output_file_id": batch.output_file.map(file),
-        "error_file_id": batch.error_file.map(file), "created_at": times.created,
+        "id": batch_id(id, provider), "object": "batch", "endpoint": batch.request.endpoint, "errors": errors,
+        "input_file_id": file(batch.request.input_file), "completion_window": batch.request.window,
+        "status": batch.status.as_str(), "output_file_id": batch.files.output.map(file),
+        "error_file_id": batch.files.errors.map(file), "created_at": times.created,
         "in_progress_at": times.in_progress, "expires_at": times.expires, "finalizing_at": times.finalizing,
         "completed_at": times.completed, "failed_at": times.failed, "expired_at": times.expired,
         "cancelling_at": times.cancelling, "cancelled_at": times.cancelled,
         "request_counts": {
-            "total": batch.total, "completed": batch.completed_lines, "failed": batch.failed_lines,
+            "total": batch.lines.total, "completed": batch.lines.completed, "failed": batch.lines.failed,
         },
-        "metadata": batch.metadata, "lines_sent_again": batch.sent_again,
+        "metadata": batch.request.metadata, "lines_sent_again": batch.lines.sent_again,
     })
 }

@@ -4,16 +4,19 @@
 //! batch's lease runs it. How lines are sent is `dispatch`.
 
 use super::batches::{Batches, new_file};
-use super::blobs::{BlobError, BlobReader};
+use super::blobs::BlobError;
 use super::budget::Budget;
-use super::dispatch::{Dispatch, Stop};
-use super::job_results::JobResults;
+use super::dispatch::Dispatch;
 use super::job_rules::JobRules;
-use super::jobs::{self, Jobs, Left};
-use super::lines::LineReader;
+use super::job_state::Position;
+use super::jobs::{self, Jobs};
+use super::kept_results::KeptResults;
+use super::line::LineEnv;
+use super::lines::{FileLines, LineReader};
 use super::parts::{self, Assembled};
 use super::record::{self, File, batch_path, file_path};
-use super::state::{Batch, Event, Lease, Status, StoredError};
+use super::state::{Batch, BatchFiles, Event, Lease, Status, StoredError};
+use super::stop::Stop;
 use super::validation::{BatchLine, validate};
 use jiff::Timestamp;
 use memory::store::{Change, Kind, Record, StoreError};
@@ -83,7 +86,7 @@ impl Run {
     /// Runs it until it is finished, is another process's, or this process stops.
     pub async fn until_finished(self) {
         let mut failing = false;
-        while !self.batches.shared.lifecycle.is_draining() {
+        while !self.is_draining() {
             let stepped = match Box::pin(self.step()).await {
                 Err(Halt::NoInput) => self.note_lost_input().await.map(|()| true),
                 stepped => stepped,
@@ -141,7 +144,7 @@ impl Run {
         };
         self.budget.release();
         match stop {
-            Stop::Done => self.apply(&Event::Done).await,
+            Stop::Done => self.apply(Event::Done).await,
             Stop::Expired => self.write_files(batch).await,
             // The next step does what the new status demands.
             Stop::Changed => Ok(()),
@@ -161,20 +164,20 @@ impl Run {
             }
             // What has not begun costs nothing.
             Err(error) if batch.jobs.as_ref().is_none_or(|jobs| jobs.jobs.is_empty()) => {
-                return self.fail_lines(batch, error.kind.row().code, &error.message).await;
+                return self.fail_lines(batch, error.into()).await;
             }
             Err(error) => return Err(Halt::Later(error.message)),
         };
-        let left = tokio::select! {
-            left = Box::pin(jobs.run()) => left?,
+        let stop = tokio::select! {
+            stop = Box::pin(jobs.run()) => stop?,
             halt = self.renew() => return Err(halt),
         };
         self.budget.release();
-        match left {
-            Left::Done => self.apply(&Event::Done).await,
-            Left::Expired => Box::pin(self.end_jobs(batch)).await,
+        match stop {
+            Stop::Done => self.apply(Event::Done).await,
+            Stop::Expired => Box::pin(self.end_jobs(batch)).await,
             // The next step does what the new status demands.
-            Left::Changed => Ok(()),
+            Stop::Changed => Ok(()),
         }
     }
 
@@ -183,7 +186,7 @@ impl Run {
         let ending = async {
             match Jobs::open(self, batch.clone()).await? {
                 Ok(jobs) => Box::pin(jobs.end()).await,
-                Err(error) => self.fail_lines(batch, error.kind.row().code, &error.message).await,
+                Err(error) => self.fail_lines(batch, error.into()).await,
             }
         };
         tokio::select! {
@@ -191,20 +194,19 @@ impl Run {
             halt = self.renew() => return Err(halt),
         }
         match batch.status {
-            Status::InProgress if !self.batches.shared.lifecycle.is_draining() => {
-                self.write_files(batch).await
-            }
+            Status::InProgress if !self.is_draining() => self.write_files(batch).await,
             // The next step writes them.
             _ => Ok(()),
         }
     }
 
     /// Gives every line without a result this error, and has no more jobs.
-    async fn fail_lines(&self, batch: &Batch, code: &str, message: &str) -> Result<(), Halt> {
-        let mut results = JobResults::open(self, batch).await?;
-        results.fail_rest(batch, code, message).await?;
+    async fn fail_lines(&self, batch: &Batch, error: StoredError) -> Result<(), Halt> {
+        let mut results = KeptResults::open(self, batch).await?;
+        results.fail_rest(batch, &error).await?;
         let saved = self.save(|batch| {
-            (batch.completed_lines, batch.failed_lines) = (results.completed, results.failed);
+            batch.lines.completed = results.completed;
+            batch.lines.failed = results.failed;
             if let Some(jobs) = &mut batch.jobs {
                 jobs.end();
             }
@@ -255,6 +257,11 @@ impl Run {
         changed.await?.ok_or(Halt::Over)
     }
 
+    /// Whether this process stops.
+    pub fn is_draining(&self) -> bool {
+        self.batches.shared.lifecycle.is_draining()
+    }
+
     /// Its id, as clients write it.
     fn name(&self) -> String {
         let batch = self.record().and_then(|record| record::batch(&record));
@@ -273,7 +280,7 @@ impl Run {
         (is_own || batch.status.is_final()).then_some(batch)
     }
 
-    async fn apply(&self, event: &Event) -> Result<(), Halt> {
+    async fn apply(&self, event: Event) -> Result<(), Halt> {
         let now = Timestamp::now().as_second();
         // Where the status is another one meanwhile, the next step does what that demands.
         let saved = self.save(|batch| {
@@ -284,65 +291,84 @@ impl Run {
 
     /// Checks every line of the input file, and holds what they are expected to use, before the first is sent.
     async fn validate(&self, batch: &Batch) -> Result<(), Halt> {
-        let (lines, mut errors) = match self.budget.lines_waiting() {
-            Some(lines) => (lines, Vec::new()),
-            None => tokio::select! {
-                checked = self.check_lines(batch) => checked?,
-                halt = self.keep_while(Status::Validating) => return halt,
-            },
+        let event = tokio::select! {
+            event = self.validated(batch) => event?,
+            halt = self.keep_while(Status::Validating) => return halt,
         };
-        if errors.is_empty() {
-            tokio::select! {
-                refused = self.hold_budget(batch, lines) => errors.extend(refused?),
-                halt = self.keep_while(Status::Validating) => return halt,
-            }
-        }
-        let event = match errors.is_empty() {
-            true => Event::Validated { lines },
-            false => Event::Refused { errors },
-        };
-        self.apply(&event).await
+        self.apply(event).await
     }
 
-    /// How many lines there are, and what is wrong with them.
-    async fn check_lines(&self, batch: &Batch) -> Result<(u32, Vec<StoredError>), Halt> {
-        let options = &self.batches.options;
-        let file = self.input(batch, 0).await?;
-        let reader = LineReader::new(file.stream, options.max_line_bytes);
-        let mut rules = match batch.jobs.is_some() {
-            true => match jobs::target(self, batch).await? {
-                Ok((_, target)) => JobRules::of(target),
-                Err(error) => {
-                    let (code, param) = (error.kind.row().code.to_owned(), error.param);
-                    return Ok((0, vec![StoredError { code, message: error.message, param, line: None }]));
-                }
-            },
-            false => JobRules::default(),
+    async fn validated(&self, batch: &Batch) -> Result<Event, Halt> {
+        let checked = match self.budget.lines_waiting() {
+            Some(lines) => Ok(lines),
+            None => self.check_lines(batch).await?,
         };
+        let errors = match checked {
+            Ok(lines) => match self.hold_budget(batch, lines).await? {
+                None => return Ok(Event::Validated { lines }),
+                Some(refusal) => vec![refusal],
+            },
+            Err(errors) => errors,
+        };
+        Ok(Event::Refused { errors })
+    }
+
+    /// How many lines there are. Inside: what is wrong with them.
+    async fn check_lines(&self, batch: &Batch) -> Result<Result<u32, Vec<StoredError>>, Halt> {
+        let lines = self.lines(batch).await?;
+        let mut rules = JobRules::default();
+        if batch.jobs.is_some() {
+            match jobs::target(self, batch).await? {
+                Ok((_, target)) => rules = JobRules::of(target),
+                Err(error) => return Ok(Err(vec![error.into()])),
+            }
+        }
         let further = |line: u32, read: &BatchLine| rules.check(line, read);
-        let mut validated = validate(reader, &batch.endpoint, options.max_lines, further).await?;
+        let max_lines = self.batches.options.max_lines;
+        let mut validated = validate(lines, &batch.request.endpoint, max_lines, further).await?;
         if validated.errors.is_empty() {
             validated.errors.extend(rules.check_whole(validated.lines));
         }
-        Ok((validated.lines, validated.errors.into_iter().map(StoredError::from).collect()))
+        if validated.errors.is_empty() {
+            return Ok(Ok(validated.lines));
+        }
+        Ok(Err(validated.errors.into_iter().map(StoredError::from).collect()))
     }
 
-    /// Its input file, from this byte on.
+    /// The lines of its input file.
     ///
     /// # Errors
-    /// `NoInput` where it is gone.
-    pub async fn input(&self, batch: &Batch, from: u64) -> Result<BlobReader, Halt> {
-        let read = self.batches.blobs.read_from(&file_path(batch.input_file), from).await;
-        read.map_err(|error| match error {
-            BlobError::NotFound => Halt::NoInput,
-            error => error.into(),
-        })
+    /// `NoInput` where the file is gone.
+    pub async fn lines(&self, batch: &Batch) -> Result<FileLines, Halt> {
+        self.lines_after(batch, Position::default()).await
+    }
+
+    /// As [`Run::lines`], from this place on.
+    pub async fn lines_after(&self, batch: &Batch, after: Position) -> Result<FileLines, Halt> {
+        let path = file_path(batch.request.input_file);
+        match self.batches.blobs.read_from(&path, after.byte).await {
+            Ok(file) => Ok(LineReader::at(file.stream, self.batches.options.max_line_bytes, after)),
+            Err(BlobError::NotFound) => Err(Halt::NoInput),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// What all its lines have in common.
+    ///
+    /// # Errors
+    /// It is gone, or the headers that it was made with cannot be read.
+    pub fn line_env(&self, batch: &Batch) -> Result<LineEnv, Halt> {
+        let record = self.record().ok_or(Halt::Over)?;
+        let headers = self.batches.headers(&record)?;
+        let made_at = Timestamp::from_second(batch.times.created).unwrap_or_default();
+        let trace_id = batch_id(self.id, batch.provider());
+        LineEnv::new(&batch.request.endpoint, &headers, made_at, &trace_id).map_err(Halt::Later)
     }
 
     /// Writes that the input file is gone: no line can be sent any more, nor get its result.
     async fn note_lost_input(&self) -> Result<(), Halt> {
-        let (code, param) = ("invalid_file".to_owned(), Some("input_file_id".to_owned()));
-        let errors = vec![StoredError { code, message: NO_INPUT.to_owned(), param, line: None }];
+        let param = Some("input_file_id".to_owned());
+        let errors = vec![StoredError { param, ..StoredError::new("invalid_file", NO_INPUT) }];
         let now = Timestamp::now().as_second();
         let saved = self.save(|batch| {
             if batch.apply(Event::Refused { errors: errors.clone() }, now).is_err() {
@@ -372,7 +398,8 @@ impl Run {
     /// Writes output and error file of what was done, and ends the batch.
     async fn write_files(&self, batch: &Batch) -> Result<(), Halt> {
         let prefix = batch_path(self.id);
-        let ((output, output_path), (errors, error_path)) = (new_file(), new_file());
+        let (output, output_path) = new_file();
+        let (errors, error_path) = new_file();
         let assembled = tokio::select! {
             assembled = parts::assemble(&self.batches.blobs, &prefix, &output_path, &error_path) => assembled?,
             halt = self.keep_while(batch.status) => {
@@ -388,15 +415,16 @@ impl Run {
             error_bytes.map(|bytes| (errors, file("error", bytes))),
         ];
         let files: Vec<(Uuid, File)> = made.into_iter().flatten().collect();
-        let event =
-            Event::Written { output: output_bytes.map(|_| output), errors: error_bytes.map(|_| errors) };
+        let written =
+            BatchFiles { output: output_bytes.map(|_| output), errors: error_bytes.map(|_| errors) };
         let owner = self.batches.owner;
         let changed = self.batches.change(
             self.id,
             |batch| {
-                (batch.completed_lines, batch.failed_lines) = (completed, failed);
+                batch.lines.completed = completed;
+                batch.lines.failed = failed;
                 batch.is_free_for(owner, now.as_millisecond())
-                    && batch.apply(event.clone(), Timestamp::now().as_second()).is_ok()
+                    && batch.apply(Event::Written(written), Timestamp::now().as_second()).is_ok()
             },
             |record| {
                 let put = |(id, file): &(Uuid, File)| {
@@ -411,7 +439,7 @@ impl Run {
                 log::info!(
                     target: "turnpike",
                     "batches: {} is {}: {completed} lines completed, {failed} failed, {} may have been sent twice",
-                    self.name(), batch.status.as_str(), batch.sent_again
+                    self.name(), batch.status.as_str(), batch.lines.sent_again
                 );
                 self.batches.metrics.finish(&batch);
                 // Left over where it fails: the sweep removes it.
@@ -429,7 +457,8 @@ impl Run {
 
     /// A file that the batch makes.
     fn file_of(&self, batch: &Batch, kind: &str, bytes: u64, now: Timestamp) -> File {
-        let kept = batch.output_expiry.map_or(self.batches.options.retention.as_secs() as i64, i64::from);
+        let kept =
+            batch.request.output_expiry.map_or(self.batches.options.retention.as_secs() as i64, i64::from);
         File {
             filename: format!("{}_{kind}.jsonl", batch_id(self.id, batch.provider())),
             purpose: "batch_output".to_owned(),

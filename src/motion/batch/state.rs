@@ -4,8 +4,10 @@
 
 use super::job_state::ProviderJobs;
 use super::line_error::LineError;
+use super::line_result::LineOutcome;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
+use words::error::Error;
 
 /// How long a batch may take, seconds.
 pub const WINDOW_SECONDS: i64 = 86_400;
@@ -58,10 +60,7 @@ pub enum Event {
     /// Every line has its result.
     Done,
     /// Its files are written: of a batch that is done, or cancelled, or whose time is over.
-    Written {
-        output: Option<Uuid>,
-        errors: Option<Uuid>,
-    },
+    Written(BatchFiles),
     Cancel,
 }
 
@@ -75,6 +74,35 @@ pub struct StoredError {
     /// From 1; `None`: it is about the whole file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub line: Option<u32>,
+}
+
+impl StoredError {
+    /// About the whole file, or about a line that has no response.
+    pub fn new(code: &str, message: &str) -> Self {
+        Self { code: code.to_owned(), message: message.to_owned(), param: None, line: None }
+    }
+
+    /// Of a line that was not run, since its batch was cancelled.
+    pub fn cancelled() -> Self {
+        Self::new("batch_cancelled", "This request was not executed, since its batch was cancelled.")
+    }
+
+    /// Of a line that was not run in time.
+    pub fn expired() -> Self {
+        let message = "This request could not be executed before the completion window expired.";
+        Self::new("batch_expired", message)
+    }
+
+    /// As the result of a line.
+    pub fn outcome(&self) -> LineOutcome<'_> {
+        LineOutcome::Failed { code: &self.code, message: &self.message }
+    }
+}
+
+impl From<Error> for StoredError {
+    fn from(error: Error) -> Self {
+        Self { param: error.param, ..Self::new(error.kind.row().code, &error.message) }
+    }
 }
 
 impl From<LineError> for StoredError {
@@ -108,10 +136,9 @@ pub struct Times {
     pub cancelled: Option<i64>,
 }
 
-/// A batch that the gateway runs.
+/// What the client has requested.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Batch {
-    pub status: Status,
+pub struct BatchRequest {
     /// The path of its lines: `/v1/chat/completions` …
     pub endpoint: String,
     pub window: String,
@@ -122,27 +149,48 @@ pub struct Batch {
     /// How long its output and error file are kept, seconds; `None`: as the settings have it.
     #[serde(default)]
     pub output_expiry: Option<u32>,
-    #[serde(default)]
-    pub errors: Vec<StoredError>,
-    #[serde(default)]
-    pub output_file: Option<Uuid>,
-    #[serde(default)]
-    pub error_file: Option<Uuid>,
-    #[serde(flatten)]
-    pub times: Times,
+}
+
+/// The files that a batch has made.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct BatchFiles {
+    #[serde(rename = "output_file")]
+    pub output: Option<Uuid>,
+    #[serde(rename = "error_file")]
+    pub errors: Option<Uuid>,
+}
+
+/// How many lines a batch has, and what has become of them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct LineCounts {
     /// Lines with requests.
-    #[serde(default)]
     pub total: u32,
-    #[serde(default)]
-    pub completed_lines: u32,
-    #[serde(default)]
-    pub failed_lines: u32,
+    #[serde(rename = "completed_lines")]
+    pub completed: u32,
+    #[serde(rename = "failed_lines")]
+    pub failed: u32,
     /// Lines up to this number may have been sent.
-    #[serde(default)]
     pub sent_up_to: u32,
     /// Lines that may have been sent twice, since a process ended before it had their results.
-    #[serde(default)]
     pub sent_again: u32,
+}
+
+/// A batch that the gateway runs. Its groups are one flat object in the store.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Batch {
+    pub status: Status,
+    #[serde(flatten)]
+    pub request: BatchRequest,
+    #[serde(default)]
+    pub errors: Vec<StoredError>,
+    #[serde(flatten)]
+    pub files: BatchFiles,
+    #[serde(flatten)]
+    pub times: Times,
+    #[serde(flatten)]
+    pub lines: LineCounts,
     #[serde(default)]
     pub lease: Option<Lease>,
     /// Where a provider runs it; `None`: the gateway does.
@@ -151,23 +199,14 @@ pub struct Batch {
 }
 
 impl Batch {
-    pub fn new(endpoint: &str, window: &str, input_file: Uuid, now: i64) -> Self {
+    pub fn new(request: BatchRequest, now: i64) -> Self {
         Self {
             status: Status::Validating,
-            endpoint: endpoint.to_owned(),
-            window: window.to_owned(),
-            input_file,
-            metadata: None,
-            output_expiry: None,
+            request,
             errors: Vec::new(),
-            output_file: None,
-            error_file: None,
+            files: BatchFiles::default(),
             times: Times { created: now, expires: now + WINDOW_SECONDS, ..Times::default() },
-            total: 0,
-            completed_lines: 0,
-            failed_lines: 0,
-            sent_up_to: 0,
-            sent_again: 0,
+            lines: LineCounts::default(),
             lease: None,
             jobs: None,
         }
@@ -195,34 +234,42 @@ impl Batch {
     pub fn apply(&mut self, event: Event, now: i64) -> Result<(), Status> {
         match (self.status, event) {
             (Status::Validating, Event::Validated { lines }) => {
-                (self.status, self.total, self.times.in_progress) = (Status::InProgress, lines, Some(now));
+                self.status = Status::InProgress;
+                self.lines.total = lines;
+                self.times.in_progress = Some(now);
             }
             (Status::Validating, Event::Refused { errors }) => {
-                (self.status, self.errors, self.times.failed) = (Status::Failed, errors, Some(now));
+                self.status = Status::Failed;
+                self.errors = errors;
+                self.times.failed = Some(now);
             }
             (Status::InProgress, Event::Done) => {
-                (self.status, self.times.finalizing) = (Status::Finalizing, Some(now));
+                self.status = Status::Finalizing;
+                self.times.finalizing = Some(now);
             }
-            (Status::Finalizing, Event::Written { output, errors }) => {
-                (self.status, self.times.completed) = (Status::Completed, Some(now));
-                (self.output_file, self.error_file) = (output, errors);
+            (Status::Finalizing, Event::Written(files)) => {
+                self.status = Status::Completed;
+                self.files = files;
+                self.times.completed = Some(now);
             }
-            (Status::Cancelling, Event::Written { output, errors }) => {
-                (self.status, self.times.cancelled) = (Status::Cancelled, Some(now));
-                (self.output_file, self.error_file) = (output, errors);
+            (Status::Cancelling, Event::Written(files)) => {
+                self.status = Status::Cancelled;
+                self.files = files;
+                self.times.cancelled = Some(now);
             }
-            (Status::Validating | Status::InProgress, Event::Written { output, errors })
-                if self.is_over(now) =>
-            {
-                (self.status, self.times.expired) = (Status::Expired, Some(now));
-                (self.output_file, self.error_file) = (output, errors);
+            (Status::Validating | Status::InProgress, Event::Written(files)) if self.is_over(now) => {
+                self.status = Status::Expired;
+                self.files = files;
+                self.times.expired = Some(now);
             }
-            (Status::InProgress, Event::Written { output, errors }) if self.has_no_input() => {
-                (self.status, self.times.failed) = (Status::Failed, Some(now));
-                (self.output_file, self.error_file) = (output, errors);
+            (Status::InProgress, Event::Written(files)) if self.has_no_input() => {
+                self.status = Status::Failed;
+                self.files = files;
+                self.times.failed = Some(now);
             }
             (Status::Validating | Status::InProgress | Status::Finalizing, Event::Cancel) => {
-                (self.status, self.times.cancelling) = (Status::Cancelling, Some(now));
+                self.status = Status::Cancelling;
+                self.times.cancelling = Some(now);
             }
             // Asked once more.
             (Status::Cancelling | Status::Cancelled, Event::Cancel) => {}
@@ -244,8 +291,14 @@ impl Batch {
 mod tests {
     use super::*;
 
+    fn new(window: &str, input_file: Uuid) -> Batch {
+        let endpoint = "/v1/embeddings".to_owned();
+        let window = window.to_owned();
+        Batch::new(BatchRequest { endpoint, window, input_file, metadata: None, output_expiry: None }, 100)
+    }
+
     fn written() -> Event {
-        Event::Written { output: Some(Uuid::max()), errors: None }
+        Event::Written(BatchFiles { output: Some(Uuid::max()), errors: None })
     }
 
     /// Every status with every event: the next status, or `None` where it cannot happen.
@@ -273,7 +326,7 @@ mod tests {
         ];
         for (status, wanted) in table {
             for (event, wanted) in events().into_iter().zip(wanted) {
-                let mut batch = Batch::new("/v1/embeddings", "24h", Uuid::nil(), 100);
+                let mut batch = new("24h", Uuid::nil());
                 batch.status = status;
                 let before = batch.clone();
                 let result = batch.apply(event.clone(), 200);
@@ -287,25 +340,24 @@ mod tests {
 
     #[test]
     fn a_batch_whose_time_is_over_expires_with_what_was_done() {
-        let mut batch = Batch::new("/v1/embeddings", "immediate", Uuid::nil(), 100);
+        let mut batch = new("immediate", Uuid::nil());
         batch.apply(Event::Validated { lines: 3 }, 101).unwrap();
         assert_eq!(batch.apply(written(), 100 + WINDOW_SECONDS - 1), Err(Status::InProgress));
         batch.lease = Some(Lease { owner: Uuid::nil(), until: 5 });
         batch.apply(written(), 100 + WINDOW_SECONDS).unwrap();
         assert_eq!((batch.status, batch.times.expired), (Status::Expired, Some(100 + WINDOW_SECONDS)));
-        assert_eq!((batch.output_file, batch.lease), (Some(Uuid::max()), None));
+        assert_eq!((batch.files.output, batch.lease), (Some(Uuid::max()), None));
     }
 
     #[test]
     fn a_batch_without_its_input_fails_with_what_was_done() {
-        let mut batch = Batch::new("/v1/embeddings", "24h", Uuid::nil(), 100);
+        let mut batch = new("24h", Uuid::nil());
         batch.apply(Event::Validated { lines: 3 }, 101).unwrap();
-        let error = StoredError { code: "c".into(), message: "m".into(), param: None, line: None };
-        batch.errors.push(error);
+        batch.errors.push(StoredError::new("c", "m"));
         let before = batch.clone();
         batch.apply(written(), 200).unwrap();
         assert_eq!((batch.status, batch.times.failed), (Status::Failed, Some(200)));
-        assert_eq!(batch.output_file, Some(Uuid::max()));
+        assert_eq!(batch.files.output, Some(Uuid::max()));
         let mut late = before;
         late.apply(written(), 100 + WINDOW_SECONDS).unwrap();
         assert_eq!(late.status, Status::Expired);
@@ -313,8 +365,9 @@ mod tests {
 
     #[test]
     fn a_lease_keeps_others_away_until_its_end() {
-        let mut batch = Batch::new("/v1/embeddings", "24h", Uuid::nil(), 100);
-        let (mine, other) = (Uuid::from_u128(1), Uuid::from_u128(2));
+        let mut batch = new("24h", Uuid::nil());
+        let mine = Uuid::from_u128(1);
+        let other = Uuid::from_u128(2);
         assert!(batch.is_free_for(mine, 0));
         batch.lease = Some(Lease { owner: mine, until: 1000 });
         assert!(
@@ -324,10 +377,23 @@ mod tests {
 
     #[test]
     fn a_stored_batch_is_read_as_it_was() {
-        let mut batch = Batch::new("/v1/embeddings", "24h", Uuid::max(), 100);
-        let error = StoredError { code: "c".into(), message: "m".into(), param: None, line: Some(7) };
+        let mut batch = new("24h", Uuid::max());
+        let error = StoredError { line: Some(7), ..StoredError::new("c", "m") };
         batch.apply(Event::Refused { errors: vec![error] }, 101).unwrap();
         let text = serde_json::to_string(&batch).unwrap();
         assert_eq!(serde_json::from_str::<Batch>(&text).unwrap(), batch);
+    }
+
+    /// As version 0.2.0 wrote it: the groups of a batch must stay one flat object.
+    #[test]
+    fn the_members_of_a_stored_batch_stay_as_they_are() {
+        let stored = r#"{"status":"in_progress","endpoint":"/v1/embeddings","window":"24h","input_file":"ffffffff-ffff-ffff-ffff-ffffffffffff","metadata":{"a":"b"},"output_expiry":3600,"errors":[],"output_file":null,"error_file":"00000000-0000-0000-0000-000000000001","created":100,"in_progress":101,"expires":86500,"finalizing":null,"completed":null,"failed":null,"expired":null,"cancelling":null,"cancelled":null,"total":7,"completed_lines":3,"failed_lines":2,"sent_up_to":6,"sent_again":1,"lease":{"owner":"00000000-0000-0000-0000-000000000002","until":5}}"#;
+        let read: Batch = serde_json::from_str(stored).unwrap();
+        let lines = LineCounts { total: 7, completed: 3, failed: 2, sent_up_to: 6, sent_again: 1 };
+        assert_eq!((read.lines, read.files.errors), (lines, Some(Uuid::from_u128(1))));
+        assert_eq!(serde_json::to_string(&read).unwrap(), stored);
+        let least = r#"{"status":"validating","endpoint":"/v1/embeddings","window":"24h","input_file":"ffffffff-ffff-ffff-ffff-ffffffffffff"}"#;
+        let read: Batch = serde_json::from_str(least).unwrap();
+        assert_eq!((read.lines, read.files), (LineCounts::default(), BatchFiles::default()));
     }
 }

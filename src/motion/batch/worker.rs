@@ -126,7 +126,7 @@ impl Batches {
             .filter_map(|record| {
                 let batch = record::batch(record)?;
                 let is_free = !batch.status.is_final() && batch.is_free_for(self.owner, now.as_millisecond());
-                is_free.then(|| (batch.window != "immediate", record.id, PlaceKind::of(&batch, now)))
+                is_free.then(|| (batch.request.window != "immediate", record.id, PlaceKind::of(&batch, now)))
             })
             .collect();
         found.sort_unstable_by_key(|(is_later, id, _)| (*is_later, *id));
@@ -151,7 +151,7 @@ impl Batches {
         let read: HashSet<Uuid> = catalog
             .all(Kind::Batch)
             .filter(|record| record.status == Status::Active)
-            .filter_map(|record| record::batch(record).map(|batch| batch.input_file))
+            .filter_map(|record| record::batch(record).map(|batch| batch.request.input_file))
             .collect();
         let over: Vec<(Kind, Uuid)> = [Kind::File, Kind::Batch]
             .into_iter()
