@@ -13,6 +13,7 @@ use judgment::route::attempt::Request;
 use judgment::route::target::Target;
 use knowledge::provider::batch_jobs::{BatchJobs, Job};
 use knowledge::provider::fine_tuning::training::TrainingWriter;
+use motion::batch::read_training;
 use motion::engine::downstream::Downstream;
 use motion::engine::header_edit::{HeaderCase, edit_response_headers};
 use motion::engine::offline::{OfflineRequest, OfflineResponse};
@@ -148,7 +149,7 @@ async fn converted(
     let batches = gateway.batches.as_ref().ok_or_else(|| Error::not_found("This gateway keeps no files."))?;
     let client = ctx.record.client.clone().unwrap_or_else(|| ctx.snapshot.service_keys.anonymous());
     let mut writer = TrainingWriter::new(provider, &target.account, model, format, MAX_TRAINING);
-    batches.read_training(&client, (param, id), |number, line| writer.push(param, number, line)).await?;
+    read_training(batches, &client, param, id, |number, line| writer.push(param, number, line)).await?;
     writer.finish(param).map(Bytes::from)
 }
 

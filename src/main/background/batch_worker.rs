@@ -3,7 +3,7 @@
 //! What is run is `batch`'s.
 
 use async_trait::async_trait;
-use motion::batch::Batches;
+use motion::batch::{self, Batches};
 use pingora_core::server::ShutdownWatch;
 use pingora_core::services::background::BackgroundService;
 use std::sync::Arc;
@@ -37,7 +37,7 @@ impl BackgroundService for BatchWorker {
                 .enable_all()
                 .build();
             match runtime {
-                Ok(runtime) => runtime.block_on(batches.work(async { drop(stopped.await) })),
+                Ok(runtime) => runtime.block_on(batch::work(batches, async { drop(stopped.await) })),
                 Err(why) => log::error!(target: "turnpike", "batches: no runtime: {why}"),
             }
         };

@@ -6,6 +6,7 @@
 use super::blobs::{BlobReader, Blobs};
 use super::metrics::BatchMetrics;
 use super::options::BatchOptions;
+use super::passed_upload::pass_on;
 use super::record::{self, File, batch_view, file_path, file_view};
 use super::state::{Batch, Event};
 use super::turns::Turns;
@@ -144,7 +145,7 @@ impl Batches {
         let received = received
             .map_err(|error| if is_for_room && error.status() == 413 { self.no_room() } else { error })?;
         if may_pass && received.purpose != "batch" {
-            let passed = self.pass_on(client, headers, &received, &path).await;
+            let passed = pass_on(self, client, headers, &received, &path).await;
             drop(self.blobs.delete(&path).await);
             return passed.map(Uploaded::Passed);
         }

@@ -20,46 +20,44 @@ use words::error::Error;
 /// The largest response to an upload, bytes.
 const MAX_RESPONSE: usize = 1 << 20;
 
-impl Batches {
-    /// Sends a received file to the provider that the headers name.
-    ///
-    /// # Errors
-    /// 413 for a file that is larger than a request body may be, and why there is no complete response.
-    pub(super) async fn pass_on(
-        &self,
-        client: &Arc<ClientIdentity>,
-        headers: &HeaderMap,
-        upload: &Upload,
-        path: &str,
-    ) -> Result<OfflineResponse, Error> {
-        let most = self.shared.settings().settings.limits.max_body_bytes;
-        if upload.bytes > most as u64 {
-            return Err(Error::body_too_large(most as u64).with_param("file"));
-        }
-        let content: Vec<Bytes> = self.blobs.read(path).await?.stream.try_collect().await?;
-        let boundary = format!("turnpike-{}", Uuid::now_v7().simple());
-        let mut own: HeaderMap =
-            line_headers(headers).map(|(name, value)| (name.clone(), value.clone())).collect();
-        let kind = HeaderValue::try_from(format!("multipart/form-data; boundary={boundary}"));
-        own.insert(CONTENT_TYPE, kind.map_err(|why| Error::internal(why.to_string()))?);
-        let trace_id = new_trace_id();
-        let (_, leaves) = watch::channel(false);
-        let request = OfflineRequest {
-            method: Method::POST,
-            uri: &Uri::from_static("/v1/files"),
-            headers: &own,
-            body: form(&boundary, upload, &content),
-            is_limited: true,
-            is_sent_once: false,
-            advance: None,
-            trace_id: &trace_id,
-            client: Ok(Arc::clone(client)),
-            max_response: MAX_RESPONSE,
-            given: None,
-        };
-        let sent = self.planner.run_offline(request, leaves).await;
-        sent.map_err(|why| Error::unreachable(format!("The file was not passed on: {why}"), "no response"))
+/// Sends a received file to the provider that the headers name.
+///
+/// # Errors
+/// 413 for a file that is larger than a request body may be, and why there is no complete response.
+pub(super) async fn pass_on(
+    batches: &Batches,
+    client: &Arc<ClientIdentity>,
+    headers: &HeaderMap,
+    upload: &Upload,
+    path: &str,
+) -> Result<OfflineResponse, Error> {
+    let most = batches.shared.settings().settings.limits.max_body_bytes;
+    if upload.bytes > most as u64 {
+        return Err(Error::body_too_large(most as u64).with_param("file"));
     }
+    let content: Vec<Bytes> = batches.blobs.read(path).await?.stream.try_collect().await?;
+    let boundary = format!("turnpike-{}", Uuid::now_v7().simple());
+    let mut own: HeaderMap =
+        line_headers(headers).map(|(name, value)| (name.clone(), value.clone())).collect();
+    let kind = HeaderValue::try_from(format!("multipart/form-data; boundary={boundary}"));
+    own.insert(CONTENT_TYPE, kind.map_err(|why| Error::internal(why.to_string()))?);
+    let trace_id = new_trace_id();
+    let (_, leaves) = watch::channel(false);
+    let request = OfflineRequest {
+        method: Method::POST,
+        uri: &Uri::from_static("/v1/files"),
+        headers: &own,
+        body: form(&boundary, upload, &content),
+        is_limited: true,
+        is_sent_once: false,
+        advance: None,
+        trace_id: &trace_id,
+        client: Ok(Arc::clone(client)),
+        max_response: MAX_RESPONSE,
+        given: None,
+    };
+    let sent = batches.planner.run_offline(request, leaves).await;
+    sent.map_err(|why| Error::unreachable(format!("The file was not passed on: {why}"), "no response"))
 }
 
 /// The form, with the file last.
