@@ -3,13 +3,16 @@
 //! Pure: nothing is sent here, and nothing is stored. `batch/jobs.rs` cuts a batch into jobs, sends the calls and keeps the results.
 //!
 //! A line goes out as `Attempt::new` makes it. Its result comes back through the engine as the response of an attempt that calls
-//! no one (`GivenResponse`), so translation, errors, logs and costs are those of any request. A new vendor is one implementation
-//! and one line at its provider.
+//! no one (`GivenResponse`), so translation, errors, logs and costs are those of any request. A new vendor is one description of its
+//! API (`api`), one implementation with what is like no other's, and one line at its provider.
 
+mod api;
 pub(super) mod fireworks;
 pub mod jsonl;
 pub(super) mod mistral;
 pub(super) mod together;
+
+pub use api::{BatchApi, CancelCall, FormUpload, JobEnd, JobFailure, JobKey, JobSearch, LineForm};
 
 use bytes::Bytes;
 use http::{HeaderName, HeaderValue, Method};
@@ -35,6 +38,11 @@ pub struct JobLimits {
 }
 
 impl JobLimits {
+    /// Jobs of one model each, with so many lines at the most, and no less than any client's batch has.
+    pub const fn of_one_model(max_lines: u32) -> Self {
+        Self { max_lines, min_lines: 1, max_bytes: 8 << 20, most_bytes: 8 << 20, one_model: true }
+    }
+
     /// Whether a job with so many lines and bytes has no room for the next line, of so many bytes.
     pub const fn is_full(&self, lines: u32, bytes: usize, next: usize) -> bool {
         lines >= self.min_lines && (lines >= self.max_lines || bytes.saturating_add(next) > self.max_bytes)
@@ -93,11 +101,20 @@ pub enum JobInput<'a> {
     Uploaded(&'a str),
 }
 
+impl<'a> JobInput<'a> {
+    /// # Errors
+    /// It was not uploaded, which this provider's jobs need.
+    pub fn uploaded(self) -> Result<&'a str, Error> {
+        match self {
+            Self::Uploaded(name) => Ok(name),
+            Self::Lines(_) => Err(Error::internal("a batch without an upload")),
+        }
+    }
+}
+
 /// Where the results of a job are.
 #[derive(Debug, PartialEq, Eq)]
 pub enum JobResults {
-    /// In the response that was read.
-    Inline(Vec<JobResult>),
     /// Bodies of lines, each for [`BatchJobs::read_result`]. One that is not there (404) has no results, where the job did not complete.
     Calls(Vec<JobCall>),
     /// A response that [`BatchJobs::listed`] reads.
@@ -105,7 +122,7 @@ pub enum JobResults {
 }
 
 impl JobResults {
-    pub const NONE: Self = Self::Inline(Vec::new());
+    pub const NONE: Self = Self::Calls(Vec::new());
 }
 
 /// What a job has come to.
@@ -145,14 +162,17 @@ pub enum JobOutcome {
     Expired,
 }
 
-/// A vendor's batch jobs.
+/// A vendor's batch jobs: the description of its API, and in place of what that gives, what is like no other vendor's.
 pub trait BatchJobs: Sync + Debug {
-    fn limits(&self) -> JobLimits;
+    fn api(&self) -> &'static BatchApi;
 
-    /// Whether the gateway keeps files for other purposes than batches as well, since the vendor has no API for files. The default is no:
-    /// they are passed on.
+    fn limits(&self) -> JobLimits {
+        self.api().limits
+    }
+
+    /// See [`BatchApi::keeps_all_files`].
     fn keeps_all_files(&self) -> bool {
-        false
+        self.api().keeps_all_files
     }
 
     /// Whether a batch like this is possible. Called before a batch is created, with an empty model, and again with the model of
@@ -160,29 +180,33 @@ pub trait BatchJobs: Sync + Debug {
     ///
     /// # Errors
     /// 400 that names what is not possible: the operation, or what the account or the options lack.
-    fn check(&self, job: &Job<'_>) -> Result<(), Error>;
+    fn check(&self, _job: &Job<'_>) -> Result<(), Error> {
+        Ok(())
+    }
 
     /// Writes one line of the input. Its id at the provider is its number. `body` is the request in the provider's own format.
     ///
     /// # Errors
     /// 400: this body cannot stand in a batch.
-    fn write_line(&self, line: u32, body: &[u8], job: &Job<'_>, input: &mut Vec<u8>) -> Result<(), Error>;
+    fn write_line(&self, line: u32, body: &[u8], _job: &Job<'_>, input: &mut Vec<u8>) -> Result<(), Error> {
+        self.api().line.write(line, body, input)
+    }
 
     /// The calls that upload the input, one after the other; empty where lines are in the request itself. A 409 of one before the
     /// last means that an earlier process has made it.
     ///
     /// # Errors
     /// 400 for an account that lacks what is needed.
-    fn uploads(&self, _job: &Job<'_>, _input: &Bytes) -> Result<Vec<JobCall>, Error> {
-        Ok(Vec::new())
+    fn uploads(&self, job: &Job<'_>, input: &Bytes) -> Result<Vec<JobCall>, Error> {
+        self.api().upload.iter().map(|upload| upload.call(job, input)).collect()
     }
 
     /// The name of what was uploaded, from the response to the last of [`BatchJobs::uploads`].
     ///
     /// # Errors
     /// 502 for a response that has none.
-    fn uploaded(&self, _job: &Job<'_>, _response: &[u8]) -> Result<String, Error> {
-        Err(Error::internal("this provider has no uploads"))
+    fn uploaded(&self, _job: &Job<'_>, response: &[u8]) -> Result<String, Error> {
+        self.api().uploaded(response)
     }
 
     /// # Errors
@@ -193,30 +217,65 @@ pub trait BatchJobs: Sync + Debug {
     ///
     /// # Errors
     /// 502 for a response that has none.
-    fn created(&self, response: &[u8]) -> Result<String, Error>;
+    fn created(&self, response: &[u8]) -> Result<String, Error> {
+        self.job_id(self.api().created(response)?)
+    }
+
+    /// A job's id, as it stands in paths, from what a response has.
+    ///
+    /// # Errors
+    /// 502 for what cannot be one.
+    fn job_id(&self, given: String) -> Result<String, Error> {
+        Ok(given)
+    }
 
     /// How a job is looked for by its name, or by its input, where nobody knows whether it was created, or its creation gave a 409; `None`:
     /// it cannot be.
-    fn find(&self, _job: &Job<'_>) -> Option<JobCall> {
-        None
+    fn find(&self, job: &Job<'_>) -> Option<JobCall> {
+        self.api().find.as_ref()?.call(job)
     }
 
     /// The id of the job that was looked for, from the response to [`BatchJobs::find`].
     ///
     /// # Errors
     /// 502 for a response that cannot be read.
-    fn found(&self, _job: &Job<'_>, _response: &[u8]) -> Result<Option<String>, Error> {
-        Ok(None)
+    fn found(&self, job: &Job<'_>, response: &[u8]) -> Result<Option<String>, Error> {
+        self.api().found(job, response)?.map(|id| self.job_id(id)).transpose()
     }
 
     /// A job that was cancelled may be gone: its status is a 404 then.
-    fn status(&self, job: &Job<'_>, id: &str) -> JobCall;
+    fn status(&self, _job: &Job<'_>, id: &str) -> JobCall {
+        JobCall::get(api::path(self.api().job, id))
+    }
 
     /// What a job has come to, from the response to [`BatchJobs::status`].
     ///
     /// # Errors
     /// 502 for a response that cannot be read.
-    fn read_status(&self, job: &Job<'_>, response: &[u8]) -> Result<JobStatus, Error>;
+    fn read_status(&self, job: &Job<'_>, response: &[u8]) -> Result<JobStatus, Error> {
+        let api = self.api();
+        let view: Value = jsonl::parse(response)?;
+        let Some(end) = api.end(&view)? else { return Ok(JobStatus::Running) };
+        let results = if end.has_results() { self.results(job, &view)? } else { JobResults::NONE };
+        Ok(match end {
+            JobEnd::Complete => JobStatus::Ended(results),
+            JobEnd::Cancelled | JobEnd::Deleted => JobStatus::Cancelled(results),
+            JobEnd::Expired => JobStatus::Expired(results),
+            JobEnd::Failed | JobEnd::Refused => {
+                let code = api.failure.code.to_owned();
+                JobStatus::Failed { code, message: api.failure.message(&view), results }
+            }
+        })
+    }
+
+    /// Where the results of a job are that has ended, from the response to [`BatchJobs::status`].
+    ///
+    /// # Errors
+    /// 502 for a response that cannot be read.
+    fn results(&self, _job: &Job<'_>, view: &Value) -> Result<JobResults, Error> {
+        let files = self.api().result_files.iter().filter_map(|pointer| jsonl::text(view, pointer));
+        Ok(JobResults::Calls(files.map(|id| JobCall::get(format!("files/{id}/content"))).collect()))
+    }
 
     /// Where results are, from the response to [`JobResults::Listed`].
     ///
@@ -226,13 +285,17 @@ pub trait BatchJobs: Sync + Debug {
         Ok(Vec::new())
     }
 
-    fn cancel(&self, job: &Job<'_>, id: &str) -> JobCall;
+    fn cancel(&self, _job: &Job<'_>, id: &str) -> JobCall {
+        self.api().cancel.call(id)
+    }
 
-    /// One line of a body of results; `None`: it is no result.
+    /// One line of a body of results; `None`: it is no result. The default reads OpenAI's shape.
     ///
     /// # Errors
     /// 502 for a line that cannot be read.
-    fn read_result(&self, line: &[u8]) -> Result<Option<JobResult>, Error>;
+    fn read_result(&self, line: &[u8]) -> Result<Option<JobResult>, Error> {
+        jsonl::read_result(line)
+    }
 }
 
 #[cfg(test)]

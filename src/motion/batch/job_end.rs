@@ -153,12 +153,6 @@ impl Jobs<'_> {
         lines: &mut Lines,
     ) -> Result<Result<(), CallFailure>, Halt> {
         let calls = match results {
-            JobResults::Inline(results) => {
-                for result in results {
-                    self.take(result, lines).await?;
-                }
-                return Ok(Ok(()));
-            }
             JobResults::Calls(calls) => calls,
             JobResults::Listed(call) => match self.calls.send(call).await {
                 Ok(response) => match self.with_job(job, |jobs, own| jobs.listed(own, &response)) {

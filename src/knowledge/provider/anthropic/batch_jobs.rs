@@ -4,9 +4,11 @@
 //! Lines stand in the request itself. A batch has no name there, so one whose creation nobody knows of is created again.
 
 use crate::provider::batch_jobs::{
-    BatchJobs, Job, JobCall, JobInput, JobLimits, JobOutcome, JobResult, JobResults, JobStatus, jsonl,
+    BatchApi, BatchJobs, CancelCall, Job, JobCall, JobEnd, JobFailure, JobInput, JobLimits, JobOutcome,
+    JobResult, JobResults, LineForm, jsonl,
 };
 use serde::Deserialize;
+use serde_json::Value;
 use serde_json::value::RawValue;
 use words::api::operation::Operation;
 use words::error::Error;
@@ -14,12 +16,21 @@ use words::error::Error;
 #[derive(Debug)]
 pub(super) struct MessageBatches;
 
-#[derive(Deserialize)]
-struct BatchView {
-    id: String,
-    processing_status: String,
-    results_url: Option<String>,
-}
+static API: BatchApi = BatchApi {
+    limits: JobLimits { one_model: false, ..JobLimits::of_one_model(10_000) },
+    keeps_all_files: false,
+    line: LineForm { body: "params", ..LineForm::STANDARD },
+    upload: None,
+    created: &["/id"],
+    find: None,
+    job: "messages/batches/{id}",
+    cancel: CancelCall::Post("messages/batches/{id}/cancel"),
+    state: "/processing_status",
+    states: &[("ended", JobEnd::Complete)],
+    // A batch fails line by line.
+    failure: JobFailure { code: "job_failed", message: "", default: "" },
+    result_files: &[],
+};
 
 #[derive(Deserialize)]
 struct ResultLine<'a> {
@@ -48,14 +59,8 @@ struct ErrorType {
 }
 
 impl BatchJobs for MessageBatches {
-    fn limits(&self) -> JobLimits {
-        JobLimits {
-            max_lines: 10_000,
-            min_lines: 1,
-            max_bytes: 8 << 20,
-            most_bytes: 8 << 20,
-            one_model: false,
-        }
+    fn api(&self) -> &'static BatchApi {
+        &API
     }
 
     fn check(&self, job: &Job<'_>) -> Result<(), Error> {
@@ -64,11 +69,6 @@ impl BatchJobs for MessageBatches {
         }
         let message = "Anthropic has no embeddings, so it has no batches of them. Choose another provider.";
         Err(Error::invalid_request("endpoint", message).with_provider(super::SPEC.id))
-    }
-
-    fn write_line(&self, line: u32, body: &[u8], _job: &Job<'_>, input: &mut Vec<u8>) -> Result<(), Error> {
-        jsonl::write_line("custom_id", line, "params", body, input);
-        Ok(())
     }
 
     fn create(&self, _job: &Job<'_>, input: JobInput<'_>) -> Result<JobCall, Error> {
@@ -85,26 +85,12 @@ impl BatchJobs for MessageBatches {
         Ok(JobCall::post("messages/batches", body))
     }
 
-    fn created(&self, response: &[u8]) -> Result<String, Error> {
-        jsonl::text(response, "/id")
-    }
-
-    fn status(&self, _job: &Job<'_>, id: &str) -> JobCall {
-        JobCall::get(format!("messages/batches/{id}"))
-    }
-
-    fn read_status(&self, _job: &Job<'_>, response: &[u8]) -> Result<JobStatus, Error> {
-        let view: BatchView = jsonl::parse(response)?;
-        if view.processing_status != "ended" {
-            return Ok(JobStatus::Running);
+    fn results(&self, _job: &Job<'_>, view: &Value) -> Result<JobResults, Error> {
+        if jsonl::text(view, "/results_url").is_none() {
+            return Ok(JobResults::NONE);
         }
-        let path = format!("messages/batches/{}/results", view.id);
-        let calls = view.results_url.map(|_| JobCall::get(path)).into_iter().collect();
-        Ok(JobStatus::Ended(JobResults::Calls(calls)))
-    }
-
-    fn cancel(&self, _job: &Job<'_>, id: &str) -> JobCall {
-        JobCall::post(format!("messages/batches/{id}/cancel"), "")
+        let id = jsonl::first_text(view, &["/id"])?;
+        Ok(JobResults::Calls(vec![JobCall::get(format!("messages/batches/{id}/results"))]))
     }
 
     fn read_result(&self, line: &[u8]) -> Result<Option<JobResult>, Error> {
@@ -146,6 +132,7 @@ fn status(kind: &str) -> u16 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::provider::batch_jobs::JobStatus;
     use crate::provider::batch_jobs::tests::with_job;
     use bytes::Bytes;
 
@@ -177,7 +164,7 @@ mod tests {
             };
             assert_eq!(view("in_progress", "null"), JobStatus::Running);
             assert_eq!(view("canceling", "null"), JobStatus::Running);
-            assert_eq!(view("ended", "null"), JobStatus::Ended(JobResults::Calls(Vec::new())));
+            assert_eq!(view("ended", "null"), JobStatus::Ended(JobResults::NONE));
             let results = JobResults::Calls(vec![JobCall::get("messages/batches/msgbatch_1/results")]);
             assert_eq!(view("ended", "\"https://api.anthropic.com/v1/x\""), JobStatus::Ended(results));
         });

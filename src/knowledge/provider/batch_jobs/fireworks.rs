@@ -11,17 +11,18 @@
 //! A job cannot be cancelled, only deleted, with its results:
 //! <https://docs.fireworks.ai/api-reference/delete-batch-inference-job>.
 
-use super::jsonl::{self, parse, unreadable, write_line};
-use super::{BatchJobs, Job, JobCall, JobInput, JobLimits, JobOutcome, JobResult, JobResults, JobStatus};
+use super::jsonl::{self, parse, text, unreadable};
+use super::{
+    BatchApi, BatchJobs, CancelCall, Job, JobCall, JobEnd, JobFailure, JobInput, JobLimits, JobOutcome,
+    JobResult, JobResults, LineForm,
+};
 use crate::provider::spec::OtherHost;
 use bytes::Bytes;
-use http::Method;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use words::api::body::{Body, Edit};
 use words::api::operation::Operation;
 use words::error::Error;
 
@@ -30,6 +31,9 @@ use words::error::Error;
 pub(in crate::provider) struct FireworksJobs;
 
 const ID: &str = "fireworks-ai";
+
+/// Before the number of a line.
+const LINE: &str = "line-";
 
 /// Where the signed addresses of results are.
 const STORAGE: &str = "storage.googleapis.com/";
@@ -40,24 +44,36 @@ pub(in crate::provider) const HOSTS: &[OtherHost] = &[
     OtherHost { path: STORAGE, base: "https://storage.googleapis.com", keeps_path: false, takes_key: false },
 ];
 
-#[derive(Deserialize)]
-struct JobName {
-    name: String,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Described {
-    state: String,
-    status: Option<StateText>,
-    output_dataset_id: Option<String>,
-}
-
-#[derive(Deserialize)]
-struct StateText {
-    #[serde(default)]
-    message: String,
-}
+static API: BatchApi = BatchApi {
+    limits: JobLimits::of_one_model(100_000),
+    keeps_all_files: true,
+    line: LineForm { prefix: LINE, without_model: true, ..LineForm::STANDARD },
+    upload: None,
+    created: &["/name"],
+    find: None,
+    job: "{id}",
+    cancel: CancelCall::Delete("{id}"),
+    state: "/state",
+    states: &[
+        ("COMPLETED", JobEnd::Complete),
+        ("EARLY_STOPPED", JobEnd::Complete),
+        ("EXPIRED", JobEnd::Expired),
+        ("CANCELLED", JobEnd::Cancelled),
+        // Its datasets go with it.
+        ("DELETING", JobEnd::Deleted),
+        ("DELETING_CLEANING_UP", JobEnd::Deleted),
+        ("DELETED", JobEnd::Deleted),
+        ("ARCHIVED", JobEnd::Deleted),
+        // One wrong line fails the whole job before any is run: there is no output.
+        ("FAILED", JobEnd::Refused),
+    ],
+    failure: JobFailure {
+        code: "batch_job_failed",
+        message: "/status/message",
+        default: "The job failed at fireworks-ai.",
+    },
+    result_files: &[],
+};
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -75,19 +91,8 @@ struct ResultLine<'a> {
 }
 
 impl BatchJobs for FireworksJobs {
-    fn limits(&self) -> JobLimits {
-        JobLimits {
-            max_lines: 100_000,
-            min_lines: 1,
-            max_bytes: 8 << 20,
-            most_bytes: 8 << 20,
-            one_model: true,
-        }
-    }
-
-    /// It has no API for files.
-    fn keeps_all_files(&self) -> bool {
-        true
+    fn api(&self) -> &'static BatchApi {
+        &API
     }
 
     fn check(&self, job: &Job<'_>) -> Result<(), Error> {
@@ -97,16 +102,6 @@ impl BatchJobs for FireworksJobs {
             return Err(Error::invalid_request("endpoint", message).with_provider(ID));
         }
         account(job).map(drop)
-    }
-
-    fn write_line(&self, line: u32, body: &[u8], _job: &Job<'_>, input: &mut Vec<u8>) -> Result<(), Error> {
-        let body = Body::parse(Bytes::copy_from_slice(body)).map_err(|error| {
-            Error::bad_request(format!("The request is not a JSON object: {error}")).with_provider(ID)
-        })?;
-        // The job has the model.
-        let body = body.edit(&[Edit::Remove("model")]);
-        write_line("custom_id", format_args!("line-{line}"), "body", &body, input);
-        Ok(())
     }
 
     fn uploads(&self, job: &Job<'_>, input: &Bytes) -> Result<Vec<JobCall>, Error> {
@@ -126,16 +121,13 @@ impl BatchJobs for FireworksJobs {
     }
 
     fn create(&self, job: &Job<'_>, input: JobInput<'_>) -> Result<JobCall, Error> {
-        let JobInput::Uploaded(dataset) = input else {
-            return Err(Error::internal("fireworks' batches need an upload"));
-        };
         let path = format!("{}/batchInferenceJobs?batchInferenceJobId={}", account(job)?, job.name);
-        let body = json!({"displayName": job.name, "model": job.model, "inputDatasetId": dataset});
+        let body = json!({"displayName": job.name, "model": job.model, "inputDatasetId": input.uploaded()?});
         Ok(JobCall::post(path, body.to_string()))
     }
 
-    fn created(&self, response: &[u8]) -> Result<String, Error> {
-        checked(parse::<JobName>(response)?.name)
+    fn job_id(&self, given: String) -> Result<String, Error> {
+        checked(given)
     }
 
     /// The gateway chooses the id of a job.
@@ -148,40 +140,9 @@ impl BatchJobs for FireworksJobs {
         self.created(response).map(Some)
     }
 
-    fn status(&self, _job: &Job<'_>, id: &str) -> JobCall {
-        JobCall::get(id)
-    }
-
-    fn read_status(&self, _job: &Job<'_>, response: &[u8]) -> Result<JobStatus, Error> {
-        let described: Described = parse(response)?;
-        let results = || match &described.output_dataset_id {
-            Some(dataset) => {
-                let dataset = checked(dataset.clone())?;
-                Ok(JobResults::Listed(JobCall::get(format!("{dataset}:getDownloadEndpoint"))))
-            }
-            None => Ok::<_, Error>(JobResults::NONE),
-        };
-        Ok(match described.state.as_str() {
-            "JOB_STATE_COMPLETED" | "JOB_STATE_EARLY_STOPPED" => JobStatus::Ended(results()?),
-            "JOB_STATE_EXPIRED" => JobStatus::Expired(results()?),
-            "JOB_STATE_CANCELLED" => JobStatus::Cancelled(results()?),
-            // Its datasets go with it.
-            "JOB_STATE_DELETING"
-            | "JOB_STATE_DELETING_CLEANING_UP"
-            | "JOB_STATE_DELETED"
-            | "JOB_STATE_ARCHIVED" => JobStatus::Cancelled(JobResults::NONE),
-            "JOB_STATE_FAILED" => JobStatus::Failed {
-                code: "batch_job_failed".to_owned(),
-                message: match described.status {
-                    Some(status) if !status.message.is_empty() => status.message,
-                    _ => "The job failed at fireworks-ai.".to_owned(),
-                },
-                // One wrong line fails the whole job before any is run: there is no output.
-                results: JobResults::NONE,
-            },
-            // VALIDATING, PENDING, CREATING, RUNNING, WRITING_RESULTS, CANCELLING, IDLE, PAUSED, ..., and what may come.
-            _ => JobStatus::Running,
-        })
+    fn results(&self, _job: &Job<'_>, view: &Value) -> Result<JobResults, Error> {
+        let Some(dataset) = text(view, "/outputDatasetId") else { return Ok(JobResults::NONE) };
+        Ok(JobResults::Listed(JobCall::get(format!("{}:getDownloadEndpoint", checked(dataset)?))))
     }
 
     fn listed(&self, job: &Job<'_>, response: &[u8]) -> Result<Vec<JobCall>, Error> {
@@ -190,14 +151,10 @@ impl BatchJobs for FireworksJobs {
         calls.map(|url| storage_path(url, job).map(JobCall::get)).collect()
     }
 
-    fn cancel(&self, _job: &Job<'_>, id: &str) -> JobCall {
-        JobCall { method: Method::DELETE, ..JobCall::get(id) }
-    }
-
     fn read_result(&self, line: &[u8]) -> Result<Option<JobResult>, Error> {
         let read: ResultLine<'_> = parse(line)?;
         let id = read.custom_id.unwrap_or_default();
-        let Some(line) = id.strip_prefix("line-").and_then(|number| number.parse().ok()) else {
+        let Some(line) = id.strip_prefix(LINE).and_then(|number| number.parse().ok()) else {
             return Err(unreadable("an id of a line", &id));
         };
         let (status, body) = match (read.response, read.error.filter(|error| !error.is_null())) {

@@ -2,7 +2,7 @@
 //!
 //! Not what any one vendor demands.
 
-use super::{Job, JobCall, JobOutcome, JobResult, JobResults};
+use super::{Job, JobCall, JobOutcome, JobResult};
 use bytes::{BufMut as _, Bytes, BytesMut};
 use http::header::CONTENT_TYPE;
 use http::{HeaderValue, Method};
@@ -27,11 +27,6 @@ struct Response<'a> {
     status_code: Option<u16>,
     #[serde(borrow)]
     body: Option<&'a RawValue>,
-}
-
-/// Results that are in files of these ids, at OpenAI's paths.
-pub fn results(files: impl Iterator<Item = String>) -> JobResults {
-    JobResults::Calls(files.map(|id| JobCall::get(format!("files/{id}/content"))).collect())
 }
 
 /// A line of results in OpenAI's shape; `None`: of no line of ours.
@@ -69,7 +64,7 @@ pub fn write_line(id: &str, line: impl Display, member: &str, body: &[u8], input
 ///
 /// # Errors
 /// The job's name is no boundary.
-pub fn form(path: &str, job: &Job<'_>, fields: &[(&str, &str)], input: &Bytes) -> Result<JobCall, Error> {
+pub fn form(path: &str, job: &Job<'_>, fields: &[(&str, String)], input: &Bytes) -> Result<JobCall, Error> {
     let name = job.name;
     let mut body = BytesMut::with_capacity(input.len() + 1024);
     for (field, value) in fields {
@@ -110,15 +105,19 @@ pub fn unreadable(what: &str, value: &str) -> Error {
     Error::invalid_response(message, value)
 }
 
-/// A text member of a response.
+/// A text member of a response that is not empty.
+pub fn text(view: &Value, pointer: &str) -> Option<String> {
+    view.pointer(pointer).and_then(Value::as_str).filter(|text| !text.is_empty()).map(str::to_owned)
+}
+
+/// The first of these text members that a response has.
 ///
 /// # Errors
-/// 502 for a response without it.
-pub fn text(response: &[u8], pointer: &str) -> Result<String, Error> {
-    let value: Value = parse(response)?;
-    let found = value.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
-    found.ok_or_else(|| {
-        let message = format!("The provider's response about a batch has no {pointer}.");
+/// 502 for a response without any.
+pub fn first_text(view: &Value, pointers: &[&str]) -> Result<String, Error> {
+    pointers.iter().find_map(|pointer| text(view, pointer)).ok_or_else(|| {
+        let message =
+            format!("The provider's response about a batch has no {}.", pointers.last().unwrap_or(&"member"));
         Error::invalid_response(message, "a member is missing")
     })
 }

@@ -14,14 +14,15 @@ use super::auth::Auth;
 use super::{SPEC, address};
 use crate::provider::batch_jobs::jsonl::{parse, unreadable, write_line};
 use crate::provider::batch_jobs::{
-    BatchJobs, Job, JobCall, JobInput, JobLimits, JobOutcome, JobResult, JobResults, JobStatus,
+    BatchApi, BatchJobs, CancelCall, Job, JobCall, JobEnd, JobFailure, JobInput, JobKey, JobLimits,
+    JobOutcome, JobResult, JobResults, JobSearch, LineForm,
 };
 use crate::provider::key::header_value;
 use bytes::Bytes;
 use http::{HeaderName, HeaderValue, Method};
 use serde::Deserialize;
-use serde_json::json;
 use serde_json::value::RawValue;
+use serde_json::{Value, json};
 use std::borrow::Cow;
 use words::api::operation::Operation;
 use words::error::Error;
@@ -42,34 +43,36 @@ const TIMEOUT_HOURS: u32 = 24;
 /// The member of `POST /v1/batches` with the role that Bedrock uses to reach the bucket.
 const ROLE: &str = "role_arn";
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Created<'a> {
-    job_arn: &'a str,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Found<'a> {
-    #[serde(borrow, default)]
-    invocation_job_summaries: Vec<Summary<'a>>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Summary<'a> {
-    job_arn: &'a str,
-    job_name: &'a str,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Described<'a> {
-    job_arn: &'a str,
-    status: Cow<'a, str>,
-    #[serde(borrow)]
-    message: Option<Cow<'a, str>>,
-}
+static API: BatchApi = BatchApi {
+    limits: JobLimits { min_lines: 100, most_bytes: 64 << 20, ..JobLimits::of_one_model(50_000) },
+    keeps_all_files: true,
+    line: LineForm { id: "recordId", prefix: "", body: "modelInput", without_model: false },
+    upload: None,
+    created: &["/jobArn"],
+    find: Some(JobSearch {
+        path: "model-invocation-jobs?nameContains={name}&maxResults=1000",
+        lists: &["/invocationJobSummaries"],
+        key: JobKey::Name("/jobName"),
+        id: "/jobArn",
+    }),
+    job: "model-invocation-job/{id}",
+    cancel: CancelCall::Post("model-invocation-job/{id}/stop"),
+    state: "/status",
+    states: &[
+        // A job that was stopped has written the records that were done.
+        ("Stopped", JobEnd::Cancelled),
+        ("Completed", JobEnd::Complete),
+        ("PartiallyCompleted", JobEnd::Complete),
+        ("Expired", JobEnd::Expired),
+        ("Failed", JobEnd::Failed),
+    ],
+    failure: JobFailure {
+        code: "batch_job_failed",
+        message: "/message",
+        default: "The job failed at bedrock.",
+    },
+    result_files: &[],
+};
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -89,19 +92,8 @@ struct LineError {
 }
 
 impl BatchJobs for InvocationJobs {
-    fn limits(&self) -> JobLimits {
-        JobLimits {
-            max_lines: 50_000,
-            min_lines: 100,
-            max_bytes: 8 << 20,
-            most_bytes: 64 << 20,
-            one_model: true,
-        }
-    }
-
-    /// It has no API for files.
-    fn keeps_all_files(&self) -> bool {
-        true
+    fn api(&self) -> &'static BatchApi {
+        &API
     }
 
     fn check(&self, job: &Job<'_>) -> Result<(), Error> {
@@ -120,7 +112,7 @@ impl BatchJobs for InvocationJobs {
 
     fn write_line(&self, line: u32, body: &[u8], _job: &Job<'_>, input: &mut Vec<u8>) -> Result<(), Error> {
         // Eleven characters: the documentation once demanded that.
-        write_line("recordId", format_args!("{line:011}"), "modelInput", body, input);
+        write_line(API.line.id, format_args!("{line:011}"), API.line.body, body, input);
         Ok(())
     }
 
@@ -149,9 +141,6 @@ impl BatchJobs for InvocationJobs {
     }
 
     fn create(&self, job: &Job<'_>, input: JobInput<'_>) -> Result<JobCall, Error> {
-        let JobInput::Uploaded(input) = input else {
-            return Err(Error::internal("bedrock's batches need an upload"));
-        };
         let kind = if job.operation.is_chat() { "Converse" } else { "InvokeModel" };
         let mut output = json!({"s3Uri": format!("s3://{}/{}", bucket(job)?, output_folder(job))});
         if let (Some(key), Some(output)) = (&job.account.cloud_a.encryption_key_id, output.as_object_mut()) {
@@ -160,61 +149,25 @@ impl BatchJobs for InvocationJobs {
         let body = json!({
             "jobName": job.name, "clientRequestToken": job.name, "roleArn": role(job)?, "modelId": job.model,
             "modelInvocationType": kind, "timeoutDurationInHours": TIMEOUT_HOURS,
-            "inputDataConfig": {"s3InputDataConfig": {"s3InputFormat": "JSONL", "s3Uri": input}},
+            "inputDataConfig": {"s3InputDataConfig": {"s3InputFormat": "JSONL", "s3Uri": input.uploaded()?}},
             "outputDataConfig": {"s3OutputDataConfig": output},
         });
         Ok(JobCall::post(address::JOB, body.to_string()))
     }
 
-    fn created(&self, response: &[u8]) -> Result<String, Error> {
-        let created: Created<'_> = parse(response)?;
-        job_id(created.job_arn).map(str::to_owned)
+    fn job_id(&self, given: String) -> Result<String, Error> {
+        job_id(&given).map(str::to_owned)
     }
 
-    fn find(&self, job: &Job<'_>) -> Option<JobCall> {
-        Some(JobCall::get(format!("{}s?nameContains={}&maxResults=1000", address::JOB, job.name)))
-    }
-
-    fn found(&self, job: &Job<'_>, response: &[u8]) -> Result<Option<String>, Error> {
-        let found: Found<'_> = parse(response)?;
-        let found = found.invocation_job_summaries.iter().find(|summary| summary.job_name == job.name);
-        found.map(|summary| job_id(summary.job_arn).map(str::to_owned)).transpose()
-    }
-
-    fn status(&self, _job: &Job<'_>, id: &str) -> JobCall {
-        JobCall::get(format!("{}/{id}", address::JOB))
-    }
-
-    fn read_status(&self, job: &Job<'_>, response: &[u8]) -> Result<JobStatus, Error> {
-        let described: Described<'_> = parse(response)?;
-        let results = || -> Result<JobResults, Error> {
-            let bucket = bucket(job)?;
-            let folder = output_folder(job);
-            let id = job_id(described.job_arn)?;
-            let path = format!("{}/{bucket}/{folder}{id}/{INPUT}.out", address::S3);
-            Ok(JobResults::Calls(vec![JobCall::get(path)]))
-        };
-        Ok(match &*described.status {
-            // A job that was stopped has written the records that were done.
-            "Stopped" => JobStatus::Cancelled(results()?),
-            "Completed" | "PartiallyCompleted" => JobStatus::Ended(results()?),
-            "Expired" => JobStatus::Expired(results()?),
-            "Failed" => {
-                let message = described.message.as_deref().unwrap_or("The job failed at bedrock.");
-                JobStatus::Failed {
-                    code: "batch_job_failed".to_owned(),
-                    message: message.to_owned(),
-                    results: results()?,
-                }
-            }
-            // Submitted, Validating, Scheduled, InProgress, Stopping, and what may come.
-            _ => JobStatus::Running,
-        })
+    fn results(&self, job: &Job<'_>, view: &Value) -> Result<JobResults, Error> {
+        let id = job_id(view.get("jobArn").and_then(Value::as_str).unwrap_or_default())?;
+        let folder = output_folder(job);
+        let path = format!("{}/{}/{folder}{id}/{INPUT}.out", address::S3, bucket(job)?);
+        Ok(JobResults::Calls(vec![JobCall::get(path)]))
     }
 
     fn cancel(&self, _job: &Job<'_>, id: &str) -> JobCall {
-        let path = format!("{}/{id}/stop", address::JOB);
-        JobCall { headers: Vec::new(), ..JobCall::post(path, Bytes::new()) }
+        JobCall { headers: Vec::new(), ..API.cancel.call(id) }
     }
 
     fn read_result(&self, line: &[u8]) -> Result<Option<JobResult>, Error> {

@@ -4,7 +4,8 @@
 
 use super::{SPEC, model_path};
 use crate::provider::batch_jobs::{
-    BatchJobs, Job, JobCall, JobInput, JobLimits, JobOutcome, JobResult, JobResults, JobStatus, jsonl,
+    BatchApi, BatchJobs, CancelCall, Job, JobCall, JobEnd, JobFailure, JobInput, JobKey, JobLimits,
+    JobOutcome, JobResult, JobResults, JobSearch, LineForm, jsonl,
 };
 use bytes::{BufMut as _, Bytes, BytesMut};
 use http::header::CONTENT_TYPE;
@@ -17,6 +18,36 @@ use words::error::Error;
 
 #[derive(Debug)]
 pub(super) struct GeminiJobs;
+
+static API: BatchApi = BatchApi {
+    limits: JobLimits::of_one_model(10_000),
+    keeps_all_files: false,
+    line: LineForm { id: "key", prefix: "", body: "request", without_model: false },
+    upload: None,
+    created: &["/name"],
+    find: Some(JobSearch {
+        path: "v1beta/batches?pageSize=1000",
+        lists: &["/operations"],
+        key: JobKey::Name("/metadata/displayName"),
+        id: "/name",
+    }),
+    job: "v1beta/{id}",
+    cancel: CancelCall::Post("v1beta/{id}:cancel"),
+    // `BATCH_STATE_SUCCEEDED`, or `JOB_STATE_SUCCEEDED` as SDKs have it.
+    state: "/metadata/state",
+    states: &[
+        ("SUCCEEDED", JobEnd::Complete),
+        ("CANCELLED", JobEnd::Cancelled),
+        ("EXPIRED", JobEnd::Expired),
+        ("FAILED", JobEnd::Failed),
+    ],
+    failure: JobFailure {
+        code: "job_failed",
+        message: "/error/message",
+        default: "The provider's job has failed.",
+    },
+    result_files: &[],
+};
 
 #[derive(Deserialize)]
 struct EmbeddingsBody<'a> {
@@ -39,24 +70,13 @@ struct ErrorCode {
 }
 
 impl BatchJobs for GeminiJobs {
-    fn limits(&self) -> JobLimits {
-        JobLimits {
-            max_lines: 10_000,
-            min_lines: 1,
-            max_bytes: 8 << 20,
-            most_bytes: 8 << 20,
-            one_model: true,
-        }
-    }
-
-    fn check(&self, _job: &Job<'_>) -> Result<(), Error> {
-        Ok(())
+    fn api(&self) -> &'static BatchApi {
+        &API
     }
 
     fn write_line(&self, line: u32, body: &[u8], job: &Job<'_>, input: &mut Vec<u8>) -> Result<(), Error> {
         if job.operation != Operation::Embeddings {
-            jsonl::write_line("key", line, "request", body, input);
-            return Ok(());
+            return API.line.write(line, body, input);
         }
         let body: EmbeddingsBody<'_> = jsonl::parse(body)?;
         let [request] = body.requests.as_slice() else {
@@ -64,8 +84,7 @@ impl BatchJobs for GeminiJobs {
                            provider: the gateway runs such a batch itself.";
             return Err(Error::invalid_request("input", message).with_provider(SPEC.id));
         };
-        jsonl::write_line("key", line, "request", request.get().as_bytes(), input);
-        Ok(())
+        API.line.write(line, request.get().as_bytes(), input)
     }
 
     fn uploads(&self, job: &Job<'_>, input: &Bytes) -> Result<Vec<JobCall>, Error> {
@@ -90,64 +109,24 @@ impl BatchJobs for GeminiJobs {
     }
 
     fn uploaded(&self, _job: &Job<'_>, response: &[u8]) -> Result<String, Error> {
-        jsonl::text(response, "/file/name")
+        jsonl::first_text(&jsonl::parse(response)?, &["/file/name"])
     }
 
     fn create(&self, job: &Job<'_>, input: JobInput<'_>) -> Result<JobCall, Error> {
-        let JobInput::Uploaded(file) = input else {
-            return Err(Error::internal("a batch without an upload"));
-        };
         let method = match job.operation {
             Operation::Embeddings => "asyncBatchEmbedContent",
             _ => "batchGenerateContent",
         };
-        let body = json!({"batch": {"displayName": job.name, "inputConfig": {"fileName": file}}});
+        let body =
+            json!({"batch": {"displayName": job.name, "inputConfig": {"fileName": input.uploaded()?}}});
         Ok(JobCall::post(format!("{}:{method}", model_path(Some(job.model))?), body.to_string()))
     }
 
-    fn created(&self, response: &[u8]) -> Result<String, Error> {
-        jsonl::text(response, "/name")
-    }
-
-    fn find(&self, _job: &Job<'_>) -> Option<JobCall> {
-        Some(JobCall::get("v1beta/batches?pageSize=1000"))
-    }
-
-    fn found(&self, job: &Job<'_>, response: &[u8]) -> Result<Option<String>, Error> {
-        let list: Value = jsonl::parse(response)?;
-        let all = list.get("operations").and_then(Value::as_array).into_iter().flatten();
-        let text =
-            |batch: &Value, pointer: &str| batch.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
-        let mut found = all.filter(|batch| text(batch, "/metadata/displayName").as_deref() == Some(job.name));
-        Ok(found.next().and_then(|batch| text(batch, "/name")))
-    }
-
-    fn status(&self, _job: &Job<'_>, id: &str) -> JobCall {
-        JobCall::get(format!("v1beta/{id}"))
-    }
-
-    fn read_status(&self, _job: &Job<'_>, response: &[u8]) -> Result<JobStatus, Error> {
-        let view: Value = jsonl::parse(response)?;
-        let text = |pointer: &str| view.pointer(pointer).and_then(Value::as_str);
-        let file = ["/response/responsesFile", "/metadata/output/responsesFile"].into_iter().find_map(text);
-        let download = |file: &str| JobCall::get(format!("download/{file}:download?alt=media"));
-        let results = JobResults::Calls(file.map(download).into_iter().collect());
-        let state = text("/metadata/state").unwrap_or_default();
-        // `BATCH_STATE_SUCCEEDED`, or `JOB_STATE_SUCCEEDED` as SDKs have it.
-        Ok(match state.rsplit("STATE_").next().unwrap_or_default() {
-            "SUCCEEDED" => JobStatus::Ended(results),
-            "CANCELLED" => JobStatus::Cancelled(results),
-            "EXPIRED" => JobStatus::Expired(results),
-            "FAILED" => {
-                let message = text("/error/message").unwrap_or("The provider's job has failed.").to_owned();
-                JobStatus::Failed { code: "job_failed".to_owned(), message, results }
-            }
-            _ => JobStatus::Running,
-        })
-    }
-
-    fn cancel(&self, _job: &Job<'_>, id: &str) -> JobCall {
-        JobCall::post(format!("v1beta/{id}:cancel"), "")
+    fn results(&self, _job: &Job<'_>, view: &Value) -> Result<JobResults, Error> {
+        let places = ["/response/responsesFile", "/metadata/output/responsesFile"];
+        let file = places.into_iter().find_map(|pointer| jsonl::text(view, pointer));
+        let download = |file: String| JobCall::get(format!("download/{file}:download?alt=media"));
+        Ok(JobResults::Calls(file.map(download).into_iter().collect()))
     }
 
     fn read_result(&self, line: &[u8]) -> Result<Option<JobResult>, Error> {
@@ -190,6 +169,7 @@ fn status(code: u16) -> u16 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::provider::batch_jobs::JobStatus;
     use crate::provider::batch_jobs::tests::with_job;
 
     #[test]

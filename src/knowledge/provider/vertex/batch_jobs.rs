@@ -15,16 +15,17 @@ mod importable;
 use super::credential_source::CredentialSource;
 use super::model::{ModelApi, ModelName};
 use super::{ID, address};
-use crate::provider::batch_jobs::jsonl::{parse, unreadable, write_line};
+use crate::provider::batch_jobs::jsonl::{parse, unreadable};
 use crate::provider::batch_jobs::{
-    BatchJobs, Job, JobCall, JobInput, JobLimits, JobOutcome, JobResult, JobResults, JobStatus,
+    BatchApi, BatchJobs, CancelCall, Job, JobCall, JobEnd, JobFailure, JobInput, JobKey, JobLimits,
+    JobOutcome, JobResult, JobResults, JobSearch, LineForm,
 };
 use crate::provider::spec::encode_segment;
 use bytes::Bytes;
 use http::{HeaderValue, Method};
 use serde::Deserialize;
-use serde_json::json;
 use serde_json::value::RawValue;
+use serde_json::{Value, json};
 use std::borrow::Cow;
 use words::error::Error;
 
@@ -38,45 +39,36 @@ const FOLDER: &str = "turnpike-batches";
 /// Before the number of a line: a value that looks like a number is changed into one where the input is imported.
 const LINE: &str = "line-";
 
-#[derive(Deserialize)]
-struct JobName<'a> {
-    name: &'a str,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Found<'a> {
-    #[serde(borrow, default)]
-    batch_prediction_jobs: Vec<Summary<'a>>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Summary<'a> {
-    name: &'a str,
-    #[serde(borrow)]
-    display_name: Cow<'a, str>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Described {
-    state: String,
-    error: Option<JobError>,
-    output_info: Option<OutputInfo>,
-}
-
-#[derive(Deserialize)]
-struct JobError {
-    #[serde(default)]
-    message: String,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct OutputInfo {
-    gcs_output_directory: Option<String>,
-}
+static API: BatchApi = BatchApi {
+    limits: JobLimits::of_one_model(100_000),
+    keeps_all_files: true,
+    line: LineForm { prefix: LINE, body: "request", ..LineForm::STANDARD },
+    upload: None,
+    created: &["/name"],
+    find: Some(JobSearch {
+        path: "batchPredictionJobs?filter=display_name%3D%22{name}%22&pageSize=10",
+        lists: &["/batchPredictionJobs"],
+        key: JobKey::Name("/displayName"),
+        id: "/name",
+    }),
+    job: "{id}",
+    cancel: CancelCall::PostObject("{id}:cancel"),
+    state: "/state",
+    states: &[
+        ("SUCCEEDED", JobEnd::Complete),
+        ("PARTIALLY_SUCCEEDED", JobEnd::Complete),
+        // The lines that were done are exported, and charged.
+        ("CANCELLED", JobEnd::Cancelled),
+        ("EXPIRED", JobEnd::Expired),
+        ("FAILED", JobEnd::Failed),
+    ],
+    failure: JobFailure {
+        code: "batch_job_failed",
+        message: "/error/message",
+        default: "The job failed at vertex-ai.",
+    },
+    result_files: &[],
+};
 
 #[derive(Deserialize)]
 struct Objects {
@@ -114,19 +106,8 @@ struct StatusError {
 }
 
 impl BatchJobs for PredictionJobs {
-    fn limits(&self) -> JobLimits {
-        JobLimits {
-            max_lines: 100_000,
-            min_lines: 1,
-            max_bytes: 8 << 20,
-            most_bytes: 8 << 20,
-            one_model: true,
-        }
-    }
-
-    /// It has no API for files.
-    fn keeps_all_files(&self) -> bool {
-        true
+    fn api(&self) -> &'static BatchApi {
+        &API
     }
 
     fn check(&self, job: &Job<'_>) -> Result<(), Error> {
@@ -154,8 +135,7 @@ impl BatchJobs for PredictionJobs {
             ModelApi::Gemini => importable::request(body)?,
             _ => Cow::Borrowed(body),
         };
-        write_line("custom_id", format_args!("{LINE}{line}"), "request", &body, input);
-        Ok(())
+        API.line.write(line, &body, input)
     }
 
     fn uploads(&self, job: &Job<'_>, input: &Bytes) -> Result<Vec<JobCall>, Error> {
@@ -171,57 +151,27 @@ impl BatchJobs for PredictionJobs {
     }
 
     fn create(&self, job: &Job<'_>, input: JobInput<'_>) -> Result<JobCall, Error> {
-        let JobInput::Uploaded(input) = input else {
-            return Err(Error::internal("vertex-ai's batches need an upload"));
-        };
         let output = format!("gs://{}/{FOLDER}/{}/output", bucket(job)?, job.name);
         let body = json!({
             "displayName": job.name, "model": model(job.model)?,
-            "inputConfig": {"instancesFormat": "jsonl", "gcsSource": {"uris": [input]}},
+            "inputConfig": {"instancesFormat": "jsonl", "gcsSource": {"uris": [input.uploaded()?]}},
             "outputConfig": {"predictionsFormat": "jsonl", "gcsDestination": {"outputUriPrefix": output}},
         });
         Ok(JobCall::post(jobs(job)?, body.to_string()))
     }
 
-    fn created(&self, response: &[u8]) -> Result<String, Error> {
-        let created: JobName<'_> = parse(response)?;
-        checked(created.name)
+    fn job_id(&self, given: String) -> Result<String, Error> {
+        checked(&given)
     }
 
     fn find(&self, job: &Job<'_>) -> Option<JobCall> {
-        let jobs = jobs(job).ok()?;
-        Some(JobCall::get(format!("{jobs}?filter=display_name%3D%22{}%22&pageSize=10", job.name)))
+        let location = address::location_path(job.account).ok()?;
+        let call = API.find.as_ref()?.call(job)?;
+        Some(JobCall { path: format!("{}/{}", location.trim_start_matches('/'), call.path), ..call })
     }
 
-    fn found(&self, job: &Job<'_>, response: &[u8]) -> Result<Option<String>, Error> {
-        let found: Found<'_> = parse(response)?;
-        let found = found.batch_prediction_jobs.iter().find(|summary| summary.display_name == job.name);
-        found.map(|summary| checked(summary.name)).transpose()
-    }
-
-    fn status(&self, _job: &Job<'_>, id: &str) -> JobCall {
-        JobCall::get(id)
-    }
-
-    fn read_status(&self, _job: &Job<'_>, response: &[u8]) -> Result<JobStatus, Error> {
-        let described: Described = parse(response)?;
-        let folder = described.output_info.and_then(|info| info.gcs_output_directory);
-        let results = || results(folder.as_deref());
-        Ok(match described.state.as_str() {
-            "JOB_STATE_SUCCEEDED" | "JOB_STATE_PARTIALLY_SUCCEEDED" => JobStatus::Ended(results()?),
-            // The lines that were done are exported, and charged.
-            "JOB_STATE_CANCELLED" => JobStatus::Cancelled(results()?),
-            "JOB_STATE_EXPIRED" => JobStatus::Expired(results()?),
-            "JOB_STATE_FAILED" => JobStatus::Failed {
-                code: "batch_job_failed".to_owned(),
-                message: described
-                    .error
-                    .map_or_else(|| "The job failed at vertex-ai.".to_owned(), |error| error.message),
-                results: results()?,
-            },
-            // QUEUED, PENDING, RUNNING, CANCELLING, PAUSED, UPDATING, and what may come.
-            _ => JobStatus::Running,
-        })
+    fn results(&self, _job: &Job<'_>, view: &Value) -> Result<JobResults, Error> {
+        results(view.pointer("/outputInfo/gcsOutputDirectory").and_then(Value::as_str))
     }
 
     fn listed(&self, job: &Job<'_>, response: &[u8]) -> Result<Vec<JobCall>, Error> {
@@ -234,10 +184,6 @@ impl BatchJobs for PredictionJobs {
             JobCall::get(format!("{}/b/{bucket}/o/{name}?alt=media", address::STORAGE))
         };
         Ok(objects.items.iter().map(call).collect())
-    }
-
-    fn cancel(&self, _job: &Job<'_>, id: &str) -> JobCall {
-        JobCall::post(format!("{id}:cancel"), "{}")
     }
 
     fn read_result(&self, line: &[u8]) -> Result<Option<JobResult>, Error> {

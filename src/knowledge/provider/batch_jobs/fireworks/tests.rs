@@ -1,8 +1,9 @@
 //! Fireworks' batch jobs: their calls, their states by a table, lines of results, and where signed addresses may point.
 
 use super::*;
+use crate::provider::batch_jobs::JobStatus;
 use crate::provider::{Call, Provider, find, url};
-use http::HeaderMap;
+use http::{HeaderMap, Method};
 use serde_json::Map;
 use words::config::account::Account;
 use words::config::secret::Secret;

@@ -1,6 +1,7 @@
 //! Vertex AI's batch jobs: their calls, their states by a table, and lines of results as the documentation shows them.
 
 use super::*;
+use crate::provider::batch_jobs::JobStatus;
 use serde_json::{Map, Value};
 use words::api::operation::Operation;
 use words::config::account::{Account, AuthTypeB, CloudB};
