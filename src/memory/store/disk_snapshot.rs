@@ -2,18 +2,20 @@
 //!
 //! The whole file is encrypted under the master key and belongs to one database. It is a copy: nothing is lost without it.
 
-use super::rows::{Columns, nanoseconds, parse_record, parse_uuid};
+use super::rows::record;
 use super::sealing::{Keyring, NONCE_LEN};
+use super::sql::{Dialect, ResultRow, Value, WrongType};
+use super::statements::values;
 use super::{Catalog, Kind, Record, Sealed, StoreError};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use serde::{Deserialize, Serialize};
-use std::borrow::Cow;
+use serde::{Serialize, Serializer};
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::Write as _;
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::PathBuf;
 use std::sync::Arc;
+use uuid::Uuid;
 
 /// The first line, before the id of the key.
 const MAGIC: &str = "turnpike-snapshot 1 ";
@@ -36,8 +38,8 @@ impl DiskSnapshot {
         let from = bytes.len();
         bytes.extend([0; NONCE_LEN]);
         // One record after another into one buffer, which is sealed in place: a large store is in memory once more, not thrice.
-        let lines = Kind::ALL.into_iter().flat_map(|kind| catalog.all(kind)).map(|record| Row::new(record));
-        write_lines(&mut bytes, catalog.position, lines).map_err(|why| self.damaged(&why.to_string()))?;
+        let records = Kind::ALL.into_iter().flat_map(|kind| catalog.all(kind));
+        write_lines(&mut bytes, catalog.position, records)?;
         keys.seal_in_place(&self.context(), &mut bytes, from)?;
         self.replace(&bytes).map_err(|why| match why.kind() {
             std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => {
@@ -92,8 +94,8 @@ impl DiskSnapshot {
             lines.next().and_then(|line| serde_json::from_slice(line).ok()).ok_or_else(no_snapshot)?;
         let mut records = Vec::new();
         for line in lines {
-            let row: Row<'_> = serde_json::from_slice(line).map_err(|why| self.damaged(&why.to_string()))?;
-            records.extend(row.record()?.map(Arc::new));
+            let line = Line::parse(line).map_err(|why| self.damaged(&why))?;
+            records.extend(record(&line)?.map(Arc::new));
         }
         Ok(Some(Catalog::new(records, position)))
     }
@@ -111,86 +113,68 @@ impl DiskSnapshot {
 fn write_lines<'a>(
     bytes: &mut Vec<u8>,
     position: u64,
-    rows: impl Iterator<Item = Row<'a>>,
-) -> serde_json::Result<()> {
-    serde_json::to_writer(&mut *bytes, &position)?;
-    for row in rows {
+    records: impl Iterator<Item = &'a Arc<Record>>,
+) -> Result<(), StoreError> {
+    let failed = |why: serde_json::Error| StoreError::Damaged(why.to_string());
+    serde_json::to_writer(&mut *bytes, &position).map_err(failed)?;
+    for record in records {
         bytes.push(b'\n');
-        serde_json::to_writer(&mut *bytes, &row)?;
+        serde_json::to_writer(&mut *bytes, &values(Dialect::Sqlite, record)?).map_err(failed)?;
     }
     Ok(())
 }
 
-/// A line of the file: a record's columns, in an array.
-#[derive(Serialize, Deserialize)]
-struct Row<'a>(
-    Cow<'a, str>,
-    String,
-    Option<String>,
-    Option<String>,
-    Option<Cow<'a, str>>,
-    Option<u32>,
-    Cow<'a, str>,
-    i64,
-    i64,
-    i64,
-    Cow<'a, str>,
-    Option<Cow<'a, str>>,
-    Option<String>,
-);
+impl Serialize for Value<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Null => serializer.serialize_none(),
+            Self::Int(number) => serializer.serialize_i64(*number),
+            Self::Real(number) => serializer.serialize_f64(*number),
+            Self::Text(text) => serializer.serialize_str(text),
+            Self::Uuid(id) => serializer.collect_str(id),
+            Self::Bytes(bytes) => serializer.serialize_str(&BASE64_STANDARD.encode(bytes)),
+        }
+    }
+}
 
-impl<'a> Row<'a> {
-    fn new(record: &'a Record) -> Self {
-        let sealed = record.sealed.as_ref();
-        Self(
-            record.kind.as_str().into(),
-            record.id.to_string(),
-            record.parent.map(|id| id.to_string()),
-            record.workspace.map(|id| id.to_string()),
-            record.slug.as_deref().map(Cow::from),
-            record.number,
-            record.status.as_str().into(),
-            i64::try_from(record.revision).unwrap_or(i64::MAX),
-            nanoseconds(record.created_at),
-            nanoseconds(record.updated_at),
-            Cow::from(&*record.body),
-            sealed.map(|sealed| sealed.key_id.as_str().into()),
-            sealed.map(|sealed| BASE64_STANDARD.encode(&sealed.bytes)),
-        )
+/// A line of the file: a record's columns as SQLite has them, in an array.
+struct Line {
+    columns: Vec<serde_json::Value>,
+    sealed: Option<Vec<u8>>,
+}
+
+impl Line {
+    fn parse(line: &[u8]) -> Result<Self, String> {
+        let columns: Vec<serde_json::Value> = serde_json::from_slice(line).map_err(|why| why.to_string())?;
+        let sealed =
+            columns.last().and_then(|column| column.as_str()).map(|text| BASE64_STANDARD.decode(text));
+        Ok(Self { sealed: sealed.transpose().map_err(|why| why.to_string())?, columns })
     }
 
-    fn record(self) -> Result<Option<Record>, StoreError> {
-        let Self(
-            kind,
-            id,
-            parent,
-            workspace,
-            slug,
-            number,
-            status,
-            revision,
-            created_at,
-            updated_at,
-            body,
-            key_id,
-            sealed,
-        ) = self;
-        let damaged = |_| StoreError::Damaged(format!("{kind} {id}: its sealed part"));
-        let sealed = sealed.map(|text| BASE64_STANDARD.decode(text).map_err(damaged)).transpose()?;
-        parse_record(Columns {
-            kind: &kind,
-            id: parse_uuid(&id)?,
-            parent: parent.as_deref().map(parse_uuid).transpose()?,
-            workspace: workspace.as_deref().map(parse_uuid).transpose()?,
-            slug: slug.map(Cow::into_owned),
-            number: number.map(i64::from),
-            status: &status,
-            revision,
-            created_at,
-            updated_at,
-            body: &body,
-            key_id: key_id.map(Cow::into_owned),
-            sealed: sealed.as_deref(),
-        })
+    fn column(&self, column: usize) -> &serde_json::Value {
+        self.columns.get(column).unwrap_or(&serde_json::Value::Null)
+    }
+}
+
+impl ResultRow for Line {
+    fn int(&self, column: usize) -> Result<Option<i64>, WrongType> {
+        Ok(self.column(column).as_i64())
+    }
+
+    fn real(&self, column: usize) -> Result<Option<f64>, WrongType> {
+        Ok(self.column(column).as_f64())
+    }
+
+    fn text(&self, column: usize) -> Result<Option<&str>, WrongType> {
+        Ok(self.column(column).as_str())
+    }
+
+    fn uuid(&self, column: usize) -> Result<Option<Uuid>, WrongType> {
+        let id = self.column(column).as_str().map(Uuid::try_parse);
+        id.transpose().map_err(|why| WrongType(why.to_string()))
+    }
+
+    fn bytes(&self, _: usize) -> Result<Option<&[u8]>, WrongType> {
+        Ok(self.sealed.as_deref())
     }
 }

@@ -22,7 +22,9 @@ pub mod record;
 mod rekey;
 mod rows;
 mod sealing;
-mod sqlite;
+pub(crate) mod sql;
+pub(crate) mod sqlite;
+mod statements;
 #[expect(clippy::module_inception, reason = "the main type of the room, named as its file")]
 pub mod store;
 

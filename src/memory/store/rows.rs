@@ -1,69 +1,80 @@
-//! Rows of a database as records, for both backends.
+//! Rows of a database as records and entries of the audit log, for both databases and the snapshot on disk.
 //!
-//! No SQL: that is each backend's.
+//! The order of their columns is that of `statements.rs`.
 
-use super::{Kind, Record, Sealed, Status, StoreError};
+use super::audit::AuditEntry;
+use super::sql::{ResultRow, WrongType};
+use super::{Change, Kind, Record, Sealed, Status, StoreError};
 use jiff::Timestamp;
 use std::sync::Arc;
-use std::time::Duration;
-use uuid::Uuid;
 
-/// How long it is kept which records were deleted. A process that was longer away from the database loads everything again.
-pub const DELETIONS_KEPT: Duration = Duration::from_secs(30 * 24 * 3600);
+impl From<WrongType> for StoreError {
+    fn from(why: WrongType) -> Self {
+        Self::Damaged(why.0)
+    }
+}
 
-/// The columns of a record, in their order.
-pub struct Columns<'a> {
-    pub kind: &'a str,
-    pub id: Uuid,
-    pub parent: Option<Uuid>,
-    pub workspace: Option<Uuid>,
-    pub slug: Option<String>,
-    pub number: Option<i64>,
-    pub status: &'a str,
-    pub revision: i64,
-    pub created_at: i64,
-    pub updated_at: i64,
-    pub body: &'a str,
-    pub key_id: Option<String>,
-    pub sealed: Option<&'a [u8]>,
+fn required<T>(value: Option<T>) -> Result<T, StoreError> {
+    value.ok_or_else(|| StoreError::Damaged("a column that must have a value is empty".to_owned()))
 }
 
 /// The record of a row; `None` for a kind that only a newer binary knows.
 ///
 /// # Errors
 /// `Damaged` for values that no version has written.
-pub fn parse_record(columns: Columns<'_>) -> Result<Option<Record>, StoreError> {
-    let Some(kind) = Kind::parse(columns.kind) else { return Ok(None) };
-    let damaged = |what: &str| StoreError::Damaged(format!("{} {}: {what}", kind.as_str(), columns.id));
-    let sealed = match (columns.key_id, columns.sealed) {
-        (Some(key_id), Some(bytes)) => Some(Sealed { key_id, bytes: bytes.into() }),
-        _ => None,
-    };
-    let number = columns.number.map(|number| u32::try_from(number).map_err(|_| damaged("its number")));
+pub(super) fn record(row: &dyn ResultRow) -> Result<Option<Record>, StoreError> {
+    let Some(kind) = Kind::parse(required(row.text(0)?)?) else { return Ok(None) };
+    let id = required(row.uuid(1)?)?;
+    let damaged = |what: &str| StoreError::Damaged(format!("{} {id}: {what}", kind.as_str()));
+    let number = row.int(5)?.map(|number| u32::try_from(number).map_err(|_| damaged("its number")));
+    let sealed = row.text(11)?.zip(row.bytes(12)?);
     Ok(Some(Record {
         kind,
-        id: columns.id,
-        parent: columns.parent,
-        workspace: columns.workspace,
-        slug: columns.slug,
+        id,
+        parent: row.uuid(2)?,
+        workspace: row.uuid(3)?,
+        slug: row.text(4)?.map(str::to_owned),
         number: number.transpose()?,
-        status: Status::parse(columns.status).ok_or_else(|| damaged("its status"))?,
-        revision: u64::try_from(columns.revision).map_err(|_| damaged("its revision"))?,
-        created_at: parse_time(columns.created_at)?,
-        updated_at: parse_time(columns.updated_at)?,
-        body: Arc::from(columns.body),
-        sealed,
+        status: row.text(6)?.and_then(Status::parse).ok_or_else(|| damaged("its status"))?,
+        revision: u64::try_from(required(row.int(7)?)?).map_err(|_| damaged("its revision"))?,
+        created_at: parse_time(required(row.int(8)?)?)?,
+        updated_at: parse_time(required(row.int(9)?)?)?,
+        body: Arc::from(required(row.text(10)?)?),
+        sealed: sealed.map(|(key_id, bytes)| Sealed { key_id: key_id.to_owned(), bytes: bytes.into() }),
     }))
 }
 
-/// The kinds that are read only on request, as a list for SQL. Their names are our own constants.
-pub fn kinds_not_in_memory() -> String {
-    let kinds = Kind::ALL.into_iter().filter(|kind| !kind.is_in_memory());
-    kinds.map(|kind| format!("'{}'", kind.as_str())).collect::<Vec<_>>().join(", ")
+/// The deletion of a row with a kind and an id; `None` for a kind of a newer binary, which is not in memory.
+pub(super) fn deletion(row: &dyn ResultRow) -> Result<Option<Change>, StoreError> {
+    let Some(kind) = Kind::parse(required(row.text(0)?)?) else { return Ok(None) };
+    Ok(Some(Change::Delete { kind, id: required(row.uuid(1)?)? }))
+}
+
+pub(super) fn audit_entry(row: &dyn ResultRow) -> Result<AuditEntry, StoreError> {
+    let text = |column| Ok::<_, StoreError>(required(row.text(column)?)?.to_owned());
+    let status = required(row.int(8)?)?;
+    Ok(AuditEntry {
+        id: required(row.uuid(0)?)?,
+        time: parse_time(required(row.int(1)?)?)?,
+        workspace: row.uuid(2)?,
+        actor: text(3)?,
+        actor_type: text(4)?,
+        action: text(5)?,
+        resource: text(6)?,
+        method: text(7)?,
+        status: u16::try_from(status).map_err(|_| StoreError::Damaged(format!("{status} is no status")))?,
+        body: text(9)?,
+    })
+}
+
+/// The number in a row's only column: a position, or how many there are.
+pub(super) fn count(row: &dyn ResultRow) -> Result<u64, StoreError> {
+    let number = required(row.int(0)?)?;
+    u64::try_from(number).map_err(|_| StoreError::Damaged(format!("{number} is negative")))
 }
 
 /// Checks what reading a row does not: that the body is a JSON object.
-pub fn check(record: &Record) -> Result<(), StoreError> {
+pub(super) fn check(record: &Record) -> Result<(), StoreError> {
     match serde_json::from_str::<serde_json::Map<String, serde_json::Value>>(&record.body) {
         Ok(_) => Ok(()),
         Err(why) => {
@@ -72,28 +83,16 @@ pub fn check(record: &Record) -> Result<(), StoreError> {
     }
 }
 
-pub fn parse_uuid(text: &str) -> Result<Uuid, StoreError> {
-    Uuid::try_parse(text).map_err(|_| StoreError::Damaged(format!("{text:?} is no id")))
-}
-
-/// Nanoseconds since 1970; the years that do not fit (after 2262) become the last that does.
-pub fn nanoseconds(time: Timestamp) -> i64 {
-    i64::try_from(time.as_nanosecond()).unwrap_or(i64::MAX)
-}
-
-pub fn parse_time(nanoseconds: i64) -> Result<Timestamp, StoreError> {
+fn parse_time(nanoseconds: i64) -> Result<Timestamp, StoreError> {
     Timestamp::from_nanosecond(i128::from(nanoseconds))
         .map_err(|_| StoreError::Damaged(format!("{nanoseconds} is no time")))
 }
 
-pub fn now() -> i64 {
-    nanoseconds(Timestamp::now())
-}
-
-pub fn slug_taken(record: &Record) -> StoreError {
+/// What a unique index has refused of a record.
+pub(super) fn slug_taken(record: &Record) -> StoreError {
     StoreError::Taken(format!("the slug {}", record.slug.as_deref().unwrap_or_default()))
 }
 
-pub fn number_taken(record: &Record) -> StoreError {
+pub(super) fn number_taken(record: &Record) -> StoreError {
     StoreError::Taken(format!("version {}", record.number.unwrap_or_default()))
 }

@@ -2,15 +2,16 @@
 //!
 //! The file is a SQLite database with the same content, which `store.url` can name: nothing else is needed to read it.
 
-use super::super::rows::check;
+use super::super::audit::AuditEntry;
+use super::super::rows::{audit_entry, check};
 use super::super::sqlite::Copy;
-use super::statements::{AUDIT_COLUMNS, COLUMNS, audit_entry, position, records};
-use super::{StoreError, failure, one_moment};
+use super::super::statements;
+use super::transactions::{position, records};
+use super::{StoreError, one_moment};
 use deadpool_postgres::{Object, Transaction};
 use std::path::PathBuf;
 use tokio::sync::mpsc;
-
-use super::super::audit::AuditEntry;
+use tokio_postgres::Row;
 
 /// Rows that are in memory at a time.
 const BATCH: i64 = 1000;
@@ -20,7 +21,7 @@ const QUEUE: usize = 4;
 pub(super) async fn to_file(client: &mut Object, file: PathBuf) -> Result<(), StoreError> {
     let transaction = one_moment(client).await?;
     let position = position(&transaction).await?;
-    let all = records(&transaction, &format!("SELECT {COLUMNS} FROM records"), &[]).await?;
+    let all = records(&transaction, &statements::all()).await?;
     let (sender, mut batches) = mpsc::channel(QUEUE);
     let writing = tokio::task::spawn_blocking(move || {
         let mut copy = Copy::create(&file)?;
@@ -43,16 +44,13 @@ async fn send_audit_entries(
     transaction: &Transaction<'_>,
     sender: &mpsc::Sender<Result<Vec<AuditEntry>, StoreError>>,
 ) -> Result<(), StoreError> {
-    let sql = format!("SELECT {AUDIT_COLUMNS} FROM audit");
-    let statement = transaction.prepare(&sql).await.map_err(failure)?;
-    let portal = transaction.bind(&statement, &[]).await.map_err(failure)?;
+    let portal = transaction.bind(&*statements::all_audit_entries().sql, &[]).await?;
     loop {
-        let rows =
-            transaction.query_portal(&portal, i32::try_from(BATCH).unwrap_or(1000)).await.map_err(failure)?;
+        let rows = transaction.query_portal(&portal, i32::try_from(BATCH).unwrap_or(1000)).await?;
         if rows.is_empty() {
             return Ok(());
         }
-        let entries = rows.iter().map(audit_entry).collect::<Result<Vec<_>, _>>()?;
+        let entries = rows.iter().map(|row: &Row| audit_entry(row)).collect::<Result<Vec<_>, _>>()?;
         // The file failed: its error is what is returned.
         if sender.send(Ok(entries)).await.is_err() {
             return Ok(());
@@ -63,7 +61,7 @@ async fn send_audit_entries(
 /// Checks every row. Returns the number of records.
 pub(super) async fn verify(client: &mut Object) -> Result<u64, StoreError> {
     let transaction = one_moment(client).await?;
-    let all = records(&transaction, &format!("SELECT {COLUMNS} FROM records"), &[]).await?;
+    let all = records(&transaction, &statements::all()).await?;
     for record in &all {
         check(record)?;
     }

@@ -9,20 +9,28 @@ use tokio_postgres::error::SqlState;
 
 /// What an error of the database means.
 pub fn failure(error: Error) -> StoreError {
-    failure_of(&error)
+    error.into()
 }
 
-pub(super) fn failure_of(error: &Error) -> StoreError {
-    let Some(database) = error.as_db_error() else {
-        let cause = std::error::Error::source(error).map(ToString::to_string);
-        let why = cause.map_or_else(|| error.to_string(), |cause| format!("{error}: {cause}"));
-        return StoreError::Unavailable(why);
-    };
-    let why = database.message().to_owned();
-    match database.code() {
-        &SqlState::DISK_FULL => StoreError::Full(why),
-        &SqlState::DATA_CORRUPTED | &SqlState::INDEX_CORRUPTED => StoreError::Damaged(why),
-        _ => StoreError::Unavailable(why),
+impl From<Error> for StoreError {
+    fn from(error: Error) -> Self {
+        Self::from(&error)
+    }
+}
+
+impl From<&Error> for StoreError {
+    fn from(error: &Error) -> Self {
+        let Some(database) = error.as_db_error() else {
+            let cause = std::error::Error::source(error).map(ToString::to_string);
+            let why = cause.map_or_else(|| error.to_string(), |cause| format!("{error}: {cause}"));
+            return Self::Unavailable(why);
+        };
+        let why = database.message().to_owned();
+        match database.code() {
+            &SqlState::DISK_FULL => Self::Full(why),
+            &SqlState::DATA_CORRUPTED | &SqlState::INDEX_CORRUPTED => Self::Damaged(why),
+            _ => Self::Unavailable(why),
+        }
     }
 }
 

@@ -3,7 +3,6 @@
 //! Who has tables has the steps that make them. A step is never changed once it was released: the next one is added.
 
 use super::StoreError;
-use super::failure::failure;
 use deadpool_postgres::Object;
 use refinery::{Migration, Runner};
 
@@ -22,7 +21,7 @@ pub struct Tables {
 /// # Errors
 /// `Newer` if the database knows steps that this binary does not.
 pub async fn run(client: &mut Object, tables: &Tables) -> Result<(), StoreError> {
-    client.execute("SELECT pg_advisory_lock($1)", &[&tables.lock]).await.map_err(failure)?;
+    client.execute("SELECT pg_advisory_lock($1)", &[&tables.lock]).await?;
     let done = run_locked(client, tables).await;
     // If this fails, the connection has ended, and the lock with it.
     let _ = client.execute("SELECT pg_advisory_unlock($1)", &[&tables.lock]).await;
@@ -48,20 +47,19 @@ async fn run_locked(client: &mut Object, tables: &Tables) -> Result<(), StoreErr
 /// The last step that the database has seen; 0 for a new one.
 async fn version(client: &Object, history: &str) -> Result<i64, StoreError> {
     let table = "SELECT to_regclass($1) IS NOT NULL";
-    let has_table: bool =
-        client.query_one(table, &[&history]).await.and_then(|row| row.try_get(0)).map_err(failure)?;
+    let has_table: bool = client.query_one(table, &[&history]).await?.try_get(0)?;
     if !has_table {
         return Ok(0);
     }
     let last = format!("SELECT coalesce(max(version), 0)::bigint FROM {history}");
-    client.query_one(&last, &[]).await.and_then(|row| row.try_get(0)).map_err(failure)
+    Ok(client.query_one(&last, &[]).await?.try_get(0)?)
 }
 
 fn wrong(why: refinery::Error) -> StoreError {
     let mut cause = std::error::Error::source(&why);
     while let Some(inner) = cause {
         if let Some(inner) = inner.downcast_ref::<tokio_postgres::Error>() {
-            return super::failure::failure_of(inner);
+            return inner.into();
         }
         cause = inner.source();
     }

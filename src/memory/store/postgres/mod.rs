@@ -1,22 +1,24 @@
 //! The shared database: PostgreSQL, for several gateways.
 //!
 //! All connections live on a runtime of its own, so that a call may come from any of the process's runtimes and the
-//! connections outlive it. Every call has a time limit. The statements are in `statements`.
+//! connections outlive it. Every call has a time limit.
 
 mod connections;
 mod copy;
 mod failure;
 mod listener;
 mod migrations;
-mod statements;
+pub(crate) mod run;
 mod tls;
+mod transactions;
 mod url;
 mod writer;
 
 use super::audit::{AuditEntry, AuditPage, AuditQuery};
 use super::backend::{Backend, Changes, Loaded};
 use super::queued_write::{QUEUE, QueuedWrite};
-use super::{Change, Kind, Record, StoreError};
+use super::sql::Dialect;
+use super::{Change, Kind, Record, StoreError, statements};
 use async_trait::async_trait;
 pub use connections::{Connections, connections, pool};
 use deadpool_postgres::{Object, Pool};
@@ -119,11 +121,12 @@ impl Postgres {
 #[async_trait]
 impl Backend for Postgres {
     async fn load(&self) -> Result<Loaded, StoreError> {
-        self.run(LOAD_TIMEOUT, |mut client| async move { statements::load(&mut client).await }).await
+        self.run(LOAD_TIMEOUT, |mut client| async move { transactions::load(&mut client).await }).await
     }
 
     async fn changes(&self, position: u64) -> Result<Changes, StoreError> {
-        let read = move |mut client: Object| async move { statements::changes(&mut client, position).await };
+        let read =
+            move |mut client: Object| async move { transactions::changes(&mut client, position).await };
         self.run(CALL_TIMEOUT, read).await
     }
 
@@ -135,26 +138,27 @@ impl Backend for Postgres {
     }
 
     async fn children(&self, kind: Kind, parent: Uuid) -> Result<Vec<Arc<Record>>, StoreError> {
-        let read = move |client: Object| async move { statements::children(&client, kind, parent).await };
+        let statement = statements::children(Dialect::Postgres, kind, parent);
+        let read = move |client: Object| async move { transactions::records(&client, &statement).await };
         self.run(CALL_TIMEOUT, read).await
     }
 
     async fn sealed_under_others(&self, key_id: &str, limit: u32) -> Result<Vec<Arc<Record>>, StoreError> {
         let key_id = key_id.to_owned();
         let read = move |client: Object| async move {
-            statements::sealed_under_others(&client, &key_id, limit).await
+            transactions::records(&client, &statements::sealed_under_others(&key_id, limit)).await
         };
         self.run(CALL_TIMEOUT, read).await
     }
 
     async fn audit(&self, query: AuditQuery) -> Result<AuditPage, StoreError> {
-        let read = |mut client: Object| async move { statements::audit(&mut client, &query).await };
+        let read = |mut client: Object| async move { transactions::audit(&mut client, &query).await };
         self.run(CALL_TIMEOUT, read).await
     }
 
     async fn expire_audit(&self, before: Timestamp, limit: u32) -> Result<u64, StoreError> {
-        let delete =
-            move |client: Object| async move { statements::expire_audit(&client, before, limit).await };
+        let statement = statements::expire_audit(before, limit);
+        let delete = move |client: Object| async move { Ok(run::execute(&client, &statement).await?) };
         self.run(CALL_TIMEOUT, delete).await
     }
 

@@ -7,7 +7,7 @@ use super::super::StoreError;
 use super::super::queued_write::{MAX_BATCH, QueuedWrite, is_of_one_write};
 use super::CALL_TIMEOUT;
 use super::failure::{failure, no_connection};
-use super::statements;
+use super::transactions;
 use deadpool_postgres::{Object, Pool};
 use tokio::sync::mpsc;
 use tokio::time::timeout;
@@ -85,7 +85,7 @@ async fn together(
     for write in batch {
         let savepoint =
             if results.is_empty() { "SAVEPOINT one" } else { "RELEASE SAVEPOINT one; SAVEPOINT one" };
-        let result = statements::write(&transaction, savepoint, &write.changes, &write.audit).await;
+        let result = transactions::write(&transaction, savepoint, &write.changes, &write.audit).await;
         match &result {
             Ok(_) => {}
             Err(error) if is_of_one_write(error) => {
@@ -96,7 +96,7 @@ async fn together(
         results.push(result);
     }
     if results.iter().zip(batch).any(|(result, write)| result.is_ok() && !write.changes.is_empty()) {
-        statements::announce(&transaction).await.map_err(Failed::Before)?;
+        transactions::announce(&transaction).await.map_err(Failed::Before)?;
     }
     transaction.commit().await.map_err(|error| Failed::InCommit(failure(error)))?;
     Ok(results)

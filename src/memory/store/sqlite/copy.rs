@@ -3,8 +3,9 @@
 //! One transaction; without `finish` there is no file.
 
 use super::super::audit::AuditEntry;
-use super::super::{Record, StoreError};
-use super::statements::{self, failure};
+use super::super::sql::Dialect;
+use super::super::{Record, StoreError, statements};
+use super::run::execute;
 use super::{create_new, migrations};
 use rusqlite::Connection;
 use std::path::{Path, PathBuf};
@@ -22,27 +23,33 @@ impl Copy {
     /// The file exists, or cannot be made.
     pub(in crate::store) fn create(file: &Path) -> Result<Self, StoreError> {
         create_new(file)?;
-        let mut connection = Connection::open(file).map_err(failure)?;
+        let mut connection = Connection::open(file)?;
         migrations::run(&mut connection)?;
-        connection.execute_batch("BEGIN").map_err(failure)?;
+        connection.execute_batch("BEGIN")?;
         Ok(Self { connection: Some(connection), file: file.to_owned() })
     }
 
     pub(in crate::store) fn add(&mut self, records: &[Arc<Record>], position: u64) -> Result<(), StoreError> {
         let Some(connection) = &self.connection else { return Ok(()) };
-        records.iter().try_for_each(|record| statements::insert(connection, record))?;
-        statements::set_position(connection, position)
+        for record in records {
+            execute(connection, &statements::insert(Dialect::Sqlite, record)?)?;
+        }
+        execute(connection, &statements::set_position(position)?)?;
+        Ok(())
     }
 
     pub(in crate::store) fn add_audit_entries(&mut self, entries: &[AuditEntry]) -> Result<(), StoreError> {
         let Some(connection) = &self.connection else { return Ok(()) };
-        entries.iter().try_for_each(|entry| statements::add_audit_entry(connection, entry))
+        for entry in entries {
+            execute(connection, &statements::add_audit_entry(Dialect::Sqlite, entry))?;
+        }
+        Ok(())
     }
 
     /// Makes it durable.
     pub(in crate::store) fn finish(mut self) -> Result<(), StoreError> {
         let Some(connection) = &self.connection else { return Ok(()) };
-        connection.execute_batch("COMMIT").map_err(failure)?;
+        connection.execute_batch("COMMIT")?;
         self.connection = None;
         Ok(())
     }

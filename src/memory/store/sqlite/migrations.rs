@@ -3,7 +3,6 @@
 //! The steps are the files of `store/migrations/sqlite`. A step is never changed once it was released: the next one is added.
 
 use super::StoreError;
-use super::statements::failure;
 use refinery::{Migration, Runner};
 use rusqlite::{Connection, OptionalExtension as _};
 use std::time::Duration;
@@ -42,19 +41,19 @@ pub(super) fn run(connection: &mut Connection) -> Result<(), StoreError> {
 /// The last step that the database has seen; 0 for a new one.
 fn version(connection: &Connection) -> Result<i64, StoreError> {
     let table = "SELECT 1 FROM sqlite_master WHERE name = 'refinery_schema_history'";
-    let has_table = connection.query_row(table, [], |_| Ok(())).optional().map_err(failure)?.is_some();
+    let has_table = connection.query_row(table, [], |_| Ok(())).optional()?.is_some();
     if !has_table {
         return Ok(0);
     }
     let last = "SELECT coalesce(max(version), 0) FROM refinery_schema_history";
-    connection.query_row(last, [], |row| row.get(0)).map_err(failure)
+    Ok(connection.query_row(last, [], |row| row.get(0))?)
 }
 
 fn wrong(why: refinery::Error) -> StoreError {
     let mut cause = std::error::Error::source(&why);
     while let Some(inner) = cause {
         if let Some(inner) = inner.downcast_ref::<rusqlite::Error>() {
-            return super::statements::failure_of(inner);
+            return inner.into();
         }
         cause = inner.source();
     }

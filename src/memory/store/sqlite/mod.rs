@@ -1,25 +1,25 @@
 //! The embedded database: SQLite in one file, in WAL mode.
 //!
-//! One thread writes (`writer`), several connections read. Every write is synced to the disk before it is acknowledged. The
-//! statements are in `statements`. Other processes may write to the same file; what they wrote is noticed by the position, which every
+//! One thread writes (`writer`), several connections read. Every write is synced to the disk before it is acknowledged. Other processes may write to the same file; what they wrote is noticed by the position, which every
 //! write raises.
 
 mod copy;
 mod migrations;
-mod statements;
+pub(crate) mod run;
+mod transactions;
 mod writer;
 
 use super::audit::{AuditEntry, AuditPage, AuditQuery};
 use super::backend::{Backend, Changes, Loaded};
 use super::private_file::make_private;
-use super::{Change, Kind, Record, StoreError};
+use super::sql::Dialect;
+use super::{Change, Kind, Record, StoreError, statements};
 pub(super) use copy::Copy;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
 use parking_lot::Mutex;
 use rusqlite::{Connection, OpenFlags};
-use statements::failure;
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
@@ -54,7 +54,7 @@ impl Sqlite {
         }
         let mut connection = connect(file, false)?;
         migrations::run(&mut connection)?;
-        statements::forget_old_deletions(&connection).map_err(failure)?;
+        run::execute(&connection, &statements::forget_old_deletions())?;
         let readers = Arc::new(Readers { file: file.map(Path::to_owned), idle: Mutex::default() });
         Ok(Self { writer: Writer::start(connection)?, readers })
     }
@@ -62,9 +62,8 @@ impl Sqlite {
     /// As if the disk were full beyond this number of pages.
     #[cfg(test)]
     pub(super) async fn limit_pages(&self, pages: u32) {
-        let limit = move |connection: &mut Connection| {
-            connection.pragma_update(None, "max_page_count", pages).map_err(failure)
-        };
+        let limit =
+            move |connection: &mut Connection| Ok(connection.pragma_update(None, "max_page_count", pages)?);
         self.writer.run(limit).await.unwrap();
     }
 
@@ -119,11 +118,11 @@ impl Readers {
 #[async_trait]
 impl Backend for Sqlite {
     async fn load(&self) -> Result<Loaded, StoreError> {
-        self.read(statements::load).await
+        self.read(transactions::load).await
     }
 
     async fn changes(&self, position: u64) -> Result<Changes, StoreError> {
-        self.read(move |connection| statements::changes(connection, position)).await
+        self.read(move |connection| transactions::changes(connection, position)).await
     }
 
     async fn write(&self, changes: Vec<Change>, audit: Vec<AuditEntry>) -> Result<u64, StoreError> {
@@ -131,20 +130,25 @@ impl Backend for Sqlite {
     }
 
     async fn children(&self, kind: Kind, parent: Uuid) -> Result<Vec<Arc<Record>>, StoreError> {
-        self.read(move |connection| statements::children(connection, kind, parent)).await
+        let statement = statements::children(Dialect::Sqlite, kind, parent);
+        self.read(move |connection| transactions::records(connection, &statement)).await
     }
 
     async fn sealed_under_others(&self, key_id: &str, limit: u32) -> Result<Vec<Arc<Record>>, StoreError> {
         let key_id = key_id.to_owned();
-        self.read(move |connection| statements::sealed_under_others(connection, &key_id, limit)).await
+        let read = move |connection: &mut Connection| {
+            transactions::records(connection, &statements::sealed_under_others(&key_id, limit))
+        };
+        self.read(read).await
     }
 
     async fn audit(&self, query: AuditQuery) -> Result<AuditPage, StoreError> {
-        self.read(move |connection| statements::audit(connection, &query)).await
+        self.read(move |connection| transactions::audit(connection, &query)).await
     }
 
     async fn expire_audit(&self, before: Timestamp, limit: u32) -> Result<u64, StoreError> {
-        self.writer.run(move |connection| statements::expire_audit(connection, before, limit)).await
+        let statement = statements::expire_audit(before, limit);
+        self.writer.run(move |connection| Ok(run::execute(connection, &statement)?)).await
     }
 
     async fn changed(&self, position: u64, at_most: Duration) {
@@ -161,13 +165,13 @@ impl Backend for Sqlite {
     }
 
     async fn verify(&self) -> Result<u64, StoreError> {
-        self.read(statements::verify).await
+        self.read(transactions::verify).await
     }
 }
 
 impl Sqlite {
     async fn position(&self) -> Result<u64, StoreError> {
-        self.read(|connection| statements::position(connection)).await
+        self.read(|connection| transactions::position(connection)).await
     }
 }
 
@@ -182,12 +186,12 @@ fn connect(file: Option<&Path>, for_reading: bool) -> Result<Connection, StoreEr
         Some(file) => Connection::open_with_flags(file, flags),
         None => Connection::open_in_memory(),
     };
-    let connection = opened.map_err(failure)?;
-    connection.busy_timeout(BUSY_TIMEOUT).map_err(failure)?;
+    let connection = opened?;
+    connection.busy_timeout(BUSY_TIMEOUT)?;
     if !for_reading {
         let settings =
             "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA journal_size_limit = 4194304;";
-        connection.execute_batch(settings).map_err(failure)?;
+        connection.execute_batch(settings)?;
     }
     Ok(connection)
 }
@@ -196,7 +200,7 @@ fn connect(file: Option<&Path>, for_reading: bool) -> Result<Connection, StoreEr
 fn back_up(connection: &Connection, file: &Path) -> Result<(), StoreError> {
     let name = file.to_str().ok_or_else(|| StoreError::Unavailable("its name is not UTF-8".to_owned()))?;
     let made = create_new(file)?;
-    let copied = connection.execute("VACUUM INTO ?1", [name]).map_err(failure);
+    let copied = connection.execute("VACUUM INTO ?1", [name]).map_err(StoreError::from);
     let synced = copied.and_then(|_| made.sync_all().map_err(|why| refused(file, &why)));
     if synced.is_err() {
         // A part of a copy would be taken for one.

@@ -5,7 +5,7 @@
 use super::super::audit::AuditEntry;
 use super::super::queued_write::{MAX_BATCH, QUEUE, QueuedWrite, is_of_one_write};
 use super::super::{Change, StoreError};
-use super::statements::{self, failure};
+use super::transactions;
 use rusqlite::{Connection, TransactionBehavior};
 use std::thread::JoinHandle;
 use tokio::sync::{mpsc, oneshot};
@@ -124,20 +124,19 @@ fn try_together(
     connection: &mut Connection,
     batch: &[QueuedWrite],
 ) -> Result<Vec<Result<u64, StoreError>>, StoreError> {
-    let mut transaction =
-        connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(failure)?;
+    let mut transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let mut results = Vec::with_capacity(batch.len());
     for write in batch {
-        let savepoint = transaction.savepoint().map_err(failure)?;
-        let result = statements::write(&savepoint, &write.changes, &write.audit);
+        let savepoint = transaction.savepoint()?;
+        let result = transactions::write(&savepoint, &write.changes, &write.audit);
         match &result {
-            Ok(_) => savepoint.commit().map_err(failure)?,
+            Ok(_) => savepoint.commit()?,
             // Dropped: rolled back to where this write began.
             Err(error) if is_of_one_write(error) => drop(savepoint),
             Err(error) => return Err(error.clone()),
         }
         results.push(result);
     }
-    transaction.commit().map_err(failure)?;
+    transaction.commit()?;
     Ok(results)
 }
