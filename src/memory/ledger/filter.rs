@@ -3,6 +3,7 @@
 
 use super::id::{created_ms, day_key};
 use super::rollup::sample::Dimension;
+use crate::store::sql::{Dialect, SqlCondition};
 use uuid::Uuid;
 
 /// Bounds that are both included.
@@ -61,99 +62,21 @@ pub struct Filter {
     pub before: Option<Uuid>,
 }
 
-/// The database that a condition is for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Dialect {
-    Sqlite,
-    Postgres,
-}
-
-/// A value of a condition.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Argument {
-    Int(i64),
-    Real(f64),
-    Text(String),
-    Uuid(Uuid),
-}
-
-/// A condition with its arguments, `?1` or `$1` for the first.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Condition {
-    dialect: Dialect,
-    sql: String,
-    arguments: Vec<Argument>,
-}
-
-impl Condition {
-    /// Without arguments: true for every row.
-    pub fn new(dialect: Dialect) -> Self {
-        Self { dialect, sql: String::new(), arguments: Vec::new() }
-    }
-
-    /// The text, for after `WHERE`.
-    pub fn sql(&self) -> &str {
-        match self.sql.as_str() {
-            "" => "1 = 1",
-            sql => sql,
-        }
-    }
-
-    pub fn arguments(&self) -> &[Argument] {
-        &self.arguments
-    }
-
-    pub fn into_parts(self) -> (String, Vec<Argument>) {
-        (self.sql().to_owned(), self.arguments)
-    }
-
-    /// Adds an argument; returns its place holder.
-    pub fn argument(&mut self, value: Argument) -> String {
-        self.arguments.push(value);
-        match self.dialect {
-            Dialect::Sqlite => format!("?{}", self.arguments.len()),
-            Dialect::Postgres => format!("${}", self.arguments.len()),
-        }
-    }
-
-    /// Requires something else too.
-    pub fn and(&mut self, sql: &str) {
-        if !self.sql.is_empty() {
-            self.sql.push_str(" AND ");
-        }
-        self.sql.push_str(sql);
-    }
-
-    /// Requires a comparison of `left` with a value: `left` ends with the operator.
-    pub fn compare(&mut self, left: &str, value: Option<Argument>) {
-        if let Some(value) = value {
-            let place = self.argument(value);
-            self.and(&format!("{left} {place}"));
-        }
-    }
-
+impl SqlCondition<'_> {
     fn bounds(&mut self, column: &str, bounds: Bounds<i64>) {
-        self.compare(&format!("{column} >="), bounds.min.map(Argument::Int));
-        self.compare(&format!("{column} <="), bounds.max.map(Argument::Int));
-    }
-
-    /// Requires that the column has one of the values, where there are any.
-    fn any(&mut self, column: &str, values: impl IntoIterator<Item = Argument>) {
-        let places: Vec<String> = values.into_iter().map(|value| self.argument(value)).collect();
-        if !places.is_empty() {
-            self.and(&format!("{column} IN ({})", places.join(", ")));
-        }
+        self.compare(&format!("{column} >="), bounds.min);
+        self.compare(&format!("{column} <="), bounds.max);
     }
 
     /// `is_indexed`: whether the database may look for rows by their workspace.
     fn workspaces(&mut self, workspaces: &[Uuid], is_indexed: bool) {
         // SQLite would take the index of the workspace, with all its rows, before that of a trace.
-        let column = match self.dialect {
+        let column = match self.dialect() {
             Dialect::Sqlite if !is_indexed => "+workspace",
             _ => "workspace",
         };
         let ids = workspaces.iter().filter(|id| !id.is_nil());
-        let places: Vec<String> = ids.map(|id| self.argument(Argument::Uuid(*id))).collect();
+        let places: Vec<String> = ids.map(|id| self.argument(*id)).collect();
         let mut either = Vec::new();
         if !places.is_empty() {
             either.push(format!("{column} IN ({})", places.join(", ")));
@@ -167,37 +90,30 @@ impl Condition {
     /// SQLite has a table for each day, and a key in it.
     fn before(&mut self, id: Option<Uuid>) {
         let Some(id) = id else { return };
-        match self.dialect {
-            Dialect::Sqlite => self.compare("key <", Some(Argument::Int(day_key(id)))),
+        match self.dialect() {
+            Dialect::Sqlite => self.compare("key <", Some(day_key(id))),
             Dialect::Postgres => {
-                let ms = self.argument(Argument::Int(created_ms(id)));
-                let id = self.argument(Argument::Uuid(id));
+                let ms = self.argument(created_ms(id));
+                let id = self.argument(id);
                 self.and(&format!("(created_ms, id) < ({ms}, {id})"));
             }
         }
     }
 
     fn metadata(&mut self, name: &str, value: &str) {
-        let sql = match self.dialect {
-            Dialect::Sqlite => {
-                let name = self.argument(Argument::Text(name.to_owned()));
-                let value = self.argument(Argument::Text(value.to_owned()));
-                format!(
-                    "EXISTS (SELECT 1 FROM json_each(metadata) AS pair WHERE pair.key = {name} AND pair.value = {value})"
-                )
-            }
-            Dialect::Postgres => {
-                let name = self.argument(Argument::Text(name.to_owned()));
-                let value = self.argument(Argument::Text(value.to_owned()));
-                format!("metadata::jsonb ->> {name}::text = {value}")
-            }
-        };
-        self.and(&sql);
+        let name = self.argument(name.to_owned());
+        let value = self.argument(value.to_owned());
+        self.and(&match self.dialect() {
+            Dialect::Sqlite => format!(
+                "EXISTS (SELECT 1 FROM json_each(metadata) AS pair WHERE pair.key = {name} AND pair.value = {value})"
+            ),
+            Dialect::Postgres => format!("metadata::jsonb ->> {name}::text = {value}"),
+        });
     }
 
     /// The workspace of a row or of feedback, in `table`, as a value that is never null.
     pub fn workspace_of(&mut self, table: &str, default: Uuid) -> String {
-        format!("coalesce({table}workspace, {})", self.argument(Argument::Uuid(default)))
+        format!("coalesce({table}workspace, {})", self.argument(default))
     }
 
     /// Anybody may use any trace id, so only the feedback of a request's own workspace counts.
@@ -208,7 +124,7 @@ impl Condition {
         let mut having = Vec::new();
         for (operator, bound) in [(">=", bounds.min), ("<=", bounds.max)] {
             if let Some(bound) = bound {
-                let place = self.argument(Argument::Real(bound));
+                let place = self.argument(bound);
                 having.push(format!("avg(feedback.value * feedback.weight) {operator} {place}"));
             }
         }
@@ -260,10 +176,10 @@ impl Filter {
     }
 
     /// As a condition on the columns of the ledger's rows.
-    pub fn condition(&self, dialect: Dialect) -> Condition {
-        let mut condition = Condition::new(dialect);
-        condition.compare("created_ms >=", self.since.map(Argument::Int));
-        condition.compare("created_ms <", self.until.map(Argument::Int));
+    pub fn condition(&self, dialect: Dialect) -> SqlCondition<'static> {
+        let mut condition = SqlCondition::new(dialect);
+        condition.compare("created_ms >=", self.since);
+        condition.compare("created_ms <", self.until);
         if let Some(workspaces) = &self.workspaces {
             condition.workspaces(workspaces, self.traces.is_empty());
         }
@@ -271,8 +187,7 @@ impl Filter {
         condition.bounds("input_tokens", self.input_tokens);
         condition.bounds("output_tokens", self.output_tokens);
         condition.bounds("cost", self.cost);
-        let codes = self.status_codes.iter().filter_map(|code| code.parse().ok().map(Argument::Int));
-        condition.any("status", codes);
+        condition.any("status", self.status_codes.iter().filter_map(|code| code.parse::<i64>().ok()));
         let texts = [
             ("provider", &self.providers),
             ("config", &self.configs),
@@ -284,14 +199,14 @@ impl Filter {
             ("cache_status", &self.cache_statuses),
         ];
         for (column, values) in texts {
-            condition.any(column, values.iter().cloned().map(Argument::Text));
+            condition.any(column, values.iter().cloned());
         }
         let pairs: Vec<String> = self
             .vendor_models
             .iter()
             .map(|(vendor, model)| {
-                let vendor = condition.argument(Argument::Text(vendor.clone()));
-                let model = condition.argument(Argument::Text(model.clone()));
+                let vendor = condition.argument(vendor.clone());
+                let model = condition.argument(model.clone());
                 format!("(vendor = {vendor} AND model = {model})")
             })
             .collect();
@@ -328,7 +243,7 @@ mod tests {
             "created_ms >= $1 AND (workspace IN ($2) OR workspace IS NULL) AND cost <= $3 AND status IN ($4, $5) AND \
              ((vendor = $6 AND model = $7)) AND metadata::jsonb ->> $8::text = $9"
         );
-        assert_eq!(condition.arguments().len(), 9);
+        assert_eq!(condition.values().len(), 9);
         assert!(!filter.is_by_dimensions());
         assert_eq!(Filter::default().condition(Dialect::Sqlite).sql(), "1 = 1");
     }

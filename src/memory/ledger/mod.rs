@@ -13,7 +13,8 @@
 //! while it is sent.
 
 pub mod analytics;
-pub mod column;
+mod column;
+mod database;
 pub mod days;
 pub mod entry;
 pub mod feedback;

@@ -3,6 +3,8 @@
 //! Holds no body and no header (payloads are kept apart from rows, and die sooner), and no key, only a key's id.
 
 use super::Text;
+use super::column::Column;
+use crate::store::sql::{ResultRow, Value, WrongType};
 use knowledge::price::Cost;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -14,7 +16,9 @@ pub const MS_A_DAY: i64 = 86_400_000;
 
 /// One request or one attempt. Sums over requests and sums over attempts are made of one kind of rows only: tokens and cost of a
 /// request are those of its attempts together.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+///
+/// A new member has a line in [`COLUMNS`], and an older row in the spool has none: `Option`, or `#[serde(default)]`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Row {
     /// Unique; it begins with `created_ms`, so that ids are in order of time ([`id`](super::id)).
     pub id: Uuid,
@@ -84,7 +88,7 @@ pub struct Row {
     /// `priced`, `free`, `unknown`. `None`: nothing was charged.
     pub cost_status: Option<Text>,
     pub price_version: Option<Text>,
-    pub rates_hash: Option<u64>,
+    pub rates_hash: Option<RatesHash>,
     /// Nanodollars that a response from the cache has saved.
     pub saved_cost: Option<i64>,
     /// From the first byte of the request to the last one of the response. Microseconds, as all times below.
@@ -105,10 +109,16 @@ pub struct Row {
     pub bytes_out: u64,
 }
 
+/// The hash of the rates that a cost was computed with. All 64 bits are stored, as a signed number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct RatesHash(pub u64);
+
 /// What a row is about.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RowKind {
+    #[default]
     Request,
     Attempt,
 }
@@ -130,65 +140,86 @@ impl RowKind {
     }
 }
 
+/// The columns of rows, in one order for all databases: name in the database, and member. All but the key, which each database makes
+/// of `id` and `created_ms` in its own way. A new one comes last.
+pub(super) const COLUMNS: [Column; 54] = [
+    Column("id", |row| &row.id, |row| &mut row.id),
+    Column("kind", |row| &row.kind, |row| &mut row.kind),
+    Column("request", |row| &row.request, |row| &mut row.request),
+    Column("attempt", |row| &row.attempt, |row| &mut row.attempt),
+    Column("created_ms", |row| &row.created_ms, |row| &mut row.created_ms),
+    Column("trace_id", |row| &row.trace_id, |row| &mut row.trace_id),
+    Column("span_id", |row| &row.span_id, |row| &mut row.span_id),
+    Column("parent_span_id", |row| &row.parent_span_id, |row| &mut row.parent_span_id),
+    Column("span_name", |row| &row.span_name, |row| &mut row.span_name),
+    Column("workspace", |row| &row.workspace, |row| &mut row.workspace),
+    Column("workspace_slug", |row| &row.workspace_slug, |row| &mut row.workspace_slug),
+    Column("api_key", |row| &row.api_key, |row| &mut row.api_key),
+    Column("api_key_name", |row| &row.api_key_name, |row| &mut row.api_key_name),
+    Column("user_name", |row| &row.user, |row| &mut row.user),
+    Column("metadata", |row| &row.metadata, |row| &mut row.metadata),
+    Column("operation", |row| &row.operation, |row| &mut row.operation),
+    Column("method", |row| &row.method, |row| &mut row.method),
+    Column("path", |row| &row.path, |row| &mut row.path),
+    Column("provider", |row| &row.provider, |row| &mut row.provider),
+    Column("vendor", |row| &row.vendor, |row| &mut row.vendor),
+    Column("model", |row| &row.model, |row| &mut row.model),
+    Column("response_model", |row| &row.response_model, |row| &mut row.response_model),
+    Column("config", |row| &row.config, |row| &mut row.config),
+    Column("prompt", |row| &row.prompt, |row| &mut row.prompt),
+    Column("prompt_version", |row| &row.prompt_version, |row| &mut row.prompt_version),
+    Column("status", |row| &row.status, |row| &mut row.status),
+    Column("error_code", |row| &row.error_code, |row| &mut row.error_code),
+    Column("is_success", |row| &row.is_success, |row| &mut row.is_success),
+    Column("streamed", |row| &row.streamed, |row| &mut row.streamed),
+    Column("responded", |row| &row.responded, |row| &mut row.responded),
+    Column("is_custom", |row| &row.is_custom, |row| &mut row.is_custom),
+    Column("cache_status", |row| &row.cache_status, |row| &mut row.cache_status),
+    Column("cache_type", |row| &row.cache_type, |row| &mut row.cache_type),
+    Column("input_tokens", |row| &row.input_tokens, |row| &mut row.input_tokens),
+    Column("output_tokens", |row| &row.output_tokens, |row| &mut row.output_tokens),
+    Column("total_tokens", |row| &row.total_tokens, |row| &mut row.total_tokens),
+    Column("cached_tokens", |row| &row.cached_tokens, |row| &mut row.cached_tokens),
+    Column("cache_write_tokens", |row| &row.cache_write_tokens, |row| &mut row.cache_write_tokens),
+    Column("reasoning_tokens", |row| &row.reasoning_tokens, |row| &mut row.reasoning_tokens),
+    Column("usage_source", |row| &row.usage_source, |row| &mut row.usage_source),
+    Column("cost", |row| &row.cost, |row| &mut row.cost),
+    Column("cost_status", |row| &row.cost_status, |row| &mut row.cost_status),
+    Column("price_version", |row| &row.price_version, |row| &mut row.price_version),
+    Column("rates_hash", |row| &row.rates_hash, |row| &mut row.rates_hash),
+    Column("saved_cost", |row| &row.saved_cost, |row| &mut row.saved_cost),
+    Column("latency_us", |row| &row.latency_us, |row| &mut row.latency_us),
+    Column("upstream_us", |row| &row.upstream_us, |row| &mut row.upstream_us),
+    Column("overhead_us", |row| &row.overhead_us, |row| &mut row.overhead_us),
+    Column("first_token_us", |row| &row.first_token_us, |row| &mut row.first_token_us),
+    Column("retries", |row| &row.retries, |row| &mut row.retries),
+    Column("is_fallback", |row| &row.is_fallback, |row| &mut row.is_fallback),
+    Column("target", |row| &row.target, |row| &mut row.target),
+    Column("bytes_in", |row| &row.bytes_in, |row| &mut row.bytes_in),
+    Column("bytes_out", |row| &row.bytes_out, |row| &mut row.bytes_out),
+];
+
 impl Row {
     /// A row that says nothing but this.
     pub fn new(id: Uuid, kind: RowKind, created_ms: i64) -> Self {
-        Self {
-            id,
-            kind,
-            request: None,
-            attempt: None,
-            created_ms,
-            trace_id: Text::new(""),
-            span_id: None,
-            parent_span_id: None,
-            span_name: None,
-            workspace: None,
-            workspace_slug: None,
-            api_key: None,
-            api_key_name: None,
-            user: None,
-            metadata: None,
-            operation: Text::new(""),
-            method: Text::new(""),
-            path: Text::new(""),
-            provider: None,
-            vendor: None,
-            model: None,
-            response_model: None,
-            config: None,
-            prompt: None,
-            prompt_version: None,
-            status: 0,
-            error_code: None,
-            is_success: false,
-            streamed: false,
-            responded: false,
-            is_custom: false,
-            cache_status: None,
-            cache_type: None,
-            input_tokens: None,
-            output_tokens: None,
-            total_tokens: None,
-            cached_tokens: None,
-            cache_write_tokens: None,
-            reasoning_tokens: None,
-            usage_source: None,
-            cost: None,
-            cost_status: None,
-            price_version: None,
-            rates_hash: None,
-            saved_cost: None,
-            latency_us: 0,
-            upstream_us: 0,
-            overhead_us: 0,
-            first_token_us: None,
-            retries: 0,
-            is_fallback: false,
-            target: None,
-            bytes_in: 0,
-            bytes_out: 0,
+        Self { id, kind, created_ms, ..Self::default() }
+    }
+
+    /// Its values, in the order of [`COLUMNS`].
+    pub(super) fn values(&self) -> [Value<'_>; COLUMNS.len()] {
+        COLUMNS.map(|column| column.get(self).value())
+    }
+
+    /// The row of a result with the columns of [`COLUMNS`].
+    ///
+    /// # Errors
+    /// A column has another type.
+    pub(super) fn read(from: &dyn ResultRow) -> Result<Self, WrongType> {
+        let mut row = Self::default();
+        for (at, column) in COLUMNS.iter().enumerate() {
+            column.get_mut(&mut row).read(from, at)?;
         }
+        Ok(row)
     }
 
     /// Sets the token counts. `is_estimated`: the gateway counted them, at least in part.
@@ -207,7 +238,7 @@ impl Row {
         self.cost = cost.and_then(|cost| cost.nanodollars);
         self.cost_status = cost.map(|cost| Text::new(cost.status.as_str()));
         self.price_version = cost.map(|cost| Text::from(Arc::clone(&cost.price_version)));
-        self.rates_hash = cost.map(|cost| cost.rates_hash);
+        self.rates_hash = cost.map(|cost| RatesHash(cost.rates_hash));
     }
 
     /// About what it takes in memory, bytes.
@@ -275,7 +306,7 @@ pub(crate) fn sample(number: u16) -> Row {
         cost: Some(i64::from(number) * 7),
         cost_status: Some(Text::new("priced")),
         price_version: text("prices"),
-        rates_hash: Some(u64::MAX),
+        rates_hash: Some(RatesHash(u64::MAX)),
         saved_cost: Some(8),
         latency_us: 9_000,
         upstream_us: 8_000,
@@ -286,5 +317,54 @@ pub(crate) fn sample(number: u16) -> Row {
         target: text("config"),
         bytes_in: 10,
         bytes_out: 11,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    impl ResultRow for [Value<'_>; COLUMNS.len()] {
+        fn int(&self, column: usize) -> Result<Option<i64>, WrongType> {
+            match &self[column] {
+                Value::Null => Ok(None),
+                Value::Int(number) => Ok(Some(*number)),
+                value => panic!("{value:?}"),
+            }
+        }
+
+        fn real(&self, column: usize) -> Result<Option<f64>, WrongType> {
+            panic!("{:?}", self[column])
+        }
+
+        fn text(&self, column: usize) -> Result<Option<&str>, WrongType> {
+            match &self[column] {
+                Value::Null => Ok(None),
+                Value::Text(text) => Ok(Some(text)),
+                value => panic!("{value:?}"),
+            }
+        }
+
+        fn uuid(&self, column: usize) -> Result<Option<Uuid>, WrongType> {
+            match &self[column] {
+                Value::Null => Ok(None),
+                Value::Uuid(id) => Ok(Some(*id)),
+                value => panic!("{value:?}"),
+            }
+        }
+
+        fn bytes(&self, column: usize) -> Result<Option<&[u8]>, WrongType> {
+            panic!("{:?}", self[column])
+        }
+    }
+
+    #[test]
+    fn a_row_is_read_back_as_it_was_from_its_columns_alone() {
+        for row in [sample(7), Row::new(Uuid::nil(), RowKind::Attempt, 5)] {
+            assert_eq!(Row::read(&row.values()).unwrap(), row);
+        }
+        // A member without a column would be lost.
+        let members = serde_json::to_value(sample(7)).unwrap();
+        assert_eq!(members.as_object().unwrap().len(), COLUMNS.len());
     }
 }

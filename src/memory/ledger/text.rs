@@ -92,3 +92,10 @@ impl<'de> Deserialize<'de> for Text {
         String::deserialize(deserializer).map(Self::from)
     }
 }
+
+/// Empty.
+impl Default for Text {
+    fn default() -> Self {
+        Self::new("")
+    }
+}

@@ -92,6 +92,71 @@ impl<'a> Statement<'a> {
     }
 }
 
+/// What must be true of a row, for after `WHERE`, with its arguments.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SqlCondition<'a> {
+    dialect: Dialect,
+    sql: String,
+    values: Vec<Value<'a>>,
+}
+
+impl<'a> SqlCondition<'a> {
+    /// True for every row.
+    pub fn new(dialect: Dialect) -> Self {
+        Self { dialect, sql: String::new(), values: Vec::new() }
+    }
+
+    pub fn dialect(&self) -> Dialect {
+        self.dialect
+    }
+
+    pub fn sql(&self) -> &str {
+        match self.sql.as_str() {
+            "" => "1 = 1",
+            sql => sql,
+        }
+    }
+
+    pub fn values(&self) -> &[Value<'a>] {
+        &self.values
+    }
+
+    /// Adds an argument; returns its place holder.
+    pub fn argument(&mut self, value: impl Into<Value<'a>>) -> String {
+        self.values.push(value.into());
+        format!("${}", self.values.len())
+    }
+
+    /// Requires something else too.
+    pub fn and(&mut self, sql: &str) {
+        if !self.sql.is_empty() {
+            self.sql.push_str(" AND ");
+        }
+        self.sql.push_str(sql);
+    }
+
+    /// Requires a comparison of `left` with a value, where there is one: `left` ends with the operator.
+    pub fn compare(&mut self, left: &str, value: Option<impl Into<Value<'a>>>) {
+        if let Some(value) = value {
+            let place = self.argument(value);
+            self.and(&format!("{left} {place}"));
+        }
+    }
+
+    /// Requires that the column has one of the values, where there are any.
+    pub fn any(&mut self, column: &str, values: impl IntoIterator<Item = impl Into<Value<'a>>>) {
+        let places: Vec<String> = values.into_iter().map(|value| self.argument(value)).collect();
+        if !places.is_empty() {
+            self.and(&format!("{column} IN ({})", places.join(", ")));
+        }
+    }
+
+    /// The statement that this is the condition of: its text has the condition's.
+    pub fn into_statement(self, sql: String) -> Statement<'a> {
+        Statement::new(sql, self.values)
+    }
+}
+
 /// A row of a result. `None` is NULL.
 pub trait ResultRow {
     /// # Errors

@@ -3,7 +3,7 @@
 //! Nothing is run here. Which statements are one transaction is decided by each database.
 
 use super::audit::{AuditEntry, AuditQuery};
-use super::sql::{Dialect, Statement, Value};
+use super::sql::{Dialect, SqlCondition, Statement, Value};
 use super::{Change, Kind, Record, StoreError};
 use jiff::Timestamp;
 use std::time::Duration;
@@ -205,46 +205,36 @@ pub(super) fn expire_audit(before: Timestamp, limit: u32) -> Statement<'static> 
 
 /// Reads how many entries of the audit log a query is about, and its page of them.
 pub(super) fn audit(dialect: Dialect, query: &AuditQuery) -> [Statement<'_>; 2] {
-    let (condition, mut values) = audit_condition(dialect, query);
-    let count = Statement::new(format!("SELECT count(*) FROM audit{condition}"), values.clone());
-    values.extend([query.limit.into(), query.offset.into()]);
-    let limit = values.len() - 1;
-    let offset = values.len();
+    let mut condition = audit_condition(dialect, query);
+    let count = format!("SELECT count(*) FROM audit WHERE {}", condition.sql());
+    let count = Statement::new(count, condition.values().to_vec());
+    let limit = condition.argument(query.limit);
+    let offset = condition.argument(query.offset);
     let page = format!(
-        "SELECT {AUDIT_COLUMNS} FROM audit{condition} ORDER BY time DESC, id DESC LIMIT ${limit} OFFSET ${offset}"
+        "SELECT {AUDIT_COLUMNS} FROM audit WHERE {} ORDER BY time DESC, id DESC LIMIT {limit} OFFSET {offset}",
+        condition.sql()
     );
-    [count, Statement::new(page, values)]
+    [count, condition.into_statement(page)]
 }
 
-/// The WHERE of a query and its values, in order.
-fn audit_condition(dialect: Dialect, query: &AuditQuery) -> (String, Vec<Value<'_>>) {
-    let mut wanted: Vec<(String, Value<'_>)> = Vec::new();
-    let columns = [
-        ("time >=", query.since.map(|time| nanoseconds(time).into())),
-        ("time <", query.until.map(|time| nanoseconds(time).into())),
-        ("workspace =", query.workspace.map(|of| id(dialect, of))),
-        ("actor =", query.actor.as_deref().map(Value::from)),
-        ("actor_type =", query.actor_type.as_deref().map(Value::from)),
-        ("action =", query.action.as_deref().map(Value::from)),
-        ("resource =", query.resource.as_deref().map(Value::from)),
-        ("method =", query.method.as_deref().map(Value::from)),
-        ("status =", query.status.map(|status| u32::from(status).into())),
-    ];
-    for (comparison, value) in columns {
-        wanted.extend(value.map(|value| (comparison.to_owned(), value)));
-    }
+fn audit_condition(dialect: Dialect, query: &AuditQuery) -> SqlCondition<'_> {
+    let mut condition = SqlCondition::new(dialect);
+    condition.compare("time >=", query.since.map(nanoseconds));
+    condition.compare("time <", query.until.map(nanoseconds));
+    condition.compare("workspace =", query.workspace.map(|of| id(dialect, of)));
+    condition.compare("actor =", query.actor.as_deref());
+    condition.compare("actor_type =", query.actor_type.as_deref());
+    condition.compare("action =", query.action.as_deref());
+    condition.compare("resource =", query.resource.as_deref());
+    condition.compare("method =", query.method.as_deref());
+    condition.compare("status =", query.status.map(u32::from));
     for (member, text) in &query.members {
         // The names of members are our own constants.
-        let of_body = match dialect {
+        let member = match dialect {
             Dialect::Sqlite => format!("CAST(body ->> '{member}' AS TEXT) ="),
             Dialect::Postgres => format!("body::jsonb ->> '{member}' ="),
         };
-        wanted.push((of_body, text.as_str().into()));
+        condition.compare(&member, Some(text.as_str()));
     }
-    if wanted.is_empty() {
-        return (String::new(), Vec::new());
-    }
-    let comparisons = wanted.iter().enumerate().map(|(at, (left, _))| format!("{left} ${}", at + 1));
-    let condition = format!(" WHERE {}", comparisons.collect::<Vec<_>>().join(" AND "));
-    (condition, wanted.into_iter().map(|(_, value)| value).collect())
+    condition
 }

@@ -6,6 +6,7 @@
 pub mod feedback_tally;
 pub mod query;
 pub mod statements;
+pub mod sums;
 pub mod tally;
 
 pub use feedback_tally::{FeedbackQuery, FeedbackSum, FeedbackTally};

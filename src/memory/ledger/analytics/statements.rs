@@ -1,11 +1,11 @@
 //! The statements that read single requests and feedback for sums, and their rows: the same for both databases.
 
-use super::super::filter::{Argument, Condition, Dialect, Filter};
+use super::super::filter::Filter;
 use super::super::rollup::sample::{Hit, Sample};
 use super::feedback_tally::FeedbackSum;
 use super::query::{By, Query};
+use crate::store::sql::{Dialect, ResultRow, SqlCondition, Statement, WrongType};
 use std::ops::Range;
-use uuid::Uuid;
 
 /// What a sample is made of, in order; then the group's value, and the number and sum of the feedback that
 /// its workspace has for the trace.
@@ -16,13 +16,13 @@ const SAMPLE: &str = "workspace, created_ms, vendor, model, status, api_key, con
 const NO_FEEDBACK: &str = "CAST(0 AS bigint), CAST(0 AS double precision)";
 
 /// Selects the samples of the requests in `range`, milliseconds since 1970, from a table of rows.
-pub fn samples(query: &Query, range: &Range<i64>, table: &str, dialect: Dialect) -> (String, Vec<Argument>) {
+pub fn samples(query: &Query, range: &Range<i64>, table: &str, dialect: Dialect) -> Statement<'static> {
     let filter = Filter { since: Some(range.start), until: Some(range.end), ..query.filter.clone() };
     let mut condition = filter.condition(dialect);
     let group = match &query.by {
         By::User => format!("user_name, {NO_FEEDBACK}"),
         By::Metadata(name) => {
-            let value = member(&mut condition, name, dialect);
+            let value = member(&mut condition, name);
             let own = condition.workspace_of(&format!("{table}."), filter.default_workspace);
             let given = condition.workspace_of("feedback.", filter.default_workspace);
             let of_trace =
@@ -32,26 +32,8 @@ pub fn samples(query: &Query, range: &Range<i64>, table: &str, dialect: Dialect)
         }
         _ => format!("NULL, {NO_FEEDBACK}"),
     };
-    let (condition, arguments) = condition.into_parts();
-    (format!("SELECT {SAMPLE}, {group} FROM {table} WHERE kind = 0 AND {condition}"), arguments)
-}
-
-/// A row of a result, as a database has it.
-pub trait ResultRow {
-    type Error;
-
-    /// # Errors
-    /// The database's: the column has another type. For the others too.
-    fn int(&self, column: usize) -> Result<Option<i64>, Self::Error>;
-    /// # Errors
-    /// As for `int`.
-    fn real(&self, column: usize) -> Result<f64, Self::Error>;
-    /// # Errors
-    /// As for `int`.
-    fn text(&self, column: usize) -> Result<Option<&str>, Self::Error>;
-    /// # Errors
-    /// As for `int`.
-    fn uuid(&self, column: usize) -> Result<Option<Uuid>, Self::Error>;
+    let sql = format!("SELECT {SAMPLE}, {group} FROM {table} WHERE kind = 0 AND {}", condition.sql());
+    condition.into_statement(sql)
 }
 
 /// A row of [`samples`].
@@ -68,7 +50,7 @@ impl<'a> SampleRow<'a> {
     ///
     /// # Errors
     /// The database's.
-    pub fn read<R: ResultRow>(row: &'a R) -> Result<Self, R::Error> {
+    pub fn read(row: &'a dyn ResultRow) -> Result<Self, WrongType> {
         let text = |column| row.text(column);
         let amount = |column| row.int(column).map(|of| of.and_then(|of| u64::try_from(of).ok()));
         let is_set = |column| row.int(column).map(|of| of == Some(1));
@@ -90,15 +72,19 @@ impl<'a> SampleRow<'a> {
             is_fallback: is_set(19)?,
         };
         let count = amount(21)?.unwrap_or(0);
-        let feedback = FeedbackSum { requests: u64::from(count > 0), count, weighted: row.real(22)? };
+        let feedback = FeedbackSum {
+            requests: u64::from(count > 0),
+            count,
+            weighted: row.real(22)?.unwrap_or_default(),
+        };
         Ok(Self { sample, value: text(20)?, feedback })
     }
 }
 
 /// A member of the metadata.
-fn member(condition: &mut Condition, name: &str, dialect: Dialect) -> String {
-    let name = condition.argument(Argument::Text(name.to_owned()));
-    match dialect {
+fn member(condition: &mut SqlCondition<'_>, name: &str) -> String {
+    let name = condition.argument(name.to_owned());
+    match condition.dialect() {
         Dialect::Sqlite => {
             format!("(SELECT pair.value FROM json_each(metadata) AS pair WHERE pair.key = {name})")
         }
@@ -108,11 +94,12 @@ fn member(condition: &mut Condition, name: &str, dialect: Dialect) -> String {
 
 /// Selects id, time, value, weight and model of feedback. Where `requests` is a table of rows: of the feedback whose requests match the filter,
 /// once for each of them; else of all feedback in the filter's times and workspaces, without a model.
-pub fn feedback(filter: &Filter, requests: Option<&str>, dialect: Dialect) -> (String, Vec<Argument>) {
+pub fn feedback(filter: &Filter, requests: Option<&str>, dialect: Dialect) -> Statement<'static> {
     let columns = "feedback.id, feedback.created_ms, feedback.value, feedback.weight";
     let Some(table) = requests else {
-        let (condition, arguments) = filter.about_time_and_workspace().condition(dialect).into_parts();
-        return (format!("SELECT {columns}, NULL FROM feedback WHERE {condition}"), arguments);
+        let condition = filter.about_time_and_workspace().condition(dialect);
+        let sql = format!("SELECT {columns}, NULL FROM feedback WHERE {}", condition.sql());
+        return condition.into_statement(sql);
     };
     let mut condition = filter.condition(dialect);
     // The times of the feedback are those of the requests.
@@ -123,7 +110,7 @@ pub fn feedback(filter: &Filter, requests: Option<&str>, dialect: Dialect) -> (S
     let mut times = Vec::new();
     for (operator, time) in [(">=", filter.since), ("<", filter.until)] {
         if let Some(time) = time {
-            let place = condition.argument(Argument::Int(time));
+            let place = condition.argument(time);
             times.push(format!("feedback.created_ms {operator} {place}"));
         }
     }
@@ -132,5 +119,5 @@ pub fn feedback(filter: &Filter, requests: Option<&str>, dialect: Dialect) -> (S
         "SELECT {columns}, requests.model FROM feedback JOIN ({requests}) AS requests
             ON requests.trace_id = feedback.trace_id AND {own} = {given} WHERE {times}"
     );
-    (sql, condition.into_parts().1)
+    condition.into_statement(sql)
 }

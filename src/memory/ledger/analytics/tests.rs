@@ -4,11 +4,12 @@ use super::super::filter::{Bounds, Filter};
 use super::super::id::RowIds;
 use super::super::log_store::LogStore;
 use super::super::rollup::sample::{Dimension, Sample};
-use super::super::rollup::{HourCells, absorb, sqlite};
+use super::super::rollup::{HourCells, absorb, statements::tables, storage};
 use super::super::sqlite::SqliteLogs;
 use super::super::{Entry, Feedback, Row, RowKind, Text};
 use super::*;
 use crate::ledger::postgres::PostgresLogs;
+use crate::store::sql::Dialect;
 use crate::store::tests::postgres_server;
 use proptest::prelude::*;
 use proptest::strategy::ValueTree as _;
@@ -117,7 +118,7 @@ fn answer(tally: Tally) -> Answer {
 /// The answer from the rollups, the ends from rows.
 fn from_rollups(connection: &Connection, rows: &[Row], query: &Query) -> Answer {
     let mut tally = Tally::new(query.clone());
-    sqlite::read(connection, &mut tally).unwrap();
+    storage::read(connection, &mut tally).unwrap();
     let ends = tally.plan().cover.rows.clone();
     for row in rows.iter().filter(|row| is_wanted(query, row)) {
         if ends.iter().any(|range| range.contains(&row.created_ms)) {
@@ -216,16 +217,16 @@ proptest! {
     ) {
         let rows: Vec<Row> = rows.into_iter().map(|(number, at)| row(number.into(), at)).collect();
         let mut connection = Connection::open_in_memory().unwrap();
-        sqlite::create(&connection).unwrap();
+        connection.execute_batch(&tables(Dialect::Sqlite)).unwrap();
         for (number, batch) in rows.chunks(batch).enumerate() {
             let transaction = connection.transaction().unwrap();
             let mut cells = HourCells::default();
             batch.iter().for_each(|row| absorb(&mut cells, row));
-            sqlite::insert(&transaction, cells).unwrap();
+            storage::insert(&*transaction, cells).unwrap();
             transaction.commit().unwrap();
             // Some are merged before the last rows come.
             if number % 3 == 2 {
-                while sqlite::merge_next(&connection, merged_until).unwrap() {}
+                while storage::merge_next(&connection, merged_until).unwrap() {}
             }
         }
         let end = range.0 + range.1 + 1;

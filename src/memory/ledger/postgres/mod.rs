@@ -3,24 +3,29 @@
 //! Connections live on a runtime of their own; calls block the thread they are made on. Every call has a time limit: a write that takes
 //! longer counts as failed, and is repeated from the spool.
 
+mod array;
 mod read;
 mod schema;
-mod sums;
-mod values;
 mod write;
 
-use super::analytics::{FeedbackTally, Tally};
+use super::analytics::{FeedbackTally, Tally, sums};
+use super::database::{Database, EachRow};
 use super::filter::Filter;
 use super::log_store::{Expiry, LogError, LogStore, ReadControl};
-use super::{Entry, Feedback, Row};
+use super::{Entry, Feedback, Row, feedback};
+use crate::store::postgres::run::parameters;
 use crate::store::postgres::{Connections, connections};
-use deadpool_postgres::{Object, Pool, PoolError};
+use crate::store::sql::{Dialect, Statement};
+use deadpool_postgres::{Pool, PoolError, Transaction};
+use futures_util::TryStreamExt as _;
 use parking_lot::Mutex;
 use std::collections::HashSet;
 use std::ops::ControlFlow;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::Runtime;
+use tokio::time::Instant;
 use uuid::Uuid;
 use words::config::secret::Secret;
 
@@ -32,6 +37,11 @@ const SCHEMA_TIMEOUT: Duration = Duration::from_secs(60);
 const READ_TIMEOUT: Duration = Duration::from_secs(120);
 /// One writes, the others read.
 const MAX_CONNECTIONS: usize = 4;
+/// The server ends a search that nobody waits for any more.
+const SCAN_LIMIT: &str = "SET LOCAL statement_timeout = 30000";
+const COUNT_LIMIT: &str = "SET LOCAL statement_timeout = 500";
+/// The table of rows; each day has a partition of it.
+const ROWS: &str = "log_rows";
 
 /// A log store in PostgreSQL.
 pub struct PostgresLogs {
@@ -61,22 +71,39 @@ impl PostgresLogs {
         Ok(Self { runtime: Some(runtime), pool, days: Mutex::default() })
     }
 
-    /// Runs `call` with a connection of the pool, on this thread.
-    pub(in crate::ledger) fn run<T>(
+    /// Runs `call` in a transaction that only reads, on this thread. `limit`: sets the time limit of its statements.
+    fn read<T>(
+        &self,
+        limit: &str,
+        call: impl FnOnce(&Call<'_>) -> Result<T, LogError>,
+    ) -> Result<T, LogError> {
+        self.prepare(&HashSet::new())?;
+        let wait = self.wait(READ_TIMEOUT)?;
+        let mut client = wait.until(self.pool.get())?;
+        let transaction = wait.until(client.build_transaction().read_only(true).start())?;
+        wait.until(transaction.batch_execute(limit))?;
+        call(&Call { wait, transaction })
+    }
+
+    /// Runs `call` in a transaction, on this thread, and commits it.
+    fn change<T>(
         &self,
         at_most: Duration,
-        call: impl AsyncFnOnce(&mut Object) -> Result<T, LogError>,
+        call: impl FnOnce(&Call<'_>) -> Result<T, LogError>,
     ) -> Result<T, LogError> {
-        let gone = || LogError::Unavailable("it is being closed".to_owned());
-        let runtime = self.runtime.as_ref().ok_or_else(gone)?;
-        let late = |_| LogError::Unavailable(format!("no response within {} s", at_most.as_secs()));
-        runtime.block_on(async {
-            let call = async {
-                let mut client = self.pool.get().await.map_err(no_connection)?;
-                call(&mut client).await
-            };
-            tokio::time::timeout(at_most, call).await.map_err(late)?
-        })
+        let wait = self.wait(at_most)?;
+        let mut client = wait.until(self.pool.get())?;
+        let transaction = wait.until(client.transaction())?;
+        let of_call = Call { wait, transaction };
+        let done = call(&of_call)?;
+        of_call.wait.until(of_call.transaction.commit())?;
+        Ok(done)
+    }
+
+    fn wait(&self, at_most: Duration) -> Result<Wait<'_>, LogError> {
+        let closed = || LogError::Unavailable("it is being closed".to_owned());
+        let runtime = self.runtime.as_ref().ok_or_else(closed)?;
+        Ok(Wait { runtime, end: Instant::now() + at_most, at_most })
     }
 
     /// Makes tables and partitions that are missing for these days.
@@ -84,36 +111,87 @@ impl PostgresLogs {
         if self.days.lock().as_ref().is_some_and(|days| needed.is_subset(days)) {
             return Ok(());
         }
-        let days = self.run(SCHEMA_TIMEOUT, async |client| schema::prepare(client, needed).await)?;
+        let days = self.change(SCHEMA_TIMEOUT, |call| schema::prepare(call, needed))?;
         *self.days.lock() = Some(days);
         Ok(())
     }
 }
 
-/// What an error of PostgreSQL means for the ledger: the server's message, without its details, which can hold values.
-fn failure(error: tokio_postgres::Error) -> LogError {
-    let Some(database) = error.as_db_error() else {
-        let cause = std::error::Error::source(&error).map(ToString::to_string);
-        return LogError::Unavailable(
-            cause.map_or_else(|| error.to_string(), |cause| format!("{error}: {cause}")),
-        );
-    };
-    let code = database.code().code();
-    let why = database.message().to_owned();
-    match code.get(..2) {
-        // Values it cannot store, or that violate what it demands; not a partition that another gateway has just deleted.
-        Some("22") => LogError::Refused(why),
-        // query_canceled: the time limit of the statement.
-        _ if code == "57014" => LogError::TooLong,
-        _ => LogError::Unavailable(why),
+/// The waiting of one call for the server, on the thread of the call.
+struct Wait<'a> {
+    runtime: &'a Runtime,
+    end: Instant,
+    at_most: Duration,
+}
+
+impl Wait<'_> {
+    fn until<T, E: Into<LogError>>(&self, done: impl Future<Output = Result<T, E>>) -> Result<T, LogError> {
+        let late = |_| LogError::Unavailable(format!("no response within {} s", self.at_most.as_secs()));
+        self.runtime
+            .block_on(async { tokio::time::timeout_at(self.end, done).await.map_err(late)?.map_err(E::into) })
     }
 }
 
-fn no_connection(error: PoolError) -> LogError {
-    match error {
-        PoolError::Backend(error) => failure(error),
-        PoolError::Timeout(_) => LogError::Unavailable("no connection in time".to_owned()),
-        error => LogError::Unavailable(error.to_string()),
+/// The transaction of one call. All of the call has one time limit.
+struct Call<'a> {
+    wait: Wait<'a>,
+    transaction: Transaction<'a>,
+}
+
+impl Database for Call<'_> {
+    fn dialect(&self) -> Dialect {
+        Dialect::Postgres
+    }
+
+    fn execute(&self, statement: &Statement<'_>) -> Result<u64, LogError> {
+        self.wait.until(self.transaction.execute(&*statement.sql, &parameters(&statement.values)))
+    }
+
+    fn query(&self, statement: &Statement<'_>, each: &mut EachRow<'_>) -> Result<(), LogError> {
+        self.wait.until(async {
+            let values = parameters(&statement.values);
+            let mut rows = pin!(self.transaction.query_raw(&*statement.sql, values).await?);
+            while let Some(row) = rows.try_next().await? {
+                if each(&row)?.is_break() {
+                    break;
+                }
+            }
+            Ok::<_, LogError>(())
+        })
+    }
+
+    fn row_tables(&self, _: &Filter) -> Result<Vec<String>, LogError> {
+        Ok(vec![ROWS.to_owned()])
+    }
+}
+
+/// What an error of PostgreSQL means for the ledger: the server's message, without its details, which can hold values.
+impl From<tokio_postgres::Error> for LogError {
+    fn from(error: tokio_postgres::Error) -> Self {
+        let Some(database) = error.as_db_error() else {
+            let cause = std::error::Error::source(&error).map(ToString::to_string);
+            let why = cause.map_or_else(|| error.to_string(), |cause| format!("{error}: {cause}"));
+            return Self::Unavailable(why);
+        };
+        let code = database.code().code();
+        let why = database.message().to_owned();
+        match code.get(..2) {
+            // Values it cannot store, or that violate what it demands; not a partition that another gateway has just deleted.
+            Some("22") => Self::Refused(why),
+            // query_canceled: the time limit of the statement.
+            _ if code == "57014" => Self::TooLong,
+            _ => Self::Unavailable(why),
+        }
+    }
+}
+
+impl From<PoolError> for LogError {
+    fn from(error: PoolError) -> Self {
+        match error {
+            PoolError::Backend(error) => error.into(),
+            PoolError::Timeout(_) => Self::Unavailable("no connection in time".to_owned()),
+            error => Self::Unavailable(error.to_string()),
+        }
     }
 }
 
@@ -125,7 +203,7 @@ impl LogStore for PostgresLogs {
     fn write(&self, entries: &[Entry]) -> Result<usize, LogError> {
         let days = entries.iter().map(|entry| super::days::day(entry.row.created_ms)).collect();
         self.prepare(&days)?;
-        let written = self.run(WRITE_TIMEOUT, async |client| write::rows(client, entries).await);
+        let written = self.change(WRITE_TIMEOUT, |call| write::rows(call, entries));
         if written.is_err() {
             // Another gateway may have deleted a partition.
             *self.days.lock() = None;
@@ -140,59 +218,53 @@ impl LogStore for PostgresLogs {
         control: &Arc<ReadControl>,
         each: &mut dyn FnMut(Row) -> ControlFlow<()>,
     ) -> Result<(), LogError> {
-        self.prepare(&HashSet::new())?;
-        self.run(READ_TIMEOUT, async |client| read::scan(client, filter, offset, control, each).await)
+        self.read(SCAN_LIMIT, |call| read::scan(call, filter, offset, control, each))
     }
 
     fn count(&self, filter: &Filter, control: &Arc<ReadControl>) -> Result<(), LogError> {
-        self.prepare(&HashSet::new())?;
-        let days = self.days.lock().clone().unwrap_or_default();
-        self.run(READ_TIMEOUT, async |client| read::count(client, filter, days, control).await)
+        self.read(COUNT_LIMIT, |call| {
+            let days = self.days.lock().clone().unwrap_or_default();
+            read::count(call, filter, days, control)
+        })
     }
 
     fn row(&self, id: Uuid) -> Result<Option<Row>, LogError> {
-        self.prepare(&HashSet::new())?;
-        self.run(READ_TIMEOUT, async |client| read::row(client, id).await)
+        self.read(SCAN_LIMIT, |call| read::row(call, id))
     }
 
     fn attempts(&self, request: &Row) -> Result<Vec<Row>, LogError> {
-        self.prepare(&HashSet::new())?;
-        self.run(READ_TIMEOUT, async |client| read::attempts(client, request).await)
+        self.read(SCAN_LIMIT, |call| read::attempts(call, request))
     }
 
     fn payload(&self, id: Uuid) -> Result<Option<Vec<u8>>, LogError> {
-        self.prepare(&HashSet::new())?;
-        self.run(READ_TIMEOUT, async |client| read::payload(client, id).await)
+        self.read(SCAN_LIMIT, |call| read::payload(call, id))
     }
 
     fn put_feedback(&self, feedback: &[Feedback]) -> Result<(), LogError> {
         self.prepare(&HashSet::new())?;
-        self.run(WRITE_TIMEOUT, async |client| write::feedback(client, feedback).await)
+        self.change(WRITE_TIMEOUT, |call| feedback::put(call, feedback))
     }
 
     fn feedback(&self, id: Uuid) -> Result<Option<Feedback>, LogError> {
-        self.prepare(&HashSet::new())?;
-        self.run(READ_TIMEOUT, async |client| read::feedback(client, id).await)
+        self.read(SCAN_LIMIT, |call| feedback::get(call, id))
     }
 
     fn sums(&self, tally: &mut Tally, control: &Arc<ReadControl>) -> Result<(), LogError> {
-        self.prepare(&HashSet::new())?;
-        self.run(READ_TIMEOUT, async |client| sums::sums(client, tally, control).await)
+        self.read(SCAN_LIMIT, |call| sums::sums(call, tally, control))
     }
 
     fn feedback_sums(&self, tally: &mut FeedbackTally, control: &Arc<ReadControl>) -> Result<(), LogError> {
-        self.prepare(&HashSet::new())?;
-        self.run(READ_TIMEOUT, async |client| sums::feedback(client, tally, control).await)
+        self.read(SCAN_LIMIT, |call| sums::feedback(call, tally, control))
     }
 
     fn merge_rollups(&self, now: i64) -> Result<bool, LogError> {
         self.prepare(&HashSet::new())?;
-        self.run(SCHEMA_TIMEOUT, async |client| sums::merge_rollups(client, now).await)
+        self.change(SCHEMA_TIMEOUT, |call| write::merge_rollups(call, now))
     }
 
     fn expire(&self, expiry: &Expiry) -> Result<Vec<String>, LogError> {
         self.prepare(&HashSet::new())?;
-        let deleted = self.run(SCHEMA_TIMEOUT, async |client| schema::expire(client, expiry).await);
+        let deleted = self.change(SCHEMA_TIMEOUT, |call| schema::expire(call, expiry));
         *self.days.lock() = None;
         deleted
     }

@@ -1,14 +1,15 @@
 //! What the ledger reads from PostgreSQL. Rows are fetched some hundreds at a time, so that a long list needs no memory.
 
-use super::failure;
-use super::values::{Columns, parameters};
-use crate::ledger::column::COLUMNS;
-use crate::ledger::filter::{Argument, Dialect, Filter};
+use super::{Call, ROWS};
+use crate::ledger::Row;
+use crate::ledger::column::names;
+use crate::ledger::database::all;
+use crate::ledger::filter::Filter;
 use crate::ledger::id::created_ms;
 use crate::ledger::log_store::{LogError, ReadControl};
 use crate::ledger::row::MS_A_DAY;
-use crate::ledger::{Feedback, Row};
-use deadpool_postgres::Object;
+use crate::store::postgres::run::parameters;
+use crate::store::sql::{Dialect, Statement};
 use std::collections::HashSet;
 use std::ops::ControlFlow;
 use std::sync::atomic::Ordering;
@@ -17,47 +18,30 @@ use uuid::Uuid;
 
 /// Rows fetched at a time.
 const FETCH: i32 = 200;
-/// The server ends a search that nobody waits for any more.
-pub(super) const SCAN_TIMEOUT: &str = "SET LOCAL statement_timeout = 30000";
-const COUNT_TIMEOUT: &str = "SET LOCAL statement_timeout = 500";
 /// The most attempts that are shown of one request.
 const MAX_ATTEMPTS: i64 = 1000;
 
-fn columns() -> String {
-    COLUMNS.map(|(name, _)| name).join(", ")
-}
-
-pub(super) async fn begin<'a>(
-    client: &'a mut Object,
-    limit: &str,
-) -> Result<deadpool_postgres::Transaction<'a>, LogError> {
-    let transaction = client.build_transaction().read_only(true).start().await.map_err(failure)?;
-    transaction.batch_execute(limit).await.map_err(failure)?;
-    Ok(transaction)
-}
-
-pub(super) async fn scan(
-    client: &mut Object,
+pub(super) fn scan(
+    call: &Call<'_>,
     filter: &Filter,
     offset: u64,
     control: &ReadControl,
     each: &mut dyn FnMut(Row) -> ControlFlow<()>,
 ) -> Result<(), LogError> {
-    let transaction = begin(client, SCAN_TIMEOUT).await?;
     let mut condition = filter.condition(Dialect::Postgres);
-    let offset = condition.argument(Argument::Int(offset.cast_signed()));
-    let (condition, arguments) = condition.into_parts();
+    let offset = condition.argument(offset.cast_signed());
     let sql = format!(
-        "SELECT {} FROM log_rows WHERE kind = 0 AND {condition} ORDER BY created_ms DESC, id DESC OFFSET {offset}",
-        columns()
+        "SELECT {} FROM {ROWS} WHERE kind = 0 AND {} ORDER BY created_ms DESC, id DESC OFFSET {offset}",
+        names(),
+        condition.sql()
     );
-    let plain: &Transaction<'_> = &transaction;
-    let portal = plain.bind(&sql, &parameters(&arguments)).await.map_err(failure)?;
+    let transaction: &Transaction<'_> = &call.transaction;
+    let portal = call.wait.until(transaction.bind(&sql, &parameters(condition.values())))?;
     loop {
         control.check()?;
-        let rows = plain.query_portal(&portal, FETCH).await.map_err(failure)?;
+        let rows = call.wait.until(transaction.query_portal(&portal, FETCH))?;
         for row in &rows {
-            if each(Row::read(&mut Columns::new(row)).map_err(failure)?).is_break() {
+            if each(Row::read(row)?).is_break() {
                 return Ok(());
             }
         }
@@ -68,13 +52,12 @@ pub(super) async fn scan(
 }
 
 /// Counts day by day, the last one first.
-pub(super) async fn count(
-    client: &mut Object,
+pub(super) fn count(
+    call: &Call<'_>,
     filter: &Filter,
     days: HashSet<i64>,
     control: &ReadControl,
 ) -> Result<(), LogError> {
-    let transaction = begin(client, COUNT_TIMEOUT).await?;
     let mut days: Vec<i64> = days.into_iter().collect();
     days.sort_unstable_by(|a, b| b.cmp(a));
     for day in days {
@@ -89,51 +72,34 @@ pub(super) async fn count(
         if of_day.since >= of_day.until {
             continue;
         }
-        let (condition, arguments) = of_day.condition(Dialect::Postgres).into_parts();
-        let sql = format!("SELECT count(*) FROM log_rows WHERE kind = 0 AND {condition}");
-        let row = transaction.query_one(&sql, &parameters(&arguments)).await.map_err(failure)?;
-        let found: i64 = row.try_get(0).map_err(failure)?;
-        control.found.fetch_add(found.cast_unsigned(), Ordering::Relaxed);
+        let condition = of_day.condition(Dialect::Postgres);
+        let sql = format!("SELECT count(*) FROM {ROWS} WHERE kind = 0 AND {}", condition.sql());
+        let found = all(call, &condition.into_statement(sql), |row| Ok(row.int(0)?.unwrap_or_default()))?;
+        control.found.fetch_add(found.iter().sum::<i64>().cast_unsigned(), Ordering::Relaxed);
     }
     Ok(())
 }
 
-pub(super) async fn row(client: &Object, id: Uuid) -> Result<Option<Row>, LogError> {
-    let sql = format!("SELECT {} FROM log_rows WHERE created_ms = $1 AND id = $2", columns());
-    let found = client.query_opt(&sql, &[&created_ms(id), &id]).await.map_err(failure)?;
-    found.map(|row| Row::read(&mut Columns::new(&row)).map_err(failure)).transpose()
+pub(super) fn row(call: &Call<'_>, id: Uuid) -> Result<Option<Row>, LogError> {
+    let sql = format!("SELECT {} FROM {ROWS} WHERE created_ms = $1 AND id = $2", names());
+    let statement = Statement::new(sql, vec![created_ms(id).into(), id.into()]);
+    Ok(all(call, &statement, |row| Ok(Row::read(row)?))?.into_iter().next())
 }
 
-pub(super) async fn attempts(client: &Object, request: &Row) -> Result<Vec<Row>, LogError> {
+pub(super) fn attempts(call: &Call<'_>, request: &Row) -> Result<Vec<Row>, LogError> {
     let sql = format!(
-        "SELECT {} FROM log_rows WHERE trace_id = $1 AND kind = 1 AND request = $2 AND created_ms >= $3 ORDER BY attempt LIMIT $4",
-        columns()
+        "SELECT {} FROM {ROWS} WHERE trace_id = $1 AND kind = 1 AND request = $2 AND created_ms >= $3 ORDER BY attempt \
+         LIMIT {MAX_ATTEMPTS}",
+        names()
     );
-    let trace_id = &*request.trace_id;
     let since = request.created_ms - MS_A_DAY;
-    let rows = client.query(&sql, &[&trace_id, &request.id, &since, &MAX_ATTEMPTS]).await.map_err(failure)?;
-    rows.iter().map(|row| Row::read(&mut Columns::new(row)).map_err(failure)).collect()
+    let values = vec![(&*request.trace_id).into(), request.id.into(), since.into()];
+    all(call, &Statement::new(sql, values), |row| Ok(Row::read(row)?))
 }
 
-pub(super) async fn payload(client: &Object, id: Uuid) -> Result<Option<Vec<u8>>, LogError> {
+pub(super) fn payload(call: &Call<'_>, id: Uuid) -> Result<Option<Vec<u8>>, LogError> {
     let sql = "SELECT body FROM log_payloads WHERE created_ms = $1 AND id = $2";
-    let found = client.query_opt(sql, &[&created_ms(id), &id]).await.map_err(failure)?;
-    found.map(|row| row.try_get(0).map_err(failure)).transpose()
-}
-
-pub(super) async fn feedback(client: &Object, id: Uuid) -> Result<Option<Feedback>, LogError> {
-    let sql = "SELECT created_ms, trace_id, workspace, value, weight, metadata FROM feedback WHERE id = $1";
-    let Some(row) = client.query_opt(sql, &[&id]).await.map_err(failure)? else { return Ok(None) };
-    let read = || {
-        Ok(Feedback {
-            id,
-            created_ms: row.try_get(0)?,
-            trace_id: row.try_get(1)?,
-            workspace: row.try_get(2)?,
-            value: row.try_get(3)?,
-            weight: row.try_get(4)?,
-            metadata: row.try_get(5)?,
-        })
-    };
-    read().map(Some).map_err(failure)
+    let statement = Statement::new(sql, vec![created_ms(id).into(), id.into()]);
+    let found = all(call, &statement, |row| Ok(row.bytes(0)?.unwrap_or_default().to_owned()))?;
+    Ok(found.into_iter().next())
 }

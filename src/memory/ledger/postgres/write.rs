@@ -1,44 +1,23 @@
 //! What the ledger writes to PostgreSQL: a batch of rows in one statement, a column each as an array.
 
-use super::failure;
-use super::values::Array;
-use crate::ledger::column::{COLUMNS, ColumnType};
+use super::Call;
+use super::array::Array;
+use crate::ledger::Entry;
+use crate::ledger::column::{ColumnType, names, types};
+use crate::ledger::database::all;
 use crate::ledger::log_store::LogError;
-use crate::ledger::rollup::{self, HourCells, absorb};
-use crate::ledger::{Entry, Feedback};
-use deadpool_postgres::Object;
+use crate::ledger::rollup::{HourCells, absorb, storage};
+use crate::store::sql::Statement;
 use std::collections::HashSet;
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
-/// Writes the entries that are not there, in one transaction. Returns how many.
-pub(super) async fn rows(client: &mut Object, entries: &[Entry]) -> Result<usize, LogError> {
-    let transaction = client.transaction().await.map_err(failure)?;
-    let mut columns = Array::for_columns(entries.len());
-    for entry in entries {
-        for (column, value) in columns.iter_mut().zip(entry.row.values()) {
-            column.push(value);
-        }
-    }
-    let names = COLUMNS.map(|(name, _)| name).join(", ");
-    let arrays: Vec<String> = COLUMNS
-        .iter()
-        .enumerate()
-        .map(|(index, (_, of))| match of {
-            ColumnType::Int => format!("${}::bigint[]", index + 1),
-            ColumnType::Text => format!("${}::text[]", index + 1),
-            ColumnType::Uuid => format!("${}::uuid[]", index + 1),
-        })
-        .collect();
-    let sql = format!(
-        "INSERT INTO log_rows ({names}) SELECT * FROM unnest({}) ON CONFLICT DO NOTHING RETURNING id",
-        arrays.join(", ")
-    );
-    let statement = transaction.prepare_cached(&sql).await.map_err(failure)?;
-    let parameters: Vec<&(dyn ToSql + Sync)> = columns.iter().map(Array::as_parameter).collect();
-    let inserted = transaction.query(&statement, &parameters).await.map_err(failure)?;
-    let inserted: HashSet<Uuid> =
-        inserted.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>().map_err(failure)?;
+/// One gateway merges rollups at a time: a lock of the transaction with this number.
+const MERGING_LOCK: i64 = 0x7475_726e_726f_6c6c;
+
+/// Writes the entries that are not there. Returns how many.
+pub(super) fn rows(call: &Call<'_>, entries: &[Entry]) -> Result<usize, LogError> {
+    let inserted = call.wait.until(insert(call, entries))?;
     let mut cells = HourCells::default();
     let mut times = Vec::new();
     let mut ids = Vec::new();
@@ -53,22 +32,42 @@ pub(super) async fn rows(client: &mut Object, entries: &[Entry]) -> Result<usize
     }
     if !ids.is_empty() {
         let sql = "INSERT INTO log_payloads SELECT * FROM unnest($1::bigint[], $2::uuid[], $3::bytea[]) ON CONFLICT DO NOTHING";
-        transaction.execute(sql, &[&times, &ids, &bodies]).await.map_err(failure)?;
+        call.wait.until(call.transaction.execute(sql, &[&times, &ids, &bodies]))?;
     }
-    rollup::postgres::insert(&*transaction, cells).await.map_err(failure)?;
-    transaction.commit().await.map_err(failure)?;
+    storage::insert(call, cells)?;
     Ok(inserted.len())
 }
 
-pub(super) async fn feedback(client: &mut Object, feedback: &[Feedback]) -> Result<(), LogError> {
-    let transaction = client.transaction().await.map_err(failure)?;
-    let sql = "INSERT INTO feedback (id, created_ms, trace_id, workspace, value, weight, metadata)
-               VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT (id) DO UPDATE SET
-               value = excluded.value, weight = excluded.weight, metadata = excluded.metadata";
-    for one in feedback {
-        let Feedback { id, created_ms, trace_id, workspace, value, weight, metadata } = one;
-        let values: [&(dyn ToSql + Sync); 7] = [id, created_ms, trace_id, workspace, value, weight, metadata];
-        transaction.execute(sql, &values).await.map_err(failure)?;
+/// Adds the rows that are not there. Returns their ids.
+async fn insert(call: &Call<'_>, entries: &[Entry]) -> Result<HashSet<Uuid>, tokio_postgres::Error> {
+    let mut columns = Array::for_columns(entries.len());
+    for entry in entries {
+        for (column, value) in columns.iter_mut().zip(entry.row.values()) {
+            column.push(value);
+        }
     }
-    transaction.commit().await.map_err(failure)
+    let arrays = types().into_iter().enumerate().map(|(index, (_, of))| match of {
+        ColumnType::Int => format!("${}::bigint[]", index + 1),
+        ColumnType::Text => format!("${}::text[]", index + 1),
+        ColumnType::Uuid => format!("${}::uuid[]", index + 1),
+    });
+    let sql = format!(
+        "INSERT INTO log_rows ({}) SELECT * FROM unnest({}) ON CONFLICT DO NOTHING RETURNING id",
+        names(),
+        arrays.collect::<Vec<_>>().join(", ")
+    );
+    let statement = call.transaction.prepare_cached(&sql).await?;
+    let parameters: Vec<&(dyn ToSql + Sync)> = columns.iter().map(Array::as_parameter).collect();
+    let inserted = call.transaction.query(&statement, &parameters).await?;
+    inserted.iter().map(|row| row.try_get(0)).collect()
+}
+
+/// Merges some pieces of rollups. Returns whether there may be more: not while another gateway merges.
+pub(super) fn merge_rollups(call: &Call<'_>, now: i64) -> Result<bool, LogError> {
+    let lock = "SELECT 1::bigint WHERE pg_try_advisory_xact_lock($1)";
+    let locked = all(call, &Statement::new(lock, vec![MERGING_LOCK.into()]), |_| Ok(()))?;
+    if locked.is_empty() {
+        return Ok(false);
+    }
+    storage::merge_next(call, now)
 }

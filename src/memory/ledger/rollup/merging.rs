@@ -19,7 +19,7 @@ const MAX_ENTRIES: usize = if cfg!(test) { 40 } else { 50_000 };
 
 /// The pieces of one workspace and span of which nothing is in a longer span yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Open {
+pub struct OpenSpan {
     pub level: Level,
     pub workspace: Uuid,
     pub start: i64,
@@ -39,7 +39,7 @@ pub struct Step {
 
 /// A piece in the database.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Stored {
+pub struct StoredPiece {
     pub id: i64,
     pub start: i64,
     pub encoded: Encoded,
@@ -47,7 +47,7 @@ pub struct Stored {
 
 /// What a step changes.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Change {
+pub struct Merged {
     pub delete: Vec<i64>,
     /// Those whose content is in the level above now, but for what the bits leave out.
     pub mark: Vec<i64>,
@@ -56,15 +56,15 @@ pub struct Change {
 }
 
 /// The next step. `now`: milliseconds since 1970.
-pub fn next(open: &[Open], now: i64) -> Option<Step> {
+pub fn next(open: &[OpenSpan], now: i64) -> Option<Step> {
     // Joined before they are raised: fewer pieces stay.
-    let join = |open: &Open| {
+    let join = |open: &OpenSpan| {
         let range = open.start..open.start + open.level.length();
         let is_over = range.end + LATE < now;
         let is_worth_it = open.small > MAX_PIECES || (is_over && open.small > 1);
         is_worth_it.then_some(Step { level: open.level, workspace: open.workspace, range, is_raise: false })
     };
-    let raise = |open: &Open| {
+    let raise = |open: &OpenSpan| {
         let above = open.level.above()?;
         let start = above.start(open.start);
         let range = start..start + above.length();
@@ -83,7 +83,7 @@ impl Step {
 
     /// Begins to merge.
     pub fn merger(self) -> Merger {
-        Merger { step: self, cells: Cells::empty(), change: Change::default(), size: 0 }
+        Merger { step: self, cells: Cells::empty(), merged: Merged::default(), size: 0 }
     }
 }
 
@@ -91,7 +91,7 @@ impl Step {
 pub struct Merger {
     step: Step,
     cells: Cells,
-    change: Change,
+    merged: Merged,
     size: i64,
 }
 
@@ -100,25 +100,25 @@ impl Merger {
     ///
     /// # Errors
     /// `Damaged` for a piece that cannot be read.
-    pub fn add(&mut self, piece: &Stored) -> Result<bool, Damaged> {
+    pub fn add(&mut self, piece: &StoredPiece) -> Result<bool, Damaged> {
         self.size += piece.encoded.size;
         if self.step.is_raise {
             self.cells.merge(piece.start, &piece.encoded, MAX_ENTRIES)?;
-            self.change.mark.push(piece.id);
+            self.merged.mark.push(piece.id);
             return Ok(true);
         }
         // Nothing may be left out of the shortest spans.
         self.cells.merge(piece.start, &piece.encoded, usize::MAX)?;
-        self.change.delete.push(piece.id);
+        self.merged.delete.push(piece.id);
         Ok(self.size < LARGE)
     }
 
     /// What is to be changed.
-    pub fn finish(self) -> Change {
-        let Self { step, cells, mut change, .. } = self;
+    pub fn finish(self) -> Merged {
+        let Self { step, cells, mut merged, .. } = self;
         let level = if step.is_raise { step.level.above() } else { Some(step.level) };
-        let is_empty = change.mark.is_empty() && change.delete.is_empty();
-        let Some(level) = level.filter(|_| !is_empty) else { return change };
+        let is_empty = merged.mark.is_empty() && merged.delete.is_empty();
+        let Some(level) = level.filter(|_| !is_empty) else { return merged };
         let start = step.range.start;
         let encoded = cells.encode(start);
         let parts = [
@@ -126,8 +126,8 @@ impl Merger {
             (Part::Margins, encoded.margins.is_some()),
             (Part::Combinations, encoded.combinations.is_some()),
         ];
-        change.bits = parts.iter().filter(|(_, is_there)| *is_there).map(|(part, _)| part.bit()).sum();
-        change.insert = Some(Piece { level, workspace: step.workspace, start, encoded });
-        change
+        merged.bits = parts.iter().filter(|(_, is_there)| *is_there).map(|(part, _)| part.bit()).sum();
+        merged.insert = Some(Piece { level, workspace: step.workspace, start, encoded });
+        merged
     }
 }

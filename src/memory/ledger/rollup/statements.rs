@@ -4,6 +4,7 @@
 //! (`merged`): who reads the longer span leaves out the shorter one.
 
 use super::level::{Cover, Level};
+use crate::store::sql::Dialect;
 use std::ops::Range;
 
 /// The columns that are inserted.
@@ -18,15 +19,19 @@ pub const STORED: &str =
 pub const LARGE: i64 = if cfg!(test) { 10 } else { 10_000 };
 
 /// Selects the pieces of which nothing is in a longer span yet, by span, with the number of small ones.
-pub fn open() -> String {
+pub fn open_spans() -> String {
     format!(
         "SELECT level, workspace, start, sum(CASE WHEN size < {LARGE} THEN 1 ELSE 0 END) FROM rollups WHERE merged = 0 \
          GROUP BY level, workspace, start ORDER BY level, workspace, start"
     )
 }
 
-/// The statements that make the table. The arguments are types of the database: of the key, ids, bytes and integers.
-pub fn tables(id: &str, workspace: &str, bytes: &str, integer: &str) -> String {
+/// The statements that make the table where it is not there.
+pub fn tables(dialect: Dialect) -> String {
+    let (id, workspace, bytes, integer) = match dialect {
+        Dialect::Sqlite => ("INTEGER PRIMARY KEY", "BLOB", "BLOB", "INTEGER"),
+        Dialect::Postgres => ("bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY", "uuid", "bytea", "bigint"),
+    };
     // The short columns first: a reader of the totals does not pass over the others.
     format!(
         "CREATE TABLE IF NOT EXISTS rollups (
@@ -76,9 +81,13 @@ impl Part {
     }
 }
 
-/// Selects workspace, start and one part of the pieces that cover hours, and its latencies. `workspaces`: the place holders of the
-/// arguments, with commas. `None`: it covers no hour.
-pub fn select(cover: &Cover, part: Part, has_latencies: bool, workspaces: &str) -> Option<String> {
+/// Selects workspace, start and one part of the pieces that cover hours, and its latencies. `workspaces`: how many there are,
+/// which are the arguments. `None`: no piece is needed.
+pub fn select(cover: &Cover, part: Part, has_latencies: bool, workspaces: usize) -> Option<String> {
+    if workspaces == 0 {
+        return None;
+    }
+    let workspaces = (1..=workspaces).map(|number| format!("${number}")).collect::<Vec<_>>().join(", ");
     let Cover { hours, days, blocks, .. } = cover;
     let (hours_before, hours_after) = around(hours, days);
     let (days_before, days_after) = around(days, blocks);

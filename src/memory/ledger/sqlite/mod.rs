@@ -5,15 +5,17 @@
 //! take the last moments.
 
 mod read;
-mod sums;
 mod tables;
-mod values;
 mod write;
 
-use super::analytics::{FeedbackTally, Tally};
+use super::analytics::{FeedbackTally, Tally, sums};
+use super::database::{Database, EachRow};
+use super::days::suffix;
 use super::filter::Filter;
 use super::log_store::{Expiry, LogError, LogStore, ReadControl};
-use super::{Entry, Feedback, Row, rollup};
+use super::{Entry, Feedback, Row, feedback, rollup};
+use crate::store::sql::{Dialect, Statement};
+use crate::store::sqlite::run;
 use parking_lot::Mutex;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 use std::collections::HashSet;
@@ -116,10 +118,10 @@ impl SqliteLogs {
             return Err(why);
         }
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let connection = Connection::open_with_flags(&self.file, flags).map_err(failure)?;
-        connection.busy_timeout(BUSY_TIMEOUT).map_err(failure)?;
-        connection.pragma_update(None, "query_only", true).map_err(failure)?;
-        connection.pragma_update(None, "mmap_size", 1_i64 << 30).map_err(failure)?;
+        let connection = Connection::open_with_flags(&self.file, flags)?;
+        connection.busy_timeout(BUSY_TIMEOUT)?;
+        connection.pragma_update(None, "query_only", true)?;
+        connection.pragma_update(None, "mmap_size", 1_i64 << 30)?;
         Ok(connection)
     }
 }
@@ -128,10 +130,9 @@ fn open_to_write(file: &Path) -> Result<WriteConnection, LogError> {
     let refused = |why: std::io::Error| LogError::Unavailable(format!("{}: {why}", file.display()));
     crate::store::make_private(file).map_err(refused)?;
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let connection = Connection::open_with_flags(file, flags).map_err(failure)?;
-    connection.busy_timeout(BUSY_TIMEOUT).map_err(failure)?;
-    let layout: i64 =
-        connection.pragma_query_value(None, "user_version", |row| row.get(0)).map_err(failure)?;
+    let connection = Connection::open_with_flags(file, flags)?;
+    connection.busy_timeout(BUSY_TIMEOUT)?;
+    let layout: i64 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
     if layout > LAYOUT {
         let why =
             format!("{}: made by a newer Turnpike (layout {layout}, this one has {LAYOUT})", file.display());
@@ -139,22 +140,42 @@ fn open_to_write(file: &Path) -> Result<WriteConnection, LogError> {
     }
     let settings = "PRAGMA auto_vacuum = INCREMENTAL; PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL;
         PRAGMA cache_size = -16000; PRAGMA journal_size_limit = 67108864; PRAGMA wal_autocheckpoint = 4000;";
-    connection.execute_batch(settings).map_err(failure)?;
-    connection.execute_batch(write::TABLES).map_err(failure)?;
-    rollup::sqlite::create(&connection).map_err(failure)?;
-    connection.pragma_update(None, "user_version", LAYOUT).map_err(failure)?;
-    let days = Tables::read(&connection).map_err(failure)?.rows.into_iter().collect();
+    connection.execute_batch(settings)?;
+    connection.execute_batch(&feedback::tables(Dialect::Sqlite))?;
+    connection.execute_batch(&rollup::statements::tables(Dialect::Sqlite))?;
+    connection.pragma_update(None, "user_version", LAYOUT)?;
+    let days = Tables::read(&connection)?.rows.into_iter().collect();
     Ok(WriteConnection { connection, days })
 }
 
 /// What an error of SQLite means for the ledger.
-fn failure(error: rusqlite::Error) -> LogError {
-    match error.sqlite_error_code() {
-        Some(ErrorCode::OperationInterrupted) => LogError::TooLong,
-        Some(ErrorCode::ConstraintViolation | ErrorCode::TooBig | ErrorCode::TypeMismatch) => {
-            LogError::Refused(error.to_string())
+impl From<rusqlite::Error> for LogError {
+    fn from(error: rusqlite::Error) -> Self {
+        match error.sqlite_error_code() {
+            Some(ErrorCode::OperationInterrupted) => Self::TooLong,
+            Some(ErrorCode::ConstraintViolation | ErrorCode::TooBig | ErrorCode::TypeMismatch) => {
+                Self::Refused(error.to_string())
+            }
+            _ => Self::Unavailable(error.to_string()),
         }
-        _ => LogError::Unavailable(error.to_string()),
+    }
+}
+
+impl Database for Connection {
+    fn dialect(&self) -> Dialect {
+        Dialect::Sqlite
+    }
+
+    fn execute(&self, statement: &Statement<'_>) -> Result<u64, LogError> {
+        Ok(run::execute(self, statement)?)
+    }
+
+    fn query(&self, statement: &Statement<'_>, each: &mut EachRow<'_>) -> Result<(), LogError> {
+        run::query(self, statement, |row| each(row))
+    }
+
+    fn row_tables(&self, filter: &Filter) -> Result<Vec<String>, LogError> {
+        Ok(read::days(self, filter)?.into_iter().map(|at| format!("rows_{}", suffix(at))).collect())
     }
 }
 
@@ -182,23 +203,23 @@ impl LogStore for SqliteLogs {
     }
 
     fn row(&self, id: Uuid) -> Result<Option<Row>, LogError> {
-        self.read(|connection| read::row(connection, id).map_err(failure))
+        self.read(|connection| read::row(connection, id))
     }
 
     fn attempts(&self, request: &Row) -> Result<Vec<Row>, LogError> {
-        self.read(|connection| read::attempts(connection, request).map_err(failure))
+        self.read(|connection| read::attempts(connection, request))
     }
 
     fn payload(&self, id: Uuid) -> Result<Option<Vec<u8>>, LogError> {
-        self.read(|connection| read::payload(connection, id).map_err(failure))
+        self.read(|connection| read::payload(connection, id))
     }
 
     fn put_feedback(&self, feedback: &[Feedback]) -> Result<(), LogError> {
-        self.with_writer(|open| write::feedback(&mut open.connection, feedback).map_err(failure))
+        self.with_writer(|open| write::feedback(&mut open.connection, feedback))
     }
 
     fn feedback(&self, id: Uuid) -> Result<Option<Feedback>, LogError> {
-        self.read(|connection| read::feedback(connection, id).map_err(failure))
+        self.read(|connection| feedback::get(connection, id))
     }
 
     fn sums(&self, tally: &mut Tally, control: &Arc<ReadControl>) -> Result<(), LogError> {
@@ -214,6 +235,6 @@ impl LogStore for SqliteLogs {
     }
 
     fn expire(&self, expiry: &Expiry) -> Result<Vec<String>, LogError> {
-        self.with_writer(|open| write::expire(open, expiry).map_err(failure))
+        self.with_writer(|open| write::expire(open, expiry))
     }
 }

@@ -1,15 +1,16 @@
 //! What the ledger reads from SQLite: day by day, the last one first, so that a page of the newest rows looks at one table.
 
-use super::failure;
 use super::tables::Tables;
-use super::values::Columns;
-use crate::ledger::column::COLUMNS;
+use crate::ledger::Row;
+use crate::ledger::column::names;
+use crate::ledger::database::all;
 use crate::ledger::days::{day, suffix};
-use crate::ledger::filter::{Dialect, Filter};
+use crate::ledger::filter::Filter;
 use crate::ledger::id::{created_ms, day_key};
 use crate::ledger::log_store::{LogError, ReadControl};
-use crate::ledger::{Feedback, Row};
-use rusqlite::{Connection, OptionalExtension as _, params, params_from_iter};
+use crate::store::sql::{Dialect, Statement};
+use crate::store::sqlite::run;
+use rusqlite::{Connection, OptionalExtension as _};
 use std::ops::ControlFlow;
 use std::sync::atomic::Ordering;
 use uuid::Uuid;
@@ -17,13 +18,9 @@ use uuid::Uuid;
 /// The most attempts that are shown of one request.
 const MAX_ATTEMPTS: i64 = 1000;
 
-fn columns() -> String {
-    COLUMNS.map(|(name, _)| name).join(", ")
-}
-
 /// The days that the filter's time is about, the last one first.
 pub(super) fn days(connection: &Connection, filter: &Filter) -> Result<Vec<i64>, LogError> {
-    let mut days = Tables::read(connection).map_err(failure)?.rows;
+    let mut days = Tables::read(connection)?.rows;
     days.retain(|at| {
         filter.since.is_none_or(|since| *at >= day(since))
             && filter.until.is_none_or(|until| *at <= day(until))
@@ -54,34 +51,30 @@ pub(super) fn scan(
     for at in days(connection, filter)? {
         control.check()?;
         let (from, filter) = from_day(filter, at);
-        let (condition, mut values) = filter.condition(Dialect::Sqlite).into_parts();
+        let mut condition = filter.condition(Dialect::Sqlite);
         let to_skip = offset - skipped;
         if to_skip > 0 {
-            let sql = format!("SELECT count(*) FROM (SELECT 1 {from} {condition} LIMIT {to_skip})");
-            let passed: u64 = connection
-                .query_row(&sql, params_from_iter(&values), |row| row.get::<_, i64>(0))
-                .map_err(failure)?
-                .cast_unsigned();
+            let sql = format!("SELECT count(*) FROM (SELECT 1 {from} {} LIMIT {to_skip})", condition.sql());
+            let passed = number(connection, &Statement::new(sql, condition.values().to_vec()))?;
             if passed < to_skip {
                 skipped += passed;
                 continue;
             }
         }
         skipped = offset;
-        let sql = format!(
-            "SELECT {} {from} {condition} ORDER BY key DESC LIMIT -1 OFFSET ?{}",
-            columns(),
-            values.len() + 1
-        );
-        values.push(crate::ledger::filter::Argument::Int(to_skip.cast_signed()));
-        let mut statement = connection.prepare(&sql).map_err(failure)?;
-        let mut rows = statement.query(params_from_iter(&values)).map_err(failure)?;
-        while let Some(row) = rows.next().map_err(failure)? {
+        let offset = condition.argument(to_skip.cast_signed());
+        let columns = names();
+        let sql =
+            format!("SELECT {columns} {from} {} ORDER BY key DESC LIMIT -1 OFFSET {offset}", condition.sql());
+        let mut is_over = false;
+        run::query(connection, &condition.into_statement(sql), |row| {
             control.check()?;
-            let row = Row::read(&mut Columns::new(row)).map_err(failure)?;
-            if each(row).is_break() {
-                return Ok(());
-            }
+            let flow = each(Row::read(row)?);
+            is_over = flow.is_break();
+            Ok::<_, LogError>(flow)
+        })?;
+        if is_over {
+            return Ok(());
         }
     }
     Ok(())
@@ -91,34 +84,37 @@ pub(super) fn count(connection: &Connection, filter: &Filter, control: &ReadCont
     for at in days(connection, filter)? {
         control.check()?;
         let (from, filter) = from_day(filter, at);
-        let (condition, values) = filter.condition(Dialect::Sqlite).into_parts();
-        let sql = format!("SELECT count(*) {from} {condition}");
-        let mut statement = connection.prepare(&sql).map_err(failure)?;
-        let found: i64 = statement.query_row(params_from_iter(&values), |row| row.get(0)).map_err(failure)?;
-        control.found.fetch_add(found.cast_unsigned(), Ordering::Relaxed);
+        let condition = filter.condition(Dialect::Sqlite);
+        let sql = format!("SELECT count(*) {from} {}", condition.sql());
+        let found = number(connection, &condition.into_statement(sql))?;
+        control.found.fetch_add(found, Ordering::Relaxed);
     }
     Ok(())
 }
 
-/// Whether the day of this id has a table.
-fn has_table(connection: &Connection, table: &str) -> rusqlite::Result<bool> {
-    let sql = "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = ?";
-    Ok(connection.prepare(sql)?.query_row([table], |row| row.get::<_, i64>(0))? > 0)
+/// The number in the one row of a result.
+fn number(connection: &Connection, statement: &Statement<'_>) -> Result<u64, LogError> {
+    let found = all(connection, statement, |row| Ok(row.int(0)?.unwrap_or_default().cast_unsigned()))?;
+    Ok(found.first().copied().unwrap_or_default())
 }
 
-pub(super) fn row(connection: &Connection, id: Uuid) -> rusqlite::Result<Option<Row>> {
+/// Whether the day of an id has this table.
+fn has_table(connection: &Connection, table: &str) -> Result<bool, LogError> {
+    let sql = "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = $1";
+    Ok(number(connection, &Statement::new(sql, vec![table.into()]))? > 0)
+}
+
+pub(super) fn row(connection: &Connection, id: Uuid) -> Result<Option<Row>, LogError> {
     let table = format!("rows_{}", suffix(day(created_ms(id))));
     if !has_table(connection, &table)? {
         return Ok(None);
     }
-    let sql = format!("SELECT {} FROM {table} WHERE key = ? AND id = ?", columns());
-    let mut statement = connection.prepare(&sql)?;
-    let found =
-        statement.query_row(params![day_key(id), id.as_bytes()], |row| Row::read(&mut Columns::new(row)));
-    found.optional()
+    let sql = format!("SELECT {} FROM {table} WHERE key = $1 AND id = $2", names());
+    let statement = Statement::new(sql, vec![day_key(id).into(), id.into()]);
+    Ok(all(connection, &statement, |row| Ok(Row::read(row)?))?.into_iter().next())
 }
 
-pub(super) fn attempts(connection: &Connection, request: &Row) -> rusqlite::Result<Vec<Row>> {
+pub(super) fn attempts(connection: &Connection, request: &Row) -> Result<Vec<Row>, LogError> {
     let mut found = Vec::new();
     // An attempt may begin on the next day.
     for at in [day(request.created_ms), day(request.created_ms) + 1] {
@@ -127,43 +123,20 @@ pub(super) fn attempts(connection: &Connection, request: &Row) -> rusqlite::Resu
             continue;
         }
         let sql = format!(
-            "SELECT {} FROM {table} WHERE trace_id = ? AND kind = 1 AND request = ? ORDER BY attempt LIMIT {MAX_ATTEMPTS}",
-            columns()
+            "SELECT {} FROM {table} WHERE trace_id = $1 AND kind = 1 AND request = $2 ORDER BY attempt LIMIT {MAX_ATTEMPTS}",
+            names()
         );
-        let mut statement = connection.prepare(&sql)?;
-        let rows = statement.query_map(params![&*request.trace_id, request.id.as_bytes()], |row| {
-            Row::read(&mut Columns::new(row))
-        })?;
-        for row in rows {
-            found.push(row?);
-        }
+        let statement = Statement::new(sql, vec![(&*request.trace_id).into(), request.id.into()]);
+        found.extend(all(connection, &statement, |row| Ok(Row::read(row)?))?);
     }
     Ok(found)
 }
 
-pub(super) fn payload(connection: &Connection, id: Uuid) -> rusqlite::Result<Option<Vec<u8>>> {
+pub(super) fn payload(connection: &Connection, id: Uuid) -> Result<Option<Vec<u8>>, LogError> {
     let table = format!("payloads_{}", suffix(day(created_ms(id))));
     if !has_table(connection, &table)? {
         return Ok(None);
     }
     let sql = format!("SELECT body FROM {table} WHERE key = ?");
-    connection.prepare(&sql)?.query_row([day_key(id)], |row| row.get(0)).optional()
-}
-
-pub(super) fn feedback(connection: &Connection, id: Uuid) -> rusqlite::Result<Option<Feedback>> {
-    let sql = "SELECT created_ms, trace_id, workspace, value, weight, metadata FROM feedback WHERE id = ?";
-    let mut statement = connection.prepare(sql)?;
-    let found = statement.query_row([id.as_bytes()], |row| {
-        let workspace: Option<[u8; 16]> = row.get(2)?;
-        Ok(Feedback {
-            id,
-            created_ms: row.get(0)?,
-            trace_id: row.get(1)?,
-            workspace: workspace.map(Uuid::from_bytes),
-            value: row.get(3)?,
-            weight: row.get(4)?,
-            metadata: row.get(5)?,
-        })
-    });
-    found.optional()
+    Ok(connection.prepare(&sql)?.query_row([day_key(id)], |row| row.get(0)).optional()?)
 }

@@ -1,31 +1,16 @@
 //! What the ledger writes to SQLite: rows and payloads into the tables of their day, feedback, and the deletion of days.
 
-use super::sums::given_up;
+use super::WriteConnection;
 use super::tables::Tables;
-use super::{WriteConnection, failure};
-use crate::ledger::column::{COLUMNS, ColumnType};
+use crate::ledger::column::{ColumnType, names, types};
 use crate::ledger::days::{day, suffix};
 use crate::ledger::id::day_key;
 use crate::ledger::log_store::{Expiry, LogError};
-use crate::ledger::rollup::{self, HourCells, absorb};
-use crate::ledger::{Entry, Feedback};
+use crate::ledger::rollup::{HourCells, absorb, storage};
+use crate::ledger::row::COLUMNS;
+use crate::ledger::{Entry, Feedback, feedback};
 use rusqlite::{Connection, Transaction, TransactionBehavior, params};
 use std::collections::BTreeMap;
-
-/// The tables that belong to no day.
-pub(super) const TABLES: &str = "
-CREATE TABLE IF NOT EXISTS feedback (
-    id BLOB PRIMARY KEY,
-    created_ms INTEGER NOT NULL,
-    trace_id TEXT NOT NULL,
-    workspace BLOB,
-    value INTEGER NOT NULL,
-    weight REAL NOT NULL,
-    metadata TEXT
-) WITHOUT ROWID;
-CREATE INDEX IF NOT EXISTS feedback_by_trace ON feedback (trace_id);
-CREATE INDEX IF NOT EXISTS feedback_by_time ON feedback (created_ms);
-";
 
 /// What lists filter by. With the key, which SQLite adds, each index lists its rows in order of time.
 const INDEXES: [(&str, &str); 6] = [
@@ -43,18 +28,17 @@ pub(super) fn rows(open: &mut WriteConnection, entries: &[Entry]) -> Result<usiz
     for entry in entries {
         by_day.entry(day(entry.row.created_ms)).or_default().push(entry);
     }
-    let transaction =
-        open.connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(failure)?;
+    let transaction = open.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let mut new = 0;
     let mut cells = HourCells::default();
     for (day, entries) in &by_day {
         if !open.days.contains(day) {
-            make_tables(&transaction, *day).map_err(failure)?;
+            make_tables(&transaction, *day)?;
         }
-        new += insert(&transaction, *day, entries, &mut cells).map_err(failure)?;
+        new += insert(&transaction, *day, entries, &mut cells)?;
     }
-    rollup::sqlite::insert(&transaction, cells).map_err(failure)?;
-    transaction.commit().map_err(failure)?;
+    storage::insert(&*transaction, cells)?;
+    transaction.commit()?;
     open.days.extend(by_day.keys());
     Ok(new)
 }
@@ -67,7 +51,7 @@ fn insert(
 ) -> rusqlite::Result<usize> {
     let suffix = suffix(day);
     let places = vec!["?"; COLUMNS.len()].join(", ");
-    let names = COLUMNS.map(|(name, _)| name).join(", ");
+    let names = names();
     let mut row = transaction
         .prepare(&format!("INSERT OR IGNORE INTO rows_{suffix} (key, {names}) VALUES (?, {places})"))?;
     let mut payload =
@@ -93,7 +77,7 @@ fn insert(
 
 fn make_tables(transaction: &Transaction<'_>, day: i64) -> rusqlite::Result<()> {
     let suffix = suffix(day);
-    let columns = COLUMNS.map(|(name, of)| match of {
+    let columns = types().map(|(name, of)| match of {
         ColumnType::Int => format!("{name} INTEGER"),
         ColumnType::Text => format!("{name} TEXT"),
         ColumnType::Uuid => format!("{name} BLOB"),
@@ -112,35 +96,22 @@ fn make_tables(transaction: &Transaction<'_>, day: i64) -> rusqlite::Result<()> 
     transaction.execute_batch(&sql)
 }
 
-pub(super) fn feedback(connection: &mut Connection, feedback: &[Feedback]) -> rusqlite::Result<()> {
+pub(super) fn feedback(connection: &mut Connection, feedback: &[Feedback]) -> Result<(), LogError> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    for one in feedback {
-        transaction.prepare("INSERT OR REPLACE INTO feedback VALUES (?, ?, ?, ?, ?, ?, ?)")?.execute(
-            params![
-                one.id.as_bytes(),
-                one.created_ms,
-                one.trace_id,
-                one.workspace.as_ref().map(uuid::Uuid::as_bytes),
-                one.value,
-                one.weight,
-                one.metadata,
-            ],
-        )?;
-    }
-    transaction.commit()
+    feedback::put(&*transaction, feedback)?;
+    Ok(transaction.commit()?)
 }
 
 /// Merges some pieces of rollups.
 pub(super) fn merge_rollups(connection: &mut Connection, now: i64) -> Result<bool, LogError> {
-    let transaction =
-        connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(failure)?;
-    let is_more = rollup::sqlite::merge_next(&transaction, now).map_err(given_up)?;
-    transaction.commit().map_err(failure)?;
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let is_more = storage::merge_next(&*transaction, now)?;
+    transaction.commit()?;
     Ok(is_more)
 }
 
 /// Deletes the tables of days that are over, one transaction each, and gives their space back to the system.
-pub(super) fn expire(open: &mut WriteConnection, expiry: &Expiry) -> rusqlite::Result<Vec<String>> {
+pub(super) fn expire(open: &mut WriteConnection, expiry: &Expiry) -> Result<Vec<String>, LogError> {
     let days = Tables::read(&open.connection)?;
     let is_over = |before: Option<i64>, at: i64| before.is_some_and(|before| at < day(before));
     let payloads = days
@@ -156,10 +127,10 @@ pub(super) fn expire(open: &mut WriteConnection, expiry: &Expiry) -> rusqlite::R
     }
     open.days = Tables::read(&open.connection)?.rows.into_iter().collect();
     if let Some(before) = expiry.rows {
-        open.connection.execute("DELETE FROM feedback WHERE created_ms < ?", [before])?;
+        feedback::expire(&open.connection, before)?;
     }
     if let Some(before) = expiry.metrics {
-        rollup::sqlite::expire(&open.connection, before)?;
+        storage::expire(&open.connection, before)?;
     }
     if !names.is_empty() {
         open.connection.execute_batch("PRAGMA incremental_vacuum;")?;
