@@ -8,6 +8,7 @@ use crate::store::{Catalog, Kind, Record, Store};
 use jiff::Timestamp;
 use knowledge::price::OwnPrices;
 use knowledge::provider;
+use serde::Deserialize as _;
 use serde_json::{Map, Value};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -118,8 +119,7 @@ pub fn account_members(body: &Value) -> Map<String, Value> {
 /// All problems, with paths of the settings' names.
 pub fn read_provider(members: &Map<String, Value>) -> Result<StoredProvider, Vec<Problem>> {
     let problems = Problems::default();
-    let text = Value::Object(members.clone()).to_string();
-    let node = Node::from_json(text.as_bytes()).map_err(|why| vec![problem(&why.to_string())])?;
+    let node = Node::deserialize(members).map_err(|why| vec![problem(&why.to_string())])?;
     let checks = Checks {
         provider: &provider::check_name,
         account: &provider::check_account,
@@ -143,11 +143,13 @@ pub(crate) fn compile_config(record: &Record, store: &Store, hosts: &HostRules) 
     };
     let body: Value = serde_json::from_str(&record.body).map_err(|why| why.to_string())?;
     let config = sealed.get("config").or_else(|| body.get("config"));
-    let text = config.ok_or("it has no config")?.to_string();
+    let node = Node::deserialize(config.ok_or("it has no config")?).map_err(|why| why.to_string())?;
     let named = |_: &str| Ok(());
     let custom_host = |host: &str| hosts.check_name(&Origin::parse(host, false)?);
     let checks = Checks { provider: &named, account: &provider::check_account, custom_host: &custom_host };
-    Config::from_json(text.as_bytes(), &checks).map_err(|problems| texts(&problems))
+    let problems = Problems::default();
+    let read = Config::read(&Cursor::root(&node, &problems), &checks);
+    read.ok_or_else(|| texts(&problems.into_vec()))
 }
 
 /// A guardrail's record as a hook: `checks` of its body, or of its sealed members where they have secrets, and `actions`.
@@ -210,8 +212,7 @@ pub fn guardrail_hook(slug: &str, mut checks: Value, actions: Option<&Value>) ->
     members.insert("checks".to_owned(), checks);
     members.retain(|_, value| !value.is_null());
     let problems = Problems::default();
-    let text = Value::Object(members).to_string();
-    let node = Node::from_json(text.as_bytes()).map_err(|why| vec![problem(&why.to_string())])?;
+    let node = Node::deserialize(&members).map_err(|why| vec![problem(&why.to_string())])?;
     let hook = Hook::read_saved(&Cursor::root(&node, &problems));
     match (hook, problems.is_empty()) {
         (Some(hook), true) => Ok(hook),
