@@ -14,7 +14,7 @@ use knowledge::prompt::FoundPrompt;
 use knowledge::provider::{self, Provider};
 use memory::net::outbound::custom_host::HostRules;
 use memory::net::outbound::origin::Origin;
-use memory::state::directory::{Directory, Origin as DirectoryOrigin, SavedName};
+use memory::state::directory::{DefinedIn, Directory, SavedName};
 use memory::state::metrics::TargetSeries;
 use memory::state::snapshot::SettingsSnapshot;
 use memory::state::targets::TargetId;
@@ -379,8 +379,8 @@ fn config_source<'a>(sources: &Sources<'a>) -> Result<ConfigSource<'a>, Error> {
 }
 
 fn saved<'a>(sources: &Sources<'a>, id: &str) -> Result<ConfigSource<'a>, Error> {
-    let found = sources.directory.config(id).map(|(config, origin)| {
-        let by = if origin == DirectoryOrigin::Settings { Author::Operator } else { Author::Workspace };
+    let found = sources.directory.config(id).map(|(config, defined_in)| {
+        let by = if defined_in == DefinedIn::Settings { Author::Operator } else { Author::Workspace };
         ConfigSource { config: Cow::Borrowed(config), by, saved: Some(sources.directory.config_name(id)) }
     });
     found.ok_or_else(|| {
@@ -517,7 +517,7 @@ struct ResolvedProvider {
 
 /// Resolves a stored provider and its account. Its policies apply where the config sets none.
 fn stored(sources: &Sources<'_>, slug: &str, policies: &mut Policies) -> Result<ResolvedProvider, Error> {
-    let (stored, origin) = sources.directory.provider(slug).ok_or_else(|| {
+    let (stored, defined_in) = sources.directory.provider(slug).ok_or_else(|| {
         Error::bad_request(format!(
             "Following keys are not valid: {slug}. There is no stored provider of that name, neither in the \
              settings' `providers` nor in the workspace."
@@ -531,7 +531,7 @@ fn stored(sources: &Sources<'_>, slug: &str, policies: &mut Policies) -> Result<
         provider,
         account: stored.account.clone(),
         slug: Some(slug.to_owned()),
-        is_trusted: origin == DirectoryOrigin::Settings,
+        is_trusted: defined_in == DefinedIn::Settings,
         models: stored.models.clone(),
     })
 }

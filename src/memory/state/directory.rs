@@ -36,9 +36,9 @@ pub struct ProviderIds {
     pub integration: Option<Uuid>,
 }
 
-/// Who made a provider or config.
+/// Where a provider or config is defined, and so who defined it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Origin {
+pub enum DefinedIn {
     /// The operator, in the settings file: trusted.
     Settings,
     /// A key of the control plane: its hosts are checked as a client's are.
@@ -47,10 +47,10 @@ pub enum Origin {
 
 impl<'a> Directory<'a> {
     /// The provider that `@slug` means.
-    pub fn provider(self, slug: &str) -> Option<(&'a StoredProvider, Origin)> {
+    pub fn provider(self, slug: &str) -> Option<(&'a StoredProvider, DefinedIn)> {
         match self.settings.providers.get(slug) {
-            Some(provider) => Some((provider, Origin::Settings)),
-            None => Some((self.stored.provider(self.workspace, slug)?, Origin::Store)),
+            Some(provider) => Some((provider, DefinedIn::Settings)),
+            None => Some((self.stored.provider(self.workspace, slug)?, DefinedIn::Store)),
         }
     }
 
@@ -65,10 +65,10 @@ impl<'a> Directory<'a> {
     }
 
     /// The saved config with this id.
-    pub fn config(self, id: &str) -> Option<(&'a Config, Origin)> {
+    pub fn config(self, id: &str) -> Option<(&'a Config, DefinedIn)> {
         match self.settings.configs.get(id) {
-            Some(config) => Some((config, Origin::Settings)),
-            None => Some((self.stored.config(self.workspace, id)?, Origin::Store)),
+            Some(config) => Some((config, DefinedIn::Settings)),
+            None => Some((self.stored.config(self.workspace, id)?, DefinedIn::Store)),
         }
     }
 
