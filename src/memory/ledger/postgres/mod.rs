@@ -4,28 +4,24 @@
 //! longer counts as failed, and is repeated from the spool.
 
 mod array;
+mod call;
 mod read;
 mod schema;
 mod write;
 
 use super::analytics::{FeedbackTally, Tally, sums};
-use super::database::{Database, EachRow};
 use super::filter::Filter;
 use super::log_store::{Expiry, LogError, LogStore, ReadControl};
 use super::{Entry, Feedback, Row, feedback};
-use crate::store::postgres::run::parameters;
 use crate::store::postgres::{Connections, connections};
-use crate::store::sql::{Dialect, Statement};
-use deadpool_postgres::{Pool, PoolError, Transaction};
-use futures_util::TryStreamExt as _;
+use call::{Call, Wait};
+use deadpool_postgres::Pool;
 use parking_lot::Mutex;
 use std::collections::HashSet;
 use std::ops::ControlFlow;
-use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::Runtime;
-use tokio::time::Instant;
 use uuid::Uuid;
 use words::config::secret::Secret;
 
@@ -103,7 +99,7 @@ impl PostgresLogs {
     fn wait(&self, at_most: Duration) -> Result<Wait<'_>, LogError> {
         let closed = || LogError::Unavailable("it is being closed".to_owned());
         let runtime = self.runtime.as_ref().ok_or_else(closed)?;
-        Ok(Wait { runtime, end: Instant::now() + at_most, at_most })
+        Ok(Wait::new(runtime, at_most))
     }
 
     /// Makes tables and partitions that are missing for these days.
@@ -114,84 +110,6 @@ impl PostgresLogs {
         let days = self.change(SCHEMA_TIMEOUT, |call| schema::prepare(call, needed))?;
         *self.days.lock() = Some(days);
         Ok(())
-    }
-}
-
-/// The waiting of one call for the server, on the thread of the call.
-struct Wait<'a> {
-    runtime: &'a Runtime,
-    end: Instant,
-    at_most: Duration,
-}
-
-impl Wait<'_> {
-    fn until<T, E: Into<LogError>>(&self, done: impl Future<Output = Result<T, E>>) -> Result<T, LogError> {
-        let late = |_| LogError::Unavailable(format!("no response within {} s", self.at_most.as_secs()));
-        self.runtime
-            .block_on(async { tokio::time::timeout_at(self.end, done).await.map_err(late)?.map_err(E::into) })
-    }
-}
-
-/// The transaction of one call. All of the call has one time limit.
-struct Call<'a> {
-    wait: Wait<'a>,
-    transaction: Transaction<'a>,
-}
-
-impl Database for Call<'_> {
-    fn dialect(&self) -> Dialect {
-        Dialect::Postgres
-    }
-
-    fn execute(&self, statement: &Statement<'_>) -> Result<u64, LogError> {
-        self.wait.until(self.transaction.execute(&*statement.sql, &parameters(&statement.values)))
-    }
-
-    fn query(&self, statement: &Statement<'_>, each: &mut EachRow<'_>) -> Result<(), LogError> {
-        self.wait.until(async {
-            let values = parameters(&statement.values);
-            let mut rows = pin!(self.transaction.query_raw(&*statement.sql, values).await?);
-            while let Some(row) = rows.try_next().await? {
-                if each(&row)?.is_break() {
-                    break;
-                }
-            }
-            Ok::<_, LogError>(())
-        })
-    }
-
-    fn row_tables(&self, _: &Filter) -> Result<Vec<String>, LogError> {
-        Ok(vec![ROWS.to_owned()])
-    }
-}
-
-/// What an error of PostgreSQL means for the ledger: the server's message, without its details, which can hold values.
-impl From<tokio_postgres::Error> for LogError {
-    fn from(error: tokio_postgres::Error) -> Self {
-        let Some(database) = error.as_db_error() else {
-            let cause = std::error::Error::source(&error).map(ToString::to_string);
-            let why = cause.map_or_else(|| error.to_string(), |cause| format!("{error}: {cause}"));
-            return Self::Unavailable(why);
-        };
-        let code = database.code().code();
-        let why = database.message().to_owned();
-        match code.get(..2) {
-            // Values it cannot store, or that violate what it demands; not a partition that another gateway has just deleted.
-            Some("22") => Self::Refused(why),
-            // query_canceled: the time limit of the statement.
-            _ if code == "57014" => Self::TooLong,
-            _ => Self::Unavailable(why),
-        }
-    }
-}
-
-impl From<PoolError> for LogError {
-    fn from(error: PoolError) -> Self {
-        match error {
-            PoolError::Backend(error) => error.into(),
-            PoolError::Timeout(_) => Self::Unavailable("no connection in time".to_owned()),
-            error => Self::Unavailable(error.to_string()),
-        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! What the ledger reads from PostgreSQL. Rows are fetched some hundreds at a time, so that a long list needs no memory.
 
-use super::{Call, ROWS};
+use super::ROWS;
+use super::call::Call;
 use crate::ledger::Row;
 use crate::ledger::column::names;
 use crate::ledger::database::all;

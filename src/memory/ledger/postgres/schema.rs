@@ -2,7 +2,8 @@
 //!
 //! One gateway at a time changes them, by a lock of the transaction.
 
-use super::{Call, ROWS};
+use super::ROWS;
+use super::call::Call;
 use crate::ledger::column::{ColumnType, types};
 use crate::ledger::database::{Database, all};
 use crate::ledger::days::{day, day_of, suffix};

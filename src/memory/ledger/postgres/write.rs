@@ -1,7 +1,7 @@
 //! What the ledger writes to PostgreSQL: a batch of rows in one statement, a column each as an array.
 
-use super::Call;
 use super::array::Array;
+use super::call::Call;
 use crate::ledger::Entry;
 use crate::ledger::column::{ColumnType, names, types};
 use crate::ledger::database::all;

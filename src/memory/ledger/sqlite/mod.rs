@@ -4,31 +4,25 @@
 //! full or gone stops nothing but this. In WAL mode without a sync for each batch: what kill -9 leaves is whole, a power failure may
 //! take the last moments.
 
+mod database;
 mod read;
 mod tables;
 mod write;
 
 use super::analytics::{FeedbackTally, Tally, sums};
-use super::database::{Database, EachRow};
-use super::days::suffix;
 use super::filter::Filter;
 use super::log_store::{Expiry, LogError, LogStore, ReadControl};
-use super::{Entry, Feedback, Row, feedback, rollup};
-use crate::store::sql::{Dialect, Statement};
-use crate::store::sqlite::run;
+use super::{Entry, Feedback, Row, feedback};
 use parking_lot::Mutex;
-use rusqlite::{Connection, ErrorCode, OpenFlags};
-use std::collections::HashSet;
+use rusqlite::{Connection, OpenFlags};
 use std::ops::ControlFlow;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use tables::Tables;
 use uuid::Uuid;
+use write::WriteConnection;
 
-/// The layout of the file. A file of a later one is not used.
-const LAYOUT: i64 = 1;
 /// How long a write waits for another process that writes, and a read for a table that is being deleted.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 /// Connections for reading that are kept open.
@@ -41,12 +35,6 @@ pub struct SqliteLogs {
     readers: Mutex<Vec<Connection>>,
     /// Whether the file has its tables.
     is_made: AtomicBool,
-}
-
-struct WriteConnection {
-    connection: Connection,
-    /// The days that have tables.
-    days: HashSet<i64>,
 }
 
 impl SqliteLogs {
@@ -64,7 +52,7 @@ impl SqliteLogs {
         let open = match &mut *writer {
             Some(open) => open,
             none => {
-                let opened = none.insert(open_to_write(&self.file)?);
+                let opened = none.insert(write::open(&self.file)?);
                 self.is_made.store(true, Ordering::Release);
                 opened
             }
@@ -123,59 +111,6 @@ impl SqliteLogs {
         connection.pragma_update(None, "query_only", true)?;
         connection.pragma_update(None, "mmap_size", 1_i64 << 30)?;
         Ok(connection)
-    }
-}
-
-fn open_to_write(file: &Path) -> Result<WriteConnection, LogError> {
-    let refused = |why: std::io::Error| LogError::Unavailable(format!("{}: {why}", file.display()));
-    crate::store::make_private(file).map_err(refused)?;
-    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let connection = Connection::open_with_flags(file, flags)?;
-    connection.busy_timeout(BUSY_TIMEOUT)?;
-    let layout: i64 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
-    if layout > LAYOUT {
-        let why =
-            format!("{}: made by a newer Turnpike (layout {layout}, this one has {LAYOUT})", file.display());
-        return Err(LogError::Unavailable(why));
-    }
-    let settings = "PRAGMA auto_vacuum = INCREMENTAL; PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL;
-        PRAGMA cache_size = -16000; PRAGMA journal_size_limit = 67108864; PRAGMA wal_autocheckpoint = 4000;";
-    connection.execute_batch(settings)?;
-    connection.execute_batch(&feedback::tables(Dialect::Sqlite))?;
-    connection.execute_batch(&rollup::statements::tables(Dialect::Sqlite))?;
-    connection.pragma_update(None, "user_version", LAYOUT)?;
-    let days = Tables::read(&connection)?.rows.into_iter().collect();
-    Ok(WriteConnection { connection, days })
-}
-
-/// What an error of SQLite means for the ledger.
-impl From<rusqlite::Error> for LogError {
-    fn from(error: rusqlite::Error) -> Self {
-        match error.sqlite_error_code() {
-            Some(ErrorCode::OperationInterrupted) => Self::TooLong,
-            Some(ErrorCode::ConstraintViolation | ErrorCode::TooBig | ErrorCode::TypeMismatch) => {
-                Self::Refused(error.to_string())
-            }
-            _ => Self::Unavailable(error.to_string()),
-        }
-    }
-}
-
-impl Database for Connection {
-    fn dialect(&self) -> Dialect {
-        Dialect::Sqlite
-    }
-
-    fn execute(&self, statement: &Statement<'_>) -> Result<u64, LogError> {
-        Ok(run::execute(self, statement)?)
-    }
-
-    fn query(&self, statement: &Statement<'_>, each: &mut EachRow<'_>) -> Result<(), LogError> {
-        run::query(self, statement, |row| each(row))
-    }
-
-    fn row_tables(&self, filter: &Filter) -> Result<Vec<String>, LogError> {
-        Ok(read::days(self, filter)?.into_iter().map(|at| format!("rows_{}", suffix(at))).collect())
     }
 }
 

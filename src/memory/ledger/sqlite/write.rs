@@ -1,17 +1,21 @@
 //! What the ledger writes to SQLite: rows and payloads into the tables of their day, feedback, and the deletion of days.
 
-use super::WriteConnection;
+use super::BUSY_TIMEOUT;
 use super::tables::Tables;
 use crate::ledger::column::{ColumnType, names, types};
 use crate::ledger::days::{day, suffix};
 use crate::ledger::id::day_key;
 use crate::ledger::log_store::{Expiry, LogError};
-use crate::ledger::rollup::{HourCells, absorb, storage};
+use crate::ledger::rollup::{HourCells, absorb, statements, storage};
 use crate::ledger::row::COLUMNS;
 use crate::ledger::{Entry, Feedback, feedback};
-use rusqlite::{Connection, Transaction, TransactionBehavior, params};
-use std::collections::BTreeMap;
+use crate::store::sql::Dialect;
+use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior, params};
+use std::collections::{BTreeMap, HashSet};
+use std::path::Path;
 
+/// The layout of the file. A file of a later one is not used.
+const LAYOUT: i64 = 1;
 /// What lists filter by. With the key, which SQLite adds, each index lists its rows in order of time.
 const INDEXES: [(&str, &str); 6] = [
     ("workspace", "kind = 0"),
@@ -21,6 +25,36 @@ const INDEXES: [(&str, &str); 6] = [
     ("status", "kind = 0"),
     ("user_name", "kind = 0 AND user_name IS NOT NULL"),
 ];
+
+/// The connection that writes.
+pub(super) struct WriteConnection {
+    pub(super) connection: Connection,
+    /// The days that have tables.
+    days: HashSet<i64>,
+}
+
+/// Opens the file, and makes what it lacks.
+pub(super) fn open(file: &Path) -> Result<WriteConnection, LogError> {
+    let refused = |why: std::io::Error| LogError::Unavailable(format!("{}: {why}", file.display()));
+    crate::store::make_private(file).map_err(refused)?;
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(file, flags)?;
+    connection.busy_timeout(BUSY_TIMEOUT)?;
+    let layout: i64 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
+    if layout > LAYOUT {
+        let why =
+            format!("{}: made by a newer Turnpike (layout {layout}, this one has {LAYOUT})", file.display());
+        return Err(LogError::Unavailable(why));
+    }
+    let settings = "PRAGMA auto_vacuum = INCREMENTAL; PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL;
+        PRAGMA cache_size = -16000; PRAGMA journal_size_limit = 67108864; PRAGMA wal_autocheckpoint = 4000;";
+    connection.execute_batch(settings)?;
+    connection.execute_batch(&feedback::tables(Dialect::Sqlite))?;
+    connection.execute_batch(&statements::tables(Dialect::Sqlite))?;
+    connection.pragma_update(None, "user_version", LAYOUT)?;
+    let days = Tables::read(&connection)?.rows.into_iter().collect();
+    Ok(WriteConnection { connection, days })
+}
 
 /// Writes the entries that are not there, in one transaction. Returns how many.
 pub(super) fn rows(open: &mut WriteConnection, entries: &[Entry]) -> Result<usize, LogError> {

@@ -1,13 +1,15 @@
-//! A new SQLite file with what another database has: the backup of PostgreSQL.
+//! A new SQLite file with what a database has: the backup of SQLite, and that of PostgreSQL ([`Copy`]).
 //!
-//! One transaction; without `finish` there is no file.
+//! A copy is one transaction; without `finish` there is no file.
 
 use super::super::audit::AuditEntry;
 use super::super::sql::Dialect;
 use super::super::{Record, StoreError, statements};
+use super::migrations;
 use super::run::execute;
-use super::{create_new, migrations};
 use rusqlite::Connection;
+use std::fs::{File, OpenOptions};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -62,4 +64,27 @@ impl Drop for Copy {
             let _ = std::fs::remove_file(&self.file);
         }
     }
+}
+
+/// Copies the database of one moment into a new file.
+pub(super) fn back_up(connection: &Connection, file: &Path) -> Result<(), StoreError> {
+    let name = file.to_str().ok_or_else(|| StoreError::Unavailable("its name is not UTF-8".to_owned()))?;
+    let made = create_new(file)?;
+    let copied = connection.execute("VACUUM INTO ?1", [name]).map_err(StoreError::from);
+    let synced = copied.and_then(|_| made.sync_all().map_err(|why| refused(file, &why)));
+    if synced.is_err() {
+        // A part of a copy would be taken for one.
+        let _ = std::fs::remove_file(file);
+    }
+    synced
+}
+
+/// Makes an empty file that only its owner can read, where there is none.
+fn create_new(file: &Path) -> Result<File, StoreError> {
+    let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(file);
+    made.map_err(|why| refused(file, &why))
+}
+
+fn refused(file: &Path, why: &std::io::Error) -> StoreError {
+    StoreError::Unavailable(format!("{}: {why}", file.display()))
 }

@@ -20,8 +20,6 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use parking_lot::Mutex;
 use rusqlite::{Connection, OpenFlags};
-use std::fs::{File, OpenOptions};
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -161,7 +159,7 @@ impl Backend for Sqlite {
 
     async fn backup(&self, file: &Path) -> Result<(), StoreError> {
         let file = file.to_owned();
-        self.read(move |connection| back_up(connection, &file)).await
+        self.read(move |connection| copy::back_up(connection, &file)).await
     }
 
     async fn verify(&self) -> Result<u64, StoreError> {
@@ -194,27 +192,4 @@ fn connect(file: Option<&Path>, for_reading: bool) -> Result<Connection, StoreEr
         connection.execute_batch(settings)?;
     }
     Ok(connection)
-}
-
-/// Copies the database of one moment into a new file.
-fn back_up(connection: &Connection, file: &Path) -> Result<(), StoreError> {
-    let name = file.to_str().ok_or_else(|| StoreError::Unavailable("its name is not UTF-8".to_owned()))?;
-    let made = create_new(file)?;
-    let copied = connection.execute("VACUUM INTO ?1", [name]).map_err(StoreError::from);
-    let synced = copied.and_then(|_| made.sync_all().map_err(|why| refused(file, &why)));
-    if synced.is_err() {
-        // A part of a copy would be taken for one.
-        let _ = std::fs::remove_file(file);
-    }
-    synced
-}
-
-/// Makes an empty file that only its owner can read, where there is none.
-fn create_new(file: &Path) -> Result<File, StoreError> {
-    let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(file);
-    made.map_err(|why| refused(file, &why))
-}
-
-fn refused(file: &Path, why: &std::io::Error) -> StoreError {
-    StoreError::Unavailable(format!("{}: {why}", file.display()))
 }
