@@ -1,8 +1,10 @@
 //! How a member of a row is stored in a column, by its type. Which members and columns there are is the list in `row.rs`.
 
+use super::database::{Database, all};
+use super::log_store::LogError;
 use super::row::{COLUMNS, RatesHash};
 use super::{Row, RowKind, Text};
-use crate::store::sql::{ResultRow, Value, WrongType};
+use crate::store::sql::{Dialect, ResultRow, Statement, Value, WrongType};
 use uuid::Uuid;
 
 /// A column's name, and the member of a row that it has.
@@ -40,6 +42,38 @@ pub(super) enum ColumnType {
     Int,
     Text,
     Uuid,
+}
+
+impl ColumnType {
+    /// Its name in SQL.
+    pub(super) const fn sql(self, dialect: Dialect) -> &'static str {
+        match (self, dialect) {
+            (Self::Int, Dialect::Sqlite) => "INTEGER",
+            (Self::Text, Dialect::Sqlite) => "TEXT",
+            (Self::Uuid, Dialect::Sqlite) => "BLOB",
+            (Self::Int, Dialect::Postgres) => "bigint",
+            (Self::Text, Dialect::Postgres) => "text",
+            (Self::Uuid, Dialect::Postgres) => "uuid",
+        }
+    }
+}
+
+/// Adds the columns that a table of rows lacks because an older gateway made it.
+pub(super) fn add_missing(database: &dyn Database, table: &str) -> Result<(), LogError> {
+    let present = match database.dialect() {
+        Dialect::Sqlite => "SELECT name FROM pragma_table_info($1)",
+        Dialect::Postgres => {
+            "SELECT attname::text FROM pg_attribute WHERE attrelid = to_regclass($1) AND attnum > 0 AND NOT attisdropped"
+        }
+    };
+    let present: Vec<String> = all(database, &Statement::new(present, vec![table.into()]), |row| {
+        Ok(row.text(0)?.unwrap_or_default().to_owned())
+    })?;
+    for (name, of) in types().into_iter().filter(|(name, _)| !present.iter().any(|of| of == name)) {
+        let sql = format!("ALTER TABLE {table} ADD COLUMN {name} {}", of.sql(database.dialect()));
+        database.execute(&Statement::plain(sql))?;
+    }
+    Ok(())
 }
 
 /// A member of a row.

@@ -141,7 +141,7 @@ impl RowKind {
 }
 
 /// The columns of rows, in one order for all databases: name in the database, and member. All but the key, which each database makes
-/// of `id` and `created_ms` in its own way. A new one comes last.
+/// of `id` and `created_ms` in its own way. A new one comes last; tables that lack it get it when they are opened.
 pub(super) const COLUMNS: [Column; 54] = [
     Column("id", |row| &row.id, |row| &mut row.id),
     Column("kind", |row| &row.kind, |row| &mut row.kind),

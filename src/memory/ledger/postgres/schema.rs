@@ -4,7 +4,7 @@
 
 use super::ROWS;
 use super::call::Call;
-use crate::ledger::column::{ColumnType, types};
+use crate::ledger::column::{add_missing, types};
 use crate::ledger::database::{Database, all};
 use crate::ledger::days::{day, day_of, suffix};
 use crate::ledger::feedback;
@@ -31,12 +31,9 @@ const INDEXES: [(&str, &str, &str); 7] = [
 ];
 
 fn tables() -> String {
-    let columns = types().map(|(name, of)| match (name, of) {
-        ("id" | "created_ms" | "kind", ColumnType::Int) => format!("{name} bigint NOT NULL"),
-        ("id", _) => "id uuid NOT NULL".to_owned(),
-        (_, ColumnType::Int) => format!("{name} bigint"),
-        (_, ColumnType::Text) => format!("{name} text"),
-        (_, ColumnType::Uuid) => format!("{name} uuid"),
+    let columns = types().map(|(name, of)| {
+        let not_null = if matches!(name, "id" | "created_ms" | "kind") { " NOT NULL" } else { "" };
+        format!("{name} {}{not_null}", of.sql(Dialect::Postgres))
     });
     let mut sql = format!(
         "CREATE TABLE IF NOT EXISTS log_layout (layout bigint NOT NULL);
@@ -67,6 +64,7 @@ pub(super) fn prepare(call: &Call<'_>, needed: &HashSet<i64>) -> Result<HashSet<
             format!("its tables were made by a newer Turnpike (layout {layout}, this one has {LAYOUT})");
         return Err(LogError::Unavailable(why));
     }
+    add_missing(call, ROWS)?;
     let mut days: HashSet<i64> = partitions(call, ROWS)?.into_iter().collect();
     for at in needed {
         if days.insert(*at) {

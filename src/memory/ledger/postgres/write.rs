@@ -3,11 +3,11 @@
 use super::array::Array;
 use super::call::Call;
 use crate::ledger::Entry;
-use crate::ledger::column::{ColumnType, names, types};
+use crate::ledger::column::{names, types};
 use crate::ledger::database::all;
 use crate::ledger::log_store::LogError;
 use crate::ledger::rollup::{HourCells, absorb, storage};
-use crate::store::sql::Statement;
+use crate::store::sql::{Dialect, Statement};
 use std::collections::HashSet;
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
@@ -46,11 +46,8 @@ async fn insert(call: &Call<'_>, entries: &[Entry]) -> Result<HashSet<Uuid>, tok
             column.push(value);
         }
     }
-    let arrays = types().into_iter().enumerate().map(|(index, (_, of))| match of {
-        ColumnType::Int => format!("${}::bigint[]", index + 1),
-        ColumnType::Text => format!("${}::text[]", index + 1),
-        ColumnType::Uuid => format!("${}::uuid[]", index + 1),
-    });
+    let arrays = types().into_iter().zip(1..);
+    let arrays = arrays.map(|((_, of), number)| format!("${number}::{}[]", of.sql(Dialect::Postgres)));
     let sql = format!(
         "INSERT INTO log_rows ({}) SELECT * FROM unnest({}) ON CONFLICT DO NOTHING RETURNING id",
         names(),

@@ -2,7 +2,7 @@
 
 use super::BUSY_TIMEOUT;
 use super::tables::Tables;
-use crate::ledger::column::{ColumnType, names, types};
+use crate::ledger::column::{add_missing, names, types};
 use crate::ledger::days::{day, suffix};
 use crate::ledger::id::day_key;
 use crate::ledger::log_store::{Expiry, LogError};
@@ -52,7 +52,10 @@ pub(super) fn open(file: &Path) -> Result<WriteConnection, LogError> {
     connection.execute_batch(&feedback::tables(Dialect::Sqlite))?;
     connection.execute_batch(&statements::tables(Dialect::Sqlite))?;
     connection.pragma_update(None, "user_version", LAYOUT)?;
-    let days = Tables::read(&connection)?.rows.into_iter().collect();
+    let days: HashSet<i64> = Tables::read(&connection)?.rows.into_iter().collect();
+    for day in &days {
+        add_missing(&connection, &format!("rows_{}", suffix(*day)))?;
+    }
     Ok(WriteConnection { connection, days })
 }
 
@@ -111,11 +114,7 @@ fn insert(
 
 fn make_tables(transaction: &Transaction<'_>, day: i64) -> rusqlite::Result<()> {
     let suffix = suffix(day);
-    let columns = types().map(|(name, of)| match of {
-        ColumnType::Int => format!("{name} INTEGER"),
-        ColumnType::Text => format!("{name} TEXT"),
-        ColumnType::Uuid => format!("{name} BLOB"),
-    });
+    let columns = types().map(|(name, of)| format!("{name} {}", of.sql(Dialect::Sqlite)));
     let mut sql = format!(
         "CREATE TABLE IF NOT EXISTS rows_{suffix} (key INTEGER PRIMARY KEY, {});
          CREATE TABLE IF NOT EXISTS payloads_{suffix} (key INTEGER PRIMARY KEY, body BLOB NOT NULL);

@@ -1,6 +1,6 @@
 //! The ledger with its threads: rows arrive once, whatever the log store does.
 
-mod sqlite;
+mod log_stores;
 mod writing;
 
 use super::row::{Row, sample};
