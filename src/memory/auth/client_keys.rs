@@ -29,7 +29,7 @@ pub(super) struct ClientKey<'a> {
     /// The header or parameter, for messages.
     pub place: &'static str,
     pub key: Cow<'a, [u8]>,
-    /// Whether nothing else can stand there. Elsewhere `?key=` may be a provider's own parameter.
+    /// Whether the value can only be a key. In other paths `?key=` may be a provider's own parameter.
     pub is_certain: bool,
 }
 
@@ -96,7 +96,7 @@ impl<'a> Pair<'a> {
         percent_decode_str(self.text.split_once('=').map_or("", |(_, value)| value)).into()
     }
 
-    /// Whether it is a key by the API of the path, whatever its value is.
+    /// Whether the parameter is a key in the API that the path belongs to, whatever its value is.
     pub(crate) fn is_certain_key(self, path: &str) -> bool {
         self.is_named("key") && is_google_path(path) || self.is_named("api-key") && is_realtime_path(path)
     }

@@ -15,7 +15,7 @@ pub struct ClientIdentity {
     pub kind: IdentityKind,
     /// For logs and metrics; need not be unique. `None` where no key was demanded.
     pub name: Option<Arc<str>>,
-    /// Tells this client from all others: what is kept for a client is kept under it. `None` where no key was demanded.
+    /// Identifies the client: data that is kept for a client is kept under it. `None` where no key was demanded.
     pub id: Option<Arc<str>>,
     /// The record of a stored key.
     pub key_id: Option<Uuid>,
@@ -24,7 +24,7 @@ pub struct ClientIdentity {
     /// Whether it must stay in that workspace.
     pub is_bound: bool,
     pub scopes: ScopeSet,
-    /// The user a key belongs to, or of whom a token speaks.
+    /// The user that a key belongs to, or that a token names.
     pub user: Option<Arc<str>>,
     /// The role that a token gives. The roles of users are in the store.
     pub role: Option<Role>,
@@ -76,7 +76,7 @@ pub enum Role {
     WorkspaceAdmin,
     /// Of a workspace.
     Manager,
-    /// Of a workspace; in the organisation alone it is no right to anything.
+    /// Of a workspace; in the organisation it gives no rights.
     Member,
 }
 

@@ -33,7 +33,7 @@ impl KeySet {
     /// Reads a set. Keys that cannot verify a token (of other algorithms, without an id, for encryption) are left out.
     ///
     /// # Errors
-    /// Why it is no key set, or none that is of use.
+    /// Why it is no key set, or has no usable key.
     pub fn parse(text: &[u8]) -> Result<Self, String> {
         let document: Document =
             serde_json::from_slice(text).map_err(|why| format!("it is no JSON Web Key Set: {why}"))?;

@@ -86,7 +86,7 @@ impl Tokens {
         self.verified.invalidate_all();
     }
 
-    /// Takes over the keys of those tokens that were in force before, if they have the same provider.
+    /// Takes over the keys of the settings before, if they have the same identity provider.
     pub(crate) fn take_over(&self, before: &Self) {
         if before.settings.keys == self.settings.keys && before.settings.issuer == self.settings.issuer {
             self.keys.store(before.keys.load_full());
@@ -101,7 +101,7 @@ impl Tokens {
         self.verified.run_pending_tasks();
     }
 
-    /// The client that a token is of. `workspace`: the id of the workspace with this slug or id, as text; the outer `None` is an
+    /// The client that a token identifies. `workspace`: the id of the workspace with this slug or id, as text; the outer `None` is an
     /// unknown one.
     ///
     /// # Errors
@@ -140,7 +140,7 @@ impl Tokens {
         claims.is_some_and(|claims| self.has_issuer(&claims) && self.has_audience(&claims))
     }
 
-    /// The claims of a token that is good now.
+    /// The claims of a token that is valid now.
     fn claims(&self, token: &str, now: Timestamp) -> Result<Map<String, Value>, TokenRefusal> {
         let token = SignedToken::read(token)?;
         let kind = token.kind().unwrap_or("JWT");

@@ -1,5 +1,4 @@
-//! Makes and rotates the records of stored keys: the one place where a key's text comes into being, for the API and the command
-//! line.
+//! Makes and rotates the records of stored keys: the only place where keys are generated, for the API and the command line.
 //!
 //! Pure: it writes nothing. Who may make which key is decided by its users.
 

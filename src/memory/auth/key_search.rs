@@ -1,4 +1,4 @@
-//! Searches the headers of a request for service keys, so that none travels to a provider.
+//! Searches the headers of a request for service keys, so that none is sent to a provider.
 //!
 //! The key by which the client identified itself is searched for everywhere; in headers for credentials and cookies, which
 //! are forwarded only where a config names them, every part is compared with all keys. Removes nothing itself.

@@ -18,7 +18,7 @@ use words::settings::scopes::{KeyType, Scope, ScopeSet};
 /// What a workspace allows its managers and members, by the names of the API: `membersWriteConfigs`.
 pub(crate) type Switches = BTreeMap<String, bool>;
 
-/// By what a client acts, besides the scopes of its key or token.
+/// What limits a client besides the scopes of its key or token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ClientRole {
     /// By its scopes alone: a key of a service, or a token that names neither a role nor a user of the store.
@@ -93,7 +93,7 @@ fn user_by_id<'c>(catalog: &'c Catalog, id: &str) -> Option<&'c Arc<Record>> {
     found.filter(|record| record.status == Status::Active)
 }
 
-/// The user that a token speaks of, by id or e-mail address.
+/// The user that a token names, by id or e-mail address.
 fn user_of_token<'c>(catalog: &'c Catalog, user: &str) -> Option<&'c Arc<Record>> {
     let has_address = |record: &&Arc<Record>| {
         // Most bodies need not be read.
@@ -104,7 +104,7 @@ fn user_of_token<'c>(catalog: &'c Catalog, user: &str) -> Option<&'c Arc<Record>
     user_by_id(catalog, user).or_else(by_address)
 }
 
-/// Owners and admins of the organisation are that in every workspace; others are what the workspace says.
+/// Owners and admins of the organisation have that role in every workspace; others have the role of their membership.
 fn role_of(catalog: &Catalog, user: &Record, workspace: Option<Uuid>) -> Option<Role> {
     let of_organisation = text(&members(user), "role").and_then(Role::of_organisation);
     match of_organisation {
@@ -190,7 +190,7 @@ pub fn may(identity: &ClientIdentity, client_role: &ClientRole, scope: Scope) ->
         }
 }
 
-/// All that a role can come to allow, whatever the switches are.
+/// Everything that a role can allow, with all switches on.
 pub fn most(role: Role) -> ScopeSet {
     match role {
         Role::Owner | Role::Admin => ScopeSet::all(),
@@ -216,7 +216,7 @@ fn allows(role: Role, scope: Scope, switches: &Switches) -> bool {
         Role::Admin => switched(true),
         Role::WorkspaceAdmin => in_workspace,
         Role::Manager => in_workspace && (is_call(scope) || switched(!is_if_allowed(scope))),
-        // To call models is no administration.
+        // Calling models is not an administrative right.
         Role::Member => in_workspace && (is_call(scope) || switched(!scope.writes() && !is_keys(scope))),
     }
 }

@@ -122,7 +122,7 @@ impl ServiceKeys {
         }
     }
 
-    /// Whether this is a service key or token, or was one: it may not travel to a provider. Anything with the form and the checksum
+    /// Whether this is a service key or token, or was one, so that it must not be sent to a provider. Anything with the form and the checksum
     /// of a stored key is taken for one, and anything that claims to be a token of the identity provider for this gateway.
     pub(crate) fn is_service_key(&self, key: &[u8]) -> bool {
         self.of_settings(key).is_some()

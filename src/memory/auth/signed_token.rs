@@ -39,7 +39,7 @@ pub struct SignedToken<'t> {
 
 impl<'t> SignedToken<'t> {
     /// # Errors
-    /// It is none, or its algorithm is not one of the gateway's.
+    /// It is not a token, or its algorithm is not one of the gateway's.
     pub fn read(text: &'t str) -> Result<Self, TokenRefusal> {
         if text.len() > MAX_BYTES {
             return Err(TokenRefusal::Malformed);
@@ -56,7 +56,7 @@ impl<'t> SignedToken<'t> {
         }
     }
 
-    /// What kind of token it says it is.
+    /// The type in its header (`typ`).
     pub fn kind(&self) -> Option<&str> {
         self.header.typ.as_deref()
     }
@@ -75,7 +75,7 @@ impl<'t> SignedToken<'t> {
     /// The claims, if the key that the token names signed it.
     ///
     /// # Errors
-    /// The key is not in the set, or the signature is not its.
+    /// The key is not in the set, or the signature was not made with it.
     pub fn claims(&self, keys: &KeySet) -> Result<Map<String, Value>, TokenRefusal> {
         jwt_crypto::install();
         let id = self.header.kid.as_deref().ok_or(TokenRefusal::KidMissing)?;

@@ -241,7 +241,7 @@ impl StoredKeys {
     /// Verifies a key, and notes its use.
     ///
     /// # Errors
-    /// [`KeyRefusal`]. Whether a secret was ever right is told only to who has it.
+    /// [`KeyRefusal`]. Only a right secret gets the answer that it has expired.
     pub fn verify(&self, key: &KeyText<'_>, now: Timestamp) -> Result<&Arc<ClientIdentity>, KeyRefusal> {
         let stored = self.by_public_id.get(&key.public_id).ok_or(KeyRefusal::Unknown)?;
         let secret = self.find_secret(stored, key).ok_or(KeyRefusal::Unknown)?;

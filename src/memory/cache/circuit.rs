@@ -1,6 +1,6 @@
-//! Whether the shared store is asked: not after failures in a row, until it has proven to be there again.
+//! Whether the shared store is used: after some failures in a row it is not, until a test call succeeds.
 //!
-//! No probing: `store` looks at it all the time for another reason, and a client's request never waits for a probe.
+//! Sends no test calls: `remote` reads the list of purges twice a second anyway, and no client's request waits for a test call.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
@@ -19,12 +19,12 @@ impl Circuit {
         self.is_open.load(Ordering::Relaxed)
     }
 
-    /// A call succeeded. While it is open that means nothing: the call was sent before.
+    /// A call succeeded. While the circuit is open this changes nothing: the call was sent before it opened.
     pub(super) fn succeed(&self) {
         self.failures.store(0, Ordering::Relaxed);
     }
 
-    /// A call failed. True: this opened it.
+    /// A call failed. Returns whether this opened the circuit.
     pub(super) fn fail(&self) -> bool {
         self.failures.fetch_add(1, Ordering::Relaxed) + 1 >= FAILURES && self.open()
     }

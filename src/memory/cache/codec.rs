@@ -3,7 +3,7 @@
 //! Layout, all numbers little endian: `TPC`, version (1 byte), CRC-32 of all that follows (4), flags (1), size of the body as it is used (4),
 //! workspace (16), stored at and expires at (nanoseconds since 1970, 16 each), input and output tokens and cost (8 each), then the
 //! namespace, the content type and the pace, each with its length before it (4), and the body to the end. The pace is pairs of LEB128
-//! numbers: bytes and milliseconds since the pair before. Whatever is not exactly that is no entry. Not here: how a body is compressed
+//! numbers: bytes and milliseconds since the pair before. Bytes of any other form are refused. Not here: how a body is compressed
 //! (`compression`).
 
 use super::compression;
@@ -24,7 +24,7 @@ const COMPRESSED: u8 = 2;
 const PRICED: u8 = 4;
 const NAMED: u8 = 8;
 
-/// Why bytes are no entry.
+/// Why bytes cannot be read as an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Unreadable {
     /// Of another version of the gateway.
@@ -75,7 +75,7 @@ pub(super) fn encode(entry: &CachedResponse, compressed: Option<&[u8]>) -> Optio
     Some(out)
 }
 
-/// The entry again, and its body as it is compressed there. It may have `max_body` bytes when it is decompressed.
+/// Reads an entry, and its body, still compressed. A body of more than `max_body` bytes when decompressed is refused.
 ///
 /// # Errors
 /// The bytes are of another version, or are no entry.
@@ -252,7 +252,7 @@ mod tests {
         #[test]
         fn any_bytes_are_read_without_a_panic(bytes in proptest::collection::vec(any::<u8>(), 0..400), max in 0_u64..10_000) {
             prop_assert!(decode(&bytes, max).is_err());
-            // With a prefix and a checksum that are right, all that follows is read.
+            // With a valid prefix and checksum, so that the rest is read.
             let mut value = b"TPC\x01".to_vec();
             value.extend_from_slice(&crc32fast::hash(&bytes).to_le_bytes());
             value.extend_from_slice(&bytes);

@@ -1,4 +1,4 @@
-//! A response in the cache: as its provider sent it, with what is needed to replay it and to judge whether it may be.
+//! A response in the cache: as its provider sent it, with what is needed to replay it and to decide whether that is allowed.
 //!
 //! Each client's own decoder and encoder read it again, so that one entry serves clients of every dialect, streamed or whole. Not here: where it is
 //! kept (`store`), and what its key is made of (`key`).
@@ -11,11 +11,11 @@ use std::fmt;
 use std::sync::Arc;
 use uuid::Uuid;
 
-/// Digest of all that decides a response.
+/// A digest of everything that the response depends on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct CacheKey(pub [u8; 32]);
 
-/// Where an entry belongs: what is purged together.
+/// The group that an entry belongs to; a group is purged as a whole.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Scope {
     /// As [`Scope::workspace`] gives it. Nil: of clients without a workspace.
@@ -24,7 +24,7 @@ pub struct Scope {
 }
 
 impl Scope {
-    /// The default workspace in every scope: its id is another one in each gateway's store.
+    /// Stands for the default workspace in every scope, because its id differs between the stores of gateways.
     const DEFAULT_WORKSPACE: Uuid = Uuid::from_u128(1);
 
     /// The workspace of a scope. `default`: the id of the store's default workspace.
@@ -40,7 +40,7 @@ impl Scope {
 #[derive(Debug, Clone, PartialEq)]
 pub struct CachedResponse {
     pub scope: Scope,
-    /// The body has events, and is no document.
+    /// The body is a stream of events, not one document.
     pub streamed: bool,
     /// The provider's `content-type`.
     pub content_type: Arc<str>,

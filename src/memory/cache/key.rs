@@ -1,10 +1,10 @@
-//! The key of a response: a digest of all that decides it.
+//! The key of a response: a digest of everything that the response depends on.
 //!
 //! | Part | Why |
 //! |---|---|
 //! | workspace | no response crosses tenants |
-//! | provider, origin, account | none crosses providers, or credentials. Of the account only the digest is kept |
-//! | method, path, body | what is sent, in the provider's own form. Spellings of the same JSON are one, and whether a chat streams does not matter |
+//! | provider, origin, account | no response is used for another provider or other credentials. Only a digest of the account is kept |
+//! | method, path, body | what is sent, in the provider's own form. Two spellings of the same JSON have one key, and so have a streamed chat and a whole one |
 //! | headers | those that change what a model does (`anthropic-beta` and the like), and those that a config forwards |
 //! | namespace, or metadata | a namespace takes the place of metadata and of the client's headers |
 //!
@@ -18,13 +18,13 @@ use std::hash::{Hash, Hasher};
 use words::config::account::Account;
 use words::json::canonical::{self, TooDeep};
 
-/// Changes when keys are made otherwise: entries of an older gateway are not found.
+/// Changed when keys are computed in another way, so that entries of an older gateway are not found.
 const VERSION: &[u8] = b"turnpike cache 1";
 
 /// Client headers that change what a model does.
 const DECISIVE: [&str; 4] = ["anthropic-", "openai-", "x-goog-", "x-amz-"];
 
-/// What decides a response.
+/// Everything that a response depends on.
 pub struct KeyParts<'a> {
     pub scope: &'a Scope,
     pub provider: &'static str,
@@ -33,13 +33,13 @@ pub struct KeyParts<'a> {
     pub method: &'a str,
     /// Path and query of the upstream request.
     pub path: &'a str,
-    /// Those of the client that count (see [`is_decisive`]), and the vendor's that the request adds.
+    /// The client's headers for which [`is_decisive`] holds, and those that the request to the vendor adds.
     pub headers: Vec<(&'a HeaderName, &'a HeaderValue)>,
     /// The client's metadata, a JSON object. Not with a namespace.
     pub metadata: Option<&'a [u8]>,
     /// The upstream request's, as JSON.
     pub body: &'a [u8],
-    /// Whether a stream serves a client that wants no stream, and the other way round: each is made of the other.
+    /// Whether streamed and whole responses have the same key, because each can be converted to the other.
     pub serves_both: bool,
 }
 
@@ -49,7 +49,7 @@ pub fn is_decisive(name: &HeaderName) -> bool {
 }
 
 impl KeyParts<'_> {
-    /// The key. Where one response serves both, whether it is a stream or not.
+    /// The key. Where streamed and whole responses can be converted, it is the same for both.
     ///
     /// # Errors
     /// A part is nested too deeply to be compared.
@@ -62,7 +62,8 @@ impl KeyParts<'_> {
         self.rest(digest, text)
     }
 
-    /// The key of all requests that differ in `members` of the body alone: texts that may mean the same. `equal`: what must be equal of these.
+    /// The key of all requests that differ only in `members` of the body, which are texts that may mean the same. `equal`: what must be
+    /// equal of these members.
     ///
     /// # Errors
     /// As [`KeyParts::key`].
@@ -116,12 +117,12 @@ impl KeyParts<'_> {
     }
 }
 
-/// Members of bodies that say how the response is sent, and not what it is.
+/// Members of bodies that change how the response is sent, but not its content.
 fn is_of_streaming(name: &str) -> bool {
     matches!(name, "stream" | "stream_options")
 }
 
-/// The path of a streamed call is another one at some providers: that of the whole response stands for both.
+/// Some providers have another path for streamed calls. The path for whole responses is used for both.
 fn whole_path(path: &str) -> String {
     let path = path
         .replace(":streamGenerateContent", ":generateContent")
@@ -133,7 +134,7 @@ fn whole_path(path: &str) -> String {
     if query.is_empty() { path.to_owned() } else { format!("{path}?{}", query.join("&")) }
 }
 
-/// A digest of parts: each with its length, so that none can be taken for parts of another.
+/// A digest of parts. Each is preceded by its length, so that different parts cannot give the same bytes.
 struct Digest(Context);
 
 impl Digest {

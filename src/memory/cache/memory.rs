@@ -1,11 +1,11 @@
 //! Responses in the process's memory, bounded by what they use of it.
 //!
-//! Not here: the store that gateways share (`redis`). What is evicted, and when, is decided by moka: the least frequently used of the
-//! least recently used (TinyLFU), so that responses which are never requested again do not push out those that are.
+//! Not here: the store that gateways share (`redis`). The crate moka evicts entries by TinyLFU: the least frequently used of the
+//! least recently used, so that responses which are never requested again do not displace those that are.
 //!
-//! A body is kept compressed where a third of it or less remains. With recorded responses that is streams, of which 16 to 23 % remain: 10 KiB
-//! of a stream are decompressed in 6 µs, little against passing a stream through. Of whole responses 60 % remain, and such are kept as they are: 4 µs
-//! for each hit would save 0.7 KiB of 2.
+//! A body is kept compressed if it shrinks to a third or less. Recorded streams shrink to 16 to 23 %, and decompressing 10 KiB of one
+//! takes 6 µs, little compared to forwarding it. Whole responses shrink to 60 % and are kept as they are: 4 µs at each hit would save
+//! 0.7 KiB of 2.
 
 use super::compression;
 use super::entry::{CacheKey, CachedResponse, Scope};
@@ -25,18 +25,18 @@ use std::time::{Duration, Instant};
 /// What an entry uses besides its texts, its body and its pace: itself and its place in the table, as measured.
 const OVERHEAD: usize = 540;
 
-/// What is called with removals: which entries they concern.
+/// Called with each removal, and with what it removes.
 pub(crate) type Watcher = Box<dyn Fn(&dyn Fn(&CacheKey, &Scope) -> bool) + Send + Sync>;
 
 /// A response in memory.
 #[derive(Clone)]
 struct Kept {
-    /// With a compressed body where `size` is some.
+    /// The body is compressed if `size` is some.
     response: Arc<CachedResponse>,
-    /// Of the body when it is decompressed, bytes.
+    /// Bytes of the body after decompression.
     size: Option<u32>,
     lifetime: Duration,
-    /// Of the memory when it was put, or when it began to be read elsewhere.
+    /// The memory's generation when it was put, or when reading it from the shared store began.
     generation: u64,
 }
 
@@ -81,9 +81,9 @@ struct Evictions {
     removed: AtomicU64,
 }
 
-/// A purge that is under way: what it concerns is not there any more, though it is not removed yet.
+/// A purge that has begun. Its entries are no longer found, although they are not all removed yet.
 struct Mark {
-    /// It concerns what is older.
+    /// The purge removes only entries that are older than this.
     generation: u64,
     purges: Vec<Purge>,
 }
@@ -98,9 +98,9 @@ impl Mark {
 /// The responses.
 pub(super) struct Memory {
     cache: Cache<CacheKey, Kept, foldhash::fast::RandomState>,
-    /// Raised before anything is removed: what was read elsewhere before that is not kept.
+    /// Raised before each removal. A response that was read from the shared store before that is not kept.
     generation: AtomicU64,
-    /// How many removals are under way. Counted before each of them changes the generation.
+    /// The number of removals that have begun and not ended. Raised before a removal changes the generation.
     removing: AtomicUsize,
     marks: ArcSwap<Vec<Arc<Mark>>>,
     evictions: Arc<Evictions>,
@@ -146,7 +146,7 @@ impl Memory {
         kept.response()
     }
 
-    /// Whether there is one that has not expired, for any scope. That counts as no use of it.
+    /// Whether there is an unexpired response, of any scope. Does not count as a use of it.
     pub(super) fn has(&self, key: &CacheKey) -> bool {
         self.cache.contains_key(key)
     }
@@ -156,12 +156,12 @@ impl Memory {
         self.cache.insert(key, Kept { response, size: None, lifetime, generation });
     }
 
-    /// To be read before what is given to [`fill`](Self::fill) is read elsewhere.
+    /// To be called before the response that is given to [`fill`](Self::fill) is read from the shared store.
     pub(super) fn generation(&self) -> u64 {
         self.generation.load(Ordering::SeqCst)
     }
 
-    /// Keeps what was read elsewhere, unless anything was removed since.
+    /// Keeps a response of the shared store, unless anything was removed since this generation.
     pub(super) fn fill(
         &self,
         key: CacheKey,
@@ -199,15 +199,15 @@ impl Memory {
         self.take_back(&key, generation);
     }
 
-    /// Removes what was kept just now, if anything was removed since this generation: that may have overlooked it. What is
-    /// removed from now on finds it.
+    /// Removes the response that was just kept, if anything was removed since this generation: that removal may have missed it.
+    /// Later removals find it.
     fn take_back(&self, key: &CacheKey, generation: u64) {
         if self.generation() != generation {
             self.cache.invalidate(key);
         }
     }
 
-    /// Whether [`shrink`](Self::shrink) can do anything for it.
+    /// Whether [`shrink`](Self::shrink) can compress it.
     pub(super) fn may_shrink(response: &CachedResponse) -> bool {
         response.body.len() > compression::MIN_SIZE
     }
@@ -216,7 +216,7 @@ impl Memory {
         let size = response.body.len();
         let pays = body.len() <= size / 3;
         let size = u32::try_from(size).ok().filter(|_| pays)?;
-        // A copy, for what is given may be a part of something larger.
+        // A copy, because the given bytes may be a part of a larger buffer, which would stay in memory.
         let body = Bytes::copy_from_slice(body);
         Some((Arc::new(CachedResponse { body, ..response.clone() }), size))
     }
@@ -231,7 +231,7 @@ impl Memory {
         }
     }
 
-    /// Removes what another gateway has removed.
+    /// Removes the entries that another gateway has removed.
     pub(super) fn remove_all(&self, keys: &HashSet<CacheKey>) {
         if !keys.is_empty() {
             self.notify(&|key, _| keys.contains(key));
@@ -246,8 +246,8 @@ impl Memory {
         self.removing.fetch_sub(1, Ordering::SeqCst);
     }
 
-    /// Removes what any of these concerns and is there now: at once for [`get`](Self::get). To give the memory back takes longer, a second for
-    /// 100,000 entries: not for a thread that others wait for.
+    /// Removes the present entries of these purges. [`get`](Self::get) no longer finds them at once; freeing their memory takes a second for
+    /// 100,000 entries, so that no thread that others wait for may call this.
     pub(super) fn purge(&self, purges: &[Purge]) -> HashSet<CacheKey> {
         self.notify(&|key, scope| purges.iter().any(|purge| purge.concerns(key, scope)));
         self.removing.fetch_add(1, Ordering::SeqCst);
@@ -308,7 +308,7 @@ mod tests {
         memory.insert(key(2), Arc::new(entry("{}")), HOUR);
         let mark = memory.mark(&[Purge::Key(key(9)), Purge::Key(key(1))]);
         assert!(!is_there(&memory, 1) && is_there(&memory, 2));
-        // What is put from now on is not concerned.
+        // Entries that are put from now on are not removed.
         memory.insert(key(1), Arc::new(entry("[]")), HOUR);
         assert!(is_there(&memory, 1));
         assert_eq!(memory.purge(&[Purge::All]), HashSet::from([key(1), key(2)]));

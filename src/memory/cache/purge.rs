@@ -37,7 +37,7 @@ impl Purge {
     }
 }
 
-/// Why the cache cannot do what was requested of it.
+/// Why a purge failed, or the cache could not be opened.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CacheError {
     /// The store's URL cannot be used, or the system has no thread left.

@@ -1,12 +1,12 @@
 //! Entries in Redis or Valkey: their names, the commands, and how gateways learn what others have removed.
 //!
-//! No time limits but the connections' own, and no circuit: those are of `store`.
+//! Has no time limits but the connections' own, and no circuit breaker: `remote` has those.
 //!
 //! An entry is `{turnpike}:cache:WORKSPACE:NAMESPACE:KEY`, the namespace as a part of its SHA-256 or `-`, so that what is purged together
-//! has a pattern. A purge is added to the stream `{turnpike}:cache-purges` before and after the entries are removed. Each gateway reads that stream
-//! twice a second from where it was, and removes the same from its memory. Unlike a message of publish and subscribe, which is lost for a gateway
-//! that is not connected, a purge waits in the stream; where the stream no longer has the place a gateway was at, that gateway empties its memory.
-//! A gateway writes an entry only if it knew the last purge when it got the response (`write.lua`), so none comes back that was purged.
+//! has a pattern. A purge is added to the stream `{turnpike}:cache-purges` before and after the entries are removed. Each gateway reads the new
+//! items of that stream twice a second, and removes the same entries from its memory. Unlike a message of publish and subscribe, which is lost for a gateway
+//! that is not connected, a purge waits in the stream. A gateway whose last item is no longer in the stream empties its memory.
+//! A gateway writes an entry only if it had read the last purge when it got the response (`write.lua`), so no purged entry is written again.
 
 use super::entry::{CacheKey, Scope};
 use super::purge::Purge;
@@ -45,7 +45,7 @@ pub(super) enum Cause {
 #[derive(Debug)]
 pub(super) struct Failure {
     pub cause: Cause,
-    /// Without what it may have of the URL.
+    /// Without any part of the URL, which may have a password.
     pub reason: String,
 }
 
@@ -73,20 +73,20 @@ pub(super) enum Order {
     Remove { name: String, key: CacheKey },
 }
 
-/// Where in the streams this gateway is: the ids of the last items that it has read, empty where there were none.
+/// How far this gateway has read: the id of the last item it has read of each stream; empty for a stream without items.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Position {
     pub purges: String,
     pub removals: String,
 }
 
-/// What others have removed.
+/// What other gateways have removed.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Changes {
     pub purges: Vec<Purge>,
     pub removed: Vec<CacheKey>,
     pub position: Position,
-    /// There are more.
+    /// Whether there is more to read.
     pub is_page: bool,
 }
 
@@ -97,7 +97,7 @@ type Items = Vec<(String, Vec<Vec<u8>>)>;
 pub(super) struct Redis {
     lookups: ConnectionManager,
     writes: ConnectionManager,
-    /// This gateway, among those that remove.
+    /// Identifies this gateway's own purges in the stream.
     gateway: String,
 }
 
@@ -119,12 +119,12 @@ impl Redis {
         Ok(redis::cmd("GET").arg(name).query_async(&mut self.lookups.clone()).await?)
     }
 
-    /// Whether look-ups are responded to, within their time limit once it is connected.
+    /// Whether the server responds to look-ups, once connected within their time limit.
     pub(super) async fn ping(&self) -> Result<(), Failure> {
         Ok(redis::cmd("PING").query_async(&mut self.lookups.clone()).await?)
     }
 
-    /// Writes and removes, in this order. False: refused, because of a purge.
+    /// Writes and removes, in this order. `false` for a write that was refused because of a purge.
     pub(super) async fn write(&self, orders: &[Order]) -> Result<Vec<Written>, Failure> {
         let mut pipe = redis::pipe();
         pipe.ignore_errors();
@@ -146,7 +146,7 @@ impl Redis {
         Ok(replies.into_iter().map(|reply| Ok(reply? == 1)).collect())
     }
 
-    /// What others have removed since; without a position, only where the streams end.
+    /// What other gateways have removed since the position. Without a position, only the present ends of the streams.
     pub(super) async fn changes(&self, position: Option<&Position>) -> Result<Changes, Failure> {
         let mut pipe = redis::pipe();
         let start = |id: &str| if id.is_empty() { "-".to_owned() } else { id.to_owned() };
@@ -167,7 +167,7 @@ impl Redis {
         let end = Position { purges: last(&purges), removals: last(&removals) };
         let Some(position) = position else { return Ok(Changes { position: end, ..Changes::default() }) };
         let is_page = purges.len() >= PAGE || removals.len() >= PAGE;
-        // The first item is the one it has read already: else the stream has been cut, or is another.
+        // The first item must be the last one that was read. Otherwise the stream was shortened or made anew.
         let is_continued =
             position.purges.is_empty() || purges.first().is_some_and(|(id, _)| *id == position.purges);
         let values = |items: Items, after: &str| {
@@ -184,7 +184,7 @@ impl Redis {
         Ok(changes)
     }
 
-    /// Removes all entries it concerns. How many there were, besides those in `counted`.
+    /// Removes all entries of a purge. Returns how many there were, without those in `counted`.
     pub(super) async fn purge(&self, purge: &Purge, counted: &HashSet<CacheKey>) -> Result<u64, Failure> {
         let mut connection = self.writes.clone();
         announce(&mut connection, purge).await?;
@@ -211,7 +211,7 @@ impl Redis {
                 break;
             }
         }
-        // Again: a gateway may have read one of them in the meantime.
+        // Once more: another gateway may have read one of the entries into its memory in the meantime.
         announce(&mut connection, purge).await?;
         Ok(removed)
     }
@@ -229,7 +229,7 @@ pub(super) fn name(key: &CacheKey, scope: &Scope) -> String {
     format!("{PREFIX}{}:{namespace}:{key}", scope.workspace.simple())
 }
 
-/// What the names of the purged entries match.
+/// The pattern that the names of the purged entries match.
 fn pattern(purge: &Purge) -> String {
     match purge {
         Purge::Key(key) => format!("{PREFIX}*:{key}"),
@@ -242,7 +242,7 @@ fn pattern(purge: &Purge) -> String {
     }
 }
 
-/// A client's text, so only its digest is in a name: the first half of it.
+/// The namespace is a client's text, so names have the first half of its digest instead.
 fn namespace_name(namespace: &str) -> String {
     let digest = digest(&SHA256, namespace.as_bytes());
     URL_SAFE_NO_PAD.encode(digest.as_ref().first_chunk::<16>().map_or(&[][..], |half| half.as_slice()))
@@ -259,7 +259,7 @@ fn write_purge(purge: &Purge) -> String {
     }
 }
 
-/// What cannot be read is of a newer gateway, and may concern anything.
+/// An item that cannot be read was written by a newer gateway, and may be a purge of any entries.
 fn read_purge(text: &[u8]) -> Purge {
     let read = || {
         let (kind, rest) = str::from_utf8(text).ok()?.split_once(':')?;

@@ -1,6 +1,6 @@
-//! The store that gateways share, as this gateway uses it: what it reads, writes and is told by the others, and how the store is doing.
+//! The store that gateways share, as this gateway uses it: reads, writes, the purges of other gateways, and whether the store responds.
 //!
-//! No commands: those are of `redis`.
+//! The commands are in `redis`.
 
 use super::circuit::Circuit;
 use super::codec::Unreadable;
@@ -16,7 +16,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep, timeout};
 
-/// How often a gateway looks for what others have removed.
+/// How often a gateway reads the purges of others.
 const FOLLOW_INTERVAL: Duration = Duration::from_millis(500);
 /// How long nothing is written after a write failed.
 const WRITE_PAUSE: Duration = Duration::from_secs(1);
@@ -38,9 +38,9 @@ pub(super) struct Remote {
     lookup_timeout: Duration,
     circuit: Circuit,
     errors: Errors,
-    /// The last purge that this gateway has taken note of. `None`: not known yet.
+    /// The last purge that this gateway has read. `None`: it has not read the stream yet.
     position: Mutex<Option<Arc<String>>>,
-    /// When writes go on.
+    /// No writes before this time.
     paused_until: Mutex<Option<Instant>>,
     is_full: AtomicBool,
     follow_now: Notify,
@@ -96,7 +96,7 @@ impl Remote {
         Failure { cause: Cause::Timeout, reason }
     }
 
-    /// A value was no entry.
+    /// Counts a value that cannot be read as an entry.
     pub(super) fn note_unreadable(&self, why: Unreadable) {
         let count = match why {
             Unreadable::Version => &self.errors.version,
@@ -105,13 +105,13 @@ impl Remote {
         count.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Whether anything may be written now: not while the store is away, nor right after a write failed.
+    /// Whether writes are allowed now: not while the store does not respond, nor right after a write failed.
     pub(super) fn takes_writes(&self) -> bool {
         let is_paused = self.paused_until.lock().is_some_and(|end| Instant::now() < end);
         self.is_up() && !is_paused
     }
 
-    /// Writes and removes, in this order. `None`: all of it failed.
+    /// Writes and removes, in this order. `None`: everything failed.
     pub(super) async fn write(&self, orders: &[Order]) -> Option<Vec<Written>> {
         let outcome = self.redis.write(orders).await;
         let failures: Vec<&Failure> = match &outcome {
@@ -142,7 +142,7 @@ impl Remote {
         }
     }
 
-    /// Removes what it concerns, and has the other gateways do so. How many there were, besides those in `counted`.
+    /// Removes the entries of a purge here and at the other gateways. Returns how many there were, without those in `counted`.
     pub(super) async fn purge(&self, purge: &Purge, counted: &HashSet<CacheKey>) -> Result<u64, String> {
         let outcome = self.redis.purge(purge, counted).await;
         self.follow_now.notify_one();
@@ -176,7 +176,7 @@ impl Remote {
         counts.map(|(name, count)| (name, count.load(Ordering::Relaxed))).into()
     }
 
-    /// Removes from the memory what others remove, and proves again and again that the store responds in time.
+    /// Removes from the memory what other gateways remove, and checks with each read that the store responds in time.
     pub(super) async fn follow(self: Arc<Self>, memory: Arc<Memory>) {
         let mut position: Option<Position> = None;
         loop {
@@ -215,7 +215,7 @@ impl Remote {
         memory.remove_all(&removed.into_iter().collect());
         if !purges.is_empty() {
             let memory = Arc::clone(memory);
-            // It looks at every entry, and this thread has the connections.
+            // On another thread: it looks at every entry, and this thread serves the connections.
             let _only_fails_at_the_end = tokio::task::spawn_blocking(move || memory.purge(&purges)).await;
         }
         let mut last = self.position.lock();

@@ -70,7 +70,7 @@ impl std::fmt::Debug for ResponseStore {
 }
 
 impl ResponseStore {
-    /// An empty memory, and what the shared store has. Whether that can be reached is not looked at.
+    /// Begins with an empty memory. Does not check whether the shared store can be reached.
     ///
     /// # Errors
     /// The URL cannot be read, or the system has no thread left.
@@ -97,15 +97,15 @@ impl ResponseStore {
         Ok(Self { sources, queue, max_entry_bytes: options.max_entry_bytes, runtime: Some(runtime) })
     }
 
-    /// Has this called with what is purged, or removed by another gateway, before it is. Once.
+    /// Sets the function that is called before each purge, also before those of other gateways. To be called once.
     pub fn on_removal(&self, watcher: Watcher) {
         self.sources.memory.watch(watcher);
     }
 
-    /// Has its metrics among those of the process.
+    /// Registers its metrics with those of the process.
     ///
     /// # Errors
-    /// There are such metrics already: those of another store.
+    /// Metrics of these names are registered already, by another store.
     pub fn register(&self, registry: &Registry) -> prometheus::Result<()> {
         registry.register(Box::new(StoreMetrics::new(self.sources.clone())?))
     }
@@ -140,12 +140,12 @@ impl ResponseStore {
         self.sources.memory.get(key, scope, now)
     }
 
-    /// Whether a response of this key may be kept: here, or in a shared store, where that is not looked at.
+    /// Whether there may be a response with this key: one is in memory, or there is a shared store, which is not read for this.
     pub fn may_have(&self, key: &CacheKey) -> bool {
         self.sources.remote.is_some() || self.sources.memory.has(key)
     }
 
-    /// Keeps a response: in memory at once, in the shared store soon. What its body uses of the memory should be its length.
+    /// Keeps a response: in memory at once, in the shared store soon. Its body should not be a part of a larger buffer.
     pub fn put(&self, key: CacheKey, response: CachedResponse) {
         if response.body.len() as u64 > self.max_entry_bytes {
             self.sources.dropped.too_large.fetch_add(1, Ordering::Relaxed);
@@ -174,7 +174,7 @@ impl ResponseStore {
         }
     }
 
-    /// Removes all entries it concerns. How many there were.
+    /// Removes all entries of a purge. Returns how many there were.
     ///
     /// # Errors
     /// The shared store failed: the entries are removed here, and may be left there and at other gateways.
@@ -197,19 +197,19 @@ impl ResponseStore {
             let Some(remote) = remote else { return Ok(here) };
             let [only] = &*purge;
             let there = remote.purge(only, &counted).await;
-            // What was read of it in the meantime.
+            // Entries that were read from the shared store in the meantime.
             in_memory().await;
             Ok(here + there.map_err(CacheError::Unreachable)?)
         });
         done.await.unwrap_or_else(|why| Err(CacheError::Unreachable(why.to_string())))
     }
 
-    /// Waits until what was put and removed has been written, or given up, at most this long. False: something still waits.
+    /// Waits until all writes and removals were made or given up, at most this long. `false`: some still wait.
     pub async fn flush(&self, at_most: Duration) -> bool {
         self.queue.flush(at_most).await
     }
 
-    /// Gives the memory back of what has expired. That is done with each use too, so this is for a process without requests.
+    /// Frees the memory of expired entries. Each use of the cache does that too, so this is for a process without requests.
     pub fn drop_expired(&self) {
         self.sources.memory.drop_expired();
     }
@@ -219,13 +219,13 @@ impl ResponseStore {
     }
 }
 
-/// How long it is still to be kept. `None`: not at all.
+/// How long the response is still to be kept. `None`: it has expired.
 fn lifetime(now: Timestamp, response: &CachedResponse) -> Option<Duration> {
     let left = response.expires_at.duration_since(now);
     Duration::try_from(left).ok().filter(|left| !left.is_zero())
 }
 
-/// Does what is left to do after a response was put: compresses it, and writes it to the shared store.
+/// After a response was put: compresses it, and writes it to the shared store.
 async fn write(sources: Sources, queue: Arc<WriteQueue>) {
     loop {
         let batch = queue.next().await;

@@ -1,6 +1,6 @@
 //! `turnpike_cache_*` of the store: what is kept, what left it, and how the shared store is doing.
 //!
-//! Counted where it happens; here the counts are put into families when they are read.
+//! Each event is counted where it happens. Here the counts are copied into metric families when they are read.
 
 use super::memory::Memory;
 use super::remote::Remote;
@@ -21,7 +21,7 @@ type Counts = Vec<(&'static str, u64)>;
 pub struct CacheStats {
     /// Responses in memory.
     pub entries: u64,
-    /// What they use of it, bytes.
+    /// Their memory, bytes.
     pub bytes: u64,
     /// Responses that left the memory.
     pub evictions: Counts,
@@ -39,7 +39,7 @@ pub(super) struct Dropped {
     /// Larger than `max_entry_bytes`.
     pub too_large: AtomicU64,
     pub queue_full: AtomicU64,
-    /// The shared store is away, or a write failed a moment ago.
+    /// The shared store does not respond, or a write failed a moment ago.
     pub store_down: AtomicU64,
     pub failed: AtomicU64,
     /// Something was purged since.
@@ -152,7 +152,7 @@ impl Collector for StoreMetrics {
 
     fn collect(&self) -> Vec<MetricFamily> {
         self.set(&self.sources.stats());
-        // A family without a value is no line.
+        // The encoder rejects a family without a value.
         self.families()
             .into_iter()
             .flat_map(Collector::collect)

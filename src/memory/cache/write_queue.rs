@@ -12,7 +12,7 @@ use tokio::sync::Notify;
 /// Writes that wait at most, and the bytes of their bodies.
 const MAX_WRITES: usize = 10_000;
 const MAX_BYTES: usize = 64 << 20;
-/// Writes that are done at once, and the bytes after which no other is added.
+/// The most writes of one batch, and the bytes after which no other is added.
 const BATCH: usize = 64;
 const BATCH_BYTES: usize = 1 << 20;
 
@@ -22,7 +22,7 @@ pub(super) enum Write {
     Put {
         key: CacheKey,
         response: Arc<CachedResponse>,
-        /// The last purge that this gateway had taken note of when the response was put. `None`: not known yet.
+        /// The last purge that this gateway had read when the response was put. `None`: it had not read the stream yet.
         position: Option<Arc<String>>,
     },
     Remove {
@@ -44,7 +44,7 @@ impl Write {
 struct Waiting {
     writes: VecDeque<Write>,
     bytes: usize,
-    /// Taken, and not done.
+    /// Taken from the queue, and not written yet.
     unfinished: usize,
 }
 
@@ -56,7 +56,7 @@ pub(super) struct WriteQueue {
 }
 
 impl WriteQueue {
-    /// False: there is no room.
+    /// `false`: there is no room.
     pub(super) fn push(&self, write: Write) -> bool {
         let mut waiting = self.waiting.lock();
         let bytes = waiting.bytes + write.bytes();
@@ -105,7 +105,7 @@ impl WriteQueue {
         waiting.writes.is_empty() && waiting.unfinished == 0
     }
 
-    /// Waits until nothing is to be written, at most this long. False: something is.
+    /// Waits until the queue is empty, at most this long. `false`: it is not.
     pub(super) async fn flush(&self, at_most: Duration) -> bool {
         let end = tokio::time::Instant::now() + at_most;
         loop {

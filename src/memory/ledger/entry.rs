@@ -1,16 +1,16 @@
-//! What is handed to the ledger: a row, and the payload that belongs to it; or what such entries are made of.
+//! What is handed to the ledger: entries, which are a row and its payload each, or a draft that entries are made of later.
 
 use super::Row;
 use super::id::RowIds;
 use super::payload::Bodies;
 use std::sync::Arc;
 
-/// What the ledger's own thread makes entries of, so that no request spends its time on them.
+/// Data from which the ledger's own thread makes entries, so that requests spend no time on it.
 pub trait Draft: Send {
     /// How many entries it becomes.
     fn count(&self) -> usize;
 
-    /// About what it takes in memory, and as entries. Bytes.
+    /// About how many bytes of memory it takes, with those of its entries.
     fn size(&self) -> usize;
 
     /// The entries, with ids from `ids`.
@@ -23,12 +23,12 @@ pub struct Entry {
     pub row: Row,
     /// Compressed JSON ([`payload`](super::payload)).
     pub payload: Option<Arc<[u8]>>,
-    /// What the payload is made of, before the ledger's own thread has made it.
+    /// The bodies from which the ledger's own thread will make the payload.
     pub bodies: Option<Box<Bodies>>,
 }
 
 impl Entry {
-    /// About what it takes in memory, bytes.
+    /// About how many bytes of memory it takes.
     pub fn size(&self) -> usize {
         let bodies = self.bodies.as_ref().map_or(0, |bodies| bodies.size());
         self.row.size() + self.payload.as_ref().map_or(0, |payload| payload.len()) + bodies

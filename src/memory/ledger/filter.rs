@@ -25,12 +25,12 @@ impl<T> Bounds<T> {
     }
 }
 
-/// What must be true of a request. An empty list requires nothing, otherwise one of its values is needed.
+/// What a request must have. An empty list requires nothing; of another, one value must match.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Filter {
     /// `None`: all. The nil id: requests of no workspace.
     pub workspaces: Option<Vec<Uuid>>,
-    /// The workspace that requests of none belong to: feedback for them has this one.
+    /// The workspace of requests without one, for comparing them with their feedback.
     pub default_workspace: Uuid,
     /// Milliseconds since 1970: from the first to before the second.
     pub since: Option<i64>,
@@ -56,9 +56,9 @@ pub struct Filter {
     pub vendor_models: Vec<(String, String)>,
     /// As in rows: `HIT`, `MISS` …
     pub cache_statuses: Vec<String>,
-    /// All of them.
+    /// Names and values; all must match.
     pub metadata: Vec<(String, String)>,
-    /// The rows that a list has after the row with this id: older ones.
+    /// Only rows older than the row with this id: the next ones of a list.
     pub before: Option<Uuid>,
 }
 
@@ -138,7 +138,7 @@ impl SqlCondition<'_> {
 }
 
 impl Filter {
-    /// Whether cells can answer: it is about nothing but time, workspaces and dimensions.
+    /// Whether rollups can answer: the filter has nothing but times, workspaces and dimensions.
     pub fn is_by_dimensions(&self) -> bool {
         let bounds = [self.total_tokens, self.input_tokens, self.output_tokens, self.cost];
         bounds.iter().all(Bounds::is_open)
@@ -149,7 +149,7 @@ impl Filter {
             && self.before.is_none()
     }
 
-    /// Without what is about single requests.
+    /// Only its times and workspaces.
     pub fn about_time_and_workspace(&self) -> Self {
         let Self { workspaces, default_workspace, since, until, .. } = self;
         Self {
@@ -161,7 +161,7 @@ impl Filter {
         }
     }
 
-    /// The dimensions that it is about, with the values that it lets pass.
+    /// The filtered dimensions, with their allowed values.
     pub fn dimensions(&self) -> impl Iterator<Item = (Dimension, &Vec<String>)> {
         let lists = [
             (Dimension::StatusCode, &self.status_codes),

@@ -1,4 +1,4 @@
-//! What an operator wants to know of the ledger: whether the log store works, and what became of the rows.
+//! The state of the ledger for operators: whether the log store works, and how many rows were written, spooled or lost.
 //!
 //! Plain data with its log lines: each change is logged once.
 
@@ -10,7 +10,7 @@ use std::time::Duration;
 pub struct LedgerHealth {
     /// Why the last batch could not be written. `None`: it was.
     pub why: Option<String>,
-    /// When that changed last.
+    /// When `error` changed last.
     pub since: Option<Timestamp>,
     /// Rows in the log store.
     pub written: u64,
@@ -65,7 +65,7 @@ impl LedgerHealth {
         self.why = failure;
     }
 
-    /// Notes that a thread of the ledger has ended: nothing is written any more, and that does not heal.
+    /// Notes that a thread of the ledger has ended: nothing is written any more until the process is started again.
     pub(super) fn note_end(&mut self, why: String, now: Timestamp) {
         log::error!(target: "turnpike::ledger", "{why}; rows are lost until the gateway is started again");
         self.since = Some(now);

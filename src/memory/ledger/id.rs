@@ -10,8 +10,8 @@ use uuid::Uuid;
 const TAIL_BITS: u32 = 36;
 const TAIL_MASK: u64 = (1 << TAIL_BITS) - 1;
 
-/// Makes the ids of one process. No two are equal, and no two of one day have the same key, unless they are of processes whose random
-/// beginnings meet within the same millisecond.
+/// Makes the ids of one process. No two are equal. No two of one day have the same key either, unless two processes use the same
+/// counter value within the same millisecond; counters begin at random.
 #[derive(Debug)]
 pub struct RowIds {
     next: AtomicU64,
@@ -27,7 +27,7 @@ impl Default for RowIds {
 impl RowIds {
     /// An id for a row of this time.
     pub fn new_id(&self, created_ms: i64) -> Uuid {
-        // 36 bits that count, then 38 random ones, which are the process's.
+        // A counter of 36 bits, then 38 random bits that are the same for the whole process.
         let tail = self.next.fetch_add(1, Ordering::Relaxed) & TAIL_MASK;
         let ms = created_ms.max(0).cast_unsigned() & 0xFFFF_FFFF_FFFF;
         let high = (ms << 16) | 0x7000 | (tail >> 24);

@@ -16,9 +16,9 @@ use uuid::Uuid;
 
 /// How long a list may look for its rows.
 const PAGE_TIMEOUT: Duration = Duration::from_secs(10);
-/// Exports that are sent at a time. Each holds one page of rows, and the log store for a part of the time.
+/// The most exports that are sent at a time. Each holds one page of rows in memory, and uses the log store for each page.
 const MAX_EXPORTS: usize = 4;
-/// How long a list counts what matches. What it has found until then is a lower bound.
+/// How long a list counts the rows that match. The count up to then is a lower bound.
 const COUNT_TIMEOUT: Duration = Duration::from_millis(50);
 
 /// The ledger of the process.
@@ -71,7 +71,7 @@ impl Ledger {
         self.writer.close(at_most);
     }
 
-    /// The right to send an export, while it is held; `None`: as many as may are being sent.
+    /// The permit to send an export, until it is dropped. `None`: the maximum number is being sent.
     pub fn start_export(&self) -> Option<OwnedSemaphorePermit> {
         Arc::clone(&self.exports).try_acquire_owned().ok()
     }

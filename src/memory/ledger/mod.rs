@@ -1,13 +1,13 @@
 //! What was done, for whom, and what it cost: one row for each request and each attempt, kept for logs, analytics and bills.
 //!
-//! A request hands over what its rows are made of, and goes on: nothing in this room makes it wait. Knows no request, no session and no
-//! prices; what a row says is up to a sink of the engine, and to the route for logs of others.
+//! A request hands over the data of its rows and goes on: nothing in this room makes it wait. Knows no request, no session and no
+//! prices: rows are made by a sink of the engine, and by the control route that takes logs of others.
 //!
 //! Rows are written in batches, one transaction each. A row is written once however often it is handed over (its id is unique), and
-//! what is summed up of rows (`rollup`) takes the rows that were really written, in the same transaction.
+//! the sums over rows (`rollup`) count exactly the rows that were written, in the same transaction.
 //!
-//! The sink hands over a `Draft`. `writer` has two threads: one writes batches and may be held up by the database; the other
-//! never is, makes the rows, and moves to the spool what waits too long. Bodies are taken by the engine (bounded, counted as held
+//! The sink hands over a `Draft`. `writer` has two threads: one writes batches and may have to wait for the database; the other
+//! never does, makes the rows, and moves to the spool what waits too long. Bodies are taken by the engine (bounded, counted as held
 //! memory) and compressed here. Questions run through `Ledger::run`, on threads for blocking work, with a time limit that stops
 //! the statement. A log store is one implementation of `LogStore`. An export is a stored question: its file is read page by page
 //! while it is sent.

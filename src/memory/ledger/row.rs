@@ -1,6 +1,6 @@
 //! One row of the ledger: a finished request, or one attempt of it. Plain data.
 //!
-//! Holds no body and no header (payloads are kept apart from rows, and die sooner), and no key, only a key's id.
+//! Holds no body and no header (payloads are stored apart from rows, and deleted sooner), and no key, only a key's id.
 
 use super::Text;
 use super::column::Column;
@@ -200,7 +200,7 @@ pub(super) const COLUMNS: [Column; 54] = [
 ];
 
 impl Row {
-    /// A row that says nothing but this.
+    /// A row with nothing else set.
     pub fn new(id: Uuid, kind: RowKind, created_ms: i64) -> Self {
         Self { id, kind, created_ms, ..Self::default() }
     }

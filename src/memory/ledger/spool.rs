@@ -15,7 +15,7 @@ use std::sync::Arc;
 const FILE_BYTES: u64 = 8 << 20;
 /// Length of the row, length of the payload plus one (0: none), checksum of both.
 const HEAD_BYTES: usize = 12;
-/// A longer entry is none: the file is damaged.
+/// A greater length means that the file is damaged.
 const MAX_ENTRY_BYTES: usize = 64 << 20;
 
 /// The spool of one process.
@@ -31,13 +31,13 @@ pub(super) struct Spool {
     reading: Option<BufReader<File>>,
 }
 
-/// What became of entries that were added.
+/// The result of adding entries.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Added {
     pub kept: usize,
-    /// No room is left within the bound.
+    /// Entries for which the bound left no room.
     pub beyond_bound: usize,
-    /// Why the rest is not kept: the disk refused it.
+    /// Why the disk refused the rest.
     pub failed: Option<String>,
 }
 
@@ -112,7 +112,7 @@ impl Spool {
         if let Some((_, size)) = self.files.back_mut() {
             match done {
                 Ok(()) => *size += bytes.len() as u64,
-                // Half an entry would hide what is written after it.
+                // The entries behind half an entry could not be read.
                 Err(_) => drop(file.set_len(*size)),
             }
         }

@@ -1,10 +1,10 @@
 //! Takes entries from requests and brings them into the log store, exactly once: in batches while it works, through the spool while
 //! it does not.
 //!
-//! Two threads. One (`ledger-store`) writes to the log store, and may be held up by it. The other (`ledger-intake`) is never: it makes
-//! the entries of what requests hand over, hands over batches, moves what waits for too long to the spool, and hands over what is spooled when the store works again. What finds no room
-//! is dropped and counted. So is a row that makes the store's code panic, and it alone; should a thread end nevertheless, the ledger says
-//! so and is not available.
+//! Two threads. One (`ledger-store`) writes to the log store, and may have to wait for it. The other (`ledger-intake`) never waits for
+//! the store: it makes the entries from the drafts of requests, hands batches to the first thread, moves entries that wait too long to the
+//! spool, and hands over spooled entries when the store works again. Entries for which there is no room are dropped and counted; so is a
+//! single row that makes the store's code panic. If a thread ends nevertheless, the ledger reports that it is not available.
 
 use super::id::RowIds;
 use super::log_store::{LogError, LogStore};
@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// How long entries wait for others before they are written. What kill -9 loses at most.
+/// How long entries wait for others before they are written: the most that kill -9 loses.
 const BATCH_INTERVAL: Duration = Duration::from_millis(200);
 /// The most bytes of a batch, about.
 const MAX_BATCH_BYTES: usize = 4 << 20;
@@ -60,7 +60,7 @@ struct State {
     /// In the batch that is being written, and in what is being spooled.
     taken_bytes: usize,
     batch: Batch,
-    /// No more is taken: everything has to be written, by this time to the spool.
+    /// The process ends: nothing more is taken, and what is not written by this time goes to the spool.
     closing: Option<Instant>,
     health: LedgerHealth,
 }
@@ -83,7 +83,7 @@ struct Outcome {
     written: usize,
     /// The store refuses them for good.
     refused: usize,
-    /// Nothing of it may be taken for written.
+    /// It is not known that any of it was written.
     failed: Option<String>,
     refusal: Option<String>,
     took: Duration,
@@ -211,7 +211,7 @@ fn write_batches(shared: &Shared, store: &dyn LogStore) {
     }
 }
 
-/// Writes entries. One that makes the store's code panic is refused like one that the store refuses: it must not stop the others.
+/// Writes entries. One that makes the store's code panic counts as refused by the store, so that it does not stop the others.
 fn write_part(store: &dyn LogStore, entries: &[Entry]) -> Result<usize, LogError> {
     // A transaction that the panic has left is rolled back, and the locks of the stores are free again.
     let written = catch_unwind(AssertUnwindSafe(|| store.write(entries)));
@@ -253,11 +253,11 @@ struct Intake {
     next_attempt: Option<Instant>,
     retry: Duration,
     last_batch: Instant,
-    /// What was spooled takes turns with what is new.
+    /// Spooled and new entries are written in turns.
     spooled_next: bool,
 }
 
-/// What one round of the intake has to do.
+/// What the intake does next.
 enum Task {
     Finish(Outcome),
     Send(Vec<Box<dyn Draft>>),

@@ -36,7 +36,7 @@ pub struct JwksFetcher {
 /// A fetch for a token with an unknown key.
 struct LastFetch {
     began: Instant,
-    /// Whether there were keys when it began. One before the first keys came says nothing of keys that are new since.
+    /// Whether there were keys when it began. A fetch that began without any may have missed keys that are new since.
     had_keys: bool,
 }
 

@@ -95,7 +95,7 @@ mod tests {
         assert_eq!(items.get(Some("a"), "msg_1_0").as_deref(), Some("{}"));
         assert_eq!(items.get(None, "msg_1_0").as_deref(), Some("[]"));
         assert_eq!((items.get(Some("b"), "msg_1_0"), items.get(Some("a"), "msg_1_1")), (None, None));
-        // The same again is the same; another one with the id makes it useless, for good.
+        // The same item may be added again. Another item with the same id makes the id unusable for good.
         items.insert(Some("a"), "msg_1_0", "{}".into());
         assert!(items.get(Some("a"), "msg_1_0").is_some());
         items.insert(Some("a"), "msg_1_0", "{1}".into());

@@ -107,7 +107,7 @@ impl AsRef<[u8]> for Large {
 impl Drop for Large {
     fn drop(&mut self) {
         let bytes = std::mem::take(&mut self.0);
-        // Not nicely: memory must not be given back later than it is asked for. Where no thread can be made, the bytes are
+        // At the usual priority: memory must not be freed more slowly than it is allocated. Where no thread can be made, the bytes are
         // dropped with the closure, here.
         let _ = thread::Builder::new().spawn(move || drop(bytes));
     }

@@ -24,7 +24,7 @@ const MAX_WAIT: Duration = Duration::from_secs(5);
 const MAX_SERVERS: u64 = 512;
 const IDLE_TIMEOUT: Duration = Duration::from_secs(60 * 60);
 
-/// Which state of which server: a change of its record starts anew.
+/// The server's id and its record's revision: a changed record is synchronised anew.
 type Key = (Uuid, u64);
 
 /// What is remembered of one server.
@@ -39,7 +39,7 @@ pub struct McpSync {
     started: Option<Instant>,
 }
 
-/// Where a server stands.
+/// The state of a server's synchronisation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum McpSyncStatus {
     Pending,
@@ -65,7 +65,8 @@ impl McpSync {
         self.started.is_some_and(|started| now.saturating_duration_since(started) < MAX_DURATION)
     }
 
-    /// Whether the one who asks must synchronise: what is there is too old, and no other does. It is running from then on.
+    /// Whether the caller must synchronise, because the description is too old and no other request does it. From then on it counts as
+    /// running.
     fn start(&mut self, now: Instant) -> bool {
         let is_due = !self.is_fresh(now) && !self.is_running(now);
         if is_due {
@@ -154,7 +155,7 @@ mod tests {
         assert_eq!((sync.status(), sync.last_synced_at), (McpSyncStatus::Failed, Some(time)));
         assert_eq!(sync.description.as_ref().unwrap().server_name, "tools");
         assert!(!sync.start(after(332)) && sync.start(after(333)));
-        // One whose end was lost does not block the server for ever.
+        // A synchronisation that never reported its end does not block the server for ever.
         assert!(!sync.start(after(362)) && sync.start(after(363)));
     }
 }

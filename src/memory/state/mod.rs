@@ -108,7 +108,7 @@ pub struct Shared {
     pub connections: ConnectionCount,
     /// Connections beyond the limit, as long as they are refused.
     pub refused_connections: ConnectionCount,
-    /// Entries of the audit log for clients that nobody knows.
+    /// Limits entries of the audit log for clients without a valid key.
     pub unknown_clients: Rate,
     /// As at the start of the process.
     system: SystemLimits,
@@ -196,7 +196,7 @@ impl Shared {
         configured.unwrap_or_else(|| self.system.max_connections())
     }
 
-    /// Drops what the caches keep beyond its time: they do so by themselves only when they are used.
+    /// Drops expired entries of the caches, which do so by themselves only when they are used.
     pub fn drop_expired(&self, now: Instant) {
         self.dns.drop_expired();
         self.credentials.drop_expired();
@@ -238,8 +238,8 @@ impl Shared {
         self.prices.rcu(|book| book.with_overlay(Arc::clone(&overlay)));
     }
 
-    /// Puts what is stored in force for requests: all that the store has when this is called. Many changes at a time take one call's
-    /// work: it takes all that is there, and the calls that waited for it find theirs done.
+    /// Makes the stored objects available to requests: everything that the store has when this is called. Calls at the same time share
+    /// the work: one takes all changes, and the others, which waited for it, have nothing left to do.
     pub fn install_stored(&self) {
         let Some(store) = &self.store else { return };
         let _one = self.replacing.lock();

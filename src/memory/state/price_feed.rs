@@ -1,7 +1,7 @@
 //! Reads a newer catalogue of prices from the file or URL of the settings, and puts it in force if it can be believed.
 //!
 //! In the background: at the start, after each reload, and every `prices.refresh_hours`. When it cannot be had, or is refused, the
-//! prices in force stay. What a catalogue may not do is `price`'s to say (`check_replacement`).
+//! prices in force stay. Which catalogues are refused is decided in `price` (`check_replacement`).
 
 use super::Shared;
 use crate::net::outbound::side_http::{SideHttpClient, SideRequest};

@@ -1,6 +1,6 @@
-//! At most so many events a second: for what anyone can cause and each of which costs something.
+//! Allows at most so many events a second: for events that anyone can cause and that cost something.
 //!
-//! Counts nothing that lasts: a second later all is forgotten. Time is an argument.
+//! Only the current second is counted. Time is an argument.
 
 use parking_lot::Mutex;
 use std::time::{Duration, Instant};

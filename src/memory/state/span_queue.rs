@@ -48,7 +48,7 @@ impl SpanQueue {
         }
     }
 
-    /// Whether a trace is sent of which no client has decided. All gateways decide alike, by the trace's id.
+    /// Whether a trace is sent for which the client made no decision. It follows from the trace's id, so all gateways decide the same.
     fn samples(&self, trace_id: u128) -> bool {
         // The last 56 bits are random in every form of a trace id (W3C Trace Context, level 2).
         let random = trace_id & ((1 << 56) - 1);

@@ -1,4 +1,4 @@
-//! What a database must do for the store: few verbs, the same for SQLite and PostgreSQL.
+//! The operations that the store needs of a database, the same for SQLite and PostgreSQL.
 //!
 //! The behaviour tests (`store/tests`) run on each backend. Caches nothing and decides nothing: [`Store`](super::Store) does.
 
@@ -11,14 +11,14 @@ use std::sync::Arc;
 use std::time::Duration;
 use uuid::Uuid;
 
-/// Everything in memory's kinds, and the position up to which it is complete.
+/// All records of kinds that are kept in memory ([`Kind::is_in_memory`]), and the position up to which they are complete.
 #[derive(Debug, Clone, Default)]
 pub struct Loaded {
     pub records: Vec<Arc<Record>>,
     pub position: u64,
 }
 
-/// What changed after a position: the last state of each changed record of memory's kinds.
+/// What changed after a position: the last state of each changed record of a kind that is kept in memory.
 #[derive(Debug, Clone, Default)]
 pub struct Changes {
     pub changes: Vec<Change>,

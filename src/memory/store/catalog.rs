@@ -56,8 +56,8 @@ impl Catalog {
         next
     }
 
-    /// The records that are not the same in `before`, in order of kind and id. What both share is not looked at, so that this takes
-    /// time for what has changed and not for what is there.
+    /// The records that are not the same in `before`, in order of kind and id. Parts that both share are skipped, so that the time depends
+    /// on the number of changes and not on the number of records.
     pub fn changed_since<'a>(&'a self, before: &'a Self) -> impl Iterator<Item = Difference<'a>> {
         before.by_id.diff(&self.by_id).map(|item| {
             let ((kind, id), before, now) = match item {

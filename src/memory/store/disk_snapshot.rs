@@ -37,7 +37,7 @@ impl DiskSnapshot {
         let mut bytes = format!("{MAGIC}{}\n", keys.current_id()).into_bytes();
         let from = bytes.len();
         bytes.extend([0; NONCE_LEN]);
-        // One record after another into one buffer, which is sealed in place: a large store is in memory once more, not thrice.
+        // All records are written into one buffer, which is sealed in place, so that a large store takes its memory twice and not three times.
         let records = Kind::ALL.into_iter().flat_map(|kind| catalog.all(kind));
         write_lines(&mut bytes, catalog.position, records)?;
         keys.seal_in_place(&self.context(), &mut bytes, from)?;

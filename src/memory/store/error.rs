@@ -1,6 +1,6 @@
 //! Why the store could not do what was asked of it.
 //!
-//! Not written to clients as it is: what they are told is the [`Error`] that is made of it.
+//! Clients do not get it as it is, but the [`Error`] that is made of it.
 
 use std::fmt;
 use words::error::Error;
@@ -19,7 +19,7 @@ pub enum StoreError {
     Newer { database: i64, binary: i64 },
     /// The content cannot be read.
     Damaged(String),
-    /// The settings do not fit: a URL that is none, a master key that is none or not the one of this database.
+    /// The settings are wrong: a URL that cannot be read, or a master key that is malformed or not the one of this database.
     Misconfigured(String),
 }
 

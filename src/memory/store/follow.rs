@@ -71,7 +71,7 @@ impl Store {
     }
 
     async fn write_snapshot(self: &Arc<Self>) {
-        // What came from the disk is there already; and nothing was read yet where there is no database.
+        // The disk already has a catalog that was read from it, and without a database nothing was read yet.
         if self.backend().is_err() {
             return;
         }

@@ -1,17 +1,17 @@
 //! Whether the database is available, for the log, `/readyz` and metrics.
 //!
-//! Says each change once in the log. Checks nothing itself: it hears the outcome of what is done anyway.
+//! Logs each change once. Makes no calls of its own: it is told the outcome of every call to the database.
 
 use super::StoreError;
 use jiff::Timestamp;
 use parking_lot::Mutex;
 
-/// What an operator wants to know of the store.
+/// The state of the store for operators.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoreHealth {
     /// `sqlite` or `postgres`.
     pub backend: &'static str,
-    /// Whether the last call to the database got through.
+    /// Whether the last call to the database succeeded.
     pub available: bool,
     /// When `available` last changed.
     pub since: Timestamp,
@@ -41,7 +41,7 @@ impl Health {
         self.0.lock().from_disk = from_disk;
     }
 
-    /// Notes the outcome of a call. What only concerns the caller says nothing about the database.
+    /// Notes the outcome of a call. Errors that are only the caller's (a slug that is taken) do not count.
     pub(super) fn note<T>(&self, outcome: &Result<T, StoreError>) {
         let why = match outcome {
             Ok(_) => None,

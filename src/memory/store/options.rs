@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use words::config::secret::Secret;
 use words::settings::StoreSettings;
 
-/// What [`Store::open`](super::Store::open) needs to be told.
+/// The options of [`Store::open`](super::Store::open).
 #[derive(Debug, Clone)]
 pub struct StoreOptions {
     /// `sqlite:///PATH`, `sqlite::memory:` (for tests) or `postgres://…`. It may hold a password. `None`:

@@ -1,6 +1,6 @@
 //! The secret under which service keys are hashed: made once for a store, kept as a sealed record.
 //!
-//! Who has the database alone can check no guess of a key. Hashing is `auth`'s.
+//! Without it, nobody who has read the database can test whether a guessed key is right. Hashing is in `auth`.
 
 use super::sealing::{Keyring, random};
 use super::{Change, Kind, Record, Status, StoreError};

@@ -45,7 +45,7 @@ pub(super) fn all() -> Statement<'static> {
     Statement::plain(format!("SELECT {COLUMNS} FROM records"))
 }
 
-/// Reads all records of memory's kinds.
+/// Reads all records of kinds that are kept in memory.
 pub(super) fn all_in_memory() -> Statement<'static> {
     let kinds = Kind::ALL.into_iter().filter(|kind| !kind.is_in_memory());
     // Their names are our own constants.
@@ -168,7 +168,7 @@ pub(super) fn set_position(position: u64) -> Result<Statement<'static>, StoreErr
     Ok(Statement::new("UPDATE last_position SET position = $1", vec![integer(position)?.into()]))
 }
 
-/// Forgets which records were deleted long ago: every other process has read it or loads everything again.
+/// Deletes the notes of old deletions: every other process has read them, or loads everything again.
 pub(super) fn forget_old_deletions() -> Statement<'static> {
     let sql = "DELETE FROM changes WHERE changed_at < $1 AND NOT EXISTS \
                (SELECT 1 FROM records r WHERE r.kind = changes.kind AND r.id = changes.id)";

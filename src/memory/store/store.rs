@@ -23,9 +23,9 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 use uuid::Uuid;
 
-/// How long a write waits for one of our own that comes before it, before it reads what others wrote.
+/// How long a write waits for the write of this process that precedes it, before it reads the changes from the database.
 const OWN_WRITES: Duration = Duration::from_millis(20);
-/// How often changes are written that are computed of the newest records, where other writes come first.
+/// The most tries of a write that is computed from the newest records, when other writes change them first.
 const WRITES: usize = 20;
 /// Entries of the audit log that are deleted at a time.
 const AUDIT_BATCH: u32 = 1000;
@@ -39,7 +39,7 @@ pub struct Store {
     backend: OnceLock<Arc<dyn Backend>>,
     catalog: ArcSwap<Catalog>,
     pepper: ArcSwapOption<Pepper>,
-    /// Held while a catalog is replaced, never across an await: our own writes that wait for the one before them.
+    /// Writes of this process that wait for the one before them. Locked while a catalog is replaced, never across an await.
     waiting: Mutex<BTreeMap<u64, Vec<Change>>>,
     updated: watch::Sender<u64>,
     pub(super) health: Health,
@@ -241,14 +241,14 @@ impl Store {
         if catalog.position >= position {
             return Ok(catalog);
         }
-        // Most likely one of our own comes before it, and is acknowledged in this moment.
+        // Most likely the preceding write is one of this process, and is being acknowledged.
         let mut updated = self.updated();
         if timeout(OWN_WRITES, updated.wait_for(|at| *at >= position)).await.is_ok() {
             return Ok(self.catalog());
         }
         match self.catch_up(backend).await {
             Ok(catalog) => Ok(catalog),
-            // It is written, but what others wrote before cannot be read now. The position stays, so that it will be.
+            // It is written, but the preceding writes of others cannot be read now. The position stays, so that they are read later.
             Err(_) => Ok(self.update(|current| {
                 (current.position < position).then(|| current.with(&changes, current.position))
             })),

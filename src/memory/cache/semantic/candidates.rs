@@ -3,17 +3,17 @@
 use super::segment::CAPACITY;
 use std::collections::BinaryHeap;
 
-/// The most entries whose exact similarity is computed: each reads its whole vector, in up to 1 µs. So many are of use in a dense
-/// crowd only, as of one long template with small changes.
+/// The most entries whose exact similarity is computed, in up to 1 µs each, because the whole vector is read. So many are needed only
+/// where very many entries are almost equal, as with one long template with small changes.
 const CANDIDATES: usize = 256;
 
 #[derive(Debug)]
 pub(super) struct Candidates {
-    /// Distance, number of the segment, position in it. The one that differs most is on top.
+    /// Distance, number of the segment, position in it. The greatest distance is on top.
     heap: BinaryHeap<(i16, u32, u16)>,
     /// Number of the segment whose positions are offered.
     segment: u32,
-    /// Only smaller distances are of use.
+    /// Only smaller distances are taken.
     bound: i16,
 }
 
@@ -26,7 +26,7 @@ impl Candidates {
         self.bound
     }
 
-    /// What is offered from here on is in the next segment.
+    /// The positions that are offered from now on are in the next segment.
     pub(super) fn next_segment(&mut self) {
         self.segment += 1;
     }

@@ -13,9 +13,10 @@ use pulp::Arch;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// How many expired entries an insertion removes: more than it adds, and few enough to be short.
+/// How many expired entries an insertion removes: more than the one it adds, and few enough to take little time.
 const EXPIRED_AT_ONCE: usize = 16;
-/// How many entries a purge looks at before it lets others change the index, and a look for responses that are gone in all.
+/// How many entries a purge looks at before it releases the lock for other changes, and how many one search for removed responses
+/// looks at.
 const PURGED_AT_ONCE: usize = 1024;
 
 /// Entries by the direction of their vectors, within a limit of bytes.
@@ -25,14 +26,14 @@ const PURGED_AT_ONCE: usize = 1024;
 #[derive(Debug)]
 pub struct SemanticIndex {
     max_bytes: u64,
-    /// What this processor can do: the scans are compiled for several kinds.
+    /// The instruction set of this processor: the scans are compiled for several.
     arch: Arch,
     sketcher: Sketcher,
     /// Locked for one look-up or one change of the map.
     partitions: Partitions,
     /// For changes, one at a time.
     registry: Mutex<Registry>,
-    /// The first entry that the next look for responses that are gone begins with.
+    /// The entry with which the next search for removed responses begins.
     next_looked_at: AtomicU64,
     stats: SharedStats,
 }
@@ -41,7 +42,7 @@ pub struct SemanticIndex {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct IndexStats {
     pub entries: u64,
-    /// What they take of memory, as counted for the limit.
+    /// Their memory in bytes, as counted for the limit.
     pub bytes: u64,
     pub partitions: u64,
 }
@@ -136,7 +137,7 @@ impl SemanticIndex {
         while some() == PURGED_AT_ONCE {}
     }
 
-    /// Removes entries whose response `is_gone`: each call looks at the next 1,024.
+    /// Removes entries whose response was removed (`is_gone`). Each call looks at the next 1,024 entries.
     pub fn drop_gone(&self, is_gone: impl Fn(&CacheKey) -> bool) {
         let from = self.next_looked_at.load(Ordering::Relaxed);
         let (next, _) = self.change(|registry| {

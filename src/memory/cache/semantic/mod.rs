@@ -1,7 +1,7 @@
 //! The semantic index: which stored response answers the question that lies nearest to this one.
 //!
-//! It holds vectors and the keys of their responses. It makes no vectors, holds no responses, and does not decide how near is
-//! near enough: the caller compares the similarity with its threshold.
+//! It holds vectors and the keys of their responses. It makes no vectors, holds no responses, and does not decide which similarity is
+//! a hit: the caller compares the similarity with its threshold.
 //!
 //! # How it searches
 //!

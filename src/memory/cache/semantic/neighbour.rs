@@ -1,4 +1,4 @@
-//! What goes into the index, what stands in it, and what a search returns. Not how it is found.
+//! The entries of the index: as they are added, as they are stored, and as a search returns them. Not how they are found.
 
 use super::vector::StoredVector;
 use crate::cache::entry::{CacheKey, Scope};
@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// A response that can be found by its question.
 #[derive(Debug, Clone)]
 pub struct Neighbour {
-    /// Digest of all that decides a response but the user's text. A search finds entries of its own partition only.
+    /// A digest of everything that the response depends on except the user's text. A search finds entries of its own partition only.
     pub partition: [u8; 32],
     /// The response's key in the response store.
     pub key: CacheKey,
@@ -27,12 +27,12 @@ pub(super) struct Entry {
     pub(super) vector: StoredVector,
     /// Milliseconds since 1970.
     pub(super) expires_at: i64,
-    /// It was a hit since eviction last looked at it.
+    /// Whether it was a hit since eviction last looked at it.
     pub(super) used: AtomicBool,
 }
 
 impl Entry {
-    /// What it takes of memory by itself, in bytes: with the counts of its `Arc`.
+    /// Its memory in bytes, with the counters of its `Arc`.
     pub(super) fn bytes(&self) -> u64 {
         let namespace = self.scope.namespace.as_ref().map_or(0, |namespace| namespace.len());
         (size_of::<Self>() + 2 * size_of::<usize>() + namespace) as u64 + self.vector.bytes()

@@ -1,4 +1,5 @@
-//! A partition: the entries that may answer each other, as a list of segments. Not who may change it: the registry's lock does that.
+//! A partition: the entries whose responses may serve each other's requests, as a list of segments. It is changed only under the
+//! registry's lock.
 
 use super::candidates::Candidates;
 use super::neighbour::{Entry, Nearest};
@@ -11,10 +12,10 @@ use std::sync::Arc;
 
 /// How many candidates have their similarity computed in any case.
 const ALWAYS_COMPUTED: usize = 64;
-/// Below this similarity the nearest of a large partition may be missed: nobody takes it for an answer.
+/// Below this similarity the nearest entry of a large partition may be missed. Thresholds are higher.
 const RELIABLE_FROM: f32 = 0.7;
 
-/// The digest, and how many numbers the vectors have: those of another length have no angle with them.
+/// The digest, and the length of the vectors: vectors of different lengths cannot be compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct PartitionKey {
     pub(super) digest: [u8; 32],

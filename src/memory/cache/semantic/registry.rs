@@ -15,17 +15,17 @@ use std::sync::atomic::Ordering;
 
 pub(super) type Partitions = RwLock<BTreeMap<PartitionKey, Arc<Partition>>>;
 
-/// What an entry takes in the three trees here: their keys and values, in nodes that are two thirds full.
+/// Bytes of an entry in the three trees here: keys and values, in nodes that are two thirds full.
 const REGISTRY_BYTES: u64 = 136;
 /// What a partition takes: itself, its list, its place in the map of partitions.
 const PARTITION_BYTES: u64 = 256;
-/// How many used entries an insertion passes over at most before it evicts one that was used: it must end.
+/// The most entries that an insertion spares because they were hits, before it evicts one nevertheless.
 pub(super) const MAX_PASSED_OVER: usize = 64;
 
 #[derive(Debug, Default)]
 pub(super) struct Registry {
     ids: BTreeMap<CacheKey, u64>,
-    /// By id. Ids grow: the first one is the oldest, or has been passed over by eviction the longest time ago.
+    /// By id. Ids grow, so the first entry is the one that was added, or spared by eviction, the longest time ago.
     places: BTreeMap<u64, Place>,
     /// Milliseconds since 1970, and the id.
     expiries: BTreeSet<(i64, u64)>,
@@ -92,7 +92,7 @@ impl Registry {
         most
     }
 
-    /// Removes the oldest entries until the rest has at most `max_bytes`. An entry that was a hit is passed over once.
+    /// Removes the oldest entries until the rest has at most `max_bytes`. An entry that was a hit is spared once.
     pub(super) fn evict(&mut self, partitions: &Partitions, max_bytes: u64) {
         let mut passed_over = 0;
         while self.bytes > max_bytes {

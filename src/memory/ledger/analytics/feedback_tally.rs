@@ -11,7 +11,7 @@ const MAX_FEEDBACK: usize = 2_000_000;
 /// The sum of feedback.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct FeedbackSum {
-    /// Requests that have feedback; not counted where feedback is not looked at by request.
+    /// Requests that have feedback; counted only where the query groups requests.
     pub requests: u64,
     pub count: u64,
     /// Of value times weight.
@@ -34,7 +34,7 @@ impl FeedbackSum {
 /// Which feedback is counted.
 #[derive(Debug, Clone)]
 pub struct FeedbackQuery {
-    /// With its times, which are those of the feedback; where requests are needed, also theirs.
+    /// Its times are those of the feedback and, where requests are needed, also of the requests.
     pub filter: Filter,
     /// As those of [`Query`](super::Query).
     pub boundaries: Vec<i64>,
@@ -43,13 +43,13 @@ pub struct FeedbackQuery {
 }
 
 impl FeedbackQuery {
-    /// Whether it is about the requests that feedback was given for.
+    /// Whether the query needs the requests that the feedback was given for.
     pub fn needs_requests(&self) -> bool {
         self.has_models || self.filter != self.filter.about_time_and_workspace()
     }
 }
 
-/// What was counted up to now.
+/// The sums up to now.
 #[derive(Debug)]
 pub struct FeedbackTally {
     pub query: FeedbackQuery,

@@ -1,7 +1,7 @@
 //! Questions to the ledger that are answered with sums: groups, graphs, percentiles.
 //!
-//! What rollups have is read from them, the ends of a range that are no whole hours, and what rollups do not have, from rows; both end in one
-//! `Tally`, so that they count in the same way. Knows no HTTP.
+//! Whole hours are read from rollups. The ends of a range, and questions that rollups cannot answer, are read from rows. Both are added
+//! to one `Tally`, so that they count in the same way. Knows no HTTP.
 
 pub mod feedback_tally;
 pub mod query;

@@ -1,4 +1,4 @@
-//! One question: which requests, in which spans of time, grouped by what. And where its answer is to be read.
+//! One question: which requests, in which spans of time, grouped by what; and from which rollups and rows it is answered.
 
 use super::super::filter::Filter;
 use super::super::rollup::level::{BLOCK, Cover, DAY, HOUR, Level};
@@ -32,7 +32,7 @@ pub struct Query {
     pub has_percentiles: bool,
 }
 
-/// Where an answer is read.
+/// From which rollups and rows a question is answered.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plan {
     pub cover: Cover,
@@ -61,7 +61,7 @@ impl Query {
         one.filter(|_| self.filter.vendor_models.is_empty())
     }
 
-    /// The smallest part of a piece that has the answer.
+    /// The smallest part of a piece from which the question can be answered.
     pub fn part(&self) -> Part {
         let is_open = self.filter.dimensions().next().is_none() && self.filter.vendor_models.is_empty();
         match (self.dimension(), &self.by) {

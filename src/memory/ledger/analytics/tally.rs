@@ -50,7 +50,7 @@ impl Group {
     }
 }
 
-/// What was counted up to now.
+/// The sums up to now.
 #[derive(Debug)]
 pub struct Tally {
     query: Query,
@@ -88,12 +88,12 @@ impl Tally {
         &self.plan
     }
 
-    /// Which part of a piece it needs, and whether with its latencies.
+    /// The part of each piece that is needed, and whether its latencies are.
     pub fn part(&self) -> (Part, bool) {
         (self.part, self.query.has_percentiles)
     }
 
-    /// Adds the part of a piece that it needs.
+    /// Adds one part of a piece, the one that [`Self::part`] names.
     ///
     /// # Errors
     /// `Damaged`, `TooManyGroups`.
@@ -136,7 +136,7 @@ impl Tally {
             (By::Dimension(dimension), Part::Combinations) => *dimension as usize,
             _ => 1,
         };
-        // Numbers of this piece to numbers of groups.
+        // Maps the numbers of this piece to the numbers of groups.
         let mut groups: Vec<Option<u32>> = vec![None; names.len() + 1];
         table.each(|cell| {
             if !matching.is_met(&cell) {
@@ -264,9 +264,9 @@ impl Tally {
     }
 }
 
-/// The filter in the numbers of one piece.
+/// The filter, translated to the numbers that one piece has for its names.
 struct Matching {
-    /// For each position of a tuple that the filter is about, which numbers it lets pass.
+    /// For each position of a tuple that is filtered: by number, whether the value passes.
     allowed: Vec<(usize, Vec<bool>)>,
     vendor_models: Option<Vec<(u32, u32)>>,
 }

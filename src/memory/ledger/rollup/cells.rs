@@ -9,12 +9,12 @@ use super::table::{RollupColumns, Table};
 
 /// One combination: a name for each dimension.
 pub type Combinations = Table<DIMENSIONS>;
-/// One value of one dimension: the name of the dimension's number, the name of the value.
+/// One value of one dimension: the dimension's number as text, and the value.
 pub type Margins = Table<2>;
 /// One entry without names.
 pub type Total = Table<0>;
 
-/// The cells of one workspace and span. A part that would be too large is absent: who needs it reads shorter spans.
+/// The cells of one workspace and span. A part that would be too large is absent, and is read from shorter spans instead.
 #[derive(Debug, Default)]
 pub struct Cells {
     total: Total,

@@ -9,11 +9,11 @@ use std::sync::LazyLock;
 
 /// Relative distance of a percentile from the exact one, at most.
 const ACCURACY: f64 = 0.005;
-/// What is shorter is counted with it, in milliseconds: responses of the cache.
+/// The shortest latency, in milliseconds; shorter ones, such as those of the cache, are counted as this one.
 const SHORTEST: f64 = 0.01;
-/// What is longer is counted with it, in milliseconds: eleven days.
+/// The longest latency, in milliseconds (eleven days); longer ones are counted as this one.
 const LONGEST: f64 = 1e9;
-/// More buckets than there are from the shortest to the longest.
+/// A bound on the number of buckets from the shortest to the longest latency.
 const MAX_BUCKETS: u32 = 4096;
 
 static CONFIG: LazyLock<Config> = LazyLock::new(|| Config::new(ACCURACY, MAX_BUCKETS, SHORTEST / 10.0));

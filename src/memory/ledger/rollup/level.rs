@@ -1,7 +1,7 @@
 //! The spans of time for which cells are kept: hours, days, and blocks of eight days, all of UTC; and how a range of time is covered by them.
 //!
-//! Larger spans repeat what smaller ones have, so that a year is read in some sixty pieces. A piece whose content is in the next level too is
-//! marked in the database (`is_merged`): who reads the larger span leaves it out.
+//! Larger spans repeat the content of smaller ones, so that a year is read in some sixty pieces. A piece whose content is in the next level
+//! too is marked in the database (column `merged`) and left out where the larger span is read.
 
 use std::ops::Range;
 
@@ -49,14 +49,14 @@ impl Level {
     }
 }
 
-/// How a range is read: the parts of it that spans cover, and its ends, which rows answer. Milliseconds since 1970.
+/// How a range is read: the parts of it that whole spans cover, and its ends, which are read from rows. Milliseconds since 1970.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Cover {
     /// Whole hours; `days` is a part of it, and `blocks` of `days`. Empty ranges cover nothing.
     pub hours: Range<i64>,
     pub days: Range<i64>,
     pub blocks: Range<i64>,
-    /// What is no whole hour.
+    /// The ends of the range that are no whole hours.
     pub rows: Vec<Range<i64>>,
 }
 

@@ -1,6 +1,6 @@
 //! What is counted of a group of requests: requests, money, tokens, latency, cache, retries.
 //!
-//! Sums only, so that groups merge by adding; what is shown is worked out of the sums.
+//! Only sums, so that groups are merged by adding; averages and rates are computed from them.
 
 use super::bytes::{Damaged, Reader, put_number};
 

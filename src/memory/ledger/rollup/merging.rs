@@ -33,7 +33,7 @@ pub struct Step {
     pub level: Level,
     pub workspace: Uuid,
     pub range: Range<i64>,
-    /// Whether they go into the level above; else the small ones of a span become one.
+    /// Whether they are merged into the level above. Otherwise the small pieces of one span become one piece.
     is_raise: bool,
 }
 
@@ -45,11 +45,11 @@ pub struct StoredPiece {
     pub encoded: Encoded,
 }
 
-/// What a step changes.
+/// The result of a step: what is to be changed in the database.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Merged {
     pub delete: Vec<i64>,
-    /// Those whose content is in the level above now, but for what the bits leave out.
+    /// Pieces whose content is now in the level above too: the parts in `bits`.
     pub mark: Vec<i64>,
     pub bits: i64,
     pub insert: Option<Piece>,
@@ -76,7 +76,7 @@ pub fn next(open: &[OpenSpan], now: i64) -> Option<Step> {
 }
 
 impl Step {
-    /// Whether it has no use for pieces with many combinations.
+    /// Whether it only merges pieces with few combinations.
     pub fn is_for_small(&self) -> bool {
         !self.is_raise
     }
@@ -96,7 +96,7 @@ pub struct Merger {
 }
 
 impl Merger {
-    /// Adds a piece. Returns whether it wants more.
+    /// Adds a piece. Returns whether the step takes more.
     ///
     /// # Errors
     /// `Damaged` for a piece that cannot be read.
@@ -113,7 +113,7 @@ impl Merger {
         Ok(self.size < LARGE)
     }
 
-    /// What is to be changed.
+    /// The changes to make.
     pub fn finish(self) -> Merged {
         let Self { step, cells, mut merged, .. } = self;
         let level = if step.is_raise { step.level.above() } else { Some(step.level) };

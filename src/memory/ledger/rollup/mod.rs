@@ -1,4 +1,4 @@
-//! Analytics ahead of time: the ledger's requests, summed up by the hour when they are written, and merged to days and blocks of days.
+//! Rollups: the ledger's requests, summed up by the hour when they are written, and merged to days and blocks of days, for analytics.
 //!
 //! A batch of rows adds one piece for each workspace and hour in it (`HourCells`), in the same transaction. Pieces are only ever added; a
 //! background task merges them (`merging`). So several gateways write to one database without waiting for each other, and a row that

@@ -101,7 +101,7 @@ impl<'a> Sample<'a> {
         }
     }
 
-    /// Adds this request to sums. What a provider, or who sends a log, claims is as large as it likes: sums stop at the largest number.
+    /// Adds this request to sums. Counts of a provider or of a sent log may be arbitrarily large: sums stop at the largest number.
     pub fn count(&self, measures: &mut Measures) {
         let add = |sum: &mut u64, more: u64| *sum = sum.saturating_add(more);
         add(&mut measures.requests, 1);

@@ -1,7 +1,7 @@
 //! The table of rollups and the statements on it that both databases share.
 //!
-//! Times are milliseconds since 1970, written into the text; workspaces are arguments. What of a piece the level above has too is a set of bits
-//! (`merged`): who reads the longer span leaves out the shorter one.
+//! Times are milliseconds since 1970, written into the text; workspaces are arguments. The column `merged` has a bit for each part of a
+//! piece that the level above has too; such parts are left out where the longer span is read.
 
 use super::level::{Cover, Level};
 use crate::store::sql::Dialect;
@@ -11,11 +11,11 @@ use std::ops::Range;
 pub const COLUMNS: &str = "level, merged, size, workspace, start, total, total_latencies, margins, margin_latencies, combinations, \
                            combination_latencies";
 
-/// The columns of which pieces are made again.
+/// The columns that a stored piece is read from.
 pub const STORED: &str =
     "id, start, size, total, total_latencies, margins, margin_latencies, combinations, combination_latencies";
 
-/// Combinations above which a piece is not made larger by pieces of the same hour.
+/// Pieces with so many combinations are not merged with others of the same span.
 pub const LARGE: i64 = if cfg!(test) { 10 } else { 10_000 };
 
 /// Selects the pieces of which nothing is in a longer span yet, by span, with the number of small ones.
@@ -54,7 +54,7 @@ CREATE INDEX IF NOT EXISTS rollups_open ON rollups (level, workspace, start) WHE
     )
 }
 
-/// What a reader needs of a piece.
+/// A part of a piece.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Part {
     Total,

@@ -1,6 +1,6 @@
 //! Sums by tuples of names: a map in memory, columns of bytes in the database.
 //!
-//! What the names mean is the matter of `cells`: all dimensions of a combination, or one dimension and its value. The latencies of the entries are in bytes
+//! What the names mean is defined in `cells`: all dimensions of a combination, or one dimension and its value. The latencies of the entries are in bytes
 //! of their own, because only percentiles need them.
 
 use super::bytes::{Damaged, Reader, put_number, put_text};

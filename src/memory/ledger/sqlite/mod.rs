@@ -1,8 +1,8 @@
 //! The ledger in SQLite: one file, with a table of rows and one of payloads for each day (UTC).
 //!
 //! One connection writes, several read. The database is opened when it is used first and again after a failure, so that a disk that is
-//! full or gone stops nothing but this. In WAL mode without a sync for each batch: what kill -9 leaves is whole, a power failure may
-//! take the last moments.
+//! full or gone stops nothing else. In WAL mode without a sync for each batch: kill -9 loses nothing that was committed, a power
+//! failure may lose the last moments.
 
 mod database;
 mod read;

@@ -1,6 +1,6 @@
 //! `turnpike_cache_*`: what the cache did for requests.
 //!
-//! Only definitions: what is counted is `engine::caching`'s. The families of the cache's store are `cache::store`'s.
+//! Only definitions: what is counted is `engine::caching`'s. The families of the cache's store are in `cache::store_metrics`.
 
 use super::families::{add, counters};
 use prometheus::{Counter, IntCounter, IntCounterVec, Registry};

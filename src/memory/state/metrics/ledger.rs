@@ -1,6 +1,6 @@
 //! `turnpike_ledger_*`: what became of the ledger's rows.
 //!
-//! The ledger counts; here its counts are put into the registry when they are read.
+//! The ledger counts. Here its counts are copied into the registry when they are read.
 
 use super::families::{add, counters};
 use crate::ledger::LedgerHealth;

@@ -6,8 +6,8 @@
 //! `Catalog::changed_since` gives the records that differ between two catalogs. `Stored::update`, `PromptCompiler` and
 //! `StoredKeys::with` compile these and share the rest; property tests hold each equal to compiling everything.
 //! `Shared::install_stored` swaps settings, stored objects and keys as one. `Directory` is what one client may name: the
-//! settings' providers and configs, then its workspace's, then the organisation's. A provider or config of the store is its
-//! author's, not the operator's: its hosts are checked as a client's are, and it never uses the machine's identity.
+//! settings' providers and configs, then its workspace's, then the organisation's. A provider or config of the store was not written by
+//! the operator: its hosts are checked as a client's are, and it never uses the machine's identity.
 
 mod compile;
 pub mod prompts;
@@ -104,7 +104,7 @@ impl Stored {
         next
     }
 
-    /// Compiles these records anew; whether that changes anything that requests use.
+    /// Compiles these records anew. Returns whether that changes anything that requests use.
     fn compile(&mut self, records: &BTreeSet<(Kind, Uuid)>, env: CompilerEnv<'_>) -> bool {
         let mut is_changed = false;
         for (kind, id) in records {

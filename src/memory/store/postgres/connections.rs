@@ -17,7 +17,7 @@ pub struct Connections {
     pub(super) tls: MakeRustlsConnect,
 }
 
-/// A pool of connections to the database of this URL. Connects to nothing yet. `setting`: who names the URL.
+/// A pool of connections to the database of this URL. Connects to nothing yet. `setting`: the setting that has the URL.
 ///
 /// # Errors
 /// `Misconfigured` for a URL or authorities that cannot be read; `Unavailable` for a runtime that cannot be made.
@@ -31,8 +31,8 @@ pub fn connections(text: &str, setting: &str, max_size: usize) -> Result<Connect
     Ok(Connections { runtime, pool, config, tls })
 }
 
-/// A pool whose connections live on the runtime of whoever takes them. They are not tried before they are given out: that would be a
-/// round trip more.
+/// A pool whose connections live on the runtime of whoever takes them. They are not tested before they are given out, which would take
+/// a round trip.
 ///
 /// # Errors
 /// As [`connections`].

@@ -26,7 +26,7 @@ pub(super) async fn to_file(client: &mut Object, file: PathBuf) -> Result<(), St
     let writing = tokio::task::spawn_blocking(move || {
         let mut copy = Copy::create(&file)?;
         copy.add(&all, position)?;
-        // Ends with the sender. An error from there ends it without the copy.
+        // Ends when the sender is dropped. An error from the sender ends it without a copy.
         while let Some(batch) = batches.blocking_recv() {
             let batch: Vec<AuditEntry> = batch?;
             copy.add_audit_entries(&batch)?;

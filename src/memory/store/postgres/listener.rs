@@ -1,6 +1,6 @@
 //! Listens for the announcements of other gateways' writes, on a connection of its own.
 //!
-//! Reads nothing: whoever waits does. An announcement that is lost costs a second, because positions are polled as well.
+//! Reads no records: the tasks that wait for it do. An announcement that is lost costs a second, because positions are polled as well.
 
 use std::future::{pending, poll_fn};
 use std::sync::Arc;

@@ -1,6 +1,6 @@
 //! Brings the tables of a PostgreSQL database up to date, one gateway at a time.
 //!
-//! Who has tables has the steps that make them. A step is never changed once it was released: the next one is added.
+//! The steps are those of whoever owns the tables. A step is never changed once it was released: the next one is added.
 
 use super::StoreError;
 use deadpool_postgres::Object;
@@ -10,9 +10,9 @@ use refinery::{Migration, Runner};
 pub struct Tables {
     /// Name (`V1__records`) and text of each step.
     pub steps: &'static [(&'static str, &'static str)],
-    /// The table that has which steps were made.
+    /// The table with the steps that were made.
     pub history: &'static str,
-    /// Of the lock that only one gateway holds; any number that nothing else uses.
+    /// The number of the lock that only one gateway holds: any that nothing else uses.
     pub lock: i64,
 }
 

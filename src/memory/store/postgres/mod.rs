@@ -177,7 +177,7 @@ impl Backend for Postgres {
     }
 }
 
-/// Starts a transaction that sees one moment and changes nothing.
+/// Starts a transaction that reads the state of one moment.
 async fn one_moment(client: &mut Object) -> Result<deadpool_postgres::Transaction<'_>, StoreError> {
     let level = tokio_postgres::IsolationLevel::RepeatableRead;
     client.build_transaction().isolation_level(level).read_only(true).start().await.map_err(failure)

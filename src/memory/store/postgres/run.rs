@@ -18,7 +18,7 @@ impl ToSql for Value<'_> {
         self.to_sql_checked(of, out)
     }
 
-    /// Which types a value has is seen with the value.
+    /// Checked for each value, by `to_sql_checked`.
     fn accepts(_: &Type) -> bool {
         true
     }

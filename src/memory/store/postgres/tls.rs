@@ -1,6 +1,6 @@
 //! TLS to a PostgreSQL server.
 //!
-//! As in libpq, only `verify-full` checks who the server is; `prefer` and `require` keep out whoever only listens.
+//! As in libpq, only `verify-full` checks the server's identity; `prefer` and `require` only encrypt the connection.
 
 use super::url::Verification;
 use crate::net::outbound::authorities;

@@ -17,7 +17,7 @@ use futures_util::future::join_all;
 use std::sync::Arc;
 use tokio_postgres::Row;
 
-/// All records of memory's kinds.
+/// All records of kinds that are kept in memory.
 pub(super) async fn load(client: &mut Object) -> Result<Loaded, StoreError> {
     execute(&*client, &statements::forget_old_deletions()).await?;
     let transaction = one_moment(client).await?;
@@ -86,7 +86,7 @@ pub(super) async fn write(
     rows::count(&transaction.query_one(&position, &[]).await?)
 }
 
-/// What the rows that a step has touched, or its error, mean.
+/// Interprets the number of changed rows, or the error, of a step.
 fn check(step: &Step<'_>, result: Result<u64, tokio_postgres::Error>) -> Result<(), StoreError> {
     match (step.change, result) {
         (Some(_), Ok(0)) => Err(StoreError::Changed),

@@ -16,7 +16,7 @@ use tokio::time::timeout;
 enum Failed {
     /// Nothing of it is written.
     Before(StoreError),
-    /// Nobody knows: the connection broke while it was committed.
+    /// It may or may not be written: the connection broke during the commit.
     InCommit(StoreError),
 }
 
@@ -31,7 +31,7 @@ pub(super) async fn serve(pool: Pool, mut queue: mpsc::Receiver<QueuedWrite>) {
         }
         let results = write_all(&pool, &batch).await;
         for (write, result) in batch.into_iter().zip(results) {
-            // Who gave up waiting reads it with the next changes.
+            // A caller that stopped waiting reads the write with the next changes.
             let _ = write.reply.send(result);
         }
     }
@@ -69,7 +69,7 @@ fn no_response() -> StoreError {
 async fn in_time(client: &mut Object, batch: &[QueuedWrite]) -> Result<Vec<Result<u64, StoreError>>, Failed> {
     match timeout(CALL_TIMEOUT, together(client, batch)).await {
         Ok(done) => done,
-        // It may be the commit that has no answer.
+        // The commit may be what got no response.
         Err(_) => Err(Failed::InCommit(no_response())),
     }
 }

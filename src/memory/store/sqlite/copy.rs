@@ -60,7 +60,7 @@ impl Copy {
 impl Drop for Copy {
     fn drop(&mut self) {
         if self.connection.take().is_some() {
-            // A part of a copy would be taken for one.
+            // A partial file could be mistaken for a copy.
             let _ = std::fs::remove_file(&self.file);
         }
     }
@@ -73,7 +73,7 @@ pub(super) fn back_up(connection: &Connection, file: &Path) -> Result<(), StoreE
     let copied = connection.execute("VACUUM INTO ?1", [name]).map_err(StoreError::from);
     let synced = copied.and_then(|_| made.sync_all().map_err(|why| refused(file, &why)));
     if synced.is_err() {
-        // A part of a copy would be taken for one.
+        // A partial file could be mistaken for a copy.
         let _ = std::fs::remove_file(file);
     }
     synced

@@ -1,7 +1,7 @@
 //! The embedded database: SQLite in one file, in WAL mode.
 //!
-//! One thread writes (`writer`), several connections read. Every write is synced to the disk before it is acknowledged. Other processes may write to the same file; what they wrote is noticed by the position, which every
-//! write raises.
+//! One thread writes (`writer`), several connections read. Every write is synced to the disk before it is acknowledged. Other
+//! processes may write to the same file; their writes are noticed by the position, which every write raises.
 
 mod copy;
 mod migrations;
@@ -84,7 +84,7 @@ impl Sqlite {
     }
 }
 
-/// Runs what blocks where it may block.
+/// Runs blocking work on a thread for it.
 async fn off_thread<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, StoreError> + Send + 'static,
 ) -> Result<T, StoreError> {

@@ -13,7 +13,7 @@ use rusqlite::{Connection, ErrorCode, Savepoint};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-/// All records of memory's kinds.
+/// All records of kinds that are kept in memory.
 pub(super) fn load(connection: &mut Connection) -> Result<Loaded, StoreError> {
     let transaction = connection.transaction()?;
     let position = position(&transaction)?;
@@ -50,7 +50,7 @@ pub(super) fn write(
     position(savepoint)
 }
 
-/// What is in the way of a record, by the index that refused it.
+/// Why a record was refused, by the unique index that refused it.
 fn conflict(error: &rusqlite::Error, record: &Record) -> StoreError {
     if error.sqlite_error_code() != Some(ErrorCode::ConstraintViolation) {
         return error.into();

@@ -107,7 +107,7 @@ fn write_all(connection: &mut Connection, batch: Vec<QueuedWrite>) {
         Err(_) => batch.iter().map(|write| write_alone(connection, write)).collect(),
     };
     for (write, result) in batch.into_iter().zip(results) {
-        // Who gave up waiting reads it with the next changes.
+        // A caller that stopped waiting reads the write with the next changes.
         let _ = write.reply.send(result);
     }
 }
