@@ -75,7 +75,7 @@ kinds! {
     File = row("file").for_administrators(),
     /// A batch that the gateway runs.
     Batch = row("batch").for_administrators(),
-    /// The process's own: the secret with which service keys are hashed.
+    /// Used by the gateway itself: the secret with which service keys are hashed.
     Pepper = row("pepper").for_administrators(),
 }
 
