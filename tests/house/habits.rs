@@ -4,6 +4,7 @@
 //! an unusual one may be missed.
 
 use super::{assert_none, sources, without_strings};
+use std::collections::BTreeMap;
 
 /// Code that is being rewritten.
 const EXEMPT: [&str; 1] = ["src/words/settings/"];
@@ -19,6 +20,9 @@ const LONG_MODS: [&str; 7] = [
     "src/memory/state/stored/mod.rs",
     "src/words/settings/mod.rs",
 ];
+
+/// Crates that still have two public types of one name.
+const DOUBLE_NAMES: [&str; 3] = ["knowledge", "motion", "words"];
 
 fn is_exempt(path: &str) -> bool {
     EXEMPT.iter().any(|exempt| path.starts_with(exempt))
@@ -127,6 +131,27 @@ fn a_mod_file_is_short() {
         }
     }
     assert_none(&offences, "a `mod.rs` has at most 200 lines, and those that have are not listed as long");
+}
+
+#[test]
+fn each_public_type_of_a_crate_has_a_name_of_its_own() {
+    let mut places: BTreeMap<(String, String), Vec<String>> = BTreeMap::new();
+    for source in sources(&["src"]) {
+        let folder = source.path.split('/').nth(1).unwrap_or_default();
+        for (number, line) in source.code_without_tests() {
+            let Some(item) = line.trim_start().strip_prefix("pub ") else { continue };
+            let kinds = ["struct ", "enum ", "trait ", "type ", "union "];
+            let Some(name) = kinds.iter().find_map(|kind| item.strip_prefix(kind)) else { continue };
+            let name = name.split(|c: char| !c.is_alphanumeric()).next().unwrap_or_default();
+            let place = format!("{}:{number}", source.path);
+            places.entry((folder.to_owned(), name.to_owned())).or_default().push(place);
+        }
+    }
+    let is_double = |folder: &str, places: &[String]| places.len() > 1 && !DOUBLE_NAMES.contains(&folder);
+    let double = places.iter().filter(|((folder, _), places)| is_double(folder, places));
+    let offences: Vec<String> =
+        double.map(|((_, name), places)| format!("{name}: {}", places.join(", "))).collect();
+    assert_none(&offences, "no two public types of a crate have one name");
 }
 
 #[test]

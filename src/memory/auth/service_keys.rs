@@ -46,8 +46,8 @@ pub enum IdentityRefusal {
 }
 
 impl ServiceKeys {
-    /// `stored`: the keys and workspaces of the store. `tokens`: made from `settings.auth.jwt`. A key of the settings whose workspace does not exist reaches what
-    /// belongs to the organisation, and nothing else.
+    /// `stored`: the keys and workspaces of the store. `tokens`: made from `settings.auth.jwt`. A key of the settings whose workspace does
+    /// not exist reaches the organisation's own objects, and nothing else.
     pub fn new(settings: &Settings, stored: Arc<StoredKeys>, tokens: Option<Arc<Tokens>>) -> Self {
         let keys = &settings.auth.keys;
         let identified: Vec<_> = keys.iter().map(|key| (key, Arc::new(identity(key, &stored)))).collect();

@@ -5,8 +5,8 @@
 
 pub mod feedback_tally;
 pub mod query;
-pub mod statements;
-pub mod sums;
+pub(super) mod statements;
+pub(super) mod sums;
 pub mod tally;
 
 pub use feedback_tally::{FeedbackQuery, FeedbackSum, FeedbackTally};

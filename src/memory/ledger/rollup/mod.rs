@@ -12,8 +12,8 @@ pub mod level;
 pub mod measures;
 pub mod merging;
 pub mod sample;
-pub mod statements;
-pub mod storage;
+pub(super) mod statements;
+pub(super) mod storage;
 pub mod table;
 
 pub use hour_cells::{HourCells, Piece, absorb};
