@@ -6,6 +6,7 @@ use super::ROWS;
 use crate::ledger::database::{Database, EachRow};
 use crate::ledger::filter::Filter;
 use crate::ledger::log_store::LogError;
+use crate::store::postgres::message;
 use crate::store::postgres::run::parameters;
 use crate::store::sql::{Dialect, Statement};
 use deadpool_postgres::{PoolError, Transaction};
@@ -14,6 +15,7 @@ use std::pin::pin;
 use std::time::Duration;
 use tokio::runtime::Runtime;
 use tokio::time::Instant;
+use tokio_postgres::error::SqlState;
 
 /// The waiting of one call for the server, on the thread of the call.
 pub(super) struct Wait<'a> {
@@ -73,13 +75,8 @@ impl Database for Call<'_> {
 /// What an error of PostgreSQL means for the ledger: the server's message, without its details, which can hold values.
 impl From<tokio_postgres::Error> for LogError {
     fn from(error: tokio_postgres::Error) -> Self {
-        let Some(database) = error.as_db_error() else {
-            let cause = std::error::Error::source(&error).map(ToString::to_string);
-            let why = cause.map_or_else(|| error.to_string(), |cause| format!("{error}: {cause}"));
-            return Self::Unavailable(why);
-        };
-        let code = database.code().code();
-        let why = database.message().to_owned();
+        let why = message(&error);
+        let code = error.code().map_or("", SqlState::code);
         match code.get(..2) {
             // Values it cannot store, or that violate what it demands; not a partition that another gateway has just deleted.
             Some("22") => Self::Refused(why),

@@ -1,6 +1,6 @@
 //! What failures of PostgreSQL and its connections mean for the store.
 //!
-//! Messages are the server's, without its details, which can hold values.
+//! Messages are the server's ([`message`]).
 
 use super::StoreError;
 use deadpool_postgres::PoolError;
@@ -20,17 +20,23 @@ impl From<Error> for StoreError {
 
 impl From<&Error> for StoreError {
     fn from(error: &Error) -> Self {
-        let Some(database) = error.as_db_error() else {
-            let cause = std::error::Error::source(error).map(ToString::to_string);
-            let why = cause.map_or_else(|| error.to_string(), |cause| format!("{error}: {cause}"));
-            return Self::Unavailable(why);
-        };
-        let why = database.message().to_owned();
-        match database.code() {
-            &SqlState::DISK_FULL => Self::Full(why),
-            &SqlState::DATA_CORRUPTED | &SqlState::INDEX_CORRUPTED => Self::Damaged(why),
+        let why = message(error);
+        match error.code() {
+            Some(&SqlState::DISK_FULL) => Self::Full(why),
+            Some(&SqlState::DATA_CORRUPTED | &SqlState::INDEX_CORRUPTED) => Self::Damaged(why),
             _ => Self::Unavailable(why),
         }
+    }
+}
+
+/// The server's message without its details, which can hold values; or the error and its cause.
+pub(crate) fn message(error: &Error) -> String {
+    if let Some(database) = error.as_db_error() {
+        return database.message().to_owned();
+    }
+    match std::error::Error::source(error) {
+        Some(cause) => format!("{error}: {cause}"),
+        None => error.to_string(),
     }
 }
 

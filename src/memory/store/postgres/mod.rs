@@ -22,6 +22,7 @@ use super::{Change, Kind, Record, StoreError, statements};
 use async_trait::async_trait;
 pub use connections::{Connections, connections, pool};
 use deadpool_postgres::{Object, Pool};
+pub(crate) use failure::message;
 pub use failure::{failure, no_connection};
 use jiff::Timestamp;
 pub use migrations::{Tables, run as bring_up_to_date};

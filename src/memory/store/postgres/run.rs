@@ -3,6 +3,7 @@
 //! What a failure means is in `failure.rs`.
 
 use super::super::sql::{ResultRow, Statement, Value, WrongType};
+use super::failure::message;
 use deadpool_postgres::GenericClient;
 use tokio_postgres::types::private::BytesMut;
 use tokio_postgres::types::{FromSql, IsNull, ToSql, Type};
@@ -62,10 +63,7 @@ impl ResultRow for Row {
 }
 
 fn cell<'a, T: FromSql<'a>>(row: &'a Row, column: usize) -> Result<Option<T>, WrongType> {
-    row.try_get(column).map_err(|why| {
-        let cause = std::error::Error::source(&why).map(ToString::to_string);
-        WrongType(cause.map_or_else(|| why.to_string(), |cause| format!("{why}: {cause}")))
-    })
+    row.try_get(column).map_err(|why| WrongType(message(&why)))
 }
 
 /// The values of a statement as the driver takes them.
