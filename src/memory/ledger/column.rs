@@ -14,25 +14,26 @@ pub(super) struct Column(
     pub(super) fn(&mut Row) -> &mut dyn Field,
 );
 
-impl Column {
-    pub(super) fn get<'a>(&self, row: &'a Row) -> &'a dyn Field {
-        self.1(row)
-    }
-
-    pub(super) fn get_mut<'a>(&self, row: &'a mut Row) -> &'a mut dyn Field {
-        self.2(row)
-    }
-}
+/// The columns that lists filter by, and the rows that their indexes have, in order of time. Each database also has an index of all rows
+/// by trace.
+pub(super) const INDEXES: [(&str, &str); 6] = [
+    ("workspace", "kind = 0"),
+    ("api_key", "kind = 0"),
+    ("model", "kind = 0"),
+    ("provider", "kind = 0"),
+    ("status", "kind = 0"),
+    ("user_name", "kind = 0 AND user_name IS NOT NULL"),
+];
 
 /// The names of all columns, for a statement.
 pub(super) fn names() -> String {
-    COLUMNS.map(|column| column.0).join(", ")
+    COLUMNS.map(|Column(name, ..)| name).join(", ")
 }
 
 /// The names and types of all columns.
 pub(super) fn types() -> [(&'static str, ColumnType); COLUMNS.len()] {
     let row = Row::default();
-    COLUMNS.map(|column| (column.0, column.get(&row).column_type()))
+    COLUMNS.map(|Column(name, get, _)| (name, get(&row).column_type()))
 }
 
 /// A column's type.

@@ -207,7 +207,7 @@ impl Row {
 
     /// Its values, in the order of [`COLUMNS`].
     pub(super) fn values(&self) -> [Value<'_>; COLUMNS.len()] {
-        COLUMNS.map(|column| column.get(self).value())
+        COLUMNS.map(|Column(_, get, _)| get(self).value())
     }
 
     /// The row of a result with the columns of [`COLUMNS`].
@@ -216,8 +216,8 @@ impl Row {
     /// A column has another type.
     pub(super) fn read(from: &dyn ResultRow) -> Result<Self, WrongType> {
         let mut row = Self::default();
-        for (at, column) in COLUMNS.iter().enumerate() {
-            column.get_mut(&mut row).read(from, at)?;
+        for (at, Column(_, _, get_mut)) in COLUMNS.into_iter().enumerate() {
+            get_mut(&mut row).read(from, at)?;
         }
         Ok(row)
     }

@@ -4,7 +4,7 @@
 
 use super::ROWS;
 use super::call::Call;
-use crate::ledger::column::{add_missing, types};
+use crate::ledger::column::{INDEXES, add_missing, types};
 use crate::ledger::database::{Database, all};
 use crate::ledger::days::{day, day_of, suffix};
 use crate::ledger::feedback;
@@ -19,17 +19,6 @@ const LAYOUT: i64 = 1;
 /// Who changes the tables holds this lock.
 const SCHEMA_LOCK: i64 = 0x7475_726e_6c6f_6773;
 
-/// What lists filter by.
-const INDEXES: [(&str, &str, &str); 7] = [
-    ("trace", "trace_id", "true"),
-    ("workspace", "workspace, created_ms, id", "kind = 0"),
-    ("api_key", "api_key, created_ms, id", "kind = 0"),
-    ("model", "model, created_ms, id", "kind = 0"),
-    ("provider", "provider, created_ms, id", "kind = 0"),
-    ("status", "status, created_ms, id", "kind = 0"),
-    ("user_name", "user_name, created_ms, id", "kind = 0 AND user_name IS NOT NULL"),
-];
-
 fn tables() -> String {
     let columns = types().map(|(name, of)| {
         let not_null = if matches!(name, "id" | "created_ms" | "kind") { " NOT NULL" } else { "" };
@@ -39,12 +28,13 @@ fn tables() -> String {
         "CREATE TABLE IF NOT EXISTS log_layout (layout bigint NOT NULL);
          CREATE TABLE IF NOT EXISTS log_rows ({}, PRIMARY KEY (created_ms, id)) PARTITION BY RANGE (created_ms);
          CREATE TABLE IF NOT EXISTS log_payloads (created_ms bigint NOT NULL, id uuid NOT NULL, body bytea NOT NULL,
-             PRIMARY KEY (created_ms, id)) PARTITION BY RANGE (created_ms);",
+             PRIMARY KEY (created_ms, id)) PARTITION BY RANGE (created_ms);
+         CREATE INDEX IF NOT EXISTS log_rows_trace ON log_rows (trace_id);",
         columns.join(", ")
     );
-    for (name, columns, condition) in INDEXES {
+    for (column, condition) in INDEXES {
         sql.push_str(&format!(
-            "CREATE INDEX IF NOT EXISTS log_rows_{name} ON log_rows ({columns}) WHERE {condition};"
+            "CREATE INDEX IF NOT EXISTS log_rows_{column} ON log_rows ({column}, created_ms, id) WHERE {condition};"
         ));
     }
     sql + &feedback::tables(Dialect::Postgres) + &statements::tables(Dialect::Postgres)

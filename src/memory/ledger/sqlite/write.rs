@@ -2,7 +2,7 @@
 
 use super::BUSY_TIMEOUT;
 use super::tables::Tables;
-use crate::ledger::column::{add_missing, names, types};
+use crate::ledger::column::{INDEXES, add_missing, names, types};
 use crate::ledger::days::{day, suffix};
 use crate::ledger::id::day_key;
 use crate::ledger::log_store::{Expiry, LogError};
@@ -16,16 +16,6 @@ use std::path::Path;
 
 /// The layout of the file. A file of a later one is not used.
 const LAYOUT: i64 = 1;
-/// What lists filter by. With the key, which SQLite adds, each index lists its rows in order of time.
-const INDEXES: [(&str, &str); 6] = [
-    ("workspace", "kind = 0"),
-    ("api_key", "kind = 0"),
-    ("model", "kind = 0"),
-    ("provider", "kind = 0"),
-    ("status", "kind = 0"),
-    ("user_name", "kind = 0 AND user_name IS NOT NULL"),
-];
-
 /// The connection that writes.
 pub(super) struct WriteConnection {
     pub(super) connection: Connection,
@@ -121,6 +111,7 @@ fn make_tables(transaction: &Transaction<'_>, day: i64) -> rusqlite::Result<()> 
          CREATE INDEX IF NOT EXISTS rows_{suffix}_trace ON rows_{suffix} (trace_id);",
         columns.join(", ")
     );
+    // SQLite adds the key, so that each index lists its rows in order of time.
     for (column, condition) in INDEXES {
         sql.push_str(&format!(
             "CREATE INDEX IF NOT EXISTS rows_{suffix}_{column} ON rows_{suffix} ({column}) WHERE {condition};"
