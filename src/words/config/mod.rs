@@ -13,6 +13,7 @@ mod config_reader;
 pub mod headers;
 pub mod hedge;
 pub mod hooks;
+pub(crate) mod members;
 pub mod node;
 pub mod pattern;
 pub mod policies;

@@ -2,8 +2,8 @@
 //!
 //! Not here: the content of the line, and reopening the file.
 
-use super::values::non_empty;
-use crate::config::read::ObjectReader;
+use crate::config::members::{Choice, FILE, MemberTable};
+use serde_json::json;
 use std::path::PathBuf;
 
 /// The destination of the access log, or none.
@@ -16,25 +16,26 @@ pub enum AccessLog {
     Off,
 }
 
+const OUTPUTS: Choice<&str> =
+    Choice(&[("stdout", "stdout"), ("file", "file"), ("journald", "journald"), ("off", "off")]);
+
 impl AccessLog {
-    pub(super) fn read(mut fields: ObjectReader<'_>) -> Self {
-        const OUTPUTS: [(&str, &str); 4] =
-            [("stdout", "stdout"), ("file", "file"), ("journald", "journald"), ("off", "off")];
-        let output = fields.get(&["output"]).map_or(Some("stdout"), |at| at.one_of(&OUTPUTS));
-        let path = match output {
-            Some("file") => fields.required(&["path"]),
-            _ => fields.get(&["path"]),
-        };
-        if let (Some(at), Some("stdout" | "journald" | "off")) = (&path, output) {
-            at.problem("is only used with output: file");
+    pub(super) fn members(table: &mut MemberTable<'_>) -> Option<Self> {
+        let output = table.or("output", OUTPUTS, "stdout", "Where the lines are written.");
+        let path = table.get("path", FILE, "With output: file. SIGUSR1 reopens it, for logrotate.");
+        table.keyword("if", || json!({"properties": {"output": {"const": "file"}}, "required": ["output"]}));
+        table.keyword("then", || json!({"required": ["path"]}));
+        let is_wrong = table.at("output").is_some_and(|at| at.node.as_text() != Some(output));
+        if output == "file" && table.at("path").is_none() {
+            table.missing("path", "is required");
+        } else if output != "file" && !is_wrong {
+            table.problem("path", "is only used with output: file");
         }
-        let path = path.and_then(|at| non_empty(&at).map(PathBuf::from));
-        fields.reject_unknown(&["output", "path"]);
-        match (output, path) {
-            (Some("file"), Some(path)) => Self::File(path),
-            (Some("journald"), _) => Self::Journald,
-            (Some("off"), _) => Self::Off,
+        Some(match (output, path) {
+            ("file", Some(path)) => Self::File(path),
+            ("journald", _) => Self::Journald,
+            ("off", _) => Self::Off,
             _ => Self::Stdout,
-        }
+        })
     }
 }

@@ -2,13 +2,15 @@
 //!
 //! Not here: what an alert is (`limits`), and sending it (`control::alerts`).
 
-use super::values::{base_url, count, file, non_empty};
-use crate::config::read::{Cursor, ObjectReader};
+use super::values::http_url;
+use crate::config::members::{
+    Choice, FILE, FLAG, Form, MemberTable, NON_EMPTY, form, list, non_empty, object, whole,
+};
+use crate::config::read::Cursor;
 use crate::config::secret::Secret;
+use crate::json::schema::pattern;
+use serde_json::json;
 use std::path::PathBuf;
-
-const SMTP_KEYS: [&str; 9] =
-    ["host", "port", "tls", "ca_file", "username", "password", "from", "to", "administrators"];
 
 /// `alerts`; all of it may be absent.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -53,59 +55,68 @@ pub struct Webhook {
     pub secret: Option<Secret>,
 }
 
+const ADDRESS: Form<String> = form(address, |doc| pattern(doc, "@", &["ops@example.com"]));
+
+const URL: Form<String> =
+    form(http_url, |doc| pattern(doc, "^https?://.", &["https://hooks.example.com/turnpike"]));
+
+const PASSWORD: Form<Secret> = form(
+    |at| at.text().map(Secret::new),
+    |doc| json!({"type": "string", "description": doc, "examples": ["credential:smtp-password"]}),
+);
+
+const SIGNING_SECRET: Form<Secret> = form(
+    |at| at.text().map(Secret::new),
+    |doc| json!({"type": "string", "description": doc, "examples": ["${ALERT_SECRET}"]}),
+);
+
 impl AlertSettings {
-    pub(super) fn read(mut fields: ObjectReader<'_>) -> Self {
-        let smtp = fields.get(&["smtp"]).and_then(|at| at.fields()).and_then(Smtp::read);
-        let webhooks = fields.get(&["webhooks"]).and_then(|at| at.list()).unwrap_or_default();
-        let webhooks = webhooks.iter().filter_map(Webhook::read).collect();
-        fields.reject_unknown(&["smtp", "webhooks"]);
-        Self { smtp, webhooks }
+    pub(super) fn members(table: &mut MemberTable<'_>) -> Option<Self> {
+        let webhook = object(Webhook::members);
+        let webhooks = list(webhook, "A URL that gets each alert as JSON.");
+        Some(Self {
+            smtp: table.get("smtp", object(Smtp::members), "The mail server."),
+            webhooks: table.get("webhooks", webhooks, "URLs that get each alert.").unwrap_or_default(),
+        })
     }
 }
 
 impl Smtp {
-    fn read(mut fields: ObjectReader<'_>) -> Option<Self> {
-        let host = fields.required(&["host"]).and_then(|at| non_empty(&at).map(str::to_owned));
-        let modes = [("starttls", SmtpTls::StartTls), ("tls", SmtpTls::Tls), ("off", SmtpTls::Off)];
-        let tls = fields.get(&["tls"]).and_then(|at| at.one_of(&modes)).unwrap_or(SmtpTls::StartTls);
-        let port = count(&mut fields, "port", 1, 65_535).and_then(|port| u16::try_from(port).ok());
-        let usual = match tls {
+    fn members(table: &mut MemberTable<'_>) -> Option<Self> {
+        const MODES: Choice<SmtpTls> =
+            Choice(&[("starttls", SmtpTls::StartTls), ("tls", SmtpTls::Tls), ("off", SmtpTls::Off)]);
+        let ca_file = "Certificate authorities in place of the usual ones, PEM.";
+        let tls = "How connections are encrypted. Default: starttls.";
+        let administrators = "Whether alerts also go to the users who are owners or administrators of the organisation, to administrators of the \
+             limit's workspace, and to the user who made the key whose limit it is. Default: true.";
+        let host = table.needed("host", NON_EMPTY, "Its name.");
+        let port = table.get("port", whole(1, 65_535), "Default: 587, with tls 465, with off 25.");
+        let tls = table.get("tls", MODES, tls).unwrap_or(SmtpTls::StartTls);
+        let ca_file = table.get("ca_file", FILE, ca_file);
+        let username = table.get("username", NON_EMPTY, "With password, where the server wants it.");
+        let password = table.get("password", PASSWORD, "The password.");
+        let from = table.needed("from", ADDRESS, "The sender.");
+        let to = table.get("to", list(ADDRESS, "An address."), "Who gets every alert.").unwrap_or_default();
+        let administrators = table.get("administrators", FLAG, administrators).unwrap_or(true);
+        if password.is_some() != table.at("username").is_some() {
+            table.missing("password", "username and password belong together: give both or none");
+        }
+        if tls == SmtpTls::Off {
+            table.problem("username", "would be sent unencrypted with tls: off; use starttls or tls");
+        }
+        let port = port.unwrap_or(match tls {
             SmtpTls::StartTls => 587,
             SmtpTls::Tls => 465,
             SmtpTls::Off => 25,
-        };
-        let ca_file = file(&mut fields, "ca_file");
-        let password = fields.secret(&["password"]);
-        let username_at = fields.get(&["username"]);
-        if password.is_some() != username_at.is_some() {
-            fields.missing("password", "username and password belong together: give both or none");
-        }
-        if let (Some(at), SmtpTls::Off) = (&username_at, tls) {
-            at.problem("would be sent unencrypted with tls: off; use starttls or tls");
-        }
-        let username = username_at.and_then(|at| non_empty(&at).map(str::to_owned));
-        let from = fields.required(&["from"]).and_then(|at| address(&at));
-        let to = fields.get(&["to"]).and_then(|at| at.list()).unwrap_or_default();
-        let to = to.iter().filter_map(address).collect();
-        let administrators = fields.flag(&["administrators"]).unwrap_or(true);
-        fields.reject_unknown(&SMTP_KEYS);
-        let port = port.unwrap_or(usual);
+        });
         Some(Self { host: host?, port, tls, ca_file, username, password, from: from?, to, administrators })
     }
 }
 
 impl Webhook {
-    fn read(at: &Cursor<'_>) -> Option<Self> {
-        let mut fields = at.fields()?;
-        let url = fields.required(&["url"]).and_then(|at| {
-            let url = non_empty(&at)?;
-            if let Err(why) = base_url(url) {
-                at.problem(why);
-            }
-            Some(url.to_owned())
-        });
-        let secret = fields.secret(&["secret"]);
-        fields.reject_unknown(&["url", "secret"]);
+    fn members(table: &mut MemberTable<'_>) -> Option<Self> {
+        let url = table.needed("url", URL, "Where it is sent.");
+        let secret = table.get("secret", SIGNING_SECRET, "Signs each request (HMAC-SHA-256).");
         Some(Self { url: url?, secret })
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Not here: hooks of configs (`config::hooks`), and what checks there are (`guard`).
 
-use crate::config::read::ObjectReader;
+use crate::config::members::{FLAG, MemberTable, Time};
 use std::time::Duration;
 
 /// `guardrails`; all of it may be absent.
@@ -21,16 +21,21 @@ impl Default for GuardrailSettings {
 }
 
 impl GuardrailSettings {
-    pub(super) fn read(mut fields: ObjectReader<'_>) -> Self {
+    pub(super) fn members(table: &mut MemberTable<'_>) -> Option<Self> {
         let default = Self::default();
-        let fail_on_error = fields.flag(&["fail_on_error"]);
-        let check_timeout = fields.get(&["check_timeout_ms"]).and_then(|at| at.integer_within(1, 120_000));
-        fields.reject_unknown(&["fail_on_error", "check_timeout_ms"]);
-        Self {
-            fail_on_error: fail_on_error.unwrap_or(default.fail_on_error),
-            check_timeout: check_timeout
-                .and_then(|limit| u64::try_from(limit).ok())
-                .map_or(default.check_timeout, Duration::from_millis),
-        }
+        Some(Self {
+            fail_on_error: table.or(
+                "fail_on_error",
+                FLAG,
+                default.fail_on_error,
+                "Whether a check that could not decide fails, where its parameters do not say.",
+            ),
+            check_timeout: table.or(
+                "check_timeout_ms",
+                Time::new(1, 1, 120_000),
+                default.check_timeout,
+                "For each check that has no `timeout` of its own, milliseconds.",
+            ),
+        })
     }
 }

@@ -61,6 +61,7 @@ pub use telemetry::Telemetry;
 pub use usage::UsageSettings;
 pub use yaml::read as read_yaml;
 
+use crate::config::members::{self, MemberTable};
 use crate::config::node::{Kind, Node};
 use crate::config::policies::{Policies, TimeLimits};
 use crate::config::read::{Cursor, ObjectReader, Problems};
@@ -172,33 +173,33 @@ impl Settings {
         let ids = names(f, "configs");
         let mut used_addresses = UsedAddresses::default();
         let settings = Self {
-            server: section(f, "server").map(Server::read).unwrap_or_default(),
-            listen: Listen::read(section(f, "listen"), &mut used_addresses),
-            emulator: section(f, "emulator")
+            server: section(f, "server", Server::members).unwrap_or_default(),
+            listen: Listen::read(old_section(f, "listen"), &mut used_addresses),
+            emulator: old_section(f, "emulator")
                 .map(|f| Emulator::read(f, &mut used_addresses))
                 .unwrap_or_default(),
-            limits: section(f, "limits").map(Limits::read).unwrap_or_default(),
+            limits: old_section(f, "limits").map(Limits::read).unwrap_or_default(),
             time_limits: f.get(&["time_limits"]).and_then(|at| TimeLimits::read(&at)).unwrap_or_default(),
-            auth: section(f, "auth").map(Auth::read).unwrap_or_default(),
-            store: section(f, "store").map(StoreSettings::read).unwrap_or_default(),
-            guardrails: section(f, "guardrails").map(GuardrailSettings::read).unwrap_or_default(),
-            cache: section(f, "cache").map(CacheSettings::read).unwrap_or_default(),
-            semantic_cache: section(f, "semantic_cache").and_then(SemanticCacheSettings::read),
-            batches: section(f, "batches").map(BatchSettings::read).unwrap_or_default(),
-            usage: section(f, "usage").map(UsageSettings::read).unwrap_or_default(),
-            prices: section(f, "prices").map(PriceSettings::read).unwrap_or_default(),
-            alerts: section(f, "alerts").map(AlertSettings::read).unwrap_or_default(),
-            logs: section(f, "logs").map(Logs::read).unwrap_or_default(),
+            auth: old_section(f, "auth").map(Auth::read).unwrap_or_default(),
+            store: old_section(f, "store").map(StoreSettings::read).unwrap_or_default(),
+            guardrails: section(f, "guardrails", GuardrailSettings::members).unwrap_or_default(),
+            cache: old_section(f, "cache").map(CacheSettings::read).unwrap_or_default(),
+            semantic_cache: old_section(f, "semantic_cache").and_then(SemanticCacheSettings::read),
+            batches: old_section(f, "batches").map(BatchSettings::read).unwrap_or_default(),
+            usage: section(f, "usage", UsageSettings::members).unwrap_or_default(),
+            prices: section(f, "prices", PriceSettings::members).unwrap_or_default(),
+            alerts: section(f, "alerts", AlertSettings::members).unwrap_or_default(),
+            logs: old_section(f, "logs").map(Logs::read).unwrap_or_default(),
             providers: providers(f, checks),
             configs: configs(f, &slugs, checks),
             default_config: default_config(f, &slugs, &ids),
-            custom_hosts: section(f, "custom_hosts").map(CustomHosts::read).unwrap_or_default(),
+            custom_hosts: old_section(f, "custom_hosts").map(CustomHosts::read).unwrap_or_default(),
             header_prefixes: header_prefixes(f),
-            cors: section(f, "cors").and_then(Cors::read),
-            tls: section(f, "tls").map(UpstreamTls::read).unwrap_or_default(),
-            access_log: section(f, "access_log").map(AccessLog::read).unwrap_or_default(),
-            log: section(f, "log").map(Log::read).unwrap_or_default(),
-            telemetry: section(f, "telemetry").map(Telemetry::read).unwrap_or_default(),
+            cors: old_section(f, "cors").and_then(Cors::read),
+            tls: section(f, "tls", UpstreamTls::members).unwrap_or_default(),
+            access_log: section(f, "access_log", AccessLog::members).unwrap_or_default(),
+            log: section(f, "log", Log::members).unwrap_or_default(),
+            telemetry: section(f, "telemetry", Telemetry::members).unwrap_or_default(),
             hash: hash(text),
         };
         settings.check_shared_counters(f);
@@ -240,7 +241,15 @@ pub fn report(file: &str, problems: &[Problem]) -> String {
     out
 }
 
-fn section<'a>(fields: &mut ObjectReader<'a>, name: &str) -> Option<ObjectReader<'a>> {
+fn section<T>(
+    fields: &mut ObjectReader<'_>,
+    name: &str,
+    members: fn(&mut MemberTable<'_>) -> Option<T>,
+) -> Option<T> {
+    members::read(&fields.get(&[name])?, members)
+}
+
+fn old_section<'a>(fields: &mut ObjectReader<'a>, name: &str) -> Option<ObjectReader<'a>> {
     fields.get(&[name])?.fields()
 }
 

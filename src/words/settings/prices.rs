@@ -2,13 +2,13 @@
 //!
 //! Not here: what stands in the overlay (`price::Overlay`), and fetching a catalogue (`state::price_feed`).
 
-use super::values::{base_url, count, file, non_empty};
-use crate::config::read::{Cursor, ObjectReader};
+use super::values::http_url;
+use crate::config::members::{FILE, Form, MemberTable, Time, form};
+use crate::json::schema::pattern;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// How often a catalogue is read again where the settings do not say.
-const REFRESH_HOURS: u64 = 24;
+const HOUR: Duration = Duration::from_secs(3_600);
 
 /// `prices`; all of it may be absent.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,49 +29,66 @@ pub enum CatalogueSource {
 
 impl Default for PriceSettings {
     fn default() -> Self {
-        Self {
-            overlay: None,
-            catalogue: None,
-            sha256: None,
-            refresh_interval: Duration::from_secs(REFRESH_HOURS * 3_600),
-        }
+        Self { overlay: None, catalogue: None, sha256: None, refresh_interval: HOUR * 24 }
     }
 }
+
+const URL: Form<String> =
+    form(http_url, |doc| pattern(doc, "^https?://.", &["https://prices.internal/data.json"]));
+
+/// As lower-case hex digits.
+const SHA256: Form<String> = form(
+    |at| {
+        let text = at.text()?;
+        let is_digest = text.len() == 64 && text.bytes().all(|digit| digit.is_ascii_hexdigit());
+        if !is_digest {
+            at.problem("must be a SHA-256, 64 hex digits, as `turnpike prices check FILE` prints it");
+        }
+        is_digest.then(|| text.to_ascii_lowercase())
+    },
+    |doc| {
+        pattern(
+            doc,
+            "^[0-9A-Fa-f]{64}$",
+            &["abababababababababababababababababababababababababababababababab"],
+        )
+    },
+);
 
 impl PriceSettings {
-    pub(super) fn read(mut fields: ObjectReader<'_>) -> Self {
-        let overlay = file(&mut fields, "overlay");
-        let url = fields.get(&["url"]);
-        let catalogue = match (url, file(&mut fields, "file")) {
-            (Some(at), Some(_)) => {
-                at.problem("give file or url, not both");
+    pub(super) fn members(table: &mut MemberTable<'_>) -> Option<Self> {
+        let overlay = table.get(
+            "overlay",
+            FILE,
+            "A YAML file with prices of your own, which go before the catalogue's.",
+        );
+        let file = table.get(
+            "file",
+            FILE,
+            "A catalogue in place of the one in the binary, read again every refresh_hours.",
+        );
+        let url = table.get("url", URL, "Where such a catalogue is fetched from.");
+        let sha256 = table.get(
+            "sha256",
+            SHA256,
+            "The SHA-256 of the only catalogue to take from there, as `turnpike prices check FILE` prints it.",
+        );
+        let refresh_interval = table.get(
+            "refresh_hours",
+            Time::new(3_600_000, 1, 8_760),
+            "How often it is read again. Default: 24.",
+        );
+        let catalogue = match (url, file) {
+            (_, Some(_)) if table.at("url").is_some() => {
+                table.problem("url", "give file or url, not both");
                 None
             }
-            (Some(at), None) => non_empty(&at).map(|url| {
-                if let Err(why) = base_url(url) {
-                    at.problem(why);
-                }
-                CatalogueSource::Url(url.to_owned())
-            }),
-            (None, path) => path.map(CatalogueSource::File),
+            (url, file) => url.map(CatalogueSource::Url).or(file.map(CatalogueSource::File)),
         };
-        let hours = count(&mut fields, "refresh_hours", 1, 8_760).and_then(|hours| u64::try_from(hours).ok());
-        let sha256_at = fields.get(&["sha256"]);
-        if let (Some(at), None) = (&sha256_at, &catalogue) {
-            at.problem("needs the file or url whose digest it is");
+        if catalogue.is_none() {
+            table.problem("sha256", "needs the file or url whose digest it is");
         }
-        let sha256 = sha256_at.and_then(|at| sha256(&at));
-        fields.reject_unknown(&["overlay", "file", "url", "sha256", "refresh_hours"]);
-        let refresh_interval = Duration::from_secs(hours.unwrap_or(REFRESH_HOURS) * 3_600);
-        Self { overlay, catalogue, sha256, refresh_interval }
+        let refresh_interval = refresh_interval.unwrap_or(Self::default().refresh_interval);
+        Some(Self { overlay, catalogue, sha256, refresh_interval })
     }
-}
-
-fn sha256(at: &Cursor<'_>) -> Option<String> {
-    let text = at.text()?;
-    let is_digest = text.len() == 64 && text.bytes().all(|digit| digit.is_ascii_hexdigit());
-    if !is_digest {
-        at.problem("must be a SHA-256, 64 hex digits, as `turnpike prices check FILE` prints it");
-    }
-    is_digest.then(|| text.to_ascii_lowercase())
 }

@@ -9,17 +9,18 @@ mod batches;
 mod cache;
 mod config_object;
 mod counting;
-mod guardrails;
 mod logs;
-mod money;
-mod telemetry;
 
 #[cfg(test)]
 mod tests;
 
 use super::auth::SHORTHANDS;
 use super::scopes::Scope;
-use super::{AccessLog, Limits, Server};
+use super::{
+    AccessLog, AlertSettings, GuardrailSettings, Limits, Log, PriceSettings, Server, Telemetry, UpstreamTls,
+    UsageSettings,
+};
+use crate::config::members;
 use crate::config::policies::Policies;
 use crate::json::schema::{
     self, flag, integer, list, millis, non_empty, object, one_of, or, pattern, see, text,
@@ -104,7 +105,7 @@ fn replace_references(schema: &mut Value, prefix: &str) {
 /// The top level, in the order of the shipped file.
 fn sections() -> Vec<(&'static str, Value)> {
     vec![
-        ("server", server()),
+        ("server", members::schema("The process.", Server::members)),
         ("listen", listen()),
         (
             "emulator",
@@ -124,13 +125,37 @@ fn sections() -> Vec<(&'static str, Value)> {
         ),
         ("auth", auth()),
         ("store", store()),
-        ("usage", money::usage()),
-        ("guardrails", guardrails::guardrails()),
+        (
+            "usage",
+            members::schema(
+                "How the gateway learns what requests used (docs/usage.md).",
+                UsageSettings::members,
+            ),
+        ),
+        (
+            "guardrails",
+            members::schema(
+                "What holds for all hooks and guardrails (docs/guardrails.md).",
+                GuardrailSettings::members,
+            ),
+        ),
         ("cache", cache::cache()),
         ("semantic_cache", cache::semantic()),
         ("batches", batches::section()),
-        ("prices", money::prices()),
-        ("alerts", money::alerts()),
+        (
+            "prices",
+            members::schema(
+                "What models cost (docs/prices.md). Prices of many models come with the binary.",
+                PriceSettings::members,
+            ),
+        ),
+        (
+            "alerts",
+            members::schema(
+                "Who gets a message when a limit is nearly or wholly used (docs/alerts.md).",
+                AlertSettings::members,
+            ),
+        ),
         ("logs", logs::section()),
         ("cors", cors()),
         ("providers", named("Stored providers by slug: what @slug means.", "stored_provider")),
@@ -144,17 +169,13 @@ fn sections() -> Vec<(&'static str, Value)> {
         ),
         ("custom_hosts", custom_hosts()),
         ("header_prefixes", header_prefixes()),
+        ("tls", members::schema("How the certificates of providers are verified.", UpstreamTls::members)),
         (
-            "tls",
-            object(
-                "How the certificates of providers are verified.",
-                &[],
-                vec![("ca_file", non_empty("PEM file of the authorities to trust instead of the system's."))],
-            ),
+            "access_log",
+            members::schema("One JSON line per request (docs/access-log.md).", AccessLog::members),
         ),
-        ("access_log", access_log()),
-        ("log", log()),
-        ("telemetry", telemetry::section()),
+        ("log", members::schema("The log of the process itself, on standard error.", Log::members)),
+        ("telemetry", members::schema("Traces (docs/telemetry.md).", Telemetry::members)),
     ]
 }
 
@@ -170,37 +191,6 @@ fn named(description: &str, definition: &str) -> Value {
 
 fn ms(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
-}
-
-fn server() -> Value {
-    let defaults = Server::default();
-    let grace = "Seconds that requests in flight may continue after a stop was requested. Under systemd, TimeoutStopSec must \
-                 be longer.";
-    object(
-        "The process.",
-        &[],
-        vec![
-            ("threads", integer("Threads per service. Default: the number of CPUs.", 1, Some(1024))),
-            (
-                "work_stealing",
-                or(flag("Whether idle threads take work from busy ones."), defaults.work_stealing),
-            ),
-            ("grace_period_seconds", or(integer(grace, 0, Some(86_400)), defaults.grace_period.as_secs())),
-            (
-                "upstream_pool_size",
-                or(
-                    integer(
-                        "Maximum number of idle connections to providers, per thread and pool.",
-                        0,
-                        Some(65_536),
-                    ),
-                    defaults.upstream_pool_size,
-                ),
-            ),
-            ("upgrade_sock", non_empty("Socket on which an old process hands its listeners to a new one.")),
-            ("pid_file", non_empty("File for the process's id.")),
-        ],
-    )
 }
 
 fn listener() -> Value {
@@ -516,44 +506,4 @@ fn header_prefixes() -> Value {
         members.insert("minItems".to_owned(), 1.into());
     }
     prefixes
-}
-
-fn access_log() -> Value {
-    // Compared with the reader's default in the tests.
-    let default = match AccessLog::default() {
-        AccessLog::Stdout => "stdout",
-        AccessLog::File(_) => "file",
-        AccessLog::Journald => "journald",
-        AccessLog::Off => "off",
-    };
-    let mut schema = object(
-        "One JSON line per request (docs/access-log.md).",
-        &[],
-        vec![
-            (
-                "output",
-                or(one_of("Where the lines are written.", ["stdout", "file", "journald", "off"]), default),
-            ),
-            ("path", non_empty("With output: file. SIGUSR1 reopens it, for logrotate.")),
-        ],
-    );
-    if let Value::Object(members) = &mut schema {
-        members.insert(
-            "if".to_owned(),
-            json!({"properties": {"output": {"const": "file"}}, "required": ["output"]}),
-        );
-        members.insert("then".to_owned(), json!({"required": ["path"]}));
-    }
-    schema
-}
-
-fn log() -> Value {
-    object(
-        "The log of the process itself, on standard error.",
-        &[],
-        vec![
-            ("level", or(one_of("The least level.", ["error", "warn", "info", "debug", "trace"]), "info")),
-            ("format", or(one_of("A line in JSON, or text.", ["json", "text"]), "json")),
-        ],
-    )
 }

@@ -2,8 +2,7 @@
 //!
 //! Not here: listeners, and anything about requests.
 
-use super::values::{count, file};
-use crate::config::read::ObjectReader;
+use crate::config::members::{Choice, FILE, FLAG, MemberTable, seconds, whole};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -38,29 +37,40 @@ impl Default for Server {
 }
 
 impl Server {
-    pub(super) fn read(mut fields: ObjectReader<'_>) -> Self {
-        let defaults = Self::default();
-        let grace = fields.get(&["grace_period_seconds"]).and_then(|at| at.integer_within(0, 86_400));
-        let server = Self {
-            threads: count(&mut fields, "threads", 1, 1024),
-            work_stealing: fields.flag(&["work_stealing"]).unwrap_or(defaults.work_stealing),
-            upgrade_sock: file(&mut fields, "upgrade_sock"),
-            pid_file: file(&mut fields, "pid_file"),
-            grace_period: grace
-                .and_then(|seconds| u64::try_from(seconds).ok())
-                .map_or(defaults.grace_period, Duration::from_secs),
-            upstream_pool_size: count(&mut fields, "upstream_pool_size", 0, 65_536)
-                .unwrap_or(defaults.upstream_pool_size),
-        };
-        fields.reject_unknown(&[
-            "threads",
-            "work_stealing",
-            "upgrade_sock",
-            "pid_file",
-            "grace_period_seconds",
-            "upstream_pool_size",
-        ]);
-        server
+    pub(super) fn members(table: &mut MemberTable<'_>) -> Option<Self> {
+        let default = Self::default();
+        let grace_period = "Seconds that requests in flight may continue after a stop was requested. Under systemd, TimeoutStopSec must be longer.";
+        Some(Self {
+            threads: table.get(
+                "threads",
+                whole(1, 1024),
+                "Threads per service. Default: the number of CPUs.",
+            ),
+            work_stealing: table.or(
+                "work_stealing",
+                FLAG,
+                default.work_stealing,
+                "Whether idle threads take work from busy ones.",
+            ),
+            upgrade_sock: table.get(
+                "upgrade_sock",
+                FILE,
+                "Socket on which an old process hands its listeners to a new one.",
+            ),
+            pid_file: table.get("pid_file", FILE, "File for the process's id."),
+            grace_period: table.or(
+                "grace_period_seconds",
+                seconds(0, 86_400),
+                default.grace_period,
+                grace_period,
+            ),
+            upstream_pool_size: table.or(
+                "upstream_pool_size",
+                whole(0, 65_536),
+                default.upstream_pool_size,
+                "Maximum number of idle connections to providers, per thread and pool.",
+            ),
+        })
     }
 }
 
@@ -72,10 +82,10 @@ pub struct UpstreamTls {
 }
 
 impl UpstreamTls {
-    pub(super) fn read(mut fields: ObjectReader<'_>) -> Self {
-        let tls = Self { ca_file: file(&mut fields, "ca_file") };
-        fields.reject_unknown(&["ca_file"]);
-        tls
+    pub(super) fn members(table: &mut MemberTable<'_>) -> Option<Self> {
+        let ca_file =
+            table.get("ca_file", FILE, "PEM file of the authorities to trust instead of the system's.");
+        Some(Self { ca_file })
     }
 }
 
@@ -99,21 +109,19 @@ impl Default for Log {
 }
 
 impl Log {
-    pub(super) fn read(mut fields: ObjectReader<'_>) -> Self {
-        const LEVELS: [(&str, log::LevelFilter); 5] = [
+    pub(super) fn members(table: &mut MemberTable<'_>) -> Option<Self> {
+        const LEVELS: Choice<log::LevelFilter> = Choice(&[
             ("error", log::LevelFilter::Error),
             ("warn", log::LevelFilter::Warn),
             ("info", log::LevelFilter::Info),
             ("debug", log::LevelFilter::Debug),
             ("trace", log::LevelFilter::Trace),
-        ];
-        const FORMATS: [(&str, LogFormat); 2] = [("json", LogFormat::Json), ("text", LogFormat::Text)];
-        let defaults = Self::default();
-        let log = Self {
-            level: fields.get(&["level"]).and_then(|at| at.one_of(&LEVELS)).unwrap_or(defaults.level),
-            format: fields.get(&["format"]).and_then(|at| at.one_of(&FORMATS)).unwrap_or(defaults.format),
-        };
-        fields.reject_unknown(&["level", "format"]);
-        log
+        ]);
+        const FORMATS: Choice<LogFormat> = Choice(&[("json", LogFormat::Json), ("text", LogFormat::Text)]);
+        let default = Self::default();
+        Some(Self {
+            level: table.or("level", LEVELS, default.level, "The least level."),
+            format: table.or("format", FORMATS, default.format, "A line in JSON, or text."),
+        })
     }
 }

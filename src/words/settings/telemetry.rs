@@ -3,11 +3,12 @@
 //! Not here: what a span has (`engine/sinks/spans`), and sending them (`main`). Metrics and logs have no settings here: they are served
 //! and written.
 
-use super::values::{base_url, count, non_empty};
-use crate::config::read::{Cursor, ObjectReader};
+use super::values::base_url;
+use crate::config::members::{FLAG, Form, MemberTable, NON_EMPTY, SHARE, form, object, whole};
+use crate::config::read::Cursor;
 use crate::config::secret::Secret;
-
-const KEYS: [&str; 6] = ["endpoint", "headers", "sample", "service_name", "payloads", "max_payload_bytes"];
+use crate::json::schema::pattern;
+use serde_json::json;
 
 /// `telemetry`; all of it may be absent.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -29,42 +30,60 @@ pub struct Otlp {
     pub max_payload_bytes: Option<usize>,
 }
 
-/// How much of a body spans have where the settings do not say.
-const PAYLOAD_BYTES: usize = 8 << 10;
+const ENDPOINT: Form<String> = form(endpoint, |doc| {
+    pattern(doc, "^https?://.+|^\\$\\{.+\\}$|^credential:.+", &["http://127.0.0.1:4318"])
+});
 
-/// The most that they may have.
-const MAX_PAYLOAD_BYTES: i64 = 64 << 10;
+const HEADERS: Form<Vec<(String, Secret)>> = form(
+    |at| Some(headers(at)),
+    |doc| json!({"type": "object", "description": doc, "additionalProperties": {"type": "string"}}),
+);
 
 impl Telemetry {
-    pub(super) fn read(mut fields: ObjectReader<'_>) -> Self {
-        let otlp = fields.get(&["otlp"]).and_then(|at| at.fields()).and_then(otlp);
-        fields.reject_unknown(&["otlp"]);
-        Self { otlp }
+    pub(super) fn members(table: &mut MemberTable<'_>) -> Option<Self> {
+        let otlp = object(Otlp::members);
+        Some(Self {
+            otlp: table.get("otlp", otlp, "The collector that gets a span of each request and attempt."),
+        })
     }
 }
 
-fn otlp(mut fields: ObjectReader<'_>) -> Option<Otlp> {
-    let endpoint = fields.required(&["endpoint"]).and_then(|at| endpoint(&at));
-    let headers = fields.get(&["headers"]).map(|at| headers(&at)).unwrap_or_default();
-    let sample = fields.get(&["sample"]).and_then(|at| {
-        let share = at.number()?;
-        if !(0.0..=1.0).contains(&share) {
-            at.problem("must be a number from 0 to 1");
-            return None;
-        }
-        Some(share)
-    });
-    let service_name = fields.get(&["service_name"]).and_then(|at| non_empty(&at).map(str::to_owned));
-    let payloads = fields.flag(&["payloads"]).unwrap_or(false);
-    let max_payload_bytes = count(&mut fields, "max_payload_bytes", 1, MAX_PAYLOAD_BYTES);
-    fields.reject_unknown(&KEYS);
-    Some(Otlp {
-        endpoint: endpoint?,
-        headers,
-        sample: sample.unwrap_or(1.0),
-        service_name: service_name.unwrap_or_else(|| "turnpike".to_owned()),
-        max_payload_bytes: payloads.then(|| max_payload_bytes.unwrap_or(PAYLOAD_BYTES)),
-    })
+impl Otlp {
+    fn members(table: &mut MemberTable<'_>) -> Option<Self> {
+        let endpoint = table.needed(
+            "endpoint",
+            ENDPOINT,
+            "OTLP over HTTP; /v1/traces is added where the URL has no path.",
+        );
+        let headers = table.get("headers", HEADERS, "Sent with every request to the collector.");
+        let sample = table.or(
+            "sample",
+            SHARE,
+            1.0,
+            "The share of traces that are sent, where traceparent does not decide.",
+        );
+        let name = "turnpike".to_owned();
+        let service_name = table.or("service_name", NON_EMPTY, name, "service.name of the resource.");
+        let payloads = table.or(
+            "payloads",
+            FLAG,
+            false,
+            "Whether spans of requests have the bodies of request and response.",
+        );
+        let max_payload_bytes = table.or(
+            "max_payload_bytes",
+            whole(1, 64 << 10),
+            8 << 10,
+            "How much of each body they have, bytes.",
+        );
+        Some(Self {
+            endpoint: endpoint?,
+            headers: headers.unwrap_or_default(),
+            sample,
+            service_name,
+            max_payload_bytes: payloads.then_some(max_payload_bytes),
+        })
+    }
 }
 
 /// The address for traces: `/v1/traces` where the URL has no path, as OTLP says.

@@ -2,7 +2,7 @@
 //!
 //! Not here: what usage costs (`prices`), and who may use how much.
 
-use crate::config::read::ObjectReader;
+use crate::config::members::{Choice, FLAG, MemberTable};
 
 /// `usage`; all of it may be absent.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,18 +21,21 @@ impl Default for UsageSettings {
     }
 }
 
+const ON_DISCONNECT: Choice<bool> = Choice(&[("stop", false), ("drain", true)]);
+
 impl UsageSettings {
-    pub(super) fn read(mut fields: ObjectReader<'_>) -> Self {
+    pub(super) fn members(table: &mut MemberTable<'_>) -> Option<Self> {
         let default = Self::default();
-        let stream_usage = fields.flag(&["stream_usage"]);
-        let tokenizer = fields.flag(&["tokenizer"]);
-        let drain =
-            fields.get(&["on_disconnect"]).and_then(|at| at.one_of(&[("stop", false), ("drain", true)]));
-        fields.reject_unknown(&["stream_usage", "tokenizer", "on_disconnect"]);
-        Self {
-            stream_usage: stream_usage.unwrap_or(default.stream_usage),
-            tokenizer: tokenizer.unwrap_or(default.tokenizer),
-            drain: drain.unwrap_or(default.drain),
-        }
+        let stream_usage = "Whether providers are requested to report the usage of streams whose client did not request it. The event \
+                            that they add is not passed on. While a limit counts tokens or costs, they are in any case. Default: true.";
+        let tokenizer = "Whether tokens are counted with a tokenizer where a provider reports none; it takes 65 MiB of memory once it \
+                         is used. Otherwise they are estimated by a rule. Default: true.";
+        let on_disconnect = "A stream whose client has left: stop closes the connection to the provider and charges what was sent, \
+                             drain reads it to its end, for providers that charge all of it. Default: stop.";
+        Some(Self {
+            stream_usage: table.get("stream_usage", FLAG, stream_usage).unwrap_or(default.stream_usage),
+            tokenizer: table.get("tokenizer", FLAG, tokenizer).unwrap_or(default.tokenizer),
+            drain: table.get("on_disconnect", ON_DISCONNECT, on_disconnect).unwrap_or(default.drain),
+        })
     }
 }

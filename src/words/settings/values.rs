@@ -45,6 +45,15 @@ pub(super) fn address(at: &Cursor<'_>) -> Option<SocketAddr> {
     found
 }
 
+/// The operator's own URL, which [`base_url`] checks.
+pub(super) fn http_url(at: &Cursor<'_>) -> Option<String> {
+    let url = non_empty(at)?;
+    if let Err(why) = base_url(url) {
+        at.problem(why);
+    }
+    Some(url.to_owned())
+}
+
 /// Whether `text` can be a slug or a config id, usable in a header, a path and a metric label.
 pub(super) fn is_id(text: &str) -> bool {
     !text.is_empty()
