@@ -2,14 +2,15 @@
 //!
 //! Not here: batches of providers, which the gateway passes on.
 
-use super::values::{count, file, non_empty};
-use crate::config::read::{Cursor, ObjectReader};
+use crate::config::members::{FILE, Form, MemberTable, NON_EMPTY, Time, form, non_empty, object, whole};
+use crate::config::read::Cursor;
 use crate::config::secret::Secret;
+use crate::json::schema::{self, pattern};
 use std::path::PathBuf;
 use std::time::Duration;
 
 const MIB: u64 = 1 << 20;
-const DAY: u64 = 86_400;
+const DAY: Duration = Duration::from_secs(86_400);
 
 /// `batches`; all of it may be absent.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -59,79 +60,80 @@ impl Default for BatchSettings {
             max_line_bytes: 16 << 20,
             max_file_bytes: 1024 * MIB,
             max_workspace_bytes: 10 * 1024 * MIB,
-            retention: Duration::from_secs(30 * DAY),
+            retention: DAY * 30,
         }
     }
 }
 
+const ENDPOINT: Form<String> = form(endpoint, |doc| pattern(doc, "^https?://.", &["https://s3.example.com"]));
+
+const SECRET_KEY: Form<Secret> = form(|at| non_empty(at).map(Secret::new), schema::non_empty);
+
 impl BatchSettings {
-    pub(super) fn read(fields: ObjectReader<'_>) -> Self {
-        let mut f = fields;
+    pub(super) fn members(table: &mut MemberTable<'_>) -> Option<Self> {
         let default = Self::default();
-        let bytes = |found: Option<usize>, default: u64| found.map_or(default, |bytes| bytes as u64);
-        let s3 = f.get(&["s3"]).and_then(|at| {
-            let s3 = S3Settings::read(at.fields()?);
-            if s3.is_some()
-                && let Some(directory) = f.peek(&["directory"])
-            {
-                directory.problem("cannot be set with s3: files are in one of them");
-            }
-            s3
-        });
+        let directory = "Where files are kept. Default: blobs in the state directory. Gateways that share a store need one that all of \
+                         them have, or s3.";
+        let s3 = "A bucket of Amazon S3, or of what speaks its API, in place of a directory.";
         let settings = Self {
-            directory: file(&mut f, "directory"),
-            s3,
-            concurrency: count(&mut f, "concurrency", 1, 4096).unwrap_or(default.concurrency),
-            max_lines: count(&mut f, "max_lines", 1, 1_000_000).unwrap_or(default.max_lines),
-            max_line_bytes: count(&mut f, "max_line_bytes", 1024, 64 << 20).unwrap_or(default.max_line_bytes),
-            max_file_bytes: bytes(count(&mut f, "max_file_bytes", 1024, 1 << 40), default.max_file_bytes),
-            max_workspace_bytes: bytes(
-                count(&mut f, "max_workspace_bytes", 1024, 1 << 50),
-                default.max_workspace_bytes,
+            directory: table.get("directory", FILE, directory),
+            s3: table.get("s3", object(S3Settings::members), s3),
+            concurrency: table.or(
+                "concurrency",
+                whole(1, 4096),
+                default.concurrency,
+                "Lines of batches in flight in this process.",
             ),
-            retention: count(&mut f, "retention_days", 1, 3650)
-                .map_or(default.retention, |days| Duration::from_secs(days as u64 * DAY)),
+            max_lines: table.or("max_lines", whole(1, 1_000_000), default.max_lines, "Lines of one batch."),
+            max_line_bytes: table.or(
+                "max_line_bytes",
+                whole(1024, 64 << 20),
+                default.max_line_bytes,
+                "The longest line, bytes.",
+            ),
+            max_file_bytes: table.or(
+                "max_file_bytes",
+                whole(1024, 1 << 40),
+                default.max_file_bytes,
+                "The largest file, bytes.",
+            ),
+            max_workspace_bytes: table.or(
+                "max_workspace_bytes",
+                whole(1024, 1 << 50),
+                default.max_workspace_bytes,
+                "All files of a workspace, bytes.",
+            ),
+            retention: table.or(
+                "retention_days",
+                Time::new(86_400_000, 1, 3650),
+                default.retention,
+                "How long finished batches and the files that they made are kept.",
+            ),
         };
-        f.reject_unknown(&[
-            "directory",
-            "s3",
-            "concurrency",
-            "max_lines",
-            "max_line_bytes",
-            "max_file_bytes",
-            "max_workspace_bytes",
-            "retention_days",
-        ]);
-        settings
+        if settings.s3.is_some() {
+            table.problem("directory", "cannot be set with s3: files are in one of them");
+        }
+        Some(settings)
     }
 }
 
 impl S3Settings {
-    fn read(fields: ObjectReader<'_>) -> Option<Self> {
-        let mut f = fields;
-        let bucket = f.required(&["bucket"]).and_then(|at| non_empty(&at).map(str::to_owned));
-        let endpoint = f.get(&["endpoint"]).and_then(|at| endpoint(&at));
-        let mut text = |name: &str| f.get(&[name]).and_then(|at| non_empty(&at).map(str::to_owned));
-        let (prefix, region) = (text("prefix"), text("region"));
-        let settings = Self {
-            prefix: prefix.unwrap_or_default(),
-            region,
-            endpoint,
-            credentials: f.get(&["credentials"]).and_then(|at| S3Credentials::read(at.fields()?)),
-            bucket: bucket.clone().unwrap_or_default(),
-        };
-        f.reject_unknown(&["bucket", "prefix", "region", "endpoint", "credentials"]);
-        bucket.map(|_| settings)
+    fn members(table: &mut MemberTable<'_>) -> Option<Self> {
+        let bucket = table.needed("bucket", NON_EMPTY, "The bucket.");
+        let prefix = table.get("prefix", NON_EMPTY, "What the names of all objects begin with.");
+        let region = table.get("region", NON_EMPTY, "The bucket's region.");
+        let endpoint = table.get("endpoint", ENDPOINT, "Of another vendor.");
+        let credentials = object(S3Credentials::members);
+        let credentials = table.get("credentials", credentials, "Default: from the machine's environment.");
+        Some(Self { bucket: bucket?, prefix: prefix.unwrap_or_default(), region, endpoint, credentials })
     }
 }
 
 impl S3Credentials {
-    fn read(mut fields: ObjectReader<'_>) -> Option<Self> {
-        let f = &mut fields;
-        let id = f.required(&["access_key_id"]).and_then(|at| non_empty(&at).map(str::to_owned));
-        let secret = f.required(&["secret_access_key"]).and_then(|at| non_empty(&at).map(Secret::new));
-        fields.reject_unknown(&["access_key_id", "secret_access_key"]);
-        Some(Self { access_key_id: id?, secret_access_key: secret? })
+    fn members(table: &mut MemberTable<'_>) -> Option<Self> {
+        let access_key_id = table.needed("access_key_id", NON_EMPTY, "The id of an access key.");
+        let secret_access_key = table.needed("secret_access_key", SECRET_KEY, "Its secret.");
+        Some(Self { access_key_id: access_key_id?, secret_access_key: secret_access_key? })
     }
 }
 

@@ -2,14 +2,12 @@
 //!
 //! Not here: which requests are cached (`cache` of a config, `config::policies`).
 
-use super::values::{count, millis, non_empty};
-use crate::config::read::ObjectReader;
+use crate::config::members::{Form, MILLIS, MemberTable, NON_EMPTY, SHARE, form, seconds, whole};
 use crate::config::secret::Secret;
+use crate::json::schema::pattern;
 use std::time::Duration;
 
 const MIB: u64 = 1 << 20;
-/// The longest time that a response is kept, seconds: 90 days.
-const MAX_AGE: i64 = 7_776_000;
 
 /// `cache`; all of it may be absent.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,31 +36,50 @@ impl Default for CacheSettings {
     }
 }
 
+const URL: Form<Secret> = form(
+    |at| {
+        let text = at.text()?;
+        let url = url::Url::parse(text).ok().filter(url::Url::has_host);
+        match url.as_ref().map(url::Url::scheme) {
+            Some("redis" | "rediss") => Some(Secret::new(text)),
+            _ => {
+                at.problem("must be redis://HOST:PORT, or rediss://HOST:PORT with TLS");
+                None
+            }
+        }
+    },
+    |doc| pattern(doc, "^rediss?://.", &["redis://127.0.0.1:6379"]),
+);
+
 impl CacheSettings {
-    pub(super) fn read(fields: ObjectReader<'_>) -> Self {
-        let mut f = fields;
+    pub(super) fn members(table: &mut MemberTable<'_>) -> Option<Self> {
         let default = Self::default();
-        let bytes = |count: Option<usize>, default: u64| count.map_or(default, |bytes| bytes as u64);
-        let settings = Self {
-            max_bytes: bytes(count(&mut f, "max_bytes", 1 << 20, 1 << 40), default.max_bytes),
-            max_entry_bytes: bytes(count(&mut f, "max_entry_bytes", 1024, 64 << 20), default.max_entry_bytes),
-            max_age: count(&mut f, "max_age", 1, MAX_AGE)
-                .map_or(default.max_age, |seconds| Duration::from_secs(seconds as u64)),
-            url: f.get(&["url"]).and_then(|at| {
-                let text = at.text()?;
-                let url = url::Url::parse(text).ok().filter(url::Url::has_host);
-                match url.as_ref().map(url::Url::scheme) {
-                    Some("redis" | "rediss") => Some(Secret::new(text)),
-                    _ => {
-                        at.problem("must be redis://HOST:PORT, or rediss://HOST:PORT with TLS");
-                        None
-                    }
-                }
-            }),
-            timeout: millis(&mut f, "timeout_ms").unwrap_or(default.timeout),
-        };
-        f.reject_unknown(&["max_bytes", "max_entry_bytes", "max_age", "url", "timeout_ms"]);
-        settings
+        let max_age = "How long a response is kept where the config sets no max_age, seconds.";
+        let url = "Redis or Valkey, which several gateways share: redis://HOST:PORT, or rediss:// with TLS. Without it each gateway \
+                   has its own cache.";
+        Some(Self {
+            max_bytes: table.or(
+                "max_bytes",
+                whole(1 << 20, 1 << 40),
+                default.max_bytes,
+                "The most memory that cached responses take, bytes.",
+            ),
+            max_entry_bytes: table.or(
+                "max_entry_bytes",
+                whole(1024, 64 << 20),
+                default.max_entry_bytes,
+                "The largest response that is cached, bytes.",
+            ),
+            // At most 90 days.
+            max_age: table.or("max_age", seconds(1, 7_776_000), default.max_age, max_age),
+            url: table.get("url", URL, url),
+            timeout: table.or(
+                "timeout_ms",
+                MILLIS,
+                default.timeout,
+                "How long a request waits for it, milliseconds.",
+            ),
+        })
     }
 }
 
@@ -84,34 +101,26 @@ pub struct SemanticCacheSettings {
 }
 
 impl SemanticCacheSettings {
-    pub(super) const DEFAULT_THRESHOLD: f64 = 0.95;
-    pub(super) const DEFAULT_TIMEOUT: Duration = Duration::from_secs(2);
-    pub(super) const DEFAULT_MAX_BYTES: u64 = 256 * MIB;
-
-    pub(super) fn read(fields: ObjectReader<'_>) -> Option<Self> {
-        let mut f = fields;
-        let provider = f.required(&["provider"]).and_then(|at| non_empty(&at).map(str::to_owned));
-        let model = f.required(&["model"]).and_then(|at| non_empty(&at).map(str::to_owned));
-        let dimensions = count(&mut f, "dimensions", 1, 4096).and_then(|count| u32::try_from(count).ok());
-        let threshold = f.get(&["threshold"]).and_then(|at| {
-            let number = at.number()?;
-            if !(0.0..=1.0).contains(&number) {
-                at.problem("must be a number from 0 to 1");
-                return None;
-            }
-            Some(number)
-        });
-        let timeout = millis(&mut f, "timeout_ms").unwrap_or(Self::DEFAULT_TIMEOUT);
-        let max_bytes = count(&mut f, "max_bytes", 1 << 20, 1 << 40)
-            .map_or(Self::DEFAULT_MAX_BYTES, |bytes| bytes as u64);
-        f.reject_unknown(&["provider", "model", "dimensions", "threshold", "timeout_ms", "max_bytes"]);
-        Some(Self {
-            provider: provider?,
-            model: model?,
-            dimensions,
-            threshold: threshold.unwrap_or(Self::DEFAULT_THRESHOLD),
-            timeout,
-            max_bytes,
-        })
+    pub(super) fn members(table: &mut MemberTable<'_>) -> Option<Self> {
+        let provider = "The @slug of a stored provider that has embeddings, or the id of a saved config.";
+        let dimensions = "Of the vectors, where the model lets one choose.";
+        let threshold = "The least cosine similarity of texts that count as the same.";
+        let provider = table.needed("provider", NON_EMPTY, provider);
+        let model = table.needed("model", NON_EMPTY, "The embedding model.");
+        let dimensions = table.get("dimensions", whole(1, 4096), dimensions);
+        let threshold = table.or("threshold", SHARE, 0.95, threshold);
+        let timeout = table.or(
+            "timeout_ms",
+            MILLIS,
+            Duration::from_secs(2),
+            "How long a request waits for its vector, milliseconds.",
+        );
+        let max_bytes = table.or(
+            "max_bytes",
+            whole(1 << 20, 1 << 40),
+            256 * MIB,
+            "The most memory that vectors take, bytes.",
+        );
+        Some(Self { provider: provider?, model: model?, dimensions, threshold, timeout, max_bytes })
     }
 }

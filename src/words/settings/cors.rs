@@ -2,8 +2,10 @@
 //!
 //! Not here: the headers that tell a browser so (`engine::cors`).
 
-use super::values::non_empty;
-use crate::config::read::{Cursor, ObjectReader};
+use crate::config::members::{Form, MemberTable, form, non_empty, seconds};
+use crate::config::read::Cursor;
+use crate::json::schema;
+use serde_json::json;
 use std::time::Duration;
 
 /// The default of `max_age_seconds`: browsers cap it, Chrome at two hours.
@@ -26,13 +28,23 @@ pub enum Origins {
     Listed(Vec<String>),
 }
 
+const ORIGINS: Form<Origins> = form(Origins::read, |doc| {
+    json!({
+        "type": "array",
+        "minItems": 1,
+        "items": schema::non_empty("An origin: scheme, host and perhaps a port."),
+        "description": doc,
+        "examples": [["https://app.example.com"]],
+    })
+});
+
 impl Cors {
-    pub(super) fn read(mut fields: ObjectReader<'_>) -> Option<Self> {
-        let origins = fields.required(&["origins"]).and_then(|at| Origins::read(&at));
-        let max_age = fields.get(&["max_age_seconds"]).and_then(|at| at.integer_within(0, 86_400));
-        let max_age = max_age.and_then(|seconds| u64::try_from(seconds).ok()).map(Duration::from_secs);
-        fields.reject_unknown(&["origins", "max_age_seconds"]);
-        Some(Self { origins: origins?, max_age: max_age.unwrap_or(MAX_AGE) })
+    pub(super) fn members(table: &mut MemberTable<'_>) -> Option<Self> {
+        let origins = "The origins of pages that may call; '*' alone is all pages.";
+        let max_age = "Seconds for which a browser may remember the answer to a preflight.";
+        let origins = table.needed("origins", ORIGINS, origins);
+        let max_age = table.or("max_age_seconds", seconds(0, 86_400), MAX_AGE, max_age);
+        Some(Self { origins: origins?, max_age })
     }
 }
 

@@ -2,19 +2,17 @@
 //!
 //! Not here: the limits themselves, which are objects of the store.
 
-use super::values::{count, non_empty};
-use crate::config::read::{Cursor, ObjectReader};
+use crate::config::members::{Choice, Form, MemberTable, form, non_empty, whole};
+use crate::config::read::Cursor;
 use crate::config::secret::Secret;
+use crate::json::schema;
 use jiff::civil::Weekday;
 use jiff::tz::TimeZone;
 
-/// The keys that are read here.
-pub(super) const KEYS: [&str; 6] =
-    ["timezone", "week_start", "assume_output_tokens", "shared", "leases", "on_store_error"];
-const LEASES: [(&str, bool); 2] = [("on", true), ("off", false)];
-const ON_STORE_ERROR: [(&str, OnStoreError); 2] =
-    [("allow", OnStoreError::Allow), ("deny", OnStoreError::Deny)];
-const WEEKDAYS: [(&str, Weekday); 7] = [
+const LEASES: Choice<bool> = Choice(&[("on", true), ("off", false)]);
+const ON_STORE_ERROR: Choice<OnStoreError> =
+    Choice(&[("allow", OnStoreError::Allow), ("deny", OnStoreError::Deny)]);
+const WEEKDAYS: Choice<Weekday> = Choice(&[
     ("monday", Weekday::Monday),
     ("tuesday", Weekday::Tuesday),
     ("wednesday", Weekday::Wednesday),
@@ -22,7 +20,21 @@ const WEEKDAYS: [(&str, Weekday); 7] = [
     ("friday", Weekday::Friday),
     ("saturday", Weekday::Saturday),
     ("sunday", Weekday::Sunday),
-];
+]);
+const TIMEZONE: Form<TimeZone> = form(
+    |at| {
+        let zone = TimeZone::get(non_empty(at)?).ok();
+        if zone.is_none() {
+            at.problem("must be a time zone of the IANA database, such as UTC or Europe/Berlin");
+        }
+        zone
+    },
+    schema::non_empty,
+)
+.written(|zone| Some(zone.iana_name()?.into()));
+const SHARED: Form<SharedCounters> = form(shared, |doc| {
+    schema::pattern(doc, "^(store$|rediss?://.|postgres(ql)?://.)", &["store", "redis://127.0.0.1:6379"])
+});
 
 /// How usage is counted.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -74,33 +86,36 @@ impl Default for Counting {
 }
 
 impl Counting {
-    pub(super) fn read(f: &mut ObjectReader<'_>) -> Self {
-        let defaults = Self::default();
-        let timezone = f.get(&["timezone"]).and_then(|at| {
-            let zone = TimeZone::get(non_empty(&at)?).ok();
-            if zone.is_none() {
-                at.problem("must be a time zone of the IANA database, such as UTC or Europe/Berlin");
-            }
-            zone
-        });
-        let week_start = f.get(&["week_start"]).and_then(|at| at.one_of(&WEEKDAYS));
-        let assume = count(f, "assume_output_tokens", 1, 10_000_000);
+    /// Adds its members to those of `limits`.
+    pub(super) fn members(table: &mut MemberTable<'_>) -> Self {
+        let default = Self::default();
+        let timezone =
+            "Where the days, weeks and months of rate limits and budgets begin: a zone of the IANA database.";
+        let assumed = "Output that is reserved for a request without a bound of its own, in tokens, until enough of its kind were \
+                       counted.";
+        let shared = "Counters that several gateways share: in the store, if it is PostgreSQL, or at a URL of PostgreSQL, Redis or \
+                      Valkey; without it each counts alone. Read at the start.";
+        let leases = "Whether a gateway borrows an amount ahead of hot buckets of shared counters, for two seconds, so that most \
+                      requests need no call to the store. Never of hard limits.";
+        let on_store_error = "What budgets do while the shared counters are away; hard ones refuse.";
         Self {
-            timezone: timezone.unwrap_or(defaults.timezone),
-            week_start: week_start.unwrap_or(defaults.week_start),
-            assume_output_tokens: assume.unwrap_or(defaults.assume_output_tokens),
-            shared: f.get(&["shared"]).and_then(|at| shared(&at)),
-            leases: f.get(&["leases"]).and_then(|at| at.one_of(&LEASES)).unwrap_or(defaults.leases),
-            on_store_error: f
-                .get(&["on_store_error"])
-                .and_then(|at| at.one_of(&ON_STORE_ERROR))
-                .unwrap_or(defaults.on_store_error),
+            timezone: table.or("timezone", TIMEZONE, default.timezone, timezone),
+            week_start: table.or("week_start", WEEKDAYS, default.week_start, "The day on which weeks begin."),
+            assume_output_tokens: table.or(
+                "assume_output_tokens",
+                whole(1, 10_000_000),
+                default.assume_output_tokens,
+                assumed,
+            ),
+            shared: table.get("shared", SHARED, shared),
+            leases: table.or("leases", LEASES, default.leases, leases),
+            on_store_error: table.or(
+                "on_store_error",
+                ON_STORE_ERROR,
+                default.on_store_error,
+                on_store_error,
+            ),
         }
-    }
-
-    /// The names of the days, for the schema.
-    pub(super) fn weekdays() -> impl Iterator<Item = &'static str> {
-        WEEKDAYS.into_iter().map(|(name, _)| name)
     }
 }
 

@@ -4,7 +4,8 @@
 //! operator's own `custom_host` values, which are trusted.
 
 use super::allow_rule::AllowRule;
-use crate::config::read::{Cursor, ObjectReader};
+use crate::config::members::{FLAG, Form, MemberTable, form, list};
+use crate::json::schema;
 
 /// `custom_hosts`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -14,21 +15,17 @@ pub struct CustomHosts {
     pub allow: Vec<AllowRule>,
 }
 
-impl CustomHosts {
-    pub(super) fn read(mut fields: ObjectReader<'_>) -> Self {
-        let allow_private = fields.flag(&["allow_private"]).unwrap_or_default();
-        let items = fields.get(&["allow"]).and_then(|at| at.list()).unwrap_or_default();
-        fields.reject_unknown(&["allow_private", "allow"]);
-        Self { allow_private, allow: items.iter().filter_map(rule).collect() }
-    }
-}
+const RULE: Form<AllowRule> =
+    form(|at| AllowRule::parse(at.text()?).map_err(|message| at.problem(message)).ok(), schema::text);
 
-fn rule(at: &Cursor<'_>) -> Option<AllowRule> {
-    match AllowRule::parse(at.text()?) {
-        Ok(rule) => Some(rule),
-        Err(message) => {
-            at.problem(message);
-            None
-        }
+impl CustomHosts {
+    pub(super) fn members(table: &mut MemberTable<'_>) -> Option<Self> {
+        let private = "Allows all private and loopback ranges; only if every client is trusted.";
+        let allow = "Hosts that clients may name besides public ones: names, *.suffix, addresses, ranges, each with an optional :port.";
+        let rules = list(RULE, "A host, address or range.");
+        Some(Self {
+            allow_private: table.or("allow_private", FLAG, false, private),
+            allow: table.get("allow", rules, allow).unwrap_or_default(),
+        })
     }
 }

@@ -2,9 +2,8 @@
 //!
 //! Not here: budgets and rate limits of tenants, and a target's own `request_timeout`.
 
-use super::counting::{self, Counting};
-use super::values::{count, millis};
-use crate::config::read::ObjectReader;
+use super::counting::Counting;
+use crate::config::members::{MILLIS, MemberTable, whole};
 use std::time::Duration;
 
 /// Sizes in bytes, times as durations.
@@ -65,48 +64,93 @@ impl Default for Limits {
 }
 
 impl Limits {
-    pub(super) fn read(mut fields: ObjectReader<'_>) -> Self {
-        let f = &mut fields;
-        let defaults = Self::default();
-        let limits = Self {
-            max_body_bytes: count(f, "max_body_bytes", 1024, 1 << 32).unwrap_or(defaults.max_body_bytes),
-            max_held_bytes: count(f, "max_held_bytes", 1 << 20, 1 << 50),
-            max_kept_items_bytes: count(f, "max_kept_items_bytes", 0, 1 << 40)
-                .unwrap_or(defaults.max_kept_items_bytes),
-            max_header_bytes: count(f, "max_header_bytes", 1024, 1_048_575)
-                .unwrap_or(defaults.max_header_bytes),
-            max_connections: count(f, "max_connections", 1, 10_000_000),
-            header_timeout: millis(f, "header_timeout_ms").unwrap_or(defaults.header_timeout),
-            body_timeout: millis(f, "body_timeout_ms").unwrap_or(defaults.body_timeout),
-            min_body_rate: count(f, "min_body_rate", 1, 1 << 30).unwrap_or(defaults.min_body_rate),
-            idle_timeout: millis(f, "idle_timeout_ms").unwrap_or(defaults.idle_timeout),
-            write_timeout: millis(f, "write_timeout_ms").unwrap_or(defaults.write_timeout),
-            connect_timeout: millis(f, "connect_timeout_ms").unwrap_or(defaults.connect_timeout),
-            request_timeout: millis(f, "request_timeout_ms"),
-            upstream_read_timeout: millis(f, "upstream_read_timeout_ms")
-                .unwrap_or(defaults.upstream_read_timeout),
-            upstream_idle_timeout: millis(f, "upstream_idle_timeout_ms")
-                .unwrap_or(defaults.upstream_idle_timeout),
-            counting: Counting::read(f),
-        };
-        let mut keys = vec![
-            "max_body_bytes",
-            "max_held_bytes",
-            "max_kept_items_bytes",
-            "max_header_bytes",
-            "max_connections",
-            "header_timeout_ms",
-            "body_timeout_ms",
-            "min_body_rate",
-            "idle_timeout_ms",
-            "write_timeout_ms",
-            "connect_timeout_ms",
-            "request_timeout_ms",
-            "upstream_read_timeout_ms",
-            "upstream_idle_timeout_ms",
-        ];
-        keys.extend(counting::KEYS);
-        fields.reject_unknown(&keys);
-        limits
+    pub(super) fn members(table: &mut MemberTable<'_>) -> Option<Self> {
+        let limits = Self { counting: Counting::members(table), ..Self::default() };
+        Some(limits.with_sizes(table).with_times(table))
+    }
+
+    fn with_sizes(self, table: &mut MemberTable<'_>) -> Self {
+        let held = "Bodies and responses held in memory, of all requests together. Default: a quarter of the memory.";
+        let kept = "Items of responses of /v1/responses that are kept for clients that refer to them, of all clients together; 0 keeps \
+                    none. Read at the start.";
+        let connections =
+            "Connections from clients at the same time. Default: half of the file descriptors, less 192.";
+        let rate =
+            "Bytes per second at which a body that is read must arrive on average after body_timeout_ms.";
+        Self {
+            max_body_bytes: table.or(
+                "max_body_bytes",
+                whole(1024, 1 << 32),
+                self.max_body_bytes,
+                "A body that is read and inspected (JSON).",
+            ),
+            max_held_bytes: table.get("max_held_bytes", whole(1 << 20, 1 << 50), held),
+            max_kept_items_bytes: table.or(
+                "max_kept_items_bytes",
+                whole(0, 1 << 40),
+                self.max_kept_items_bytes,
+                kept,
+            ),
+            max_header_bytes: table.or(
+                "max_header_bytes",
+                whole(1024, 1_048_575),
+                self.max_header_bytes,
+                "The whole header of a request.",
+            ),
+            max_connections: table.get("max_connections", whole(1, 10_000_000), connections),
+            min_body_rate: table.or("min_body_rate", whole(1, 1 << 30), self.min_body_rate, rate),
+            ..self
+        }
+    }
+
+    fn with_times(self, table: &mut MemberTable<'_>) -> Self {
+        let request = "Until a provider's response is complete, or a stream has its first token, where nothing else sets it. Default: \
+                       no limit.";
+        Self {
+            header_timeout: table.or(
+                "header_timeout_ms",
+                MILLIS,
+                self.header_timeout,
+                "For the whole request header to arrive, from its first byte.",
+            ),
+            body_timeout: table.or(
+                "body_timeout_ms",
+                MILLIS,
+                self.body_timeout,
+                "Between two reads of a request's body.",
+            ),
+            idle_timeout: table.or(
+                "idle_timeout_ms",
+                MILLIS,
+                self.idle_timeout,
+                "Until the next request on a kept-alive connection.",
+            ),
+            write_timeout: table.or(
+                "write_timeout_ms",
+                MILLIS,
+                self.write_timeout,
+                "For a client that has stopped reading its response.",
+            ),
+            connect_timeout: table.or(
+                "connect_timeout_ms",
+                MILLIS,
+                self.connect_timeout,
+                "To connect to a provider: for TCP, and again for the TLS handshake.",
+            ),
+            request_timeout: table.get("request_timeout_ms", MILLIS, request),
+            upstream_read_timeout: table.or(
+                "upstream_read_timeout_ms",
+                MILLIS,
+                self.upstream_read_timeout,
+                "Between two reads of a provider's response.",
+            ),
+            upstream_idle_timeout: table.or(
+                "upstream_idle_timeout_ms",
+                MILLIS,
+                self.upstream_idle_timeout,
+                "How long an idle connection to a provider is kept.",
+            ),
+            ..self
+        }
     }
 }

@@ -2,9 +2,12 @@
 //!
 //! Not here: opening the log store (`main`), and what a row holds (`ledger`).
 
-use super::values::{count, file};
-use crate::config::read::{Cursor, ObjectReader};
+use super::store_settings;
+use crate::config::members::{Choice, FILE, FLAG, Form, MemberTable, form, list, object, whole};
+use crate::config::read::Cursor;
 use crate::config::secret::Secret;
+use crate::json::schema::{one_of, pattern};
+use serde_json::json;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -138,79 +141,89 @@ impl Default for Logs {
     }
 }
 
+const URL: Form<Secret> = form(store_settings::url, |doc| {
+    let examples = ["sqlite:///var/lib/turnpike/logs.db", "postgres://turnpike@db.internal/turnpike"];
+    pattern(doc, store_settings::URL_PATTERN, &examples)
+});
+
+/// Whose bodies are kept.
+pub(super) const PAYLOADS: Choice<Payloads> = Choice(&Payloads::ALL);
+
+const EXPORT_FIELD: Form<&'static str> =
+    form(|at| at.one_of(&EXPORT_FIELDS.map(|name| (name, name))), |doc| one_of(doc, EXPORT_FIELDS));
+
+const AGE: Form<Option<Duration>> =
+    form(age, |doc| pattern(doc, "^[1-9][0-9]*[hdw]$|^forever$", &["36h", "30d", "4w", "forever"]))
+        .written(|age| Some(format!("{}d", (*age)?.as_secs() / DAY).into()));
+
+const TIME_OF_DAY: Form<u16> =
+    form(time_of_day, |doc| pattern(doc, "^([01][0-9]|2[0-3]):[0-5][0-9]$", &["03:00"]))
+        .written(|minute| Some(format!("{:02}:{:02}", minute / 60, minute % 60).into()));
+
 impl Logs {
-    pub(super) fn read(mut fields: ObjectReader<'_>) -> Self {
-        let f = &mut fields;
-        let defaults = Self::default();
-        let logs = Self {
-            enabled: f.flag(&["enabled"]).unwrap_or(defaults.enabled),
-            url: f.get(&["url"]).and_then(|at| super::store_settings::url(&at)),
-            payloads: f.get(&["payloads"]).and_then(|at| at.one_of(&Payloads::ALL)).unwrap_or_default(),
-            max_payload_bytes: count(f, "max_payload_bytes", 1024, 16 << 20)
-                .unwrap_or(defaults.max_payload_bytes),
-            queue_max_bytes: count(f, "queue_max_bytes", 1 << 20, 1 << 40)
-                .unwrap_or(defaults.queue_max_bytes),
-            spool_max_bytes: count(f, "spool_max_bytes", 0, 1 << 50)
-                .map_or(defaults.spool_max_bytes, |bytes| bytes as u64),
-            spool_dir: file(f, "spool_dir"),
-            retention: f
-                .get(&["retention"])
-                .and_then(|at| at.fields())
-                .map(Retention::read)
-                .unwrap_or_default(),
-            export_denied_fields: f
-                .get(&["export_denied_fields"])
-                .and_then(|at| at.list())
-                .map(|items| items.iter().filter_map(export_field).collect())
-                .unwrap_or_default(),
-        };
-        fields.reject_unknown(&[
-            "enabled",
-            "url",
-            "payloads",
-            "max_payload_bytes",
-            "queue_max_bytes",
-            "spool_max_bytes",
-            "spool_dir",
-            "retention",
-            "export_denied_fields",
-        ]);
-        logs
+    pub(super) fn members(table: &mut MemberTable<'_>) -> Option<Self> {
+        let default = Self::default();
+        let url = "sqlite:///PATH, or postgres://USER:PASSWORD@HOST/DATABASE. Default: the store's where that is PostgreSQL, else \
+                   logs.db in $STATE_DIRECTORY or in data/ beside this file.";
+        let payloads = "Whose bodies are kept: of no request, of failed ones, of all.";
+        let spool_dir = "Default: spool in $STATE_DIRECTORY or in data/ beside this file.";
+        let retention = "How long things are kept: hours (36h), days (30d), weeks (4w) or forever. Deletion is by whole days.";
+        let denied = list(EXPORT_FIELD, "A member.");
+        let denied = table.get("export_denied_fields", denied, "Members of a log that no export may have.");
+        Some(Self {
+            enabled: table.or("enabled", FLAG, default.enabled, "Whether rows are written at all."),
+            url: table.get("url", URL, url),
+            payloads: table.or("payloads", PAYLOADS, default.payloads, payloads),
+            max_payload_bytes: table.or(
+                "max_payload_bytes",
+                whole(1024, 16 << 20),
+                default.max_payload_bytes,
+                "Of each body; what is longer is cut.",
+            ),
+            queue_max_bytes: table.or(
+                "queue_max_bytes",
+                whole(1 << 20, 1 << 40),
+                default.queue_max_bytes,
+                "What may wait in memory for the log store.",
+            ),
+            spool_max_bytes: table.or(
+                "spool_max_bytes",
+                whole(0, 1 << 50),
+                default.spool_max_bytes,
+                "What may wait on disk while the log store is away.",
+            ),
+            spool_dir: table.get("spool_dir", FILE, spool_dir),
+            retention: table.get("retention", object(Retention::members), retention).unwrap_or_default(),
+            export_denied_fields: denied.unwrap_or_default(),
+        })
     }
 }
 
 impl Retention {
-    fn read(mut fields: ObjectReader<'_>) -> Self {
-        let defaults = Self::default();
-        let mut age = |name: &str, default: Option<Duration>| {
-            fields.get(&[name]).and_then(|at| age(&at)).unwrap_or(default)
-        };
+    fn members(table: &mut MemberTable<'_>) -> Option<Self> {
+        let default = Self::default();
         let mut retention = Self {
-            payloads: age("payloads", defaults.payloads),
-            rows: age("rows", defaults.rows),
-            metrics: age("metrics", defaults.metrics),
-            audit: age("audit", defaults.audit),
-            at_minute: defaults.at_minute,
+            payloads: table.or("payloads", AGE, default.payloads, "Bodies."),
+            rows: table.or("rows", AGE, default.rows, "Rows of requests and attempts, and feedback."),
+            metrics: table.or("metrics", AGE, default.metrics, "Sums by the hour, which analytics reads."),
+            audit: table.or("audit", AGE, default.audit, "The audit log, in the store."),
+            at_minute: table.or(
+                "at",
+                TIME_OF_DAY,
+                default.at_minute,
+                "When what has expired is deleted, UTC.",
+            ),
         };
-        if let Some(minute) = fields.get(&["at"]).and_then(|at| time_of_day(&at)) {
-            retention.at_minute = minute;
+        table.keyword("examples", || json!([{"payloads": "7d", "rows": "90d", "metrics": "365d"}]));
+        if let Some(rows) = retention.rows {
+            if retention.payloads.is_none_or(|payloads| payloads > rows) {
+                let why = "must not be longer than rows: the payload of a row that is gone cannot be found";
+                table.problem("payloads", why);
+            }
+            retention.payloads = Some(retention.payloads.map_or(rows, |payloads| payloads.min(rows)));
         }
-        if let (Some(rows), Some(at)) = (retention.rows, fields.peek(&["payloads"]))
-            && retention.payloads.is_none_or(|payloads| payloads > rows)
-        {
-            at.problem("must not be longer than rows: the payload of a row that is gone cannot be found");
-        }
-        retention.payloads = match (retention.payloads, retention.rows) {
-            (Some(payloads), Some(rows)) => Some(payloads.min(rows)),
-            (payloads, rows) => payloads.or(rows),
-        };
-        fields.reject_unknown(&["payloads", "rows", "metrics", "audit", "at"]);
-        retention
+        Some(retention)
     }
-}
-
-fn export_field(at: &Cursor<'_>) -> Option<&'static str> {
-    at.one_of(&EXPORT_FIELDS.map(|name| (name, name)))
 }
 
 /// A number with a unit, or `forever`. Deletion is by whole days.

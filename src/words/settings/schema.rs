@@ -5,28 +5,25 @@
 //! exists, addresses that clash, what a mode requires) is listed there. Names of providers are an argument.
 
 mod account;
-mod batches;
-mod cache;
 mod config_object;
-mod counting;
-mod logs;
 
 #[cfg(test)]
 mod tests;
 
 use super::auth::SHORTHANDS;
+use super::logs::PAYLOADS;
 use super::scopes::Scope;
 use super::{
-    AccessLog, AlertSettings, GuardrailSettings, Limits, Log, PriceSettings, Server, Telemetry, UpstreamTls,
+    AccessLog, AlertSettings, BatchSettings, CacheSettings, Cors, CustomHosts, GuardrailSettings, Limits,
+    Log, Logs, PriceSettings, SemanticCacheSettings, Server, StoreSettings, Telemetry, UpstreamTls,
     UsageSettings,
 };
-use crate::config::members;
+use crate::config::members::{self, MemberType as _};
 use crate::config::policies::Policies;
 use crate::json::schema::{
     self, flag, integer, list, millis, non_empty, object, one_of, or, pattern, see, text,
 };
 use serde_json::{Map, Value, json};
-use std::time::Duration;
 
 const ID: &str = "^[A-Za-z0-9._-]{1,128}$";
 
@@ -115,7 +112,13 @@ fn sections() -> Vec<(&'static str, Value)> {
                 vec![("listen", see("address", "Where it listens; off when absent."))],
             ),
         ),
-        ("limits", limits()),
+        (
+            "limits",
+            members::schema(
+                "Limits for one client, one request, one connection, and how usage is counted. Sizes in bytes, times in milliseconds.",
+                Limits::members,
+            ),
+        ),
         (
             "time_limits",
             see(
@@ -124,7 +127,13 @@ fn sections() -> Vec<(&'static str, Value)> {
             ),
         ),
         ("auth", auth()),
-        ("store", store()),
+        (
+            "store",
+            members::schema(
+                "Where keys, workspaces, configs and the like of the control API are kept (docs/store.md).",
+                StoreSettings::members,
+            ),
+        ),
         (
             "usage",
             members::schema(
@@ -139,9 +148,27 @@ fn sections() -> Vec<(&'static str, Value)> {
                 GuardrailSettings::members,
             ),
         ),
-        ("cache", cache::cache()),
-        ("semantic_cache", cache::semantic()),
-        ("batches", batches::section()),
+        (
+            "cache",
+            members::schema(
+                "Where responses are cached that configs cache (docs/cache.md).",
+                CacheSettings::members,
+            ),
+        ),
+        (
+            "semantic_cache",
+            members::schema(
+                "What makes vectors of texts, for configs whose cache has the mode semantic (docs/cache.md).",
+                SemanticCacheSettings::members,
+            ),
+        ),
+        (
+            "batches",
+            members::schema(
+                "Files that clients upload to the gateway, and the batches that it runs itself (docs/batches.md).",
+                BatchSettings::members,
+            ),
+        ),
         (
             "prices",
             members::schema(
@@ -156,8 +183,20 @@ fn sections() -> Vec<(&'static str, Value)> {
                 AlertSettings::members,
             ),
         ),
-        ("logs", logs::section()),
-        ("cors", cors()),
+        (
+            "logs",
+            members::schema(
+                "What is kept of requests for logs, analytics and bills (docs/logs.md). Read at the start.",
+                Logs::members,
+            ),
+        ),
+        (
+            "cors",
+            members::schema(
+                "Which web pages may call the data port from a browser. Without it, none may.",
+                Cors::members,
+            ),
+        ),
         ("providers", named("Stored providers by slug: what @slug means.", "stored_provider")),
         ("configs", named("Saved configs by id, as named in x-gateway-config.", "config")),
         (
@@ -167,7 +206,10 @@ fn sections() -> Vec<(&'static str, Value)> {
                  Without it they are refused.",
             ),
         ),
-        ("custom_hosts", custom_hosts()),
+        (
+            "custom_hosts",
+            members::schema("The hosts that clients may name in custom_host.", CustomHosts::members),
+        ),
         ("header_prefixes", header_prefixes()),
         ("tls", members::schema("How the certificates of providers are verified.", UpstreamTls::members)),
         (
@@ -187,10 +229,6 @@ fn named(description: &str, definition: &str) -> Value {
         "propertyNames": {"pattern": ID},
         "additionalProperties": {"$ref": format!("#/$defs/{definition}")},
     })
-}
-
-fn ms(time: Duration) -> u64 {
-    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 fn listener() -> Value {
@@ -238,73 +276,6 @@ fn listen() -> Value {
     )
 }
 
-fn limits() -> Value {
-    let mut keys = sizes();
-    keys.extend(times());
-    keys.extend(counting::keys());
-    object(
-        "Limits for one client, one request, one connection, and how usage is counted. Sizes in bytes, times in milliseconds.",
-        &[],
-        keys,
-    )
-}
-
-fn sizes() -> Vec<(&'static str, Value)> {
-    let defaults = Limits::default();
-    let held =
-        "Bodies and responses held in memory, of all requests together. Default: a quarter of the memory.";
-    let connections =
-        "Connections from clients at the same time. Default: half of the file descriptors, less 192.";
-    let rate = "Bytes per second at which a body that is read must arrive on average after body_timeout_ms.";
-    let kept = "Items of responses of /v1/responses that are kept for clients that refer to them, of all clients together; 0 keeps none. \
-                Read at the start.";
-    let body = integer("A body that is read and inspected (JSON).", 1024, Some(1 << 32));
-    let header = integer("The whole header of a request.", 1024, Some(1_048_575));
-    vec![
-        ("max_body_bytes", or(body, defaults.max_body_bytes)),
-        ("max_held_bytes", integer(held, 1 << 20, Some(1 << 50))),
-        ("max_kept_items_bytes", or(integer(kept, 0, Some(1 << 40)), defaults.max_kept_items_bytes)),
-        ("max_header_bytes", or(header, defaults.max_header_bytes)),
-        ("max_connections", integer(connections, 1, Some(10_000_000))),
-        ("min_body_rate", or(integer(rate, 1, Some(1 << 30)), defaults.min_body_rate)),
-    ]
-}
-
-fn times() -> Vec<(&'static str, Value)> {
-    let defaults = Limits::default();
-    let request = "Until a provider's response is complete, or a stream has its first token, where nothing else sets it. \
-                   Default: no limit.";
-    let rows = [
-        (
-            "header_timeout_ms",
-            "For the whole request header to arrive, from its first byte.",
-            defaults.header_timeout,
-        ),
-        ("body_timeout_ms", "Between two reads of a request's body.", defaults.body_timeout),
-        ("idle_timeout_ms", "Until the next request on a kept-alive connection.", defaults.idle_timeout),
-        ("write_timeout_ms", "For a client that has stopped reading its response.", defaults.write_timeout),
-        (
-            "connect_timeout_ms",
-            "To connect to a provider: for TCP, and again for the TLS handshake.",
-            defaults.connect_timeout,
-        ),
-        (
-            "upstream_read_timeout_ms",
-            "Between two reads of a provider's response.",
-            defaults.upstream_read_timeout,
-        ),
-        (
-            "upstream_idle_timeout_ms",
-            "How long an idle connection to a provider is kept.",
-            defaults.upstream_idle_timeout,
-        ),
-    ];
-    let row = |(name, description, default): (&'static str, &str, Duration)| {
-        (name, or(millis(description), ms(default)))
-    };
-    rows.into_iter().map(row).chain([("request_timeout_ms", millis(request))]).collect()
-}
-
 fn auth() -> Value {
     let name = json!({
         "anyOf": [{"type": "string", "pattern": "\\S", "maxLength": 64}, {"$ref": "#/$defs/reference"}],
@@ -328,7 +299,10 @@ fn auth() -> Value {
         ("key", secret),
         ("scopes", scopes),
         ("workspace", workspace),
-        ("log_payloads", logs::payloads("Whose bodies are kept in the log. Default: as logs.payloads says.")),
+        (
+            "log_payloads",
+            PAYLOADS.schema("Whose bodies are kept in the log. Default: as logs.payloads says."),
+        ),
         ("usage_limits", usage_limits()),
         ("rate_limits", rate_limits()),
     ];
@@ -433,69 +407,12 @@ fn scopes(description: &str) -> Value {
     list(description, one_of("A scope.", names.chain(["logs.read"])))
 }
 
-fn store() -> Value {
-    let key = |description: &str| {
-        let text = "^[0-9A-Fa-f]{64}$|^[A-Za-z0-9+/]{43}=$";
-        pattern(description, text, &["credential:store-key", "${TURNPIKE_STORE_KEY}"])
-    };
-    let url = "sqlite:///PATH, or postgres://USER:PASSWORD@HOST/DATABASE where several gateways share it. Default: turnpike.db in \
-               $STATE_DIRECTORY, else in data/ beside this file.";
-    let examples = ["sqlite:///var/lib/turnpike/turnpike.db", "postgres://turnpike@db.internal/turnpike"];
-    let current = "The master key of the secrets in it: 32 bytes as 64 hex digits or in base64. Default: master.key beside the \
-                   database, made at the first start.";
-    let previous = list(
-        "Master keys of before, which still unseal while `turnpike store rekey` runs.",
-        key("A key in the same form."),
-    );
-    object(
-        "Where keys, workspaces, configs and the like of the control API are kept (docs/store.md).",
-        &[],
-        vec![
-            ("url", pattern(url, "^sqlite:.|^postgres(ql)?://.", &examples)),
-            ("encryption_key", key(current)),
-            ("previous_encryption_keys", previous),
-        ],
-    )
-}
-
-fn cors() -> Value {
-    let origins = json!({
-        "type": "array",
-        "minItems": 1,
-        "items": non_empty("An origin: scheme, host and perhaps a port."),
-        "description": "The origins of pages that may call; '*' alone is all pages.",
-        "examples": [["https://app.example.com"]],
-    });
-    let max_age =
-        integer("Seconds for which a browser may remember the answer to a preflight.", 0, Some(86_400));
-    object(
-        "Which web pages may call the data port from a browser. Without it, none may.",
-        &["origins"],
-        vec![("origins", origins), ("max_age_seconds", or(max_age, 600))],
-    )
-}
-
 fn stored_provider(providers: &[&str]) -> Value {
     let provider = one_of("The provider (docs/providers.md).", providers.iter().copied());
     let mut keys = vec![("provider", provider)];
     keys.extend(Policies::schemas_in_provider());
     keys.extend(account::keys(false));
     object("A provider and the account to call it with.", &["provider"], keys)
-}
-
-fn custom_hosts() -> Value {
-    let allow = "Hosts that clients may name besides public ones: names, *.suffix, addresses, ranges, each with an optional :port.";
-    object(
-        "The hosts that clients may name in custom_host.",
-        &[],
-        vec![
-            (
-                "allow_private",
-                or(flag("Allows all private and loopback ranges; only if every client is trusted."), false),
-            ),
-            ("allow", list(allow, text("A host, address or range."))),
-        ],
-    )
 }
 
 fn header_prefixes() -> Value {

@@ -2,8 +2,10 @@
 //!
 //! Not here: opening it, and whether a URL of PostgreSQL can be read as a whole (`store`).
 
-use crate::config::read::{Cursor, ObjectReader};
+use crate::config::members::{Form, MemberTable, form, list};
+use crate::config::read::Cursor;
 use crate::config::secret::Secret;
+use crate::json::schema::pattern;
 
 /// `store`; all of it may be absent.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -15,21 +17,41 @@ pub struct StoreSettings {
     pub previous_encryption_keys: Vec<Secret>,
 }
 
+const URL: Form<Secret> = form(url, |doc| {
+    let examples = ["sqlite:///var/lib/turnpike/turnpike.db", "postgres://turnpike@db.internal/turnpike"];
+    pattern(doc, URL_PATTERN, &examples)
+});
+
+/// What URLs of a database look like in the schema.
+pub(super) const URL_PATTERN: &str = "^sqlite:.|^postgres(ql)?://.";
+
+const KEY: Form<Secret> = form(key, |doc| {
+    let text = "^[0-9A-Fa-f]{64}$|^[A-Za-z0-9+/]{43}=$";
+    pattern(doc, text, &["credential:store-key", "${TURNPIKE_STORE_KEY}"])
+});
+
 impl StoreSettings {
-    pub(super) fn read(mut fields: ObjectReader<'_>) -> Self {
-        let url = fields.get(&["url"]).and_then(|at| url(&at));
-        let encryption_key = fields.get(&["encryption_key"]).and_then(|at| key(&at));
-        let previous = fields.get(&["previous_encryption_keys"]).and_then(|at| at.list()).unwrap_or_default();
-        let previous_encryption_keys: Vec<Secret> = previous.iter().filter_map(key).collect();
-        if let (false, None, Some(at)) = (
-            previous.is_empty(),
-            fields.peek(&["encryption_key"]),
-            fields.peek(&["previous_encryption_keys"]),
-        ) {
+    pub(super) fn members(table: &mut MemberTable<'_>) -> Option<Self> {
+        let url = "sqlite:///PATH, or postgres://USER:PASSWORD@HOST/DATABASE where several gateways share it. Default: turnpike.db in \
+                   $STATE_DIRECTORY, else in data/ beside this file.";
+        let current = "The master key of the secrets in it: 32 bytes as 64 hex digits or in base64. Default: master.key beside the \
+                       database, made at the first start.";
+        let previous = "Master keys of before, which still unseal while `turnpike store rekey` runs.";
+        let keys = list(KEY, "A key in the same form.");
+        let settings = Self {
+            url: table.get("url", URL, url),
+            encryption_key: table.get("encryption_key", KEY, current),
+            previous_encryption_keys: table
+                .get("previous_encryption_keys", keys, previous)
+                .unwrap_or_default(),
+        };
+        if let Some(at) = table.at("previous_encryption_keys")
+            && at.node.items().is_some_and(|items| !items.is_empty())
+            && table.at("encryption_key").is_none()
+        {
             at.problem("is only used with encryption_key, the key that is used now");
         }
-        fields.reject_unknown(&["url", "encryption_key", "previous_encryption_keys"]);
-        Self { url, encryption_key, previous_encryption_keys }
+        Some(settings)
     }
 }
 

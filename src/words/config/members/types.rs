@@ -125,6 +125,9 @@ pub(crate) struct Time {
     count: Whole<u64>,
 }
 
+/// A number of milliseconds from 1 to a day.
+pub(crate) const MILLIS: Time = Time { unit_ms: 1, count: whole(1, 86_400_000) };
+
 impl Time {
     /// From `min` to `max` units of so many milliseconds.
     pub(crate) const fn new(unit_ms: u64, min: i64, max: i64) -> Self {
