@@ -2,7 +2,7 @@
 //!
 //! Not here: the content of the line, and reopening the file.
 
-use crate::config::members::{Choice, FILE, MemberTable};
+use crate::config::members::{FILE, MemberTable, OneOf};
 use serde_json::json;
 use std::path::PathBuf;
 
@@ -16,10 +16,11 @@ pub enum AccessLog {
     Off,
 }
 
-const OUTPUTS: Choice<&str> =
-    Choice(&[("stdout", "stdout"), ("file", "file"), ("journald", "journald"), ("off", "off")]);
+const OUTPUTS: OneOf = OneOf(&["stdout", "file", "journald", "off"]);
 
 impl AccessLog {
+    pub(super) const DOC: &str = "One JSON line per request (docs/access-log.md).";
+
     pub(super) fn members(table: &mut MemberTable<'_>) -> Option<Self> {
         let output = table.or("output", OUTPUTS, "stdout", "Where the lines are written.");
         let path = table.get("path", FILE, "With output: file. SIGUSR1 reopens it, for logrotate.");

@@ -71,6 +71,8 @@ const SIGNING_SECRET: Form<Secret> = form(
 );
 
 impl AlertSettings {
+    pub(super) const DOC: &str = "Who gets a message when a limit is nearly or wholly used (docs/alerts.md).";
+
     pub(super) fn members(table: &mut MemberTable<'_>) -> Option<Self> {
         let webhook = object(Webhook::members);
         let webhooks = list(webhook, "A URL that gets each alert as JSON.");

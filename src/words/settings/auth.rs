@@ -2,10 +2,14 @@
 //!
 //! Not here: provider keys, and looking up the key of a request (`auth`).
 
-use super::scopes::{KeyType, ScopeSet};
+use super::scopes::{KeyType, Scope, ScopeSet};
+use super::service_key::UsedKeys;
+use super::values::{ID, is_id};
 use super::{Jwt, ServiceKey};
-use crate::config::read::{Cursor, ObjectReader};
-use std::collections::HashSet;
+use crate::config::members::{FLAG, Form, MemberTable, MemberType, form, list, non_empty, object};
+use crate::config::read::Cursor;
+use crate::json::schema;
+use serde_json::Value;
 
 /// The section `auth`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -19,44 +23,75 @@ pub struct Auth {
 }
 
 impl Auth {
-    pub(super) fn read(mut fields: ObjectReader<'_>) -> Self {
-        let items = fields.get(&["keys"]).and_then(|at| at.list()).unwrap_or_default();
-        let (mut names, mut texts) = (HashSet::new(), HashSet::new());
-        let auth = Self {
-            keys: items.iter().filter_map(|at| ServiceKey::read(at, &mut names, &mut texts)).collect(),
-            saved_only: fields.flag(&["saved_only"]).unwrap_or_default(),
-            jwt: fields.get(&["jwt"]).and_then(|at| Jwt::read(&at)),
-        };
-        fields.reject_unknown(&["keys", "saved_only", "jwt"]);
-        auth
+    pub(super) const DOC: &str = "Who may call.";
+
+    pub(super) fn members(table: &mut MemberTable<'_>) -> Option<Self> {
+        let saved_only = "Refuses configs, providers with the client's own key, custom hosts and forwarded headers in requests: only \
+                          stored providers and saved configs may be used.";
+        let keys =
+            "The keys with which clients may call. Without any, and without stored keys, everyone may.";
+        let jwt =
+            "An identity provider whose tokens (JWT) count as service keys of a workspace (docs/keys.md).";
+        let used = UsedKeys::default();
+        let key = object(|table| ServiceKey::members(table, &used));
+        Some(Self {
+            keys: table.get("keys", list(key, "A client's key."), keys).unwrap_or_default(),
+            saved_only: table.or("saved_only", FLAG, false, saved_only),
+            jwt: table.get("jwt", object(Jwt::members), jwt),
+        })
     }
 }
 
-/// The names that stand for several scopes in the settings.
-pub(super) const SHORTHANDS: [&str; 2] = ["all", "administration"];
+/// The slug of a workspace.
+pub(super) const WORKSPACE: Form<String> = form(
+    |at| {
+        let slug = non_empty(at)?;
+        if !is_id(slug) {
+            at.problem(
+                "is no slug of a workspace: letters, digits, dots, dashes and underscores, at most 128",
+            );
+        }
+        Some(slug.to_owned())
+    },
+    |doc| schema::pattern(doc, ID, &["default"]),
+);
 
-/// The scopes that a list of names and shorthands gives; `at` is that list. Unknown names are reported.
-pub(super) fn scopes(at: &Cursor<'_>, of_workspace: bool) -> ScopeSet {
-    let mut scopes = ScopeSet::default();
-    let most = if of_workspace { KeyType::WorkspaceService.scopes() } else { ScopeSet::all() };
-    for item in at.list().unwrap_or_default() {
-        let Some(name) = item.text() else { continue };
-        let named = match name {
-            "all" => most,
-            "administration" => KeyType::OrganisationService.scopes().and(&most),
-            name => {
-                let (named, unknown) = ScopeSet::parse([name]);
-                if !unknown.is_empty() {
-                    item.problem("is no scope; docs/keys.md lists them");
-                } else if named.and(&most).is_empty() {
-                    item.problem(
-                        "is a scope of the whole organisation, which a key with a workspace cannot hold",
-                    );
-                }
-                named
-            }
-        };
-        scopes = scopes.or(&named);
+/// A list of the names of scopes, and of `all` and `administration`, which stand for several.
+pub(super) struct Scopes {
+    /// Whether those of the whole organisation are refused.
+    pub(super) of_workspace: bool,
+}
+
+impl MemberType for Scopes {
+    type Value = ScopeSet;
+
+    fn read(&self, at: &Cursor<'_>) -> Option<ScopeSet> {
+        let most = if self.of_workspace { KeyType::WorkspaceService.scopes() } else { ScopeSet::all() };
+        let read = at.list().unwrap_or_default().into_iter().filter_map(|item| scope(&item, &most));
+        Some(read.fold(ScopeSet::default(), |all, named| all.or(&named)))
     }
-    scopes
+
+    fn schema(&self, doc: &str) -> Value {
+        let names =
+            ["all", "administration"].into_iter().chain(Scope::ALL.iter().map(|scope| scope.as_str()));
+        // As `Scope::parse` reads it.
+        schema::list(doc, schema::one_of("A scope.", names.chain(["logs.read"])))
+    }
+}
+
+/// The scopes that a name stands for; `most`: those that the key may hold.
+fn scope(at: &Cursor<'_>, most: &ScopeSet) -> Option<ScopeSet> {
+    let name = at.text()?;
+    match name {
+        "all" => return Some(*most),
+        "administration" => return Some(KeyType::OrganisationService.scopes().and(most)),
+        _ => {}
+    }
+    let (named, unknown) = ScopeSet::parse([name]);
+    if !unknown.is_empty() {
+        at.problem("is no scope; docs/keys.md lists them");
+    } else if named.and(most).is_empty() {
+        at.problem("is a scope of the whole organisation, which a key with a workspace cannot hold");
+    }
+    Some(named)
 }

@@ -70,6 +70,9 @@ const ENDPOINT: Form<String> = form(endpoint, |doc| pattern(doc, "^https?://.", 
 const SECRET_KEY: Form<Secret> = form(|at| non_empty(at).map(Secret::new), schema::non_empty);
 
 impl BatchSettings {
+    pub(super) const DOC: &str =
+        "Files that clients upload to the gateway, and the batches that it runs itself (docs/batches.md).";
+
     pub(super) fn members(table: &mut MemberTable<'_>) -> Option<Self> {
         let default = Self::default();
         let directory = "Where files are kept. Default: blobs in the state directory. Gateways that share a store need one that all of \

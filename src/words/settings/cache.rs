@@ -52,6 +52,8 @@ const URL: Form<Secret> = form(
 );
 
 impl CacheSettings {
+    pub(super) const DOC: &str = "Where responses are cached that configs cache (docs/cache.md).";
+
     pub(super) fn members(table: &mut MemberTable<'_>) -> Option<Self> {
         let default = Self::default();
         let max_age = "How long a response is kept where the config sets no max_age, seconds.";
@@ -101,6 +103,9 @@ pub struct SemanticCacheSettings {
 }
 
 impl SemanticCacheSettings {
+    pub(super) const DOC: &str =
+        "What makes vectors of texts, for configs whose cache has the mode semantic (docs/cache.md).";
+
     pub(super) fn members(table: &mut MemberTable<'_>) -> Option<Self> {
         let provider = "The @slug of a stored provider that has embeddings, or the id of a saved config.";
         let dimensions = "Of the vectors, where the model lets one choose.";

@@ -39,6 +39,9 @@ const ORIGINS: Form<Origins> = form(Origins::read, |doc| {
 });
 
 impl Cors {
+    pub(super) const DOC: &str =
+        "Which web pages may call the data port from a browser. Without it, none may.";
+
     pub(super) fn members(table: &mut MemberTable<'_>) -> Option<Self> {
         let origins = "The origins of pages that may call; '*' alone is all pages.";
         let max_age = "Seconds for which a browser may remember the answer to a preflight.";

@@ -19,6 +19,8 @@ const RULE: Form<AllowRule> =
     form(|at| AllowRule::parse(at.text()?).map_err(|message| at.problem(message)).ok(), schema::text);
 
 impl CustomHosts {
+    pub(super) const DOC: &str = "The hosts that clients may name in custom_host.";
+
     pub(super) fn members(table: &mut MemberTable<'_>) -> Option<Self> {
         let private = "Allows all private and loopback ranges; only if every client is trusted.";
         let allow = "Hosts that clients may name besides public ones: names, *.suffix, addresses, ranges, each with an optional :port.";

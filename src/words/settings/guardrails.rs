@@ -21,6 +21,8 @@ impl Default for GuardrailSettings {
 }
 
 impl GuardrailSettings {
+    pub(super) const DOC: &str = "What holds for all hooks and guardrails (docs/guardrails.md).";
+
     pub(super) fn members(table: &mut MemberTable<'_>) -> Option<Self> {
         let default = Self::default();
         Some(Self {

@@ -2,11 +2,14 @@
 //!
 //! Not here: verifying a token (`auth::jwt`) and fetching the provider's keys (`state::jwks`).
 
-use super::auth;
+use super::auth::{Scopes, WORKSPACE};
 use super::scopes::ScopeSet;
-use super::values::{base_url, file, is_id, non_empty};
+use super::values::http_url;
+use crate::config::members::{FILE, Form, MemberTable, NON_EMPTY, form, non_empty, object};
 use crate::config::node::Kind;
-use crate::config::read::{Cursor, ObjectReader};
+use crate::config::read::Cursor;
+use crate::json::schema;
+use serde_json::json;
 use std::path::PathBuf;
 
 /// The identity provider whose tokens count, and what their claims mean.
@@ -42,83 +45,76 @@ pub struct Claims {
     pub defaults: Option<String>,
 }
 
+const URL: Form<String> =
+    form(http_url, |doc| schema::pattern(doc, "^https?://[^/?#@]+[^?#]*$", &["https://id.example.com/jwks"]));
+
+/// A text, or a list of them.
+const AUDIENCE: Form<Vec<String>> = form(
+    |at| Some(audience(at)),
+    |doc| {
+        let one = schema::non_empty("An audience.");
+        json!({
+            "anyOf": [one, {"type": "array", "minItems": 1, "items": one}],
+            "description": doc,
+            "examples": ["turnpike"],
+        })
+    },
+);
+
 impl Jwt {
-    pub(super) fn read(at: &Cursor<'_>) -> Option<Self> {
-        let mut fields = at.fields()?;
-        let keys = Self::source(&mut fields);
-        let issuer = fields.required(&["issuer"]).and_then(|at| non_empty(&at).map(str::to_owned));
-        let audience = fields.required(&["audience"]).map(|at| Self::audience(&at));
-        let claims = fields.get(&["claims"]).and_then(|at| at.fields()).map(Claims::read).unwrap_or_default();
-        let default_scopes =
-            fields.get(&["default_scopes"]).map(|at| auth::scopes(&at, true)).unwrap_or_default();
-        let workspace = fields.get(&["workspace"]).and_then(|at| {
-            let slug = non_empty(&at)?;
-            if !is_id(slug) {
-                at.problem(
-                    "is no slug of a workspace: letters, digits, dots, dashes and underscores, at most 128",
-                );
-            }
-            Some(slug.to_owned())
-        });
-        fields.reject_unknown(&[
-            "jwks_url",
-            "jwks_file",
-            "issuer",
-            "audience",
-            "claims",
-            "default_scopes",
-            "workspace",
-        ]);
-        Some(Self { keys: keys?, issuer: issuer?, audience: audience?, claims, default_scopes, workspace })
-    }
-
-    fn source(fields: &mut ObjectReader<'_>) -> Option<JwksSource> {
-        let url = fields.get(&["jwks_url"]);
-        let path = file(fields, "jwks_file").map(JwksSource::File);
-        match (url, path) {
-            (Some(at), None) => {
-                let url = non_empty(&at)?;
-                if let Err(why) = base_url(url) {
-                    at.problem(why);
-                }
-                Some(JwksSource::Url(url.to_owned()))
-            }
-            (None, Some(path)) => Some(path),
-            (Some(at), Some(_)) => {
-                at.problem("give jwks_url or jwks_file, not both");
-                None
-            }
-            (None, None) => {
-                fields.missing("jwks_url", "is required, or jwks_file");
-                None
-            }
+    pub(super) fn members(table: &mut MemberTable<'_>) -> Option<Self> {
+        let file = "A file with the keys in place of jwks_url; read again on a reload.";
+        let claims = "The claims that say something about the client.";
+        let scopes = "The scopes of tokens that name none. Default: none.";
+        let url = table.get("jwks_url", URL, "Where the provider publishes its keys.");
+        let file = table.get("jwks_file", FILE, file);
+        let issuer = table.needed("issuer", NON_EMPTY, "The only issuer that counts (iss).");
+        let audience = table.needed("audience", AUDIENCE, "A token must be for one of these (aud).");
+        let claims = table.get("claims", object(Claims::members), claims);
+        let default_scopes = table.get("default_scopes", Scopes { of_workspace: true }, scopes);
+        let workspace =
+            table.get("workspace", WORKSPACE, "The slug of the workspace of tokens that name none.");
+        let has_url = table.at("jwks_url").is_some();
+        if has_url && file.is_some() {
+            table.problem("jwks_url", "give jwks_url or jwks_file, not both");
+        } else if !has_url && file.is_none() {
+            table.missing("jwks_url", "is required, or jwks_file");
         }
-    }
-
-    fn audience(at: &Cursor<'_>) -> Vec<String> {
-        if let Kind::Text(_) = at.node.kind {
-            return non_empty(at).map(str::to_owned).into_iter().collect();
-        }
-        let items = at.list().unwrap_or_default();
-        if items.is_empty() && matches!(at.node.kind, Kind::List(_)) {
-            at.problem("must name at least one audience");
-        }
-        items.iter().filter_map(|item| non_empty(item).map(str::to_owned)).collect()
+        Some(Self {
+            keys: url.map(JwksSource::Url).or(file.map(JwksSource::File))?,
+            issuer: issuer?,
+            audience: audience?,
+            claims: claims.unwrap_or_default(),
+            default_scopes: default_scopes.unwrap_or_default(),
+            workspace,
+        })
     }
 }
 
+fn audience(at: &Cursor<'_>) -> Vec<String> {
+    if let Kind::Text(_) = at.node.kind {
+        return non_empty(at).map(str::to_owned).into_iter().collect();
+    }
+    if at.node.is_empty_list() {
+        at.problem("must name at least one audience");
+    }
+    let items = at.list().unwrap_or_default();
+    items.iter().filter_map(|item| non_empty(item).map(str::to_owned)).collect()
+}
+
 impl Claims {
-    fn read(mut fields: ObjectReader<'_>) -> Self {
-        let mut name =
-            |name: &'static str| fields.get(&[name]).and_then(|at| non_empty(&at).map(str::to_owned));
-        let claims = Self {
-            workspace: name("workspace"),
-            user: name("user"),
-            role: name("role"),
-            scopes: name("scopes"),
-            defaults: name("defaults"),
+    fn members(table: &mut MemberTable<'_>) -> Option<Self> {
+        let mut claim = |name, what: &str| {
+            let doc = format!("{what} A name, or a JSON pointer such as /realm_access/roles.");
+            table.get(name, NON_EMPTY, &doc)
         };
-        fields.reject_unknown(&["workspace", "user", "role", "scopes", "defaults"]);
-        claims
+        let workspace = "The workspace's slug. Default: workspace_slug, or a name that ends in _workspace.";
+        Some(Self {
+            workspace: claim("workspace", workspace),
+            user: claim("user", "The user. Default: email_id, else sub, else uid."),
+            role: claim("role", "admin, manager or member. Default: role."),
+            scopes: claim("scopes", "A list, or a text with spaces. Default: scope, else scopes."),
+            defaults: claim("defaults", "An object with config_id and metadata. Default: defaults."),
+        })
     }
 }

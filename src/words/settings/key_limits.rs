@@ -3,9 +3,11 @@
 //! Read into the form that limits of stored keys have in their records, so that `limits` compiles both by the same rules. Nothing
 //! is counted here.
 
-use crate::config::read::{Cursor, ObjectReader};
+use crate::config::members::{FLAG, Form, MemberTable, MemberType, OneOf, form, list, object, whole};
+use crate::config::read::Cursor;
+use crate::json::schema;
 use jiff::Timestamp;
-use serde_json::{Map, Number, Value};
+use serde_json::{Number, Value, json};
 
 /// The limits of one key, as records of the store have them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -23,121 +25,119 @@ const MAX_COUNT: f64 = 9e15;
 /// Of more dollars, the nanodollars do not fit into 63 bits.
 const MAX_DOLLARS: f64 = 9e9;
 
-pub(super) const USAGE_KEYS: [&str; 8] = [
-    "type",
-    "credit_limit",
-    "alert_threshold",
-    "periodic_reset",
-    "periodic_reset_days",
-    "next_usage_reset_at",
-    "hard",
-    "fit",
-];
-pub(super) const RATE_KEYS: [&str; 4] = ["type", "unit", "value", "smooth"];
-
 impl KeyLimits {
-    pub(super) fn read(fields: &mut ObjectReader<'_>) -> Self {
-        let rates_at = fields.get(&["rate_limits"]);
-        let usage = list(fields.get(&["usage_limits"]), MAX_USAGE_LIMITS, usage);
-        let rates = list(rates_at.clone(), MAX_RATE_LIMITS, rate);
+    /// Adds its members to those of a key.
+    pub(super) fn members(table: &mut MemberTable<'_>) -> Self {
+        let usage = "How much the key may use (docs/limits.md).";
+        let rates = "How much the key may use in a unit of time (docs/limits.md).";
+        let limits = Self {
+            usage: table
+                .get("usage_limits", list(object(usage_limit), "One limit."), usage)
+                .unwrap_or_default(),
+            rates: table
+                .get("rate_limits", list(object(rate_limit), "One limit."), rates)
+                .unwrap_or_default(),
+        };
+        for (name, max) in [("usage_limits", MAX_USAGE_LIMITS), ("rate_limits", MAX_RATE_LIMITS)] {
+            let at = table.at(name);
+            if at.and_then(|at| at.node.items()).is_some_and(|items| items.len() > max) {
+                table.problem(name, &format!("must have at most {max} limits"));
+            }
+        }
         let is_same_kind = |one: &Value, other: &Value| {
             ["type", "unit"].iter().all(|name| one.get(*name) == other.get(*name))
         };
-        let has_too_many =
-            |one: &Value| rates.iter().filter(|other| is_same_kind(one, other)).count() > MAX_SAME_RATES;
-        if let Some(at) = rates_at.filter(|_| rates.iter().any(has_too_many)) {
-            at.problem(format!("must have at most {MAX_SAME_RATES} limits with the same type and unit"));
+        let has_too_many = |one: &Value| {
+            limits.rates.iter().filter(|other| is_same_kind(one, other)).count() > MAX_SAME_RATES
+        };
+        if limits.rates.iter().any(has_too_many) {
+            let why = format!("must have at most {MAX_SAME_RATES} limits with the same type and unit");
+            table.problem("rate_limits", &why);
         }
-        Self { usage, rates }
+        limits
     }
 }
 
-fn list<'a>(at: Option<Cursor<'a>>, max: usize, read: fn(&Cursor<'a>) -> Option<Value>) -> Vec<Value> {
-    let Some(at) = at else { return Vec::new() };
-    let items = at.list().unwrap_or_default();
-    if items.len() > max {
-        at.problem(format!("must have at most {max} limits"));
-    }
-    items.iter().filter_map(read).collect()
-}
-
-fn usage(at: &Cursor<'_>) -> Option<Value> {
-    let mut fields = at.fields()?;
-    let f = &mut fields;
-    let of = choice(f, "type", &["cost", "tokens", "requests"]).unwrap_or("cost");
-    let credit = f.required(&["credit_limit"]);
+fn usage_limit(table: &mut MemberTable<'_>) -> Option<Value> {
+    let amount = "The most that may be used; dollars for `cost`. 0: nothing passes.";
+    let first = "With `periodic_reset_days`: a day from which the days count. Default: 2024-01-01.";
+    let hard = "Never exceeded: what a request can cost at most must fit. Default: false.";
+    let fit = "With `hard`: `max_completion_tokens` is lowered to what is left. Default: false.";
+    let period = "When the count starts anew. Default: never.";
+    let types = OneOf(&["cost", "tokens", "requests"]);
+    let of = table.get("type", types, "What is counted. Default: cost.").unwrap_or("cost");
     let max = if of == "cost" { MAX_DOLLARS } else { MAX_COUNT };
-    let credit = credit.and_then(|at| amount(&at, max));
-    let alert_at = f.get(&["alert_threshold"]);
-    let alert = alert_at.as_ref().and_then(|at| amount(at, max));
-    if let (Some(at), Some(alert), Some(credit)) = (&alert_at, alert, credit)
-        && alert >= credit
-    {
-        at.problem("must be below credit_limit");
+    let credit = table.needed("credit_limit", Amount(max), amount);
+    let alert = table.get("alert_threshold", Amount(max), "Where an alert is sent; below `credit_limit`.");
+    let period = table.get("periodic_reset", OneOf(&["weekly", "monthly"]), period);
+    let days: Option<u64> =
+        table.get("periodic_reset_days", whole(1, 365), "Days until the count starts anew.");
+    let first = table.get("next_usage_reset_at", FIRST_DAY, first);
+    let hard = table.get("hard", FLAG, hard).unwrap_or(false);
+    let fit = table.get("fit", FLAG, fit).unwrap_or(false);
+    if credit.zip(alert).is_some_and(|(credit, alert)| alert >= credit) {
+        table.problem("alert_threshold", "must be below credit_limit");
     }
-    let period = choice(f, "periodic_reset", &["weekly", "monthly"]);
-    let days_at = f.get(&["periodic_reset_days"]);
-    let days = days_at.as_ref().and_then(|at| at.integer_within(1, 365));
-    if let (Some(at), Some(_)) = (&days_at, period) {
-        at.problem("cannot be combined with periodic_reset");
+    if period.is_some() {
+        table.problem("periodic_reset_days", "cannot be combined with periodic_reset");
     }
-    let first_at = f.get(&["next_usage_reset_at"]);
-    let first = first_at.as_ref().and_then(first_day);
-    if let (Some(at), None) = (&first_at, &days_at) {
-        at.problem("needs periodic_reset_days, which says how often");
+    if table.at("periodic_reset_days").is_none() {
+        table.problem("next_usage_reset_at", "needs periodic_reset_days, which says how often");
     }
-    let hard = f.flag(&["hard"]).unwrap_or(false);
-    let fit_at = f.get(&["fit"]);
-    let fit = fit_at.as_ref().and_then(Cursor::flag).unwrap_or(false);
-    if let (Some(at), true, false) = (&fit_at, fit, hard) {
-        at.problem("needs hard: true");
+    if fit && !hard {
+        table.problem("fit", "needs hard: true");
     }
-    fields.reject_unknown(&USAGE_KEYS);
-    let mut limit = Map::new();
-    limit.insert("type".to_owned(), of.into());
-    limit.insert("credit_limit".to_owned(), number(credit?));
-    limit.insert("alert_threshold".to_owned(), alert.map_or(Value::Null, number));
-    limit.insert("periodic_reset".to_owned(), period.into());
-    limit.insert("periodic_reset_days".to_owned(), days.into());
-    limit.insert("next_usage_reset_at".to_owned(), first.map(|day| format!("{day:.3}")).into());
-    limit.insert("hard".to_owned(), hard.into());
-    limit.insert("fit".to_owned(), fit.into());
-    Some(Value::Object(limit))
+    Some(json!({
+        "type": of,
+        "credit_limit": number(credit?),
+        "alert_threshold": alert.map(number),
+        "periodic_reset": period,
+        "periodic_reset_days": days,
+        "next_usage_reset_at": first.map(|day| format!("{day:.3}")),
+        "hard": hard,
+        "fit": fit,
+    }))
 }
 
-fn rate(at: &Cursor<'_>) -> Option<Value> {
-    let mut fields = at.fields()?;
-    let f = &mut fields;
-    let of = choice(f, "type", &["requests", "tokens"]).unwrap_or("requests");
-    if f.peek(&["unit"]).is_none() {
-        f.missing("unit", "is required: rps, rpm, rph, rpd or rpw");
+fn rate_limit(table: &mut MemberTable<'_>) -> Option<Value> {
+    let types = OneOf(&["requests", "tokens"]);
+    let units = OneOf(&["rps", "rpm", "rph", "rpd", "rpw"]);
+    let of = table.get("type", types, "What is counted. Default: requests.").unwrap_or("requests");
+    let unit = table.needed_here("unit", units, "Per second, minute, hour, day or week.");
+    let value = table.needed("value", Amount(MAX_COUNT), "The most in a unit of time.");
+    let smooth = table.get("smooth", FLAG, "The window before counts in part. Default: false.");
+    if table.at("unit").is_none() {
+        table.missing("unit", "is required: rps, rpm, rph, rpd or rpw");
     }
-    let unit = choice(f, "unit", &["rps", "rpm", "rph", "rpd", "rpw"]);
-    let value = f.required(&["value"]).and_then(|at| amount(&at, MAX_COUNT));
-    let smooth = f.flag(&["smooth"]).unwrap_or(false);
-    fields.reject_unknown(&RATE_KEYS);
-    let mut limit = Map::new();
-    limit.insert("type".to_owned(), of.into());
-    limit.insert("unit".to_owned(), unit?.into());
-    limit.insert("value".to_owned(), number(value?));
-    limit.insert("smooth".to_owned(), smooth.into());
-    Some(Value::Object(limit))
+    Some(json!({
+        "type": of,
+        "unit": unit?,
+        "value": number(value?),
+        "smooth": smooth.unwrap_or(false),
+    }))
 }
 
-fn choice(fields: &mut ObjectReader<'_>, name: &str, names: &[&'static str]) -> Option<&'static str> {
-    let variants: Vec<(&str, &'static str)> = names.iter().map(|name| (*name, *name)).collect();
-    fields.get(&[name])?.one_of(&variants)
+/// A number from 0 to this. The largest depends on what is counted, which the schema does not say.
+struct Amount(f64);
+
+impl MemberType for Amount {
+    type Value = f64;
+
+    fn read(&self, at: &Cursor<'_>) -> Option<f64> {
+        let number = at.number()?;
+        if !(0.0..=self.0).contains(&number) {
+            at.problem(format!("must be from 0 to {}", self.0));
+            return None;
+        }
+        Some(number)
+    }
+
+    fn schema(&self, doc: &str) -> Value {
+        json!({"type": "number", "minimum": 0, "maximum": MAX_COUNT, "description": doc})
+    }
 }
 
-/// A number from 0 to `max`.
-fn amount(at: &Cursor<'_>, max: f64) -> Option<f64> {
-    let number = at.number()?;
-    if !(0.0..=max).contains(&number) {
-        at.problem(format!("must be from 0 to {max}"));
-        return None;
-    }
-    Some(number)
-}
+const FIRST_DAY: Form<Timestamp> = form(first_day, schema::text);
 
 /// A day, or a time of it.
 fn first_day(at: &Cursor<'_>) -> Option<Timestamp> {

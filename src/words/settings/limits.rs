@@ -64,6 +64,8 @@ impl Default for Limits {
 }
 
 impl Limits {
+    pub(super) const DOC: &str = "Limits for one client, one request, one connection, and how usage is counted. Sizes in bytes, times in milliseconds.";
+
     pub(super) fn members(table: &mut MemberTable<'_>) -> Option<Self> {
         let limits = Self { counting: Counting::members(table), ..Self::default() };
         Some(limits.with_sizes(table).with_times(table))

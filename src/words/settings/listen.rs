@@ -2,9 +2,15 @@
 //!
 //! Not here: opening sockets and reading certificates (`main`, through Pingora).
 
-use super::values::{address, non_empty};
+use super::values::ADDRESS;
+use crate::config::members::{
+    self, Choice, FILE, FLAG, Form, MemberTable, MemberType, form, list, non_empty, object, see,
+};
 use crate::config::node::Kind;
-use crate::config::read::{Cursor, ObjectReader};
+use crate::config::read::Cursor;
+use crate::json::schema;
+use serde_json::{Value, json};
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -56,25 +62,41 @@ pub struct Emulator {
 
 /// The addresses in use so far, each with the key that gives it. No two listeners may share an address.
 #[derive(Default)]
-pub(super) struct UsedAddresses(HashMap<u16, Vec<(IpAddr, String)>>);
+pub(super) struct UsedAddresses(RefCell<HashMap<u16, Vec<(IpAddr, String)>>>);
 
 impl UsedAddresses {
     /// The key that already uses `wanted`. A wildcard address uses its port on all addresses of its family.
-    fn holder(&self, wanted: SocketAddr) -> Option<&str> {
+    fn holder(&self, wanted: SocketAddr) -> Option<String> {
         let clash = |held: IpAddr| {
             let wildcard = held.is_unspecified() || wanted.ip().is_unspecified();
             held == wanted.ip() || (wildcard && held.is_ipv4() == wanted.is_ipv4())
         };
-        let held = self.0.get(&wanted.port()).filter(|_| wanted.port() != 0)?;
-        held.iter().find(|(held, _)| clash(*held)).map(|(_, key)| key.as_str())
+        let used = self.0.borrow();
+        let held = used.get(&wanted.port()).filter(|_| wanted.port() != 0)?;
+        held.iter().find(|(held, _)| clash(*held)).map(|(_, key)| key.clone())
     }
 
-    fn insert(&mut self, address: SocketAddr, key: String) {
-        self.0.entry(address.port()).or_default().push((address.ip(), key));
+    fn insert(&self, address: SocketAddr, key: String) {
+        self.0.borrow_mut().entry(address.port()).or_default().push((address.ip(), key));
     }
 
-    fn read(&mut self, at: &Cursor<'_>) -> Option<SocketAddr> {
-        let wanted = address(at)?;
+    /// Records the default address of `key`, which the file does not give.
+    fn insert_default(&self, table: &MemberTable<'_>, key: &str, wanted: SocketAddr) {
+        match self.holder(wanted) {
+            Some(holder) => {
+                table.missing(key, format!("is not given, and {holder} takes its default {wanted}"));
+            }
+            None => self.insert(wanted, format!("listen.{key}, which is {wanted} when not given")),
+        }
+    }
+}
+
+/// An address that no other listener has.
+impl MemberType for &UsedAddresses {
+    type Value = SocketAddr;
+
+    fn read(&self, at: &Cursor<'_>) -> Option<SocketAddr> {
+        let wanted = ADDRESS.read(at)?;
         match self.holder(wanted) {
             Some(key) => at.problem(format!("clashes with {key}")),
             None => self.insert(wanted, at.path.clone()),
@@ -82,60 +104,98 @@ impl UsedAddresses {
         Some(wanted)
     }
 
-    /// Records the default address of `key`, which the file does not give.
-    fn default(&mut self, fields: Option<&ObjectReader<'_>>, key: &str, wanted: SocketAddr) {
-        match (self.holder(wanted), fields) {
-            (Some(holder), Some(fields)) => {
-                fields.missing(key, format!("is not given, and {holder} takes its default {wanted}"));
-            }
-            _ => self.insert(wanted, format!("listen.{key}, which is {wanted} when not given")),
-        }
+    fn schema(&self, doc: &str) -> Value {
+        schema::see("address", doc)
     }
 }
 
 impl Listen {
-    pub(super) fn read(fields: Option<ObjectReader<'_>>, used: &mut UsedAddresses) -> Self {
-        let defaults = Self::default();
-        let Some(mut fields) = fields else {
-            defaults.data.iter().for_each(|listener| used.default(None, "data", listener.address));
-            used.default(None, "control", defaults.control.address);
-            return defaults;
-        };
-        let (data, control) = (fields.get(&["data"]), fields.get(&["control"]));
-        let given = (data.is_some(), control.is_some());
-        let data = data.and_then(|at| Self::data(&at, used)).unwrap_or(defaults.data);
-        let control = control.and_then(|at| Listener::read(&at, used)).unwrap_or(defaults.control);
-        if !given.0 {
-            data.iter().for_each(|listener| used.default(Some(&fields), "data", listener.address));
-        }
-        if !given.1 {
-            used.default(Some(&fields), "control", control.address);
-        }
-        let names = fields.get(&["control_names"]).and_then(|at| at.list()).unwrap_or_default();
-        let control_names = names.iter().filter_map(host_name).collect();
-        let metrics = fields.get(&["metrics"]).and_then(|at| at.one_of(&[("open", true), ("key", false)]));
-        fields.reject_unknown(&["data", "control", "control_names", "metrics"]);
-        Self { data, control, control_names, open_metrics: metrics.unwrap_or(true) }
-    }
+    pub(super) const DOC: &str = "The addresses for clients (data) and for operators (control).";
 
-    fn data(at: &Cursor<'_>, used: &mut UsedAddresses) -> Option<Vec<Listener>> {
-        let items = at.list()?;
-        if items.is_empty() {
-            at.problem("must list at least one listener");
+    pub(super) fn members(table: &mut MemberTable<'_>, used: &UsedAddresses) -> Option<Self> {
+        const METRICS: Choice<bool> = Choice(&[("open", true), ("key", false)]);
+        let default = Self::default();
+        let control = "/metrics, /livez, /readyz and the control API. The API requires a key; keep it on loopback or in a private \
+                       network all the same.";
+        let names = "Host names under which operators call the control port, besides addresses and names without a dot.";
+        let metrics = "Whether /metrics needs no key, or one with the scope metrics.read.";
+        let host_names = list(HOST_NAME, "A host name without scheme and port.");
+        let listen = Self {
+            data: table.or("data", DataListeners(used), default.data, "The addresses for clients."),
+            control: table.or("control", see("listener", AnyListener(used)), default.control, control),
+            control_names: table.get("control_names", host_names, names).unwrap_or_default(),
+            open_metrics: table.or("metrics", METRICS, default.open_metrics, metrics),
+        };
+        if table.at("data").is_none() {
+            listen.data.iter().for_each(|listener| used.insert_default(table, "data", listener.address));
         }
-        let listeners: Vec<Listener> = items.iter().filter_map(|at| Listener::read(at, used)).collect();
-        (!listeners.is_empty()).then_some(listeners)
+        if table.at("control").is_none() {
+            used.insert_default(table, "control", listen.control.address);
+        }
+        Some(listen)
     }
 }
 
 /// A host name in lower case, without a port.
-fn host_name(at: &Cursor<'_>) -> Option<String> {
-    let name = non_empty(at)?.to_ascii_lowercase();
-    let is_plain = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._".contains(&byte));
-    if !is_plain {
-        at.problem("must be a host name, such as gateway.internal, without a scheme or port");
+const HOST_NAME: Form<String> = form(
+    |at| {
+        let name = non_empty(at)?.to_ascii_lowercase();
+        let is_plain = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._".contains(&byte));
+        if !is_plain {
+            at.problem("must be a host name, such as gateway.internal, without a scheme or port");
+        }
+        is_plain.then_some(name)
+    },
+    |doc| schema::pattern(doc, "^[A-Za-z0-9._-]+$", &["gateway.internal"]),
+);
+
+/// At least one listener.
+struct DataListeners<'u>(&'u UsedAddresses);
+
+impl MemberType for DataListeners<'_> {
+    type Value = Vec<Listener>;
+
+    fn read(&self, at: &Cursor<'_>) -> Option<Vec<Listener>> {
+        let items = at.list()?;
+        if items.is_empty() {
+            at.problem("must list at least one listener");
+        }
+        let listeners: Vec<Listener> =
+            items.iter().filter_map(|item| AnyListener(self.0).read(item)).collect();
+        (!listeners.is_empty()).then_some(listeners)
     }
-    is_plain.then_some(name)
+
+    fn schema(&self, doc: &str) -> Value {
+        let items = json!({"$ref": "#/$defs/listener"});
+        json!({"type": "array", "minItems": 1, "items": items, "description": doc})
+    }
+
+    fn written(&self, listeners: &Vec<Listener>) -> Option<Value> {
+        Some(listeners.iter().map(|listener| listener.address.to_string()).collect())
+    }
+}
+
+/// A listener: an address alone, or an object.
+pub(super) struct AnyListener<'u>(pub(super) &'u UsedAddresses);
+
+impl MemberType for AnyListener<'_> {
+    type Value = Listener;
+
+    fn read(&self, at: &Cursor<'_>) -> Option<Listener> {
+        match at.node.kind {
+            Kind::Text(_) => Some(Listener { address: self.0.read(at)?, tls: None, h2: true }),
+            _ => members::read(at, |table| Listener::members(table, self.0)),
+        }
+    }
+
+    fn schema(&self, doc: &str) -> Value {
+        let listener = members::schema(doc, |table| Listener::members(table, self.0));
+        json!({"anyOf": [{"$ref": "#/$defs/address"}, listener]})
+    }
+
+    fn written(&self, listener: &Listener) -> Option<Value> {
+        Some(listener.address.to_string().into())
+    }
 }
 
 impl Listener {
@@ -143,33 +203,27 @@ impl Listener {
         Self { address: SocketAddr::from((Ipv4Addr::LOCALHOST, port)), tls: None, h2: true }
     }
 
-    /// Reads a listener, which is either an address alone or an object.
-    fn read(at: &Cursor<'_>, used: &mut UsedAddresses) -> Option<Self> {
-        if let Kind::Text(_) = at.node.kind {
-            return Some(Self { address: used.read(at)?, tls: None, h2: true });
-        }
-        let mut fields = at.fields()?;
-        let address = fields.required(&["address"]).and_then(|at| used.read(&at));
-        let tls = fields.get(&["tls"]).and_then(|at| at.fields()).and_then(TlsFiles::read);
-        let h2 = fields.flag(&["h2"]).unwrap_or(true);
-        fields.reject_unknown(&["address", "tls", "h2"]);
+    fn members(table: &mut MemberTable<'_>, used: &UsedAddresses) -> Option<Self> {
+        let tls = "PEM files of the certificate chain and its key, which are reloaded when they change.";
+        let address = table.needed("address", used, "IP:PORT.");
+        let tls = table.get("tls", object(TlsFiles::members), tls);
+        let h2 = table.or("h2", FLAG, true, "HTTP/2: by ALPN with TLS, by prior knowledge without.");
         Some(Self { address: address?, tls, h2 })
     }
 }
 
 impl Emulator {
-    pub(super) fn read(mut fields: ObjectReader<'_>, used: &mut UsedAddresses) -> Self {
-        let listen = fields.get(&["listen"]).and_then(|at| used.read(&at));
-        fields.reject_unknown(&["listen"]);
-        Self { listen }
+    pub(super) const DOC: &str = "The built-in provider for demos and tests. Not for production.";
+
+    pub(super) fn members(table: &mut MemberTable<'_>, used: &UsedAddresses) -> Option<Self> {
+        Some(Self { listen: table.get("listen", used, "Where it listens; off when absent.") })
     }
 }
 
 impl TlsFiles {
-    fn read(mut fields: ObjectReader<'_>) -> Option<Self> {
-        let cert = fields.required(&["cert"]).and_then(|at| non_empty(&at).map(PathBuf::from));
-        let key = fields.required(&["key"]).and_then(|at| non_empty(&at).map(PathBuf::from));
-        fields.reject_unknown(&["cert", "key"]);
+    fn members(table: &mut MemberTable<'_>) -> Option<Self> {
+        let cert = table.needed("cert", FILE, "The certificate chain.");
+        let key = table.needed("key", FILE, "The private key.");
         Some(Self { cert: cert?, key: key? })
     }
 }

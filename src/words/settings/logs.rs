@@ -3,10 +3,10 @@
 //! Not here: opening the log store (`main`), and what a row holds (`ledger`).
 
 use super::store_settings;
-use crate::config::members::{Choice, FILE, FLAG, Form, MemberTable, form, list, object, whole};
+use crate::config::members::{Choice, FILE, FLAG, Form, MemberTable, OneOf, form, list, object, whole};
 use crate::config::read::Cursor;
 use crate::config::secret::Secret;
-use crate::json::schema::{one_of, pattern};
+use crate::json::schema::pattern;
 use serde_json::json;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -149,9 +149,6 @@ const URL: Form<Secret> = form(store_settings::url, |doc| {
 /// Whose bodies are kept.
 pub(super) const PAYLOADS: Choice<Payloads> = Choice(&Payloads::ALL);
 
-const EXPORT_FIELD: Form<&'static str> =
-    form(|at| at.one_of(&EXPORT_FIELDS.map(|name| (name, name))), |doc| one_of(doc, EXPORT_FIELDS));
-
 const AGE: Form<Option<Duration>> =
     form(age, |doc| pattern(doc, "^[1-9][0-9]*[hdw]$|^forever$", &["36h", "30d", "4w", "forever"]))
         .written(|age| Some(format!("{}d", (*age)?.as_secs() / DAY).into()));
@@ -161,6 +158,9 @@ const TIME_OF_DAY: Form<u16> =
         .written(|minute| Some(format!("{:02}:{:02}", minute / 60, minute % 60).into()));
 
 impl Logs {
+    pub(super) const DOC: &str =
+        "What is kept of requests for logs, analytics and bills (docs/logs.md). Read at the start.";
+
     pub(super) fn members(table: &mut MemberTable<'_>) -> Option<Self> {
         let default = Self::default();
         let url = "sqlite:///PATH, or postgres://USER:PASSWORD@HOST/DATABASE. Default: the store's where that is PostgreSQL, else \
@@ -168,7 +168,7 @@ impl Logs {
         let payloads = "Whose bodies are kept: of no request, of failed ones, of all.";
         let spool_dir = "Default: spool in $STATE_DIRECTORY or in data/ beside this file.";
         let retention = "How long things are kept: hours (36h), days (30d), weeks (4w) or forever. Deletion is by whole days.";
-        let denied = list(EXPORT_FIELD, "A member.");
+        let denied = list(OneOf(&EXPORT_FIELDS), "A member.");
         let denied = table.get("export_denied_fields", denied, "Members of a log that no export may have.");
         Some(Self {
             enabled: table.or("enabled", FLAG, default.enabled, "Whether rows are written at all."),

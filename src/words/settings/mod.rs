@@ -25,6 +25,7 @@ pub mod prices;
 pub mod reference;
 pub mod schema;
 pub mod scopes;
+mod sections;
 pub mod server;
 pub mod service_key;
 pub mod store_settings;
@@ -61,46 +62,15 @@ pub use telemetry::Telemetry;
 pub use usage::UsageSettings;
 pub use yaml::read as read_yaml;
 
-use crate::config::members::{self, MemberTable};
-use crate::config::node::{Kind, Node};
+use crate::config::members;
+use crate::config::node::Node;
 use crate::config::policies::{Policies, TimeLimits};
-use crate::config::read::{Cursor, ObjectReader, Problems};
+use crate::config::read::{Cursor, Problems};
 use crate::config::{Checks, Config};
 use crate::error::Problem;
 use http::HeaderName;
-use listen::UsedAddresses;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use values::{base_url, is_id, non_empty};
-
-/// The keys of the file's top level, in the order the shipped file has them.
-const KEYS: [&str; 25] = [
-    "server",
-    "listen",
-    "emulator",
-    "limits",
-    "time_limits",
-    "auth",
-    "store",
-    "usage",
-    "guardrails",
-    "cache",
-    "semantic_cache",
-    "batches",
-    "prices",
-    "alerts",
-    "logs",
-    "providers",
-    "configs",
-    "default_config",
-    "custom_hosts",
-    "header_prefixes",
-    "cors",
-    "tls",
-    "access_log",
-    "log",
-    "telemetry",
-];
 
 /// All settings: the values of the file, and the defaults of those it does not give.
 #[derive(Debug, Clone)]
@@ -167,56 +137,9 @@ impl Settings {
     }
 
     fn read(node: &Node, text: &str, problems: &Problems, checks: &Checks<'_>) -> Option<Self> {
-        let mut fields = Cursor::root(node, problems).fields()?;
-        let f = &mut fields;
-        let slugs = names(f, "providers");
-        let ids = names(f, "configs");
-        let mut used_addresses = UsedAddresses::default();
-        let settings = Self {
-            server: section(f, "server", Server::members).unwrap_or_default(),
-            listen: Listen::read(old_section(f, "listen"), &mut used_addresses),
-            emulator: old_section(f, "emulator")
-                .map(|f| Emulator::read(f, &mut used_addresses))
-                .unwrap_or_default(),
-            limits: section(f, "limits", Limits::members).unwrap_or_default(),
-            time_limits: f.get(&["time_limits"]).and_then(|at| TimeLimits::read(&at)).unwrap_or_default(),
-            auth: old_section(f, "auth").map(Auth::read).unwrap_or_default(),
-            store: section(f, "store", StoreSettings::members).unwrap_or_default(),
-            guardrails: section(f, "guardrails", GuardrailSettings::members).unwrap_or_default(),
-            cache: section(f, "cache", CacheSettings::members).unwrap_or_default(),
-            semantic_cache: section(f, "semantic_cache", SemanticCacheSettings::members),
-            batches: section(f, "batches", BatchSettings::members).unwrap_or_default(),
-            usage: section(f, "usage", UsageSettings::members).unwrap_or_default(),
-            prices: section(f, "prices", PriceSettings::members).unwrap_or_default(),
-            alerts: section(f, "alerts", AlertSettings::members).unwrap_or_default(),
-            logs: section(f, "logs", Logs::members).unwrap_or_default(),
-            providers: providers(f, checks),
-            configs: configs(f, &slugs, checks),
-            default_config: default_config(f, &slugs, &ids),
-            custom_hosts: section(f, "custom_hosts", CustomHosts::members).unwrap_or_default(),
-            header_prefixes: header_prefixes(f),
-            cors: section(f, "cors", Cors::members),
-            tls: section(f, "tls", UpstreamTls::members).unwrap_or_default(),
-            access_log: section(f, "access_log", AccessLog::members).unwrap_or_default(),
-            log: section(f, "log", Log::members).unwrap_or_default(),
-            telemetry: section(f, "telemetry", Telemetry::members).unwrap_or_default(),
-            hash: hash(text),
-        };
-        settings.check_shared_counters(f);
-        fields.reject_unknown(&KEYS);
-        Some(settings)
-    }
-
-    /// Counters in the store need one that gateways share.
-    fn check_shared_counters(&self, f: &ObjectReader<'_>) {
-        let is_shared = self.store.url.as_ref().is_some_and(|url| url.expose().starts_with("postgres"));
-        if self.limits.counting.shared == Some(SharedCounters::Store)
-            && !is_shared
-            && let Some(fields) = f.peek(&["limits"]).and_then(|at| at.fields())
-            && let Some(at) = fields.peek(&["shared"])
-        {
-            at.problem(NEEDS_POSTGRES);
-        }
+        let at = Cursor::root(node, problems);
+        let settings = members::read(&at, |table| Self::members(table, checks))?;
+        Some(Self { hash: hash(text), ..settings })
     }
 
     /// What every target inherits, whatever its config: the last level above all others.
@@ -239,120 +162,6 @@ pub fn report(file: &str, problems: &[Problem]) -> String {
         };
     }
     out
-}
-
-fn section<T>(
-    fields: &mut ObjectReader<'_>,
-    name: &str,
-    members: fn(&mut MemberTable<'_>) -> Option<T>,
-) -> Option<T> {
-    members::read(&fields.get(&[name])?, members)
-}
-
-fn old_section<'a>(fields: &mut ObjectReader<'a>, name: &str) -> Option<ObjectReader<'a>> {
-    fields.get(&[name])?.fields()
-}
-
-/// The names in a section of free names, including entries that have problems: a reference to one of those is
-/// not a second mistake.
-fn names(fields: &ObjectReader<'_>, name: &str) -> HashSet<String> {
-    match fields.peek(&[name]).map(|at| &at.node.kind) {
-        Some(Kind::Map(entries)) => entries.iter().map(|entry| entry.name.clone()).collect(),
-        _ => HashSet::new(),
-    }
-}
-
-fn providers(fields: &mut ObjectReader<'_>, checks: &Checks<'_>) -> BTreeMap<String, StoredProvider> {
-    let entries = fields.get(&["providers"]).and_then(|at| at.entries()).unwrap_or_default();
-    entries.iter().filter_map(|(entry, at)| StoredProvider::read(&entry.name, at, checks)).collect()
-}
-
-fn configs(
-    fields: &mut ObjectReader<'_>,
-    slugs: &HashSet<String>,
-    checks: &Checks<'_>,
-) -> BTreeMap<String, Config> {
-    let checks = Checks { provider: checks.provider, account: checks.account, custom_host: &base_url };
-    let mut configs = BTreeMap::new();
-    for (entry, at) in fields.get(&["configs"]).and_then(|at| at.entries()).unwrap_or_default() {
-        if !is_id(&entry.name) {
-            at.problem("an id is made of letters, digits, dots, dashes and underscores, at most 128");
-        }
-        if let Some(config) = Config::read(&at, &checks) {
-            configs.insert(entry.name.clone(), config);
-        }
-        check_slugs(&at, slugs);
-    }
-    configs
-}
-
-/// Checks the slugs that a saved config and its targets name. The config of a request may name a slug that a
-/// later reload adds, but a saved config is in the same file as its slugs, so a missing slug is a mistake.
-fn check_slugs(at: &Cursor<'_>, slugs: &HashSet<String>) {
-    let Some(fields) = at.node.is_object().then(|| at.fields()).flatten() else { return };
-    let provider = fields.peek(&["provider"]);
-    let named = provider.as_ref().and_then(|at| Some((at, at.node.as_text()?.strip_prefix('@')?)));
-    let key = fields.peek(&["virtual_key"]);
-    let keyed = key.as_ref().and_then(|at| Some((at, at.node.as_text()?)));
-    for (at, slug) in named.into_iter().chain(keyed).filter(|(_, slug)| !slug.is_empty()) {
-        if let Err(message) = check_slug(slug, slugs) {
-            at.problem(message);
-        }
-    }
-    let targets = fields.peek(&["targets"]).filter(|at| matches!(at.node.kind, Kind::List(_)));
-    for target in targets.and_then(|at| at.list()).unwrap_or_default() {
-        check_slugs(&target, slugs);
-    }
-}
-
-fn check_slug(slug: &str, slugs: &HashSet<String>) -> Result<(), String> {
-    if slugs.contains(slug) {
-        return Ok(());
-    }
-    Err(format!("names the stored provider @{slug}, but there is no providers.{slug}"))
-}
-
-fn default_config(
-    fields: &mut ObjectReader<'_>,
-    slugs: &HashSet<String>,
-    ids: &HashSet<String>,
-) -> Option<DefaultConfig> {
-    let at = fields.get(&["default_config"])?;
-    let name = non_empty(&at)?;
-    if let Some(slug) = name.strip_prefix('@') {
-        if let Err(message) = check_slug(slug, slugs) {
-            at.problem(message);
-        }
-        return Some(DefaultConfig::Slug(slug.to_owned()));
-    }
-    if !ids.contains(name) {
-        at.problem(format!("names the saved config {name}, but there is no configs.{name}"));
-    }
-    Some(DefaultConfig::Saved(name.to_owned()))
-}
-
-fn header_prefixes(fields: &mut ObjectReader<'_>) -> Vec<String> {
-    let Some(at) = fields.get(&["header_prefixes"]) else { return vec!["x-gateway-".to_owned()] };
-    let items = at.list().unwrap_or_default();
-    if items.is_empty() && matches!(at.node.kind, Kind::List(_)) {
-        at.problem("must list at least one prefix");
-    }
-    let mut prefixes = Vec::with_capacity(items.len());
-    let mut before = HashSet::new();
-    for item in items {
-        let Some(prefix) = item.text() else { continue };
-        let stem = prefix.strip_suffix('-').unwrap_or_default();
-        let plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b"-_.".contains(&b);
-        if stem.is_empty() || !stem.bytes().all(plain) {
-            item.problem(
-                "must be the lower-case beginning of header names, ending in a dash, such as x-gateway-",
-            );
-        } else if !before.insert(prefix) {
-            item.problem("stands twice");
-        }
-        prefixes.push(prefix.to_owned());
-    }
-    prefixes
 }
 
 fn hash(text: &str) -> String {

@@ -56,6 +56,9 @@ const SHA256: Form<String> = form(
 );
 
 impl PriceSettings {
+    pub(super) const DOC: &str =
+        "What models cost (docs/prices.md). Prices of many models come with the binary.";
+
     pub(super) fn members(table: &mut MemberTable<'_>) -> Option<Self> {
         let overlay = table.get(
             "overlay",

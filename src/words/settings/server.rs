@@ -37,6 +37,8 @@ impl Default for Server {
 }
 
 impl Server {
+    pub(super) const DOC: &str = "The process.";
+
     pub(super) fn members(table: &mut MemberTable<'_>) -> Option<Self> {
         let default = Self::default();
         let grace_period = "Seconds that requests in flight may continue after a stop was requested. Under systemd, TimeoutStopSec must be longer.";
@@ -82,6 +84,8 @@ pub struct UpstreamTls {
 }
 
 impl UpstreamTls {
+    pub(super) const DOC: &str = "How the certificates of providers are verified.";
+
     pub(super) fn members(table: &mut MemberTable<'_>) -> Option<Self> {
         let ca_file =
             table.get("ca_file", FILE, "PEM file of the authorities to trust instead of the system's.");
@@ -109,6 +113,8 @@ impl Default for Log {
 }
 
 impl Log {
+    pub(super) const DOC: &str = "The log of the process itself, on standard error.";
+
     pub(super) fn members(table: &mut MemberTable<'_>) -> Option<Self> {
         const LEVELS: Choice<log::LevelFilter> = Choice(&[
             ("error", log::LevelFilter::Error),

@@ -2,13 +2,15 @@
 //!
 //! Not here: provider keys, and looking up the key of a request.
 
-use super::auth;
+use super::auth::{Scopes, WORKSPACE};
 use super::key_limits::KeyLimits;
-use super::logs::Payloads;
+use super::logs::{PAYLOADS, Payloads};
 use super::scopes::{KeyType, ScopeSet};
-use super::values::{is_id, non_empty};
-use crate::config::read::Cursor;
+use crate::config::members::{Form, MemberTable, form, non_empty};
 use crate::config::secret::Secret;
+use crate::json::schema::pattern;
+use serde_json::json;
+use std::cell::RefCell;
 use std::collections::HashSet;
 
 const MIN_CHARACTERS: usize = 8;
@@ -28,60 +30,33 @@ pub struct ServiceKey {
     pub limits: KeyLimits,
 }
 
-impl ServiceKey {
-    /// `names` and `texts`: those of the keys before.
-    pub(super) fn read<'a>(
-        at: &Cursor<'a>,
-        names: &mut HashSet<&'a str>,
-        texts: &mut HashSet<&'a str>,
-    ) -> Option<Self> {
-        let mut fields = at.fields()?;
-        let name = fields.required(&["name"]).and_then(|at| Self::name(&at, names));
-        let key = fields.required(&["key"]).and_then(|at| Self::key(&at, texts));
-        let workspace = fields.get(&["workspace"]).and_then(|at| Self::workspace(&at));
-        let is_bound = workspace.is_some();
-        let scopes = match fields.get(&["scopes"]) {
-            Some(at) => auth::scopes(&at, is_bound),
-            None if is_bound => KeyType::WorkspaceService.scopes(),
-            None => ScopeSet::all(),
-        };
-        let log_payloads = fields.get(&["log_payloads"]).and_then(|at| at.one_of(&Payloads::ALL));
-        let limits = KeyLimits::read(&mut fields);
-        fields.reject_unknown(&[
-            "name",
-            "key",
-            "scopes",
-            "workspace",
-            "log_payloads",
-            "usage_limits",
-            "rate_limits",
-        ]);
-        Some(Self { name: name?, key: key?, scopes, workspace, log_payloads, limits })
-    }
+/// The names and keys that were read so far: no two service keys may share one.
+#[derive(Default)]
+pub(super) struct UsedKeys {
+    names: RefCell<HashSet<String>>,
+    keys: RefCell<HashSet<Secret>>,
+}
 
-    fn workspace(at: &Cursor<'_>) -> Option<String> {
-        let slug = non_empty(at)?;
-        if !is_id(slug) {
-            at.problem(
-                "is no slug of a workspace: letters, digits, dots, dashes and underscores, at most 128",
-            );
-        }
-        Some(slug.to_owned())
-    }
-
-    fn name<'a>(at: &Cursor<'a>, before: &mut HashSet<&'a str>) -> Option<String> {
+const NAME: Form<String> = form(
+    |at| {
         let name = non_empty(at)?;
         if name.chars().count() > 64 || name.chars().any(char::is_control) {
             at.problem("must be at most 64 characters in one line");
             return None;
         }
-        if !before.insert(name) {
-            at.problem("is the name of another key; names must differ");
-        }
         Some(name.to_owned())
-    }
+    },
+    |doc| {
+        json!({
+            "anyOf": [{"type": "string", "pattern": "\\S", "maxLength": 64}, {"$ref": "#/$defs/reference"}],
+            "description": doc,
+            "examples": ["team-a"],
+        })
+    },
+);
 
-    fn key<'a>(at: &Cursor<'a>, before: &mut HashSet<&'a str>) -> Option<Secret> {
+const KEY: Form<Secret> = form(
+    |at| {
         let key = at.text()?;
         if key.chars().count() < MIN_CHARACTERS {
             at.problem(format!("must have at least {MIN_CHARACTERS} characters"));
@@ -91,9 +66,36 @@ impl ServiceKey {
             at.problem("must be visible ASCII characters without spaces: it travels in a header");
             return None;
         }
-        if !before.insert(key) {
-            at.problem("is the same as another key; keys must differ");
-        }
         Some(Secret::new(key))
+    },
+    |doc| pattern(doc, "^[!-~]{8,}$", &["${TURNPIKE_KEY}", "credential:service-key"]),
+);
+
+impl ServiceKey {
+    /// `used`: the names and keys of those before.
+    pub(super) fn members(table: &mut MemberTable<'_>, used: &UsedKeys) -> Option<Self> {
+        let workspace = "The slug of the workspace the key is bound to. Without it the key acts in the default workspace and may \
+                         enter every other.";
+        let log_payloads = "Whose bodies are kept in the log. Default: as logs.payloads says.";
+        let name = table.needed("name", NAME, "In the access line; names must differ.");
+        let key = table.needed("key", KEY, "At least 8 visible ASCII characters; keys must differ.");
+        let workspace = table.get("workspace", WORKSPACE, workspace);
+        let of_workspace = workspace.is_some();
+        let scopes = table.get(
+            "scopes",
+            Scopes { of_workspace },
+            "What the key may do (docs/keys.md). Default: everything.",
+        );
+        let log_payloads = table.get("log_payloads", PAYLOADS, log_payloads);
+        let limits = KeyLimits::members(table);
+        if name.as_ref().is_some_and(|name| !used.names.borrow_mut().insert(name.clone())) {
+            table.problem("name", "is the name of another key; names must differ");
+        }
+        if key.as_ref().is_some_and(|key| !used.keys.borrow_mut().insert(key.clone())) {
+            table.problem("key", "is the same as another key; keys must differ");
+        }
+        let everything = if of_workspace { KeyType::WorkspaceService.scopes() } else { ScopeSet::all() };
+        let scopes = scopes.unwrap_or(everything);
+        Some(Self { name: name?, key: key?, scopes, workspace, log_payloads, limits })
     }
 }

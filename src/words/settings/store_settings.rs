@@ -31,6 +31,9 @@ const KEY: Form<Secret> = form(key, |doc| {
 });
 
 impl StoreSettings {
+    pub(super) const DOC: &str =
+        "Where keys, workspaces, configs and the like of the control API are kept (docs/store.md).";
+
     pub(super) fn members(table: &mut MemberTable<'_>) -> Option<Self> {
         let url = "sqlite:///PATH, or postgres://USER:PASSWORD@HOST/DATABASE where several gateways share it. Default: turnpike.db in \
                    $STATE_DIRECTORY, else in data/ beside this file.";

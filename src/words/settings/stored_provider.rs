@@ -4,10 +4,11 @@
 //! it names (`route`).
 
 use super::allowed_models::AllowedModels;
-use super::values::{base_url, is_id, non_empty};
+use super::values::base_url;
 use crate::config::Checks;
 use crate::config::account::Account;
 use crate::config::account::names::{self, CUSTOM_HOST};
+use crate::config::members::non_empty;
 use crate::config::policies::Policies;
 use crate::config::read::{Cursor, ObjectReader};
 use std::fmt;
@@ -25,17 +26,7 @@ pub struct StoredProvider {
 }
 
 impl StoredProvider {
-    /// Reads the stored provider called `slug`. `None` when it is not an object; all problems are recorded in
-    /// `at`.
-    pub(super) fn read(slug: &str, at: &Cursor<'_>, checks: &Checks<'_>) -> Option<(String, Self)> {
-        if !is_id(slug) {
-            at.problem("a slug is made of letters, digits, dots, dashes and underscores, at most 128");
-        }
-        Some((slug.to_owned(), Self::read_members(at, checks)?))
-    }
-
-    /// Reads the members of a stored provider; those of the store have the same. `None` when it is not an object; all problems
-    /// are recorded in `at`.
+    /// Reads a stored provider, of the file or of the store. `None` when it is not an object; all problems are recorded in `at`.
     pub fn read_members(at: &Cursor<'_>, checks: &Checks<'_>) -> Option<Self> {
         let before = at.problem_count();
         let mut fields = at.fields()?;

@@ -40,6 +40,8 @@ const HEADERS: Form<Vec<(String, Secret)>> = form(
 );
 
 impl Telemetry {
+    pub(super) const DOC: &str = "Traces (docs/telemetry.md).";
+
     pub(super) fn members(table: &mut MemberTable<'_>) -> Option<Self> {
         let otlp = object(Otlp::members);
         Some(Self {

@@ -24,6 +24,8 @@ impl Default for UsageSettings {
 const ON_DISCONNECT: Choice<bool> = Choice(&[("stop", false), ("drain", true)]);
 
 impl UsageSettings {
+    pub(super) const DOC: &str = "How the gateway learns what requests used (docs/usage.md).";
+
     pub(super) fn members(table: &mut MemberTable<'_>) -> Option<Self> {
         let default = Self::default();
         let stream_usage = "Whether providers are requested to report the usage of streams whose client did not request it. The event \

@@ -2,48 +2,25 @@
 //!
 //! Each function reads one value and reports what is wrong with it. Not here: which keys exist.
 
-use crate::config::read::{Cursor, ObjectReader};
+use crate::config::members::{Form, form, non_empty};
+use crate::config::read::Cursor;
+use crate::json::schema::pattern;
 use std::net::SocketAddr;
-use std::path::PathBuf;
-use std::time::Duration;
-
-/// The longest duration a setting accepts, in milliseconds: a day.
-const MAX_MS: i64 = 86_400_000;
-
-/// A number of milliseconds from 1 to a day.
-pub(super) fn millis(fields: &mut ObjectReader<'_>, name: &str) -> Option<Duration> {
-    let ms = fields.get(&[name])?.integer_within(1, MAX_MS)?;
-    u64::try_from(ms).ok().map(Duration::from_millis)
-}
-
-/// A whole number from `min` to `max`, neither of them negative.
-pub(super) fn count(fields: &mut ObjectReader<'_>, name: &str, min: i64, max: i64) -> Option<usize> {
-    usize::try_from(fields.get(&[name])?.integer_within(min, max)?).ok()
-}
-
-/// A string that is not blank.
-pub(super) fn non_empty<'a>(at: &Cursor<'a>) -> Option<&'a str> {
-    let text = at.text()?;
-    if text.trim().is_empty() {
-        at.problem("must not be empty");
-        return None;
-    }
-    Some(text)
-}
-
-/// The path of a file. Whether the file exists is checked when it is opened.
-pub(super) fn file(fields: &mut ObjectReader<'_>, name: &str) -> Option<PathBuf> {
-    non_empty(&fields.get(&[name])?).map(PathBuf::from)
-}
 
 /// `IP:PORT`, or `[IP]:PORT` for IPv6.
-pub(super) fn address(at: &Cursor<'_>) -> Option<SocketAddr> {
-    let found = at.text()?.parse().ok();
-    if found.is_none() {
-        at.problem("must be IP:PORT, such as 127.0.0.1:8787, 0.0.0.0:8787 or [::]:8787");
-    }
-    found
-}
+pub(super) const ADDRESS: Form<SocketAddr> = form(
+    |at| {
+        let found = at.text()?.parse().ok();
+        if found.is_none() {
+            at.problem("must be IP:PORT, such as 127.0.0.1:8787, 0.0.0.0:8787 or [::]:8787");
+        }
+        found
+    },
+    |doc| {
+        let address = "^[0-9.]+:[0-9]{1,5}$|^\\[[0-9A-Fa-f:.%]+\\]:[0-9]{1,5}$";
+        pattern(doc, address, &["0.0.0.0:8000", "127.0.0.1:8787", "[::]:8787"])
+    },
+);
 
 /// The operator's own URL, which [`base_url`] checks.
 pub(super) fn http_url(at: &Cursor<'_>) -> Option<String> {
@@ -53,6 +30,9 @@ pub(super) fn http_url(at: &Cursor<'_>) -> Option<String> {
     }
     Some(url.to_owned())
 }
+
+/// What slugs and ids of configs look like in the schema.
+pub(super) const ID: &str = "^[A-Za-z0-9._-]{1,128}$";
 
 /// Whether `text` can be a slug or a config id, usable in a header, a path and a metric label.
 pub(super) fn is_id(text: &str) -> bool {

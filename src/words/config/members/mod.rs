@@ -11,8 +11,8 @@
 mod types;
 
 pub(crate) use types::{
-    Choice, FILE, FLAG, Form, MILLIS, MemberType, NON_EMPTY, SHARE, Time, form, list, non_empty, object,
-    seconds, whole,
+    Choice, FILE, FLAG, Form, MILLIS, MemberType, NON_EMPTY, OneOf, SHARE, Time, form, list, non_empty,
+    object, seconds, see, whole,
 };
 
 use super::read::{Cursor, ObjectReader};

@@ -177,6 +177,25 @@ impl<T: Copy + PartialEq> MemberType for Choice<T> {
     }
 }
 
+/// One of these names, which is the value itself.
+pub(crate) struct OneOf(pub(crate) &'static [&'static str]);
+
+impl MemberType for OneOf {
+    type Value = &'static str;
+
+    fn read(&self, at: &Cursor<'_>) -> Option<&'static str> {
+        at.one_of(&self.0.iter().map(|name| (*name, *name)).collect::<Vec<_>>())
+    }
+
+    fn schema(&self, doc: &str) -> Value {
+        schema::one_of(doc, self.0.iter().copied())
+    }
+
+    fn written(&self, name: &&'static str) -> Option<Value> {
+        Some((*name).into())
+    }
+}
+
 /// A list of values of one type.
 pub(crate) struct List<'d, T> {
     item: T,
@@ -217,5 +236,32 @@ impl<T, F: Fn(&mut MemberTable<'_>) -> Option<T>> MemberType for Object<F> {
 
     fn schema(&self, doc: &str) -> Value {
         super::schema(doc, &self.0)
+    }
+}
+
+/// A type that has a definition of its own in the schema.
+pub(crate) struct See<T> {
+    name: &'static str,
+    of: T,
+}
+
+/// The type whose definition in the schema has this name.
+pub(crate) const fn see<T>(name: &'static str, of: T) -> See<T> {
+    See { name, of }
+}
+
+impl<T: MemberType> MemberType for See<T> {
+    type Value = T::Value;
+
+    fn read(&self, at: &Cursor<'_>) -> Option<T::Value> {
+        self.of.read(at)
+    }
+
+    fn schema(&self, doc: &str) -> Value {
+        schema::see(self.name, doc)
+    }
+
+    fn written(&self, value: &T::Value) -> Option<Value> {
+        self.of.written(value)
     }
 }
