@@ -255,8 +255,7 @@ fn client_request(call: &DialectCall, model: &str, full: bool) -> Value {
 pub(crate) fn account() -> Account {
     let node = Node::from_json(ACCOUNT.as_bytes()).unwrap();
     let problems = Problems::default();
-    let mut fields = Cursor::root(&node, &problems).fields().unwrap();
-    Account::read(&mut fields)
+    Account::read(&Cursor::root(&node, &problems)).unwrap()
 }
 
 /// Where the translations are kept, so that a script can be run again by hand.

@@ -28,7 +28,7 @@ use words::api::chat::{Decoder, Event};
 use words::api::chat_completions;
 use words::api::operation::Operation;
 use words::api::sse::{SseParser, write_event};
-use words::config::account::{Account, names};
+use words::config::account::Account;
 use words::config::node::Node;
 use words::config::read::{Cursor, Problems};
 use words::error::Error;
@@ -77,11 +77,9 @@ impl Case<'_> {
         let Some(text) = self.file("account.json") else { return Account::default() };
         let node = Node::from_json(&text).unwrap();
         let problems = Problems::default();
-        let mut fields = Cursor::root(&node, &problems).fields().unwrap();
-        let account = Account::read(&mut fields);
-        fields.reject_unknown(&names::keys().collect::<Vec<_>>());
+        let account = Account::read(&Cursor::root(&node, &problems));
         assert_eq!(problems.into_vec(), [], "{}", self.folder.display());
-        account
+        account.unwrap()
     }
 
     /// Calls `then` with the body of `in.json` (or an empty one), its call target and the adapter for it.

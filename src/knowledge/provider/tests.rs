@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use words::api::operation::Operation;
-use words::config::account::{Account, names};
+use words::config::account::Account;
 use words::config::node::Node;
 use words::config::read::{Cursor, Problems};
 
@@ -72,11 +72,9 @@ struct Case {
 fn account(written: &serde_json::Value) -> Account {
     let node = Node::from_json(written.to_string().as_bytes()).unwrap();
     let problems = Problems::default();
-    let mut fields = Cursor::root(&node, &problems).fields().unwrap();
-    let account = Account::read(&mut fields);
-    fields.reject_unknown(&names::keys().collect::<Vec<_>>());
+    let account = Account::read(&Cursor::root(&node, &problems));
     assert_eq!(problems.into_vec(), [], "{written}");
-    account
+    account.unwrap()
 }
 
 fn empty_account() -> serde_json::Value {

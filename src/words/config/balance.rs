@@ -3,8 +3,10 @@
 //! Not here: the choice itself (`route::pick`).
 
 use super::headers::observable;
+use super::members::{AtLeast, FLAG, Form, MemberTable, form, whole};
 use super::read::Cursor;
-use super::values::at_least;
+use crate::json::schema::pattern;
+use serde_json::json;
 
 /// `strategy.by`, a key of our own: the criterion in `loadbalance` mode.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -46,17 +48,20 @@ const DEFAULT_STICKY_TTL: u64 = 300;
 const MAX_HASH_FIELDS: usize = 16;
 
 impl Sticky {
-    /// Reads `sticky`. `Some(None)`: present but not enabled.
-    pub fn read(at: &Cursor<'_>) -> Option<Option<Self>> {
-        let mut fields = at.fields()?;
-        let enabled = fields.required(&["enabled"]).and_then(|at| at.flag());
-        let hash_fields = fields.get(&["hash_fields"]).and_then(|at| hash_fields(&at)).unwrap_or_default();
-        let ttl = fields.get(&["ttl"]).and_then(|at| at.integer_within(1, 31_536_000));
-        fields.reject_unknown(&["enabled", "hash_fields", "ttl"]);
-        let ttl = ttl.and_then(|seconds| seconds.try_into().ok()).unwrap_or(DEFAULT_STICKY_TTL);
+    /// `Some(None)`: present but not enabled.
+    pub(super) fn members(table: &mut MemberTable<'_>) -> Option<Option<Self>> {
+        let fields = "What identifies a client besides its service key.";
+        let enabled = table.needed("enabled", FLAG, "Whether it is on.");
+        let hash_fields = table.get("hash_fields", HASH_FIELDS, fields).unwrap_or_default();
+        let ttl = table.or("ttl", whole(1, 31_536_000), DEFAULT_STICKY_TTL, "Seconds.");
         Some(enabled?.then_some(Self { hash_fields, ttl }))
     }
 }
+
+const HASH_FIELDS: Form<Vec<String>> = form(hash_fields, |doc| {
+    let field = pattern("A value of the request.", r"^(metadata|params|headers)\..", &["metadata.user"]);
+    json!({"type": "array", "maxItems": MAX_HASH_FIELDS, "items": field, "description": doc})
+});
 
 fn hash_fields(at: &Cursor<'_>) -> Option<Vec<String>> {
     let names_a_field = |name: &str| {
@@ -85,11 +90,9 @@ fn hash_fields(at: &Cursor<'_>) -> Option<Vec<String>> {
 }
 
 impl Price {
-    pub fn read(at: &Cursor<'_>) -> Option<Self> {
-        let mut fields = at.fields()?;
-        let input = fields.required(&["input"]).and_then(|at| at_least(&at, 0.0));
-        let output = fields.required(&["output"]).and_then(|at| at_least(&at, 0.0));
-        fields.reject_unknown(&["input", "output"]);
+    pub(super) fn members(table: &mut MemberTable<'_>) -> Option<Self> {
+        let input = table.needed("input", AtLeast(0.0), "Of the request.");
+        let output = table.needed("output", AtLeast(0.0), "Of the response.");
         Some(Self { input: input?, output: output? })
     }
 }

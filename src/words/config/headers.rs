@@ -139,7 +139,7 @@ pub(crate) fn observable(name: &str) -> Result<HeaderName, &'static str> {
 fn account(mut raw: RawAccountHeaders<'_>, provider: Option<&str>) -> Result<Box<Account>, Error> {
     raw.provider = provider.unwrap_or_default().to_owned();
     let mut account = Box::new(Account::from_source(&mut raw));
-    account.custom_host = raw.text(CUSTOM_HOST);
+    account.custom_host = raw.text(CUSTOM_HOST, "");
     // One header sets both fields of cloud C: resources use api_version, deployments cloud_c_api_version.
     account.api_version.clone_from(&account.cloud_c.api_version);
     raw.first_error.map_or(Ok(account), Err)

@@ -2,8 +2,8 @@
 //!
 //! Not here: starting it (`route` decides, `engine` carries it out).
 
-use super::read::Cursor;
-use super::values::{at_least, timeout_ms};
+use super::members::{Form, MemberTable, MemberType as _, SHARE, form, whole};
+use super::values::{MAX_MS, at_least};
 
 /// `hedge`: a second attempt, at another target, while the first has sent no token.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -14,19 +14,28 @@ pub struct Hedge {
     pub max_extra_ratio: f64,
 }
 
+/// A share, whose bounds have messages of their own.
+const RATIO: Form<f64> = form(
+    |at| {
+        let ratio = at_least(at, 0.0)?;
+        if ratio > 1.0 {
+            at.problem("must be at most 1");
+            return None;
+        }
+        Some(ratio)
+    },
+    |doc| SHARE.schema(doc),
+)
+.written(|ratio| Some((*ratio).into()));
+
 impl Hedge {
-    pub fn read(at: &Cursor<'_>) -> Option<Self> {
-        let mut fields = at.fields()?;
-        let after = fields.required(&["after_ms"]).and_then(|at| timeout_ms(&at));
-        let ratio = fields.get(&["max_extra_ratio"]).map(|at| {
-            let ratio = at_least(&at, 0.0)?;
-            if ratio > 1.0 {
-                at.problem("must be at most 1");
-                return None;
-            }
-            Some(ratio)
-        });
-        fields.reject_unknown(&["after_ms", "max_extra_ratio"]);
-        Some(Self { after_ms: after?, max_extra_ratio: ratio.unwrap_or(Some(0.1))? })
+    pub(super) const DOC: &str =
+        "A second attempt, at another target, while the first is slow. Needs two targets.";
+
+    pub(super) fn members(table: &mut MemberTable<'_>) -> Option<Self> {
+        let after: Option<u64> =
+            table.needed("after_ms", whole(1, i64::MAX), "Milliseconds without a first token.");
+        let max_extra_ratio = table.or("max_extra_ratio", RATIO, 0.1, "Extra attempts as a share of all.");
+        Some(Self { after_ms: after?.min(MAX_MS), max_extra_ratio })
     }
 }

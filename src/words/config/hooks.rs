@@ -4,8 +4,14 @@
 //! and `{"contains":{}}` in a guardrail list each yield a hook with the check `contains`. Not here: whether a
 //! check exists and what its parameters mean (`guard`); parameters are free-form and kept as written.
 
+use super::members::{
+    self, Choice, FLAG, Form, MemberTable, MemberType, NUMBER, OBJECT_TEXT, TEXT, form, list, object,
+    only_if, see, whole,
+};
 use super::node::{Kind, Node};
-use super::read::{Cursor, ObjectReader};
+use super::read::Cursor;
+use crate::json::schema;
+use serde_json::{Value, json};
 use std::fmt;
 
 /// When a list of hooks runs: the rules for `async` and `deny` differ.
@@ -116,87 +122,134 @@ impl HookKind {
     }
 }
 
-const KINDS: [(&str, HookKind); 2] = [("guardrail", HookKind::Guardrail), ("mutator", HookKind::Mutator)];
-const STREAM_MODES: [(&str, StreamMode); 2] =
-    [("window", StreamMode::Window), ("buffer", StreamMode::Buffer)];
-const CONTROL_KEYS: [&str; 13] = [
-    "id",
-    "type",
-    "async",
-    "sequential",
-    "deny",
-    "checks",
-    "on_fail",
-    "on_success",
-    "parallel",
-    "stream",
-    "overlap_bytes",
-    "message",
-    "guardrail_version_id",
-];
+const KINDS: Choice<HookKind> = Choice(&[("guardrail", HookKind::Guardrail), ("mutator", HookKind::Mutator)]);
+const STREAM_MODES: Choice<StreamMode> =
+    Choice(&[("window", StreamMode::Window), ("buffer", StreamMode::Buffer)]);
 /// The most that a window may hold back, bytes.
 pub const MAX_OVERLAP: i64 = 64 << 10;
 
+/// What the place of a hook or guardrail allows.
+#[derive(Clone, Copy)]
+struct Place {
+    /// `None` for a saved guardrail, which may be used in both.
+    phase: Option<HookPhase>,
+    /// Whether `on_fail` and `on_success` may hold `deny`.
+    actions_may_deny: bool,
+    may_be_async: bool,
+}
+
 impl Hook {
-    /// Reads an item of a hook list.
-    pub fn read(at: &Cursor<'_>, phase: HookPhase) -> Option<Self> {
-        let mut fields = at.fields()?;
-        let id = fields.required(&["id"]).and_then(|at| at.text().map(str::to_owned));
-        let mut hook = Self { id, ..Self::controls(&mut fields, Some(phase), phase == HookPhase::Before) };
-        if let Some(at) = fields.peek(&["async"]).filter(|_| phase == HookPhase::Before && hook.asynchronous)
-        {
-            at.problem("is for after-request hooks only");
-        }
-        if let Some(at) = fields.get(&["checks"]) {
-            hook.checks = at.list().unwrap_or_default().iter().filter_map(check).collect();
-        }
-        fields.reject_unknown(&CONTROL_KEYS);
-        Some(hook)
+    /// An item of a hook list.
+    pub(super) fn members(table: &mut MemberTable<'_>, phase: HookPhase) -> Option<Self> {
+        let is_before = phase == HookPhase::Before;
+        Self::in_place(
+            table,
+            Place { phase: Some(phase), actions_may_deny: is_before, may_be_async: !is_before },
+        )
     }
 
     /// Reads a saved guardrail: as an item of a hook list, for both phases, and with checks that may have no parameters.
     pub fn read_saved(at: &Cursor<'_>) -> Option<Self> {
-        let mut fields = at.fields()?;
-        let id = fields.required(&["id"]).and_then(|at| at.text().map(str::to_owned));
-        let mut hook = Self { id, ..Self::controls(&mut fields, None, true) };
-        if let Some(at) = fields.get(&["checks"]) {
-            hook.checks = at.list().unwrap_or_default().iter().filter_map(check).collect();
-        }
-        fields.reject_unknown(&CONTROL_KEYS);
-        Some(hook)
+        let place = Place { phase: None, actions_may_deny: true, may_be_async: true };
+        members::read(at, |table| Self::in_place(table, place))
     }
 
-    /// The fields hooks and guardrails share. `actions_may_deny`: whether `on_fail` and `on_success` may
-    /// hold `deny`.
-    /// `phase`: `None` for a saved guardrail, which may be used in both.
-    fn controls(fields: &mut ObjectReader<'_>, phase: Option<HookPhase>, actions_may_deny: bool) -> Self {
-        let others: &[(&str, &str)] = match phase {
-            Some(HookPhase::Before) => &[("stream", "responses"), ("overlap_bytes", "responses")],
-            Some(HookPhase::After) => &[("parallel", "requests")],
-            None => &[],
-        };
-        for (name, what) in others {
-            if let Some(at) = fields.peek(&[name]) {
-                at.problem(format!("is for hooks of {what} only"));
-            }
-        }
-        // The gateway keeps one version of a guardrail. Those who saved this one in Portkey's interface send it along.
-        let _ = fields.text(&["guardrail_version_id"]);
-        let mut action = |name| fields.get(&[name]).and_then(|at| HookAction::read(&at, actions_may_deny));
-        let overlap = |at: Cursor<'_>| usize::try_from(at.integer_within(1, MAX_OVERLAP)?).ok();
+    fn in_place(table: &mut MemberTable<'_>, place: Place) -> Option<Self> {
+        let id = table.needed("id", TEXT, "Its name.");
+        let hook = Self::controls(table, place);
+        let checks = list(object(Check::members), "A check.");
+        let checks = table.get("checks", checks, "What is checked.");
+        Some(Self { id, checks: checks.unwrap_or_default(), ..hook })
+    }
+
+    /// The members that hooks and guardrails share.
+    fn controls(table: &mut MemberTable<'_>, place: Place) -> Self {
+        let parallel = only_if(
+            place.phase != Some(HookPhase::After),
+            FLAG,
+            "is for hooks of requests only",
+            "For requests only.",
+        );
+        let of_responses = place.phase != Some(HookPhase::Before);
+        let elsewhere = "is for hooks of responses only";
+        let stream = only_if(of_responses, STREAM_MODES, elsewhere, "For responses only.");
+        let overlap = only_if(of_responses, whole(1, MAX_OVERLAP), elsewhere, "For responses only.");
+        let stream_doc =
+            "How streams are checked: text is sent on when it was looked at, or held back as a whole.";
+        let version = "Accepted, and of no effect: a saved guardrail has one version.";
+        // Those who saved a guardrail in Portkey's interface send its version along.
+        let _ = table.get("guardrail_version_id", TEXT, version);
         Self {
-            on_fail: action("on_fail"),
-            on_success: action("on_success"),
-            parallel: fields.flag(&["parallel"]).unwrap_or_default(),
-            stream: fields.get(&["stream"]).and_then(|at| at.one_of(&STREAM_MODES)),
-            overlap_bytes: fields.get(&["overlap_bytes"]).and_then(overlap),
-            message: fields.text(&["message"]),
-            kind: fields.get(&["type"]).and_then(|at| at.one_of(&KINDS)).unwrap_or_default(),
-            asynchronous: fields.flag(&["async"]).unwrap_or_default(),
-            sequential: fields.flag(&["sequential"]).unwrap_or_default(),
-            deny: fields.flag(&["deny"]),
+            on_fail: table.get("on_fail", HookAction::of(place), "When a check fails."),
+            on_success: table.get("on_success", HookAction::of(place), "When all checks pass."),
+            parallel: table.or(
+                "parallel",
+                parallel,
+                false,
+                "Runs while the provider is called; the response waits for it.",
+            ),
+            stream: table.get("stream", stream, stream_doc),
+            overlap_bytes: table.get("overlap_bytes", overlap, "Bytes of a stream that are held back."),
+            message: table.get("message", TEXT, "What the client is told when it denies."),
+            kind: table.or("type", KINDS, HookKind::Guardrail, "What it may do to the message."),
+            asynchronous: table.or(
+                "async",
+                AsyncFlag { is_allowed: place.may_be_async },
+                false,
+                "Runs beside the request and cannot affect it.",
+            ),
+            sequential: table.or("sequential", FLAG, false, "Checks run one after another."),
+            deny: table.get("deny", FLAG, "Refuses the message when a check fails."),
             ..Self::default()
         }
+    }
+}
+
+/// `async`, which some hooks may only have as `false`.
+struct AsyncFlag {
+    is_allowed: bool,
+}
+
+impl MemberType for AsyncFlag {
+    type Value = bool;
+
+    fn read(&self, at: &Cursor<'_>) -> Option<bool> {
+        let flag = at.flag()?;
+        if flag && !self.is_allowed {
+            at.problem("is for after-request hooks only");
+        }
+        Some(flag)
+    }
+
+    fn schema(&self, doc: &str) -> Value {
+        match self.is_allowed {
+            true => schema::flag(doc),
+            false => json!({"enum": [false, null], "description": "For after_request_hooks only."}),
+        }
+    }
+
+    fn written(&self, flag: &bool) -> Option<Value> {
+        self.is_allowed.then(|| (*flag).into())
+    }
+}
+
+/// An item of a list of guardrails or mutators. `kind`: of the list, for items without a `type`.
+pub(super) struct GuardrailType {
+    pub(super) phase: HookPhase,
+    pub(super) kind: HookKind,
+}
+
+impl MemberType for GuardrailType {
+    type Value = Guardrail;
+
+    fn read(&self, at: &Cursor<'_>) -> Option<Guardrail> {
+        Guardrail::read(at, self.phase, self.kind)
+    }
+
+    fn schema(&self, doc: &str) -> Value {
+        let slug = json!({"type": "string", "minLength": 1, "description": "The slug of a saved guardrail."});
+        let inline = members::schema(doc, |table| Guardrail::inline(table, self.phase, self.kind));
+        json!({"anyOf": [slug, inline]})
     }
 }
 
@@ -214,17 +267,22 @@ impl Guardrail {
             at.problem(format!("must be a string or an object, not {}", at.node.type_name()));
             return None;
         }
-        let mut fields = at.fields()?;
-        let id = fields.text(&["id"]);
-        let has_type = fields.peek(&["type"]).is_some();
-        let mut hook = Hook { id, ..Hook::controls(&mut fields, Some(phase), phase == HookPhase::After) };
-        if !has_type {
-            hook.kind = kind;
-        }
-        for (entry, at) in fields.rest() {
-            hook.checks.extend(named_check(&entry.name, &at));
-        }
-        Some(Self::Inline(hook))
+        members::read(at, |table| Self::inline(table, phase, kind)).map(Self::Inline)
+    }
+
+    fn inline(table: &mut MemberTable<'_>, phase: HookPhase, kind: HookKind) -> Option<Hook> {
+        let actions_may_deny = phase == HookPhase::After;
+        let id = table.get("id", TEXT, "Its name.");
+        let place = Place { phase: Some(phase), actions_may_deny, may_be_async: true };
+        let hook = Hook::controls(table, place);
+        table.keyword("additionalProperties", || json!({"type": "object"}));
+        let checks = table.rest();
+        Some(Hook {
+            id,
+            kind: if table.at("type").is_some() { hook.kind } else { kind },
+            checks: checks.iter().filter_map(|(entry, at)| named_check(&entry.name, at)).collect(),
+            ..hook
+        })
     }
 }
 
@@ -238,41 +296,46 @@ fn named_check(name: &str, at: &Cursor<'_>) -> Option<Check> {
     Some(Check { id, parameters, enabled })
 }
 
-fn check(at: &Cursor<'_>) -> Option<Check> {
-    let mut fields = at.fields()?;
-    let id = fields.required(&["id"]).and_then(|at| at.text().map(str::to_owned));
-    let parameters = fields.required(&["parameters"]).and_then(|at| at.fields().map(|_| at.node.clone()));
-    let enabled = fields.flag(&["is_enabled"]).unwrap_or(true);
-    // For people.
-    let _ = fields.text(&["name"]);
-    fields.reject_unknown(&["id", "parameters", "is_enabled", "name"]);
-    Some(Check { id: id?, parameters: parameters?, enabled })
+const PARAMETERS: Form<Node> = form(|at| at.fields().map(|_| at.node.clone()), schema::free);
+
+impl Check {
+    fn members(table: &mut MemberTable<'_>) -> Option<Self> {
+        let id = table.needed("id", TEXT, "Which check.");
+        let parameters = table.needed("parameters", PARAMETERS, "Its parameters.");
+        let enabled = table.or("is_enabled", FLAG, true, "Whether it runs.");
+        let _ = table.get("name", TEXT, "For people.");
+        Some(Self { id: id?, parameters: parameters?, enabled })
+    }
 }
 
 impl HookAction {
-    fn read(at: &Cursor<'_>, may_deny: bool) -> Option<Self> {
-        let mut fields = at.fields()?;
-        let feedback = fields.get(&["feedback"]).and_then(|at| Feedback::read(&at));
-        let deny = fields.flag(&["deny"]);
-        if let Some(at) = fields.peek(&["deny"]).filter(|_| !may_deny) {
-            at.problem("is for before-request hooks and output guardrails only");
-        }
-        fields.reject_unknown(&["feedback", "deny"]);
-        Some(Self { deny, feedback })
+    fn of(place: Place) -> impl MemberType<Value = Self> {
+        let may_deny = place.actions_may_deny;
+        let name = if may_deny { "deny_action" } else { "action" };
+        see(name, object(move |table| Self::members(table, may_deny)))
+    }
+
+    pub(super) fn members(table: &mut MemberTable<'_>, may_deny: bool) -> Option<Self> {
+        let deny = only_if(
+            may_deny,
+            FLAG,
+            "is for before-request hooks and output guardrails only",
+            "For before-request hooks and output guardrails only.",
+        );
+        Some(Self {
+            feedback: table.get("feedback", object(Feedback::members), "Recorded for the request."),
+            deny: table.get("deny", deny, "Whether the message is refused."),
+        })
     }
 }
 
 impl Feedback {
-    fn read(at: &Cursor<'_>) -> Option<Self> {
-        let mut fields = at.fields()?;
-        let value = fields.get(&["value"]).and_then(|at| at.number());
-        let weight = fields.get(&["weight"]).and_then(|at| at.number());
-        let metadata = fields.get(&["metadata"]).and_then(|at| {
-            at.fields()?;
-            Some(at.node.to_json().into_boxed_str())
-        });
-        fields.reject_unknown(&["value", "weight", "metadata"]);
-        Some(Self { value, weight, metadata })
+    fn members(table: &mut MemberTable<'_>) -> Option<Self> {
+        Some(Self {
+            value: table.get("value", NUMBER, "The value."),
+            weight: table.get("weight", NUMBER, "Its weight."),
+            metadata: table.get("metadata", OBJECT_TEXT, "Anything else."),
+        })
     }
 }
 

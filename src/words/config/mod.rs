@@ -9,10 +9,10 @@
 
 pub mod account;
 pub mod balance;
-mod config_reader;
 pub mod headers;
 pub mod hedge;
 pub mod hooks;
+mod level;
 pub(crate) mod members;
 pub mod node;
 pub mod pattern;
@@ -30,22 +30,17 @@ mod tests;
 pub mod unused_keys;
 pub mod values;
 
+pub(crate) use level::definitions;
+
 use crate::error::{Error, Problem};
 use account::Account;
 use balance::Price;
-use config_reader::ConfigReader;
 use hedge::Hedge;
 use node::Node;
 use policies::Policies;
 use read::{Cursor, Problems};
 use std::fmt;
 use strategy::Strategy;
-
-/// Maximum nesting of targets. No real config needs more, and each level costs stack.
-const MAX_DEPTH: usize = 16;
-
-/// Maximum number of targets in the whole tree.
-const MAX_TARGETS: usize = 1_000;
 
 /// A config object or one of its targets: both have the same fields.
 #[derive(Clone, Default, PartialEq)]
@@ -87,6 +82,12 @@ pub struct Checks<'a> {
     pub custom_host: &'a dyn Fn(&str) -> Result<(), String>,
 }
 
+impl Checks<'static> {
+    /// No checks.
+    pub(crate) const NONE: Self =
+        Self { provider: &|_| Ok(()), account: &|_, _| Ok(()), custom_host: &|_| Ok(()) };
+}
+
 impl Config {
     /// Reads a config from JSON text.
     ///
@@ -110,7 +111,7 @@ impl Config {
     /// Reads a config from a tree. Returns `None` when there are problems, which are then recorded in `at`.
     pub fn read(at: &Cursor<'_>, checks: &Checks<'_>) -> Option<Self> {
         let before = at.problem_count();
-        let config = ConfigReader::new(checks).read_level(at, 0)?;
+        let config = level::read(at, checks)?;
         (at.problem_count() == before).then_some(config)
     }
 }

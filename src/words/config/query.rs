@@ -10,6 +10,7 @@
 
 mod describe;
 mod fact;
+mod schema;
 #[cfg(test)]
 mod tests;
 

@@ -8,7 +8,6 @@
 //! `retry.attempts: must be an integer, not a string` and `retry.x: unknown key`.
 
 use super::node::{Entry, Kind, Node};
-use super::secret::Secret;
 use crate::error::Problem;
 use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
@@ -275,10 +274,6 @@ impl<'a> ObjectReader<'a> {
 
     pub fn text(&mut self, names: &[&str]) -> Option<String> {
         self.get(names)?.text().map(str::to_owned)
-    }
-
-    pub fn secret(&mut self, names: &[&str]) -> Option<Secret> {
-        self.get(names)?.text().map(Secret::new)
     }
 
     pub fn flag(&mut self, names: &[&str]) -> Option<bool> {

@@ -3,12 +3,14 @@
 //! Only its queries are compiled at this point (`query`). Not here: what the strategy requires of the targets
 //! (`target_rules`).
 
-use super::MAX_TARGETS;
 use super::balance::{BalanceBy, Sticky};
+use super::level::MAX_TARGETS;
+use super::members::{Choice, Form, MemberTable, MemberType, STATUSES, form, list, object, see};
 use super::pattern::PatternBudget;
 use super::query::Query;
-use super::read::{Cursor, ObjectReader};
-use super::values::status_codes;
+use super::read::Cursor;
+use crate::json::schema;
+use serde_json::Value;
 
 /// `strategy` of a config.
 #[derive(Debug, Clone, PartialEq)]
@@ -63,89 +65,103 @@ impl Mode {
     }
 }
 
+/// An inherited key, which `policies` reads here and on the config.
+const READ_ELSEWHERE: Form<()> = form(|_| None, schema::free);
+
 impl Strategy {
-    /// Reads `strategy`. `targets` is the `targets` field of the same level, if present: conditions refer to
-    /// its names. `patterns` counts the patterns of the whole config.
-    pub fn read(at: &Cursor<'_>, targets: Option<&Cursor<'_>>, patterns: &PatternBudget) -> Option<Self> {
-        let mut fields = at.fields()?;
-        let mode = fields.required(&["mode"]).and_then(|at| at.one_of(&Mode::VARIANTS));
-        let names = match mode {
-            Some(Mode::Conditional) => targets.and_then(target_names),
-            _ => None,
-        };
-        let conditions = fields.get(&["conditions"]).map(|at| conditions(&at, names.as_deref(), patterns));
-        let default = fields.get(&["default"]).and_then(|at| target_name(&at, names.as_deref()));
-        if mode == Some(Mode::Conditional) {
-            require_conditions(&fields);
+    pub(super) const DOC: &str = "How one of the targets is chosen.";
+
+    /// `targets` is the `targets` field of the same level, if present: conditions refer to its names. `patterns` counts the
+    /// patterns of the whole config.
+    pub(super) fn members(
+        table: &mut MemberTable<'_>,
+        targets: Option<&Cursor<'_>>,
+        patterns: &PatternBudget,
+    ) -> Option<Self> {
+        let default = "In conditional mode: the name of the target when no condition holds.";
+        let sticky = "In loadbalance mode: the same client gets the same target.";
+        let mode = table.needed("mode", Choice(&Mode::VARIANTS), "The kind of choice.");
+        let is_conditional = mode == Some(Mode::Conditional);
+        let names = targets.filter(|_| is_conditional).and_then(target_names);
+        let condition = object(|table| Condition::members(table, names.as_deref(), patterns));
+        let conditions = list(condition, "Uses the target `then` where the query holds.");
+        let conditions = table.get("conditions", conditions, "In conditional mode: tried in this order.");
+        let default = table.get("default", TargetName(names.as_deref()), default);
+        if is_conditional {
+            require_conditions(table);
         }
-        let on_status_codes = fields.get(&["on_status_codes"]).and_then(|at| status_codes(&at));
-        // An inherited key, which `policies` reads here and on the config.
-        let _ = fields.get(&["cb_config"]);
+        let statuses = "Statuses on which fallback tries the next target.";
+        let on_status_codes = table.get("on_status_codes", STATUSES, statuses);
+        table.get("cb_config", see("breaker", READ_ELSEWHERE), "As cb_config of the config.");
         if mode.is_some_and(|mode| mode != Mode::LoadBalance) {
-            refuse_balance(&fields);
+            // Silently ignored otherwise.
+            table.problem("by", "is for loadbalance mode");
+            table.problem("sticky", "is for loadbalance mode");
         }
-        let by = fields.get(&["by"]).and_then(|at| at.one_of(&BalanceBy::VARIANTS)).unwrap_or_default();
-        let sticky = fields.get(&["sticky"]).and_then(|at| Sticky::read(&at)).flatten();
-        fields.reject_unknown(&[
-            "mode",
-            "conditions",
-            "default",
-            "on_status_codes",
-            "cb_config",
-            "by",
-            "sticky",
-        ]);
-        Some(Self {
-            mode: mode?,
-            conditions: conditions.unwrap_or_default(),
-            default,
-            on_status_codes,
-            by,
-            sticky,
-        })
+        let by = Choice(&BalanceBy::VARIANTS);
+        let by = table.or("by", by, BalanceBy::Weight, "In loadbalance mode: the criterion.");
+        let sticky = table.get("sticky", object(Sticky::members), sticky).flatten();
+        let conditions = conditions.unwrap_or_default();
+        Some(Self { mode: mode?, conditions, default, on_status_codes, by, sticky })
     }
 }
 
-fn require_conditions(fields: &ObjectReader<'_>) {
-    match fields.peek(&["conditions"]) {
-        None => fields.missing("conditions", "is required in conditional mode"),
+fn require_conditions(table: &MemberTable<'_>) {
+    match table.at("conditions") {
+        None => table.missing("conditions", "is required in conditional mode"),
         Some(at) if at.node.is_empty_list() => at.problem("must hold at least one condition"),
         Some(_) => {}
     }
-    if fields.peek(&["default"]).is_none() {
-        fields.missing("default", "is required in conditional mode");
+    if table.at("default").is_none() {
+        table.missing("default", "is required in conditional mode");
     }
 }
 
-/// Refuses the keys of load balancing in the other modes, where they would be silently ignored.
-fn refuse_balance(fields: &ObjectReader<'_>) {
-    for key in ["by", "sticky"] {
-        if let Some(at) = fields.peek(&[key]) {
-            at.problem("is for loadbalance mode");
+impl Condition {
+    fn members(
+        table: &mut MemberTable<'_>,
+        names: Option<&[&str]>,
+        patterns: &PatternBudget,
+    ) -> Option<Self> {
+        let query = table.needed("query", see("query", QueryType(patterns)), "All members must hold.");
+        let then = table.needed("then", TargetName(names), "The name of a target of this level.");
+        Some(Self { query: query?, then: then? })
+    }
+}
+
+/// A query, whose patterns are counted.
+struct QueryType<'p>(&'p PatternBudget);
+
+impl MemberType for QueryType<'_> {
+    type Value = Query;
+
+    fn read(&self, at: &Cursor<'_>) -> Option<Query> {
+        Query::read(at, self.0)
+    }
+
+    fn schema(&self, _: &str) -> Value {
+        Query::schema()
+    }
+}
+
+/// The name of a target: one of these, or any where they cannot be determined.
+struct TargetName<'n>(Option<&'n [&'n str]>);
+
+impl MemberType for TargetName<'_> {
+    type Value = String;
+
+    fn read(&self, at: &Cursor<'_>) -> Option<String> {
+        let name = at.text()?;
+        if self.0.is_some_and(|names| !names.contains(&name)) {
+            at.problem("must be the name of a target of the same level");
+            return None;
         }
+        Some(name.to_owned())
     }
-}
 
-fn conditions(at: &Cursor<'_>, names: Option<&[&str]>, patterns: &PatternBudget) -> Vec<Condition> {
-    at.list().unwrap_or_default().iter().filter_map(|item| condition(item, names, patterns)).collect()
-}
-
-fn condition(at: &Cursor<'_>, names: Option<&[&str]>, patterns: &PatternBudget) -> Option<Condition> {
-    let mut fields = at.fields()?;
-    let query = fields.required(&["query"]).and_then(|at| Query::read(&at, patterns));
-    let then = fields.required(&["then"]).and_then(|at| target_name(&at, names));
-    fields.reject_unknown(&["query", "then"]);
-    Some(Condition { query: query?, then: then? })
-}
-
-/// Reads a target's name. `names` are the existing ones, or `None` if they cannot be determined.
-fn target_name(at: &Cursor<'_>, names: Option<&[&str]>) -> Option<String> {
-    let name = at.text()?;
-    if names.is_some_and(|names| !names.contains(&name)) {
-        at.problem("must be the name of a target of the same level");
-        return None;
+    fn schema(&self, doc: &str) -> Value {
+        schema::text(doc)
     }
-    Some(name.to_owned())
 }
 
 /// Names of the targets, taken before the targets are read: a condition may refer to a target that has

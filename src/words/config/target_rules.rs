@@ -3,8 +3,8 @@
 //! Checked on the node tree before the targets are read, so that a target with problems of its own still
 //! counts as present. Not here: what each target must have by itself (`required_keys`).
 
-use super::MAX_TARGETS;
 use super::balance::BalanceBy;
+use super::level::MAX_TARGETS;
 use super::node::{Kind, Node};
 use super::read::{Cursor, ObjectReader};
 use super::strategy::{Mode, Strategy};

@@ -9,6 +9,7 @@ mod reliability;
 use super::*;
 use hooks::Guardrail;
 use http::HeaderName;
+use level::{MAX_DEPTH, MAX_TARGETS};
 use policies::{Cache, CacheMode};
 use std::time::Duration;
 use strategy::Mode;
@@ -427,6 +428,7 @@ fn rows_of_the_reference() {
         r#"{"options":[{}],"provider":"openai","api_key":"k"}"#,
         &["options: This version of config is not"],
     );
+    accepted(r#"{"options":null,"prompt_id":"p"}"#);
     // Request headers may supply the provider.
     accepted(r#"{"retry":{"attempts":2,"on_status_codes":[]}}"#);
     // More than Portkey accepts: both forms in one list, and a key for any provider.

@@ -15,12 +15,6 @@ pub fn status_codes(at: &Cursor<'_>) -> Option<Vec<u16>> {
     Some(items.iter().filter_map(code).collect())
 }
 
-/// A timeout in milliseconds, at least 1. Values above [`MAX_MS`] are reduced to it.
-pub fn timeout_ms(at: &Cursor<'_>) -> Option<u64> {
-    let ms: u64 = at.integer_within(1, i64::MAX)?.try_into().ok()?;
-    Some(ms.min(MAX_MS))
-}
-
 /// A number not less than `min`.
 pub fn at_least(at: &Cursor<'_>, min: f64) -> Option<f64> {
     let number = at.number()?;

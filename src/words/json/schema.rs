@@ -43,11 +43,6 @@ pub(crate) fn integer(description: &str, min: i64, max: Option<i64>) -> Value {
     json!({"type": "integer", "minimum": min, "maximum": max, "description": description})
 }
 
-/// Milliseconds from 1 to a day.
-pub(crate) fn millis(description: &str) -> Value {
-    integer(description, 1, Some(86_400_000))
-}
-
 /// A number of at least `min`.
 pub(crate) fn number(description: &str, min: f64) -> Value {
     json!({"type": "number", "minimum": min, "description": description})
@@ -67,9 +62,13 @@ pub(crate) fn free(description: &str) -> Value {
     json!({"type": "object", "description": description})
 }
 
-/// Another definition, described here.
+/// Another definition, described here where there is more to say of it.
 pub(crate) fn see(name: &str, description: &str) -> Value {
-    json!({"$ref": format!("#/$defs/{name}"), "description": description})
+    let reference = format!("#/$defs/{name}");
+    match description {
+        "" => json!({"$ref": reference}),
+        _ => json!({"$ref": reference, "description": description}),
+    }
 }
 
 /// The value that holds when the key is absent.

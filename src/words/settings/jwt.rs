@@ -104,7 +104,7 @@ fn audience(at: &Cursor<'_>) -> Vec<String> {
 
 impl Claims {
     fn members(table: &mut MemberTable<'_>) -> Option<Self> {
-        let mut claim = |name, what: &str| {
+        let mut claim = |name: &'static str, what: &str| {
             let doc = format!("{what} A name, or a JSON pointer such as /realm_access/roles.");
             table.get(name, NON_EMPTY, &doc)
         };

@@ -92,7 +92,7 @@ impl UsedAddresses {
 }
 
 /// An address that no other listener has.
-impl MemberType for &UsedAddresses {
+impl MemberType for UsedAddresses {
     type Value = SocketAddr;
 
     fn read(&self, at: &Cursor<'_>) -> Option<SocketAddr> {

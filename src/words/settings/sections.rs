@@ -42,7 +42,7 @@ impl Settings {
             emulator: table.get("emulator", emulator, Emulator::DOC).unwrap_or_default(),
             limits: section(table, "limits", Limits::DOC, Limits::members),
             time_limits: table
-                .get("time_limits", see("time_limits", TIME_LIMITS), time_limits)
+                .get("time_limits", see("time_limits", object(TimeLimits::members)), time_limits)
                 .unwrap_or_default(),
             auth: section(table, "auth", Auth::DOC, Auth::members),
             store: section(table, "store", StoreSettings::DOC, StoreSettings::members),
@@ -104,8 +104,6 @@ fn section<T: Default>(
 ) -> T {
     table.get(name, object(members), doc).unwrap_or_default()
 }
-
-const TIME_LIMITS: Form<TimeLimits> = form(TimeLimits::read, |_| Value::Null);
 
 /// The names in a section of free names, including entries that have problems: a reference to one of those is
 /// not a second mistake.

@@ -6,11 +6,13 @@
 use super::allowed_models::AllowedModels;
 use super::values::base_url;
 use crate::config::Checks;
-use crate::config::account::Account;
-use crate::config::account::names::{self, CUSTOM_HOST};
-use crate::config::members::non_empty;
+use crate::config::account::names::CUSTOM_HOST;
+use crate::config::account::{Account, OPERATORS_HOST};
+use crate::config::members::{self, MemberTable, MemberType, non_empty};
 use crate::config::policies::Policies;
-use crate::config::read::{Cursor, ObjectReader};
+use crate::config::read::Cursor;
+use crate::json::schema;
+use serde_json::Value;
 use std::fmt;
 use std::sync::Arc;
 
@@ -28,48 +30,59 @@ pub struct StoredProvider {
 impl StoredProvider {
     /// Reads a stored provider, of the file or of the store. `None` when it is not an object; all problems are recorded in `at`.
     pub fn read_members(at: &Cursor<'_>, checks: &Checks<'_>) -> Option<Self> {
-        let before = at.problem_count();
-        let mut fields = at.fields()?;
-        let provider = fields.required(&["provider"]).and_then(|at| Self::provider(&at, checks));
-        let account = Account::read(&mut fields);
-        Self::check_host(&fields);
-        let stored = Self {
-            provider: provider.unwrap_or_default(),
-            account,
-            policies: Policies::read_in_provider(&mut fields),
-            models: None,
-        };
-        // Skipped after a problem, so that a wrong value is reported only once.
-        if at.problem_count() == before
-            && let Err(error) = (checks.account)(&stored.provider, &stored.account)
-        {
-            Account::report(&error, &fields, true);
-        }
-        let valid_keys: Vec<&str> =
-            ["provider"].into_iter().chain(Policies::names_in_provider()).chain(names::keys()).collect();
-        fields.reject_unknown(&valid_keys);
-        Some(stored)
+        members::read(at, |table| Self::members(table, checks, &[]))
     }
 
-    fn provider(at: &Cursor<'_>, checks: &Checks<'_>) -> Option<String> {
+    /// `providers`: all names of providers, for the schema.
+    pub(super) fn members(
+        table: &mut MemberTable<'_>,
+        checks: &Checks<'_>,
+        providers: &[&str],
+    ) -> Option<Self> {
+        let before = table.problem_count();
+        let provider = ProviderName { checks, providers };
+        let provider = table.needed("provider", provider, "The provider (docs/providers.md).");
+        let account = Account::members(table, &OPERATORS_HOST);
+        if let Some(host) = table.at(CUSTOM_HOST).and_then(|at| at.node.as_text())
+            && let Err(message) = base_url(host)
+        {
+            table.problem(CUSTOM_HOST, &message);
+        }
+        let policies = Policies::members_in_provider(table);
+        let stored = Self { provider: provider.unwrap_or_default(), account, policies, models: None };
+        // Skipped after a problem, so that a wrong value is reported only once.
+        if table.problem_count() == before
+            && let Err(error) = (checks.account)(&stored.provider, &stored.account)
+        {
+            Account::report(&error, table, true);
+        }
+        Some(stored)
+    }
+}
+
+/// A provider that there is.
+struct ProviderName<'p> {
+    checks: &'p Checks<'p>,
+    providers: &'p [&'p str],
+}
+
+impl MemberType for ProviderName<'_> {
+    type Value = String;
+
+    fn read(&self, at: &Cursor<'_>) -> Option<String> {
         let name = non_empty(at)?;
         if name.starts_with('@') {
             at.problem("must be a provider, not the slug of another one");
             return None;
         }
-        if let Err(message) = (checks.provider)(name) {
+        if let Err(message) = (self.checks.provider)(name) {
             at.problem(message);
         }
         Some(name.to_owned())
     }
 
-    fn check_host(fields: &ObjectReader<'_>) {
-        let host = fields.peek(CUSTOM_HOST);
-        if let Some((at, text)) = host.as_ref().and_then(|at| Some((at, at.node.as_text()?)))
-            && let Err(message) = base_url(text)
-        {
-            at.problem(message);
-        }
+    fn schema(&self, doc: &str) -> Value {
+        schema::one_of(doc, self.providers.iter().copied())
     }
 }
 

@@ -40,11 +40,9 @@ struct Sent {
 fn account(json: &Value) -> Account {
     let node = Node::from_json(json.to_string().as_bytes()).unwrap();
     let problems = Problems::default();
-    let mut fields = Cursor::root(&node, &problems).fields().unwrap();
-    let account = Account::read(&mut fields);
-    fields.reject_unknown(&[]);
+    let account = Account::read(&Cursor::root(&node, &problems));
     assert_eq!(problems.into_vec(), [], "{json}");
-    account
+    account.unwrap()
 }
 
 /// Its key, with body and metadata in the spelling of this number.

@@ -134,19 +134,29 @@ pub enum AuthModeC {
 impl CloudA {
     pub(super) fn from_source(source: &mut impl AccountSource) -> Self {
         Self {
-            access_key_id: source.secret(names::A_ACCESS_KEY_ID),
-            secret_access_key: source.secret(names::A_SECRET_ACCESS_KEY),
-            session_token: source.secret(names::A_SESSION_TOKEN),
-            region: source.text(names::A_REGION),
-            auth_type: source.one_of(names::A_AUTH_TYPE, &AuthTypeA::VARIANTS),
-            role_arn: source.text(names::A_ROLE_ARN),
-            external_id: source.text(names::A_EXTERNAL_ID),
-            bucket: source.text(names::A_BUCKET),
-            batch_role_arn: source.text(names::A_BATCH_ROLE),
-            object_key: source.text(names::A_OBJECT_KEY),
-            model_name: source.text(names::A_MODEL),
-            encryption: source.text(names::A_ENCRYPTION),
-            encryption_key_id: source.text(names::A_ENCRYPTION_KEY),
+            access_key_id: source.secret(names::A_ACCESS_KEY_ID, "Cloud A: the id of the key to sign with."),
+            secret_access_key: source.secret(names::A_SECRET_ACCESS_KEY, "Cloud A: the key to sign with."),
+            session_token: source
+                .secret(names::A_SESSION_TOKEN, "Cloud A: the session token of temporary keys."),
+            region: source.text(names::A_REGION, "Cloud A: part of the address and of the signature."),
+            auth_type: source.one_of(
+                names::A_AUTH_TYPE,
+                &AuthTypeA::VARIANTS,
+                "Cloud A: how calls are authorized.",
+            ),
+            role_arn: source.text(names::A_ROLE_ARN, "Cloud A: the role to assume."),
+            external_id: source
+                .text(names::A_EXTERNAL_ID, "Cloud A: the external id that the role's owner requires."),
+            bucket: source.text(names::A_BUCKET, "Cloud A: where files are stored."),
+            batch_role_arn: source.text(
+                names::A_BATCH_ROLE,
+                "Cloud A: the role with which Bedrock reads and writes the bucket of a batch.",
+            ),
+            object_key: source.text(names::A_OBJECT_KEY, "cloud a s3 object key"),
+            model_name: source.text(names::A_MODEL, "cloud a model name"),
+            encryption: source.text(names::A_ENCRYPTION, "cloud a server side encryption"),
+            encryption_key_id: source
+                .text(names::A_ENCRYPTION_KEY, "cloud a server side encryption kms key id"),
         }
     }
 
@@ -168,11 +178,18 @@ impl AuthTypeA {
 impl CloudB {
     pub(super) fn from_source(source: &mut impl AccountSource) -> Self {
         Self {
-            project_id: source.text(names::B_PROJECT_ID),
-            region: source.text(names::B_REGION),
-            service_account_json: source.object(names::B_SERVICE_ACCOUNT),
-            auth_type: source.one_of(names::B_AUTH_TYPE, &AuthTypeB::VARIANTS),
-            bucket: source.text(names::B_BUCKET),
+            project_id: source.text(names::B_PROJECT_ID, "Cloud B: part of the address."),
+            region: source.text(names::B_REGION, "Cloud B: part of the address."),
+            service_account_json: source.object(
+                names::B_SERVICE_ACCOUNT,
+                "Cloud B: the service account's JSON file as it was downloaded.",
+            ),
+            auth_type: source.one_of(
+                names::B_AUTH_TYPE,
+                &AuthTypeB::VARIANTS,
+                "Cloud B: how calls are authorized.",
+            ),
+            bucket: source.text(names::B_BUCKET, "Cloud B: where files are stored."),
         }
     }
 
@@ -193,21 +210,36 @@ impl AuthTypeB {
 impl CloudC {
     pub(super) fn from_source(source: &mut impl AccountSource) -> Self {
         Self {
-            region: source.text(names::C_REGION),
-            deployment_name: source.text(names::C_DEPLOYMENT_NAME),
-            endpoint_name: source.text(names::C_ENDPOINT_NAME),
-            api_version: source.text(names::C_API_VERSION),
-            deployment_type: source.one_of(names::C_DEPLOYMENT_TYPE, &DeploymentType::VARIANTS),
-            model_name: source.text(names::C_MODEL_NAME),
-            extra_parameters: source.text(names::C_EXTRA_PARAMETERS),
-            auth_mode: source.one_of(names::C_AUTH_MODE, &AuthModeC::VARIANTS),
-            ad_token: source.secret(names::C_AD_TOKEN),
-            entra_tenant_id: source.text(names::C_ENTRA_TENANT_ID),
-            entra_client_id: source.text(names::C_ENTRA_CLIENT_ID),
-            entra_client_secret: source.secret(names::C_ENTRA_CLIENT_SECRET),
-            entra_scope: source.text(names::C_ENTRA_SCOPE),
-            managed_client_id: source.text(names::C_MANAGED_CLIENT_ID),
-            workload_client_id: source.text(names::C_WORKLOAD_CLIENT_ID),
+            region: source.text(names::C_REGION, "Cloud C: part of the address."),
+            deployment_name: source.text(names::C_DEPLOYMENT_NAME, "Cloud C: part of the address."),
+            endpoint_name: source.text(names::C_ENDPOINT_NAME, "Cloud C: part of the address."),
+            api_version: source.text(names::C_API_VERSION, "Cloud C: the version of the API."),
+            deployment_type: source.one_of(
+                names::C_DEPLOYMENT_TYPE,
+                &DeploymentType::VARIANTS,
+                "Cloud C: serverless or managed.",
+            ),
+            model_name: source.text(
+                names::C_MODEL_NAME,
+                "Cloud C: the model, if the deployment's name does not identify it.",
+            ),
+            extra_parameters: source.text(
+                names::C_EXTRA_PARAMETERS,
+                "Cloud C: what to do with unknown parameters: pass-through, drop or error.",
+            ),
+            auth_mode: source.one_of(
+                names::C_AUTH_MODE,
+                &AuthModeC::VARIANTS,
+                "Cloud C: how calls are authorized.",
+            ),
+            ad_token: source.secret(names::C_AD_TOKEN, "Cloud C: a token instead of a key."),
+            entra_tenant_id: source.text(names::C_ENTRA_TENANT_ID, "Cloud C: the tenant to sign in at."),
+            entra_client_id: source.text(names::C_ENTRA_CLIENT_ID, "Cloud C: the application to sign in as."),
+            entra_client_secret: source
+                .secret(names::C_ENTRA_CLIENT_SECRET, "Cloud C: the application's secret."),
+            entra_scope: source.text(names::C_ENTRA_SCOPE, "cloud c entra scope"),
+            managed_client_id: source.text(names::C_MANAGED_CLIENT_ID, "cloud c managed client id"),
+            workload_client_id: source.text(names::C_WORKLOAD_CLIENT_ID, "cloud c workload client id"),
         }
     }
 

@@ -4,24 +4,31 @@
 //! this module reads them for all three. Not here: how a provider uses them (`provider`).
 
 mod clouds;
+mod members;
 pub mod names;
 
 pub use clouds::{AuthModeC, AuthTypeA, AuthTypeB, CloudA, CloudB, CloudC, DeploymentType};
+pub(crate) use members::OPERATORS_HOST;
+pub(super) use members::TARGETS_HOST;
 
-use super::read::{Cursor, ObjectReader};
+use super::members::{Form, MemberTable, list, object, read};
+use super::read::Cursor;
 use super::secret::Secret;
 use super::sparse::Sparse;
 use crate::error::Error;
 use names::Names;
 
-/// A source of account fields: a config object or request headers. Empty values count as absent.
+/// A source of account fields: the members of an object, or request headers. Empty values count as absent. `doc`: what the field is.
 pub(crate) trait AccountSource {
-    fn text(&mut self, names: Names) -> Option<String>;
-    fn secret(&mut self, names: Names) -> Option<Secret>;
+    fn text(&mut self, names: Names, doc: &str) -> Option<String>;
+    fn secret(&mut self, names: Names, doc: &str) -> Option<Secret>;
     /// The JSON text of an object.
-    fn object(&mut self, names: Names) -> Option<Secret>;
-    fn one_of<T: Copy>(&mut self, names: Names, variants: &[(&str, T)]) -> Option<T>;
+    fn object(&mut self, names: Names, doc: &str) -> Option<Secret>;
+    fn one_of<T: Copy>(&mut self, names: Names, variants: Variants<T>, doc: &str) -> Option<T>;
 }
+
+/// The names of values, and the values.
+pub(crate) type Variants<T> = &'static [(&'static str, T)];
 
 /// Credentials and addressing of one target. All optional: each provider checks which it needs.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
@@ -65,25 +72,34 @@ impl Account {
             || self.cloud_c.holds_secret()
     }
 
-    /// Reads the account's fields of a larger object and leaves the other fields unread. Does not check
-    /// whether a custom host is allowed: the operator's own hosts are trusted.
-    pub fn read(fields: &mut ObjectReader<'_>) -> Self {
+    /// Reads an object that has the fields of an account and no others.
+    pub fn read(at: &Cursor<'_>) -> Option<Self> {
+        read(at, |table| Some(Self::members(table, &OPERATORS_HOST)))
+    }
+
+    /// Adds its fields to those of a larger object. Does not check whether a custom host is allowed: the operator's own hosts
+    /// are trusted.
+    pub(crate) fn members(table: &mut MemberTable<'_>, host: &Form<String>) -> Self {
+        let host_doc = "Base URL that replaces the provider's own: http(s)://host[:port][/path].";
+        let deployments = list(object(Deployment::members), "A deployment.");
         Self {
-            api_key: AccountSource::secret(fields, names::API_KEY),
-            custom_host: AccountSource::text(fields, names::CUSTOM_HOST),
-            api_version: AccountSource::text(fields, names::API_VERSION),
-            deployments: fields.get(names::DEPLOYMENTS).map(|at| deployments(&at)).unwrap_or_default(),
-            ..Self::from_source(fields)
+            api_key: table.secret(names::API_KEY, "The provider's key."),
+            custom_host: table.get(names::CUSTOM_HOST, host, host_doc).filter(|host| !host.is_empty()),
+            api_version: table.text(names::API_VERSION, "The version of the API, for azure-openai."),
+            deployments: table
+                .get(names::DEPLOYMENTS, deployments, "Deployments of azure-openai.")
+                .unwrap_or_default(),
+            ..Self::from_source(table)
         }
     }
 
     /// Reports a provider's error about the account at the key named by `error.param`. With `all`, errors
     /// about missing keys are reported too.
-    pub fn report(error: &Error, fields: &ObjectReader<'_>, all: bool) {
+    pub(crate) fn report(error: &Error, table: &MemberTable<'_>, all: bool) {
         let param = error.param.as_deref().unwrap_or_default();
-        match names::find(param).and_then(|names| fields.peek(names)) {
+        match names::find(param).and_then(|names| table.at(names)) {
             Some(at) => at.problem(error.message.as_str()),
-            None if all => fields.missing(param, error.message.as_str()),
+            None if all => table.missing(param, error.message.as_str()),
             None => {}
         }
     }
@@ -91,55 +107,24 @@ impl Account {
     /// Reads the fields that request headers may carry as well.
     pub(super) fn from_source(source: &mut impl AccountSource) -> Self {
         Self {
-            organization: source.text(names::ORGANIZATION),
-            project: source.text(names::PROJECT),
-            resource_name: source.text(names::RESOURCE_NAME),
-            deployment_id: source.text(names::DEPLOYMENT_ID),
-            openai_beta: source.text(names::OPENAI_BETA),
-            anthropic_beta: source.text(names::ANTHROPIC_BETA),
-            anthropic_version: source.text(names::ANTHROPIC_VERSION),
+            organization: source.text(names::ORGANIZATION, "OpenAI's organization."),
+            project: source.text(names::PROJECT, "OpenAI's project."),
+            resource_name: source
+                .text(names::RESOURCE_NAME, "The resource, account or workspace in the provider's address."),
+            deployment_id: source.text(names::DEPLOYMENT_ID, "The deployment in the provider's path."),
+            openai_beta: source.text(names::OPENAI_BETA, "Sent as the header openai-beta."),
+            anthropic_beta: source
+                .text(names::ANTHROPIC_BETA, "Sent as the header anthropic-beta, with those of the client."),
+            anthropic_version: source.text(
+                names::ANTHROPIC_VERSION,
+                "Sent as the header anthropic-version, unless the client sends one.",
+            ),
             cloud_a: CloudA::from_source(source).into(),
             cloud_b: CloudB::from_source(source).into(),
             cloud_c: CloudC::from_source(source).into(),
             ..Self::default()
         }
     }
-}
-
-impl AccountSource for ObjectReader<'_> {
-    fn text(&mut self, names: Names) -> Option<String> {
-        ObjectReader::text(self, names).filter(|text| !text.is_empty())
-    }
-
-    fn secret(&mut self, names: Names) -> Option<Secret> {
-        ObjectReader::secret(self, names).filter(|secret| !secret.expose().is_empty())
-    }
-
-    fn object(&mut self, names: Names) -> Option<Secret> {
-        let at = self.get(names)?;
-        at.entries()?;
-        Some(Secret::new(at.node.to_json()))
-    }
-
-    fn one_of<T: Copy>(&mut self, names: Names, variants: &[(&str, T)]) -> Option<T> {
-        let at = self.get(names)?;
-        if at.node.as_text() == Some("") { None } else { at.one_of(variants) }
-    }
-}
-
-fn deployments(at: &Cursor<'_>) -> Vec<Deployment> {
-    at.list().unwrap_or_default().iter().filter_map(deployment).collect()
-}
-
-fn deployment(at: &Cursor<'_>) -> Option<Deployment> {
-    let mut fields = at.fields()?;
-    let mut required = |name| fields.required(&[name]).and_then(|at| at.text().map(str::to_owned));
-    let deployment_id = required("deployment_id");
-    let alias = required("alias");
-    let api_version = required("api_version");
-    let is_default = fields.flag(&["is_default"]).unwrap_or_default();
-    fields.reject_unknown(&["deployment_id", "alias", "api_version", "is_default"]);
-    Some(Deployment { deployment_id: deployment_id?, alias: alias?, api_version: api_version?, is_default })
 }
 
 #[cfg(test)]
@@ -161,9 +146,7 @@ mod tests {
             };
             let node = Node::from_json(format!("{{\"{name}\":{value}}}").as_bytes()).unwrap();
             let problems = Problems::default();
-            let mut fields = Cursor::root(&node, &problems).fields().unwrap();
-            let account = Account::read(&mut fields);
-            fields.reject_unknown(&[]);
+            let account = Account::read(&Cursor::root(&node, &problems)).unwrap();
             assert_eq!(problems.into_vec(), [], "{name}");
             assert_ne!(account, Account::default(), "{name} sets no field");
         }
@@ -173,8 +156,7 @@ mod tests {
     fn an_empty_string_counts_as_absent() {
         let node = Node::from_json(br#"{"api_key":"","aws_region":"","azure_auth_mode":""}"#).unwrap();
         let problems = Problems::default();
-        let mut fields = Cursor::root(&node, &problems).fields().unwrap();
-        assert_eq!(Account::read(&mut fields), Account::default());
+        assert_eq!(Account::read(&Cursor::root(&node, &problems)), Some(Account::default()));
         assert!(problems.is_empty());
     }
 }

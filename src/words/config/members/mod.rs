@@ -10,11 +10,13 @@
 
 mod types;
 
+use types::Defaulted;
 pub(crate) use types::{
-    Choice, FILE, FLAG, Form, MILLIS, MemberType, NON_EMPTY, OneOf, SHARE, Time, form, list, non_empty,
-    object, seconds, see, whole,
+    AtLeast, Choice, FILE, FLAG, Form, MILLIS, MemberType, NON_EMPTY, NUMBER, OBJECT_TEXT, OneOf, SECRET,
+    SHARE, STATUSES, TEXT, Time, default_shown, form, list, non_empty, object, only_if, seconds, see, whole,
 };
 
+use super::node::Entry;
 use super::read::{Cursor, ObjectReader};
 use crate::json::schema;
 use serde_json::{Map, Value};
@@ -51,60 +53,103 @@ pub(crate) fn schema<T>(doc: &str, members: impl FnOnce(&mut MemberTable<'_>) ->
     schema
 }
 
+/// The name of a member, or its names: the first is the usual one, the others mean the same.
+pub(crate) trait Names: Copy {
+    fn all(&self) -> &[&'static str];
+}
+
+impl Names for &'static str {
+    fn all(&self) -> &[&'static str] {
+        std::slice::from_ref(self)
+    }
+}
+
+impl Names for &'static [&'static str] {
+    fn all(&self) -> &[&'static str] {
+        self
+    }
+}
+
 impl<'a> MemberTable<'a> {
     /// A member that may be absent.
-    pub(crate) fn get<T: MemberType>(&mut self, name: &'static str, of: T, doc: &str) -> Option<T::Value> {
-        self.names.push(name);
-        match &mut self.reader {
-            Some(reader) => of.read(&reader.get(&[name])?),
-            None => {
-                self.schemas.push((name, of.schema(doc)));
-                None
-            }
+    pub(crate) fn get<T: MemberType>(&mut self, names: impl Names, of: T, doc: &str) -> Option<T::Value> {
+        self.names.extend(names.all());
+        if let Some(reader) = &mut self.reader {
+            return of.read(&reader.get(names.all())?);
         }
+        let first = names.all().first().copied().unwrap_or_default();
+        for name in names.all() {
+            let schema = match *name == first {
+                true => of.schema(doc),
+                false => of.schema(&format!("The same as {first}. {doc}")),
+            };
+            self.schemas.push((*name, schema));
+        }
+        None
     }
 
     /// A member with a default.
     pub(crate) fn or<T: MemberType>(
         &mut self,
-        name: &'static str,
+        names: impl Names,
         of: T,
         default: T::Value,
         doc: &str,
     ) -> T::Value {
-        self.names.push(name);
-        match &mut self.reader {
-            Some(reader) => reader.get(&[name]).and_then(|at| of.read(&at)).unwrap_or(default),
-            None => {
-                let written = of.written(&default);
-                let schema = of.schema(doc);
-                self.schemas.push((name, written.map_or(schema.clone(), |value| schema::or(schema, value))));
-                default
-            }
-        }
+        let of = Defaulted { of, default };
+        let value = self.get(names, &of, doc);
+        value.unwrap_or(of.default)
     }
 
     /// A member that must be there.
     pub(crate) fn needed<T: MemberType>(&mut self, name: &'static str, of: T, doc: &str) -> Option<T::Value> {
-        self.names.push(name);
-        match &mut self.reader {
-            Some(reader) => of.read(&reader.required(&[name])?),
-            None => {
-                self.needed.push(name);
-                self.schemas.push((name, of.schema(doc)));
-                None
-            }
+        if self.at(name).is_none() {
+            self.missing(name, "is required");
         }
+        self.needed_here(name, of, doc)
+    }
+
+    /// A member that must be there, and whose absence the object reports itself.
+    pub(crate) fn needed_here<T: MemberType>(
+        &mut self,
+        name: &'static str,
+        of: T,
+        doc: &str,
+    ) -> Option<T::Value> {
+        if self.reader.is_none() {
+            self.needed.push(name);
+        }
+        self.get(name, of, doc)
+    }
+
+    /// A member that the schema does not have.
+    pub(crate) fn undescribed(&mut self, name: &'static str) -> Option<Cursor<'a>> {
+        self.reader.as_mut()?.get(&[name])
+    }
+
+    /// The entries that no line has read, of an object that has free names besides.
+    pub(crate) fn rest(&mut self) -> Vec<(&'a Entry, Cursor<'a>)> {
+        self.reader.as_mut().map(ObjectReader::rest).unwrap_or_default()
+    }
+
+    /// The number of problems found so far, anywhere in the text.
+    pub(crate) fn problem_count(&self) -> usize {
+        self.reader.as_ref().map_or(0, |reader| reader.at.problem_count())
+    }
+
+    /// The object that is read; `None` while members are described.
+    pub(crate) fn reader(&self) -> Option<&ObjectReader<'a>> {
+        self.reader.as_ref()
     }
 
     /// The member as it was written; `None` where it is absent, and while members are described.
-    pub(crate) fn at(&self, name: &str) -> Option<Cursor<'a>> {
-        self.reader.as_ref()?.peek(&[name])
+    pub(crate) fn at(&self, names: impl Names) -> Option<Cursor<'a>> {
+        self.reader.as_ref()?.peek(names.all())
     }
 
     /// Reports a problem with a member, if it is there.
-    pub(crate) fn problem(&self, name: &str, message: &str) {
-        if let Some(at) = self.at(name) {
+    pub(crate) fn problem(&self, names: impl Names, message: &str) {
+        if let Some(at) = self.at(names) {
             at.problem(message);
         }
     }

@@ -4,7 +4,8 @@
 
 use super::MemberTable;
 use crate::config::read::Cursor;
-use crate::config::values::MAX_MS;
+use crate::config::secret::Secret;
+use crate::config::values::{MAX_MS, at_least, status_codes};
 use crate::json::schema;
 use serde_json::{Value, json};
 use std::marker::PhantomData;
@@ -20,6 +21,22 @@ pub(crate) trait MemberType {
     /// A default as it would be written. `None`: the schema does not have it.
     fn written(&self, _value: &Self::Value) -> Option<Value> {
         None
+    }
+}
+
+impl<T: MemberType> MemberType for &T {
+    type Value = T::Value;
+
+    fn read(&self, at: &Cursor<'_>) -> Option<T::Value> {
+        (**self).read(at)
+    }
+
+    fn schema(&self, doc: &str) -> Value {
+        (**self).schema(doc)
+    }
+
+    fn written(&self, value: &T::Value) -> Option<Value> {
+        (**self).written(value)
     }
 }
 
@@ -60,12 +77,20 @@ impl<V> MemberType for Form<V> {
 
 pub(crate) const FLAG: Form<bool> = form(|at| at.flag(), schema::flag).written(|flag| Some((*flag).into()));
 
+pub(crate) const NUMBER: Form<f64> =
+    form(|at| at.number(), |doc| json!({"type": "number", "description": doc}));
+
+pub(crate) const TEXT: Form<String> = form(|at| at.text().map(str::to_owned), schema::text);
+
 /// A text that is not blank.
 pub(crate) const NON_EMPTY: Form<String> =
     form(|at| non_empty(at).map(str::to_owned), schema::non_empty).written(|text| Some(text.as_str().into()));
 
 /// The path of a file or directory. Whether it exists is checked when it is opened.
 pub(crate) const FILE: Form<PathBuf> = form(|at| non_empty(at).map(PathBuf::from), schema::non_empty);
+
+/// A text that is never shown.
+pub(crate) const SECRET: Form<Secret> = form(|at| at.text().map(Secret::new), schema::text);
 
 /// A number from 0 to 1.
 pub(crate) const SHARE: Form<f64> = form(
@@ -80,6 +105,19 @@ pub(crate) const SHARE: Form<f64> = form(
     |doc| json!({"type": "number", "minimum": 0, "maximum": 1, "description": doc}),
 )
 .written(|share| Some((*share).into()));
+
+/// A list of HTTP statuses; it may be empty.
+pub(crate) const STATUSES: Form<Vec<u16>> =
+    form(status_codes, schema::statuses).written(|codes| Some(codes.as_slice().into()));
+
+/// An object that is kept as its JSON text.
+pub(crate) const OBJECT_TEXT: Form<Box<str>> = form(
+    |at| {
+        at.fields()?;
+        Some(at.node.to_json().into_boxed_str())
+    },
+    schema::free,
+);
 
 /// A text that is not blank.
 pub(crate) fn non_empty<'a>(at: &Cursor<'a>) -> Option<&'a str> {
@@ -116,6 +154,25 @@ impl<N: TryFrom<i64> + Into<Value> + Copy> MemberType for Whole<N> {
 
     fn written(&self, value: &N) -> Option<Value> {
         Some((*value).into())
+    }
+}
+
+/// A number not less than this.
+pub(crate) struct AtLeast(pub(crate) f64);
+
+impl MemberType for AtLeast {
+    type Value = f64;
+
+    fn read(&self, at: &Cursor<'_>) -> Option<f64> {
+        at_least(at, self.0)
+    }
+
+    fn schema(&self, doc: &str) -> Value {
+        schema::number(doc, self.0)
+    }
+
+    fn written(&self, number: &f64) -> Option<Value> {
+        Some(if number.fract() == 0.0 { (*number as i64).into() } else { (*number).into() })
     }
 }
 
@@ -202,7 +259,7 @@ pub(crate) struct List<'d, T> {
     item_doc: &'d str,
 }
 
-/// A list of such values, each described so.
+/// A list of such values, each described so; a definition of its own ([`see`]) needs no description.
 pub(crate) const fn list<T>(item: T, item_doc: &str) -> List<'_, T> {
     List { item, item_doc }
 }
@@ -263,5 +320,67 @@ impl<T: MemberType> MemberType for See<T> {
 
     fn written(&self, value: &T::Value) -> Option<Value> {
         self.of.written(value)
+    }
+}
+
+/// A type whose schema has a default.
+pub(crate) struct Defaulted<T: MemberType> {
+    pub(super) of: T,
+    pub(super) default: T::Value,
+}
+
+/// A type whose schema shows this default. The reader leaves an absent member open, since the level above may have it.
+pub(crate) const fn default_shown<T: MemberType>(of: T, default: T::Value) -> Defaulted<T> {
+    Defaulted { of, default }
+}
+
+impl<T: MemberType> MemberType for Defaulted<T> {
+    type Value = T::Value;
+
+    fn read(&self, at: &Cursor<'_>) -> Option<T::Value> {
+        self.of.read(at)
+    }
+
+    fn schema(&self, doc: &str) -> Value {
+        let schema = self.of.schema(doc);
+        match self.of.written(&self.default) {
+            Some(default) => schema::or(schema, default),
+            None => schema,
+        }
+    }
+}
+
+/// A type for some objects of a kind only.
+pub(crate) struct OnlyIf<'m, T> {
+    is_here: bool,
+    of: T,
+    problem: &'m str,
+    doc: &'m str,
+}
+
+/// The type where the object may have the member. `problem`: what is wrong with one elsewhere; `doc`: what its schema says there.
+pub(crate) const fn only_if<'m, T>(is_here: bool, of: T, problem: &'m str, doc: &'m str) -> OnlyIf<'m, T> {
+    OnlyIf { is_here, of, problem, doc }
+}
+
+impl<T: MemberType> MemberType for OnlyIf<'_, T> {
+    type Value = T::Value;
+
+    fn read(&self, at: &Cursor<'_>) -> Option<T::Value> {
+        if !self.is_here {
+            at.problem(self.problem);
+        }
+        self.of.read(at)
+    }
+
+    fn schema(&self, doc: &str) -> Value {
+        match self.is_here {
+            true => self.of.schema(doc),
+            false => json!({"type": "null", "description": self.doc}),
+        }
+    }
+
+    fn written(&self, value: &T::Value) -> Option<Value> {
+        self.of.written(value).filter(|_| self.is_here)
     }
 }

@@ -4,17 +4,14 @@
 //! `strategy` takes precedence. Not here: the breaker's state machine (`state::targets`).
 
 use super::{DescribeContext, Policies, PolicyKey, inherit_value, millis};
-use crate::config::read::{Cursor, ObjectReader};
-use crate::config::values::{MAX_MS, at_least, status_codes};
-use crate::json::schema::{number, object, see, statuses};
+use crate::config::members::{self, AtLeast, MemberTable, STATUSES, object, see};
+use crate::config::values::MAX_MS;
 use serde_json::{Value, json};
 use std::time::Duration;
 
 pub(super) const KEY: PolicyKey = PolicyKey {
-    names: &["cb_config"],
-    read,
-    schema: |_| see("breaker", "The circuit breaker of a target."),
-    definitions: &[("breaker", schema)],
+    members,
+    definitions: &[("breaker", || members::schema("A circuit breaker.", BreakerPolicy::members))],
     inherit: |policies, above| inherit_value(&mut policies.breaker, &above.breaker),
     describe: Some(describe),
     ..PolicyKey::NONE
@@ -38,34 +35,24 @@ impl BreakerPolicy {
         self.statuses.as_ref().map_or(status > 500, |listed| listed.contains(&status))
     }
 
-    fn read(at: &Cursor<'_>) -> Option<Self> {
-        let mut fields = at.fields()?;
-        let threshold = fields.required(&["failure_threshold"]).and_then(|at| at_least(&at, 1.0));
-        let cooldown = fields.required(&["cooldown_interval"]).and_then(|at| at_least(&at, 30_000.0));
-        let statuses = fields.get(&["failure_status_codes"]).and_then(|at| status_codes(&at));
-        fields.reject_unknown(&["failure_threshold", "cooldown_interval", "failure_status_codes"]);
+    fn members(table: &mut MemberTable<'_>) -> Option<Self> {
+        let threshold = "Failures within one cooldown_interval that open it.";
+        let statuses = "Statuses that count as failures. Default: those above 500.";
+        let threshold = table.needed("failure_threshold", AtLeast(1.0), threshold);
+        let cooldown =
+            table.needed("cooldown_interval", AtLeast(30_000.0), "Milliseconds that it stays open.");
+        let statuses = table.get("failure_status_codes", STATUSES, statuses);
         let cooldown = Duration::from_millis((cooldown?.ceil() as u64).min(MAX_MS));
         Some(Self { threshold: threshold?.ceil() as u32, cooldown, statuses })
     }
 }
 
-fn read(policies: &mut Policies, fields: &mut ObjectReader<'_>) {
-    let in_strategy = fields.peek(&["strategy"]).and_then(|at| at.member("cb_config"));
-    let in_strategy = in_strategy.and_then(|at| BreakerPolicy::read(&at));
-    let own = fields.get(&["cb_config"]).and_then(|at| BreakerPolicy::read(&at));
+fn members(policies: &mut Policies, table: &mut MemberTable<'_>) {
+    let in_strategy = table.at("strategy").and_then(|at| at.member("cb_config"));
+    let in_strategy = in_strategy.and_then(|at| members::read(&at, BreakerPolicy::members));
+    let breaker = see("breaker", object(BreakerPolicy::members));
+    let own = table.get("cb_config", breaker, "The circuit breaker of a target.");
     policies.breaker = in_strategy.or(own);
-}
-
-fn schema() -> Value {
-    object(
-        "A circuit breaker.",
-        &["failure_threshold", "cooldown_interval"],
-        vec![
-            ("failure_threshold", number("Failures within one cooldown_interval that open it.", 1.0)),
-            ("cooldown_interval", number("Milliseconds that it stays open.", 30_000.0)),
-            ("failure_status_codes", statuses("Statuses that count as failures. Default: those above 500.")),
-        ],
-    )
 }
 
 fn describe(policies: &Policies, context: &DescribeContext) -> (&'static str, Value) {

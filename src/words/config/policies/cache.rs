@@ -3,23 +3,36 @@
 //! Not here: where they are kept (`settings::cache`), and what is never cached (`engine::caching`).
 
 use super::{DescribeContext, Policies, PolicyKey, inherit_value};
-use crate::config::read::Cursor;
-use crate::json::schema::{integer, object, one_of, or};
+use crate::config::members::{self, Choice, Form, MemberTable, MemberType as _, SHARE, form, whole};
 use serde_json::{Value, json};
 use std::time::Duration;
 
 pub(super) const KEY: PolicyKey = PolicyKey {
-    names: &["cache"],
-    is_enough: true,
-    read: |policies, fields| policies.cache = fields.get(&["cache"]).and_then(|at| Cache::read(&at)),
-    schema: |_| schema(),
+    enough: &["cache"],
+    members: |policies, table| {
+        let doc = "Whether responses are cached; the mode alone is short for an object with it.";
+        policies.cache = table.get("cache", CACHE, doc);
+    },
     inherit: |policies, above| inherit_value(&mut policies.cache, &above.cache),
     describe: Some(describe),
     ..PolicyKey::NONE
 };
 
-const MODES: [(&str, CacheMode); 2] = [("simple", CacheMode::Simple), ("semantic", CacheMode::Semantic)];
-const REPLAYS: [(&str, Replay); 2] = [("at_once", Replay::AtOnce), ("paced", Replay::Paced)];
+const MODES: Choice<CacheMode> = Choice(&[("simple", CacheMode::Simple), ("semantic", CacheMode::Semantic)]);
+const MODES_DOC: &str = "Identical requests, or similar ones too.";
+const REPLAYS: Choice<Replay> = Choice(&[("at_once", Replay::AtOnce), ("paced", Replay::Paced)]);
+
+/// A mode, or an object.
+const CACHE: Form<Cache> = form(
+    |at| match at.node.as_text() {
+        Some(_) => MODES.read(at).map(Cache::new),
+        None => members::read(at, Cache::members),
+    },
+    |doc| {
+        let whole = members::schema("Whether responses are cached (docs/cache.md).", Cache::members);
+        json!({"anyOf": [MODES.schema(MODES_DOC), whole], "description": doc})
+    },
+);
 
 /// `cache` of a config.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -60,25 +73,15 @@ impl Cache {
         self.max_age.map_or(default, Duration::from_secs)
     }
 
-    fn read(at: &Cursor<'_>) -> Option<Self> {
-        // The short form: `"cache": "simple"`.
-        if at.node.as_text().is_some() {
-            return at.one_of(&MODES).map(Self::new);
-        }
-        let mut fields = at.fields()?;
-        let mode = fields.required(&["mode"]).and_then(|at| at.one_of(&MODES));
-        let max_age = fields.get(&["max_age"]).and_then(|at| at.integer_within(0, i64::MAX));
-        let replay = fields.get(&["replay"]).and_then(|at| at.one_of(&REPLAYS)).unwrap_or_default();
-        let threshold = fields.get(&["threshold"]).and_then(|at| {
-            let number = at.number()?;
-            if !(0.0..=1.0).contains(&number) {
-                at.problem("must be a number from 0 to 1");
-                return None;
-            }
-            Some(number)
-        });
-        fields.reject_unknown(&["mode", "max_age", "replay", "threshold"]);
-        let max_age = max_age.and_then(|seconds| seconds.try_into().ok());
+    fn members(table: &mut MemberTable<'_>) -> Option<Self> {
+        let max_age = "How long a response is kept, seconds. Default: the settings' cache.max_age.";
+        let replay = "How a stream comes out of the cache: at once, or as fast as it came in.";
+        let threshold =
+            "For semantic: the least cosine similarity. Default: the settings' semantic_cache.threshold.";
+        let mode = table.needed("mode", MODES, MODES_DOC);
+        let max_age = table.get("max_age", whole(0, i64::MAX), max_age);
+        let replay = table.or("replay", REPLAYS, Replay::AtOnce, replay);
+        let threshold = table.get("threshold", SHARE, threshold);
         Some(Self { mode: mode?, max_age, replay, threshold })
     }
 }
@@ -90,27 +93,6 @@ impl CacheMode {
             Self::Semantic => "semantic",
         }
     }
-}
-
-fn schema() -> Value {
-    let modes = one_of("Identical requests, or similar ones too.", MODES.map(|(name, _)| name));
-    let max_age = "How long a response is kept, seconds. Default: the settings' cache.max_age.";
-    let replay = "How a stream comes out of the cache: at once, or as fast as it came in.";
-    let threshold = json!({
-        "type": "number", "minimum": 0, "maximum": 1,
-        "description": "For semantic: the least cosine similarity. Default: the settings' semantic_cache.threshold.",
-    });
-    let whole = object(
-        "Whether responses are cached (docs/cache.md).",
-        &["mode"],
-        vec![
-            ("mode", modes.clone()),
-            ("max_age", integer(max_age, 0, None)),
-            ("replay", or(one_of(replay, REPLAYS.map(|(name, _)| name)), "at_once")),
-            ("threshold", threshold),
-        ],
-    );
-    json!({"anyOf": [modes, whole], "description": "Whether responses are cached; the mode alone is short for an object with it."})
 }
 
 fn describe(policies: &Policies, _: &DescribeContext) -> (&'static str, Value) {

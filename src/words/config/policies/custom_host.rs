@@ -5,16 +5,16 @@
 
 use super::{Policies, PolicyKey, inherit_value};
 use crate::config::account::names::CUSTOM_HOST;
-use crate::config::read::ObjectReader;
+use crate::config::members::MemberTable;
 
-/// Without names: suggestions and schema have them from the account.
+/// Its member is the account's.
 pub(super) const KEY: PolicyKey = PolicyKey {
-    read,
+    members,
     inherit: |policies, above| inherit_value(&mut policies.custom_host, &above.custom_host),
     ..PolicyKey::NONE
 };
 
-fn read(policies: &mut Policies, fields: &mut ObjectReader<'_>) {
-    let host = fields.peek(CUSTOM_HOST).and_then(|at| at.node.as_text());
+fn members(policies: &mut Policies, table: &mut MemberTable<'_>) {
+    let host = table.at(CUSTOM_HOST).and_then(|at| at.node.as_text());
     policies.custom_host = host.filter(|host| !host.is_empty()).map(str::to_owned);
 }

@@ -5,20 +5,17 @@
 use super::from_headers::PolicyHeader;
 use super::{Policies, PolicyKey, inherit_value};
 use crate::config::headers::raw::RawHeader;
-use crate::config::read::{Cursor, ObjectReader};
+use crate::config::members::{Form, MemberTable, form, list};
 use crate::error::{Error, Inline};
 use crate::json::JsonStr;
-use crate::json::schema::{list, pattern};
+use crate::json::schema::pattern;
 use http::HeaderName;
-use serde_json::Value;
 use std::borrow::Cow;
 
 pub(super) const KEY: PolicyKey = PolicyKey {
-    names: &["forward_headers"],
-    is_enough: true,
-    read,
-    schema,
-    in_provider: Some((read, schema)),
+    enough: &["forward_headers"],
+    members,
+    in_provider: Some(members),
     header: Some(PolicyHeader {
         names: &["forward-headers"],
         read: |policies, lines| {
@@ -39,18 +36,14 @@ impl Policies {
     }
 }
 
-fn read(policies: &mut Policies, fields: &mut ObjectReader<'_>) {
-    let header = |item: &Cursor<'_>| {
-        let name = forwardable(item.text()?);
-        name.map_err(|message| item.problem(message)).ok()
-    };
-    let items = fields.get(&["forward_headers"]).and_then(|at| at.list());
-    policies.forward_headers = items.map(|items| items.iter().filter_map(header).collect());
-}
+const HEADER: Form<HeaderName> = form(
+    |at| forwardable(at.text()?).map_err(|message| at.problem(message)).ok(),
+    |doc| pattern(doc, "^[!#$%&'*+.^_`|~0-9A-Za-z-]+$", &["x-forwarded-for"]),
+);
 
-fn schema(_: &str) -> Value {
-    let name = pattern("A header name.", "^[!#$%&'*+.^_`|~0-9A-Za-z-]+$", &["x-forwarded-for"]);
-    list("Request headers to forward to the provider unchanged.", name)
+fn members(policies: &mut Policies, table: &mut MemberTable<'_>) {
+    let doc = "Request headers to forward to the provider unchanged.";
+    policies.forward_headers = table.get("forward_headers", list(HEADER, "A header name."), doc);
 }
 
 /// A list of header names, separated by commas or as a JSON array of texts, in one or several header lines.

@@ -5,25 +5,30 @@
 //! all. Not here: what a hook is (`config::hooks`), and running them.
 
 use super::PolicyKey;
-use crate::config::hooks::{Guardrail, Hook, HookKind, HookPhase};
-use crate::config::read::{Cursor, ObjectReader};
-use crate::json::schema::list;
-use serde_json::{Value, json};
+use crate::config::hooks::{Guardrail, GuardrailType, Hook, HookAction, HookKind, HookPhase};
+use crate::config::members::{self, MemberTable, MemberType as _, list, object, see};
+use serde_json::Value;
 
 pub(super) const REQUEST: PolicyKey = PolicyKey {
-    names: HookPhase::Before.lists(),
-    is_enough: true,
-    read: |policies, fields| policies.request_hooks = HookLists::read(fields, HookPhase::Before),
-    schema: |name| schema(name, "request"),
+    enough: HookPhase::Before.lists(),
+    members: |policies, table| policies.request_hooks = HookLists::members(table, HookPhase::Before),
+    definitions: &[
+        ("request_hook", || hook_schema(HookPhase::Before)),
+        ("request_guardrail", || guardrail_schema(HookPhase::Before)),
+        ("deny_action", || action_schema(true)),
+        ("action", || action_schema(false)),
+    ],
     inherit: |policies, above| policies.request_hooks.inherit(&above.request_hooks),
     ..PolicyKey::NONE
 };
 
 pub(super) const RESPONSE: PolicyKey = PolicyKey {
-    names: HookPhase::After.lists(),
-    is_enough: true,
-    read: |policies, fields| policies.response_hooks = HookLists::read(fields, HookPhase::After),
-    schema: |name| schema(name, "response"),
+    enough: HookPhase::After.lists(),
+    members: |policies, table| policies.response_hooks = HookLists::members(table, HookPhase::After),
+    definitions: &[
+        ("response_hook", || hook_schema(HookPhase::After)),
+        ("response_guardrail", || guardrail_schema(HookPhase::After)),
+    ],
     inherit: |policies, above| policies.response_hooks.inherit(&above.response_hooks),
     ..PolicyKey::NONE
 };
@@ -44,12 +49,20 @@ impl HookLists {
         self.hooks.as_ref().is_none_or(Vec::is_empty) && empty(&self.guardrails) && empty(&self.mutators)
     }
 
-    fn read(fields: &mut ObjectReader<'_>, phase: HookPhase) -> Self {
-        let [hooks, guardrails, mutators] = phase.lists();
-        let mut list = |name, kind| items(fields, name, |item| Guardrail::read(item, phase, kind));
-        let guardrails = list(guardrails, HookKind::Guardrail);
-        let mutators = list(mutators, HookKind::Mutator);
-        Self { hooks: items(fields, hooks, |item| Hook::read(item, phase)), guardrails, mutators }
+    fn members(table: &mut MemberTable<'_>, phase: HookPhase) -> Self {
+        let doc = "Checks of the request or the response (docs/guardrails.md).";
+        let [hooks, guardrails, mutators] = *phase.lists();
+        let [hook, guardrail] = match phase {
+            HookPhase::Before => ["request_hook", "request_guardrail"],
+            HookPhase::After => ["response_hook", "response_guardrail"],
+        };
+        let mut list_of = |name: &'static str, kind| {
+            table.get(name, list(see(guardrail, GuardrailType { phase, kind }), ""), doc)
+        };
+        let guardrails = list_of(guardrails, HookKind::Guardrail);
+        let mutators = list_of(mutators, HookKind::Mutator);
+        let hook = see(hook, object(|table| Hook::members(table, phase)));
+        Self { hooks: table.get(hooks, list(hook, ""), doc), guardrails, mutators }
     }
 
     fn inherit(&mut self, above: &Self) {
@@ -59,18 +72,15 @@ impl HookLists {
     }
 }
 
-/// The schema of the list `name`, whose items are those of `phase`.
-fn schema(name: &str, phase: &str) -> Value {
-    let kind = if name.ends_with("_hooks") { "hook" } else { "guardrail" };
-    let items = json!({"$ref": format!("#/$defs/{phase}_{kind}")});
-    list("Checks of the request or the response (docs/guardrails.md).", items)
+fn hook_schema(phase: HookPhase) -> Value {
+    members::schema("A hook.", |table| Hook::members(table, phase))
 }
 
-fn items<T>(
-    fields: &mut ObjectReader<'_>,
-    name: &str,
-    read: impl Fn(&Cursor<'_>) -> Option<T>,
-) -> Option<Vec<T>> {
-    let list = fields.get(&[name])?.list()?;
-    Some(list.iter().filter_map(read).collect())
+fn guardrail_schema(phase: HookPhase) -> Value {
+    let doc = "A guardrail; other keys are checks with their parameters.";
+    GuardrailType { phase, kind: HookKind::Guardrail }.schema(doc)
+}
+
+fn action_schema(may_deny: bool) -> Value {
+    members::schema("What happens then.", |table| HookAction::members(table, may_deny))
 }

@@ -1,7 +1,7 @@
 //! What targets inherit from the levels above them, as one struct from the config to the target.
 //!
-//! Each inherited key is one file: how it is read from a config, from a stored provider and from request headers, its schema, how
-//! it is inherited, what `explain` shows of it. Adding one: the file, and here its module and its line in `inherited!`. That the
+//! Each inherited key is one file: its members in a config and in a stored provider, its request header, how it is inherited,
+//! and what `explain` shows of it. Adding one: the file, and here its module and its line in `inherited!`. That the
 //! cache of compiled configs tells requests with different headers apart is no part of a key: [`from_headers`] sees to it for all.
 //! Not here: keys that hold for one level only (`name`, `provider`, `weight`, `strategy` ...), and what the values do at run time
 //! (`route`, `engine`).
@@ -19,7 +19,6 @@ mod hook_lists;
 mod override_params;
 mod request_timeout;
 mod retry;
-mod schemas;
 mod stream_rescue;
 mod strict_std_compliance;
 pub mod time_limits;
@@ -33,7 +32,7 @@ pub use retry::{DEFAULT_STATUSES, RetryPolicy};
 pub use stream_rescue::StreamRescue;
 pub use time_limits::TimeLimits;
 
-use super::read::ObjectReader;
+use super::members::MemberTable;
 use from_headers::PolicyHeader;
 use http::HeaderName;
 use serde_json::Value;
@@ -76,18 +75,14 @@ inherited! {
 
 /// One inherited key, or a few that are inherited together.
 struct PolicyKey {
-    /// Its names in a config, aliases included.
-    names: &'static [&'static str],
-    /// Whether a config may consist of it alone (spec: the list of combinations of which it must have one).
-    is_enough: bool,
-    /// Reads it from one level of a config.
-    read: Read,
-    /// The schema of its member of this name.
-    schema: Schema,
+    /// Its members of which a config may consist alone (spec: the list of combinations of which it must have one).
+    enough: &'static [&'static str],
+    /// Its members in one level of a config.
+    members: Members,
     /// What schemas refer to: names, and what makes each.
     definitions: &'static [Definition],
-    /// How stored providers have it, if they may.
-    in_provider: Option<(Read, Schema)>,
+    /// Its members in a stored provider, if one may have it.
+    in_provider: Option<Members>,
     /// The request header for it, where there is one.
     header: Option<PolicyHeader>,
     /// Takes from the level above (the second argument) what the level itself leaves open.
@@ -96,8 +91,7 @@ struct PolicyKey {
     describe: Option<Describe>,
 }
 
-type Read = fn(&mut Policies, &mut ObjectReader<'_>);
-type Schema = fn(&str) -> Value;
+type Members = fn(&mut Policies, &mut MemberTable<'_>);
 /// The name of a schema that others refer to, and what makes it.
 type Definition = (&'static str, fn() -> Value);
 type Describe = fn(&Policies, &DescribeContext) -> (&'static str, Value);
@@ -105,10 +99,8 @@ type Describe = fn(&Policies, &DescribeContext) -> (&'static str, Value);
 impl PolicyKey {
     /// What most keys have none of.
     const NONE: Self = Self {
-        names: &[],
-        is_enough: false,
-        read: |_, _| {},
-        schema: |_| Value::Null,
+        enough: &[],
+        members: |_, _| {},
         definitions: &[],
         in_provider: None,
         header: None,
@@ -127,22 +119,32 @@ pub struct DescribeContext {
 }
 
 impl Policies {
-    /// Reads one level of a config.
-    pub(super) fn read(fields: &mut ObjectReader<'_>) -> Self {
+    /// Adds them to the members of one level of a config.
+    pub(super) fn members(table: &mut MemberTable<'_>) -> Self {
         let mut policies = Self::default();
         for key in KEYS {
-            (key.read)(&mut policies, fields);
+            (key.members)(&mut policies, table);
         }
         policies
     }
 
-    /// Reads what a stored provider may have of them.
-    pub(crate) fn read_in_provider(fields: &mut ObjectReader<'_>) -> Self {
+    /// Adds those of them that a stored provider may have to its members.
+    pub(crate) fn members_in_provider(table: &mut MemberTable<'_>) -> Self {
         let mut policies = Self::default();
-        for (read, _) in KEYS.iter().filter_map(|key| key.in_provider) {
-            read(&mut policies, fields);
+        for members in KEYS.iter().filter_map(|key| key.in_provider) {
+            members(&mut policies, table);
         }
         policies
+    }
+
+    /// Names of those of which a config may consist.
+    pub(super) fn enough_names() -> impl Iterator<Item = &'static str> {
+        KEYS.iter().flat_map(|key| key.enough.iter().copied())
+    }
+
+    /// The definitions that their schemas refer to.
+    pub(super) fn definitions() -> impl Iterator<Item = (&'static str, Value)> {
+        KEYS.iter().flat_map(|key| key.definitions.iter().map(|(name, schema)| (*name, schema())))
     }
 
     /// Takes from the level above what this one leaves open.
@@ -155,11 +157,6 @@ impl Policies {
     /// Names and values for an explanation, defaults filled in.
     pub fn describe(&self, context: &DescribeContext) -> Vec<(&'static str, Value)> {
         KEYS.iter().filter_map(|key| key.describe).map(|describe| describe(self, context)).collect()
-    }
-
-    /// Names of all inherited keys in a config.
-    pub(super) fn names() -> impl Iterator<Item = &'static str> {
-        KEYS.iter().flat_map(|key| key.names.iter().copied())
     }
 }
 

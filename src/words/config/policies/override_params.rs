@@ -3,28 +3,24 @@
 //! Merged with those of the level above, member by member. Not described: values may be secret.
 
 use super::{Policies, PolicyKey};
-use crate::config::read::ObjectReader;
+use crate::config::members::{Form, MemberTable, form};
 use crate::json::schema::free;
-use serde_json::Value;
 use std::collections::HashSet;
 
-pub(super) const KEY: PolicyKey = PolicyKey {
-    names: &["override_params"],
-    read,
-    schema,
-    in_provider: Some((read, schema)),
-    inherit,
-    ..PolicyKey::NONE
-};
+pub(super) const KEY: PolicyKey =
+    PolicyKey { members, in_provider: Some(members), inherit, ..PolicyKey::NONE };
 
-fn read(policies: &mut Policies, fields: &mut ObjectReader<'_>) {
-    let entries = fields.get(&["override_params"]).and_then(|at| at.entries()).unwrap_or_default();
-    let members = entries.into_iter().map(|(entry, _)| (entry.name.clone(), entry.value.to_json().into()));
-    policies.override_params = members.collect();
-}
+const PARAMS: Form<Vec<(String, Box<str>)>> = form(
+    |at| {
+        let entries = at.entries()?.into_iter();
+        Some(entries.map(|(entry, _)| (entry.name.clone(), entry.value.to_json().into())).collect())
+    },
+    free,
+);
 
-fn schema(_: &str) -> Value {
-    free("Members to set in the request body.")
+fn members(policies: &mut Policies, table: &mut MemberTable<'_>) {
+    let params = table.get("override_params", PARAMS, "Members to set in the request body.");
+    policies.override_params = params.unwrap_or_default();
 }
 
 fn inherit(policies: &mut Policies, above: &Policies) {

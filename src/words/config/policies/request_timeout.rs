@@ -5,33 +5,20 @@
 
 use super::from_headers::PolicyHeader;
 use super::{PolicyKey, inherit_value};
-use crate::config::values::timeout_ms;
-use crate::json::schema::{self, integer};
+use crate::config::members::{MILLIS, Time};
 use std::time::Duration;
-
-/// The longest that a stored provider may have, in milliseconds: a day.
-const MAX_IN_PROVIDER: i64 = 86_400_000;
 
 /// Described as a part of `time_limits`.
 pub(super) const KEY: PolicyKey = PolicyKey {
-    names: &["request_timeout"],
-    is_enough: true,
-    read: |policies, fields| {
-        let ms = fields.get(&["request_timeout"]).and_then(|at| timeout_ms(&at));
-        policies.request_timeout = ms.map(Duration::from_millis);
+    enough: &["request_timeout"],
+    members: |policies, table| {
+        let doc = "For each attempt, in milliseconds: a whole response, or a stream's first token.";
+        policies.request_timeout = table.get("request_timeout", Time::new(1, 1, i64::MAX), doc);
     },
-    schema: |_| {
-        integer("For each attempt, in milliseconds: a whole response, or a stream's first token.", 1, None)
-    },
-    in_provider: Some((
-        |policies, fields| {
-            let at = fields.get(&["request_timeout"]);
-            let ms =
-                at.and_then(|at| at.integer_within(1, MAX_IN_PROVIDER)).and_then(|ms| ms.try_into().ok());
-            policies.request_timeout = ms.map(Duration::from_millis);
-        },
-        |_| schema::millis("For one attempt, in milliseconds; a config's takes precedence."),
-    )),
+    in_provider: Some(|policies, table| {
+        let doc = "For one attempt, in milliseconds; a config's takes precedence.";
+        policies.request_timeout = table.get("request_timeout", MILLIS, doc);
+    }),
     header: Some(PolicyHeader {
         names: &["request-timeout"],
         read: |policies, lines| {

@@ -4,22 +4,22 @@
 //! (`route::retry`).
 
 use super::{DescribeContext, Policies, PolicyKey, inherit_value, millis};
-use crate::config::read::Cursor;
-use crate::config::values::{status_codes, timeout_ms};
-use crate::json::schema::{flag, integer, object, or, see, statuses};
+use crate::config::members::{self, FLAG, MemberTable, STATUSES, Time, default_shown, object, see, whole};
 use serde_json::{Value, json};
 use std::time::Duration;
 
 pub(super) const KEY: PolicyKey = PolicyKey {
-    names: &["retry"],
-    is_enough: true,
-    read: |policies, fields| policies.retry = fields.get(&["retry"]).and_then(|at| RetryPolicy::read(&at)),
-    schema: |_| see("retry", "How often a target is tried again."),
-    definitions: &[("retry", schema)],
+    enough: &["retry"],
+    members: |policies, table| {
+        policies.retry = table.get("retry", see("retry", object(RetryPolicy::members)), DOC);
+    },
+    definitions: &[("retry", || members::schema(DOC, RetryPolicy::members))],
     inherit: |policies, above| inherit_value(&mut policies.retry, &above.retry),
     describe: Some(describe),
     ..PolicyKey::NONE
 };
+
+const DOC: &str = "How often a target is tried again.";
 
 /// Statuses that are retried when the config has no list (529 is Anthropic's form of 503).
 pub const DEFAULT_STATUSES: [u16; 6] = [429, 500, 502, 503, 504, 529];
@@ -52,30 +52,27 @@ impl RetryPolicy {
         budget: Duration::from_secs(60),
     };
 
-    fn read(at: &Cursor<'_>) -> Option<Self> {
-        const RETRY_AFTER: [&str; 2] = ["use_retry_after_headers", "use_retry_after_header"];
-        let mut fields = at.fields()?;
-        let attempts = fields.required(&["attempts"]).and_then(|at| at.integer_within(0, u32::MAX.into()));
-        let statuses = fields.get(&["on_status_codes"]).and_then(|at| status_codes(&at));
-        let honours_retry_after = fields.flag(&RETRY_AFTER).unwrap_or_default();
-        let mut time = |name: &str, default: Duration| {
-            let ms = fields.get(&[name]).and_then(|at| timeout_ms(&at));
-            ms.map_or(default, Duration::from_millis)
+    fn members(table: &mut MemberTable<'_>) -> Option<Self> {
+        const RETRY_AFTER: &[&str] = &["use_retry_after_headers", "use_retry_after_header"];
+        const TIME: Time = Time::new(1, 1, i64::MAX);
+        let statuses = default_shown(STATUSES, DEFAULT_STATUSES.to_vec());
+        let none = Self::NONE;
+        let backoff = "Upper bound of the first wait, doubled for each further one.";
+        let attempts = table.needed("attempts", whole(0, u32::MAX.into()), "Attempts after the first.");
+        let policy = Self {
+            attempts: attempts.unwrap_or_default(),
+            statuses: table.get("on_status_codes", statuses, "Statuses that are retried; empty: none."),
+            honours_retry_after: table.or(
+                RETRY_AFTER,
+                FLAG,
+                none.honours_retry_after,
+                "Whether Retry-After headers are obeyed.",
+            ),
+            backoff: table.or("backoff_ms", TIME, none.backoff, backoff),
+            max_backoff: table.or("max_backoff_ms", TIME, none.max_backoff, "Upper bound of every wait."),
+            budget: table.or("budget_ms", TIME, none.budget, "Upper bound of all waits together."),
         };
-        let backoff = time("backoff_ms", Self::NONE.backoff);
-        let max_backoff = time("max_backoff_ms", Self::NONE.max_backoff);
-        let budget = time("budget_ms", Self::NONE.budget);
-        fields.reject_unknown(&[
-            "attempts",
-            "on_status_codes",
-            "use_retry_after_headers",
-            "use_retry_after_header",
-            "backoff_ms",
-            "max_backoff_ms",
-            "budget_ms",
-        ]);
-        let attempts = attempts?.try_into().ok()?;
-        Some(Self { attempts, statuses, honours_retry_after, backoff, max_backoff, budget })
+        attempts.map(|_| policy)
     }
 }
 
@@ -85,31 +82,6 @@ impl Policies {
         const NONE: &RetryPolicy = &RetryPolicy::NONE;
         self.retry.as_ref().unwrap_or(NONE)
     }
-}
-
-fn schema() -> Value {
-    let time = |description: &str, default: Duration| or(integer(description, 1, None), millis(default));
-    let none = RetryPolicy::NONE;
-    let retry_after = "Whether Retry-After headers are obeyed.";
-    object(
-        "How often a target is tried again.",
-        &["attempts"],
-        vec![
-            ("attempts", integer("Attempts after the first.", 0, Some(u32::MAX.into()))),
-            (
-                "on_status_codes",
-                or(statuses("Statuses that are retried; empty: none."), DEFAULT_STATUSES.to_vec()),
-            ),
-            ("use_retry_after_headers", or(flag(retry_after), none.honours_retry_after)),
-            ("use_retry_after_header", or(flag(retry_after), none.honours_retry_after)),
-            (
-                "backoff_ms",
-                time("Upper bound of the first wait, doubled for each further one.", none.backoff),
-            ),
-            ("max_backoff_ms", time("Upper bound of every wait.", none.max_backoff)),
-            ("budget_ms", time("Upper bound of all waits together.", none.budget)),
-        ],
-    )
 }
 
 fn describe(policies: &Policies, _: &DescribeContext) -> (&'static str, Value) {

@@ -3,16 +3,13 @@
 //! Not here: doing it (`route` decides, `engine` carries it out).
 
 use super::{DescribeContext, Policies, PolicyKey, inherit_value};
-use crate::config::read::ObjectReader;
-use crate::json::schema::one_of;
+use crate::config::members::Choice;
 use serde_json::Value;
 
 pub(super) const KEY: PolicyKey = PolicyKey {
-    names: &["stream_rescue"],
-    read,
-    schema: |_| {
-        let names = StreamRescue::VARIANTS.map(|(name, _)| name);
-        one_of("What happens when a stream breaks after its first token.", names)
+    members: |policies, table| {
+        let doc = "What happens when a stream breaks after its first token.";
+        policies.stream_rescue = table.get("stream_rescue", Choice(&StreamRescue::VARIANTS), doc);
     },
     inherit: |policies, above| inherit_value(&mut policies.stream_rescue, &above.stream_rescue),
     describe: Some(describe),
@@ -49,10 +46,6 @@ impl Policies {
     pub fn stream_rescue(&self) -> StreamRescue {
         self.stream_rescue.unwrap_or(StreamRescue::Resume)
     }
-}
-
-fn read(policies: &mut Policies, fields: &mut ObjectReader<'_>) {
-    policies.stream_rescue = fields.get(&["stream_rescue"]).and_then(|at| at.one_of(&StreamRescue::VARIANTS));
 }
 
 fn describe(policies: &Policies, _: &DescribeContext) -> (&'static str, Value) {

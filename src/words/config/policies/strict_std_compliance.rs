@@ -4,14 +4,15 @@
 
 use super::from_headers::PolicyHeader;
 use super::{Policies, PolicyKey, inherit_value};
-use crate::json::schema::{flag, or};
+use crate::config::members::{FLAG, default_shown};
 
 const NAMES: &[&str] = &["strict_std_compliance", "strict_open_ai_compliance"];
 
 pub(super) const KEY: PolicyKey = PolicyKey {
-    names: NAMES,
-    read: |policies, fields| policies.strict_std_compliance = fields.flag(NAMES),
-    schema: |_| or(flag("Whether translated responses hold only what the standard has."), true),
+    members: |policies, table| {
+        let doc = "Whether translated responses hold only what the standard has.";
+        policies.strict_std_compliance = table.get(NAMES, default_shown(FLAG, true), doc);
+    },
     header: Some(PolicyHeader {
         names: &["strict-std-compliance", "strict-open-ai-compliance"],
         read: |policies, lines| {

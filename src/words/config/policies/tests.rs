@@ -1,7 +1,8 @@
 //! Inheritance of every key, as tables. Not how a value is checked (`config::tests`).
 
-use super::{DescribeContext, KEYS, Policies};
+use super::{DescribeContext, Policies};
 use crate::config::headers::GatewayHeaders;
+use crate::config::members;
 use crate::config::node::Node;
 use crate::config::read::{Cursor, Problems};
 use http::{HeaderMap, HeaderValue};
@@ -11,10 +12,14 @@ use std::time::Duration;
 fn level(json: &str) -> Policies {
     let node = Node::from_json(json.as_bytes()).unwrap();
     let problems = Problems::default();
-    let mut fields = Cursor::root(&node, &problems).fields().unwrap();
-    let policies = Policies::read(&mut fields);
+    let policies = members::read(&Cursor::root(&node, &problems), |table| {
+        let policies = Policies::members(table);
+        // What else a level has.
+        table.rest();
+        Some(policies)
+    });
     assert!(problems.is_empty(), "{:?}", problems.into_vec());
-    policies
+    policies.unwrap()
 }
 
 fn inherited(own: &str, above: &str) -> Policies {
@@ -59,7 +64,8 @@ fn every_key_is_inherited_and_the_nearest_level_wins() {
         assert_eq!(inherited(&one, "{}"), level(&one), "{name} stays");
         assert_eq!(inherited(&other, &one), level(&other), "{name} of the nearest level");
     }
-    for name in KEYS.iter().flat_map(|key| key.names) {
+    let schema = members::schema("", |table| Some(Policies::members(table)));
+    for name in schema["properties"].as_object().unwrap().keys() {
         assert!(VALUES.iter().any(|(tested, ..)| tested == name), "{name} is in no table");
     }
 }

@@ -4,17 +4,21 @@
 //! hang. Not here: when the time is up (`route::deadlines`).
 
 use super::{DescribeContext, Policies, PolicyKey, millis};
-use crate::config::read::{Cursor, ObjectReader};
+use crate::config::members::{self, FLAG, Form, MemberTable, default_shown, form, object, see};
 use crate::config::values::MAX_MS;
-use crate::json::schema::{flag, integer, object, or, see};
+use crate::json::schema;
 use serde_json::{Value, json};
 use std::time::Duration;
 
 pub(super) const KEY: PolicyKey = PolicyKey {
-    names: &["time_limits"],
-    read,
-    schema: |_| see("time_limits", "In milliseconds; 0 is no limit."),
-    definitions: &[("time_limits", schema)],
+    members: |policies, table| {
+        let limits = see("time_limits", object(TimeLimits::members));
+        let limits = table.get("time_limits", limits, "In milliseconds; 0 is no limit.");
+        policies.time_limits = limits.unwrap_or_default();
+    },
+    definitions: &[("time_limits", || {
+        members::schema("Time limits of a target, in milliseconds; 0 is no limit.", TimeLimits::members)
+    })],
     inherit: |policies, above| policies.time_limits = policies.time_limits.or(above.time_limits),
     describe: Some(describe),
     ..PolicyKey::NONE
@@ -52,34 +56,27 @@ pub struct TimeLimits {
 }
 
 impl TimeLimits {
-    /// Reads the object, in a config or in the settings.
-    pub fn read(at: &Cursor<'_>) -> Option<Self> {
-        const KEYS: [&str; 7] = [
-            "connect_ms",
-            "first_byte_ms",
-            "first_token_ms",
-            "gap_ms",
-            "total_ms",
-            "heartbeat_ms",
-            "early_heartbeat",
-        ];
-        let mut fields = at.fields()?;
-        let mut millis = |name: &str| {
-            let ms: u64 = fields.get(&[name])?.integer_within(0, i64::MAX)?.try_into().ok()?;
-            Some(ms.min(MAX_MS))
-        };
-        let mut limits = Self {
-            connect: millis("connect_ms"),
-            first_byte: millis("first_byte_ms"),
-            first_token: millis("first_token_ms"),
-            gap: millis("gap_ms"),
-            total: millis("total_ms"),
-            heartbeat: millis("heartbeat_ms"),
-            early_heartbeat: None,
-        };
-        limits.early_heartbeat = fields.flag(&["early_heartbeat"]);
-        fields.reject_unknown(&KEYS);
-        Some(limits)
+    /// Of a config and of the settings.
+    pub(crate) fn members(table: &mut MemberTable<'_>) -> Option<Self> {
+        const TIME: Form<u64> = form(
+            |at| Some(u64::try_from(at.integer_within(0, i64::MAX)?).ok()?.min(MAX_MS)),
+            |doc| schema::integer(doc, 0, None),
+        )
+        .written(|ms| Some((*ms).into()));
+        let first_token = "Until the first content of a stream. Default: 10,000 where another target is left, else 600,000.";
+        let gap =
+            "Between two chunks of a response. Default: 15,000 where another target is left, else 600,000.";
+        let heartbeat = "Silence of a stream after which the client gets a comment.";
+        let early = "Whether comments may start before the response: the status is then always 200.";
+        Some(Self {
+            connect: table.get("connect_ms", TIME, "For a connection, its TLS handshake included."),
+            first_byte: table.get("first_byte_ms", TIME, "Until the response header."),
+            first_token: table.get("first_token_ms", TIME, first_token),
+            gap: table.get("gap_ms", TIME, gap),
+            total: table.get("total_ms", TIME, "For the whole request. Default: no limit."),
+            heartbeat: table.get("heartbeat_ms", default_shown(TIME, 15_000), heartbeat),
+            early_heartbeat: table.get("early_heartbeat", default_shown(FLAG, false), early),
+        })
     }
 
     /// These limits, with each absent one taken from the level above.
@@ -145,33 +142,6 @@ impl Policies {
     pub fn connect_timeout(&self, default: Duration) -> Duration {
         self.time_limits.connect.filter(|ms| *ms > 0).map_or(default, Duration::from_millis)
     }
-}
-
-fn read(policies: &mut Policies, fields: &mut ObjectReader<'_>) {
-    let limits = fields.get(&["time_limits"]).and_then(|at| TimeLimits::read(&at));
-    policies.time_limits = limits.unwrap_or_default();
-}
-
-/// Of a config and of the settings.
-fn schema() -> Value {
-    let time = |description: &str| integer(description, 0, None);
-    let first_token =
-        "Until the first content of a stream. Default: 10,000 where another target is left, else 600,000.";
-    let gap = "Between two chunks of a response. Default: 15,000 where another target is left, else 600,000.";
-    let early = "Whether comments may start before the response: the status is then always 200.";
-    object(
-        "Time limits of a target, in milliseconds; 0 is no limit.",
-        &[],
-        vec![
-            ("connect_ms", time("For a connection, its TLS handshake included.")),
-            ("first_byte_ms", time("Until the response header.")),
-            ("first_token_ms", time(first_token)),
-            ("gap_ms", time(gap)),
-            ("total_ms", time("For the whole request. Default: no limit.")),
-            ("heartbeat_ms", or(time("Silence of a stream after which the client gets a comment."), 15_000)),
-            ("early_heartbeat", or(flag(early), false)),
-        ],
-    )
 }
 
 fn describe(policies: &Policies, context: &DescribeContext) -> (&'static str, Value) {

@@ -3,8 +3,7 @@
 //!
 //! Not here: which problem is found where (`config::tests`).
 
-use super::super::config_reader::KEYS;
-use super::super::{Config, account};
+use super::super::{Config, definitions};
 use super::{CHECKS, accepted, read};
 use proptest::prelude::{Just, Strategy, any, prop, prop_assert, prop_oneof, proptest};
 use serde_json::{Value, json};
@@ -72,12 +71,11 @@ fn any_json() -> impl Strategy<Value = Value> {
         any::<f64>().prop_map(Value::from),
         ".{0,8}".prop_map(Value::from),
     ];
-    scalar.prop_recursive(6, 64, 6, |inner| {
-        let key = prop_oneof![
-            prop::sample::select(KEYS.iter().copied().chain(account::names::keys()).collect::<Vec<_>>())
-                .prop_map(str::to_owned),
-            ".{0,6}"
-        ];
+    let definitions = definitions(&[]);
+    let (_, config) = definitions.iter().find(|(name, _)| *name == "config").unwrap();
+    let keys: Vec<String> = config["properties"].as_object().unwrap().keys().cloned().collect();
+    scalar.prop_recursive(6, 64, 6, move |inner| {
+        let key = prop_oneof![prop::sample::select(keys.clone()), ".{0,6}"];
         prop_oneof![
             prop::collection::vec(inner.clone(), 0..6).prop_map(Value::from),
             prop::collection::vec((key, inner), 0..6).prop_map(|entries| entries.into_iter().collect()),

@@ -5,8 +5,8 @@
 //! then takes precedence over the general header of the same field.
 
 use super::RawHeader;
-use crate::config::account::AccountSource;
 use crate::config::account::names::{CUSTOM_HOST, HEADER_FIELDS, Names};
+use crate::config::account::{AccountSource, Variants};
 use crate::config::secret::Secret;
 use crate::error::Error;
 
@@ -86,19 +86,19 @@ impl<'a> RawAccountHeaders<'a> {
 }
 
 impl AccountSource for RawAccountHeaders<'_> {
-    fn text(&mut self, names: Names) -> Option<String> {
+    fn text(&mut self, names: Names, _doc: &str) -> Option<String> {
         self.read(names, RawHeader::text).map(str::to_owned)
     }
 
-    fn secret(&mut self, names: Names) -> Option<Secret> {
+    fn secret(&mut self, names: Names, _doc: &str) -> Option<Secret> {
         self.read(names, RawHeader::text).map(Secret::new)
     }
 
-    fn object(&mut self, names: Names) -> Option<Secret> {
+    fn object(&mut self, names: Names, _doc: &str) -> Option<Secret> {
         self.read(names, RawHeader::json_object).map(Secret::new)
     }
 
-    fn one_of<T: Copy>(&mut self, names: Names, variants: &[(&str, T)]) -> Option<T> {
+    fn one_of<T: Copy>(&mut self, names: Names, variants: Variants<T>, _doc: &str) -> Option<T> {
         self.read(names, |header| {
             let given = header.text()?;
             let found = variants.iter().find(|(name, _)| *name == given);
