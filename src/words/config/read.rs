@@ -25,9 +25,6 @@ const MAX_NAME_LEN: usize = 64;
 pub struct Problems {
     reported: RefCell<Vec<Problem>>,
     count: Cell<usize>,
-    /// The keys that each object may have, by its path: what the schema is compared with.
-    #[cfg(test)]
-    pub accepted_keys: RefCell<Vec<(String, Vec<String>)>>,
 }
 
 impl Problems {
@@ -306,11 +303,6 @@ impl<'a> ObjectReader<'a> {
 
     /// Reports every key that was not read. `valid_keys` are only used to suggest the intended key.
     pub fn reject_unknown(mut self, valid_keys: &[&str]) {
-        #[cfg(test)]
-        {
-            let keys = valid_keys.iter().map(|key| (*key).to_owned()).collect();
-            self.at.problems.accepted_keys.borrow_mut().push((self.at.path.clone(), keys));
-        }
         for (entry, at) in self.rest() {
             // Beyond `MAX_REPORTED` problems are only counted, so no suggestion is needed: finding one is the
             // expensive part when there are many.

@@ -1,8 +1,8 @@
 //! The JSON Schema of the settings file (draft 2020-12), for editors and for checks without the binary.
 //!
-//! It describes what `Settings` reads: keys, types, bounds, defaults. `schema/tests.rs` walks both and compares them: the two
-//! know the same keys, and the schema refuses nothing that the reader takes. What only the reader sees (whether a slug
-//! exists, addresses that clash, what a mode requires) is listed there. Names of providers are an argument.
+//! It is what the tables leave behind that read the settings (`config::members`), so both have the same keys, bounds and defaults. What
+//! only the reader sees (whether a slug exists, addresses that clash, what a mode requires) is listed in the tests. Names of
+//! providers are an argument.
 
 #[cfg(test)]
 mod tests;
