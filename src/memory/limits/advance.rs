@@ -82,7 +82,7 @@ impl AdvanceEstimate {
         parts.sort_unstable_by_key(|part| part.entity.id);
         let mut locked: Vec<(&Part, MutexGuard<'_, State>, i64)> = Vec::with_capacity(parts.len());
         for part in parts {
-            let mut state = buckets.whole(&part.entity, now);
+            let mut state = part.entity.state.lock();
             let past = state.bring_up_to(&part.limit, calendar, now);
             buckets.sink.past(&part.limit, &part.entity, &mut state, past);
             let used = state.used(&part.limit, now);

@@ -8,15 +8,14 @@ use super::facts::Facts;
 use super::journal::Settled;
 use super::limit::Limit;
 use super::limit_set::{BucketHash, Selected, value_key};
-use super::stripes::Stripes;
 use super::window::Clock;
 use jiff::Timestamp;
-use parking_lot::{Mutex, MutexGuard, RwLock};
+use parking_lot::{Mutex, RwLock};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::hash::{BuildHasherDefault, Hasher};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Weak};
 use uuid::Uuid;
 
 const SHARDS: usize = 64;
@@ -26,7 +25,7 @@ const MAX_USAGE_BUCKETS: usize = 1_000_000;
 
 /// The hash is random already.
 #[derive(Debug, Default)]
-pub(super) struct HashOfHash(u64);
+struct HashOfHash(u64);
 
 impl Hasher for HashOfHash {
     fn finish(&self) -> u64 {
@@ -45,10 +44,7 @@ impl Hasher for HashOfHash {
     }
 }
 
-/// The hasher of maps by bucket: the key is a hash already.
-pub(super) type IsHash = BuildHasherDefault<HashOfHash>;
-
-type Shard = HashMap<u128, Arc<Entity>, IsHash>;
+type Shard = HashMap<u128, Arc<Entity>, BuildHasherDefault<HashOfHash>>;
 
 /// All buckets of the process.
 #[derive(Debug)]
@@ -59,7 +55,6 @@ pub(super) struct Buckets {
     live: Mutex<HashMap<(Uuid, u8), usize>>,
     /// Requests that were counted in the common bucket, because there was no room for one of their own.
     overflowed: AtomicU64,
-    pub stripes: Stripes,
     pub sink: Arc<Sink>,
 }
 
@@ -82,20 +77,11 @@ pub(super) struct Unwritten {
 
 impl Buckets {
     pub(super) fn new(hash: BucketHash, sink: Sink) -> Arc<Self> {
-        Self::with(hash, sink, Stripes::new)
-    }
-
-    pub(super) fn with(
-        hash: BucketHash,
-        sink: Sink,
-        stripes: impl FnOnce(&Weak<Self>) -> Stripes,
-    ) -> Arc<Self> {
-        Arc::new_cyclic(|buckets| Self {
+        Arc::new(Self {
             hash,
             shards: (0..SHARDS).map(|_| RwLock::default()).collect(),
             live: Mutex::default(),
             overflowed: AtomicU64::new(0),
-            stripes: stripes(buckets),
             sink: Arc::new(sink),
         })
     }
@@ -145,35 +131,13 @@ impl Buckets {
         let overflow = || (!self.has_room(limit)).then(|| self.get(self.hash.overflow(limit))).flatten();
         match self.get(selected.bucket).or_else(overflow) {
             Some(found) => {
-                let state = self.whole(&found, now).clone();
+                let state = found.state.lock().clone();
                 Entity::copied(limit, found.id, Arc::clone(&found.value_key), state)
             }
             None => {
                 let state = State::new(limit, calendar, now);
                 Entity::copied(limit, selected.bucket, value_key(limit, facts).into(), state)
             }
-        }
-    }
-
-    /// Locks a bucket after everything that threads had borrowed of it is counted in it.
-    pub(super) fn whole<'a>(&self, entity: &'a Entity, now: i64) -> MutexGuard<'a, State> {
-        let mut state = entity.state.lock();
-        self.stripes.recall(entity, &mut state, &self.sink, now);
-        state
-    }
-
-    /// Takes back what threads have borrowed of a bucket, where it would change the judgment of a request that needs this amount.
-    #[inline]
-    pub(super) fn recall_if_near(
-        &self,
-        limit: &Limit,
-        entity: &Entity,
-        state: &mut State,
-        amount: i64,
-        now: i64,
-    ) {
-        if Stripes::is_near(limit, state, amount, now) {
-            self.stripes.recall(entity, state, &self.sink, now);
         }
     }
 

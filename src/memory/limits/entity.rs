@@ -45,12 +45,6 @@ pub(super) struct State {
     pub unreconciled: i64,
     /// Whether it waits for the journal.
     pub is_dirty: bool,
-    /// Whether threads have borrowed of it (`stripes`), which is in `held`, and the usage up to which they may.
-    pub is_striped: bool,
-    pub lent_up_to: i64,
-    /// How many requests were judged in it in which half second.
-    pub uses: u16,
-    half_second: u16,
     /// The highest threshold and limit that were reported as reached in this window; 0: none.
     pub threshold_sent: i64,
     pub exhausted_sent: i64,
@@ -121,10 +115,6 @@ impl State {
             journalled: 0,
             unreconciled: 0,
             is_dirty: false,
-            is_striped: false,
-            lent_up_to: i64::MAX,
-            uses: 0,
-            half_second: 0,
             threshold_sent: 0,
             exhausted_sent: 0,
         }
@@ -138,24 +128,6 @@ impl State {
     /// Resets of the limit and of the entity, as one number that only grows.
     pub(super) fn generation(&self) -> u64 {
         u64::from(self.limit_generation) << 32 | u64::from(self.resets)
-    }
-
-    /// Counts a request; how many there were in this half second.
-    #[inline]
-    pub(super) fn note_use(&mut self, now: i64) -> u16 {
-        // Of the time, only whether it is another half second matters.
-        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it may wrap")]
-        let half_second = (now >> 9) as u16;
-        self.uses = if half_second == self.half_second { self.uses.saturating_add(1) } else { 1 };
-        self.half_second = half_second;
-        self.uses
-    }
-
-    /// Whether [`bring_up_to`](Self::bring_up_to) would change nothing.
-    pub(super) fn is_current(&self, limit: &Limit, now: i64) -> bool {
-        self.rule == Some(Rule::of(&limit.kind))
-            && self.is_present(now)
-            && limit.generation <= self.limit_generation
     }
 
     /// Whether this time belongs to the present window: it is in it, or a little before it, because another request

@@ -11,7 +11,6 @@ use super::limit_set::Selection;
 use super::preview::{Decision, Preview};
 use super::refusal::{Cause, Refusal};
 use super::reservation::{Held, Reservation};
-use super::stripes::Stripes;
 use super::tightest::Tightest;
 use super::window::{Calendar, Clock};
 use parking_lot::MutexGuard;
@@ -60,13 +59,10 @@ impl Judgment<'_> {
         advance: Option<&Advance>,
     ) -> Result<Reservation, Box<Refusal>> {
         let mut candidates: SmallVec<[Candidate<'_>; 4]> = SmallVec::new();
-        let mut may_lend = advance.is_none();
         let clock = Clock { calendar: self.calendar, now: self.now };
         for item in &selection.items {
             if self.estimate.concerns(item.limit) {
                 let entity = buckets.entity(item, selection.facts, clock);
-                // Not from the common bucket: a thread looks for its portion by the request's own bucket.
-                may_lend &= entity.id == item.bucket;
                 candidates.push(Candidate { limit: item.limit, entity });
             }
         }
@@ -76,8 +72,6 @@ impl Judgment<'_> {
         let mut locked: SmallVec<[Locked<'_>; 4]> = SmallVec::new();
         for Candidate { limit, entity } in &candidates {
             let mut state = entity.state.lock();
-            may_lend &= buckets.stripes.is_hot(&mut state, self.now);
-            buckets.recall_if_near(limit, entity, &mut state, self.likely(limit), self.now);
             let past = state.bring_up_to(limit, self.calendar, self.now);
             buckets.sink.past(limit, entity, &mut state, past);
             if let Some(lending) = &mut lending {
@@ -111,9 +105,6 @@ impl Judgment<'_> {
             }
             tightest.add(state.remaining(limit, self.now));
             held.push(Held { limit: Arc::clone(limit), entity: Arc::clone(entity), hold });
-        }
-        if may_lend {
-            self.lend(&buckets.stripes, &candidates, &mut locked);
         }
         let lowered =
             fitted.filter(|fitted| self.estimate.max_output_tokens.is_none_or(|most| *fitted < most));
@@ -236,19 +227,6 @@ impl Judgment<'_> {
 
     fn likely(&self, limit: &Limit) -> i64 {
         self.estimate.likely(limit.counts()).unwrap_or(0)
-    }
-
-    /// Lends this thread a portion of each bucket of the request, if all of them are hot and may lend: the next request
-    /// takes everything it needs from such portions, or nothing.
-    fn lend(&self, stripes: &Stripes, candidates: &[Candidate<'_>], locked: &mut [Locked<'_>]) {
-        let may_lend = |(Candidate { limit, .. }, Locked { state, .. }): (&Candidate<'_>, &Locked<'_>)| {
-            Stripes::may_lend(limit, state, self.likely(limit), self.now)
-        };
-        if candidates.iter().zip(&*locked).all(may_lend) {
-            for (Candidate { limit, entity }, Locked { state, .. }) in candidates.iter().zip(locked) {
-                stripes.lend(limit, entity, state, self.likely(limit), self.now);
-            }
-        }
     }
 
     /// What is held of a limit that has room, and whether that is less than the estimate.

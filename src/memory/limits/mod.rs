@@ -5,9 +5,8 @@
 //!
 //! `LimitSet::select` finds the limits of a request or attempt, `Limits::reserve` holds what it may use of all of them or
 //! refuses, and the `Reservation` is settled exactly once (dropped: as estimated). `entity` is one bucket, `judgment` has the
-//! rules. The buckets of a request are locked together in one order; lock order is buckets, then stripes, and nobody waits for a
-//! bucket while holding a stripe. What was counted goes to `limits.db` (`journal`) in batches, holds of hard limits before the
-//! request is sent. With `limits.shared` the same rules run in Redis or PostgreSQL (`shared`), `fallback` is for when that is
+//! rules. The buckets of a request are locked together in one order. What was counted goes to `limits.db` (`journal`) in batches,
+//! holds of hard limits before the request is sent. With `limits.shared` the same rules run in Redis or PostgreSQL (`shared`), `fallback` is for when that is
 //! away, and of hot buckets an amount is borrowed and spent here (`shared/lease`). A batch holds the sum of its lines first
 //! (`advance`); while a line is judged, what its batch holds is lent to it.
 
@@ -32,7 +31,6 @@ mod recent_selections;
 pub mod refusal;
 pub mod reservation;
 mod shared;
-mod stripes;
 pub mod tightest;
 mod usage_view;
 pub mod window;
@@ -211,11 +209,6 @@ impl Limits {
         now: Timestamp,
     ) -> Result<Reservation, Box<Refusal>> {
         let now = now.as_millisecond();
-        if advance.is_none()
-            && let Some(reservation) = self.buckets.stripes.reserve(selection, estimate, now)
-        {
-            return Ok(reservation);
-        }
         let calendar = self.calendar.load();
         let assume_output = self.assume_output.load(Ordering::Relaxed);
         let judgment = Judgment { estimate, assume_output, calendar: &calendar, now };
@@ -376,7 +369,7 @@ impl Limits {
 
     fn view(&self, limit: &Limit, entity: &Arc<entity::Entity>, now: Timestamp) -> UsageView {
         let now = now.as_millisecond();
-        let mut state = self.buckets.whole(entity, now);
+        let mut state = entity.state.lock();
         let past = state.bring_up_to(limit, &self.calendar.load(), now);
         self.buckets.sink.past(limit, entity, &mut state, past);
         UsageView::of(limit, entity.id, &entity.value_key, &state, now)
@@ -406,7 +399,7 @@ impl Limits {
         if entity.limit != (limit.id, limit.index) {
             return false;
         }
-        let mut state = self.buckets.whole(&entity, now.as_millisecond());
+        let mut state = entity.state.lock();
         let past = state.bring_up_to(limit, &self.calendar.load(), now.as_millisecond());
         self.buckets.sink.past(limit, &entity, &mut state, past);
         let past = state.reset();
@@ -422,9 +415,7 @@ impl Limits {
 
     /// Forgets buckets whose window is over.
     pub fn drop_expired(&self, now: Timestamp) {
-        let now = now.as_millisecond();
-        self.buckets.stripes.recall_all(&self.buckets.sink, now);
-        self.buckets.drop_over(now);
+        self.buckets.drop_over(now.as_millisecond());
     }
 
     /// Has usage of limits that are no more dropped from the journal, once they have been gone for a week. Reads all records: an hour

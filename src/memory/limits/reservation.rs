@@ -7,7 +7,6 @@ use super::entity::{Entity, Hold};
 use super::journal::{BucketName, HoldRow, Settled};
 use super::limit::{Counted, Limit};
 use super::shared::RemoteHold;
-use super::stripes::{Stripe, Taken};
 use super::tightest::Tightest;
 use jiff::Timestamp;
 use std::sync::Arc;
@@ -35,8 +34,6 @@ struct Holds {
 #[derive(Debug)]
 enum Origin {
     Buckets(Arc<Buckets>, Vec<Held>),
-    /// Of what a thread has borrowed. (Threads that count their references to the buckets would wait for each other.)
-    Stripe(Arc<Stripe>, Vec<Taken>),
     /// Counters that are shared with other gateways.
     Remote(Box<RemoteHold>),
 }
@@ -100,11 +97,6 @@ impl Reservation {
         Self::of(Origin::Buckets(buckets, held), tightest, fitted_output)
     }
 
-    /// Holds of what the thread of this stripe has borrowed.
-    pub(super) fn striped(stripe: Arc<Stripe>, taken: Vec<Taken>, tightest: Tightest) -> Self {
-        Self::of(Origin::Stripe(stripe, taken), tightest, None)
-    }
-
     /// Holds of shared counters.
     pub(super) fn remote(remote: RemoteHold, tightest: Tightest, fitted_output: Option<u64>) -> Self {
         Self::of(Origin::Remote(Box::new(remote)), tightest, fitted_output)
@@ -125,8 +117,8 @@ impl Reservation {
     fn journalled_holds(&self) -> impl Iterator<Item = &Held> {
         let held = match &self.0.held {
             Origin::Buckets(_, held) => held.as_slice(),
-            // No hard limit lends anything, and shared counters keep their own.
-            Origin::Stripe(..) | Origin::Remote(_) => &[],
+            // Shared counters keep their own.
+            Origin::Remote(_) => &[],
         };
         held.iter().filter(|held| held.is_journalled())
     }
@@ -171,15 +163,8 @@ impl Reservation {
     pub fn is_empty(&self) -> bool {
         match &self.0.held {
             Origin::Buckets(_, held) => held.is_empty(),
-            Origin::Stripe(_, taken) => taken.is_empty(),
             Origin::Remote(remote) => remote.is_empty(),
         }
-    }
-
-    /// Whether it was taken of what its thread had borrowed.
-    #[cfg(test)]
-    pub(super) fn is_striped(&self) -> bool {
-        matches!(self.0.held, Origin::Stripe(..))
     }
 
     /// What was used instead of what is held.
@@ -203,14 +188,6 @@ impl Reservation {
             Origin::Buckets(buckets, held) => {
                 let loan = self.0.loan.take().filter(|_| matches!(end, End::Cancelled));
                 settle(buckets, std::mem::take(held), end, now, self.0.journalled, loan);
-            }
-            Origin::Stripe(stripe, taken) => {
-                let beyond = stripe.settle(taken, |limit, held| end.of(limit, held));
-                if !beyond.is_empty()
-                    && let Some(buckets) = stripe.buckets()
-                {
-                    settle(&buckets, beyond, end, now, None, None);
-                }
             }
         }
     }
@@ -243,10 +220,6 @@ fn settle(
         if past.is_none() {
             sink.marks(&limit, &entity, &mut state, now);
             sink.changed(&limit, &entity, &mut state);
-            // More than it held: what is lent may be too much now.
-            if actual > hold.amount {
-                buckets.recall_if_near(&limit, &entity, &mut state, hold.amount, now);
-            }
         }
         sink.past(&limit, &entity, &mut state, past);
         drop(state);

@@ -4,9 +4,7 @@ mod advance;
 mod invariants;
 mod selecting;
 mod single;
-mod striped;
 
-use super::stripes::Stripes;
 use super::*;
 use futures_util::FutureExt as _;
 use jiff::Timestamp;
@@ -38,12 +36,6 @@ pub(super) struct Fixture {
 impl Fixture {
     pub fn new(all: Vec<Limit>) -> Self {
         Self::of(Limits::in_memory(Calendar::default()), all)
-    }
-
-    /// Every bucket is striped that may be.
-    pub fn striped(all: Vec<Limit>) -> Self {
-        let buckets = Buckets::with(BucketHash::random(), Sink::default(), Stripes::always);
-        Self::of(Limits::new(buckets, Calendar::default()), all)
     }
 
     pub fn of(limits: Limits, all: Vec<Limit>) -> Self {

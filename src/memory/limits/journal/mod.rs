@@ -105,17 +105,13 @@ impl Journal {
         self.take_foreign(buckets, now).map_err(|why| why.to_string())
     }
 
-    /// Writes what was counted since the last call, and these holds: when it returns they are on the disk. Requests
-    /// wait for holds; so when there are any, what threads used of their borrowed portions is left for the next call.
+    /// Writes what was counted since the last call, and these holds: when it returns they are on the disk.
     /// What cannot be written is kept for the next call too. A hold that has ended already is not written: its request
     /// has given up waiting.
     ///
     /// # Errors
     /// Nothing could be written.
     pub(super) fn write(&mut self, buckets: &Buckets, holds: &[HoldRow], now: i64) -> Result<(), String> {
-        if holds.is_empty() {
-            buckets.stripes.recall_all(&buckets.sink, now);
-        }
         let settled = self.collect(&buckets.sink);
         let over: HashSet<(Uuid, u128)> = settled.iter().map(Settled::key).collect();
         let holds: Vec<&HoldRow> = holds.iter().filter(|hold| !over.contains(&hold.key())).collect();

@@ -177,30 +177,28 @@ fn an_alert_is_not_sent_again_when_its_mark_is_raised() {
         policy(1, kind)
     };
     let now = at(NOON);
-    for of in [Fixture::new, Fixture::striped] {
-        let mut it = of(vec![limit(100, Some(50))]);
-        let mut events = it.limits.events().unwrap();
-        let mut sent = |it: &Fixture, present: &Limit| {
-            it.peek(present, now);
-            std::iter::from_fn(|| events.try_recv().ok()).map(|event| event.kind.as_str()).collect::<Vec<_>>()
-        };
-        let under_way = [(); 3].map(|()| it.reserve(None, &priced(1), now).unwrap());
-        it.reserve(None, &priced(97), now).unwrap().settle(used(0, 100), now);
-        assert_eq!(sent(&it, &limit(100, Some(50))).len(), 2);
-        let raised = limit(1_000_000, Some(500_000));
-        it.change(vec![raised.clone()]);
-        for one in under_way {
-            it.reserve(None, &priced(1), now).unwrap().settle(used(0, 1), now);
-            one.settle(used(0, 1), now);
-        }
-        assert_eq!(sent(&it, &raised), [""; 0]);
-        let views = it.peek(&raised, now);
-        assert!(!views[0].is_threshold_alert_sent && !views[0].is_exhausted_alert_sent);
-        it.reserve(None, &priced(1), now).unwrap().settle(used(0, 500_000), now);
-        assert_eq!(sent(&it, &raised), ["threshold"]);
-        it.reserve(None, &priced(1), now).unwrap().settle(used(0, 500_000), now);
-        assert_eq!(sent(&it, &raised), ["exhausted"]);
+    let mut it = Fixture::new(vec![limit(100, Some(50))]);
+    let mut events = it.limits.events().unwrap();
+    let mut sent = |it: &Fixture, present: &Limit| {
+        it.peek(present, now);
+        std::iter::from_fn(|| events.try_recv().ok()).map(|event| event.kind.as_str()).collect::<Vec<_>>()
+    };
+    let under_way = [(); 3].map(|()| it.reserve(None, &priced(1), now).unwrap());
+    it.reserve(None, &priced(97), now).unwrap().settle(used(0, 100), now);
+    assert_eq!(sent(&it, &limit(100, Some(50))).len(), 2);
+    let raised = limit(1_000_000, Some(500_000));
+    it.change(vec![raised.clone()]);
+    for one in under_way {
+        it.reserve(None, &priced(1), now).unwrap().settle(used(0, 1), now);
+        one.settle(used(0, 1), now);
     }
+    assert_eq!(sent(&it, &raised), [""; 0]);
+    let views = it.peek(&raised, now);
+    assert!(!views[0].is_threshold_alert_sent && !views[0].is_exhausted_alert_sent);
+    it.reserve(None, &priced(1), now).unwrap().settle(used(0, 500_000), now);
+    assert_eq!(sent(&it, &raised), ["threshold"]);
+    it.reserve(None, &priced(1), now).unwrap().settle(used(0, 500_000), now);
+    assert_eq!(sent(&it, &raised), ["exhausted"]);
 }
 
 #[test]
