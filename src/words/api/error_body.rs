@@ -122,17 +122,35 @@ impl<'a> ErrorView<'a> {
             Dialect::OpenAi | Dialect::Google => write_event(out, None, &self.body(dialect)),
             Dialect::Anthropic => write_event(out, Some("error"), &self.anthropic_body(None)),
             Dialect::Responses => {
-                let code = self.code.unwrap_or(self.openai_type);
-                let event = ResponsesEvent {
-                    kind: "error",
-                    code,
-                    message: self.message,
-                    param: self.param,
-                    sequence_number: events,
-                    error: self.openai_error(Some(code)),
+                self.responses_error(events, out);
+                let failed = FailedEvent {
+                    kind: "response.failed",
+                    sequence_number: events + 1,
+                    response: FailedResponse::new(self.responses_code(), self.message),
                 };
-                write_event(out, Some("error"), &json(&event));
+                write_event(out, Some(failed.kind), &json(&failed));
             }
+        }
+    }
+
+    /// Writes the error event of the Responses API.
+    pub(super) fn responses_error(&self, events: u64, out: &mut Vec<u8>) {
+        let code = self.responses_code();
+        let event = ResponsesEvent {
+            kind: "error",
+            code,
+            message: self.message,
+            param: self.param,
+            sequence_number: events,
+            error: self.openai_error(Some(code)),
+        };
+        write_event(out, Some("error"), &json(&event));
+    }
+
+    pub(super) const fn responses_code(&self) -> &'a str {
+        match self.code {
+            Some(code) => code,
+            None => self.openai_type,
         }
     }
 
@@ -215,6 +233,63 @@ struct ResponsesEvent<'a> {
     param: Option<&'a str>,
     sequence_number: u64,
     error: OpenAiError<'a>,
+}
+
+/// The last event of a stream that failed. Agents such as Codex read no other error event.
+#[derive(Serialize)]
+struct FailedEvent<'a> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    sequence_number: u64,
+    response: FailedResponse<'a>,
+}
+
+/// A response of which no more than its failure is known: it passed through. The members are those that OpenAI's schema requires.
+#[derive(Serialize)]
+struct FailedResponse<'a> {
+    id: &'static str,
+    object: &'static str,
+    created_at: u64,
+    status: &'static str,
+    error: FailedError<'a>,
+    incomplete_details: Option<()>,
+    instructions: Option<()>,
+    metadata: Option<()>,
+    model: &'static str,
+    output: [(); 0],
+    parallel_tool_calls: bool,
+    temperature: Option<f64>,
+    tool_choice: &'static str,
+    tools: [(); 0],
+    top_p: Option<f64>,
+}
+
+#[derive(Serialize)]
+struct FailedError<'a> {
+    code: &'a str,
+    message: &'a str,
+}
+
+impl<'a> FailedResponse<'a> {
+    const fn new(code: &'a str, message: &'a str) -> Self {
+        Self {
+            id: "",
+            object: "response",
+            created_at: 0,
+            status: "failed",
+            error: FailedError { code, message },
+            incomplete_details: None,
+            instructions: None,
+            metadata: None,
+            model: "",
+            output: [],
+            parallel_tool_calls: true,
+            temperature: None,
+            tool_choice: "auto",
+            tools: [],
+            top_p: None,
+        }
+    }
 }
 
 fn write_problems<S: Serializer>(problems: &[Problem], serializer: S) -> Result<S::Ok, S::Error> {
@@ -310,7 +385,8 @@ mod tests {
         );
         assert_eq!(
             event(&view, Dialect::Responses, 3),
-            "event: error\ndata: {\"type\":\"error\",\"code\":\"server_error\",\"message\":\"no\",\"param\":null,\"sequence_number\":3,\"error\":{\"message\":\"no\",\"type\":\"server_error\",\"param\":null,\"code\":\"server_error\"}}\n\n",
+            "event: error\ndata: {\"type\":\"error\",\"code\":\"server_error\",\"message\":\"no\",\"param\":null,\"sequence_number\":3,\"error\":{\"message\":\"no\",\"type\":\"server_error\",\"param\":null,\"code\":\"server_error\"}}\n\n\
+            event: response.failed\ndata: {\"type\":\"response.failed\",\"sequence_number\":4,\"response\":{\"id\":\"\",\"object\":\"response\",\"created_at\":0,\"status\":\"failed\",\"error\":{\"code\":\"server_error\",\"message\":\"no\"},\"incomplete_details\":null,\"instructions\":null,\"metadata\":null,\"model\":\"\",\"output\":[],\"parallel_tool_calls\":true,\"temperature\":null,\"tool_choice\":\"auto\",\"tools\":[],\"top_p\":null}}\n\n",
         );
         assert!(!text(view.with_request_id("t").body(Dialect::Anthropic)).contains("provider"));
     }

@@ -150,6 +150,16 @@ impl ProviderError {
     pub fn event(&self, dialect: Dialect, provider: Option<&str>, events: u64, out: &mut Vec<u8>) {
         ErrorView::from(self).with_provider(provider).event(dialect, events, out);
     }
+
+    /// Writes the error event of the Responses API alone; a `response.failed` follows it.
+    pub(crate) fn responses_error(&self, events: u64, out: &mut Vec<u8>) {
+        ErrorView::from(self).responses_error(events, out);
+    }
+
+    /// The error's code in a response of the Responses API that failed.
+    pub(crate) fn responses_code(&self) -> &str {
+        ErrorView::from(self).responses_code()
+    }
 }
 
 impl From<&Error> for ProviderError {

@@ -1,9 +1,10 @@
 //! The state of one response while its events arrive.
 
+use super::client_tools::ClientTools;
 use super::item::Item;
 use super::output::{Output, StepSink};
 use super::request::wants_logprobs;
-use super::response::{Envelope, Response};
+use super::response::{Envelope, FailureOut, Response};
 use crate::api::chat::{EncodeContext, Event, Finish};
 use crate::api::usage::Usage;
 
@@ -23,10 +24,11 @@ pub(super) struct ResponseBuilder {
 
 impl ResponseBuilder {
     pub fn new(context: &EncodeContext) -> Self {
+        let client_tools = context.request.as_ref().map(ClientTools::of).unwrap_or_default();
         let include = context.request.as_ref().and_then(|body| body.raw("include"));
         Self {
             envelope: Envelope::new(context),
-            output: Output::new(context.id.clone(), include.is_some_and(wants_logprobs)),
+            output: Output::new(context.id.clone(), include.is_some_and(wants_logprobs), client_tools),
             finish: None,
             usage: None,
             members: Vec::new(),
@@ -80,10 +82,16 @@ impl ResponseBuilder {
             envelope: &self.envelope,
             status: "in_progress",
             incomplete: None,
+            error: None,
             output: &[],
             usage: None,
             members: &[],
         }
+    }
+
+    /// The response that failed, with what there is of it.
+    pub(crate) fn failed_response<'a>(&'a self, error: FailureOut<'a>) -> Response<'a> {
+        Response { status: "failed", incomplete: None, error: Some(error), ..self.response() }
     }
 
     /// The finished response.
@@ -93,6 +101,7 @@ impl ResponseBuilder {
             envelope: &self.envelope,
             status: if incomplete.is_some() { "incomplete" } else { "completed" },
             incomplete,
+            error: None,
             output: self.output.items(),
             usage: self.usage.as_ref(),
             members: &self.members,

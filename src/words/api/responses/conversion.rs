@@ -113,6 +113,7 @@ impl Events<'_> {
             match item.string("type").as_deref() {
                 Some("message") => &[("status", "\"in_progress\""), ("content", "[]")],
                 Some("function_call") => &[("status", "\"in_progress\""), ("arguments", "\"\"")],
+                Some("custom_tool_call") => &[("status", "\"in_progress\""), ("input", "\"\"")],
                 Some("reasoning") => &[("summary", "[]"), ("content", "[]")],
                 _ => &[],
             },
@@ -126,6 +127,12 @@ impl Events<'_> {
                 }
             }
             Some("function_call") => self.arguments(place, &item),
+            Some("custom_tool_call") => {
+                if let Some(input) = item.json_of("input") {
+                    self.at("response.custom_tool_call_input.delta", place, &[("delta", input)]);
+                    self.at("response.custom_tool_call_input.done", place, &[("input", input)]);
+                }
+            }
             Some("reasoning") => self.reasoning(place, &item),
             _ => {}
         }

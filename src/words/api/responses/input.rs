@@ -8,9 +8,11 @@
 //! function_call_output                tool: [Text]
 //! ```
 
+use super::client_tools::ClientTools;
 use super::item::Kind;
 use super::reasoning_token::ReasoningToken;
-use super::request::{INSTEAD, system, tools};
+use super::request::{INSTEAD, system};
+use super::tools::ToolReader;
 use crate::api::body::Body;
 use crate::api::chat::read::{missing, parse, parse_string, reread, source};
 use crate::api::chat::{File, Image, Message, Part, Place, Role, Source, Tool, ToolCall};
@@ -21,8 +23,8 @@ use std::borrow::Cow;
 use std::fmt;
 
 /// The conversation so far.
-#[derive(Debug, Default)]
-pub(super) struct Input<'a> {
+#[derive(Debug)]
+pub(super) struct Input<'a, 't> {
     messages: Vec<Message<'a>>,
     /// Tools listed by items of the input.
     tools: Vec<Tool<'a>>,
@@ -33,7 +35,9 @@ pub(super) struct Input<'a> {
     /// What was left out, for the client.
     warnings: Vec<String>,
     /// The request, with the earlier items that it refers to.
-    body: Option<&'a Body>,
+    body: &'a Body,
+    /// The tools that are functions of another name.
+    client_tools: &'t ClientTools,
     /// Bytes of the earlier items read so far.
     kept_bytes: usize,
     /// Values in them.
@@ -55,6 +59,7 @@ struct ItemIn<'a> {
     call_id: Option<JsonStr<'a>>,
     id: Option<JsonStr<'a>>,
     name: Option<JsonStr<'a>>,
+    namespace: Option<JsonStr<'a>>,
     arguments: Option<Json<'a>>,
     input: Option<Json<'a>>,
     output: Option<Json<'a>>,
@@ -65,10 +70,20 @@ struct ItemIn<'a> {
     cache_control: Option<Json<'a>>,
 }
 
-impl<'a> Input<'a> {
+impl<'a, 't> Input<'a, 't> {
     /// The input of `body`.
-    pub fn of(body: &'a Body) -> Self {
-        Self { body: Some(body), ..Self::default() }
+    pub fn of(body: &'a Body, client_tools: &'t ClientTools) -> Self {
+        Self {
+            messages: Vec::new(),
+            tools: Vec::new(),
+            call_signature: None,
+            text_reference: None,
+            warnings: Vec::new(),
+            body,
+            client_tools,
+            kept_bytes: 0,
+            kept_values: 0,
+        }
     }
 
     /// Adds a system message.
@@ -145,7 +160,7 @@ impl<'a> Input<'a> {
     /// A reference to an item of an earlier response. Where the item is not kept, what this gateway made when it
     /// translated a response is left out if the conversation can go on without it.
     fn reference(&mut self, id: &str, at: Place) -> Result<(), Error> {
-        if let Some(json) = self.body.and_then(|body| body.kept_item(id)) {
+        if let Some(json) = self.body.kept_item(id) {
             self.kept_bytes += json.len();
             self.kept_values += values::count(json.as_bytes(), MAX_KEPT_VALUES);
             if self.kept_bytes > MAX_KEPT_BYTES || self.kept_values > MAX_KEPT_VALUES {
@@ -233,7 +248,8 @@ impl<'a> Input<'a> {
         };
         let cache_control = item.cache_control.filter(|json| !json.is_null());
         let signature = self.call_signature.take();
-        let call = ToolCall { id: id.0, name: name.0, arguments, signature, cache_control };
+        let name = self.client_tools.function(item.namespace.as_deref(), name.0);
+        let call = ToolCall { id: id.0, name, arguments, signature, cache_control };
         self.assistant(at).push(Part::ToolCall(Box::new(call)));
         Ok(())
     }
@@ -298,7 +314,8 @@ impl<'a> Input<'a> {
     /// Functions the model discovered during the conversation: a chat needs them in `tools` from the start.
     fn collect_tools(&mut self, item: &ItemIn<'a>, at: Place) -> Result<(), Error> {
         if let Some(list) = item.tools.as_ref().filter(|json| !json.is_null()) {
-            self.tools.extend(tools(source(list)?, &format!("{at}.tools"))?);
+            let mut reader = ToolReader { table: self.client_tools, warnings: &mut self.warnings };
+            self.tools.append(&mut reader.list(source(list)?, &format!("{at}.tools"))?);
         }
         Ok(())
     }

@@ -2,6 +2,7 @@
 //!
 //! When an item starts and ends is decided in `output`.
 
+use super::freeform::FreeformInput;
 use super::reasoning_token::ReasoningToken;
 use crate::json::Json;
 use serde::ser::{Serialize, Serializer};
@@ -45,8 +46,18 @@ pub(super) enum Kind {
         /// The provider's index of the call.
         index: u32,
         call_id: String,
+        namespace: Option<String>,
         name: String,
         arguments: String,
+    },
+    /// A call of a tool that takes a text of any form.
+    FreeformCall {
+        /// The provider's index of the call.
+        index: u32,
+        call_id: String,
+        namespace: Option<String>,
+        name: String,
+        input: FreeformInput,
     },
     Image {
         format: &'static str,
@@ -93,6 +104,7 @@ impl Kind {
             Self::Message(_) => "msg",
             Self::Reasoning { .. } => "rs",
             Self::Call { .. } => "fc",
+            Self::FreeformCall { .. } => "ctc",
             Self::Image { .. } => "ig",
             Self::Search { .. } => "ws",
         }
@@ -138,6 +150,20 @@ struct CallOut<'a> {
     arguments: &'a str,
     call_id: &'a str,
     name: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    namespace: Option<&'a str>,
+}
+
+#[derive(serde::Serialize)]
+struct FreeformCallOut<'a> {
+    id: &'a str,
+    r#type: &'static str,
+    status: &'static str,
+    input: &'a str,
+    call_id: &'a str,
+    name: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    namespace: Option<&'a str>,
 }
 
 #[derive(serde::Serialize)]
@@ -178,8 +204,15 @@ impl Serialize for Item {
                 let summary = summary.as_slice();
                 ReasoningOut { id, r#type: "reasoning", encrypted_content, summary }.serialize(serializer)
             }
-            Kind::Call { call_id, name, arguments, .. } => {
-                CallOut { id, r#type: "function_call", status, arguments, call_id, name }
+            Kind::Call { call_id, namespace, name, arguments, .. } => {
+                let namespace = namespace.as_deref();
+                CallOut { id, r#type: "function_call", status, arguments, call_id, name, namespace }
+                    .serialize(serializer)
+            }
+            Kind::FreeformCall { call_id, namespace, name, input, .. } => {
+                let input = input.text();
+                let namespace = namespace.as_deref();
+                FreeformCallOut { id, r#type: "custom_tool_call", status, input, call_id, name, namespace }
                     .serialize(serializer)
             }
             Kind::Image { format, data } => {

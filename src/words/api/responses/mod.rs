@@ -11,7 +11,9 @@
 use crate::api::chat::{EncodeContext, Encoder};
 
 mod builder;
+mod client_tools;
 mod conversion;
+mod freeform;
 mod from_chat;
 mod input;
 mod item;
@@ -21,6 +23,7 @@ mod references;
 mod request;
 mod response;
 mod stream;
+mod tools;
 mod whole;
 
 pub use conversion::{Ending, ending, write_events};

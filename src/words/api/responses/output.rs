@@ -9,6 +9,8 @@
 //! Arguments "{}", end    Arguments "{}"  ArgumentsDone  ItemDone(call)
 //! ```
 
+use super::client_tools::{ClientTools, Declared};
+use super::freeform::FreeformInput;
 use super::from_chat;
 use super::item::{Content, Item, Kind, Status};
 use super::reasoning_token::ReasoningToken;
@@ -31,6 +33,9 @@ pub(super) enum Step<'a> {
         name: &'a str,
         arguments: &'a str,
     },
+    /// Of a freeform call.
+    Input(&'a str),
+    InputDone(&'a str),
     /// Progress of a built-in tool: the full name of the event.
     Progress(&'static str),
 }
@@ -60,11 +65,13 @@ pub(super) struct Output {
     /// logprobs.
     held: Option<String>,
     holds_text: bool,
+    /// The tools that the provider got as functions of another name or form.
+    client_tools: ClientTools,
 }
 
 impl Output {
-    pub fn new(id: String, holds_text: bool) -> Self {
-        Self { id, items: Vec::new(), open: Vec::new(), held: None, holds_text }
+    pub fn new(id: String, holds_text: bool, client_tools: ClientTools) -> Self {
+        Self { id, items: Vec::new(), open: Vec::new(), held: None, holds_text, client_tools }
     }
 
     pub fn items(&self) -> &[Item] {
@@ -90,9 +97,8 @@ impl Output {
                 if let Some(signature) = signature {
                     self.add_token(ReasoningToken::Call(signature.to_owned().into()), sink);
                 }
-                let call_id = id.to_owned();
-                let name = name.to_owned();
-                self.add(Kind::Call { index, call_id, name, arguments: String::new() }, sink);
+                let call = self.call(index, id, name);
+                self.add(call, sink);
             }
             Event::Arguments { choice: 0, index, fragment } if !fragment.is_empty() => {
                 self.append_arguments(index, fragment, sink);
@@ -116,13 +122,33 @@ impl Output {
         }
     }
 
+    /// A call as the client declared its tool.
+    fn call(&self, index: u32, id: &str, function: &str) -> Kind {
+        let call_id = id.to_owned();
+        match self.client_tools.declared(function).cloned() {
+            None => Kind::Call {
+                index,
+                call_id,
+                namespace: None,
+                name: function.to_owned(),
+                arguments: String::new(),
+            },
+            Some(Declared { namespace, name, is_freeform: false }) => {
+                Kind::Call { index, call_id, namespace, name, arguments: String::new() }
+            }
+            Some(Declared { namespace, name, is_freeform: true }) => {
+                Kind::FreeformCall { index, call_id, namespace, name, input: FreeformInput::default() }
+            }
+        }
+    }
+
     /// Starts an item. Open items are finished first, except tool calls with incomplete arguments, because
     /// several calls may be streamed at once.
     fn add(&mut self, kind: Kind, sink: StepSink<'_>) -> usize {
         let items = &mut self.items;
         self.open.retain(|&at| {
             let Some(item) = items.get_mut(at) else { return false };
-            if matches!(item.kind, Kind::Call { .. }) && !is_complete(item) {
+            if matches!(item.kind, Kind::Call { .. } | Kind::FreeformCall { .. }) && !is_complete(item) {
                 return true;
             }
             item.status = Status::Completed;
@@ -260,13 +286,20 @@ impl Output {
 
     fn append_arguments(&mut self, wanted: u32, fragment: &str, sink: StepSink<'_>) {
         for &at in self.open.iter().rev() {
-            let Some(Item { id, kind: Kind::Call { index, arguments, .. }, .. }) = self.items.get_mut(at)
-            else {
-                continue;
-            };
-            if *index == wanted {
-                arguments.push_str(fragment);
-                return sink(at, id, Step::Arguments(fragment));
+            let Some(Item { id, kind, .. }) = self.items.get_mut(at) else { continue };
+            match kind {
+                Kind::Call { index, arguments, .. } if *index == wanted => {
+                    arguments.push_str(fragment);
+                    return sink(at, id, Step::Arguments(fragment));
+                }
+                Kind::FreeformCall { index, input, .. } if *index == wanted => {
+                    let text = input.push(fragment);
+                    if !text.is_empty() {
+                        sink(at, id, Step::Input(text));
+                    }
+                    return;
+                }
+                _ => {}
             }
         }
     }
@@ -314,15 +347,16 @@ fn is_complete(item: &Item) -> bool {
             arguments.trim_ascii_end().ends_with('}')
                 && serde_json::from_str::<serde::de::IgnoredAny>(arguments).is_ok()
         }
+        Kind::FreeformCall { input, .. } => input.is_complete(),
         Kind::Message(_) | Kind::Reasoning { .. } => false,
         Kind::Image { .. } | Kind::Search { .. } => true,
     }
 }
 
 /// Reports the steps that end an item.
-fn finish_item(at: usize, item: &Item, sink: StepSink<'_>) {
+fn finish_item(at: usize, item: &mut Item, sink: StepSink<'_>) {
     let id = item.id.as_str();
-    match &item.kind {
+    match &mut item.kind {
         Kind::Message(content) => {
             if let Some(last) = content.last() {
                 finish_part(at, id, content.len() - 1, last, sink);
@@ -333,6 +367,13 @@ fn finish_item(at: usize, item: &Item, sink: StepSink<'_>) {
             sink(at, id, Step::SummaryDone(text));
         }
         Kind::Call { name, arguments, .. } => sink(at, id, Step::ArgumentsDone { name, arguments }),
+        Kind::FreeformCall { input, .. } => {
+            let rest = input.finish();
+            if !rest.is_empty() {
+                sink(at, id, Step::Input(rest));
+            }
+            sink(at, id, Step::InputDone(input.text()));
+        }
         Kind::Reasoning { .. } | Kind::Image { .. } | Kind::Search { .. } => {}
     }
     sink(at, id, Step::ItemDone(item));

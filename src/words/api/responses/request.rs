@@ -3,15 +3,16 @@
 //! What needs a provider that stores responses is refused. What only such a provider has, but the request
 //! works without, is dropped with a warning. The items of the input are parsed in `input`.
 
+use super::client_tools::ClientTools;
 use super::input::Input;
+use super::tools::{ToolReader, add_tools, tool_choice};
 use crate::api::body::Body;
-use crate::api::chat::read::{members, missing, parse, parse_string, stop};
-use crate::api::chat::{ChatRequest, Message, Params, ResponseFormat, Tool, ToolChoice};
+use crate::api::chat::read::{missing, parse, parse_string, stop};
+use crate::api::chat::{ChatRequest, Message, ResponseFormat, Tool};
 use crate::error::Error;
 use crate::json::{Json, JsonStr};
 use serde::Deserialize;
 use std::borrow::Cow;
-use std::collections::HashSet;
 
 /// Advice in errors about features that need a provider with its own Responses API.
 pub(super) const INSTEAD: &str = "choose a provider with a Responses API of its own (openai, azure-openai)";
@@ -22,7 +23,8 @@ pub(super) const INSTEAD: &str = "choose a provider with a Responses API of its 
 /// 400 that names the `param`.
 pub fn read(body: &Body) -> Result<ChatRequest<'_>, Error> {
     let mut request = ChatRequest { include_usage: true, ..ChatRequest::default() };
-    let mut input = Input::of(body);
+    let client_tools = ClientTools::of(body);
+    let mut input = Input::of(body, &client_tools);
     let mut instructions = None;
     let mut input_text = None;
     let mut logprobs = false;
@@ -35,8 +37,11 @@ pub fn read(body: &Body) -> Result<ChatRequest<'_>, Error> {
             "model" => {}
             "instructions" => instructions = Some(text),
             "input" => input_text = Some(text),
-            "tools" => request.tools = tools(text, "tools")?,
-            "tool_choice" => request.tool_choice = Some(tool_choice(text)?),
+            "tools" => {
+                let mut reader = ToolReader { table: &client_tools, warnings: &mut request.warnings };
+                request.tools = reader.list(text, "tools")?;
+            }
+            "tool_choice" => request.tool_choice = Some(tool_choice(text, &client_tools)?),
             "parallel_tool_calls" => request.parallel_tool_calls = Some(value.is_true()),
             "text" => text_options(text, &mut request)?,
             "reasoning" => reasoning(text, &mut request)?,
@@ -182,96 +187,6 @@ fn text_options<'a>(text: &'a str, request: &mut ChatRequest<'a>) -> Result<(), 
         }
     });
     Ok(())
-}
-
-/// A list of tools, in this dialect's flat format.
-pub(super) fn tools<'a>(text: &'a str, at: &str) -> Result<Vec<Tool<'a>>, Error> {
-    let list: Vec<Json<'a>> = parse(text, at, "a list of tools")?;
-    list.into_iter().enumerate().map(|(index, json)| tool(json, &format!("{at}[{index}]"))).collect()
-}
-
-fn tool<'a>(json: Json<'a>, at: &str) -> Result<Tool<'a>, Error> {
-    let members = members(&json, at, "an object with a type")?;
-    let kind = members.iter().find(|(name, _)| name == "type");
-    let kind = kind.and_then(|(_, value)| parse_string(value.source()?)).unwrap_or_default();
-    if kind != "function" {
-        return Ok(Tool::Other { kind, json });
-    }
-    let mut name = None;
-    let mut description = None;
-    let mut parameters = None;
-    let mut strict = None;
-    let mut cache_control = None;
-    let mut rest = Params::default();
-    for (member, value) in members {
-        match member.as_ref() {
-            _ if value.is_null() => {}
-            "name" => name = value.source().and_then(parse_string),
-            "description" => description = value.source().and_then(parse_string),
-            "parameters" => parameters = Some(value),
-            "strict" => strict = Some(value.is_true()),
-            "cache_control" => cache_control = Some(value),
-            // How the API's built-in tools find and call functions: a chat always has all of them.
-            "type" | "defer_loading" | "allowed_callers" | "output_schema" => {}
-            _ => rest.set(member, value),
-        }
-    }
-    let name = name.ok_or_else(|| {
-        let message = format!("{at}.name is missing: in this API a function's name stands beside its type.");
-        Error::invalid_request(format!("{at}.name"), message)
-    })?;
-    Ok(Tool::Function { name, description, parameters, strict, cache_control, rest })
-}
-
-/// Adds the tools found in the input, each only once.
-fn add_tools<'a>(tools: &mut Vec<Tool<'a>>, found: Vec<Tool<'a>>) {
-    if found.is_empty() {
-        return;
-    }
-    let name = |tool: &Tool<'a>| match tool {
-        Tool::Function { name, .. } => Some(name.clone()),
-        Tool::Other { .. } => None,
-    };
-    let mut names: HashSet<Cow<'a, str>> = tools.iter().filter_map(name).collect();
-    tools.extend(found.into_iter().filter(|tool| name(tool).is_some_and(|name| names.insert(name))));
-}
-
-fn tool_choice(text: &str) -> Result<ToolChoice<'_>, Error> {
-    #[derive(Deserialize)]
-    struct Choice<'a> {
-        #[serde(borrow, rename = "type")]
-        kind: Option<JsonStr<'a>>,
-        name: Option<JsonStr<'a>>,
-        mode: Option<JsonStr<'a>>,
-        #[serde(default)]
-        tools: Vec<Named<'a>>,
-    }
-    #[derive(Deserialize)]
-    struct Named<'a> {
-        #[serde(borrow)]
-        name: Option<JsonStr<'a>>,
-    }
-    if let Some(mode) = parse_string(text) {
-        return match mode.as_ref() {
-            "auto" => Ok(ToolChoice::Auto),
-            "none" => Ok(ToolChoice::None),
-            "required" => Ok(ToolChoice::Required),
-            _ => {
-                let message = "tool_choice must be auto, none, required or an object that names a function.";
-                Err(Error::invalid_request("tool_choice", message))
-            }
-        };
-    }
-    let choice: Choice<'_> = parse(text, "tool_choice", "a word or an object that names a function")?;
-    match (choice.kind.as_deref(), choice.name) {
-        (Some("function"), Some(name)) => Ok(ToolChoice::Function(name.0)),
-        (Some("function"), None) => Err(missing("tool_choice.name")),
-        (Some("allowed_tools"), _) => {
-            let names = choice.tools.into_iter().filter_map(|tool| Some(tool.name?.0)).collect();
-            Ok(ToolChoice::Allowed { names, required: choice.mode.as_deref() == Some("required") })
-        }
-        _ => Json::parse(text).map(ToolChoice::Other).ok_or_else(|| missing("tool_choice.type")),
-    }
 }
 
 /// A system message.

@@ -135,10 +135,19 @@ pub(super) struct Response<'a> {
     pub status: &'static str,
     /// Why it was cut off.
     pub incomplete: Option<&'static str>,
+    /// Why it failed.
+    pub error: Option<FailureOut<'a>>,
     pub output: &'a [Item],
     pub usage: Option<&'a Usage>,
     /// Members of the provider's response that this API does not have.
     pub members: &'a [(String, String)],
+}
+
+/// The `error` of a response that failed.
+#[derive(Debug, Clone, Copy, serde::Serialize)]
+pub(super) struct FailureOut<'a> {
+    pub code: &'a str,
+    pub message: &'a str,
 }
 
 #[derive(serde::Serialize)]
@@ -181,6 +190,10 @@ impl Serialize for Response<'_> {
         let provider_tier = self.members.iter().find(|(name, _)| name == "service_tier");
         let provider_tier = provider_tier.and_then(|(_, json)| Json::parse(json)).filter(is_tier);
         for (name, value) in &self.envelope.settings {
+            if let ("error", Some(error)) = (*name, &self.error) {
+                map.serialize_entry(name, error)?;
+                continue;
+            }
             let tier = provider_tier.as_ref().filter(|_| *name == "service_tier");
             map.serialize_entry(name, tier.unwrap_or(value))?;
         }

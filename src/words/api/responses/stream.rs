@@ -3,8 +3,7 @@
 use super::builder::ResponseBuilder;
 use super::item::{Content, Item, SummaryOut};
 use super::output::{PartStep, Step};
-use super::response::Response;
-use crate::api::Dialect;
+use super::response::{FailureOut, Response};
 use crate::api::chat::{EncodeContext, Encoder, Event, ProviderError};
 use crate::api::sse::write_event;
 use crate::json::Json;
@@ -76,8 +75,13 @@ impl Encoder for Stream {
     }
 
     fn fail(&mut self, error: &ProviderError, out: &mut Vec<u8>) {
-        error.event(Dialect::Responses, None, self.events.number, out);
+        // OpenAI's SDKs raise the one, agents such as Codex read the other alone.
+        self.start(out);
+        error.responses_error(self.events.number, out);
         self.events.number += 1;
+        let code = error.responses_code();
+        let failure = FailureOut { code, message: &error.message };
+        self.events.lifecycle("response.failed", &self.builder.failed_response(failure), out);
     }
 }
 
@@ -114,6 +118,8 @@ struct EventOut<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     arguments: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    input: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     response: Option<&'a Response<'a>>,
     sequence_number: u64,
 }
@@ -143,6 +149,7 @@ impl<'a> EventOut<'a> {
             annotation: None,
             name: None,
             arguments: None,
+            input: None,
             response: None,
             sequence_number: 0,
         }
@@ -179,6 +186,12 @@ impl<'a> EventOut<'a> {
                 arguments: Some(arguments),
                 ..Self::new("response.function_call_arguments.done")
             },
+            Step::Input(delta) => {
+                Self { delta: Some(delta), ..Self::new("response.custom_tool_call_input.delta") }
+            }
+            Step::InputDone(input) => {
+                Self { input: Some(input), ..Self::new("response.custom_tool_call_input.done") }
+            }
             Step::Progress(kind) => Self::new(kind),
             Step::Part(part, ref step) => Self { content_index: Some(part), ..Self::from_part_step(step) },
         };

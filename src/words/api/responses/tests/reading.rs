@@ -353,3 +353,58 @@ fn a_reference_to_a_kept_item_is_that_item() {
     assert!(read(&items(&["long"; 10])).is_ok());
     assert_eq!(read(&items(&["long"; 20])).unwrap_err().param.as_deref(), Some("input[15]"));
 }
+
+#[test]
+fn tools_of_namespaces_and_freeform_tools_become_functions() {
+    let body = body(
+        &json!({
+            "model": "m",
+            "tools": [
+                {"type": "namespace", "name": "mcp__files", "tools": [{"type": "function", "name": "read", "defer_loading": true}]},
+                {"type": "custom", "name": "apply_patch", "description": "Edits.",
+                 "format": {"type": "grammar", "syntax": "lark", "definition": "start: /x/"}},
+                {"type": "local_shell"},
+            ],
+            "tool_choice": {"type": "allowed_tools", "mode": "required", "tools": [
+                {"type": "function", "name": "read", "namespace": "mcp__files"}, {"type": "custom", "name": "apply_patch"}]},
+            "input": [
+                {"type": "function_call", "call_id": "c1", "name": "read", "namespace": "mcp__files", "arguments": "{}"},
+                {"type": "function_call_output", "call_id": "c1", "output": "x"},
+                {"type": "custom_tool_call", "call_id": "c2", "name": "apply_patch", "input": "a\nb"},
+                {"type": "custom_tool_call_output", "call_id": "c2", "output": "y"},
+            ],
+        })
+        .to_string(),
+    );
+    let request = read(&body).unwrap();
+    let tools: Vec<String> = request
+        .tools
+        .iter()
+        .map(|tool| match tool {
+            Tool::Function { name, description, .. } => format!("{name} {description:?}"),
+            Tool::Other { kind, .. } => format!("other {kind}"),
+        })
+        .collect();
+    let described = "Edits.\n\nThe input is a text of this lark grammar:\nstart: /x/";
+    assert_eq!(
+        tools,
+        [
+            "mcp__files__read None".to_owned(),
+            format!("apply_patch {:?}", Some(described)),
+            "other local_shell".to_owned()
+        ]
+    );
+    let Some(ToolChoice::Allowed { names, required: true }) = request.tool_choice else { panic!() };
+    assert_eq!(names.iter().collect::<Vec<_>>(), ["mcp__files__read", "apply_patch"]);
+    let calls: Vec<String> = request.messages.iter().map(describe).collect();
+    assert_eq!(
+        calls,
+        [
+            "assistant | calls c1 mcp__files__read({}) None",
+            "tool(c1) | \"x\"",
+            "assistant | calls c2 apply_patch({\"input\":\"a\\nb\"}) None",
+            "tool(c2) | \"y\"",
+        ]
+    );
+    assert_eq!(request.warnings.len(), 1, "{:?}", request.warnings);
+}

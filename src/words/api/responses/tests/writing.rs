@@ -262,3 +262,33 @@ fn a_failed_whole_response_is_an_error_body() {
     assert_eq!(body["error"]["message"], "overloaded");
     assert_eq!(body["provider"], "anthropic");
 }
+
+/// Also while both calls are open.
+#[test]
+fn calls_come_back_as_the_client_declared_their_tools() {
+    let request = json!({"model": "m", "input": "i", "tools": [
+        {"type": "namespace", "name": "mcp__files", "tools": [{"type": "function", "name": "read"}]},
+        {"type": "custom", "name": "apply_patch"},
+    ]});
+    let events = [
+        start(),
+        Event::ToolCall { choice: 0, index: 0, id: "c0", name: "apply_patch", signature: None },
+        Event::Arguments { choice: 0, index: 0, fragment: "{\"inp" },
+        Event::ToolCall { choice: 0, index: 1, id: "c1", name: "mcp__files__read", signature: None },
+        Event::Arguments { choice: 0, index: 0, fragment: "ut\":\"a\\nb\"}" },
+        Event::Arguments { choice: 0, index: 1, fragment: "{}" },
+        Event::Finish { choice: 0, reason: Finish::ToolCalls, native: "tool_use" },
+    ];
+    let made = response(&request.to_string(), &events);
+    assert_eq!(
+        made["output"],
+        json!([
+            {"id": "ctc_0197_0", "type": "custom_tool_call", "status": "completed", "input": "a\nb", "call_id": "c0", "name": "apply_patch"},
+            {"id": "fc_0197_1", "type": "function_call", "status": "completed", "arguments": "{}", "call_id": "c1", "name": "read",
+             "namespace": "mcp__files"},
+        ])
+    );
+    let streamed = String::from_utf8(encode(true, &request.to_string(), &events)).unwrap();
+    assert!(streamed.contains("event: response.custom_tool_call_input.delta"), "{streamed}");
+    assert!(streamed.contains("event: response.custom_tool_call_input.done"), "{streamed}");
+}
