@@ -4,8 +4,10 @@
 //! bodies out.
 
 use super::Call;
+use super::call_ids::IdRule;
 use super::tool_names::NameRule;
 use super::translation_notes::TranslationNotes;
+use super::turn_order::TurnOrder;
 use std::fmt::Debug;
 use words::api::body::Body;
 use words::api::chat::{ChatRequest, Decoder, ProviderError};
@@ -53,6 +55,16 @@ pub trait ChatAdapter: Sync + Debug {
     /// Which names of tools the provider takes. The request passed to [`write`](Self::write) has no others.
     fn tool_names(&self) -> NameRule {
         NameRule::COMMON
+    }
+
+    /// Which ids of tool calls it takes. The request passed to [`write`](Self::write) has no others.
+    fn call_ids(&self) -> IdRule {
+        IdRule::Any
+    }
+
+    /// Where it takes the system's words. The request passed to [`write`](Self::write) has none elsewhere.
+    fn turn_order(&self, _model: &str) -> TurnOrder {
+        TurnOrder::SystemField
     }
 
     /// A decoder for one response. `streamed` follows the response's content type, not what was requested.

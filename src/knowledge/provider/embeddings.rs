@@ -1,11 +1,14 @@
 //! Completes embedding responses in OpenAI's shape: Voyage sends `total_tokens` only, clients also expect
-//! `prompt_tokens`.
+//! `prompt_tokens`; many send numbers where base64 was requested, and OpenAI's libraries then give their caller nothing.
 //!
 //! Not for vendors with their own embedding shape: those translate it in their own files.
 
 use super::adapter::ResponsePatch;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
 use words::json::Json;
+use words::json::splice::{Object, Splice};
 
 /// Adds `usage.prompt_tokens`, which equals `total_tokens`: an embedding has input tokens only.
 #[derive(Debug)]
@@ -13,6 +16,42 @@ pub(crate) struct PromptTokens;
 
 /// The instance that provider specs refer to.
 pub(crate) static PROMPT_TOKENS: PromptTokens = PromptTokens;
+
+/// Writes vectors of numbers as base64 of 32-bit floats, least significant byte first, as OpenAI does
+/// (<https://github.com/openai/openai-node/blob/master/src/resources/embeddings.ts>). `then`: what else the vendor's responses need.
+#[derive(Debug)]
+pub(crate) struct Base64 {
+    then: Option<&'static dyn ResponsePatch>,
+}
+
+static BASE64: Base64 = Base64 { then: None };
+static BASE64_AND_PROMPT_TOKENS: Base64 = Base64 { then: Some(&PROMPT_TOKENS) };
+
+impl Base64 {
+    /// What corrects a response where base64 was requested, in place of the vendor's `patch`.
+    pub fn before(patch: Option<&'static dyn ResponsePatch>) -> &'static dyn ResponsePatch {
+        if patch.is_some() { &BASE64_AND_PROMPT_TOKENS } else { &BASE64 }
+    }
+}
+
+impl ResponsePatch for Base64 {
+    fn patch(&self, data: &[u8], streamed: bool) -> Option<Vec<u8>> {
+        let text = std::str::from_utf8(data).ok()?;
+        let response = Object::read(text.trim())?;
+        let mut splice = Splice::new(text.trim());
+        for entry in response.list("data") {
+            let Some(vector) = entry.json_of("embedding").filter(|json| json.starts_with('[')) else {
+                continue;
+            };
+            let Ok(vector) = serde_json::from_str::<Vec<f32>>(vector) else { continue };
+            let bytes: Vec<u8> = vector.iter().flat_map(|number| number.to_le_bytes()).collect();
+            splice.replace(&entry, "embedding", format!("\"{}\"", STANDARD.encode(bytes)));
+        }
+        let encoded = splice.finish();
+        let after = self.then.and_then(|then| then.patch(encoded.as_deref().unwrap_or(data), streamed));
+        after.or(encoded)
+    }
+}
 
 #[derive(Deserialize)]
 struct ResponseIn<'a> {
@@ -43,6 +82,21 @@ impl ResponsePatch for PromptTokens {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn numbers_become_base64() {
+        let patch = |patch: Option<&'static dyn ResponsePatch>, text: &str| {
+            let patched = Base64::before(patch).patch(text.as_bytes(), false);
+            patched.map(|out| String::from_utf8(out).unwrap())
+        };
+        let numbers = r#"{"data":[{"index":0,"embedding":[0.5, -0.25,1]}],"usage":{"total_tokens":4}}"#;
+        let encoded = r#"{"data":[{"index":0,"embedding":"AAAAPwAAgL4AAIA/"}],"usage":{"total_tokens":4}}"#;
+        assert_eq!(patch(None, numbers).as_deref(), Some(encoded));
+        assert_eq!(patch(None, encoded), None, "they are already");
+        let both = encoded.replace("\"total", "\"prompt_tokens\":4,\"total");
+        assert_eq!(patch(Some(&PROMPT_TOKENS), numbers), Some(both));
+        assert_eq!(patch(None, "nonsense"), None);
+    }
 
     #[test]
     fn adds_prompt_tokens_equal_to_total_tokens() {

@@ -17,6 +17,7 @@
 
 use super::adapter::{Adapter, CallTarget, ResponsePatch};
 use super::bedrock::testing;
+use super::fitting::fit;
 use super::translation_notes::TranslationNotes;
 use super::{Call, Provider, find};
 use http::Method;
@@ -108,7 +109,11 @@ impl Case<'_> {
         self.with_adapter(false, |body, target, adapter| {
             let mut notes = TranslationNotes::default();
             let sent = match adapter {
-                Adapter::Chat(chat) => chat.write(chat_completions::read(body)?, target, &mut notes)?,
+                Adapter::Chat(chat) => {
+                    let mut request = chat_completions::read(body)?;
+                    fit(&mut request, Operation::ChatCompletions, chat, target.model, &mut notes)?;
+                    chat.write(request, target, &mut notes)?
+                }
                 Adapter::Passthrough(_) => {
                     body.edit(&self.provider.edits(body, target, &mut notes)?).to_vec()
                 }

@@ -16,17 +16,20 @@ pub struct NameRule {
     pub max: usize,
     /// Legal besides letters, digits, `_` and `-`.
     pub also: &'static str,
+    /// The first character is a letter or `_`.
+    pub has_letter_first: bool,
 }
 
 impl NameRule {
     /// OpenAI (<https://platform.openai.com/docs/api-reference/chat/create>, `tools.function.name`), Bedrock
     /// (`ToolName` in botocore 1.44.5: at most 64 of `[a-zA-Z0-9_-]`), and the default for everyone else.
-    pub const COMMON: NameRule = NameRule { max: 64, also: "" };
+    pub const COMMON: NameRule = NameRule { max: 64, also: "", has_letter_first: false };
     /// Anthropic: `^[a-zA-Z0-9_-]{1,128}$`.
-    pub const ANTHROPIC: NameRule = NameRule { max: 128, also: "" };
+    pub const ANTHROPIC: NameRule = NameRule { max: 128, also: "", has_letter_first: false };
     /// Gemini: "a-z, A-Z, 0-9, or contain underscores, dots, colons and dashes, with a maximum length of 128"
-    /// (`FunctionDeclaration.name` in google-genai 3.4).
-    pub const GEMINI: NameRule = NameRule { max: 128, also: ".:" };
+    /// (`FunctionDeclaration.name` in google-genai 3.4). "Must start with a letter or an underscore", says the API's refusal of
+    /// others.
+    pub const GEMINI: NameRule = NameRule { max: 128, also: ".:", has_letter_first: true };
 
     fn is_legal(self, char: char) -> bool {
         char.is_ascii_alphanumeric() || matches!(char, '_' | '-') || self.also.contains(char)
@@ -34,7 +37,9 @@ impl NameRule {
 
     /// The name to send; `None` if it is legal as it is.
     fn legal(self, name: &str) -> Option<String> {
-        if name.len() <= self.max && name.chars().all(|char| self.is_legal(char)) {
+        let is_first = |char: char| !self.has_letter_first || char.is_ascii_alphabetic() || char == '_';
+        let has_first = name.chars().next().is_none_or(is_first);
+        if has_first && name.len() <= self.max && name.chars().all(|char| self.is_legal(char)) {
             return None;
         }
         // FNV-1a: keeps names apart that differ only in what is cut off or replaced.
@@ -42,8 +47,9 @@ impl NameRule {
             .bytes()
             .fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
         let kept = name.chars().map(|char| if self.is_legal(char) { char } else { '_' });
-        let kept: String = kept.take(self.max.saturating_sub(9)).collect();
-        Some(format!("{kept}_{hash:08x}"))
+        let first = if has_first { "" } else { "_" };
+        let kept: String = kept.take(self.max.saturating_sub(9 + first.len())).collect();
+        Some(format!("{first}{kept}_{hash:08x}"))
     }
 }
 

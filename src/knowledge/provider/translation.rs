@@ -4,7 +4,8 @@
 //! [`Rewriter`].
 
 use super::adapter::{Adapter, CallPlace, CallTarget, ChatAdapter, JsonAdapter, ResponsePatch};
-use super::conversation;
+use super::embeddings::Base64;
+use super::fitting::fit;
 use super::rescue;
 use super::reshape::{Inner, Reshape, Reshaped};
 use super::rewriter::{JsonCall, JsonReader, OwnShape, Rewriter};
@@ -12,6 +13,7 @@ use super::stream_usage;
 use super::tool_names::ToolNames;
 use super::translation_notes::TranslationNotes;
 use super::{Call, Provider};
+use http::Method;
 use std::sync::Arc;
 use words::api::body::{Body, MAX_VALUES};
 use words::api::chat::{Decoder, EncodeContext};
@@ -268,11 +270,10 @@ impl Preparation<'_> {
         {
             notes.warn("thinking", "dropped, it requires strict_std_compliance false");
         }
-        conversation::repair(&mut request.messages, notes)?;
         let mut translation = self.translation(Work::Chat(chat, translator), Some(body));
         translation.streamed = request.stream;
         translation.include_usage = request.include_usage;
-        translation.tool_names = ToolNames::shorten(&mut request, chat.tool_names()).map(Arc::new);
+        translation.tool_names = fit(&mut request, operation, chat, self.target.model, notes)?.map(Arc::new);
         let operation = Operation::ChatCompletions;
         let call = Call { operation, path: "chat/completions", ..*self.target.call };
         let chat_call = Preparation { target: CallTarget { call: &call, ..self.target }, ..*self };
@@ -313,6 +314,9 @@ impl Preparation<'_> {
         let hides_usage =
             wanted && body.filter(body_streams).is_some_and(|body| stream_usage::request(body, &mut edits));
         let changed = body.filter(|_| !edits.is_empty()).map(|body| body.edit(&edits).to_vec());
+        let wants_base64 = call.operation == Operation::Embeddings
+            && body.is_some_and(|body| body.text("encoding_format").as_deref() == Some("base64"));
+        let patch = if wants_base64 { Some(Base64::before(patch)) } else { patch };
         let translation = patch.map(|patch| self.translation(Work::Patch(patch), None));
         Ok(PreparedRequest { hides_usage, ..self.prepared(changed, translation)? })
     }
@@ -321,12 +325,22 @@ impl Preparation<'_> {
 /// A provider that only chats stores no responses. Refused here, because the provider's own 404 would be
 /// about something else.
 fn check_stored_responses(provider: &dyn Provider, call: &Call<'_>, account: &Account) -> Result<(), Error> {
-    if !call.operation.is_stored_response() {
+    // Of the Responses API as well: a provider without it would get a conversation at a path that it does not have.
+    let compacts = *call.method == Method::POST && call.path == "responses/compact";
+    if !call.operation.is_stored_response() && !compacts {
         return Ok(());
     }
     let create = Call { operation: Operation::Responses, path: "responses", ..*call };
     match provider.adapter(&create, account) {
         Ok(Adapter::Passthrough(_)) => Ok(()),
+        _ if compacts => {
+            let id = provider.id();
+            let message = format!(
+                "{id} compacts no conversations. Send a shorter one, or choose a provider with a Responses API of its own \
+                 (openai, azure-openai). Codex compacts by itself at a provider that is not named OpenAI."
+            );
+            Err(Error::bad_request(message).with_provider(id))
+        }
         _ => {
             let id = provider.id();
             let message = format!(

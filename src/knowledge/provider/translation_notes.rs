@@ -43,6 +43,28 @@ impl TranslationNotes {
         self.warn(param, format!("dropped, {provider} has no such parameter"));
     }
 
+    /// Records that a tool was left out because `provider` has none of its type.
+    pub(crate) fn leave_out_tool(&mut self, index: usize, kind: &str, provider: &str) {
+        self.warn(
+            format_args!("tools[{index}]"),
+            format!("left out, {provider} has no tool of type {kind:?}"),
+        );
+    }
+
+    /// Records that a search was left out because it must stay within domains: without the limit the model would read what it must
+    /// not.
+    pub(crate) fn leave_out_search(&mut self, index: usize, provider: &str) {
+        self.warn(
+            format_args!("tools[{index}]"),
+            format!("left out, {provider} cannot limit its search to domains"),
+        );
+    }
+
+    /// Records that a choice of a tool that was left out, or that `provider` does not have, became a free one.
+    pub(crate) fn free_choice(&mut self, provider: &str) {
+        self.warn("tool_choice", format!("auto, {provider} has no such tool to choose"));
+    }
+
     /// Records that a value was replaced by the nearest one that the provider has.
     pub fn nearest(&mut self, param: &str, value: &str) {
         self.warn(param, format!("sent as {value}, the nearest that this provider has"));

@@ -51,11 +51,16 @@ pub const OPENAI: Names = &[
 /// What OpenAI has and no vendor that speaks its shape has taken over. From the same source.
 const OPENAI_ALONE: Names = &["moderation", "prompt_cache_options"];
 
-/// Source: `types/responses/response_create_params.py` of the same SDK.
+/// What coding agents send to OpenAI alone, in requests that are translated. From the same source as below.
+const AGENTS_ALONE: Names = &["client_metadata"];
+
+/// Source: `types/responses/response_create_params.py` of the same SDK, and `client_metadata`, which Codex sends
+/// (<https://github.com/SEMOSS/Semoss/issues/2532>).
 const OPENAI_RESPONSES: Names = &[
     "access_programs",
     "background",
     "background_options",
+    "client_metadata",
     "context_management",
     "conversation",
     "image",
@@ -108,6 +113,10 @@ pub const ANTHROPIC: Names = &[
     "anthropic_beta",
     "anthropic_version",
 ];
+
+/// What Anthropic's own API alone takes, behind a beta of its own: no cloud does
+/// (<https://github.com/experientiallabs/experiential/issues/679>).
+pub(crate) const ANTHROPIC_AT_HOME: Names = &["diagnostics", "speed"];
 
 /// Source: `GenerateContentConfig` and `GenerationConfig` in `types.py` of Google's Python SDK google-genai 3.4,
 /// and the body of `generateContent`: <https://ai.google.dev/api/generate-content>. In both spellings.
@@ -405,21 +414,29 @@ pub struct VendorMembers {
     own: &'static [Names],
     /// Lists of other vendors, whose members it must not get.
     others: &'static [Names],
+    /// Of its own lists, what it does not take here.
+    without: Names,
 }
 
 impl VendorMembers {
-    pub const OPENAI: VendorMembers = VendorMembers { own: &[OPENAI], others: ALL };
-    pub const ANTHROPIC: VendorMembers = VendorMembers { own: &[ANTHROPIC], others: ALL };
-    pub const GEMINI: VendorMembers = VendorMembers { own: &[GEMINI, &["store"]], others: ALL };
-    pub const MISTRAL: VendorMembers = VendorMembers { own: &[MISTRAL], others: ALL };
-    pub(crate) const COHERE: VendorMembers = VendorMembers { own: &[COHERE], others: ALL };
-    pub(crate) const GROQ: VendorMembers = VendorMembers { own: &[GROQ], others: ALL };
-    pub(crate) const CEREBRAS: VendorMembers = VendorMembers { own: &[CEREBRAS], others: ALL };
+    pub const OPENAI: VendorMembers = VendorMembers { own: &[OPENAI], others: ALL, without: &[] };
+    pub const ANTHROPIC: VendorMembers = VendorMembers { own: &[ANTHROPIC], others: ALL, without: &[] };
+    /// Anthropic's models at a cloud.
+    pub(crate) const ANTHROPIC_IN_CLOUD: VendorMembers =
+        VendorMembers { without: ANTHROPIC_AT_HOME, ..Self::ANTHROPIC };
+    pub const GEMINI: VendorMembers = VendorMembers { own: &[GEMINI, &["store"]], others: ALL, without: &[] };
+    pub const MISTRAL: VendorMembers = VendorMembers { own: &[MISTRAL], others: ALL, without: &[] };
+    pub(crate) const COHERE: VendorMembers = VendorMembers { own: &[COHERE], others: ALL, without: &[] };
+    pub(crate) const GROQ: VendorMembers = VendorMembers { own: &[GROQ], others: ALL, without: &[] };
+    pub(crate) const CEREBRAS: VendorMembers = VendorMembers { own: &[CEREBRAS], others: ALL, without: &[] };
     /// A model on Bedrock that is none of the vendors above.
-    pub(crate) const BEDROCK: VendorMembers = VendorMembers { own: &[], others: ALL };
+    pub(crate) const BEDROCK: VendorMembers = VendorMembers { own: &[], others: ALL, without: &[] };
     /// A model on Bedrock whose vendor is not known: the parameters that any model there takes as an additional field.
-    pub(crate) const UNKNOWN_ON_BEDROCK: VendorMembers =
-        VendorMembers { own: &[ANTHROPIC, COHERE, MISTRAL, OPEN_MODELS, QWEN_ALONE], others: ALL };
+    pub(crate) const UNKNOWN_ON_BEDROCK: VendorMembers = VendorMembers {
+        own: &[ANTHROPIC, COHERE, MISTRAL, OPEN_MODELS, QWEN_ALONE],
+        others: ALL,
+        without: &[],
+    };
     /// A host of open models: it takes OpenAI's members and the parameters of its engine, which carry the names of
     /// several vendors.
     pub(crate) const OPEN_MODELS: VendorMembers = VendorMembers {
@@ -427,6 +444,7 @@ impl VendorMembers {
         // Not Mistral's and Cohere's, whose models such hosts serve too.
         others: &[
             OPENAI_ALONE,
+            AGENTS_ALONE,
             ANTHROPIC_ALONE,
             GEMINI,
             CONVERSE,
@@ -435,20 +453,27 @@ impl VendorMembers {
             OPENROUTER_ALONE,
             GROQ_ALONE,
         ],
+        without: &[],
     };
     pub(crate) const PERPLEXITY: VendorMembers =
         VendorMembers { own: &[OPEN_MODELS, PERPLEXITY_ALONE], ..Self::OPEN_MODELS };
     pub(crate) const XAI: VendorMembers =
         VendorMembers { own: &[OPEN_MODELS, XAI_ALONE], ..Self::OPEN_MODELS };
     /// Whatever runs behind OpenAI's provider at a host of the operator's: OpenAI itself, or an engine.
-    pub const CUSTOM_HOST: VendorMembers =
-        VendorMembers { own: &[OPENAI, OPEN_MODELS], others: &[ANTHROPIC_ALONE, GEMINI, CONVERSE] };
+    pub const CUSTOM_HOST: VendorMembers = VendorMembers {
+        own: &[OPENAI, OPEN_MODELS],
+        others: &[ANTHROPIC_ALONE, GEMINI, CONVERSE],
+        without: &[],
+    };
     /// A router to other vendors: it gets everything.
-    pub const ANY: VendorMembers = VendorMembers { own: &[], others: &[] };
+    pub const ANY: VendorMembers = VendorMembers { own: &[], others: &[], without: &[] };
 
     /// Whether a member belongs to another vendor's API and not to this one's; then its name as listed.
     pub fn foreign(&self, name: &[u8]) -> Option<&'static str> {
         let is_named = |own: &&&'static str| own.as_bytes() == name;
+        if let Some(missing) = self.without.iter().find(is_named) {
+            return Some(missing);
+        }
         let find = |lists: &[Names]| lists.iter().find_map(|list| list.iter().find(is_named).copied());
         match find(self.own) {
             Some(_) => None,
@@ -497,6 +522,11 @@ mod tests {
             (VendorMembers::ANTHROPIC, "prompt_cache_options", true),
             (VendorMembers::ANTHROPIC, "top_k", false),
             (VendorMembers::ANTHROPIC, "context_management", false),
+            (VendorMembers::ANTHROPIC, "speed", false),
+            (VendorMembers::ANTHROPIC_IN_CLOUD, "speed", true),
+            (VendorMembers::ANTHROPIC_IN_CLOUD, "top_k", false),
+            (VendorMembers::OPEN_MODELS, "client_metadata", true),
+            (VendorMembers::ANTHROPIC, "client_metadata", true),
             (VendorMembers::MISTRAL, "top_k", false),
             (VendorMembers::MISTRAL, "moderation", true),
             (VendorMembers::COHERE, "documents", false),

@@ -119,6 +119,12 @@ impl<'t> Splice<'t> {
         self.changes.push((at..at, format!("{comma}{}:{json}", Json::from_value(name).get())));
     }
 
+    /// Inserts `json` before the object, for example `{..},` between two objects of a list.
+    pub fn insert_before(&mut self, object: &Object<'t>, json: &str) {
+        let at = self.place(object.text).start;
+        self.changes.push((at..at, json.to_owned()));
+    }
+
     /// Removes members. A member whose name contains escapes is kept, because its position is unknown.
     pub fn remove(&mut self, object: &Object<'t>, unwanted: impl Fn(&str, &Json<'t>) -> bool) {
         let mut kept = 0;

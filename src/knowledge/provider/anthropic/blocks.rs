@@ -227,20 +227,15 @@ impl<'a> Block<'a> {
     }
 }
 
-/// Makes an id that Anthropic accepts: letters, digits, `_` and `-` only. Other providers' ids contain dots
-/// and colons. The result depends only on the id, so that a call and its result still match.
+/// The id of a call.
 ///
 /// # Errors
-/// 400 when the id is empty.
+/// 400 when it is empty.
 pub(super) fn call_id<'a>(id: Cow<'a, str>, at: fmt::Arguments<'_>) -> Result<Cow<'a, str>, Error> {
-    let is_legal = |char: char| char.is_ascii_alphanumeric() || char == '_' || char == '-';
     if id.is_empty() {
         return Err(Error::invalid_request(at.to_string(), format!("{at} needs the id of its tool call.")));
     }
-    if id.chars().all(is_legal) {
-        return Ok(id);
-    }
-    Ok(Cow::Owned(id.chars().map(|char| if is_legal(char) { char } else { '_' }).collect()))
+    Ok(id)
 }
 
 /// The arguments as a JSON object; `{}` if they are empty.

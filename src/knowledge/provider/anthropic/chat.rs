@@ -7,8 +7,10 @@ use super::request;
 use super::stream::Stream;
 use super::whole::Whole;
 use crate::provider::adapter::{CallTarget, ChatAdapter};
+use crate::provider::call_ids::IdRule;
 use crate::provider::tool_names::NameRule;
 use crate::provider::translation_notes::TranslationNotes;
+use crate::provider::vendor_members::VendorMembers;
 use words::api::chat::{ChatRequest, Decoder};
 use words::error::Error;
 
@@ -21,13 +23,24 @@ pub(crate) struct AnthropicChat {
     pub model_in_body: bool,
     /// `anthropic_version` in the body: `vertex-2023-10-16`. `None`: it is a header.
     pub version: Option<&'static str>,
+    /// What it takes.
+    pub members: VendorMembers,
 }
 
 impl AnthropicChat {
     /// Anthropic's own API, and hosts that serve it unchanged (Microsoft Foundry).
-    pub const OWN: AnthropicChat = AnthropicChat { name: "Anthropic", model_in_body: true, version: None };
-    pub(crate) const VERTEX: AnthropicChat =
-        AnthropicChat { model_in_body: false, version: Some("vertex-2023-10-16"), ..AnthropicChat::OWN };
+    pub const OWN: AnthropicChat = AnthropicChat {
+        name: "Anthropic",
+        model_in_body: true,
+        version: None,
+        members: VendorMembers::ANTHROPIC,
+    };
+    pub(crate) const VERTEX: AnthropicChat = AnthropicChat {
+        model_in_body: false,
+        version: Some("vertex-2023-10-16"),
+        members: VendorMembers::ANTHROPIC_IN_CLOUD,
+        ..AnthropicChat::OWN
+    };
 }
 
 impl ChatAdapter for AnthropicChat {
@@ -42,6 +55,10 @@ impl ChatAdapter for AnthropicChat {
 
     fn tool_names(&self) -> NameRule {
         NameRule::ANTHROPIC
+    }
+
+    fn call_ids(&self) -> IdRule {
+        IdRule::ANTHROPIC
     }
 
     fn decoder(&self, streamed: bool) -> Box<dyn Decoder> {

@@ -11,6 +11,7 @@ mod event_emitter;
 pub(super) mod format;
 pub(super) mod generation;
 mod listing;
+mod passed_on;
 pub(super) mod request;
 pub(super) mod sampling;
 pub(super) mod schema;
@@ -22,17 +23,20 @@ pub mod whole;
 
 pub(crate) use chat::AnthropicChat;
 pub(super) use event_emitter::provider_error as error_in_success;
+pub(super) use passed_on::edits;
 pub use stream::Events;
 
-use super::adapter::Adapter;
+use super::adapter::{Adapter, CallTarget};
 use super::batch_jobs::BatchJobs;
 use super::key::Key;
 use super::rescue::Prefill;
 use super::spec::{CustomHost, Host, ProviderSpec, Value};
+use super::translation_notes::TranslationNotes;
 use super::{Call, Provider};
 use http::HeaderMap;
 use std::borrow::Cow;
 use words::api::Dialect;
+use words::api::body::{Body, Edit};
 use words::api::operation::Operation;
 use words::config::account::Account;
 use words::error::Error;
@@ -88,6 +92,18 @@ impl Provider for Anthropic {
             Operation::ModelsGet => Adapter::Json(&listing::Single),
             _ => Adapter::Passthrough(None),
         })
+    }
+
+    fn edits(
+        &self,
+        body: &Body,
+        target: &CallTarget<'_>,
+        notes: &mut TranslationNotes,
+    ) -> Result<Vec<Edit<'static>>, Error> {
+        match target.call.operation {
+            Operation::Messages | Operation::CountTokens => edits(body, &[], notes),
+            _ => Ok(Vec::new()),
+        }
     }
 
     fn takes_anthropic_version(&self, operation: Operation) -> bool {

@@ -8,12 +8,11 @@ use super::chat::AnthropicChat;
 use super::format::{self, Format};
 use super::generation::Generation;
 use super::thinking::{self, Thinking};
-use super::tools::{Offer, Place, choose, is_forced};
+use super::tools::{Offer, Place as ToolPlace, choose, is_forced};
 use super::turns::Turns;
 use super::{betas, blocks, sampling};
 use crate::provider::adapter::CallTarget;
 use crate::provider::translation_notes::TranslationNotes;
-use crate::provider::vendor_members::VendorMembers;
 use http::HeaderValue;
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
@@ -63,14 +62,15 @@ pub(super) fn write(
 
     let search = params.take("web_search_options");
     let max_calls = params.take("max_tool_calls");
-    let mut tools =
-        Place { model: generation, provider, notes: &mut *notes, max_calls }.offers(request.tools, search)?;
-    let tool_choice = choose(request.tool_choice, request.parallel_tool_calls, &mut tools)?;
+    let mut place_of_tools = ToolPlace { model: generation, provider, notes: &mut *notes, max_calls };
+    let mut tools = place_of_tools.offers(request.tools, search)?;
+    let tool_choice =
+        choose(request.tool_choice, request.parallel_tool_calls, &mut tools, &mut place_of_tools);
 
     let case = thinking::Case {
         model: generation,
         max_tokens: request.max_tokens.as_ref(),
-        is_forced: is_forced && !tools.is_empty(),
+        is_forced: is_forced && tool_choice.is_some(),
         is_thoughtless,
         provider,
     };
@@ -111,7 +111,7 @@ pub(super) fn write(
         output_config,
         metadata,
         service_tier,
-        rest: notes.filter_params(params, provider, &VendorMembers::ANTHROPIC)?,
+        rest: notes.filter_params(params, provider, &place.members)?,
     };
     serde_json::to_vec(&body).map_err(|error| Error::internal(format!("a body cannot be written: {error}")))
 }

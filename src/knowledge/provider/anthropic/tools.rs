@@ -66,7 +66,7 @@ impl Place<'_> {
     /// Translates all tools, and `web_search_options` into a web search.
     ///
     /// # Errors
-    /// 400 for a tool that Anthropic does not have.
+    /// 400 for a limit of a search that Anthropic cannot keep.
     pub fn offers<'a>(
         &mut self,
         tools: Vec<Tool<'a>>,
@@ -79,7 +79,7 @@ impl Place<'_> {
         self.max_calls = given.filter(|_| is_for_one);
         let mut offers = Vec::with_capacity(tools.len());
         for (index, tool) in tools.into_iter().enumerate() {
-            offers.push(self.offer(tool, &format!("tools[{index}]"))?);
+            offers.extend(self.offer(tool, index)?);
         }
         if let Some(options) = search {
             offers.push(Offer::Native(self.search(&options, "web_search_options")?));
@@ -91,12 +91,14 @@ impl Place<'_> {
         Ok(offers)
     }
 
-    fn offer<'a>(&mut self, tool: Tool<'a>, at: &str) -> Result<Offer<'a>, Error> {
+    /// `None`: it was left out.
+    fn offer<'a>(&mut self, tool: Tool<'a>, index: usize) -> Result<Option<Offer<'a>>, Error> {
+        let at = format!("tools[{index}]");
         let (name, description, parameters, strict, cache_control, rest) = match tool {
             Tool::Function { name, description, parameters, strict, cache_control, rest } => {
                 (name, description, parameters, strict, cache_control, rest)
             }
-            Tool::Other { kind, json } => return self.native(&kind, json, at),
+            Tool::Other { kind, json } => return self.native(&kind, json, index),
         };
         let mut strict = strict == Some(true);
         if strict && !self.model.has_schemas() {
@@ -119,10 +121,10 @@ impl Place<'_> {
             }
             kept
         });
-        Ok(Offer::Function(Function { name, description, input_schema, strict, cache_control, rest }))
+        Ok(Some(Offer::Function(Function { name, description, input_schema, strict, cache_control, rest })))
     }
 
-    fn native<'a>(&mut self, kind: &str, json: Json<'a>, at: &str) -> Result<Offer<'a>, Error> {
+    fn native<'a>(&mut self, kind: &str, json: Json<'a>, index: usize) -> Result<Option<Offer<'a>>, Error> {
         let members = Json::members(json.get()).unwrap_or_default();
         let inner = members.iter().find(|(name, value)| name == kind && value.is_object());
         match kind {
@@ -130,24 +132,21 @@ impl Place<'_> {
             | "web_search_preview"
             | "web_search_preview_2025_03_11"
             | "web_search_2025_08_26" => {
-                return self.search(&json, at).map(Offer::Native);
+                return Ok(Some(Offer::Native(self.search(&json, &format!("tools[{index}]"))?)));
             }
             // Anthropic's name for a function.
             "custom" if members.iter().any(|(name, _)| name == "input_schema") => {}
             _ if OPENAI_TOOLS.contains(&kind) && (inner.is_none() || kind == "custom") => {
-                let provider = self.provider;
-                let message = format!(
-                    "{provider} has no tool of type {kind}. Define a function, or use a tool of {provider}'s own."
-                );
-                return Err(Error::invalid_request(format!("{at}.type"), message));
+                self.notes.leave_out_tool(index, kind, self.provider);
+                return Ok(None);
             }
             _ => {
                 if let Some((_, options)) = inner {
-                    return Ok(Offer::Native(unwrapped(kind, options, &members)));
+                    return Ok(Some(Offer::Native(unwrapped(kind, options, &members))));
                 }
             }
         }
-        Ok(Offer::Native(json))
+        Ok(Some(Offer::Native(json)))
     }
 
     /// Translates OpenAI's web search into Anthropic's.
@@ -192,19 +191,23 @@ impl Place<'_> {
 
 /// Translates `tool_choice`. Tools that are not allowed are removed from `offers`, because Anthropic has no
 /// list of allowed tools.
-///
-/// # Errors
-/// 400 for a choice that only another vendor has.
 pub(super) fn choose<'a>(
     choice: Option<ToolChoice<'a>>,
     parallel: Option<bool>,
     offers: &mut Vec<Offer<'a>>,
-) -> Result<Option<Json<'a>>, Error> {
+    place: &mut Place<'_>,
+) -> Option<Json<'a>> {
     let choice = match choice {
         // "tool_choice may only be specified while providing tools"
-        _ if offers.is_empty() => return Ok(None),
-        Some(ToolChoice::Other(json)) => return native_choice(json).map(Some),
-        None if parallel != Some(false) => return Ok(None),
+        _ if offers.is_empty() => return None,
+        Some(ToolChoice::Other(json)) => {
+            let choice = native_choice(json, offers);
+            if choice.is_none() {
+                place.notes.free_choice(place.provider);
+            }
+            return choice;
+        }
+        None if parallel != Some(false) => return None,
         choice => choice,
     };
     let (kind, name) = match choice {
@@ -218,7 +221,7 @@ pub(super) fn choose<'a>(
                 Offer::Native(_) => false,
             });
             match (required, offers.is_empty()) {
-                (_, true) => return Ok(None),
+                (_, true) => return None,
                 (true, _) => ("any", None),
                 (false, _) => ("auto", None),
             }
@@ -226,26 +229,22 @@ pub(super) fn choose<'a>(
     };
     // Parallel calls can be disabled only where calls are possible.
     let single = (parallel == Some(false) && kind != "none").then_some(true);
-    Ok(Some(Json::from_value(&Choice { kind, name, disable_parallel_tool_use: single })))
+    Some(Json::from_value(&Choice { kind, name, disable_parallel_tool_use: single }))
 }
 
-/// A choice in Anthropic's own format, or OpenAI's of its web search.
-fn native_choice(json: Json<'_>) -> Result<Json<'_>, Error> {
+/// A choice in Anthropic's own format, or OpenAI's of its web search. `None`: of a tool that is not offered.
+fn native_choice<'a>(json: Json<'a>, offers: &[Offer<'_>]) -> Option<Json<'a>> {
     let members = Json::members(json.get()).unwrap_or_default();
     let kind = members.iter().find(|(name, _)| name == "type").and_then(|(_, value)| value.text());
+    let is_search =
+        |offer: &Offer<'_>| offer.native_kind().is_some_and(|kind| kind.starts_with("web_search"));
     match kind.as_deref() {
-        Some("auto" | "any" | "tool" | "none") => Ok(json),
-        Some(kind) if kind.starts_with("web_search") => {
+        Some("auto" | "any" | "tool" | "none") => Some(json),
+        Some(kind) if kind.starts_with("web_search") && offers.iter().any(is_search) => {
             let name = Some(Cow::Borrowed("web_search"));
-            Ok(Json::from_value(&Choice { kind: "tool", name, disable_parallel_tool_use: None }))
+            Some(Json::from_value(&Choice { kind: "tool", name, disable_parallel_tool_use: None }))
         }
-        kind => {
-            let kind = kind.unwrap_or_default();
-            let message = format!(
-                "tool_choice: no tool of type {kind} can be chosen. Use auto, none, required or a function."
-            );
-            Err(Error::invalid_request("tool_choice", message))
-        }
+        _ => None,
     }
 }
 

@@ -6,7 +6,7 @@
 use super::address::{self, PathAndQuery, Version};
 use super::auth::{self, KeyPlacement};
 use crate::provider::adapter::{Adapter, CallTarget};
-use crate::provider::anthropic::AnthropicChat;
+use crate::provider::anthropic::{self, AnthropicChat};
 use crate::provider::openai_chat::{CHAT_PATCH, OPENAI_CHAT, OpenAiChat, quirks};
 use crate::provider::spec::{CustomHost, Host, ProviderSpec, ends_in_version, host_below};
 use crate::provider::token_exchange::TokenExchange;
@@ -260,8 +260,10 @@ impl Provider for AzureAi {
         notes: &mut TranslationNotes,
     ) -> Result<Vec<Edit<'static>>, Error> {
         let call = target.call;
-        if call.operation != Operation::ChatCompletions {
-            return Ok(Vec::new());
+        match call.operation {
+            Operation::ChatCompletions => {}
+            Operation::Messages | Operation::CountTokens => return anthropic::edits(body, &[], notes),
+            _ => return Ok(Vec::new()),
         }
         let drops = matches!(target.account.cloud_c.extra_parameters.as_deref(), None | Some("drop"));
         let inference = Api::from_call(call, target.account) == Api::Inference;

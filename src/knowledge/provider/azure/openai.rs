@@ -9,11 +9,13 @@ use super::address::{self, PathAndQuery, Version};
 use super::auth::{self, KeyPlacement};
 use super::fine_tuning::JobPatch;
 use crate::provider::adapter::{Adapter, CallTarget, ChatAdapter};
+use crate::provider::call_ids::IdRule;
 use crate::provider::key::Key;
 use crate::provider::openai_chat::{CHAT_PATCH, OPENAI_CHAT};
 use crate::provider::spec::{CustomHost, Host, NativeApi, ProviderSpec, ends_in_version};
 use crate::provider::token_exchange::TokenExchange;
 use crate::provider::translation_notes::TranslationNotes;
+use crate::provider::turn_order::TurnOrder;
 use crate::provider::{Call, Provider};
 use http::HeaderMap;
 use std::borrow::Cow;
@@ -143,6 +145,14 @@ impl ChatAdapter for DeployedChat {
         let choice = DeploymentChoice::select(Some(target.model), target.account)?;
         let target = CallTarget { model: choice.deployment.unwrap_or(target.model), ..*target };
         OPENAI_CHAT.write(request, &target, notes)
+    }
+
+    fn call_ids(&self) -> IdRule {
+        OPENAI_CHAT.call_ids()
+    }
+
+    fn turn_order(&self, model: &str) -> TurnOrder {
+        OPENAI_CHAT.turn_order(model)
     }
 
     fn decoder(&self, streamed: bool) -> Box<dyn Decoder> {

@@ -3,15 +3,15 @@
 //! Source: <https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_CountTokens.html>.
 //! Only some foundation models support it (Claude); for others the client gets Bedrock's refusal.
 
-use super::converse::{RequestPurpose, write};
+use super::converse::{Converse, RequestPurpose, write};
 use crate::provider::adapter::{CallTarget, JsonAdapter};
-use crate::provider::conversation;
-use crate::provider::tool_names::{NameRule, ToolNames};
+use crate::provider::fitting::fit;
 use crate::provider::translation_notes::TranslationNotes;
 use serde::Deserialize;
 use words::api::body::Body;
 use words::api::chat::ProviderError;
 use words::api::messages;
+use words::api::operation::Operation;
 use words::error::Error;
 
 /// The token counting adapter.
@@ -33,8 +33,7 @@ impl JsonAdapter for CountTokens {
     ) -> Result<Option<Vec<u8>>, Error> {
         let body = body.ok_or_else(|| Error::bad_request("The request body must be a JSON object."))?;
         let mut request = messages::read(body)?;
-        conversation::repair(&mut request.messages, notes)?;
-        ToolNames::shorten(&mut request, NameRule::COMMON);
+        fit(&mut request, Operation::CountTokens, &Converse, target.model, notes)?;
         write(request, target, RequestPurpose::TokenCount, notes).map(Some)
     }
 

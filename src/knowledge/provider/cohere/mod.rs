@@ -17,6 +17,7 @@ use super::adapter::{Adapter, CallTarget, ChatAdapter};
 use super::key::Key;
 use super::spec::{Host, ProviderSpec, has_dot_segment};
 use super::translation_notes::TranslationNotes;
+use super::turn_order::TurnOrder;
 use super::{Call, Provider};
 use http::HeaderMap;
 use std::borrow::Cow;
@@ -52,6 +53,11 @@ impl ChatAdapter for CohereChat {
         notes: &mut TranslationNotes,
     ) -> Result<Vec<u8>, Error> {
         request::write(request, target, notes)
+    }
+
+    /// Its rules for later system messages are not documented.
+    fn turn_order(&self, _model: &str) -> TurnOrder {
+        TurnOrder::Any
     }
 
     fn decoder(&self, streamed: bool) -> Box<dyn Decoder> {

@@ -78,7 +78,7 @@ pub(super) fn write(
     if tools.iter().any(|tool| matches!(tool, Tool::Function { cache_control: Some(_), .. })) {
         notes.drop_param("tools.cache_control", "cohere");
     }
-    let (tools, tool_choice) = select_tools(tools, request.tool_choice)?;
+    let (tools, tool_choice) = select_tools(tools, request.tool_choice, notes)?;
     let body = Body {
         model: target.model,
         messages: message::messages(messages, notes)?,
@@ -169,6 +169,7 @@ struct FunctionOut<'a> {
 fn select_tools<'a>(
     tools: Vec<Tool<'a>>,
     choice: Option<ToolChoice<'a>>,
+    notes: &mut TranslationNotes,
 ) -> Result<(Vec<ToolOut<'a>>, Option<&'static str>), Error> {
     let (only, mode): (Option<AllowedNames<'_>>, _) = match choice {
         None | Some(ToolChoice::Auto) => (None, None),
@@ -177,14 +178,18 @@ fn select_tools<'a>(
         Some(ToolChoice::Function(name)) => (Some(std::iter::once(name).collect()), Some("REQUIRED")),
         Some(ToolChoice::Allowed { names, required }) => (Some(names), required.then_some("REQUIRED")),
         Some(ToolChoice::Other(_)) => {
-            let message = "cohere takes tool_choice auto, none, required, or a function's name.";
-            return Err(Error::invalid_request("tool_choice", message));
+            notes.free_choice("cohere");
+            (None, None)
         }
     };
     let mut selected = Vec::with_capacity(tools.len());
     for (index, tool) in tools.into_iter().enumerate() {
-        selected.push(function(tool, index)?);
+        match tool {
+            Tool::Other { kind, .. } => notes.leave_out_tool(index, &kind, "cohere"),
+            tool => selected.extend(function(tool)),
+        }
     }
+    let mode = mode.filter(|mode| *mode == "NONE" || !selected.is_empty());
     let Some(only) = only else { return Ok((selected, mode)) };
     let names: HashSet<&str> = selected.iter().map(|tool| tool.function.name.as_ref()).collect();
     if let Some(unknown) = only.iter().find(|name| !names.contains(name.as_ref())) {
@@ -195,19 +200,12 @@ fn select_tools<'a>(
     Ok((selected, mode))
 }
 
-fn function(tool: Tool<'_>, index: usize) -> Result<ToolOut<'_>, Error> {
-    match tool {
-        Tool::Function { name, description, parameters, strict, .. } => {
-            // Cohere requires it; elsewhere its absence means "no arguments".
-            let parameters = parameters.unwrap_or_else(Json::empty_schema);
-            let function = FunctionOut { name, description, parameters };
-            Ok(ToolOut { kind: "function", function, strict: strict == Some(true) })
-        }
-        Tool::Other { kind, .. } => {
-            let message = format!("cohere has no tool of type {kind:?}: only functions.");
-            Err(Error::invalid_request(format!("tools[{index}].type"), message))
-        }
-    }
+fn function(tool: Tool<'_>) -> Option<ToolOut<'_>> {
+    let Tool::Function { name, description, parameters, strict, .. } = tool else { return None };
+    // Cohere requires it; elsewhere its absence means "no arguments".
+    let parameters = parameters.unwrap_or_else(Json::empty_schema);
+    let function = FunctionOut { name, description, parameters };
+    Some(ToolOut { kind: "function", function, strict: strict == Some(true) })
 }
 
 /// Whether to set `strict_tools`. It applies to all tools, and none of them may lack required arguments.

@@ -88,7 +88,7 @@ fn body<'a>(
     service_tier(&mut request.params, gemini, notes);
     let search = request.params.take("web_search_options");
     let own = request.params.take("tool_config").or_else(|| request.params.take("toolConfig"));
-    let mut offer = tools::offer(request.tools, request.tool_choice, own.as_ref(), gemini, notes)?;
+    let mut offer = tools::offer(request.tools, request.tool_choice, own.as_ref(), gemini, notes);
     if let Some(options) = search {
         drop_settings(&options, "web_search_options", &[], gemini.provider(), notes)?;
         offer.tools.push(Json::object(&[("googleSearch", Json::empty_object())]));

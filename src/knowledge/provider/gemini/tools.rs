@@ -6,7 +6,6 @@ use crate::provider::web_tools::drop_settings;
 use serde::Serialize;
 use std::borrow::Cow;
 use words::api::chat::{Params, Tool, ToolChoice};
-use words::error::Error;
 use words::json::Json;
 
 /// Google's own tools with the names that clients use for them: Gemini's own spellings, and the equivalent
@@ -42,16 +41,13 @@ struct Declaration<'a> {
 }
 
 /// Writes the tools and the tool choice. `own` is the client's `tool_config`, which takes precedence.
-///
-/// # Errors
-/// 400 that names a tool or a choice that Gemini does not support.
 pub(super) fn offer<'a>(
     tools: Vec<Tool<'a>>,
     choice: Option<ToolChoice<'a>>,
     own: Option<&Json<'a>>,
     gemini: Gemini,
     notes: &mut TranslationNotes,
-) -> Result<Offer<'a>, Error> {
+) -> Offer<'a> {
     let mut offer = Offer::default();
     let mut functions = Vec::new();
     // Strictness is part of the calling mode: it applies to all functions or none.
@@ -71,19 +67,21 @@ pub(super) fn offer<'a>(
                 let parameters_json_schema = parameters.as_ref().map(schema::tidy);
                 functions.push(Declaration { name, description, parameters_json_schema });
             }
-            Tool::Other { kind, json } => offer.tools.push(native_tool(&kind, &json, index, gemini, notes)?),
+            Tool::Other { kind, json } => {
+                offer.tools.extend(native_tool(&kind, &json, index, gemini, notes));
+            }
         }
     }
     if any_strict && !all_strict && matches!(choice, None | Some(ToolChoice::Auto)) {
         let why = format!("dropped, {} is strict with all functions or with none", gemini.provider());
         notes.warn("tools.function.strict", why);
     }
-    let mode = if functions.is_empty() { None } else { mode(choice, all_strict, gemini)? };
+    let mode = if functions.is_empty() { None } else { mode(choice, all_strict, gemini, notes) };
     if !functions.is_empty() {
         offer.tools.insert(0, Json::object(&[("functionDeclarations", Json::from_value(&functions))]));
     }
     offer.config = tool_config(mode, own);
-    Ok(offer)
+    offer
 }
 
 /// The calling mode, and the functions it applies to.
@@ -93,8 +91,9 @@ fn mode<'a>(
     choice: Option<ToolChoice<'a>>,
     all_strict: bool,
     gemini: Gemini,
-) -> Result<Option<Mode<'a>>, Error> {
-    Ok(match choice {
+    notes: &mut TranslationNotes,
+) -> Option<Mode<'a>> {
+    match choice {
         // VALIDATED: the model may call or not, but a call follows its schema.
         None | Some(ToolChoice::Auto) if all_strict => Some(("VALIDATED", Vec::new())),
         None => None,
@@ -104,15 +103,11 @@ fn mode<'a>(
         Some(ToolChoice::Function(name)) => Some(("ANY", vec![name])),
         Some(ToolChoice::Allowed { names, required: true }) => Some(("ANY", names.into_list())),
         Some(ToolChoice::Allowed { names, required: false }) => Some(("VALIDATED", names.into_list())),
-        Some(ToolChoice::Other(json)) => {
-            let provider = gemini.provider();
-            let message = format!(
-                "{provider} has no such choice of a tool: {}. Say auto, none, required, or name a function.",
-                json.get().chars().take(100).collect::<String>()
-            );
-            return Err(Error::invalid_request("tool_choice", message).with_provider(provider));
+        Some(ToolChoice::Other(_)) => {
+            notes.free_choice(gemini.provider());
+            None
         }
-    })
+    }
 }
 
 fn tool_config<'a>(mode: Option<Mode<'_>>, own: Option<&Json<'a>>) -> Option<Json<'a>> {
@@ -164,11 +159,11 @@ fn native_tool<'a>(
     index: usize,
     gemini: Gemini,
     notes: &mut TranslationNotes,
-) -> Result<Json<'a>, Error> {
+) -> Option<Json<'a>> {
     let members = Json::members(json.get()).unwrap_or_default();
     if kind.is_empty() && !members.is_empty() {
         // Already in Gemini's form.
-        return Ok(json.clone());
+        return Some(json.clone());
     }
     if let Some(native) = native(kind) {
         let settings =
@@ -184,14 +179,14 @@ fn native_tool<'a>(
             let with_domains = Json::object(&own);
             settings = with_domains;
         }
-        drop_settings(json, &format!("tools[{index}]"), &kept, gemini.provider(), notes)?;
-        return Ok(Json::object(&[(native, settings)]));
+        if drop_settings(json, &format!("tools[{index}]"), &kept, gemini.provider(), notes).is_err() {
+            notes.leave_out_search(index, gemini.provider());
+            return None;
+        }
+        return Some(Json::object(&[(native, settings)]));
     }
-    let provider = gemini.provider();
-    let message = format!(
-        "{provider} has no tool of type {kind:?}. It has functions, google_search, code_execution and url_context."
-    );
-    Err(Error::invalid_request(format!("tools[{index}].type"), message).with_provider(provider))
+    notes.leave_out_tool(index, kind, gemini.provider());
+    None
 }
 
 fn warn_rest(rest: &Params<'_>, index: usize, gemini: Gemini, notes: &mut TranslationNotes) {

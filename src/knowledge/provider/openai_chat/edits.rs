@@ -6,10 +6,11 @@
 
 use super::cache_marks::CACHE_CONTROL;
 use super::conform::{BREAKPOINT, FunctionCalls, is_function_result};
+use super::mistral_order::MistralOrder;
 use super::parts::PartOut;
-use super::short_id::short_id;
 use super::write::{Thinking, schema_prompt};
 use super::{Documents, MaxTokensParam, OpenAiChat, ReasoningField, Rule};
+use crate::provider::call_ids::IdRule;
 use crate::provider::translation_notes::TranslationNotes;
 use std::borrow::Cow;
 use words::api::body::{Body, Edit};
@@ -92,10 +93,14 @@ impl OpenAiChat {
         let mut splice = Splice::new(text);
         let mut last: Option<Object<'_>> = None;
         let mut calls = FunctionCalls::default();
+        let mut order = MistralOrder::default();
         for (index, json) in list.iter().enumerate() {
             let Some(message) = json.source().and_then(Object::read) else { continue };
             calls.has_result = list.get(index + 1).is_some_and(is_function_result);
             self.message(&message, index, &mut splice, &mut calls, notes)?;
+            if self.call_ids == IdRule::Nine {
+                order.next(&message, &mut splice, notes);
+            }
             last = Some(message);
         }
         if let Some(last) = last.filter(|last| self.flags_prefix && is_prefix(last)) {
@@ -116,7 +121,8 @@ impl OpenAiChat {
         let has = |needle: &str| memchr::memmem::find(text, needle.as_bytes()).is_some();
         (!self.developer && has("developer"))
             || (self.reasoning_field != ReasoningField::Nowhere && has("reasoning"))
-            || (self.short_ids && (has("tool_call_id") || has("tool_calls")))
+            || (self.call_ids == IdRule::Nine
+                && (has("tool_call_id") || has("tool_calls") || has("\"system\"")))
             || (self.documents == Documents::DocumentUrls && (has("\"file\"") || has("input_audio")))
             || (self.flags_prefix && has("assistant"))
             || self.refuses.iter().any(|name| has(name))
@@ -159,7 +165,7 @@ impl OpenAiChat {
         }
         self.warn_of_cache_mark(message, notes);
         splice.remove(message, |name, _| is_refused(name) || self.refuses_cache_mark(name));
-        if self.short_ids {
+        if self.call_ids == IdRule::Nine {
             shorten(message, "tool_call_id", splice);
             message.list("tool_calls").iter().for_each(|call| shorten(call, "id", splice));
         }
@@ -302,7 +308,7 @@ fn schema(body: &Body) -> Option<String> {
 
 fn shorten<'t>(object: &Object<'t>, name: &str, splice: &mut Splice<'t>) {
     let Some(id) = object.string(name) else { return };
-    if let Cow::Owned(short) = short_id(&id) {
+    if let Cow::Owned(short) = IdRule::Nine.fit(&id) {
         splice.replace(object, name, Json::from_value(&short).get());
     }
 }

@@ -3,7 +3,6 @@
 //! A tool message takes text only, so images and documents of a tool result go into a user message after it.
 
 use super::parts::PartOut;
-use super::short_id::short_id;
 use super::{OpenAiChat, ReasoningField};
 use crate::provider::translation_notes::TranslationNotes;
 use serde::Serialize;
@@ -29,7 +28,7 @@ pub(super) struct MessageOut<'a> {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     tool_calls: Vec<CallOut<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    tool_call_id: Option<Cow<'a, str>>,
+    tool_call_id: Option<&'a str>,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     prefix: bool,
 }
@@ -57,7 +56,7 @@ enum Detail<'a> {
 
 #[derive(Serialize)]
 struct CallOut<'a> {
-    id: Cow<'a, str>,
+    id: &'a str,
     #[serde(rename = "type")]
     kind: &'static str,
     function: FunctionOut<'a>,
@@ -81,10 +80,19 @@ struct Shown<'a> {
 struct List<'a, 'o> {
     out: &'o mut Vec<u8>,
     last: Option<MessageOut<'a>>,
+    /// The assistant says something between a tool's result and the user's words.
+    answers_results: bool,
 }
+
+/// What it says.
+pub(super) const ANSWER: &str = "OK.";
 
 impl<'a> List<'a, '_> {
     fn push(&mut self, message: MessageOut<'a>) {
+        let is_result = self.last.as_ref().is_some_and(|last| last.role == "tool");
+        if self.answers_results && is_result && message.role == "user" {
+            self.push(MessageOut::new("assistant", Some(Content::Text(Cow::Borrowed(ANSWER)))));
+        }
         if let Some(before) = self.last.replace(message) {
             self.write(&before);
             self.out.push(b',');
@@ -104,12 +112,13 @@ impl<'a> List<'a, '_> {
 pub(super) fn write(
     messages: &[Message<'_>],
     instruction: Option<String>,
+    answers_results: bool,
     chat: &OpenAiChat,
     notes: &mut TranslationNotes,
     out: &mut Vec<u8>,
 ) -> Result<(), Error> {
     out.push(b'[');
-    let mut out = List { out, last: None };
+    let mut out = List { out, last: None, answers_results };
     if let Some(text) = instruction {
         out.push(MessageOut::new("system", Some(Content::Text(Cow::Owned(text)))));
     }
@@ -260,13 +269,9 @@ fn tool<'a>(
         text = Cow::Owned(format!("Error: {text}"));
     }
     let mut out = MessageOut::new("tool", Some(Content::Text(text)));
-    out.tool_call_id = Some(call_id(id, chat));
+    out.tool_call_id = Some(id);
     let shown = (!pictures.is_empty()).then_some(Shown { id, parts: pictures });
     Ok((out, shown))
-}
-
-fn call_id<'a>(id: &'a str, chat: &OpenAiChat) -> Cow<'a, str> {
-    if chat.short_ids { short_id(id) } else { Cow::Borrowed(id) }
 }
 
 fn assistant<'a>(
@@ -352,7 +357,7 @@ impl<'a> CallOut<'a> {
         // OpenRouter's Gemini models require their thought signature back.
         let signature = call.signature.as_deref().filter(|_| chat.reasoning_field == ReasoningField::Details);
         Self {
-            id: call_id(&call.id, chat),
+            id: &call.id,
             kind: "function",
             function: FunctionOut { name: &call.name, arguments },
             extra_content: signature

@@ -6,7 +6,9 @@
 //! deviate from OpenAI's shape. `quirks` lists how each vendor deviates.
 
 use crate::provider::adapter::{CallTarget, ChatAdapter};
+use crate::provider::call_ids::IdRule;
 use crate::provider::translation_notes::TranslationNotes;
+use crate::provider::turn_order::{TurnOrder, is_mistral};
 use crate::provider::vendor_members::VendorMembers;
 use words::api::chat::{ChatRequest, Decoder};
 use words::config::account::Account;
@@ -21,11 +23,11 @@ mod deviations;
 pub mod edits;
 mod event_emitter;
 mod messages;
+mod mistral_order;
 mod parts;
 mod patch;
 mod provider_error;
 pub(crate) mod quirks;
-mod short_id;
 mod thinking;
 mod transcript;
 mod write;
@@ -53,8 +55,8 @@ pub struct OpenAiChat {
     /// It accepts `cache_control`.
     pub cache_control: bool,
     pub documents: Documents,
-    /// Ids of tool calls must be nine letters and digits.
-    pub short_ids: bool,
+    /// Which ids of tool calls it takes.
+    pub call_ids: IdRule,
     /// The last message needs `prefix: true` where it is the assistant's, for the model to continue.
     pub flags_prefix: bool,
     /// Members of messages that it refuses.
@@ -86,7 +88,7 @@ impl OpenAiChat {
         stream_options: true,
         cache_control: false,
         documents: Documents::Files,
-        short_ids: false,
+        call_ids: IdRule::OPENAI,
         flags_prefix: false,
         refuses: &[],
         published: None,
@@ -97,6 +99,11 @@ impl OpenAiChat {
 }
 
 impl OpenAiChat {
+    /// Whether the assistant must speak between a tool's result and the user.
+    fn answers_results(&self, model: &str) -> bool {
+        self.call_ids == IdRule::Nine || is_mistral(model)
+    }
+
     /// Whether a member belongs to another vendor's API; then its name as listed.
     fn foreign(&self, name: &[u8], account: &Account) -> Option<&'static str> {
         let at_custom_host = self.custom_host_members.as_ref().filter(|_| account.custom_host.is_some());
@@ -117,6 +124,14 @@ impl ChatAdapter for OpenAiChat {
         notes: &mut TranslationNotes,
     ) -> Result<Vec<u8>, Error> {
         write::write(self, request, target, notes)
+    }
+
+    fn call_ids(&self) -> IdRule {
+        self.call_ids
+    }
+
+    fn turn_order(&self, model: &str) -> TurnOrder {
+        if self.developer && !is_mistral(model) { TurnOrder::Any } else { TurnOrder::SystemFirst }
     }
 
     fn decoder(&self, streamed: bool) -> Box<dyn Decoder> {

@@ -6,6 +6,7 @@
 //! sources.
 
 use super::{Documents, MaxTokensParam, OpenAiChat, PublishedTypes, ReasoningField, ReasoningParam, Rule};
+use crate::provider::call_ids::IdRule;
 use crate::provider::vendor_members::VendorMembers;
 
 /// The default for hosts of open models without further documentation.
@@ -13,6 +14,7 @@ pub static PLAIN: OpenAiChat = OpenAiChat {
     developer: false,
     max_tokens_param: MaxTokensParam::Both,
     members: VendorMembers::OPEN_MODELS,
+    call_ids: IdRule::Any,
     ..OpenAiChat::OPENAI
 };
 
@@ -30,7 +32,7 @@ pub static MISTRAL: OpenAiChat = OpenAiChat {
     reasoning_field: ReasoningField::Parts,
     stream_options: false,
     documents: Documents::DocumentUrls,
-    short_ids: true,
+    call_ids: IdRule::Nine,
     flags_prefix: true,
     refuses: &[
         "name",

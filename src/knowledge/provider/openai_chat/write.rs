@@ -84,8 +84,9 @@ pub(super) fn write(
     let mut members = Members { out: Vec::with_capacity(1024), chat, notes };
     members.put("model", target.model);
     members.name("messages");
-    messages::write(&request.messages, instruction, chat, members.notes, &mut members.out)?;
-    tools(&request, &mut members)?;
+    let answers_results = chat.answers_results(target.model);
+    messages::write(&request.messages, instruction, answers_results, chat, members.notes, &mut members.out)?;
+    tools(&request, &mut members);
     if let Some(format) = &request.response_format {
         response_format(format, &mut members);
     }
@@ -146,7 +147,7 @@ enum AnyTool<'a> {
     Native(&'a Json<'a>),
 }
 
-fn tools(request: &ChatRequest<'_>, members: &mut Members<'_>) -> Result<(), Error> {
+fn tools(request: &ChatRequest<'_>, members: &mut Members<'_>) {
     // Only the allowed tools are sent, because no vendor but OpenAI has `allowed_tools`.
     let allowed = match &request.tool_choice {
         Some(ToolChoice::Allowed { names, .. }) => Some(names),
@@ -164,17 +165,12 @@ fn tools(request: &ChatRequest<'_>, members: &mut Members<'_>) -> Result<(), Err
             }
             // A vendor's own tool in the shape of chat's tools: `{"type": X, X: {..}}`.
             Tool::Other { kind, json } if has_member(json, kind) => list.push(AnyTool::Native(json)),
-            Tool::Other { kind, .. } => {
-                let at = format!("tools[{index}]");
-                let message =
-                    format!("{at}: this provider has no tool {kind}. Leave it out, or choose another.");
-                return Err(Error::invalid_request(at, message));
-            }
+            Tool::Other { kind, .. } => members.notes.leave_out_tool(index, kind, "this provider"),
         }
     }
     if list.is_empty() {
         // Vendors refuse a tool choice without tools.
-        return Ok(());
+        return;
     }
     members.add("tools", &list);
     match &request.tool_choice {
@@ -190,14 +186,12 @@ fn tools(request: &ChatRequest<'_>, members: &mut Members<'_>) -> Result<(), Err
             members.add("tool_choice", &json!({"type": "function", "function": {"name": name}}));
         }
         Some(ToolChoice::Other(_)) => {
-            let message = "tool_choice: this provider takes auto, none, required, or a function.";
-            return Err(Error::invalid_request("tool_choice", message));
+            members.notes.free_choice("this provider");
         }
     }
     if let Some(parallel) = request.parallel_tool_calls {
         members.add("parallel_tool_calls", &parallel);
     }
-    Ok(())
 }
 
 fn function<'a>(tool: &'a Tool<'a>, chat: &OpenAiChat) -> Option<ToolOut<'a>> {

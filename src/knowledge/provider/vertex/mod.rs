@@ -14,8 +14,8 @@ mod model;
 mod partner;
 
 use super::adapter::{Adapter, CallTarget};
-use super::anthropic::AnthropicChat;
 use super::anthropic::generation::Generation;
+use super::anthropic::{self, AnthropicChat};
 use super::batch_jobs::BatchJobs;
 use super::fine_tuning::training::TrainingFormat;
 use super::gemini::count::Count;
@@ -26,6 +26,7 @@ use super::rescue::Prefill;
 use super::spec::{CustomHost, Host, ProviderSpec};
 use super::token_exchange::TokenExchange;
 use super::translation_notes::TranslationNotes;
+use super::vendor_members::ANTHROPIC_AT_HOME;
 use super::{Call, Provider};
 use credential_source::CredentialSource;
 use http::HeaderMap;
@@ -129,9 +130,14 @@ impl Provider for Vertex {
         let model = || Edit::Set("model", Cow::Owned(Json::from_value(&named.in_body()).get().to_owned()));
         Ok(match (named.api, target.call.operation) {
             (_, Operation::Passthrough) => Vec::new(),
-            (ModelApi::Anthropic, Operation::CountTokens) => vec![model()],
+            (ModelApi::Anthropic, Operation::CountTokens) => {
+                let mut edits = anthropic::edits(body, ANTHROPIC_AT_HOME, notes)?;
+                edits.push(model());
+                edits
+            }
             (ModelApi::Anthropic, _) => {
-                let mut edits = vec![Edit::Remove("model")];
+                let mut edits = anthropic::edits(body, ANTHROPIC_AT_HOME, notes)?;
+                edits.push(Edit::Remove("model"));
                 if body.raw("anthropic_version").is_none() {
                     edits.push(Edit::Set("anthropic_version", Cow::Borrowed(ANTHROPIC_VERSION)));
                 }

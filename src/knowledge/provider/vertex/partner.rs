@@ -5,8 +5,10 @@
 
 use super::model::{ModelApi, ModelName};
 use crate::provider::adapter::{CallTarget, ChatAdapter};
+use crate::provider::call_ids::IdRule;
 use crate::provider::openai_chat::{OpenAiChat, quirks};
 use crate::provider::translation_notes::TranslationNotes;
+use crate::provider::turn_order::TurnOrder;
 use words::api::chat::{ChatRequest, Decoder};
 use words::error::Error;
 
@@ -38,6 +40,14 @@ impl ChatAdapter for Partner {
     ) -> Result<Vec<u8>, Error> {
         let model = ModelName::parse(target.model).in_body();
         self.chat.write(request, &CallTarget { model: &model, ..*target }, notes)
+    }
+
+    fn call_ids(&self) -> IdRule {
+        self.chat.call_ids()
+    }
+
+    fn turn_order(&self, model: &str) -> TurnOrder {
+        self.chat.turn_order(model)
     }
 
     fn decoder(&self, streamed: bool) -> Box<dyn Decoder> {

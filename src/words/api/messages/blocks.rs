@@ -9,7 +9,7 @@
 //! `Input {}`, `Close`: call 1 and its arguments are held until the arguments of call 0 are complete JSON.
 
 use super::block_types::BlockKind;
-use super::vocabulary;
+use super::{foreign_id, vocabulary};
 use crate::api::chat::Event;
 use serde::Serialize;
 use std::collections::VecDeque;
@@ -265,7 +265,7 @@ impl Blocks {
         }
         self.close(sink);
         self.open = Some(Open::Call { index, input: Extent::default() });
-        sink(Step::OpenTool { id, name });
+        sink(Step::OpenTool { id: &foreign_id::for_client(id), name });
     }
 
     fn arguments(&mut self, wanted: u32, fragment: &str, sink: StepSink<'_>) {

@@ -9,7 +9,7 @@
 //! [`ChatRequest`]: crate::api::chat::ChatRequest
 
 use super::request::reread;
-use super::vocabulary;
+use super::{foreign_id, vocabulary};
 use crate::api::chat::read::{missing, parse, parse_string};
 use crate::api::chat::{File, Image, Message, Part, Place, Role, Source, ToolCall};
 use crate::error::Error;
@@ -213,7 +213,7 @@ impl<'a> BlockReader<'a> {
         cache_control: Option<Json<'a>>,
         at: fmt::Arguments<'_>,
     ) -> Result<(), Error> {
-        let id = block.id.ok_or_else(|| missing(format_args!("{at}.id")))?.0;
+        let id = foreign_id::from_client(block.id.ok_or_else(|| missing(format_args!("{at}.id")))?.0);
         let name = block.name.ok_or_else(|| missing(format_args!("{at}.name")))?.0;
         let input = block.input.filter(|input| !input.is_null());
         let arguments = Cow::Borrowed(input.as_ref().and_then(Json::source).unwrap_or("{}"));
@@ -344,7 +344,7 @@ fn result<'a>(block: BlockIn<'a>, cache_control: Option<Json<'a>>, at: Place) ->
     }
     let mut message = Message::new(Role::Tool, reader.parts);
     message.at = Some(at);
-    message.tool_call_id = Some(id.0);
+    message.tool_call_id = Some(foreign_id::from_client(id.0));
     message.is_error = block.is_error == Some(true);
     message.cache_control = cache_control;
     Ok(message)

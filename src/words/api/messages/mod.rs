@@ -9,6 +9,7 @@ mod blocks;
 mod citation;
 mod content;
 mod envelope;
+mod foreign_id;
 mod request;
 mod resume_state;
 mod stream;

@@ -159,7 +159,7 @@ impl<'a> Fields<'a> {
 /// The parameters that the models of a family take as additional fields.
 fn members(family: Family) -> &'static VendorMembers {
     match family {
-        Family::Anthropic => &VendorMembers::ANTHROPIC,
+        Family::Anthropic => &VendorMembers::ANTHROPIC_IN_CLOUD,
         Family::Cohere => &VendorMembers::COHERE,
         Family::OpenAi | Family::Qwen => &VendorMembers::OPEN_MODELS,
         Family::Amazon | Family::Ai21 | Family::Other => &VendorMembers::BEDROCK,

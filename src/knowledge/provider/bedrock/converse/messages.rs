@@ -309,18 +309,9 @@ pub(crate) fn cache_point<'a>(control: &Json<'_>) -> CachePoint<'a> {
     CachePoint { kind: "default", ttl: ttl.map(Cow::Owned) }
 }
 
-/// A tool call's id in the form Bedrock accepts: at most 64 characters of `[a-zA-Z0-9_.:-]`. Nearly all
-/// providers' ids fit unchanged.
+/// A tool call's id; Bedrock requires one.
 fn id(id: &str) -> Cow<'_, str> {
-    const MAX_LEN: usize = 64;
-    let good = |char: char| char.is_ascii_alphanumeric() || matches!(char, '_' | '.' | ':' | '-');
-    if !id.is_empty() && id.len() <= MAX_LEN && id.chars().all(good) {
-        return Cow::Borrowed(id);
-    }
-    // Keep the end of a long id: ids differ more at the end than at the beginning.
-    let skipped = id.chars().count().saturating_sub(MAX_LEN);
-    let id: String = id.chars().skip(skipped).map(|char| if good(char) { char } else { '_' }).collect();
-    if id.is_empty() { Cow::Borrowed("call") } else { Cow::Owned(id) }
+    Cow::Borrowed(if id.is_empty() { "call" } else { id })
 }
 
 /// A call or result of Bedrock's own tools from an earlier turn, in the form this gateway emits it in

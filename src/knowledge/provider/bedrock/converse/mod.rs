@@ -16,6 +16,7 @@ use super::model::{Family, Model};
 use super::response::ConverseDecoder;
 use crate::provider::adapter::{CallTarget, ChatAdapter};
 use crate::provider::anthropic::request::stop_sequences;
+use crate::provider::call_ids::IdRule;
 use crate::provider::translation_notes::TranslationNotes;
 use fields::Fields;
 use serde::Serialize;
@@ -39,6 +40,10 @@ impl ChatAdapter for Converse {
         notes: &mut TranslationNotes,
     ) -> Result<Vec<u8>, Error> {
         write(request, target, RequestPurpose::Chat, notes)
+    }
+
+    fn call_ids(&self) -> IdRule {
+        IdRule::BEDROCK
     }
 
     fn decoder(&self, streamed: bool) -> Box<dyn Decoder> {

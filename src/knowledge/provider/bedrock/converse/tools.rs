@@ -18,7 +18,7 @@ use words::json::{Json, JsonStr};
 /// The tool configuration; `None` without tools. `search`: the client's `web_search_options`.
 ///
 /// # Errors
-/// 400 for a tool or a choice that Bedrock does not support, and for a limit of a search that it cannot keep.
+/// 400 for a limit of a search that Bedrock cannot keep.
 pub fn write<'a>(
     request: &'a ChatRequest<'a>,
     model: &Model<'_>,
@@ -34,11 +34,13 @@ pub fn write<'a>(
             ChatTool::Function { .. } => function(tool, model, &mut tools, notes),
             ChatTool::Other { kind, json } => match vendor_tool(kind, json, model) {
                 Some(VendorTool::System(name)) => {
-                    drop_settings(json, &format!("tools[{index}]"), &SYSTEM_TOOL, NAME, notes)?;
-                    tools.push(Tool::System(Named { name }));
+                    match drop_settings(json, &format!("tools[{index}]"), &SYSTEM_TOOL, NAME, notes) {
+                        Ok(()) => tools.push(Tool::System(Named { name })),
+                        Err(_) => notes.leave_out_search(index, NAME),
+                    }
                 }
                 Some(VendorTool::Anthropic) => anthropic_tools.push(json),
-                None => return Err(unknown(kind, index)),
+                None => notes.leave_out_tool(index, kind, NAME),
             },
         }
     }
@@ -52,7 +54,7 @@ pub fn write<'a>(
     if !anthropic_tools.is_empty() {
         fields.add("tools", Json::from_value(&anthropic_tools));
     }
-    let tool_choice = tool_choice(request, &mut tools, notes)?;
+    let tool_choice = tool_choice(request, &mut tools, notes);
     if tools.is_empty() {
         let placeholder = placeholder(request, notes);
         return Ok(placeholder.map(|tool| ToolConfig { tools: vec![tool], tool_choice: None }));
@@ -122,8 +124,8 @@ fn tool_choice<'a>(
     request: &'a ChatRequest<'a>,
     tools: &mut Vec<Tool<'a>>,
     notes: &mut TranslationNotes,
-) -> Result<Option<Choice<'a>>, Error> {
-    Ok(match &request.tool_choice {
+) -> Option<Choice<'a>> {
+    match &request.tool_choice {
         // The other part of `Allowed`: tools that are not allowed were left out above.
         None => None,
         Some(ToolChoice::Auto | ToolChoice::Allowed { required: false, .. }) => Some(Choice::Auto {}),
@@ -139,11 +141,10 @@ fn tool_choice<'a>(
             None
         }
         Some(ToolChoice::Other(_)) => {
-            let message =
-                format!("{NAME} knows no such tool_choice. Use auto, none, required or a function.");
-            return Err(Error::invalid_request("tool_choice", message));
+            notes.free_choice(NAME);
+            None
         }
-    })
+    }
 }
 
 /// Whether a tool is sent. Of a few that are allowed, Bedrock gets these alone; only functions can be allowed by name.
@@ -212,12 +213,4 @@ fn vendor_tool<'a>(kind: &'a str, json: &'a Json<'a>, model: &Model<'_>) -> Opti
     let named = fields.system_tool.and_then(|tool| tool.name);
     let named = named.or(fields.name.filter(|_| matches!(kind, "system_tool" | "systemTool")));
     Some(VendorTool::System(named?.0))
-}
-
-fn unknown(kind: &str, index: usize) -> Error {
-    let message = format!(
-        "{NAME} has no tool of the type {kind}. It takes functions and, with Nova models, nova_grounding and \
-         nova_code_interpreter."
-    );
-    Error::invalid_request(format!("tools[{index}].type"), message)
 }

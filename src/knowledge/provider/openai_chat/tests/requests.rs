@@ -20,7 +20,7 @@ use words::config::account::Account;
 use words::error::Error;
 use words::json::Json;
 
-fn write(chat: &OpenAiChat, request: ChatRequest<'_>) -> Result<(Value, Vec<String>), Error> {
+fn write(chat: &OpenAiChat, mut request: ChatRequest<'_>) -> Result<(Value, Vec<String>), Error> {
     let account = Account::default();
     let call = Call {
         operation: Operation::ChatCompletions,
@@ -32,6 +32,7 @@ fn write(chat: &OpenAiChat, request: ChatRequest<'_>) -> Result<(Value, Vec<Stri
     };
     let mut notes = TranslationNotes::default();
     let target = CallTarget { call: &call, account: &account, model: "m", client_betas: None };
+    chat.call_ids().apply(&mut request.messages);
     let body = chat.write(request, &target, &mut notes)?;
     Ok((serde_json::from_slice(&body).unwrap(), notes.warnings))
 }
@@ -267,7 +268,9 @@ fn unsupported_features_are_refused_by_name() {
     let refused = |request: ChatRequest<'static>| write(&quirks::PLAIN, request).unwrap_err().param.unwrap();
     let json = || Json::parse(r#"{"type":"web_search_20250305","name":"web_search"}"#).unwrap();
     let tool = Tool::Other { kind: "web_search_20250305".into(), json: json() };
-    assert_eq!(refused(ChatRequest { tools: vec![tool], ..Default::default() }), "tools[0]");
+    let (body, warnings) =
+        write(&quirks::PLAIN, ChatRequest { tools: vec![tool], ..Default::default() }).unwrap();
+    assert!(body.get("tools").is_none() && warnings[0].starts_with("tools[0]: left out"), "{warnings:?}");
     let mut request = ChatRequest::default();
     request.params.set("previous_response_id", Json::parse("\"r\"").unwrap());
     assert_eq!(refused(request), "previous_response_id");

@@ -1,0 +1,92 @@
+//! What is changed in a request of Anthropic's own dialect that passes on: ids of tool calls that another provider made, and what a
+//! cloud does not take.
+
+use crate::provider::call_ids::IdRule;
+use crate::provider::translation_notes::TranslationNotes;
+use std::borrow::Cow;
+use words::api::body::{Body, Edit};
+use words::error::Error;
+use words::json::Json;
+use words::json::splice::{Object, Splice};
+
+/// The changes; usually none. `missing`: members that the host does not take.
+///
+/// # Errors
+/// 400 for a conversation with too many values to be changed.
+pub(in crate::provider) fn edits(
+    body: &Body,
+    missing: &[&'static str],
+    notes: &mut TranslationNotes,
+) -> Result<Vec<Edit<'static>>, Error> {
+    let mut edits = Vec::new();
+    for name in missing.iter().filter(|name| body.raw(name).is_some()) {
+        notes.drop_param(name, "this provider");
+        edits.push(Edit::Remove(name));
+    }
+    if body.value("messages").is_some_and(has_foreign_id) {
+        body.check_values("this provider")?;
+        let messages = body.raw("messages").and_then(with_own_ids);
+        edits.extend(messages.map(|messages| Edit::Set("messages", Cow::Owned(messages))));
+    }
+    Ok(edits)
+}
+
+/// A quick check: whether a result names a call by an id that Anthropic would refuse.
+fn has_foreign_id(messages: &[u8]) -> bool {
+    const NAME: &[u8] = b"\"tool_use_id\"";
+    let is_sign = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
+    memchr::memmem::find_iter(messages, NAME).any(|at| {
+        let rest = messages.get(at + NAME.len()..).unwrap_or_default().trim_ascii_start();
+        let value = rest.strip_prefix(b":").map(<[u8]>::trim_ascii_start);
+        let Some(text) = value.and_then(|value| value.strip_prefix(b"\"")) else { return false };
+        let id = text.iter().take_while(|byte| is_sign(byte)).count();
+        text.get(id) != Some(&b'"')
+    })
+}
+
+fn with_own_ids(text: &str) -> Option<String> {
+    let list: Vec<Json<'_>> = serde_json::from_str(text).ok()?;
+    let mut splice = Splice::new(text);
+    let messages = list.iter().filter_map(|message| Object::read(message.source()?));
+    for block in messages.flat_map(|message| message.list("content")) {
+        let name = match block.string("type").as_deref() {
+            Some("tool_use") => "id",
+            Some("tool_result") => "tool_use_id",
+            _ => continue,
+        };
+        let Some(id) = block.string(name) else { continue };
+        if let Cow::Owned(fitting) = IdRule::ANTHROPIC.fit(&id) {
+            splice.replace(&block, name, Json::from_value(&fitting).get());
+        }
+    }
+    splice.finish().and_then(|changed| String::from_utf8(changed).ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn edited(body: &Value) -> (Value, Vec<String>) {
+        let body = Body::parse(body.to_string().into()).unwrap();
+        let mut notes = TranslationNotes::default();
+        let edits = edits(&body, &["speed"], &mut notes).unwrap();
+        (serde_json::from_slice(&body.edit(&edits)).unwrap(), notes.warnings)
+    }
+
+    #[test]
+    fn only_ids_of_others_change_and_results_still_match() {
+        let turn = |id: &str| {
+            json!({"messages": [
+                {"role": "assistant", "content": [{"type": "tool_use", "id": id, "name": "f", "input": {"tool_use_id": "a:b"}}]},
+                {"role": "user", "content": [{"type": "tool_result", "tool_use_id": id, "content": "x"}]}]})
+        };
+        assert_eq!(edited(&turn("toolu_01")).0, turn("toolu_01"));
+        let (changed, _) = edited(&turn("functions.Bash:0"));
+        let id = changed.pointer("/messages/0/content/0/id").and_then(Value::as_str).unwrap();
+        assert_eq!(changed, turn(id));
+        assert!(id.starts_with("functions_Bash_0_"), "{id}");
+        let (changed, warnings) = edited(&json!({"speed": "fast", "messages": []}));
+        assert_eq!((changed, warnings.len()), (json!({"messages": []}), 1));
+    }
+}

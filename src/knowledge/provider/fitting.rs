@@ -1,0 +1,28 @@
+//! What is changed in a chat before a provider's adapter writes it: what no provider takes, and what this one does not.
+//!
+//! One list, so that whoever writes a chat for a provider (a call, a count of tokens, a test) sends the same.
+
+use super::adapter::ChatAdapter;
+use super::conversation;
+use super::tool_names::ToolNames;
+use super::translation_notes::TranslationNotes;
+use words::api::chat::ChatRequest;
+use words::api::operation::Operation;
+use words::error::Error;
+
+/// Fits a request of the client's operation for the adapter and the model. Returns the names of tools that were changed.
+///
+/// # Errors
+/// 400 for a conversation that cannot be repaired.
+pub(super) fn fit(
+    request: &mut ChatRequest<'_>,
+    operation: Operation,
+    chat: &dyn ChatAdapter,
+    model: &str,
+    notes: &mut TranslationNotes,
+) -> Result<Option<ToolNames>, Error> {
+    conversation::repair(&mut request.messages, notes)?;
+    chat.turn_order(model).apply(&mut request.messages, operation == Operation::ChatCompletions, notes);
+    chat.call_ids().apply(&mut request.messages);
+    Ok(ToolNames::shorten(request, chat.tool_names()))
+}
