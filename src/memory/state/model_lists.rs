@@ -14,6 +14,11 @@ const TIME_TO_LIVE: Duration = Duration::from_secs(300);
 /// How long a failure is remembered, so that a provider that is down does not delay every list.
 const FAILURE_TIME_TO_LIVE: Duration = Duration::from_secs(30);
 
+/// How long a list may stand for that of a provider that does not answer.
+const KNOWN_FOR: Duration = Duration::from_secs(3600);
+/// Why there is no list.
+const UNANSWERED: &str = "no answer in time";
+
 /// The models of a provider, or why it gave no list.
 pub type Fetched = Result<Arc<[ProviderModel]>, Arc<str>>;
 
@@ -33,12 +38,10 @@ struct Kept {
 struct Slot {
     /// Held by the one request that fetches the list.
     fetching: Arc<tokio::sync::Mutex<()>>,
+    /// With the time until which it is used.
     fetched: Option<(Instant, Fetched)>,
-}
-
-fn is_fresh((at, fetched): &(Instant, Fetched), now: Instant) -> bool {
-    let time_to_live = if fetched.is_ok() { TIME_TO_LIVE } else { FAILURE_TIME_TO_LIVE };
-    now.saturating_duration_since(*at) < time_to_live
+    /// The last list, with the time until which it stands for one that does not come.
+    known: Option<(Instant, Arc<[ProviderModel]>)>,
 }
 
 impl Kept {
@@ -62,13 +65,14 @@ impl ModelLists {
     pub fn get(&self, slug: &str, generation: u64, now: Instant) -> Option<Fetched> {
         let mut kept = self.kept.lock();
         let fetched = kept.slot(slug, generation)?.fetched.as_ref()?;
-        is_fresh(fetched, now).then(|| fetched.1.clone())
+        (now < fetched.0).then(|| fetched.1.clone())
     }
 
     /// Drops the lists whose time is over.
     pub fn drop_expired(&self, now: Instant) {
         for slot in self.kept.lock().slots.values_mut() {
-            slot.fetched.take_if(|fetched| !is_fresh(fetched, now));
+            slot.fetched.take_if(|(until, _)| now >= *until);
+            slot.known.take_if(|(until, _)| now >= *until);
         }
     }
 
@@ -80,8 +84,25 @@ impl ModelLists {
 
     pub fn insert(&self, slug: &str, generation: u64, fetched: Fetched, now: Instant) {
         if let Some(slot) = self.kept.lock().slot(slug, generation) {
-            slot.fetched = Some((now, fetched));
+            let time_to_live = match &fetched {
+                Ok(models) => {
+                    slot.known = Some((now + KNOWN_FOR, Arc::clone(models)));
+                    TIME_TO_LIVE
+                }
+                Err(_) => FAILURE_TIME_TO_LIVE,
+            };
+            slot.fetched = Some((now + time_to_live, fetched));
         }
+    }
+
+    /// The provider did not answer: its last list stands for a while, if there is one.
+    pub fn insert_unanswered(&self, slug: &str, generation: u64, now: Instant) -> Fetched {
+        let mut kept = self.kept.lock();
+        let Some(slot) = kept.slot(slug, generation) else { return Err(Arc::from(UNANSWERED)) };
+        let known = slot.known.as_ref().filter(|(until, _)| now < *until);
+        let fetched = known.map(|(_, models)| Arc::clone(models)).ok_or_else(|| Arc::from(UNANSWERED));
+        slot.fetched = Some((now + FAILURE_TIME_TO_LIVE, fetched.clone()));
+        fetched
     }
 }
 
@@ -117,10 +138,24 @@ mod tests {
         let models: Arc<[ProviderModel]> = Arc::from([ProviderModel { id: "m".into(), created: 0 }]);
         let kept = Arc::downgrade(&models);
         lists.insert("a", 1, Ok(models), start);
-        lists.drop_expired(start + Duration::from_secs(299));
-        assert_eq!(kept.strong_count(), 1);
-        lists.drop_expired(start + Duration::from_secs(300));
+        lists.drop_expired(start + Duration::from_secs(3599));
+        assert_eq!((kept.strong_count(), lists.get("a", 1, start + Duration::from_secs(300))), (1, None));
+        lists.drop_expired(start + Duration::from_secs(3600));
         assert_eq!(kept.strong_count(), 0);
+    }
+
+    #[test]
+    fn the_last_list_stands_for_one_that_does_not_come() {
+        let lists = ModelLists::default();
+        let start = Instant::now();
+        let after = |seconds: u64| start + Duration::from_secs(seconds);
+        assert_eq!(lists.insert_unanswered("a", 1, start), Err(Arc::from(UNANSWERED)));
+        let models: Fetched = Ok(Arc::from([ProviderModel { id: "m".into(), created: 0 }]));
+        lists.insert("a", 1, models.clone(), start);
+        assert_eq!(lists.insert_unanswered("a", 1, after(300)), models);
+        assert_eq!(lists.get("a", 1, after(329)), Some(models));
+        assert_eq!(lists.get("a", 1, after(330)), None, "asked again");
+        assert!(lists.insert_unanswered("a", 1, after(3600)).is_err());
     }
 
     #[test]

@@ -126,7 +126,7 @@ impl<D: Downstream> Client<'_, D> {
             self.response_started = true;
             self.ctx.record.streamed = true;
         }
-        parts.push(HttpTask::Body(Some(keep_alive::bytes(self.ctx.api.operation)), false));
+        parts.push(HttpTask::Body(Some(keep_alive::bytes(self.ctx.api.operation, false)), false));
         self.send(parts).await
     }
 

@@ -261,8 +261,8 @@ impl<D: Downstream> Forwarding<'_, '_, D> {
                 }
                 StreamEvent::TimedOut if is_heartbeat => {
                     *last_write = Instant::now();
-                    let comment = keep_alive::bytes(client.ctx.api.operation);
-                    client.send(vec![HttpTask::Body(Some(comment), false)]).await?;
+                    let beat = keep_alive::bytes(client.ctx.api.operation, body.has_written());
+                    client.send(vec![HttpTask::Body(Some(beat), false)]).await?;
                 }
                 // Only the end marker is missing: the gateway adds it.
                 StreamEvent::TimedOut | StreamEvent::Failed(_) if finished => {

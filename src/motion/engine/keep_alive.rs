@@ -6,15 +6,22 @@ use std::time::{Duration, Instant};
 use words::api::Dialect;
 use words::api::operation::Operation;
 
-/// A comment, which parsers of events ignore.
-const COMMENT: Bytes = Bytes::from_static(b": keep-alive\n\n");
+/// A comment, which parsers of events ignore. No empty line follows: openai-python up to 2.37 takes it for an event where the
+/// provider numbers its events (<https://github.com/openai/openai-python/issues/2722>).
+const COMMENT: Bytes = Bytes::from_static(b": keep-alive\n");
+/// Anthropic's own heartbeat. Clients' timers count events and no comments.
+const PING: Bytes = Bytes::from_static(b"event: ping\ndata: {\"type\": \"ping\"}\n\n");
+/// OpenAI's own heartbeat within a response. Before its first event SDKs take no other event than `response.created`.
+const EVENT: Bytes = Bytes::from_static(b"event: keepalive\ndata: {\"type\":\"keepalive\"}\n\n");
 /// An empty line for Google's SDKs: older versions take every other line that is no data for JSON.
 const EMPTY_LINE: Bytes = Bytes::from_static(b"\n");
 
-/// The bytes to send to a client of `operation`.
-pub(super) fn bytes(operation: Operation) -> Bytes {
+/// The bytes to send to a client of `operation`. `has_events`: it has got an event of the response.
+pub(super) fn bytes(operation: Operation, has_events: bool) -> Bytes {
     match operation.dialect() {
         Dialect::Google => EMPTY_LINE,
+        Dialect::Anthropic if operation == Operation::Messages => PING,
+        Dialect::Responses if has_events => EVENT,
         Dialect::OpenAi | Dialect::Anthropic | Dialect::Responses => COMMENT,
     }
 }

@@ -16,8 +16,8 @@ use words::api::model_list::{self, ListedModel};
 use words::config::Config;
 use words::settings::StoredProvider;
 
-/// How long a provider may take for its list.
-const DEADLINE: Duration = Duration::from_secs(5);
+/// How long a provider may take for its list: clients such as Claude Code give up after three seconds.
+const DEADLINE: Duration = Duration::from_secs(2);
 /// The largest list that is read, bytes.
 const MAX_LIST: usize = 16 << 20;
 
@@ -71,12 +71,13 @@ async fn provider_models(engine: &Arc<Engine>, ctx: &RequestContext, slug: &str)
     if let Some(kept) = lists.get(&key, generation, Instant::now()) {
         return kept;
     }
-    let fetched = match tokio::time::timeout(DEADLINE, Box::pin(fetch_models(engine, ctx, slug))).await {
-        Ok(fetched) => fetched,
-        Err(_) => Err(Arc::from("no answer in time")),
-    };
-    lists.insert(&key, generation, fetched.clone(), Instant::now());
-    fetched
+    match tokio::time::timeout(DEADLINE, Box::pin(fetch_models(engine, ctx, slug))).await {
+        Ok(fetched) => {
+            lists.insert(&key, generation, fetched.clone(), Instant::now());
+            fetched
+        }
+        Err(_) => lists.insert_unanswered(&key, generation, Instant::now()),
+    }
 }
 
 /// Asks a stored provider for its list.

@@ -83,8 +83,10 @@ pub(super) struct Progress {
     ended: bool,
     /// An event that nothing may follow has passed: what follows it all the same is dropped.
     is_over: bool,
-    /// A part of the response was taken, to be sent.
+    /// What was ready was taken, to be sent.
     taken: bool,
+    /// It was some of the response.
+    has_written: bool,
 }
 
 #[expect(
@@ -520,6 +522,11 @@ impl ResponseBody {
         !self.progress.taken && self.out.is_empty()
     }
 
+    /// Whether the client got some of it.
+    pub fn has_written(&self) -> bool {
+        self.progress.has_written
+    }
+
     /// Whether it resumed a broken stream with text that was not sent yet.
     pub fn has_resumed(&self) -> bool {
         self.shape.is_resumed() && !self.out.is_empty()
@@ -536,7 +543,9 @@ impl ResponseBody {
     /// Takes what is ready for the client.
     pub fn ready(&mut self) -> Vec<Bytes> {
         self.progress.taken = true;
-        self.out.take()
+        let ready = self.out.take();
+        self.progress.has_written |= !ready.is_empty();
+        ready
     }
 
     /// Ends a broken stream: returns an error event in the client's dialect.

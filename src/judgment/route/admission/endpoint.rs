@@ -58,6 +58,8 @@ impl Endpoint {
             };
         }
         let below_version = path.strip_prefix("/v1/").unwrap_or_default();
+        // The base URL of a client that adds the version itself often has one already.
+        let below_version = below_version.strip_prefix("v1/").unwrap_or(below_version);
         let is_gemini = below_version.starts_with("models/") && *method == Method::POST;
         if is_gemini || below_version.starts_with("publishers/") || below_version.starts_with("projects/") {
             return Self::find_gemini(method, path, below_version);
@@ -221,6 +223,7 @@ mod tests {
         for (path, operation, mode, offset) in [
             ("/v1/chat/completions", Operation::ChatCompletions, RequestMode::Api, 4),
             ("/v1/proxy/chat/completions", Operation::ChatCompletions, RequestMode::Passthrough, 10),
+            ("/v1/v1/chat/completions", Operation::ChatCompletions, RequestMode::Api, 7),
             ("/v1/anything", Operation::Passthrough, RequestMode::Passthrough, 4),
             ("/v1/proxy/proxy/messages", Operation::Passthrough, RequestMode::Passthrough, 10),
             ("/v1/proxy/", Operation::Passthrough, RequestMode::Passthrough, 10),
