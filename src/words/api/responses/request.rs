@@ -78,14 +78,18 @@ pub fn read(body: &Body) -> Result<ChatRequest<'_>, Error> {
     request.warnings.extend(left_out);
     request.messages = messages;
     add_tools(&mut request.tools, found);
-    if let Some(limit) = max_tool_calls {
-        if request.tools.iter().any(|tool| matches!(tool, Tool::Other { .. })) {
-            request.params.set("max_tool_calls", limit);
-        } else {
-            warn(&mut request, "max_tool_calls", "there are no built-in tools to limit");
-        }
-    }
+    limit_tool_calls(&mut request, max_tool_calls);
     Ok(request)
+}
+
+/// `max_tool_calls` limits the calls of built-in tools.
+fn limit_tool_calls<'a>(request: &mut ChatRequest<'a>, limit: Option<Json<'a>>) {
+    let Some(limit) = limit else { return };
+    if request.tools.iter().any(|tool| matches!(tool, Tool::Other { .. })) {
+        request.params.set("max_tool_calls", limit);
+    } else {
+        warn(request, "max_tool_calls", "there are no built-in tools to limit");
+    }
 }
 
 /// Members about what the API does besides the chat: refused, dropped, or ignored. Returns `false` if `name`
