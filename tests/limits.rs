@@ -8,7 +8,10 @@ use crate::support::raw::Raw;
 use crate::support::settings::{KEY, STANDARD};
 use crate::support::upstream::Upstream;
 use crate::support::{gateway, raw};
+use flate2::Compression;
+use flate2::write::GzEncoder;
 use serde_json::Value;
+use std::io::Write;
 use std::sync::Arc;
 use tokio::sync::Notify;
 
@@ -129,7 +132,25 @@ async fn invalid_json_bodies_are_refused_with_the_position() {
 }
 
 #[tokio::test]
-async fn a_compressed_body_is_refused_where_it_would_have_to_be_read() {
+async fn a_compressed_body_is_read_up_to_the_limit_of_what_comes_out() {
+    let gateway = Gateway::start(&format!("{STANDARD}{SMALL}"));
+    let gzip = |text: &[u8]| {
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+        encoder.write_all(text).unwrap();
+        encoder.finish().unwrap()
+    };
+    let trace = new_trace();
+    let body = serde_json::to_vec(&hello(false)).unwrap();
+    let call = chat(&gateway, &trace, &hello(false)).header("content-encoding", "gzip");
+    assert_eq!(call.body(gzip(&body)).send().await.unwrap().status(), 200);
+    let bomb = gzip(&vec![b' '; 1 << 20]);
+    assert!(bomb.len() < 20_000, "small enough as it is sent: {}", bomb.len());
+    let call = chat(&gateway, &new_trace(), &hello(false)).header("content-encoding", "gzip");
+    assert_eq!(call.body(bomb).send().await.unwrap().status(), 413);
+}
+
+#[tokio::test]
+async fn a_body_that_is_not_compressed_as_it_says_is_refused_where_it_is_read() {
     let gateway = gateway();
     let call = chat(&gateway, &new_trace(), &hello(false)).header("content-encoding", "gzip");
     let response = call.body(vec![0x1f, 0x8b, 8, 0]).send().await.unwrap();

@@ -12,11 +12,13 @@ use http::header::{CONTENT_LENGTH, HOST};
 use http::{HeaderMap, HeaderValue, Version};
 use jiff::Timestamp;
 use judgment::route::admission::{
-    BodyReading, ModelQuery, Plane, RequestHead, batch_provider, creates_own, depends_on_provider,
+    BodyContent, BodyReading, ModelQuery, Plane, RequestHead, batch_provider, creates_own,
+    depends_on_provider,
 };
 use judgment::route::attempt::{Attempt, Request};
 use judgment::route::request_mode::RequestMode;
 use memory::auth::{self, ClientIdentity};
+use memory::net::inbound::content_coding::ContentCoding;
 use memory::state::authentication;
 use memory::state::held_bytes::Hold;
 use memory::state::large_work;
@@ -312,7 +314,36 @@ async fn read_body(
     let bytes = collect(session, &reading, &pace, &mut ctx.load.held).await?;
     ctx.record.traffic.body_wait = waiting.elapsed();
     ctx.record.traffic.bytes_in = bytes.len() as u64;
+    let coding = match reading.content {
+        BodyContent::JsonObject => ContentCoding::of(&session.req_header().headers)?,
+        BodyContent::AnyJson | BodyContent::Opaque => None,
+    };
+    let bytes = match coding {
+        Some(coding) => unpack(gateway, session, ctx, coding, &bytes, reading.limit).await?,
+        None => bytes,
+    };
     gateway.engine.shared.large_work.run(bytes.len(), || reading.parse(bytes)).await
+}
+
+/// Unpacks a compressed body. What comes after sees the request as if it had come unpacked.
+async fn unpack(
+    gateway: &Gateway,
+    session: &mut Session,
+    ctx: &mut RequestContext,
+    coding: ContentCoding,
+    packed: &Bytes,
+    limit: usize,
+) -> std::result::Result<Bytes, Error> {
+    /// Text shrinks to a tenth or so; what is packed far better is found out while it is unpacked.
+    const USUAL_RATIO: usize = 10;
+    let held = &mut ctx.load.held;
+    let work = || coding.unpack(packed, limit, &mut |bytes| held.set(bytes));
+    let bytes = gateway.engine.shared.large_work.run(packed.len().saturating_mul(USUAL_RATIO), work).await?;
+    ctx.load.held.set(bytes.len())?;
+    let header = session.req_header_mut();
+    header.remove_header(&http::header::CONTENT_ENCODING);
+    header.remove_header(&http::header::CONTENT_LENGTH);
+    Ok(bytes)
 }
 
 /// Adds the earlier items that a request refers to, as far as they are kept.

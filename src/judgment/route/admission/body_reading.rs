@@ -6,6 +6,7 @@ use super::RequestHead;
 use crate::route::request_mode::RequestMode;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, header};
+use memory::net::inbound::content_coding::ContentCoding;
 use words::api::body::Body;
 use words::api::operation::BodyKind;
 use words::error::Error;
@@ -37,7 +38,7 @@ impl BodyReading {
     /// `override_params` work there too; one that is too long to read, or of unknown length, streams through.
     ///
     /// # Errors
-    /// 400 for a compressed JSON body, 413 for one over the limit.
+    /// 400 for a JSON body with a compression that is not read, 413 for one over the limit.
     pub(super) fn find(head: &RequestHead<'_>, limit: usize) -> Result<Option<Self>, Error> {
         let length = content_length(head.headers);
         let is_compressed = head.headers.contains_key(header::CONTENT_ENCODING);
@@ -50,10 +51,7 @@ impl BodyReading {
         if head.endpoint.operation.body_kind() != BodyKind::Json {
             return Ok(None);
         }
-        if is_compressed {
-            let message = "The body is compressed. Send it without Content-Encoding.";
-            return Err(Error::bad_request(message).with_param("content-encoding"));
-        }
+        ContentCoding::of(head.headers)?;
         let reading = Self { limit, length, content: BodyContent::JsonObject };
         reading.check_size(length.unwrap_or_default())?;
         Ok(Some(reading))

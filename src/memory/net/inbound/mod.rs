@@ -5,6 +5,7 @@
 //! Not here: what a request means; `proxy` and `control` read it.
 
 pub mod axum_bridge;
+pub mod content_coding;
 pub mod control_paths;
 pub mod h2c_guard;
 pub mod one_request;
