@@ -13,7 +13,7 @@ use http::{HeaderMap, HeaderValue, Version};
 use jiff::Timestamp;
 use judgment::route::admission::{
     BodyContent, BodyReading, ModelQuery, Plane, RequestHead, batch_provider, creates_own,
-    depends_on_provider,
+    depends_on_provider, take_slug,
 };
 use judgment::route::attempt::{Attempt, Request};
 use judgment::route::request_mode::RequestMode;
@@ -117,17 +117,15 @@ async fn admit_request(
         Plane::Options => return Ok(Admission::Options),
         Plane::Files => return Ok(Admission::Batches(OwnCall::default())),
     };
-    let body = match reading {
-        Some(reading) => Some(read_body(gateway, session, ctx, reading).await?),
-        None => None,
-    }
-    .map(|body| with_kept_items(gateway, ctx, &client, body));
+    let (body, form_model) = take_body(gateway, session, ctx, reading).await?;
+    let body = body.map(|body| with_kept_items(gateway, ctx, &client, body));
     if creates_own(&endpoint, body.as_ref()) {
         return Ok(Admission::Batches(OwnCall { body, provider: None }));
     }
     let header = session.req_header();
     let uri = auth::clean_uri(&header.headers, &header.uri, &snapshot.service_keys);
     let mut request = Request::new(endpoint, header.method.clone(), uri, body);
+    request.set_form_model(form_model);
     request.stream_usage = requests_stream_usage(gateway, &snapshot);
     request.read_headers(&header.headers);
     if depends_on_provider(&endpoint, &header.headers, request.uri.query()) {
@@ -302,6 +300,24 @@ fn trace_id(headers: &HeaderMap, parent: Option<TraceParent>, snapshot: &Setting
     parent.map_or_else(new_trace_id, |parent| parent.trace_id().into())
 }
 
+/// The body, if it is to be read, and the model that it names where it is a form.
+async fn take_body(
+    gateway: &Gateway,
+    session: &mut Session,
+    ctx: &mut RequestContext,
+    reading: Option<BodyReading>,
+) -> std::result::Result<(Option<Body>, Option<String>), Error> {
+    let Some(reading) = reading else { return Ok((None, None)) };
+    let body = read_body(gateway, session, ctx, reading).await?;
+    if reading.content != BodyContent::Form {
+        return Ok((Some(body), None));
+    }
+    match take_slug(&session.req_header().headers, body.bytes()) {
+        Some((model, form)) => Ok((Some(Body::opaque(form)), Some(model))),
+        None => Ok((Some(body), None)),
+    }
+}
+
 /// Reads the whole body.
 async fn read_body(
     gateway: &Gateway,
@@ -316,7 +332,7 @@ async fn read_body(
     ctx.record.traffic.bytes_in = bytes.len() as u64;
     let coding = match reading.content {
         BodyContent::JsonObject => ContentCoding::of(&session.req_header().headers)?,
-        BodyContent::AnyJson | BodyContent::Opaque => None,
+        BodyContent::AnyJson | BodyContent::Form | BodyContent::Opaque => None,
     };
     let bytes = match coding {
         Some(coding) => unpack(gateway, session, ctx, coding, &bytes, reading.limit).await?,

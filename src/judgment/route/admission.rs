@@ -13,6 +13,7 @@
 
 mod body_reading;
 mod endpoint;
+mod form_model;
 pub mod key_rules;
 pub mod meant;
 mod model_query;
@@ -23,6 +24,7 @@ mod tests;
 
 pub use body_reading::{BodyContent, BodyReading, is_sent_with_body};
 pub use endpoint::{Endpoint, PathForm, allowed_methods};
+pub use form_model::take_slug;
 pub use model_query::ModelQuery;
 pub use own_files::{batch_provider, creates_own, depends_on_provider, object_id};
 
@@ -165,6 +167,10 @@ impl<'a> RequestHead<'a> {
             return Ok(Plane::Files);
         }
         let limit = self.snapshot.settings.limits.max_body_bytes;
-        BodyReading::find(self, limit).map(|body| Plane::Data { body })
+        let body = match form_model::reading(self, limit)? {
+            Some(form) => Some(form),
+            None => BodyReading::find(self, limit)?,
+        };
+        Ok(Plane::Data { body })
     }
 }

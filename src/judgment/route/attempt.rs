@@ -63,6 +63,14 @@ pub struct Request {
     pub output_bound: Option<u64>,
 }
 
+/// The slug of a model written as `@slug/model`, and the model without it.
+fn slug_and_model(full_model: Option<String>) -> (Option<String>, Option<String>) {
+    match full_model.as_deref().and_then(split_slug) {
+        Some((slug, model)) => (Some(slug.to_owned()), Some(model.to_owned())),
+        None => (None, full_model),
+    }
+}
+
 impl Request {
     /// Makes the request; `body` is `None` when it streams through unread.
     pub fn new(endpoint: Endpoint, method: Method, uri: Uri, body: Option<Body>) -> Self {
@@ -75,10 +83,7 @@ impl Request {
         };
         let full_model =
             path_model.or_else(|| body.as_ref().and_then(|body| body.text("model")).map(Cow::into_owned));
-        let (slug, model) = match full_model.as_deref().and_then(split_slug) {
-            Some((slug, model)) => (Some(slug.to_owned()), Some(model.to_owned())),
-            None => (None, full_model),
-        };
+        let (slug, model) = slug_and_model(full_model);
         let prompt = None;
         let warnings = Vec::new();
         let stream_usage = true;
@@ -98,6 +103,13 @@ impl Request {
             betas: None,
             output_bound: None,
             is_own: false,
+        }
+    }
+
+    /// Takes the model that a form names.
+    pub fn set_form_model(&mut self, full_model: Option<String>) {
+        if full_model.is_some() {
+            (self.slug, self.model) = slug_and_model(full_model);
         }
     }
 

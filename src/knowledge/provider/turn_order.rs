@@ -80,8 +80,7 @@ mod tests {
         assert_eq!(ordered(TurnOrder::Any, false), (same.to_owned(), 0));
         assert_eq!(ordered(TurnOrder::SystemField, true), (same.to_owned(), 0));
         let marked = |text: &str| format!("User {OPENING}{text}{CLOSING}");
-        let (d, g) = (marked("de"), marked("g"));
-        let wanted = format!("System a, Developer b, User c, {d}, Assistant f, {g}");
+        let wanted = format!("System a, Developer b, User c, {}, Assistant f, {}", marked("de"), marked("g"));
         assert_eq!(ordered(TurnOrder::SystemFirst, true), (wanted.clone(), 1));
         assert_eq!(ordered(TurnOrder::SystemField, false), (wanted, 1));
         assert!(is_mistral("mistralai/Devstral-Small-2505") && !is_mistral("kimi-k2"));

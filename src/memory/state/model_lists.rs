@@ -41,7 +41,7 @@ struct Slot {
     /// With the time until which it is used.
     fetched: Option<(Instant, Fetched)>,
     /// The last list, with the time until which it stands for one that does not come.
-    known: Option<(Instant, Arc<[ProviderModel]>)>,
+    last: Option<(Instant, Arc<[ProviderModel]>)>,
 }
 
 impl Kept {
@@ -72,7 +72,7 @@ impl ModelLists {
     pub fn drop_expired(&self, now: Instant) {
         for slot in self.kept.lock().slots.values_mut() {
             slot.fetched.take_if(|(until, _)| now >= *until);
-            slot.known.take_if(|(until, _)| now >= *until);
+            slot.last.take_if(|(until, _)| now >= *until);
         }
     }
 
@@ -86,7 +86,7 @@ impl ModelLists {
         if let Some(slot) = self.kept.lock().slot(slug, generation) {
             let time_to_live = match &fetched {
                 Ok(models) => {
-                    slot.known = Some((now + KNOWN_FOR, Arc::clone(models)));
+                    slot.last = Some((now + KNOWN_FOR, Arc::clone(models)));
                     TIME_TO_LIVE
                 }
                 Err(_) => FAILURE_TIME_TO_LIVE,
@@ -99,8 +99,8 @@ impl ModelLists {
     pub fn insert_unanswered(&self, slug: &str, generation: u64, now: Instant) -> Fetched {
         let mut kept = self.kept.lock();
         let Some(slot) = kept.slot(slug, generation) else { return Err(Arc::from(UNANSWERED)) };
-        let known = slot.known.as_ref().filter(|(until, _)| now < *until);
-        let fetched = known.map(|(_, models)| Arc::clone(models)).ok_or_else(|| Arc::from(UNANSWERED));
+        let last = slot.last.as_ref().filter(|(until, _)| now < *until);
+        let fetched = last.map(|(_, models)| Arc::clone(models)).ok_or_else(|| Arc::from(UNANSWERED));
         slot.fetched = Some((now + FAILURE_TIME_TO_LIVE, fetched.clone()));
         fetched
     }

@@ -83,10 +83,17 @@ pub(super) struct Progress {
     ended: bool,
     /// An event that nothing may follow has passed: what follows it all the same is dropped.
     is_over: bool,
-    /// What was ready was taken, to be sent.
-    taken: bool,
-    /// It was some of the response.
-    has_written: bool,
+    taken: Taken,
+}
+
+/// What was taken of it, to be sent.
+#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+enum Taken {
+    #[default]
+    Never,
+    /// There was nothing.
+    Empty,
+    Some,
 }
 
 #[expect(
@@ -333,12 +340,13 @@ impl ResponseBody {
         let summary = tap.summary();
         let failed = summary.error.is_some() && summary.finish.is_none();
         // What was sent already is not taken back.
-        let judges = self.policy.wanted.expects_model() && (self.policy.validates || !self.progress.taken);
+        let judges = self.policy.wanted.expects_model()
+            && (self.policy.validates || self.progress.taken == Taken::Never);
         let may_be_message = summary.finish.is_none() && self.out.len() <= MAX_MESSAGE;
         if self.shape.kind == ContentKind::Json && failed && judges {
             self.error = Some(BodyError::Provider(self.policy.wanted.error_in(&self.out.concat()), None));
         } else if self.shape.kind == ContentKind::Json
-            && (self.policy.replaceable || !self.progress.taken)
+            && (self.policy.replaceable || self.progress.taken == Taken::Never)
             && self.policy.wanted.expects_model()
             && may_be_message
             && let document = self.out.concat()
@@ -519,12 +527,12 @@ impl ResponseBody {
 
     /// Whether nothing of it was ready for the client so far.
     pub fn is_untouched(&self) -> bool {
-        !self.progress.taken && self.out.is_empty()
+        self.progress.taken == Taken::Never && self.out.is_empty()
     }
 
     /// Whether the client got some of it.
     pub fn has_written(&self) -> bool {
-        self.progress.has_written
+        self.progress.taken == Taken::Some
     }
 
     /// Whether it resumed a broken stream with text that was not sent yet.
@@ -542,9 +550,9 @@ impl ResponseBody {
 
     /// Takes what is ready for the client.
     pub fn ready(&mut self) -> Vec<Bytes> {
-        self.progress.taken = true;
         let ready = self.out.take();
-        self.progress.has_written |= !ready.is_empty();
+        let taken = if ready.is_empty() { Taken::Empty } else { Taken::Some };
+        self.progress.taken = self.progress.taken.max(taken);
         ready
     }
 

@@ -28,6 +28,8 @@ pub enum BodyContent {
     JsonObject,
     /// Parsed if it is a JSON object; anything else is passed on for the provider to judge.
     AnyJson,
+    /// A form whose field `model` names the provider (`form_model`).
+    Form,
     /// Bytes that are kept only because they may have to be sent twice.
     Opaque,
 }
@@ -103,7 +105,7 @@ impl BodyReading {
                 Error::bad_request(format!("The request body must be a JSON object: {reason}."))
             }),
             BodyContent::AnyJson => Ok(Body::parse(bytes.clone()).unwrap_or_else(|_| Body::opaque(bytes))),
-            BodyContent::Opaque => Ok(Body::opaque(bytes)),
+            BodyContent::Form | BodyContent::Opaque => Ok(Body::opaque(bytes)),
         }
     }
 }

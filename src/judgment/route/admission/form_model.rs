@@ -1,0 +1,139 @@
+//! `@slug/model` in the form of an upload (transcriptions, edits of images): the field `model`, wherever it stands.
+//!
+//! Forms stream through unread where something else names the provider. Where nothing does, the form is read into memory, as far as
+//! `limits.max_body_bytes` allow, and the slug is taken off. Not here: what else is in a form; the provider judges it.
+
+use super::{BodyContent, BodyReading, RequestHead};
+use crate::route::provider_ref::split_slug;
+use crate::route::request_mode::RequestMode;
+use bytes::Bytes;
+use http::{HeaderMap, header};
+use memchr::memmem;
+use std::ops::Range;
+use words::api::operation::Operation;
+use words::config::headers::GatewayHeaders;
+use words::error::Error;
+
+/// How to read a form whose model names the provider; `None`: it streams through.
+///
+/// # Errors
+/// 400 for headers of the gateway's own that cannot be read.
+pub(super) fn reading(head: &RequestHead<'_>, limit: usize) -> Result<Option<BodyReading>, Error> {
+    let has_model = matches!(
+        head.endpoint.operation,
+        Operation::Transcriptions
+            | Operation::Translations
+            | Operation::ImageEdits
+            | Operation::ImageVariations
+    );
+    let settings = &head.snapshot.settings;
+    if head.endpoint.mode != RequestMode::Api
+        || !has_model
+        || settings.default_config.is_some()
+        || boundary(head.headers).is_none()
+    {
+        return Ok(None);
+    }
+    let GatewayHeaders { config, provider, virtual_key, custom_host, .. } =
+        &GatewayHeaders::read(head.headers, &settings.header_prefixes)?;
+    if config.is_some() || provider.is_some() || virtual_key.is_some() || custom_host.is_some() {
+        return Ok(None);
+    }
+    let reading = BodyReading::upload(head.headers, limit);
+    Ok(reading.map(|reading| BodyReading { content: BodyContent::Form, ..reading }))
+}
+
+/// The model that a form names, and the form without the slug in it.
+pub fn take_slug(headers: &HeaderMap, form: &Bytes) -> Option<(String, Bytes)> {
+    let place = model(form, &boundary(headers)?)?;
+    let named = std::str::from_utf8(form.get(place.clone())?).ok()?;
+    let Some((_, model)) = split_slug(named) else { return Some((named.to_owned(), form.clone())) };
+    let (before, after) = (form.get(..place.start)?, form.get(place.end..)?);
+    Some((named.to_owned(), Bytes::from([before, model.as_bytes(), after].concat())))
+}
+
+/// What stands before each part of the form.
+fn boundary(headers: &HeaderMap) -> Option<String> {
+    let media = headers.get(header::CONTENT_TYPE)?.to_str().ok()?;
+    let (kind, parameters) = media.split_once(';')?;
+    if !kind.trim().eq_ignore_ascii_case("multipart/form-data") {
+        return None;
+    }
+    let named = parameters.split(';').find_map(|parameter| {
+        let (name, value) = parameter.split_once('=')?;
+        name.trim().eq_ignore_ascii_case("boundary").then(|| value.trim().trim_matches('"'))
+    })?;
+    (!named.is_empty()).then(|| format!("--{named}"))
+}
+
+/// Where the value of the field `model` stands.
+fn model(form: &[u8], boundary: &str) -> Option<Range<usize>> {
+    const END_OF_HEAD: &[u8] = b"\r\n\r\n";
+    let finder = memmem::Finder::new(boundary.as_bytes());
+    let mut parts = finder.find_iter(form).peekable();
+    while let Some(start) = parts.next() {
+        let start = start + boundary.len();
+        let end = *parts.peek()?;
+        let part = form.get(start..end)?;
+        let Some(head) = memmem::find(part, END_OF_HEAD) else { continue };
+        if is_model(part.get(..head)?) {
+            let value = start + head + END_OF_HEAD.len();
+            return Some(value..end.checked_sub(2).filter(|end| *end >= value)?);
+        }
+    }
+    None
+}
+
+/// Whether the head of a part is that of the field `model`.
+fn is_model(head: &[u8]) -> bool {
+    let head = String::from_utf8_lossy(head);
+    let mut lines = head.lines().filter_map(|line| line.split_once(':'));
+    let disposition = lines.find(|(name, _)| name.trim().eq_ignore_ascii_case("content-disposition"));
+    disposition.is_some_and(|(_, value)| {
+        let mut parameters = value.split(';').map(str::trim);
+        parameters.any(|parameter| matches!(parameter, "name=\"model\"" | "name=model"))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http::HeaderValue;
+
+    fn taken(content_type: &'static str, form: &'static str) -> Option<(String, String)> {
+        let mut headers = HeaderMap::new();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
+        let (model, form) = take_slug(&headers, &Bytes::from_static(form.as_bytes()))?;
+        Some((model, String::from_utf8(form.to_vec()).unwrap()))
+    }
+
+    #[test]
+    fn the_slug_is_taken_off_wherever_the_field_stands() {
+        const FIRST: &str = "--b\r\nContent-Disposition: form-data; name=\"model\"\r\n\r\n@oai/whisper-1\r\n--b\r\n\
+            Content-Disposition: form-data; name=\"file\"; filename=\"a\"\r\n\r\nname=\"model\"\r\n--b--\r\n";
+        const LAST: &str = "--b\r\nContent-Disposition: form-data; name=\"file\"; filename=\"a\"\r\n\r\nx\r\n--b\r\n\
+            content-disposition: form-data; name=model\r\ncontent-type: text/plain\r\n\r\n@oai/whisper-1\r\n--b--\r\n";
+        for form in [FIRST, LAST] {
+            let (model, changed) = taken("multipart/form-data; boundary=b", form).unwrap();
+            assert_eq!((model.as_str(), changed), ("@oai/whisper-1", form.replace("@oai/", "")));
+        }
+        let quoted = "Multipart/Form-Data; charset=utf-8; boundary=\"b\"";
+        assert!(taken(quoted, FIRST).is_some());
+        let plain = "--b\r\ncontent-disposition: form-data; name=\"model\"\r\n\r\nwhisper-1\r\n--b--\r\n";
+        assert_eq!(taken("multipart/form-data; boundary=b", plain), Some(("whisper-1".into(), plain.into())));
+        for (content_type, form) in [
+            ("multipart/form-data", FIRST),
+            ("multipart/form-data; boundary=", FIRST),
+            ("multipart/form-data; boundary=other", FIRST),
+            ("application/json; boundary=b", FIRST),
+            ("multipart/form-data; boundary=b", ""),
+            ("multipart/form-data; boundary=b", "--b--b--b"),
+            (
+                "multipart/form-data; boundary=b",
+                "--b\r\ncontent-disposition: form-data; name=\"model\"\r\n\r\n@oai/m",
+            ),
+        ] {
+            assert_eq!(taken(content_type, form), None, "{content_type} {form}");
+        }
+    }
+}
