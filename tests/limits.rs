@@ -150,7 +150,7 @@ async fn a_compressed_body_is_read_up_to_the_limit_of_what_comes_out() {
 }
 
 #[tokio::test]
-async fn a_body_that_is_not_compressed_as_it_says_is_refused_where_it_is_read() {
+async fn a_body_that_cannot_be_unpacked_is_refused_where_it_is_read() {
     let gateway = gateway();
     let call = chat(&gateway, &new_trace(), &hello(false)).header("content-encoding", "gzip");
     let response = call.body(vec![0x1f, 0x8b, 8, 0]).send().await.unwrap();

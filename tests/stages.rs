@@ -544,7 +544,8 @@ async fn a_stream_denied_in_its_middle_ends_with_an_error_event_and_its_provider
         assert!(observed.body.contains("hello") && !observed.body.contains("world"), "{name}: {observed:?}");
         let last = observed.body.trim_end().rsplit("data: ").next().unwrap();
         let error: Value = serde_json::from_str(last).expect(&observed.body);
-        let message = error.pointer("/error/message").unwrap_or(&error["message"]);
+        let failed = error.pointer("/response/error/message");
+        let message = failed.or(error.pointer("/error/message")).unwrap_or(&error["message"]);
         assert_eq!(message, "That word may not be used.", "{name}: {}", observed.body);
         assert_eq!(observed.line["error_code"], "invalid_request", "{name}: {}", observed.line);
         assert_eq!(closing.await.unwrap(), 0, "{name}: the provider's connection is closed");

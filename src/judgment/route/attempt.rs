@@ -499,6 +499,7 @@ fn prepare(
     notes: &mut TranslationNotes,
 ) -> Result<PreparedRequest, Error> {
     if request.mode == RequestMode::Passthrough {
+        translation::check_compaction(target.provider, call, &target.account)?;
         let path = target.provider.path(call, &target.account)?;
         return Ok(PreparedRequest {
             path,

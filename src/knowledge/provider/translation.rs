@@ -322,34 +322,43 @@ impl Preparation<'_> {
     }
 }
 
+/// A provider without a Responses API would get a conversation, with its key, at a path that it does not have.
+///
+/// # Errors
+/// 400 for a conversation that is to be compacted there.
+pub fn check_compaction(provider: &dyn Provider, call: &Call<'_>, account: &Account) -> Result<(), Error> {
+    if *call.method != Method::POST
+        || call.path != "responses/compact"
+        || has_responses(provider, call, account)
+    {
+        return Ok(());
+    }
+    let id = provider.id();
+    let message = format!(
+        "{id} compacts no conversations. Send a shorter one, or choose a provider with a Responses API of its own \
+         (openai, azure-openai). Codex compacts by itself at a provider that is not named OpenAI."
+    );
+    Err(Error::bad_request(message).with_provider(id))
+}
+
+/// Whether the provider has a Responses API of its own.
+fn has_responses(provider: &dyn Provider, call: &Call<'_>, account: &Account) -> bool {
+    let create = Call { operation: Operation::Responses, path: "responses", ..*call };
+    matches!(provider.adapter(&create, account), Ok(Adapter::Passthrough(_)))
+}
+
 /// A provider that only chats stores no responses. Refused here, because the provider's own 404 would be
 /// about something else.
 fn check_stored_responses(provider: &dyn Provider, call: &Call<'_>, account: &Account) -> Result<(), Error> {
-    // Of the Responses API as well: a provider without it would get a conversation at a path that it does not have.
-    let compacts = *call.method == Method::POST && call.path == "responses/compact";
-    if !call.operation.is_stored_response() && !compacts {
+    if !call.operation.is_stored_response() || has_responses(provider, call, account) {
         return Ok(());
     }
-    let create = Call { operation: Operation::Responses, path: "responses", ..*call };
-    match provider.adapter(&create, account) {
-        Ok(Adapter::Passthrough(_)) => Ok(()),
-        _ if compacts => {
-            let id = provider.id();
-            let message = format!(
-                "{id} compacts no conversations. Send a shorter one, or choose a provider with a Responses API of its own \
-                 (openai, azure-openai). Codex compacts by itself at a provider that is not named OpenAI."
-            );
-            Err(Error::bad_request(message).with_provider(id))
-        }
-        _ => {
-            let id = provider.id();
-            let message = format!(
-                "{id} keeps no responses, so there is none to get, cancel or delete. Choose a provider with a \
-                 Responses API of its own (openai, azure-openai)."
-            );
-            Err(Error::bad_request(message).with_provider(id))
-        }
-    }
+    let id = provider.id();
+    let message = format!(
+        "{id} keeps no responses, so there is none to get, cancel or delete. Choose a provider with a Responses API of its \
+         own (openai, azure-openai)."
+    );
+    Err(Error::bad_request(message).with_provider(id))
 }
 
 impl Translation {

@@ -83,17 +83,8 @@ pub(super) struct Progress {
     ended: bool,
     /// An event that nothing may follow has passed: what follows it all the same is dropped.
     is_over: bool,
-    taken: Taken,
-}
-
-/// What was taken of it, to be sent.
-#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
-enum Taken {
-    #[default]
-    Never,
-    /// There was nothing.
-    Empty,
-    Some,
+    /// Whether something was ready when it was taken, to be sent. `None`: it was never taken.
+    taken: Option<bool>,
 }
 
 #[expect(
@@ -340,13 +331,13 @@ impl ResponseBody {
         let summary = tap.summary();
         let failed = summary.error.is_some() && summary.finish.is_none();
         // What was sent already is not taken back.
-        let judges = self.policy.wanted.expects_model()
-            && (self.policy.validates || self.progress.taken == Taken::Never);
+        let judges =
+            self.policy.wanted.expects_model() && (self.policy.validates || self.progress.taken.is_none());
         let may_be_message = summary.finish.is_none() && self.out.len() <= MAX_MESSAGE;
         if self.shape.kind == ContentKind::Json && failed && judges {
             self.error = Some(BodyError::Provider(self.policy.wanted.error_in(&self.out.concat()), None));
         } else if self.shape.kind == ContentKind::Json
-            && (self.policy.replaceable || self.progress.taken == Taken::Never)
+            && (self.policy.replaceable || self.progress.taken.is_none())
             && self.policy.wanted.expects_model()
             && may_be_message
             && let document = self.out.concat()
@@ -527,12 +518,12 @@ impl ResponseBody {
 
     /// Whether nothing of it was ready for the client so far.
     pub fn is_untouched(&self) -> bool {
-        self.progress.taken == Taken::Never && self.out.is_empty()
+        self.progress.taken.is_none() && self.out.is_empty()
     }
 
     /// Whether the client got some of it.
     pub fn has_written(&self) -> bool {
-        self.progress.taken == Taken::Some
+        self.progress.taken == Some(true)
     }
 
     /// Whether it resumed a broken stream with text that was not sent yet.
@@ -551,8 +542,7 @@ impl ResponseBody {
     /// Takes what is ready for the client.
     pub fn ready(&mut self) -> Vec<Bytes> {
         let ready = self.out.take();
-        let taken = if ready.is_empty() { Taken::Empty } else { Taken::Some };
-        self.progress.taken = self.progress.taken.max(taken);
+        self.progress.taken = self.progress.taken.max(Some(!ready.is_empty()));
         ready
     }
 

@@ -48,7 +48,8 @@ pub fn take_slug(headers: &HeaderMap, form: &Bytes) -> Option<(String, Bytes)> {
     let place = model(form, &boundary(headers)?)?;
     let named = std::str::from_utf8(form.get(place.clone())?).ok()?;
     let Some((_, model)) = split_slug(named) else { return Some((named.to_owned(), form.clone())) };
-    let (before, after) = (form.get(..place.start)?, form.get(place.end..)?);
+    let before = form.get(..place.start)?;
+    let after = form.get(place.end..)?;
     Some((named.to_owned(), Bytes::from([before, model.as_bytes(), after].concat())))
 }
 

@@ -3,7 +3,7 @@
 //!
 //! Not the responses that are translated: their encoder writes each event.
 
-use super::{BodyError, Mode, ResponseBody, Taken};
+use super::{BodyError, Mode, ResponseBody};
 use crate::engine::content_kind::ContentKind;
 use bytes::Bytes;
 use std::ops::Range;
@@ -130,7 +130,7 @@ impl ResponseBody {
         tap.event(event);
         let summary = tap.summary();
         // The error of a stream that has not begun gets a status of its own, whoever could replace it.
-        let begins = summary.events == 1 && self.progress.taken == Taken::Never && self.out.is_empty();
+        let begins = summary.events == 1 && self.progress.taken.is_none() && self.out.is_empty();
         if !failed && summary.error.is_some() && (self.policy.validates || begins) {
             self.error = Some(BodyError::Provider(self.policy.wanted.error_in(data), None));
         } else if summary.ended && !summary.is_complete_for(self.policy.wanted.operation) {
