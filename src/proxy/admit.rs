@@ -350,11 +350,15 @@ async fn unpack(
     packed: &Bytes,
     limit: usize,
 ) -> std::result::Result<Bytes, Error> {
-    /// Text shrinks to a tenth or so; what is packed far better is found out while it is unpacked.
-    const USUAL_RATIO: usize = 10;
+    /// The most that deflate makes of a byte (<https://zlib.net/zlib_tech.html>). The others have no such bound.
+    const DEFLATE_RATIO: usize = 1032;
+    let most = match coding {
+        ContentCoding::Gzip | ContentCoding::Deflate => packed.len().saturating_mul(DEFLATE_RATIO),
+        ContentCoding::Brotli | ContentCoding::Zstd => limit,
+    };
     let held = &mut ctx.load.held;
     let work = || coding.unpack(packed, limit, &mut |bytes| held.set(bytes));
-    let bytes = gateway.engine.shared.large_work.run(packed.len().saturating_mul(USUAL_RATIO), work).await?;
+    let bytes = gateway.engine.shared.large_work.run(most.min(limit), work).await?;
     ctx.load.held.set(bytes.len())?;
     let header = session.req_header_mut();
     header.remove_header(&http::header::CONTENT_ENCODING);

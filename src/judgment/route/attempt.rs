@@ -106,9 +106,9 @@ impl Request {
         }
     }
 
-    /// Takes the model that a form names.
+    /// Takes the model that a form names. One in the path counts before it.
     pub fn set_form_model(&mut self, full_model: Option<String>) {
-        if full_model.is_some() {
+        if full_model.is_some() && self.slug.is_none() {
             (self.slug, self.model) = slug_and_model(full_model);
         }
     }

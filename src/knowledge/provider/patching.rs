@@ -5,7 +5,7 @@ use super::adapter::ResponsePatch;
 use words::api::sse::{Event, SseParser, write_event};
 
 /// The largest whole response held, in bytes; a larger one passes unpatched.
-const MAX_HELD: usize = 16 << 20;
+const MAX_HELD: usize = 64 << 20;
 
 /// The patching of one response.
 #[derive(Debug)]

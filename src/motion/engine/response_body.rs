@@ -20,6 +20,7 @@ use http::header::CONTENT_LENGTH;
 use judgment::route::request_mode::RequestMode;
 use knowledge::provider::rewriter::{Rewriter, TextFilters};
 use knowledge::provider::translation::Translation;
+use memchr::memmem;
 use memory::state::large_work::{run_here, translation};
 use pingora::http::ResponseHeader;
 use pingora_core::protocols::http::HttpTask;
@@ -521,9 +522,10 @@ impl ResponseBody {
         self.progress.taken.is_none() && self.out.is_empty()
     }
 
-    /// Whether the client got some of it.
+    /// Whether the client got events of it, and not only comments.
     pub fn has_written(&self) -> bool {
-        self.progress.taken == Some(true)
+        let is_silent = matches!(&self.mode, Mode::Passthrough { tap, .. } if tap.summary().events == 0);
+        !is_silent && self.progress.taken == Some(true)
     }
 
     /// Whether it resumed a broken stream with text that was not sent yet.
@@ -555,8 +557,13 @@ impl ResponseBody {
     ) -> Bytes {
         let mut out = Vec::new();
         match (&mut self.mode, self.error.take()) {
-            // The provider's own error event is in the client's dialect already.
-            (Mode::Passthrough { .. }, Some(BodyError::Provider(_, Some(event)))) => return event,
+            // The provider's own event is in the client's dialect. On the Responses API agents read `response.failed` alone.
+            (Mode::Passthrough { tap, .. }, Some(BodyError::Provider(_, Some(event)))) => {
+                out.extend_from_slice(&event);
+                if dialect == Dialect::Responses && memmem::find(&event, b"\"response.failed\"").is_none() {
+                    provider_error.responses_failed(tap.summary().events, &mut out);
+                }
+            }
             (Mode::Translated(rewriter), _) => rewriter.fail(provider_error, &mut out),
             (Mode::Passthrough { tap, .. }, _) => {
                 provider_error.event(dialect, Some(provider), tap.summary().events, &mut out);

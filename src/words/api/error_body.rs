@@ -123,12 +123,7 @@ impl<'a> ErrorView<'a> {
             Dialect::Anthropic => write_event(out, Some("error"), &self.anthropic_body(None)),
             Dialect::Responses => {
                 self.responses_error(events, out);
-                let failed = FailedEvent {
-                    kind: "response.failed",
-                    sequence_number: events + 1,
-                    response: FailedResponse::new(self.responses_code(), self.message),
-                };
-                write_event(out, Some(failed.kind), &json(&failed));
+                self.responses_failed(events + 1, out);
             }
         }
     }
@@ -145,6 +140,16 @@ impl<'a> ErrorView<'a> {
             error: self.openai_error(Some(code)),
         };
         write_event(out, Some("error"), &json(&event));
+    }
+
+    /// Writes the last event of a response that failed and passed through.
+    pub(super) fn responses_failed(&self, events: u64, out: &mut Vec<u8>) {
+        let failed = FailedEvent {
+            kind: "response.failed",
+            sequence_number: events,
+            response: FailedResponse::new(self.responses_code(), self.message),
+        };
+        write_event(out, Some(failed.kind), &json(&failed));
     }
 
     pub(super) const fn responses_code(&self) -> &'a str {

@@ -43,6 +43,12 @@ const GOOGLE_VERSIONS: [&str; 3] = ["/v1beta/", "/v1beta1/", "/v1alpha/"];
 /// The header in which Google's SDKs name themselves.
 const GOOGLE_CLIENT: &str = "x-goog-api-client";
 
+/// What stands below `/v1/`. The base URL of a client that adds the version itself often has one already: `/v1/v1/`.
+pub(super) fn below_version(path: &str) -> Option<&str> {
+    let below = path.strip_prefix("/v1/")?;
+    Some(below.strip_prefix("v1/").unwrap_or(below))
+}
+
 impl Endpoint {
     pub fn find(method: &Method, path: &str) -> Self {
         // The response to HEAD is that to GET without its body (RFC 9110, 9.3.2).
@@ -57,9 +63,7 @@ impl Endpoint {
                 None => Self::find_gemini(method, path, below),
             };
         }
-        let below_version = path.strip_prefix("/v1/").unwrap_or_default();
-        // The base URL of a client that adds the version itself often has one already.
-        let below_version = below_version.strip_prefix("v1/").unwrap_or(below_version);
+        let below_version = below_version(path).unwrap_or_default();
         let is_gemini = below_version.starts_with("models/") && *method == Method::POST;
         if is_gemini || below_version.starts_with("publishers/") || below_version.starts_with("projects/") {
             return Self::find_gemini(method, path, below_version);

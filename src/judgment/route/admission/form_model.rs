@@ -67,22 +67,26 @@ fn boundary(headers: &HeaderMap) -> Option<String> {
     (!named.is_empty()).then(|| format!("--{named}"))
 }
 
-/// Where the value of the field `model` stands.
+/// Where the value of the field `model` stands. `None` as well where there are two: servers differ in which they take.
 fn model(form: &[u8], boundary: &str) -> Option<Range<usize>> {
     const END_OF_HEAD: &[u8] = b"\r\n\r\n";
     let finder = memmem::Finder::new(boundary.as_bytes());
     let mut parts = finder.find_iter(form).peekable();
+    let mut found = None;
     while let Some(start) = parts.next() {
         let start = start + boundary.len();
-        let end = *parts.peek()?;
+        let Some(end) = parts.peek().copied() else { break };
         let part = form.get(start..end)?;
         let Some(head) = memmem::find(part, END_OF_HEAD) else { continue };
         if is_model(part.get(..head)?) {
             let value = start + head + END_OF_HEAD.len();
-            return Some(value..end.checked_sub(2).filter(|end| *end >= value)?);
+            let place = value..end.checked_sub(2).filter(|end| *end >= value)?;
+            if found.replace(place).is_some() {
+                return None;
+            }
         }
     }
-    None
+    found
 }
 
 /// Whether the head of a part is that of the field `model`.
@@ -129,6 +133,10 @@ mod tests {
             ("application/json; boundary=b", FIRST),
             ("multipart/form-data; boundary=b", ""),
             ("multipart/form-data; boundary=b", "--b--b--b"),
+            (
+                "multipart/form-data; boundary=b",
+                "--b\r\ncontent-disposition: form-data; name=model\r\n\r\n@a/m\r\n--b\r\ncontent-disposition: form-data; name=model\r\n\r\n@b/m\r\n--b--",
+            ),
             (
                 "multipart/form-data; boundary=b",
                 "--b\r\ncontent-disposition: form-data; name=\"model\"\r\n\r\n@oai/m",

@@ -1,5 +1,6 @@
 //! Which requests are for the gateway's own list of models, and not for a provider's.
 
+use super::endpoint::below_version;
 use super::{PathForm, RequestHead};
 use http::Method;
 use percent_encoding::percent_decode_str;
@@ -61,7 +62,7 @@ impl ModelQuery {
 
 /// The model of `/v1/models/{model}`, or `None` in it for `/v1/models`; `None` for any other path.
 fn plain_model(path: &str) -> Option<Option<String>> {
-    let rest = path.strip_prefix("/v1/models")?;
+    let rest = below_version(path)?.strip_prefix("models")?;
     match rest.strip_prefix('/') {
         None if rest.is_empty() => Some(None),
         // The name of a model may have slashes, which some clients encode.

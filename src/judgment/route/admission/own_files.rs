@@ -2,6 +2,7 @@
 //!
 //! A request that names one of them, or no provider; and a batch whose input file is the gateway's.
 
+use super::endpoint::below_version;
 use super::{Endpoint, PathForm, RequestHead};
 use crate::route::compiled::CompiledConfig;
 use crate::route::request_mode::RequestMode;
@@ -54,7 +55,7 @@ fn is_anthropics_own(headers: &HeaderMap, query: Option<&str>) -> bool {
 fn check_path(head: &RequestHead<'_>) -> Result<(), Error> {
     let path = head.uri.path();
     let id = object_id(path).unwrap_or_default();
-    let is_own = match path.split('/').nth(2) {
+    let is_own = match below_version(path).and_then(|below| below.split('/').next()) {
         Some("files") => parse_file_id(id).is_some(),
         Some("batches") => parse_batch_id(id).is_some(),
         _ => false,
@@ -132,5 +133,5 @@ pub fn batch_provider(
 
 /// The id in `/v1/files/{id}`, `/v1/batches/{id}/cancel` …
 pub fn object_id(path: &str) -> Option<&str> {
-    path.strip_prefix("/v1/")?.split('/').nth(1)
+    below_version(path)?.split('/').nth(1)
 }

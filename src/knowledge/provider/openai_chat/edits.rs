@@ -97,10 +97,11 @@ impl OpenAiChat {
         for (index, json) in list.iter().enumerate() {
             let Some(message) = json.source().and_then(Object::read) else { continue };
             calls.has_result = list.get(index + 1).is_some_and(is_function_result);
-            self.message(&message, index, &mut splice, &mut calls, notes)?;
-            if self.call_ids == IdRule::Nine {
-                order.next(&message, &mut splice, notes);
+            let is_users = self.call_ids == IdRule::Nine && order.next(&message, &mut splice, notes);
+            if !is_users && !self.developer && message.string("role").as_deref() == Some("developer") {
+                splice.replace(&message, "role", "\"system\"");
             }
+            self.message(&message, index, &mut splice, &mut calls, notes)?;
             last = Some(message);
         }
         if let Some(last) = last.filter(|last| self.flags_prefix && is_prefix(last)) {
@@ -140,9 +141,6 @@ impl OpenAiChat {
         notes: &mut TranslationNotes,
     ) -> Result<(), Error> {
         let role = message.string("role").unwrap_or_default();
-        if role == "developer" && !self.developer {
-            splice.replace(message, "role", "\"system\"");
-        }
         let parts = message.list("content");
         self.remove_part_members(&parts, splice, notes);
         let is_converted = self.conform_message(message, index, &parts, splice, calls)?;

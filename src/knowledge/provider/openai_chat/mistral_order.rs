@@ -16,11 +16,17 @@ pub(super) struct MistralOrder {
 }
 
 impl MistralOrder {
-    /// Takes the next message, and changes it where Mistral would refuse it here.
-    pub fn next<'t>(&mut self, message: &Object<'t>, splice: &mut Splice<'t>, notes: &mut TranslationNotes) {
+    /// Takes the next message, and changes it where Mistral would refuse it here. Returns whether it is the user's now.
+    pub fn next<'t>(
+        &mut self,
+        message: &Object<'t>,
+        splice: &mut Splice<'t>,
+        notes: &mut TranslationNotes,
+    ) -> bool {
         let role = message.string("role").unwrap_or_default();
         let is_system = matches!(&*role, "system" | "developer");
-        if is_system && self.has_begun {
+        let is_later = is_system && self.has_begun;
+        if is_later {
             notes.warn_once("messages", "a later system message was sent as the user's, marked");
             splice.replace(message, "role", "\"user\"");
             mark(message, splice);
@@ -30,6 +36,7 @@ impl MistralOrder {
         }
         self.has_begun |= !is_system;
         self.is_after_result = matches!(&*role, "tool" | "function");
+        is_later
     }
 }
 
@@ -44,5 +51,41 @@ fn mark<'t>(message: &Object<'t>, splice: &mut Splice<'t>) {
         if let Some(text) = part.string("text") {
             splice.replace(&part, "text", enclosed(&text).get());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::provider::openai_chat::quirks::MISTRAL;
+    use serde_json::{Value, json};
+    use words::api::body::Body;
+    use words::config::account::Account;
+
+    fn sent(messages: &Value) -> Value {
+        let body = Body::parse(json!({"model": "m", "messages": messages}).to_string().into()).unwrap();
+        let edits = MISTRAL.edits(&body, &Account::default(), &mut TranslationNotes::default()).unwrap();
+        let sent: Value = serde_json::from_slice(&body.edit(&edits)).unwrap();
+        sent["messages"].clone()
+    }
+
+    #[test]
+    fn a_later_system_message_is_the_users_and_results_are_answered() {
+        let call =
+            json!([{"id": "aaaaaaaaa", "type": "function", "function": {"name": "f", "arguments": "{}"}}]);
+        let turn = json!([
+            {"role": "developer", "content": "a"},
+            {"role": "user", "content": "b"},
+            {"role": "assistant", "tool_calls": call},
+            {"role": "tool", "tool_call_id": "aaaaaaaaa", "content": "c"},
+            {"role": "developer", "content": "d"},
+            {"role": "system", "content": [{"type": "text", "text": "e"}]},
+        ]);
+        let sent = sent(&turn);
+        let roles: Vec<&str> =
+            sent.as_array().unwrap().iter().map(|message| message["role"].as_str().unwrap()).collect();
+        assert_eq!(roles, ["system", "user", "assistant", "tool", "assistant", "user", "user"]);
+        assert_eq!(sent[5]["content"], [OPENING, "d", CLOSING].concat());
+        assert_eq!(sent[6]["content"][0]["text"], [OPENING, "e", CLOSING].concat());
     }
 }

@@ -106,6 +106,8 @@ fn read(
         }
         count(packed + out.len())?;
         if out.len() == before {
+            // It is held as long as the request, and only what is in it was counted.
+            out.shrink_to_fit();
             return Ok(Bytes::from(out));
         }
     }

@@ -156,6 +156,11 @@ impl ProviderError {
         ErrorView::from(self).responses_error(events, out);
     }
 
+    /// Writes the `response.failed` of a response that passed through and whose error event was sent.
+    pub fn responses_failed(&self, events: u64, out: &mut Vec<u8>) {
+        ErrorView::from(self).responses_failed(events, out);
+    }
+
     /// The error's code in a response of the Responses API that failed.
     pub(crate) fn responses_code(&self) -> &str {
         ErrorView::from(self).responses_code()

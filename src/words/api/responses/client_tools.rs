@@ -34,6 +34,14 @@ struct ToolIn<'a> {
     kind: Option<JsonStr<'a>>,
     name: Option<JsonStr<'a>>,
     tools: Option<Json<'a>>,
+    /// Of Anthropic's own form of a function, whose type is `custom` as well.
+    input_schema: Option<Json<'a>>,
+}
+
+impl ToolIn<'_> {
+    fn is_freeform(&self) -> bool {
+        self.kind.as_deref() == Some("custom") && self.input_schema.is_none()
+    }
 }
 
 impl ClientTools {
@@ -55,8 +63,9 @@ impl ClientTools {
         let mut wanted: HashMap<String, usize> = HashMap::new();
         for tool in &tools {
             if let (Some("function" | "custom"), Some(name)) = (tool.kind.as_deref(), &tool.name) {
-                wanted.insert(name.to_string(), 1);
-                if tool.kind.as_deref() == Some("custom") {
+                // Of two tools of one name the first is sent.
+                let is_first = wanted.insert(name.to_string(), 1).is_none();
+                if is_first && tool.is_freeform() {
                     table.declare(name.to_string(), None, name, true);
                 }
             }
@@ -64,15 +73,14 @@ impl ClientTools {
         for namespace in tools.iter().filter(|tool| tool.kind.as_deref() == Some("namespace")) {
             let (Some(space), Some(list)) = (&namespace.name, &namespace.tools) else { continue };
             for tool in read_tools(list) {
-                let (Some(kind @ ("function" | "custom")), Some(name)) = (tool.kind.as_deref(), &tool.name)
-                else {
+                let (Some("function" | "custom"), Some(name)) = (tool.kind.as_deref(), &tool.name) else {
                     continue;
                 };
                 if table.functions.get(&**space).is_some_and(|names| names.contains_key(&**name)) {
                     continue;
                 }
                 let function = unused(joined(space, name), &mut wanted);
-                table.declare(function, Some(space), name, kind == "custom");
+                table.declare(function, Some(space), name, tool.is_freeform());
             }
         }
         table

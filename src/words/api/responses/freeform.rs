@@ -119,13 +119,15 @@ fn next_char(rest: &str) -> Option<(Option<char>, usize)> {
     Some((Some(char), 1 + escaped.len_utf8()))
 }
 
-/// An escape of the form `\uXXXX`, or two of them for one character.
+/// An escape of the form `\uXXXX`, or two of them for one character. An invalid one is skipped as far as it is invalid.
 fn unicode(rest: &str) -> Option<(Option<char>, usize)> {
+    // `None`: more is needed. `Some(None)`: these are no digits.
     let unit = |from: usize| {
-        let digits = rest.get(from..from + 4);
-        digits.map(|digits| u32::from_str_radix(digits, 16).unwrap_or(0xfffd))
+        let digits = std::str::from_utf8(rest.as_bytes().get(from..from + 4)?).ok();
+        let digits = digits.filter(|digits| digits.bytes().all(|byte| byte.is_ascii_hexdigit()));
+        Some(digits.and_then(|digits| u32::from_str_radix(digits, 16).ok()))
     };
-    let high = unit(2)?;
+    let Some(high) = unit(2)? else { return Some((Some(char::REPLACEMENT_CHARACTER), 2)) };
     if !(0xd800..0xdc00).contains(&high) {
         return Some((Some(char::from_u32(high).unwrap_or(char::REPLACEMENT_CHARACTER)), 6));
     }
@@ -133,10 +135,9 @@ fn unicode(rest: &str) -> Option<(Option<char>, usize)> {
     if !follows.starts_with("\\u") && !"\\u".starts_with(follows) {
         return Some((Some(char::REPLACEMENT_CHARACTER), 6));
     }
-    let low = unit(8)?;
-    let char =
-        low.checked_sub(0xdc00).and_then(|low| char::from_u32(0x10000 + ((high - 0xd800) << 10) + low));
-    Some((Some(char.unwrap_or(char::REPLACEMENT_CHARACTER)), 12))
+    let low = unit(8)?.and_then(|low| low.checked_sub(0xdc00)).filter(|low| *low < 0x400);
+    let Some(low) = low else { return Some((Some(char::REPLACEMENT_CHARACTER), 6)) };
+    Some((char::from_u32(0x10000 + ((high - 0xd800) << 10) + low), 12))
 }
 
 /// The text of arguments of another form: of their only text, or they themselves.
@@ -209,5 +210,12 @@ mod tests {
         }
         let lone = read(r#"{"input":"\ud83d\n\ude00"}"#, 1).1;
         assert_eq!(lone, "\u{fffd}\n\u{fffd}");
+        for (arguments, text) in [
+            (r#"{"input":"a\u123é b"}"#, "a\u{fffd}123é b"),
+            (r#"{"input":"\user"}"#, "\u{fffd}ser"),
+            (r#"{"input":"\ud83d\u0041"}"#, "\u{fffd}A"),
+        ] {
+            assert_eq!(read(arguments, 1).1, text, "{arguments}");
+        }
     }
 }

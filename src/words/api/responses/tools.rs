@@ -56,7 +56,10 @@ impl ToolReader<'_> {
         let kind = kind.and_then(|(_, value)| parse_string(value.source()?)).unwrap_or_default();
         match &*kind {
             "function" => tools.push(self.function(members, at, namespace)?),
-            "custom" => tools.push(self.freeform(&members, at, namespace)?),
+            // With a schema it is Anthropic's form of a function.
+            "custom" if !members.iter().any(|(name, _)| name == "input_schema") => {
+                tools.push(self.freeform(&members, at, namespace)?);
+            }
             "namespace" if namespace.is_none() => tools.append(&mut self.namespace(&members, at)?),
             _ => tools.push(Tool::Other { kind, json }),
         }
