@@ -88,17 +88,18 @@ impl Smtp {
         const MODES: Choice<SmtpTls> =
             Choice(&[("starttls", SmtpTls::StartTls), ("tls", SmtpTls::Tls), ("off", SmtpTls::Off)]);
         let ca_file = "Certificate authorities in place of the usual ones, PEM.";
+        let tls = "How connections are encrypted. Default: starttls.";
         let administrators = "Whether alerts also go to the users who are owners or administrators of the organisation, to administrators of the \
-             limit's workspace, and to the user who made the key whose limit it is.";
+             limit's workspace, and to the user who made the key whose limit it is. Default: true.";
         let host = table.needed("host", NON_EMPTY, "Its name.");
         let port = table.get("port", whole(1, 65_535), "Default: 587, with tls 465, with off 25.");
-        let tls = table.or("tls", MODES, SmtpTls::StartTls, "How connections are encrypted.");
+        let tls = table.get("tls", MODES, tls).unwrap_or(SmtpTls::StartTls);
         let ca_file = table.get("ca_file", FILE, ca_file);
         let username = table.get("username", NON_EMPTY, "With password, where the server wants it.");
         let password = table.get("password", PASSWORD, "The password.");
         let from = table.needed("from", ADDRESS, "The sender.");
         let to = table.get("to", list(ADDRESS, "An address."), "Who gets every alert.").unwrap_or_default();
-        let administrators = table.or("administrators", FLAG, true, administrators);
+        let administrators = table.get("administrators", FLAG, administrators).unwrap_or(true);
         if password.is_some() != table.at("username").is_some() {
             table.missing("password", "username and password belong together: give both or none");
         }

@@ -61,11 +61,11 @@ impl KeyLimits {
 fn usage_limit(table: &mut MemberTable<'_>) -> Option<Value> {
     let amount = "The most that may be used; dollars for `cost`. 0: nothing passes.";
     let first = "With `periodic_reset_days`: a day from which the days count. Default: 2024-01-01.";
-    let hard = "Never exceeded: what a request can cost at most must fit.";
-    let fit = "With `hard`: `max_completion_tokens` is lowered to what is left.";
+    let hard = "Never exceeded: what a request can cost at most must fit. Default: false.";
+    let fit = "With `hard`: `max_completion_tokens` is lowered to what is left. Default: false.";
     let period = "When the count starts anew. Default: never.";
     let types = OneOf(&["cost", "tokens", "requests"]);
-    let of = table.or("type", types, "cost", "What is counted.");
+    let of = table.get("type", types, "What is counted. Default: cost.").unwrap_or("cost");
     let max = if of == "cost" { MAX_DOLLARS } else { MAX_COUNT };
     let credit = table.needed("credit_limit", Amount(max), amount);
     let alert = table.get("alert_threshold", Amount(max), "Where an alert is sent; below `credit_limit`.");
@@ -73,8 +73,8 @@ fn usage_limit(table: &mut MemberTable<'_>) -> Option<Value> {
     let days: Option<u64> =
         table.get("periodic_reset_days", whole(1, 365), "Days until the count starts anew.");
     let first = table.get("next_usage_reset_at", FIRST_DAY, first);
-    let hard = table.or("hard", FLAG, false, hard);
-    let fit = table.or("fit", FLAG, false, fit);
+    let hard = table.get("hard", FLAG, hard).unwrap_or(false);
+    let fit = table.get("fit", FLAG, fit).unwrap_or(false);
     if credit.zip(alert).is_some_and(|(credit, alert)| alert >= credit) {
         table.problem("alert_threshold", "must be below credit_limit");
     }
@@ -102,10 +102,10 @@ fn usage_limit(table: &mut MemberTable<'_>) -> Option<Value> {
 fn rate_limit(table: &mut MemberTable<'_>) -> Option<Value> {
     let types = OneOf(&["requests", "tokens"]);
     let units = OneOf(&["rps", "rpm", "rph", "rpd", "rpw"]);
-    let of = table.or("type", types, "requests", "What is counted.");
+    let of = table.get("type", types, "What is counted. Default: requests.").unwrap_or("requests");
     let unit = table.needed_here("unit", units, "Per second, minute, hour, day or week.");
     let value = table.needed("value", Amount(MAX_COUNT), "The most in a unit of time.");
-    let smooth = table.or("smooth", FLAG, false, "The window before counts in part.");
+    let smooth = table.get("smooth", FLAG, "The window before counts in part. Default: false.");
     if table.at("unit").is_none() {
         table.missing("unit", "is required: rps, rpm, rph, rpd or rpw");
     }
@@ -113,7 +113,7 @@ fn rate_limit(table: &mut MemberTable<'_>) -> Option<Value> {
         "type": of,
         "unit": unit?,
         "value": number(value?),
-        "smooth": smooth,
+        "smooth": smooth.unwrap_or(false),
     }))
 }
 

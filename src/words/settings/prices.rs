@@ -76,11 +76,10 @@ impl PriceSettings {
             SHA256,
             "The SHA-256 of the only catalogue to take from there, as `turnpike prices check FILE` prints it.",
         );
-        let refresh_interval = table.or(
+        let refresh_interval = table.get(
             "refresh_hours",
             Time::new(3_600_000, 1, 8_760),
-            Self::default().refresh_interval,
-            "How often it is read again.",
+            "How often it is read again. Default: 24.",
         );
         let catalogue = match (url, file) {
             (_, Some(_)) if table.at("url").is_some() => {
@@ -92,6 +91,7 @@ impl PriceSettings {
         if catalogue.is_none() {
             table.problem("sha256", "needs the file or url whose digest it is");
         }
+        let refresh_interval = refresh_interval.unwrap_or(Self::default().refresh_interval);
         Some(Self { overlay, catalogue, sha256, refresh_interval })
     }
 }

@@ -29,15 +29,15 @@ impl UsageSettings {
     pub(super) fn members(table: &mut MemberTable<'_>) -> Option<Self> {
         let default = Self::default();
         let stream_usage = "Whether providers are requested to report the usage of streams whose client did not request it. The event \
-                            that they add is not passed on. While a limit counts tokens or costs, they are in any case.";
+                            that they add is not passed on. While a limit counts tokens or costs, they are in any case. Default: true.";
         let tokenizer = "Whether tokens are counted with a tokenizer where a provider reports none; it takes 65 MiB of memory once it \
-                         is used. Otherwise they are estimated by a rule.";
+                         is used. Otherwise they are estimated by a rule. Default: true.";
         let on_disconnect = "A stream whose client has left: stop closes the connection to the provider and charges what was sent, \
-                             drain reads it to its end, for providers that charge all of it.";
+                             drain reads it to its end, for providers that charge all of it. Default: stop.";
         Some(Self {
-            stream_usage: table.or("stream_usage", FLAG, default.stream_usage, stream_usage),
-            tokenizer: table.or("tokenizer", FLAG, default.tokenizer, tokenizer),
-            drain: table.or("on_disconnect", ON_DISCONNECT, default.drain, on_disconnect),
+            stream_usage: table.get("stream_usage", FLAG, stream_usage).unwrap_or(default.stream_usage),
+            tokenizer: table.get("tokenizer", FLAG, tokenizer).unwrap_or(default.tokenizer),
+            drain: table.get("on_disconnect", ON_DISCONNECT, on_disconnect).unwrap_or(default.drain),
         })
     }
 }
