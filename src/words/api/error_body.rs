@@ -370,7 +370,8 @@ mod tests {
             ),
             (
                 Dialect::Responses,
-                "event: error\ndata: {\"type\":\"error\",\"code\":\"upstream_invalid_answer\",\"message\":\"cut \\\"short\\\"\",\"param\":null,\"sequence_number\":7,\"error\":{\"message\":\"cut \\\"short\\\"\",\"type\":\"upstream_error\",\"param\":null,\"code\":\"upstream_invalid_answer\"}}\n\n",
+                "event: error\ndata: {\"type\":\"error\",\"code\":\"upstream_invalid_answer\",\"message\":\"cut \\\"short\\\"\",\"param\":null,\"sequence_number\":7,\"error\":{\"message\":\"cut \\\"short\\\"\",\"type\":\"upstream_error\",\"param\":null,\"code\":\"upstream_invalid_answer\"}}\n\n\
+                 event: response.failed\ndata: {\"type\":\"response.failed\",\"sequence_number\":8,\"response\":{\"id\":\"\",\"object\":\"response\",\"created_at\":0,\"status\":\"failed\",\"error\":{\"code\":\"upstream_invalid_answer\",\"message\":\"cut \\\"short\\\"\"},\"incomplete_details\":null,\"instructions\":null,\"metadata\":null,\"model\":\"\",\"output\":[],\"parallel_tool_calls\":true,\"temperature\":null,\"tool_choice\":\"auto\",\"tools\":[],\"top_p\":null}}\n\n",
             ),
         ];
         for (dialect, wanted) in cases {

@@ -93,8 +93,9 @@ fn step(items: &mut Vec<ReceivedItem>, event: &Value) {
         assert_eq!(at, items.len());
         let item = &event["item"];
         let kind = item["type"].as_str().unwrap().to_owned();
-        // A call has no parts in the stream: its arguments count as one.
-        let parts = if kind == "function_call" { vec![ReceivedPart::default()] } else { Vec::new() };
+        // A call has no parts in the stream: its arguments, or its input, count as one.
+        let is_call = matches!(kind.as_str(), "function_call" | "custom_tool_call");
+        let parts = if is_call { vec![ReceivedPart::default()] } else { Vec::new() };
         assert!(items.iter().all(|other| other.id != item["id"]));
         items.push(ReceivedItem { id: item["id"].clone(), kind, parts, done: None });
         return;
@@ -120,7 +121,7 @@ fn step(items: &mut Vec<ReceivedItem>, event: &Value) {
         return;
     }
     let part = &mut item.parts[number];
-    let whole = ["text", "refusal", "arguments"].iter().find_map(|name| event.get(*name));
+    let whole = ["text", "refusal", "arguments", "input"].iter().find_map(|name| event.get(*name));
     match (kind.rsplit_once('.').unwrap().1, whole) {
         // The end of the part follows the end of its text.
         ("done", None) => assert!(part.done, "{event}"),
@@ -162,6 +163,7 @@ fn check_item(item: &ReceivedItem, done: &Value) {
             assert_eq!(done["summary"], json!(summary));
         }
         "function_call" => assert_eq!(done["arguments"], item.parts[0].text),
+        "custom_tool_call" => assert_eq!(done["input"], item.parts[0].text),
         _ => {}
     }
 }
@@ -243,11 +245,15 @@ r#"{"model":"m","input":"i"}"#
         }
         encoder.fail(&ProviderError::new(529, "overloaded").with_kind("overloaded_error"), &mut out);
         let events = events_of(&out);
-        let last = events.last().unwrap();
-        prop_assert_eq!(&last["type"], "error");
-        prop_assert_eq!(&last["message"], "overloaded");
-        prop_assert_eq!(&last["error"]["code"], "server_is_overloaded");
-        prop_assert_eq!(&last["error"]["provider_code"], "overloaded_error");
+        let [.., error, failed] = events.as_slice() else { panic!("{events:?}") };
+        prop_assert_eq!(&error["type"], "error");
+        prop_assert_eq!(&error["message"], "overloaded");
+        prop_assert_eq!(&error["error"]["code"], "server_is_overloaded");
+        prop_assert_eq!(&error["error"]["provider_code"], "overloaded_error");
+        prop_assert_eq!(&failed["type"], "response.failed");
+        prop_assert_eq!(&failed["response"]["status"], "failed");
+        let reason = json!({"code": "server_is_overloaded", "message": "overloaded"});
+        prop_assert_eq!(&failed["response"]["error"], &reason);
         let ends = events.iter().filter(|event| event.to_string().contains("response.completed")).count();
         prop_assert_eq!(ends, 0);
     }
