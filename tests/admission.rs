@@ -206,7 +206,7 @@ async fn refusals_by_the_head_are_explained() {
         (404, "nothing at", Request::new("POST", "/v2/chat/completions", &[OURS], CHAT)),
         (404, "nothing at", Request::new("POST", "/v1/proxy/", &[OURS], CHAT)),
         (405, "PATCH", Request::new("PATCH", "/v1/chat/completions", &[OURS], CHAT)),
-        (400, "compressed", chat(&[OURS, ("content-encoding", "gzip")])),
+        (400, "Content-Encoding", chat(&[OURS, ("content-encoding", "compress")])),
         (400, "proper HTTP", chat(&[OURS, ("connection", "host")])),
         (400, "limit", Request::new("GET", "/v1/batches?limit=0", &[OURS], "")),
         (400, "nobody", chat(&[unstored])),
@@ -404,7 +404,7 @@ const CONFIGS: &[&str] = &[
     r#"{"provider":"@emulator","prompt_id":"pp-x"}"#,
 ];
 const HEADERS: &[(&str, &[&str])] = &[
-    ("content-encoding", &["gzip", "identity", ""]),
+    ("content-encoding", &["compress", "identity", ""]),
     ("connection", &["keep-alive", "host", "x-forwarded-for, close", "a b", "x-own"]),
     ("x-gateway-request-timeout", &["30000", "0", "x"]),
     ("x-gateway-metadata", &["{\"a\":\"b\"}", "{", "[]"]),
