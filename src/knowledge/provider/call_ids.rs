@@ -15,7 +15,7 @@ pub enum IdRule {
     Length(usize),
     /// At most so many letters, digits, `_`, `-` and the characters named.
     Signs(usize, &'static str),
-    /// Nine letters and digits (Mistral: <https://docs.mistral.ai/capabilities/function_calling>).
+    /// Nine letters and digits (Mistral: <https://docs.mistral.ai/api>).
     Nine,
 }
 

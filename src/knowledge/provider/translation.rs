@@ -336,7 +336,7 @@ pub fn check_compaction(provider: &dyn Provider, call: &Call<'_>, account: &Acco
     let id = provider.id();
     let message = format!(
         "{id} compacts no conversations. Send a shorter one, or choose a provider with a Responses API of its own \
-         (openai, azure-openai). Codex compacts by itself at a provider that is not named OpenAI."
+         (openai, azure-openai)."
     );
     Err(Error::bad_request(message).with_provider(id))
 }

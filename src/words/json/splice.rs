@@ -190,7 +190,8 @@ pub fn removal(
     }
 }
 
-/// The text with the changes applied. They must be sorted by their start; where two overlap, the first one wins.
+/// The text with the changes applied. They must be sorted by their start, and no two may change one place: the texts of
+/// both would stand there.
 pub fn apply(text: &[u8], changes: &[(Range<usize>, impl AsRef<[u8]>)]) -> Vec<u8> {
     let grown: usize = changes.iter().map(|(_, with)| with.as_ref().len()).sum();
     let mut out = Vec::with_capacity(text.len() + grown);
