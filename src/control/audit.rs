@@ -40,14 +40,14 @@ pub(super) struct Trail {
 }
 
 impl Trail {
-    pub fn set_headers(&mut self, headers: &HeaderMap) {
+    pub(crate) fn set_headers(&mut self, headers: &HeaderMap) {
         for (name, value) in headers {
             let shown = SHOWN_HEADERS.contains(&name.as_str()).then(|| value.to_str().ok()).flatten();
             self.headers.insert(name.as_str().to_owned(), shown.unwrap_or("*****").into());
         }
     }
 
-    pub fn set_body(&mut self, text: &[u8]) {
+    pub(crate) fn set_body(&mut self, text: &[u8]) {
         let Ok(mut value) = serde_json::from_slice::<Value>(text) else { return };
         mask(&mut value);
         self.body = value.to_string();

@@ -57,7 +57,7 @@ impl Call {
     }
 
     /// A text of the query.
-    pub fn query_text(&self, name: &str) -> Option<&str> {
+    pub(crate) fn query_text(&self, name: &str) -> Option<&str> {
         self.query.get(name)?.as_str()
     }
 
@@ -137,7 +137,7 @@ impl Call {
     }
 
     /// Has this call written to the audit log, where it changes nothing in the store.
-    pub async fn record_change(&mut self) {
+    pub(crate) async fn record_change(&mut self) {
         if let Some(entry) = self.trail.entry(Some(&self.identity), 200, self.now) {
             audit::append(&self.shared, entry).await;
             self.trail.is_written = true;
@@ -148,7 +148,7 @@ impl Call {
     ///
     /// # Errors
     /// As [`Call::store`].
-    pub fn open_members(&self, record: &Record) -> Result<Map<String, Value>, Error> {
+    pub(crate) fn open_members(&self, record: &Record) -> Result<Map<String, Value>, Error> {
         let mut members = records::members(record);
         if record.sealed.is_some() {
             members.extend(self.store()?.unseal(record).map_err(Error::from)?);
@@ -160,7 +160,7 @@ impl Call {
     ///
     /// # Errors
     /// As [`Call::store`].
-    pub fn set_body(
+    pub(crate) fn set_body(
         &self,
         record: &mut Record,
         mut body: Map<String, Value>,
@@ -185,13 +185,13 @@ impl Call {
     }
 
     /// The workspace that the call may see; `None`: all of the organisation.
-    pub fn own_workspace(&self) -> Option<Uuid> {
+    pub(crate) fn own_workspace(&self) -> Option<Uuid> {
         // A bound key whose workspace is gone sees nothing.
         self.identity.is_bound.then(|| self.identity.workspace.unwrap_or_default())
     }
 
     /// What the client may see of requests, by the role of the person it is.
-    pub fn data_access(&self) -> DataAccess {
+    pub(crate) fn data_access(&self) -> DataAccess {
         let catalog = self.shared.store().map(|store| store.catalog());
         catalog.map_or_else(DataAccess::default, |catalog| {
             DataAccess::of(&roles::client_role(&self.identity, &catalog))
@@ -199,7 +199,7 @@ impl Call {
     }
 
     /// The ids of the keys whose requests alone the client may see; `None`: all.
-    pub fn visible_keys(&self) -> Option<Vec<String>> {
+    pub(crate) fn visible_keys(&self) -> Option<Vec<String>> {
         let catalog = self.shared.store().filter(|_| self.data_access().own_keys_only)?.catalog();
         Some(roles::keys_of_user(&self.identity, &catalog))
     }
@@ -214,7 +214,7 @@ impl Call {
     ///
     /// # Errors
     /// 403 for another workspace than the client's, 404 for an unknown one.
-    pub fn list_workspace(&self) -> Result<Option<Uuid>, Error> {
+    pub(crate) fn list_workspace(&self) -> Result<Option<Uuid>, Error> {
         match self.named_workspace()? {
             Some(workspace) => Ok(Some(workspace)),
             None => Ok(self.own_workspace()),
@@ -225,7 +225,7 @@ impl Call {
     ///
     /// # Errors
     /// As [`Call::list_workspace`].
-    pub fn new_workspace(&self) -> Result<Uuid, Error> {
+    pub(crate) fn new_workspace(&self) -> Result<Uuid, Error> {
         Ok(self.named_workspace()?.unwrap_or_else(|| self.workspace_of_identity()))
     }
 
@@ -259,7 +259,7 @@ impl Call {
     ///
     /// # Errors
     /// As [`Call::find`].
-    pub fn find_any_status(&self, kind: Kind) -> Result<Arc<Record>, Error> {
+    pub(crate) fn find_any_status(&self, kind: Kind) -> Result<Arc<Record>, Error> {
         let named = self.named();
         let catalog = self.catalog()?;
         let own = self.own_workspace();
@@ -302,7 +302,7 @@ impl Call {
     ///
     /// # Errors
     /// 409 if the client chose a name of the settings file. One that another object has is refused when it is written.
-    pub fn new_slug(
+    pub(crate) fn new_slug(
         &self,
         kind: Kind,
         workspace: Option<Uuid>,
@@ -321,7 +321,7 @@ impl Call {
 
     /// # Errors
     /// 409 if the settings file has given this name to something of the kind.
-    pub fn check_free_slug(&self, kind: Kind, param: &str, slug: &str) -> Result<(), Error> {
+    pub(crate) fn check_free_slug(&self, kind: Kind, param: &str, slug: &str) -> Result<(), Error> {
         if self.is_in_settings(kind, slug) {
             Err(Error::conflict(format!("{slug} is a name in the settings file. Choose another one."))
                 .with_param(param))
@@ -341,7 +341,7 @@ impl Call {
 
     /// # Errors
     /// 403 for an object of the organisation, which keys of one workspace may use and not change.
-    pub fn check_owner(&self, record: &Record) -> Result<(), Error> {
+    pub(crate) fn check_owner(&self, record: &Record) -> Result<(), Error> {
         let is_of_organisation = record.workspace.is_none() && record.kind != Kind::Workspace;
         if self.identity.is_bound && is_of_organisation {
             Err(Error::forbidden("It belongs to the organisation. A key of the organisation changes it."))

@@ -82,7 +82,7 @@ impl Numbered {
     ///
     /// # Errors
     /// 404 where there is none.
-    pub fn find_version<'c>(
+    pub(crate) fn find_version<'c>(
         self,
         catalog: &'c Catalog,
         record: &Record,

@@ -64,7 +64,7 @@ impl Page {
     }
 
     /// The list's envelope with what is shown of this page. `total`: of all pages.
-    pub fn reply_with(self, total: usize, data: Vec<Value>) -> Reply {
+    pub(crate) fn reply_with(self, total: usize, data: Vec<Value>) -> Reply {
         Reply::from(json!({"object": "list", "total": total, "data": data}))
     }
 }

@@ -134,12 +134,12 @@ impl Route {
         self
     }
 
-    pub const fn checked_by(mut self, check: Check) -> Self {
+    pub(crate) const fn checked_by(mut self, check: Check) -> Self {
         self.check = Some(check);
         self
     }
 
-    pub const fn raw_body(mut self) -> Self {
+    pub(crate) const fn raw_body(mut self) -> Self {
         self.body = Body::Raw(&[]);
         self
     }
@@ -167,7 +167,7 @@ impl Route {
         self
     }
 
-    pub const fn on_control_port_only(mut self) -> Self {
+    pub(crate) const fn on_control_port_only(mut self) -> Self {
         self.on_data_port = false;
         self
     }

@@ -29,7 +29,11 @@ impl Used {
     }
 
     /// Of these limits.
-    pub async fn of_limits(call: &Call, limits: impl IntoIterator<Item = Limit>, scope: LimitScope) -> Self {
+    pub(crate) async fn of_limits(
+        call: &Call,
+        limits: impl IntoIterator<Item = Limit>,
+        scope: LimitScope,
+    ) -> Self {
         let calendar = call.limits.calendar();
         let mut with_usage = Vec::new();
         for limit in limits {
@@ -65,18 +69,18 @@ impl Used {
     }
 
     /// When usage counts from 0 next; of several limits, the first time.
-    pub fn next_reset(&self) -> Value {
+    pub(crate) fn next_reset(&self) -> Value {
         self.usage_limits().filter_map(|(_, window)| window.reset_at()).min().map_or(Value::Null, time)
     }
 
     /// When usage counted from 0 last: the start of the window, where that was not the first one, or the last reset by hand.
-    pub fn last_reset(&self, body: &Map<String, Value>, created_at: Timestamp) -> Value {
+    pub(crate) fn last_reset(&self, body: &Map<String, Value>, created_at: Timestamp) -> Value {
         let prefix = if self.scope == LimitScope::Integration { OF_INTEGRATION } else { "" };
         self.last_reset_by(body.get(&format!("{prefix}{LAST_RESET}")), created_at)
     }
 
     /// The same; `by_hand`: where the last reset by hand is kept.
-    pub fn last_reset_by(&self, by_hand: Option<&Value>, created_at: Timestamp) -> Value {
+    pub(crate) fn last_reset_by(&self, by_hand: Option<&Value>, created_at: Timestamp) -> Value {
         let by_hand = by_hand.and_then(Value::as_str).and_then(|text| text.parse().ok());
         let starts = self.usage_limits().filter(|(limit, _)| resets(limit)).map(|(_, window)| window.start);
         let starts = starts.filter_map(|start| Timestamp::from_millisecond(start).ok());

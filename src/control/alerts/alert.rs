@@ -11,7 +11,7 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 #[derive(Debug)]
-pub struct Alert {
+pub(crate) struct Alert {
     pub id: Uuid,
     pub kind: EventKind,
     limit: Arc<Limit>,

@@ -16,7 +16,7 @@ use words::settings::alerts::{Smtp, SmtpTls};
 const TIMEOUT: Duration = Duration::from_secs(20);
 
 #[derive(Debug)]
-pub struct Mailer {
+pub(crate) struct Mailer {
     transport: AsyncSmtpTransport<Tokio1Executor>,
     from: Mailbox,
 }

@@ -34,7 +34,7 @@ impl Granularity {
     }
 
     /// The one for a range in milliseconds where the request names none.
-    pub fn for_range(range: &Range<i64>) -> Self {
+    pub(crate) fn for_range(range: &Range<i64>) -> Self {
         match range.end - range.start {
             ..=10_800_000 => Self::Minute,
             length if length <= 3 * DAY => Self::Hour,

@@ -71,7 +71,7 @@ impl Column {
     }
 
     /// Whether it needs the latencies of single requests.
-    pub const fn is_percentile(self) -> bool {
+    pub(crate) const fn is_percentile(self) -> bool {
         matches!(self, Self::P95Latency | Self::P99Latency)
     }
 

@@ -139,7 +139,7 @@ impl SqlCondition<'_> {
 
 impl Filter {
     /// Whether rollups can answer: the filter has nothing but times, workspaces and dimensions.
-    pub fn is_by_dimensions(&self) -> bool {
+    pub(crate) fn is_by_dimensions(&self) -> bool {
         let bounds = [self.total_tokens, self.input_tokens, self.output_tokens, self.cost];
         bounds.iter().all(Bounds::is_open)
             && self.feedback.is_open()
@@ -150,7 +150,7 @@ impl Filter {
     }
 
     /// Only its times and workspaces.
-    pub fn about_time_and_workspace(&self) -> Self {
+    pub(crate) fn about_time_and_workspace(&self) -> Self {
         let Self { workspaces, default_workspace, since, until, .. } = self;
         Self {
             workspaces: workspaces.clone(),

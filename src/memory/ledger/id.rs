@@ -42,7 +42,7 @@ pub fn created_ms(id: Uuid) -> i64 {
 }
 
 /// The key of the row within its day: milliseconds of the day, then the counting bits of its id. In order of time.
-pub fn day_key(id: Uuid) -> i64 {
+pub(crate) fn day_key(id: Uuid) -> i64 {
     let (high, low) = id.as_u64_pair();
     let ms = created_ms(id).rem_euclid(MS_A_DAY);
     let tail = ((high & 0xFFF) << 24) | ((low >> 38) & 0xFF_FFFF);

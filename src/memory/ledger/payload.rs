@@ -28,7 +28,7 @@ impl Bodies {
     }
 
     /// As the log store keeps them.
-    pub fn pack(&self) -> Option<Arc<[u8]>> {
+    pub(crate) fn pack(&self) -> Option<Arc<[u8]>> {
         let part = |(name, kept, total): &(&str, Bytes, u64)| {
             ((*name).to_owned(), body(kept, *total, self.max_bytes))
         };

@@ -132,7 +132,7 @@ impl RowKind {
         }
     }
 
-    pub const fn from_number(number: i64) -> Self {
+    pub(crate) const fn from_number(number: i64) -> Self {
         match number {
             0 => Self::Request,
             _ => Self::Attempt,

@@ -52,7 +52,7 @@ impl FactKey {
     }
 
     /// Whether only an attempt has it.
-    pub const fn is_of_target(&self) -> bool {
+    pub(crate) const fn is_of_target(&self) -> bool {
         matches!(self, Self::VirtualKey | Self::Provider | Self::Model)
     }
 }

@@ -87,7 +87,7 @@ pub fn integration_workspace_id(integration: Uuid, workspace: Option<Uuid>) -> U
 }
 
 /// Under which ids usage of a record may be kept, whatever its limits are now.
-pub fn usage_ids(record: &Record) -> Vec<Uuid> {
+pub(crate) fn usage_ids(record: &Record) -> Vec<Uuid> {
     let mut ids = vec![record.id];
     if record.kind == Kind::Provider
         && let Ok(Value::Object(body)) = serde_json::from_str(&record.body)
@@ -113,7 +113,7 @@ pub fn limits_of_key(key: &ServiceKey) -> Vec<Limit> {
 }
 
 /// Under which id the usage of a key of the settings is kept: the same as long as its name is.
-pub fn settings_key_id(name: &str) -> Uuid {
+pub(crate) fn settings_key_id(name: &str) -> Uuid {
     id_of_text(&format!("turnpike settings key {name}"))
 }
 

@@ -76,7 +76,7 @@ impl Limit {
     }
 
     /// Whether it can be judged only when the target of an attempt is certain.
-    pub fn is_for_targets(&self) -> bool {
+    pub(crate) fn is_for_targets(&self) -> bool {
         matches!(self.scope, LimitScope::Provider | LimitScope::Integration)
             || self.keys().any(FactKey::is_of_target)
     }
@@ -103,12 +103,12 @@ impl Limit {
     }
 
     /// Whether it is a budget of money or tokens that must never be exceeded: each attempt that may be charged has to be held by it.
-    pub fn is_hard_budget(&self) -> bool {
+    pub(crate) fn is_hard_budget(&self) -> bool {
         self.hard && !self.is_rate() && self.counts() != Counted::Requests
     }
 
     /// Whether it counts money.
-    pub fn is_cost(&self) -> bool {
+    pub(crate) fn is_cost(&self) -> bool {
         matches!(self.kind, LimitKind::Usage { of: UsageOf::Cost, .. })
     }
 

@@ -13,7 +13,7 @@ use uuid::Uuid;
 
 /// All records of kinds that are kept in memory ([`Kind::is_in_memory`]), and the position up to which they are complete.
 #[derive(Debug, Clone, Default)]
-pub struct Loaded {
+pub(crate) struct Loaded {
     pub records: Vec<Arc<Record>>,
     pub position: u64,
 }
@@ -27,7 +27,7 @@ pub struct Changes {
 
 /// A database with the store's tables. Every write is durable when its future is ready.
 #[async_trait]
-pub trait Backend: Send + Sync {
+pub(crate) trait Backend: Send + Sync {
     /// All records of [`Kind::is_in_memory`] kinds.
     async fn load(&self) -> Result<Loaded, StoreError>;
 

@@ -14,7 +14,7 @@ type SlugKey = (Kind, Option<Uuid>, String);
 
 /// A record that is not the same in two catalogs.
 #[derive(Debug, Clone, Copy)]
-pub struct Difference<'a> {
+pub(crate) struct Difference<'a> {
     pub kind: Kind,
     pub id: Uuid,
     pub before: Option<&'a Arc<Record>>,
@@ -58,7 +58,7 @@ impl Catalog {
 
     /// The records that are not the same in `before`, in order of kind and id. Parts that both share are skipped, so that the time depends
     /// on the number of changes and not on the number of records.
-    pub fn changed_since<'a>(&'a self, before: &'a Self) -> impl Iterator<Item = Difference<'a>> {
+    pub(crate) fn changed_since<'a>(&'a self, before: &'a Self) -> impl Iterator<Item = Difference<'a>> {
         before.by_id.diff(&self.by_id).map(|item| {
             let ((kind, id), before, now) = match item {
                 DiffItem::Add(key, now) => (key, None, Some(now)),

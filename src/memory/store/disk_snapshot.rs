@@ -22,7 +22,7 @@ const MAGIC: &str = "turnpike-snapshot 1 ";
 
 /// The file and the database that it belongs to.
 #[derive(Debug)]
-pub struct DiskSnapshot {
+pub(crate) struct DiskSnapshot {
     pub file: PathBuf,
     /// Names the database, so that another one's content is never used.
     pub database: String,

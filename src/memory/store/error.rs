@@ -26,7 +26,7 @@ pub enum StoreError {
 impl StoreError {
     /// Whether only an operator can end it, so that a start must be refused. Without such an error the gateway starts with
     /// what it has, and tries again.
-    pub const fn is_fatal(&self) -> bool {
+    pub(crate) const fn is_fatal(&self) -> bool {
         matches!(self, Self::Newer { .. } | Self::Misconfigured(_))
     }
 }

@@ -15,7 +15,7 @@ use words::config::secret::Secret;
 
 /// Where the master key comes from.
 #[derive(Debug, Clone)]
-pub enum KeySource {
+pub(crate) enum KeySource {
     /// `store.encryption_key` and `store.previous_encryption_keys`.
     Settings { current: Secret, previous: Vec<Secret> },
     /// A file with a key in each line; the first seals.
@@ -88,7 +88,7 @@ fn unreadable(file: &Path, why: &str) -> StoreError {
 ///
 /// # Errors
 /// `Unavailable` where it cannot be written.
-pub fn make_file(file: &Path) -> Result<bool, StoreError> {
+pub(crate) fn make_file(file: &Path) -> Result<bool, StoreError> {
     if file.exists() {
         warn_if_readable_by_others(file);
         return Ok(false);
@@ -111,7 +111,7 @@ pub fn make_file(file: &Path) -> Result<bool, StoreError> {
 }
 
 /// Replaces the keys of the file, the first of which seals.
-pub fn replace_file(file: &Path, keys: &[[u8; KEY_BYTES]]) -> Result<(), StoreError> {
+pub(crate) fn replace_file(file: &Path, keys: &[[u8; KEY_BYTES]]) -> Result<(), StoreError> {
     let failed = |why: std::io::Error| unreadable(file, &format!("cannot be written: {why}"));
     let whole = write_new(file, keys).map_err(failed)?;
     std::fs::rename(whole, file).and_then(|()| sync_directory(file)).map_err(failed)

@@ -28,14 +28,15 @@ mod statements;
 #[expect(clippy::module_inception, reason = "the main type of the room, named as its file")]
 pub mod store;
 
-pub use backend::Backend;
-pub use catalog::{Catalog, Difference};
+pub(crate) use backend::Backend;
+pub use catalog::Catalog;
+pub(crate) use catalog::Difference;
 pub use error::StoreError;
 pub use health::StoreHealth;
 pub use kind::Kind;
 pub use options::{Location, StoreOptions};
 pub use pepper::Pepper;
-pub use private_file::make_private;
+pub(crate) use private_file::make_private;
 pub use record::{Change, Record, Sealed, Status};
 pub use store::Store;
 

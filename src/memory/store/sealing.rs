@@ -4,7 +4,7 @@
 //! read, so that `rekey` needs no stop. Where the keys come from is `master_key`'s.
 
 use super::{Kind, Sealed, StoreError};
-pub use ring::aead::NONCE_LEN;
+pub(crate) use ring::aead::NONCE_LEN;
 use ring::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 use ring::hmac;
 use ring::rand::{SecureRandom, SystemRandom};
@@ -12,10 +12,10 @@ use std::fmt::Write as _;
 use uuid::Uuid;
 
 /// Bytes of a master key.
-pub const KEY_BYTES: usize = 32;
+pub(crate) const KEY_BYTES: usize = 32;
 
 /// The keys that can unseal; the first seals.
-pub struct Keyring {
+pub(crate) struct Keyring {
     current: SealingKey,
     previous: Vec<SealingKey>,
 }
@@ -32,7 +32,7 @@ impl Keyring {
     }
 
     /// The id of the key that seals.
-    pub fn current_id(&self) -> &str {
+    pub(crate) fn current_id(&self) -> &str {
         &self.current.id
     }
 
@@ -62,14 +62,19 @@ impl Keyring {
     }
 
     /// Seals `plain`, readable only together with the same `context`.
-    pub fn seal_bytes(&self, context: &[u8], plain: &[u8]) -> Result<Sealed, StoreError> {
+    pub(crate) fn seal_bytes(&self, context: &[u8], plain: &[u8]) -> Result<Sealed, StoreError> {
         let mut bytes = [&[0; NONCE_LEN], plain].concat();
         self.seal_in_place(context, &mut bytes, 0)?;
         Ok(Sealed { key_id: self.current.id.clone(), bytes: bytes.into() })
     }
 
     /// Seals what follows the first [`NONCE_LEN`] bytes after `from`, which the nonce replaces.
-    pub fn seal_in_place(&self, context: &[u8], bytes: &mut Vec<u8>, from: usize) -> Result<(), StoreError> {
+    pub(crate) fn seal_in_place(
+        &self,
+        context: &[u8],
+        bytes: &mut Vec<u8>,
+        from: usize,
+    ) -> Result<(), StoreError> {
         let too_large = || StoreError::Damaged("it cannot be sealed".to_owned());
         let part = bytes.get_mut(from..).and_then(|part| part.split_first_chunk_mut::<NONCE_LEN>());
         let (nonce, plain) = part.ok_or_else(too_large)?;
@@ -80,7 +85,7 @@ impl Keyring {
         Ok(())
     }
 
-    pub fn unseal_bytes(&self, context: &[u8], sealed: &Sealed) -> Result<Vec<u8>, StoreError> {
+    pub(crate) fn unseal_bytes(&self, context: &[u8], sealed: &Sealed) -> Result<Vec<u8>, StoreError> {
         let key = self.find(&sealed.key_id).ok_or_else(|| {
             StoreError::Damaged(format!("sealed under the master key {}, which is not here", sealed.key_id))
         })?;

@@ -76,7 +76,7 @@ impl<'a, T: Into<Value<'a>>> From<Option<T>> for Value<'a> {
 
 /// A statement with the values of its place holders, the first for `$1`.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Statement<'a> {
+pub(crate) struct Statement<'a> {
     pub sql: Cow<'a, str>,
     pub values: Vec<Value<'a>>,
 }
@@ -152,13 +152,13 @@ impl<'a> SqlCondition<'a> {
     }
 
     /// The statement that this is the condition of: its text has the condition's.
-    pub fn into_statement(self, sql: String) -> Statement<'a> {
+    pub(crate) fn into_statement(self, sql: String) -> Statement<'a> {
         Statement::new(sql, self.values)
     }
 }
 
 /// A row of a result. `None` is NULL.
-pub trait ResultRow {
+pub(crate) trait ResultRow {
     /// # Errors
     /// The column has another type. For the others too.
     fn int(&self, column: usize) -> Result<Option<i64>, WrongType>;
@@ -178,7 +178,7 @@ pub trait ResultRow {
 
 /// Why a column cannot be read: the text of the database's driver.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct WrongType(pub String);
+pub(crate) struct WrongType(pub String);
 
 impl fmt::Display for WrongType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

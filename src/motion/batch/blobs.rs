@@ -107,7 +107,7 @@ impl Blobs {
     }
 
     /// As [`Blobs::read`], from this byte on.
-    pub async fn read_from(&self, path: &str, byte: u64) -> Result<BlobReader, BlobError> {
+    pub(crate) async fn read_from(&self, path: &str, byte: u64) -> Result<BlobReader, BlobError> {
         self.read_location(parse(path)?, byte).await
     }
 
@@ -117,7 +117,7 @@ impl Blobs {
     }
 
     /// The content of a listed blob: one request less than `read`.
-    pub async fn read_listed(&self, blob: &Blob) -> Result<BlobReader, BlobError> {
+    pub(crate) async fn read_listed(&self, blob: &Blob) -> Result<BlobReader, BlobError> {
         Ok(BlobReader { size: blob.size, stream: self.pieces(parse(&blob.path)?, 0..blob.size, None) })
     }
 
@@ -183,7 +183,7 @@ impl Blobs {
     }
 
     /// Deletes all blobs of a folder and the folders in it.
-    pub async fn delete_all(&self, folder: &str) -> Result<(), BlobError> {
+    pub(crate) async fn delete_all(&self, folder: &str) -> Result<(), BlobError> {
         let found = self.store.list(Some(&parse(folder)?)).map_ok(|found| found.location);
         let mut deleted = self.store.delete_stream(found.boxed());
         while let Some(result) = deleted.next().await {
@@ -198,7 +198,7 @@ impl Blobs {
 
     /// Removes what killed processes left of blobs that they were writing and that nobody has written to for an hour. A
     /// bucket has a rule of its own for incomplete uploads.
-    pub async fn remove_abandoned(&self) -> Result<(), BlobError> {
+    pub(crate) async fn remove_abandoned(&self) -> Result<(), BlobError> {
         self.in_directory(|directory| directory.remove_abandoned()).await
     }
 

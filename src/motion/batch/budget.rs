@@ -35,7 +35,7 @@ struct Waiting {
 
 impl Budget {
     /// How many lines the batch has, all of them good, if it only waits for its budget.
-    pub fn lines_waiting(&self) -> Option<u32> {
+    pub(crate) fn lines_waiting(&self) -> Option<u32> {
         self.waiting.lock().as_ref().map(|waiting| waiting.lines)
     }
 
@@ -55,7 +55,7 @@ impl Run {
     ///
     /// # Errors
     /// Others hold what it needs, and may not use it: it waits.
-    pub async fn hold_budget(&self, batch: &Batch, lines: u32) -> Result<Option<StoredError>, Halt> {
+    pub(crate) async fn hold_budget(&self, batch: &Batch, lines: u32) -> Result<Option<StoredError>, Halt> {
         let engine = &self.batches.planner.engine;
         // What a validation before this one has held, whose end was not written.
         self.budget.release();
@@ -83,7 +83,7 @@ impl Run {
     }
 
     /// Holds what the lines without a result are expected to use, where another process began the batch.
-    pub async fn hold_rest(&self, batch: &Batch, done: &LineSet) -> Result<(), Halt> {
+    pub(crate) async fn hold_rest(&self, batch: &Batch, done: &LineSet) -> Result<(), Halt> {
         let engine = &self.batches.planner.engine;
         if self.budget.held().is_some() || limit_advance::budgets(engine).is_none() || batch.has_no_input() {
             return Ok(());

@@ -30,7 +30,7 @@ pub(super) enum CallFailure {
 
 impl CallFailure {
     /// Whether the same call may succeed later.
-    pub fn is_temporary(&self) -> bool {
+    pub(crate) fn is_temporary(&self) -> bool {
         match self {
             Self::Unclear(_) => true,
             Self::Status { status, .. } => matches!(status, 408 | 409 | 425 | 429 | 500..=599),
@@ -38,14 +38,14 @@ impl CallFailure {
     }
 
     /// Whether the provider may have done what was requested, now or before. One that is overloaded says that it has not.
-    pub fn is_unclear(&self) -> bool {
+    pub(crate) fn is_unclear(&self) -> bool {
         match self {
             Self::Unclear(_) => true,
             Self::Status { status, .. } => *status == 409 || (*status >= 500 && !matches!(status, 503 | 529)),
         }
     }
 
-    pub fn is_status(&self, of: u16) -> bool {
+    pub(crate) fn is_status(&self, of: u16) -> bool {
         matches!(self, Self::Status { status, .. } if *status == of)
     }
 
@@ -85,7 +85,7 @@ impl JobCalls {
     }
 
     /// As [`JobCalls::send`], without the config's retries: doing it twice is not as doing it once.
-    pub async fn send_once(&self, call: JobCall) -> Result<Vec<u8>, CallFailure> {
+    pub(crate) async fn send_once(&self, call: JobCall) -> Result<Vec<u8>, CallFailure> {
         self.send_as(call, true).await
     }
 

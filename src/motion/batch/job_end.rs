@@ -97,7 +97,7 @@ impl Jobs<'_> {
     }
 
     /// Gives the lines of a job without a result this error.
-    pub async fn fail_job(&mut self, number: u32, rest: StoredError) -> Result<(), Halt> {
+    pub(crate) async fn fail_job(&mut self, number: u32, rest: StoredError) -> Result<(), Halt> {
         let job = self.job(number)?;
         self.end_job(&job, Ended { results: JobResults::NONE, rest, is_complete: false }).await.map(drop)
     }

@@ -56,7 +56,7 @@ impl JobRules {
     }
 
     /// What is wrong with the whole file, which has so many requests.
-    pub fn check_whole(&self, lines: u32) -> Option<LineError> {
+    pub(crate) fn check_whole(&self, lines: u32) -> Option<LineError> {
         let limits = self.target.as_ref()?.jobs.limits();
         let least = limits.min_lines;
         if lines >= least {

@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 /// The jobs of one batch.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct ProviderJobs {
+pub(crate) struct ProviderJobs {
     pub provider: String,
     /// Members of the request that made the batch which only this provider has.
     #[serde(default)]
@@ -36,7 +36,7 @@ pub struct Position {
 
 /// One job.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct JobRecord {
+pub(crate) struct JobRecord {
     /// Its name at the provider is made of it and of the batch's id.
     pub number: u32,
     /// Its lines begin after this one.
@@ -67,7 +67,7 @@ pub struct JobRecord {
 /// What has become of a job.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum JobState {
+pub(crate) enum JobState {
     /// It is about to be created.
     #[default]
     Planned,
@@ -97,7 +97,7 @@ impl ProviderJobs {
         self.jobs.iter().filter(|job| job.state != JobState::Ended)
     }
 
-    pub fn job_mut(&mut self, number: u32) -> Option<&mut JobRecord> {
+    pub(crate) fn job_mut(&mut self, number: u32) -> Option<&mut JobRecord> {
         self.jobs.iter_mut().find(|job| job.number == number)
     }
 }

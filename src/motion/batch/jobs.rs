@@ -377,20 +377,20 @@ impl<'a> Jobs<'a> {
     }
 
     /// Notes that a job is looked at later.
-    pub fn look_later(&mut self, number: u32, wanted: Option<Duration>) {
+    pub(crate) fn look_later(&mut self, number: u32, wanted: Option<Duration>) {
         let now = Instant::now();
         let due = self.looks.get(&number).copied().unwrap_or_else(|| Due::first(now, FIRST_LOOK));
         self.looks.insert(number, due.later(now, LAST_LOOK, wanted));
     }
 
-    pub fn note_failure(&mut self, failure: &CallFailure) {
+    pub(crate) fn note_failure(&mut self, failure: &CallFailure) {
         if !std::mem::replace(&mut self.is_failing, true) {
             let id = batch_id(self.run.id, self.batch.provider());
             log::warn!(target: "turnpike", "batches: {id} waits: {}", failure.message());
         }
     }
 
-    pub fn note_success(&mut self) {
+    pub(crate) fn note_success(&mut self) {
         if std::mem::replace(&mut self.is_failing, false) {
             let id = batch_id(self.run.id, self.batch.provider());
             log::info!(target: "turnpike", "batches: {id} goes on");
@@ -410,7 +410,11 @@ impl<'a> Jobs<'a> {
         Ok(())
     }
 
-    pub async fn save_job(&mut self, number: u32, change: impl Fn(&mut JobRecord)) -> Result<(), Halt> {
+    pub(crate) async fn save_job(
+        &mut self,
+        number: u32,
+        change: impl Fn(&mut JobRecord),
+    ) -> Result<(), Halt> {
         self.save(|jobs| {
             if let Some(job) = jobs.job_mut(number) {
                 change(job);

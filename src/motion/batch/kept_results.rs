@@ -104,7 +104,7 @@ impl<'a> KeptResults<'a> {
     }
 
     /// When results are to be written, few as they may be.
-    pub fn due_at(&self) -> Option<Instant> {
+    pub(crate) fn due_at(&self) -> Option<Instant> {
         self.oldest.map(|oldest| oldest + parts::kept_for(self.sequence))
     }
 
@@ -162,7 +162,7 @@ impl<'a> KeptResults<'a> {
     }
 
     /// Gives every line without a result this one. Without an input file nobody knows which these are.
-    pub async fn fail_rest(&mut self, batch: &Batch, error: &StoredError) -> Result<(), Halt> {
+    pub(crate) async fn fail_rest(&mut self, batch: &Batch, error: &StoredError) -> Result<(), Halt> {
         let mut lines = match self.run.lines(batch).await {
             Err(Halt::NoInput) if batch.has_no_input() => return self.write().await,
             lines => lines?,

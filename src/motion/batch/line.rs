@@ -43,7 +43,7 @@ const NOT_FOR_LINES: [&str; 16] = [
 
 /// What all lines of a batch have in common.
 #[derive(Debug, Clone)]
-pub struct LineEnv {
+pub(crate) struct LineEnv {
     /// Of the request that made the batch: who pays, which config and provider.
     pub(super) headers: HeaderMap,
     pub(super) uri: Uri,
@@ -56,7 +56,7 @@ pub struct LineEnv {
 
 /// What a line came to.
 #[derive(Debug)]
-pub enum SentLine {
+pub(crate) enum SentLine {
     Response(LineResponse),
     /// The response is not complete, or too long.
     Broken(String),
@@ -66,7 +66,7 @@ pub enum SentLine {
 
 /// The response of a line.
 #[derive(Debug)]
-pub struct LineResponse {
+pub(crate) struct LineResponse {
     pub status: StatusCode,
     pub body: Bytes,
     /// Whether it may succeed when it is sent again.
@@ -77,7 +77,7 @@ pub struct LineResponse {
 
 /// The headers of a batch's lines: those of the request that made it, without what is about that one's connection and body, and
 /// without the gateway as its provider, which no line can have.
-pub fn line_headers(headers: &HeaderMap) -> impl Iterator<Item = (&HeaderName, &HeaderValue)> {
+pub(crate) fn line_headers(headers: &HeaderMap) -> impl Iterator<Item = (&HeaderName, &HeaderValue)> {
     let is_own = |name: &HeaderName, value: &HeaderValue| {
         name.as_str().ends_with("-provider") && value == OWN_PROVIDER
     };
@@ -108,7 +108,7 @@ impl LineEnv {
 
     /// Its lines take what they hold of budgets out of this.
     #[must_use]
-    pub fn with_advance(mut self, advance: Option<Arc<Advance>>) -> Self {
+    pub(crate) fn with_advance(mut self, advance: Option<Arc<Advance>>) -> Self {
         self.advance = advance;
         self
     }

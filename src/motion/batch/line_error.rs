@@ -21,7 +21,7 @@ pub struct LineError {
 
 /// The errors of one file: the first hundred, and how many there are beyond.
 #[derive(Debug, Default)]
-pub struct LineErrors {
+pub(crate) struct LineErrors {
     kept: Vec<LineError>,
     dropped: u64,
 }

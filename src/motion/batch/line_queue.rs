@@ -49,7 +49,7 @@ impl LineQueue {
         self.next.as_ref()
     }
 
-    pub fn take_next(&mut self) -> Option<QueuedLine> {
+    pub(crate) fn take_next(&mut self) -> Option<QueuedLine> {
         self.next.take()
     }
 
@@ -58,12 +58,12 @@ impl LineQueue {
         self.next = Some(line);
     }
 
-    pub fn send_again(&mut self, line: QueuedLine, at: Instant) {
+    pub(crate) fn send_again(&mut self, line: QueuedLine, at: Instant) {
         self.again.push_back(Again { at, line });
     }
 
     /// When a line is to be sent again, if no other is next.
-    pub fn wake_at(&self) -> Option<Instant> {
+    pub(crate) fn wake_at(&self) -> Option<Instant> {
         self.again.iter().map(|again| again.at).min().filter(|_| self.next.is_none())
     }
 
@@ -72,7 +72,11 @@ impl LineQueue {
     ///
     /// # Errors
     /// The file cannot be read.
-    pub async fn find_next(&mut self, results: &mut KeptResults<'_>, max_again: usize) -> Result<(), Halt> {
+    pub(crate) async fn find_next(
+        &mut self,
+        results: &mut KeptResults<'_>,
+        max_again: usize,
+    ) -> Result<(), Halt> {
         let now = Instant::now();
         if self.next.is_none()
             && let Some(due) = self.again.iter().position(|again| again.at <= now)

@@ -6,7 +6,7 @@ use serde_json::value::RawValue;
 
 /// What a line's request came to.
 #[derive(Debug, Clone, Copy)]
-pub enum LineOutcome<'a> {
+pub(crate) enum LineOutcome<'a> {
     /// An HTTP response of any status; its body as it was received.
     Response { status: u16, request_id: &'a str, body: &'a [u8] },
     /// No response: the request was not sent (`batch_expired`, `batch_cancelled`), or the gateway failed.

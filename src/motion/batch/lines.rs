@@ -11,7 +11,7 @@ use futures_util::stream::{BoxStream, Stream, StreamExt as _};
 use memchr::memchr;
 
 /// The last line that may be a request, blank lines counted. Results are kept in a set that grows with the number.
-pub const MAX_LINE_NUMBER: u32 = 10_000_000;
+pub(crate) const MAX_LINE_NUMBER: u32 = 10_000_000;
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 /// What a line may have beyond its content: the mark before it and CR behind it.
 const MAX_EXTRA: usize = 4;
@@ -26,10 +26,10 @@ pub struct Line {
 }
 
 /// The lines of a blob.
-pub type FileLines = LineReader<BoxStream<'static, Result<Bytes, BlobError>>>;
+pub(crate) type FileLines = LineReader<BoxStream<'static, Result<Bytes, BlobError>>>;
 
 /// Reads lines. Holds one piece of the stream, and of a line that spans pieces at most `max_line_bytes`.
-pub struct LineReader<S> {
+pub(crate) struct LineReader<S> {
     stream: S,
     max_line_bytes: usize,
     /// What is left of the last piece.

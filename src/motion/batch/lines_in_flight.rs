@@ -49,7 +49,7 @@ impl LinesInFlight {
     }
 
     /// Whether one more line of so many bytes may be sent.
-    pub fn has_place(&mut self, bytes: usize, now: Instant) -> bool {
+    pub(crate) fn has_place(&mut self, bytes: usize, now: Instant) -> bool {
         self.largest = self.largest.max(bytes);
         self.sent.len() < self.pace.limit().min(self.places()) && self.paused_until(now).is_none()
     }

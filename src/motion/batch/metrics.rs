@@ -18,7 +18,7 @@ pub struct BatchMetrics {
 
 /// Counts a line as in flight until it is dropped.
 #[derive(Debug)]
-pub struct LineInFlight(IntGauge);
+pub(crate) struct LineInFlight(IntGauge);
 
 impl Drop for LineInFlight {
     fn drop(&mut self) {

@@ -6,7 +6,7 @@
 
 mod line_set;
 
-pub use line_set::LineSet;
+pub(crate) use line_set::LineSet;
 
 use super::blobs::{Blob, BlobError, BlobReader, BlobWriter, Blobs};
 use super::line_result::LineResult;
@@ -18,7 +18,7 @@ use std::time::Duration;
 
 /// How long a result waits in memory: longer with each so many parts, up to the second, so that a batch that runs for a day does not
 /// make a part of each line.
-pub const KEPT_FOR: Duration = Duration::from_millis(250);
+pub(crate) const KEPT_FOR: Duration = Duration::from_millis(250);
 const LONGEST_KEPT: Duration = Duration::from_secs(4);
 const PARTS: u64 = 500;
 /// The most that a line's number and kind take, bytes.
@@ -52,7 +52,7 @@ impl Progress {
 
 /// The two files of a batch.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Assembled {
+pub(crate) struct Assembled {
     pub completed: u32,
     pub failed: u32,
     /// Size of the output file; `None` if there is none.
@@ -62,13 +62,13 @@ pub struct Assembled {
 }
 
 /// How long a result of the next part waits in memory.
-pub fn kept_for(next_sequence: u64) -> Duration {
+pub(crate) fn kept_for(next_sequence: u64) -> Duration {
     let times = u32::try_from(1 + next_sequence / PARTS).unwrap_or(u32::MAX);
     KEPT_FOR.saturating_mul(times).min(LONGEST_KEPT)
 }
 
 /// Where a part is. `batch_prefix`: `batches/<uuid>`.
-pub fn part_path(batch_prefix: &str, sequence: u64) -> String {
+pub(crate) fn part_path(batch_prefix: &str, sequence: u64) -> String {
     format!("{}/{sequence:020}", folder(batch_prefix))
 }
 
@@ -118,7 +118,7 @@ fn next(parts: &[Blob]) -> Result<u64, BlobError> {
 }
 
 /// Which lines have a result.
-pub async fn done_lines(blobs: &Blobs, batch_prefix: &str) -> Result<Progress, BlobError> {
+pub(crate) async fn done_lines(blobs: &Blobs, batch_prefix: &str) -> Result<Progress, BlobError> {
     let parts = blobs.list(&folder(batch_prefix)).await?;
     let mut progress = Progress { next_sequence: next(&parts)?, ..Progress::default() };
     let mut readers = readers(blobs, parts);
@@ -142,7 +142,7 @@ fn readers(blobs: &Blobs, parts: Vec<Blob>) -> BoxStream<'static, Result<PartRea
 
 /// Makes the two files of all parts, each line once. A file without lines is not made, and one that an earlier run has made goes.
 /// May be run again after it was interrupted at any place. Where it fails it leaves none.
-pub async fn assemble(
+pub(crate) async fn assemble(
     blobs: &Blobs,
     batch_prefix: &str,
     output_path: &str,

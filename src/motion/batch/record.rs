@@ -32,7 +32,7 @@ pub fn file_path(id: Uuid) -> String {
 }
 
 /// Where the results of a batch are while it runs, and the beginning of nothing else.
-pub fn batch_path(id: Uuid) -> String {
+pub(crate) fn batch_path(id: Uuid) -> String {
     format!("batches/{}", id.simple())
 }
 
@@ -87,7 +87,7 @@ pub fn batch(record: &Record) -> Option<Batch> {
 }
 
 /// A file as OpenAI shows it.
-pub fn file_view(id: Uuid, file: &File) -> Value {
+pub(crate) fn file_view(id: Uuid, file: &File) -> Value {
     json!({
         "id": file_id(id, file.provider.as_deref()), "object": "file", "bytes": file.bytes, "created_at": file.created,
         "expires_at": file.expires, "filename": file.filename, "purpose": file.purpose, "status": "processed",
@@ -101,7 +101,7 @@ pub fn view(record: &Record) -> Option<Value> {
 }
 
 /// A batch as OpenAI shows it, and `lines_sent_again`.
-pub fn batch_view(id: Uuid, batch: &Batch) -> Value {
+pub(crate) fn batch_view(id: Uuid, batch: &Batch) -> Value {
     let errors = (!batch.errors.is_empty()).then(|| {
         let data: Vec<Value> = batch
             .errors

@@ -84,7 +84,7 @@ impl Run {
     }
 
     /// Runs it until it is finished, is another process's, or this process stops.
-    pub async fn until_finished(self) {
+    pub(crate) async fn until_finished(self) {
         let mut failing = false;
         while !self.is_draining() {
             let stepped = match Box::pin(self.step()).await {
@@ -344,7 +344,7 @@ impl Run {
     }
 
     /// As [`Run::lines`], from this place on.
-    pub async fn lines_after(&self, batch: &Batch, after: Position) -> Result<FileLines, Halt> {
+    pub(crate) async fn lines_after(&self, batch: &Batch, after: Position) -> Result<FileLines, Halt> {
         let path = file_path(batch.request.input_file);
         match self.batches.blobs.read_from(&path, after.byte).await {
             Ok(file) => Ok(LineReader::at(file.stream, self.batches.options.max_line_bytes, after)),
@@ -357,7 +357,7 @@ impl Run {
     ///
     /// # Errors
     /// It is gone, or the headers that it was made with cannot be read.
-    pub fn line_env(&self, batch: &Batch) -> Result<LineEnv, Halt> {
+    pub(crate) fn line_env(&self, batch: &Batch) -> Result<LineEnv, Halt> {
         let record = self.record().ok_or(Halt::Over)?;
         let headers = self.batches.headers(&record)?;
         let made_at = Timestamp::from_second(batch.times.created).unwrap_or_default();

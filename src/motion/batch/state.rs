@@ -10,7 +10,7 @@ use uuid::Uuid;
 use words::error::Error;
 
 /// How long a batch may take, seconds.
-pub const WINDOW_SECONDS: i64 = 86_400;
+pub(crate) const WINDOW_SECONDS: i64 = 86_400;
 
 /// OpenAI's statuses of a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -66,7 +66,7 @@ pub enum Event {
 
 /// An entry of `errors.data`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct StoredError {
+pub(crate) struct StoredError {
     pub code: String,
     pub message: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -124,7 +124,7 @@ pub struct Lease {
 /// When a batch reached its states, Unix seconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Times {
+pub(crate) struct Times {
     pub created: i64,
     pub in_progress: Option<i64>,
     pub expires: i64,
@@ -138,7 +138,7 @@ pub struct Times {
 
 /// What the client has requested.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct BatchRequest {
+pub(crate) struct BatchRequest {
     /// The path of its lines: `/v1/chat/completions` …
     pub endpoint: String,
     pub window: String,
@@ -154,7 +154,7 @@ pub struct BatchRequest {
 /// The files that a batch has made.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct BatchFiles {
+pub(crate) struct BatchFiles {
     #[serde(rename = "output_file")]
     pub output: Option<Uuid>,
     #[serde(rename = "error_file")]
@@ -164,7 +164,7 @@ pub struct BatchFiles {
 /// How many lines a batch has, and what has become of them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct LineCounts {
+pub(crate) struct LineCounts {
     /// Lines with requests.
     pub total: u32,
     #[serde(rename = "completed_lines")]
@@ -218,7 +218,7 @@ impl Batch {
     }
 
     /// Whether its input file is gone: the only error that a batch has before its end.
-    pub fn has_no_input(&self) -> bool {
+    pub(crate) fn has_no_input(&self) -> bool {
         !self.status.is_final() && !self.errors.is_empty()
     }
 
@@ -282,7 +282,7 @@ impl Batch {
     }
 
     /// Whether `owner` may run it at `now`, Unix milliseconds.
-    pub fn is_free_for(&self, owner: Uuid, now: i64) -> bool {
+    pub(crate) fn is_free_for(&self, owner: Uuid, now: i64) -> bool {
         self.lease.is_none_or(|lease| lease.owner == owner || lease.until <= now)
     }
 }

@@ -14,7 +14,7 @@ use percent_encoding::percent_decode_str;
 use words::error::Error;
 
 /// What OpenAI takes as a file's purpose.
-pub const PURPOSES: [&str; 6] = ["batch", "fine-tune", "assistants", "vision", "user_data", "evals"];
+pub(crate) const PURPOSES: [&str; 6] = ["batch", "fine-tune", "assistants", "vision", "user_data", "evals"];
 /// The values of `expires_after[seconds]`: an hour to 30 days.
 pub(super) const EXPIRY_SECONDS: std::ops::RangeInclusive<u32> = 3600..=2_592_000;
 /// The most that a field other than the file may have, bytes.

@@ -20,7 +20,7 @@ const MAX_QUOTED: usize = 64;
 
 /// A line that is a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct BatchLine {
+pub(crate) struct BatchLine {
     pub custom_id: String,
     /// The bytes of the line's body, an object.
     pub body: Bytes,
@@ -28,7 +28,7 @@ pub struct BatchLine {
 
 /// What a whole file came to.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Validated {
+pub(crate) struct Validated {
     /// Lines that are requests.
     pub lines: u32,
     /// Empty for a file that can run.

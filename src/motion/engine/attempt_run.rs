@@ -177,7 +177,7 @@ impl AttemptRun {
     }
 
     /// It got no response. Where it has read along with the call of another request, that was no hit.
-    pub fn note_failed_call(&mut self) {
+    pub(crate) fn note_failed_call(&mut self) {
         if self.reads_along() && self.cache.is_shared {
             self.cache.status = CacheStatus::Miss;
         }
@@ -200,17 +200,17 @@ impl AttemptRun {
     }
 
     /// Whether the target is called for it, and for no other request first.
-    pub fn calls_target(&self) -> bool {
+    pub(crate) fn calls_target(&self) -> bool {
         self.source == ResponseSource::Provider
             && self.layers.cached.as_ref().is_none_or(CachedCall::is_leader)
     }
 
     /// Whether it reads the response to another request's call.
-    pub fn reads_along(&self) -> bool {
+    pub(crate) fn reads_along(&self) -> bool {
         self.layers.cached.as_ref().is_some_and(|cached| !cached.is_leader())
     }
 
-    pub fn is_from_cache(&self) -> bool {
+    pub(crate) fn is_from_cache(&self) -> bool {
         self.source == ResponseSource::Cache
     }
 
@@ -221,7 +221,7 @@ impl AttemptRun {
     }
 
     /// Whether it is charged for what it used, whoever else may read it.
-    pub fn is_charged_alone(&self) -> bool {
+    pub(crate) fn is_charged_alone(&self) -> bool {
         self.source.is_paid() && self.layers.cached.is_none()
     }
 
@@ -231,7 +231,7 @@ impl AttemptRun {
 
     /// Waits until the response may be committed: for the first content of a stream, for all of any other response. May be
     /// dropped while it waits, and called again.
-    pub async fn until_committable(&mut self) -> Readiness {
+    pub(crate) async fn until_committable(&mut self) -> Readiness {
         loop {
             let event = match &mut self.phase {
                 Phase::Header => {
@@ -528,7 +528,7 @@ impl AttemptRun {
     }
 
     /// The rewriter of the client's stream, from an attempt that was to resume it.
-    pub fn into_rewriter(self) -> Option<Rewriter> {
+    pub(crate) fn into_rewriter(self) -> Option<Rewriter> {
         let of_body = match self.phase {
             Phase::Body(_, body) => match body.into_resume_source() {
                 ResumeSource::Rewriter(rewriter) => Some(*rewriter),
@@ -540,7 +540,7 @@ impl AttemptRun {
     }
 
     /// What is needed after the response broke. Drops the exchange, which stops it.
-    pub fn into_rest(self) -> (Arc<Attempt>, Deadlines, Option<Permit>) {
+    pub(crate) fn into_rest(self) -> (Arc<Attempt>, Deadlines, Option<Permit>) {
         (self.attempt, self.deadlines, self.permit)
     }
 
@@ -553,7 +553,7 @@ impl AttemptRun {
     }
 
     /// Takes the response, to forward it. `None` before [`AttemptRun::until_committable`].
-    pub fn take_response(&mut self) -> Option<(Box<ResponseHeader>, Box<ResponseBody>)> {
+    pub(crate) fn take_response(&mut self) -> Option<(Box<ResponseHeader>, Box<ResponseBody>)> {
         match std::mem::replace(&mut self.phase, Phase::Header) {
             Phase::Body(header, body) => Some((header, body)),
             _ => None,
@@ -563,7 +563,7 @@ impl AttemptRun {
 
 impl FinalResponse {
     /// The error for an error event in a stream that was already started.
-    pub fn into_error(self) -> (ProviderError, Error) {
+    pub(crate) fn into_error(self) -> (ProviderError, Error) {
         match self {
             FinalResponse::Error(error) | FinalResponse::Denied(error) => {
                 (ProviderError::from(&error), error)

@@ -42,7 +42,7 @@ impl AttemptState {
     }
 
     /// Time spent at the provider: up to the end of the response, or up to `now` while it has not ended.
-    pub fn upstream_time(&self, now: Instant) -> Duration {
+    pub(crate) fn upstream_time(&self, now: Instant) -> Duration {
         self.sent_at.map_or(Duration::ZERO, |sent| self.ended_at.unwrap_or(now).duration_since(sent))
     }
 }

@@ -78,7 +78,7 @@ impl Observed {
     }
 
     /// What a failing response says it used.
-    pub fn of_error(body: &[u8]) -> Self {
+    pub(crate) fn of_error(body: &[u8]) -> Self {
         match usage_in_error(body) {
             Some(usage) => Self::Reported(Box::new(AttemptUsage {
                 usage,

@@ -48,7 +48,7 @@ impl<D: Downstream> Client<'_, D> {
     ///
     /// # Errors
     /// What came first.
-    pub async fn unless_interrupted<T>(
+    pub(crate) async fn unless_interrupted<T>(
         &mut self,
         watch: &mut DownstreamWatch,
         deadline: Option<Instant>,
@@ -131,7 +131,7 @@ impl<D: Downstream> Client<'_, D> {
     }
 
     /// Sends the final response when no attempt is left. `resume`: of the stream that was to be continued.
-    pub async fn send_final(
+    pub(crate) async fn send_final(
         &mut self,
         response: FinalResponse,
         resume: Option<&mut Resume>,
@@ -166,7 +166,7 @@ impl<D: Downstream> Client<'_, D> {
     }
 
     /// Ends a stream that was already started with an error event. `resume`: where it was to be continued.
-    pub async fn end_stream(
+    pub(crate) async fn end_stream(
         &mut self,
         provider_error: &ProviderError,
         error: Error,
@@ -188,7 +188,7 @@ impl<D: Downstream> Client<'_, D> {
     }
 
     /// Sends the event that ends a stream because of an error.
-    pub async fn send_last_event(&mut self, event: Bytes, error: Error) -> Result<(), Aborted> {
+    pub(crate) async fn send_last_event(&mut self, event: Bytes, error: Error) -> Result<(), Aborted> {
         let operation = self.ctx.api.operation;
         // A list is one document: without its end, the error in it could not be read.
         let is_denied_list = error.kind == Kind::HooksFailed && operation == Operation::ListGenerateContent;

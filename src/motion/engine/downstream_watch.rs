@@ -31,7 +31,7 @@ struct Body {
 
 impl DownstreamWatch {
     /// A watch that forwards the client's body to the receiver.
-    pub fn with_body(limits: &Limits) -> (Self, Receiver<BodyChunk>) {
+    pub(crate) fn with_body(limits: &Limits) -> (Self, Receiver<BodyChunk>) {
         let (chunks, rx) = mpsc::channel(MAX_WAITING);
         (Self { body: Some(Body { chunks, pace: UploadPace::new(limits) }) }, rx)
     }

@@ -12,7 +12,7 @@ use words::error::Error;
 
 /// Why an attempt has no response, or no more of it.
 #[derive(Debug)]
-pub struct UpstreamFailure {
+pub(crate) struct UpstreamFailure {
     /// Boxed to keep the `Result`s small: failures are rare.
     pub error: Box<Error>,
     /// Whether a timeout of the provider's connection was the cause.
@@ -20,7 +20,7 @@ pub struct UpstreamFailure {
 }
 
 impl UpstreamFailure {
-    pub fn from_pingora(error: &PingoraError, target: &Target) -> Self {
+    pub(crate) fn from_pingora(error: &PingoraError, target: &Target) -> Self {
         let timed_out = matches!(
             error.etype(),
             ErrorType::ConnectTimedout
@@ -45,7 +45,7 @@ impl From<Error> for UpstreamFailure {
 }
 
 /// The error for a provider's host without an address we may connect to.
-pub fn dns_error(target: &Target, why: ResolveError) -> Error {
+pub(crate) fn dns_error(target: &Target, why: ResolveError) -> Error {
     let provider = target.display_name();
     let error = match why {
         ResolveError::Refused(why) => Error::bad_request(why).with_param("x-gateway-custom-host"),

@@ -326,7 +326,7 @@ impl Interrupted {
     ///
     /// # Errors
     /// Why the stream broke: it cannot be continued.
-    pub fn into_resume(self, ctx: &RequestContext, before: Option<Resume>) -> Result<Resume, Error> {
+    pub(crate) fn into_resume(self, ctx: &RequestContext, before: Option<Resume>) -> Result<Resume, Error> {
         let Self { body, attempt, error } = self;
         Resume::new(*body, ctx, &attempt, &error, before).ok_or(error)
     }

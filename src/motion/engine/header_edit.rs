@@ -13,20 +13,20 @@ use knowledge::provider::credential_mask::CredentialMask;
 use pingora::http::{RequestHeader, ResponseHeader};
 
 pub const PROVIDER: HeaderName = HeaderName::from_static("x-gateway-provider");
-pub const OPTION_INDEX: HeaderName = HeaderName::from_static("x-gateway-last-used-option-index");
-pub const RETRIES: HeaderName = HeaderName::from_static("x-gateway-retry-attempt-count");
-pub const CACHE_STATUS: HeaderName = HeaderName::from_static("x-gateway-cache-status");
-pub const COST_STATUS: HeaderName = HeaderName::from_static("x-gateway-cost-status");
-pub const ATTEMPTS: HeaderName = HeaderName::from_static("x-gateway-attempts");
+pub(crate) const OPTION_INDEX: HeaderName = HeaderName::from_static("x-gateway-last-used-option-index");
+pub(crate) const RETRIES: HeaderName = HeaderName::from_static("x-gateway-retry-attempt-count");
+pub(crate) const CACHE_STATUS: HeaderName = HeaderName::from_static("x-gateway-cache-status");
+pub(crate) const COST_STATUS: HeaderName = HeaderName::from_static("x-gateway-cost-status");
+pub(crate) const ATTEMPTS: HeaderName = HeaderName::from_static("x-gateway-attempts");
 pub const WARNINGS: HeaderName = HeaderName::from_static("x-gateway-warnings");
-pub const TRACE_ID: HeaderName = HeaderName::from_static("x-gateway-trace-id");
+pub(crate) const TRACE_ID: HeaderName = HeaderName::from_static("x-gateway-trace-id");
 
 /// The id of the limit that refused a request, and when its bucket starts anew.
 pub const LIMIT: HeaderName = HeaderName::from_static("x-gateway-limit");
-pub const LIMIT_RESET: HeaderName = HeaderName::from_static("x-gateway-limit-reset");
+pub(crate) const LIMIT_RESET: HeaderName = HeaderName::from_static("x-gateway-limit-reset");
 
 /// Read by the clients of OpenAI and Anthropic before they repeat a request.
-pub const SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
+pub(crate) const SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
 pub const NEVER: HeaderValue = HeaderValue::from_static("false");
 
 /// How header names are spelled.
@@ -52,7 +52,7 @@ impl HeaderCase {
     }
 
     /// The case for a response. Some clients of an upgrade compare the names case-sensitively.
-    pub fn for_response(ctx: &RequestContext, response: &ResponseHeader) -> Self {
+    pub(crate) fn for_response(ctx: &RequestContext, response: &ResponseHeader) -> Self {
         let switches = response.status == StatusCode::SWITCHING_PROTOCOLS;
         if ctx.api.mode == RequestMode::Passthrough || switches { Self::Preserved } else { Self::Lower }
     }

@@ -19,7 +19,7 @@ use words::error::Error;
 
 /// Why a batch's budgets are not held.
 #[derive(Debug)]
-pub enum NotHeld {
+pub(crate) enum NotHeld {
     /// Others hold the rest, and may not use it.
     Reserved(Box<Error>),
     /// A budget is used up, or what is left of it is too little.

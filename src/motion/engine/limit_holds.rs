@@ -16,7 +16,7 @@ mod reserving;
 
 pub(super) use attempt_hold::{NotHeldAttempt, hold_attempt};
 pub(super) use facts::{RequestFacts, key, only_reads, target_facts};
-pub use held_attempt::{HeldAttempt, SealedAttempt};
+pub(crate) use held_attempt::{HeldAttempt, SealedAttempt};
 pub(super) use layer::compile;
 pub(super) use metadata::Metadata;
 pub(super) use reserving::reserve_request;
@@ -69,7 +69,7 @@ impl LimitHolds {
     }
 
     /// Whether what is held of the request is for another one than this.
-    pub fn holds_another(&self, request: &Request) -> bool {
+    pub(crate) fn holds_another(&self, request: &Request) -> bool {
         self.request.as_ref().is_some_and(|held| !held.is_for(request))
     }
 
@@ -96,17 +96,17 @@ impl LimitHolds {
     }
 
     /// Adds what is left of the tightest rate limits to a response's headers, in the place of the provider's own.
-    pub fn add_headers(&self, headers: &mut HeaderMap) {
+    pub(crate) fn add_headers(&self, headers: &mut HeaderMap) {
         limit_headers::write(headers, self.tightest);
     }
 
     /// As [`LimitHolds::add_headers`], for an error: a limit that refused the last target is the tightest.
-    pub fn add_refusal_headers(&self, headers: &mut HeaderMap) {
+    pub(crate) fn add_refusal_headers(&self, headers: &mut HeaderMap) {
         limit_headers::write(headers, tighter(self.tightest, self.refused));
     }
 
     /// An attempt failed, and nothing is charged for it.
-    pub fn release_attempt(&mut self, target: &Arc<Target>) {
+    pub(crate) fn release_attempt(&mut self, target: &Arc<Target>) {
         self.release_further(target);
         if let Some(at) = self.attempts.iter().rposition(|held| Arc::ptr_eq(&held.target, target)) {
             self.attempts.remove(at).reservation.release(Timestamp::now());

@@ -50,14 +50,14 @@ impl MemoryDownstream {
 
     /// The client leaves when this becomes true.
     #[must_use]
-    pub fn leaving_with(mut self, leaves: watch::Receiver<bool>) -> Self {
+    pub(crate) fn leaving_with(mut self, leaves: watch::Receiver<bool>) -> Self {
         self.leaves = Some(leaves);
         self
     }
 
     /// The body of a successful response is not kept, but sent there as it arrives. A receiver that is dropped is a client that left.
     #[must_use]
-    pub fn with_chunks_to(mut self, chunks: Option<mpsc::Sender<Bytes>>) -> Self {
+    pub(crate) fn with_chunks_to(mut self, chunks: Option<mpsc::Sender<Bytes>>) -> Self {
         self.chunks = chunks;
         self
     }

@@ -76,7 +76,7 @@ impl Planner {
     ///
     /// # Errors
     /// Why there is no complete response: what was sent to `chunks` is not whole.
-    pub async fn stream_offline(
+    pub(crate) async fn stream_offline(
         &self,
         request: OfflineRequest<'_>,
         leaves: watch::Receiver<bool>,
@@ -89,7 +89,7 @@ impl Planner {
     ///
     /// # Errors
     /// The request would be refused: it uses nothing.
-    pub async fn estimate_offline(
+    pub(crate) async fn estimate_offline(
         &self,
         request: OfflineRequest<'_>,
         sum: &mut AdvanceEstimate,
@@ -145,7 +145,7 @@ impl Planner {
     ///
     /// # Errors
     /// As [`Planner::config`].
-    pub async fn offline_config(
+    pub(crate) async fn offline_config(
         &self,
         uri: &Uri,
         headers: &HeaderMap,

@@ -115,7 +115,12 @@ impl Opener {
     }
 
     /// Disposes of a connection whose exchange broke. True if the request may be sent again, on a new connection.
-    pub fn may_reopen(&mut self, open: OpenConnection, state: &AttemptState, error: &PingoraError) -> bool {
+    pub(crate) fn may_reopen(
+        &mut self,
+        open: OpenConnection,
+        state: &AttemptState,
+        error: &PingoraError,
+    ) -> bool {
         let reused = open.reused;
         self.connections.discard(open, error);
         let may_reopen = !matches!(self.body, RequestBody::Streamed)

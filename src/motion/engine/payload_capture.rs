@@ -69,12 +69,12 @@ impl PayloadCapture {
     }
 
     /// What keeps a provider's response as it arrives.
-    pub fn new_original(&self) -> BoundedBody {
+    pub(crate) fn new_original(&self) -> BoundedBody {
         BoundedBody::new(self.max_bytes, self.hold.another())
     }
 
     /// Keeps a chunk of a provider's response of which the client gets something else.
-    pub fn push_original(&mut self, chunk: &[u8]) {
+    pub(crate) fn push_original(&mut self, chunk: &[u8]) {
         let mut original = self.original.take().unwrap_or_else(|| self.new_original());
         original.push(chunk);
         self.original = Some(original);

@@ -75,12 +75,12 @@ impl PeerSelection {
     }
 
     /// The address that was tried last.
-    pub fn last_address(&self) -> Option<SocketAddr> {
+    pub(crate) fn last_address(&self) -> Option<SocketAddr> {
         self.address(self.tried.checked_sub(1)?)
     }
 
     /// Whether there is an address that was not tried yet.
-    pub fn has_untried(&self) -> bool {
+    pub(crate) fn has_untried(&self) -> bool {
         self.tried < self.addresses.len()
     }
 

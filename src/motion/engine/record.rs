@@ -138,7 +138,7 @@ pub struct AttemptRecord {
     pub span: Option<u64>,
     /// Why its target was picked.
     pub reason: Reason,
-    pub time: AttemptTime,
+    pub(crate) time: AttemptTime,
     /// What it used; `None`: nothing is charged for it, because the provider sent nothing of a response.
     pub used: Option<AttemptUsage>,
     /// Its response is from the cache, or from another request's call.
@@ -149,7 +149,7 @@ pub struct AttemptRecord {
 
 /// When it was sent, and how long it took.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct AttemptTime {
+pub(crate) struct AttemptTime {
     /// `None`: it was not sent.
     pub started: Option<Instant>,
     pub spent: Duration,
@@ -195,7 +195,7 @@ pub struct AttemptUsage {
 
 impl AttemptUsage {
     /// Whether the counts mean something.
-    pub fn is_measured(&self) -> bool {
+    pub(crate) fn is_measured(&self) -> bool {
         self.source != UsageSource::Unmeasured
     }
 

@@ -80,7 +80,7 @@ pub(super) struct Attempts {
 
 impl RecordBuilder {
     /// Notes a chunk of the response's body on its way to the client.
-    pub fn body_sent(&mut self, chunk: &[u8]) {
+    pub(crate) fn body_sent(&mut self, chunk: &[u8]) {
         self.traffic.bytes_out += chunk.len() as u64;
         if let Some(capture) = &mut self.capture {
             capture.response.push(chunk);
@@ -88,7 +88,7 @@ impl RecordBuilder {
     }
 
     /// Notes a chunk of the provider's body of which the client gets something else.
-    pub fn original_received(&mut self, chunk: &[u8]) {
+    pub(crate) fn original_received(&mut self, chunk: &[u8]) {
         if let Some(capture) = &mut self.capture {
             capture.push_original(chunk);
         }
@@ -107,7 +107,7 @@ impl RecordBuilder {
     }
 
     /// Notes an attempt and how it ended.
-    pub fn attempt_finished(
+    pub(crate) fn attempt_finished(
         &mut self,
         attempt: &Attempt,
         state: AttemptState,
@@ -136,7 +136,7 @@ impl RecordBuilder {
     }
 
     /// Notes that the response of the last attempt is not its target's answer to this request.
-    pub fn is_from_cache(&mut self) {
+    pub(crate) fn is_from_cache(&mut self) {
         if let Some(last) = self.attempts.all.last_mut() {
             last.is_from_cache = true;
         }
@@ -171,7 +171,7 @@ impl RecordBuilder {
     }
 
     /// Adds time that the gateway spent waiting.
-    pub fn add_wait(&mut self, wait: Duration) {
+    pub(crate) fn add_wait(&mut self, wait: Duration) {
         self.attempts.upstream += wait;
     }
 
@@ -189,7 +189,7 @@ impl RecordBuilder {
     }
 
     /// Notes an attempt that lost the race against a parallel one (`hedge`).
-    pub fn lost_race(&mut self, attempt: &Attempt, state: AttemptState, reason: Reason) {
+    pub(crate) fn lost_race(&mut self, attempt: &Attempt, state: AttemptState, reason: Reason) {
         let spent = state.sent_at.map_or(Duration::ZERO, |started| started.elapsed());
         let model = attempt.model.clone();
         let error = Some("outrun");
@@ -198,7 +198,7 @@ impl RecordBuilder {
     }
 
     /// Notes that the last attempt's response broke after it had begun.
-    pub fn response_broke(&mut self, error: &Error) {
+    pub(crate) fn response_broke(&mut self, error: &Error) {
         if let Some(last) = self.attempts.all.last_mut() {
             last.error = Some(error.kind.row().code);
             let time = &mut last.time;
@@ -209,7 +209,7 @@ impl RecordBuilder {
     }
 
     /// How many attempts have ended, or are committed.
-    pub fn attempt_count(&self) -> usize {
+    pub(crate) fn attempt_count(&self) -> usize {
         self.attempts.all.len()
     }
 
@@ -219,7 +219,7 @@ impl RecordBuilder {
     }
 
     /// Whether nothing is charged for the last attempt.
-    pub fn last_is_unused(&self) -> bool {
+    pub(crate) fn last_is_unused(&self) -> bool {
         let last = self.attempts.all.len().saturating_sub(1);
         let is_uncounted = self.attempts.uncounted.iter().any(|(index, _)| *index == last);
         !is_uncounted && self.attempts.all.last().is_some_and(|attempt| attempt.used.is_none())
@@ -253,12 +253,12 @@ impl RecordBuilder {
 
     /// Whether the response has the header `x-gateway-attempts`: if there could have been several attempts, or it is a
     /// stream.
-    pub fn shows_attempts(&self) -> bool {
+    pub(crate) fn shows_attempts(&self) -> bool {
         !self.attempts.all.is_empty() && (self.streamed || !self.is_single_attempt)
     }
 
     /// The value of `x-gateway-attempts`: for each attempt the target, its error code or status, and milliseconds.
-    pub fn attempts_text(&self) -> String {
+    pub(crate) fn attempts_text(&self) -> String {
         let mut text = String::with_capacity(32 * self.attempts.all.len());
         for attempt in self.attempts.all.iter().take(MAX_ATTEMPTS_SHOWN) {
             if !text.is_empty() {
@@ -278,7 +278,7 @@ impl RecordBuilder {
     }
 
     /// The number of retries as a header value, without an allocation in the common case.
-    pub fn retries_text(&self) -> http::HeaderValue {
+    pub(crate) fn retries_text(&self) -> http::HeaderValue {
         match self.retries {
             0 => http::HeaderValue::from_static("0"),
             retries => http::HeaderValue::from(retries),

@@ -24,7 +24,7 @@ pub struct RequestEnv {
 
 impl RequestEnv {
     /// The state that the process keeps for a target between requests.
-    pub fn target_state<'l>(&self, target: &'l Target) -> &'l Arc<TargetState> {
+    pub(crate) fn target_state<'l>(&self, target: &'l Target) -> &'l Arc<TargetState> {
         target
             .state
             .get_or_init(|| self.shared.targets.find_or_insert(&target.id, target.policies.breaker.as_ref()))

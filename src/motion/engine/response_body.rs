@@ -230,7 +230,7 @@ impl ResponseBody {
     }
 
     /// What the provider sends is kept here, if something else is made of it.
-    pub fn keep_original(&mut self, original: Option<BoundedBody>) {
+    pub(crate) fn keep_original(&mut self, original: Option<BoundedBody>) {
         if !matches!(self.mode, Mode::Passthrough { patch: None, .. }) {
             self.original = original.map(Box::new);
         }
@@ -369,7 +369,7 @@ impl ResponseBody {
     }
 
     /// Whether the provider reported an error in it, forwarded or not.
-    pub fn has_provider_error(&self) -> bool {
+    pub(crate) fn has_provider_error(&self) -> bool {
         match &self.mode {
             Mode::Translated(rewriter) => rewriter.error().is_some(),
             Mode::Passthrough { tap, .. } => tap.summary().error.is_some(),
@@ -428,12 +428,12 @@ impl ResponseBody {
     }
 
     /// Whether the end of the provider's body was read.
-    pub fn has_ended(&self) -> bool {
+    pub(crate) fn has_ended(&self) -> bool {
         self.progress.ended
     }
 
     /// Whether the response is complete.
-    pub fn is_complete_response(&self) -> bool {
+    pub(crate) fn is_complete_response(&self) -> bool {
         match &self.mode {
             Mode::Translated(rewriter) => rewriter.is_complete() && rewriter.error().is_none(),
             Mode::Passthrough { .. } if !self.is_finished() => false,
@@ -453,7 +453,7 @@ impl ResponseBody {
     }
 
     /// Whether more of it must arrive to see whether it is a model's output, whoever could replace it.
-    pub fn is_unclear(&self) -> bool {
+    pub(crate) fn is_unclear(&self) -> bool {
         self.error.is_none() && self.check.is_open(self.progress.received)
     }
 
@@ -472,7 +472,7 @@ impl ResponseBody {
     }
 
     /// Whether the client's bytes may differ from the provider's in length.
-    pub fn is_rewritten(&self) -> bool {
+    pub(crate) fn is_rewritten(&self) -> bool {
         self.edited || matches!(self.mode, Mode::Translated(_) | Mode::Passthrough { patch: Some(_), .. })
     }
 
@@ -487,23 +487,23 @@ impl ResponseBody {
     }
 
     /// Whether the content type is not the provider's.
-    pub fn has_own_type(&self) -> bool {
+    pub(crate) fn has_own_type(&self) -> bool {
         self.shape.is_converted() || self.is_translated()
     }
 
     /// The number of bytes that are ready for the client.
-    pub fn ready_bytes(&self) -> usize {
+    pub(crate) fn ready_bytes(&self) -> usize {
         self.out.len()
     }
 
     /// Takes what is ready, to put something else in its place.
-    pub fn take_ready(&mut self) -> Vec<u8> {
+    pub(crate) fn take_ready(&mut self) -> Vec<u8> {
         self.edited = true;
         self.out.take().concat()
     }
 
     /// Puts back what was made of [`ResponseBody::take_ready`].
-    pub fn put_ready(&mut self, bytes: Vec<u8>) {
+    pub(crate) fn put_ready(&mut self, bytes: Vec<u8>) {
         self.out.push(Bytes::from(bytes));
     }
 
@@ -518,18 +518,18 @@ impl ResponseBody {
     }
 
     /// Whether nothing of it was ready for the client so far.
-    pub fn is_untouched(&self) -> bool {
+    pub(crate) fn is_untouched(&self) -> bool {
         self.progress.taken.is_none() && self.out.is_empty()
     }
 
     /// Whether the client got events of it, and not only comments.
-    pub fn has_written(&self) -> bool {
+    pub(crate) fn has_written(&self) -> bool {
         let is_silent = matches!(&self.mode, Mode::Passthrough { tap, .. } if tap.summary().events == 0);
         !is_silent && self.progress.taken == Some(true)
     }
 
     /// Whether it resumed a broken stream with text that was not sent yet.
-    pub fn has_resumed(&self) -> bool {
+    pub(crate) fn has_resumed(&self) -> bool {
         self.shape.is_resumed() && !self.out.is_empty()
     }
 
@@ -573,7 +573,7 @@ impl ResponseBody {
     }
 
     /// What is needed to resume this stream.
-    pub fn into_resume_source(self) -> ResumeSource {
+    pub(crate) fn into_resume_source(self) -> ResumeSource {
         match self.mode {
             Mode::Translated(rewriter) => ResumeSource::Rewriter(Box::new(rewriter)),
             Mode::Passthrough { .. } => ResumeSource::Sent(self.sent.into_events()),
@@ -581,12 +581,12 @@ impl ResponseBody {
     }
 
     /// What the provider sent, where it was kept.
-    pub fn take_original(&mut self) -> Option<BoundedBody> {
+    pub(crate) fn take_original(&mut self) -> Option<BoundedBody> {
         self.original.take().map(|original| *original)
     }
 
     /// What has observed the response, for the record.
-    pub fn into_observers(self: Box<Self>) -> Observers {
+    pub(crate) fn into_observers(self: Box<Self>) -> Observers {
         match self.mode {
             Mode::Translated(rewriter) => Observers { tap: None, rewriter: Some(rewriter) },
             Mode::Passthrough { tap, .. } => Observers { tap: Some(tap), rewriter: None },

@@ -92,7 +92,7 @@ fn rewriter(
 }
 
 /// Adds the gateway's headers to a response.
-pub fn add_gateway_headers(headers: &mut HeaderMap, ctx: &RequestContext) {
+pub(crate) fn add_gateway_headers(headers: &mut HeaderMap, ctx: &RequestContext) {
     // Once for all, instead of twice on the way.
     headers.reserve(MAX_ADDED);
     if let Some(attempt) = &ctx.facts.attempt {
@@ -126,7 +126,7 @@ pub fn new_header(status: http::StatusCode) -> Result<ResponseHeader, Error> {
 }
 
 /// The header of a stream that begins before the provider has responded.
-pub fn early_header(ctx: &RequestContext) -> Result<ResponseHeader, Error> {
+pub(crate) fn early_header(ctx: &RequestContext) -> Result<ResponseHeader, Error> {
     let mut response = new_header(http::StatusCode::OK)?;
     header_edit::edit_response_headers(&mut response, HeaderCase::Lower, |headers| {
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream; charset=utf-8"));
@@ -203,7 +203,7 @@ fn request_id(headers: &HeaderMap, ctx: &RequestContext) -> String {
 
 /// Copies the request's id from an error body to the header, where a provider that speaks Anthropic's dialect sends it only
 /// in the body: the two must agree.
-pub fn adopt_request_id(response: &mut ResponseHeader, body: &[u8], ctx: &RequestContext) {
+pub(crate) fn adopt_request_id(response: &mut ResponseHeader, body: &[u8], ctx: &RequestContext) {
     #[derive(serde::Deserialize)]
     struct Named<'a> {
         #[serde(borrow)]
@@ -249,7 +249,11 @@ pub fn response_body_filter(chunk: &mut Option<Bytes>, end: bool, ctx: &mut Requ
 }
 
 /// Adds what hooks found on the request to the body of a provider's error, if that is a JSON object.
-pub fn add_hook_results(response: &mut ResponseHeader, body: &mut Option<Bytes>, ctx: &RequestContext) {
+pub(crate) fn add_hook_results(
+    response: &mut ResponseHeader,
+    body: &mut Option<Bytes>,
+    ctx: &RequestContext,
+) {
     let Some(results) = ctx.reply.hook_results.as_deref() else { return };
     let added = body.as_ref().and_then(|body| append_member(body, "hook_results", results));
     let Some(added) = added else { return };

@@ -34,7 +34,7 @@ pub(super) struct WantedResponse {
 impl WantedResponse {
     /// Whether the response is a model's output, so that an `error` in it is a failure of the request. In other documents it
     /// may be a property of what was requested, for example of a failed job.
-    pub fn expects_model(&self) -> bool {
+    pub(crate) fn expects_model(&self) -> bool {
         self.mode == RequestMode::Api && self.operation.response_kind() == ResponseKind::Model
     }
 
@@ -44,7 +44,7 @@ impl WantedResponse {
     }
 
     /// The error that a response is which is no result of its operation, if it can be read.
-    pub fn error_instead(&self, body: &[u8]) -> Option<ProviderError> {
+    pub(crate) fn error_instead(&self, body: &[u8]) -> Option<ProviderError> {
         success_error::instead_of_result(self.operation.dialect(), body)
     }
 

@@ -132,11 +132,11 @@ impl Resume {
     }
 
     /// Takes the rewriter, for the response that continues the stream.
-    pub fn take_rewriter(&mut self) -> Option<Rewriter> {
+    pub(crate) fn take_rewriter(&mut self) -> Option<Rewriter> {
         self.rewriter.take()
     }
 
-    pub fn return_rewriter(&mut self, rewriter: Option<Rewriter>) {
+    pub(crate) fn return_rewriter(&mut self, rewriter: Option<Rewriter>) {
         if rewriter.is_some() {
             self.rewriter = rewriter;
         }

@@ -42,7 +42,7 @@ impl RetainedEvents {
     }
 
     /// `None` if they are not complete.
-    pub fn into_events(self) -> Option<Vec<Bytes>> {
+    pub(crate) fn into_events(self) -> Option<Vec<Bytes>> {
         self.events
     }
 }

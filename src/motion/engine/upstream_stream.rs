@@ -246,7 +246,7 @@ impl UpstreamStream {
     }
 
     /// Whether a dead pooled connection was met, by this attempt or an earlier one of the request.
-    pub fn stale_connection_met(&self) -> bool {
+    pub(crate) fn stale_connection_met(&self) -> bool {
         self.exchange.stale_connection_met
     }
 

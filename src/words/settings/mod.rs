@@ -6,7 +6,7 @@
 
 pub mod access_log;
 pub mod alerts;
-pub mod allow_rule;
+pub(crate) mod allow_rule;
 pub mod allowed_models;
 pub mod auth;
 mod batches;
@@ -28,8 +28,8 @@ pub mod scopes;
 mod sections;
 pub mod server;
 pub mod service_key;
-pub mod store_settings;
-pub mod stored_provider;
+pub(crate) mod store_settings;
+pub(crate) mod stored_provider;
 pub mod telemetry;
 pub mod usage;
 mod values;

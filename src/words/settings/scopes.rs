@@ -248,7 +248,7 @@ impl KeyType {
 
     /// Whether a key of this type may hold `scope`: keys of the organisation administrate and call nothing, keys
     /// of a workspace stay in it, and keys of users manage no keys.
-    pub fn may_hold(self, scope: Scope) -> bool {
+    pub(crate) fn may_hold(self, scope: Scope) -> bool {
         match self {
             Self::OrganisationService => !scope.is_invocation(),
             Self::WorkspaceService => !scope.is_organisations(),

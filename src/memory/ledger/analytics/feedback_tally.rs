@@ -44,7 +44,7 @@ pub struct FeedbackQuery {
 
 impl FeedbackQuery {
     /// Whether the query needs the requests that the feedback was given for.
-    pub fn needs_requests(&self) -> bool {
+    pub(crate) fn needs_requests(&self) -> bool {
         self.has_models || self.filter != self.filter.about_time_and_workspace()
     }
 }

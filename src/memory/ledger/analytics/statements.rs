@@ -38,7 +38,7 @@ pub fn samples(query: &Query, range: &Range<i64>, table: &str, dialect: Dialect)
 
 /// A row of [`samples`].
 #[derive(Debug)]
-pub struct SampleRow<'a> {
+pub(crate) struct SampleRow<'a> {
     pub sample: Sample<'a>,
     /// The group's value: a user or a member of the metadata.
     pub value: Option<&'a str>,

@@ -97,7 +97,7 @@ impl Tally {
     ///
     /// # Errors
     /// `Damaged`, `TooManyGroups`.
-    pub fn add_piece(
+    pub(crate) fn add_piece(
         &mut self,
         workspace: Uuid,
         start: i64,
@@ -160,7 +160,7 @@ impl Tally {
     ///
     /// # Errors
     /// `TooManyGroups`.
-    pub fn add_sample(
+    pub(crate) fn add_sample(
         &mut self,
         sample: &Sample<'_>,
         value: Option<&str>,

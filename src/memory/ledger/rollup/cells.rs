@@ -8,15 +8,15 @@ use super::sample::{DIMENSIONS, Dimension, Sample};
 use super::table::{RollupColumns, Table};
 
 /// One combination: a name for each dimension.
-pub type Combinations = Table<DIMENSIONS>;
+pub(crate) type Combinations = Table<DIMENSIONS>;
 /// One value of one dimension: the dimension's number as text, and the value.
-pub type Margins = Table<2>;
+pub(crate) type Margins = Table<2>;
 /// One entry without names.
 pub type Total = Table<0>;
 
 /// The cells of one workspace and span. A part that would be too large is absent, and is read from shorter spans instead.
 #[derive(Debug, Default)]
-pub struct Cells {
+pub(crate) struct Cells {
     total: Total,
     margins: Option<Margins>,
     combinations: Option<Combinations>,
@@ -34,11 +34,11 @@ pub struct Encoded {
 
 /// Makes cells of requests.
 #[derive(Debug, Default)]
-pub struct CellsOfRequests(Combinations);
+pub(crate) struct CellsOfRequests(Combinations);
 
 impl CellsOfRequests {
     /// Adds a request.
-    pub fn absorb(&mut self, sample: &Sample<'_>) {
+    pub(crate) fn absorb(&mut self, sample: &Sample<'_>) {
         let mut text = [0; 5];
         let mut values = sample.values;
         if let Some(value) = values.get_mut(Dimension::StatusCode as usize) {
@@ -66,7 +66,7 @@ impl CellsOfRequests {
 }
 
 /// The name of a dimension in margins.
-pub fn margin(dimension: usize) -> &'static str {
+pub(crate) fn margin(dimension: usize) -> &'static str {
     ["0", "1", "2", "3", "4", "5", "6", "7"].get(dimension).copied().unwrap_or_default()
 }
 

@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 /// The cells of one batch.
 #[derive(Debug, Default)]
-pub struct HourCells {
+pub(crate) struct HourCells {
     hours: HashMap<(Uuid, i64), CellsOfRequests>,
 }
 
@@ -25,7 +25,7 @@ pub struct Piece {
 }
 
 /// Adds a row. Attempts add nothing: a request's row has their tokens and cost.
-pub fn absorb(cells: &mut HourCells, row: &Row) {
+pub(crate) fn absorb(cells: &mut HourCells, row: &Row) {
     if row.kind == RowKind::Request {
         cells.add(&Sample::of(row));
     }
@@ -37,12 +37,8 @@ impl HourCells {
         self.hours.entry(hour).or_default().absorb(sample);
     }
 
-    pub fn is_empty(&self) -> bool {
-        self.hours.is_empty()
-    }
-
     /// What is to be written, a row each.
-    pub fn into_pieces(self) -> impl Iterator<Item = Piece> {
+    pub(crate) fn into_pieces(self) -> impl Iterator<Item = Piece> {
         self.hours.into_iter().map(|((workspace, start), cells)| Piece {
             level: Level::Hour,
             workspace,

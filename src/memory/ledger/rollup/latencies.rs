@@ -120,7 +120,7 @@ impl Distribution {
     }
 
     /// Adds latencies as `Latencies::put` has written them, without their length.
-    pub fn add_encoded(&mut self, bytes: &[u8]) -> Result<(), Damaged> {
+    pub(crate) fn add_encoded(&mut self, bytes: &[u8]) -> Result<(), Damaged> {
         each_bucket(bytes, |bucket, count| self.add_count(bucket, count))
     }
 

@@ -19,7 +19,7 @@ const MAX_ENTRIES: usize = if cfg!(test) { 40 } else { 50_000 };
 
 /// The pieces of one workspace and span of which nothing is in a longer span yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct OpenSpan {
+pub(crate) struct OpenSpan {
     pub level: Level,
     pub workspace: Uuid,
     pub start: i64,
@@ -39,7 +39,7 @@ pub struct Step {
 
 /// A piece in the database.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct StoredPiece {
+pub(crate) struct StoredPiece {
     pub id: i64,
     pub start: i64,
     pub encoded: Encoded,
@@ -47,7 +47,7 @@ pub struct StoredPiece {
 
 /// The result of a step: what is to be changed in the database.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Merged {
+pub(crate) struct Merged {
     pub delete: Vec<i64>,
     /// Pieces whose content is now in the level above too: the parts in `bits`.
     pub mark: Vec<i64>,
@@ -77,18 +77,18 @@ pub fn next(open: &[OpenSpan], now: i64) -> Option<Step> {
 
 impl Step {
     /// Whether it only merges pieces with few combinations.
-    pub fn is_for_small(&self) -> bool {
+    pub(crate) fn is_for_small(&self) -> bool {
         !self.is_raise
     }
 
     /// Begins to merge.
-    pub fn merger(self) -> Merger {
+    pub(crate) fn merger(self) -> Merger {
         Merger { step: self, cells: Cells::empty(), merged: Merged::default(), size: 0 }
     }
 }
 
 /// The merging of a step's pieces, one after the other, so that they are never in memory together.
-pub struct Merger {
+pub(crate) struct Merger {
     step: Step,
     cells: Cells,
     merged: Merged,

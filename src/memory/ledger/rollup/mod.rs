@@ -6,14 +6,15 @@
 
 pub mod bytes;
 pub mod cells;
-pub mod hour_cells;
+pub(crate) mod hour_cells;
 pub mod latencies;
 pub mod level;
 pub mod measures;
-pub mod merging;
+pub(crate) mod merging;
 pub mod sample;
 pub(super) mod statements;
 pub(super) mod storage;
 pub mod table;
 
-pub use hour_cells::{HourCells, Piece, absorb};
+pub use hour_cells::Piece;
+pub(crate) use hour_cells::{HourCells, absorb};

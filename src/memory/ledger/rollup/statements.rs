@@ -12,14 +12,14 @@ pub const COLUMNS: &str = "level, merged, size, workspace, start, total, total_l
                            combination_latencies";
 
 /// The columns that a stored piece is read from.
-pub const STORED: &str =
+pub(crate) const STORED: &str =
     "id, start, size, total, total_latencies, margins, margin_latencies, combinations, combination_latencies";
 
 /// Pieces with so many combinations are not merged with others of the same span.
 pub const LARGE: i64 = if cfg!(test) { 10 } else { 10_000 };
 
 /// Selects the pieces of which nothing is in a longer span yet, by span, with the number of small ones.
-pub fn open_spans() -> String {
+pub(crate) fn open_spans() -> String {
     format!(
         "SELECT level, workspace, start, sum(CASE WHEN size < {LARGE} THEN 1 ELSE 0 END) FROM rollups WHERE merged = 0 \
          GROUP BY level, workspace, start ORDER BY level, workspace, start"

@@ -125,7 +125,7 @@ impl<const N: usize> Table<N> {
 }
 
 /// An entry of a table in bytes.
-pub struct EncodedCell<'a, const N: usize> {
+pub(crate) struct EncodedCell<'a, const N: usize> {
     pub tuple: [u32; N],
     pub measures: Measures,
     /// Empty where they were not passed.
@@ -133,7 +133,7 @@ pub struct EncodedCell<'a, const N: usize> {
 }
 
 /// A table in bytes, read without making a map of it.
-pub struct EncodedTable<'a, const N: usize> {
+pub(crate) struct EncodedTable<'a, const N: usize> {
     start: i64,
     names: Vec<&'a str>,
     sums: Reader<'a>,

@@ -41,7 +41,7 @@ pub(crate) fn message(error: &Error) -> String {
 }
 
 /// Why there is no connection.
-pub fn no_connection(error: PoolError) -> StoreError {
+pub(crate) fn no_connection(error: PoolError) -> StoreError {
     match error {
         PoolError::Backend(error) => failure(error),
         PoolError::Timeout(_) => StoreError::Unavailable("no connection in time".to_owned()),

@@ -22,8 +22,9 @@ use super::{Change, Kind, Record, StoreError, statements};
 use async_trait::async_trait;
 pub use connections::{Connections, connections, pool};
 use deadpool_postgres::{Object, Pool};
+pub use failure::failure;
 pub(crate) use failure::message;
-pub use failure::{failure, no_connection};
+pub(crate) use failure::no_connection;
 use jiff::Timestamp;
 pub use migrations::{Tables, run as bring_up_to_date};
 use std::path::Path;
@@ -54,7 +55,7 @@ const TABLES: Tables = Tables {
 ///
 /// # Errors
 /// What is wrong with it, without repeating it.
-pub fn check_url(text: &str) -> Result<(), String> {
+pub(crate) fn check_url(text: &str) -> Result<(), String> {
     url::parse(text).map(|_| ())
 }
 

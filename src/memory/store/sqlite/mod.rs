@@ -34,7 +34,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(200);
 const MAX_IDLE_READERS: usize = 3;
 
 /// A database in one file, or in memory for tests.
-pub struct Sqlite {
+pub(crate) struct Sqlite {
     // Closed before the writer: the last connection moves everything into the one file, and must be able to write.
     readers: Arc<Readers>,
     writer: Writer,

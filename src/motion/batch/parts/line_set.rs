@@ -4,7 +4,7 @@
 
 /// A set of line numbers, one bit each.
 #[derive(Debug, Clone, Default)]
-pub struct LineSet {
+pub(crate) struct LineSet {
     bits: Vec<u64>,
 }
 

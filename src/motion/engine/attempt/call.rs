@@ -212,7 +212,7 @@ impl<'a> AttemptCall<'a> {
     }
 
     /// Whether its target is called for it: it is none that the gateway, or a batch job, has responded to.
-    pub fn calls_target(&self) -> bool {
+    pub(crate) fn calls_target(&self) -> bool {
         let is_counted = self.attempt().is_some_and(|attempt| attempt.local_count.is_some());
         self.ctx.offline.given.is_none() && !is_counted
     }

@@ -19,7 +19,7 @@ pub(in crate::engine) struct CachedCall {
 
 impl CachedCall {
     /// Whether this request calls the target itself.
-    pub fn is_leader(&self) -> bool {
+    pub(crate) fn is_leader(&self) -> bool {
         self.share.is_leader()
     }
 
@@ -43,7 +43,7 @@ impl CachedCall {
     }
 
     /// A guardrail has failed, and let the response pass.
-    pub fn set_flawed(&mut self) {
+    pub(crate) fn set_flawed(&mut self) {
         self.is_flawed = true;
     }
 }

@@ -20,7 +20,7 @@ use tokio::sync::Notify;
 use words::error::Error;
 
 /// A response that is read by several requests.
-pub struct Flight {
+pub(crate) struct Flight {
     state: Mutex<State>,
     /// Something has arrived, for readers.
     arrived: Notify,
@@ -30,7 +30,7 @@ pub struct Flight {
 }
 
 /// What a call is for.
-pub struct NewFlight {
+pub(crate) struct NewFlight {
     /// Where its response belongs.
     pub scope: Scope,
     /// Its readers want a stream.
@@ -86,14 +86,14 @@ enum End {
 }
 
 /// The end of one reader: what it reads, and whether it pays.
-pub struct FlightReader {
+pub(crate) struct FlightReader {
     flight: Arc<Flight>,
     id: u32,
     has_header: bool,
 }
 
 /// A complete response.
-pub struct WholeResponse {
+pub(crate) struct WholeResponse {
     pub header: Box<ResponseHeader>,
     pub body: Bytes,
     /// The end of each part in bytes, and milliseconds since the first one.
@@ -304,7 +304,7 @@ impl Readers {
 
 impl FlightReader {
     /// Whether it started the call.
-    pub fn is_leader(&self) -> bool {
+    pub(crate) fn is_leader(&self) -> bool {
         self.id == 0
     }
 
@@ -353,7 +353,7 @@ impl FlightReader {
 
 /// What the owner of a reader needs when it is done.
 #[derive(Clone)]
-pub struct FlightShare {
+pub(crate) struct FlightShare {
     flight: Arc<Flight>,
     is_leader: bool,
 }
@@ -366,7 +366,7 @@ impl FlightReader {
 
 impl FlightShare {
     /// Whether it started the call.
-    pub fn is_leader(&self) -> bool {
+    pub(crate) fn is_leader(&self) -> bool {
         self.is_leader
     }
 
@@ -384,7 +384,7 @@ impl FlightShare {
     }
 
     /// Whether the response is to replace what is kept.
-    pub fn is_refresh(&self) -> bool {
+    pub(crate) fn is_refresh(&self) -> bool {
         self.flight.about.is_refresh
     }
 
@@ -404,7 +404,7 @@ impl FlightShare {
     }
 
     /// Whether nobody may store the response.
-    pub fn is_discarded(&self) -> bool {
+    pub(crate) fn is_discarded(&self) -> bool {
         self.flight.state.lock().discarded.is_some()
     }
 
@@ -412,7 +412,7 @@ impl FlightShare {
     ///
     /// # Errors
     /// Nobody may store it.
-    pub fn to_store(&self) -> Result<Option<WholeResponse>, NotStored> {
+    pub(crate) fn to_store(&self) -> Result<Option<WholeResponse>, NotStored> {
         let mut state = self.flight.state.lock();
         if state.body.dropped > 0 || state.body.bytes > self.flight.about.limit {
             return Err(NotStored::TooLarge);

@@ -10,10 +10,10 @@ use std::time::Duration;
 
 /// The calls in flight, the oldest of each key first. There are at most as many as requests in flight.
 #[derive(Default)]
-pub struct Flights(Mutex<HashMap<CacheKey, Vec<Arc<Flight>>>>);
+pub(crate) struct Flights(Mutex<HashMap<CacheKey, Vec<Arc<Flight>>>>);
 
 /// Which call a request may join.
-pub struct Joining {
+pub(crate) struct Joining {
     pub streamed: bool,
     /// For how long a response may be read after its end.
     pub max_age: Duration,
@@ -42,7 +42,7 @@ impl Flights {
 
     /// Joins a call of this key, or starts one. `Err`: a new call, which the caller has to make. A refresh joins none, and nobody joins an older call
     /// from then on.
-    pub fn join_or_lead(
+    pub(crate) fn join_or_lead(
         &self,
         key: CacheKey,
         joining: &Joining,
@@ -61,7 +61,7 @@ impl Flights {
     }
 
     /// Entries were removed, so the responses of these calls must not be stored.
-    pub fn outdate(&self, concerns: &dyn Fn(&CacheKey, &Scope) -> bool) {
+    pub(crate) fn outdate(&self, concerns: &dyn Fn(&CacheKey, &Scope) -> bool) {
         for (key, calls) in &*self.0.lock() {
             let concerned = calls.iter().filter(|call| concerns(key, &call.about().scope));
             concerned.for_each(|call| call.discard(NotStored::Outdated));
@@ -69,7 +69,7 @@ impl Flights {
     }
 
     /// The response of a call is stored: those of older ones are not to replace it.
-    pub fn outdate_older(&self, key: &CacheKey, than: &FlightShare) {
+    pub(crate) fn outdate_older(&self, key: &CacheKey, than: &FlightShare) {
         if let Some(calls) = self.0.lock().get(key) {
             let older = calls.iter().take_while(|call| !than.is_of(call));
             older.for_each(|call| call.discard(NotStored::Outdated));

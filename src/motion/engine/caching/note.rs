@@ -85,7 +85,7 @@ impl CacheStatus {
     }
 
     /// Whether the response came from the cache, or from another request's call.
-    pub const fn is_hit(self) -> bool {
+    pub(crate) const fn is_hit(self) -> bool {
         matches!(self, Self::Hit | Self::SemanticHit)
     }
 }

@@ -19,7 +19,7 @@ const MAX_TEXT: usize = 32 << 10;
 const SEPARATOR: &str = "\n###\n";
 
 /// What finds a response again for texts that mean the same.
-pub struct Similar {
+pub(crate) struct Similar {
     /// Digest of all that must be equal.
     pub partition: CacheKey,
     pub vector: Vec<f32>,

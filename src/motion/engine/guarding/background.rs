@@ -17,7 +17,7 @@ pub fn run(env: Arc<GuardEnv>, hooks: Arc<HookSet>, which: fn(&Hook) -> bool, su
 }
 
 /// As [`run`], on the response that the client got as a stream: its request, how it is read, and its bytes.
-pub fn run_on_stream(
+pub(crate) fn run_on_stream(
     env: Arc<GuardEnv>,
     hooks: Arc<HookSet>,
     which: fn(&Hook) -> bool,

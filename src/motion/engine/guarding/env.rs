@@ -29,7 +29,7 @@ const FEEDBACK_TIMEOUT: Duration = Duration::from_secs(10);
 const MAX_JUDGMENT: usize = 1 << 20;
 
 /// What hooks of one request run with.
-pub struct GuardEnv {
+pub(crate) struct GuardEnv {
     engine: Arc<Engine>,
     snapshot: Arc<SettingsSnapshot>,
     client: Option<Arc<ClientIdentity>>,
@@ -75,7 +75,7 @@ impl GuardEnv {
     }
 
     /// The right to run hooks in the background; `None`: too many run already, and these are left out and counted.
-    pub fn background_place(&self) -> Option<OwnedSemaphorePermit> {
+    pub(crate) fn background_place(&self) -> Option<OwnedSemaphorePermit> {
         let place = Arc::clone(&self.engine.background_hooks).try_acquire_owned().ok();
         if place.is_none() {
             self.engine.shared.metrics.record_hooks_left_out();

@@ -122,7 +122,7 @@ impl Guarded {
     }
 
     /// Whether a part of the stream was seen through windows.
-    pub fn has_windows(&self) -> bool {
+    pub(crate) fn has_windows(&self) -> bool {
         self.streamed && self.after.iter().flat_map(|after| &after.hooks).any(is_windowed)
     }
 

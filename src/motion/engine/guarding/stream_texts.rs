@@ -15,7 +15,7 @@ pub type Texts = Vec<(u32, String)>;
 
 /// A stream that was read.
 #[derive(Debug)]
-pub struct ReadStream {
+pub(crate) struct ReadStream {
     pub texts: Texts,
     /// The same stream, with nothing in it that was not read: a member that is there twice, or an event of an unknown shape, is none
     /// that a check has seen.

@@ -11,10 +11,10 @@ use words::api::trace::TraceParent;
 use words::error::Error;
 
 /// An attempt that may be sent.
-pub struct HeldAttempt(Attempt);
+pub(crate) struct HeldAttempt(Attempt);
 
 /// The same, complete: nothing of it changes any more.
-pub struct SealedAttempt(Arc<Attempt>);
+pub(crate) struct SealedAttempt(Arc<Attempt>);
 
 impl HeldAttempt {
     /// To be called when its limits hold it, or none is for it.

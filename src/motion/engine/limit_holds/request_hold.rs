@@ -98,12 +98,12 @@ impl RequestHold {
         self.output
     }
 
-    pub fn add_further(&mut self, target: &Arc<Target>, reservation: Reservation) {
+    pub(crate) fn add_further(&mut self, target: &Arc<Target>, reservation: Reservation) {
         self.further.push((Arc::clone(target), reservation));
     }
 
     /// An attempt at this target failed, and nothing is charged for it.
-    pub fn release_attempt(&mut self, target: &Arc<Target>) {
+    pub(crate) fn release_attempt(&mut self, target: &Arc<Target>) {
         match self.further.iter().rposition(|(of, _)| Arc::ptr_eq(of, target)) {
             Some(at) => self.further.remove(at).1.release(Timestamp::now()),
             None if Arc::ptr_eq(&self.target, target) => self.is_taken = false,

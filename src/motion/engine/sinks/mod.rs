@@ -12,7 +12,7 @@ use memory::state::Shared;
 use std::sync::Arc;
 
 /// Receives the records of finished requests.
-pub trait RecordSink: Send + Sync {
+pub(crate) trait RecordSink: Send + Sync {
     fn record(&self, record: &RequestRecord);
 }
 
