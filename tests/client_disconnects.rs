@@ -1,4 +1,4 @@
-//! A client disconnect cancels the provider's request at once: before the response and during it.
+//! A client disconnect cancels the provider's request at once: before the response and during it. Behind the last event it is none.
 //!
 //! Not a client that stays connected but stops reading (`slow_clients`).
 
@@ -6,9 +6,11 @@ use crate::support::client::{client, install_ring, new_trace};
 use crate::support::conversation::{Dialect, REQUEST_KINDS, RequestKind, chat_request};
 use crate::support::gateway;
 use crate::support::gateway::Gateway;
+use crate::support::settings::KEY;
+use crate::support::upstream::{Connection, Upstream};
 use crate::support::wait::until;
 use reqwest::Client;
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 
 /// Longer than cancelling takes on a busy machine, far shorter than any of the emulator's waits.
@@ -106,4 +108,111 @@ async fn a_cancelled_stream_leaves_others_on_its_connection_alone() {
     let requests = gateway.emulator_requests(&tag).await;
     assert_eq!(requests[0]["closed"], "caller_left", "{requests:?}");
     assert!(stays.text().await.unwrap().trim_end().ends_with("[DONE]"));
+}
+
+/// The terminal event of each dialect, and the path of its requests.
+const LAST_EVENTS: [(&str, &str, &str); 4] = [
+    (
+        "/responses",
+        "openai",
+        "event: response.completed\ndata: {\"type\":\"response.completed\",\"sequence_number\":2,\"response\":{\"id\":\"resp_1\",\
+         \"object\":\"response\",\"created_at\":1,\"model\":\"gpt-4o-mini\",\"status\":\"completed\",\"output\":[],\
+         \"usage\":{\"input_tokens\":3,\"output_tokens\":2,\"total_tokens\":5}}}\n\n",
+    ),
+    (
+        "/responses",
+        "openai",
+        "event: response.incomplete\ndata: {\"type\":\"response.incomplete\",\"sequence_number\":2,\"response\":{\"id\":\"resp_1\",\
+         \"object\":\"response\",\"created_at\":1,\"model\":\"gpt-4o-mini\",\"status\":\"incomplete\",\"output\":[],\
+         \"incomplete_details\":{\"reason\":\"max_output_tokens\"},\
+         \"usage\":{\"input_tokens\":3,\"output_tokens\":2,\"total_tokens\":5}}}\n\n",
+    ),
+    (
+        "/chat/completions",
+        "openai",
+        "data: {\"id\":\"c\",\"object\":\"chat.completion.chunk\",\"created\":1,\"model\":\"gpt-4o-mini\",\"choices\":[{\"index\":0,\
+         \"delta\":{\"content\":\"Hi\"},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n",
+    ),
+    (
+        "/messages",
+        "anthropic",
+        "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"id\":\"m\",\"type\":\"message\",\"role\":\"assistant\",\
+         \"model\":\"claude\",\"content\":[],\"stop_reason\":null,\"usage\":{\"input_tokens\":3,\"output_tokens\":1}}}\n\n\
+         event: message_delta\ndata: {\"type\":\"message_delta\",\"delta\":{\"stop_reason\":\"end_turn\"},\
+         \"usage\":{\"output_tokens\":2}}\n\nevent: message_stop\ndata: {\"type\":\"message_stop\"}\n\n",
+    ),
+];
+
+/// A provider that sends these events and then nothing, on a connection that stays open, or with a pause `[DONE]` and the end of the
+/// body.
+async fn ending_with(events: &'static str, goes_on: bool) -> Upstream {
+    Upstream::start(move |mut connection: Connection| async move {
+        while connection.request().await.is_some() {
+            let head =
+                "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n";
+            connection.write(&format!("{head}{:x}\r\n{events}\r\n", events.len())).await;
+            if goes_on {
+                tokio::time::sleep(Duration::from_millis(50)).await;
+                connection.write("e\r\ndata: [DONE]\n\n\r\n0\r\n\r\n").await;
+            }
+        }
+    })
+    .await
+}
+
+/// Codex closes its connection behind `response.completed`, whether more follows or not.
+#[tokio::test]
+async fn a_client_that_leaves_behind_the_last_event_has_the_whole_response() {
+    let gateway = gateway();
+    for goes_on in [false, true] {
+        for (path, provider, events) in LAST_EVENTS {
+            let upstream = ending_with(events, goes_on).await;
+            let config = json!({"provider": provider, "api_key": "k", "custom_host": upstream.url()});
+            let trace = new_trace();
+            let body = json!({
+                "model": "gpt-4o-mini", "stream": true, "max_tokens": 10, "input": "Hi",
+                "messages": [{"role": "user", "content": "Hi"}],
+            });
+            let call = client().post(format!("{}{path}", gateway.base_url())).json(&body);
+            let call = call.header("x-gateway-api-key", KEY).header("x-gateway-trace-id", &trace);
+            let mut response = call.header("x-gateway-config", config.to_string()).send().await.unwrap();
+            assert_eq!(response.status(), 200, "{path}: {:?}", response.text().await);
+            let mut read = String::new();
+            let last = events.trim_end().rsplit("\n\n").next().unwrap();
+            while !read.contains(last) {
+                let chunk = response.chunk().await.unwrap();
+                assert!(chunk.is_some(), "{path}: no {last} in {read}");
+                read += &String::from_utf8_lossy(&chunk.unwrap());
+            }
+            drop(response);
+            let line = gateway.access_line(&trace).await;
+            assert_eq!(
+                (&line["status"], &line["error_code"]),
+                (&200.into(), &Value::Null),
+                "{goes_on} {line}"
+            );
+            assert_eq!(line["attempts"].as_array().map(Vec::len), Some(1), "{line}");
+        }
+    }
+}
+
+/// The event with the finish reason is not the last one of a chat.
+#[tokio::test]
+async fn a_client_that_leaves_before_the_last_event_has_left() {
+    let gateway = gateway();
+    for (path, provider, events) in [LAST_EVENTS[2], LAST_EVENTS[3]] {
+        let before = &events[..events.trim_end().rfind("\n\n").unwrap() + 2];
+        let upstream = ending_with(before, false).await;
+        let config = json!({"provider": provider, "api_key": "k", "custom_host": upstream.url()});
+        let trace = new_trace();
+        let body = json!({
+            "model": "gpt-4o-mini", "stream": true, "max_tokens": 10, "messages": [{"role": "user", "content": "Hi"}],
+        });
+        let call = client().post(format!("{}{path}", gateway.base_url())).json(&body);
+        let call = call.header("x-gateway-api-key", KEY).header("x-gateway-trace-id", &trace);
+        let mut response = call.header("x-gateway-config", config.to_string()).send().await.unwrap();
+        assert!(response.chunk().await.unwrap().is_some(), "{path}");
+        drop(response);
+        assert_eq!(gateway.access_line(&trace).await["error_code"], "caller_left", "{path}");
+    }
 }

@@ -53,6 +53,8 @@ struct Forwarding<'c, 'a, D> {
     /// When bytes were last read from the provider, and last sent to the client.
     last_read: Instant,
     last_write: Instant,
+    /// The client has the last event: it may leave.
+    sent_last_event: bool,
 }
 
 /// How forwarding ended.
@@ -93,7 +95,8 @@ pub(super) async fn forward<D: Downstream>(
         return Box::pin(client.end_stream(&provider_error, error, None)).await.map(|()| None);
     }
     let now = Instant::now();
-    let mut forwarding = Forwarding { client, resume, run, body, last_read: now, last_write: now };
+    let mut forwarding =
+        Forwarding { client, resume, run, body, last_read: now, last_write: now, sent_last_event: false };
     let end = forwarding.send_all(&mut watch, parts).await;
     forwarding.ended(end).await
 }
@@ -161,6 +164,26 @@ impl<D: Downstream> Forwarding<'_, '_, D> {
         }
     }
 
+    /// The client has left: what that means for a response of which it may have everything. `Err`: it has not.
+    fn client_left(&mut self, aborted: Aborted) -> Result<ForwardEnd, Aborted> {
+        if !self.sent_last_event {
+            return Err(aborted);
+        }
+        self.client.ctx.failure = None;
+        self.client.downstream.close_after_response();
+        if !self.body.is_finished() {
+            self.store();
+        }
+        Ok(ForwardEnd::Complete)
+    }
+
+    /// Stores a complete response in the cache, for the requests that follow.
+    fn store(&mut self) {
+        let complete =
+            CompleteResponse { run: &self.run, body: &self.body, is_resumed: self.resume.is_some() };
+        complete.store(&self.client.engine.caching, self.client.ctx);
+    }
+
     /// Finishes a response that was sent completely.
     fn complete(self) {
         let Self { client, resume, mut run, body, .. } = self;
@@ -206,9 +229,7 @@ impl<D: Downstream> Forwarding<'_, '_, D> {
             }
             if done {
                 // Before the client has the end of it: its next request finds it.
-                let complete =
-                    CompleteResponse { run: &self.run, body: &self.body, is_resumed: self.resume.is_some() };
-                complete.store(&self.client.engine.caching, self.client.ctx);
+                self.store();
             }
             if !parts.is_empty() {
                 self.last_write = Instant::now();
@@ -219,7 +240,10 @@ impl<D: Downstream> Forwarding<'_, '_, D> {
                 }
                 // These bytes are held until the client has taken them.
                 self.run.held.set_anyway(held);
-                self.client.send(std::mem::take(&mut parts)).await?;
+                if let Err(aborted) = self.client.send(std::mem::take(&mut parts)).await {
+                    return self.client_left(aborted);
+                }
+                self.sent_last_event |= self.body.has_last_event();
                 self.run.held.set_anyway(self.body.held_bytes());
             }
             if let Some(error) = error {
@@ -236,8 +260,8 @@ impl<D: Downstream> Forwarding<'_, '_, D> {
 
     /// Waits for the next chunk; keeps a silent stream's connection alive with comments.
     async fn next_chunk(&mut self, watch: &mut DownstreamWatch) -> Result<Option<ForwardEnd>, Aborted> {
-        let Self { client, run, body, last_read, last_write, .. } = self;
         loop {
+            let Self { client, run, body, last_read, last_write, .. } = self;
             let is_stream = body.shape.kind == ContentKind::Events;
             let (deadline, kind) = run.deadlines.idle_deadline(*last_read, is_stream, false);
             let finished = body.has_finish_reason();
@@ -250,7 +274,10 @@ impl<D: Downstream> Forwarding<'_, '_, D> {
             let event = match client.unless_interrupted(watch, None, run.stream.next(until)).await {
                 Ok(event) => event,
                 Err(Interruption::Stopped(error)) => return Ok(Some(ForwardEnd::Stopped(error))),
-                Err(_) => return Err(client.abort(Error::client_closed())),
+                Err(_) => {
+                    let aborted = client.abort(Error::client_closed());
+                    return self.client_left(aborted).map(Some);
+                }
             };
             match event {
                 StreamEvent::Task(task) => {
@@ -262,7 +289,9 @@ impl<D: Downstream> Forwarding<'_, '_, D> {
                 StreamEvent::TimedOut if is_heartbeat => {
                     *last_write = Instant::now();
                     let beat = keep_alive::bytes(client.ctx.api.operation, body.has_written());
-                    client.send(vec![HttpTask::Body(Some(beat), false)]).await?;
+                    if let Err(aborted) = client.send(vec![HttpTask::Body(Some(beat), false)]).await {
+                        return self.client_left(aborted).map(Some);
+                    }
                 }
                 // Only the end marker is missing: the gateway adds it.
                 StreamEvent::TimedOut | StreamEvent::Failed(_) if finished => {

@@ -436,7 +436,7 @@ impl ResponseBody {
     pub(crate) fn is_complete_response(&self) -> bool {
         match &self.mode {
             Mode::Translated(rewriter) => rewriter.is_complete() && rewriter.error().is_none(),
-            Mode::Passthrough { .. } if !self.is_finished() => false,
+            Mode::Passthrough { .. } if !self.is_finished() && !self.has_last_event() => false,
             Mode::Passthrough { tap, .. } => match self.shape.kind {
                 _ if !self.is_validated() => true,
                 // An error event that was forwarded also ends the stream.

@@ -176,6 +176,15 @@ impl ResponseBody {
         self.forward(whole, Cuts { hidden, stop });
     }
 
+    /// Whether the event that ends the response was read. A client that leaves behind it has everything, whatever follows: `[DONE]`, or
+    /// the end of the body.
+    pub fn has_last_event(&self) -> bool {
+        let Mode::Passthrough { tap, .. } = &self.mode else { return self.is_finished() };
+        let summary = tap.summary();
+        let is_all = summary.is_complete_for(self.policy.wanted.operation) || summary.error.is_some();
+        self.shape.kind == ContentKind::Events && self.error.is_none() && summary.ended && is_all
+    }
+
     /// Appends the end marker to a finished stream that lacks it.
     pub(super) fn append_terminator(&mut self) {
         let Mode::Passthrough { tap, .. } = &self.mode else { return };
