@@ -6,6 +6,7 @@ use crate::support::client::{client, hello, new_trace};
 use crate::support::gateway;
 use crate::support::gateway::Gateway;
 use crate::support::settings::{KEY, PROVIDER_KEY, STANDARD};
+use crate::support::wait::until;
 use reqwest::{Method, RequestBuilder};
 use serde_json::{Value, json};
 
@@ -169,10 +170,23 @@ async fn requests_without_a_config_use_the_default() {
         let gateway = Gateway::start(&format!("{STANDARD}default_config: {default}\n"));
         let tag = new_trace();
         let call = post(&gateway, &hello(false)).header("x-emulator-tag", &tag);
-        assert_eq!(call.send().await.unwrap().status(), 200, "{default}");
+        assert_eq!(call.header("x-gateway-trace-id", &tag).send().await.unwrap().status(), 200, "{default}");
         let requests = gateway.emulator_requests(&tag).await;
         let sent: Value = serde_json::from_str(requests[0]["body"].as_str().unwrap()).unwrap();
         assert_eq!(sent["temperature"].is_number(), default == "cf-override", "{default} {sent}");
+        let log = until("the log", async || {
+            let logs = gateway.read(&format!("/v1/logs?trace_id={tag}")).await;
+            logs["data"].get(0).cloned()
+        })
+        .await;
+        assert_eq!(log["config"].as_str(), (default == "cf-override").then_some(default), "{log}");
+        let key = json!({"x-gateway-api-key": KEY});
+        let explained = json!({"headers": key, "body": hello(false)});
+        let explained = gateway.control(Method::POST, "/v1/explain").json(&explained).send().await.unwrap();
+        let explained: Value = explained.json().await.unwrap();
+        let config = explained["config"].as_str().unwrap();
+        assert_eq!(config == default, default == "cf-override", "{explained}");
+        assert_eq!(config.starts_with("inline-"), default != "cf-override", "{explained}");
         // A default does not override what the client names.
         let (status, body) =
             problem(post(&gateway, &hello(false)).header("x-gateway-provider", "@nobody")).await;

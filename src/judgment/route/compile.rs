@@ -164,6 +164,15 @@ struct ConfigSource<'a> {
     by: Author,
     /// Its name, if it is saved.
     saved: Option<SavedName>,
+    /// The id or slug it was found by, if it is saved.
+    id: Option<String>,
+}
+
+impl ConfigSource<'_> {
+    /// A config that is not saved.
+    const fn unsaved(config: Config, by: Author) -> Self {
+        Self { config: Cow::Owned(config), by, saved: None, id: None }
+    }
 }
 
 /// Who wrote a config.
@@ -197,11 +206,7 @@ fn compile_with(sources: &Sources<'_>, has_hooks: bool) -> Result<CompiledConfig
     let source = config_source(sources)?;
     target_prompt::check(&source.config, sources.prompt)?;
     let hash = fingerprint(sources);
-    let saved_id = sources.gateway_headers.config.filter(|text| !text.trim_start().starts_with('{'));
-    let config_name = match saved_id.or(sources.model_config.map(|config| config.id)) {
-        Some(id) => id.to_owned(),
-        None => format!("inline-{:08x}", hash as u32),
-    };
+    let config_name = source.id.unwrap_or_else(|| format!("inline-{:08x}", hash as u32));
     let config_warnings = unused_keys::find(&source.config).into();
     let by = source.by;
     let hooks = has_hooks.then(|| ConfigHooks::new(sources.directory));
@@ -356,9 +361,9 @@ fn config_source<'a>(sources: &Sources<'a>) -> Result<ConfigSource<'a>, Error> {
             Some(DefaultConfig::Saved(id)) if no_provider_named => saved(sources, id),
             Some(DefaultConfig::Slug(slug)) if no_provider_named && !prompt_names_one() => {
                 let config = Config { provider: Some(format!("@{slug}")), ..Config::default() };
-                Ok(ConfigSource { config: Cow::Owned(config), by: Author::Operator, saved: None })
+                Ok(ConfigSource::unsaved(config, Author::Operator))
             }
-            _ => Ok(ConfigSource { config: Cow::Owned(Config::default()), by: Author::Client, saved: None }),
+            _ => Ok(ConfigSource::unsaved(Config::default(), Author::Client)),
         };
     };
     if !text.trim_start().starts_with('{') {
@@ -375,13 +380,14 @@ fn config_source<'a>(sources: &Sources<'a>) -> Result<ConfigSource<'a>, Error> {
     };
     let config = Config::from_json(text.as_bytes(), &checks)
         .map_err(|problems| Error::invalid_config("x-gateway-config", problems))?;
-    Ok(ConfigSource { config: Cow::Owned(config), by: Author::Client, saved: None })
+    Ok(ConfigSource::unsaved(config, Author::Client))
 }
 
 fn saved<'a>(sources: &Sources<'a>, id: &str) -> Result<ConfigSource<'a>, Error> {
     let found = sources.directory.config(id).map(|(config, defined_in)| {
         let by = if defined_in == DefinedIn::Settings { Author::Operator } else { Author::Workspace };
-        ConfigSource { config: Cow::Borrowed(config), by, saved: Some(sources.directory.config_name(id)) }
+        let name = sources.directory.config_name(id);
+        ConfigSource { config: Cow::Borrowed(config), by, saved: Some(name), id: Some(id.to_owned()) }
     });
     found.ok_or_else(|| {
         let message = format!(
