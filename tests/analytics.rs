@@ -105,6 +105,49 @@ async fn made_requests(gateway: &Gateway) {
 }
 
 #[tokio::test]
+async fn groups_without_times_are_of_the_last_thirty_days() {
+    for gateway in gateways() {
+        made_requests(&gateway).await;
+        let groups = async |path: &str| {
+            let response = gateway.control(Method::GET, path).send().await.unwrap();
+            assert_eq!(response.status(), 200, "{path}");
+            let body: Value = response.json().await.unwrap();
+            let requests = body["data"].as_array().unwrap().iter();
+            requests
+                .map(|group| {
+                    group["requests"]
+                        .as_str()
+                        .map_or(group["requests"].as_u64(), |text| text.parse().ok())
+                        .unwrap()
+                })
+                .sum::<u64>()
+        };
+        for path in [
+            "analytics/groups/model",
+            "logs/groups/model",
+            "analytics/groups/status_code",
+            "logs/groups/provider",
+        ] {
+            assert_eq!(groups(&format!("/v1/{path}")).await, 6, "{path}");
+        }
+        for path in ["analytics/groups/users", "analytics/groups/ai-models", "analytics/groups/metadata/team"]
+        {
+            assert_eq!(groups(&format!("/v1/{path}")).await, 6, "{path}");
+        }
+        // One of the two is enough, and the other is 30 days away from it, or now.
+        let at = |days: i64| Timestamp::now() - SignedDuration::from_hours(24 * days);
+        for (times, wanted) in [
+            (format!("time_of_generation_min={}", at(1)), 6),
+            (format!("time_of_generation_max={}", at(-29)), 6),
+            (format!("time_of_generation_max={}", at(-31)), 0),
+            (format!("time_of_generation_max={}", at(1)), 0),
+        ] {
+            assert_eq!(groups(&format!("/v1/analytics/groups/model?{times}")).await, wanted, "{times}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn groups_and_graphs_show_what_was_requested() {
     for gateway in gateways() {
         made_requests(&gateway).await;

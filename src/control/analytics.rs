@@ -15,7 +15,7 @@ use super::logs;
 pub(super) use feedback::ROUTES as FEEDBACK_ROUTES;
 pub(super) use graphs::ROUTES as GRAPH_ROUTES;
 pub(super) use groups::ROUTES as GROUP_ROUTES;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use knowledge::price::money;
 use memory::ledger::analytics::{By, Group, Query, Tally};
 use memory::ledger::filter::Filter;
@@ -35,8 +35,11 @@ const TIMES: [Field; 2] = [
     required("time_of_generation_max", Type::Time, "The last moment; not included."),
 ];
 
-/// The parameters that all calls have.
+/// The parameters of all calls but groups.
 const COMMON: [Field; 25] = joined(TIMES, FIELDS);
+
+/// The time that a call is about which names only its end, or neither.
+const DEFAULT_RANGE: SignedDuration = SignedDuration::from_hours(30 * 24);
 
 /// Two tables as one.
 const fn joined<const A: usize, const B: usize, const N: usize>(a: [Field; A], b: [Field; B]) -> [Field; N] {
@@ -72,9 +75,11 @@ impl Subject {
             let text = call.query_text(name)?;
             text.parse::<Timestamp>().ok().map(Timestamp::as_millisecond)
         };
-        let min = time("time_of_generation_min");
-        let max = time("time_of_generation_max");
-        let (min, max) = min.zip(max).unwrap_or_default();
+        // The end is not included.
+        let now = call.now.as_millisecond().saturating_add(1);
+        let max = time("time_of_generation_max").unwrap_or(now);
+        let before = max.saturating_sub(DEFAULT_RANGE.as_secs().saturating_mul(1000));
+        let min = time("time_of_generation_min").unwrap_or(before);
         if min >= max {
             problems.push("time_of_generation_max", None, "must be after time_of_generation_min");
         }

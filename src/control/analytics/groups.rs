@@ -1,10 +1,10 @@
 //! `/analytics/groups/…` and `/logs/groups/…`: sums by one property of requests.
 
 use super::columns::{Column, NAMES, ORDERS, cost};
-use super::{COMMON, Subject, Sum, joined, ratio, rounded, sums, time};
+use super::{Subject, Sum, joined, ratio, rounded, sums, time};
 use crate::call::{Call, by_id_or_slug};
 use crate::field::{Field, Type, nullable, optional, required};
-use crate::log_filter::Reach;
+use crate::log_filter::{FIELDS, Reach};
 use crate::page::{CURRENT_PAGE, CURRENT_PAGE_CAMEL, PAGE_SIZE, PAGE_SIZE_CAMEL, Page};
 use crate::records::{member, members};
 use crate::reply::Reply;
@@ -19,6 +19,15 @@ use words::error::Error;
 use words::settings::scopes::Scope;
 
 const PAGING: [Field; 4] = [CURRENT_PAGE, PAGE_SIZE, CURRENT_PAGE_CAMEL, PAGE_SIZE_CAMEL];
+const TIMES: [Field; 2] = [
+    optional(
+        "time_of_generation_min",
+        Type::Time,
+        "The first moment; included. 30 days before the last by default.",
+    ),
+    optional("time_of_generation_max", Type::Time, "The last moment; not included. Now by default."),
+];
+const COMMON: [Field; 25] = joined(TIMES, FIELDS);
 const PAGED: [Field; 29] = joined(COMMON, PAGING);
 
 const CHOICES: [Field; 3] = [
