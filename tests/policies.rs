@@ -66,6 +66,24 @@ fn paths(body: &Value) -> Vec<&str> {
     details.iter().map(|detail| detail["path"].as_str().unwrap()).collect()
 }
 
+#[tokio::test]
+async fn the_organisation_of_a_policy_is_a_uuid() {
+    let gateway = &gateways()[0];
+    for path in [USAGE, RATES] {
+        let mut policy = if path == USAGE { usage_policy() } else { rate_policy() };
+        for (organisation, status) in [
+            (json!("not-a-uuid"), 400),
+            (json!(7), 400),
+            (json!("0a0a0a0a-0000-4000-8000-000000000000"), 200),
+        ] {
+            policy["organisation_id"] = organisation.clone();
+            let (found, reply) = operate(gateway, Method::POST, path, &policy).await;
+            assert_eq!(found, status, "{path} {organisation}: {reply}");
+            assert!(status == 200 || paths(&reply) == ["organisation_id"], "{path} {organisation}: {reply}");
+        }
+    }
+}
+
 /// Example 8, and what is read back.
 #[tokio::test]
 async fn a_usage_policy_is_made_changed_and_archived() {

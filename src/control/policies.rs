@@ -29,7 +29,7 @@ const WORKSPACE: Field = optional(
     "Id or slug of the workspace whose requests are limited; the key's own, or the default one, where absent. Null, from a key of \
      the organisation: the requests of every workspace.",
 );
-const ORGANISATION_ID: Field = optional("organisation_id", Type::Text(64), "Taken from the key.");
+const ORGANISATION_ID: Field = optional("organisation_id", Type::Uuid, "Taken from the key.");
 const ON_MISSING: Field = optional(
     "on_missing",
     Type::OneOf(&["skip", "shared", "deny"]),
