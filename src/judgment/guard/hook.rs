@@ -88,7 +88,8 @@ pub struct HookCompiler<'a> {
     pub saved: &'a dyn Fn(&str) -> Option<Arc<hooks::Hook>>,
     pub patterns: &'a PatternBudget,
     pub problems: &'a Problems,
-    /// Checks that could not run with their parameters are problems too: where a guardrail is saved.
+    /// Checks that could not run with their parameters are problems too: where a config or guardrail is saved. What is missing, or has not
+    /// its type, is one everywhere.
     pub is_strict: bool,
 }
 
@@ -253,8 +254,8 @@ impl HookCompiler<'_> {
         let time_limit = parameters.number("timeout").filter(|limit| *limit > 0.0);
         let prepared = if is_fine { (kind.prepare)(&parameters) } else { Err(Unusable::new("", "")) };
         if let Err(unusable) = &prepared
-            && self.is_strict
             && is_fine
+            && (self.is_strict || unusable.is_refused || is_empty(kind, unusable.parameter, &members))
         {
             let path = match unusable.parameter {
                 "" => path.to_owned(),
@@ -292,7 +293,7 @@ impl HookCompiler<'_> {
             }
         }
         let missing = |name: &str| members.get(name).is_none_or(Value::is_null);
-        for parameter in kind.parameters.iter().filter(|parameter| parameter.required && self.is_strict) {
+        for parameter in kind.parameters.iter().filter(|parameter| parameter.required) {
             if missing(parameter.name) {
                 self.problems.push(format!("{path}.{inner}{}", parameter.name), None, "is missing");
                 is_fine = false;
@@ -300,6 +301,18 @@ impl HookCompiler<'_> {
         }
         is_fine
     }
+}
+
+/// Whether this is a parameter of the check, and has nothing in it.
+fn is_empty(kind: &CheckKind, name: &str, members: &Map<String, Value>) -> bool {
+    let is_nothing = match members.get(name) {
+        None | Some(Value::Null) => true,
+        Some(Value::String(text)) => text.is_empty(),
+        Some(Value::Array(items)) => items.is_empty(),
+        Some(Value::Object(members)) => members.is_empty(),
+        Some(_) => false,
+    };
+    is_nothing && kind.parameters.iter().any(|parameter| parameter.name == name)
 }
 
 /// The members of a check's parameters.

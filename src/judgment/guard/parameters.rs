@@ -1,8 +1,8 @@
 //! The parameters of checks: described by types, from which validation and `docs/guardrails.md` are made.
 //!
-//! Types are judged when a config is read. A value of the right type that makes no sense (a pattern that cannot be compiled, a
-//! range without an end) is [`Unusable`]: an error of the check's result in a config sent with a request, and
-//! refused where a guardrail is saved.
+//! Types are judged when a config is read, and what is required must be there: a guardrail that cannot work would let everything pass. A
+//! value of the right type that makes no sense (a pattern that cannot be compiled) is [`Unusable`]: an error of the check's result in
+//! a config sent with a request, and refused where a config or guardrail is saved.
 
 use super::finding::CheckError;
 use serde_json::{Map, Value};
@@ -13,7 +13,7 @@ use words::config::pattern::PatternBudget;
 pub struct Parameter {
     pub name: &'static str,
     pub kind: Type,
-    /// Refused where a guardrail is saved without it.
+    /// Refused where a config is read without it.
     pub required: bool,
     /// As JSON, for the documentation; empty: none.
     pub default: &'static str,
@@ -29,11 +29,15 @@ pub enum Type {
     Secret,
     Flag,
     Number,
-    /// Text, or a list of texts.
+    /// A text, or a number.
+    Id,
+    /// A list of texts.
+    List,
+    /// A list of texts, or one text.
     Texts,
     /// One of these texts.
     OneOf(&'static [&'static str]),
-    /// A text of these, or a list of them.
+    /// A list of some of these texts.
     SomeOf(&'static [&'static str]),
     Object,
     /// An object of texts, or its JSON as text.
@@ -60,6 +64,8 @@ pub struct Unusable {
     pub data: Option<Value>,
     /// The result's verdict.
     pub verdict: bool,
+    /// Something in the parameter is missing, or has not its type: refused when the config is read.
+    pub is_refused: bool,
 }
 
 pub const fn required(name: &'static str, kind: Type, about: &'static str) -> Parameter {
@@ -78,7 +84,13 @@ pub const fn optional(
 impl Unusable {
     pub fn new(parameter: &'static str, message: impl Into<String>) -> Self {
         let error = CheckError { name: "Error".to_owned(), message: message.into() };
-        Self { parameter, error, data: None, verdict: false }
+        Self { parameter, error, data: None, verdict: false, is_refused: false }
+    }
+
+    /// The same for something that is missing, or has not its type.
+    #[must_use]
+    pub(crate) fn refused(self) -> Self {
+        Self { is_refused: true, ..self }
     }
 }
 
@@ -136,13 +148,15 @@ impl Type {
             Self::Text | Self::Secret => (value.is_string(), "a text".to_owned()),
             Self::Flag => (value.is_boolean(), "true or false".to_owned()),
             Self::Number => (value.is_number(), "a number".to_owned()),
-            Self::Texts => (is_list_of(value, &|_| true), "a list of texts".to_owned()),
+            Self::Id => (value.is_string() || value.is_number(), "a text or a number".to_owned()),
+            Self::List => (value.is_array() && is_list_of(value, &|_| true), "a list of texts".to_owned()),
+            Self::Texts => (is_list_of(value, &|_| true), "a list of texts, or one".to_owned()),
             Self::OneOf(names) => (
                 value.as_str().is_some_and(|name| names.contains(&name)),
                 format!("one of {}", names.join(", ")),
             ),
             Self::SomeOf(names) => (
-                is_list_of(value, &|name| names.contains(&name)),
+                value.is_array() && is_list_of(value, &|name| names.contains(&name)),
                 format!("a list of some of {}", names.join(", ")),
             ),
             Self::Object => (value.is_object(), "an object".to_owned()),

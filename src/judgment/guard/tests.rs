@@ -1,11 +1,15 @@
 //! The list of checks as a whole: that it is sound, and that `docs/guardrails.md` says what it says.
 
 use super::*;
-use serde_json::Value;
+use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::path::Path;
-use words::config::hooks::HookPhase;
+use words::config::hooks::{Guardrail, HookKind, HookPhase};
+use words::config::node::Node;
+use words::config::pattern::PatternBudget;
+use words::config::policies::HookLists;
+use words::config::read::{Cursor, Problems};
 
 /// In `docs/guardrails.md`: what follows is written by the test below.
 const MARKER: &str = "<!-- checks: written by a test -->";
@@ -44,6 +48,8 @@ fn type_name(kind: Type) -> String {
         Type::Secret => "text, never shown".to_owned(),
         Type::Flag => "true or false".to_owned(),
         Type::Number => "number".to_owned(),
+        Type::Id => "text or number".to_owned(),
+        Type::List => "list of texts".to_owned(),
         Type::Texts => "list of texts, or one".to_owned(),
         Type::OneOf(names) => format!("one of {}", list(names)),
         Type::SomeOf(names) => format!("list of some of {}", list(names)),
@@ -118,6 +124,114 @@ fn the_documentation_page_matches_the_checks() {
     }
     // Not assert_eq, which would print two whole pages.
     assert!(page == committed, "docs/guardrails.md is behind: UPDATE_GOLDEN=1 cargo test guard");
+}
+
+/// A value of the type.
+fn of_type(kind: Type) -> Value {
+    match kind {
+        Type::Text | Type::Secret | Type::Id | Type::Any => json!("https://example.com"),
+        Type::Flag => json!(true),
+        Type::Number => json!(1),
+        Type::List | Type::Texts => json!(["a"]),
+        Type::OneOf(names) => json!(names[0]),
+        Type::SomeOf(names) => json!([names[0]]),
+        Type::Object | Type::Headers => json!({}),
+    }
+}
+
+/// Values that are not of the type.
+fn of_other_types(kind: Type) -> Vec<Value> {
+    match kind {
+        Type::Text | Type::Secret => vec![json!(7), json!(true), json!(["a"]), json!({"a": "b"})],
+        Type::Flag => vec![json!("true"), json!(1), json!([true])],
+        Type::Number => vec![json!("7"), json!(true), json!([7])],
+        Type::Id => vec![json!(true), json!(["a"]), json!({"a": "b"})],
+        Type::List => vec![json!("a"), json!("a,b"), json!([7]), json!({"a": "b"}), json!(true)],
+        Type::Texts => vec![json!([7]), json!({"a": "b"}), json!(7)],
+        Type::OneOf(names) => vec![json!("nothing"), json!([names[0]]), json!(7)],
+        Type::SomeOf(names) => vec![json!(names[0]), json!(["nothing"]), json!(7), json!([7])],
+        Type::Object => vec![json!("a"), json!(["a"]), json!(7)],
+        Type::Headers => vec![json!({"a": 1}), json!(7), json!(["a"])],
+        Type::Any => Vec::new(),
+    }
+}
+
+/// The paths of the problems of a check with these parameters in a config that comes with a request.
+fn problem_paths(kind: &CheckKind, parameters: &Map<String, Value>) -> Vec<String> {
+    let phase = kind.phases[0];
+    let problems = Problems::default();
+    let patterns = PatternBudget::default();
+    let guardrails = json!([{kind.id: parameters}]).to_string();
+    let node = Node::from_json(guardrails.as_bytes()).unwrap();
+    let items = Cursor::root(&node, &problems).list().unwrap();
+    let list = items.iter().filter_map(|at| Guardrail::read(at, phase, HookKind::Guardrail)).collect();
+    let lists = HookLists { guardrails: Some(list), ..HookLists::default() };
+    let compiler =
+        HookCompiler { saved: &|_| None, patterns: &patterns, problems: &problems, is_strict: false };
+    compiler.compile(&[], &lists, phase);
+    let prefix = format!("{}[0].{}.", phase.lists()[1], kind.id);
+    let paths = problems.into_vec().into_iter().map(|problem| problem.path);
+    paths.map(|path| path.strip_prefix(&prefix).unwrap_or(&path).to_owned()).collect()
+}
+
+/// A guardrail that cannot work would let everything pass.
+#[test]
+fn what_is_missing_or_has_not_its_type_is_refused_when_a_config_is_read() {
+    for kind in CHECKS {
+        let required = kind.parameters.iter().filter(|parameter| parameter.required);
+        let whole: Map<String, Value> =
+            required.map(|parameter| (parameter.name.to_owned(), of_type(parameter.kind))).collect();
+        for Parameter { name, kind: of, required, .. } in kind.parameters {
+            if *required {
+                for absent in [None, Some(Value::Null)] {
+                    let mut without = whole.clone();
+                    without.remove(*name);
+                    without.extend(absent.map(|null| ((*name).to_owned(), null)));
+                    let found = problem_paths(kind, &without);
+                    assert!(found.contains(&(*name).to_owned()), "{}: without {name}: {found:?}", kind.id);
+                }
+            }
+            for wrong in of_other_types(*of) {
+                let mut with = whole.clone();
+                with.insert((*name).to_owned(), wrong.clone());
+                let found = problem_paths(kind, &with);
+                assert_eq!(found, [*name], "{}: {name} is {wrong}", kind.id);
+            }
+        }
+    }
+}
+
+#[test]
+fn what_several_parameters_lack_together_is_refused() {
+    for (id, parameters, path) in [
+        ("zscaler.guardrails", json!({}), "policyId"),
+        ("zscaler.guardrails", json!({"policyId": ""}), "policyId"),
+        ("zscaler.guardrails", json!({"parameters": {}}), "policyId"),
+        ("panw-prisma-airs.intercept", json!({}), "profile_name"),
+        ("default.jwt", json!({}), ""),
+        ("default.requestParametersCheck", json!({"tools": {"blockedTypes": "function"}}), "tools"),
+        ("default.requestParametersCheck", json!({"tools": {"blocked": []}}), "tools"),
+        ("default.requestParametersCheck", json!({"params": {"values": []}}), "params"),
+        ("default.requestParametersCheck", json!({"params": {"values": {"model": []}}}), "params"),
+        ("default.modelRules", json!({"rules": {"defaults": "gpt-4o"}}), "rules"),
+        ("default.jwt", json!({"jwksUri": "https://a.example", "claimValues": {"a": []}}), "claimValues"),
+    ] {
+        let found = problem_paths(check_kind(id).unwrap(), parameters.as_object().unwrap());
+        let is_it = |found: &String| *found == path || (path.is_empty() && found.ends_with(id));
+        assert!(found.len() == 1 && found.iter().all(is_it), "{id} {parameters}: {found:?}");
+    }
+    let fine = [
+        ("zscaler.guardrails", json!({"policyId": 7})),
+        ("zscaler.guardrails", json!({"policyId": "7", "timeout": 100})),
+        ("zscaler.guardrails", json!({"parameters": {"policyId": "7"}})),
+        ("default.inlineImageUrls", json!({"providers": ["openai"]})),
+        // A value that makes no sense is an error of the result.
+        ("default.regexMatch", json!({"rule": "("})),
+    ];
+    for (id, parameters) in fine {
+        let found = problem_paths(check_kind(id).unwrap(), parameters.as_object().unwrap());
+        assert!(found.is_empty(), "{id} {parameters}: {found:?}");
+    }
 }
 
 /// The finding of a check may be shown to any client: parameters that are keys are marked as such.

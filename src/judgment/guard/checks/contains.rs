@@ -21,7 +21,7 @@ pub(crate) const CONTAINS: CheckKind = CheckKind {
     about: "Passes where the text has `any`, `all` or `none` of the words, as parts of it and with their case.",
     source: "",
     parameters: &[
-        required("words", Type::Texts, "What is looked for: at most 10,000, of 1 MiB together."),
+        required("words", Type::List, "What is looked for: at most 10,000, of 1 MiB together."),
         optional(
             "operator",
             Type::OneOf(&["any", "all", "none"]),
@@ -233,7 +233,7 @@ mod tests {
                 assert_eq!(data(&finding)["operator"], operator);
             }
         }
-        let finding = run(&CONTAINS, json!({"words": "b"}), &request("abc"));
+        let finding = run(&CONTAINS, json!({"words": ["b"]}), &request("abc"));
         assert!(finding.verdict && data(&finding)["missingWords"] == json!([]));
         assert_eq!(error(&run(&CONTAINS, json!({"words": ["a"]}), &request(""))), "Missing text to search");
         assert_eq!(error(&run(&CONTAINS, json!({}), &request("a"))), "Missing words");

@@ -31,7 +31,7 @@ pub(crate) const INLINE_IMAGE_URLS: CheckKind = CheckKind {
             `data.errors`. At most 20 images, together at most twice `maxSizeBytes`.",
     source: "",
     parameters: &[
-        optional("providers", Type::Texts, "[]", "The providers for which it is done; none: all."),
+        optional("providers", Type::List, "[]", "The providers for which it is done; none: all."),
         optional("maxSizeBytes", Type::Number, "20971520", "The largest image, bytes."),
         optional("timeoutMs", Type::Number, "30000", "How long an image may take, milliseconds."),
     ],

@@ -16,7 +16,7 @@ pub(crate) const JSON_KEYS: CheckKind = CheckKind {
             and at pieces in braces, which end at the first closing brace; text without JSON fails.",
     source: "",
     parameters: &[
-        required("keys", Type::Texts, "The keys."),
+        required("keys", Type::List, "The keys."),
         required("operator", Type::OneOf(&["any", "all", "none"]), "How many of them must be there."),
     ],
     prepare,

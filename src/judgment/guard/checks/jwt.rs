@@ -75,7 +75,7 @@ pub const JWT: CheckKind = CheckKind {
             "0",
             "How long a good token is not sent there again, seconds.",
         ),
-        optional("requiredClaims", Type::Texts, "[]", "Claims that must be there."),
+        optional("requiredClaims", Type::List, "[]", "Claims that must be there."),
         optional(
             "claimValues",
             Type::Object,
@@ -84,13 +84,13 @@ pub const JWT: CheckKind = CheckKind {
         ),
         optional(
             "headerPayloadMatch",
-            Type::Texts,
+            Type::List,
             "[]",
             "Members that the token's header and claims must have with the same value.",
         ),
         optional(
             "extractClaims",
-            Type::Texts,
+            Type::List,
             "[]",
             "Claims that the result has in `data.extractedClaims`. No headers are made of them.",
         ),
@@ -213,7 +213,7 @@ impl Source {
         }
         if parameters.get("jwksUri").is_none() {
             let message = "Either jwks, jwksUri, or introspectEndpoint must be provided";
-            return Err(Unusable::new("", message));
+            return Err(Unusable::new("", message).refused());
         }
         let (url, _) = url(parameters, "jwksUri", "JWKS")?;
         Ok(Self::Fetched { url, max_age: key_age, keys: Mutex::default() })

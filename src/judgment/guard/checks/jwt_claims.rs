@@ -41,11 +41,12 @@ impl ClaimRules {
         let mut values = Vec::new();
         for (claim, rule) in parameters.object("claimValues").into_iter().flatten() {
             let problem = |why: &str| Unusable::new("claimValues", format!("claimValues.{claim}{why}"));
-            let rule =
-                rule.as_object().ok_or_else(|| problem(" must be an object with values and matchType"))?;
+            let rule = rule
+                .as_object()
+                .ok_or_else(|| problem(" must be an object with values and matchType").refused())?;
             let expected = match rule.get("values") {
                 Some(Value::Array(items)) => items.iter().map(text_of).collect(),
-                Some(Value::Null) | None => return Err(problem(".values is missing")),
+                Some(Value::Null) | None => return Err(problem(".values is missing").refused()),
                 Some(value) => vec![text_of(value)],
             };
             let rule = match rule.get("matchType").and_then(Value::as_str).unwrap_or("exact") {

@@ -60,7 +60,7 @@ fn models(list: Option<&Value>, path: &str) -> Result<Vec<String>, Unusable> {
 }
 
 fn unusable(message: &str) -> Unusable {
-    Unusable { data: Some(failure(message)), ..Unusable::new("rules", message) }
+    Unusable { data: Some(failure(message)), ..Unusable::new("rules", message).refused() }
 }
 
 fn failure(message: &str) -> Value {

@@ -58,7 +58,7 @@ impl Lists {
         let list = |name: &str| match from.and_then(|from| from.get(name)).filter(|list| !list.is_null()) {
             None => Ok(None),
             Some(Value::Array(items)) => Ok(Some(items.clone())),
-            Some(_) => Err(unusable(parameter, &format!("{path}.{name} must be a list"))),
+            Some(_) => Err(unusable(parameter, &format!("{path}.{name} must be a list")).refused()),
         };
         let lists = Self {
             blocked: list(blocked)?.unwrap_or_default(),
@@ -108,17 +108,16 @@ fn prepare(parameters: &Parameters<'_>) -> Result<Prepared, Unusable> {
             members.into_iter().flat_map(Map::keys).find(|name| !allowed.contains(&name.as_str()))
         {
             let message = format!("{parameter}.{name} is none of {}", allowed.join(", "));
-            return Err(unusable(parameter, &message));
+            return Err(unusable(parameter, &message).refused());
         }
     }
+    let wrong = |message: &str| unusable("params", message).refused();
     let mut values = Vec::new();
     if let Some(listed) = params.and_then(|params| params.get("values")).filter(|values| !values.is_null()) {
-        let listed =
-            listed.as_object().ok_or_else(|| unusable("params", "params.values must be an object"))?;
+        let listed = listed.as_object().ok_or_else(|| wrong("params.values must be an object"))?;
         for (key, lists) in listed {
             let path = format!("params.values.{key}");
-            let lists =
-                lists.as_object().ok_or_else(|| unusable("params", &format!("{path} must be an object")))?;
+            let lists = lists.as_object().ok_or_else(|| wrong(&format!("{path} must be an object")))?;
             let lists = Lists::read(Some(lists), "params", "blockedValues", "allowedValues", &path)?;
             values.push((key.clone(), lists));
         }

@@ -94,7 +94,7 @@ fn a_token_must_be_signed_and_in_time() {
 fn the_header_may_have_another_name() {
     let signer = Signer::new();
     let check =
-        check(json!({"jwks": signer.key_set("k"), "algorithms": "EdDSA", "headerKey": "X-User-Token"}));
+        check(json!({"jwks": signer.key_set("k"), "algorithms": ["EdDSA"], "headerKey": "X-User-Token"}));
     let outside = TestOutside::responding(500, "");
     let token = signer.token("k", &claims());
     let judge = |subject: Subject| check.judge(&subject, &outside, NOW).now_or_never().unwrap();

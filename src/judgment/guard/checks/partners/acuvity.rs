@@ -41,10 +41,10 @@ pub const SCAN: CheckKind = CheckKind {
         optional("language_values", Type::Texts, r#""english""#, "Languages."),
         switch("pii", "Whether personal data of `pii_categories` fails it."),
         switch("pii_redact", "Whether it is replaced instead."),
-        optional("pii_categories", Type::Texts, "[]", "Kinds of personal data, as Acuvity names them."),
+        optional("pii_categories", Type::List, "[]", "Kinds of personal data, as Acuvity names them."),
         switch("secrets", "Whether secrets of `secrets_categories` fail it."),
         switch("secrets_redact", "Whether they are replaced instead."),
-        optional("secrets_categories", Type::Texts, "[]", "Kinds of secrets, as Acuvity names them."),
+        optional("secrets_categories", Type::List, "[]", "Kinds of secrets, as Acuvity names them."),
     ],
     prepare: |parameters| call::prepare(API, parameters),
 };

@@ -60,7 +60,7 @@ pub(crate) const CONTENT_SAFETY: CheckKind = CheckKind {
             r#"["Hate", "SelfHarm", "Sexual", "Violence"]"#,
             "What is rated.",
         ),
-        optional("blocklistNames", Type::Texts, "[]", "Block lists of the resource."),
+        optional("blocklistNames", Type::List, "[]", "Block lists of the resource."),
         api_version(r#""2024-09-01""#),
     ],
     prepare: |parameters| prepare(CONTENT_SAFETY_API, parameters),
@@ -165,7 +165,7 @@ pub(crate) const PII: CheckKind = CheckKind {
     source: "https://learn.microsoft.com/en-us/rest/api/language/text-analysis-runtime/analyze-text",
     parameters: &[
         optional("domain", Type::Text, r#""none""#, "`phi` for health information only."),
-        optional("piiCategories", Type::Texts, "", "What is looked for; all of them where it is absent."),
+        optional("piiCategories", Type::List, "", "What is looked for; all of them where it is absent."),
         optional("modelVersion", Type::Text, r#""latest""#, "The version of the model."),
         optional("language", Type::Text, r#""en""#, "The language of the texts."),
         optional("redact", Type::Flag, "false", "Whether texts are replaced by their redacted form."),

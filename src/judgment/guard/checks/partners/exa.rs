@@ -28,8 +28,8 @@ pub(crate) const ONLINE: CheckKind = CheckKind {
         optional("prefix", Type::Text, r#""\n<web_search_context>""#, "What stands in front of the results."),
         optional("suffix", Type::Text, r#""\n</web_search_context>""#, "What stands behind them."),
         optional("numResults", Type::Number, "5", "How many results are added: at most 100."),
-        optional("includeDomains", Type::Texts, "[]", "Only results of these domains."),
-        optional("excludeDomains", Type::Texts, "[]", "No results of these domains."),
+        optional("includeDomains", Type::List, "[]", "Only results of these domains."),
+        optional("excludeDomains", Type::List, "[]", "No results of these domains."),
     ],
     prepare,
 };

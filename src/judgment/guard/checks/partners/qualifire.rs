@@ -175,7 +175,7 @@ pub(crate) const POLICY: CheckKind = CheckKind {
     parameters: &[
         required(
             "policies",
-            Type::Texts,
+            Type::List,
             "Sentences that must hold, as `The model may not offer a discount`.",
         ),
         optional(

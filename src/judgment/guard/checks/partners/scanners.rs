@@ -18,7 +18,7 @@ pub(crate) const ZSCALER: CheckKind = CheckKind {
     parameters: &[
         optional(
             "policyId",
-            Type::Any,
+            Type::Id,
             "",
             "The policy: a number or a text. Required, here or in `parameters`.",
         ),
@@ -313,17 +313,17 @@ pub(crate) const WALLED_AI: CheckKind = CheckKind {
         optional("generic_safety_check", Type::Flag, "true", "Whether safety is judged at all."),
         optional(
             "greetings_list",
-            Type::Texts,
+            Type::List,
             r#"["Casual & Friendly"]"#,
             "Kinds of greetings that are reported.",
         ),
         optional(
             "pii_list",
-            Type::Texts,
+            Type::List,
             "",
             "Kinds of personal data that are reported; all kinds where it is absent.",
         ),
-        optional("compliance_list", Type::Texts, "[]", "Topics that the text must keep away from."),
+        optional("compliance_list", Type::List, "[]", "Topics that the text must keep away from."),
     ],
     prepare: |parameters| call::prepare(WALLED_AI_API, parameters),
 };
