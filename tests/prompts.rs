@@ -490,14 +490,6 @@ async fn what_cannot_be_completed_is_refused_in_both_shapes() {
                 "Following prompt_id are not valid: pp-nothing",
             ),
             (&completions, RENDERER, None, good.clone(), 403, "completions.write"),
-            (
-                "/chat/completions",
-                CALLER,
-                Some(&unknown),
-                json!({"model": "m", "messages": []}),
-                400,
-                "You cannot pass config with prompt id",
-            ),
         ] {
             let call = call(Method::POST, path, key).json(&body);
             let call =
@@ -514,6 +506,26 @@ async fn what_cannot_be_completed_is_refused_in_both_shapes() {
                 );
             }
         }
+    })
+    .await;
+}
+
+/// A config is good for prompts and for other requests.
+#[tokio::test]
+async fn a_prompt_of_a_config_has_no_effect_on_other_paths() {
+    on_each_store(async || {
+        let config = json!({
+            "prompt_id": "pp-nothing", "strategy": {"mode": "fallback"},
+            "targets": [{"provider": "@emulator"}, {"provider": "@emulator", "prompt_id": "pp-none"}],
+        });
+        let body = json!({"model": "gpt-4o-mini", "messages": [{"role": "user", "content": "Hi"}]});
+        let call = call(Method::POST, "/chat/completions", CALLER).json(&body);
+        let response = call.header("x-gateway-config", config.to_string()).send().await.unwrap();
+        let warnings = response.headers().get("x-gateway-warnings").cloned();
+        assert_eq!(response.status(), StatusCode::OK, "{}", response.text().await.unwrap());
+        let warnings = warnings.unwrap().to_str().unwrap().to_owned();
+        assert!(warnings.contains("prompt_id: no effect"), "{warnings}");
+        assert!(warnings.contains("targets[1].prompt_id: no effect"), "{warnings}");
     })
     .await;
 }

@@ -207,7 +207,7 @@ fn compile_with(sources: &Sources<'_>, has_hooks: bool) -> Result<CompiledConfig
     target_prompt::check(&source.config, sources.prompt)?;
     let hash = fingerprint(sources);
     let config_name = source.id.unwrap_or_else(|| format!("inline-{:08x}", hash as u32));
-    let config_warnings = unused_keys::find(&source.config).into();
+    let config_warnings = unused_keys::find(&source.config, sources.prompt.is_some()).into();
     let by = source.by;
     let hooks = has_hooks.then(|| ConfigHooks::new(sources.directory));
     let compiler = Compiler { sources, by, config_name, hash, config_warnings, hooks };

@@ -9,23 +9,15 @@ use knowledge::prompt::FoundPrompt;
 use words::config::Config;
 use words::error::Error;
 
-/// Checks every `prompt_id` of a config. `call`: the prompt that the client named; without one no prompt is rendered.
+/// Checks every `prompt_id` of a config. `call`: the prompt that the client named; without one no prompt is rendered, and the config is
+/// good for other requests as well.
 ///
 /// # Errors
-/// 400 for an unknown prompt, for one of another kind than the client's, and for any in a request without a prompt.
+/// 400 for an unknown prompt, and for one of another kind than the client's.
 pub fn check(config: &Config, call: Option<&PromptCall>) -> Result<(), Error> {
+    let Some(call) = call else { return Ok(()) };
     let mut named = Vec::new();
     collect(config, &mut named);
-    let (Some(call), false) = (call, named.is_empty()) else {
-        return if named.is_empty() {
-            Ok(())
-        } else {
-            Err(Error::bad_request(
-                "You cannot pass config with prompt id to this path: only POST /v1/prompts/{id}/completions renders prompts.",
-            )
-            .with_param("prompt_id"))
-        };
-    };
     let is_unknown = |id: &&str| call.set.find(id).is_err();
     let unknown: Vec<&str> = named.iter().copied().filter(is_unknown).collect();
     if !unknown.is_empty() {

@@ -10,12 +10,30 @@ use super::strategy::{Mode, Strategy};
 /// The most warnings of one config: the header has room for some about the request, too.
 const MAX_WARNINGS: usize = 8;
 
-/// One warning for each key without effect, with its path: `targets[1].weight: no effect, it is for loadbalance mode`.
-pub fn find(config: &Config) -> Vec<String> {
+/// One warning for each key without effect, with its path: `targets[1].weight: no effect, it is for loadbalance mode`. `has_prompt`:
+/// whether the request renders a prompt.
+pub fn find(config: &Config, has_prompt: bool) -> Vec<String> {
     let mut warnings = Vec::new();
     find_below(config, "", None, &mut warnings);
+    if !has_prompt {
+        find_prompts(config, "", &mut warnings);
+    }
     warnings.truncate(MAX_WARNINGS);
     warnings
+}
+
+/// Each `prompt_id` of a request without a prompt.
+fn find_prompts(config: &Config, path: &str, warnings: &mut Vec<String>) {
+    if warnings.len() >= MAX_WARNINGS {
+        return;
+    }
+    if config.prompt_id.is_some() {
+        warnings
+            .push(format!("{path}prompt_id: no effect, only /v1/prompts/{{id}}/completions renders prompts"));
+    }
+    for (index, target) in config.targets.iter().enumerate() {
+        find_prompts(target, &format!("{path}targets[{index}]."), warnings);
+    }
 }
 
 /// `group`: the mode of the group the config is a target of.
@@ -92,7 +110,7 @@ mod tests {
 
     fn warnings(text: &str) -> Vec<String> {
         let checks = Checks { provider: &|_| Ok(()), account: &|_, _| Ok(()), custom_host: &|_| Ok(()) };
-        find(&Config::from_json(text.as_bytes(), &checks).unwrap())
+        find(&Config::from_json(text.as_bytes(), &checks).unwrap(), false)
     }
 
     #[test]
@@ -136,6 +154,10 @@ mod tests {
             (r#"{"provider":"@p","api_key":"k"}"#, &["api_key: no effect, a stored provider"]),
             (r#"{"provider":"@p","cloud_a_region":"us-east-1"}"#, &["keys of its account: no effect"]),
             (r#"{"provider":"openai","api_key":"k"}"#, &[]),
+            (
+                r#"{"prompt_id":"p","strategy":{"mode":"fallback"},"targets":[{"virtual_key":"v","prompt_id":"q"}]}"#,
+                &["prompt_id: no effect, only /v1/prompts", "targets[0].prompt_id: no effect"],
+            ),
             (r#"{"provider":"@p","custom_host":"https://a.example"}"#, &[]),
         ] {
             let found = warnings(config);
@@ -144,6 +166,13 @@ mod tests {
                 assert!(found.starts_with(wanted), "{found}");
             }
         }
+    }
+
+    #[test]
+    fn a_prompt_has_an_effect_where_one_is_rendered() {
+        let checks = Checks { provider: &|_| Ok(()), account: &|_, _| Ok(()), custom_host: &|_| Ok(()) };
+        let config = Config::from_json(br#"{"prompt_id":"p","virtual_key":"v"}"#, &checks).unwrap();
+        assert_eq!((find(&config, true).len(), find(&config, false).len()), (0, 1));
     }
 
     #[test]

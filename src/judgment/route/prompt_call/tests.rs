@@ -198,20 +198,22 @@ fn what_is_wrong_is_refused() {
         ),
         (config(r#"{"prompt_id":"pp-t"}"#), 400, "a chat and a text"),
         (Call { body: json!({"variables": {}, "temperature": "x"}), ..Call::default() }, 400, "temperature"),
-        (
-            Call {
-                path: "/v1/chat/completions",
-                config: Some(r#"{"prompt_id":"pp-a"}"#),
-                body: json!({"model": "m", "messages": content("x")}),
-                ..Call::default()
-            },
-            400,
-            "You cannot pass config with prompt id",
-        ),
     ] {
         let error = sent(&call).unwrap_err();
         assert_eq!((error.status(), error.message.contains(wanted)), (status, true), "{}", error.message);
     }
+}
+
+#[test]
+fn a_prompt_of_the_config_has_no_effect_where_none_is_rendered() {
+    let call = Call {
+        path: "/v1/chat/completions",
+        config: Some(r#"{"prompt_id":"pp-x","virtual_key":"a"}"#),
+        body: json!({"model": "m", "messages": content("x")}),
+        ..Call::default()
+    };
+    let wanted = json!({"model": "m", "messages": content("x")});
+    assert_eq!(sent(&call).unwrap(), [("a".to_owned(), "/v1/chat/completions".to_owned(), wanted)]);
 }
 
 #[test]
