@@ -531,6 +531,39 @@ async fn a_prompt_of_a_config_has_no_effect_on_other_paths() {
 }
 
 #[tokio::test]
+async fn what_is_given_to_render_is_judged_by_the_rules_of_its_body() {
+    on_each_store(async || {
+        let of_chat = saved(&chat("Say {{q}}"), json!({"logprobs": true, "temperature": 0.2})).await;
+        let of_text = saved("Say {{q}}", json!({})).await;
+        for (slug, members, wanted) in [
+            (&of_chat, json!({"stream": "yes"}), Some("stream")),
+            (&of_chat, json!({"temperature": 2.5}), Some("temperature")),
+            (&of_chat, json!({"top_p": "a"}), Some("top_p")),
+            (&of_chat, json!({"n": 0}), Some("n")),
+            (&of_chat, json!({"stream_options": {"include_usage": true}}), Some("stream_options")),
+            (&of_text, json!({"logprobs": 9}), Some("logprobs")),
+            (&of_text, json!({"best_of": 1, "n": 3}), Some("best_of")),
+            // What the prompt has counts, and null takes it away.
+            (&of_chat, json!({"top_logprobs": 3, "stream": true, "stream_options": {}}), None),
+            (
+                &of_chat,
+                json!({"temperature": null, "max_completion_tokens": 9, "some_vendors_own": [1]}),
+                None,
+            ),
+            (&of_text, json!({"logprobs": 5, "messages": 7}), None),
+        ] {
+            let mut body = json!({"variables": {"q": "x"}});
+            body.as_object_mut().unwrap().extend(members.as_object().unwrap().clone());
+            let (status, reply) =
+                sent(Method::POST, &format!("/prompts/{slug}/render"), RENDERER, body).await;
+            assert_eq!(status, if wanted.is_some() { 400 } else { 200 }, "{members}: {reply}");
+            assert_eq!(reply["error"]["param"].as_str(), wanted, "{members}: {reply}");
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn workspaces_do_not_see_each_others_prompts() {
     on_each_store(async || {
     let name = format!("Other {}", new_trace());

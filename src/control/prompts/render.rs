@@ -4,11 +4,14 @@ use super::super::call::{Call, by_id_or_slug};
 use super::super::field::{Field, Type, required};
 use super::super::reply::Reply;
 use super::super::route::{Access, Route, Shape, post};
-use knowledge::prompt::PromptReference;
+use bytes::Bytes;
+use knowledge::prompt::{PromptReference, RenderedPrompt, TemplateKind};
 use memory::store::{Kind, Record, Status};
 use std::sync::Arc;
 use uuid::Uuid;
 use words::api::body::Body;
+use words::api::operation::Operation;
+use words::api::rules;
 use words::error::Error;
 use words::settings::scopes::Scope;
 
@@ -38,8 +41,25 @@ async fn render(call: Call) -> Result<Reply, Error> {
     let body = Body::parse(call.bytes.clone())
         .map_err(|why| Error::bad_request(format!("The request body must be a JSON object: {why}.")))?;
     let rendered = found.version.render(body.members(), &**set)?;
+    check_given(&body, &rendered)?;
     let reply = format!(r#"{{"success":true,"data":{}}}"#, rendered.body);
     Ok(Reply::text("application/json", reply).with_warnings(rendered.warnings))
+}
+
+/// Judges the members of a request by the rules of the body that is made with them; what the prompt itself has is as it was saved.
+///
+/// # Errors
+/// 400 as [`rules::check`].
+fn check_given(request: &Body, rendered: &RenderedPrompt) -> Result<(), Error> {
+    let operation = match rendered.kind {
+        TemplateKind::Chat => Operation::ChatCompletions,
+        TemplateKind::Text => Operation::Completions,
+    };
+    let made = Body::parse(Bytes::copy_from_slice(rendered.body.as_bytes()))
+        .map_err(|error| Error::internal(format!("a rendered prompt: {error}")))?;
+    let is_own = |name: &str| matches!(name, "messages" | "prompt") || request.raw(name).is_none();
+    // Whether a request is streamed decides what else it may have.
+    rules::check(operation, &made, &|name| name != "stream" && is_own(name))
 }
 
 /// The record of the prompt that the path names, and the reference with its slug.
