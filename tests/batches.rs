@@ -240,6 +240,30 @@ async fn files_are_listed_read_and_deleted_by_their_workspace() {
     }
 }
 
+/// An id of nobody, and no provider that could have it.
+#[tokio::test]
+async fn an_unknown_object_is_not_found() {
+    let gateway = gateway();
+    let client = Client::new(&gateway);
+    for (method, path, param) in [
+        (Method::GET, "/batches/batch_unknown", "batch_id"),
+        (Method::POST, "/batches/batch_unknown/cancel", "batch_id"),
+        (Method::GET, "/batches/batch_unknown/output", "batch_id"),
+        (Method::GET, "/files/file-unknown", "file_id"),
+        (Method::GET, "/files/file-unknown/content", "file_id"),
+        (Method::DELETE, "/files/file-unknown", "file_id"),
+    ] {
+        let (status, error) = client.read(client.call(method.clone(), path)).await;
+        assert_eq!(
+            (status.as_u16(), &error["error"]["param"]),
+            (404, &json!(param)),
+            "{method} {path}: {error}"
+        );
+        let named = client.call(method.clone(), path).header("x-gateway-provider", "@nobody");
+        assert_eq!(client.read(named).await.0, 400, "{method} {path}");
+    }
+}
+
 #[tokio::test]
 async fn what_cannot_be_a_batch_is_refused() {
     let gateway = gateway();

@@ -161,6 +161,7 @@ impl MemoryEngine {
             model_slug: None,
             model_config: None,
             prompt: None,
+            object: None,
         };
         let config = Arc::new(compile(&sources).unwrap());
         let body = Some(Body::parse(body).unwrap());

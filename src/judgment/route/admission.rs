@@ -26,7 +26,7 @@ pub use body_reading::{BodyContent, BodyReading, is_sent_with_body};
 pub use endpoint::{Endpoint, PathForm, allowed_methods};
 pub use form_model::take_slug;
 pub use model_query::ModelQuery;
-pub use own_files::{batch_provider, creates_own, depends_on_provider, object_id};
+pub use own_files::{NamedObject, batch_provider, creates_own, depends_on_provider, object_id};
 
 use endpoint::takes;
 

@@ -3,6 +3,7 @@
 //! Decides the provider, the account and the address of each target, and rejects a client's
 //! host combined with an operator's key, because the key would be sent to that host.
 
+use super::admission::NamedObject;
 use super::attempt::Request;
 use super::compiled::{CompiledConfig, GroupStrategy, Member, Node, TargetGroup};
 use super::config_hooks::ConfigHooks;
@@ -50,6 +51,8 @@ pub struct Sources<'a> {
     pub model_config: Option<ModelConfig<'a>>,
     /// What the client called, where that was a prompt.
     pub prompt: Option<&'a PromptCall>,
+    /// The file or batch that the request is about.
+    pub object: Option<NamedObject<'a>>,
 }
 
 /// A saved config that a model names: `@config`, or `@config/model`.
@@ -100,6 +103,7 @@ impl<'a> Sources<'a> {
             model_slug: request.slug.as_deref().filter(|_| model_config.is_none()),
             model_config,
             prompt: request.prompt.as_deref(),
+            object: NamedObject::of(request),
         }
     }
 

@@ -15,7 +15,7 @@ pub(super) enum ProviderRef {
 }
 
 /// # Errors
-/// 400 where neither the config nor the request names a provider.
+/// 400 where neither the config nor the request names a provider; 404 where it is about a file or batch.
 pub(super) fn provider_ref(
     sources: &Sources<'_>,
     config: &Config,
@@ -47,9 +47,10 @@ pub(super) fn provider_ref(
     if let Some(key) = gateway_headers.virtual_key {
         return Ok(ProviderRef::Slug(key.trim_start_matches('@').to_owned()));
     }
-    match sources.model_slug {
-        Some(slug) => Ok(ProviderRef::Slug(slug.to_owned())),
-        None => Err(Error::bad_request(
+    match (sources.model_slug, sources.object) {
+        (Some(slug), _) => Ok(ProviderRef::Slug(slug.to_owned())),
+        (None, Some(object)) => Err(object.unknown()),
+        (None, None) => Err(Error::bad_request(
             "No provider was named. Send x-gateway-provider (a provider's name with its key as bearer, or \
              @slug), x-gateway-config, or a model written as @slug/model.",
         )

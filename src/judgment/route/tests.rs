@@ -128,6 +128,7 @@ pub(super) fn with_headers<T>(headers: &HeaderMap, work: impl FnOnce(&Sources<'_
         model_slug: None,
         model_config: None,
         prompt: None,
+        object: None,
     };
     Ok(work(&sources))
 }

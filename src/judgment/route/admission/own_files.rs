@@ -4,6 +4,7 @@
 
 use super::endpoint::below_version;
 use super::{Endpoint, PathForm, RequestHead};
+use crate::route::attempt::Request;
 use crate::route::compiled::CompiledConfig;
 use crate::route::request_mode::RequestMode;
 use crate::route::target::Target;
@@ -128,6 +129,35 @@ pub fn batch_provider(
              file and runs its batches itself, under any config.",
         )
         .with_param("config")),
+    }
+}
+
+/// The file or batch that a request is about: the gateway's, or a provider's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NamedObject<'a> {
+    kind: &'static str,
+    id: &'a str,
+}
+
+impl<'a> NamedObject<'a> {
+    pub fn of(request: &'a Request) -> Option<Self> {
+        let kind = match request.operation {
+            Operation::FilesGet | Operation::FilesContent | Operation::FilesDelete => "file",
+            Operation::BatchesGet | Operation::BatchesCancel | Operation::BatchesOutput => "batch",
+            _ => return None,
+        };
+        let is_plain = request.mode == RequestMode::Api && request.form == PathForm::Plain;
+        Some(Self { kind, id: object_id(request.uri.path())? }).filter(|_| is_plain)
+    }
+
+    /// The gateway has none of this id, and no provider was named that could have one.
+    pub fn unknown(self) -> Error {
+        let Self { kind, id } = self;
+        Error::not_found(format!(
+            "There is no {kind} {id:?} here. Name its provider if it is one's own: x-gateway-provider, or x-gateway-config."
+        ))
+        .with_param(format!("{kind}_id"))
+        .with_unknown_name(id)
     }
 }
 

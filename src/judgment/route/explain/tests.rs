@@ -38,6 +38,7 @@ fn explained(config: &str, body: &str, env: &TestEnv) -> Value {
         model_slug: None,
         model_config: None,
         prompt: None,
+        object: None,
     };
     let body = Body::parse(Bytes::from(body.to_owned())).unwrap();
     let uri = Uri::from_static("/v1/chat/completions");
