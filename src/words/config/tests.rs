@@ -205,6 +205,7 @@ const SINGLE_KEYS: &[(&str, &str)] = &[
         "deployments[0].x: unknown key",
     ),
     (r#""cloud_c_deployment_type":"x""#, "cloud_c_deployment_type: must be one of: serverless, managed"),
+    (r#""cloud_c_deployment_type":"""#, "cloud_c_deployment_type: must be one of: serverless, managed"),
     (r#""azure_deployment_type":"x""#, "azure_deployment_type: must be one of: serverless, managed"),
     (r#""cloud_b_service_account_json":"{}""#, "cloud_b_service_account_json: must be an object"),
     (r#""options":[]"#, "options: This version of config is not supported in this route."),

@@ -214,7 +214,7 @@ impl CloudC {
             deployment_name: source.text(names::C_DEPLOYMENT_NAME, "Cloud C: part of the address."),
             endpoint_name: source.text(names::C_ENDPOINT_NAME, "Cloud C: part of the address."),
             api_version: source.text(names::C_API_VERSION, "Cloud C: the version of the API."),
-            deployment_type: source.one_of(
+            deployment_type: source.choice(
                 names::C_DEPLOYMENT_TYPE,
                 &DeploymentType::VARIANTS,
                 "Cloud C: serverless or managed.",

@@ -4,7 +4,7 @@
 
 use super::names::Names;
 use super::{AccountSource, Deployment, Variants};
-use crate::config::members::{FLAG, Form, MemberTable, MemberType, SECRET, TEXT, form};
+use crate::config::members::{Choice, FLAG, Form, MemberTable, MemberType, SECRET, TEXT, form};
 use crate::config::read::Cursor;
 use crate::config::secret::Secret;
 use crate::json::schema;
@@ -25,6 +25,10 @@ impl AccountSource for MemberTable<'_> {
 
     fn one_of<T: Copy>(&mut self, names: Names, variants: Variants<T>, doc: &str) -> Option<T> {
         self.get(names, ChoiceOrEmpty(variants), doc)
+    }
+
+    fn choice<T: Copy + PartialEq>(&mut self, names: Names, variants: Variants<T>, doc: &str) -> Option<T> {
+        self.get(names, Choice(variants), doc)
     }
 }
 

@@ -25,6 +25,10 @@ pub(crate) trait AccountSource {
     /// The JSON text of an object.
     fn object(&mut self, names: Names, doc: &str) -> Option<Secret>;
     fn one_of<T: Copy>(&mut self, names: Names, variants: Variants<T>, doc: &str) -> Option<T>;
+    /// As `one_of`; in an object an empty text is no choice.
+    fn choice<T: Copy + PartialEq>(&mut self, names: Names, variants: Variants<T>, doc: &str) -> Option<T> {
+        self.one_of(names, variants, doc)
+    }
 }
 
 /// The names of values, and the values.
