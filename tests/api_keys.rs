@@ -238,3 +238,49 @@ async fn a_default_config_cannot_be_overridden_where_the_key_forbids_it() {
     })
     .await;
 }
+
+/// The kinds of objects with limits: a change of one member of a limit changes nothing else of it.
+#[tokio::test]
+async fn a_changed_limit_keeps_what_the_change_does_not_name() {
+    on_each_store(async || {
+        let gateway = Gateway::start(STANDARD);
+        let usage = json!({"credit_limit": 50, "alert_threshold": 40, "periodic_reset": "monthly"});
+        let rates = json!([{"unit": "rpm", "value": 5, "smooth": true}, {"type": "tokens", "unit": "rpm", "value": 500}]);
+        for (all, one, own) in [
+            (SERVICE, "/v1/api-keys", json!({"scopes": ["completions.write"]})),
+            ("/v1/admin/workspaces", "/v1/admin/workspaces", json!({})),
+            ("/v1/providers", "/v1/providers", json!({"provider": "openai", "key": "sk-0123456789abcdef"})),
+            ("/v1/virtual-keys", "/v1/virtual-keys", json!({"provider": "openai", "key": "sk-0123456789abcdef"})),
+        ] {
+            let mut body = json!({"name": "limited", "usage_limits": usage, "rate_limits": rates});
+            body.as_object_mut().unwrap().extend(own.as_object().unwrap().clone());
+            let (status, made) = send(&gateway, "", Method::POST, all, &body).await;
+            assert_eq!(status, 200, "{all}: {made}");
+            let id = made["id"].as_str().or(made["slug"].as_str()).unwrap();
+            let path = format!("{one}/{id}");
+            let update = json!({"usage_limits": {"credit_limit": 75}, "rate_limits": [{"unit": "rpm", "value": 6}]});
+            let (status, refusal) = send(&gateway, "", Method::PUT, &path, &update).await;
+            assert_eq!(status, 200, "{all}: {refusal}");
+            let (_, shown) = send(&gateway, "", Method::GET, &path, &Value::Null).await;
+            let limit = shown["usage_limits"].get(0).unwrap_or(&shown["usage_limits"]);
+            assert_eq!(
+                (&limit["credit_limit"], &limit["alert_threshold"], &limit["periodic_reset"]),
+                (&json!(75), &json!(40), &json!("monthly")),
+                "{all}: {shown}"
+            );
+            let rate = json!({"type": "requests", "unit": "rpm", "value": 6, "smooth": true});
+            assert!(shown["rate_limits"] == json!([rate]) || shown["rate_limits"] == rate, "{all}: {shown}");
+            // What does not go together with what was there is refused.
+            let wrong = json!({"usage_limits": {"credit_limit": 30}});
+            let (status, refusal) = send(&gateway, "", Method::PUT, &path, &wrong).await;
+            assert_eq!(status, 400, "{all}: {refusal}");
+            assert!(refusal.to_string().contains("alert_threshold"), "{all}: {refusal}");
+            let cleared = json!({"usage_limits": {"periodic_reset": null, "alert_threshold": null}});
+            assert_eq!(send(&gateway, "", Method::PUT, &path, &cleared).await.0, 200, "{all}");
+            let (_, shown) = send(&gateway, "", Method::GET, &path, &Value::Null).await;
+            let limit = shown["usage_limits"].get(0).unwrap_or(&shown["usage_limits"]);
+            assert_eq!((&limit["credit_limit"], limit.get("periodic_reset")), (&json!(75), None), "{all}: {shown}");
+        }
+    })
+    .await;
+}

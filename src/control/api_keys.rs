@@ -111,7 +111,7 @@ pub(super) const ROUTES: &[Route] = &[
         .replies(Shape::Object(VIEW)),
     put_route("/v1/api-keys/{id}", of_types(Action::Update), "Changes a key", |call| Box::pin(update(call)))
         .body(UPDATE)
-        .checked_by(check_body)
+        .checked_by(check_update)
         .replies(Shape::Empty)
         .changes("api-keys", "update"),
     delete("/v1/api-keys/{id}", of_types(Action::Delete), "Deletes a key, effective at once", |call| {
@@ -147,9 +147,14 @@ fn grantable(identity: &ClientIdentity) -> ScopeSet {
 }
 
 fn check_body(body: &mut Map<String, Value>, now: Timestamp, problems: &Problems) {
+    check_update(body, now, problems);
+    limits::normalise(body, false, problems);
+}
+
+/// The limits of an update are checked together with those before.
+fn check_update(body: &mut Map<String, Value>, now: Timestamp, problems: &Problems) {
     check_expiry(body, now, problems);
     check_policy(body, problems);
-    limits::normalise(body, false, problems);
 }
 
 fn check_rotate(body: &mut Map<String, Value>, _: Timestamp, problems: &Problems) {
@@ -350,6 +355,22 @@ async fn own(call: Call) -> Result<Reply, Error> {
     }
 }
 
+/// The body of an update with its limits as they are from then on.
+///
+/// # Errors
+/// 400 for limits that do not go together.
+fn changed_limits(call: &Call, before: &Map<String, Value>) -> Result<Map<String, Value>, Error> {
+    let mut update = call.body.clone();
+    let problems = Problems::default();
+    limits::merge(&mut update, before);
+    limits::normalise(&mut update, false, &problems);
+    if !problems.is_empty() {
+        return Err(Error::invalid_body(problems.into_vec()));
+    }
+    limits::set_first_days(&mut update, before, &limits::Today::of(call));
+    Ok(update)
+}
+
 async fn update(mut call: Call) -> Result<Reply, Error> {
     let (record, mut body) = find(&call, Action::Update)?;
     check_grantable(&call, &body.scope_set())?;
@@ -371,17 +392,15 @@ async fn update(mut call: Call) -> Result<Reply, Error> {
     if call.has("alert_emails") {
         body.alert_emails = texts(&call.body, "alert_emails");
     }
-    for (name, member) in
-        [("rate_limits", &mut body.rate_limits), ("rotation_policy", &mut body.rotation_policy)]
-    {
-        if let Some(value) = call.body.get(name) {
-            *member = value.clone();
-        }
+    if let Some(policy) = call.body.get("rotation_policy") {
+        body.rotation_policy = policy.clone();
     }
-    let mut update = call.body.clone();
-    limits::set_first_days(&mut update, &members(&record), &limits::Today::of(&call));
+    let mut update = changed_limits(&call, &members(&record))?;
     if let Some(limits) = update.remove("usage_limits") {
         body.usage_limits = limits;
+    }
+    if let Some(limits) = update.remove("rate_limits") {
+        body.rate_limits = limits;
     }
     if call.flag("reset_usage") == Some(true) {
         body.usage_resets = body.usage_resets.saturating_add(1);

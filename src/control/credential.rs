@@ -236,6 +236,12 @@ fn deployments(value: &Value) -> Value {
 pub(super) fn set_common(call: &Call, body: &mut Map<String, Value>, role: LimitedAs) -> Result<(), Error> {
     let mut update = call.body.clone();
     let problems = Problems::default();
+    let prefix = role.prefix();
+    let own = |name: &str| format!("{prefix}{name}");
+    let limits_before = ["usage_limits", "rate_limits"]
+        .map(|name| (name.to_owned(), body.get(&own(name)).cloned().unwrap_or_default()));
+    let before = Map::from_iter(limits_before);
+    limits::merge(&mut update, &before);
     limits::normalise(&mut update, false, &problems);
     let expiry = update.get("expires_at").and_then(Value::as_str).and_then(|text| text.parse().ok());
     if expiry.is_some_and(|expiry: jiff::Timestamp| expiry <= call.now) {
@@ -245,10 +251,6 @@ pub(super) fn set_common(call: &Call, body: &mut Map<String, Value>, role: Limit
         return Err(Error::invalid_body(problems.into_vec()));
     }
     overlay(body, &update, &COMMON);
-    let prefix = role.prefix();
-    let own = |name: &str| format!("{prefix}{name}");
-    let before = body.get(&own("usage_limits")).cloned().unwrap_or_default();
-    let before = Map::from_iter([("usage_limits".to_owned(), before)]);
     limits::set_first_days(&mut update, &before, &limits::Today::of(call));
     for name in ["usage_limits", "rate_limits"] {
         match update.remove(name) {

@@ -2,6 +2,8 @@
 //!
 //! Nothing here counts or enforces them: that is the room `limits`, which has them from `limits::from_records`.
 
+mod merge;
+
 use super::call::Call;
 use super::field::{Field, Type, optional};
 use super::records::time;
@@ -9,6 +11,8 @@ use jiff::civil::{Date, Time};
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, ToSpan};
 use memory::limits::from_records::{LAST_RESET, RESETS, USAGE_NUMBERS, usage_numbers};
+use merge::USAGE_FOUND_BY;
+pub(super) use merge::merge;
 use serde_json::{Map, Value};
 use std::collections::HashMap;
 use words::config::read::Problems;
@@ -170,7 +174,7 @@ pub(super) fn set_first_days(update: &mut Map<String, Value>, before: &Map<Strin
     let before = listed(before.get("usage_limits").cloned().unwrap_or_default());
     match update.get_mut("usage_limits") {
         Some(Value::Array(items)) => {
-            let origins = origins(items, &before);
+            let origins = origins(items, &before, &USAGE_FOUND_BY);
             for (item, origin) in items.iter_mut().zip(&origins) {
                 set_first_day(item, origin.and_then(|at| before.get(at)), today);
             }
@@ -187,14 +191,14 @@ pub(super) fn set_first_days(update: &mut Map<String, Value>, before: &Map<Strin
     }
 }
 
-/// Which of the limits before each limit is: one that counts the same, if there is one also with the same period.
-fn origins(items: &[Value], before: &[Value]) -> Vec<Option<usize>> {
+/// Which of the limits before each limit is: one with the same values of the first of these lists of members, else of the next.
+fn origins(items: &[Value], before: &[Value], found_by: &[&[&str]]) -> Vec<Option<usize>> {
     let mut origins = vec![None; items.len()];
     let is_same = |name: &str, one: &Value, other: &Value| {
         let of = |item: &Value| item.get(name).cloned().unwrap_or_default();
         of(one) == of(other)
     };
-    for names in [&["type", "periodic_reset", "periodic_reset_days"][..], &["type"]] {
+    for names in found_by {
         for (at, item) in items.iter().enumerate() {
             if origins.get(at).copied().flatten().is_none() {
                 let mut free = (0..before.len()).filter(|of| !origins.contains(&Some(*of)));

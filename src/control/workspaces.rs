@@ -143,7 +143,7 @@ impl Resource for Workspace {
     const CHANGED: Changed = Changed::Shown;
 
     fn fill(call: &Call, draft: &mut Draft<'_>) -> Result<(), Error> {
-        let mut update = checked(call, draft.before.map(|before| before.id))?;
+        let mut update = checked(call, draft.before.map(|before| before.id), &draft.body)?;
         limits::set_first_days(&mut update, &draft.body, &limits::Today::of(call));
         overlay(
             &mut draft.body,
@@ -274,10 +274,15 @@ fn removal(
     Ok(changes)
 }
 
-/// The body of a request, its limits and references checked. `workspace`: the one that is changed.
-fn checked(call: &Call, workspace: Option<Uuid>) -> Result<Map<String, Value>, Error> {
+/// The body of a request, its limits and references checked. `workspace`: the one that is changed, `before`: its members.
+fn checked(
+    call: &Call,
+    workspace: Option<Uuid>,
+    before: &Map<String, Value>,
+) -> Result<Map<String, Value>, Error> {
     let mut body = call.body.clone();
     let problems = Problems::default();
+    limits::merge(&mut body, before);
     limits::normalise(&mut body, true, &problems);
     let config = body.get("defaults").and_then(|defaults| defaults.get("user_api_key_config")?.as_str());
     if let Some(config) = config {

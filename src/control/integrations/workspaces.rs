@@ -249,6 +249,7 @@ fn made(
 fn limited(call: &Call, entry: Value, old: &Map<String, Value>, path: &str, problems: &Problems) -> Value {
     let Value::Object(mut entry) = entry else { return entry };
     let own = Problems::default();
+    limits::merge(&mut entry, old);
     limits::normalise(&mut entry, true, &own);
     for problem in own.into_vec() {
         problems.push(format!("{path}.{}", problem.path), None, problem.message);
