@@ -10,6 +10,7 @@ use crate::support::wait::until;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use parking_lot::Mutex;
+use reqwest::Method;
 use ring::rand::SystemRandom;
 use ring::signature::{Ed25519KeyPair, KeyPair};
 use serde_json::{Value, json};
@@ -68,8 +69,13 @@ impl IdentityProvider {
     }
 
     fn gateway(&self) -> Gateway {
+        self.gateway_with("")
+    }
+
+    /// `more`: lines below `auth.jwt`.
+    fn gateway_with(&self, more: &str) -> Gateway {
         let jwt = format!(
-            "auth:\n  jwt:\n    jwks_url: http://127.0.0.1:{}/jwks\n    issuer: https://id.test\n    audience: turnpike\n",
+            "auth:\n  jwt:\n    jwks_url: http://127.0.0.1:{}/jwks\n    issuer: https://id.test\n    audience: turnpike\n{more}",
             self.server.port
         );
         Gateway::start(&STANDARD.replacen("auth:\n", &jwt, 1))
@@ -177,4 +183,106 @@ async fn a_token_may_do_what_its_scopes_and_its_role_allow() {
         let body = response.text().await.unwrap();
         assert_eq!(status, wanted, "{claims}: {body}");
     }
+}
+
+const ORGANISATION: &str = "01900000-0000-7000-8000-000000000001";
+const SCOPES: &str = "policies.create policies.list workspaces.create workspaces.list workspaces.delete";
+
+/// A gateway where admins may write, and owners act for the organisation as well.
+struct Operated {
+    gateway: Gateway,
+    key: SigningKey,
+    _provider: IdentityProvider,
+}
+
+impl Operated {
+    async fn start() -> Self {
+        let provider = IdentityProvider::start().await;
+        let key = SigningKey::new("key");
+        provider.publish(&key);
+        let gateway =
+            provider.gateway_with("    write_roles: [owner, admin]\n    organisation_roles: [owner]\n");
+        until("the first token", async || {
+            let (status, ..) = call(&gateway, "-", "x-gateway-api-key", &key.token(&json!({}))).await;
+            (status == 200).then_some(())
+        })
+        .await;
+        Self { gateway, key, _provider: provider }
+    }
+
+    async fn send(&self, method: Method, path: &str, claims: &Value, body: &Value) -> (u16, Value) {
+        let call = client().request(method, format!("{}{path}", self.gateway.control_url()));
+        let call = call.header("x-gateway-api-key", self.key.token(claims)).json(body);
+        let response = call.send().await.unwrap();
+        (response.status().as_u16(), response.json().await.unwrap())
+    }
+}
+
+fn policy(own: &Value, more: &Value) -> Value {
+    let mut body = json!({
+        "conditions": [{"key": "metadata._user", "value": "*"}], "group_by": [{"key": "metadata._user"}],
+    });
+    for members in [own, more] {
+        body.as_object_mut().unwrap().extend(members.as_object().unwrap().clone());
+    }
+    body
+}
+
+#[tokio::test]
+async fn a_token_names_workspace_and_organisation_of_a_policy() {
+    let operated = Operated::start().await;
+    let admin = json!({"scope": SCOPES, "role": "admin"});
+    let owner = json!({"scope": SCOPES, "role": "owner", "workspace_slug": null});
+    let both = json!({"workspace_id": "default", "organisation_id": ORGANISATION});
+    let foreign =
+        json!({"workspace_id": "default", "organisation_id": "0a0a0a0a-0000-4000-8000-000000000000"});
+    let everywhere = json!({"workspace_id": null, "organisation_id": ORGANISATION});
+    let workspace = "workspace_id";
+    let organisation = "organisation_id";
+    for (path, own) in [
+        ("/v1/policies/usage-limits", json!({"type": "cost", "credit_limit": 5})),
+        ("/v1/policies/rate-limits", json!({"type": "requests", "unit": "rpm", "value": 5})),
+    ] {
+        for (claims, more, wanted, missing) in [
+            (&admin, &json!({}), 400, &[workspace, organisation][..]),
+            (&admin, &json!({"workspace_id": "default"}), 400, &[organisation]),
+            (&admin, &json!({"organisation_id": ORGANISATION}), 400, &[workspace]),
+            (&admin, &everywhere, 400, &[workspace]),
+            (&admin, &foreign, 400, &[organisation]),
+            (&admin, &both, 200, &[]),
+            (&owner, &json!({}), 400, &[workspace, organisation]),
+            (&owner, &both, 200, &[]),
+            (&owner, &everywhere, 200, &[]),
+            (&json!({"scope": SCOPES, "role": "manager"}), &both, 403, &[]),
+            (&json!({"scope": "policies.list", "role": "admin"}), &both, 403, &[]),
+        ] {
+            let (status, body) = operated.send(Method::POST, path, claims, &policy(&own, more)).await;
+            assert_eq!(status, wanted, "{path} {claims} {more}: {body}");
+            let details = body["error"]["details"].as_array().cloned().unwrap_or_default();
+            let paths: Vec<&str> = details.iter().map(|one| one["path"].as_str().unwrap()).collect();
+            assert_eq!(paths, missing, "{path} {claims} {more}: {body}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_owners_token_of_the_organisation_lists_archived_workspaces() {
+    let operated = Operated::start().await;
+    let admin = json!({"scope": SCOPES, "role": "admin"});
+    let owner = json!({"scope": SCOPES, "role": "owner", "workspace_slug": null});
+    let named = json!({"name": "old", "slug": "old"});
+    let (status, body) = operated.send(Method::POST, "/v1/admin/workspaces", &owner, &named).await;
+    assert_eq!(status, 200, "{body}");
+    let named = json!({"name": "old"});
+    let (status, body) = operated.send(Method::DELETE, "/v1/admin/workspaces/old", &owner, &named).await;
+    assert_eq!(status, 200, "{body}");
+    let list = "/v1/workspaces?status=active,archived";
+    let (status, body) = operated.send(Method::GET, list, &owner, &Value::Null).await;
+    assert_eq!(status, 200, "{body}");
+    let slugs: Vec<_> = body["data"].as_array().unwrap().iter().map(|one| one["slug"].clone()).collect();
+    assert!(slugs.contains(&json!("old")) && slugs.contains(&json!("default")), "{body}");
+    assert_eq!(operated.send(Method::GET, list, &admin, &Value::Null).await.0, 403);
+    let token = operated.key.token(&json!({"role": "owner", "workspace_slug": null}));
+    let (status, ..) = call(&operated.gateway, "-", "x-gateway-api-key", &token).await;
+    assert_eq!(status, 403, "the organisation calls no models");
 }

@@ -8,15 +8,18 @@ mod entities;
 mod rate;
 mod usage;
 
+use super::ORGANISATION;
 use super::call::Call;
 use super::field::{Field, Type, nullable, optional, required};
 use super::records::members;
 use super::resource::{Item, Resource, stored_items};
 pub(super) use entities::ROUTES as ENTITY_ROUTES;
+use memory::auth::IdentityKind;
 pub(super) use rate::ROUTES as RATE_ROUTES;
 use serde_json::{Map, Value};
 pub(super) use usage::ROUTES as USAGE_ROUTES;
 use uuid::Uuid;
+use words::config::read::Problems;
 use words::error::Error;
 
 const NAME: Field = optional("name", Type::Text(255), "For people.");
@@ -29,7 +32,11 @@ const WORKSPACE: Field = optional(
     "Id or slug of the workspace whose requests are limited; the key's own, or the default one, where absent. Null, from a key of \
      the organisation: the requests of every workspace.",
 );
-const ORGANISATION_ID: Field = optional("organisation_id", Type::Uuid, "Taken from the key.");
+const ORGANISATION_ID: Field = optional(
+    "organisation_id",
+    Type::Uuid,
+    "Taken from the key. A token must name it, and `workspace_id`: a token has no organisation of its own.",
+);
 const ON_MISSING: Field = optional(
     "on_missing",
     Type::OneOf(&["skip", "shared", "deny"]),
@@ -74,9 +81,38 @@ fn flag(body: &Map<String, Value>, name: &str) -> bool {
 }
 
 /// The workspace of a new policy; `None`: all.
+///
+/// # Errors
+/// 400 where a token does not name workspace and organisation (specification, Authentication 6).
 fn workspace(call: &Call) -> Result<Option<Uuid>, Error> {
+    if call.identity.kind == IdentityKind::Jwt {
+        check_named(call)?;
+    }
     let is_null = call.body.get("workspace_id").is_some_and(Value::is_null);
     if is_null && !call.identity.is_bound { Ok(None) } else { call.new_workspace().map(Some) }
+}
+
+/// # Errors
+/// 400 with what a token does not name, or names wrongly.
+fn check_named(call: &Call) -> Result<(), Error> {
+    let problems = Problems::default();
+    let may_be_null = !call.identity.is_bound;
+    let has_workspace = call.text("workspace_id").is_some() || (may_be_null && call.has("workspace_id"));
+    if !has_workspace {
+        problems.push("workspace_id", None, "is required of tokens");
+    }
+    match call.text("organisation_id") {
+        None => problems.push("organisation_id", None, "is required of tokens"),
+        Some(id) if id != ORGANISATION.to_string() => {
+            problems.push(
+                "organisation_id",
+                None,
+                format!("must be {ORGANISATION}, the gateway's organisation"),
+            );
+        }
+        Some(_) => {}
+    }
+    if problems.is_empty() { Ok(()) } else { Err(Error::invalid_body(problems.into_vec())) }
 }
 
 /// The slug of a new policy, which may have no name.

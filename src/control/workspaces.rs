@@ -109,7 +109,7 @@ const LIST: &[Field] = &[
     optional(
         "status",
         Type::Names(&["active", "archived"]),
-        "`active`, `archived` or both with a comma; `active` by default. Archived ones need a key of the whole organisation.",
+        "`active`, `archived` or both with a comma; `active` by default. Archived ones need a key or token of the whole organisation.",
     ),
     optional("name", Type::Text(255), "Part of the name; upper and lower case differ."),
     optional("exact_name", Type::Text(255), "The whole name."),
@@ -170,7 +170,7 @@ impl Resource for Workspace {
         let wanted: Vec<Status> = statuses.filter_map(|name| Status::parse(name.trim())).collect();
         if wanted.contains(&Status::Archived) && call.identity.is_bound {
             return Err(Error::forbidden(
-                "Only keys of the whole organisation (admins and owners) list archived workspaces.",
+                "Only keys and tokens of the whole organisation (admins and owners) list archived workspaces.",
             )
             .with_param("status"));
         }

@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use uuid::Uuid;
 use words::settings::Jwt;
-use words::settings::scopes::{Scope, ScopeSet};
+use words::settings::scopes::{KeyType, Scope, ScopeSet};
 
 /// How far the provider's clock may be off, seconds.
 const LEEWAY_SECONDS: i64 = 60;
@@ -58,7 +58,8 @@ pub struct Tokens {
 /// A token that was verified.
 struct Verified {
     identity: Arc<ClientIdentity>,
-    workspace: String,
+    /// What it calls its workspace; `None`: it acts for the organisation.
+    workspace: Option<String>,
     until: i64,
 }
 
@@ -117,17 +118,26 @@ impl Tokens {
         if let Some(found) = self.verified.get(&hash)
             && now.as_second() < found.until
             // The workspace may have been archived since.
-            && workspace(&found.workspace) == Some(found.identity.workspace)
+            && found.workspace.as_ref().is_none_or(|slug| workspace(slug) == Some(found.identity.workspace))
         {
             return Ok(Arc::clone(&found.identity));
         }
         let claims = self.claims(token, now)?;
-        let slug = self.workspace_of(&claims).ok_or(TokenRefusal::ClaimMissing)?;
-        let id = workspace(slug).ok_or(TokenRefusal::WorkspaceUnknown)?;
-        let identity = Arc::new(self.identity(&claims, id).ok_or(TokenRefusal::ClaimMissing)?);
+        let role = self.role_name(&claims);
+        let named = self.workspace_of(&claims);
+        let is_bound =
+            named.is_some() || !role.is_some_and(|role| self.settings.organisation_roles.contains(&role));
+        let slug = named.or(self.settings.workspace.as_deref()).filter(|_| is_bound);
+        let id = match slug {
+            Some(slug) => workspace(slug).ok_or(TokenRefusal::WorkspaceUnknown)?,
+            None if is_bound => return Err(TokenRefusal::ClaimMissing),
+            None => None,
+        };
+        let identity = Arc::new(self.identity(&claims, id, is_bound).ok_or(TokenRefusal::ClaimMissing)?);
         let end = identity.expires_at.map_or(0, Timestamp::as_second) + LEEWAY_SECONDS;
         let until = end.min(now.as_second() + REMEMBERED_FOR.as_secs() as i64);
-        let verified = Verified { identity: Arc::clone(&identity), workspace: slug.to_owned(), until };
+        let workspace = slug.map(str::to_owned);
+        let verified = Verified { identity: Arc::clone(&identity), workspace, until };
         self.verified.insert(hash, Arc::new(verified));
         Ok(identity)
     }
@@ -197,10 +207,21 @@ impl Tokens {
             Some(name) => claim(claims, name),
             None => of_reference(),
         };
-        named.and_then(Value::as_str).filter(|slug| !slug.is_empty()).or(self.settings.workspace.as_deref())
+        named.and_then(Value::as_str).filter(|slug| !slug.is_empty())
     }
 
-    fn identity(&self, claims: &Map<String, Value>, workspace: Option<Uuid>) -> Option<ClientIdentity> {
+    /// The role that a token names, whatever that is here.
+    fn role_name<'c>(&self, claims: &'c Map<String, Value>) -> Option<&'c str> {
+        claim(claims, self.settings.claims.role.as_deref().unwrap_or("role"))?.as_str()
+    }
+
+    /// `workspace`: where it acts; `is_bound`: whether it must stay there, as all but tokens of the organisation must.
+    fn identity(
+        &self,
+        claims: &Map<String, Value>,
+        workspace: Option<Uuid>,
+        is_bound: bool,
+    ) -> Option<ClientIdentity> {
         let named = |name: &Option<String>, of_reference: &[&str]| match name {
             Some(name) => claim(claims, name).cloned(),
             None => of_reference.iter().find_map(|name| claims.get(*name)).cloned(),
@@ -208,10 +229,16 @@ impl Tokens {
         let subject = claims.get("sub").and_then(Value::as_str);
         let user = named(&self.settings.claims.user, &["email_id", "sub", "uid"]);
         let user: Arc<str> = user.as_ref().and_then(Value::as_str).filter(|user| !user.is_empty())?.into();
-        let role = named(&self.settings.claims.role, &["role"]);
-        let role = role.as_ref().and_then(Value::as_str).and_then(Role::of_token);
+        let role_name = self.role_name(claims);
+        let role = role_name.and_then(if is_bound { Role::of_token } else { Role::of_organisation });
+        let kind = if is_bound { KeyType::WorkspaceUser } else { KeyType::OrganisationService };
+        let may_write = role_name.is_some_and(|role| self.settings.write_roles.contains(&role));
         let given = named(&self.settings.claims.scopes, &["scope", "scopes"]);
-        let scopes = given.map_or(self.settings.default_scopes, |given| scopes(&given));
+        let scopes = match given {
+            Some(given) => scopes(&given, |scope| scope.is_for_tokens(kind, may_write)),
+            None if is_bound => self.settings.default_scopes,
+            None => self.settings.default_scopes.and(&kind.scopes()),
+        };
         let scopes = match role {
             Some(role) => scopes.and(&roles::most(role)),
             None => scopes,
@@ -224,7 +251,7 @@ impl Tokens {
             id: Some(format!("jwt {}\n{}", self.settings.issuer, subject.unwrap_or(&user)).into()),
             key_id: None,
             workspace,
-            is_bound: true,
+            is_bound,
             scopes,
             user: Some(user),
             role,
@@ -262,8 +289,8 @@ fn time(claims: &Map<String, Value>, name: &str) -> Result<Option<i64>, TokenRef
     }
 }
 
-/// Scopes as a list or as a text with spaces, bare or behind a vendor's prefix. Unknown ones are ignored.
-fn scopes(value: &Value) -> ScopeSet {
+/// Scopes as a list or as a text with spaces, bare or behind a vendor's prefix. Unknown ones, and those that it may not have, are ignored.
+fn scopes(value: &Value, may_have: impl Fn(&Scope) -> bool) -> ScopeSet {
     let names: Vec<&str> = match value {
         Value::String(text) => text.split_whitespace().collect(),
         Value::Array(items) => items.iter().filter_map(Value::as_str).collect(),
@@ -272,7 +299,7 @@ fn scopes(value: &Value) -> ScopeSet {
     let parse = |name: &str| {
         Scope::parse(name).or_else(|| name.split_once('.').and_then(|(_, bare)| Scope::parse(bare)))
     };
-    names.into_iter().filter_map(parse).filter(|scope| scope.is_for_tokens()).collect()
+    names.into_iter().filter_map(parse).filter(may_have).collect()
 }
 
 fn key_defaults(value: &Value) -> KeyDefaults {

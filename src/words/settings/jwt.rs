@@ -5,7 +5,7 @@
 use super::auth::{Scopes, WORKSPACE};
 use super::scopes::ScopeSet;
 use super::values::http_url;
-use crate::config::members::{FILE, Form, MemberTable, NON_EMPTY, form, non_empty, object};
+use crate::config::members::{FILE, Form, MemberTable, NON_EMPTY, OneOf, form, list, non_empty, object};
 use crate::config::node::Kind;
 use crate::config::read::Cursor;
 use crate::json::schema;
@@ -25,6 +25,10 @@ pub struct Jwt {
     pub default_scopes: ScopeSet,
     /// The slug of the workspace of tokens that name none.
     pub workspace: Option<String>,
+    /// Tokens with one of these roles may hold every scope that their role allows, and not only what all tokens may.
+    pub write_roles: Vec<&'static str>,
+    /// Tokens with one of these roles that name no workspace act for the organisation.
+    pub organisation_roles: Vec<&'static str>,
 }
 
 /// Where the provider's public keys are: a JSON Web Key Set.
@@ -47,6 +51,11 @@ pub struct Claims {
 
 const URL: Form<String> =
     form(http_url, |doc| schema::pattern(doc, "^https?://[^/?#@]+[^?#]*$", &["https://id.example.com/jwks"]));
+
+/// The roles that a token can name.
+const ROLES: OneOf = OneOf(&["owner", "admin", "manager", "member"]);
+/// Those of them that a person can have in the organisation, with rights there.
+const ORGANISATION_ROLES: OneOf = OneOf(&["owner", "admin"]);
 
 /// A text, or a list of them.
 const AUDIENCE: Form<Vec<String>> = form(
@@ -74,6 +83,13 @@ impl Jwt {
         let default_scopes = table.get("default_scopes", Scopes { of_workspace: true }, scopes);
         let workspace =
             table.get("workspace", WORKSPACE, "The slug of the workspace of tokens that name none.");
+        let writers = "Tokens with one of these roles may hold every scope that the role allows: policies, guardrails and integrations are \
+                       theirs to change, too. Default: none.";
+        let write_roles = table.get("write_roles", list(ROLES, "A role of tokens."), writers);
+        let of_organisation =
+            "Tokens with one of these roles that name no workspace act for the organisation. Default: none.";
+        let of_organisation =
+            table.get("organisation_roles", list(ORGANISATION_ROLES, "A role of tokens."), of_organisation);
         let has_url = table.at("jwks_url").is_some();
         if has_url && file.is_some() {
             table.problem("jwks_url", "give jwks_url or jwks_file, not both");
@@ -87,6 +103,8 @@ impl Jwt {
             claims: claims.unwrap_or_default(),
             default_scopes: default_scopes.unwrap_or_default(),
             workspace,
+            write_roles: write_roles.unwrap_or_default(),
+            organisation_roles: of_organisation.unwrap_or_default(),
         })
     }
 }

@@ -174,9 +174,9 @@ impl Scope {
         !matches!(self.action(), "list" | "read" | "view" | "export")
     }
 
-    /// Whether a token of an identity provider may give it: what a workspace's key may hold, without the management
-    /// of keys; of policies, guardrails and what else operators set up only the reading.
-    pub fn is_for_tokens(self) -> bool {
+    /// Whether a token of an identity provider may give it: what a key of this type may hold. Of policies, guardrails and what else
+    /// operators set up only the reading, unless its role may write; of what belongs to the organisation the same.
+    pub fn is_for_tokens(self, of: KeyType, may_write: bool) -> bool {
         let is_written = matches!(
             self.resource(),
             "logs"
@@ -188,7 +188,8 @@ impl Scope {
                 | "prompts"
                 | "feedbacks"
         );
-        KeyType::WorkspaceUser.may_hold(self) && (!self.writes() || is_written || self.is_invocation())
+        let is_for_all = is_written && of.is_in_workspace();
+        of.may_hold(self) && (may_write || !self.writes() || is_for_all || self.is_invocation())
     }
 
     /// Whether it is a right to call models and tools, or to write what calls leave behind.

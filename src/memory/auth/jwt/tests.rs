@@ -229,6 +229,66 @@ fn claims_are_mapped_by_the_settings() {
     assert_eq!(bare.id, mapped.id, "another token of the same person is the same client");
 }
 
+const WANTED: &str = "policies.create policies.list workspaces.create workspaces.list configs.create completions.write audit_logs.list";
+
+/// The role of a token that names this one, and what it holds of `WANTED`; `None`: it is refused. `more`: of the settings.
+fn held(more: &str, role: &str, workspace: Option<&str>) -> Option<(Option<Role>, String)> {
+    let provider = Provider::new();
+    let mut given = claims();
+    given["role"] = json!(role);
+    given["scope"] = json!(WANTED);
+    given["workspace_slug"] = json!(workspace);
+    let found = provider.tokens(more).verify(&provider.token(&given), &team, at(NOW)).ok()?;
+    assert_eq!((found.is_bound, found.workspace.is_some()), (workspace.is_some(), workspace.is_some()));
+    Some((found.role, sorted(&found.scopes.iter().map(Scope::as_str).collect::<Vec<_>>().join(" "))))
+}
+
+fn sorted(scopes: &str) -> String {
+    let mut names: Vec<&str> = scopes.split(' ').collect();
+    names.sort_unstable();
+    names.join(" ")
+}
+
+#[test]
+fn a_role_that_the_settings_name_writes_and_acts_for_the_organisation() {
+    let both = ", write_roles: [owner, manager], organisation_roles: [owner, admin]";
+    let team = Some("team");
+    let reads = "policies.list configs.create completions.write workspaces.list";
+    let writes = "policies.create policies.list configs.create completions.write workspaces.list";
+    let reads_all = "policies.list workspaces.list audit_logs.list";
+    let writes_all =
+        "policies.create policies.list workspaces.create workspaces.list configs.create audit_logs.list";
+    for (more, role, workspace, wanted) in [
+        ("", "admin", team, Some((Role::WorkspaceAdmin, reads))),
+        ("", "owner", None, None),
+        (both, "admin", team, Some((Role::WorkspaceAdmin, reads))),
+        (both, "manager", team, Some((Role::Manager, writes))),
+        (both, "owner", team, Some((Role::WorkspaceAdmin, writes))),
+        (both, "admin", None, Some((Role::Admin, reads_all))),
+        (both, "owner", None, Some((Role::Owner, writes_all))),
+        (both, "manager", None, None),
+    ] {
+        let wanted = wanted.map(|(role, scopes)| (Some(role), sorted(scopes)));
+        assert_eq!(held(more, role, workspace), wanted, "{more} {role} {workspace:?}");
+    }
+}
+
+#[test]
+fn the_workspace_of_those_that_name_none_is_not_for_tokens_of_the_organisation() {
+    let provider = Provider::new();
+    let tokens = provider.tokens(", organisation_roles: [owner], workspace: team");
+    let mut given = claims();
+    given.as_object_mut().unwrap().remove("workspace_slug");
+    for (role, is_bound) in [("owner", false), ("member", true)] {
+        given["role"] = json!(role);
+        let token = provider.token(&given);
+        for _ in 0..2 {
+            let found = tokens.verify(&token, &team, at(NOW)).unwrap();
+            assert_eq!((found.is_bound, found.workspace.is_some()), (is_bound, is_bound), "{role}");
+        }
+    }
+}
+
 #[test]
 fn a_set_without_a_usable_key_is_refused() {
     for (text, part) in [
