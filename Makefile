@@ -35,8 +35,8 @@ test: deps ## run every test, including the SDK tests, as CI does
 test-all: deps ## every test at full length: thousands of property cases, a longer soak, every client at every provider
 	TEST_ALL=1 TEST_CLIENTS=all PROPTEST_CASES=4096 .ci/test
 
-test-clients: deps ## run every client library against every provider; make test runs a representative half
-	TEST_CLIENTS=all cargo test --locked --test turnpike sdk::
+test-clients: deps ## run every client library and every coding agent against every provider; make test runs half of the libraries
+	TEST_CLIENTS=all cargo test --locked --test turnpike -- sdk:: clients::
 
 bench: deps ## measure the gateway against direct calls and a plain proxy; routing; translation
 	cargo bench --locked

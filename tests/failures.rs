@@ -50,7 +50,7 @@ async fn assert_reported(gateway: &Gateway, fault: &str, code: &str, dialect: Di
     assert_eq!(response.status(), 502, "{what}");
     assert_eq!(response.headers()["x-gateway-last-used-option-index"], "config", "{what}");
     let message = assert_gateway_error(response, dialect, &trace, 502, code).await;
-    assert!(message.contains("ry again"), "{what}: no advice in {message:?}");
+    assert!(message.contains("Retry your request"), "{what}: no advice in {message:?}");
     let line = gateway.access_line(&trace).await;
     assert_eq!((&line["status"], &line["error_code"]), (&502.into(), &code.into()), "{what} {line}");
     assert_eq!(line["attempts"].as_array().unwrap().len(), 1, "{what} {line}");

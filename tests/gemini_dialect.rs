@@ -187,6 +187,30 @@ async fn a_list_is_sent_element_by_element_and_a_broken_one_has_no_end() {
     assert_eq!(refused.json::<Value>().await.unwrap()["error"]["status"], "RESOURCE_EXHAUSTED");
 }
 
+/// Gemini CLI (with @google/genai 1.30) retries for an error that arrives alone and without `data:`, as Google sends it, and for no
+/// other; readers of events get it as an event.
+#[tokio::test]
+async fn a_broken_stream_ends_with_the_error_alone_and_as_an_event() {
+    let gateway = gateway();
+    for model in ["@google-emulator/gemini-2.5-flash", "@anthropic-emulator/claude-sonnet-4-5"] {
+        let call =
+            post(&gateway, &format!("/v1beta/models/{model}:streamGenerateContent?alt=sse")).json(&hello());
+        let mut response = call.header("x-emulator-script", "fault=cut&after=5").send().await.unwrap();
+        let mut chunks = Vec::new();
+        while let Ok(chunk) = response.chunk().await {
+            let chunk = chunk.unwrap_or_else(|| panic!("{model}: the body has an end"));
+            chunks.push(String::from_utf8(chunk.to_vec()).unwrap());
+        }
+        let [.., bare, last] = chunks.as_slice() else { panic!("{model}: {chunks:?}") };
+        let bare: Value = serde_json::from_str(bare).unwrap_or_else(|error| panic!("{error}: {chunks:?}"));
+        assert_eq!(bare["error"]["code"], 502, "{model}: {bare}");
+        let event = events(&chunks.concat()).pop().unwrap_or_else(|| panic!("{model}: {chunks:?}"));
+        assert_eq!(serde_json::from_str::<Value>(&event.data).unwrap(), bare, "{model}: {last}");
+        let message = bare["error"]["message"].as_str().unwrap();
+        assert!(message.ends_with("Retry your request."), "{model}: {message}");
+    }
+}
+
 /// Sends a request to a provider of ours; returns the first line and the body of what it got, and the response.
 async fn forwarded(path: &str, config: &Value, body: &str, sent: &str) -> (String, String, String) {
     let request = Arc::new(Mutex::new(String::new()));

@@ -42,6 +42,7 @@ mod caching;
 mod chaos;
 mod client_disconnects;
 mod client_keys;
+mod clients;
 mod cloud_credentials;
 mod commands;
 mod control;

@@ -65,6 +65,21 @@ fn the_openai_sdk_for_node_meets_guardrails() {
 }
 
 #[test]
+fn the_openai_sdk_reads_waiting_and_broken_streams() {
+    python("openai", &["readers_openai.py"], &gateway());
+}
+
+#[test]
+fn the_anthropic_sdk_reads_waiting_and_broken_streams() {
+    python("anthropic", &["readers_anthropic.py"], &gateway());
+}
+
+#[test]
+fn the_sdks_for_node_read_waiting_and_broken_streams() {
+    node("node-newest", "readers.mjs", &gateway());
+}
+
+#[test]
 fn googles_sdk_works() {
     python("google", &["google_genai_sdk.py"], &gateway());
 }

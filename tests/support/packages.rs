@@ -24,10 +24,25 @@ pub(crate) fn python(set: &str, script: &str) -> Option<Command> {
 
 /// The same for a script of tests/sdk/node.
 pub(crate) fn node(set: &str, script: &str) -> Option<Command> {
-    let folder = ready(script, prepared(set, &|| node_modules(set)))?;
+    let folder = ready(script, prepared(set, &|| node_modules(set, &["ci"])))?;
     let mut command = Command::new("node");
     command.arg(folder.join(script));
     Some(command)
+}
+
+/// The folder of the programs that a set of Node packages installs; `None` as for `python`.
+pub(crate) fn node_programs(set: &str) -> Option<PathBuf> {
+    // `npm ci` wants every platform's package in the lock, and a registry may lack what is optional here.
+    Some(
+        ready(set, prepared(set, &|| node_modules(set, &["install", "--no-save"])))?
+            .join("node_modules/.bin"),
+    )
+}
+
+/// The same for a set of Python packages.
+pub(crate) fn python_programs(set: &str) -> Option<PathBuf> {
+    let interpreter = ready(set, prepared(set, &|| virtual_environment(set)))?;
+    interpreter.parent().map(Path::to_path_buf)
 }
 
 fn sources() -> PathBuf {
@@ -38,11 +53,13 @@ fn folder() -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join("sdk")
 }
 
-/// What was prepared; prints why if it could not be.
-fn ready(script: &str, prepared: Result<PathBuf, String>) -> Option<PathBuf> {
+/// What a test needs; prints why if it is not there. On CI the test fails.
+pub(crate) fn ready<T>(script: &str, prepared: Result<T, String>) -> Option<T> {
     match prepared {
-        Ok(path) => Some(path),
-        Err(why) if std::env::var_os("CI").is_some_and(|value| !value.is_empty()) => panic!("no SDK: {why}"),
+        Ok(value) => Some(value),
+        Err(why) if std::env::var_os("CI").is_some_and(|value| !value.is_empty()) => {
+            panic!("no {script}: {why}")
+        }
         Err(why) => {
             report(&format!("\n*** SKIPPED: {script} was NOT run: {why}"));
             None
@@ -90,8 +107,8 @@ fn installer() -> Result<PathBuf, String> {
     Ok(python)
 }
 
-/// A folder with the packages of a set and, beside them (where Node looks), the current scripts.
-fn node_modules(set: &str) -> Result<PathBuf, String> {
+/// A folder with the packages of a set, put there by `npm INSTALL`, and, beside them (where Node looks), the current scripts.
+fn node_modules(set: &str, install: &[&str]) -> Result<PathBuf, String> {
     let folder = folder().join(set);
     let scripts = sources().join("node");
     let packages = scripts.join("packages").join(set);
@@ -111,8 +128,10 @@ fn node_modules(set: &str) -> Result<PathBuf, String> {
         return Ok(folder);
     }
     let mut npm = Command::new("npm");
-    npm.args(["ci", "--silent", "--no-audit", "--no-fund", "--ignore-scripts", "--prefix"]).arg(&folder);
-    step("npm ci", npm.current_dir(&folder))?;
+    npm.args(install)
+        .args(["--silent", "--no-audit", "--no-fund", "--ignore-scripts", "--prefix"])
+        .arg(&folder);
+    step("npm", npm.current_dir(&folder))?;
     std::fs::write(installed, wanted).map_err(error_text)?;
     Ok(folder)
 }

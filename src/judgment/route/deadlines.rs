@@ -129,18 +129,18 @@ impl Deadlines {
         let error = match kind {
             TimeoutKind::Request => Error::request_timed_out(ms(target.policies.request_timeout) as u64),
             TimeoutKind::Header => Error::deadline_exceeded(format!(
-                "The provider {provider} did not begin to answer within {} ms (time_limits.first_byte_ms). Try again or \
-                 another provider.",
+                "The provider {provider} did not begin to answer within {} ms (time_limits.first_byte_ms). Retry your \
+                 request, or use another provider.",
                 ms(self.header_timeout)
             )),
             TimeoutKind::FirstToken => Error::deadline_exceeded(format!(
-                "The provider {provider} sent no content within {} ms (time_limits.first_token_ms). Try again or \
-                 another provider.",
+                "The provider {provider} sent no content within {} ms (time_limits.first_token_ms). Retry your request, or \
+                 use another provider.",
                 ms(self.first_token_timeout)
             )),
             TimeoutKind::Idle => Error::deadline_exceeded(format!(
-                "The provider {provider} fell silent in its answer for {} ms (time_limits.gap_ms). Try again or \
-                 another provider.",
+                "The provider {provider} fell silent in its answer for {} ms (time_limits.gap_ms). Retry your request, \
+                 or use another provider.",
                 ms(self.idle_timeout)
             )),
             TimeoutKind::Total => Error::deadline_exceeded(format!(

@@ -489,7 +489,7 @@ impl AttemptRun {
                 Readiness::Failed(outcome, FinalResponse::ProviderError(header, error))
             }
             BodyError::Malformed(cause) => {
-                let message = "The provider's answer is not what was asked for. Try again.";
+                let message = "The provider's answer is not what was asked for. Retry your request.";
                 let error = self.with_provider(Error::invalid_response(message, *cause));
                 Readiness::Failed(Outcome::Failed, FinalResponse::Error(error))
             }
@@ -505,7 +505,7 @@ impl AttemptRun {
 
     fn truncated(&self) -> Error {
         self.with_provider(Error::invalid_response(
-            "The provider closed its answer before it was complete. Try again.",
+            "The provider closed its answer before it was complete. Retry your request.",
             "answer ended without a finish",
         ))
     }

@@ -15,11 +15,15 @@ use http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
 use pingora_core::protocols::http::HttpTask;
 use std::future::pending;
 use std::sync::Arc;
-use std::time::Instant;
-use tokio::time::sleep_until;
+use std::time::{Duration, Instant};
+use tokio::time::{sleep, sleep_until};
 use words::api::chat::ProviderError;
 use words::api::operation::{Operation, Terminator};
 use words::error::{Error, Kind};
+
+const EVENT_PREFIX: &[u8] = b"data: ";
+/// How long bytes take at most to be read by a client that waits for them.
+const ARRIVAL: Duration = Duration::from_millis(30);
 
 /// The client of one request, and how much of a response it has.
 pub(super) struct Client<'a, D> {
@@ -195,6 +199,9 @@ impl<D: Downstream> Client<'_, D> {
         if operation.terminator() == Terminator::EndOfBody && !is_denied_list {
             // The dialect marks no end, and its clients do not all read errors in a stream: only a body that breaks off cannot
             // be taken for a complete one.
+            if operation == Operation::StreamGenerateContent {
+                self.send_bare_error(&event).await?;
+            }
             self.send(vec![HttpTask::Body(Some(event), false)]).await?;
             return Err(self.abort(error));
         }
@@ -204,6 +211,21 @@ impl<D: Downstream> Client<'_, D> {
         }
         self.send(vec![HttpTask::Body(Some(event), true)]).await
     }
+
+    /// Sends an error as Google does, before the event with it. The library in Gemini CLI (@google/genai 1.30, `processStreamResponse`)
+    /// sees no other error in a stream, and this one only if it arrives by itself: hence the pauses. Readers of events skip the line.
+    async fn send_bare_error(&mut self, event: &Bytes) -> Result<(), Aborted> {
+        let Some(error) = bare(event) else { return Ok(()) };
+        sleep(ARRIVAL).await;
+        self.send(vec![HttpTask::Body(Some(error), false)]).await?;
+        sleep(ARRIVAL).await;
+        Ok(())
+    }
+}
+
+/// Google's own form of an error in a stream: its JSON alone, without `data:`.
+fn bare(event: &Bytes) -> Option<Bytes> {
+    event.starts_with(EVENT_PREFIX).then(|| event.slice(EVENT_PREFIX.len()..))
 }
 
 /// Returns when a deadline has passed; never where there is none.

@@ -131,13 +131,14 @@ fn translate_downstream(error: &PingoraError) -> Error {
     }
 }
 
-/// Errors of the provider's connection.
+/// Errors of the provider's connection. Agents know an error in a stream that they may retry by its words alone: opencode 1.18 by a list
+/// in which OpenAI's own "retry your request" is, and "try again" is not.
 fn translate_upstream(error: &PingoraError, provider: &str) -> Error {
     let cause = error.to_string();
     match error.etype() {
         ErrorType::ConnectTimedout => Error::unreachable(
             format!(
-                "The provider {provider} did not accept a connection in time. Try again or another provider."
+                "The provider {provider} did not accept a connection in time. Retry your request, or use another provider."
             ),
             cause,
         ),
@@ -155,8 +156,8 @@ fn translate_upstream(error: &PingoraError, provider: &str) -> Error {
         ),
         ErrorType::ReadTimedout | ErrorType::WriteTimedout => Error::upstream_timeout(
             format!(
-                "The provider {provider} went silent. Try again or another provider; the operator bounds the \
-                 silence with limits.upstream_read_timeout_ms."
+                "The provider {provider} went silent. Retry your request, or use another provider; the operator bounds \
+                 the silence with limits.upstream_read_timeout_ms."
             ),
             cause,
         ),
@@ -166,13 +167,14 @@ fn translate_upstream(error: &PingoraError, provider: &str) -> Error {
         | ErrorType::H2Error
         | ErrorType::H2Downgrade => Error::invalid_response(
             format!(
-                "The provider {provider} answered something that is no HTTP answer. Try again or another provider."
+                "The provider {provider} answered something that is no HTTP answer. Retry your request, or use \
+                 another provider."
             ),
             cause,
         ),
         _ => Error::unreachable(
             format!(
-                "The connection to the provider {provider} broke before the answer was complete. Try again."
+                "The connection to the provider {provider} broke before the answer was complete. Retry your request."
             ),
             cause,
         ),

@@ -451,15 +451,16 @@ fn forward_end(error: BodyError, run: &AttemptRun) -> ForwardEnd {
                 format!("The provider broke its answer off: {}", run.masked(provider_error).message);
             Error::invalid_response(message, "error event")
         }
-        BodyError::Malformed(cause) => {
-            Error::invalid_response("The provider's stream cannot be read any further. Try again.", cause)
-        }
+        BodyError::Malformed(cause) => Error::invalid_response(
+            "The provider's stream cannot be read any further. Retry your request.",
+            cause,
+        ),
         BodyError::Truncated => Error::invalid_response(
-            "The provider closed the stream before the answer was complete. Try again.",
+            "The provider closed the stream before the answer was complete. Retry your request.",
             "stream ended without a finish",
         ),
         BodyError::Mismatch => Error::invalid_response(
-            "The provider broke its answer off, and no other attempt could go on from there. Try again.",
+            "The provider broke its answer off, and no other attempt could go on from there. Retry your request.",
             "the second answer does not fit the first",
         ),
     };
