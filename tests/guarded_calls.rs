@@ -1,13 +1,14 @@
-//! What guardrails make of the calls of an answer, and of conversations with a history.
+//! What guardrails make of the calls of an answer, of conversations with a history, and of what they deny: that is repeated nowhere.
 //!
 //! In every dialect, whole and streamed. Where texts are in a body has tests beside the code (`guard::body_texts`).
 
-use crate::guardrails::{Answer, CHAT, none_of, send, with};
+use crate::guardrails::{Answer, CHAT, none_of, send, send_to, with};
 use crate::stages::{RESPONSES, WHOLE_CHAT, provider};
 use crate::support::Gateway;
 use crate::support::client::client;
 use crate::support::provider::Provider;
 use crate::support::settings::STANDARD;
+use crate::support::wait::until;
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -208,6 +209,39 @@ async fn the_arguments_of_calls_are_judged_and_changed_in_every_dialect() {
     }
 }
 
+/// A denial says how much there was and where, and not what.
+#[tokio::test]
+async fn a_denial_repeats_nothing_of_what_it_denies() {
+    let text = format!("begin {}{SECRET} end", "filler ".repeat(400));
+    let denies = json!([
+        {"id": "all", "regexMatch": {"rule": "[\\s\\S]*(K.STREL)[\\s\\S]*", "not": true}, "deny": true},
+        {"id": "counts", "wordCount": {"minWords": 1, "maxWords": 9999}, "characterCount": {"minCharacters": 1, "maxCharacters": 1}},
+    ]);
+    let whole = WHOLE_CHAT.replace("hello world", &text);
+    for (streamed, sent) in [(false, whole), (true, crate::stages::chat_events(&[&text]))] {
+        let (_upstream, target) = speaking("openai", &sent).await;
+        let config = with(
+            &target,
+            json!({"output_guardrails": denies, "input_guardrails": [{"wordCount": {"minWords": 0, "maxWords": 99}}]}),
+        );
+        let answer = send(CHAT, &config, &body(CHAT, streamed)).await;
+        assert_eq!(answer.status, 446, "{streamed}: {}", answer.text);
+        for part in ["begin", "filler", SECRET, "end\""] {
+            assert!(!answer.text.contains(part), "{streamed} {part}: {}", answer.text);
+        }
+        let hooks = &answer.json()["hook_results"]["after_request_hooks"];
+        let data = &hooks[0]["checks"][0]["data"];
+        assert_eq!(data["matchDetails"], json!({"index": 0, "length": text.len()}), "{}", answer.text);
+        assert_eq!(hooks[0]["judged"]["texts"], json!({"answer": 1}), "{}", answer.text);
+    }
+    // A request that is denied is repeated as little.
+    let (_upstream, target) = speaking("openai", WHOLE_CHAT).await;
+    let mut request = body(CHAT, false);
+    request["messages"][0]["content"] = text.into();
+    let answer = send(CHAT, &with(&target, json!({"input_guardrails": denies})), &request).await;
+    assert!(answer.status == 446 && !answer.text.contains("filler"), "{}", answer.text);
+}
+
 fn history() -> Value {
     json!({"model": "m", "messages": [
         {"role": "system", "content": "plain"}, {"role": "user", "content": format!("it is {SECRET}")},
@@ -289,9 +323,45 @@ async fn a_workspaces_guardrail_judges_all_and_what_it_denies_is_sent_to_no_webh
     for sent in [secret, second.to_string()] {
         let (_upstream, target) = speaking("openai", &sent).await;
         let webhook = json!({"default.webhook": {"webhookURL": url}});
-        let config = with(&target, json!({"output_guardrails": [webhook]}));
+        let log = with(&json!({"default.log": {"logURL": url}}), json!({"async": true}));
+        let config = with(&target, json!({"output_guardrails": [webhook, log]}));
+        let before = hooks.received().len();
         let (status, text) = send(&config, &body(CHAT, false)).await;
         assert_eq!(status, 446, "{text}");
-        assert_eq!(hooks.received().len(), 0, "{text}");
+        // The one in the background is called, and gets counts.
+        until("the log", async || (hooks.received().len() > before).then_some(())).await;
+        for call in hooks.received() {
+            let got = String::from_utf8_lossy(&call.body).into_owned();
+            assert!(!got.contains(SECRET) && got.contains("\"withheld\""), "{got}");
+        }
+    }
+}
+
+/// What is denied is in no log, unless the settings want it.
+#[tokio::test]
+async fn logs_keep_what_is_denied_only_where_the_settings_want_it() {
+    for keeps in [false, true] {
+        let settings = format!("{STANDARD}\nlogs: {{payloads: all}}\nguardrails: {{keep_denied: {keeps}}}\n");
+        let gateway = Gateway::start(&settings);
+        let (_upstream, target) =
+            speaking("anthropic", &whole_message(&json!({"to": SECRET}).to_string())).await;
+        let mut denied = body(CHAT, false);
+        denied["messages"][0]["content"] = format!("it is {SECRET}").into();
+        for (more, request, kept) in [
+            (json!({"input_guardrails": none_of("it is", true)}), denied, keeps),
+            (json!({"output_guardrails": none_of("TREL", true)}), body(CHAT, false), false),
+        ] {
+            let answer = send_to(&gateway, CHAT, &with(&target, more.clone()), &request).await;
+            assert_eq!(answer.status, 446, "{more}: {}", answer.text);
+            let trace = answer.headers["x-gateway-trace-id"].to_str().unwrap().to_owned();
+            let path = format!("/v1/logs/{trace}");
+            let log = until("the log", async || {
+                let response = gateway.control(Method::GET, &path).send().await.unwrap();
+                if response.status() == 200 { Some(response.text().await.unwrap()) } else { None }
+            })
+            .await;
+            assert_eq!(log.contains(SECRET), kept, "{more}: {log}");
+            assert!(log.contains("hook_results"), "{more}: {log}");
+        }
     }
 }

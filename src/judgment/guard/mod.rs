@@ -10,6 +10,7 @@ mod arguments;
 mod body_texts;
 mod check;
 mod checks;
+mod denial;
 mod finding;
 mod hook;
 mod judged;
@@ -26,6 +27,7 @@ mod window;
 
 pub use arguments::change_each;
 pub use check::{CheckKind, Finder, LocalCheck, Match, Prepared, RemoteCheck};
+pub use denial::denial_results;
 pub use finding::{Change, CheckError, Finding};
 pub use hook::{Hook, HookCheck, HookCompiler, HookPlace, HookSet, StreamUse, TargetHooks};
 pub use judged::Part;

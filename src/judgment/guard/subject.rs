@@ -59,6 +59,8 @@ pub struct Subject {
     pub unread_earlier: Option<Arc<str>>,
     /// Why the request's JSON cannot be judged as one value: it is too deep, or has a member twice.
     pub ambiguous: Option<Arc<str>>,
+    /// It was denied, and has nothing of what was: what that was, in counts.
+    pub withheld: Option<Judged>,
 }
 
 /// One text of a stream.
@@ -129,6 +131,7 @@ impl Subject {
             unread: None,
             unread_earlier: None,
             ambiguous: None,
+            withheld: None,
         };
         subject.read(source);
         subject
@@ -247,6 +250,20 @@ impl Subject {
         let differs =
             |other: &Self| other.text != self.text && other.text.as_deref() != self.prose().as_deref();
         choices.into_iter().map(of_choice).filter(differs).collect()
+    }
+
+    /// Without a text, and without the body that has it: what was denied is repeated to no other server.
+    #[must_use]
+    pub fn without_texts(&self) -> Self {
+        let mut without = self.clone();
+        without.withheld = Some(self.judged());
+        match self.phase {
+            HookPhase::Before => without.request = Arc::default(),
+            HookPhase::After => without.response = Arc::default(),
+        }
+        without.source = Arc::default();
+        without.set_texts(Vec::new());
+        without
     }
 
     fn set_texts(&mut self, texts: Vec<Text>) {

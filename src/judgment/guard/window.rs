@@ -12,9 +12,10 @@
 
 use super::arguments::change_each;
 use super::check::{Match, Prepared};
+use super::denial::denial_results;
 use super::hook::{Hook, HookSet};
 use super::judged::{Judged, Part};
-use super::result::{CheckResult, HookResult, hook_results};
+use super::result::{CheckResult, HookResult};
 use super::subject::Subject;
 use jiff::Timestamp;
 use parking_lot::Mutex;
@@ -210,7 +211,7 @@ impl WindowState {
         }
         let result = self.result(hook, of_hook);
         result.deny.then(|| {
-            let results = hook_results(&self.before, &[result]);
+            let results = denial_results(&self.before, &[result]);
             Error::hooks_failed(hook.message.as_deref(), results.map(|results| results.to_string()))
         })
     }

@@ -1,6 +1,7 @@
 //! The texts of one of Google's contents.
 
 use super::super::judged::Part;
+use super::request::is_name;
 use super::turns::{first_new, part_of};
 use super::{Reader, items, object};
 use words::json::Json;
@@ -91,7 +92,10 @@ impl<'t> Reader<'t> {
             };
             let is_response = RESPONSES.contains(&name);
             if !(NOT_READ.contains(&name) || is_response || value.is_true() || is_media()) {
-                self.leave_unread(is_new, &format!("a part with {name:?}"));
+                let is_shown = FILES.contains(&name) || is_name(name);
+                let what =
+                    if is_shown { format!("a part with {name:?}") } else { "an unknown part".to_owned() };
+                self.leave_unread(is_new, &what);
             }
         }
     }

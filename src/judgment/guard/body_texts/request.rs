@@ -305,11 +305,22 @@ impl<'t> Reader<'t> {
         let kinds: Vec<_> = part.every("type").filter_map(Json::text).collect();
         let is_fine = |kind: &str| NOT_READ.contains(&kind) || kind.ends_with("_call");
         match kinds.iter().find(|kind| !is_fine(kind)) {
-            Some(kind) => self.leave_unread(is_judged, &format!("a part of the type {kind:?}")),
+            Some(kind) if is_name(kind) => {
+                self.leave_unread(is_judged, &format!("a part of the type {kind:?}"));
+            }
+            Some(_) => self.leave_unread(is_judged, "a part of a type that is no name"),
             None if kinds.is_empty() && !part.has("image_url") => {
                 self.leave_unread(is_judged, "a part without a type");
             }
             None => {}
         }
     }
+}
+
+/// Whether a type or member may be shown in an error: a text that should not be repeated may stand in its place.
+pub(super) fn is_name(text: &str) -> bool {
+    text.len() <= 40
+        && text
+            .bytes()
+            .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"_-.".contains(&byte))
 }

@@ -82,6 +82,7 @@ impl Guarded {
         }
         if passed.denies() {
             self.judged = Some(subject);
+            self.is_denied = true;
             return Judged::Denied(denial(&passed, &self.before, &passed.results));
         }
         let subject = passed.changed.take().unwrap_or(subject);
@@ -184,6 +185,7 @@ impl Guarded {
         self.env.note(HookSide::Response, &passed.results);
         if passed.denies() {
             self.judged = Some(subject);
+            self.is_denied = true;
             return Err(Judged::Denied(denial(&passed, &self.before, &passed.results)));
         }
         let mut changed = passed.changed.take();
@@ -194,6 +196,7 @@ impl Guarded {
             if again.denies() {
                 let error = denial(&again, &self.before, &again.results);
                 self.judged = changed;
+                self.is_denied = true;
                 return Err(Judged::Denied(error));
             }
             changed = again.changed.or(changed);
