@@ -60,6 +60,7 @@ mod fine_tuning;
 mod first_bytes;
 mod gemini_dialect;
 mod guard_detection;
+mod guarded_calls;
 mod guarded_operations;
 mod guarded_requests;
 mod guarded_texts;

@@ -52,6 +52,12 @@ const ACTIONS: Type = Type::Object(&[
     optional("parallel", Type::Flag, "Whether requests are sent on while it runs; for requests only."),
     optional("stream", Type::OneOf(&["window", "buffer"]), "How streams are checked; for responses only."),
     optional("overlap_bytes", Type::Integer(1, MAX_OVERLAP), "Bytes of a stream that are held back."),
+    optional("scope", Type::OneOf(&["new", "all"]), "What is judged of requests: what is new, or all."),
+    optional(
+        "also",
+        Type::List(&Type::OneOf(&["tools", "files"]), 0, 2),
+        "What is judged of requests besides messages.",
+    ),
     optional("on_success", OUTCOME, "What follows when all checks pass."),
     optional("on_fail", OUTCOME, "What follows when a check fails."),
     optional("message", Type::Text(2048), "What the client is told."),
@@ -124,6 +130,7 @@ const TESTED: &[Field] = &[
     required("type", Type::Text(20), "`guardrail` or `mutator`."),
     required("created_at", Type::Time, "When it ran."),
     required("deny", Type::Flag, "Whether the request or response would be denied."),
+    optional("judged", Type::AnyObject, "What was judged."),
     nullable("text", Type::Text(1 << 20), "The text with all changes."),
 ];
 

@@ -2,14 +2,20 @@
 //!
 //! Read by the shape of the body and not by the operation, so that a body on the generic endpoint is read as well: what has
 //! `messages`, `prompt`, `input` or `contents` is a request, what has `choices`, `content`, `output` or `candidates` is a response. Texts of
-//! reasoning, refusals and tool calls are left alone. What a model has written for one choice is one text, with nothing between its parts: a
-//! provider may cut it anywhere. A member that is there twice is read twice: nobody knows which one the provider takes.
-//! A lone surrogate in a text is read as U+FFFD.
+//! reasoning and refusals are left alone. What a model has written for one choice is one text, with nothing between its parts: a
+//! provider may cut it anywhere. Each text in the arguments of a call is one (`arguments`). A member that is there twice is read twice:
+//! nobody knows which one the provider takes. A lone surrogate in a text is read as U+FFFD.
 
+mod calls;
+mod google;
 mod request;
+mod turns;
 
+use super::arguments;
+use super::judged::{Part, Selection};
 use super::pieces::{Piece, divided};
 use super::subject::Text;
+use std::collections::BTreeMap;
 use std::ops::Range;
 use words::api::responses;
 use words::json::Json;
@@ -35,6 +41,8 @@ pub(crate) struct BodyTexts {
     pub descriptions: Vec<(Range<usize>, &'static str)>,
     /// What could not be read in the judged part of a request: the type of a part, for messages.
     pub unread: Option<String>,
+    /// The same of the rest of a request.
+    pub unread_earlier: Option<String>,
     /// Whether the body is a JSON object: no other body is read.
     pub is_object: bool,
 }
@@ -48,13 +56,20 @@ struct Reader<'t> {
     one_text: Option<Option<usize>>,
     /// How many lists and objects are open around what is read.
     depth: usize,
+    /// What the texts are part of that are read next, and of which choice of a response.
+    part: Part,
+    choice: u32,
+    /// What is read of a request besides its messages.
+    wanted: Selection,
 }
 
 impl BodyTexts {
     /// Reads a JSON body; nothing is found in what is no object.
-    pub fn read(source: &str, reading: Reading) -> Self {
+    pub fn read(source: &str, reading: Reading, wanted: Selection) -> Self {
         let source = surrogates::replaced(source);
-        let mut reader = Reader { source: &source, found: Self::default(), one_text: None, depth: 0 };
+        let part = if reading == Reading::Response { Part::Answer } else { Part::Input };
+        let found = Self::default();
+        let mut reader = Reader { source: &source, found, one_text: None, depth: 0, part, choice: 0, wanted };
         if let Some(body) = Object::read(source.trim()) {
             reader.found.is_object = true;
             match reading {
@@ -70,16 +85,20 @@ impl BodyTexts {
     pub fn replace(&self, source: &str, new: &[Option<String>]) -> Option<String> {
         let pairs = self.texts.iter().zip(new).filter_map(|(text, new)| Some((text, new.as_ref()?)));
         let mut changes: Vec<(Range<usize>, String)> = Vec::new();
+        let mut in_arguments: BTreeMap<usize, Vec<(&Piece, &str)>> = BTreeMap::new();
         for (text, new) in pairs.filter(|(text, new)| text.text != **new) {
             let before = divided(&text.text, &text.pieces, &text.text);
             let after = divided(&text.text, &text.pieces, new);
             let parts = text.pieces.iter().zip(before.into_iter().zip(after));
-            let changed = parts.filter(|(_, (before, after))| before != after);
-            changes.extend(
-                changed
-                    .map(|(piece, (_, new))| (piece.place.clone(), Json::from_value(new).get().to_owned())),
-            );
+            for (piece, (_, new)) in parts.filter(|(_, (before, after))| before != after) {
+                if piece.inner.is_some() {
+                    in_arguments.entry(piece.place.start).or_default().push((piece, new));
+                } else {
+                    changes.push((piece.place.clone(), Json::from_value(new).get().to_owned()));
+                }
+            }
         }
+        changes.extend(in_arguments.values().filter_map(|changed| changed_arguments(source, changed)));
         if changes.is_empty() {
             return None;
         }
@@ -98,15 +117,25 @@ impl BodyTexts {
     }
 }
 
-/// The texts that are judged, joined with newlines. `None`: none of `texts` is judged.
-pub fn judged(texts: &[Text]) -> Option<String> {
-    let parts: Vec<&str> =
-        texts.iter().filter(|text| text.is_judged).map(|text| text.text.as_str()).collect();
+/// Texts joined with newlines. `None`: there are none.
+pub(super) fn joined<'t>(texts: impl Iterator<Item = &'t Text>) -> Option<String> {
+    let parts: Vec<&str> = texts.map(|text| text.text.as_str()).collect();
     (!parts.is_empty()).then(|| parts.join("\n"))
 }
 
+/// The JSON string of arguments some of whose texts have changed, with its place in the source.
+fn changed_arguments(source: &str, changed: &[(&Piece, &str)]) -> Option<(Range<usize>, String)> {
+    let place = &changed.first()?.0.place;
+    let source = surrogates::replaced(source);
+    let string = Json::parse(source.get(place.clone())?)?;
+    let changes: Vec<(Range<usize>, &str)> =
+        changed.iter().filter_map(|(piece, new)| Some((piece.inner.clone()?, *new))).collect();
+    let new = arguments::replaced(&string.text()?, &changes);
+    Some((place.clone(), Json::from_value(&new).get().to_owned()))
+}
+
 /// The values of a JSON list. An object is returned as the only value, because some readers accept an object as a list of one.
-fn items<'t>(list: &Json<'t>) -> Vec<Json<'t>> {
+pub(super) fn items<'t>(list: &Json<'t>) -> Vec<Json<'t>> {
     match list.source() {
         Some(source) if source.starts_with('[') => serde_json::from_str(source).unwrap_or_default(),
         Some(source) if source.starts_with('{') => vec![list.clone()],
@@ -132,7 +161,7 @@ impl<'t> Reader<'t> {
     /// Takes a value that is a string.
     fn text(&mut self, value: &Json<'t>, is_judged: bool) {
         if let (Some(source), Some(text)) = (value.source(), value.text()) {
-            let piece = Piece { place: self.place(source), len: text.len() };
+            let piece = Piece::whole(self.place(source), text.len());
             let texts = &mut self.found.texts;
             if let Some(begun) = self.one_text.flatten().and_then(|at| texts.get_mut(at)) {
                 begun.text.push_str(&text);
@@ -140,8 +169,21 @@ impl<'t> Reader<'t> {
                 return;
             }
             self.one_text = self.one_text.map(|_| Some(texts.len()));
-            texts.push(Text { text: text.into_owned(), is_judged, pieces: vec![piece] });
+            self.push(text.into_owned(), is_judged, piece);
         }
+    }
+
+    /// Adds a text of its own.
+    fn push(&mut self, text: String, is_new: bool, piece: Piece) {
+        let text = Text { text, part: self.part, choice: self.choice, is_new, pieces: vec![piece] };
+        self.found.texts.push(text);
+    }
+
+    /// What `read` takes is this part.
+    fn in_part(&mut self, part: Part, read: impl FnOnce(&mut Self)) {
+        let before = std::mem::replace(&mut self.part, part);
+        read(self);
+        self.part = before;
     }
 
     /// Takes the members of this name that are strings.
@@ -166,51 +208,64 @@ impl<'t> Reader<'t> {
         for (index, choice) in body.list("choices").iter().enumerate() {
             self.describes(choice, "logprobs", "null");
             let message = choice.inner("message");
+            self.choice = u32::try_from(index).unwrap_or(u32::MAX);
             self.one_text(|reader| {
-                reader.member(choice, "text", index == 0);
+                reader.member(choice, "text", true);
                 if let Some(message) = &message {
-                    reader.content(message, "content", index == 0);
-                    reader.transcript(message, index == 0);
+                    reader.content(message, "content", true);
+                    reader.transcript(message);
                     reader.describes(message, "annotations", "[]");
                 }
             });
+            message.iter().for_each(|message| self.calls_of_message(message, true));
         }
+        self.choice = 0;
+        let blocks = body.list("content");
         self.one_text(|reader| {
-            for block in body.list("content").iter().filter(|block| is_of_type(block, "text")) {
+            for block in blocks.iter().filter(|block| is_of_type(block, "text")) {
                 reader.member(block, "text", true);
                 reader.describes(block, "citations", "null");
             }
         });
+        blocks.iter().for_each(|block| self.call_of_block(block, true));
         self.output(body);
         for (index, candidate) in body.list("candidates").iter().enumerate() {
             let parts = candidate.inner("content").map(|content| content.list("parts")).unwrap_or_default();
+            self.choice = u32::try_from(index).unwrap_or(u32::MAX);
             self.one_text(|reader| {
                 let is_text =
                     |part: &&Object<'t>| part.get("thought").is_none_or(|thought| !thought.is_true());
-                parts.iter().filter(is_text).for_each(|part| reader.member(part, "text", index == 0));
+                parts.iter().filter(is_text).for_each(|part| reader.member(part, "text", true));
             });
+            parts.iter().for_each(|part| self.call_of_google(part, true));
         }
+        self.choice = 0;
     }
 
     /// What was spoken, which streams have as text too. Not where the content repeats it.
-    fn transcript(&mut self, message: &Object<'t>, is_judged: bool) {
+    fn transcript(&mut self, message: &Object<'t>) {
         let Some(audio) = message.inner("audio") else { return };
         let is_repeated = message.string("content").is_some_and(|content| !content.is_empty());
         if !is_repeated {
-            self.member(&audio, "transcript", is_judged);
+            self.member(&audio, "transcript", true);
         }
     }
 
     /// The output of the Responses API, read as its streams are (`provider::rewriter`): servers differ in how they write it.
     fn output(&mut self, body: &Object<'t>) {
         let first = self.found.texts.len();
-        self.one_text(|reader| body.list("output").iter().for_each(|item| reader.output_item(item)));
+        let items = body.list("output");
+        self.one_text(|reader| items.iter().for_each(|item| reader.output_item(item)));
         let is_alone = self.found.texts.get(first).is_none_or(|text| text.text.is_empty());
         if is_alone && body.string("output_text").is_some() {
             self.found.texts.truncate(first);
         }
         // The same texts once more, which some servers send as SDKs do; or the only ones.
-        self.member(body, "output_text", is_alone);
+        let choice = self.choice;
+        self.choice = if is_alone { choice } else { u32::MAX };
+        self.member(body, "output_text", true);
+        self.choice = choice;
+        items.iter().for_each(|item| self.call_item(item, true));
     }
 
     fn output_item(&mut self, item: &Object<'t>) {
@@ -252,5 +307,7 @@ impl<'t> Reader<'t> {
     }
 }
 
+#[cfg(test)]
+mod places;
 #[cfg(test)]
 mod tests;

@@ -4,13 +4,14 @@
 
 use super::check::{CheckKind, Finder, Prepared};
 use super::check_kind;
+use super::judged::Selection;
 use super::needs::Needs;
 use super::parameters::{Parameters, Type, Unusable};
 use serde_json::{Map, Value};
 use std::sync::Arc;
 use std::time::Duration;
 use words::api::operation::Operation;
-use words::config::hooks::{self, Feedback, Guardrail, HookKind, HookPhase, StreamMode};
+use words::config::hooks::{self, Feedback, Guardrail, HookKind, HookPhase, JudgedScope, StreamMode};
 use words::config::node::Node;
 use words::config::pattern::PatternBudget;
 use words::config::policies::HookLists;
@@ -55,6 +56,8 @@ pub struct Hook {
     pub checks: Vec<HookCheck>,
     /// Of the client's workspace, and of no config.
     pub is_of_workspace: bool,
+    /// What it judges of requests.
+    pub selection: Selection,
     pub(super) on_fail: Option<Feedback>,
     pub(super) on_success: Option<Feedback>,
 }
@@ -148,13 +151,23 @@ impl HookCompiler<'_> {
     fn of_workspace(&self, slugs: &[String], phase: HookPhase) -> Vec<Hook> {
         let compile = |(index, slug): (usize, &String)| {
             let path = format!("workspace.defaults.{}[{index}]", phase.lists()[1]);
-            let hook = self.saved(slug, &HookPlace { phase, path: &path, index })?;
-            Some(Hook { is_of_workspace: true, ..hook })
+            let place = HookPlace { phase, path: &path, index };
+            let saved = self.find(slug, &place)?;
+            let hook = self.hook(&saved, &place, true);
+            // No client writes a turn into its history that hides a text from it.
+            let scope = saved.scope.unwrap_or(JudgedScope::All);
+            let selection = Selection { scope, ..hook.selection };
+            Some(Hook { is_of_workspace: true, selection, ..hook })
         };
         slugs.iter().enumerate().filter_map(compile).collect()
     }
 
     fn saved(&self, slug: &str, place: &HookPlace<'_>) -> Option<Hook> {
+        Some(self.hook(&*self.find(slug, place)?, place, true))
+    }
+
+    /// The saved guardrail; that there is none is a problem.
+    fn find(&self, slug: &str, place: &HookPlace<'_>) -> Option<Arc<hooks::Hook>> {
         let found = (self.saved)(slug);
         if found.is_none() {
             let message = format!(
@@ -162,7 +175,7 @@ impl HookCompiler<'_> {
             );
             self.problems.push(place.path, None, message);
         }
-        Some(self.hook(&*found?, place, true))
+        found
     }
 
     /// A hook without checks names a saved one by its id, so that no hook is silently left out.
@@ -208,6 +221,7 @@ impl HookCompiler<'_> {
             message: hook.message.as_deref().map(Arc::from),
             checks,
             is_of_workspace: false,
+            selection: Selection::new(hook.scope.unwrap_or_default(), &hook.also),
             on_fail: hook.on_fail.as_ref().and_then(|action| action.feedback.clone()),
             on_success: hook.on_success.as_ref().and_then(|action| action.feedback.clone()),
         };
@@ -377,6 +391,16 @@ impl Hook {
         } else {
             available == Needs::Text || self.checks.iter().any(is_met)
         }
+    }
+
+    /// Whether one of its checks looks at texts.
+    pub(super) fn reads_texts(&self) -> bool {
+        self.checks.iter().any(|check| check.needs == Needs::Text)
+    }
+
+    /// Whether one of its checks calls another server.
+    pub fn calls_outside(&self) -> bool {
+        self.checks.iter().any(|check| matches!(check.prepared, Ok(Prepared::Remote(_))))
     }
 
     /// Whether nothing waits for it.

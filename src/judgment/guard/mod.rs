@@ -6,11 +6,14 @@
 //!
 //! A check is one file below `checks` and one line in [`CHECKS`].
 
+mod arguments;
 mod body_texts;
 mod check;
 mod checks;
+mod denial;
 mod finding;
 mod hook;
+mod judged;
 mod needs;
 mod outside;
 mod parameters;
@@ -22,15 +25,18 @@ mod subject;
 mod view;
 mod window;
 
+pub use arguments::change_each;
 pub use check::{CheckKind, Finder, LocalCheck, Match, Prepared, RemoteCheck};
+pub use denial::denial_results;
 pub use finding::{Change, CheckError, Finding};
 pub use hook::{Hook, HookCheck, HookCompiler, HookPlace, HookSet, StreamUse, TargetHooks};
+pub use judged::Part;
 pub use needs::Needs;
 pub use outside::{Outside, OutsideCall, OutsideError, OutsideResponse};
 pub use parameters::{Parameter, Parameters, Type, Unusable};
 pub use result::{CheckResult, HookFeedback, HookResult, hook_results};
 pub use run::{PhaseRun, Run};
-pub use subject::{Subject, Text};
+pub use subject::{StreamText, Subject, Text};
 pub use view::HookView;
 pub use window::{Placeholders, WindowFilter, WindowState, restored};
 

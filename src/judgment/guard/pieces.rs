@@ -12,6 +12,15 @@ pub struct Piece {
     pub place: Range<usize>,
     /// Bytes of the text.
     pub len: usize,
+    /// It is a text within the arguments that the JSON string at `place` holds: its place in them.
+    pub inner: Option<Range<usize>>,
+}
+
+impl Piece {
+    /// A whole text at its place.
+    pub fn whole(place: Range<usize>, len: usize) -> Self {
+        Self { place, len, inner: None }
+    }
 }
 
 /// How much of the old text around a border is looked for in the new one, bytes: more first.
@@ -76,7 +85,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn divide<'n>(old: &[&str], new: &'n str) -> Vec<&'n str> {
-        let pieces: Vec<Piece> = old.iter().map(|piece| Piece { place: 0..0, len: piece.len() }).collect();
+        let pieces: Vec<Piece> = old.iter().map(|piece| Piece::whole(0..0, piece.len())).collect();
         divided(&old.concat(), &pieces, new)
     }
 

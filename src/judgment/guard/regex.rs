@@ -10,7 +10,7 @@ use std::ops::{ControlFlow, Range};
 use words::config::pattern::{PatternBudget, Searcher};
 
 /// As much of a match as a result shows, bytes.
-const MAX_SHOWN: usize = 4 << 10;
+pub(super) const MAX_SHOWN: usize = 4 << 10;
 /// How much longer than the original a text with replacements may become, bytes.
 const MAX_GROWTH: usize = 1 << 20;
 

@@ -3,6 +3,7 @@
 //! Not here: where it is shown, and what follows from it.
 
 use super::finding::Finding;
+use super::judged::Judged;
 use jiff::Timestamp;
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value, json};
@@ -28,6 +29,9 @@ pub struct HookResult {
     pub created_at: Timestamp,
     /// Whether it denies the request or response.
     pub deny: bool,
+    /// What its checks looked at; `None`: they read no texts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub judged: Option<Judged>,
 }
 
 /// The result of one check.

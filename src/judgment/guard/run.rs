@@ -7,6 +7,7 @@
 use super::check::Prepared;
 use super::finding::{Change, CheckError, Finding};
 use super::hook::{Hook, HookCheck};
+use super::judged::Judged;
 use super::needs::Needs;
 use super::outside::Outside;
 use super::result::{CheckResult, HookFeedback, HookResult};
@@ -16,7 +17,7 @@ use jiff::Timestamp;
 use memory::state::large_work::{LargeWork, translation};
 use std::time::{Duration, Instant};
 use tokio::time::timeout;
-use words::config::hooks::HookKind;
+use words::config::hooks::{HookKind, HookPhase};
 
 /// What checks are run with.
 pub struct Run<'a> {
@@ -94,23 +95,15 @@ impl Run<'_> {
     /// Runs these hooks.
     pub async fn hooks<'h>(&self, hooks: impl Iterator<Item = &'h Hook>, subject: &Subject) -> PhaseRun {
         let hooks: Vec<&Hook> = hooks.filter(|hook| hook.sees(subject.available)).collect();
-        let (changing, judging): (Vec<_>, Vec<_>) =
-            hooks.iter().enumerate().partition(|(_, hook)| hook.may_change());
-        let judged = join_all(judging.into_iter().map(|(place, hook)| async move {
-            let mut own = subject.clone();
-            (place, self.hook(hook, &mut own, &mut Vec::new(), Pass::First).await)
-        }));
         let mut changed = subject.clone();
         let mut placeholders = Vec::new();
-        let in_turn = async {
-            let mut results = Vec::with_capacity(changing.len());
-            for (place, hook) in changing {
-                results.push((place, self.hook(hook, &mut changed, &mut placeholders, Pass::First).await));
+        let mut all: Vec<(usize, HookResult)> = Vec::with_capacity(hooks.len());
+        for stage in stages(&hooks, subject.phase) {
+            // A response that the workspace denies is sent to no server that a config names.
+            if !stage.is_empty() && !all.iter().any(|(_, result)| result.deny) {
+                all.extend(self.stage(stage, subject, &mut changed, &mut placeholders).await);
             }
-            results
-        };
-        let (judged, in_turn) = join(judged, in_turn).await;
-        let mut all: Vec<(usize, HookResult)> = judged.into_iter().chain(in_turn).collect();
+        }
         all.sort_by_key(|(place, _)| *place);
         let is_changed_by_config = |(place, result): &(usize, HookResult)| {
             result.transformed && hooks.get(*place).is_some_and(|hook| !hook.is_of_workspace)
@@ -137,6 +130,32 @@ impl Run<'_> {
         }
     }
 
+    /// Runs hooks with their places, all at once.
+    async fn stage(
+        &self,
+        hooks: Vec<(usize, &Hook)>,
+        subject: &Subject,
+        changed: &mut Subject,
+        placeholders: &mut Vec<(String, String)>,
+    ) -> Vec<(usize, HookResult)> {
+        let (changing, judging): (Vec<_>, Vec<_>) =
+            hooks.into_iter().partition(|(_, hook)| hook.may_change());
+        let judged = join_all(judging.into_iter().map(|(place, hook)| async move {
+            let mut own = subject.clone();
+            (place, self.hook(hook, &mut own, &mut Vec::new(), Pass::First).await)
+        }));
+        let in_turn = async {
+            let mut results = Vec::with_capacity(changing.len());
+            for (place, hook) in changing {
+                results.push((place, self.hook(hook, changed, placeholders, Pass::First).await));
+            }
+            results
+        };
+        let (mut judged, in_turn) = join(judged, in_turn).await;
+        judged.extend(in_turn);
+        judged
+    }
+
     async fn hook(
         &self,
         hook: &Hook,
@@ -148,6 +167,10 @@ impl Run<'_> {
         let created_at = Timestamp::now();
         let is_in_turn =
             |check: &HookCheck| hook.sequential || hook.kind == HookKind::Mutator || check.may_change();
+        if !subject.is_selected(hook.selection) {
+            let bytes = translation(subject.bytes());
+            self.large_work.run(bytes, || subject.select(hook.selection)).await;
+        }
         let available = subject.available;
         let run = hook.checks.iter().enumerate().filter(|(_, check)| check.needs <= available);
         let (in_turn, at_once): (Vec<_>, Vec<_>) = run.partition(|(_, check)| is_in_turn(check));
@@ -176,7 +199,8 @@ impl Run<'_> {
         let mut checks: Places = at_once.into_iter().chain(one_after_another).collect();
         checks.sort_by_key(|(place, _)| *place);
         let checks = checks.into_iter().map(|(_, check)| check).collect();
-        hook.result(checks, started.elapsed(), created_at)
+        let judged = hook.reads_texts().then(|| original.judged());
+        hook.result(checks, judged, started.elapsed(), created_at)
     }
 
     async fn check(&self, check: &HookCheck, subject: &Subject) -> Ran {
@@ -203,10 +227,11 @@ impl Run<'_> {
                 ..Finding::default()
             },
         };
-        if let Some(unread) = subject.unread.as_deref().filter(|_| check.needs == Needs::Text)
+        if let Some(unread) = subject.unread().filter(|_| check.needs == Needs::Text)
             && finding.verdict
             && finding.error.is_none()
         {
+            finding.verdict = false;
             let message = format!("The check passes, but not all was read: the request has {unread}.");
             finding.error = Some(CheckError { name: "UnreadError".to_owned(), message });
         }
@@ -217,9 +242,25 @@ impl Run<'_> {
     }
 }
 
+/// The hooks with their places, in stages that run one after the other. Of a response the workspace's hooks, which stand first, come before
+/// those of a config where these call another server.
+fn stages<'h>(hooks: &[&'h Hook], phase: HookPhase) -> [Vec<(usize, &'h Hook)>; 2] {
+    let calls = |hook: &&Hook| !hook.is_of_workspace && hook.calls_outside();
+    let is_staged = phase == HookPhase::After && hooks.iter().any(calls);
+    let placed = hooks.iter().copied().enumerate();
+    let (first, second) = placed.partition(|(_, hook)| !is_staged || hook.is_of_workspace);
+    [first, second]
+}
+
 impl Hook {
-    /// The result of the hook, of those of all its checks.
-    pub fn result(&self, checks: Vec<CheckResult>, taken: Duration, created_at: Timestamp) -> HookResult {
+    /// The result of the hook, of those of all its checks. `judged`: what they looked at.
+    pub fn result(
+        &self,
+        checks: Vec<CheckResult>,
+        judged: Option<Judged>,
+        taken: Duration,
+        created_at: Timestamp,
+    ) -> HookResult {
         let verdict = checks.iter().all(CheckResult::passes);
         let configured = if verdict { &self.on_success } else { &self.on_fail };
         let denies = if verdict { self.denies_on_success } else { self.denies_on_fail };
@@ -234,6 +275,7 @@ impl Hook {
             kind: self.kind.as_str(),
             created_at,
             deny: denies && !self.asynchronous,
+            judged,
         }
     }
 }

@@ -2,15 +2,17 @@
 //!
 //! Not here: where texts are in a body (`body_texts`), how streams become texts (`engine`), and what may be changed (`Change`).
 
-use super::body_texts::{BodyTexts, Reading, judged};
+use super::body_texts::{BodyTexts, Reading, joined};
 use super::finding::Change;
+use super::judged::{Judged, Part, Selection};
 use super::needs::Needs;
 use super::pieces::{Piece, divided};
 use http::HeaderMap;
 use serde_json::{Map, Value};
+use std::borrow::Cow;
 use std::sync::Arc;
 use words::api::operation::Operation;
-use words::config::hooks::HookPhase;
+use words::config::hooks::{HookPhase, JudgedScope};
 use words::json::{rewrite, surrogates, unique};
 
 /// A request or a response. Cheap to copy where a check outlives the request.
@@ -32,9 +34,13 @@ pub struct Subject {
     pub response: Arc<Value>,
     /// Whether the client requested a stream.
     pub streamed: bool,
-    /// What is judged: of a request the texts of its last message, its prompt or input, joined with newlines; of a
-    /// response the text of its first choice. `None`: there is none.
+    /// What is judged, joined with newlines: of a request its prompt or input, and what is new in its messages or all of them; of a
+    /// response the text and the calls of one choice. `None`: there is none.
     pub text: Option<Arc<str>>,
+    /// What is judged of a request.
+    pub selection: Selection,
+    /// Which choice of a response is judged.
+    pub choice: u32,
     /// Every text that may be changed: of a request those of all messages, of a response those of all choices.
     pub texts: Arc<[Text]>,
     /// The JSON of the body that is judged; empty for a stream, and where there is no body or none that was read.
@@ -47,18 +53,35 @@ pub struct Subject {
     pub available: Needs,
     /// On the generic endpoint: the operation that this path names below `/v1`.
     pub meant: Option<Operation>,
-    /// What stands in the judged part of a request and could not be read.
+    /// What is new in a request and could not be read.
     pub unread: Option<Arc<str>>,
+    /// What else of it could not be read.
+    pub unread_earlier: Option<Arc<str>>,
     /// Why the request's JSON cannot be judged as one value: it is too deep, or has a member twice.
     pub ambiguous: Option<Arc<str>>,
+    /// It was denied, and has nothing of what was: what that was, in counts.
+    pub withheld: Option<Judged>,
+}
+
+/// One text of a stream.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StreamText {
+    pub choice: u32,
+    pub text: String,
+    /// The answer's, or the arguments of a call.
+    pub part: Part,
 }
 
 /// One text of a subject.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Text {
     pub text: String,
-    /// Whether it is part of [`Subject::text`].
-    pub is_judged: bool,
+    /// Where it stands.
+    pub part: Part,
+    /// Of a response: in which choice it is.
+    pub choice: u32,
+    /// Of a request: whether the model has not had it yet.
+    pub is_new: bool,
     /// Where it is in [`Subject::source`], or in the list of a stream's texts: what a model has written for one choice is one text, and may
     /// stand in several places.
     pub pieces: Vec<Piece>,
@@ -103,8 +126,12 @@ impl Subject {
             is_object: false,
             available: Needs::met_by(operation),
             meant,
+            selection: Selection::default(),
+            choice: 0,
             unread: None,
+            unread_earlier: None,
             ambiguous: None,
+            withheld: None,
         };
         subject.read(source);
         subject
@@ -119,31 +146,47 @@ impl Subject {
         self
     }
 
-    /// The response to this request, as a stream whose choices have these texts, each of the choice with this number.
+    /// The response to this request, as a stream with these texts.
     #[must_use]
-    pub fn with_stream(mut self, texts: Vec<(u32, String)>) -> Self {
+    pub fn with_stream(mut self, texts: Vec<StreamText>) -> Self {
         self.phase = HookPhase::After;
         self.available = Needs::Text;
-        self.unread = None;
+        (self.unread, self.unread_earlier) = (None, None);
         self.source = Arc::default();
         self.response = Arc::default();
-        let first = texts.iter().map(|(choice, _)| *choice).min();
-        let mut choices: Vec<(u32, Text)> = Vec::new();
-        for (place, (choice, text)) in texts.into_iter().enumerate() {
-            let piece = Piece { place: place..place, len: text.len() };
-            match choices.iter_mut().find(|(of, _)| *of == choice) {
-                Some((_, begun)) => {
+        self.choice = texts.iter().map(|text| text.choice).min().unwrap_or_default();
+        let mut all: Vec<Text> = Vec::new();
+        for (place, StreamText { choice, text, part }) in texts.into_iter().enumerate() {
+            let piece = Piece::whole(place..place, text.len());
+            let is_begun =
+                |begun: &&mut Text| part == Part::Answer && begun.part == part && begun.choice == choice;
+            match all.iter_mut().find(is_begun) {
+                Some(begun) => {
                     begun.text.push_str(&text);
                     begun.pieces.push(piece);
                 }
-                None => {
-                    let is_judged = Some(choice) == first;
-                    choices.push((choice, Text { text, is_judged, pieces: vec![piece] }));
-                }
+                None => all.push(Text { text, part, choice, is_new: true, pieces: vec![piece] }),
             }
         }
-        self.set_texts(choices.into_iter().map(|(_, text)| text).collect());
+        self.set_texts(all);
         self
+    }
+
+    /// Whether it judges this of a request. Of a response all is judged.
+    pub(super) fn is_selected(&self, selection: Selection) -> bool {
+        self.phase == HookPhase::After || self.selection == selection
+    }
+
+    /// Judges this of a request. What is read besides messages is read now.
+    pub(super) fn select(&mut self, selection: Selection) {
+        let is_read = self.selection.reads_as(selection);
+        self.selection = selection;
+        if is_read {
+            self.join();
+        } else {
+            let source = Arc::clone(&self.source);
+            self.read_texts(&source);
+        }
     }
 
     fn read(&mut self, source: &str) {
@@ -158,8 +201,14 @@ impl Subject {
             HookPhase::After => self.response = last_wins(),
         }
         self.source = source.into();
-        let found = BodyTexts::read(source, self.reading());
+        self.choice = 0;
+        self.read_texts(source);
+    }
+
+    fn read_texts(&mut self, source: &str) {
+        let found = BodyTexts::read(source, self.reading(), self.selection);
         self.unread = found.unread.map(Arc::from);
+        self.unread_earlier = found.unread_earlier.map(Arc::from);
         self.is_object = found.is_object;
         self.set_texts(found.texts);
     }
@@ -187,14 +236,63 @@ impl Subject {
 
     /// The same response once for each further choice whose text differs, with that choice as the judged one.
     pub fn other_choices(&self) -> Vec<Self> {
-        let first = self.text.as_deref().unwrap_or_default();
-        let others = self.texts.iter().filter(|text| !text.is_judged && text.text != first);
-        others.map(|text| Self { text: Some(text.text.as_str().into()), ..self.clone() }).collect()
+        let mut choices: Vec<u32> =
+            self.texts.iter().map(|text| text.choice).filter(|choice| *choice != self.choice).collect();
+        choices.sort_unstable();
+        choices.dedup();
+        let of_choice = |choice: u32| {
+            let mut other = self.clone();
+            other.choice = choice;
+            other.join();
+            other
+        };
+        // A document may have all of its texts once more, in one member.
+        let differs =
+            |other: &Self| other.text != self.text && other.text.as_deref() != self.prose().as_deref();
+        choices.into_iter().map(of_choice).filter(differs).collect()
+    }
+
+    /// Without a text, and without the body that has it: what was denied is repeated to no other server.
+    #[must_use]
+    pub fn without_texts(&self) -> Self {
+        let mut without = self.clone();
+        without.withheld = Some(self.judged());
+        match self.phase {
+            HookPhase::Before => without.request = Arc::default(),
+            HookPhase::After => without.response = Arc::default(),
+        }
+        without.source = Arc::default();
+        without.set_texts(Vec::new());
+        without
     }
 
     fn set_texts(&mut self, texts: Vec<Text>) {
-        self.text = judged(&texts).map(Arc::from);
         self.texts = texts.into();
+        self.join();
+    }
+
+    fn join(&mut self) {
+        self.text = joined(self.texts.iter().filter(|text| self.judges(text))).map(Arc::from);
+    }
+
+    /// Whether a text is part of [`Subject::text`].
+    fn judges(&self, text: &Text) -> bool {
+        match self.phase {
+            HookPhase::Before => text.is_new || self.selection.scope == JudgedScope::All,
+            HookPhase::After => text.choice == self.choice,
+        }
+    }
+
+    /// What is judged, for the result of a hook.
+    pub(super) fn judged(&self) -> Judged {
+        let scope = (self.phase == HookPhase::Before).then_some(self.selection.scope);
+        Judged::of(scope, &self.texts, |text| self.judges(text))
+    }
+
+    /// What stands in the judged part of a request and could not be read.
+    pub(super) fn unread(&self) -> Option<&str> {
+        let earlier = || self.unread_earlier.as_deref().filter(|_| self.selection.scope == JudgedScope::All);
+        self.unread.as_deref().or_else(earlier)
     }
 
     /// How much text a check may have to read.
@@ -206,6 +304,23 @@ impl Subject {
     /// The text, if it is not empty.
     pub fn text(&self) -> Option<&str> {
         self.text.as_deref().filter(|text| !text.is_empty())
+    }
+
+    /// What the model is to answer: of what is judged, the last text that is a user's or an input.
+    pub(crate) fn question(&self) -> Option<&str> {
+        let is_question = |text: &&Text| matches!(text.part, Part::User | Part::Input) && self.judges(text);
+        self.texts.iter().rev().find(is_question).map(|text| text.text.as_str())
+    }
+
+    /// The text without what no reader reads as one (arguments, names, declarations), if it is not empty.
+    pub(crate) fn prose(&self) -> Option<Cow<'_, str>> {
+        let text = self.text()?;
+        let judged = || self.texts.iter().filter(|text| self.judges(text));
+        if judged().all(|text| text.part.is_prose()) {
+            return Some(Cow::Borrowed(text));
+        }
+        let prose = joined(judged().filter(|text| text.part.is_prose()));
+        prose.filter(|prose| !prose.is_empty()).map(Cow::Owned)
     }
 
     /// The body that is judged: the request's, or the response's.
@@ -245,7 +360,7 @@ impl Subject {
             }
             Change::Texts(new) | Change::Placeholders(new, _) => {
                 let source = Arc::clone(&self.source);
-                let changed = BodyTexts::read(&source, self.reading()).replace(&source, new);
+                let changed = BodyTexts::read(&source, self.reading(), self.selection).replace(&source, new);
                 if let Some(changed) = &changed {
                     self.read(changed);
                 }

@@ -10,9 +10,12 @@
 //!           '-- b, ^  '-- searched -------------------' '-- b, $: may not be part of a match yet
 //! ```
 
+use super::arguments::change_each;
 use super::check::{Match, Prepared};
+use super::denial::denial_results;
 use super::hook::{Hook, HookSet};
-use super::result::{CheckResult, HookResult, hook_results};
+use super::judged::{Judged, Part};
+use super::result::{CheckResult, HookResult};
 use super::subject::Subject;
 use jiff::Timestamp;
 use parking_lot::Mutex;
@@ -45,6 +48,8 @@ pub struct WindowState {
     fail_on_error: bool,
     /// What each check of each hook has found.
     found: Mutex<Vec<Vec<Found>>>,
+    /// What of the response was looked at.
+    judged: Mutex<Judged>,
 }
 
 /// What a check has found.
@@ -63,6 +68,10 @@ pub struct WindowFilter {
     /// Bytes that are held back.
     hold: usize,
     choices: Vec<ChoiceWindow>,
+    /// It is the first one, which counts what all look at.
+    counts: bool,
+    /// The first choice has a call with a text in it.
+    has_call: bool,
 }
 
 /// What the window searches for.
@@ -108,7 +117,8 @@ impl WindowState {
         let created_at = Timestamp::now();
         let empty = request.clone().with_stream(Vec::new());
         let found = Mutex::new(found);
-        Arc::new(Self { hooks, started, created_at, before, empty, fail_on_error, found })
+        let judged = Mutex::default();
+        Arc::new(Self { hooks, started, created_at, before, empty, fail_on_error, found, judged })
     }
 
     /// The filters of windowed hooks, in their order. The workspace's hooks look again at the text after the config's
@@ -125,6 +135,9 @@ impl WindowState {
                 self.add_filters(*place, hook, Source::CheckAgain, &mut filters);
             }
         }
+        if let Some(first) = filters.first_mut() {
+            first.counts = true;
+        }
         filters
     }
 
@@ -139,7 +152,7 @@ impl WindowState {
             let Some(finder) = finder.finder() else { continue };
             let hold = hook.overlap.or(finder.longest()).unwrap_or_default();
             let source = source(Arc::clone(self), place, check);
-            filters.push(WindowFilter { source, hold, choices: Vec::new() });
+            filters.push(WindowFilter { hold, ..WindowFilter::new(source) });
         }
     }
 
@@ -166,7 +179,7 @@ impl WindowState {
                 result.transformed = is_transformed;
                 Some(result)
             });
-        hook.result(checks.collect(), taken, self.created_at)
+        hook.result(checks.collect(), Some(*self.judged.lock()), taken, self.created_at)
     }
 
     fn denies(&self, hook: usize) -> bool {
@@ -198,7 +211,7 @@ impl WindowState {
         }
         let result = self.result(hook, of_hook);
         result.deny.then(|| {
-            let results = hook_results(&self.before, &[result]);
+            let results = denial_results(&self.before, &[result]);
             Error::hooks_failed(hook.message.as_deref(), results.map(|results| results.to_string()))
         })
     }
@@ -209,7 +222,11 @@ impl WindowFilter {
     pub fn restoring(placeholders: &[(String, String)]) -> Self {
         let placeholders = Placeholders::new(placeholders);
         let hold = placeholders.longest;
-        Self { source: Source::Placeholders(placeholders), hold, choices: Vec::new() }
+        Self { hold, ..Self::new(Source::Placeholders(placeholders)) }
+    }
+
+    fn new(source: Source) -> Self {
+        Self { source, hold: 0, choices: Vec::new(), counts: false, has_call: false }
     }
 
     fn choice(&mut self, choice: u32) -> usize {
@@ -222,6 +239,9 @@ impl WindowFilter {
 
     fn advance(&mut self, choice: u32, text: &str, is_end: bool, out: &mut String) -> FilterFlow {
         let at = self.choice(choice);
+        if self.choices.get(at).is_some_and(|window| window.text.is_empty()) {
+            self.source.count(self.counts, Part::Answer);
+        }
         let Some(window) = self.choices.get_mut(at) else { return FilterFlow::Continue };
         window.text.push_str(text);
         let end = if is_end {
@@ -264,7 +284,7 @@ impl WindowFilter {
     /// A choice without text has ended: a check that needs one cannot decide, and its hook may deny for that.
     fn end_without_text(&self, choice: u32) -> FilterFlow {
         match &self.source {
-            Source::Check(state, hook, check) if choice == 0 => {
+            Source::Check(state, hook, check) if choice == 0 && !self.has_call => {
                 state.note_no_text(*hook, *check).map_or(FilterFlow::Continue, FilterFlow::Deny)
             }
             _ => FilterFlow::Continue,
@@ -309,6 +329,15 @@ impl ChoiceWindow {
 }
 
 impl Source {
+    /// Another text is looked at; it is counted by one of the filters.
+    fn count(&self, counts: bool, part: Part) {
+        if let Self::Check(state, ..) = self
+            && counts
+        {
+            state.judged.lock().add(part);
+        }
+    }
+
     /// Notes what was found. The denial, if that makes a hook deny.
     fn note(&self, matches: &[Match]) -> Option<Error> {
         let (state, hook, check, is_again) = match self {
@@ -384,6 +413,24 @@ impl TextFilter for WindowFilter {
         }
     }
 
+    fn reads_calls(&self) -> bool {
+        true
+    }
+
+    /// Each text in the arguments is one that is complete: nothing of it is held back, and nothing stands around it.
+    fn arguments(&mut self, choice: u32, arguments: &mut String) -> FilterFlow {
+        let mut denial = None;
+        change_each(arguments, |text| {
+            self.source.count(self.counts, Part::Arguments);
+            self.has_call |= choice == 0;
+            let found = self.source.find(text, 0..text.len());
+            denial = denial.take().or_else(|| self.source.note(&found));
+            let changes = found.iter().any(|found| found.replacement.is_some());
+            changes.then(|| with_replacements(text, &found))
+        });
+        denial.map_or(FilterFlow::Continue, FilterFlow::Deny)
+    }
+
     fn follow(&mut self, choice: u32, before: u32) {
         let before = self.choice(before);
         let Some(ChoiceWindow { text, open, .. }) = self.choices.get(before) else { return };
@@ -405,13 +452,15 @@ impl fmt::Debug for WindowFilter {
 /// Replaces placeholders in one whole text.
 pub fn restored(text: &str, placeholders: &Placeholders) -> Option<String> {
     let found = placeholders.find(text, 0..text.len());
-    if found.is_empty() {
-        return None;
-    }
+    (!found.is_empty()).then(|| with_replacements(text, &found))
+}
+
+/// A whole text with what was found in it replaced.
+fn with_replacements(text: &str, found: &[Match]) -> String {
     let mut window = ChoiceWindow { text: text.to_owned(), ..ChoiceWindow::default() };
     let mut out = String::with_capacity(text.len());
     window.release(found.iter(), text.len(), &mut out);
-    Some(out)
+    out
 }
 
 #[cfg(test)]

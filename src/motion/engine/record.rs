@@ -3,7 +3,7 @@
 //! Never holds a key or a raw header, and bodies only where the operator wants them kept.
 
 use super::caching::CacheNote;
-use super::hook_notes::HookNote;
+use super::hook_notes::{HookNote, HookSide};
 use super::named::Named;
 use super::payload_capture::PayloadCapture;
 use super::request_span::RequestSpan;
@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 use words::api::service_tier::ServiceTier;
 use words::api::tap::ResponseSummary;
 use words::api::usage::Usage;
-use words::error::Error;
+use words::error::{Error, Kind};
 
 /// One finished request.
 #[derive(Debug)]
@@ -43,6 +43,16 @@ pub struct RequestRecord {
     pub hooks: Vec<HookNote>,
     /// The bodies, where they are kept.
     pub capture: Option<Box<PayloadCapture>>,
+}
+
+impl RequestRecord {
+    /// Whether its hooks have denied the request, or the response, and the client got that denial.
+    pub(super) fn is_denied(&self, side: HookSide) -> bool {
+        let is_denial = self.response.error.as_ref().is_some_and(|error| error.kind == Kind::HooksFailed);
+        let has_denied = |side: HookSide| self.hooks.iter().any(|note| note.is_denied && note.side == side);
+        // Notes are bounded in number, and a response may be denied because it cannot be read.
+        is_denial && (has_denied(side) || (side == HookSide::Response && !has_denied(HookSide::Request)))
+    }
 }
 
 /// The request as it was received.

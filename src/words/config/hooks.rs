@@ -56,6 +56,38 @@ pub struct Hook {
     pub overlap_bytes: Option<usize>,
     /// What the client is told when it denies.
     pub message: Option<String>,
+    /// `scope`: how much of a request is judged. `None`: what is new, or all where it is a workspace's own.
+    pub scope: Option<JudgedScope>,
+    /// What of a request is judged besides its messages.
+    pub also: Vec<AlsoJudged>,
+}
+
+/// How much of a request a hook judges. For requests only: of a response all is new.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum JudgedScope {
+    /// What stands behind the model's last turn.
+    #[default]
+    New,
+    /// The earlier messages and system prompts as well.
+    All,
+}
+
+impl JudgedScope {
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::New => "new",
+            Self::All => "all",
+        }
+    }
+}
+
+/// What of a request is judged where a hook wants it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AlsoJudged {
+    /// What the client declares of its tools and of the form of the response.
+    Tools,
+    /// The names of files.
+    Files,
 }
 
 /// How the checks of a hook see a streamed response.
@@ -125,6 +157,8 @@ impl HookKind {
 const KINDS: Choice<HookKind> = Choice(&[("guardrail", HookKind::Guardrail), ("mutator", HookKind::Mutator)]);
 const STREAM_MODES: Choice<StreamMode> =
     Choice(&[("window", StreamMode::Window), ("buffer", StreamMode::Buffer)]);
+const SCOPES: Choice<JudgedScope> = Choice(&[("new", JudgedScope::New), ("all", JudgedScope::All)]);
+const ALSO: Choice<AlsoJudged> = Choice(&[("tools", AlsoJudged::Tools), ("files", AlsoJudged::Files)]);
 /// The most that a window may hold back, bytes.
 pub const MAX_OVERLAP: i64 = 64 << 10;
 
@@ -164,12 +198,11 @@ impl Hook {
 
     /// The members that hooks and guardrails share.
     fn controls(table: &mut MemberTable<'_>, place: Place) -> Self {
-        let parallel = only_if(
-            place.phase != Some(HookPhase::After),
-            FLAG,
-            "is for hooks of requests only",
-            "For requests only.",
-        );
+        let of_requests = place.phase != Some(HookPhase::After);
+        let misplaced = "is for hooks of requests only";
+        let parallel = only_if(of_requests, FLAG, misplaced, "For requests only.");
+        let scope = only_if(of_requests, SCOPES, misplaced, "For requests only.");
+        let also = only_if(of_requests, list(ALSO, "What."), misplaced, "For requests only.");
         let of_responses = place.phase != Some(HookPhase::Before);
         let elsewhere = "is for hooks of responses only";
         let stream = only_if(of_responses, STREAM_MODES, elsewhere, "For responses only.");
@@ -198,6 +231,12 @@ impl Hook {
                 false,
                 "Runs beside the request and cannot affect it.",
             ),
+            scope: table.get(
+                "scope",
+                scope,
+                "What is judged: what is new since the model's last turn, or all.",
+            ),
+            also: table.get("also", also, "What is judged besides messages.").unwrap_or_default(),
             sequential: table.or("sequential", FLAG, false, "Checks run one after another."),
             deny: table.get("deny", FLAG, "Refuses the message when a check fails."),
             ..Self::default()

@@ -12,11 +12,13 @@ pub struct GuardrailSettings {
     pub fail_on_error: bool,
     /// For each check that has no time limit of its own.
     pub check_timeout: Duration,
+    /// Whether logs, spans and webhooks get what was denied.
+    pub keep_denied: bool,
 }
 
 impl Default for GuardrailSettings {
     fn default() -> Self {
-        Self { fail_on_error: false, check_timeout: Duration::from_secs(10) }
+        Self { fail_on_error: false, check_timeout: Duration::from_secs(10), keep_denied: false }
     }
 }
 
@@ -37,6 +39,12 @@ impl GuardrailSettings {
                 Time::new(1, 1, 120_000),
                 default.check_timeout,
                 "For each check that has no `timeout` of its own, milliseconds.",
+            ),
+            keep_denied: table.or(
+                "keep_denied",
+                FLAG,
+                default.keep_denied,
+                "Whether logs, spans and webhooks get what was denied.",
             ),
         })
     }

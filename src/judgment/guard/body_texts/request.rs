@@ -1,5 +1,7 @@
 //! The texts of requests: of chats, completions, embeddings and Gemini's contents by their shape, of other bodies all there are.
 
+use super::super::judged::Part;
+use super::turns::{first_new, part_of};
 use super::{Reader, items, object};
 use std::collections::BTreeSet;
 use words::json::Json;
@@ -14,6 +16,13 @@ const CHATS: [&str; 2] = ["messages", "contents"];
 
 /// The members of a part that have its text, or contents of their own.
 const OF_PART: [&str; 8] = ["text", "value", "title", "context", "content", "output", "stdout", "stderr"];
+
+/// The members of a request that declare tools or the form of a response.
+const DECLARATIONS: [&str; 7] =
+    ["tools", "functions", "response_format", "text", "output_format", "output_config", "generationConfig"];
+
+/// The members that name a file.
+const FILE_NAMES: [&str; 4] = ["filename", "file_name", "displayName", "display_name"];
 
 /// The types of parts and items that are documented as not read, and those that may be empty.
 const NOT_READ: [&str; 22] = [
@@ -41,49 +50,77 @@ const NOT_READ: [&str; 22] = [
     "mcp_list_tools",
 ];
 
-/// The members of Gemini's parts that are documented as not read.
-const NOT_READ_OF_GOOGLE: [&str; 6] = [
-    "functionCall",
-    "function_call",
-    "executableCode",
-    "executable_code",
-    "thoughtSignature",
-    "thought_signature",
-];
-
 impl<'t> Reader<'t> {
     pub(super) fn request(&mut self, body: &Object<'t>) {
-        for name in ["system", "instructions", "prediction"] {
-            self.content(body, name, false);
-        }
-        for name in ["systemInstruction", "system_instruction"] {
-            body.every(name).for_each(|content| self.google_content(content, false));
-        }
-        body.every("messages").for_each(|messages| self.messages(messages));
-        for contents in body.every("contents").map(items) {
-            let last = contents.len().saturating_sub(1);
-            contents
-                .iter()
-                .enumerate()
-                .for_each(|(index, content)| self.google_content(content, index == last));
-        }
+        let first = self.found.texts.len();
+        self.in_part(Part::System, |reader| {
+            ["system", "instructions"].iter().for_each(|name| reader.content(body, name, false));
+            for name in ["systemInstruction", "system_instruction"] {
+                body.every(name).for_each(|content| reader.google_content(content, false));
+            }
+        });
+        let system = first..self.found.texts.len();
+        self.in_part(Part::Assistant, |reader| reader.content(body, "prediction", true));
+        let mut has_turn = false;
+        body.every("messages").for_each(|messages| has_turn |= self.messages(messages));
+        body.every("contents").for_each(|contents| has_turn |= self.google_contents(contents));
         body.every("prompt").for_each(|prompt| self.prompt(prompt));
         body.every("suffix").for_each(|suffix| self.text(suffix, true));
         for input in body.every("input") {
             self.text(input, true);
-            self.messages(input);
+            has_turn |= self.messages(input);
+        }
+        if !has_turn && let Some(texts) = self.found.texts.get_mut(system) {
+            // The model has not had it yet.
+            texts.iter_mut().for_each(|text| text.is_new = true);
         }
         // Google's embeddings, one and several, and its count of tokens.
         body.every("content").for_each(|content| self.google_content(content, true));
         for request in body.every("requests").flat_map(items).filter_map(|request| object(&request)) {
             request.every("content").for_each(|content| self.google_content(content, true));
         }
+        self.declarations(body, &DECLARATIONS);
         for inner in body.every("generateContentRequest").filter_map(object) {
             if self.depth < MAX_DEPTH {
                 self.depth += 1;
                 self.request(&inner);
                 self.depth -= 1;
             }
+        }
+    }
+
+    /// What the client declares of its tools and of the form of the response, where that is wanted.
+    fn declarations(&mut self, object: &Object<'t>, names: &[&str]) {
+        if self.wanted.tools {
+            self.in_part(Part::Tools, |reader| {
+                names.iter().for_each(|name| object.every(name).for_each(|value| reader.described(value)));
+            });
+        }
+    }
+
+    /// Every text in a declaration, except the types in it.
+    fn described(&mut self, value: &Json<'t>) {
+        self.text(value, true);
+        if !self.enter(true) {
+            return;
+        }
+        match object(value) {
+            Some(object) => {
+                let members =
+                    object.members().filter(|(name, value)| *name != "type" || value.text().is_none());
+                members.for_each(|(_, value)| self.described(value));
+            }
+            None => items(value).iter().for_each(|item| self.described(item)),
+        }
+        self.depth -= 1;
+    }
+
+    /// The names of a file, where they are wanted.
+    pub(super) fn file_names(&mut self, file: &Object<'t>, is_new: bool) {
+        if self.wanted.files {
+            self.in_part(Part::File, |reader| {
+                FILE_NAMES.iter().for_each(|name| reader.member(file, name, is_new));
+            });
         }
     }
 
@@ -107,13 +144,14 @@ impl<'t> Reader<'t> {
         self.found.texts.extend(new);
     }
 
-    /// Every text of an `input`, except those of earlier messages. An earlier message is an item that has a role and is not the last.
+    /// Every text of an `input`, except those of earlier messages. An earlier message is an item that has a role and is not new.
     fn texts_of_input(&mut self, input: &Json<'t>) {
         self.text(input, true);
         let list = items(input);
-        let last = list.len().saturating_sub(1);
-        for (index, item) in list.iter().enumerate() {
-            let is_earlier = index < last && object(item).is_some_and(|message| message.has("role"));
+        let messages: Vec<Option<Object<'t>>> = list.iter().map(object).collect();
+        let first = first_new(&messages);
+        for (index, (item, message)) in list.iter().zip(&messages).enumerate() {
+            let is_earlier = index < first && message.as_ref().is_some_and(|message| message.has("role"));
             if !is_earlier {
                 self.all_texts(item, true);
             }
@@ -121,7 +159,7 @@ impl<'t> Reader<'t> {
     }
 
     /// Every text in a value, at any depth.
-    fn all_texts(&mut self, value: &Json<'t>, is_judged: bool) {
+    pub(super) fn all_texts(&mut self, value: &Json<'t>, is_judged: bool) {
         self.text(value, is_judged);
         if !self.enter(is_judged) {
             return;
@@ -144,10 +182,9 @@ impl<'t> Reader<'t> {
         may_enter
     }
 
-    fn leave_unread(&mut self, is_judged: bool, what: &str) {
-        if is_judged {
-            self.found.unread.get_or_insert_with(|| what.to_owned());
-        }
+    pub(super) fn leave_unread(&mut self, is_new: bool, what: &str) {
+        let unread = if is_new { &mut self.found.unread } else { &mut self.found.unread_earlier };
+        unread.get_or_insert_with(|| what.to_owned());
     }
 
     /// A prompt: texts, or a stored prompt of the Responses API with its variables.
@@ -172,25 +209,43 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// Messages of a chat or items of the Responses API, of which the last one is judged; inputs of embeddings are judged all.
-    fn messages(&mut self, list: &Json<'t>) {
-        let messages = items(list);
-        let last = messages.len().saturating_sub(1);
-        for (index, item) in messages.iter().enumerate() {
-            let Some(message) = object(item) else {
-                self.text_or_tokens(item, true);
-                continue;
-            };
-            let is_input = message.has("text") && !message.has("role");
-            let is_judged = index == last || is_input;
-            let before = self.found.texts.len();
-            let reads = ["content", "output", "text"].map(|name| {
-                self.content(&message, name, is_judged);
-                message.has(name)
-            });
-            if before == self.found.texts.len() && !reads.contains(&true) && !message.has("role") {
-                self.check_type(&message, is_judged);
+    /// Messages of a chat or items of the Responses API, of which those are judged that are new; inputs of embeddings are judged all.
+    /// Whether the model has a turn in them.
+    fn messages(&mut self, list: &Json<'t>) -> bool {
+        let list = items(list);
+        let messages: Vec<Option<Object<'t>>> = list.iter().map(object).collect();
+        let first = first_new(&messages);
+        for (index, (item, message)) in list.iter().zip(&messages).enumerate() {
+            match message {
+                Some(message) => {
+                    let is_input = message.has("text") && !message.has("role");
+                    self.in_part(part_of(message), |reader| {
+                        reader.message(message, index >= first || is_input);
+                    });
+                }
+                None => self.text_or_tokens(item, true),
             }
+        }
+        first > 0
+    }
+
+    fn message(&mut self, message: &Object<'t>, is_new: bool) {
+        let has_role = message.has("role");
+        if has_role {
+            self.in_part(Part::Name, |reader| reader.member(message, "name", is_new));
+        }
+        let before = self.found.texts.len();
+        let reads = ["content", "output", "text"].map(|name| {
+            self.content(message, name, is_new);
+            message.has(name)
+        });
+        self.calls_of_message(message, is_new);
+        if !has_role {
+            self.call_item(message, is_new);
+            self.declarations(message, &["tools"]);
+        }
+        if before == self.found.texts.len() && !reads.contains(&true) && !has_role {
+            self.check_type(message, is_new);
         }
     }
 
@@ -210,11 +265,18 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// A part of a content: it may be a text, the result of a tool, a document or a result of a search, with contents of their own.
+    /// A part of a content: it may be a text, a call, the result of a tool, a document or a result of a search, with contents of their own.
     fn part(&mut self, part: &Object<'t>, is_judged: bool) {
         if !self.enter(is_judged) {
             return;
         }
+        let is_result = part.string("type").is_some_and(|kind| kind.ends_with("tool_result"));
+        let whose = if is_result { Part::Tool } else { self.part };
+        self.in_part(whose, |reader| reader.texts_of_part(part, is_judged));
+        self.depth -= 1;
+    }
+
+    fn texts_of_part(&mut self, part: &Object<'t>, is_judged: bool) {
         let before = self.found.texts.len();
         for name in OF_PART {
             self.content(part, name, is_judged);
@@ -233,7 +295,9 @@ impl<'t> Reader<'t> {
         if !is_read {
             self.check_type(part, is_judged);
         }
-        self.depth -= 1;
+        self.call_of_block(part, is_judged);
+        self.file_names(part, is_judged);
+        part.inner("file").iter().for_each(|file| self.file_names(file, is_judged));
     }
 
     /// Notes that nothing was read of a part or an item, unless its type is one that is never read.
@@ -241,60 +305,22 @@ impl<'t> Reader<'t> {
         let kinds: Vec<_> = part.every("type").filter_map(Json::text).collect();
         let is_fine = |kind: &str| NOT_READ.contains(&kind) || kind.ends_with("_call");
         match kinds.iter().find(|kind| !is_fine(kind)) {
-            Some(kind) => self.leave_unread(is_judged, &format!("a part of the type {kind:?}")),
+            Some(kind) if is_name(kind) => {
+                self.leave_unread(is_judged, &format!("a part of the type {kind:?}"));
+            }
+            Some(_) => self.leave_unread(is_judged, "a part of a type that is no name"),
             None if kinds.is_empty() && !part.has("image_url") => {
                 self.leave_unread(is_judged, "a part without a type");
             }
             None => {}
         }
     }
+}
 
-    /// One of Google's contents. Thoughts of the model are skipped, since they are no text of the input. Parts that a user marks as
-    /// thoughts are read.
-    fn google_content(&mut self, content: &Json<'t>, is_judged: bool) {
-        self.text(content, is_judged);
-        let Some(content) = object(content) else { return };
-        let is_of_model = content.string("role").as_deref() == Some("model");
-        for parts in content.every("parts") {
-            self.text(parts, is_judged);
-            for item in items(parts) {
-                self.text(&item, is_judged);
-                let Some(part) = object(&item) else { continue };
-                let is_thought = part.get("thought").is_some_and(Json::is_true);
-                if is_judged || !(is_thought && is_of_model) {
-                    self.google_part(&part, is_judged);
-                }
-            }
-        }
-    }
-
-    fn google_part(&mut self, part: &Object<'t>, is_judged: bool) {
-        let before = self.found.texts.len();
-        self.member(part, "text", is_judged);
-        for name in ["functionResponse", "function_response"] {
-            for response in part.every(name).filter_map(object) {
-                response.every("response").for_each(|value| self.all_texts(value, is_judged));
-            }
-        }
-        for name in ["codeExecutionResult", "code_execution_result"] {
-            for result in part.every(name).filter_map(object) {
-                self.member(&result, "output", is_judged);
-            }
-        }
-        if before < self.found.texts.len() {
-            return;
-        }
-        for (name, value) in part.members() {
-            let is_media = || {
-                let object = object(value);
-                let kind =
-                    object.as_ref().and_then(|data| data.string("mimeType").or(data.string("mime_type")));
-                kind.is_some_and(|kind| kind.starts_with("image/") || kind.starts_with("audio/"))
-            };
-            let is_response = ["functionResponse", "function_response"].contains(&name);
-            if !(NOT_READ_OF_GOOGLE.contains(&name) || is_response || value.is_true() || is_media()) {
-                self.leave_unread(is_judged, &format!("a part with {name:?}"));
-            }
-        }
-    }
+/// Whether a type or member may be shown in an error: a text that should not be repeated may stand in its place.
+pub(super) fn is_name(text: &str) -> bool {
+    text.len() <= 40
+        && text
+            .bytes()
+            .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"_-.".contains(&byte))
 }

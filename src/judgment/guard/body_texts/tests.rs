@@ -3,9 +3,13 @@
 use super::*;
 use Reading::{AnyRequest, Request, Response};
 
+fn read(source: &str, reading: Reading) -> BodyTexts {
+    BodyTexts::read(source, reading, Selection::default())
+}
+
 fn texts(source: &str, reading: Reading) -> Vec<(String, bool)> {
-    let found = BodyTexts::read(source, reading);
-    found.texts.into_iter().map(|text| (text.text, text.is_judged)).collect()
+    let found = read(source, reading);
+    found.texts.into_iter().map(|text| (text.text, text.is_new && text.choice == 0)).collect()
 }
 
 fn owned(texts: &[(&str, bool)]) -> Vec<(String, bool)> {
@@ -17,18 +21,18 @@ fn requests_of_every_shape_are_read() {
     for (source, wanted) in [
         (
             r#"{"messages":[{"role":"user","content":"a"},{"role":"user","content":"b\n\"c"}]}"#,
-            &[("a", false), ("b\n\"c", true)][..],
+            &[("a", true), ("b\n\"c", true)][..],
         ),
         (
             r#"{"system":[{"type":"text","text":"s"}],"messages":[{"role":"user","content":[{"type":"text","text":"a"},{"type":"image","source":{}},{"type":"tool_result","content":[{"type":"text","text":"r"}]}]}]}"#,
-            &[("s", false), ("a", true), ("r", true)],
+            &[("s", true), ("a", true), ("r", true)],
         ),
         (r#"{"prompt":["a","b"]}"#, &[("a", true), ("b", true)]),
         (r#"{"prompt":"a"}"#, &[("a", true)]),
-        (r#"{"input":"a","instructions":"i"}"#, &[("i", false), ("a", true)]),
+        (r#"{"input":"a","instructions":"i"}"#, &[("i", true), ("a", true)]),
         (
             r#"{"input":[{"role":"user","content":[{"type":"input_text","text":"a"}]},{"type":"function_call_output","call_id":"c","output":"o"}]}"#,
-            &[("a", false), ("o", true)],
+            &[("a", true), ("o", true)],
         ),
         (
             r#"{"contents":[{"role":"model","parts":[{"text":"t","thought":true},{"text":"a"}]},{"parts":[{"text":"b"}]}],"systemInstruction":{"parts":[{"text":"s"}]}}"#,
@@ -37,7 +41,7 @@ fn requests_of_every_shape_are_read() {
         (r#"{"messages":[{"role":"assistant","content":null,"tool_calls":[]}]}"#, &[]),
         (
             r#"{"messages":[{"content":"first","content":"b"}],"messages":[{"content":"c"}],"system":"s","system":"t"}"#,
-            &[("s", false), ("t", false), ("first", true), ("b", true), ("c", true)],
+            &[("s", true), ("t", true), ("first", true), ("b", true), ("c", true)],
         ),
         (r#"[1,2]"#, &[]),
         ("no json", &[]),
@@ -49,7 +53,7 @@ fn requests_of_every_shape_are_read() {
 #[test]
 fn responses_of_every_shape_are_read_and_changed_in_their_place() {
     let upper = |source: &str| {
-        let found = BodyTexts::read(source, Response);
+        let found = read(source, Response);
         let new: Vec<_> = found.texts.iter().map(|text| Some(text.text.to_uppercase())).collect();
         found.replace(source, &new).unwrap_or_default()
     };
@@ -93,13 +97,13 @@ fn responses_of_every_shape_are_read_and_changed_in_their_place() {
         ),
     ] {
         assert_eq!(
-            super::judged(&BodyTexts::read(source, Response).texts).as_deref(),
+            joined(read(source, Response).texts.iter().filter(|text| text.choice == 0)).as_deref(),
             Some(judged),
             "{source}"
         );
         assert_eq!(upper(source), wanted);
     }
-    let unchanged = BodyTexts::read(r#"{"choices":[{"text":"A"}]}"#, Response);
+    let unchanged = read(r#"{"choices":[{"text":"A"}]}"#, Response);
     assert_eq!(unchanged.replace(r#"{"choices":[{"text":"A"}]}"#, &[Some("A".to_owned())]), None);
 }
 
@@ -123,7 +127,7 @@ fn every_shape_that_a_model_reads_is_read() {
         ),
         (
             r#"{"messages":[{"content":"a"}],"prediction":{"type":"content","content":"p"}}"#,
-            &[("p", false), ("a", true)],
+            &[("p", true), ("a", true)],
         ),
         (r#"{"messages":[{"content":[{"type":"text","text":{"value":"a"}}]}]}"#, &[("a", true)]),
         (r#"{"prompt":"a","suffix":"b"}"#, &[("a", true), ("b", true)]),
@@ -145,7 +149,7 @@ fn every_shape_that_a_model_reads_is_read() {
         (r#"{"generateContentRequest":{"contents":[{"parts":[{"text":"a"}]}]}}"#, &[("a", true)]),
     ] {
         assert_eq!(texts(source, Request), owned(wanted), "{source}");
-        assert_eq!(BodyTexts::read(source, Request).unread, None, "{source}");
+        assert_eq!(read(source, Request).unread, None, "{source}");
     }
 }
 
@@ -158,7 +162,7 @@ fn of_a_body_of_unknown_shape_every_text_is_read_once() {
         ),
         (
             r#"{"model":"m","messages":[{"role":"user","content":"a"},{"role":"user","content":"b"}],"user":"u"}"#,
-            &[("a", false), ("b", true), ("u", true)],
+            &[("a", true), ("b", true), ("u", true)],
         ),
         (
             r#"{"input":{"texts":["a"]},"query":"b","documents":[{"x":"c"}]}"#,
@@ -171,11 +175,11 @@ fn of_a_body_of_unknown_shape_every_text_is_read_once() {
         (r#"{"content":{"parts":[{"text":"a"}],"note":"b"}}"#, &[("a", true), ("b", true)]),
         (
             r#"{"system":[{"text":"s","note":"b"}],"messages":[{"content":"a"}]}"#,
-            &[("s", false), ("a", true), ("b", true)],
+            &[("s", true), ("a", true), ("b", true)],
         ),
         (
-            r#"{"input":[{"role":"user","content":"a","note":"x"},{"content":"b","note":"c"},"d"]}"#,
-            &[("a", false), ("b", false), ("d", true), ("c", true)],
+            r#"{"input":[{"role":"user","content":"a","note":"x"},{"role":"assistant","content":"z"},{"content":"b","note":"c"},"d"]}"#,
+            &[("a", false), ("z", false), ("b", true), ("d", true), ("c", true)],
         ),
         (r#"{"input":"a","input":{"note":"b"}}"#, &[("a", true), ("b", true)]),
     ] {
@@ -195,7 +199,10 @@ fn what_is_not_read_of_the_judged_message_is_noted() {
             r#"{"messages":[{"content":[{"type":"image_url","image_url":{}},{"type":"image","source":{"type":"base64","data":"a"}},{"type":"text","text":""}]}]}"#,
             None,
         ),
-        (r#"{"messages":[{"content":[{"type":"input_file","file_id":"f"}]},{"content":"a"}]}"#, None),
+        (
+            r#"{"messages":[{"content":[{"type":"input_file","file_id":"f"}]},{"role":"assistant","content":"a"},{"content":"a"}]}"#,
+            None,
+        ),
         (
             r#"{"messages":[{"content":[{"type":"input_file","file_id":"f"}]}]}"#,
             Some("a part of the type \"input_file\""),
@@ -219,7 +226,7 @@ fn what_is_not_read_of_the_judged_message_is_noted() {
         (r#"{"input":[[1,2],"a"]}"#, Some("numbers of tokens")),
         (&nested, Some("deeply nested content")),
     ] {
-        assert_eq!(BodyTexts::read(source, Request).unread.as_deref(), wanted, "{source}");
+        assert_eq!(read(source, Request).unread.as_deref(), wanted, "{source}");
     }
 }
 

@@ -146,7 +146,8 @@ fn prepare(unit: &'static Unit, parameters: &Parameters<'_>) -> Result<Prepared,
 impl LocalCheck for Count {
     fn run(&self, subject: &Subject) -> Finding {
         let unit = self.unit;
-        let text = subject.text().unwrap_or_default();
+        let prose = subject.prose();
+        let text = prose.as_deref().unwrap_or_default();
         if text.is_empty() && !unit.counts_empty {
             let message = "Missing text to analyze";
             let data = json!({"explanation": format!("An error occurred: {message}")});

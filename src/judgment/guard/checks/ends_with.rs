@@ -36,10 +36,11 @@ fn failure(message: &str) -> Value {
 
 impl LocalCheck for EndsWith {
     fn run(&self, subject: &Subject) -> Finding {
-        let Some(text) = subject.text() else {
+        let Some(text) = subject.prose() else {
             let message = "Missing text to analyze";
             return Finding::failed("Error", message).with_data(failure(message));
         };
+        let text = &*text;
         let is_end = |text: &str| text.ends_with(&self.suffix);
         let holds = is_end(text) || text.strip_suffix('.').is_some_and(is_end);
         let verdict = holds != self.not;

@@ -104,10 +104,11 @@ impl JsonKeys {
 
 impl LocalCheck for JsonKeys {
     fn run(&self, subject: &Subject) -> Finding {
-        let Some(text) = subject.text() else {
+        let Some(text) = subject.prose() else {
             let message = "Missing text to analyze";
             return Finding::failed("Error", message).with_data(failure(message));
         };
+        let text = &*text;
         let values = in_fences(text).into_iter().chain(in_braces(text));
         let objects: Vec<_> = values
             .filter_map(|value| match value {

@@ -228,7 +228,8 @@ fn shown(error: &ValidationError<'_>) -> String {
 impl LocalCheck for JsonSchema {
     fn run(&self, subject: &Subject) -> Finding {
         let failed = |message: &str| Finding::failed("Error", message).with_data(failure(message));
-        let Some(text) = subject.text() else { return failed("Missing text to analyze") };
+        let Some(text) = subject.prose() else { return failed("Missing text to analyze") };
+        let text = &*text;
         if self.unfolded.saturating_mul(text.len() as u64) > MAX_WORK {
             return failed("The text is too long for a schema of this size");
         }

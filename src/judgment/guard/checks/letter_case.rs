@@ -48,11 +48,12 @@ fn prepare(case: Case, parameters: &Parameters<'_>) -> Result<Prepared, Unusable
 
 impl LocalCheck for LetterCase {
     fn run(&self, subject: &Subject) -> Finding {
-        let Some(text) = subject.text() else {
+        let Some(text) = subject.prose() else {
             let message = "Missing text to analyze";
             let data = json!({"explanation": format!("An error occurred: {message}")});
             return Finding::failed("Error", message).with_data(data);
         };
+        let text = &*text;
         let (name, is_other): (_, fn(&u8) -> bool) = match self.case {
             Case::Upper => ("upper", u8::is_ascii_lowercase),
             Case::Lower => ("lower", u8::is_ascii_uppercase),

@@ -29,7 +29,7 @@ fn prepare(parameters: &Parameters<'_>) -> Result<Prepared, Unusable> {
 
 impl LocalCheck for NotNull {
     fn run(&self, subject: &Subject) -> Finding {
-        let holds = subject.text().is_some_and(|text| !text.trim().is_empty());
+        let holds = subject.prose().is_some_and(|text| !text.trim().is_empty());
         let verdict = holds != self.not;
         let explanation = if holds {
             "There is content that is not blank."

@@ -2,8 +2,8 @@
 //!
 //! Headers are not sent: they hold the client's keys.
 
+use super::BOTH;
 use super::outgoing::{TIMEOUT, headers, reason, timeout, url};
-use super::{BOTH, excerpt};
 use crate::guard::check::{CheckKind, Prepared, RemoteCheck};
 use crate::guard::finding::{Change, Finding};
 use crate::guard::outside::{Outside, OutsideCall, OutsideResponse};
@@ -78,7 +78,7 @@ fn prepare_log(parameters: &Parameters<'_>) -> Result<Prepared, Unusable> {
 fn context(subject: &Subject) -> Value {
     let is_before = subject.phase == HookPhase::Before;
     let text = |is_its: bool| if is_its { subject.text.as_deref().unwrap_or_default() } else { "" };
-    json!({
+    let mut context = json!({
         "eventType": if is_before { "beforeRequestHook" } else { "afterRequestHook" },
         "provider": subject.provider,
         "requestType": subject.operation.reference_name(),
@@ -89,7 +89,11 @@ fn context(subject: &Subject) -> Value {
             "isStreamingRequest": subject.streamed,
         },
         "response": {"json": subject.response, "text": text(!is_before)},
-    })
+    });
+    if let (Some(judged), Some(members)) = (&subject.withheld, context.as_object_mut()) {
+        members.insert("withheld".to_owned(), json!(judged));
+    }
+    context
 }
 
 impl Receiver {
@@ -137,8 +141,9 @@ impl Webhook {
     fn judge(&self, subject: &Subject, response: &OutsideResponse) -> Finding {
         let reply = response.json();
         if !reply.is_object() {
-            let shown = excerpt(&String::from_utf8_lossy(&response.body));
-            return self.failed(&format!("its response is no JSON object: {shown}"));
+            // Not what it is: it may repeat what was sent.
+            let bytes = response.body.len();
+            return self.failed(&format!("its response, of {bytes} bytes, is no JSON object"));
         }
         let verdict = reply.get("verdict").and_then(Value::as_bool).unwrap_or_default();
         let place = match subject.phase {
@@ -279,7 +284,7 @@ mod tests {
             &request("a"),
             &TestOutside::responding(200, "nope"),
         );
-        assert_eq!(error(&finding), "The webhook failed: its response is no JSON object: nope");
+        assert_eq!(error(&finding), "The webhook failed: its response, of 4 bytes, is no JSON object");
         let finding =
             run_remote(&LOG, json!({"logURL": URL}), &request("a"), &TestOutside::responding(204, ""));
         assert!(finding.verdict && data(&finding)["explanation"] == "Log request succeeded");

@@ -85,6 +85,7 @@ fn hook(id: &str, checks: Vec<HookCheck>) -> Hook {
         sequential: false,
         parallel: false,
         is_of_workspace: false,
+        selection: crate::guard::judged::Selection::default(),
         denies_on_fail: true,
         denies_on_success: false,
         stream: None,

@@ -1,7 +1,7 @@
 //! Windows over streams: they deny exactly when the check on the whole text does, and nothing denied is ever sent on.
 
 use super::*;
-use crate::guard::{HookCompiler, Subject};
+use crate::guard::{HookCompiler, StreamText, Subject};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use words::api::operation::Operation;
@@ -29,6 +29,10 @@ fn hooks(guardrails: &Value) -> Arc<HookSet> {
     let found: Vec<String> = problems.into_vec().iter().map(ToString::to_string).collect();
     assert!(found.is_empty(), "{found:?}");
     compiled.unwrap()
+}
+
+fn answer(text: &str) -> StreamText {
+    StreamText { choice: 0, text: text.to_owned(), part: Part::Answer }
 }
 
 fn state(hooks: &Arc<HookSet>, fail_on_error: bool) -> Arc<WindowState> {
@@ -69,8 +73,7 @@ fn stream(hooks: &Arc<HookSet>, pieces: &[&str]) -> (String, bool) {
 }
 
 fn whole(hooks: &HookSet, text: &str) -> bool {
-    let subject =
-        Subject::of_request(Operation::ChatCompletions, "{}").with_stream(vec![(0, text.to_owned())]);
+    let subject = Subject::of_request(Operation::ChatCompletions, "{}").with_stream(vec![answer(text)]);
     let check = &hooks.hooks[0].checks[0];
     let Ok(crate::guard::Prepared::Local(check)) = &check.prepared else { panic!("{check:?}") };
     check.run(&subject).verdict
@@ -144,7 +147,7 @@ proptest! {
         let (sent, is_denied) = stream(&hooks, &cut(&text, &places));
         prop_assert!(!is_denied);
         let mut subject =
-            Subject::of_request(Operation::ChatCompletions, "{}").with_stream(vec![(0, text.clone())]);
+            Subject::of_request(Operation::ChatCompletions, "{}").with_stream(vec![answer(&text)]);
         let Ok(crate::guard::Prepared::Local(check)) = &hooks.hooks[0].checks[0].prepared else { panic!() };
         let finding = check.run(&subject);
         subject.apply(&finding.change);

@@ -4,6 +4,7 @@
 //! name, and items, events and members that this gateway does not know. All of that stays as the provider sent it; only
 //! text is replaced, and what describes text that was replaced is left out. Chats are decoded and encoded again instead.
 
+mod calls;
 mod completions;
 mod conversion;
 mod responses;

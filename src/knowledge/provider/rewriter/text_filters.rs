@@ -7,16 +7,21 @@
 //! What stands between two texts of a choice (reasoning, a tool call, an image) does not end what a filter looks for: it waits behind
 //! the text that is held back, and keeps its place. Where text was changed that place is counted from the end of what was sent.
 //!
+//! Arguments of a call are held back until the call is complete, where a filter looks at them (`calls`).
+//!
 //! ```text
 //! "a bo", a tool call, "mb x"    denied: nothing but "a" was sent
 //! "a bo", a tool call, "at x"    "a bo", the tool call, "at x": when "boat" is complete
 //! ```
 
+mod calls;
 mod waiting;
 
+use calls::OpenCalls;
 use waiting::Waiting;
 use words::api::chat::{Event, FilterFlow, TextFilter};
 use words::error::Error;
+use words::json::splice::{Object, Splice};
 
 /// More choices than any real response has; those beyond share one state.
 const MAX_CHOICES: usize = 128;
@@ -46,6 +51,8 @@ struct ChoiceText {
     given: u64,
     /// The events behind text that is held back.
     waiting: Waiting,
+    /// The calls whose arguments are not complete yet.
+    calls: OpenCalls,
 }
 
 impl TextFilters {
@@ -64,10 +71,22 @@ impl TextFilters {
     /// The response is denied.
     pub(super) fn take(&mut self, event: Event<'_>, next: &mut dyn FnMut(Event<'_>)) -> Result<(), Error> {
         match event {
-            Event::Text { choice, text } if !text.is_empty() => return self.text(choice, text, next),
+            Event::Text { choice, text } if !text.is_empty() => {
+                self.pass_calls(choice, false, next)?;
+                return self.text(choice, text, next);
+            }
             // They hold or describe text that the client does not get in this form.
             Event::Logprobs { choice, .. } | Event::Annotation { choice, .. }
                 if self.choice(choice).changed => {}
+            Event::Arguments { choice, index, fragment } if self.reads_calls() => {
+                self.choice(choice).calls.push(index, fragment)?;
+            }
+            Event::Block { choice, json } if self.reads_calls() => {
+                self.pass_calls(choice, false, next)?;
+                let changed = self.block(choice, json)?;
+                let json = changed.as_deref().unwrap_or(json);
+                self.in_its_place(choice, Event::Block { choice, json }, next);
+            }
             Event::Refusal { choice, .. }
             | Event::Reasoning { choice, .. }
             | Event::Signature { choice, .. }
@@ -75,8 +94,12 @@ impl TextFilters {
             | Event::ToolCall { choice, .. }
             | Event::Arguments { choice, .. }
             | Event::Media { choice, .. }
-            | Event::Block { choice, .. } => self.in_its_place(choice, event, next),
+            | Event::Block { choice, .. } => {
+                self.pass_calls(choice, false, next)?;
+                self.in_its_place(choice, event, next);
+            }
             Event::Finish { choice, .. } => {
+                self.pass_calls(choice, true, next)?;
                 self.finish(choice, next)?;
                 next(event);
             }
@@ -102,6 +125,48 @@ impl TextFilters {
     /// The response is denied.
     pub(super) fn pass_rest(&mut self, choice: u32, out: &mut String) -> Result<(), Error> {
         self.finish(choice, &mut |event| push_text(&event, out))
+    }
+
+    /// Whether a filter looks at the arguments of calls.
+    pub(super) fn reads_calls(&self) -> bool {
+        self.filters.iter().any(|filter| filter.reads_calls())
+    }
+
+    /// Filters the arguments of a call, which are complete.
+    ///
+    /// # Errors
+    /// The response is denied.
+    pub(super) fn pass_arguments(&mut self, choice: u32, arguments: &mut String) -> Result<(), Error> {
+        self.filters.iter_mut().try_for_each(|filter| check(filter.arguments(choice, arguments)))
+    }
+
+    /// Filters a block that is a call of a provider's own tool; what it is then, if it has changed.
+    fn block(&mut self, choice: u32, json: &str) -> Result<Option<String>, Error> {
+        let Some(block) = Object::read(json.trim()) else { return Ok(None) };
+        let is_call = block.string("type").is_some_and(|kind| kind.ends_with("tool_use"));
+        let Some(input) = block.json_of("input").filter(|_| is_call) else { return Ok(None) };
+        let mut changed = input.to_owned();
+        self.pass_arguments(choice, &mut changed)?;
+        if changed == input {
+            return Ok(None);
+        }
+        let mut splice = Splice::new(json);
+        splice.replace(&block, "input", changed);
+        Ok(splice.finish().and_then(|json| String::from_utf8(json).ok()))
+    }
+
+    /// Passes on the arguments that are held back. `is_end`: also those that are no complete JSON.
+    fn pass_calls(
+        &mut self,
+        choice: u32,
+        is_end: bool,
+        next: &mut dyn FnMut(Event<'_>),
+    ) -> Result<(), Error> {
+        while let Some((index, mut arguments)) = self.choice(choice).calls.take(is_end) {
+            self.pass_arguments(choice, &mut arguments)?;
+            self.in_its_place(choice, Event::Arguments { choice, index, fragment: &arguments }, next);
+        }
+        Ok(())
     }
 
     /// The text of a new choice goes on where that of another one stands.

@@ -63,6 +63,11 @@ impl GuardEnv {
         self.snapshot.settings.guardrails.fail_on_error
     }
 
+    /// Whether logs and webhooks get what was denied.
+    pub fn keeps_denied(&self) -> bool {
+        self.snapshot.settings.guardrails.keep_denied
+    }
+
     /// Runs hooks.
     pub async fn run<'h>(&self, hooks: impl Iterator<Item = &'h Hook>, subject: &Subject) -> PhaseRun {
         let run = Run {

@@ -49,6 +49,8 @@ pub(in crate::engine) struct Guarded {
     pub(super) copy: Vec<u8>,
     /// The response as it was judged.
     pub(super) judged: Option<Subject>,
+    /// It was denied.
+    pub(super) is_denied: bool,
 }
 
 impl Guarded {
@@ -74,6 +76,7 @@ impl Guarded {
             reader: None,
             copy: Vec::new(),
             judged: None,
+            is_denied: false,
         }
     }
 
@@ -161,7 +164,10 @@ impl Guarded {
         }
         match (self.judged.take(), self.reader.take()) {
             // Those that the request waits for have run on it.
-            (Some(judged), _) => background::run(Arc::clone(&self.env), after, Hook::is_asynchronous, judged),
+            (Some(judged), _) => {
+                let env = Arc::clone(&self.env);
+                background::run(env, after, Hook::is_asynchronous, judged, self.is_denied);
+            }
             (None, Some(reader)) => {
                 let request = self.checked.subject.clone();
                 let copy = std::mem::take(&mut self.copy);

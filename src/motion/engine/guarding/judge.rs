@@ -82,6 +82,7 @@ impl Guarded {
         }
         if passed.denies() {
             self.judged = Some(subject);
+            self.is_denied = true;
             return Judged::Denied(denial(&passed, &self.before, &passed.results));
         }
         let subject = passed.changed.take().unwrap_or(subject);
@@ -105,6 +106,9 @@ impl Guarded {
         subject: &Subject,
     ) -> PhaseRun {
         let others = subject.other_choices();
+        if let Some(denied) = self.denied_by_workspace(after, &which, &others).await {
+            return denied;
+        }
         let choices = std::iter::once(subject).chain(&others);
         // At the same time, so that many choices take no longer than a check may.
         let runs = join_all(choices.map(|choice| self.env.run(after.waiting().filter(&which), choice))).await;
@@ -112,6 +116,23 @@ impl Guarded {
         let mut passed = runs.next().unwrap_or_default();
         runs.for_each(|run| passed.take_failures(run));
         passed
+    }
+
+    /// What the workspace's hooks deny in another choice than the first, where a hook of the config would send the whole response to another
+    /// server: it is not sent there.
+    async fn denied_by_workspace(
+        &self,
+        after: &HookSet,
+        which: &impl Fn(&&Hook) -> bool,
+        others: &[Subject],
+    ) -> Option<PhaseRun> {
+        let leaves = |hook: &&Hook| !hook.is_of_workspace && hook.calls_outside();
+        if others.is_empty() || !after.waiting().filter(which).any(|hook| leaves(&hook)) {
+            return None;
+        }
+        let own = |hook: &&Hook| which(hook) && hook.is_of_workspace;
+        let runs = join_all(others.iter().map(|choice| self.env.run(after.waiting().filter(own), choice)));
+        runs.await.into_iter().find(PhaseRun::denies)
     }
 
     /// Gives redacted texts of the request back where the response has their placeholders.
@@ -164,6 +185,7 @@ impl Guarded {
         self.env.note(HookSide::Response, &passed.results);
         if passed.denies() {
             self.judged = Some(subject);
+            self.is_denied = true;
             return Err(Judged::Denied(denial(&passed, &self.before, &passed.results)));
         }
         let mut changed = passed.changed.take();
@@ -174,6 +196,7 @@ impl Guarded {
             if again.denies() {
                 let error = denial(&again, &self.before, &again.results);
                 self.judged = changed;
+                self.is_denied = true;
                 return Err(Judged::Denied(error));
             }
             changed = again.changed.or(changed);

@@ -168,7 +168,8 @@ pub(in crate::engine) fn finish(
     let Some(hooks) = checked.target.hooks.request.clone() else { return };
     if hooks.hooks.iter().any(|hook| hook.asynchronous) {
         let env = Arc::new(GuardEnv::new(engine, ctx));
-        background::run(env, hooks, Hook::is_asynchronous, checked.subject.clone());
+        let is_denied = checked.run.denies();
+        background::run(env, hooks, Hook::is_asynchronous, checked.subject.clone(), is_denied);
     }
 }
 

@@ -24,7 +24,7 @@ pub(super) use judge::{HOOKS_FAILED, Judged};
 pub(super) use layer::{compile, finish};
 pub use upgrade::guard_upgrade;
 
-use judgment::guard::{Hook, HookResult, Needs, PhaseRun, StreamUse, hook_results};
+use judgment::guard::{Hook, HookResult, Needs, PhaseRun, StreamUse, denial_results};
 use words::api::operation::Operation;
 use words::error::Error;
 
@@ -42,7 +42,7 @@ fn during_call(hook: &Hook, operation: Operation) -> bool {
 
 /// The error of hooks that deny. `before` and `after`: the results of both phases.
 fn denial(run: &PhaseRun, before: &[HookResult], after: &[HookResult]) -> Error {
-    let results = hook_results(before, after).map(|results| results.to_string());
+    let results = denial_results(before, after).map(|results| results.to_string());
     Error::hooks_failed(run.message.as_deref(), results)
 }
 

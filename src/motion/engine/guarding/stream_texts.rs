@@ -1,8 +1,9 @@
-//! The texts of a stream in the client's dialect that was read to its end, and the same stream with other texts.
+//! The texts of a stream in the client's dialect that was read to its end, those of its calls too, and the same stream with other texts.
 //!
 //! Both by the rewriter that text filters use, so all dialects are read and written in one way.
 
 use crate::engine::response_body::unix_seconds;
+use judgment::guard::{Part, StreamText, change_each};
 use knowledge::provider::rewriter::TextFilters;
 use knowledge::provider::translation::Translation;
 use parking_lot::Mutex;
@@ -10,13 +11,11 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use words::api::chat::{FilterFlow, TextFilter};
 
-/// The texts in the order in which they end, each with its choice. What stands between two parts of a text does not end it.
-pub type Texts = Vec<(u32, String)>;
-
 /// A stream that was read.
 #[derive(Debug)]
 pub(crate) struct ReadStream {
-    pub texts: Texts,
+    /// In the order in which they end. What stands between two parts of a text does not end it.
+    pub texts: Vec<StreamText>,
     /// The same stream, with nothing in it that was not read: a member that is there twice, or an event of an unknown shape, is none
     /// that a check has seen.
     pub written: Vec<u8>,
@@ -27,8 +26,8 @@ pub(crate) struct ReadStream {
 /// Texts that have ended, and those that may go on.
 #[derive(Debug, Default)]
 struct Collected {
-    done: Texts,
-    open: Texts,
+    done: Vec<StreamText>,
+    open: Vec<StreamText>,
     /// Of what is numbered as a choice, and is a part of its text: that choice.
     parts: HashMap<u32, u32>,
 }
@@ -49,8 +48,8 @@ pub fn read(reader: &Translation, bytes: &[u8], id: &str) -> ReadStream {
     let (written, is_complete) = rewrite(reader, bytes, id, Box::new(Collector(Arc::clone(&collected))));
     let Collected { mut done, open, parts } = std::mem::take(&mut *collected.lock());
     done.extend(open);
-    for (choice, _) in &mut done {
-        *choice = parts.get(choice).copied().unwrap_or(*choice);
+    for text in &mut done {
+        text.choice = parts.get(&text.choice).copied().unwrap_or(text.choice);
     }
     ReadStream { texts: done, written, is_complete }
 }
@@ -78,9 +77,9 @@ fn rewrite(reader: &Translation, bytes: &[u8], id: &str, filter: Box<dyn TextFil
 impl TextFilter for Collector {
     fn text(&mut self, choice: u32, text: &str, out: &mut String) -> FilterFlow {
         let mut collected = self.0.lock();
-        match collected.open.iter_mut().find(|(of, _)| *of == choice) {
-            Some((_, open)) => open.push_str(text),
-            None => collected.open.push((choice, text.to_owned())),
+        match collected.open.iter_mut().find(|open| open.choice == choice) {
+            Some(open) => open.text.push_str(text),
+            None => collected.open.push(StreamText { choice, text: text.to_owned(), part: Part::Answer }),
         }
         out.push_str(text);
         FilterFlow::Continue
@@ -92,10 +91,23 @@ impl TextFilter for Collector {
 
     fn finish(&mut self, choice: u32, _out: &mut String) -> FilterFlow {
         let mut collected = self.0.lock();
-        if let Some(at) = collected.open.iter().position(|(of, _)| *of == choice) {
+        if let Some(at) = collected.open.iter().position(|open| open.choice == choice) {
             let ended = collected.open.remove(at);
             collected.done.push(ended);
         }
+        FilterFlow::Continue
+    }
+
+    fn reads_calls(&self) -> bool {
+        true
+    }
+
+    fn arguments(&mut self, choice: u32, arguments: &mut String) -> FilterFlow {
+        let done = &mut self.0.lock().done;
+        change_each(arguments, |text| {
+            done.push(StreamText { choice, text: text.to_owned(), part: Part::Arguments });
+            None
+        });
         FilterFlow::Continue
     }
 
@@ -128,4 +140,13 @@ impl TextFilter for Substitute {
     }
 
     fn follow(&mut self, _choice: u32, _before: u32) {}
+
+    fn reads_calls(&self) -> bool {
+        true
+    }
+
+    fn arguments(&mut self, _choice: u32, arguments: &mut String) -> FilterFlow {
+        change_each(arguments, |text| self.texts.next().filter(|new| new != text));
+        FilterFlow::Continue
+    }
 }

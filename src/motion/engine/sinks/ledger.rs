@@ -2,6 +2,7 @@
 //!
 //! Not for requests that were refused before their client was established, and not for those of the control plane.
 
+use crate::engine::hook_notes::HookSide;
 use crate::engine::record::{AttemptRecord, RequestRecord, UsageSource};
 use bytes::Bytes;
 use judgment::route::target::Target;
@@ -20,7 +21,8 @@ use words::api::output_text::OutputText;
 use words::api::usage::Usage;
 use words::json::string::unquote;
 use words::json::walk;
-use words::settings::logs::{Logs, Payloads};
+use words::settings::Settings;
+use words::settings::logs::Payloads;
 
 /// The most attempts of one request that have rows.
 const MAX_ATTEMPTS: usize = 100;
@@ -43,7 +45,7 @@ impl LedgerSink {
         }
         let snapshot = self.0.settings_arc();
         let is_success = record.response.status < 400 && record.response.error.is_none();
-        let bodies = bodies(&record, is_success, &snapshot.settings.logs);
+        let bodies = bodies(&record, is_success, &snapshot.settings);
         record.capture = None;
         record.response.observed.text = OutputText::default();
         let error_code = record.response.error.take().map(|error| error.kind.row().code);
@@ -197,7 +199,9 @@ impl LoggedRequest {
 }
 
 /// The bodies to keep, without our own credentials.
-fn bodies(record: &RequestRecord, is_success: bool, logs: &Logs) -> Option<Box<Bodies>> {
+fn bodies(record: &RequestRecord, is_success: bool, settings: &Settings) -> Option<Box<Bodies>> {
+    let logs = &settings.logs;
+    let is_withheld = |side| !settings.guardrails.keep_denied && record.is_denied(side);
     let capture = record.capture.as_deref()?;
     let of_key = record.client.as_ref().and_then(|client| client.defaults.log_payloads);
     let wanted = of_key.unwrap_or(logs.payloads);
@@ -207,15 +211,20 @@ fn bodies(record: &RequestRecord, is_success: bool, logs: &Logs) -> Option<Box<B
     }
     let max_bytes = logs.max_payload_bytes.min(capture.max_bytes);
     let kept = |body: &Bytes| body.slice(..body.len().min(max_bytes));
-    let mut parts = vec![("request", kept(&capture.request), capture.request_len)];
-    if let Some(attempt) = &record.routed.attempt {
+    let mut parts = Vec::with_capacity(4);
+    let is_request_withheld = is_withheld(HookSide::Request);
+    if !is_request_withheld {
+        parts.push(("request", kept(&capture.request), capture.request_len));
+    }
+    if let Some(attempt) = record.routed.attempt.as_ref().filter(|_| !is_request_withheld) {
         let changed = attempt.body.as_ref().filter(|_| attempt.body_changed);
         parts.extend(changed.map(|body| ("transformed_request", kept(body), body.len() as u64)));
     }
     let cut = |body: &[u8]| Bytes::copy_from_slice(body.get(..max_bytes).unwrap_or(body));
     parts.push(("response", cut(&capture.response.bytes), record.response.bytes));
     // A patch may have found nothing to correct.
-    if let Some(original) = capture.original.as_ref().filter(|of| of.bytes != capture.response.bytes) {
+    let original = capture.original.as_ref().filter(|of| of.bytes != capture.response.bytes);
+    if let Some(original) = original.filter(|_| !is_withheld(HookSide::Response)) {
         parts.push(("original_response", cut(&original.bytes), original.len));
     }
     if let Some(attempt) = &record.routed.attempt {

@@ -4,6 +4,7 @@
 //! Never a header or a key, and bodies only where the settings want them (`telemetry.otlp.payloads`). Which traces are sent is decided here, sending them is `main`'s (`state::span_queue`).
 
 use super::RecordSink;
+use crate::engine::hook_notes::HookSide;
 use crate::engine::record::{AttemptRecord, RequestRecord};
 use bytes::Bytes;
 use knowledge::price::{Cost, money};
@@ -40,7 +41,8 @@ impl SpanSink {
         let mut spans = spans(record, queue)?;
         let max_bytes = queue.max_payload_bytes().filter(|_| record.capture.is_some());
         let held = max_bytes.zip(spans.first_mut()).and_then(|(max_bytes, span)| {
-            let bodies = bodies(record, max_bytes);
+            let keeps_denied = self.0.settings_arc().settings.guardrails.keep_denied;
+            let bodies = bodies(record, max_bytes, keeps_denied);
             let mut held = self.0.held_bytes.holder();
             // Where the process holds too much already, the trace goes without them.
             held.set(bodies.iter().map(|(_, text)| text.len()).sum()).ok()?;
@@ -53,8 +55,9 @@ impl SpanSink {
 }
 
 /// The beginnings of request and response, without our own credentials.
-fn bodies(record: &RequestRecord, max_bytes: usize) -> Vec<(&'static str, String)> {
+fn bodies(record: &RequestRecord, max_bytes: usize, keeps_denied: bool) -> Vec<(&'static str, String)> {
     let Some(capture) = &record.capture else { return Vec::new() };
+    let is_withheld = !keeps_denied && record.is_denied(HookSide::Request);
     let mask = record.routed.attempt.as_ref().map(|attempt| attempt.credential_mask());
     let text = |body: &[u8]| {
         let body = Bytes::copy_from_slice(body);
@@ -71,7 +74,7 @@ fn bodies(record: &RequestRecord, max_bytes: usize) -> Vec<(&'static str, String
         readable.get(..readable.floor_char_boundary(max_bytes)).unwrap_or_default().to_owned()
     };
     let bodies = [
-        ("turnpike.request.body", text(&capture.request)),
+        ("turnpike.request.body", if is_withheld { String::new() } else { text(&capture.request) }),
         ("turnpike.response.body", text(&capture.response.bytes)),
     ];
     bodies.into_iter().filter(|(_, text)| !text.is_empty()).collect()

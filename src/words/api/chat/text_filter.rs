@@ -1,7 +1,8 @@
 //! Filters over the decoded text of a response, on its way from a decoder to an encoder.
 //!
 //! A filter sees the text alone, the same whether the response is whole or streamed and whatever its dialect is. It
-//! sees neither reasoning nor tool calls: the text of a choice is one text, whatever stands between its parts.
+//! does not see reasoning: the text of a choice is one text, whatever stands between its parts. The arguments of a call are
+//! no part of it: a filter that reads calls sees each of them when it is complete.
 //!
 //! Example: a filter that replaces a word must see all of it, and a stream may cut it anywhere.
 //!
@@ -38,6 +39,16 @@ pub trait TextFilter: Send + Sync + Debug {
 
     /// The text of `choice`, which is new, goes on where that of `before` stands: both are parts of one text.
     fn follow(&mut self, choice: u32, before: u32);
+
+    /// Whether it looks at the arguments of calls. They are held back then until the call is complete.
+    fn reads_calls(&self) -> bool {
+        false
+    }
+
+    /// Takes the arguments of one call, which are complete: JSON, or the text of a freeform tool. It may change them.
+    fn arguments(&mut self, _choice: u32, _arguments: &mut String) -> FilterFlow {
+        FilterFlow::Continue
+    }
 }
 
 /// What follows a filter.

@@ -62,7 +62,7 @@ fn prepare(parameters: &Parameters<'_>) -> Result<Prepared, Unusable> {
 
 impl Search {
     async fn search(&self, subject: &Subject, outside: &dyn Outside) -> Result<Finding, CheckError> {
-        let Some(query) = subject.text().map(str::trim).filter(|query| !query.is_empty()) else {
+        let Some(query) = subject.question().map(str::trim).filter(|query| !query.is_empty()) else {
             return Err(failure("Error", "request text is empty"));
         };
         let number = self.options.number("numResults").unwrap_or(5.0).clamp(1.0, 100.0) as u64;

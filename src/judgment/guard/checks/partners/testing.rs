@@ -78,7 +78,9 @@ pub fn request(text: &str) -> Subject {
         {"role": "system", "content": "Be kind."},
         {"role": "user", "content": [{"type": "text", "text": text}]},
     ]});
-    Subject::of_request(Operation::ChatCompletions, &body.to_string())
+    let subject = Subject::of_request(Operation::ChatCompletions, &body.to_string());
+    // Partners get whatever is judged; here that is the user's text alone.
+    Subject { text: Some(text.into()), ..subject }
 }
 
 pub fn response(prompt: &str, text: &str) -> Subject {

@@ -55,12 +55,12 @@ fn a_result_shows_kinds_and_places_and_never_the_text() {
     assert!(!finding.verdict && finding.error.is_none() && !finding.is_transformed());
     let data = finding.data.unwrap();
     assert_eq!(data["categories"]["EMAIL_ADDRESS"], 1);
-    assert_eq!(data["found"][0], json!({"category": "EMAIL_ADDRESS", "start": 5, "end": 20}));
+    assert_eq!(data["found"][0], json!({"category": "EMAIL_ADDRESS", "start": 7, "end": 22}));
     for secret in ["ann@", "415", "4111", "203.0", "536-", "DE89"] {
         assert!(!data.to_string().contains(secret), "{data}");
     }
     assert!(
-        pii(false, false).run(&subject(HookPhase::Before, &[SAMPLE, "nothing"])).verdict,
+        pii(false, false).run(&subject(HookPhase::After, &["nothing", SAMPLE])).verdict,
         "only what is judged"
     );
     assert!(pii(false, false).run(&subject(HookPhase::Before, &[""])).error.is_some());

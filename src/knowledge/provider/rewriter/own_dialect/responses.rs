@@ -13,6 +13,7 @@
 //! response.completed ..."the secret"..  response.completed ..."the ***"..
 //! ```
 
+use super::calls::{self, CallEvents, CallTexts};
 use super::{Change, Refusal, Rewritten, TextFilters, objects, quoted};
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -36,6 +37,8 @@ pub(super) struct ResponseText {
     by_key: HashMap<PartKey, usize>,
     /// The parts whose deltas arrive. Some of their text may be held back.
     open: Vec<OpenPart>,
+    /// The calls between the texts.
+    calls: CallTexts,
     /// How many events more than the provider sent were written.
     added: i64,
     /// Bytes kept in `parts`.
@@ -43,10 +46,10 @@ pub(super) struct ResponseText {
 }
 
 /// An item, and the place of a part in its content.
-type PartKey = (ItemKey, u32);
+pub(super) type PartKey = (ItemKey, u32);
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-enum ItemKey {
+pub(super) enum ItemKey {
     Id(String),
     /// The place in the output.
     Index(u32),
@@ -118,10 +121,17 @@ impl ResponseText {
         let kind = event.string("type").unwrap_or_default();
         let number = event.get("sequence_number").and_then(|number| number.read::<i64>());
         let names = PartNames::of_event(event);
-        let before = self.before(&kind, event, &names, number, filters)?;
+        let mut before = self.before(&kind, event, &names, number, filters)?;
         let mut splice = Splice::new(text);
+        if let Some(of) = calls::EVENTS.iter().find(|of| of.done == kind) {
+            before.extend(self.call_done(of, event, &names, &mut splice, filters)?);
+        }
         let keeps = match &*kind {
             DELTA => self.delta(event, &names, &mut splice, filters)?,
+            kind if filters.reads_calls() && calls::is_delta(kind) => {
+                self.calls.begin(names.keys());
+                false
+            }
             "response.output_text.annotation.added" => !self.find(&names).is_some_and(|part| part.changed),
             "response.output_text.done" => {
                 self.replace(event, "text", &names, &mut splice, filters).map(|_| true)?
@@ -153,6 +163,39 @@ impl ResponseText {
             splice.replace(event, "sequence_number", (number + self.added).to_string());
         }
         Ok(Rewritten { before, event: splice.finish().map_or(Change::None, Change::Data) })
+    }
+
+    /// Filters the event that ends the arguments of a call; the data and name of an event before it, with what was left out.
+    fn call_done<'t>(
+        &mut self,
+        of: &CallEvents,
+        event: &Object<'t>,
+        names: &PartNames,
+        splice: &mut Splice<'t>,
+        filters: &mut TextFilters,
+    ) -> Result<Option<(Vec<u8>, &'static str)>, Refusal> {
+        let keys: Vec<PartKey> = names.keys().collect();
+        let passed = self.calls.member(event, of.member, &keys, splice, filters)?;
+        let is_begun = self.calls.end(names.keys());
+        let Some((text, kept)) = passed else { return Ok(None) };
+        self.keep(kept)?;
+        if !is_begun {
+            return Ok(None);
+        }
+        let number = event.get("sequence_number").and_then(|number| number.read::<i64>());
+        let mut data = Vec::new();
+        let mut delta = ObjectWriter::open(&mut data);
+        delta.text(key!("type"), of.delta);
+        for name in PLACE {
+            delta.optional_raw(name, event.json_of(name));
+        }
+        delta.text(key!("delta"), &text);
+        if let Some(number) = number {
+            delta.raw(key!("sequence_number"), &(number + self.added).to_string());
+        }
+        delta.close();
+        self.added += 1;
+        Ok(Some((data, of.delta)))
     }
 
     /// Ends what ends with this event: events with what was held back.
@@ -227,8 +270,16 @@ impl ResponseText {
         splice: &mut Splice<'t>,
         filters: &mut TextFilters,
     ) -> Result<String, Refusal> {
-        if item.string("type").is_some_and(|kind| kind != "message") {
-            return Ok(String::new());
+        match item.string("type").as_deref() {
+            None | Some("message") => {}
+            Some(kind) => {
+                if kind.ends_with("_call") {
+                    let keys: Vec<PartKey> = PartNames::of_item(item, index, 0).keys().collect();
+                    let kept = self.calls.item(item, &keys, splice, filters)?;
+                    self.keep(kept)?;
+                }
+                return Ok(String::new());
+            }
         }
         if item.json_of("content").is_some_and(|content| content.starts_with('"')) {
             return self.replace(item, "content", &PartNames::of_item(item, index, 0), splice, filters);

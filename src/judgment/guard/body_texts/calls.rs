@@ -1,0 +1,85 @@
+//! The arguments of calls, in requests and responses of every dialect. Calls that only the provider carries out are read as the client's are:
+//! what a model has written is judged whoever runs it.
+
+use super::super::arguments;
+use super::super::judged::Part;
+use super::super::pieces::Piece;
+use super::Reader;
+use words::json::Json;
+use words::json::splice::Object;
+
+/// The members of an item of the Responses API that have what is called.
+const OF_ITEM: [&str; 7] = ["arguments", "input", "action", "actions", "operation", "code", "queries"];
+
+impl<'t> Reader<'t> {
+    /// The calls of a message of a chat.
+    pub(super) fn calls_of_message(&mut self, message: &Object<'t>, is_new: bool) {
+        for call in message.list("tool_calls") {
+            if let Some(function) = call.inner("function") {
+                self.member_arguments(&function, "arguments", is_new);
+            }
+            if let Some(custom) = call.inner("custom") {
+                self.member_arguments(&custom, "input", is_new);
+            }
+        }
+        if let Some(call) = message.inner("function_call") {
+            self.member_arguments(&call, "arguments", is_new);
+        }
+    }
+
+    /// A block of Anthropic's content, where it is a call.
+    pub(super) fn call_of_block(&mut self, block: &Object<'t>, is_new: bool) {
+        if block.string("type").is_some_and(|kind| kind.ends_with("tool_use")) {
+            self.member_arguments(block, "input", is_new);
+        }
+    }
+
+    /// An item of the Responses API, where it is a call.
+    pub(super) fn call_item(&mut self, item: &Object<'t>, is_new: bool) {
+        if item.string("type").is_some_and(|kind| kind.ends_with("_call")) {
+            OF_ITEM.iter().for_each(|name| self.member_arguments(item, name, is_new));
+        }
+    }
+
+    /// A part of Google's content, where it is a call.
+    pub(super) fn call_of_google(&mut self, part: &Object<'t>, is_new: bool) {
+        for call in ["functionCall", "function_call"].into_iter().filter_map(|name| part.inner(name)) {
+            self.member_arguments(&call, "args", is_new);
+        }
+    }
+
+    fn member_arguments(&mut self, object: &Object<'t>, name: &str, is_new: bool) {
+        self.in_part(Part::Arguments, |reader| {
+            object.every(name).for_each(|value| reader.arguments(value, is_new));
+        });
+    }
+
+    /// Arguments: JSON, or JSON in a string, or the text of a freeform tool.
+    fn arguments(&mut self, value: &Json<'t>, is_new: bool) {
+        let Some(source) = value.source() else { return };
+        let place = self.place(source);
+        let Some(string) = value.text() else {
+            for leaf in arguments::leaves(source).unwrap_or_default() {
+                let within = place.start + leaf.place.start..place.start + leaf.place.end;
+                // The place of a name that is not known is empty.
+                let within = if leaf.place.is_empty() { 0..0 } else { within };
+                let piece = Piece::whole(within, leaf.text.len());
+                self.push(leaf.text, is_new, piece);
+            }
+            return;
+        };
+        match arguments::leaves(&string) {
+            Some(leaves) => {
+                for leaf in leaves {
+                    let piece = Piece { place: place.clone(), len: leaf.text.len(), inner: Some(leaf.place) };
+                    self.push(leaf.text, is_new, piece);
+                }
+            }
+            None if string.is_empty() => {}
+            None => {
+                let piece = Piece::whole(place, string.len());
+                self.push(string.into_owned(), is_new, piece);
+            }
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! The texts of one of Google's contents.
+
+use super::super::judged::Part;
+use super::request::is_name;
+use super::turns::{first_new, part_of};
+use super::{Reader, items, object};
+use words::json::Json;
+use words::json::splice::Object;
+
+/// The members of Google's parts that are documented as not read.
+const NOT_READ: [&str; 6] = [
+    "functionCall",
+    "function_call",
+    "executableCode",
+    "executable_code",
+    "thoughtSignature",
+    "thought_signature",
+];
+const RESPONSES: [&str; 2] = ["functionResponse", "function_response"];
+const FILES: [&str; 4] = ["inlineData", "inline_data", "fileData", "file_data"];
+
+impl<'t> Reader<'t> {
+    /// The contents of a chat. Whether the model has a turn in it.
+    pub(super) fn google_contents(&mut self, list: &Json<'t>) -> bool {
+        let list = items(list);
+        let contents: Vec<Option<Object<'t>>> = list.iter().map(object).collect();
+        let first = first_new(&contents);
+        for (index, (item, content)) in list.iter().zip(&contents).enumerate() {
+            let part = content.as_ref().map_or(Part::User, part_of);
+            let is_last = index + 1 == list.len();
+            self.in_part(part, |reader| reader.parts_of_google(item, index >= first, is_last));
+        }
+        first > 0
+    }
+
+    /// One of Google's contents.
+    pub(super) fn google_content(&mut self, content: &Json<'t>, is_new: bool) {
+        self.parts_of_google(content, is_new, is_new);
+    }
+
+    /// Thoughts of the model are skipped, since they are no text of the input, unless `reads_thoughts`: at the end the client has written
+    /// them. Parts that a user marks as thoughts are read.
+    fn parts_of_google(&mut self, content: &Json<'t>, is_new: bool, reads_thoughts: bool) {
+        self.text(content, is_new);
+        let Some(content) = object(content) else { return };
+        let is_of_model = content.string("role").as_deref() == Some("model");
+        for parts in content.every("parts") {
+            self.text(parts, is_new);
+            for item in items(parts) {
+                self.text(&item, is_new);
+                let Some(part) = object(&item) else { continue };
+                let is_thought = part.get("thought").is_some_and(Json::is_true);
+                if reads_thoughts || !(is_thought && is_of_model) {
+                    self.google_part(&part, is_new);
+                }
+            }
+        }
+    }
+
+    fn google_part(&mut self, part: &Object<'t>, is_new: bool) {
+        let before = self.found.texts.len();
+        self.member(part, "text", is_new);
+        self.in_part(Part::Tool, |reader| {
+            for name in RESPONSES {
+                for response in part.every(name).filter_map(object) {
+                    response.every("response").for_each(|value| reader.all_texts(value, is_new));
+                }
+            }
+            for name in ["codeExecutionResult", "code_execution_result"] {
+                for result in part.every(name).filter_map(object) {
+                    reader.member(&result, "output", is_new);
+                }
+            }
+        });
+        self.call_of_google(part, is_new);
+        for file in FILES.into_iter().filter_map(|name| part.inner(name)) {
+            self.file_names(&file, is_new);
+        }
+        if before == self.found.texts.len() {
+            self.check_google_part(part, is_new);
+        }
+    }
+
+    /// Notes what is not read of a part of which nothing was.
+    fn check_google_part(&mut self, part: &Object<'t>, is_new: bool) {
+        for (name, value) in part.members() {
+            let is_media = || {
+                let object = object(value);
+                let kind =
+                    object.as_ref().and_then(|data| data.string("mimeType").or(data.string("mime_type")));
+                kind.is_some_and(|kind| kind.starts_with("image/") || kind.starts_with("audio/"))
+            };
+            let is_response = RESPONSES.contains(&name);
+            if !(NOT_READ.contains(&name) || is_response || value.is_true() || is_media()) {
+                let is_shown = FILES.contains(&name) || is_name(name);
+                let what =
+                    if is_shown { format!("a part with {name:?}") } else { "an unknown part".to_owned() };
+                self.leave_unread(is_new, &what);
+            }
+        }
+    }
+}
