@@ -171,19 +171,29 @@ impl<'a> Source<'a> {
             return Self::Url { url, media_type: None };
         };
         // In `data:image/png;charset=x;base64,` no provider reads the parameters, so they are dropped.
+    /// Base64 of a media type that a client wrote.
+    pub fn data(media_type: Cow<'a, str>, data: Cow<'a, str>) -> Self {
+        Self::Data { media_type: Self::registered(media_type), data }
+    }
+
+    /// The registered name of a media type: `image/jpg` is none, and Anthropic and Google list `image/jpeg` only.
+    pub fn registered(media_type: Cow<'a, str>) -> Cow<'a, str> {
+        if media_type.eq_ignore_ascii_case("image/jpg") { Cow::Borrowed("image/jpeg") } else { media_type }
+    }
+
         let media = media.split(';').next().unwrap_or_default();
         let from = "data:".len();
         let to = "data:".len() + media.len();
         let at = "data:".len() + metadata.len() + 1;
         match url {
-            Cow::Borrowed(url) => Self::Data {
-                media_type: Cow::Borrowed(url.get(from..to).unwrap_or_default()),
-                data: Cow::Borrowed(url.get(at..).unwrap_or_default()),
-            },
-            Cow::Owned(url) => Self::Data {
-                media_type: Cow::Owned(url.get(from..to).unwrap_or_default().to_owned()),
-                data: Cow::Owned(url.get(at..).unwrap_or_default().to_owned()),
-            },
+            Cow::Borrowed(url) => Self::data(
+                Cow::Borrowed(url.get(from..to).unwrap_or_default()),
+                Cow::Borrowed(url.get(at..).unwrap_or_default()),
+            ),
+            Cow::Owned(url) => Self::data(
+                Cow::Owned(url.get(from..to).unwrap_or_default().to_owned()),
+                Cow::Owned(url.get(at..).unwrap_or_default().to_owned()),
+            ),
         }
     }
 }

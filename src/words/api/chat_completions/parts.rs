@@ -108,7 +108,7 @@ fn part<'a>(json: Json<'a>, at: fmt::Arguments<'_>) -> Result<Part<'a>, Error> {
             let url = image.url.ok_or_else(|| missing(format_args!("{at}.url")))?;
             let mut source = Source::from_url(url.0);
             if let (Source::Url { media_type, .. }, Some(mime_type)) = (&mut source, image.mime_type) {
-                *media_type = Some(mime_type.0);
+                *media_type = Some(Source::registered(mime_type.0));
             }
             let detail = image.detail.map(|text| text.0);
             Part::Image(Box::new(Image { source, detail, cache_control }))

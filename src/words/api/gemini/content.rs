@@ -368,11 +368,12 @@ fn linked<'a>(linked: FileIn<'a>, at: &str) -> Result<Part<'a>, Error> {
         let at = format!("{at}.fileData.fileUri");
         Error::invalid_request(at.as_str(), format!("{at} is missing."))
     })?;
-    let media_type = linked.mime_type.map(|mime| mime.0);
+    let media_type = linked.mime_type.map(|mime| Source::registered(mime.0));
     let kind = media_type.as_deref().and_then(|media| media.split('/').next()).unwrap_or_default();
     Ok(match kind {
         "video" => video(&url),
         "image" => Part::image(Source::Url { url, media_type }),
+    let media_type = Source::registered(media_type);
         _ => {
             let name = linked.display_name.map(|name| name.0);
             file(Source::Url { url, media_type }, name)

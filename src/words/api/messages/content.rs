@@ -310,10 +310,10 @@ fn source<'a>(block: &BlockIn<'a>, kind: &str, at: fmt::Arguments<'_>) -> Result
     let source: SourceIn<'a> = reread(json, at, "an object with a type")?;
     let missing = |member: &str| missing(format_args!("{at}.{member}"));
     Ok(Some(match source.kind.as_deref() {
-        Some("base64") => Source::Data {
-            media_type: source.media_type.ok_or_else(|| missing("media_type"))?.0,
-            data: source.data.ok_or_else(|| missing("data"))?.0,
-        },
+        Some("base64") => Source::data(
+            source.media_type.ok_or_else(|| missing("media_type"))?.0,
+            source.data.ok_or_else(|| missing("data"))?.0,
+        ),
         Some("url") => match Source::from_url(source.url.ok_or_else(|| missing("url"))?.0) {
             Source::Url { url, .. } => {
                 Source::Url { url, media_type: (kind == "document").then_some(Cow::Borrowed(PDF)) }
