@@ -216,7 +216,7 @@ pub(super) const TABLE: &[Row] = &[
     },
     Row {
         dialect: Dialect::Responses,
-        rules: Some(&rules::RESPONSES),
+        rules: Some(&rules::INPUT_TOKENS),
         hedgeable: false,
         ..json(Operation::ResponsesInputTokens, "responses/input_tokens", "responses_input_tokens")
     },

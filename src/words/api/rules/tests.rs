@@ -22,7 +22,8 @@ fn minimal_body(operation: Operation) -> Value {
             json!({"model": "m", "training_file": "f", "suffix": "s", "method": {}})
         }
         Operation::Embeddings => json!({"model": "m", "input": ["a"]}),
-        Operation::Responses | Operation::ResponsesInputTokens => json!({"model": "m"}),
+        Operation::Responses => json!({"model": "m"}),
+        Operation::ResponsesInputTokens => json!({}),
         Operation::Messages => json!({"model": "m", "messages": [{"role": "user"}], "max_tokens": 5}),
         Operation::CountTokens => json!({"model": "m", "messages": [{"role": "user"}]}),
         Operation::Images => json!({"prompt": "a cat"}),
@@ -144,7 +145,11 @@ fn allowed_and_unknown_fields_pass() {
         let body = with(operation, fields);
         assert_eq!(first_error(operation, &body, &[]), None, "{body}");
     }
-    assert_eq!(first_error(Operation::Responses, &json!({"prompt": {"id": "p"}}), &[]), None);
+    for source in [json!({"prompt": {"id": "p"}}), json!({"conversation": "conv_1"})] {
+        assert_eq!(first_error(Operation::Responses, &source, &[]), None);
+    }
+    let unnamed = first_error(Operation::Responses, &json!({"conversation": null}), &[]);
+    assert_eq!(unnamed.unwrap().0, "model");
     assert_eq!(first_error(Operation::Passthrough, &json!({"temperature": "hot"}), &[]), None);
 }
 
