@@ -19,7 +19,7 @@ use super::body::Body;
 use super::operation::Operation;
 use crate::error::Error;
 pub(super) use batches::TABLE as BATCHES;
-pub use batches::check_window;
+pub use batches::{check_endpoint, check_window};
 pub(super) use chat::TABLE as CHAT;
 pub(super) use completions::TABLE as COMPLETIONS;
 pub(super) use fine_tuning::TABLE as FINE_TUNING;
