@@ -87,9 +87,12 @@ impl Terminator {
 /// What proves that a response is complete.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Completion {
-    /// A finish reason. A chat that stops without one, or sends only `[DONE]`, was cut off.
+    /// A finish reason. A message that stops without one was cut off.
     FinishReason,
     /// A finish reason or the end marker.
+    /// A finish reason, or `[DONE]` behind content: some engines with OpenAI's API give no reason. A chat that stops without both,
+    /// or sends only `[DONE]`, was cut off.
+    ReasonOrMarker,
     Either,
 }
 
