@@ -4,7 +4,8 @@
 
 use super::request::reread;
 use crate::api::chat::read::{missing, parse, parse_string};
-use crate::api::chat::{File, Image, Part, Place, Source};
+use crate::api::chat::{File, Image, Part, Place, Source, cache_mark};
+use crate::api::part_members::{BREAKPOINT, Inner, PartKind, PartShapes};
 use crate::error::Error;
 use crate::json::{Json, JsonStr};
 use serde::Deserialize;
@@ -42,7 +43,40 @@ struct PartIn<'a> {
     signature: Option<JsonStr<'a>>,
     data: Option<JsonStr<'a>>,
     cache_control: Option<Json<'a>>,
+    prompt_cache_breakpoint: Option<Json<'a>>,
 }
+
+/// What is read of parts, in the structs above and below.
+pub(super) const PARTS: PartShapes = PartShapes {
+    lists: &["content"],
+    kinds: &[
+        PartKind { kind: "text", members: TEXT, inner: &[] },
+        PartKind { kind: "input_text", members: TEXT, inner: &[] },
+        PartKind { kind: "output_text", members: TEXT, inner: &[] },
+        PartKind { kind: "refusal", members: &["refusal"], inner: &[] },
+        PartKind {
+            kind: "image_url",
+            members: &["image_url", "cache_control", BREAKPOINT],
+            inner: &[Inner { name: "image_url", members: &["url", "detail", "mime_type"] }],
+        },
+        PartKind {
+            kind: "input_audio",
+            members: &["input_audio"],
+            inner: &[Inner { name: "input_audio", members: &["data", "format"] }],
+        },
+        PartKind {
+            kind: "file",
+            members: &["file", "cache_control", BREAKPOINT],
+            inner: &[Inner {
+                name: "file",
+                members: &["file_data", "file_id", "file_url", "filename", "mime_type"],
+            }],
+        },
+        PartKind { kind: "thinking", members: &["thinking", "signature"], inner: &[] },
+        PartKind { kind: "redacted_thinking", members: &["data"], inner: &[] },
+    ],
+};
+const TEXT: &[&str] = &["text", "cache_control", BREAKPOINT];
 
 #[derive(Deserialize)]
 struct ImageIn<'a> {
@@ -90,7 +124,7 @@ pub(super) fn parts<'a>(content: &Json<'a>, at: Place, into: &mut Vec<Part<'a>>)
 
 fn part<'a>(json: Json<'a>, at: fmt::Arguments<'_>) -> Result<Part<'a>, Error> {
     let input: PartIn<'a> = reread(&json, at)?;
-    let cache_control = input.cache_control.filter(|json| !json.is_null());
+    let cache_control = cache_mark(input.cache_control, input.prompt_cache_breakpoint);
     let kind = input.kind.unwrap_or_default();
     Ok(match kind.as_ref() {
         "text" | "input_text" | "output_text" => {

@@ -4,12 +4,13 @@
 //! and tools, `thinking`, `content_blocks`, `reasoning_content` and thought signatures of earlier turns.
 
 use super::functions;
-use super::parts::{parts, thinking_text};
+use super::parts::{PARTS, parts, thinking_text};
 use crate::api::body::Body;
 use crate::api::chat::read::{self, members, missing, parse, parse_string, stop};
 use crate::api::chat::{
     ChatRequest, Message, Params, Part, Place, ResponseFormat, Role, Tool, ToolCall, ToolChoice,
 };
+use crate::api::part_members::UnknownMembers;
 use crate::error::Error;
 use crate::json::{Json, JsonStr};
 use serde::Deserialize;
@@ -22,12 +23,16 @@ use std::fmt::Display;
 /// 400 that names the `param`.
 pub fn read(body: &Body) -> Result<ChatRequest<'_>, Error> {
     let mut request = ChatRequest::default();
+    let mut unknown = UnknownMembers::default();
     let mut old_limit = None;
     let mut function_call = None;
     for (name, text) in body.members() {
         let Some(value) = Json::parse(text).filter(|value| !value.is_null()) else { continue };
         match name {
-            "messages" => request.messages = messages(text, &mut request.warnings)?,
+            "messages" => {
+                request.messages = messages(text, &mut request.warnings)?;
+                unknown.messages(&PARTS, text, name);
+            }
             "tools" => request.tools.append(&mut tools(text)?),
             "functions" => functions::read(text, &mut request)?,
             "function_call" => function_call = Some(functions::choice(text)?),
@@ -47,6 +52,7 @@ pub fn read(body: &Body) -> Result<ChatRequest<'_>, Error> {
     }
     request.max_tokens = request.max_tokens.or(old_limit);
     request.tool_choice = request.tool_choice.or(function_call);
+    request.note_unknown_members(unknown);
     Ok(request)
 }
 
