@@ -6,6 +6,7 @@
 
 use super::finding::CheckError;
 use serde_json::{Map, Value};
+use words::api::operation::is_reference_name;
 use words::config::pattern::PatternBudget;
 
 /// One parameter of a check.
@@ -31,6 +32,8 @@ pub enum Type {
     Number,
     /// Text, or a list of texts.
     Texts,
+    /// Kinds of requests, by their reference names: a list, or a text of them with commas.
+    RequestTypes,
     /// One of these texts.
     OneOf(&'static [&'static str]),
     /// A text of these, or a list of them.
@@ -128,6 +131,29 @@ impl Type {
     /// What is wrong with a value, to be put behind its path; `None`: nothing.
     pub fn problem(self, value: &Value) -> Option<String> {
         let is_list_of = |value: &Value, is: &dyn Fn(&str) -> bool| match value {
+/// The kinds of requests of a list, or of a text with commas.
+pub(super) fn request_types(value: &Value) -> Vec<&str> {
+    match value {
+        Value::Array(items) => items.iter().filter_map(Value::as_str).collect(),
+        Value::String(text) => text.split(',').map(str::trim).filter(|name| !name.is_empty()).collect(),
+        _ => Vec::new(),
+    }
+}
+
+/// What is wrong with a list of kinds of requests: one that is none would allow and block nothing.
+fn unknown_request_types(value: &Value) -> Option<String> {
+    let is_list = match value {
+        Value::Array(items) => items.iter().all(Value::is_string),
+        value => value.is_string(),
+    };
+    if !is_list {
+        return Some("must be a list of types of requests, or a text of them with commas".to_owned());
+    }
+    let mut unknown = request_types(value).into_iter().filter(|name| !is_reference_name(name));
+    let name = unknown.next()?;
+    Some(format!("has {name:?}, which is no type of requests; docs/guardrails.md lists them"))
+}
+
             Value::Array(items) => items.iter().all(|item| item.as_str().is_some_and(is)),
             value => value.as_str().is_some_and(is),
         };
@@ -141,6 +167,7 @@ impl Type {
                 value.as_str().is_some_and(|name| names.contains(&name)),
                 format!("one of {}", names.join(", ")),
             ),
+            Self::RequestTypes => return unknown_request_types(value),
             Self::SomeOf(names) => (
                 is_list_of(value, &|name| names.contains(&name)),
                 format!("a list of some of {}", names.join(", ")),

@@ -12,6 +12,7 @@ use super::chat::{ChatRequest, EncodeContext, Encoder};
 use super::rules::{QueryRule, Table};
 use crate::error::Error;
 use http::Method;
+pub use reference_name::is_reference_name;
 use table::{PASSTHROUGH, Row, TABLE};
 
 /// How the request body of an operation travels.
@@ -89,10 +90,10 @@ impl Terminator {
 pub enum Completion {
     /// A finish reason. A message that stops without one was cut off.
     FinishReason,
-    /// A finish reason or the end marker.
     /// A finish reason, or `[DONE]` behind content: some engines with OpenAI's API give no reason. A chat that stops without both,
     /// or sends only `[DONE]`, was cut off.
     ReasonOrMarker,
+    /// A finish reason or the end marker.
     Either,
 }
 
