@@ -253,7 +253,7 @@ impl HookCompiler<'_> {
         let time_limit = parameters.number("timeout").filter(|limit| *limit > 0.0);
         let prepared = if is_fine { (kind.prepare)(&parameters) } else { Err(Unusable::new("", "")) };
         if let Err(unusable) = &prepared
-            && self.is_strict
+            && (self.is_strict || unusable.is_refused)
             && is_fine
         {
             let path = match unusable.parameter {

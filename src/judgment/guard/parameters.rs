@@ -39,6 +39,8 @@ pub enum Type {
     /// A text of these, or a list of them.
     SomeOf(&'static [&'static str]),
     Object,
+    /// A JSON Schema: an object, or `true` or `false`.
+    Schema,
     /// An object of texts, or its JSON as text.
     Headers,
     /// Any JSON.
@@ -63,6 +65,8 @@ pub struct Unusable {
     pub data: Option<Value>,
     /// The result's verdict.
     pub verdict: bool,
+    /// Whether a config that is sent with a request is refused for it, as a saved guardrail is for all of them.
+    pub is_refused: bool,
 }
 
 pub const fn required(name: &'static str, kind: Type, about: &'static str) -> Parameter {
@@ -81,7 +85,7 @@ pub const fn optional(
 impl Unusable {
     pub fn new(parameter: &'static str, message: impl Into<String>) -> Self {
         let error = CheckError { name: "Error".to_owned(), message: message.into() };
-        Self { parameter, error, data: None, verdict: false }
+        Self { parameter, error, data: None, verdict: false, is_refused: false }
     }
 }
 
@@ -127,10 +131,6 @@ impl<'a> Parameters<'a> {
     }
 }
 
-impl Type {
-    /// What is wrong with a value, to be put behind its path; `None`: nothing.
-    pub fn problem(self, value: &Value) -> Option<String> {
-        let is_list_of = |value: &Value, is: &dyn Fn(&str) -> bool| match value {
 /// The kinds of requests of a list, or of a text with commas.
 pub(super) fn request_types(value: &Value) -> Vec<&str> {
     match value {
@@ -154,6 +154,10 @@ fn unknown_request_types(value: &Value) -> Option<String> {
     Some(format!("has {name:?}, which is no type of requests; docs/guardrails.md lists them"))
 }
 
+impl Type {
+    /// What is wrong with a value, to be put behind its path; `None`: nothing.
+    pub fn problem(self, value: &Value) -> Option<String> {
+        let is_list_of = |value: &Value, is: &dyn Fn(&str) -> bool| match value {
             Value::Array(items) => items.iter().all(|item| item.as_str().is_some_and(is)),
             value => value.as_str().is_some_and(is),
         };
@@ -163,16 +167,17 @@ fn unknown_request_types(value: &Value) -> Option<String> {
             Self::Flag => (value.is_boolean(), "true or false".to_owned()),
             Self::Number => (value.is_number(), "a number".to_owned()),
             Self::Texts => (is_list_of(value, &|_| true), "a list of texts".to_owned()),
+            Self::RequestTypes => return unknown_request_types(value),
             Self::OneOf(names) => (
                 value.as_str().is_some_and(|name| names.contains(&name)),
                 format!("one of {}", names.join(", ")),
             ),
-            Self::RequestTypes => return unknown_request_types(value),
             Self::SomeOf(names) => (
                 is_list_of(value, &|name| names.contains(&name)),
                 format!("a list of some of {}", names.join(", ")),
             ),
             Self::Object => (value.is_object(), "an object".to_owned()),
+            Self::Schema => (value.is_object() || value.is_boolean(), "an object, true or false".to_owned()),
             Self::Headers => (
                 value.as_object().is_some_and(|members| members.values().all(Value::is_string))
                     || value.is_string(),
