@@ -156,6 +156,8 @@ fn check_response(
         (200, Some(_)) if streamed && !response.done => tally.error_event += 1,
         (200, None) if response.done => match response.finish.as_deref() {
             Some("stop" | "end_turn") if response.text == sample_text(TOKENS) => tally.whole += 1,
+            // A provider with OpenAI's API that gives no reason, but `[DONE]`.
+            None if streamed && response.text == sample_text(TOKENS) => tally.whole += 1,
             Some("stop" | "end_turn") => return Err("a partial response passed off as complete"),
             _ => return Err("no meaningful finish reason"),
         },

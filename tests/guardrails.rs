@@ -406,6 +406,17 @@ async fn what_cannot_be_checked_is_refused_with_all_problems_and_their_paths() {
             "output_guardrails[0].stream",
         ],
     );
+    // Types of requests that are none, and schemas that cannot be judged.
+    let input = json!([{"allowedRequestTypes": {"allowedTypes": ["stream-chatComplete"], "blockedTypes": ["chatcomplete"]}},
+        {"jsonSchema": {"schema": {"$ref": "#"}}}, {"jsonSchema": {"schema": {"properties": {"a": {"$ref": "#"}}}}}]);
+    let answer =
+        send(CHAT, &with(&target, json!({"input_guardrails": input})), &body(CHAT, "hi", false)).await;
+    assert_eq!(answer.status, 400, "{}", answer.text);
+    let problems = answer.json()["error"]["problems"].clone();
+    let paths: Vec<_> = problems.as_array().unwrap().iter().map(|problem| problem["path"].clone()).collect();
+    let wanted =
+        ["input_guardrails[0].allowedRequestTypes.blockedTypes", "input_guardrails[1].jsonSchema.schema"];
+    assert_eq!(paths, wanted, "{problems}");
 }
 
 #[tokio::test]

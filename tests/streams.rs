@@ -115,8 +115,8 @@ fn canned() -> Vec<(&'static str, String, End)> {
         // Some providers omit [DONE], some the final blank line, some the finish reason.
         (chat, [DELTA, FINISH].concat(), End::Supplied(DONE)),
         (chat, [DELTA, FINISH, "data: [DONE]"].concat(), End::Supplied("\n\n")),
-        // An end without a finish reason is an interrupted stream.
-        (chat, [DELTA, DONE].concat(), End::Instead(DONE)),
+        // An end without a finish reason is an interrupted stream, unless it is marked.
+        (chat, [DELTA, DONE].concat(), End::AsItIs),
         (chat, [DELTA, FINISH, DONE].concat().replace('\n', "\r\n"), End::AsItIs),
         (chat, [DELTA, FINISH, DONE].concat().replace('\n', "\r"), End::AsItIs),
         (

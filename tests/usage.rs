@@ -445,7 +445,7 @@ async fn input_tokens_of_a_response_are_counted_by_the_provider_or_here() {
         .send()
         .await
         .unwrap();
-    assert_eq!(response.status(), 400);
+    assert_eq!(response.status(), 200, "the published schema requires nothing");
 }
 
 #[tokio::test]

@@ -157,6 +157,42 @@ async fn events_in_place_of_other_outputs_are_a_failure() {
     }
 }
 
+/// Some engines end a response without saying why. It is judged the same whether it passes or is translated.
+#[tokio::test]
+async fn a_response_without_a_finish_reason_is_complete_where_its_end_is_marked() {
+    let chat = json!({"id": "c", "object": "chat.completion", "created": 1, "model": "m",
+        "choices": [{"index": 0, "message": {"role": "assistant", "content": "hello"}}]});
+    let message = json!({"id": "m", "type": "message", "role": "assistant", "model": "m",
+        "content": [{"type": "text", "text": "hello"}], "usage": {"input_tokens": 1, "output_tokens": 1}});
+    let chunk = json!({"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m",
+        "choices": [{"index": 0, "delta": {"content": "hello"}, "finish_reason": null}]});
+    let engine = MemoryEngine::new(&[]);
+    for (path, provider_id, is_streamed, body) in [
+        (CHAT, "openai", false, chat.to_string()),
+        (MESSAGES, "openai", false, chat.to_string()),
+        (RESPONSES, "mistral-ai", false, chat.to_string()),
+        (CHAT, "anthropic", false, message.to_string()),
+        (MESSAGES, "anthropic", false, message.to_string()),
+        (CHAT, "openai", true, format!("data: {chunk}\n\ndata: [DONE]\n\n")),
+        (MESSAGES, "openai", true, format!("data: {chunk}\n\ndata: [DONE]\n\n")),
+        (RESPONSES, "mistral-ai", true, format!("data: {chunk}\n\ndata: [DONE]\n\n")),
+    ] {
+        let media = if is_streamed { "text/event-stream" } else { "application/json" };
+        let upstream = provider(response("200 OK", media, &body)).await;
+        let about = format!("{path} at {provider_id}, streamed {is_streamed}");
+        let call = request(path, is_streamed);
+        let observed = engine.send(path, &target(provider_id, upstream.port), &call, &about).await;
+        assert_eq!(observed.status, 200, "{about}: {observed:?}");
+        assert!(observed.body.contains("hello") && !observed.body.contains("\"error\":{"), "{observed:?}");
+        let warnings = observed.line["warnings"].as_str().unwrap_or_default();
+        assert!(warnings.contains("finish_reason: "), "{about}: {}", observed.line);
+        if !is_streamed {
+            let header = &observed.headers["x-gateway-warnings"];
+            assert!(header.contains("finish_reason: "), "{about}: {observed:?}");
+        }
+    }
+}
+
 #[tokio::test]
 async fn a_good_response_of_the_next_target_replaces_it() {
     let whole = json!({"id": "c", "object": "chat.completion", "created": 1, "model": "m", "choices": [

@@ -206,10 +206,10 @@ fn moment(body: &Map<String, Value>, name: &str) -> Option<Timestamp> {
 }
 
 /// The names of scopes in their own spelling, once each.
-fn scopes(call: &Call, kind: KeyType) -> Result<Vec<String>, Error> {
+fn scopes(call: &Call, kind: KeyType, most: &ScopeSet) -> Result<Vec<String>, Error> {
     let names = texts(&call.body, "scopes");
     let (wanted, _) = ScopeSet::parse(names.iter().map(String::as_str));
-    if let Some(scope) = wanted.without(&kind.scopes()).iter().next() {
+    if let Some(scope) = wanted.without(most).iter().next() {
         let place = names.iter().position(|name| Scope::parse(name) == Some(scope)).unwrap_or_default();
         let message = format!("A key of type {} cannot hold {scope}.", kind.as_str());
         return Err(Error::invalid_request(format!("scopes[{place}]"), message));
@@ -270,7 +270,7 @@ async fn create(mut call: Call, kind: KeyType) -> Result<Reply, Error> {
         KeyType::OrganisationService => None,
         KeyType::WorkspaceService | KeyType::WorkspaceUser => Some(call.new_workspace()?),
     };
-    let scopes = scopes(&call, kind)?;
+    let scopes = scopes(&call, kind, &kind.scopes())?;
     if let Some(user) = call.text("user_id") {
         let catalog = call.catalog()?;
         if Uuid::try_parse(user).ok().and_then(|id| catalog.get(Kind::User, id)).is_none() {
@@ -375,7 +375,7 @@ async fn update(mut call: Call) -> Result<Reply, Error> {
     let (record, mut body) = find(&call, Action::Update)?;
     check_grantable(&call, &body.scope_set())?;
     if call.has("scopes") {
-        body.scopes = scopes(&call, body.kind)?;
+        body.scopes = scopes(&call, body.kind, &body.most_scopes())?;
     }
     if let Some(name) = call.text("name") {
         name.clone_into(&mut body.name);

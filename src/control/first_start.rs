@@ -63,16 +63,17 @@ fn missing(
     Ok((changes, key))
 }
 
-/// A key of the organisation that may do all such a key can.
+/// A key of the organisation that may do all that the key of a first start can.
 fn administrator(made: &NewKey, now: Timestamp) -> Record {
+    let key = KeyBody::new("administrator", KeyType::OrganisationService);
     let body = KeyBody {
         description: Some(
             "Made at the first start. Make keys of your own with it, then delete it.".to_owned(),
         ),
-        scopes: KeyType::OrganisationService.scopes().iter().map(|scope| scope.as_str().to_owned()).collect(),
+        scopes: key.most_scopes().iter().map(|scope| scope.as_str().to_owned()).collect(),
         secrets: vec![KeySecret::new(&made.hash)],
         masked: mask(made.text.expose()),
-        ..KeyBody::new("administrator", KeyType::OrganisationService)
+        ..key
     };
     let record = created(Kind::ApiKey, None, made.public_id.as_str().to_owned(), &Value::Null, now);
     Record { body: body.to_json().into(), ..record }

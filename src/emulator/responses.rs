@@ -86,7 +86,9 @@ pub(super) fn create(call: &Call<'_>) -> Result<Reply, ApiError> {
 
 pub(super) fn input_tokens(call: &Call<'_>) -> Result<Reply, ApiError> {
     let request: Request<'_> = call.read(Dialect::OpenAi)?;
-    let (_, script) = call.model(request.model.as_deref(), Dialect::OpenAi)?;
+    // As published, where no member is required.
+    let model = request.model.as_deref().unwrap_or("gpt-4o-mini");
+    let (_, script) = call.model(Some(model), Dialect::OpenAi)?;
     let input = request.input.ok_or_else(|| ApiError::missing("input"))?;
     let text = serde_json::to_string(&input_value(call, input)?).unwrap_or_default();
     let tokens = conversation::prompt_tokens(&messages(&text)?);

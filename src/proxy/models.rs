@@ -69,11 +69,8 @@ fn parts(
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         headers.insert(CONTENT_LENGTH, body.len().into());
         if !found.warnings.is_empty() {
-            header_edit::insert_str(
-                headers,
-                header_edit::WARNINGS,
-                &response_headers::warnings(&found.warnings),
-            );
+            let warnings = response_headers::warnings(found.warnings.iter().map(String::as_str));
+            header_edit::insert_str(headers, header_edit::WARNINGS, &warnings);
         }
         response_headers::add_basic_headers(headers, ctx);
     });

@@ -3,7 +3,7 @@
 //! The expected results are in `scenarios`.
 
 use super::observed::ObservedResponse;
-use super::rows::{Fault, Form};
+use super::rows::{Fault, Form, Served};
 use crate::support::Gateway;
 use crate::support::client::{client, fresh_client};
 use crate::support::settings::{KEY, STANDARD};
@@ -98,6 +98,12 @@ impl fmt::Display for Case {
 impl Case {
     pub(super) fn is_streamed(&self) -> bool {
         self.form == Form::Streamed
+    }
+
+    /// Which target's response the client gets.
+    pub(super) fn served(&self) -> Served {
+        let at_openai = self.fault.served_at_openai.filter(|_| self.dialect == PrimaryDialect::OpenAi);
+        at_openai.unwrap_or(self.fault.served)
     }
 
     /// The fallback's dialect: the same as the client's.

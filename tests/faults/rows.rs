@@ -49,6 +49,8 @@ pub(super) struct Fault {
     /// The row also runs on `/v1/messages`.
     pub(super) messages: bool,
     pub(super) served: Served,
+    /// The same for a primary with OpenAI's API, whose `[DONE]` is an end.
+    pub(super) served_at_openai: Option<Served>,
     /// How many requests the primary gets.
     pub(super) primary_requests: RangeInclusive<usize>,
     /// Seconds until the response must be complete.
@@ -66,6 +68,7 @@ const fn fault(name: &'static str, script: &'static str) -> Fault {
         forms: BOTH,
         messages: false,
         served: Served::Fallback,
+        served_at_openai: None,
         primary_requests: 1..=1,
         // Two backoffs of up to one and two seconds, on a busy machine.
         max_seconds: 9,
@@ -123,6 +126,7 @@ pub(super) const FAULTS: &[Fault] = &[
         forms: STREAMED,
         messages: true,
         served: Served::Both,
+        served_at_openai: Some(Served::Primary),
         ..fault("no finish reason", "fault=no_finish")
     },
     Fault { scenario: Scenario::TooLong, ..fault("context length exceeded", "error=context_length") },

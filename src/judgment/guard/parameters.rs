@@ -6,6 +6,7 @@
 
 use super::finding::CheckError;
 use serde_json::{Map, Value};
+use words::api::operation::is_reference_name;
 use words::config::pattern::PatternBudget;
 
 /// One parameter of a check.
@@ -35,11 +36,15 @@ pub enum Type {
     List,
     /// A list of texts, or one text.
     Texts,
+    /// Kinds of requests, by their reference names: a list, or a text of them with commas.
+    RequestTypes,
     /// One of these texts.
     OneOf(&'static [&'static str]),
     /// A list of some of these texts.
     SomeOf(&'static [&'static str]),
     Object,
+    /// A JSON Schema: an object, or `true` or `false`.
+    Schema,
     /// An object of texts, or its JSON as text.
     Headers,
     /// Any JSON.
@@ -64,7 +69,7 @@ pub struct Unusable {
     pub data: Option<Value>,
     /// The result's verdict.
     pub verdict: bool,
-    /// Something in the parameter is missing, or has not its type: refused when the config is read.
+    /// Refused when the config is read, inline ones too: something is missing, has not its type, or can never be judged.
     pub is_refused: bool,
 }
 
@@ -136,6 +141,29 @@ impl<'a> Parameters<'a> {
     }
 }
 
+/// The kinds of requests of a list, or of a text with commas.
+pub(super) fn request_types(value: &Value) -> Vec<&str> {
+    match value {
+        Value::Array(items) => items.iter().filter_map(Value::as_str).collect(),
+        Value::String(text) => text.split(',').map(str::trim).filter(|name| !name.is_empty()).collect(),
+        _ => Vec::new(),
+    }
+}
+
+/// What is wrong with a list of kinds of requests: one that is none would allow and block nothing.
+fn unknown_request_types(value: &Value) -> Option<String> {
+    let is_list = match value {
+        Value::Array(items) => items.iter().all(Value::is_string),
+        value => value.is_string(),
+    };
+    if !is_list {
+        return Some("must be a list of types of requests, or a text of them with commas".to_owned());
+    }
+    let mut unknown = request_types(value).into_iter().filter(|name| !is_reference_name(name));
+    let name = unknown.next()?;
+    Some(format!("has {name:?}, which is no type of requests; docs/guardrails.md lists them"))
+}
+
 impl Type {
     /// What is wrong with a value, to be put behind its path; `None`: nothing.
     pub fn problem(self, value: &Value) -> Option<String> {
@@ -151,6 +179,7 @@ impl Type {
             Self::Id => (value.is_string() || value.is_number(), "a text or a number".to_owned()),
             Self::List => (value.is_array() && is_list_of(value, &|_| true), "a list of texts".to_owned()),
             Self::Texts => (is_list_of(value, &|_| true), "a list of texts, or one".to_owned()),
+            Self::RequestTypes => return unknown_request_types(value),
             Self::OneOf(names) => (
                 value.as_str().is_some_and(|name| names.contains(&name)),
                 format!("one of {}", names.join(", ")),
@@ -160,6 +189,7 @@ impl Type {
                 format!("a list of some of {}", names.join(", ")),
             ),
             Self::Object => (value.is_object(), "an object".to_owned()),
+            Self::Schema => (value.is_object() || value.is_boolean(), "an object, true or false".to_owned()),
             Self::Headers => (
                 value.as_object().is_some_and(|members| members.values().all(Value::is_string))
                     || value.is_string(),

@@ -51,6 +51,8 @@ fn type_name(kind: Type) -> String {
         Type::Id => "text or number".to_owned(),
         Type::List => "list of texts".to_owned(),
         Type::Texts => "list of texts, or one".to_owned(),
+        Type::Schema => "object, true or false".to_owned(),
+        Type::RequestTypes => "list of types, or a text of them with commas".to_owned(),
         Type::OneOf(names) => format!("one of {}", list(names)),
         Type::SomeOf(names) => format!("list of some of {}", list(names)),
         Type::Object => "object".to_owned(),

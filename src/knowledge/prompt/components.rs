@@ -35,8 +35,8 @@ impl Components {
                     add_path(&mut self.sections, path);
                     self.add(nodes, true);
                 }
-                Node::Partial(partial) => add(&mut self.partials, partial.to_string()),
-                Node::VariablePartial(path) => add_path(&mut self.variable_partials, path),
+                Node::Partial { partial, .. } => add(&mut self.partials, partial.to_string()),
+                Node::VariablePartial { path, .. } => add_path(&mut self.variable_partials, path),
             }
         }
     }

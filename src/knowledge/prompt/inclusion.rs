@@ -99,9 +99,9 @@ impl Walk<'_> {
 pub(super) fn add_included<'n>(nodes: &'n [Node], included: &mut Vec<&'n PartialRef>) {
     for node in nodes {
         match node {
-            Node::Partial(partial) if !included.contains(&partial) => included.push(partial),
+            Node::Partial { partial, .. } if !included.contains(&partial) => included.push(partial),
             Node::Section { nodes, .. } => add_included(nodes, included),
-            Node::Partial(_) | Node::Text(_) | Node::Value(_) | Node::VariablePartial(_) => {}
+            Node::Partial { .. } | Node::Text(_) | Node::Value(_) | Node::VariablePartial { .. } => {}
         }
     }
 }

@@ -14,10 +14,16 @@ pub enum Node {
         inverted: bool,
         nodes: Vec<Node>,
     },
-    /// `{{>slug}}`
-    Partial(PartialRef),
+    /// `{{>slug}}`. `indent` stands before each of its lines.
+    Partial {
+        partial: PartialRef,
+        indent: Box<str>,
+    },
     /// `{{>>name}}`: the variable holds the slug of the partial.
-    VariablePartial(Path),
+    VariablePartial {
+        path: Path,
+        indent: Box<str>,
+    },
 }
 
 /// A dotted name. `{{.}}`, the current item, has no segments.

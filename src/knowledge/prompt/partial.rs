@@ -74,7 +74,7 @@ impl Partial {
     /// # Errors
     /// Everything that is wrong with it.
     pub fn compile(text: &str) -> Result<Self, Vec<String>> {
-        tags::parse(text).map(|nodes| Self { nodes })
+        tags::parse_lines(text).map(|nodes| Self { nodes })
     }
 
     /// The partials that it includes by their names, each once.

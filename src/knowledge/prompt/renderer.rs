@@ -67,11 +67,23 @@ pub(crate) struct Renderer<'a> {
     pub written: usize,
     turns: usize,
     nodes: usize,
+    /// What stands before each line of the partials that are open.
+    indent: String,
+    is_line_start: bool,
 }
 
 impl<'a> Renderer<'a> {
     pub fn new(variables: &'a Value, partials: &'a dyn Partials) -> Self {
-        Self { scopes: Scopes::new(variables), partials, open: Vec::new(), written: 0, turns: 0, nodes: 0 }
+        Self {
+            scopes: Scopes::new(variables),
+            partials,
+            open: Vec::new(),
+            written: 0,
+            turns: 0,
+            nodes: 0,
+            indent: String::new(),
+            is_line_start: false,
+        }
     }
 
     /// # Errors
@@ -83,20 +95,56 @@ impl<'a> Renderer<'a> {
                 return Err(too_large(&format!("more than {MAX_NODES} parts")));
             }
             match node {
-                Node::Text(text) => sink.literal(text),
-                Node::Value(path) => sink.value(self.scopes.find(path))?,
+                Node::Text(text) if self.indent.is_empty() => sink.literal(text),
+                Node::Text(text) => self.lines(text, sink)?,
+                Node::Value(path) => {
+                    if std::mem::take(&mut self.is_line_start) {
+                        sink.literal(&self.indent);
+                    }
+                    sink.value(self.scopes.find(path))?;
+                }
                 Node::Section { path, inverted, nodes } => self.section(path, *inverted, nodes, sink)?,
-                Node::Partial(partial) => self.partial(partial.clone(), sink)?,
-                Node::VariablePartial(path) => {
+                Node::Partial { partial, indent } => self.indented(partial.clone(), indent, sink)?,
+                Node::VariablePartial { path, indent } => {
                     let partial = self.partial_of(path)?;
-                    self.partial(partial, sink)?;
+                    self.indented(partial, indent, sink)?;
                 }
             }
-            if self.written + sink.written() > MAX_RENDERED {
-                return Err(too_large(&format!("more than {MAX_RENDERED} bytes")));
-            }
+            self.check_size(sink)?;
         }
         Ok(())
+    }
+
+    fn check_size(&self, sink: &dyn Sink) -> Result<(), Error> {
+        if self.written + sink.written() > MAX_RENDERED {
+            return Err(too_large(&format!("more than {MAX_RENDERED} bytes")));
+        }
+        Ok(())
+    }
+
+    /// Writes a part of a partial's own text, each line behind the indentation. Lines of values are none of them.
+    fn lines(&mut self, text: &str, sink: &mut dyn Sink) -> Result<(), Error> {
+        for line in text.split_inclusive('\n') {
+            if self.is_line_start && !line.trim_end_matches(['\r', '\n']).is_empty() {
+                sink.literal(&self.indent);
+            }
+            sink.literal(line);
+            self.is_line_start = line.ends_with('\n');
+            self.check_size(sink)?;
+        }
+        Ok(())
+    }
+
+    fn indented(&mut self, partial: PartialRef, indent: &str, sink: &mut dyn Sink) -> Result<(), Error> {
+        let outer = self.indent.len();
+        if !indent.is_empty() {
+            self.indent.push_str(indent);
+            self.is_line_start = true;
+        }
+        let rendered = self.partial(partial, sink);
+        self.indent.truncate(outer);
+        self.is_line_start &= outer > 0;
+        rendered
     }
 
     fn section(
@@ -191,8 +239,8 @@ impl<'a> Missing<'a> {
                 Node::Text(_) | Node::Value(_) => {}
                 Node::Section { nodes, .. } => self.collect(renderer, nodes, false, depth),
                 // In a section it may be a member of an item.
-                Node::VariablePartial(_) if !is_outside => {}
-                Node::VariablePartial(path) => match renderer.partial_of(path) {
+                Node::VariablePartial { .. } if !is_outside => {}
+                Node::VariablePartial { path, .. } => match renderer.partial_of(path) {
                     Ok(partial) if renderer.partials.find(&partial).is_some() => {}
                     Ok(partial) => add(&mut self.partials, partial.to_string()),
                     Err(_) => match renderer.scopes.find(path) {
@@ -200,13 +248,13 @@ impl<'a> Missing<'a> {
                         _ => add(&mut self.variables, path.name()),
                     },
                 },
-                Node::Partial(partial) if depth <= MAX_PARTIALS && self.visited.insert(partial) => {
+                Node::Partial { partial, .. } if depth <= MAX_PARTIALS && self.visited.insert(partial) => {
                     match renderer.partials.find(partial) {
                         Some(found) => self.collect(renderer, &found.nodes, is_outside, depth + 1),
                         None => add(&mut self.partials, partial.to_string()),
                     }
                 }
-                Node::Partial(_) => {}
+                Node::Partial { .. } => {}
             }
         }
     }

@@ -11,35 +11,98 @@ const MAX_DEPTH: usize = 20;
 /// The longest text of a template, bytes.
 const MAX_TEXT: usize = 1 << 20;
 
+/// Reads a text in which every line stays.
+///
 /// # Errors
 /// Everything that is wrong with the tags.
 pub fn parse(text: &str) -> Result<Vec<Node>, Vec<String>> {
-    if text.len() > MAX_TEXT {
-        return Err(vec![format!("it is longer than {MAX_TEXT} bytes")]);
-    }
+    check_length(text)?;
     let mut parser = Parser::default();
-    let mut rest = text;
-    while let Some(at) = memchr::memmem::find(rest.as_bytes(), b"{{") {
-        let (before, here) = rest.split_at_checked(at).unwrap_or((rest, ""));
-        parser.text(before);
-        rest = match tag_at(here) {
-            Some((tag, rest)) => {
-                parser.tag(tag);
-                rest
-            }
-            None => {
-                // The next brace may begin a tag.
-                let (brace, rest) = here.split_at_checked(1).unwrap_or((here, ""));
-                parser.text(brace);
-                rest
-            }
-        };
-    }
-    parser.text(rest);
+    Tokens { rest: text }.for_each(|token| parser.token(token));
     parser.finish()
 }
 
+/// Reads a text in which lines that hold nothing but sections, comments and partials are no lines of the result.
+///
+/// # Errors
+/// Everything that is wrong with the tags.
+pub fn parse_lines(text: &str) -> Result<Vec<Node>, Vec<String>> {
+    check_length(text)?;
+    let mut parser = Parser::default();
+    let mut line = Vec::new();
+    for token in (Tokens { rest: text }) {
+        let Token::Text(text) = token else {
+            line.push(token);
+            continue;
+        };
+        for part in text.split_inclusive('\n') {
+            line.push(Token::Text(part));
+            if part.ends_with('\n') {
+                parser.line(&mut line);
+            }
+        }
+    }
+    parser.line(&mut line);
+    parser.finish()
+}
+
+/// The text that is outside of tags.
+pub(super) fn literals(text: &str) -> String {
+    let texts = Tokens { rest: text }.filter_map(|token| match token {
+        Token::Text(text) => Some(text),
+        Token::Tag(_) => None,
+    });
+    texts.collect()
+}
+
+fn check_length(text: &str) -> Result<(), Vec<String>> {
+    if text.len() > MAX_TEXT { Err(vec![format!("it is longer than {MAX_TEXT} bytes")]) } else { Ok(()) }
+}
+
+/// What a text consists of, from left to right.
+enum Token<'a> {
+    Text(&'a str),
+    Tag(Tag<'a>),
+}
+
+struct Tokens<'a> {
+    rest: &'a str,
+}
+
+impl<'a> Iterator for Tokens<'a> {
+    type Item = Token<'a>;
+
+    fn next(&mut self) -> Option<Token<'a>> {
+        if self.rest.is_empty() {
+            return None;
+        }
+        let at = memchr::memmem::find(self.rest.as_bytes(), b"{{").unwrap_or(self.rest.len());
+        let (before, here) = self.rest.split_at_checked(at)?;
+        if before.is_empty()
+            && let Some((tag, rest)) = tag_at(here)
+        {
+            self.rest = rest;
+            return Some(Token::Tag(tag));
+        }
+        // Of braces that begin no tag, the next one may begin one.
+        let (text, rest) = self.rest.split_at_checked(before.len().max(1))?;
+        self.rest = rest;
+        Some(Token::Text(text))
+    }
+}
+
+impl Token<'_> {
+    /// Whether it leaves a line empty.
+    fn is_blank(&self) -> bool {
+        match self {
+            Token::Text(text) => text.trim().is_empty(),
+            Token::Tag(tag) => !matches!(tag, Tag::Value(_)),
+        }
+    }
+}
+
 /// A tag, without its braces.
+#[derive(Clone, Copy)]
 enum Tag<'a> {
     Value(&'a str),
     Section { name: &'a str, inverted: bool },
@@ -117,13 +180,38 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn tag(&mut self, tag: Tag<'a>) {
+    /// Adds a line. Nothing is left of one that has tags and nothing to show but what they include; the blanks before a partial
+    /// then stand before each line of it (Mustache's standalone lines).
+    fn line(&mut self, line: &mut Vec<Token<'a>>) {
+        let is_alone =
+            line.iter().any(|token| matches!(token, Token::Tag(_))) && line.iter().all(Token::is_blank);
+        let mut indent = "";
+        for token in line.drain(..) {
+            match token {
+                Token::Text(blanks) if is_alone => indent = blanks,
+                Token::Tag(tag) if is_alone => self.tag(tag, std::mem::take(&mut indent)),
+                token => self.token(token),
+            }
+        }
+    }
+
+    fn token(&mut self, token: Token<'a>) {
+        match token {
+            Token::Text(text) => self.text(text),
+            Token::Tag(tag) => self.tag(tag, ""),
+        }
+    }
+
+    /// `indent`: what stands before each line of a partial.
+    fn tag(&mut self, tag: Tag<'a>, indent: &str) {
         match tag {
             Tag::Comment => {}
             Tag::Value(name) => self.nodes.push(Node::Value(Path::new(name))),
-            Tag::VariablePartial(name) => self.nodes.push(Node::VariablePartial(Path::new(name))),
+            Tag::VariablePartial(name) => {
+                self.nodes.push(Node::VariablePartial { path: Path::new(name), indent: indent.into() });
+            }
             Tag::Partial(name) => match PartialRef::parse(name) {
-                Ok(partial) => self.nodes.push(Node::Partial(partial)),
+                Ok(partial) => self.nodes.push(Node::Partial { partial, indent: indent.into() }),
                 Err(problem) => self.problems.push(problem),
             },
             Tag::Section { name, inverted } => {

@@ -105,7 +105,7 @@ impl Template {
 impl Form {
     fn compile(text: &str, is_raw: bool) -> Result<Self, Vec<String>> {
         if !is_chat(text, is_raw) {
-            return tags::parse(text).map(Self::Text);
+            return tags::parse_lines(text).map(Self::Text);
         }
         if check_messages(text).is_ok() {
             return json_tree::compile(text).map(Self::Tree);
@@ -128,8 +128,12 @@ impl Form {
 fn is_chat(text: &str, is_raw: bool) -> bool {
     let text = text.trim_start();
     match text.strip_prefix('[') {
-        // Not the `[INST]` of a text.
-        Some(inside) => inside.trim_start().starts_with(['{', ']']),
+        // Not the `[INST]` of a text, nor one that values make a list of messages of in no case: `[{{^x}}none{{/x}}]`.
+        Some(inside) => {
+            let shown = tags::literals(inside);
+            let items = shown.trim_start_matches(|c: char| c.is_whitespace() || c == ',');
+            items.starts_with('{') || (items.trim_end() == "]" && inside.trim_end().ends_with(']'))
+        }
         None => is_raw && text.starts_with("{{"),
     }
 }

@@ -1,6 +1,7 @@
 //! Tests of templates: the dialect's table, partials, requests, and properties of any value.
 
 mod dialect;
+mod lines;
 mod partials;
 mod properties;
 mod requests;

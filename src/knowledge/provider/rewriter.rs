@@ -152,7 +152,7 @@ impl Rewriter {
             _ if state.is_done() => {}
             Work::Chat { decoder, encoder } => {
                 decoder.finish(&mut |event| state.take(event, encoder.as_mut(), out));
-                // A stream that ends without a finish reason was cut off, even if it has an end marker.
+                // A stream that ends without a finish reason was cut off, unless the provider marked its end.
                 if !state.is_done() && state.summary.finish.is_some() {
                     encoder.close(out);
                     state.closed = true;

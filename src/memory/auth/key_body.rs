@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
-use words::settings::scopes::{KeyType, ScopeSet};
+use words::settings::scopes::{KeyType, Scope, ScopeSet};
 
 /// A stored service key without its secrets' text.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -120,9 +120,19 @@ impl KeyBody {
         serde_json::to_string(self).unwrap_or_default()
     }
 
-    /// What the key may do: its scopes that this version knows and that its type may hold.
+    /// What the key may do: its scopes that this version knows and that it may hold.
     pub fn scope_set(&self) -> ScopeSet {
-        ScopeSet::parse(self.scopes.iter().map(String::as_str)).0.and(&self.kind.scopes())
+        ScopeSet::parse(self.scopes.iter().map(String::as_str)).0.and(&self.most_scopes())
+    }
+
+    /// All that it may hold: what its type may. The key of the first start, which nobody made, also renders prompts, so that it can
+    /// show what it saves; it calls no provider.
+    pub fn most_scopes(&self) -> ScopeSet {
+        let mut most = self.kind.scopes();
+        if self.created_by.is_none() {
+            most.insert(Scope::PromptsRender);
+        }
+        most
     }
 }
 
@@ -185,6 +195,12 @@ mod tests {
         assert_eq!(KeyBody::parse(&body.to_json()).unwrap(), body);
         let scopes: Vec<_> = body.scope_set().iter().map(|scope| scope.as_str()).collect();
         assert_eq!(scopes, ["completions.write"], "neither unknown scopes nor those of another type count");
+        let mut administrator = KeyBody::new("administrator", KeyType::OrganisationService);
+        administrator.scopes = vec!["prompts.render".to_owned(), "completions.write".to_owned()];
+        let scopes: Vec<_> = administrator.scope_set().iter().map(|scope| scope.as_str()).collect();
+        assert_eq!(scopes, ["prompts.render"], "the key of the first start renders, and calls nothing");
+        administrator.created_by = Some("turnpike keys".to_owned());
+        assert!(administrator.scope_set().is_empty());
         let end = body.secrets[1].expires_at.unwrap();
         assert!(body.secrets[0].is_live(end) && !body.secrets[1].is_live(end));
         assert!(KeyBody::parse(&text.replace("workspace-user", "nothing")).is_err());

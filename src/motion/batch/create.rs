@@ -35,6 +35,7 @@ impl Batches {
         body: &Body,
     ) -> Result<Value, Error> {
         rules::check(Operation::BatchesCreate, body, &|_| false)?;
+        rules::check_endpoint(body)?;
         let text = |name: &str| body.text(name).unwrap_or_default();
         let (input, file) = self
             .find_file(client, &text("input_file_id"))

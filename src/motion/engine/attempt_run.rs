@@ -173,7 +173,7 @@ impl AttemptRun {
     /// What the record has of it, as far as it is.
     pub fn facts(&self) -> AttemptFacts {
         let attempt = Some(Arc::clone(&self.attempt));
-        AttemptFacts { attempt, state: self.stream.state(), cache: self.cache, is_unpriced: false }
+        AttemptFacts { attempt, state: self.stream.state(), cache: self.cache, ..AttemptFacts::default() }
     }
 
     /// It got no response. Where it has read along with the call of another request, that was no hit.

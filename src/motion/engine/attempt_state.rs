@@ -17,6 +17,8 @@ pub struct AttemptFacts {
     pub cache: CacheNote,
     /// Its response costs something that has no price.
     pub is_unpriced: bool,
+    /// Its response has no finish reason.
+    pub lacks_reason: bool,
 }
 
 /// The times and the status of one attempt.

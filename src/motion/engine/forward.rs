@@ -396,6 +396,7 @@ fn client_header(
     ctx.record.streamed = streams;
     let model = body.summary().and_then(|summary| summary.model.as_deref());
     ctx.facts.is_unpriced = run.calls_target() && cost::is_unpriced(&ctx.prices, &run.attempt, model);
+    ctx.facts.lacks_reason = body.summary().is_some_and(|summary| summary.lacks_reason);
     let ctx = &*ctx;
     if body.has_own_type() && header.status == StatusCode::CREATED {
         // The status is the client's API's as well, and OpenAI's has no other for what was made.

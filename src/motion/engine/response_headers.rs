@@ -19,7 +19,7 @@ use pingora_core::protocols::http::HttpTask;
 use std::time::Instant;
 use words::api::chat::ProviderError;
 use words::api::operation::{Operation, ResponseKind};
-use words::api::tap::Tap;
+use words::api::tap::{NO_REASON, Tap};
 use words::api::{Dialect, request_id};
 use words::error::Error;
 use words::json::JsonStr;
@@ -110,8 +110,10 @@ pub(crate) fn add_gateway_headers(headers: &mut HeaderMap, ctx: &RequestContext)
             header_edit::insert_str(headers, header_edit::ATTEMPTS, &ctx.record.attempts_text());
         }
         ctx.limits.add_headers(headers);
-        if !attempt.warnings.is_empty() {
-            header_edit::insert_str(headers, header_edit::WARNINGS, &warnings(&attempt.warnings));
+        let late = ctx.facts.lacks_reason.then_some(NO_REASON);
+        if late.is_some() || !attempt.warnings.is_empty() {
+            let all = attempt.warnings.iter().map(String::as_str).chain(late);
+            header_edit::insert_str(headers, header_edit::WARNINGS, &warnings(all));
         }
     }
     add_basic_headers(headers, ctx);
@@ -166,9 +168,9 @@ pub fn provider_error(
 }
 
 /// Warnings as one header value: plain ASCII, at most 2 KiB.
-pub fn warnings(messages: &[String]) -> String {
+pub fn warnings<'m>(messages: impl Iterator<Item = &'m str>) -> String {
     let printable = |char: char| if char.is_ascii() && !char.is_ascii_control() { char } else { '?' };
-    messages.join("; ").chars().take(2048).map(printable).collect()
+    messages.collect::<Vec<_>>().join("; ").chars().take(2048).map(printable).collect()
 }
 
 /// Adds the headers that every response has, the gateway's own errors included: the trace id, the request's id under the

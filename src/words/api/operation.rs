@@ -12,6 +12,7 @@ use super::chat::{ChatRequest, EncodeContext, Encoder};
 use super::rules::{QueryRule, Table};
 use crate::error::Error;
 use http::Method;
+pub use reference_name::is_reference_name;
 use table::{PASSTHROUGH, Row, TABLE};
 
 /// How the request body of an operation travels.
@@ -87,8 +88,11 @@ impl Terminator {
 /// What proves that a response is complete.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Completion {
-    /// A finish reason. A chat that stops without one, or sends only `[DONE]`, was cut off.
+    /// A finish reason. A message that stops without one was cut off.
     FinishReason,
+    /// A finish reason, or `[DONE]` behind content: some engines with OpenAI's API give no reason. A chat that stops without both,
+    /// or sends only `[DONE]`, was cut off.
+    ReasonOrMarker,
     /// A finish reason or the end marker.
     Either,
 }

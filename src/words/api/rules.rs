@@ -19,11 +19,13 @@ use super::body::Body;
 use super::operation::Operation;
 use crate::error::Error;
 pub(super) use batches::TABLE as BATCHES;
-pub use batches::check_window;
+pub use batches::{check_endpoint, check_window};
 pub(super) use chat::TABLE as CHAT;
 pub(super) use completions::TABLE as COMPLETIONS;
 pub(super) use fine_tuning::TABLE as FINE_TUNING;
-pub(super) use others::{COUNT_TOKENS, EMBEDDINGS, IMAGES, MESSAGES, MODERATIONS, RERANK, RESPONSES, SPEECH};
+pub(super) use others::{
+    COUNT_TOKENS, EMBEDDINGS, IMAGES, INPUT_TOKENS, MESSAGES, MODERATIONS, RERANK, RESPONSES, SPEECH,
+};
 pub(super) use query::QueryRule;
 pub use query::check_query;
 pub(crate) use value::{MAX_METADATA_KEY, MAX_METADATA_PAIRS, MAX_METADATA_VALUE};

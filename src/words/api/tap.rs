@@ -49,7 +49,12 @@ pub struct ResponseSummary {
     pub ended: bool,
     /// Whether it is compressed: what it used is then unknown, because its content cannot be read.
     pub is_compressed: bool,
+    /// Whether the provider ended a chat without a finish reason.
+    pub lacks_reason: bool,
 }
+
+/// The warning for a chat whose provider gave no reason for its end.
+pub const NO_REASON: &str = "finish_reason: the provider gave none, and marked the end";
 
 impl ResponseSummary {
     /// Whether the response is complete: some providers send no end marker but do send a finish reason.
@@ -57,13 +62,18 @@ impl ResponseSummary {
         self.ended || self.finish.is_some()
     }
 
-    /// Whether the response is complete by the operation's rule: a chat needs a finish reason, an end marker alone is
-    /// not enough.
+    /// Whether the response is complete by the operation's rule.
     pub fn is_complete_for(&self, operation: Operation) -> bool {
         match operation.completion() {
             Completion::FinishReason => self.finish.is_some(),
+            Completion::ReasonOrMarker => self.finish.is_some() || self.is_marked(),
             Completion::Either => self.is_complete(),
         }
+    }
+
+    /// Whether content arrived, and behind it the end marker.
+    fn is_marked(&self) -> bool {
+        self.ended && self.content
     }
 }
 
@@ -72,6 +82,8 @@ impl ResponseSummary {
 pub struct Tap {
     watch: Watch,
     summary: ResponseSummary,
+    /// Whether such a response ends with a finish reason.
+    needs_reason: bool,
 }
 
 #[derive(Debug)]
@@ -174,17 +186,20 @@ impl Tap {
         } else {
             Watch::Opaque
         };
-        Self { watch, summary: ResponseSummary::default() }
+        let needs_reason = operation.completion() != Completion::Either;
+        Self { watch, summary: ResponseSummary::default(), needs_reason }
     }
 
     /// Of a websocket of the realtime API.
     pub fn of_socket() -> Self {
-        Self { watch: Watch::Socket(Box::default()), summary: ResponseSummary::default() }
+        let watch = Watch::Socket(Box::default());
+        Self { watch, summary: ResponseSummary::default(), needs_reason: false }
     }
 
     /// Of a response that is compressed.
     pub fn of_compressed() -> Self {
-        Self { watch: Watch::Opaque, summary: ResponseSummary { is_compressed: true, ..Default::default() } }
+        let summary = ResponseSummary { is_compressed: true, ..Default::default() };
+        Self { watch: Watch::Opaque, summary, needs_reason: false }
     }
 
     /// Takes the next bytes of the response. True exactly once: on the push that has the first content.
@@ -196,18 +211,24 @@ impl Tap {
             Watch::Json(whole) => {
                 let Whole { scan, usage_parts, length, is_response_object } = &mut **whole;
                 summary.content |= !chunk.is_empty();
-                if length.take() == Some(chunk.len()) && summary.read_common_fields(usage_parts, chunk) {
-                    return !before;
+                if length.take() != Some(chunk.len()) || !summary.read_common_fields(usage_parts, chunk) {
+                    scan.push(chunk, &mut |field, value| {
+                        summary.record_member(usage_parts, *is_response_object, field, value);
+                    });
+                    summary.ended = scan.is_closed();
                 }
-                scan.push(chunk, &mut |field, value| {
-                    summary.record_member(usage_parts, *is_response_object, field, value);
-                });
-                summary.ended = scan.is_closed();
             }
             Watch::Stream(stream) => stream.push(chunk, summary),
             Watch::Socket(socket) => socket.push(chunk, summary),
         }
+        self.note_end();
         self.summary.content && !before
+    }
+
+    fn note_end(&mut self) {
+        let summary = &mut self.summary;
+        summary.lacks_reason =
+            self.needs_reason && summary.is_marked() && summary.finish.is_none() && summary.error.is_none();
     }
 
     /// Takes an event of a stream that was parsed elsewhere. A stream is observed by its events or by its bytes
@@ -216,6 +237,7 @@ impl Tap {
         if let Watch::Stream(stream) = &mut self.watch {
             stream.event(event, &mut self.summary);
         }
+        self.note_end();
     }
 
     /// The response has ended: reads a last event that no blank line follows.
@@ -223,6 +245,7 @@ impl Tap {
         if let Watch::Stream(stream) = &mut self.watch {
             stream.finish(&mut self.summary);
         }
+        self.note_end();
     }
 
     pub fn summary(&self) -> &ResponseSummary {

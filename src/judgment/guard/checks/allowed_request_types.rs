@@ -3,7 +3,7 @@
 use super::BEFORE;
 use crate::guard::check::{CheckKind, LocalCheck, Prepared};
 use crate::guard::finding::Finding;
-use crate::guard::parameters::{Parameters, Type, Unusable, optional};
+use crate::guard::parameters::{Parameters, Type, Unusable, optional, request_types};
 use crate::guard::subject::Subject;
 use serde_json::{Value, json};
 use words::api::operation::Operation;
@@ -14,12 +14,14 @@ pub(crate) const ALLOWED_REQUEST_TYPES: CheckKind = CheckKind {
     phases: BEFORE,
     about: "Passes where the request's type is allowed and not blocked; without any list every type is. A list that is not given is \
             taken from the request's metadata: `supported_endpoints`, `blocked_endpoints`. Types are `chatComplete`, `complete`, \
-            `embed`, `messages`, `createModelResponse`, `imageGenerate`, `createBatch`, `createFinetune` and the like; `proxy` on the \
-            generic endpoint, where a type is also blocked if the path ends as that type's.",
+            `embed`, `messages`, `createModelResponse`, `imageGenerate`, `createBatch`, `createFinetune` and the like; \
+            `stream-chatComplete`, `stream-complete`, `stream-messages` and `stream-createModelResponse` mean their streams only; \
+            `proxy` is the generic endpoint, where a type is also blocked if the path ends as that type's. A parameter with any \
+            other type is refused.",
     source: "",
     parameters: &[
-        optional("allowedTypes", Type::Texts, "", "The types that are allowed; a text is split at commas."),
-        optional("blockedTypes", Type::Texts, "", "The types that are not; a text is split at commas."),
+        optional("allowedTypes", Type::RequestTypes, "", "The types that are allowed."),
+        optional("blockedTypes", Type::RequestTypes, "", "The types that are not."),
     ],
     prepare,
 };
@@ -37,15 +39,8 @@ fn prepare(parameters: &Parameters<'_>) -> Result<Prepared, Unusable> {
     Ok(Prepared::Local(Box::new(check)))
 }
 
-/// The types of a list, or of a text with commas.
 fn types(list: Option<&Value>) -> Vec<String> {
-    match list {
-        Some(Value::Array(items)) => items.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
-        Some(Value::String(text)) => {
-            text.split(',').map(|name| name.trim().to_owned()).filter(|name| !name.is_empty()).collect()
-        }
-        _ => Vec::new(),
-    }
+    list.map(request_types).unwrap_or_default().into_iter().map(str::to_owned).collect()
 }
 
 impl LocalCheck for AllowedRequestTypes {
@@ -79,9 +74,12 @@ impl LocalCheck for AllowedRequestTypes {
             });
             return Finding::failed("Error", message).with_data(data);
         }
-        let meant = subject.meant.map(Operation::reference_name);
-        let is_blocked = blocked.iter().any(|name| name == current || Some(name.as_str()) == meant);
-        let verdict = !is_blocked && (allowed.is_empty() || allowed.iter().any(|name| name == current));
+        let is = |operation: Operation, name: &String| operation.is_named(name, subject.streamed);
+        let is_blocked = blocked.iter().any(|name| {
+            is(subject.operation, name) || subject.meant.is_some_and(|operation| is(operation, name))
+        });
+        let is_allowed = allowed.is_empty() || allowed.iter().any(|name| is(subject.operation, name));
+        let verdict = !is_blocked && is_allowed;
         let mode = match (allowed.is_empty(), blocked.is_empty()) {
             (true, true) => "unrestricted",
             (false, true) => "allowlist",
@@ -171,6 +169,21 @@ mod tests {
         ] {
             assert_eq!(run(&ALLOWED_REQUEST_TYPES, parameters, &elsewhere).verdict, verdict);
         }
+        for (is_streamed, parameters, verdict) in [
+            (true, json!({"blockedTypes": ["stream-chatComplete"]}), false),
+            (false, json!({"blockedTypes": ["stream-chatComplete"]}), true),
+            (true, json!({"blockedTypes": ["stream-messages"]}), true),
+            (true, json!({"allowedTypes": ["stream-chatComplete"]}), true),
+            (false, json!({"allowedTypes": ["stream-chatComplete"]}), false),
+            (true, json!({"allowedTypes": ["chatComplete"], "blockedTypes": "stream-chatComplete"}), false),
+        ] {
+            let chat = Subject { streamed: is_streamed, ..request("a") };
+            assert_eq!(
+                run(&ALLOWED_REQUEST_TYPES, parameters.clone(), &chat).verdict,
+                verdict,
+                "{parameters}"
+            );
+        }
         let both = json!({"allowedTypes": ["embed", "messages"], "blockedTypes": "messages"});
         let finding = run(&ALLOWED_REQUEST_TYPES, both, &embed);
         assert!(
@@ -178,5 +191,26 @@ mod tests {
                 && error(&finding).starts_with("Conflict detected: ")
                 && error(&finding).contains(": messages.")
         );
+    }
+
+    #[test]
+    fn only_types_are_taken() {
+        let problem = |value: Value| Type::RequestTypes.problem(&value);
+        for fine in [
+            json!(["chatComplete", "stream-chatComplete", "proxy", "getBatchOutput"]),
+            json!("complete, stream-complete,"),
+            json!([]),
+            Value::Null,
+        ] {
+            assert_eq!(problem(fine.clone()), None, "{fine}");
+        }
+        for (wrong, wanted) in [
+            (json!(["chatComplete", "chatcomplete"]), "has \"chatcomplete\""),
+            (json!("stream-embed"), "has \"stream-embed\""),
+            (json!([1]), "must be a list"),
+            (json!({}), "must be a list"),
+        ] {
+            assert!(problem(wrong.clone()).is_some_and(|found| found.contains(wanted)), "{wrong}");
+        }
     }
 }

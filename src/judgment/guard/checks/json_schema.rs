@@ -1,9 +1,11 @@
 //! `default.jsonSchema`: whether JSON in the text fits a schema.
 //!
-//! The schema is the operator's or a client's: what it may cost is bounded before it is used. A schema that refers to itself is
-//! refused, since texts can be nested as deep as they like; the others are unfolded (each reference counts as what it refers
-//! to), and the size that results, times the size of the text, is what a validation may take. Patterns are those of
-//! `config::pattern`. Nothing is ever fetched.
+//! The schema is the operator's or a client's: what it may cost is bounded before it is used (`schema_work`), so that one may refer
+//! to itself as well. A schema that cannot be judged is refused when the config is read. Patterns are those of `config::pattern`.
+//! Nothing is ever fetched.
+
+mod schema_graph;
+mod schema_work;
 
 use super::json_in_text::{in_braces, in_fences};
 use super::{BOTH, NOT, excerpt};
@@ -13,6 +15,8 @@ use crate::guard::parameters::{Parameters, Type, Unusable, required};
 use crate::guard::subject::Subject;
 use jsonschema::paths::Location;
 use jsonschema::{Keyword, PatternOptions, ValidationError, Validator};
+use schema_graph::Graph;
+use schema_work::{SchemaWork, ValueWork};
 use serde_json::{Map, Value, json};
 use std::collections::HashMap;
 use std::fmt;
@@ -29,9 +33,10 @@ pub(crate) const JSON_SCHEMA: CheckKind = CheckKind {
     parameters: &[
         required(
             "schema",
-            Type::Object,
-            "A JSON Schema of draft 2020-12, or of the draft that its `$schema` names: at most 64 KiB; references within it only \
-             (`#/$defs/...`), none of them to a schema around it; patterns as for `default.regexMatch`.",
+            Type::Schema,
+            "A JSON Schema of draft 2020-12, or of the draft that its `$schema` names: at most 64 KiB; references within it only, by \
+             pointer, `$id` or anchor; it may refer to itself where that goes into the value; no `$dynamicRef`; patterns as for \
+             `default.regexMatch`. What is no such schema is refused.",
         ),
         NOT,
     ],
@@ -40,14 +45,12 @@ pub(crate) const JSON_SCHEMA: CheckKind = CheckKind {
 
 /// Maximum bytes of a schema.
 const MAX_SCHEMA: usize = 64 << 10;
-/// Maximum size of a schema that is unfolded, in values.
-const MAX_UNFOLDED: u64 = 20_000;
-/// Maximum depth of a schema that is unfolded.
-const MAX_DEPTH: usize = 200;
-/// Maximum product of the unfolded size and the bytes of a text.
+/// Maximum size of what one value is compared with, in values, those that are referred to counted each time.
+const MAX_SIZE: u64 = 20_000;
+/// Maximum sum of the sizes that the values of a text are compared with, times their bytes.
 const MAX_WORK: u64 = 50_000_000;
-/// How much a property name's pattern counts: it is matched by another engine.
-const NAME_PATTERN_SIZE: u64 = 500;
+/// How deep the calls of a validation may be inside each other: they are on the stack of a thread.
+const MAX_NESTING: u64 = 600;
 /// The most errors that a result lists.
 const MAX_ERRORS: usize = 50;
 /// How much of an error's message a result shows: it may repeat the value.
@@ -55,16 +58,13 @@ const MAX_MESSAGE: usize = 500;
 
 struct JsonSchema {
     validator: Validator,
-    unfolded: u64,
+    work: SchemaWork,
     not: bool,
 }
 
 impl fmt::Debug for JsonSchema {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("JsonSchema")
-            .field("unfolded", &self.unfolded)
-            .field("not", &self.not)
-            .finish_non_exhaustive()
+        f.debug_struct("JsonSchema").field("work", &self.work).field("not", &self.not).finish_non_exhaustive()
     }
 }
 
@@ -72,31 +72,40 @@ fn prepare(parameters: &Parameters<'_>) -> Result<Prepared, Unusable> {
     let schema = parameters.get("schema").ok_or_else(|| unusable("Missing schema"))?;
     let validator =
         compile(schema, parameters.patterns).map_err(|problem| unusable(&format!("schema {problem}")))?;
-    let (validator, unfolded) = validator;
-    Ok(Prepared::Local(Box::new(JsonSchema { validator, unfolded, not: parameters.flag("not") })))
+    let (validator, work) = validator;
+    Ok(Prepared::Local(Box::new(JsonSchema { validator, work, not: parameters.flag("not") })))
 }
 
 fn unusable(message: &str) -> Unusable {
-    Unusable { data: Some(failure(message)), ..Unusable::new("schema", message) }
+    Unusable { data: Some(failure(message)), is_refused: true, ..Unusable::new("schema", message) }
 }
 
 fn failure(message: &str) -> Value {
     json!({"explanation": format!("An error occurred while processing the JSON: {message}")})
 }
 
-/// The validator, and the size of the schema unfolded.
-fn compile(schema: &Value, budget: &PatternBudget) -> Result<(Validator, u64), String> {
+/// The validator, and what a validation takes.
+fn compile(schema: &Value, budget: &PatternBudget) -> Result<(Validator, SchemaWork), String> {
     if schema.to_string().len() > MAX_SCHEMA {
         return Err(format!("is too large: at most {MAX_SCHEMA} bytes"));
     }
-    let mut unfolding = Unfolding { root: schema, sizes: HashMap::new(), patterns: HashMap::new(), budget };
-    let unfolded = unfolding.size(schema, 0)?;
+    let graph = Graph::of(schema)?;
+    let work = SchemaWork::of(&graph)?;
+    if work.largest() > MAX_SIZE {
+        return Err(format!("is too large: at most {MAX_SIZE} values, those it refers to counted each time"));
+    }
+    let mut patterns = HashMap::new();
+    for pattern in &graph.patterns {
+        let searcher = Searcher::compile(pattern, budget);
+        let searcher = searcher.map_err(|problem| format!("has a pattern that {problem}"))?;
+        patterns.insert((*pattern).to_owned(), Arc::new(searcher));
+    }
     let options = jsonschema::options()
         .offline()
         .with_pattern_options(PatternOptions::regex().size_limit(32 << 10).dfa_size_limit(64 << 10))
-        .with_keyword("pattern", pattern_keyword(unfolding.patterns));
+        .with_keyword("pattern", pattern_keyword(patterns));
     let validator = options.build(schema).map_err(|error| format!("is none: {}", shown(&error)))?;
-    Ok((validator, unfolded))
+    Ok((validator, work))
 }
 
 #[expect(clippy::type_complexity, reason = "this is what the library takes")]
@@ -137,86 +146,6 @@ impl<'i> Keyword<'i> for PatternKeyword {
     }
 }
 
-/// Walks over a schema as a validation does, which comes to what a `$ref` names each time it comes to the `$ref`.
-struct Unfolding<'s> {
-    root: &'s Value,
-    /// The sizes of what was referred to; `None`: the one that is being walked over.
-    sizes: HashMap<&'s str, Option<u64>>,
-    patterns: HashMap<String, Arc<Searcher>>,
-    budget: &'s PatternBudget,
-}
-
-impl<'s> Unfolding<'s> {
-    fn size(&mut self, schema: &'s Value, depth: usize) -> Result<u64, String> {
-        if depth > MAX_DEPTH {
-            return Err(format!("is nested too deep: at most {MAX_DEPTH} values with what it refers to"));
-        }
-        let mut size: u64 = 1;
-        match schema {
-            Value::Array(items) => {
-                for item in items {
-                    size = size.saturating_add(self.size(item, depth + 1)?);
-                }
-            }
-            Value::Object(members) => {
-                for (name, value) in members {
-                    let of_member = match (name.as_str(), value) {
-                        ("$ref", Value::String(reference)) => self.referred(reference, depth)?,
-                        ("$dynamicRef" | "$recursiveRef", _) => {
-                            return Err(format!("has a {name}, which is not taken"));
-                        }
-                        ("$id" | "id", Value::String(_)) if depth > 0 => {
-                            return Err("has another schema with an $id in it, which is not taken".to_owned());
-                        }
-                        ("pattern", Value::String(pattern)) => self.pattern(pattern)?,
-                        ("patternProperties", Value::Object(named)) => {
-                            let names = (named.len() as u64).saturating_mul(NAME_PATTERN_SIZE);
-                            names.saturating_add(self.size(value, depth + 1)?)
-                        }
-                        _ => self.size(value, depth + 1)?,
-                    };
-                    size = size.saturating_add(of_member);
-                }
-            }
-            _ => {}
-        }
-        if size > MAX_UNFOLDED {
-            Err(format!("is too large: at most {MAX_UNFOLDED} values, those it refers to counted each time"))
-        } else {
-            Ok(size)
-        }
-    }
-
-    fn referred(&mut self, reference: &'s str, depth: usize) -> Result<u64, String> {
-        match self.sizes.get(reference) {
-            Some(Some(size)) => return Ok(*size),
-            Some(None) => return Err(format!("refers to itself with {reference}, which is not taken")),
-            None => {}
-        }
-        let pointer =
-            reference.strip_prefix('#').filter(|pointer| pointer.is_empty() || pointer.starts_with('/'));
-        let pointer = pointer.ok_or_else(|| {
-            format!("refers to {reference}: only references within it are taken, of the form #/$defs/name")
-        })?;
-        let decoded = percent_encoding::percent_decode_str(pointer).decode_utf8_lossy();
-        let target = self.root.pointer(&decoded);
-        let target = target.ok_or_else(|| format!("refers to {reference}, which is not there"))?;
-        self.sizes.insert(reference, None);
-        let size = self.size(target, depth + 1)?;
-        self.sizes.insert(reference, Some(size));
-        Ok(size)
-    }
-
-    fn pattern(&mut self, pattern: &str) -> Result<u64, String> {
-        if !self.patterns.contains_key(pattern) {
-            let searcher = Searcher::compile(pattern, self.budget);
-            let searcher = searcher.map_err(|problem| format!("has a pattern that {problem}"))?;
-            self.patterns.insert(pattern.to_owned(), Arc::new(searcher));
-        }
-        Ok(1)
-    }
-}
-
 fn shown(error: &ValidationError<'_>) -> String {
     let message = error.to_string();
     match message.get(..message.floor_char_boundary(MAX_MESSAGE)) {
@@ -230,14 +159,23 @@ impl LocalCheck for JsonSchema {
         let failed = |message: &str| Finding::failed("Error", message).with_data(failure(message));
         let Some(text) = subject.prose() else { return failed("Missing text to analyze") };
         let text = &*text;
-        if self.unfolded.saturating_mul(text.len() as u64) > MAX_WORK {
-            return failed("The text is too long for a schema of this size");
-        }
         let fenced = in_fences(text);
         let candidates = if fenced.is_empty() { in_braces(text) } else { fenced };
+        let works: Vec<ValueWork> =
+            candidates.iter().map(|value| self.work.for_value(value, MAX_WORK)).collect();
+        let visits = works.iter().map(|work| work.visits).fold(0, u64::saturating_add);
+        if visits > MAX_WORK {
+            return failed("The text is too long, or its JSON too deep, for a schema of this size");
+        }
+        if works.iter().any(|work| work.nesting > MAX_NESTING) {
+            return failed("The JSON is too deep for this schema");
+        }
         let fitting = candidates.iter().find(|value| self.validator.is_valid(value));
+        // Where a choice fails, each of its schemas is looked at again, at each depth.
+        let are_listed =
+            works.first().is_some_and(|work| work.visits.saturating_mul(work.nesting) <= MAX_WORK);
         let errors = match (fitting, candidates.first()) {
-            (None, Some(first)) => {
+            (None, Some(first)) if are_listed => {
                 let errors = self.validator.iter_errors(first).take(MAX_ERRORS);
                 errors
                     .map(|error| json!({"path": error.instance_path().as_str(), "message": shown(&error)}))
@@ -340,20 +278,17 @@ mod tests {
             deep = json!({"items": deep});
         }
         for (schema, wanted) in [
-            (json!({"$ref": "#"}), "refers to itself with #"),
+            (json!({"$ref": "#"}), "refers to itself with #, without going into the value"),
             (json!({"allOf": [{"$ref": "#/allOf/0"}]}), "refers to itself"),
             (
-                json!({"$defs": {"t": {"properties": {"c": {"$ref": "#/$defs/t"}}}}, "$ref": "#/$defs/t"}),
+                json!({"$defs": {"t": {"not": {"$ref": "#/$defs/t"}}}, "items": {"$ref": "#/$defs/t"}}),
                 "refers to itself",
             ),
-            (json!({"$ref": "https://example.com/schema"}), "only references within it"),
-            (json!({"$ref": "#name"}), "only references within it"),
-            (json!({"$ref": "#/$defs/no"}), "which is not there"),
+            (json!({"$ref": "https://example.com/schema"}), "refers to what is not in it"),
+            (json!({"$ref": "https://json-schema.org/draft/2020-12/schema"}), "only references within it"),
+            (json!({"$ref": "#name"}), "refers to #name, which is not in it"),
+            (json!({"$ref": "#/$defs/no"}), "which is not in it"),
             (json!({"$dynamicRef": "#a"}), "has a $dynamicRef"),
-            (
-                json!({"properties": {"a": {"$id": "https://example.com/x"}}}),
-                "has another schema with an $id",
-            ),
             (json!({"$defs": doubling, "$ref": "#/$defs/a0"}), "at most 20000 values"),
             (deep, "nested too deep"),
             (json!({"pattern": "("}), "has a pattern that is no pattern"),
@@ -363,10 +298,80 @@ mod tests {
             (json!({"description": "x".repeat(70_000)}), "is too large: at most 65536 bytes"),
         ] {
             let finding = run(&JSON_SCHEMA, json!({"schema": schema}), &response("{}"));
-            assert!(error(&finding).contains(wanted), "{schema}: {}", error(&finding));
+            let error = finding.error.map(|error| error.message);
+            assert!(error.as_ref().is_some_and(|error| error.contains(wanted)), "{schema}: {error:?}");
         }
-        let schema = json!({"anyOf": vec![json!({"minimum": 1}); 2000]});
-        let finding = run(&JSON_SCHEMA, json!({"schema": schema}), &response(&"a".repeat(20_000)));
-        assert_eq!(error(&finding), "The text is too long for a schema of this size");
+        let schema = json!({"additionalProperties": {"anyOf": vec![json!({"minimum": 1}); 2000]}});
+        let text = json!({"a": "a".repeat(20_000)}).to_string();
+        let finding =
+            run(&JSON_SCHEMA, json!({"schema": schema}), &response(&format!("```json\n{text}\n```")));
+        assert!(error(&finding).starts_with("The text is too long"), "{}", error(&finding));
+    }
+
+    /// JSON in a fenced block, which is nested this deep in a member.
+    fn nested(name: &str, depth: usize) -> String {
+        let mut value = json!({});
+        for _ in 0..depth {
+            value = json!({ name: value });
+        }
+        format!("```json\n{value}\n```")
+    }
+
+    #[test]
+    fn schemas_may_refer_to_themselves() {
+        let node = json!({"type": "object", "properties": {
+            "value": {"type": "integer"}, "children": {"type": "array", "items": {"$ref": "#/$defs/Node"}}},
+            "required": ["value"]});
+        let tree = json!({"$defs": {"Node": node}, "$ref": "#/$defs/Node"});
+        let root = json!({"properties": {"foo": {"$ref": "#"}}, "additionalProperties": false});
+        let any = json!({"$defs": {"any": {"anyOf": [{"type": ["string", "number", "boolean", "null"]},
+            {"type": "array", "items": {"$ref": "#/$defs/any"}},
+            {"type": "object", "additionalProperties": {"$ref": "#/$defs/any"}}]}}, "$ref": "#/$defs/any"});
+        let named = json!({"$id": "https://example.com/tree", "$defs": {"leaf": {"$anchor": "leaf", "type": "integer"},
+            "node": {"$id": "node", "properties": {"next": {"$ref": "node"}, "leaf": {"$ref": "/tree#leaf"}}}}, "$ref": "node"});
+        for (schema, text, verdict) in [
+            (&tree, r#"{"value":1,"children":[{"value":2,"children":[{"value":3}]}]}"#, true),
+            (&tree, r#"{"value":1,"children":[{"value":2,"children":[{"value":"3"}]}]}"#, false),
+            (&root, r#"{"foo":{"foo":{"foo":false}}}"#, true),
+            (&root, r#"{"foo":{"foo":{"bar":false}}}"#, false),
+            (&any, r#"{"a":[1,{"b":[null,"x"]}]}"#, true),
+            (&named, r#"{"next":{"next":{"leaf":1}}}"#, true),
+            (&named, r#"{"next":{"next":{"leaf":"1"}}}"#, false),
+            (&json!(true), r#"{"a":1}"#, true),
+            (&json!(false), r#"{"a":1}"#, false),
+            (&json!({"properties": {"a": true, "b": false}}), r#"{"a":1}"#, true),
+            (&json!({"properties": {"a": true, "b": false}}), r#"{"b":1}"#, false),
+        ] {
+            let (found, data) = check(schema.clone(), &format!("```json\n{text}\n```"));
+            assert_eq!(found, verdict, "{schema} {text}: {data}");
+        }
+        for depth in [1, 20, 100] {
+            assert!(check(root.clone(), &nested("foo", depth)).0, "{depth}");
+        }
+    }
+
+    /// What would take two comparisons more for each value inside is counted, and refused before it begins.
+    #[test]
+    fn what_a_validation_takes_is_bounded_by_the_depth_of_the_json() {
+        let again = json!({"properties": {"c": {"$ref": "#"}}});
+        for schema in [
+            json!({"allOf": [again, again]}),
+            json!({"anyOf": [again, {"additionalProperties": {"$ref": "#"}}], "minProperties": 1}),
+            json!({"anyOf": [again], "unevaluatedProperties": false}),
+        ] {
+            assert_eq!(check(schema.clone(), &nested("c", 3)).1["not"], false, "{schema}");
+            let finding = run(&JSON_SCHEMA, json!({"schema": schema}), &response(&nested("c", 100)));
+            assert!(error(&finding).starts_with("The text is too long"), "{schema}");
+        }
+        // In one place already: each level above takes what is below it almost three times.
+        let mut chain = json!({});
+        for _ in 0..30 {
+            chain = json!({"allOf": [chain], "unevaluatedProperties": {}});
+        }
+        let finding = run(&JSON_SCHEMA, json!({"schema": chain}), &response(r#"{"a":1}"#));
+        assert!(error(&finding).contains("at most 20000 values"), "{}", error(&finding));
+        // Two ways to different members are one for each.
+        let branches = json!({"properties": {"l": {"$ref": "#"}, "r": {"$ref": "#"}}, "additionalProperties": {"$ref": "#"}});
+        assert!(check(branches, &nested("r", 100)).0);
     }
 }

@@ -147,6 +147,13 @@ fn whole_lists_may_be_variables() {
 fn texts_are_not_taken_for_chats() {
     for (text, wanted) in [
         ("[INST] {{q}} [/INST]", TemplateKind::Text),
+        ("[{{^x}}none{{/x}}]", TemplateKind::Text),
+        ("[\n{{#x}}\n- {{q}}\n{{/x}}\n]", TemplateKind::Text),
+        ("[{{q}}] is the question", TemplateKind::Text),
+        ("[{{q}}, please]", TemplateKind::Text),
+        ("[] {{q}}", TemplateKind::Text),
+        ("[{{a}} , {{#b}}{\"role\":\"user\"}{{/b}}]", TemplateKind::Chat),
+        ("[\n{{! history }}{{a}},\n{{b}}\n]\n", TemplateKind::Chat),
         ("{{q}}", TemplateKind::Text),
         ("[\"a\"]", TemplateKind::Text),
         ("{\"a\":\"{{b}}\"}", TemplateKind::Text),

@@ -150,7 +150,7 @@ impl Blocks<'_> {
                 let file = File { source: image.source, name: None, cache_control, has_citations: false };
                 return self.file(file, at);
             }
-            Source::Data { media_type, data } => Bytes::Base64 { media_type: image_type(media_type), data },
+            Source::Data { media_type, data } => Bytes::Base64 { media_type, data },
             Source::Url { url, .. } => Bytes::Url { url },
             Source::Id(file_id) => self.uploaded_file(file_id),
             Source::Text(_) => {
@@ -164,7 +164,7 @@ impl Blocks<'_> {
         let File { source, name: title, cache_control, has_citations } = file;
         let source = match source {
             Source::Data { media_type, data } if media_type.starts_with("image/") => {
-                let source = Bytes::Base64 { media_type: image_type(media_type), data };
+                let source = Bytes::Base64 { media_type, data };
                 return Ok(Block::Image(Box::new(ImageBlock { source, cache_control })));
             }
             Source::Url { url, media_type }
@@ -246,10 +246,6 @@ fn arguments(text: Cow<'_, str>) -> Json<'_> {
     };
     let given = given.filter(Json::is_object);
     given.unwrap_or_else(Json::empty_object)
-}
-
-fn image_type(media_type: Cow<'_, str>) -> Cow<'_, str> {
-    if media_type == "image/jpg" { Cow::Borrowed("image/jpeg") } else { media_type }
 }
 
 fn is_text(media_type: &str) -> bool {

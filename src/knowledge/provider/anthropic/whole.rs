@@ -4,7 +4,7 @@ use super::event_emitter::{EventEmitter, Message, provider_error};
 use crate::provider::bounded_body::BoundedBody;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
-use words::api::chat::{Decoder, Event, EventSink, ProviderError};
+use words::api::chat::{Decoder, Event, EventSink, Finish, ProviderError};
 
 /// Collects the bytes; all events are emitted at the end.
 #[derive(Debug, Default)]
@@ -54,7 +54,11 @@ fn read(bytes: &[u8], sink: EventSink<'_>) -> Result<(), ProviderError> {
     for block in message.content.iter().flatten() {
         emitter.block(block, sink);
     }
-    emitter.end(&message.ending(), sink);
+    let ending = message.ending();
+    emitter.end(&ending, sink);
+    if ending.stop_reason.is_none() && message.content.is_some() {
+        sink(Event::Finish { choice: 0, reason: Finish::Stop, native: "" });
+    }
     sink(Event::End);
     Ok(())
 }

@@ -9,7 +9,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde::Serialize;
 use serde::ser::Serializer;
 use std::borrow::Cow;
-use words::api::chat::{File, Image, Message, Part, Role, Source, ToolCall};
+use words::api::chat::{File, Image, MarkName, Message, Part, Role, Source, ToolCall};
 use words::error::Error;
 
 /// One message of the request.
@@ -80,6 +80,7 @@ struct FunctionOut<'a> {
 /// 400 that names the part Cohere does not support.
 pub(super) fn messages<'a>(
     messages: Vec<Message<'a>>,
+    mark_name: MarkName,
     notes: &mut TranslationNotes,
 ) -> Result<Vec<MessageOut<'a>>, Error> {
     let mut dropped = Dropped::default();
@@ -87,7 +88,7 @@ pub(super) fn messages<'a>(
     for (index, message) in messages.into_iter().enumerate() {
         out.push(message_out(message, index, &mut dropped)?);
     }
-    for (param, found) in [("messages[].name", dropped.name), ("cache_control", dropped.cache_control)] {
+    for (param, found) in [("messages[].name", dropped.name), (mark_name.as_str(), dropped.cache_control)] {
         if found {
             notes.drop_param(param, "cohere");
         }

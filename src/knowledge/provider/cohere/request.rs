@@ -81,7 +81,7 @@ pub(super) fn write(
     let (tools, tool_choice) = select_tools(tools, request.tool_choice, notes)?;
     let body = Body {
         model: target.model,
-        messages: message::messages(messages, notes)?,
+        messages: message::messages(messages, request.mark_name, notes)?,
         stream: request.stream,
         strict_tools: strict(&tools, &renamed, notes),
         tools,

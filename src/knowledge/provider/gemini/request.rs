@@ -76,7 +76,7 @@ fn body<'a>(
     notes: &mut TranslationNotes,
 ) -> Result<BodyOut<'a>, Error> {
     if request.has_cache_marks() {
-        notes.warn("cache_control", "dropped, Gemini caches by itself; see cached_content");
+        notes.warn(request.mark_name.as_str(), "dropped, Gemini caches by itself; see cached_content");
     }
     if request.has_citations() {
         notes.drop_param("citations", gemini.provider());

@@ -11,6 +11,7 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 use std::fmt;
 use words::api::body::{Body, Edit};
+use words::api::part_members::BREAKPOINT;
 use words::error::Error;
 use words::json::Json;
 use words::json::splice::{Object, Splice};
@@ -24,9 +25,6 @@ pub struct PublishedTypes {
     /// Functions need `parameters`, and a format of the response its `schema`.
     pub needs_schemas: bool,
 }
-
-/// A text that only OpenAI has in a part: where its cache may end.
-pub(super) const BREAKPOINT: &str = "prompt_cache_breakpoint";
 
 impl PublishedTypes {
     /// Refuses a part of a type that is not published.
@@ -148,6 +146,7 @@ impl OpenAiChat {
     pub(super) fn remove_part_members<'t>(
         &self,
         parts: &[Object<'t>],
+        role: &str,
         splice: &mut Splice<'t>,
         notes: &mut TranslationNotes,
     ) {
@@ -159,7 +158,12 @@ impl OpenAiChat {
                     "prompt_cache_breakpoint left out, this provider has no such member",
                 );
             }
-            self.warn_of_cache_mark(part, notes);
+            if self.convert_mark(part, role, splice) {
+                continue;
+            }
+            if !(self.breakpoints && part.has(BREAKPOINT)) {
+                self.warn_of_cache_mark(part, notes);
+            }
             // In one call: it keeps the commas right.
             splice.remove(part, |name, _| {
                 (refuses_breakpoint && name == BREAKPOINT) || self.refuses_cache_mark(name)

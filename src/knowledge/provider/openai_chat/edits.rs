@@ -5,7 +5,7 @@
 //! becomes `{"model":"m","messages":[..],"max_tokens":9,"random_seed":1}`.
 
 use super::cache_marks::CACHE_CONTROL;
-use super::conform::{BREAKPOINT, FunctionCalls, is_function_result};
+use super::conform::{FunctionCalls, is_function_result};
 use super::mistral_order::MistralOrder;
 use super::parts::PartOut;
 use super::write::{Thinking, schema_prompt};
@@ -14,6 +14,7 @@ use crate::provider::call_ids::IdRule;
 use crate::provider::translation_notes::TranslationNotes;
 use std::borrow::Cow;
 use words::api::body::{Body, Edit};
+use words::api::part_members::BREAKPOINT;
 use words::config::account::Account;
 use words::error::Error;
 use words::json::Json;
@@ -32,6 +33,9 @@ impl OpenAiChat {
     ) -> Result<Vec<Edit<'static>>, Error> {
         if let Some(engine) = self.with_cache_marks(account) {
             return engine.edits(body, account, notes);
+        }
+        if let Some(newer) = self.with_breakpoints(account, &body.text("model").unwrap_or_default()) {
+            return newer.edits(body, account, notes);
         }
         if !self.accepts_all_openai_members() {
             body.check_values("this provider")?;
@@ -142,7 +146,7 @@ impl OpenAiChat {
     ) -> Result<(), Error> {
         let role = message.string("role").unwrap_or_default();
         let parts = message.list("content");
-        self.remove_part_members(&parts, splice, notes);
+        self.remove_part_members(&parts, &role, splice, notes);
         let is_converted = self.conform_message(message, index, &parts, splice, calls)?;
         let is_refused =
             |name: &str| self.refuses.contains(&name) && !(is_converted && name == "function_call");

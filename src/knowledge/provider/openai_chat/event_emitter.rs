@@ -35,6 +35,8 @@ struct ChoiceState {
     finish: Option<(Finish, String)>,
     /// Whether content arrived in deltas.
     has_deltas: bool,
+    /// Whether a whole message arrived.
+    has_message: bool,
     transcript: Transcript,
 }
 
@@ -101,8 +103,13 @@ impl EventEmitter {
         }
     }
 
-    /// Ends a response that the provider marked as ended.
+    /// Ends a response that the provider marked as ended. Some engines do so without a finish reason.
     pub fn end(&mut self, sink: EventSink<'_>) {
+        if self.choices.iter().all(|choice| choice.finish.is_none()) {
+            for choice in self.choices.iter_mut().filter(|choice| choice.has_deltas || choice.has_message) {
+                choice.finish = Some((Finish::Stop, String::new()));
+            }
+        }
         if self.flush(sink) {
             sink(Event::End);
         }
@@ -187,6 +194,7 @@ impl EventEmitter {
         let message = choice.message.as_ref().filter(|_| is_last && !state.has_deltas);
         if let Some(message) = message.and_then(Json::read::<MessageIn<'_>>) {
             emit_message(index, &message, state, false, sink);
+            state.has_message = true;
         }
         if let Some(logprobs) = choice.logprobs.as_ref().filter(|json| json.is_object()) {
             sink(Event::Logprobs { choice: index, json: logprobs.get() });

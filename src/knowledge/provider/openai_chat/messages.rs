@@ -2,7 +2,7 @@
 //!
 //! A tool message takes text only, so images and documents of a tool result go into a user message after it.
 
-use super::parts::PartOut;
+use super::parts::{Mark, PartOut};
 use super::{OpenAiChat, ReasoningField};
 use crate::provider::translation_notes::TranslationNotes;
 use serde::Serialize;
@@ -160,7 +160,11 @@ pub(super) fn write(
 fn show(shown: Vec<Shown<'_>>) -> Vec<PartOut<'_>> {
     let mut parts = Vec::new();
     for Shown { id, parts: pictures } in shown {
-        parts.push(PartOut::Made { kind: "text", text: format!("Part of the result of tool call {id}:") });
+        parts.push(PartOut::Made {
+            kind: "text",
+            text: format!("Part of the result of tool call {id}:"),
+            mark: None,
+        });
         parts.extend(pictures);
     }
     parts
@@ -190,10 +194,9 @@ impl<'a> MessageOut<'a> {
 
 fn system<'a>(message: &'a Message<'a>, chat: &OpenAiChat, at: Place) -> Result<MessageOut<'a>, Error> {
     let role = if message.role == Role::Developer && chat.developer { "developer" } else { "system" };
-    let cached = |part: &Part<'_>| matches!(part, Part::Text { cache_control: Some(_), .. });
     let only_text = message.content.iter().all(|part| matches!(part, Part::Text { .. }));
     // Not every vendor accepts a list here.
-    let content = if only_text && !(chat.cache_control && message.content.iter().any(cached)) {
+    let content = if only_text && mark_of(message, chat).is_none() {
         Content::Text(joined(&message.content, "\n\n"))
     } else {
         content(message, Vec::new(), chat, at)?
@@ -210,6 +213,18 @@ fn user<'a>(
     Ok(MessageOut::new("user", Some(content(message, before, chat, at)?)).named(message, chat))
 }
 
+/// The mark of a message or of one of its texts, for a vendor that takes it there.
+fn mark_of<'a>(message: &'a Message<'a>, chat: &OpenAiChat) -> Option<Mark<'a>> {
+    let of_message = message.cache_control.as_ref().filter(|_| chat.breakpoints);
+    let of_parts = || {
+        message.content.iter().find_map(|part| match part {
+            Part::Text { cache_control, .. } => cache_control.as_ref(),
+            _ => None,
+        })
+    };
+    Mark::of(of_message.or_else(of_parts), chat)
+}
+
 /// A single text as a string, everything else as a list.
 fn content<'a>(
     message: &'a Message<'a>,
@@ -222,9 +237,13 @@ fn content<'a>(
     for (index, part) in message.content.iter().enumerate() {
         parts.extend(PartOut::from_part(part, chat, format_args!("{at}.content[{index}]"))?);
     }
+    let of_message = message.cache_control.as_ref().filter(|_| chat.breakpoints);
+    if let Some(last) = parts.last_mut() {
+        last.set_mark(Mark::of(of_message, chat));
+    }
     Ok(match parts.as_slice() {
         [] => Content::Text(Cow::Borrowed("")),
-        [PartOut::Text { text, cache_control: None, .. }] => Content::Text(Cow::Borrowed(text)),
+        [PartOut::Text { text, mark: None, .. }] => Content::Text(Cow::Borrowed(text)),
         _ => Content::Parts(parts),
     })
 }
@@ -255,7 +274,7 @@ fn tool<'a>(
             Part::Text { .. } => {}
             // Other kinds are passed on as JSON: a search result's text is inside it.
             Part::Other { json, .. } => {
-                pictures.push(PartOut::Made { kind: "text", text: json.get().to_owned() });
+                pictures.push(PartOut::Made { kind: "text", text: json.get().to_owned(), mark: None });
             }
             _ => pictures.extend(PartOut::from_part(part, chat, format_args!("{at}.content[{index}]"))?),
         }
@@ -268,7 +287,11 @@ fn tool<'a>(
     if message.is_error && !text.get(..5).is_some_and(|start| start.eq_ignore_ascii_case("error")) {
         text = Cow::Owned(format!("Error: {text}"));
     }
-    let mut out = MessageOut::new("tool", Some(Content::Text(text)));
+    let content = match mark_of(message, chat).filter(|_| chat.breakpoints) {
+        None => Content::Text(text),
+        mark => Content::Parts(vec![PartOut::Made { kind: "text", text: text.into_owned(), mark }]),
+    };
+    let mut out = MessageOut::new("tool", Some(content));
     out.tool_call_id = Some(id);
     let shown = (!pictures.is_empty()).then_some(Shown { id, parts: pictures });
     Ok((out, shown))

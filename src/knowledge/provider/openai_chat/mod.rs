@@ -54,6 +54,8 @@ pub struct OpenAiChat {
     pub stream_options: bool,
     /// It accepts `cache_control`.
     pub cache_control: bool,
+    /// The model accepts `prompt_cache_breakpoint`, which means the same. Only for one request: see `cache_marks`.
+    pub breakpoints: bool,
     pub documents: Documents,
     /// Which ids of tool calls it takes.
     pub call_ids: IdRule,
@@ -87,6 +89,7 @@ impl OpenAiChat {
         schemas: true,
         stream_options: true,
         cache_control: false,
+        breakpoints: false,
         documents: Documents::Files,
         call_ids: IdRule::OPENAI,
         flags_prefix: false,

@@ -16,15 +16,15 @@ pub(super) enum PartOut<'a> {
         #[serde(rename = "type")]
         kind: &'static str,
         text: &'a str,
-        #[serde(skip_serializing_if = "Option::is_none")]
-        cache_control: Option<&'a Json<'a>>,
+        #[serde(flatten)]
+        mark: Option<Mark<'a>>,
     },
     Image {
         #[serde(rename = "type")]
         kind: &'static str,
         image_url: Box<ImageOut<'a>>,
-        #[serde(skip_serializing_if = "Option::is_none")]
-        cache_control: Option<&'a Json<'a>>,
+        #[serde(flatten)]
+        mark: Option<Mark<'a>>,
     },
     Audio {
         #[serde(rename = "type")]
@@ -41,8 +41,8 @@ pub(super) enum PartOut<'a> {
         #[serde(rename = "type")]
         kind: &'static str,
         file: Box<FileOut<'a>>,
-        #[serde(skip_serializing_if = "Option::is_none")]
-        cache_control: Option<&'a Json<'a>>,
+        #[serde(flatten)]
+        mark: Option<Mark<'a>>,
     },
     Document {
         #[serde(rename = "type")]
@@ -56,6 +56,8 @@ pub(super) enum PartOut<'a> {
         #[serde(rename = "type")]
         kind: &'static str,
         text: String,
+        #[serde(flatten)]
+        mark: Option<Mark<'a>>,
     },
     /// Mistral's thinking.
     Thinking {
@@ -64,6 +66,31 @@ pub(super) enum PartOut<'a> {
         thinking: [Thought<'a>; 1],
     },
     Other(&'a Json<'a>),
+}
+
+/// Where the prompt's cache may end, in the vendor's words.
+#[derive(Clone, Copy, Serialize)]
+pub(super) enum Mark<'a> {
+    #[serde(rename = "cache_control")]
+    CacheControl(&'a Json<'a>),
+    #[serde(rename = "prompt_cache_breakpoint")]
+    Breakpoint(Explicit),
+}
+
+#[derive(Clone, Copy, Serialize)]
+pub(super) struct Explicit {
+    mode: &'static str,
+}
+
+impl<'a> Mark<'a> {
+    /// What the vendor takes for a mark, if anything.
+    pub fn of(mark: Option<&'a Json<'a>>, chat: &OpenAiChat) -> Option<Self> {
+        match mark {
+            Some(json) if chat.cache_control => Some(Self::CacheControl(json)),
+            Some(_) if chat.breakpoints => Some(Self::Breakpoint(Explicit { mode: "explicit" })),
+            _ => None,
+        }
+    }
 }
 
 #[derive(Serialize)]
@@ -118,8 +145,19 @@ impl Serialize for Url<'_> {
 }
 
 impl<'a> PartOut<'a> {
-    pub fn text(text: &'a str, cache_control: Option<&'a Json<'a>>) -> Self {
-        Self::Text { kind: "text", text, cache_control }
+    pub fn text(text: &'a str, mark: Option<Mark<'a>>) -> Self {
+        Self::Text { kind: "text", text, mark }
+    }
+
+    /// Marks it, if it has no mark.
+    pub fn set_mark(&mut self, of_message: Option<Mark<'a>>) {
+        if let Self::Text { mark, .. }
+        | Self::Image { mark, .. }
+        | Self::File { mark, .. }
+        | Self::Made { mark, .. } = self
+        {
+            *mark = mark.or(of_message);
+        }
     }
 
     pub fn thinking(text: &'a str) -> Self {
@@ -135,22 +173,22 @@ impl<'a> PartOut<'a> {
         chat: &OpenAiChat,
         at: fmt::Arguments<'_>,
     ) -> Result<Option<Self>, Error> {
-        let cache = |json: &'a Option<Json<'a>>| json.as_ref().filter(|_| chat.cache_control);
+        let mark = |json: &'a Option<Json<'a>>| Mark::of(json.as_ref(), chat);
         if let Some(published) = chat.published {
             published.check_part(kind(part, chat.documents), at)?;
         }
         Ok(Some(match part {
             Part::Text { text, .. } if text.is_empty() => return Ok(None),
-            Part::Text { text, cache_control } => Self::text(text, cache(cache_control)),
+            Part::Text { text, cache_control } => Self::text(text, mark(cache_control)),
             Part::Refusal(text) => Self::text(text, None),
-            Part::Image(image) => Self::image(image, cache(&image.cache_control), at)?,
+            Part::Image(image) => Self::image(image, mark(&image.cache_control), at)?,
             Part::Audio { data, .. } if chat.documents == Documents::DocumentUrls => {
                 Self::BareAudio { kind: "input_audio", input_audio: data }
             }
             Part::Audio { data, format } => {
                 Self::Audio { kind: "input_audio", input_audio: AudioOut { data, format } }
             }
-            Part::File(file) => Self::file(file, chat.documents, cache(&file.cache_control), at)?,
+            Part::File(file) => Self::file(file, chat.documents, mark(&file.cache_control), at)?,
             // Kinds of the vendor's own (`video_url`) in the shape of a chat part.
             Part::Other { kind, json } if is_chat_part(kind, json) => Self::Other(json),
             Part::Other { kind, .. } => {
@@ -163,11 +201,7 @@ impl<'a> PartOut<'a> {
         }))
     }
 
-    fn image(
-        image: &'a Image<'a>,
-        cache_control: Option<&'a Json<'a>>,
-        at: fmt::Arguments<'_>,
-    ) -> Result<Self, Error> {
+    fn image(image: &'a Image<'a>, mark: Option<Mark<'a>>, at: fmt::Arguments<'_>) -> Result<Self, Error> {
         let url = match &image.source {
             Source::Url { url, .. } => Url::Plain(url),
             Source::Data { media_type, data } => Url::Data(media_type, data),
@@ -179,13 +213,13 @@ impl<'a> PartOut<'a> {
         // Only OpenAI has the detail `original`.
         let detail = image.detail.as_deref().map(|detail| if detail == "original" { "high" } else { detail });
         let image_url = Box::new(ImageOut { url, detail });
-        Ok(Self::Image { kind: "image_url", image_url, cache_control })
+        Ok(Self::Image { kind: "image_url", image_url, mark })
     }
 
     fn file(
         file: &'a File<'a>,
         documents: Documents,
-        cache_control: Option<&'a Json<'a>>,
+        mark: Option<Mark<'a>>,
         at: fmt::Arguments<'_>,
     ) -> Result<Self, Error> {
         let name = file.name.as_deref();
@@ -197,7 +231,7 @@ impl<'a> PartOut<'a> {
                 (None, None) => None,
             };
             let file = Box::new(FileOut { file_id, filename, file_data });
-            Self::File { kind: "file", file, cache_control }
+            Self::File { kind: "file", file, mark }
         };
         let document = |url| {
             let document_url = Box::new(url);
@@ -205,8 +239,8 @@ impl<'a> PartOut<'a> {
         };
         Ok(match (&file.source, documents) {
             (Source::Text(text), _) => match name {
-                Some(name) => Self::Made { kind: "text", text: format!("{name}:\n{text}") },
-                None => Self::text(text, cache_control),
+                Some(name) => Self::Made { kind: "text", text: format!("{name}:\n{text}"), mark },
+                None => Self::text(text, mark),
             },
             (Source::Data { media_type, data }, Documents::DocumentUrls) => {
                 document(Url::Data(media_type, data))

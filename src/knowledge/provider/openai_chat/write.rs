@@ -1,6 +1,5 @@
 //! Writes a chat request as a chat completion.
 
-use super::cache_marks::NO_CACHE_MARKS;
 use super::messages;
 use super::{MaxTokensParam, OpenAiChat, ReasoningField, ReasoningParam, Rule};
 use crate::provider::adapter::CallTarget;
@@ -71,9 +70,9 @@ pub(super) fn write(
     target: &CallTarget<'_>,
     notes: &mut TranslationNotes,
 ) -> Result<Vec<u8>, Error> {
-    if !chat.cache_control && request.has_cache_marks() {
-        notes.warn("cache_control", NO_CACHE_MARKS);
-    }
+    let newer = chat.with_breakpoints(target.account, target.model);
+    let chat = newer.as_ref().unwrap_or(chat);
+    chat.warn_of_lost_marks(&request, notes);
     if request.has_citations() {
         notes.drop_param("citations", "this provider");
     }

@@ -258,6 +258,8 @@ impl State {
         }
         let reason = if called && reason == Finish::Stop { Finish::ToolCalls } else { reason };
         self.summary.finish = Some(native.to_owned()).filter(|native| !native.is_empty());
+        // The decoder's own, for a response that the provider marked as ended.
+        self.summary.lacks_reason |= native.is_empty();
         if self.summary.finish.is_none() {
             self.summary.finish = Some(reason.as_str().to_owned());
         }

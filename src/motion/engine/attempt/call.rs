@@ -378,7 +378,7 @@ impl<'a> AttemptCall<'a> {
             Some(attempt) => ctx.record.attempt_finished(attempt, state, next.reason, Some(&error)),
             None => ctx.record.attempt_unsupported(&next.target, next.reason, incoming.request, &error),
         }
-        let facts = AttemptFacts { attempt, state, cache, is_unpriced: false };
+        let facts = AttemptFacts { attempt, state, cache, ..AttemptFacts::default() };
         NotStarted { outcome, response: response(error), facts }
     }
 

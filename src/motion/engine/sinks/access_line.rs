@@ -11,6 +11,7 @@ use memory::state::Shared;
 use std::sync::Arc;
 use std::time::SystemTime;
 use uuid::Uuid;
+use words::api::tap::NO_REASON;
 use words::api::usage::Usage;
 use words::error::Error;
 use words::json::write::{ObjectWriter, key, write_number};
@@ -72,7 +73,9 @@ fn write_line(out: &mut Vec<u8>, stamp: &str, record: &RequestRecord) {
     }
     line.optional_text(key!("finish_reason"), name(response.finish.as_deref()));
     line.optional_text(key!("provider_error"), name(response.error.as_deref()));
-    if let Some(warnings) = attempt.map(|attempt| &attempt.warnings).filter(|warnings| !warnings.is_empty()) {
+    let warnings = attempt.iter().flat_map(|attempt| &attempt.warnings).map(String::as_str);
+    let warnings: Vec<&str> = warnings.chain(response.lacks_reason.then_some(NO_REASON)).collect();
+    if !warnings.is_empty() {
         line.text(key!("warnings"), clipped(&warnings.join("; "), MAX_TEXT_BYTES));
     }
     let shown = record.routed.attempts.get(..MAX_ATTEMPTS_SHOWN).unwrap_or(&record.routed.attempts);

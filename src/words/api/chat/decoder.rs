@@ -17,7 +17,8 @@ pub trait Decoder: Send + Sync + Debug {
 
     /// The upstream body has ended, which does not mean that the response is complete. A whole (not
     /// streamed) response yields all its events here; a stream yields only what was held back. Never invents
-    /// an [`Event::Finish`] that the provider did not send.
+    /// an [`Event::Finish`] that the provider did not send, except one without a native reason where the provider gave none and
+    /// yet marked the end: a whole response, or a stream with `[DONE]`.
     fn finish(&mut self, sink: EventSink<'_>);
 
     /// Whether the provider has given its finish reason already, although the event for it is only emitted

@@ -126,6 +126,18 @@ pub struct File<'a> {
     pub has_citations: bool,
 }
 
+/// The mark of a part where the prompt's cache may end: Anthropic's, or OpenAI's that means the same
+/// (`prompt_cache_breakpoint`). Source: <https://developers.openai.com/api/docs/guides/prompt-caching>.
+pub(crate) fn cache_mark<'a>(
+    cache_control: Option<Json<'a>>,
+    breakpoint: Option<Json<'a>>,
+) -> Option<Json<'a>> {
+    let breakpoint = breakpoint.filter(Json::is_object);
+    cache_control
+        .filter(|json| !json.is_null())
+        .or_else(|| breakpoint.and_then(|_| Json::parse(r#"{"type":"ephemeral"}"#)))
+}
+
 /// Where the bytes of an image or a file come from.
 #[derive(Debug, Clone)]
 pub enum Source<'a> {
@@ -162,6 +174,16 @@ impl ToolCall<'_> {
 }
 
 impl<'a> Source<'a> {
+    /// Base64 of a media type that a client wrote.
+    pub(crate) fn data(media_type: Cow<'a, str>, data: Cow<'a, str>) -> Self {
+        Self::Data { media_type: Self::registered(media_type), data }
+    }
+
+    /// The registered name of a media type: `image/jpg` is none, and Anthropic and Google list `image/jpeg` only.
+    pub(crate) fn registered(media_type: Cow<'a, str>) -> Cow<'a, str> {
+        if media_type.eq_ignore_ascii_case("image/jpg") { Cow::Borrowed("image/jpeg") } else { media_type }
+    }
+
     /// Splits a `data:` URL into media type and base64 data. Any other URL (also `data:` without `;base64`)
     /// is kept as a URL.
     pub fn from_url(url: Cow<'a, str>) -> Self {
@@ -176,14 +198,14 @@ impl<'a> Source<'a> {
         let to = "data:".len() + media.len();
         let at = "data:".len() + metadata.len() + 1;
         match url {
-            Cow::Borrowed(url) => Self::Data {
-                media_type: Cow::Borrowed(url.get(from..to).unwrap_or_default()),
-                data: Cow::Borrowed(url.get(at..).unwrap_or_default()),
-            },
-            Cow::Owned(url) => Self::Data {
-                media_type: Cow::Owned(url.get(from..to).unwrap_or_default().to_owned()),
-                data: Cow::Owned(url.get(at..).unwrap_or_default().to_owned()),
-            },
+            Cow::Borrowed(url) => Self::data(
+                Cow::Borrowed(url.get(from..to).unwrap_or_default()),
+                Cow::Borrowed(url.get(at..).unwrap_or_default()),
+            ),
+            Cow::Owned(url) => Self::data(
+                Cow::Owned(url.get(from..to).unwrap_or_default().to_owned()),
+                Cow::Owned(url.get(at..).unwrap_or_default().to_owned()),
+            ),
         }
     }
 }

@@ -3,6 +3,7 @@
 use super::message::{Message, Part};
 use super::params::Params;
 use super::tool::{Tool, ToolChoice};
+use crate::api::part_members::{BREAKPOINT, UnknownMembers};
 use crate::json::Json;
 use std::borrow::Cow;
 
@@ -27,7 +28,31 @@ pub struct ChatRequest<'a> {
     /// What parsing dropped, as messages for the client (`truncation: dropped, ...`). They are sent together
     /// with the warnings of the translation.
     pub warnings: Vec<String>,
+    /// The client's name for the marks of where the prompt's cache may end.
+    pub mark_name: MarkName,
 }
+
+/// What a client calls the mark of where the prompt's cache may end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum MarkName {
+    /// Anthropic's `cache_control`.
+    #[default]
+    CacheControl,
+    /// OpenAI's `prompt_cache_breakpoint`.
+    Breakpoint,
+}
+
+impl MarkName {
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::CacheControl => "cache_control",
+            Self::Breakpoint => BREAKPOINT,
+        }
+    }
+}
+
+/// The most marks that Anthropic and Bedrock take in one request. OpenAI takes more, and uses the last ones.
+const MAX_MARKS: usize = 4;
 
 impl ChatRequest<'_> {
     /// Whether a part, a message or a tool has a `cache_control`.
@@ -49,6 +74,39 @@ impl ChatRequest<'_> {
 }
 
 impl ChatRequest<'_> {
+    /// Takes what was found in the client's parts, after its messages were read.
+    pub(in crate::api) fn note_unknown_members(&mut self, found: UnknownMembers) {
+        if found.has_breakpoints {
+            self.mark_name = MarkName::Breakpoint;
+            self.keep_last_marks();
+        }
+        self.warnings.extend(found.into_warnings());
+    }
+
+    /// Removes the marks of parts before the last ones that providers with a bound take.
+    fn keep_last_marks(&mut self) {
+        let mut left = MAX_MARKS;
+        let mut removed = 0;
+        for part in self.messages.iter_mut().rev().flat_map(|message| message.content.iter_mut().rev()) {
+            let mark = match part {
+                Part::Text { cache_control, .. } => cache_control,
+                Part::Image(image) => &mut image.cache_control,
+                Part::File(file) => &mut file.cache_control,
+                _ => continue,
+            };
+            if mark.is_some() && left == 0 {
+                *mark = None;
+                removed += 1;
+            } else if mark.is_some() {
+                left -= 1;
+            }
+        }
+        if removed > 0 {
+            self.warnings
+                .push(format!("{BREAKPOINT}: the first {removed} left out, at most {MAX_MARKS} are taken"));
+        }
+    }
+
     /// Whether the model must cite a document.
     pub fn has_citations(&self) -> bool {
         let is_cited = |part: &Part<'_>| matches!(part, Part::File(file) if file.has_citations);

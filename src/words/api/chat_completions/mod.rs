@@ -5,6 +5,7 @@
 //! and the provider's own members. Otherwise a text says that an image was left out.
 
 mod functions;
+mod parts;
 mod request;
 mod stream;
 mod usage;

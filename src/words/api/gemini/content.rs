@@ -11,6 +11,7 @@
 use super::signature::Signature;
 use crate::api::chat::read::{parse_string, reread};
 use crate::api::chat::{File, Message, Part, Role, Source, ToolCall};
+use crate::api::part_members::{PartKind, PartShapes};
 use crate::error::Error;
 use crate::json::{Json, JsonStr};
 use serde::Deserialize;
@@ -45,6 +46,36 @@ struct PartIn<'a> {
     #[serde(alias = "code_execution_result")]
     code_execution_result: Option<CodeResultIn<'a>>,
 }
+
+/// What is read of parts, by both spellings.
+pub(super) const PARTS: PartShapes = PartShapes {
+    lists: &["parts"],
+    kinds: &[PartKind {
+        kind: "",
+        members: &[
+            "text",
+            "thought",
+            "thoughtSignature",
+            "thought_signature",
+            "inlineData",
+            "inline_data",
+            "fileData",
+            "file_data",
+            "functionCall",
+            "function_call",
+            "functionResponse",
+            "function_response",
+            "executableCode",
+            "executable_code",
+            "codeExecutionResult",
+            "code_execution_result",
+            // Left out with the part, and said there.
+            "toolCall",
+            "toolResponse",
+        ],
+        inner: &[],
+    }],
+};
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -342,6 +373,7 @@ fn inline<'a>(blob: BlobIn<'a>, at: &str) -> Result<Part<'a>, Error> {
         Error::invalid_request(at.as_str(), format!("{at} is missing."))
     })?;
     let media_type = blob.mime_type.map(|mime| mime.0).unwrap_or(Cow::Borrowed("application/octet-stream"));
+    let media_type = Source::registered(media_type);
     // Google's SDKs write base64 in the alphabet of URLs, which no other provider reads.
     let data =
         if data.contains(['-', '_']) { Cow::Owned(data.replace('-', "+").replace('_', "/")) } else { data };
@@ -368,7 +400,7 @@ fn linked<'a>(linked: FileIn<'a>, at: &str) -> Result<Part<'a>, Error> {
         let at = format!("{at}.fileData.fileUri");
         Error::invalid_request(at.as_str(), format!("{at} is missing."))
     })?;
-    let media_type = linked.mime_type.map(|mime| mime.0);
+    let media_type = linked.mime_type.map(|mime| Source::registered(mime.0));
     let kind = media_type.as_deref().and_then(|media| media.split('/').next()).unwrap_or_default();
     Ok(match kind {
         "video" => video(&url),

@@ -9,6 +9,7 @@ use super::{content, generation, tools};
 use crate::api::body::Body;
 use crate::api::chat::read::missing;
 use crate::api::chat::{ChatRequest, Message, Role};
+use crate::api::part_members::UnknownMembers;
 use crate::error::Error;
 use crate::json::Json;
 use std::borrow::Cow;
@@ -41,10 +42,14 @@ fn read_members<'a, 'n>(members: impl Iterator<Item = (&'n str, &'a str)>) -> Re
     // Gemini's responses and streams always have the usage.
     let mut request = ChatRequest { include_usage: true, ..ChatRequest::default() };
     let mut system = None;
+    let mut unknown = UnknownMembers::default();
     for (name, text) in members {
         let Some(value) = Json::parse(text).filter(|value| !value.is_null()) else { continue };
         match camel(name).as_ref() {
-            "contents" => request.messages = content::messages(&value, &mut request.warnings)?,
+            "contents" => {
+                request.messages = content::messages(&value, &mut request.warnings)?;
+                unknown.messages(&content::PARTS, text, "contents");
+            }
             "systemInstruction" => system = Some(content::system(&value)?),
             "tools" => request.tools = tools::tools(&value)?,
             "toolConfig" => tools::config(&value, &mut request)?,
@@ -57,6 +62,7 @@ fn read_members<'a, 'n>(members: impl Iterator<Item = (&'n str, &'a str)>) -> Re
     if let Some(parts) = system.filter(|parts| !parts.is_empty()) {
         request.messages.insert(0, Message::new(Role::System, parts));
     }
+    request.note_unknown_members(unknown);
     Ok(request)
 }
 

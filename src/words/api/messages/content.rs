@@ -12,6 +12,7 @@ use super::request::reread;
 use super::{foreign_id, vocabulary};
 use crate::api::chat::read::{missing, parse, parse_string};
 use crate::api::chat::{File, Image, Message, Part, Place, Role, Source, ToolCall};
+use crate::api::part_members::{Inner, PartKind, PartShapes};
 use crate::error::Error;
 use crate::json::{Json, JsonStr};
 use serde::Deserialize;
@@ -51,6 +52,34 @@ struct BlockIn<'a> {
     /// Of a document, an object; of a text, the citations that it has.
     citations: Option<Json<'a>>,
 }
+
+/// What is read of blocks. Who has called a tool is for Anthropic alone.
+pub(super) const BLOCKS: PartShapes = PartShapes {
+    lists: &["content"],
+    kinds: &[
+        PartKind { kind: "text", members: &["text", "citations", "cache_control"], inner: &[] },
+        PartKind { kind: "image", members: &["source", "cache_control"], inner: &[SOURCE] },
+        PartKind {
+            kind: "document",
+            members: &["source", "title", "context", "citations", "cache_control"],
+            inner: &[SOURCE],
+        },
+        PartKind {
+            kind: "tool_use",
+            members: &["id", "name", "input", "caller", "cache_control"],
+            inner: &[],
+        },
+        PartKind {
+            kind: "tool_result",
+            members: &["tool_use_id", "content", "is_error", "cache_control"],
+            inner: &[],
+        },
+        PartKind { kind: "thinking", members: &["thinking", "signature"], inner: &[] },
+        PartKind { kind: "redacted_thinking", members: &["data"], inner: &[] },
+    ],
+};
+const SOURCE: Inner =
+    Inner { name: "source", members: &["type", "media_type", "data", "url", "file_id", "content"] };
 
 impl<'a> BlockIn<'a> {
     /// The blocks that a document consists of, if they are not all texts.
@@ -310,10 +339,10 @@ fn source<'a>(block: &BlockIn<'a>, kind: &str, at: fmt::Arguments<'_>) -> Result
     let source: SourceIn<'a> = reread(json, at, "an object with a type")?;
     let missing = |member: &str| missing(format_args!("{at}.{member}"));
     Ok(Some(match source.kind.as_deref() {
-        Some("base64") => Source::Data {
-            media_type: source.media_type.ok_or_else(|| missing("media_type"))?.0,
-            data: source.data.ok_or_else(|| missing("data"))?.0,
-        },
+        Some("base64") => Source::data(
+            source.media_type.ok_or_else(|| missing("media_type"))?.0,
+            source.data.ok_or_else(|| missing("data"))?.0,
+        ),
         Some("url") => match Source::from_url(source.url.ok_or_else(|| missing("url"))?.0) {
             Source::Url { url, .. } => {
                 Source::Url { url, media_type: (kind == "document").then_some(Cow::Borrowed(PDF)) }

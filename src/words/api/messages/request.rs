@@ -8,6 +8,7 @@ use super::{content, tools};
 use crate::api::body::Body;
 use crate::api::chat::read::{self, missing, parse, parse_string};
 use crate::api::chat::{ChatRequest, Message, Params, Place, ResponseFormat, Role};
+use crate::api::part_members::UnknownMembers;
 use crate::error::Error;
 use crate::json::{Json, JsonStr};
 use serde::Deserialize;
@@ -23,14 +24,19 @@ use std::fmt::Display;
 pub fn read(body: &Body) -> Result<ChatRequest<'_>, Error> {
     let mut request = ChatRequest { include_usage: true, ..ChatRequest::default() };
     let mut system = None;
+    let mut unknown = UnknownMembers::default();
     for (name, text) in body.members() {
         let Some(value) = Json::parse(text).filter(|value| !value.is_null()) else { continue };
         match name {
             "system" => {
                 let message = Message::new(Role::System, content::system(text)?);
+                unknown.parts(&content::BLOCKS, text.as_bytes(), format_args!("system"));
                 system = Some(Message { at: Some(Place::member("system")), ..message });
             }
-            "messages" => request.messages = content::messages(text)?,
+            "messages" => {
+                request.messages = content::messages(text)?;
+                unknown.messages(&content::BLOCKS, text, name);
+            }
             "tools" => request.tools = tools::tools(text)?,
             "tool_choice" => {
                 let (choice, one_at_a_time) = tools::choice(text)?;
@@ -56,6 +62,7 @@ pub fn read(body: &Body) -> Result<ChatRequest<'_>, Error> {
     if let Some(system) = system.filter(|system| !system.content.is_empty()) {
         request.messages.insert(0, system);
     }
+    request.note_unknown_members(unknown);
     Ok(request)
 }
 

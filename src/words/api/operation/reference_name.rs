@@ -2,9 +2,32 @@
 //!
 //! Not the labels of metrics and access lines, which are the paths' own.
 
-use super::Operation;
+use super::{Operation, TABLE};
+
+/// Before the name of an operation: its streams only.
+const STREAMED: &str = "stream-";
+
+/// The operations that have streams. Source: `endpointStrings` of Portkey's gateway has the first three; the others are ours.
+const WITH_STREAMS: &[&str] =
+    &["complete", "chatComplete", "messages", "createModelResponse", "promptComplete"];
+
+/// Whether it is a name of a kind of request: `chatComplete`, or `stream-chatComplete` for its streams only.
+pub fn is_reference_name(name: &str) -> bool {
+    match name.strip_prefix(STREAMED) {
+        Some(streamed) => WITH_STREAMS.contains(&streamed),
+        None => TABLE.iter().any(|row| row.operation.reference_name() == name),
+    }
+}
 
 impl Operation {
+    /// Whether a name of [`is_reference_name`] means such a request.
+    pub fn is_named(self, name: &str, streamed: bool) -> bool {
+        match name.strip_prefix(STREAMED) {
+            Some(name) => streamed && name == self.reference_name(),
+            None => name == self.reference_name(),
+        }
+    }
+
     /// Portkey's name, `chatComplete` and the like.
     pub fn reference_name(self) -> &'static str {
         match self {

@@ -132,7 +132,7 @@ pub(super) const TABLE: &[Row] = &[
         response: ResponseKind::Model,
         billing: Billing::Tokens,
         terminator: Terminator::Done,
-        completion: Completion::FinishReason,
+        completion: Completion::ReasonOrMarker,
         summary: SummaryShape::Common,
         stream: Some(StreamShape::Chat),
         translator: Some(ChatTranslator { read: chat_completions::read, encoder: chat_completions::encoder }),
@@ -145,7 +145,7 @@ pub(super) const TABLE: &[Row] = &[
         response: ResponseKind::Model,
         billing: Billing::Tokens,
         terminator: Terminator::Done,
-        completion: Completion::FinishReason,
+        completion: Completion::ReasonOrMarker,
         summary: SummaryShape::Common,
         stream: Some(StreamShape::Completions),
         translator: Some(ChatTranslator { read: completions::read, encoder: completions::encoder }),
@@ -216,7 +216,7 @@ pub(super) const TABLE: &[Row] = &[
     },
     Row {
         dialect: Dialect::Responses,
-        rules: Some(&rules::RESPONSES),
+        rules: Some(&rules::INPUT_TOKENS),
         hedgeable: false,
         ..json(Operation::ResponsesInputTokens, "responses/input_tokens", "responses_input_tokens")
     },

@@ -15,7 +15,8 @@ use super::request::{INSTEAD, system};
 use super::tools::ToolReader;
 use crate::api::body::Body;
 use crate::api::chat::read::{missing, parse, parse_string, reread, source};
-use crate::api::chat::{File, Image, Message, Part, Place, Role, Source, Tool, ToolCall};
+use crate::api::chat::{File, Image, Message, Part, Place, Role, Source, Tool, ToolCall, cache_mark};
+use crate::api::part_members::{BREAKPOINT, Inner, PartKind, PartShapes};
 use crate::error::Error;
 use crate::json::{Json, JsonStr, values};
 use serde::Deserialize;
@@ -343,6 +344,40 @@ struct PartIn<'a> {
     filename: Option<JsonStr<'a>>,
     input_audio: Option<AudioIn<'a>>,
     cache_control: Option<Json<'a>>,
+    prompt_cache_breakpoint: Option<Json<'a>>,
+}
+
+/// What is read of parts. The annotations and probabilities of an earlier output are for the client alone.
+pub(super) const PARTS: PartShapes = PartShapes {
+    lists: &["content", "output"],
+    kinds: &[
+        PartKind { kind: "input_text", members: TEXT, inner: &[] },
+        PartKind { kind: "output_text", members: TEXT, inner: &[] },
+        PartKind { kind: "text", members: TEXT, inner: &[] },
+        PartKind { kind: "refusal", members: &["refusal"], inner: &[] },
+        PartKind {
+            kind: "input_image",
+            members: &["image_url", "detail", "file_id", "cache_control", BREAKPOINT],
+            inner: &[],
+        },
+        PartKind {
+            kind: "input_file",
+            members: &["file_data", "file_id", "file_url", "filename", "detail", "cache_control", BREAKPOINT],
+            inner: &[],
+        },
+        PartKind {
+            kind: "input_audio",
+            members: &["input_audio"],
+            inner: &[Inner { name: "input_audio", members: &["data", "format"] }],
+        },
+    ],
+};
+const TEXT: &[&str] = &["text", "annotations", "logprobs", "cache_control", BREAKPOINT];
+
+impl<'a> PartIn<'a> {
+    fn take_mark(&mut self) -> Option<Json<'a>> {
+        cache_mark(self.cache_control.take(), self.prompt_cache_breakpoint.take())
+    }
 }
 
 #[derive(Deserialize)]
@@ -390,12 +425,12 @@ fn parts<'a>(content: &Json<'a>, at: fmt::Arguments<'_>, into: &mut Vec<Part<'a>
 }
 
 fn part<'a>(json: Json<'a>, at: fmt::Arguments<'_>) -> Result<Part<'a>, Error> {
-    let input: PartIn<'a> = reread(&json, at, "a part of a message: an object with a type")?;
+    let mut input: PartIn<'a> = reread(&json, at, "a part of a message: an object with a type")?;
     let kind = input.kind.clone().unwrap_or_default();
     Ok(match kind.as_ref() {
         "input_text" | "output_text" | "text" => Part::Text {
-            text: input.text.ok_or_else(|| missing(format_args!("{at}.text")))?.0,
-            cache_control: input.cache_control.filter(|json| !json.is_null()),
+            text: input.text.take().ok_or_else(|| missing(format_args!("{at}.text")))?.0,
+            cache_control: input.take_mark(),
         },
         "refusal" => Part::Refusal(input.refusal.unwrap_or_default().0),
         "input_image" => image(input, at)?,
@@ -409,7 +444,8 @@ fn part<'a>(json: Json<'a>, at: fmt::Arguments<'_>) -> Result<Part<'a>, Error> {
     })
 }
 
-fn image<'a>(input: PartIn<'a>, at: fmt::Arguments<'_>) -> Result<Part<'a>, Error> {
+fn image<'a>(mut input: PartIn<'a>, at: fmt::Arguments<'_>) -> Result<Part<'a>, Error> {
+    let cache_control = input.take_mark();
     let url = input.image_url.filter(|json| !json.is_null());
     let source = match (url, input.file_id) {
         (Some(url), _) => {
@@ -421,12 +457,12 @@ fn image<'a>(input: PartIn<'a>, at: fmt::Arguments<'_>) -> Result<Part<'a>, Erro
         (None, Some(id)) => Source::Id(id.0),
         (None, None) => return Err(missing(format_args!("{at}.image_url"))),
     };
-    let cache_control = input.cache_control.filter(|json| !json.is_null());
     let detail = input.detail.map(|text| text.0);
     Ok(Part::Image(Box::new(Image { source, detail, cache_control })))
 }
 
-fn file<'a>(input: PartIn<'a>, at: fmt::Arguments<'_>) -> Result<Part<'a>, Error> {
+fn file<'a>(mut input: PartIn<'a>, at: fmt::Arguments<'_>) -> Result<Part<'a>, Error> {
+    let cache_control = input.take_mark();
     let source = match (input.file_data, input.file_url, input.file_id) {
         (Some(data), _, _) => match Source::from_url(data.0) {
             // Bare base64 is a PDF, as in chat completions.
@@ -439,7 +475,6 @@ fn file<'a>(input: PartIn<'a>, at: fmt::Arguments<'_>) -> Result<Part<'a>, Error
         (None, None, Some(id)) => Source::Id(id.0),
         (None, None, None) => return Err(missing(format_args!("{at}.file_data"))),
     };
-    let cache_control = input.cache_control.filter(|json| !json.is_null());
     let name = input.filename.map(|text| text.0);
     Ok(Part::File(Box::new(File { source, name, cache_control, has_citations: false })))
 }

@@ -4,11 +4,12 @@
 //! works without, is dropped with a warning. The items of the input are parsed in `input`.
 
 use super::client_tools::ClientTools;
-use super::input::Input;
+use super::input::{Input, PARTS};
 use super::tools::{ToolReader, add_tools, tool_choice};
 use crate::api::body::Body;
 use crate::api::chat::read::{missing, parse, parse_string, stop};
 use crate::api::chat::{ChatRequest, Message, ResponseFormat, Tool};
+use crate::api::part_members::UnknownMembers;
 use crate::error::Error;
 use crate::json::{Json, JsonStr};
 use serde::Deserialize;
@@ -25,6 +26,7 @@ pub fn read(body: &Body) -> Result<ChatRequest<'_>, Error> {
     let mut request = ChatRequest { include_usage: true, ..ChatRequest::default() };
     let client_tools = ClientTools::of(body);
     let mut input = Input::of(body, &client_tools);
+    let mut unknown = UnknownMembers::default();
     let mut instructions = None;
     let mut input_text = None;
     let mut logprobs = false;
@@ -69,16 +71,21 @@ pub fn read(body: &Body) -> Result<ChatRequest<'_>, Error> {
     if let Some(text) = instructions {
         match parse_string(text) {
             Some(text) => input.push_system(text),
-            None => input.read(text, "instructions")?,
+            None => {
+                input.read(text, "instructions")?;
+                unknown.messages(&PARTS, text, "instructions");
+            }
         }
     }
     let input_text = input_text.ok_or_else(|| missing("input"))?;
     input.read(input_text, "input")?;
+    unknown.messages(&PARTS, input_text, "input");
     let (messages, found, left_out) = input.finish();
     request.warnings.extend(left_out);
     request.messages = messages;
     add_tools(&mut request.tools, found);
     limit_tool_calls(&mut request, max_tool_calls);
+    request.note_unknown_members(unknown);
     Ok(request)
 }
 

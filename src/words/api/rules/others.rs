@@ -50,10 +50,15 @@ const RESPONSES_ROWS: &[Row] = &[
     optional("tool_choice", Rule::ToolChoice(&["none", "auto", "required"])),
 ];
 
-pub(in crate::api) const RESPONSES: Table = Table { rows: RESPONSES_ROWS, across: model_or_prompt };
+pub(in crate::api) const RESPONSES: Table = Table { rows: RESPONSES_ROWS, across: model_or_source };
 
-/// Requires `model` or `prompt`: a stored prompt contains a model.
-fn model_or_prompt(fields: &Fields<'_>) -> Result<(), Error> {
-    let named = ["model", "prompt"].iter().any(|name| fields.value(name).is_some());
-    if named || fields.is_given(&["model", "prompt"]) { Ok(()) } else { Err(missing("model")) }
+/// Nothing is required: a response or a conversation that is named has a model, as OpenAI's published schema has it.
+pub(in crate::api) const INPUT_TOKENS: Table = rows(RESPONSES_ROWS);
+
+/// What names the model of a response: the request, a stored prompt or a conversation.
+const MODEL_SOURCES: &[&str] = &["model", "prompt", "conversation"];
+
+fn model_or_source(fields: &Fields<'_>) -> Result<(), Error> {
+    let is_named = MODEL_SOURCES.iter().any(|name| fields.value(name).is_some());
+    if is_named || fields.is_given(MODEL_SOURCES) { Ok(()) } else { Err(missing("model")) }
 }

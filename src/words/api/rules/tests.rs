@@ -22,7 +22,8 @@ fn minimal_body(operation: Operation) -> Value {
             json!({"model": "m", "training_file": "f", "suffix": "s", "method": {}})
         }
         Operation::Embeddings => json!({"model": "m", "input": ["a"]}),
-        Operation::Responses | Operation::ResponsesInputTokens => json!({"model": "m"}),
+        Operation::Responses => json!({"model": "m"}),
+        Operation::ResponsesInputTokens => json!({}),
         Operation::Messages => json!({"model": "m", "messages": [{"role": "user"}], "max_tokens": 5}),
         Operation::CountTokens => json!({"model": "m", "messages": [{"role": "user"}]}),
         Operation::Images => json!({"prompt": "a cat"}),
@@ -144,7 +145,11 @@ fn allowed_and_unknown_fields_pass() {
         let body = with(operation, fields);
         assert_eq!(first_error(operation, &body, &[]), None, "{body}");
     }
-    assert_eq!(first_error(Operation::Responses, &json!({"prompt": {"id": "p"}}), &[]), None);
+    for source in [json!({"prompt": {"id": "p"}}), json!({"conversation": "conv_1"})] {
+        assert_eq!(first_error(Operation::Responses, &source, &[]), None);
+    }
+    let unnamed = first_error(Operation::Responses, &json!({"conversation": null}), &[]);
+    assert_eq!(unnamed.unwrap().0, "model");
     assert_eq!(first_error(Operation::Passthrough, &json!({"temperature": "hot"}), &[]), None);
 }
 
@@ -322,7 +327,7 @@ const BATCHES: &[Refused] = &[
     (
         r#"{"endpoint": "/v1/x"}"#,
         "endpoint",
-        "'/v1/chat/completions', '/v1/completions', and '/v1/embeddings'.",
+        "'/v1/images/generations', '/v1/images/edits', and '/v1/videos'.",
     ),
     (r#"{"completion_window": "1h"}"#, "completion_window", "Supported values are: 'immediate' and '24h'."),
     (r#"{"completion_window": 24}"#, "completion_window", "expected a string, but got an integer"),
@@ -394,6 +399,21 @@ fn excessive_counts_are_rejected_by_name() {
         let (got, message) = first_error(operation, &with(operation, fields), &[]).expect(param);
         assert_eq!(got, param, "{message}");
         assert!(message.contains(fragment), "{param}: {message}");
+    }
+}
+
+#[test]
+fn a_batch_that_passes_on_may_be_for_more_endpoints() {
+    for (endpoint, passes, is_run_here) in [
+        ("/v1/embeddings", true, true),
+        ("/v1/responses", true, false),
+        ("/v1/videos", true, false),
+        ("/v1/files", false, false),
+    ] {
+        let body = with(Operation::BatchesCreate, json!({"endpoint": endpoint}));
+        assert_eq!(first_error(Operation::BatchesCreate, &body, &[]).is_none(), passes, "{endpoint}");
+        let body = Body::parse(body.to_string().into()).unwrap();
+        assert_eq!(check_endpoint(&body).is_ok(), is_run_here, "{endpoint}");
     }
 }
 

@@ -97,6 +97,17 @@ fn a_finish_or_an_end_mark_completes_a_stream_and_nothing_else_does() {
     assert!(finished.is_complete() && !finished.ended);
     assert_eq!(finished.finish.as_deref(), Some("stop"));
     assert!(streamed("data: [DONE]").ended);
+    let chat = |text: &str| tapped(Operation::ChatCompletions, true, &[text.as_bytes()]);
+    let marked = chat(&[content, "data: [DONE]\n\n"].concat());
+    assert!(marked.is_complete_for(Operation::ChatCompletions) && marked.lacks_reason);
+    assert!(!marked.is_complete_for(Operation::Messages), "its end always has a reason");
+    for (text, is_complete) in
+        [("data: [DONE]\n\n", false), (content, false), (&*[content, finish].concat(), true)]
+    {
+        let summary = chat(text);
+        assert_eq!(summary.is_complete_for(Operation::ChatCompletions), is_complete, "{text}");
+        assert!(!summary.lacks_reason, "{text}");
+    }
     assert!(streamed("data: {\"type\":\"message_stop\"  }\n\n").ended);
     let incomplete = streamed(
         "data: {\"type\":\"response.incomplete\",\"response\":{\"status\":\"incomplete\",\"incomplete_details\":{\"reason\":\"max_output_tokens\"}}}\n\n",

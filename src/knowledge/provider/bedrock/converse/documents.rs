@@ -29,7 +29,6 @@ enum Format {
 const FORMATS: &[(&str, &[&str], Format)] = &[
     ("image/png", &["png"], Format::Image("png")),
     ("image/jpeg", &["jpg", "jpeg"], Format::Image("jpeg")),
-    ("image/jpg", &[], Format::Image("jpeg")),
     ("image/gif", &["gif"], Format::Image("gif")),
     ("image/webp", &["webp"], Format::Image("webp")),
     ("video/mp4", &["mp4"], Format::Video("mp4")),

@@ -221,6 +221,26 @@ fn a_body_that_is_no_response_is_an_error() {
 }
 
 #[test]
+fn an_end_that_is_marked_without_a_reason_is_an_end() {
+    let whole = r#"{"choices":[{"message":{"content":"hi"}}]}"#;
+    let chunk = r#"{"choices":[{"index":0,"delta":{"content":"hi"}}]}"#;
+    let cut = format!("data: {chunk}\n\n");
+    let empty = stream(&[r#"{"id":"x","choices":[{"index":0,"delta":{"role":"assistant"}}]}"#]);
+    for (body, is_streamed, is_finished) in [
+        (whole, false, true),
+        (stream(&[chunk]).as_str(), true, true),
+        (cut.as_str(), true, false),
+        (empty.as_str(), true, false),
+        (stream(&[]).as_str(), true, false),
+    ] {
+        let decoded = read_at_all_cuts(body.as_bytes(), is_streamed);
+        assert!(decoded.error.is_none(), "{body}");
+        let finish = decoded.response.choices.first().and_then(|choice| choice.finish.as_ref());
+        assert_eq!(finish.is_some(), is_finished, "{body}");
+    }
+}
+
+#[test]
 fn usage_is_found_wherever_it_stands() {
     let figures = r#"{"prompt_tokens":3,"completion_tokens":4,"total_tokens":7}"#;
     for chunk in [

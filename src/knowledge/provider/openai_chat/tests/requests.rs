@@ -393,3 +393,54 @@ fn nothing_of_a_messages_request_is_lost_without_a_warning() {
     let (_, warnings) = sent(&quirks::CEREBRAS);
     assert_eq!((warnings.len(), warnings.contains(&shown)), (4, true), "{warnings:?}");
 }
+
+#[test]
+fn cache_marks_of_messages_become_openais_for_models_that_take_them() {
+    let mark = json!({"type": "ephemeral"});
+    let body = json!({"model": "m", "max_tokens": 9,
+        "system": [{"type": "text", "text": "s"}, {"type": "text", "text": "t", "cache_control": mark}],
+        "tools": [{"name": "f", "input_schema": {"type": "object"}, "cache_control": mark}],
+        "messages": [
+            {"role": "user", "content": [
+                {"type": "text", "text": "u", "cache_control": mark},
+                {"type": "image", "source": {"type": "base64", "media_type": "image/jpg", "data": "AAAA"}, "cache_control": mark}]},
+            {"role": "assistant", "content": [{"type": "tool_use", "id": "toolu_1", "name": "f", "input": {}}]},
+            {"role": "user", "content": [
+                {"type": "tool_result", "tool_use_id": "toolu_1", "content": "ok", "cache_control": mark}]}]});
+    let body = Body::parse(body.to_string().into()).unwrap();
+    let sent = |model: &str| {
+        let request = words::api::messages::read(&body).unwrap();
+        let account = Account::default();
+        let call = Call {
+            operation: Operation::Messages,
+            method: &Method::POST,
+            path: "messages",
+            query: None,
+            model: Some(model),
+            streamed: false,
+        };
+        let target = CallTarget { call: &call, account: &account, model, client_betas: None };
+        let mut notes = TranslationNotes::default();
+        let bytes = OPENAI_CHAT.write(request, &target, &mut notes).unwrap();
+        (serde_json::from_slice::<Value>(&bytes).unwrap(), notes.warnings)
+    };
+    let explicit = json!({"mode": "explicit"});
+    let (newer, warnings) = sent("gpt-5.6");
+    assert_eq!(newer["messages"][0]["content"][1]["prompt_cache_breakpoint"], explicit, "{newer}");
+    assert_eq!(
+        newer["messages"][1]["content"],
+        json!([
+            {"type": "text", "text": "u", "prompt_cache_breakpoint": explicit},
+            {"type": "image_url", "image_url": {"url": "data:image/jpeg;base64,AAAA"}, "prompt_cache_breakpoint": explicit}])
+    );
+    let result = json!([{"type": "text", "text": "ok", "prompt_cache_breakpoint": explicit}]);
+    assert_eq!(newer["messages"][3]["content"], result, "{newer}");
+    assert!(
+        warnings.len() == 1 && warnings[0].starts_with("cache_control: dropped from tools"),
+        "{warnings:?}"
+    );
+    let (older, warnings) = sent("gpt-4o");
+    assert!(!older.to_string().contains("prompt_cache_breakpoint"), "{older}");
+    assert_eq!(older["messages"][3]["content"], "ok");
+    assert!(warnings.len() == 1 && warnings[0].starts_with("cache_control: dropped, this"), "{warnings:?}");
+}
