@@ -248,6 +248,42 @@ fn a_limit_of_calls_reaches_the_search_or_is_reported() {
 }
 
 #[test]
+fn a_search_of_the_web_is_the_targets_own_or_left_out() {
+    let own = |target: (&str, &str)| match target.0 {
+        "anthropic" => Some("web_search_20250305"),
+        "google" | "vertex-ai" => Some("googleSearch"),
+        _ if target.1.contains("nova") => Some("nova_grounding"),
+        _ => None,
+    };
+    let tool = |kind: &str| json!({"tools": [{"type": kind, "name": "web_search"}]});
+    for (operation, members) in [
+        (Operation::Responses, tool("web_search")),
+        (Operation::Responses, tool("web_search_2025_08_26")),
+        (Operation::Responses, tool("web_search_preview_2025_03_11")),
+        (Operation::Messages, tool("web_search_20260209")),
+        (Operation::ChatCompletions, json!({"web_search_options": {}})),
+    ] {
+        let is_passed_on = |target: (&str, &str)| match operation {
+            Operation::Messages => target.0 == "anthropic",
+            Operation::ChatCompletions => target.0 == "mistral-ai",
+            _ => false,
+        };
+        for target in TARGETS.into_iter().filter(|target| !is_passed_on(*target)) {
+            let outcome = outcome(operation, target, &members);
+            match own(target).filter(|own| outcome.keeps(own)) {
+                Some(_) => {}
+                None => assert!(
+                    outcome.sent.is_ok()
+                        && outcome.is_reported()
+                        && !matches!(target.0, "anthropic" | "google" | "vertex-ai"),
+                    "{operation:?} {target:?} {members} {outcome:?}"
+                ),
+            }
+        }
+    }
+}
+
+#[test]
 fn settings_of_googles_search_go_along_to_another_provider() {
     let generate = |settings: Value, provider: &str, model: &str| {
         let body = json!({"contents": [{"role": "user", "parts": [{"text": "x"}]}], "tools": [{"googleSearch": settings}]});

@@ -54,6 +54,8 @@ pub struct OpenAiChat {
     pub stream_options: bool,
     /// It accepts `cache_control`.
     pub cache_control: bool,
+    /// The type of its own search of the web, whose settings are in `parameters`.
+    pub web_search: Option<&'static str>,
     pub documents: Documents,
     /// Which ids of tool calls it takes.
     pub call_ids: IdRule,
@@ -87,6 +89,7 @@ impl OpenAiChat {
         schemas: true,
         stream_options: true,
         cache_control: false,
+        web_search: None,
         documents: Documents::Files,
         call_ids: IdRule::OPENAI,
         flags_prefix: false,

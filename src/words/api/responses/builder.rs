@@ -5,6 +5,7 @@ use super::item::Item;
 use super::output::{Output, StepSink};
 use super::request::wants_logprobs;
 use super::response::{Envelope, FailureOut, Response};
+use crate::api::chat::searches::{self, Searches};
 use crate::api::chat::{EncodeContext, Event, Finish};
 use crate::api::usage::Usage;
 
@@ -13,6 +14,8 @@ pub(super) struct ResponseBuilder {
     envelope: Envelope,
     output: Output,
     finish: Option<Finish>,
+    /// Searches that the provider reports beside its text.
+    searches: Option<Searches>,
     usage: Option<Usage>,
     /// Further members of the provider's response: name and JSON text.
     members: Vec<(String, String)>,
@@ -30,6 +33,7 @@ impl ResponseBuilder {
             envelope: Envelope::new(context),
             output: Output::new(context.id.clone(), include.is_some_and(wants_logprobs), client_tools),
             finish: None,
+            searches: None,
             usage: None,
             members: Vec::new(),
             strict: context.strict,
@@ -43,6 +47,9 @@ impl ResponseBuilder {
             Event::Start(start) => self.envelope.apply_start(start),
             Event::Usage(usage) => self.usage = Some(usage),
             Event::Member { name, json } => {
+                if name == searches::MEMBER {
+                    self.searches = Searches::read(json);
+                }
                 if !self.strict || name == "service_tier" {
                     self.members.retain(|(key, _)| key != name);
                     self.members.push((name.to_owned(), json.to_owned()));
@@ -58,6 +65,9 @@ impl ResponseBuilder {
 
     /// The response has ended.
     pub fn finish(&mut self, sink: StepSink<'_>) {
+        if let Some(searches) = self.searches.take() {
+            self.output.add_searches(searches.queries, sink);
+        }
         self.output.finish(self.incomplete_reason().is_some(), sink);
     }
 

@@ -111,6 +111,12 @@ impl Output {
         }
     }
 
+    /// Adds searches of the web that the provider reports at the end, an item for each query.
+    pub fn add_searches(&mut self, queries: Vec<String>, sink: StepSink<'_>) {
+        self.flush_held(&[], sink);
+        queries.into_iter().for_each(|query| self.add_search(query, sink));
+    }
+
     /// The response has ended; `truncated` if it was cut off.
     pub fn finish(&mut self, truncated: bool, sink: StepSink<'_>) {
         self.flush_held(&[], sink);
@@ -322,7 +328,12 @@ impl Output {
 
     /// A web search by the provider becomes an item; other blocks have none and are dropped.
     fn add_block(&mut self, json: &str, sink: StepSink<'_>) {
-        let Some(query) = from_chat::search(json) else { return };
+        if let Some(query) = from_chat::search(json) {
+            self.add_search(query, sink);
+        }
+    }
+
+    fn add_search(&mut self, query: String, sink: StepSink<'_>) {
         let at = self.add(Kind::Search { query }, sink);
         let Some(Item { id, .. }) = self.items.get(at) else { return };
         sink(at, id, Step::Progress("response.web_search_call.in_progress"));

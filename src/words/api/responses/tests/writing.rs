@@ -292,3 +292,20 @@ fn calls_come_back_as_the_client_declared_their_tools() {
     assert!(streamed.contains("event: response.custom_tool_call_input.delta"), "{streamed}");
     assert!(streamed.contains("event: response.custom_tool_call_input.done"), "{streamed}");
 }
+
+/// Google names its searches beside the text, at the end.
+#[test]
+fn searches_of_google_are_items_behind_the_text() {
+    let grounding = r#"{"webSearchQueries":["tea","green tea"],"groundingChunks":[{"web":{"uri":"https://a.example/"}}]}"#;
+    let events = [
+        start(),
+        Event::Text { choice: 0, text: "Tea." },
+        Event::Member { name: "grounding_metadata", json: grounding },
+        STOP,
+    ];
+    let output = response(PLAIN, &events)["output"].clone();
+    let kinds: Vec<_> =
+        output.as_array().unwrap().iter().map(|item| item["type"].as_str().unwrap()).collect();
+    assert_eq!(kinds, ["message", "web_search_call", "web_search_call"]);
+    assert_eq!(output[2]["action"], json!({"type": "search", "query": "green tea"}));
+}
