@@ -18,6 +18,7 @@ mod call_ids;
 pub mod cohere;
 mod conversation;
 pub mod credential_mask;
+mod deferred_tools;
 pub mod embeddings;
 pub mod fine_tuning;
 mod fitting;

@@ -8,7 +8,7 @@
 //! function_call_output                tool: [Text]
 //! ```
 
-use super::client_tools::ClientTools;
+use super::client_tools::{BY_CLIENT, ClientTools};
 use super::item::Kind;
 use super::reasoning_token::ReasoningToken;
 use super::request::{INSTEAD, system};
@@ -66,8 +66,16 @@ struct ItemIn<'a> {
     summary: Option<Json<'a>>,
     encrypted_content: Option<JsonStr<'a>>,
     tools: Option<Json<'a>>,
+    execution: Option<JsonStr<'a>>,
     result: Option<Json<'a>>,
     cache_control: Option<Json<'a>>,
+}
+
+impl ItemIn<'_> {
+    /// Whether the client ran this search for tools. Those that OpenAI ran have no id by which a result finds its call.
+    fn is_run_by_client(&self) -> bool {
+        self.execution.as_deref() == Some(BY_CLIENT) && self.call_id.is_some()
+    }
 }
 
 impl<'a, 't> Input<'a, 't> {
@@ -127,20 +135,21 @@ impl<'a, 't> Input<'a, 't> {
             (None, Some(_)) => Cow::Borrowed("message"),
             (None, None) => Cow::Borrowed("item_reference"),
         };
-        if !matches!(kind.as_ref(), "function_call" | "custom_tool_call" | "reasoning" | "item_reference") {
+        let is_call = matches!(kind.as_ref(), "function_call" | "custom_tool_call" | "tool_search_call");
+        if !is_call && !matches!(kind.as_ref(), "reasoning" | "item_reference") {
             self.check_text_reference()?;
         }
         match kind.as_ref() {
             "message" => self.message(item, at),
             "function_call" | "custom_tool_call" => {
-                if let Some(text) = self.text_reference.take() {
-                    self.left_out(text, "the text before a tool call");
-                }
+                self.leave_out_text_reference();
                 self.call(item, at)
             }
             "function_call_output" | "custom_tool_call_output" => self.result(item, at),
             "reasoning" => self.reasoning(item, at),
             "image_generation_call" => self.generated_image(&item, at),
+            "tool_search_call" if item.is_run_by_client() => self.search_call(item, at),
+            "tool_search_output" if item.is_run_by_client() => self.search_result(item, at),
             "additional_tools" | "tool_search_output" => self.collect_tools(&item, at),
             // Calls of built-in tools: the message after them contains the result.
             "web_search_call"
@@ -184,6 +193,12 @@ impl<'a, 't> Input<'a, 't> {
             _ => return Err(unknown_reference(at)),
         }
         Ok(())
+    }
+
+    fn leave_out_text_reference(&mut self) {
+        if let Some(text) = self.text_reference.take() {
+            self.left_out(text, "the text before a tool call");
+        }
     }
 
     fn left_out(&mut self, at: Place, what: &str) {
@@ -251,6 +266,36 @@ impl<'a, 't> Input<'a, 't> {
         let name = self.client_tools.function(item.namespace.as_deref(), name.0);
         let call = ToolCall { id: id.0, name, arguments, signature, cache_control };
         self.assistant(at).push(Part::ToolCall(Box::new(call)));
+        Ok(())
+    }
+
+    /// A call of the client's search for tools: of a function, whose arguments are written as the object itself.
+    fn search_call(&mut self, item: ItemIn<'a>, at: Place) -> Result<(), Error> {
+        self.leave_out_text_reference();
+        let item =
+            ItemIn { name: Some(JsonStr(self.client_tools.search_function())), namespace: None, ..item };
+        self.call(item, at)
+    }
+
+    /// Its result: the names of the tools that were found, which the request declares from here on.
+    fn search_result(&mut self, item: ItemIn<'a>, at: Place) -> Result<(), Error> {
+        let before = self.tools.len();
+        self.collect_tools(&item, at)?;
+        let found = self.tools.iter().skip(before).filter_map(|tool| match tool {
+            Tool::Function { name, .. } => Some(&**name),
+            Tool::Other { .. } => None,
+        });
+        let names = found.collect::<Vec<_>>().join(", ");
+        let text = if names.is_empty() {
+            "No tools were found.".to_owned()
+        } else {
+            format!("Found, and can be called now: {names}.")
+        };
+        self.call_signature = None;
+        let mut message = Message::new(Role::Tool, vec![Part::text(text)]);
+        message.at = Some(at);
+        message.tool_call_id = item.call_id.map(|id| id.0);
+        self.messages.push(message);
         Ok(())
     }
 

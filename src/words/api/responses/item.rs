@@ -2,6 +2,7 @@
 //!
 //! When an item starts and ends is decided in `output`.
 
+use super::client_tools::BY_CLIENT;
 use super::freeform::FreeformInput;
 use super::reasoning_token::ReasoningToken;
 use crate::json::Json;
@@ -59,6 +60,13 @@ pub(super) enum Kind {
         name: String,
         input: FreeformInput,
     },
+    /// A call of the client's search for tools.
+    ToolSearchCall {
+        /// The provider's index of the call.
+        index: u32,
+        call_id: String,
+        arguments: String,
+    },
     Image {
         format: &'static str,
         /// Base64.
@@ -105,6 +113,7 @@ impl Kind {
             Self::Reasoning { .. } => "rs",
             Self::Call { .. } => "fc",
             Self::FreeformCall { .. } => "ctc",
+            Self::ToolSearchCall { .. } => "tsc",
             Self::Image { .. } => "ig",
             Self::Search { .. } => "ws",
         }
@@ -167,6 +176,16 @@ struct FreeformCallOut<'a> {
 }
 
 #[derive(serde::Serialize)]
+struct ToolSearchCallOut<'a> {
+    id: &'a str,
+    r#type: &'static str,
+    status: &'static str,
+    call_id: &'a str,
+    execution: &'static str,
+    arguments: Json<'a>,
+}
+
+#[derive(serde::Serialize)]
 struct ImageOut<'a> {
     id: &'a str,
     r#type: &'static str,
@@ -214,6 +233,20 @@ impl Serialize for Item {
                 let namespace = namespace.as_deref();
                 FreeformCallOut { id, r#type: "custom_tool_call", status, input, call_id, name, namespace }
                     .serialize(serializer)
+            }
+            Kind::ToolSearchCall { call_id, arguments, .. } => {
+                // An object: what the model wrote in another form is not known to be one.
+                let written = Json::parse(arguments).filter(Json::is_object);
+                let arguments = written.unwrap_or_else(Json::empty_object);
+                ToolSearchCallOut {
+                    id,
+                    r#type: "tool_search_call",
+                    status,
+                    call_id,
+                    execution: BY_CLIENT,
+                    arguments,
+                }
+                .serialize(serializer)
             }
             Kind::Image { format, data } => {
                 let output_format = *format;

@@ -9,7 +9,7 @@
 //! Arguments "{}", end    Arguments "{}"  ArgumentsDone  ItemDone(call)
 //! ```
 
-use super::client_tools::{ClientTools, Declared};
+use super::client_tools::{ClientTools, Declared, ToolForm};
 use super::freeform::FreeformInput;
 use super::from_chat;
 use super::item::{Content, Item, Kind, Status};
@@ -139,10 +139,13 @@ impl Output {
                 name: function.to_owned(),
                 arguments: String::new(),
             },
-            Some(Declared { namespace, name, is_freeform: false }) => {
+            Some(Declared { namespace, name, form: ToolForm::Function }) => {
                 Kind::Call { index, call_id, namespace, name, arguments: String::new() }
             }
-            Some(Declared { namespace, name, is_freeform: true }) => {
+            Some(Declared { form: ToolForm::Search, .. }) => {
+                Kind::ToolSearchCall { index, call_id, arguments: String::new() }
+            }
+            Some(Declared { namespace, name, form: ToolForm::Freeform }) => {
                 Kind::FreeformCall { index, call_id, namespace, name, input: FreeformInput::default() }
             }
         }
@@ -154,7 +157,11 @@ impl Output {
         let items = &mut self.items;
         self.open.retain(|&at| {
             let Some(item) = items.get_mut(at) else { return false };
-            if matches!(item.kind, Kind::Call { .. } | Kind::FreeformCall { .. }) && !is_complete(item) {
+            let is_call = matches!(
+                item.kind,
+                Kind::Call { .. } | Kind::FreeformCall { .. } | Kind::ToolSearchCall { .. }
+            );
+            if is_call && !is_complete(item) {
                 return true;
             }
             item.status = Status::Completed;
@@ -298,6 +305,9 @@ impl Output {
                     arguments.push_str(fragment);
                     return sink(at, id, Step::Arguments(fragment));
                 }
+                Kind::ToolSearchCall { index, arguments, .. } if *index == wanted => {
+                    return arguments.push_str(fragment);
+                }
                 Kind::FreeformCall { index, input, .. } if *index == wanted => {
                     let text = input.push(fragment);
                     if !text.is_empty() {
@@ -354,7 +364,7 @@ struct OpenPart<'a> {
 /// its end.
 fn is_complete(item: &Item) -> bool {
     match &item.kind {
-        Kind::Call { arguments, .. } => {
+        Kind::Call { arguments, .. } | Kind::ToolSearchCall { arguments, .. } => {
             arguments.trim_ascii_end().ends_with('}')
                 && serde_json::from_str::<serde::de::IgnoredAny>(arguments).is_ok()
         }
@@ -386,6 +396,7 @@ fn finish_item(at: usize, item: &mut Item, sink: StepSink<'_>) {
             sink(at, id, Step::InputDone(input.text()));
         }
         Kind::Reasoning { .. } | Kind::Image { .. } | Kind::Search { .. } => {}
+        Kind::ToolSearchCall { .. } => {}
     }
     sink(at, id, Step::ItemDone(item));
 }

@@ -293,6 +293,26 @@ fn calls_come_back_as_the_client_declared_their_tools() {
     assert!(streamed.contains("event: response.custom_tool_call_input.done"), "{streamed}");
 }
 
+#[test]
+fn a_call_of_the_clients_search_is_one_item() {
+    let request =
+        json!({"model": "m", "input": "i", "tools": [{"type": "tool_search", "execution": "client"}]});
+    let call = |arguments: &[&'static str]| {
+        let call = Event::ToolCall { choice: 0, index: 0, id: "c0", name: "tool_search", signature: None };
+        let fragment = |fragment: &&'static str| Event::Arguments { choice: 0, index: 0, fragment };
+        let mut events = vec![start(), call];
+        events.extend(arguments.iter().map(fragment));
+        events.push(Event::Finish { choice: 0, reason: Finish::ToolCalls, native: "tool_use" });
+        response(&request.to_string(), &events)["output"].clone()
+    };
+    let item = |arguments: Value| {
+        json!([{"id": "tsc_0197_0", "type": "tool_search_call", "status": "completed", "call_id": "c0", "execution": "client",
+            "arguments": arguments}])
+    };
+    assert_eq!(call(&["{\"query\":", "\"tea\"}"]), item(json!({"query": "tea"})));
+    assert_eq!(call(&["tea"]), item(json!({})));
+}
+
 /// Google names its searches beside the text, at the end.
 #[test]
 fn searches_of_google_are_items_behind_the_text() {
