@@ -44,6 +44,7 @@ mod client_disconnects;
 mod client_keys;
 mod cloud_credentials;
 mod commands;
+mod compaction;
 mod control;
 mod control_access;
 mod control_names;

@@ -16,6 +16,7 @@ pub mod bedrock;
 mod bounded_body;
 mod call_ids;
 pub mod cohere;
+pub mod compaction;
 mod conversation;
 pub mod credential_mask;
 mod deferred_tools;

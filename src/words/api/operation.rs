@@ -151,6 +151,7 @@ pub enum Operation {
     ResponsesCancel,
     ResponsesInputItems,
     ResponsesInputTokens,
+    ResponsesCompact,
     Images,
     ImageEdits,
     ImageVariations,

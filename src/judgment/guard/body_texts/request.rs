@@ -2,6 +2,7 @@
 
 use super::{Reader, items, object};
 use std::collections::BTreeSet;
+use words::api::responses::own_summary;
 use words::json::Json;
 use words::json::splice::Object;
 
@@ -16,7 +17,7 @@ const CHATS: [&str; 2] = ["messages", "contents"];
 const OF_PART: [&str; 8] = ["text", "value", "title", "context", "content", "output", "stdout", "stderr"];
 
 /// The types of parts and items that are documented as not read, and those that may be empty.
-const NOT_READ: [&str; 22] = [
+const NOT_READ: [&str; 27] = [
     "image",
     "image_url",
     "input_image",
@@ -39,6 +40,11 @@ const NOT_READ: [&str; 22] = [
     "computer_call_output",
     "mcp_approval_response",
     "mcp_list_tools",
+    "additional_tools",
+    "tool_search_output",
+    "compaction",
+    "compaction_summary",
+    "compaction_trigger",
 ];
 
 /// The members of Gemini's parts that are documented as not read.
@@ -188,10 +194,19 @@ impl<'t> Reader<'t> {
                 self.content(&message, name, is_judged);
                 message.has(name)
             });
+            self.summary(&message, is_judged);
             if before == self.found.texts.len() && !reads.contains(&true) && !message.has("role") {
                 self.check_type(&message, is_judged);
             }
         }
+    }
+
+    /// The summary of a conversation that this gateway compacted: the model reads it as a text of the user.
+    fn summary(&mut self, item: &Object<'t>, is_judged: bool) {
+        let is_own = |text: &Json<'t>| text.text().is_some_and(|text| own_summary(&text).is_some());
+        item.every("encrypted_content")
+            .filter(|text| is_own(text))
+            .for_each(|text| self.text(text, is_judged));
     }
 
     /// The contents in the members of this name.

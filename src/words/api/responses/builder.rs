@@ -1,6 +1,7 @@
 //! The state of one response while its events arrive.
 
 use super::client_tools::ClientTools;
+use super::compaction::has_trigger;
 use super::item::Item;
 use super::output::{Output, StepSink};
 use super::request::wants_logprobs;
@@ -29,9 +30,11 @@ impl ResponseBuilder {
     pub fn new(context: &EncodeContext) -> Self {
         let client_tools = context.request.as_ref().map(ClientTools::of).unwrap_or_default();
         let include = context.request.as_ref().and_then(|body| body.raw("include"));
+        let output = Output::new(context.id.clone(), include.is_some_and(wants_logprobs), client_tools);
+        let compacts = context.request.as_ref().is_some_and(has_trigger);
         Self {
             envelope: Envelope::new(context),
-            output: Output::new(context.id.clone(), include.is_some_and(wants_logprobs), client_tools),
+            output: if compacts { output.with_summary() } else { output },
             finish: None,
             searches: None,
             usage: None,
@@ -39,6 +42,13 @@ impl ResponseBuilder {
             strict: context.strict,
             stores: context.request.as_ref().is_none_or(|body| body.raw("store") != Some("false")),
         }
+    }
+
+    /// The output is a summary of the conversation, whatever the request's input says.
+    #[must_use]
+    pub fn with_summary(mut self) -> Self {
+        self.output = self.output.with_summary();
+        self
     }
 
     /// Adds one event.

@@ -9,6 +9,7 @@
 //! ```
 
 use super::client_tools::{BY_CLIENT, ClientTools};
+use super::compaction::{self, SUMMARIES, TRIGGER};
 use super::item::Kind;
 use super::reasoning_token::ReasoningToken;
 use super::request::{INSTEAD, system};
@@ -36,6 +37,8 @@ pub(super) struct Input<'a, 't> {
     warnings: Vec<String>,
     /// The request, with the earlier items that it refers to.
     body: &'a Body,
+    /// An item requests to compact the conversation.
+    has_trigger: bool,
     /// The tools that are functions of another name.
     client_tools: &'t ClientTools,
     /// Bytes of the earlier items read so far.
@@ -88,10 +91,16 @@ impl<'a, 't> Input<'a, 't> {
             text_reference: None,
             warnings: Vec::new(),
             body,
+            has_trigger: false,
             client_tools,
             kept_bytes: 0,
             kept_values: 0,
         }
+    }
+
+    /// Whether an item requests to compact the conversation.
+    pub fn has_trigger(&self) -> bool {
+        self.has_trigger
     }
 
     /// Adds a system message.
@@ -158,6 +167,14 @@ impl<'a, 't> Input<'a, 't> {
             | "mcp_list_tools"
             | "mcp_call"
             | "tool_search_call" => Ok(()),
+            TRIGGER => {
+                self.has_trigger = true;
+                Ok(())
+            }
+            kind if SUMMARIES.contains(&kind) => {
+                self.summary(item.encrypted_content.as_deref(), at);
+                Ok(())
+            }
             "item_reference" => self.reference(item.id.as_deref().unwrap_or_default(), at),
             kind => {
                 let message = format!("{at} is a {kind}, which no chat has. Leave it out, or {INSTEAD}.");
@@ -338,6 +355,21 @@ impl<'a, 't> Input<'a, 't> {
             }
         }
         Ok(())
+    }
+
+    /// What stands for the conversation before it.
+    fn summary(&mut self, encrypted: Option<&str>, at: Place) {
+        // Codex keeps an item without one where it compacted by itself.
+        let Some(encrypted) = encrypted.filter(|text| !text.is_empty()) else { return };
+        let (text, is_read) = compaction::summary_text(encrypted);
+        if !is_read {
+            self.warnings.push(format!(
+                "{at}: left out, another provider encrypted this summary, and the model is told that it is missing"
+            ));
+        }
+        self.call_signature = None;
+        let message = Message::new(Role::User, vec![Part::text(text)]);
+        self.messages.push(Message { at: Some(at), ..message });
     }
 
     /// An image generated earlier in the conversation, which the model may edit.

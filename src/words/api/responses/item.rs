@@ -3,6 +3,7 @@
 //! When an item starts and ends is decided in `output`.
 
 use super::client_tools::BY_CLIENT;
+use super::compaction::encrypted_content;
 use super::freeform::FreeformInput;
 use super::reasoning_token::ReasoningToken;
 use crate::json::Json;
@@ -76,6 +77,10 @@ pub(super) enum Kind {
     Search {
         query: String,
     },
+    /// What stands for the conversation before it.
+    Compaction {
+        summary: String,
+    },
 }
 
 /// A part of a message.
@@ -116,6 +121,7 @@ impl Kind {
             Self::ToolSearchCall { .. } => "tsc",
             Self::Image { .. } => "ig",
             Self::Search { .. } => "ws",
+            Self::Compaction { .. } => "cmp",
         }
     }
 }
@@ -203,6 +209,13 @@ struct SearchOut<'a> {
 }
 
 #[derive(serde::Serialize)]
+struct CompactionOut<'a> {
+    id: &'a str,
+    r#type: &'static str,
+    encrypted_content: String,
+}
+
+#[derive(serde::Serialize)]
 struct ActionOut<'a> {
     r#type: &'static str,
     query: &'a str,
@@ -258,6 +271,10 @@ impl Serialize for Item {
             Kind::Search { query } => {
                 let action = ActionOut { r#type: "search", query };
                 SearchOut { id, r#type: "web_search_call", status, action }.serialize(serializer)
+            }
+            Kind::Compaction { summary } => {
+                let encrypted_content = encrypted_content(summary);
+                CompactionOut { id, r#type: "compaction", encrypted_content }.serialize(serializer)
             }
         }
     }

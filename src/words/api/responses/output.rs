@@ -67,11 +67,20 @@ pub(super) struct Output {
     holds_text: bool,
     /// The tools that the provider got as functions of another name or form.
     client_tools: ClientTools,
+    /// Where the conversation is compacted: the summary so far, which becomes the only item.
+    summary: Option<String>,
 }
 
 impl Output {
     pub fn new(id: String, holds_text: bool, client_tools: ClientTools) -> Self {
-        Self { id, items: Vec::new(), open: Vec::new(), held: None, holds_text, client_tools }
+        Self { id, items: Vec::new(), open: Vec::new(), held: None, holds_text, client_tools, summary: None }
+    }
+
+    /// The output is a summary of the conversation.
+    #[must_use]
+    pub(super) fn with_summary(mut self) -> Self {
+        self.summary = Some(String::new());
+        self
     }
 
     pub fn items(&self) -> &[Item] {
@@ -80,6 +89,12 @@ impl Output {
 
     /// Adds one event.
     pub fn apply(&mut self, event: &Event<'_>, sink: StepSink<'_>) {
+        if let Some(summary) = &mut self.summary {
+            if let Event::Text { choice: 0, text } = *event {
+                summary.push_str(text);
+            }
+            return;
+        }
         if !matches!(event, Event::Logprobs { .. }) {
             self.flush_held(&[], sink);
         }
@@ -114,11 +129,16 @@ impl Output {
     /// Adds searches of the web that the provider reports at the end, an item for each query.
     pub fn add_searches(&mut self, queries: Vec<String>, sink: StepSink<'_>) {
         self.flush_held(&[], sink);
-        queries.into_iter().for_each(|query| self.add_search(query, sink));
+        if self.summary.is_none() {
+            queries.into_iter().for_each(|query| self.add_search(query, sink));
+        }
     }
 
     /// The response has ended; `truncated` if it was cut off.
     pub fn finish(&mut self, truncated: bool, sink: StepSink<'_>) {
+        if let Some(summary) = self.summary.take() {
+            self.add(Kind::Compaction { summary }, sink);
+        }
         self.flush_held(&[], sink);
         for at in std::mem::take(&mut self.open) {
             let Some(item) = self.items.get_mut(at) else { continue };
@@ -370,7 +390,7 @@ fn is_complete(item: &Item) -> bool {
         }
         Kind::FreeformCall { input, .. } => input.is_complete(),
         Kind::Message(_) | Kind::Reasoning { .. } => false,
-        Kind::Image { .. } | Kind::Search { .. } => true,
+        Kind::Image { .. } | Kind::Search { .. } | Kind::Compaction { .. } => true,
     }
 }
 
@@ -396,7 +416,7 @@ fn finish_item(at: usize, item: &mut Item, sink: StepSink<'_>) {
             sink(at, id, Step::InputDone(input.text()));
         }
         Kind::Reasoning { .. } | Kind::Image { .. } | Kind::Search { .. } => {}
-        Kind::ToolSearchCall { .. } => {}
+        Kind::ToolSearchCall { .. } | Kind::Compaction { .. } => {}
     }
     sink(at, id, Step::ItemDone(item));
 }

@@ -22,7 +22,9 @@ fn minimal_body(operation: Operation) -> Value {
             json!({"model": "m", "training_file": "f", "suffix": "s", "method": {}})
         }
         Operation::Embeddings => json!({"model": "m", "input": ["a"]}),
-        Operation::Responses | Operation::ResponsesInputTokens => json!({"model": "m"}),
+        Operation::Responses | Operation::ResponsesInputTokens | Operation::ResponsesCompact => {
+            json!({"model": "m"})
+        }
         Operation::Messages => json!({"model": "m", "messages": [{"role": "user"}], "max_tokens": 5}),
         Operation::CountTokens => json!({"model": "m", "messages": [{"role": "user"}]}),
         Operation::Images => json!({"prompt": "a cat"}),
@@ -43,6 +45,7 @@ const ALL: &[Operation] = &[
     Operation::Messages,
     Operation::CountTokens,
     Operation::ResponsesInputTokens,
+    Operation::ResponsesCompact,
     Operation::Images,
     Operation::Speech,
     Operation::Moderations,

@@ -315,7 +315,7 @@ fn unsupported_or_invalid_requests_name_the_param() {
         (r#"{"model":"m","input":"i","background":true}"#, "background"),
         (r#"{"model":"m","input":[{"type":"item_reference","id":"msg_1"}]}"#, "input[0]"),
         (r#"{"model":"m","input":[{"id":"msg_1"}]}"#, "input[0]"),
-        (r#"{"model":"m","input":[{"type":"compaction","encrypted_content":"x"}]}"#, "input[0].type"),
+        (r#"{"model":"m","input":[{"type":"mcp_approval_request","id":"x"}]}"#, "input[0].type"),
         (r#"{"model":"m","input":["x"]}"#, "input[0]"),
         (r#"{"model":"m","input":[{"role":"tool","content":"x"}]}"#, "input[0].role"),
         (r#"{"model":"m","input":[{"role":"user"}]}"#, "input[0].content"),
