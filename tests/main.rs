@@ -45,6 +45,7 @@ mod client_keys;
 mod clients;
 mod cloud_credentials;
 mod commands;
+mod compaction;
 mod control;
 mod control_access;
 mod control_names;

@@ -29,6 +29,7 @@ const ROWS: &[Row] = &[
     ("POST", "responses/resp_1/cancel", NONE, "responses_cancel"),
     ("GET", "responses/resp_1/input_items?limit=5&order=asc&after=item_1", NONE, "responses_input_items"),
     ("POST", "responses/input_tokens", r#"{"model":"m","input":"Hello"}"#, "responses_input_tokens"),
+    ("POST", "responses/compact", r#"{"model":"m","input":"Hello"}"#, "responses_compact"),
     (
         "POST",
         "messages",

@@ -368,7 +368,7 @@ async fn unpack(
 
 /// Adds the earlier items that a request refers to, as far as they are kept.
 fn with_kept_items(gateway: &Gateway, ctx: &RequestContext, client: &ClientIdentity, body: Body) -> Body {
-    if ctx.api.operation != Operation::Responses {
+    if !matches!(ctx.api.operation, Operation::Responses | Operation::ResponsesCompact) {
         return body;
     }
     let kept_items = &gateway.engine.shared.kept_items;

@@ -269,6 +269,13 @@ impl<'t> Reader<'t> {
     }
 
     fn output_item(&mut self, item: &Object<'t>) {
+        // Of a conversation that was compacted: the user's own messages, and the summary that the model wrote.
+        if item.string("role").as_deref() == Some("user") {
+            return;
+        }
+        if item.string("encrypted_content").is_some_and(|text| responses::own_summary(&text).is_some()) {
+            self.member(item, "encrypted_content", true);
+        }
         let is_message = item.string("type").is_none_or(|kind| kind == "message");
         if is_message {
             self.member(item, "content", true);

@@ -41,6 +41,7 @@ impl Needs {
             | Operation::Completions
             | Operation::Messages
             | Operation::Responses
+            | Operation::ResponsesCompact
             | Operation::PromptCompletions
             | Operation::GenerateContent
             | Operation::StreamGenerateContent

@@ -12,6 +12,7 @@ use super::vendor_headers::VendorHeaders;
 use bytes::Bytes;
 use http::{HeaderMap, Method, Uri};
 use knowledge::provider::adapter::Adapter;
+use knowledge::provider::compaction;
 use knowledge::provider::credential_mask::CredentialMask;
 use knowledge::provider::token_exchange::{Credentials, TokenExchange};
 use knowledge::provider::translation::{self, LocalCount, PrepareOptions, PreparedRequest, Translation};
@@ -203,7 +204,7 @@ impl Request {
             _ => {
                 let (default, others) = match self.operation {
                     Operation::Messages | Operation::Completions => ("max_tokens", &[][..]),
-                    Operation::Responses => ("max_output_tokens", &[][..]),
+                    Operation::Responses | Operation::ResponsesCompact => ("max_output_tokens", &[][..]),
                     _ => ("max_completion_tokens", &["max_tokens"][..]),
                 };
                 let sent = others.iter().copied().filter(|name| body.raw(name).is_some());
@@ -499,7 +500,7 @@ fn prepare(
     notes: &mut TranslationNotes,
 ) -> Result<PreparedRequest, Error> {
     if request.mode == RequestMode::Passthrough {
-        translation::check_compaction(target.provider, call, &target.account)?;
+        compaction::check(target.provider, call, &target.account)?;
         let path = target.provider.path(call, &target.account)?;
         return Ok(PreparedRequest {
             path,

@@ -67,6 +67,11 @@ pub trait ChatAdapter: Sync + Debug {
         TurnOrder::SystemField
     }
 
+    /// Whether it takes tools that are deferred, and references to them in results.
+    fn defers_tools(&self) -> bool {
+        false
+    }
+
     /// A decoder for one response. `streamed` follows the response's content type, not what was requested.
     fn decoder(&self, streamed: bool) -> Box<dyn Decoder>;
 }

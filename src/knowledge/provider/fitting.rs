@@ -4,6 +4,7 @@
 
 use super::adapter::ChatAdapter;
 use super::conversation;
+use super::deferred_tools;
 use super::tool_names::ToolNames;
 use super::translation_notes::TranslationNotes;
 use words::api::chat::ChatRequest;
@@ -21,6 +22,9 @@ pub(super) fn fit(
     model: &str,
     notes: &mut TranslationNotes,
 ) -> Result<Option<ToolNames>, Error> {
+    if !chat.defers_tools() {
+        deferred_tools::declare(request, notes);
+    }
     conversation::repair(&mut request.messages, notes)?;
     chat.turn_order(model).apply(&mut request.messages, operation == Operation::ChatCompletions, notes);
     chat.call_ids().apply(&mut request.messages);

@@ -247,6 +247,92 @@ fn a_limit_of_calls_reaches_the_search_or_is_reported() {
     }
 }
 
+/// As Claude Code defers tools: its own search names them, and they are declared everywhere.
+#[test]
+fn deferred_tools_are_declared_and_references_are_text() {
+    let tool = |name: &str, is_deferred: bool| json!({"name": name, "defer_loading": is_deferred, "input_schema": {"type": "object"}});
+    let reference = |name: &str| json!({"type": "tool_reference", "tool_name": name});
+    let members = json!({
+        "tools": [tool("ToolSearch", false), tool("found_one", true), tool("found_two", true), tool("other_one", true)],
+        "messages": [
+            {"role": "user", "content": "x"},
+            {"role": "assistant", "content": [{"type": "tool_use", "id": "toolu_1", "name": "ToolSearch", "input": {"query": "q"}}]},
+            {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "toolu_1",
+                "content": [reference("found_one"), reference("found_two")]}]},
+        ],
+    });
+    for target in TARGETS.into_iter().skip(1) {
+        let outcome = outcome(Operation::Messages, target, &members);
+        assert!(
+            outcome.keeps("Found, and can be called now: found_one, found_two."),
+            "{target:?} {outcome:?}"
+        );
+        assert!(outcome.keeps("other_one") && !outcome.keeps("tool_reference"), "{target:?} {outcome:?}");
+        assert!(!outcome.keeps("defer_loading"), "{target:?} {outcome:?}");
+        let about = |warning: &&String| warning.starts_with("tools.defer_loading");
+        assert_eq!(outcome.warnings.iter().filter(about).count(), 1, "{target:?} {outcome:?}");
+    }
+}
+
+/// What Anthropic's own search for tools left in a conversation does not stop it elsewhere.
+#[test]
+fn a_search_for_tools_of_anthropic_is_left_out() {
+    let members = json!({
+        "tools": [{"type": "tool_search_tool_regex_20251119", "name": "tool_search_tool_regex"},
+            {"name": "found_one", "defer_loading": true, "input_schema": {"type": "object"}}],
+        "messages": [
+            {"role": "user", "content": "x"},
+            {"role": "assistant", "content": [
+                {"type": "server_tool_use", "id": "srvtoolu_1", "name": "tool_search_tool_regex", "input": {"query": "q"}},
+                {"type": "tool_search_tool_result", "tool_use_id": "srvtoolu_1", "content": {"type": "tool_search_tool_search_result",
+                    "tool_references": [{"type": "tool_reference", "tool_name": "found_one"}]}},
+                {"type": "tool_use", "id": "toolu_1", "name": "found_one", "input": {}}]},
+            {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "toolu_1", "content": "y"}]},
+        ],
+    });
+    for target in TARGETS.into_iter().skip(1) {
+        let outcome = outcome(Operation::Messages, target, &members);
+        assert!(outcome.keeps("found_one") && !outcome.keeps("tool_search"), "{target:?} {outcome:?}");
+        assert!(outcome.is_reported(), "{target:?} {outcome:?}");
+    }
+}
+
+#[test]
+fn a_search_of_the_web_is_the_targets_own_or_left_out() {
+    let own = |target: (&str, &str)| match target.0 {
+        "anthropic" => Some("web_search_20250305"),
+        "google" | "vertex-ai" => Some("googleSearch"),
+        _ if target.1.contains("nova") => Some("nova_grounding"),
+        _ => None,
+    };
+    let tool = |kind: &str| json!({"tools": [{"type": kind, "name": "web_search"}]});
+    for (operation, members) in [
+        (Operation::Responses, tool("web_search")),
+        (Operation::Responses, tool("web_search_2025_08_26")),
+        (Operation::Responses, tool("web_search_preview_2025_03_11")),
+        (Operation::Messages, tool("web_search_20260209")),
+        (Operation::ChatCompletions, json!({"web_search_options": {}})),
+    ] {
+        let is_passed_on = |target: (&str, &str)| match operation {
+            Operation::Messages => target.0 == "anthropic",
+            Operation::ChatCompletions => target.0 == "mistral-ai",
+            _ => false,
+        };
+        for target in TARGETS.into_iter().filter(|target| !is_passed_on(*target)) {
+            let outcome = outcome(operation, target, &members);
+            match own(target).filter(|own| outcome.keeps(own)) {
+                Some(_) => {}
+                None => assert!(
+                    outcome.sent.is_ok()
+                        && outcome.is_reported()
+                        && !matches!(target.0, "anthropic" | "google" | "vertex-ai"),
+                    "{operation:?} {target:?} {members} {outcome:?}"
+                ),
+            }
+        }
+    }
+}
+
 #[test]
 fn settings_of_googles_search_go_along_to_another_provider() {
     let generate = |settings: Value, provider: &str, model: &str| {

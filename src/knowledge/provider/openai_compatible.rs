@@ -42,7 +42,13 @@ pub(crate) static SPECS: &[ProviderSpec] = &[
         headers: &[("openai-organization", Value::Organization), ("openai-project", Value::Project)],
         chat: Some(&OPENAI_OR_ENGINE),
         chat_patch: None,
-        native_apis: &[NativeApi::Completions, NativeApi::StoredResponses, NativeApi::InputTokens],
+        native_apis: &[
+            NativeApi::Completions,
+            NativeApi::StoredResponses,
+            NativeApi::InputTokens,
+            NativeApi::Compaction,
+            NativeApi::CompactionTriggers,
+        ],
         note: "provider_organization and provider_project become headers",
         source: "https://platform.openai.com/docs/api-reference/authentication",
         ..ProviderSpec::PLAIN
@@ -81,7 +87,8 @@ pub(crate) static SPECS: &[ProviderSpec] = &[
         aliases: &["xai"],
         host: Host::Fixed("https://api.x.ai"),
         chat: Some(&quirks::XAI),
-        native_apis: &[NativeApi::Completions, NativeApi::StoredResponses],
+        // Compaction: <https://docs.x.ai/developers/advanced-api-usage/context-compaction>.
+        native_apis: &[NativeApi::Completions, NativeApi::StoredResponses, NativeApi::Compaction],
         source: "https://docs.x.ai/developers/rest-api-reference/inference",
         ..ProviderSpec::PLAIN
     },

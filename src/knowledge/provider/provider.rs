@@ -122,6 +122,11 @@ pub trait Provider: Send + Sync + std::fmt::Debug {
         false
     }
 
+    /// Whether its Responses API compacts a conversation whose input requests it (`compaction_trigger`). The default is no.
+    fn takes_compaction_triggers(&self) -> bool {
+        false
+    }
+
     /// Whether streams of a call that passes in OpenAI's shape have usage only where `stream_options.include_usage` requests
     /// it. The default is no: the provider sends usage anyway, or refuses the member.
     fn takes_stream_options(&self, _call: &Call<'_>) -> bool {

@@ -126,6 +126,10 @@ pub enum NativeApi {
     StoredResponses,
     /// `/responses/input_tokens`.
     InputTokens,
+    /// `/responses/compact`.
+    Compaction,
+    /// Items `compaction_trigger` in the input of `/responses`.
+    CompactionTriggers,
 }
 
 /// The value of a further header.
@@ -365,7 +369,7 @@ impl Provider for ProviderSpec {
             _ => {}
         }
         let Some(chat) = self.chat else {
-            if call.operation.is_gemini_chat() {
+            if call.operation.is_gemini_chat() || call.operation == Operation::ResponsesCompact {
                 let message = format!("{} has no chat. Choose another provider.", self.id);
                 return Err(Error::not_implemented(message).with_provider(self.id));
             }
@@ -384,6 +388,7 @@ impl Provider for ProviderSpec {
             {
                 Adapter::Chat(chat)
             }
+            Operation::ResponsesCompact if !self.has(NativeApi::Compaction) => Adapter::Chat(chat),
             operation if operation.is_stored_response() && !self.has(NativeApi::StoredResponses) => {
                 return Err(self.no_stored_responses(call));
             }
@@ -401,6 +406,10 @@ impl Provider for ProviderSpec {
 
     fn counts_responses(&self) -> bool {
         self.has(NativeApi::InputTokens)
+    }
+
+    fn takes_compaction_triggers(&self) -> bool {
+        self.has(NativeApi::CompactionTriggers)
     }
 
     fn takes_stream_options(&self, call: &Call<'_>) -> bool {

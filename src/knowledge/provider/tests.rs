@@ -322,6 +322,8 @@ fn own_apis(spec: &ProviderSpec) -> String {
         NativeApi::Responses => "`responses` (stateless)",
         NativeApi::StoredResponses => "`responses`",
         NativeApi::InputTokens => "`responses/input_tokens`",
+        NativeApi::Compaction => "`responses/compact`",
+        NativeApi::CompactionTriggers => "items `compaction_trigger`",
     };
     spec.native_apis.iter().map(label).collect::<Vec<_>>().join(", ")
 }

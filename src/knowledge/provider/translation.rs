@@ -4,6 +4,7 @@
 //! [`Rewriter`].
 
 use super::adapter::{Adapter, CallPlace, CallTarget, ChatAdapter, JsonAdapter, ResponsePatch};
+use super::compaction;
 use super::embeddings::Base64;
 use super::fitting::fit;
 use super::rescue;
@@ -13,7 +14,6 @@ use super::stream_usage;
 use super::tool_names::ToolNames;
 use super::translation_notes::TranslationNotes;
 use super::{Call, Provider};
-use http::Method;
 use std::sync::Arc;
 use words::api::body::{Body, MAX_VALUES};
 use words::api::chat::{Decoder, EncodeContext};
@@ -143,7 +143,7 @@ pub fn prepare(
     {
         return Ok(preparation.estimate(body, Operation::Responses, responses::count_response, notes));
     }
-    match (provider.adapter(call, account)?, body) {
+    match (compaction::adapter(provider, call, account, body)?, body) {
         (Adapter::Chat(_), Some(body)) if call.operation == Operation::CountTokens => {
             Ok(preparation.estimate(body, Operation::Messages, messages::count_response, notes))
         }
@@ -313,6 +313,7 @@ impl Preparation<'_> {
             |body: &&Body| call.operation.streams_by_path().is_some() || body.is_true("stream");
         let hides_usage =
             wanted && body.filter(body_streams).is_some_and(|body| stream_usage::request(body, &mut edits));
+        edits.extend(body.and_then(|body| compaction::edit(call.operation, body)));
         let changed = body.filter(|_| !edits.is_empty()).map(|body| body.edit(&edits).to_vec());
         let wants_base64 = call.operation == Operation::Embeddings
             && body.is_some_and(|body| body.text("encoding_format").as_deref() == Some("base64"));
@@ -320,25 +321,6 @@ impl Preparation<'_> {
         let translation = patch.map(|patch| self.translation(Work::Patch(patch), None));
         Ok(PreparedRequest { hides_usage, ..self.prepared(changed, translation)? })
     }
-}
-
-/// A provider without a Responses API would get a conversation, with its key, at a path that it does not have.
-///
-/// # Errors
-/// 400 for a conversation that is to be compacted there.
-pub fn check_compaction(provider: &dyn Provider, call: &Call<'_>, account: &Account) -> Result<(), Error> {
-    if *call.method != Method::POST
-        || call.path != "responses/compact"
-        || has_responses(provider, call, account)
-    {
-        return Ok(());
-    }
-    let id = provider.id();
-    let message = format!(
-        "{id} compacts no conversations. Send a shorter one, or choose a provider with a Responses API of its own \
-         (openai, azure-openai)."
-    );
-    Err(Error::bad_request(message).with_provider(id))
 }
 
 /// Whether the provider has a Responses API of its own.
@@ -436,7 +418,7 @@ impl Translation {
     /// ([`Rewriter::resume`]); `None` where responses are not decoded as a chat.
     pub fn decoder(&self, streamed: bool) -> Option<Box<dyn Decoder>> {
         match self.work {
-            Work::Chat(chat, _) => Some(chat.decoder(streamed)),
+            Work::Chat(chat, _) => Some(self.chat_decoder(chat, streamed)),
             // The client's own dialect: its decoder understands every deviation that is patched.
             Work::Patch(_) => rescue::decoder(self.operation, streamed),
             Work::Json(_) | Work::OwnDialect(_) | Work::Reshaped(_) => None,
@@ -459,7 +441,8 @@ impl Translation {
                     request: self.request.clone(),
                 };
                 let encoder = (translator.encoder)(self.streamed, context);
-                Rewriter::chat(chat.decoder(streamed), encoder, id).with_tool_names(self.tool_names.clone())
+                Rewriter::chat(self.chat_decoder(chat, streamed), encoder, id)
+                    .with_tool_names(self.tool_names.clone())
             }
             Work::Json(adapter) => Rewriter::json(JsonReader::Adapter(adapter), self.json_call(created)),
             Work::Reshaped(reshaped) => {
@@ -468,6 +451,11 @@ impl Translation {
             Work::Patch(patch) => Rewriter::patch(patch, streamed),
             Work::OwnDialect(shape) => Rewriter::own_dialect(shape, streamed, self.streamed),
         }
+    }
+
+    fn chat_decoder(&self, chat: &dyn ChatAdapter, streamed: bool) -> Box<dyn Decoder> {
+        let request = self.request.as_ref().filter(|_| !self.is_own_dialect);
+        compaction::decoder(self.operation, request, chat.decoder(streamed))
     }
 
     fn json_call(&self, now: u64) -> JsonCall {

@@ -143,13 +143,14 @@ impl TranslationNotes {
                 | "presence_penalty"
                 | "frequency_penalty"
                 | "seed"
-                | "parallel_tool_calls" => self.drop_param(&name, provider),
+                | "parallel_tool_calls"
+                // As a tool that the provider does not have.
+                | "web_search_options" => self.drop_param(&name, provider),
                 "n" if value.get() == "1" => {}
                 "logprobs" if value.get() == "false" => {}
                 "top_logprobs" if value.get() == "0" => {}
                 "modalities" if value.get().replace(' ', "") == r#"["text"]"# => {}
-                "n" | "logprobs" | "top_logprobs" | "modalities" | "audio" | "web_search_options"
-                | "best_of" | "echo" | "suffix" => {
+                "n" | "logprobs" | "top_logprobs" | "modalities" | "audio" | "best_of" | "echo" | "suffix" => {
                     let message =
                         format!("{provider} cannot do {name}. Leave it out, or choose another provider.");
                     return Err(Error::invalid_request(name.into_owned(), message));

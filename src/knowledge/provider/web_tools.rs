@@ -56,6 +56,23 @@ fn drop_setting(
     Ok(())
 }
 
+/// A type of tool without the versions that vendors put behind it: `web_search_20250305`, `web_search_2025_08_26`.
+pub(super) fn unversioned(kind: &str) -> &str {
+    let mut rest = kind;
+    while let Some((base, version)) = rest.rsplit_once('_')
+        && !version.is_empty()
+        && version.bytes().all(|byte| byte.is_ascii_digit())
+    {
+        rest = base;
+    }
+    rest
+}
+
+/// Whether a type of tool is a search of the web that its vendor runs.
+pub(super) fn is_web_search(kind: &str) -> bool {
+    matches!(unversioned(kind), "web_search" | "web_search_preview" | "google_search" | "googleSearch")
+}
+
 fn limits_domains(name: &str) -> bool {
     matches!(name, "allowed_domains" | "blocked_domains" | "excludeDomains" | "exclude_domains")
 }
@@ -71,6 +88,18 @@ fn is_default(name: &str, value: &Json<'_>) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_search_is_one_in_every_version() {
+        let searches =
+            ["web_search", "web_search_20260209", "web_search_2025_08_26", "web_search_preview_2025_03_11"];
+        for kind in searches {
+            assert!(is_web_search(kind), "{kind}");
+        }
+        for kind in ["web_fetch_20250910", "x_search", "_1", "", "web_search_new"] {
+            assert!(!is_web_search(kind), "{kind}");
+        }
+    }
 
     #[test]
     fn filters_in_filters_are_one_setting() {

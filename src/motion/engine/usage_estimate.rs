@@ -9,8 +9,9 @@ use judgment::route::target::Target;
 use knowledge::price::{ExpectedTier, Rating, RequestPrices};
 use memory::limits::Estimate;
 use std::borrow::Cow;
+use words::api::body::Body;
 use words::api::operation::Operation;
-use words::api::{output_bounds, search_bounds};
+use words::api::{output_bounds, responses, search_bounds};
 
 /// Bytes of a body for each token of input, as is likely.
 const BYTES_PER_TOKEN: usize = 3;
@@ -45,7 +46,9 @@ impl UsageEstimate {
         let edited = request.may_be_edited_for(target).then(|| request.as_edited_for(target).ok()).flatten();
         let request = edited.as_deref().unwrap_or(request);
         let body = request.body.as_ref();
-        let bytes = body.map_or(0, |body| body.bytes().len());
+        // With what a translation adds: input that the client did not send.
+        let size = |body: &Body| body.bytes().len() + responses::added_bytes(request.operation, body);
+        let bytes = body.map_or(0, size);
         let model = target.model().or(request.model.as_deref()).unwrap_or_default();
         let rating = prices.rating(target.provider.id(), model, target.own_prices.as_deref());
         let service_tier = body.and_then(|body| match body.text("speed") {

@@ -155,6 +155,7 @@ pub enum Operation {
     ResponsesCancel,
     ResponsesInputItems,
     ResponsesInputTokens,
+    ResponsesCompact,
     Images,
     ImageEdits,
     ImageVariations,

@@ -31,7 +31,7 @@ pub fn bound(operation: Operation, body: &Body) -> Option<u64> {
         // Some providers read one of them, some the other.
         (Operation::ChatCompletions, _) => &["max_completion_tokens", "max_tokens"],
         (Operation::Completions | Operation::Messages, _) => &["max_tokens"],
-        (Operation::Responses, _) => &["max_output_tokens"],
+        (Operation::Responses | Operation::ResponsesCompact, _) => &["max_output_tokens"],
         _ => return None,
     };
     most(names.iter().filter_map(|name| body.value(name)))

@@ -57,7 +57,9 @@ pub fn bound(operation: Operation, body: &Body, model: &str) -> Option<u64> {
         return Some(0);
     }
     match (operation, operation.dialect()) {
-        (Operation::Responses, _) => body.value("max_tool_calls").and_then(whole_number),
+        (Operation::Responses | Operation::ResponsesCompact, _) => {
+            body.value("max_tool_calls").and_then(whole_number)
+        }
         (_, Dialect::Anthropic) => searching
             .try_fold(0_u64, |sum, tool| Some(sum.saturating_add(whole_number(member(tool, b"max_uses")?)?))),
         _ => None,

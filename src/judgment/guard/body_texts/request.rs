@@ -4,6 +4,7 @@ use super::super::judged::Part;
 use super::turns::{first_new, part_of};
 use super::{Reader, items, object};
 use std::collections::BTreeSet;
+use words::api::responses::own_summary;
 use words::json::Json;
 use words::json::splice::Object;
 
@@ -25,7 +26,7 @@ const DECLARATIONS: [&str; 7] =
 const FILE_NAMES: [&str; 4] = ["filename", "file_name", "displayName", "display_name"];
 
 /// The types of parts and items that are documented as not read, and those that may be empty.
-const NOT_READ: [&str; 22] = [
+const NOT_READ: [&str; 27] = [
     "image",
     "image_url",
     "input_image",
@@ -48,6 +49,11 @@ const NOT_READ: [&str; 22] = [
     "computer_call_output",
     "mcp_approval_response",
     "mcp_list_tools",
+    "additional_tools",
+    "tool_search_output",
+    "compaction",
+    "compaction_summary",
+    "compaction_trigger",
 ];
 
 impl<'t> Reader<'t> {
@@ -240,6 +246,7 @@ impl<'t> Reader<'t> {
             message.has(name)
         });
         self.calls_of_message(message, is_new);
+        self.summary(message, is_new);
         if !has_role {
             self.call_item(message, is_new);
             self.declarations(message, &["tools"]);
@@ -247,6 +254,14 @@ impl<'t> Reader<'t> {
         if before == self.found.texts.len() && !reads.contains(&true) && !has_role {
             self.check_type(message, is_new);
         }
+    }
+
+    /// The summary of a conversation that this gateway compacted: the model reads it as a text of the user.
+    fn summary(&mut self, item: &Object<'t>, is_judged: bool) {
+        let is_own = |text: &Json<'t>| text.text().is_some_and(|text| own_summary(&text).is_some());
+        item.every("encrypted_content")
+            .filter(|text| is_own(text))
+            .for_each(|text| self.text(text, is_judged));
     }
 
     /// The contents in the members of this name.

@@ -43,6 +43,10 @@ fn requests_of_every_shape_are_read() {
             r#"{"messages":[{"content":"first","content":"b"}],"messages":[{"content":"c"}],"system":"s","system":"t"}"#,
             &[("s", true), ("t", true), ("first", true), ("b", true), ("c", true)],
         ),
+        (
+            r#"{"input":[{"type":"compaction","encrypted_content":"gAAAA"},{"type":"compaction","encrypted_content":"turnpike:summary:a"}]}"#,
+            &[("turnpike:summary:a", true)],
+        ),
         (r#"[1,2]"#, &[]),
         ("no json", &[]),
     ] {
@@ -83,6 +87,12 @@ fn responses_of_every_shape_are_read_and_changed_in_their_place() {
             r#"{"output":[{"type":"message","content":[{"type":"refusal","text":"t"},{"type":"text","text":"a"},{"text":"b"}]},{"type":"other","content":[{"type":"text","text":"t"},{"type":"output_text","text":"c"}]}]}"#,
             "abc",
             r#"{"output":[{"type":"message","content":[{"type":"refusal","text":"t"},{"type":"text","text":"A"},{"text":"B"}]},{"type":"other","content":[{"type":"text","text":"t"},{"type":"output_text","text":"C"}]}]}"#,
+        ),
+        // A conversation that was compacted.
+        (
+            r#"{"output":[{"type":"message","role":"user","content":[{"type":"input_text","text":"t"}]},{"type":"compaction","encrypted_content":"turnpike:summary:a"},{"type":"compaction","encrypted_content":"gAAAA"}]}"#,
+            "turnpike:summary:a",
+            r#"{"output":[{"type":"message","role":"user","content":[{"type":"input_text","text":"t"}]},{"type":"compaction","encrypted_content":"TURNPIKE:SUMMARY:A"},{"type":"compaction","encrypted_content":"gAAAA"}]}"#,
         ),
         (r#"{"output":[],"output_text":"a"}"#, "a", r#"{"output":[],"output_text":"A"}"#),
         (

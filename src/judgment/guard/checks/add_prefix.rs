@@ -68,8 +68,10 @@ impl AddPrefix {
             // The system's text is no message there.
             Operation::Messages if self.role == "system" => self.add_to_system(&mut body, "system"),
             Operation::Messages => self.add_to_messages(body.get_mut("messages")?),
-            Operation::Responses if self.is_of_system() => self.add_to_system(&mut body, "instructions"),
-            Operation::Responses => self.add_to_input(body.get_mut("input")?),
+            Operation::Responses | Operation::ResponsesCompact if self.is_of_system() => {
+                self.add_to_system(&mut body, "instructions")
+            }
+            Operation::Responses | Operation::ResponsesCompact => self.add_to_input(body.get_mut("input")?),
             operation if operation.is_gemini_chat() => self.add_to_google(&mut body),
             _ => false,
         };

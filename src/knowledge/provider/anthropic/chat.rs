@@ -57,6 +57,10 @@ impl ChatAdapter for AnthropicChat {
         NameRule::ANTHROPIC
     }
 
+    fn defers_tools(&self) -> bool {
+        true
+    }
+
     fn call_ids(&self) -> IdRule {
         IdRule::ANTHROPIC
     }

@@ -84,9 +84,10 @@ impl Provider for Anthropic {
 
     fn adapter(&self, call: &Call<'_>, _account: &Account) -> Result<Adapter, Error> {
         Ok(match call.operation {
-            Operation::ChatCompletions | Operation::Completions | Operation::Responses => {
-                Adapter::Chat(&CHAT)
-            }
+            Operation::ChatCompletions
+            | Operation::Completions
+            | Operation::Responses
+            | Operation::ResponsesCompact => Adapter::Chat(&CHAT),
             operation if operation.is_gemini_chat() => Adapter::Chat(&CHAT),
             Operation::Models => Adapter::Json(&listing::Listing),
             Operation::ModelsGet => Adapter::Json(&listing::Single),
@@ -107,8 +108,13 @@ impl Provider for Anthropic {
     }
 
     fn takes_anthropic_version(&self, operation: Operation) -> bool {
-        !matches!(operation, Operation::ChatCompletions | Operation::Completions | Operation::Responses)
-            && operation.dialect() != Dialect::Google
+        !matches!(
+            operation,
+            Operation::ChatCompletions
+                | Operation::Completions
+                | Operation::Responses
+                | Operation::ResponsesCompact
+        ) && operation.dialect() != Dialect::Google
     }
 
     fn batch_jobs(&self) -> Option<&'static dyn BatchJobs> {

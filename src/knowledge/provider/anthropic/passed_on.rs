@@ -1,10 +1,11 @@
-//! What is changed in a request of Anthropic's own dialect that passes on: ids of tool calls that another provider made, and what a
-//! cloud does not take.
+//! What is changed in a request of Anthropic's own dialect that passes on: ids of tool calls and searches that another provider made,
+//! and what a cloud does not take.
 
 use crate::provider::call_ids::IdRule;
 use crate::provider::translation_notes::TranslationNotes;
 use std::borrow::Cow;
 use words::api::body::{Body, Edit};
+use words::api::messages::is_foreign_search;
 use words::error::Error;
 use words::json::Json;
 use words::json::splice::{Object, Splice};
@@ -23,10 +24,14 @@ pub(in crate::provider) fn edits(
         notes.drop_param(name, "this provider");
         edits.push(Edit::Remove(name));
     }
-    if body.value("messages").is_some_and(has_foreign_id) {
+    let has_searches = body.value("messages").is_some_and(has_foreign_search);
+    let has_ids = body.value("messages").is_some_and(has_foreign_id);
+    if has_searches || has_ids {
         body.check_values("this provider")?;
-        let messages = body.raw("messages").and_then(with_own_ids);
-        edits.extend(messages.map(|messages| Edit::Set("messages", Cow::Owned(messages))));
+        let messages = body.raw("messages").unwrap_or_default();
+        let own = if has_searches { without_foreign_searches(messages) } else { None };
+        let fitted = if has_ids { with_own_ids(own.as_deref().unwrap_or(messages)) } else { None };
+        edits.extend(fitted.or(own).map(|messages| Edit::Set("messages", Cow::Owned(messages))));
     }
     Ok(edits)
 }
@@ -42,6 +47,32 @@ fn has_foreign_id(messages: &[u8]) -> bool {
         let id = text.iter().take_while(|byte| is_sign(byte)).count();
         text.get(id) != Some(&b'"')
     })
+}
+
+/// A quick check: whether there may be a search that another provider made.
+fn has_foreign_search(messages: &[u8]) -> bool {
+    memchr::memmem::find(messages, b"srvtoolu_other_").is_some()
+}
+
+/// The messages without the calls and results of searches that another provider made, which Anthropic has no proof of. A message that
+/// has nothing else stays.
+fn without_foreign_searches(text: &str) -> Option<String> {
+    let is_own = |block: &Json<'_>| {
+        let block = block.source().and_then(Object::read);
+        let id = block.as_ref().and_then(|block| block.string("id").or_else(|| block.string("tool_use_id")));
+        !id.is_some_and(|id| is_foreign_search(&id))
+    };
+    let list: Vec<Json<'_>> = serde_json::from_str(text).ok()?;
+    let mut splice = Splice::new(text);
+    for message in list.iter().filter_map(|message| Object::read(message.source()?)) {
+        let content = message.json_of("content").unwrap_or_default();
+        let blocks: Vec<Json<'_>> = serde_json::from_str(content).unwrap_or_default();
+        let own: Vec<Json<'_>> = blocks.iter().filter(|block| is_own(block)).cloned().collect();
+        if !own.is_empty() && own.len() < blocks.len() {
+            splice.replace(&message, "content", Json::from_value(&own).get());
+        }
+    }
+    splice.finish().and_then(|changed| String::from_utf8(changed).ok())
 }
 
 fn with_own_ids(text: &str) -> Option<String> {
@@ -86,6 +117,14 @@ mod tests {
         let id = changed.pointer("/messages/0/content/0/id").and_then(Value::as_str).unwrap();
         assert_eq!(changed, turn(id));
         assert!(id.starts_with("functions_Bash_0_"), "{id}");
+        let search = |id: &str| {
+            json!({"messages": [{"role": "assistant", "content": [{"type": "text", "text": "x"},
+                {"type": "server_tool_use", "id": id, "name": "web_search", "input": {"query": "q"}},
+                {"type": "web_search_tool_result", "tool_use_id": id, "content": []}]}]})
+        };
+        assert_eq!(edited(&search("srvtoolu_1")).0, search("srvtoolu_1"));
+        let own = json!({"messages": [{"role": "assistant", "content": [{"type": "text", "text": "x"}]}]});
+        assert_eq!(edited(&search("srvtoolu_other_msg_1")).0, own);
         let (changed, warnings) = edited(&json!({"speed": "fast", "messages": []}));
         assert_eq!((changed, warnings.len()), (json!({"messages": []}), 1));
     }

@@ -225,14 +225,14 @@ impl Provider for AzureAi {
         let api = Api::from_call(call, account);
         let chat = chat_adapter(call.model, account);
         Ok(match (call.operation, api) {
-            (O::ChatCompletions | O::Completions | O::Responses, Api::Claude) => {
+            (O::ChatCompletions | O::Completions | O::Responses | O::ResponsesCompact, Api::Claude) => {
                 Adapter::Chat(&AnthropicChat::OWN)
             }
             (operation, Api::Claude) if operation.is_gemini_chat() => Adapter::Chat(&AnthropicChat::OWN),
             (operation, _) if operation.is_gemini_chat() => Adapter::Chat(chat),
             (O::ChatCompletions, _) => Adapter::Passthrough(Some(&CHAT_PATCH)),
             (O::Messages | O::CountTokens, Api::OpenAi | Api::Inference) => Adapter::Chat(chat),
-            (O::Completions | O::Responses, Api::Inference) => Adapter::Chat(chat),
+            (O::Completions | O::Responses | O::ResponsesCompact, Api::Inference) => Adapter::Chat(chat),
             (operation, api) if operation.is_stored_response() && api != Api::OpenAi => {
                 return Err(SPEC.no_stored_responses(call));
             }

@@ -43,7 +43,12 @@ pub static SPEC: ProviderSpec = ProviderSpec {
     prefix: "/openai",
     custom_host: CustomHost::Prefixed("/openai"),
     key: Key { header: "api-key", prefix: "", required: true },
-    native_apis: &[NativeApi::Completions, NativeApi::StoredResponses],
+    native_apis: &[
+        NativeApi::Completions,
+        NativeApi::StoredResponses,
+        NativeApi::Compaction,
+        NativeApi::CompactionTriggers,
+    ],
     note: "resource_name; deployment_id, deployments or the requested model; api_version (default v1). \
            Or with a token: azure_ad_token, Entra ID, managed or workload identity. A custom host with a path \
            is the base URL",
@@ -232,6 +237,10 @@ impl Provider for AzureOpenAi {
         })
     }
 
+    fn takes_compaction_triggers(&self) -> bool {
+        SPEC.takes_compaction_triggers()
+    }
+
     /// Replaces the client's alias or model name by the deployment: with `v1` the body selects it, and for responses
     /// it does so with every version.
     fn takes_stream_options(&self, call: &Call<'_>) -> bool {
@@ -245,7 +254,9 @@ impl Provider for AzureOpenAi {
         notes: &mut TranslationNotes,
     ) -> Result<Vec<Edit<'static>>, Error> {
         let operation = target.call.operation;
-        if !is_inference(operation) && operation != Operation::Responses {
+        if !is_inference(operation)
+            && !matches!(operation, Operation::Responses | Operation::ResponsesCompact)
+        {
             return Ok(Vec::new());
         }
         let choice = DeploymentChoice::select(Some(target.model), target.account)?;

@@ -2,14 +2,14 @@
 
 use super::{Gemini, schema};
 use crate::provider::translation_notes::TranslationNotes;
-use crate::provider::web_tools::drop_settings;
+use crate::provider::web_tools::{drop_settings, unversioned};
 use serde::Serialize;
 use std::borrow::Cow;
 use words::api::chat::{Params, Tool, ToolChoice};
 use words::json::Json;
 
 /// Google's own tools with the names that clients use for them: Gemini's own spellings, and the equivalent
-/// tool types of OpenAI and Anthropic (which may end in a date: `web_search_20250305`).
+/// tool types of OpenAI and Anthropic (in any version: `web_search_20250305`).
 const NATIVE: &[(&str, &[&str])] = &[
     ("googleSearch", &["google_search", "web_search", "web_search_preview"]),
     ("googleSearchRetrieval", &["google_search_retrieval"]),
@@ -129,10 +129,7 @@ fn tool_config<'a>(mode: Option<Mode<'_>>, own: Option<&Json<'a>>) -> Option<Jso
 
 /// Google's tool for a name.
 fn native(name: &str) -> Option<&'static str> {
-    let undated = match name.rsplit_once('_') {
-        Some((base, date)) if date.len() == 8 && date.bytes().all(|byte| byte.is_ascii_digit()) => base,
-        _ => name,
-    };
+    let undated = unversioned(name);
     let found = NATIVE.iter().find(|(own, others)| *own == name || others.contains(&undated));
     found.map(|(own, _)| *own)
 }

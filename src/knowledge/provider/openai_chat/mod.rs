@@ -56,6 +56,8 @@ pub struct OpenAiChat {
     pub cache_control: bool,
     /// The model accepts `prompt_cache_breakpoint`, which means the same. Only for one request: see `cache_marks`.
     pub breakpoints: bool,
+    /// The type of its own search of the web, whose settings are in `parameters`.
+    pub web_search: Option<&'static str>,
     pub documents: Documents,
     /// Which ids of tool calls it takes.
     pub call_ids: IdRule,
@@ -90,6 +92,7 @@ impl OpenAiChat {
         stream_options: true,
         cache_control: false,
         breakpoints: false,
+        web_search: None,
         documents: Documents::Files,
         call_ids: IdRule::OPENAI,
         flags_prefix: false,

@@ -145,7 +145,8 @@ pub(crate) static MOONSHOT: OpenAiChat = OpenAiChat {
     ..PLAIN
 };
 
-/// <https://docs.x.ai/developers/rest-api-reference/inference>: `developer` is an alias of `system` there.
+/// <https://docs.x.ai/developers/rest-api-reference/inference>: `developer` is an alias of `system` there. Its search is a tool of
+/// `/responses` alone: chats with `search_parameters` are a 410 (<https://github.com/vercel/ai/pull/15713>).
 pub(crate) static XAI: OpenAiChat = OpenAiChat {
     developer: true,
     max_tokens_param: MaxTokensParam::MaxCompletionTokens,
@@ -158,12 +159,13 @@ pub(crate) static XAI: OpenAiChat = OpenAiChat {
 pub(crate) static PERPLEXITY: OpenAiChat = OpenAiChat { members: VendorMembers::PERPLEXITY, ..OLD_LIMIT };
 
 /// <https://openrouter.ai/docs/use-cases/reasoning-tokens>, /features/multimodal/pdfs,
-/// /features/prompt-caching.
+/// /features/prompt-caching, /guides/features/server-tools/web-search.
 pub(crate) static OPENROUTER: OpenAiChat = OpenAiChat {
     developer: true,
     reasoning_field: ReasoningField::Details,
     reasoning_param: ReasoningParam::Reasoning,
     cache_control: true,
+    web_search: Some("openrouter:web_search"),
     documents: Documents::FilesOrUrls,
     members: VendorMembers::ANY,
     ..PLAIN

@@ -4,6 +4,7 @@ use super::messages;
 use super::{MaxTokensParam, OpenAiChat, ReasoningField, ReasoningParam, Rule};
 use crate::provider::adapter::CallTarget;
 use crate::provider::translation_notes::TranslationNotes;
+use crate::provider::web_tools::{drop_settings, is_web_search};
 use serde::Serialize;
 use serde_json::json;
 use std::borrow::Cow;
@@ -11,6 +12,7 @@ use words::api::chat::{ChatRequest, Params, Reasoning, ResponseFormat, Tool, Too
 use words::config::account::Account;
 use words::error::Error;
 use words::json::Json;
+use words::json::splice::Object;
 
 /// OpenAI's own members that do not affect the response: left out for vendors that do not have them.
 const OPENAI_ONLY: &[&str] =
@@ -144,6 +146,7 @@ struct FunctionOut<'a> {
 enum AnyTool<'a> {
     Function(ToolOut<'a>),
     Native(&'a Json<'a>),
+    Search(Json<'a>),
 }
 
 fn tools(request: &ChatRequest<'_>, members: &mut Members<'_>) {
@@ -161,6 +164,10 @@ fn tools(request: &ChatRequest<'_>, members: &mut Members<'_>) {
                     members.notes.warn(format_args!("tools[{index}].{name}"), "left out");
                 }
                 list.extend(function(tool, members.chat).map(AnyTool::Function));
+            }
+            Tool::Other { kind, json } if members.chat.web_search.is_some() && is_web_search(kind) => {
+                let search = members.chat.web_search.unwrap_or_default();
+                list.extend(web_search(search, json, index, members.notes).map(AnyTool::Search));
             }
             // A vendor's own tool in the shape of chat's tools: `{"type": X, X: {..}}`.
             Tool::Other { kind, json } if has_member(json, kind) => list.push(AnyTool::Native(json)),
@@ -206,6 +213,46 @@ fn function<'a>(tool: &'a Tool<'a>, chat: &OpenAiChat) -> Option<ToolOut<'a>> {
     let function = FunctionOut { name, description: description.as_deref(), parameters, strict };
     let cache_control = cache_control.as_ref().filter(|_| chat.cache_control);
     Some(ToolOut { kind: "function", function, cache_control })
+}
+
+/// A search of any vendor as the vendor's own. Sources of the settings: `WebSearchServerToolConfig` of OpenRouter's SDKs
+/// (<https://openrouter.ai/docs/sdks/python/api-reference/components/websearchservertoolconfig>). `None`: it was left out.
+fn web_search(
+    kind: &str,
+    tool: &Json<'_>,
+    index: usize,
+    notes: &mut TranslationNotes,
+) -> Option<Json<'static>> {
+    const KEPT: [&str; 5] =
+        ["user_location", "search_context_size", "filters", "allowed_domains", "blocked_domains"];
+    let at = format!("tools[{index}]");
+    drop_settings(tool, &at, &KEPT, "this provider", notes).ok()?;
+    let tool = Object::read(tool.get())?;
+    let filters = tool.inner("filters");
+    let member = |name: &str| {
+        let inner = filters.as_ref().and_then(|filters| filters.json_of(name));
+        inner.or_else(|| tool.json_of(name)).filter(|json| !matches!(*json, "null" | "[]"))
+    };
+    let mut parameters = Vec::new();
+    for (name, own) in [
+        ("allowed_domains", "allowed_domains"),
+        ("blocked_domains", "excluded_domains"),
+        ("user_location", "user_location"),
+        ("search_context_size", "search_context_size"),
+    ] {
+        parameters.extend(member(name).map(|json| (own, json)));
+    }
+    // Some vendors' own searches ignore what is excluded.
+    if parameters.iter().any(|(name, _)| *name == "excluded_domains") {
+        parameters.push(("engine", "\"exa\""));
+    }
+    let parameters = Json::object_of(parameters);
+    let kind = Json::from_value(kind);
+    let mut members = vec![("type", kind)];
+    if parameters.get() != "{}" {
+        members.push(("parameters", parameters));
+    }
+    Some(Json::object(&members))
 }
 
 fn has_member(json: &Json<'_>, name: &str) -> bool {

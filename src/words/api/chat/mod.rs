@@ -21,9 +21,10 @@ pub mod provider_error;
 pub(in crate::api) mod read;
 pub mod request;
 pub mod response;
+pub(crate) mod searches;
 pub(crate) mod text_filter;
 pub mod tool;
-pub mod url_citation;
+mod url_citation;
 
 pub use decoder::{Decoder, EventSink};
 pub use encoder::{EncodeContext, Encoder};

@@ -9,8 +9,10 @@
 //! `Input {}`, `Close`: call 1 and its arguments are held until the arguments of call 0 are complete JSON.
 
 use super::block_types::BlockKind;
+use super::search_blocks;
 use super::{foreign_id, vocabulary};
 use crate::api::chat::Event;
+use crate::api::chat::searches::{self, Searches};
 use serde::Serialize;
 use std::collections::VecDeque;
 
@@ -52,6 +54,8 @@ pub(super) struct Blocks {
     strict: bool,
     /// Whether audio was left out. It comes in many pieces, so the note about it is written at the end.
     omitted_audio: Option<String>,
+    /// Searches that the provider reports outside its content; written at the end.
+    searches: Option<Searches>,
 }
 
 #[derive(Debug)]
@@ -130,6 +134,7 @@ impl Blocks {
                 }
             }
             Event::Block { choice: 0, json } => self.provider_block(json, sink),
+            Event::Member { name: searches::MEMBER, json } => self.searches = Searches::read(json),
             _ => {}
         }
         if self.held_bytes > MAX_HELD {
@@ -137,10 +142,13 @@ impl Blocks {
         }
     }
 
-    /// Ends the response: releases all held events and closes the last block.
-    pub(super) fn end(&mut self, sink: StepSink<'_>) {
+    /// Ends the response: releases all held events and closes the last block. `id`: that of the message.
+    pub(super) fn end(&mut self, id: &str, sink: StepSink<'_>) {
         self.release(true, sink);
         self.close(sink);
+        for block in self.searches.take().iter().flat_map(|searches| search_blocks::write(searches, id)) {
+            sink(Step::Block(&block));
+        }
         if let Some(media_type) = self.omitted_audio.take() {
             self.text(&vocabulary::omission_note(&media_type, None), sink);
             self.close(sink);

@@ -9,6 +9,7 @@
 //! [`ChatRequest`]: crate::api::chat::ChatRequest
 
 use super::request::reread;
+use super::search_blocks::is_foreign_search;
 use super::{foreign_id, vocabulary};
 use crate::api::chat::read::{missing, parse, parse_string};
 use crate::api::chat::{File, Image, Message, Part, Place, Role, Source, ToolCall};
@@ -218,6 +219,13 @@ impl<'a> BlockReader<'a> {
             "redacted_thinking" => {
                 self.parts.push(Part::Redacted { data: block.data.unwrap_or_default().0 });
             }
+            // Of a search that another provider made: its findings are in the text.
+            "server_tool_use" | "web_search_tool_result"
+                if block
+                    .id
+                    .as_ref()
+                    .or(block.tool_use_id.as_ref())
+                    .is_some_and(|id| is_foreign_search(id)) => {}
             "tool_use" if self.assistant => self.push_call(block, cache_control, at)?,
             _ => self.parts.push(Part::Other { kind, json }),
         }

@@ -12,6 +12,7 @@ mod envelope;
 mod foreign_id;
 mod request;
 mod resume_state;
+mod search_blocks;
 mod stream;
 mod tools;
 mod vocabulary;
@@ -21,6 +22,7 @@ mod whole;
 mod tests;
 
 pub use request::read;
+pub use search_blocks::is_foreign_search;
 
 use super::chat::{EncodeContext, Encoder};
 use bytes::Bytes;

@@ -75,7 +75,8 @@ impl Encoder for Stream {
     fn close(&mut self, out: &mut Vec<u8>) {
         self.start(out);
         let events = &mut self.events;
-        self.blocks.end(&mut |step| events.step(step, out));
+        let id = self.envelope.id();
+        self.blocks.end(&id, &mut |step| events.step(step, out));
         self.events.end(&self.envelope, out);
     }
 

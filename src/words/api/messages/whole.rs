@@ -32,8 +32,8 @@ impl Encoder for Whole {
 
     fn close(&mut self, out: &mut Vec<u8>) {
         let content = &mut self.content;
-        self.blocks.end(&mut |step| content.take(step));
         let id = self.envelope.id();
+        self.blocks.end(&id, &mut |step| content.take(step));
         let leading =
             LeadingMembers { id: &id, kind: "message", role: "assistant", model: self.envelope.model() };
         let trailing = TrailingMembers {

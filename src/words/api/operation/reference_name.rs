@@ -40,7 +40,8 @@ impl Operation {
             Self::Embeddings | Self::EmbedContent | Self::BatchEmbedContents => "embed",
             Self::Messages => "messages",
             Self::CountTokens | Self::GeminiCountTokens | Self::ResponsesInputTokens => "messagesCountTokens",
-            Self::Responses => "createModelResponse",
+            // Compacting is a response of a model: what is allowed and judged for the one holds for the other.
+            Self::Responses | Self::ResponsesCompact => "createModelResponse",
             Self::ResponsesGet => "getModelResponse",
             Self::ResponsesDelete => "deleteModelResponse",
             Self::ResponsesCancel => "cancelModelResponse",

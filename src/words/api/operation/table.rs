@@ -221,6 +221,20 @@ pub(super) const TABLE: &[Row] = &[
         ..json(Operation::ResponsesInputTokens, "responses/input_tokens", "responses_input_tokens")
     },
     Row {
+        dialect: Dialect::Responses,
+        response: ResponseKind::Model,
+        billing: Billing::Tokens,
+        terminator: Terminator::FinalEvent,
+        stream: Some(StreamShape::Responses),
+        translator: Some(ChatTranslator {
+            read: responses::read_compaction,
+            encoder: responses::compaction_encoder,
+        }),
+        rules: Some(&rules::RESPONSES),
+        hooks: HookSupport::BeforeAndAfter,
+        ..json(Operation::ResponsesCompact, "responses/compact", "responses_compact")
+    },
+    Row {
         billing: Billing::Other,
         rules: Some(&rules::IMAGES),
         cacheable: true,

@@ -1,10 +1,12 @@
 //! The state of one response while its events arrive.
 
 use super::client_tools::ClientTools;
+use super::compaction::has_trigger;
 use super::item::Item;
 use super::output::{Output, StepSink};
 use super::request::wants_logprobs;
 use super::response::{Envelope, FailureOut, Response};
+use crate::api::chat::searches::{self, Searches};
 use crate::api::chat::{EncodeContext, Event, Finish};
 use crate::api::usage::Usage;
 
@@ -13,6 +15,8 @@ pub(super) struct ResponseBuilder {
     envelope: Envelope,
     output: Output,
     finish: Option<Finish>,
+    /// Searches that the provider reports beside its text.
+    searches: Option<Searches>,
     usage: Option<Usage>,
     /// Further members of the provider's response: name and JSON text.
     members: Vec<(String, String)>,
@@ -26,15 +30,25 @@ impl ResponseBuilder {
     pub fn new(context: &EncodeContext) -> Self {
         let client_tools = context.request.as_ref().map(ClientTools::of).unwrap_or_default();
         let include = context.request.as_ref().and_then(|body| body.raw("include"));
+        let output = Output::new(context.id.clone(), include.is_some_and(wants_logprobs), client_tools);
+        let compacts = context.request.as_ref().is_some_and(has_trigger);
         Self {
             envelope: Envelope::new(context),
-            output: Output::new(context.id.clone(), include.is_some_and(wants_logprobs), client_tools),
+            output: if compacts { output.with_summary() } else { output },
             finish: None,
+            searches: None,
             usage: None,
             members: Vec::new(),
             strict: context.strict,
             stores: context.request.as_ref().is_none_or(|body| body.raw("store") != Some("false")),
         }
+    }
+
+    /// The output is a summary of the conversation, whatever the request's input says.
+    #[must_use]
+    pub fn with_summary(mut self) -> Self {
+        self.output = self.output.with_summary();
+        self
     }
 
     /// Adds one event.
@@ -43,6 +57,9 @@ impl ResponseBuilder {
             Event::Start(start) => self.envelope.apply_start(start),
             Event::Usage(usage) => self.usage = Some(usage),
             Event::Member { name, json } => {
+                if name == searches::MEMBER {
+                    self.searches = Searches::read(json);
+                }
                 if !self.strict || name == "service_tier" {
                     self.members.retain(|(key, _)| key != name);
                     self.members.push((name.to_owned(), json.to_owned()));
@@ -58,6 +75,9 @@ impl ResponseBuilder {
 
     /// The response has ended.
     pub fn finish(&mut self, sink: StepSink<'_>) {
+        if let Some(searches) = self.searches.take() {
+            self.output.add_searches(searches.queries, sink);
+        }
         self.output.finish(self.incomplete_reason().is_some(), sink);
     }
 

@@ -1,7 +1,8 @@
-//! Tools of the Responses API that a chat has in another form: those of a namespace, and freeform ones.
+//! Tools of the Responses API that a chat has in another form: those of a namespace, freeform ones, and the client's own search for
+//! tools.
 //!
 //! Each becomes a function. A tool of a namespace gets a name that holds both (`read` of `mcp__files`: `mcp__files__read`), a
-//! freeform tool (`type: custom`) is a function of one text. The table is made from the request alone: what is written from the
+//! freeform tool (`type: custom`) is a function of one text, a search (`type: tool_search`, `execution: client`) is a function. The table is made from the request alone: what is written from the
 //! tools of a request and what is read from the calls of its response therefore agree, and no two tools get one name. Not here:
 //! names that a provider does not allow (`provider::tool_names`).
 
@@ -16,8 +17,22 @@ use std::collections::HashMap;
 pub(super) struct Declared {
     pub namespace: Option<String>,
     pub name: String,
-    pub is_freeform: bool,
+    pub form: ToolForm,
 }
+
+/// The form of a tool that the client declared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ToolForm {
+    Function,
+    Freeform,
+    /// A search for tools that the client runs.
+    Search,
+}
+
+/// The type of a search for tools; its calls are `tool_search_call`, their results `tool_search_output`.
+pub(super) const SEARCH: &str = "tool_search";
+/// Who runs a search for tools, where it is the client. Without it the provider does.
+pub(super) const BY_CLIENT: &str = "client";
 
 /// The tools of a request that are sent as functions of another name or form.
 #[derive(Debug, Default)]
@@ -26,6 +41,8 @@ pub(super) struct ClientTools {
     declared: HashMap<String, Declared>,
     /// The function's name, by namespace and name.
     functions: HashMap<String, HashMap<String, String>>,
+    /// The name of the function that searches for tools.
+    search: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -34,6 +51,7 @@ struct ToolIn<'a> {
     kind: Option<JsonStr<'a>>,
     name: Option<JsonStr<'a>>,
     tools: Option<Json<'a>>,
+    execution: Option<JsonStr<'a>>,
     /// Of Anthropic's own form of a function, whose type is `custom` as well.
     input_schema: Option<Json<'a>>,
 }
@@ -41,6 +59,14 @@ struct ToolIn<'a> {
 impl ToolIn<'_> {
     fn is_freeform(&self) -> bool {
         self.kind.as_deref() == Some("custom") && self.input_schema.is_none()
+    }
+
+    fn form(&self) -> ToolForm {
+        if self.is_freeform() { ToolForm::Freeform } else { ToolForm::Function }
+    }
+
+    fn is_search_of_client(&self) -> bool {
+        self.kind.as_deref() == Some(SEARCH) && self.execution.as_deref() == Some(BY_CLIENT)
     }
 }
 
@@ -51,10 +77,9 @@ impl ClientTools {
         if let Some(input) = body.raw("input") {
             lists.extend(item_tools(input));
         }
-        if !lists
-            .iter()
-            .any(|list| ["\"namespace\"", "\"custom\""].iter().any(|kind| list.get().contains(kind)))
-        {
+        if !lists.iter().any(|list| {
+            ["\"namespace\"", "\"custom\"", "\"tool_search\""].iter().any(|kind| list.get().contains(kind))
+        }) {
             return Self::default();
         }
         let tools: Vec<ToolIn<'_>> = lists.iter().flat_map(|list| read_tools(list)).collect();
@@ -66,9 +91,14 @@ impl ClientTools {
                 // Of two tools of one name the first is sent.
                 let is_first = wanted.insert(name.to_string(), 1).is_none();
                 if is_first && tool.is_freeform() {
-                    table.declare(name.to_string(), None, name, true);
+                    table.declare(name.to_string(), None, name, ToolForm::Freeform);
                 }
             }
+        }
+        if tools.iter().any(ToolIn::is_search_of_client) {
+            let function = unused(SEARCH.to_owned(), &mut wanted);
+            table.search = Some(function.clone());
+            table.declare(function, None, SEARCH, ToolForm::Search);
         }
         for namespace in tools.iter().filter(|tool| tool.kind.as_deref() == Some("namespace")) {
             let (Some(space), Some(list)) = (&namespace.name, &namespace.tools) else { continue };
@@ -80,19 +110,19 @@ impl ClientTools {
                     continue;
                 }
                 let function = unused(joined(space, name), &mut wanted);
-                table.declare(function, Some(space), name, tool.is_freeform());
+                table.declare(function, Some(space), name, tool.form());
             }
         }
         table
     }
 
-    fn declare(&mut self, function: String, namespace: Option<&str>, name: &str, is_freeform: bool) {
+    fn declare(&mut self, function: String, namespace: Option<&str>, name: &str, form: ToolForm) {
         if let Some(namespace) = namespace {
             let names = self.functions.entry(namespace.to_owned()).or_default();
             names.insert(name.to_owned(), function.clone());
         }
         let namespace = namespace.map(str::to_owned);
-        self.declared.insert(function, Declared { namespace, name: name.to_owned(), is_freeform });
+        self.declared.insert(function, Declared { namespace, name: name.to_owned(), form });
     }
 
     /// The name of the function that stands for a tool.
@@ -103,6 +133,16 @@ impl ClientTools {
             // A call of an earlier turn whose tool is no longer declared.
             None => Cow::Owned(joined(namespace, &name)),
         }
+    }
+
+    /// The name of the function that searches for tools. Calls of earlier turns have it also where none is declared any more.
+    pub fn search_function(&self) -> Cow<'static, str> {
+        self.search.clone().map_or(Cow::Borrowed(SEARCH), Cow::Owned)
+    }
+
+    /// Whether the client declared a search for tools that it runs itself.
+    pub fn has_search(&self) -> bool {
+        self.search.is_some()
     }
 
     /// The functions that stand for the tools of a namespace.
@@ -184,6 +224,8 @@ mod tests {
                 {"type": "namespace", "name": "a", "tools": [function("b"), {"type": "custom", "name": "p"}]},
                 {"type": "namespace", "name": "mcp__x__", "tools": [function("read")]},
                 {"type": "custom", "name": "apply_patch"},
+                function("tool_search"),
+                {"type": "tool_search", "execution": "client", "parameters": {}},
             ],
             "input": [{"type": "additional_tools", "tools": [{"type": "namespace", "name": "a__b_2", "tools": [function("c")]}]}],
         }));
@@ -196,12 +238,15 @@ mod tests {
         assert_eq!(table.function(None, "a__b".into()), "a__b");
         let declared = |function: &str| {
             let declared = table.declared(function)?;
-            Some((declared.namespace.as_deref(), declared.name.as_str(), declared.is_freeform))
+            Some((declared.namespace.as_deref(), declared.name.as_str(), declared.form))
         };
         assert_eq!(declared("a__b"), None);
-        assert_eq!(declared("a__b_2"), Some((Some("a"), "b", false)));
-        assert_eq!(declared("a__p"), Some((Some("a"), "p", true)));
-        assert_eq!(declared("apply_patch"), Some((None, "apply_patch", true)));
+        assert_eq!(declared("a__b_2"), Some((Some("a"), "b", ToolForm::Function)));
+        assert_eq!(declared("a__p"), Some((Some("a"), "p", ToolForm::Freeform)));
+        assert_eq!(declared("apply_patch"), Some((None, "apply_patch", ToolForm::Freeform)));
+        assert_eq!(declared("tool_search"), None);
+        assert_eq!(table.search_function(), "tool_search_2");
+        assert_eq!(declared("tool_search_2"), Some((None, "tool_search", ToolForm::Search)));
         let mut of_a: Vec<_> = table.functions_of("a").collect();
         of_a.sort();
         assert_eq!(of_a, ["a__b_2", "a__p"]);

@@ -8,7 +8,8 @@
 //! function_call_output                tool: [Text]
 //! ```
 
-use super::client_tools::ClientTools;
+use super::client_tools::{BY_CLIENT, ClientTools};
+use super::compaction::{self, SUMMARIES, TRIGGER};
 use super::item::Kind;
 use super::reasoning_token::ReasoningToken;
 use super::request::{INSTEAD, system};
@@ -37,6 +38,8 @@ pub(super) struct Input<'a, 't> {
     warnings: Vec<String>,
     /// The request, with the earlier items that it refers to.
     body: &'a Body,
+    /// An item requests to compact the conversation.
+    has_trigger: bool,
     /// The tools that are functions of another name.
     client_tools: &'t ClientTools,
     /// Bytes of the earlier items read so far.
@@ -67,8 +70,16 @@ struct ItemIn<'a> {
     summary: Option<Json<'a>>,
     encrypted_content: Option<JsonStr<'a>>,
     tools: Option<Json<'a>>,
+    execution: Option<JsonStr<'a>>,
     result: Option<Json<'a>>,
     cache_control: Option<Json<'a>>,
+}
+
+impl ItemIn<'_> {
+    /// Whether the client ran this search for tools. Those that OpenAI ran have no id by which a result finds its call.
+    fn is_run_by_client(&self) -> bool {
+        self.execution.as_deref() == Some(BY_CLIENT) && self.call_id.is_some()
+    }
 }
 
 impl<'a, 't> Input<'a, 't> {
@@ -81,10 +92,16 @@ impl<'a, 't> Input<'a, 't> {
             text_reference: None,
             warnings: Vec::new(),
             body,
+            has_trigger: false,
             client_tools,
             kept_bytes: 0,
             kept_values: 0,
         }
+    }
+
+    /// Whether an item requests to compact the conversation.
+    pub fn has_trigger(&self) -> bool {
+        self.has_trigger
     }
 
     /// Adds a system message.
@@ -128,20 +145,21 @@ impl<'a, 't> Input<'a, 't> {
             (None, Some(_)) => Cow::Borrowed("message"),
             (None, None) => Cow::Borrowed("item_reference"),
         };
-        if !matches!(kind.as_ref(), "function_call" | "custom_tool_call" | "reasoning" | "item_reference") {
+        let is_call = matches!(kind.as_ref(), "function_call" | "custom_tool_call" | "tool_search_call");
+        if !is_call && !matches!(kind.as_ref(), "reasoning" | "item_reference") {
             self.check_text_reference()?;
         }
         match kind.as_ref() {
             "message" => self.message(item, at),
             "function_call" | "custom_tool_call" => {
-                if let Some(text) = self.text_reference.take() {
-                    self.left_out(text, "the text before a tool call");
-                }
+                self.leave_out_text_reference();
                 self.call(item, at)
             }
             "function_call_output" | "custom_tool_call_output" => self.result(item, at),
             "reasoning" => self.reasoning(item, at),
             "image_generation_call" => self.generated_image(&item, at),
+            "tool_search_call" if item.is_run_by_client() => self.search_call(item, at),
+            "tool_search_output" if item.is_run_by_client() => self.search_result(item, at),
             "additional_tools" | "tool_search_output" => self.collect_tools(&item, at),
             // Calls of built-in tools: the message after them contains the result.
             "web_search_call"
@@ -150,6 +168,14 @@ impl<'a, 't> Input<'a, 't> {
             | "mcp_list_tools"
             | "mcp_call"
             | "tool_search_call" => Ok(()),
+            TRIGGER => {
+                self.has_trigger = true;
+                Ok(())
+            }
+            kind if SUMMARIES.contains(&kind) => {
+                self.summary(item.encrypted_content.as_deref(), at);
+                Ok(())
+            }
             "item_reference" => self.reference(item.id.as_deref().unwrap_or_default(), at),
             kind => {
                 let message = format!("{at} is a {kind}, which no chat has. Leave it out, or {INSTEAD}.");
@@ -185,6 +211,12 @@ impl<'a, 't> Input<'a, 't> {
             _ => return Err(unknown_reference(at)),
         }
         Ok(())
+    }
+
+    fn leave_out_text_reference(&mut self) {
+        if let Some(text) = self.text_reference.take() {
+            self.left_out(text, "the text before a tool call");
+        }
     }
 
     fn left_out(&mut self, at: Place, what: &str) {
@@ -255,6 +287,36 @@ impl<'a, 't> Input<'a, 't> {
         Ok(())
     }
 
+    /// A call of the client's search for tools: of a function, whose arguments are written as the object itself.
+    fn search_call(&mut self, item: ItemIn<'a>, at: Place) -> Result<(), Error> {
+        self.leave_out_text_reference();
+        let item =
+            ItemIn { name: Some(JsonStr(self.client_tools.search_function())), namespace: None, ..item };
+        self.call(item, at)
+    }
+
+    /// Its result: the names of the tools that were found, which the request declares from here on.
+    fn search_result(&mut self, item: ItemIn<'a>, at: Place) -> Result<(), Error> {
+        let before = self.tools.len();
+        self.collect_tools(&item, at)?;
+        let found = self.tools.iter().skip(before).filter_map(|tool| match tool {
+            Tool::Function { name, .. } => Some(&**name),
+            Tool::Other { .. } => None,
+        });
+        let names = found.collect::<Vec<_>>().join(", ");
+        let text = if names.is_empty() {
+            "No tools were found.".to_owned()
+        } else {
+            format!("Found, and can be called now: {names}.")
+        };
+        self.call_signature = None;
+        let mut message = Message::new(Role::Tool, vec![Part::text(text)]);
+        message.at = Some(at);
+        message.tool_call_id = item.call_id.map(|id| id.0);
+        self.messages.push(message);
+        Ok(())
+    }
+
     fn result(&mut self, item: ItemIn<'a>, at: Place) -> Result<(), Error> {
         let id = item.call_id.ok_or_else(|| missing(format_args!("{at}.call_id")))?;
         let output = item.output.ok_or_else(|| missing(format_args!("{at}.output")))?;
@@ -294,6 +356,21 @@ impl<'a, 't> Input<'a, 't> {
             }
         }
         Ok(())
+    }
+
+    /// What stands for the conversation before it.
+    fn summary(&mut self, encrypted: Option<&str>, at: Place) {
+        // Codex keeps an item without one where it compacted by itself.
+        let Some(encrypted) = encrypted.filter(|text| !text.is_empty()) else { return };
+        let (text, is_read) = compaction::summary_text(encrypted);
+        if !is_read {
+            self.warnings.push(format!(
+                "{at}: left out, another provider encrypted this summary, and the model is told that it is missing"
+            ));
+        }
+        self.call_signature = None;
+        let message = Message::new(Role::User, vec![Part::text(text)]);
+        self.messages.push(Message { at: Some(at), ..message });
     }
 
     /// An image generated earlier in the conversation, which the model may edit.

@@ -2,6 +2,8 @@
 //!
 //! When an item starts and ends is decided in `output`.
 
+use super::client_tools::BY_CLIENT;
+use super::compaction::encrypted_content;
 use super::freeform::FreeformInput;
 use super::reasoning_token::ReasoningToken;
 use crate::json::Json;
@@ -59,6 +61,13 @@ pub(super) enum Kind {
         name: String,
         input: FreeformInput,
     },
+    /// A call of the client's search for tools.
+    ToolSearchCall {
+        /// The provider's index of the call.
+        index: u32,
+        call_id: String,
+        arguments: String,
+    },
     Image {
         format: &'static str,
         /// Base64.
@@ -67,6 +76,10 @@ pub(super) enum Kind {
     /// A web search made by the provider itself.
     Search {
         query: String,
+    },
+    /// What stands for the conversation before it.
+    Compaction {
+        summary: String,
     },
 }
 
@@ -105,8 +118,10 @@ impl Kind {
             Self::Reasoning { .. } => "rs",
             Self::Call { .. } => "fc",
             Self::FreeformCall { .. } => "ctc",
+            Self::ToolSearchCall { .. } => "tsc",
             Self::Image { .. } => "ig",
             Self::Search { .. } => "ws",
+            Self::Compaction { .. } => "cmp",
         }
     }
 }
@@ -167,6 +182,16 @@ struct FreeformCallOut<'a> {
 }
 
 #[derive(serde::Serialize)]
+struct ToolSearchCallOut<'a> {
+    id: &'a str,
+    r#type: &'static str,
+    status: &'static str,
+    call_id: &'a str,
+    execution: &'static str,
+    arguments: Json<'a>,
+}
+
+#[derive(serde::Serialize)]
 struct ImageOut<'a> {
     id: &'a str,
     r#type: &'static str,
@@ -181,6 +206,13 @@ struct SearchOut<'a> {
     r#type: &'static str,
     status: &'static str,
     action: ActionOut<'a>,
+}
+
+#[derive(serde::Serialize)]
+struct CompactionOut<'a> {
+    id: &'a str,
+    r#type: &'static str,
+    encrypted_content: String,
 }
 
 #[derive(serde::Serialize)]
@@ -215,6 +247,20 @@ impl Serialize for Item {
                 FreeformCallOut { id, r#type: "custom_tool_call", status, input, call_id, name, namespace }
                     .serialize(serializer)
             }
+            Kind::ToolSearchCall { call_id, arguments, .. } => {
+                // An object: what the model wrote in another form is not known to be one.
+                let written = Json::parse(arguments).filter(Json::is_object);
+                let arguments = written.unwrap_or_else(Json::empty_object);
+                ToolSearchCallOut {
+                    id,
+                    r#type: "tool_search_call",
+                    status,
+                    call_id,
+                    execution: BY_CLIENT,
+                    arguments,
+                }
+                .serialize(serializer)
+            }
             Kind::Image { format, data } => {
                 let output_format = *format;
                 let result = data.as_deref();
@@ -225,6 +271,10 @@ impl Serialize for Item {
             Kind::Search { query } => {
                 let action = ActionOut { r#type: "search", query };
                 SearchOut { id, r#type: "web_search_call", status, action }.serialize(serializer)
+            }
+            Kind::Compaction { summary } => {
+                let encrypted_content = encrypted_content(summary);
+                CompactionOut { id, r#type: "compaction", encrypted_content }.serialize(serializer)
             }
         }
     }

@@ -12,6 +12,7 @@ use crate::api::chat::{EncodeContext, Encoder};
 
 mod builder;
 mod client_tools;
+mod compaction;
 mod conversion;
 mod freeform;
 mod from_chat;
@@ -26,6 +27,9 @@ mod stream;
 mod tools;
 mod whole;
 
+pub use compaction::{
+    added_bytes, compaction_encoder, compacts, input_with_messages, own_summary, read_compaction,
+};
 pub use conversion::{Ending, ending, write_events};
 pub use references::references;
 pub use request::read;

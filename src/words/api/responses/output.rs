@@ -9,7 +9,7 @@
 //! Arguments "{}", end    Arguments "{}"  ArgumentsDone  ItemDone(call)
 //! ```
 
-use super::client_tools::{ClientTools, Declared};
+use super::client_tools::{ClientTools, Declared, ToolForm};
 use super::freeform::FreeformInput;
 use super::from_chat;
 use super::item::{Content, Item, Kind, Status};
@@ -67,11 +67,20 @@ pub(super) struct Output {
     holds_text: bool,
     /// The tools that the provider got as functions of another name or form.
     client_tools: ClientTools,
+    /// Where the conversation is compacted: the summary so far, which becomes the only item.
+    summary: Option<String>,
 }
 
 impl Output {
     pub fn new(id: String, holds_text: bool, client_tools: ClientTools) -> Self {
-        Self { id, items: Vec::new(), open: Vec::new(), held: None, holds_text, client_tools }
+        Self { id, items: Vec::new(), open: Vec::new(), held: None, holds_text, client_tools, summary: None }
+    }
+
+    /// The output is a summary of the conversation.
+    #[must_use]
+    pub(super) fn with_summary(mut self) -> Self {
+        self.summary = Some(String::new());
+        self
     }
 
     pub fn items(&self) -> &[Item] {
@@ -80,6 +89,12 @@ impl Output {
 
     /// Adds one event.
     pub fn apply(&mut self, event: &Event<'_>, sink: StepSink<'_>) {
+        if let Some(summary) = &mut self.summary {
+            if let Event::Text { choice: 0, text } = *event {
+                summary.push_str(text);
+            }
+            return;
+        }
         if !matches!(event, Event::Logprobs { .. }) {
             self.flush_held(&[], sink);
         }
@@ -111,8 +126,19 @@ impl Output {
         }
     }
 
+    /// Adds searches of the web that the provider reports at the end, an item for each query.
+    pub fn add_searches(&mut self, queries: Vec<String>, sink: StepSink<'_>) {
+        self.flush_held(&[], sink);
+        if self.summary.is_none() {
+            queries.into_iter().for_each(|query| self.add_search(query, sink));
+        }
+    }
+
     /// The response has ended; `truncated` if it was cut off.
     pub fn finish(&mut self, truncated: bool, sink: StepSink<'_>) {
+        if let Some(summary) = self.summary.take() {
+            self.add(Kind::Compaction { summary }, sink);
+        }
         self.flush_held(&[], sink);
         for at in std::mem::take(&mut self.open) {
             let Some(item) = self.items.get_mut(at) else { continue };
@@ -133,10 +159,13 @@ impl Output {
                 name: function.to_owned(),
                 arguments: String::new(),
             },
-            Some(Declared { namespace, name, is_freeform: false }) => {
+            Some(Declared { namespace, name, form: ToolForm::Function }) => {
                 Kind::Call { index, call_id, namespace, name, arguments: String::new() }
             }
-            Some(Declared { namespace, name, is_freeform: true }) => {
+            Some(Declared { form: ToolForm::Search, .. }) => {
+                Kind::ToolSearchCall { index, call_id, arguments: String::new() }
+            }
+            Some(Declared { namespace, name, form: ToolForm::Freeform }) => {
                 Kind::FreeformCall { index, call_id, namespace, name, input: FreeformInput::default() }
             }
         }
@@ -148,7 +177,11 @@ impl Output {
         let items = &mut self.items;
         self.open.retain(|&at| {
             let Some(item) = items.get_mut(at) else { return false };
-            if matches!(item.kind, Kind::Call { .. } | Kind::FreeformCall { .. }) && !is_complete(item) {
+            let is_call = matches!(
+                item.kind,
+                Kind::Call { .. } | Kind::FreeformCall { .. } | Kind::ToolSearchCall { .. }
+            );
+            if is_call && !is_complete(item) {
                 return true;
             }
             item.status = Status::Completed;
@@ -292,6 +325,9 @@ impl Output {
                     arguments.push_str(fragment);
                     return sink(at, id, Step::Arguments(fragment));
                 }
+                Kind::ToolSearchCall { index, arguments, .. } if *index == wanted => {
+                    return arguments.push_str(fragment);
+                }
                 Kind::FreeformCall { index, input, .. } if *index == wanted => {
                     let text = input.push(fragment);
                     if !text.is_empty() {
@@ -322,7 +358,12 @@ impl Output {
 
     /// A web search by the provider becomes an item; other blocks have none and are dropped.
     fn add_block(&mut self, json: &str, sink: StepSink<'_>) {
-        let Some(query) = from_chat::search(json) else { return };
+        if let Some(query) = from_chat::search(json) {
+            self.add_search(query, sink);
+        }
+    }
+
+    fn add_search(&mut self, query: String, sink: StepSink<'_>) {
         let at = self.add(Kind::Search { query }, sink);
         let Some(Item { id, .. }) = self.items.get(at) else { return };
         sink(at, id, Step::Progress("response.web_search_call.in_progress"));
@@ -343,13 +384,13 @@ struct OpenPart<'a> {
 /// its end.
 fn is_complete(item: &Item) -> bool {
     match &item.kind {
-        Kind::Call { arguments, .. } => {
+        Kind::Call { arguments, .. } | Kind::ToolSearchCall { arguments, .. } => {
             arguments.trim_ascii_end().ends_with('}')
                 && serde_json::from_str::<serde::de::IgnoredAny>(arguments).is_ok()
         }
         Kind::FreeformCall { input, .. } => input.is_complete(),
         Kind::Message(_) | Kind::Reasoning { .. } => false,
-        Kind::Image { .. } | Kind::Search { .. } => true,
+        Kind::Image { .. } | Kind::Search { .. } | Kind::Compaction { .. } => true,
     }
 }
 
@@ -375,6 +416,7 @@ fn finish_item(at: usize, item: &mut Item, sink: StepSink<'_>) {
             sink(at, id, Step::InputDone(input.text()));
         }
         Kind::Reasoning { .. } | Kind::Image { .. } | Kind::Search { .. } => {}
+        Kind::ToolSearchCall { .. } | Kind::Compaction { .. } => {}
     }
     sink(at, id, Step::ItemDone(item));
 }

@@ -4,6 +4,7 @@
 //! works without, is dropped with a warning. The items of the input are parsed in `input`.
 
 use super::client_tools::ClientTools;
+use super::compaction;
 use super::input::{Input, PARTS};
 use super::tools::{ToolReader, add_tools, tool_choice};
 use crate::api::body::Body;
@@ -23,6 +24,11 @@ pub(super) const INSTEAD: &str = "choose a provider with a Responses API of its 
 /// # Errors
 /// 400 that names the `param`.
 pub fn read(body: &Body) -> Result<ChatRequest<'_>, Error> {
+    read_chat(body, false)
+}
+
+/// As [`read`]; with `compacts` the conversation is to be compacted whatever its input says.
+pub(super) fn read_chat(body: &Body, compacts: bool) -> Result<ChatRequest<'_>, Error> {
     let mut request = ChatRequest { include_usage: true, ..ChatRequest::default() };
     let client_tools = ClientTools::of(body);
     let mut input = Input::of(body, &client_tools);
@@ -80,12 +86,16 @@ pub fn read(body: &Body) -> Result<ChatRequest<'_>, Error> {
     let input_text = input_text.ok_or_else(|| missing("input"))?;
     input.read(input_text, "input")?;
     unknown.messages(&PARTS, input_text, "input");
+    let compacts = compacts || input.has_trigger();
     let (messages, found, left_out) = input.finish();
     request.warnings.extend(left_out);
     request.messages = messages;
     add_tools(&mut request.tools, found);
     limit_tool_calls(&mut request, max_tool_calls);
     request.note_unknown_members(unknown);
+    if compacts {
+        compaction::request_summary(&mut request);
+    }
     Ok(request)
 }
 

@@ -10,8 +10,8 @@ use serde::ser::{Serialize, SerializeMap, Serializer};
 /// What stays the same from a response's first event to its last.
 #[derive(Debug)]
 pub(super) struct Envelope {
-    id: String,
-    created: u64,
+    pub id: String,
+    pub created: u64,
     model: String,
     /// The request's settings, each as the client wrote it or with OpenAI's default.
     settings: Vec<(&'static str, Json<'static>)>,
@@ -208,6 +208,13 @@ impl Serialize for Response<'_> {
             }
         }
         map.end()
+    }
+}
+
+impl Response<'_> {
+    /// The usage as the API writes it, JSON text; `None` where the provider reported none.
+    pub(super) fn usage_json(&self) -> Option<Json<'static>> {
+        self.usage.map(|usage| Json::from_value(&usage_out(usage)))
     }
 }
 

@@ -1,6 +1,6 @@
 //! The tools of a request, and the choice among them, in this API's flat form.
 
-use super::client_tools::ClientTools;
+use super::client_tools::{BY_CLIENT, ClientTools, SEARCH};
 use super::freeform::INPUT;
 use crate::api::chat::read::{members, missing, parse, parse_string};
 use crate::api::chat::{Params, Tool, ToolChoice};
@@ -60,6 +60,7 @@ impl ToolReader<'_> {
             "custom" if !members.iter().any(|(name, _)| name == "input_schema") => {
                 tools.push(self.freeform(&members, at, namespace)?);
             }
+            SEARCH if is_run_by_client(&members) => tools.push(self.search(&members)),
             "namespace" if namespace.is_none() => tools.append(&mut self.namespace(&members, at)?),
             _ => tools.push(Tool::Other { kind, json }),
         }
@@ -138,6 +139,20 @@ impl ToolReader<'_> {
         })
     }
 
+    /// The client's own search for tools, as a function.
+    fn search<'a>(&self, members: &Members<'a>) -> Tool<'a> {
+        let member = |name: &str| members.iter().find(|(member, _)| member == name).map(|(_, value)| value);
+        let parameters = member("parameters").filter(|value| !value.is_null()).cloned();
+        Tool::Function {
+            name: self.table.search_function(),
+            description: member("description").and_then(Json::source).and_then(parse_string),
+            parameters,
+            strict: None,
+            cache_control: None,
+            rest: Params::default(),
+        }
+    }
+
     fn namespace<'a>(&mut self, members: &Members<'a>, at: &str) -> Result<Vec<Tool<'a>>, Error> {
         let member = |name: &str| members.iter().find(|(member, _)| member == name).map(|(_, value)| value);
         let name =
@@ -145,6 +160,12 @@ impl ToolReader<'_> {
         let Some(list) = member("tools").and_then(Json::source) else { return Ok(Vec::new()) };
         self.list_of(list, &format!("{at}.tools"), Some(&name))
     }
+}
+
+/// Whether the client runs the search itself. One that OpenAI runs has nothing to find here: all tools are declared.
+fn is_run_by_client(members: &Members<'_>) -> bool {
+    let execution = members.iter().find(|(name, _)| name == "execution");
+    execution.is_some_and(|(_, value)| value.text().as_deref() == Some(BY_CLIENT))
 }
 
 fn nameless(at: &str) -> Error {
@@ -205,6 +226,7 @@ pub(super) fn tool_choice<'a>(text: &'a str, table: &ClientTools) -> Result<Tool
         (Some("function" | "custom"), Some(name)) => {
             Ok(ToolChoice::Function(table.function(choice.namespace.as_deref(), name.0)))
         }
+        (Some(SEARCH), _) if table.has_search() => Ok(ToolChoice::Function(table.search_function())),
         (Some("function" | "custom"), None) => Err(missing("tool_choice.name")),
         (Some("namespace"), Some(name)) => {
             Ok(ToolChoice::Allowed { names: table.functions_of(&name).collect(), required: true })

@@ -22,7 +22,7 @@ fn minimal_body(operation: Operation) -> Value {
             json!({"model": "m", "training_file": "f", "suffix": "s", "method": {}})
         }
         Operation::Embeddings => json!({"model": "m", "input": ["a"]}),
-        Operation::Responses => json!({"model": "m"}),
+        Operation::Responses | Operation::ResponsesCompact => json!({"model": "m"}),
         Operation::ResponsesInputTokens => json!({}),
         Operation::Messages => json!({"model": "m", "messages": [{"role": "user"}], "max_tokens": 5}),
         Operation::CountTokens => json!({"model": "m", "messages": [{"role": "user"}]}),
@@ -44,6 +44,7 @@ const ALL: &[Operation] = &[
     Operation::Messages,
     Operation::CountTokens,
     Operation::ResponsesInputTokens,
+    Operation::ResponsesCompact,
     Operation::Images,
     Operation::Speech,
     Operation::Moderations,

@@ -444,3 +444,29 @@ fn cache_marks_of_messages_become_openais_for_models_that_take_them() {
     assert_eq!(older["messages"][3]["content"], "ok");
     assert!(warnings.len() == 1 && warnings[0].starts_with("cache_control: dropped, this"), "{warnings:?}");
 }
+
+/// As Google's clients search, at the router that has a search of its own.
+#[test]
+fn a_search_is_openrouters_own() {
+    let searched = |chat: &OpenAiChat, members: &str| {
+        let json = Json::owned(format!(r#"{{"type":"web_search_2025_08_26"{members}}}"#)).unwrap();
+        let tools = vec![Tool::Other { kind: "web_search_2025_08_26".into(), json }];
+        let (body, warnings) = write(chat, ChatRequest { tools, ..ChatRequest::default() }).unwrap();
+        (body.get("tools").cloned(), warnings)
+    };
+    let tool = |parameters: Value| Some(json!([{"type": "openrouter:web_search", "parameters": parameters}]));
+    let (tools, warnings) = searched(&quirks::OPENROUTER, "");
+    assert_eq!((tools, warnings.len()), (Some(json!([{"type": "openrouter:web_search"}])), 0));
+    let place =
+        r#","user_location":{"type":"approximate","city":"Bonn"},"search_context_size":"low","max_uses":3"#;
+    let (tools, warnings) = searched(&quirks::OPENROUTER, place);
+    let location = json!({"type": "approximate", "city": "Bonn"});
+    assert_eq!(tools, tool(json!({"user_location": location, "search_context_size": "low"})));
+    assert_eq!(warnings, ["tools[0].max_uses: dropped, this provider has no such parameter"]);
+    let (tools, _) = searched(&quirks::OPENROUTER, r#","filters":{"allowed_domains":["a.example"]}"#);
+    assert_eq!(tools, tool(json!({"allowed_domains": ["a.example"]})));
+    let (tools, _) = searched(&quirks::OPENROUTER, r#","blocked_domains":["b.example"]"#);
+    assert_eq!(tools, tool(json!({"excluded_domains": ["b.example"], "engine": "exa"})));
+    let (tools, warnings) = searched(&quirks::XAI, "");
+    assert_eq!((tools, warnings.len()), (None, 1));
+}

@@ -513,3 +513,30 @@ proptest! {
         prop_assert_eq!(inputs, wanted.iter().collect::<Vec<_>>());
     }
 }
+
+/// Google names its searches beside the text; Anthropic's clients read blocks.
+#[test]
+fn searches_of_google_are_blocks_behind_the_text() {
+    let grounding = r#"{"webSearchQueries":["tea","green tea"],"groundingChunks":[{"web":{"uri":"https://a.example/","title":"A"}}]}"#;
+    let events = [
+        Event::Start(Start::default()),
+        text_event("Tea."),
+        Event::Member { name: "grounding_metadata", json: grounding },
+        Event::Finish { choice: 0, reason: Finish::Stop, native: "STOP" },
+    ];
+    let message = encode_both_ways(&events, true);
+    let content = message["content"].as_array().unwrap();
+    let id = format!("srvtoolu_other_{}", message["id"].as_str().unwrap());
+    assert_eq!(
+        content[1],
+        json!({"type": "server_tool_use", "id": id, "name": "web_search", "input": {"query": "tea; green tea"}})
+    );
+    let result = json!({"type": "web_search_result", "url": "https://a.example/", "title": "A", "encrypted_content": "", "page_age": null});
+    assert_eq!(content[2], json!({"type": "web_search_tool_result", "tool_use_id": id, "content": [result]}));
+    assert_eq!(content.len(), 3);
+    // In the next request they are no part of the conversation.
+    let body =
+        json!({"model": "m", "max_tokens": 9, "messages": [{"role": "assistant", "content": content}]});
+    let body = crate::api::body::Body::parse(body.to_string().into()).unwrap();
+    assert_eq!(crate::api::messages::read(&body).unwrap().messages[0].content.len(), 1);
+}

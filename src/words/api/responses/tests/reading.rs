@@ -145,8 +145,8 @@ fn built_in_tool_items_are_dropped_and_discovered_tools_are_kept() {
         {"type":"web_search_call","id":"ws_1","status":"completed","action":{"type":"search","query":"x"}},
         {"type":"code_interpreter_call","id":"ci_1","code":"1","container_id":"c","outputs":null,"status":"completed"},
         {"type":"mcp_call","id":"mcp_1","name":"n","arguments":"{}","server_label":"s","output":null,"error":null},
-        {"type":"tool_search_call","call_id":"s","execution":"client","status":"completed","arguments":{"queries":["x"]}},
-        {"type":"tool_search_output","call_id":"s","execution":"client","status":"completed","tools":[
+        {"type":"tool_search_call","call_id":null,"execution":"server","status":"completed","arguments":{"queries":["x"]}},
+        {"type":"tool_search_output","call_id":null,"execution":"server","status":"completed","tools":[
             {"type":"function","name":"f","defer_loading":true,"parameters":{"type":"object"},"strict":true}]},
         {"type":"additional_tools","role":"developer","tools":[
             {"type":"function","name":"f","parameters":{}},{"type":"function","name":"g","parameters":{}}]},
@@ -167,6 +167,50 @@ fn name<'t>(tool: &'t Tool<'_>) -> &'t str {
         Tool::Function { name, .. } => name,
         Tool::Other { kind, .. } => kind,
     }
+}
+
+/// As Codex searches for tools: the tool, its call and the tools that it found.
+#[test]
+fn a_search_for_tools_that_the_client_runs_is_a_function() {
+    let text = json!({
+        "model": "m",
+        "tools": [
+            {"type": "tool_search", "execution": "client", "description": "Finds tools.", "parameters": {"type": "object"}},
+            {"type": "function", "name": "late", "defer_loading": true, "parameters": {}},
+        ],
+        "tool_choice": {"type": "tool_search"},
+        "input": [
+            {"type": "tool_search_call", "call_id": "s", "execution": "client", "status": "completed", "arguments": {"query": "x"}},
+            {"type": "tool_search_output", "call_id": "s", "execution": "client", "status": "completed", "tools": [
+                {"type": "namespace", "name": "mcp__x", "description": "", "tools": [
+                    {"type": "function", "name": "f", "defer_loading": true, "parameters": {"type": "object"}}]}]},
+            {"type": "tool_search_call", "call_id": "t", "execution": "client", "arguments": {"query": "y"}},
+            {"type": "tool_search_output", "call_id": "t", "execution": "client", "tools": []},
+        ],
+    });
+    let body = body(&text.to_string());
+    let request = read(&body).unwrap();
+    let names: Vec<&str> = request.tools.iter().map(name).collect();
+    assert_eq!(names, ["tool_search", "late", "mcp__x__f"]);
+    let Some(Tool::Function { description, parameters, .. }) = request.tools.first() else {
+        panic!("a function")
+    };
+    assert_eq!(
+        (description.as_deref(), parameters.as_ref().map(|json| json.get())),
+        (Some("Finds tools."), Some(r#"{"type":"object"}"#))
+    );
+    assert!(matches!(&request.tool_choice, Some(ToolChoice::Function(name)) if name == "tool_search"));
+    let all: Vec<String> = request.messages.iter().map(describe).collect();
+    assert_eq!(
+        all,
+        [
+            r#"assistant | calls s tool_search({"query":"x"}) None"#,
+            r#"tool(s) | "Found, and can be called now: mcp__x__f.""#,
+            r#"assistant | calls t tool_search({"query":"y"}) None"#,
+            r#"tool(t) | "No tools were found.""#,
+        ]
+    );
+    assert_eq!(request.warnings, [""; 0]);
 }
 
 #[test]
@@ -271,7 +315,7 @@ fn unsupported_or_invalid_requests_name_the_param() {
         (r#"{"model":"m","input":"i","background":true}"#, "background"),
         (r#"{"model":"m","input":[{"type":"item_reference","id":"msg_1"}]}"#, "input[0]"),
         (r#"{"model":"m","input":[{"id":"msg_1"}]}"#, "input[0]"),
-        (r#"{"model":"m","input":[{"type":"compaction","encrypted_content":"x"}]}"#, "input[0].type"),
+        (r#"{"model":"m","input":[{"type":"mcp_approval_request","id":"x"}]}"#, "input[0].type"),
         (r#"{"model":"m","input":["x"]}"#, "input[0]"),
         (r#"{"model":"m","input":[{"role":"tool","content":"x"}]}"#, "input[0].role"),
         (r#"{"model":"m","input":[{"role":"user"}]}"#, "input[0].content"),

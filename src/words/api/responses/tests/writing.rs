@@ -292,3 +292,40 @@ fn calls_come_back_as_the_client_declared_their_tools() {
     assert!(streamed.contains("event: response.custom_tool_call_input.delta"), "{streamed}");
     assert!(streamed.contains("event: response.custom_tool_call_input.done"), "{streamed}");
 }
+
+#[test]
+fn a_call_of_the_clients_search_is_one_item() {
+    let request =
+        json!({"model": "m", "input": "i", "tools": [{"type": "tool_search", "execution": "client"}]});
+    let call = |arguments: &[&'static str]| {
+        let call = Event::ToolCall { choice: 0, index: 0, id: "c0", name: "tool_search", signature: None };
+        let fragment = |fragment: &&'static str| Event::Arguments { choice: 0, index: 0, fragment };
+        let mut events = vec![start(), call];
+        events.extend(arguments.iter().map(fragment));
+        events.push(Event::Finish { choice: 0, reason: Finish::ToolCalls, native: "tool_use" });
+        response(&request.to_string(), &events)["output"].clone()
+    };
+    let item = |arguments: Value| {
+        json!([{"id": "tsc_0197_0", "type": "tool_search_call", "status": "completed", "call_id": "c0", "execution": "client",
+            "arguments": arguments}])
+    };
+    assert_eq!(call(&["{\"query\":", "\"tea\"}"]), item(json!({"query": "tea"})));
+    assert_eq!(call(&["tea"]), item(json!({})));
+}
+
+/// Google names its searches beside the text, at the end.
+#[test]
+fn searches_of_google_are_items_behind_the_text() {
+    let grounding = r#"{"webSearchQueries":["tea","green tea"],"groundingChunks":[{"web":{"uri":"https://a.example/"}}]}"#;
+    let events = [
+        start(),
+        Event::Text { choice: 0, text: "Tea." },
+        Event::Member { name: "grounding_metadata", json: grounding },
+        STOP,
+    ];
+    let output = response(PLAIN, &events)["output"].clone();
+    let kinds: Vec<_> =
+        output.as_array().unwrap().iter().map(|item| item["type"].as_str().unwrap()).collect();
+    assert_eq!(kinds, ["message", "web_search_call", "web_search_call"]);
+    assert_eq!(output[2]["action"], json!({"type": "search", "query": "green tea"}));
+}

@@ -1,0 +1,51 @@
+//! Tools that a client defers (`defer_loading`), and references to tools in results, at providers that have neither.
+//!
+//! All tools are declared from the first request on. Declaring them only once a result names them would change the beginning of
+//! the prompt in the middle of a conversation, and with it what providers cache. A reference in the result of the client's own
+//! search (`{"type":"tool_reference","tool_name":"read"}`, as Claude Code sends it) becomes a text that names the tool. What a
+//! search that the provider ran left in the assistant's messages is left out where each adapter writes them.
+
+use super::translation_notes::TranslationNotes;
+use serde::Deserialize;
+use std::borrow::Cow;
+use words::api::chat::{ChatRequest, Message, Part, Role, Tool};
+use words::json::JsonStr;
+
+const REFERENCE: &str = "tool_reference";
+
+/// Declares all tools, and writes references as text.
+pub(super) fn declare(request: &mut ChatRequest<'_>, notes: &mut TranslationNotes) {
+    let mut is_any = false;
+    for tool in &mut request.tools {
+        if let Tool::Function { rest, .. } = tool {
+            is_any |= rest.take("defer_loading").is_some_and(|value| value.is_true());
+        }
+    }
+    if is_any {
+        notes.warn("tools.defer_loading", "dropped, this provider gets all tools from the beginning");
+    }
+    let results = request.messages.iter_mut().filter(|message| message.role == Role::Tool);
+    results.for_each(write_references);
+}
+
+/// The references of one result as one text, where the first one stood.
+fn write_references(message: &mut Message<'_>) {
+    #[derive(Deserialize)]
+    struct Reference<'a> {
+        #[serde(borrow)]
+        tool_name: Option<JsonStr<'a>>,
+    }
+    let is_reference = |part: &Part<'_>| matches!(part, Part::Other { kind, .. } if kind == REFERENCE);
+    let Some(at) = message.content.iter().position(is_reference) else { return };
+    let name = |part: &Part<'_>| match part {
+        Part::Other { json, .. } if is_reference(part) => json
+            .read::<Reference<'_>>()
+            .and_then(|reference| reference.tool_name)
+            .map(|name| name.0.into_owned()),
+        _ => None,
+    };
+    let names: Vec<String> = message.content.iter().filter_map(name).collect();
+    message.content.retain(|part| !is_reference(part));
+    let text = format!("Found, and can be called now: {}.", names.join(", "));
+    message.content.insert(at, Part::Text { text: Cow::Owned(text), cache_control: None });
+}
