@@ -13,7 +13,7 @@ use words::json::splice::{Object, Splice};
 pub(super) const CACHE_CONTROL: &str = "cache_control";
 
 /// Why it is left out.
-pub(super) const NO_CACHE_MARKS: &str = "dropped, this provider caches by itself or not at all";
+pub(in crate::provider) const NO_CACHE_MARKS: &str = "dropped, this provider caches by itself or not at all";
 
 impl OpenAiChat {
     /// Where a custom host may be any engine of this shape: a gateway before Claude takes cache marks, so they pass.
