@@ -26,6 +26,7 @@ pub mod google;
 pub mod key;
 pub(crate) mod openai_chat;
 pub(crate) mod openai_compatible;
+mod openai_responses;
 mod patching;
 pub mod plain_call;
 #[expect(clippy::module_inception, reason = "the main type of the room, named as its file")]
@@ -34,6 +35,7 @@ pub mod request_id;
 pub mod rerank;
 pub mod rescue;
 mod reshape;
+pub mod responses_only;
 pub mod rewriter;
 mod self_hosted;
 pub mod spec;

@@ -27,6 +27,7 @@ mod tools;
 mod whole;
 
 pub use conversion::{Ending, ending, write_events};
+pub use reasoning_token::is_openais_thinking;
 pub use references::references;
 pub use request::read;
 
