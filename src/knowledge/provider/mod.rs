@@ -19,6 +19,7 @@ pub mod cohere;
 mod conversation;
 pub mod credential_mask;
 pub mod embeddings;
+mod encrypted_thinking;
 pub mod fine_tuning;
 mod fitting;
 pub mod gemini;

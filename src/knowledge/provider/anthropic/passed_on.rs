@@ -1,7 +1,8 @@
-//! What is changed in a request of Anthropic's own dialect that passes on: ids of tool calls that another provider made, and what a
-//! cloud does not take.
+//! What is changed in a request of Anthropic's own dialect that passes on: ids of tool calls and thinking that another provider made,
+//! and what a cloud does not take.
 
 use crate::provider::call_ids::IdRule;
+use crate::provider::encrypted_thinking;
 use crate::provider::translation_notes::TranslationNotes;
 use std::borrow::Cow;
 use words::api::body::{Body, Edit};
@@ -23,9 +24,12 @@ pub(in crate::provider) fn edits(
         notes.drop_param(name, "this provider");
         edits.push(Edit::Remove(name));
     }
-    if body.value("messages").is_some_and(has_foreign_id) {
+    let has_foreign_id = body.value("messages").is_some_and(has_foreign_id);
+    let has_foreign_thinking = body.value("messages").is_some_and(encrypted_thinking::may_be_in);
+    if has_foreign_id || has_foreign_thinking {
         body.check_values("this provider")?;
-        let messages = body.raw("messages").and_then(with_own_ids);
+        let readable = body.raw("messages").and_then(|text| encrypted_thinking::without_blocks(text, notes));
+        let messages = readable.as_deref().or(body.raw("messages")).and_then(with_own_ids).or(readable);
         edits.extend(messages.map(|messages| Edit::Set("messages", Cow::Owned(messages))));
     }
     Ok(edits)
