@@ -110,7 +110,7 @@ fn translations(timer: &Timer, path: &str, vendor: &Vendor) {
             &call,
             &account,
             Some(&body),
-            PrepareOptions { strict: true, stream_usage: false, client_betas: None },
+            PrepareOptions { strict: true, stream_usage: false, client_betas: None, learned: None },
             &mut TranslationNotes::default(),
         )
         .ok()

@@ -112,6 +112,7 @@ mod recordings;
 mod request_rules;
 mod response_passthrough;
 mod responses;
+mod responses_only;
 mod roles;
 mod routing;
 mod saved_guardrails;

@@ -110,7 +110,7 @@ fn send(
         &outgoing,
         account,
         Some(body),
-        PrepareOptions { strict: true, stream_usage: false, client_betas: None },
+        PrepareOptions { strict: true, stream_usage: false, client_betas: None, learned: None },
         notes,
     )
 }

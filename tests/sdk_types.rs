@@ -201,7 +201,7 @@ impl ProviderResponse<'_> {
             &outgoing,
             &account(),
             Some(&body),
-            PrepareOptions { strict, stream_usage: false, client_betas: None },
+            PrepareOptions { strict, stream_usage: false, client_betas: None, learned: None },
             &mut notes,
         )
         .unwrap();

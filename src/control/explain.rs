@@ -25,6 +25,7 @@ use judgment::route::request_snapshot::RequestSnapshot;
 use knowledge::price::RequestPrices;
 use memory::auth::{self, ClientIdentity};
 use memory::limits::CountersFailure;
+use memory::state::learned_forms::LearnedForms;
 use memory::state::snapshot::SettingsSnapshot;
 use memory::state::sticky_sessions::StickySessions;
 use memory::state::targets::TargetRegistry;
@@ -131,6 +132,7 @@ async fn respond(call: Call) -> Result<Reply, Error> {
     let context = ExplainContext {
         snapshot: &call.snapshot,
         targets: &call.shared.targets,
+        learned: &call.shared.learned_forms,
         sticky: &call.shared.sticky_sessions,
         now: Instant::now(),
     };
@@ -177,6 +179,7 @@ pub struct ExplainContext<'a> {
     pub snapshot: &'a Arc<SettingsSnapshot>,
     pub targets: &'a TargetRegistry,
     pub sticky: &'a StickySessions,
+    pub learned: &'a Arc<LearnedForms>,
     pub now: Instant,
 }
 
@@ -258,7 +261,8 @@ impl ExplainContext<'_> {
         let mut request = Request::new(head.endpoint, parsed.method.clone(), uri, body);
         request.stream_usage = self.snapshot.settings.usage.stream_usage;
         request.read_headers(&parsed.headers);
-        let request = request.rendered(self.snapshot.stored.prompts(client.workspace))?;
+        let mut request = request.rendered(self.snapshot.stored.prompts(client.workspace))?;
+        request.learned = Some(Arc::clone(self.learned));
         let settings = &self.snapshot.settings;
         let mut gateway_headers = GatewayHeaders::read(&parsed.headers, &settings.header_prefixes)?;
         let rules = KeyRules::new(client, self.snapshot);

@@ -27,8 +27,14 @@ pub fn run(file: &Path, request: &Path, json: bool) -> ExitCode {
     let snapshot = Arc::new(SettingsSnapshot::new(settings, 0));
     let targets = TargetRegistry::default();
     let sticky = StickySessions::default();
-    let context =
-        ExplainContext { snapshot: &snapshot, targets: &targets, sticky: &sticky, now: Instant::now() };
+    let learned = Arc::default();
+    let context = ExplainContext {
+        snapshot: &snapshot,
+        targets: &targets,
+        sticky: &sticky,
+        learned: &learned,
+        now: Instant::now(),
+    };
     let response = match context.explain(&text) {
         Ok(response) => response,
         Err(error) => return logging::fatal(&error.message),

@@ -11,14 +11,15 @@ use super::target::Target;
 use super::vendor_headers::VendorHeaders;
 use bytes::Bytes;
 use http::{HeaderMap, Method, Uri};
-use knowledge::provider::adapter::Adapter;
 use knowledge::provider::compaction;
 use knowledge::provider::credential_mask::CredentialMask;
+use knowledge::provider::responses_only;
 use knowledge::provider::token_exchange::{Credentials, TokenExchange};
 use knowledge::provider::translation::{self, LocalCount, PrepareOptions, PreparedRequest, Translation};
 use knowledge::provider::translation_notes::TranslationNotes;
 use knowledge::provider::{Call, Provider};
 use memory::net::outbound::origin::Origin;
+use memory::state::learned_forms::LearnedForms;
 use std::borrow::Cow;
 use std::sync::Arc;
 use words::api::body::{Body, Edit};
@@ -62,6 +63,8 @@ pub struct Request {
     pub is_own: bool,
     /// What the output was bounded to, in tokens of all choices together: `override_params` cannot exceed it.
     pub output_bound: Option<u64>,
+    /// What providers' refusals say of their models; `None` for what is not sent at once, such as the lines of a vendor's batch job.
+    pub learned: Option<Arc<LearnedForms>>,
 }
 
 /// The slug of a model written as `@slug/model`, and the model without it.
@@ -104,6 +107,7 @@ impl Request {
             betas: None,
             output_bound: None,
             is_own: false,
+            learned: None,
         }
     }
 
@@ -262,7 +266,7 @@ impl Request {
     }
 
     /// The call as a provider sees it.
-    fn call<'a>(&'a self, model: Option<&'a str>, query: Option<&'a str>) -> Call<'a> {
+    pub(super) fn call<'a>(&'a self, model: Option<&'a str>, query: Option<&'a str>) -> Call<'a> {
         Call {
             operation: self.operation,
             method: &self.method,
@@ -295,6 +299,8 @@ pub struct Attempt {
     pub target: Arc<Target>,
     /// The client's.
     pub operation: Operation,
+    /// The one that the provider gets.
+    pub sent_operation: Operation,
     pub mode: RequestMode,
     pub method: Method,
     /// Where it is sent, if that is not the target's own host.
@@ -369,6 +375,7 @@ impl Attempt {
         Ok(Self {
             target,
             operation: request.operation,
+            sent_operation: ready.operation,
             mode: request.mode,
             method: request.method.clone(),
             other_origin,
@@ -396,9 +403,11 @@ impl Attempt {
     /// Whether an attempt's body is translated, and not only edited in places.
     pub fn is_translated(target: &Target, request: &Request) -> bool {
         let model = target.model().map(str::to_owned).or_else(|| request.model_for(target));
-        let adapter =
-            target.provider.adapter(&request.call(model.as_deref(), request.uri.query()), &target.account);
-        request.mode == RequestMode::Api && !matches!(adapter, Ok(Adapter::Passthrough(_)))
+        let call = request.call(model.as_deref(), request.uri.query());
+        let learned = request.learned_of(target, call.model);
+        let body = request.body.as_ref();
+        request.mode == RequestMode::Api
+            && responses_only::is_translated(target.provider, &call, &target.account, body, learned)
     }
 
     /// Whether Pingora may proxy it natively: no translation, no local response, no body held in memory and no
@@ -515,6 +524,7 @@ fn prepare(
         strict: target.policies.is_strict(),
         stream_usage: request.stream_usage,
         client_betas: request.betas.as_deref(),
+        learned: request.learned_of(target, call.model),
     };
     translation::prepare(target.provider, call, &target.account, body, options, notes)
 }

@@ -4,7 +4,8 @@
 //!
 //! `Plan::first` and `Plan::next` are the only place that knows fallback, balance, conditions and breakers; `retry` knows
 //! retries. Outcomes and a `RoutingEnv` (random numbers, circuits, latency, the request's facts) go in, a target and a wait come
-//! out. A broken stream is `Outcome::Interrupted`, a request that was refused for its prefill `Outcome::PrefillRefused`, a body
+//! out. A broken stream is `Outcome::Interrupted`, a request that was refused for its prefill `Outcome::PrefillRefused`, one
+//! in a form that the provider does not take `Outcome::FormRefused`, a body
 //! that can be sent only once `Plan::set_last`; what an outcome means for a circuit is `Outcome::breaker_signal`. The tests
 //! compare the plan with a slow model of the rules. The engine never decides which target is next, and the plan never sees a
 //! byte.
@@ -19,6 +20,7 @@ pub mod deadlines;
 pub mod env;
 pub mod explain;
 pub mod facts;
+mod learned_form;
 pub mod outcome;
 pub mod pick;
 pub mod plan;

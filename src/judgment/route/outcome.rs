@@ -23,6 +23,8 @@ pub enum Outcome {
     Interrupted,
     /// A request that was to resume a broken stream was refused because of its prefill.
     PrefillRefused,
+    /// A chat was refused because the provider takes it only in another form (`provider::responses_only`).
+    FormRefused,
     /// This target does not support the call. The gateway's own error has this status.
     Unsupported(u16),
     /// A limit of this target refused the attempt with this status; nothing was sent.
@@ -49,9 +51,11 @@ impl Outcome {
                 BreakerSignal::Failure
             }
             Self::TimedOut | Self::Failed | Self::Interrupted => BreakerSignal::Failure,
-            Self::Response { .. } | Self::PrefillRefused | Self::Unsupported(_) | Self::Limited(_) => {
-                BreakerSignal::Ignored
-            }
+            Self::Response { .. }
+            | Self::PrefillRefused
+            | Self::FormRefused
+            | Self::Unsupported(_)
+            | Self::Limited(_) => BreakerSignal::Ignored,
         }
     }
 }

@@ -144,9 +144,9 @@ impl Plan {
     /// What follows after `outcome` of the current target.
     pub fn next(&mut self, outcome: &Outcome, env: &mut dyn RoutingEnv) -> Decision {
         let Some(target) = self.current.clone().filter(|_| !self.is_last) else { return Decision::Return };
-        if *outcome == Outcome::PrefillRefused {
-            // The same target once more, without the prefill. This does not count as one of the config's
-            // retries.
+        if matches!(outcome, Outcome::PrefillRefused | Outcome::FormRefused) {
+            // The same target once more, without the prefill or in the other form. This does not count as one
+            // of the config's retries.
             return Decision::Attempt { target, wait: Duration::ZERO, reason: Reason::Retry };
         }
         let has_other = self.can_fall_back(env, &|group, member| falls_back_on(group, member, outcome));

@@ -72,6 +72,11 @@ pub trait ChatAdapter: Sync + Debug {
         false
     }
 
+    /// Which of its operations the chat is: chat completions, or responses.
+    fn operation(&self) -> Operation {
+        Operation::ChatCompletions
+    }
+
     /// A decoder for one response. `streamed` follows the response's content type, not what was requested.
     fn decoder(&self, streamed: bool) -> Box<dyn Decoder>;
 }

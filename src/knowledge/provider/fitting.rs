@@ -5,6 +5,7 @@
 use super::adapter::ChatAdapter;
 use super::conversation;
 use super::deferred_tools;
+use super::encrypted_thinking;
 use super::tool_names::ToolNames;
 use super::translation_notes::TranslationNotes;
 use words::api::chat::ChatRequest;
@@ -26,6 +27,9 @@ pub(super) fn fit(
         deferred_tools::declare(request, notes);
     }
     conversation::repair(&mut request.messages, notes)?;
+    if chat.operation() != Operation::Responses {
+        encrypted_thinking::leave_out(&mut request.messages, notes);
+    }
     chat.turn_order(model).apply(&mut request.messages, operation == Operation::ChatCompletions, notes);
     chat.call_ids().apply(&mut request.messages);
     Ok(ToolNames::shorten(request, chat.tool_names()))

@@ -14,6 +14,7 @@ use super::embeddings::PROMPT_TOKENS;
 use super::fine_tuning::{files, fireworks, mistral, together};
 use super::key::Key;
 use super::openai_chat::{OPENAI_OR_ENGINE, Rule, quirks};
+use super::openai_responses::OpenAiResponses;
 use super::rerank;
 use super::rescue::prefill;
 use super::self_hosted;
@@ -49,6 +50,7 @@ pub(crate) static SPECS: &[ProviderSpec] = &[
             NativeApi::Compaction,
             NativeApi::CompactionTriggers,
         ],
+        responses_chat: Some(&OpenAiResponses),
         note: "provider_organization and provider_project become headers",
         source: "https://platform.openai.com/docs/api-reference/authentication",
         ..ProviderSpec::PLAIN

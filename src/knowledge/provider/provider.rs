@@ -2,7 +2,7 @@
 //!
 //! Not here: which providers there are (`mod.rs`, `openai_compatible`).
 
-use super::adapter::{Adapter, CallTarget};
+use super::adapter::{Adapter, CallTarget, ChatAdapter};
 use super::batch_jobs::BatchJobs;
 use super::fine_tuning::training::TrainingFormat;
 use super::rescue::Prefill;
@@ -95,6 +95,12 @@ pub trait Provider: Send + Sync + std::fmt::Debug {
     /// 400 or 501 that names what the provider does not support.
     fn adapter(&self, _call: &Call<'_>, _account: &Account) -> Result<Adapter, Error> {
         Ok(Adapter::Passthrough(None))
+    }
+
+    /// Its Responses API as the upstream format of a chat, for models that take some chats only there ([`super::responses_only`]). The
+    /// default is none.
+    fn responses_chat(&self, _call: &Call<'_>, _account: &Account) -> Option<&'static dyn ChatAdapter> {
+        None
     }
 
     /// For [`Adapter::Passthrough`]: the changes of top-level members that this provider needs in a body of

@@ -7,7 +7,7 @@
 //! segment belongs, and so do the users who write custom hosts; [`CustomHost`] says per vendor what happens.
 //! For example, `http://localhost:11434` and `http://localhost:11434/v1` both reach Ollama's chat.
 
-use super::adapter::{Adapter, CallTarget, JsonAdapter, ResponsePatch};
+use super::adapter::{Adapter, CallTarget, ChatAdapter, JsonAdapter, ResponsePatch};
 use super::batch_jobs::BatchJobs;
 use super::fine_tuning::Jobs;
 use super::fine_tuning::files::FileApi;
@@ -59,6 +59,8 @@ pub struct ProviderSpec {
     pub embeddings_patch: Option<&'static dyn ResponsePatch>,
     /// The APIs it has besides chat completions; requests for any other are translated to its chat.
     pub native_apis: &'static [NativeApi],
+    /// Its Responses API, where it serves OpenAI's models under their own names.
+    pub responses_chat: Option<&'static dyn ChatAdapter>,
     /// Its batch jobs, where they are not OpenAI's batches.
     pub batch_jobs: Option<&'static dyn BatchJobs>,
     /// Calls of batch jobs that are not below [`ProviderSpec::prefix`] of its own host.
@@ -165,6 +167,7 @@ impl ProviderSpec {
         files: None,
         embeddings_patch: None,
         native_apis: &[],
+        responses_chat: None,
         batch_jobs: None,
         other_hosts: &[],
         prefill: |_| Prefill::No,
@@ -394,6 +397,10 @@ impl Provider for ProviderSpec {
             }
             operation => Adapter::Passthrough(self.files.and_then(|files| files.patch(operation))),
         })
+    }
+
+    fn responses_chat(&self, _call: &Call<'_>, _account: &Account) -> Option<&'static dyn ChatAdapter> {
+        self.responses_chat
     }
 
     fn training_format(&self) -> Option<TrainingFormat> {

@@ -9,6 +9,7 @@ use super::embeddings::Base64;
 use super::fitting::fit;
 use super::rescue;
 use super::reshape::{Inner, Reshape, Reshaped};
+use super::responses_only;
 use super::rewriter::{JsonCall, JsonReader, OwnShape, Rewriter};
 use super::stream_usage;
 use super::tool_names::ToolNames;
@@ -20,7 +21,7 @@ use words::api::chat::{Decoder, EncodeContext};
 use words::api::operation::{ChatTranslator, Operation, StreamShape};
 use words::api::token_estimate::{self, CountText};
 use words::api::{gemini, messages, responses};
-use words::config::account::Account;
+use words::config::account::{Account, ResponsesWhen};
 use words::error::Error;
 use words::json::values;
 
@@ -75,6 +76,8 @@ pub struct PrepareOptions<'a> {
     pub stream_usage: bool,
     /// As [`CallTarget::client_betas`].
     pub client_betas: Option<&'a str>,
+    /// Which chats the provider takes only at its Responses API, as far as its refusals say so.
+    pub learned: Option<ResponsesWhen>,
 }
 
 /// A call prepared for its provider.
@@ -143,7 +146,12 @@ pub fn prepare(
     {
         return Ok(preparation.estimate(body, Operation::Responses, responses::count_response, notes));
     }
-    match (compaction::adapter(provider, call, account, body)?, body) {
+    let usual = compaction::adapter(provider, call, account, body)?;
+    let responses = body.and_then(|body| responses_only::find(provider, &target, body, options.learned));
+    if responses.is_some() {
+        notes.warn("model", responses_only::WARNING);
+    }
+    match (responses.map_or(usual, Adapter::Chat), body) {
         (Adapter::Chat(_), Some(body)) if call.operation == Operation::CountTokens => {
             Ok(preparation.estimate(body, Operation::Messages, messages::count_response, notes))
         }
@@ -274,8 +282,9 @@ impl Preparation<'_> {
         translation.streamed = request.stream;
         translation.include_usage = request.include_usage;
         translation.tool_names = fit(&mut request, operation, chat, self.target.model, notes)?.map(Arc::new);
-        let operation = Operation::ChatCompletions;
-        let call = Call { operation, path: "chat/completions", ..*self.target.call };
+        let operation = chat.operation();
+        let path = if operation == Operation::Responses { "responses" } else { "chat/completions" };
+        let call = Call { operation, path, ..*self.target.call };
         let chat_call = Preparation { target: CallTarget { call: &call, ..self.target }, ..*self };
         let bytes = chat.write(request, &chat_call.target, notes)?;
         chat_call.prepared(Some(bytes), Some(translation))
@@ -470,7 +479,7 @@ mod tests {
     use http::Method;
 
     const STRICT: PrepareOptions<'static> =
-        PrepareOptions { strict: true, stream_usage: false, client_betas: None };
+        PrepareOptions { strict: true, stream_usage: false, client_betas: None, learned: None };
 
     #[test]
     fn a_request_of_too_many_values_is_refused() {

@@ -18,6 +18,7 @@ pub mod jwks;
 pub mod kept_items;
 pub(crate) mod label_limit;
 pub mod large_work;
+pub mod learned_forms;
 pub mod lifecycle;
 pub mod mcp_servers;
 pub mod metrics;
@@ -51,6 +52,7 @@ use jwks::JwksFetcher;
 use kept_items::KeptItems;
 use knowledge::price::{Overlay, PriceBook};
 use large_work::LargeWork;
+use learned_forms::LearnedForms;
 use lifecycle::Lifecycle;
 use mcp_servers::McpServers;
 use metrics::Metrics;
@@ -95,6 +97,8 @@ pub struct Shared {
     pub hedge_budget: HedgeBudget,
     pub held_bytes: HeldBytes,
     pub kept_items: KeptItems,
+    /// Shared with the requests, whose attempts are made by it.
+    pub learned_forms: Arc<LearnedForms>,
     pub large_work: LargeWork,
     pub tokenizer: Tokenizer,
     pub model_lists: ModelLists,
@@ -150,6 +154,7 @@ impl Shared {
             hedge_budget: HedgeBudget::default(),
             held_bytes,
             kept_items,
+            learned_forms: Arc::default(),
             large_work: LargeWork::default(),
             tokenizer: Tokenizer::default(),
             model_lists: ModelLists::default(),
@@ -203,6 +208,7 @@ impl Shared {
         self.mcp_servers.drop_expired();
         self.sticky_sessions.drop_expired(now);
         self.kept_items.drop_expired();
+        self.learned_forms.drop_expired();
         self.model_lists.drop_expired(now);
         if let Some(tokens) = self.settings().service_keys.tokens() {
             tokens.drop_expired();

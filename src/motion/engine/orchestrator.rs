@@ -29,6 +29,7 @@ use judgment::route::target::Target;
 use std::future::pending;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use words::api::chat::ProviderError;
 use words::config::hedge::Hedge;
 use words::error::Error;
 
@@ -303,12 +304,28 @@ impl<D: Downstream> Orchestrator<'_, D> {
             .filter(|_| !outcome.is_success())
             .and_then(|guarded| guarded.before());
         self.client.ctx.reply.hook_results = before.map(|results| results.to_string().into());
+        let is_form_refused = self.learn_form(&run.attempt, &response);
         self.return_rewriter(run);
         let outcome = match &mut self.kept.resume {
+            _ if is_form_refused => Outcome::FormRefused,
             Some(resume) => resume.classify(outcome),
             None => outcome,
         };
         AttemptResult::Failed(outcome, response)
+    }
+
+    /// Whether a target's refusal says that it takes the request only in another form, in which it is sent again; once for each target.
+    fn learn_form(&mut self, attempt: &Attempt, response: &FinalResponse) -> bool {
+        let FinalResponse::Provider { header, body } = response else { return false };
+        if header.status.is_success() || self.kept.reformed.contains(&attempt.target.path) {
+            return false;
+        }
+        let refusal = ProviderError::read(header.status.as_u16(), body);
+        let is_refused = attempt.learn_form(&self.request, &refusal);
+        if is_refused {
+            self.kept.reformed.push(attempt.target.path.clone());
+        }
+        is_refused
     }
 
     /// Takes the rewriter of the client's stream back from an attempt that could not resume it, for the next attempt.

@@ -79,7 +79,10 @@ impl Model<'_> {
                 Outcome::Failed => true,
                 Outcome::Interrupted => !others,
                 Outcome::TimedOut => !others && statuses.is_some_and(|list| list.contains(&408)),
-                Outcome::PrefillRefused | Outcome::Unsupported(_) | Outcome::Limited(_) => false,
+                Outcome::PrefillRefused
+                | Outcome::FormRefused
+                | Outcome::Unsupported(_)
+                | Outcome::Limited(_) => false,
             };
             if !retry {
                 break;

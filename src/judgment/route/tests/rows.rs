@@ -224,16 +224,18 @@ fn targets_inherit_unset_policies() {
 }
 
 #[test]
-fn a_refused_prefill_is_repeated_at_the_same_target_and_counts_as_no_retry() {
+fn a_refused_prefill_or_form_is_repeated_at_the_same_target_and_counts_as_no_retry() {
     let config = format!(
         r#"{{"strategy":{{"mode":"fallback"}},"targets":[{},{}]}}"#,
         target(r#""retry":{"attempts":1}"#),
         target("")
     );
-    let outcomes = [Outcome::PrefillRefused, Outcome::Failed, Outcome::Failed];
-    let (tried, retries) = run_plan(&config, &outcomes, &mut TestEnv::default());
-    assert_eq!(short(&tried), "0 0 0 1");
-    assert_eq!(retries, 0);
+    for refused in [Outcome::PrefillRefused, Outcome::FormRefused] {
+        let outcomes = [refused, Outcome::Failed, Outcome::Failed];
+        let (tried, retries) = run_plan(&config, &outcomes, &mut TestEnv::default());
+        assert_eq!(short(&tried), "0 0 0 1");
+        assert_eq!(retries, 0);
+    }
 }
 
 #[test]
@@ -264,6 +266,7 @@ fn breakers_learn_what_is_the_targets_doing() {
         (Outcome::Failed, BreakerSignal::Failure, BreakerSignal::Failure),
         (Outcome::Interrupted, BreakerSignal::Failure, BreakerSignal::Failure),
         (Outcome::PrefillRefused, BreakerSignal::Ignored, BreakerSignal::Ignored),
+        (Outcome::FormRefused, BreakerSignal::Ignored, BreakerSignal::Ignored),
         (Outcome::Unsupported(400), BreakerSignal::Ignored, BreakerSignal::Ignored),
         (Outcome::Limited(429), BreakerSignal::Ignored, BreakerSignal::Ignored),
     ] {

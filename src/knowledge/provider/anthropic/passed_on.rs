@@ -1,7 +1,8 @@
-//! What is changed in a request of Anthropic's own dialect that passes on: ids of tool calls and searches that another provider made,
-//! and what a cloud does not take.
+//! What is changed in a request of Anthropic's own dialect that passes on: what another provider made (ids of tool calls, searches,
+//! thinking), and what a cloud does not take.
 
 use crate::provider::call_ids::IdRule;
+use crate::provider::encrypted_thinking;
 use crate::provider::translation_notes::TranslationNotes;
 use std::borrow::Cow;
 use words::api::body::{Body, Edit};
@@ -25,13 +26,20 @@ pub(in crate::provider) fn edits(
         edits.push(Edit::Remove(name));
     }
     let has_searches = body.value("messages").is_some_and(has_foreign_search);
+    let has_thinking = body.value("messages").is_some_and(encrypted_thinking::may_be_in);
     let has_ids = body.value("messages").is_some_and(has_foreign_id);
-    if has_searches || has_ids {
+    if has_searches || has_thinking || has_ids {
         body.check_values("this provider")?;
         let messages = body.raw("messages").unwrap_or_default();
-        let own = if has_searches { without_foreign_searches(messages) } else { None };
-        let fitted = if has_ids { with_own_ids(own.as_deref().unwrap_or(messages)) } else { None };
-        edits.extend(fitted.or(own).map(|messages| Edit::Set("messages", Cow::Owned(messages))));
+        let mut changed = has_searches.then(|| without_foreign_searches(messages)).flatten();
+        if has_thinking {
+            let readable = encrypted_thinking::without_blocks(changed.as_deref().unwrap_or(messages), notes);
+            changed = readable.or(changed);
+        }
+        if has_ids {
+            changed = with_own_ids(changed.as_deref().unwrap_or(messages)).or(changed);
+        }
+        edits.extend(changed.map(|messages| Edit::Set("messages", Cow::Owned(messages))));
     }
     Ok(edits)
 }

@@ -12,6 +12,7 @@ use crate::provider::adapter::{Adapter, CallTarget, ChatAdapter};
 use crate::provider::call_ids::IdRule;
 use crate::provider::key::Key;
 use crate::provider::openai_chat::{CHAT_PATCH, OPENAI_CHAT};
+use crate::provider::openai_responses::OpenAiResponses;
 use crate::provider::spec::{CustomHost, Host, NativeApi, ProviderSpec, ends_in_version};
 use crate::provider::token_exchange::TokenExchange;
 use crate::provider::translation_notes::TranslationNotes;
@@ -140,6 +141,43 @@ fn custom_host_prefix(account: &Account) -> (bool, &'static str) {
 #[derive(Debug)]
 struct DeployedChat;
 
+/// OpenAI's Responses API for clients of other dialects; `model` becomes the deployment.
+#[derive(Debug)]
+struct DeployedResponses;
+
+/// The first dated version with the Responses API.
+/// <https://learn.microsoft.com/azure/foundry/openai/how-to/responses>
+const FIRST_RESPONSES: &str = "2025-03-01-preview";
+
+impl ChatAdapter for DeployedResponses {
+    fn write(
+        &self,
+        request: ChatRequest<'_>,
+        target: &CallTarget<'_>,
+        notes: &mut TranslationNotes,
+    ) -> Result<Vec<u8>, Error> {
+        let choice = DeploymentChoice::select(Some(target.model), target.account)?;
+        let target = CallTarget { model: choice.deployment.unwrap_or(target.model), ..*target };
+        OpenAiResponses.write(request, &target, notes)
+    }
+
+    fn operation(&self) -> Operation {
+        OpenAiResponses.operation()
+    }
+
+    fn call_ids(&self) -> IdRule {
+        OpenAiResponses.call_ids()
+    }
+
+    fn turn_order(&self, model: &str) -> TurnOrder {
+        OpenAiResponses.turn_order(model)
+    }
+
+    fn decoder(&self, streamed: bool) -> Box<dyn Decoder> {
+        OpenAiResponses.decoder(streamed)
+    }
+}
+
 impl ChatAdapter for DeployedChat {
     fn write(
         &self,
@@ -239,6 +277,22 @@ impl Provider for AzureOpenAi {
 
     fn takes_compaction_triggers(&self) -> bool {
         SPEC.takes_compaction_triggers()
+    }
+
+    /// Not where the path of the client or of the custom host names a deployment, nor with a version that has no Responses API.
+    fn responses_chat(&self, call: &Call<'_>, account: &Account) -> Option<&'static dyn ChatAdapter> {
+        let choice = DeploymentChoice::select(deployed_model(call), account).ok()?;
+        let names_deployment = call.path.contains("deployments/")
+            || account
+                .custom_host
+                .as_deref()
+                .is_some_and(|host| address::path_of(host).contains("/deployments/"));
+        let is_dated_by_client = account.api_version.is_none() && address::has_version(call.query);
+        let has_api = match choice.version {
+            Version::Undated(_) => !is_dated_by_client,
+            Version::Dated(date) => date >= FIRST_RESPONSES,
+        };
+        (has_api && !names_deployment).then_some(&DeployedResponses)
     }
 
     /// Replaces the client's alias or model name by the deployment: with `v1` the body selects it, and for responses

@@ -281,3 +281,30 @@ fn the_account_selects_the_token_exchange() {
         assert!(!error.message.contains('/'), "{error}");
     }
 }
+
+#[test]
+fn chats_that_go_to_the_responses_api_name_the_deployment() {
+    use crate::provider::translation::{PrepareOptions, prepare};
+    let tool = serde_json::json!([{"type": "function", "function": {"name": "f"}}]);
+    let body = serde_json::json!({"model": "gpt-5.6", "messages": [{"role": "user", "content": "x"}], "tools": tool});
+    let body = Body::parse(body.to_string().into()).unwrap();
+    for (version, path) in [
+        (None, "/openai/v1/responses"),
+        (Some("2025-04-01-preview"), "/openai/responses?api-version=2025-04-01-preview"),
+        (Some("2024-10-21"), "/openai/deployments/prod/chat/completions?api-version=2024-10-21"),
+    ] {
+        let account = Account {
+            resource_name: Some("r".to_owned()),
+            deployment_id: Some("prod".to_owned()),
+            api_version: version.map(str::to_owned),
+            ..Account::default()
+        };
+        let call = Call { path: "chat/completions", ..call(Operation::ChatCompletions, "gpt-5.6") };
+        let options = PrepareOptions { strict: true, stream_usage: false, client_betas: None, learned: None };
+        let mut notes = TranslationNotes::default();
+        let prepared = prepare(&AzureOpenAi, &call, &account, Some(&body), options, &mut notes).unwrap();
+        let sent: serde_json::Value = serde_json::from_slice(&prepared.body.unwrap()).unwrap();
+        assert_eq!((prepared.path.as_str(), &sent["model"]), (path, &serde_json::json!("prod")));
+        assert_eq!(sent["input"].is_array(), path.contains("/responses"));
+    }
+}

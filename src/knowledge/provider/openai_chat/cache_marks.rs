@@ -18,7 +18,7 @@ use words::json::splice::{Object, Splice};
 pub(super) const CACHE_CONTROL: &str = "cache_control";
 
 /// Why it is left out.
-const NO_CACHE_MARKS: &str = "dropped, this provider caches by itself or not at all";
+pub(in crate::provider) const NO_CACHE_MARKS: &str = "dropped, this provider caches by itself or not at all";
 const NOT_HERE: &str =
     "dropped from tools, messages and what the assistant said, this provider takes it on other parts only";
 

@@ -1,4 +1,5 @@
-//! Splits a response in OpenAI's chat shape into JSON texts; `event_emitter` turns them into events.
+//! Splits a response in one of OpenAI's shapes into JSON texts, which [`ResponseEvents`] turns into events: of chat completions in
+//! `event_emitter`, of the Responses API in `openai_responses`.
 
 use super::event_emitter::EventEmitter;
 use super::provider_error;
@@ -10,14 +11,46 @@ use words::json::Json;
 /// The most that is kept of a stream before its first event, in bytes: it may be an HTML page.
 const MAX_PREFIX: usize = 64 << 10;
 
+/// Turns the JSON texts of one response into events, and holds its state.
+pub(in crate::provider) trait ResponseEvents:
+    std::fmt::Debug + Default + Send + Sync
+{
+    /// Takes one JSON object. Returns whether it was a response or a part of one.
+    ///
+    /// # Errors
+    /// The error that the object contains, or that it cannot be read.
+    fn take(&mut self, text: &str, streamed: bool, sink: EventSink<'_>) -> Result<bool, ProviderError>;
+
+    /// Ends a response that the provider marked as ended.
+    fn end(&mut self, sink: EventSink<'_>);
+
+    /// Emits what was held back, when no more input follows. `false`: that was an error, which is the last event.
+    fn flush(&mut self, sink: EventSink<'_>) -> bool;
+}
+
+impl ResponseEvents for EventEmitter {
+    fn take(&mut self, text: &str, streamed: bool, sink: EventSink<'_>) -> Result<bool, ProviderError> {
+        self.take(text, streamed, sink)
+    }
+
+    fn end(&mut self, sink: EventSink<'_>) {
+        self.end(sink);
+    }
+
+    fn flush(&mut self, sink: EventSink<'_>) -> bool {
+        self.flush(sink)
+    }
+}
+
 /// Decodes one whole response.
 #[derive(Debug, Default)]
-pub(super) struct Whole {
+pub(in crate::provider) struct Whole<E> {
     body: BoundedBody,
+    emitter: E,
     done: bool,
 }
 
-impl Decoder for Whole {
+impl<E: ResponseEvents> Decoder for Whole<E> {
     fn push(&mut self, bytes: &[u8], sink: EventSink<'_>) {
         if !self.done
             && let Err(error) = self.body.push(bytes)
@@ -32,18 +65,17 @@ impl Decoder for Whole {
             return;
         }
         if let Some(body) = self.body.take() {
-            emit_whole(&body, sink);
+            emit_whole(&body, &mut self.emitter, sink);
         }
     }
 }
 
 /// Emits the events of a whole response, or an error.
-fn emit_whole(body: &[u8], sink: EventSink<'_>) {
+fn emit_whole<E: ResponseEvents>(body: &[u8], emitter: &mut E, sink: EventSink<'_>) {
     let text = match std::str::from_utf8(body) {
         Ok(text) => text.trim_start_matches('\u{feff}').trim(),
         Err(_) => return sink(Event::Error(&ProviderError::unreadable("it is not UTF-8"))),
     };
-    let mut emitter = EventEmitter::default();
     let result =
         if text.starts_with('{') { emitter.take(text, false, sink) } else { Err(not_a_response(text)) };
     match result {
@@ -71,9 +103,9 @@ fn not_a_response(text: &str) -> ProviderError {
 
 /// Decodes one stream.
 #[derive(Debug, Default)]
-pub(super) struct Stream {
+pub(in crate::provider) struct Stream<E> {
     parser: SseParser,
-    emitter: EventEmitter,
+    emitter: E,
     /// The first bytes, until the first event.
     prefix: Vec<u8>,
     /// Whether an event has arrived.
@@ -81,7 +113,7 @@ pub(super) struct Stream {
     closed: bool,
 }
 
-impl Decoder for Stream {
+impl<E: ResponseEvents> Decoder for Stream<E> {
     fn push(&mut self, bytes: &[u8], sink: EventSink<'_>) {
         if self.closed {
             return;
@@ -117,12 +149,12 @@ impl Decoder for Stream {
         let prefix = String::from_utf8_lossy(&prefix);
         let is_comment = |line: &str| line.is_empty() || line.starts_with([':']) || line.starts_with("data:");
         if !prefix.lines().map(str::trim).all(is_comment) {
-            emit_whole(prefix.as_bytes(), sink);
+            emit_whole(prefix.as_bytes(), &mut self.emitter, sink);
         }
     }
 }
 
-impl Stream {
+impl<E: ResponseEvents> Stream<E> {
     /// Takes one event. `last`: it is not followed by a blank line, so it may be incomplete.
     fn take(&mut self, event: &sse::Event<'_>, last: bool, sink: EventSink<'_>) {
         let data = event.data.as_deref().unwrap_or_default().trim_ascii();

@@ -18,7 +18,7 @@ mod cache_marks;
 mod calls;
 mod chunk;
 mod conform;
-mod decoder;
+pub(super) mod decoder;
 mod deviations;
 pub mod edits;
 mod event_emitter;
@@ -32,10 +32,14 @@ mod thinking;
 mod transcript;
 mod write;
 
+pub(super) use cache_marks::NO_CACHE_MARKS;
 pub use conform::PublishedTypes;
 pub use deviations::{Documents, MaxTokensParam, ReasoningField, ReasoningParam, Rule};
+use event_emitter::EventEmitter;
+pub(super) use parts::Url;
 pub(crate) use patch::CHAT_PATCH;
 pub(super) use provider_error::{error_in_success, error_instead_of_result};
+pub(super) use write::effort;
 
 /// How one vendor deviates from OpenAI's chat completions.
 #[derive(Debug, Clone)]
@@ -141,7 +145,11 @@ impl ChatAdapter for OpenAiChat {
     }
 
     fn decoder(&self, streamed: bool) -> Box<dyn Decoder> {
-        if streamed { Box::<decoder::Stream>::default() } else { Box::<decoder::Whole>::default() }
+        if streamed {
+            Box::<decoder::Stream<EventEmitter>>::default()
+        } else {
+            Box::<decoder::Whole<EventEmitter>>::default()
+        }
     }
 }
 

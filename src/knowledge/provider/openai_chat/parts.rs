@@ -124,7 +124,7 @@ pub(super) struct FileOut<'a> {
 }
 
 /// A URL, or bytes as a `data:` URL. Serialized directly, so that a large image is not copied on the way.
-pub(super) enum Url<'a> {
+pub(in crate::provider) enum Url<'a> {
     Plain(&'a str),
     Data(&'a str, &'a str),
 }

@@ -343,6 +343,12 @@ fn reasoning(request: &Reasoning<'_>, members: &mut Members<'_>) {
     }
 }
 
+/// How much the model should think: the client's effort, or the nearest to its budget.
+pub(in crate::provider) fn effort<'a>(request: &'a Reasoning<'_>) -> Option<Cow<'a, str>> {
+    let of_budget = || request.thinking.as_ref().and_then(Thinking::read)?.effort().map(Cow::Borrowed);
+    request.effort.as_deref().map(Cow::Borrowed).or_else(of_budget)
+}
+
 /// Anthropic's `thinking`.
 pub(super) struct Thinking {
     pub off: bool,

@@ -110,6 +110,11 @@ fn values(name: &str) -> Vec<Value> {
             .chain([json!([{"deployment_id": "d", "alias": "a", "api_version": "w"}])])
             .chain([json!([{"deployment_id": "d", "alias": "a", "api_version": "v", "is_default": true}])])
             .collect(),
+        "responses_models" => ["d", "e"]
+            .map(|model| json!([{"model": model}]))
+            .into_iter()
+            .chain([json!([{"model": "d", "when": "always"}])])
+            .collect(),
         "cloud_b_service_account_json" => ["x", "y"].map(|key| json!({"private_key": key})).into(),
         "cloud_a_auth_type" => written(&AuthTypeA::VARIANTS),
         "cloud_b_auth_type" => written(&AuthTypeB::VARIANTS),

@@ -74,6 +74,8 @@ pub(in crate::engine) struct Kept {
     pub ignores_stored: bool,
     /// The call of the attempt that a hedge races.
     pub raced: Option<FlightShare>,
+    /// The targets, by their paths, that have refused the form of the request once.
+    pub reformed: Vec<String>,
 }
 
 /// What layers have laid around the response.

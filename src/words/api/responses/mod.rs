@@ -31,6 +31,7 @@ pub use compaction::{
     added_bytes, compaction_encoder, compacts, input_with_messages, own_summary, read_compaction,
 };
 pub use conversion::{Ending, ending, write_events};
+pub use reasoning_token::is_openais_thinking;
 pub use references::references;
 pub use request::read;
 

@@ -20,6 +20,11 @@ const CALL: &str = "call:";
 /// The start of everything that OpenAI encrypted itself (a Fernet token), which no other provider can read.
 const OPENAI: &str = "gAAAA";
 
+/// Whether OpenAI encrypted this thinking itself: no other provider can read it, and OpenAI reads no other.
+pub fn is_openais_thinking(token: &str) -> bool {
+    token.starts_with(OPENAI)
+}
+
 /// One value of `encrypted_content`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum ReasoningToken<'a> {
@@ -41,7 +46,7 @@ impl<'a> ReasoningToken<'a> {
             Self::Redacted(rest)
         } else if let Some(rest) = strip(&text, CALL) {
             Self::Call(rest)
-        } else if text.starts_with(OPENAI) {
+        } else if is_openais_thinking(&text) {
             Self::Foreign
         } else {
             Self::Signature(text)

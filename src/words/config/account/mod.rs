@@ -6,10 +6,12 @@
 mod clouds;
 mod members;
 pub mod names;
+mod responses_model;
 
 pub use clouds::{AuthModeC, AuthTypeA, AuthTypeB, CloudA, CloudB, CloudC, DeploymentType};
 pub(crate) use members::OPERATORS_HOST;
 pub(super) use members::TARGETS_HOST;
+pub use responses_model::{ResponsesModel, ResponsesWhen, is_model};
 
 use super::members::{Form, MemberTable, list, object, read};
 use super::read::Cursor;
@@ -48,6 +50,8 @@ pub struct Account {
     pub deployment_id: Option<String>,
     pub api_version: Option<String>,
     pub deployments: Vec<Deployment>,
+    /// Models whose chats go to the provider's Responses API, before what the gateway knows of them.
+    pub responses_models: Vec<ResponsesModel>,
     /// This field and the next two are sent upstream as headers of the same names. Beta values are added to
     /// those the client sends; a version the client sends takes precedence over `anthropic_version`.
     pub openai_beta: Option<String>,
@@ -57,6 +61,9 @@ pub struct Account {
     pub cloud_b: Sparse<CloudB>,
     pub cloud_c: Sparse<CloudC>,
 }
+
+const RESPONSES_MODELS_DOC: &str =
+    "Models whose chats openai and azure-openai take only at /v1/responses; before the gateway's own list.";
 
 /// One item of `deployments`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -86,12 +93,16 @@ impl Account {
     pub(crate) fn members(table: &mut MemberTable<'_>, host: &Form<String>) -> Self {
         let host_doc = "Base URL that replaces the provider's own: http(s)://host[:port][/path].";
         let deployments = list(object(Deployment::members), "A deployment.");
+        let responses_models = list(object(ResponsesModel::members), "A model.");
         Self {
             api_key: table.secret(names::API_KEY, "The provider's key."),
             custom_host: table.get(names::CUSTOM_HOST, host, host_doc).filter(|host| !host.is_empty()),
             api_version: table.text(names::API_VERSION, "The version of the API, for azure-openai."),
             deployments: table
                 .get(names::DEPLOYMENTS, deployments, "Deployments of azure-openai.")
+                .unwrap_or_default(),
+            responses_models: table
+                .get(names::RESPONSES_MODELS, responses_models, RESPONSES_MODELS_DOC)
                 .unwrap_or_default(),
             ..Self::from_source(table)
         }
@@ -142,6 +153,7 @@ mod tests {
         for name in names::keys() {
             let value = match name {
                 "deployments" => r#"[{"deployment_id":"d","alias":"a","api_version":"v"}]"#,
+                "responses_models" => r#"[{"model":"m"}]"#,
                 name if name.ends_with("deployment_type") => r#""managed""#,
                 name if name.ends_with("account_json") => r#"{"client_email":"x"}"#,
                 name if name.ends_with("auth_type") => r#""apiKey""#,

@@ -23,6 +23,7 @@ pub(crate) const RESOURCE_NAME: Names = &[
 pub(crate) const DEPLOYMENT_ID: Names = &["deployment_id", "cloud_c_deployment_id", "azure_deployment_id"];
 pub(crate) const API_VERSION: Names = &["api_version"];
 pub(crate) const DEPLOYMENTS: Names = &["deployments"];
+pub(crate) const RESPONSES_MODELS: Names = &["responses_models"];
 pub(crate) const OPENAI_BETA: Names = &["openai_beta"];
 pub const ANTHROPIC_BETA: Names = &["anthropic_beta"];
 pub const ANTHROPIC_VERSION: Names = &["anthropic_version"];
@@ -111,7 +112,7 @@ pub(crate) const HEADER_FIELDS: &[Names] = &[
 ];
 
 /// The fields that only configs and stored providers have.
-const CONFIG_ONLY_FIELDS: &[Names] = &[API_KEY, CUSTOM_HOST, API_VERSION, DEPLOYMENTS];
+const CONFIG_ONLY_FIELDS: &[Names] = &[API_KEY, CUSTOM_HOST, API_VERSION, DEPLOYMENTS, RESPONSES_MODELS];
 
 /// All names of the field with this name.
 pub fn find(name: &str) -> Option<Names> {

@@ -1,0 +1,225 @@
+//! Which chats OpenAI's models take only at `/v1/responses`, and how a refusal says so.
+//!
+//! A chat of any dialect goes there where a row of the table says that the model refuses it at chat completions, where the account's
+//! `responses_models` does, or where the provider has refused one (`state::learned_forms` keeps that for an hour). The form itself is in
+//! `openai_responses`.
+
+use super::adapter::{Adapter, CallTarget, ChatAdapter};
+use super::compaction;
+use super::openai_chat::effort;
+use super::{Call, Provider};
+use std::borrow::Cow;
+use words::api::body::Body;
+use words::api::chat::{ChatRequest, ProviderError, Tool};
+use words::api::operation::Operation;
+use words::config::account::{Account, ResponsesWhen, is_model};
+
+/// Models, and what they take only there: a name, or how names begin, with `*` at the end. The first row that has the model counts.
+const TABLE: [(&str, ResponsesWhen); 15] = [
+    // <https://github.com/sigoden/aichat/pull/1318>
+    ("o1-pro*", ResponsesWhen::Always),
+    ("o3-pro*", ResponsesWhen::Always),
+    // <https://platform.openai.com/docs/models>: the page of each lists the Responses API and no chat completions.
+    ("codex-mini-latest", ResponsesWhen::Always),
+    ("gpt-5-pro*", ResponsesWhen::Always),
+    ("gpt-5-codex*", ResponsesWhen::Always),
+    ("gpt-5.1-codex*", ResponsesWhen::Always),
+    ("gpt-5.2-pro*", ResponsesWhen::Always),
+    ("gpt-5.2-codex*", ResponsesWhen::Always),
+    ("gpt-5.3-codex*", ResponsesWhen::Always),
+    ("gpt-5.4-pro*", ResponsesWhen::Always),
+    ("gpt-5.5-pro*", ResponsesWhen::Always),
+    // <https://github.com/openai/openai-openapi/issues/541>, <https://github.com/pipecat-ai/pipecat/issues/4043>
+    ("gpt-5.4*", ResponsesWhen::ToolsWithEffort),
+    // <https://github.com/charmbracelet/crush/issues/2913>
+    ("gpt-5.5*", ResponsesWhen::ToolsWithEffort),
+    ("gpt-5.6-pro*", ResponsesWhen::Always),
+    // "gpt-5.6 applies a default reasoning effort": refused without one as well (<https://github.com/BerriAI/litellm/pull/34569>).
+    ("gpt-5.6*", ResponsesWhen::Tools),
+];
+
+/// What the client reads of it, in `x-gateway-warnings`, the log and `explain`.
+pub(super) const WARNING: &str = "sent to /v1/responses, where alone this model takes such a chat";
+
+/// What a provider's refusal of a chat says of its model; `None` where it is about something else.
+///
+/// - 400 "Function tools with reasoning_effort are not supported for gpt-5.6-terra in /v1/chat/completions. To use function tools, use
+///   /v1/responses or set reasoning_effort to 'none'." (the sources of the rows above)
+/// - 404 "This model is only supported in v1/responses and not in v1/chat/completions."
+fn of_refusal(status: u16, message: &str) -> Option<ResponsesWhen> {
+    let message = message.to_ascii_lowercase();
+    let is_one = matches!(status, 400 | 404)
+        && message.contains("v1/responses")
+        && message.contains("v1/chat/completions");
+    let when = if message.contains("tools") { ResponsesWhen::Tools } else { ResponsesWhen::Always };
+    is_one.then_some(when)
+}
+
+/// The adapter for chats that must go there; `None` where the provider has none, or the call is no chat.
+fn adapter(provider: &dyn Provider, call: &Call<'_>, account: &Account) -> Option<&'static dyn ChatAdapter> {
+    let is_chat = matches!(call.operation, Operation::ChatCompletions | Operation::Messages)
+        || call.operation.is_gemini_chat();
+    provider.responses_chat(call, account).filter(|_| is_chat)
+}
+
+/// The adapter that a call must have instead of its usual one. `learned`: what the provider's refusals say of the model.
+pub(super) fn find(
+    provider: &dyn Provider,
+    target: &CallTarget<'_>,
+    body: &Body,
+    learned: Option<ResponsesWhen>,
+) -> Option<&'static dyn ChatAdapter> {
+    let CallTarget { call, account, model, .. } = *target;
+    let adapter = adapter(provider, call, account)?;
+    let rules = match of_account(account, model) {
+        Some(when) => [Some(when), None],
+        None => [learned, of_table(model)],
+    };
+    rules.iter().flatten().next()?;
+    // What cannot be read as a chat passes on: the provider judges it.
+    let read = call.operation.translator()?.read;
+    let chat = body.check_values(provider.id()).ok().and_then(|()| read(body).ok())?;
+    rules.into_iter().flatten().any(|when| applies(when, &chat)).then_some(adapter)
+}
+
+/// What a refusal of a chat says of the model, where that could not be read from the account.
+pub fn learn(
+    provider: &dyn Provider,
+    call: &Call<'_>,
+    account: &Account,
+    refusal: &ProviderError,
+) -> Option<ResponsesWhen> {
+    let is_open = of_account(account, call.model.unwrap_or_default()).is_none();
+    let when = of_refusal(refusal.status, &refusal.message).filter(|_| is_open)?;
+    adapter(provider, call, account).map(|_| when)
+}
+
+/// Whether a call's body is translated, and not only edited in places.
+pub fn is_translated(
+    provider: &dyn Provider,
+    call: &Call<'_>,
+    account: &Account,
+    body: Option<&Body>,
+    learned: Option<ResponsesWhen>,
+) -> bool {
+    let model = call.model.unwrap_or_default();
+    let target = CallTarget { call, account, model, client_betas: None };
+    !matches!(compaction::adapter(provider, call, account, body), Ok(Adapter::Passthrough(_)))
+        || body.is_some_and(|body| find(provider, &target, body, learned).is_some())
+}
+
+fn of_account(account: &Account, model: &str) -> Option<ResponsesWhen> {
+    account.responses_models.iter().find(|row| is_model(&row.model, model)).map(|row| row.when)
+}
+
+fn of_table(model: &str) -> Option<ResponsesWhen> {
+    TABLE.iter().find(|(listed, _)| is_model(listed, model)).map(|(_, when)| *when)
+}
+
+fn applies(when: ResponsesWhen, chat: &ChatRequest<'_>) -> bool {
+    let has_functions = || chat.tools.iter().any(|tool| matches!(tool, Tool::Function { .. }));
+    match (when, effort(&chat.reasoning)) {
+        (ResponsesWhen::Always, _) => true,
+        (ResponsesWhen::Never, _) | (_, Some(Cow::Borrowed("none"))) => false,
+        (ResponsesWhen::Tools, _) | (ResponsesWhen::ToolsWithEffort, Some(_)) => has_functions(),
+        (ResponsesWhen::ToolsWithEffort, None) => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::provider::find as provider;
+    use http::Method;
+    use serde_json::{Value, json};
+    use words::config::account::ResponsesModel;
+
+    /// Whether a chat goes to the Responses API. `rows`: what the account has.
+    fn goes_there(
+        id: &str,
+        model: &str,
+        members: &Value,
+        learned: Option<ResponsesWhen>,
+        rows: &[(&str, ResponsesWhen)],
+    ) -> bool {
+        let mut body = json!({"model": model, "messages": [{"role": "user", "content": "x"}]});
+        body.as_object_mut().unwrap().extend(members.as_object().unwrap().clone());
+        let body = Body::parse(body.to_string().into()).unwrap();
+        let operation = Operation::ChatCompletions;
+        let path = "chat/completions";
+        let call =
+            Call { operation, method: &Method::POST, path, query: None, model: Some(model), streamed: false };
+        let row = |(model, when): &(&str, ResponsesWhen)| ResponsesModel {
+            model: (*model).to_owned(),
+            when: *when,
+        };
+        let account = Account { responses_models: rows.iter().map(row).collect(), ..Account::default() };
+        let target = CallTarget { call: &call, account: &account, model, client_betas: None };
+        find(provider(id).unwrap(), &target, &body, learned).is_some()
+    }
+
+    #[test]
+    fn every_row_is_the_first_for_some_model() {
+        for (index, (model, _)) in TABLE.iter().enumerate() {
+            let name = model.trim_end_matches('*');
+            let first = TABLE.iter().position(|(listed, _)| is_model(listed, name)).unwrap();
+            assert_eq!(first, index, "{model} is hidden by {}", TABLE[first].0);
+        }
+    }
+
+    #[test]
+    fn the_table_decides_which_chats_go_there() {
+        let tool = json!([{"type": "function", "function": {"name": "f"}}]);
+        let plain = json!({});
+        let tools = json!({"tools": tool});
+        let high = json!({"tools": tool, "reasoning_effort": "high"});
+        let none = json!({"tools": tool, "reasoning_effort": "none"});
+        let old = json!({"functions": [{"name": "f"}]});
+        let budget = json!({"tools": tool, "thinking": {"type": "enabled", "budget_tokens": 5000}});
+        let effort = json!({"reasoning_effort": "high"});
+        for (id, model, members, goes) in [
+            ("openai", "gpt-5.6", &tools, true),
+            ("openai", "gpt-5.6-luna", &old, true),
+            ("openai", "GPT-5.6-sol-2026-07-01", &high, true),
+            ("openai", "gpt-5.6", &none, false),
+            ("openai", "gpt-5.6", &plain, false),
+            ("openai", "gpt-5.6", &effort, false),
+            ("openai", "gpt-5.5", &tools, false),
+            ("openai", "gpt-5.5", &high, true),
+            ("openai", "gpt-5.4-mini", &budget, true),
+            ("openai", "gpt-5.5", &none, false),
+            ("openai", "gpt-5-codex", &plain, true),
+            ("openai", "gpt-5.1", &high, false),
+            ("azure-openai", "gpt-5.6", &tools, true),
+            ("openrouter", "gpt-5.6", &tools, false),
+            ("groq", "gpt-5.6", &tools, false),
+        ] {
+            assert_eq!(goes_there(id, model, members, None, &[]), goes, "{id} {model} {members}");
+        }
+        // What was learned adds to the table; what the account says counts alone.
+        let learned = Some(ResponsesWhen::Tools);
+        assert!(goes_there("openai", "gpt-5.5", &tools, learned, &[]));
+        assert!(!goes_there("openai", "gpt-5.5", &none, learned, &[]));
+        assert!(goes_there("azure-openai", "prod", &tools, None, &[("pr*", ResponsesWhen::Tools)]));
+        assert!(!goes_there("openai", "gpt-5.6", &tools, learned, &[("gpt*", ResponsesWhen::Never)]));
+    }
+
+    #[test]
+    fn a_refusal_names_what_the_model_takes() {
+        let functions = "Function tools with reasoning_effort are not supported for gpt-5.6-luna in /v1/chat/completions. To \
+                         use function tools, use /v1/responses or set reasoning_effort to 'none'.";
+        let older = "Function tools with reasoning_effort are not supported for gpt-5.4 in /v1/chat/completions. Please use \
+                     /v1/responses instead.";
+        let only = "This model is only supported in v1/responses and not in v1/chat/completions.";
+        for (status, message, when) in [
+            (400, functions, Some(ResponsesWhen::Tools)),
+            (400, older, Some(ResponsesWhen::Tools)),
+            (404, only, Some(ResponsesWhen::Always)),
+            (500, only, None),
+            (400, "Unsupported parameter: 'stop' is not supported with this model.", None),
+            (400, "Use /v1/responses.", None),
+        ] {
+            assert_eq!(of_refusal(status, message), when, "{message}");
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! What providers' refusals say of their models: which chats they take only at their Responses API (`provider::responses_only`).
+//!
+//! Kept for an hour, for a provider at its address and a model: a client's own host says nothing about another's. Not a setting, and not
+//! shared with other processes: each learns by one refused request.
+
+use crate::net::outbound::origin::Origin;
+use moka::sync::Cache;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use words::config::account::ResponsesWhen;
+
+/// How long a refusal counts. Afterwards the model is tried as before.
+const TIME: Duration = Duration::from_secs(3600);
+/// The most that is kept; the names of models are the clients'.
+const MAX_KEPT: u64 = 10_000;
+/// A longer name of a model is not kept.
+const MAX_MODEL: usize = 256;
+
+/// What was learned.
+#[derive(Debug)]
+pub struct LearnedForms {
+    kept: Cache<String, ResponsesWhen>,
+    /// Nearly always there is nothing, and no request looks it up.
+    has_any: AtomicBool,
+}
+
+impl Default for LearnedForms {
+    fn default() -> Self {
+        Self::with_time(TIME)
+    }
+}
+
+impl LearnedForms {
+    fn with_time(time: Duration) -> Self {
+        let kept = Cache::builder().max_capacity(MAX_KEPT).time_to_live(time).build();
+        Self { kept, has_any: AtomicBool::new(false) }
+    }
+
+    /// Which chats of the model the provider takes only there, as far as it has refused one.
+    pub fn find(&self, provider: &str, origin: &Origin, model: &str) -> Option<ResponsesWhen> {
+        if !self.has_any.load(Ordering::Relaxed) || model.len() > MAX_MODEL {
+            return None;
+        }
+        self.kept.get(&key(provider, origin, model))
+    }
+
+    pub fn insert(&self, provider: &str, origin: &Origin, model: &str, when: ResponsesWhen) {
+        if model.len() <= MAX_MODEL {
+            self.kept.insert(key(provider, origin, model), when);
+            self.has_any.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Drops what is over; otherwise only the next uses do.
+    pub fn drop_expired(&self) {
+        self.kept.run_pending_tasks();
+    }
+}
+
+/// Neither a provider's id nor an address has a line feed.
+fn key(provider: &str, origin: &Origin, model: &str) -> String {
+    [provider, "\n", origin.authority(), &origin.base_path, "\n", model].concat()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_known_of_one_model_at_one_address_for_a_while() {
+        let origin = |url: &str| Origin::parse(url, true).unwrap();
+        let one = origin("https://one.example/v1");
+        let other = origin("https://other.example/v1");
+        let forms = LearnedForms::default();
+        assert_eq!(forms.find("openai", &one, "m"), None);
+        forms.insert("openai", &one, "m", ResponsesWhen::Tools);
+        assert_eq!(forms.find("openai", &one, "m"), Some(ResponsesWhen::Tools));
+        for (provider, origin, model) in
+            [("azure-openai", &one, "m"), ("openai", &other, "m"), ("openai", &one, "n")]
+        {
+            assert_eq!(forms.find(provider, origin, model), None);
+        }
+        let long = "x".repeat(MAX_MODEL + 1);
+        forms.insert("openai", &one, &long, ResponsesWhen::Always);
+        assert_eq!(forms.find("openai", &one, &long), None);
+        let short_lived = LearnedForms::with_time(Duration::ZERO);
+        short_lived.insert("openai", &one, "m", ResponsesWhen::Tools);
+        assert_eq!(short_lived.find("openai", &one, "m"), None);
+    }
+}
