@@ -4,6 +4,7 @@
 
 use super::{logging, output, read};
 use control::explain::ExplainContext;
+use memory::state::model_lists::ModelLists;
 use memory::state::snapshot::SettingsSnapshot;
 use memory::state::sticky_sessions::StickySessions;
 use memory::state::targets::TargetRegistry;
@@ -27,8 +28,14 @@ pub fn run(file: &Path, request: &Path, json: bool) -> ExitCode {
     let snapshot = Arc::new(SettingsSnapshot::new(settings, 0));
     let targets = TargetRegistry::default();
     let sticky = StickySessions::default();
-    let context =
-        ExplainContext { snapshot: &snapshot, targets: &targets, sticky: &sticky, now: Instant::now() };
+    let model_lists = ModelLists::default();
+    let context = ExplainContext {
+        snapshot: &snapshot,
+        targets: &targets,
+        sticky: &sticky,
+        model_lists: &model_lists,
+        now: Instant::now(),
+    };
     let response = match context.explain(&text) {
         Ok(response) => response,
         Err(error) => return logging::fatal(&error.message),

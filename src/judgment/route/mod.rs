@@ -19,6 +19,7 @@ pub mod deadlines;
 pub mod env;
 pub mod explain;
 pub mod facts;
+pub mod model_names;
 pub mod outcome;
 pub mod pick;
 pub mod plan;
