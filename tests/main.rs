@@ -89,6 +89,7 @@ mod memory_engine;
 mod memory_returned;
 mod messages;
 mod metrics;
+mod model_names;
 mod models;
 mod observability;
 mod operations;

@@ -9,6 +9,7 @@ use http::{HeaderMap, Method, Request as HttpRequest};
 use judgment::route::admission::Endpoint;
 use judgment::route::attempt::Request;
 use judgment::route::compile::{Sources, compile};
+use judgment::route::model_names::ModelNaming;
 use judgment::route::plan::Plan;
 use memory::cache::{CacheOptions, ResponseStore};
 use memory::limits::{Calendar, Limits};
@@ -159,7 +160,7 @@ impl MemoryEngine {
             gateway_headers: &gateway_headers,
             provider_key: None,
             model_slug: None,
-            model_config: None,
+            names: ModelNaming::default(),
             prompt: None,
             object: None,
         };

@@ -117,7 +117,7 @@ async fn a_config_before_a_model_routes_it() {
     // A provider that is named otherwise gets the model as it is written.
     let named = Some(("x-gateway-provider", "@emulator"));
     assert_eq!(send("@support", named).await.2, Some(json!("@support")));
-    assert_eq!(send("@nobody", None).await.0, 400);
+    assert_eq!(send("@nobody", None).await.0, 404);
 }
 
 #[tokio::test]

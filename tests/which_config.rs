@@ -63,7 +63,7 @@ async fn requests_without_a_provider_are_refused_with_advice() {
     let gateway = gateway();
     // header, what the message contains, param
     let rows = [
-        (None, "No provider was named", "x-gateway-provider"),
+        (None, "There is no model", "model"),
         (Some(("x-gateway-provider", "@nobody")), "nobody", "x-gateway-provider"),
         (Some(("x-gateway-provider", "opnai")), "opnai", "x-gateway-provider"),
         (Some(("x-gateway-virtual-key", "nobody")), "nobody", "x-gateway-provider"),
@@ -81,7 +81,11 @@ async fn requests_without_a_provider_are_refused_with_advice() {
         let call = header.into_iter().fold(call, |call, (name, value)| call.header(name, value));
         let (status, body) = problem(call).await;
         let message = body["error"]["message"].as_str().unwrap_or_default();
-        assert!((400..=401).contains(&status) && message.contains(expected), "{header:?} {status} {body}");
+        assert!(
+            [400, 401, 404].contains(&status) && message.contains(expected),
+            "{header:?} {status} {body}"
+        );
+        assert_eq!(status == 404, header.is_none(), "{header:?} {body}");
         assert_eq!(status == 401, expected == "key", "{header:?} {body}");
         assert!(body["error"]["param"].is_string(), "{header:?} {body}");
     }

@@ -7,6 +7,7 @@ mod fields;
 
 use super::ORGANISATION;
 use super::call::{Call, by_id_or_slug};
+use super::credential::check_allowed_models;
 use super::limits;
 use super::page::{self, Page};
 use super::records::{changed, members, put, time};
@@ -255,6 +256,27 @@ fn defaults(call: &Call, workspace: Option<Uuid>) -> Result<BodyDefaults, Error>
     Ok(BodyDefaults { config_id, metadata: metadata.collect(), allow_config_override, log_payloads })
 }
 
+/// The models that the request lets a key use; `None`: all.
+fn allowed_models(call: &Call) -> Result<Option<Vec<String>>, Error> {
+    check_allowed_models(&call.body)?;
+    let is_list = call.body.get("allowed_models").is_some_and(Value::is_array);
+    let wanted = is_list.then(|| texts(&call.body, "allowed_models"));
+    check_models(call, wanted.as_deref())?;
+    Ok(wanted)
+}
+
+/// # Errors
+/// 403 for a key that may use models that the client may not.
+fn check_models(call: &Call, wanted: Option<&[String]>) -> Result<(), Error> {
+    let Some(own) = &call.identity.defaults.allowed_models else { return Ok(()) };
+    // A pattern that fits into another one, as it is written, means no name that the other does not.
+    if wanted.is_some_and(|wanted| wanted.iter().all(|name| own.allows(name))) {
+        return Ok(());
+    }
+    let message = "The calling key may use only some models, and cannot give others.";
+    Err(Error::forbidden(message).with_param("allowed_models"))
+}
+
 fn pepper(call: &Call) -> Result<KeyHash, Error> {
     let pepper = call.store()?.pepper().ok_or_else(|| {
         Error::store_unavailable("The store has not been read yet, so keys cannot be made.")
@@ -286,6 +308,7 @@ async fn create(mut call: Call, kind: KeyType) -> Result<Reply, Error> {
         user_id: call.text("user_id").map(str::to_owned),
         expires_at: moment(&call.body, "expires_at"),
         defaults: defaults(&call, workspace)?,
+        allowed_models: allowed_models(&call)?,
         rate_limits: take("rate_limits"),
         usage_limits: take("usage_limits"),
         alert_emails: texts(&call.body, "alert_emails"),
@@ -374,6 +397,7 @@ fn changed_limits(call: &Call, before: &Map<String, Value>) -> Result<Map<String
 async fn update(mut call: Call) -> Result<Reply, Error> {
     let (record, mut body) = find(&call, Action::Update)?;
     check_grantable(&call, &body.scope_set())?;
+    check_models(&call, body.allowed_models.as_deref())?;
     if call.has("scopes") {
         body.scopes = scopes(&call, body.kind, &body.most_scopes())?;
     }
@@ -388,6 +412,9 @@ async fn update(mut call: Call) -> Result<Reply, Error> {
     }
     if call.has("defaults") {
         body.defaults = defaults(&call, record.workspace)?;
+    }
+    if call.has("allowed_models") {
+        body.allowed_models = allowed_models(&call)?;
     }
     if call.has("alert_emails") {
         body.alert_emails = texts(&call.body, "alert_emails");
@@ -424,6 +451,7 @@ async fn rotate(mut call: Call) -> Result<Reply, Error> {
     let (record, body) = find(&call, Action::Rotate)?;
     // Whoever rotates a key has it in hand afterwards.
     check_grantable(&call, &body.scope_set())?;
+    check_models(&call, body.allowed_models.as_deref())?;
     let number = |value: Option<&Value>| value.and_then(Value::as_i64);
     let period = number(call.body.get("key_transition_period_ms"))
         .or_else(|| number(body.rotation_policy.get("key_transition_period_ms")))
@@ -481,6 +509,7 @@ async fn view(call: &Call, record: &Record, body: &KeyBody) -> Value {
         "expiry_enforced": 0,
         "scopes": body.scopes,
         "defaults": body.defaults,
+        "allowed_models": body.allowed_models,
         "rotation_policy": body.rotation_policy,
         "origin": "store",
         "object": "api-key",
@@ -496,7 +525,7 @@ fn unstored(name: &str, kind: &str, workspace: Option<Uuid>, scopes: &ScopeSet) 
         "last_used_at": null, "creation_mode": "auto", "rate_limits": [], "usage_limits": null, "usage": [],
         "reset_usage": null,
         "expires_at": null, "last_reset_at": null, "next_usage_reset_at": null, "alert_emails": [], "expiry_enforced": 0,
-        "scopes": scopes, "defaults": BodyDefaults::default(), "rotation_policy": null, "origin": "settings",
+        "scopes": scopes, "defaults": BodyDefaults::default(), "allowed_models": null, "rotation_policy": null, "origin": "settings",
         "object": "api-key",
     })
 }
@@ -517,6 +546,10 @@ async fn settings_view(call: &Call, key: &ServiceKey) -> Value {
             ("rate_limits", key.limits.rates.as_slice().into()),
             ("usage_limits", used.shown(usage_limits)),
             ("usage", used.list()),
+            (
+                "allowed_models",
+                key.allowed_models.as_ref().map(|names| names.names().collect()).unwrap_or_default(),
+            ),
             ("next_usage_reset_at", used.next_reset()),
         ] {
             shown.insert(name.to_owned(), value);

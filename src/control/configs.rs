@@ -4,6 +4,8 @@
 
 mod check;
 
+pub(super) use check::check_object;
+
 use super::ORGANISATION;
 use super::call::Call;
 use super::field::{Field, Type, not_null, nullable, optional, required};

@@ -21,6 +21,7 @@ use std::sync::Arc;
 use words::config::account::names;
 use words::config::read::Problems;
 use words::error::{Error, Problem};
+use words::settings::model_pattern::{self, ModelPattern};
 
 /// Members of the virtual-keys API that are not spelled as the account's with another case.
 const OTHER_NAMES: [(&str, &str); 5] = [
@@ -32,7 +33,7 @@ const OTHER_NAMES: [(&str, &str); 5] = [
 ];
 
 /// Members that every one of the three APIs takes in a change.
-const COMMON: [&str; 4] = ["name", "note", "expires_at", "description"];
+const COMMON: [&str; 5] = ["name", "note", "expires_at", "description", "allowed_models"];
 
 /// As what a record has limits. One record may be an integration and a provider, with limits of each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,11 +65,30 @@ pub(super) const NOTE: Field = optional("note", Type::Text(2048), "For people.")
 pub(super) const EXPIRES: Field = optional("expires_at", Type::Time, "When it goes out of use.");
 pub(super) const USAGE: Field = USAGE_LIMITS;
 pub(super) const RATES: Field = RATE_LIMITS;
+pub(super) const ALLOWED_MODELS: Field = optional(
+    "allowed_models",
+    Type::List(&Type::Name(256), 0, 500),
+    "The models that may be used; `*` is any text (docs/models.md). All where absent or null.",
+);
 pub(super) const CONFIGURATIONS: Field = optional(
     "configurations",
     Type::AnyObject,
     "What else the account has, named as in `providers.<slug>` of the settings (docs/providers.md): `aws_region`, `custom_host`, `resource_name` …",
 );
+
+/// # Errors
+/// 400 for an item of `allowed_models` that is no name of models.
+pub(super) fn check_allowed_models(body: &Map<String, Value>) -> Result<(), Error> {
+    let names = body.get("allowed_models").and_then(Value::as_array).into_iter().flatten();
+    for (place, name) in names.enumerate() {
+        if name.as_str().and_then(ModelPattern::parse).is_none() {
+            let param = format!("allowed_models[{place}]");
+            let message = format!("{param} {}.", model_pattern::RULE);
+            return Err(Error::invalid_request(param, message));
+        }
+    }
+    Ok(())
+}
 
 /// What a request says of an account.
 #[derive(Debug, Default)]
@@ -234,6 +254,7 @@ fn deployments(value: &Value) -> Value {
 /// # Errors
 /// 400 for limits that do not go together, and for an expiry that is over.
 pub(super) fn set_common(call: &Call, body: &mut Map<String, Value>, role: LimitedAs) -> Result<(), Error> {
+    check_allowed_models(&call.body)?;
     let mut update = call.body.clone();
     let problems = Problems::default();
     let prefix = role.prefix();

@@ -20,12 +20,14 @@ use judgment::route::admission::{Plane, RequestHead, batch_provider, creates_own
 use judgment::route::attempt::Request;
 use judgment::route::compile::{Sources, compile};
 use judgment::route::explain::{Explanation, Rejection, explain};
+use judgment::route::model_names::{ModelNamer, NearNames};
 use judgment::route::request_mode::RequestMode;
 use judgment::route::request_snapshot::RequestSnapshot;
 use knowledge::price::RequestPrices;
 use memory::auth::{self, ClientIdentity};
 use memory::limits::CountersFailure;
 use memory::state::learned_forms::LearnedForms;
+use memory::state::model_lists::ModelLists;
 use memory::state::snapshot::SettingsSnapshot;
 use memory::state::sticky_sessions::StickySessions;
 use memory::state::targets::TargetRegistry;
@@ -134,6 +136,7 @@ async fn respond(call: Call) -> Result<Reply, Error> {
         targets: &call.shared.targets,
         learned: &call.shared.learned_forms,
         sticky: &call.shared.sticky_sessions,
+        model_lists: &call.shared.model_lists,
         now: Instant::now(),
     };
     let (mut response, explained) = context.read(&call.bytes)?;
@@ -180,6 +183,8 @@ pub struct ExplainContext<'a> {
     pub targets: &'a TargetRegistry,
     pub sticky: &'a StickySessions,
     pub learned: &'a Arc<LearnedForms>,
+    /// The models that providers have listed.
+    pub model_lists: &'a ModelLists,
     pub now: Instant,
 }
 
@@ -229,6 +234,21 @@ impl ExplainContext<'_> {
         ))
     }
 
+    /// Puts in place what the client's key and the model of the request name.
+    fn name_model<'h>(
+        &self,
+        rules: &KeyRules<'h>,
+        client: &ClientIdentity,
+        headers: &mut GatewayHeaders<'h>,
+        request: &mut Request,
+    ) -> Result<(), Error> {
+        let directory = self.snapshot.directory(client.workspace);
+        let names_no_config = headers.config.is_none();
+        rules.apply(headers, |name| directory.config(name).is_some())?;
+        let has_key_default = names_no_config && headers.config.is_some();
+        request.take_names(&ModelNamer { snapshot: self.snapshot, client, headers, has_key_default })
+    }
+
     /// `Err`: the request would be refused before its config is read.
     fn explained(
         &self,
@@ -237,7 +257,7 @@ impl ExplainContext<'_> {
         client: &Arc<ClientIdentity>,
     ) -> Result<(Explanation, Explained), Error> {
         head.check_origin()?;
-        let plane = head.plane()?;
+        let plane = head.plane(client)?;
         head.check_scope(&plane, client)?;
         let reading = match plane {
             Plane::Data { body } => body,
@@ -266,8 +286,7 @@ impl ExplainContext<'_> {
         let settings = &self.snapshot.settings;
         let mut gateway_headers = GatewayHeaders::read(&parsed.headers, &settings.header_prefixes)?;
         let rules = KeyRules::new(client, self.snapshot);
-        let directory = self.snapshot.directory(client.workspace);
-        rules.apply(&mut gateway_headers, |name| directory.config(name).is_some())?;
+        self.name_model(&rules, client, &mut gateway_headers, &mut request)?;
         let provider_key = auth::provider_key(&parsed.headers, &parsed.uri, keys)?;
         let sources = Sources::new(
             self.snapshot,
@@ -275,7 +294,8 @@ impl ExplainContext<'_> {
             provider_key.as_deref(),
             &request,
             client.workspace,
-        );
+        )
+        .with_near(NearNames { snapshot: self.snapshot, client, lists: self.model_lists });
         let metadata = rules.metadata(&gateway_headers).map(Cow::into_owned);
         let request_snapshot = RequestSnapshot {
             headers: parsed.headers.clone(),

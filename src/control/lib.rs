@@ -39,6 +39,7 @@ mod logs;
 mod masking;
 mod mcp_servers;
 mod metrics;
+mod model_names;
 mod numbered;
 mod openapi;
 mod origin_guard;

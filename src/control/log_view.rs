@@ -38,6 +38,7 @@ fn origin(row: &Row) -> Value {
         "ai_org": text(&row.vendor),
         "ai_model": text(&row.model),
         "response_model": text(&row.response_model),
+        "requested_model": text(&row.requested_model),
         "config": text(&row.config),
         "prompt_slug": text(&row.prompt),
         "prompt_version_id": row.prompt_version,

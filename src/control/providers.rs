@@ -5,8 +5,8 @@
 
 use super::call::{Call, by_id_or_slug};
 use super::credential::{
-    self, AccountInput, CONFIGURATIONS, EXPIRES, KEY, LimitedAs, NOTE, RATES, USAGE, has_role,
-    integration_of, items_with_role, set_account, set_common,
+    self, ALLOWED_MODELS, AccountInput, CONFIGURATIONS, EXPIRES, KEY, LimitedAs, NOTE, RATES, USAGE,
+    has_role, integration_of, items_with_role, set_account, set_common,
 };
 use super::field::{Field, Type, not_null, nullable, optional, required};
 use super::limits::RESET_USAGE;
@@ -20,6 +20,7 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 use uuid::Uuid;
 use words::error::Error;
+use words::settings::StoredProvider;
 use words::settings::scopes::Scope;
 
 const CREATE: &[Field] = &[
@@ -34,6 +35,7 @@ const CREATE: &[Field] = &[
     USAGE,
     RATES,
     EXPIRES,
+    ALLOWED_MODELS,
 ];
 
 const UPDATE: &[Field] = &[
@@ -44,6 +46,7 @@ const UPDATE: &[Field] = &[
     USAGE,
     RATES,
     EXPIRES,
+    ALLOWED_MODELS,
     RESET_USAGE,
 ];
 
@@ -67,6 +70,11 @@ const ITEM: &[Field] = &[
         "How much may be used in a unit of time: a list. In the list of providers a single one stands alone.",
     ),
     nullable("last_reset_at", Type::Time, "When its usage counted from 0 last."),
+    nullable(
+        "allowed_models",
+        Type::List(&Type::Text(256), 0, 500),
+        "The models that may be used; null: all.",
+    ),
     nullable("expires_at", Type::Time, "When it goes out of use."),
     nullable("created_at", Type::Time, "When it was made."),
     nullable("last_updated_at", Type::Time, "When it was changed last."),
@@ -128,13 +136,13 @@ impl Resource for Provider {
     fn items(call: &Call) -> Result<Vec<Item>, Error> {
         let settings = call.snapshot.settings.providers.iter();
         let mut items = items_with_role(call, "is_provider")?;
-        items.extend(settings.map(|(slug, stored)| Item::Unstored(view_of_settings(slug, &stored.provider))));
+        items.extend(settings.map(|(slug, stored)| Item::Unstored(view_of_settings(slug, stored))));
         Ok(items)
     }
 
     fn unstored(call: &Call) -> Result<Option<Value>, Error> {
         let stored = call.snapshot.settings.providers.get(call.named());
-        Ok(stored.map(|stored| view_of_settings(call.named(), &stored.provider)))
+        Ok(stored.map(|stored| view_of_settings(call.named(), stored)))
     }
 
     /// # Errors
@@ -201,9 +209,11 @@ pub(super) fn derived(
     Record { parent: Some(integration.id), ..created(Kind::Provider, workspace, slug, &body, call.now) }
 }
 
-fn view_of_settings(slug: &str, vendor: &str) -> Value {
+fn view_of_settings(slug: &str, stored: &StoredProvider) -> Value {
+    let allowed = stored.allowed.as_ref().map(|allowed| allowed.names().collect::<Vec<_>>());
     json!({
-        "id": null, "slug": slug, "name": slug, "note": null, "status": "active", "provider": vendor,
+        "id": null, "slug": slug, "name": slug, "note": null, "status": "active", "provider": stored.provider,
+        "allowed_models": allowed,
         "integration_id": null, "workspace_id": null, "masked_key": "", "usage_limits": null, "rate_limits": null,
         "last_reset_at": null, "expires_at": null, "created_at": null, "last_updated_at": null, "origin": "settings", "object": "provider",
     })

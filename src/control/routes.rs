@@ -32,6 +32,7 @@ const TABLES: &[&[Route]] = &[
     crate::integrations::WORKSPACE_ROUTES,
     crate::virtual_keys::ROUTES,
     crate::configs::ROUTES,
+    crate::model_names::ROUTES,
     crate::guardrails::ROUTES,
     crate::cache::ROUTES,
     crate::batches::ROUTES,

@@ -4,7 +4,8 @@
 
 use super::call::Call;
 use super::credential::{
-    self, CONFIGURATIONS, EXPIRES, KEY, LimitedAs, NOTE, RATES, USAGE, integration_of, items_with_role,
+    self, ALLOWED_MODELS, CONFIGURATIONS, EXPIRES, KEY, LimitedAs, NOTE, RATES, USAGE, integration_of,
+    items_with_role,
 };
 use super::field::{Field, Type, concat_fields, not_null, nullable, optional, required};
 use super::limits::RESET_USAGE;
@@ -24,13 +25,14 @@ use words::settings::scopes::Scope;
 const ANY_TEXT: Type = Type::Text(64 << 10);
 
 /// The members of an account in camel case, as Portkey's clients send them, and what is common to all requests.
-const ACCOUNT: [Field; 23] = [
+const ACCOUNT: [Field; 24] = [
     KEY,
     NOTE,
     CONFIGURATIONS,
     USAGE,
     RATES,
     EXPIRES,
+    ALLOWED_MODELS,
     optional("apiVersion", ANY_TEXT, "Of Azure."),
     optional("resourceName", ANY_TEXT, "Of Azure."),
     optional("deploymentName", ANY_TEXT, "Of Azure."),
@@ -54,7 +56,7 @@ const ACCOUNT: [Field; 23] = [
     optional("customHost", ANY_TEXT, "Base URL in place of the provider's own."),
 ];
 
-const CREATE: &[Field] = &concat_fields::<27>(
+const CREATE: &[Field] = &concat_fields::<28>(
     &[
         required("name", Type::Name(255), "For people; the slug begins with it."),
         required("provider", Type::Vendor, "The vendor: `openai`, `anthropic` … (docs/providers.md)."),
@@ -65,7 +67,7 @@ const CREATE: &[Field] = &concat_fields::<27>(
 );
 
 const UPDATE: &[Field] =
-    &concat_fields::<25>(&[not_null("name", Type::Name(255), "For people."), RESET_USAGE], &ACCOUNT);
+    &concat_fields::<26>(&[not_null("name", Type::Name(255), "For people."), RESET_USAGE], &ACCOUNT);
 
 const MADE: &[Field] = &[
     required("id", Type::Uuid, "The virtual key."),
@@ -85,6 +87,11 @@ const ITEM: &[Field] = &[
     required("masked_api_key", Type::Text(64), "The key's first two and last three characters."),
     nullable("usage_limits", Type::AnyObject, "How much may be used."),
     nullable("rate_limits", Type::List(&Type::AnyObject, 0, 20), "How much may be used in a unit of time."),
+    nullable(
+        "allowed_models",
+        Type::List(&Type::Text(256), 0, 500),
+        "The models that may be used; null: all.",
+    ),
     nullable("expires_at", Type::Time, "When it goes out of use."),
     nullable("last_reset_at", Type::Time, "When usage was counted anew."),
     nullable("integration_id", Type::Text(128), "Slug of the integration whose account it uses."),

@@ -4,6 +4,7 @@
 
 use super::{logging, output, read};
 use control::explain::ExplainContext;
+use memory::state::model_lists::ModelLists;
 use memory::state::snapshot::SettingsSnapshot;
 use memory::state::sticky_sessions::StickySessions;
 use memory::state::targets::TargetRegistry;
@@ -28,11 +29,13 @@ pub fn run(file: &Path, request: &Path, json: bool) -> ExitCode {
     let targets = TargetRegistry::default();
     let sticky = StickySessions::default();
     let learned = Arc::default();
+    let model_lists = ModelLists::default();
     let context = ExplainContext {
         snapshot: &snapshot,
         targets: &targets,
         sticky: &sticky,
         learned: &learned,
+        model_lists: &model_lists,
         now: Instant::now(),
     };
     let response = match context.explain(&text) {

@@ -12,8 +12,8 @@ use http::header::{CONTENT_LENGTH, HOST};
 use http::{HeaderMap, HeaderValue, Version};
 use jiff::Timestamp;
 use judgment::route::admission::{
-    BodyContent, BodyReading, ModelQuery, Plane, RequestHead, batch_provider, creates_own,
-    depends_on_provider, take_slug,
+    BodyContent, BodyReading, FormModel, ModelQuery, Plane, RequestHead, batch_provider, creates_own,
+    depends_on_provider,
 };
 use judgment::route::attempt::{Attempt, Request};
 use judgment::route::request_mode::RequestMode;
@@ -105,7 +105,7 @@ async fn admit_request(
     let client = identify(gateway, &head).await?;
     head.check_origin()?;
     ctx.record.client = Some(Arc::clone(&client));
-    let plane = head.plane()?;
+    let plane = head.plane(&client)?;
     head.check_scope(&plane, &client)?;
     let reading = match plane {
         Plane::Data { body } => body,
@@ -129,7 +129,7 @@ async fn admit_request(
     request.stream_usage = requests_stream_usage(gateway, &snapshot);
     request.read_headers(&header.headers);
     if depends_on_provider(&endpoint, &header.headers, request.uri.query()) {
-        let config = gateway.planner.find_config(header, ctx, &request).await?;
+        let config = gateway.planner.find_config(header, ctx, &mut request).await?;
         if let Some(provider) = batch_provider(&config, &endpoint, request.uri.query())? {
             return Ok(Admission::Batches(OwnCall { body: None, provider: Some(provider) }));
         }
@@ -306,16 +306,13 @@ async fn take_body(
     session: &mut Session,
     ctx: &mut RequestContext,
     reading: Option<BodyReading>,
-) -> std::result::Result<(Option<Body>, Option<String>), Error> {
+) -> std::result::Result<(Option<Body>, Option<FormModel>), Error> {
     let Some(reading) = reading else { return Ok((None, None)) };
     let body = read_body(gateway, session, ctx, reading).await?;
-    if reading.content != BodyContent::Form {
-        return Ok((Some(body), None));
-    }
-    match take_slug(&session.req_header().headers, body.bytes()) {
-        Some((model, form)) => Ok((Some(Body::opaque(form)), Some(model))),
-        None => Ok((Some(body), None)),
-    }
+    let is_form = reading.content == BodyContent::Form;
+    let headers = &session.req_header().headers;
+    let model = if is_form { FormModel::find(headers, body.bytes()) } else { None };
+    Ok((Some(body), model))
 }
 
 /// Reads the whole body.

@@ -5,6 +5,7 @@
 
 mod hook_results;
 mod limit_details;
+mod of_models;
 
 pub use hook_results::HookResults;
 pub use limit_details::{Amounts, LimitDetails, LimitView};
@@ -43,6 +44,9 @@ pub enum Kind {
     KeyExpired,
     Forbidden,
     ModelNotAllowed,
+    /// Of the model itself, not of an integration.
+    ModelForbidden,
+    ModelNotFound,
     NotFound,
     MethodNotAllowed,
     Conflict,
@@ -140,6 +144,8 @@ impl Kind {
             Kind::ModelNotAllowed => {
                 row(412, "model_not_allowed_error", "permission_error", "model_not_allowed")
             }
+            Kind::ModelForbidden => row(403, BAD, "permission_error", "model_forbidden"),
+            Kind::ModelNotFound => row(404, BAD, "not_found_error", "model_not_found"),
             Kind::NotFound => row(404, BAD, "not_found_error", "not_found"),
             Kind::MethodNotAllowed => row(405, BAD, BAD, "method_not_allowed"),
             Kind::Conflict => row(409, BAD, BAD, "conflict"),
@@ -362,14 +368,6 @@ impl Error {
         Self::new(Kind::NotImplemented, message)
     }
 
-    /// 412: the operator has not allowed this model for the integration that `slug` uses.
-    pub fn model_not_allowed(model: &str, slug: &str) -> Self {
-        let message = format!(
-            "Model {model} is not allowed for this integration (@{slug}). Ask the operator to enable it, or use another model."
-        );
-        Self::new(Kind::ModelNotAllowed, message).with_param("model")
-    }
-
     /// 502: the provider could not be reached, or the connection broke before a response.
     pub fn unreachable(message: impl Into<String>, cause: impl Into<String>) -> Self {
         Self { cause: Some(cause.into().into()), ..Self::new(Kind::Unreachable, message) }
@@ -524,6 +522,8 @@ impl Error {
             | Kind::KeyExpired
             | Kind::Forbidden
             | Kind::ModelNotAllowed
+            | Kind::ModelForbidden
+            | Kind::ModelNotFound
             | Kind::NotFound
             | Kind::MethodNotAllowed
             | Kind::Conflict

@@ -91,9 +91,10 @@ pub(crate) const ROUTES: &[Route] = &[
 ];
 
 /// What `groupBy` may be.
-const PROPERTIES: [(&str, By); 8] = [
+const PROPERTIES: [(&str, By); 9] = [
     ("ai_service", By::Dimension(Dimension::AiService)),
     ("model", By::Dimension(Dimension::Model)),
+    ("requested_model", By::RequestedModel),
     ("status_code", By::Dimension(Dimension::StatusCode)),
     ("api_key", By::Dimension(Dimension::ApiKey)),
     ("config", By::Dimension(Dimension::Config)),

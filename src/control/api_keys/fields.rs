@@ -2,6 +2,7 @@
 //!
 //! What depends on other members or on what is stored is checked beside the routes.
 
+use crate::credential::ALLOWED_MODELS;
 use crate::field::{Field, Type, not_null, nullable, optional, required};
 use crate::limits::{COUNT, RATE_LIMITS, RESET_USAGE, USAGE_LIMITS};
 use crate::page;
@@ -64,6 +65,7 @@ pub(super) const OF_ORGANISATION: &[Field] = &[
     RATE_LIMITS,
     USAGE_LIMITS,
     DEFAULTS_FIELD,
+    ALLOWED_MODELS,
     ALERT_EMAILS,
     EXPIRES,
     ROTATION_FIELD,
@@ -78,6 +80,7 @@ pub(super) const OF_WORKSPACE: &[Field] = &[
     RATE_LIMITS,
     USAGE_LIMITS,
     DEFAULTS_FIELD,
+    ALLOWED_MODELS,
     ALERT_EMAILS,
     EXPIRES,
     ROTATION_FIELD,
@@ -93,6 +96,7 @@ pub(super) const OF_USER: &[Field] = &[
     RATE_LIMITS,
     USAGE_LIMITS,
     DEFAULTS_FIELD,
+    ALLOWED_MODELS,
     ALERT_EMAILS,
     EXPIRES,
     ROTATION_FIELD,
@@ -105,6 +109,7 @@ pub(super) const UPDATE: &[Field] = &[
     RATE_LIMITS,
     USAGE_LIMITS,
     DEFAULTS_FIELD,
+    ALLOWED_MODELS,
     ALERT_EMAILS,
     EXPIRES,
     ROTATION_FIELD,
@@ -192,6 +197,11 @@ pub(super) const VIEW: &[Field] = &[
     required("expiry_enforced", Type::Bit, "Always 0."),
     required("scopes", Type::List(&Type::Text(128), 0, 200), "What it may do."),
     required("defaults", Type::AnyObject, "What its requests have where they say nothing else."),
+    nullable(
+        "allowed_models",
+        Type::List(&Type::Text(256), 0, 500),
+        "The models that it may use; null: all.",
+    ),
     nullable("rotation_policy", Type::AnyObject, "Kept."),
     required("origin", Type::OneOf(&["settings", "store"]), "`settings`: from the settings file, read-only."),
     required("object", Type::Text(20), "`api-key`."),

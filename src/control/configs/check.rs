@@ -33,6 +33,20 @@ pub(super) fn config(call: &Call, workspace: Option<Uuid>) -> Result<Option<Valu
         })?,
         Some(config) => config.clone(),
     };
+    check_object(call, workspace, &config, "config")?;
+    Ok(Some(config))
+}
+
+/// Checks a config that stands at `member` of a request's body.
+///
+/// # Errors
+/// As [`config`].
+pub(crate) fn check_object(
+    call: &Call,
+    workspace: Option<Uuid>,
+    config: &Value,
+    member: &str,
+) -> Result<(), Error> {
     let hosts = &call.snapshot.hosts;
     let custom_host = |host: &str| hosts.check_name(&Origin::parse(host, false)?);
     let checks = Checks {
@@ -45,15 +59,15 @@ pub(super) fn config(call: &Call, workspace: Option<Uuid>) -> Result<Option<Valu
         Err(problems) => problems,
     };
     let named = Problems::default();
-    names(call, workspace, &config, "", &named)?;
+    names(call, workspace, config, "", &named)?;
     problems.extend(named.into_vec());
     for problem in &mut problems {
         problem.path = match problem.path.as_str() {
-            "" => "config".to_owned(),
-            path => format!("config.{path}"),
+            "" => member.to_owned(),
+            path => format!("{member}.{path}"),
         };
     }
-    if problems.is_empty() { Ok(Some(config)) } else { Err(Error::invalid_body(problems)) }
+    if problems.is_empty() { Ok(()) } else { Err(Error::invalid_body(problems)) }
 }
 
 /// Reports providers, prompts and guardrails that do not exist.
@@ -112,7 +126,7 @@ fn names(
 }
 
 /// # Errors
-/// 409 while a key or a workspace uses the config by default.
+/// 409 while a key or a workspace uses the config by default, or a name of models stands for it.
 pub(super) fn is_unused(call: &Call, config: &Record) -> Result<(), Error> {
     let catalog = call.catalog()?;
     let is_it = |name: Option<&Value>| {
@@ -122,6 +136,11 @@ pub(super) fn is_unused(call: &Call, config: &Record) -> Result<(), Error> {
     for key in catalog.all(Kind::ApiKey).filter(|key| key.status == Status::Active) {
         if is_it(members(key).get("defaults").and_then(|defaults| defaults.get("config_id"))) {
             return Err(Error::conflict("The config is the default of a service key. Change the key first."));
+        }
+    }
+    for name in catalog.all(Kind::ModelName).filter(|name| name.workspace == config.workspace) {
+        if name.status == Status::Active && is_it(members(name).get("to")) {
+            return Err(Error::conflict("A name of models stands for the config. Change the name first."));
         }
     }
     for workspace in catalog.all(Kind::Workspace) {

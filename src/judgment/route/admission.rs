@@ -24,7 +24,7 @@ mod tests;
 
 pub use body_reading::{BodyContent, BodyReading, is_sent_with_body};
 pub use endpoint::{Endpoint, PathForm, allowed_methods};
-pub use form_model::take_slug;
+pub use form_model::FormModel;
 pub use model_query::ModelQuery;
 pub use own_files::{NamedObject, batch_provider, creates_own, depends_on_provider, object_id};
 
@@ -134,7 +134,7 @@ impl<'a> RequestHead<'a> {
     /// # Errors
     /// 404 and 405 for paths and methods that no plane handles, 400 for a `Connection` header that names a forbidden
     /// header, and the errors of the body that the headers already show.
-    pub fn plane(&self) -> Result<Plane, Error> {
+    pub fn plane(&self, client: &ClientIdentity) -> Result<Plane, Error> {
         let path = self.uri.path();
         if self.is_for_control() {
             return Ok(Plane::Control);
@@ -160,14 +160,14 @@ impl<'a> RequestHead<'a> {
             )));
         }
         connection_header::check(self.headers)?;
-        if let Some(query) = ModelQuery::find(self)? {
+        if let Some(query) = ModelQuery::find(self, client)? {
             return Ok(Plane::Models(query));
         }
         if own_files::names_own(self)? {
             return Ok(Plane::Files);
         }
         let limit = self.snapshot.settings.limits.max_body_bytes;
-        let body = match form_model::reading(self, limit)? {
+        let body = match form_model::reading(self, client, limit)? {
             Some(form) => Some(form),
             None => BodyReading::find(self, limit)?,
         };

@@ -4,6 +4,7 @@
 
 use super::admission::{Endpoint, PathForm};
 use super::compiled::CompiledConfig;
+use super::model_names::UsedName;
 use super::prompt_call::PromptCall;
 use super::provider_ref::split_slug;
 use super::request_mode::RequestMode;
@@ -21,6 +22,7 @@ use knowledge::provider::{Call, Provider};
 use memory::net::outbound::origin::Origin;
 use memory::state::learned_forms::LearnedForms;
 use std::borrow::Cow;
+use std::ops::Range;
 use std::sync::Arc;
 use words::api::body::{Body, Edit};
 use words::api::operation::{BodyKind, Operation};
@@ -29,6 +31,7 @@ use words::api::rules;
 use words::api::trace::TraceParent;
 use words::api::{Dialect, gemini};
 use words::error::Error;
+use words::settings::AllowedNames;
 
 /// The parts of the client's request that an attempt is made from.
 #[derive(Debug, Clone)]
@@ -48,8 +51,16 @@ pub struct Request {
     pub body: Option<Body>,
     /// The model the client names, without a leading `@slug/`.
     pub model: Option<String>,
-    /// The slug of a leading `@slug/` in the model.
+    /// The slug of a leading `@slug/` in the model, or in what its name stands for.
     pub slug: Option<String>,
+    /// The name of `models` that the client used; `model` and `slug` are what it stands for.
+    pub used_name: Option<Arc<UsedName>>,
+    /// Where the model stands in a form.
+    pub form_model: Option<Range<usize>>,
+    /// The models that the client's key may use; `None`: all.
+    pub allowed_models: Option<AllowedNames>,
+    /// The config is one that stands in for none: `default_config`, or that of the client's key.
+    pub uses_default_config: bool,
     /// What it was rendered from, if it was sent to a prompt.
     pub prompt: Option<Arc<PromptCall>>,
     /// What of the client's request is not used.
@@ -101,6 +112,10 @@ impl Request {
             body,
             model,
             slug,
+            used_name: None,
+            form_model: None,
+            allowed_models: None,
+            uses_default_config: false,
             prompt,
             warnings,
             stream_usage,
@@ -111,11 +126,9 @@ impl Request {
         }
     }
 
-    /// Takes the model that a form names. One in the path counts before it.
-    pub fn set_form_model(&mut self, full_model: Option<String>) {
-        if full_model.is_some() && self.slug.is_none() {
-            (self.slug, self.model) = slug_and_model(full_model);
-        }
+    /// Takes a model, which may be written with a slug.
+    pub(super) fn name_model(&mut self, full_model: Option<String>) {
+        (self.slug, self.model) = slug_and_model(full_model);
     }
 
     /// Takes from the client's headers what may go into a body.
@@ -227,11 +240,8 @@ impl Request {
     pub fn body_for_facts(&self) -> Option<Body> {
         let body = self.body.as_ref()?;
         let Some(streams) = self.operation.streams_by_path() else { return Some(body.clone()) };
-        let model = match (&self.slug, &self.model) {
-            (Some(slug), Some(model)) => format!("@{slug}/{model}"),
-            (_, model) => model.clone().unwrap_or_default(),
-        };
-        let model = serde_json::Value::from(model).to_string();
+        let model = self.requested_model().unwrap_or_default();
+        let model = serde_json::Value::from(&*model).to_string();
         let edits = [Edit::Set("model", model.into()), Edit::Set("stream", streams.to_string().into())];
         Body::parse(body.edit(&edits)).ok()
     }
@@ -279,11 +289,11 @@ impl Request {
 
     /// Whether the slug before the model is this target's own, or names its config. Only then does it name the provider;
     /// otherwise it is part of the model's name.
-    fn slug_is(&self, target: &Target) -> bool {
+    pub(super) fn slug_is(&self, target: &Target) -> bool {
         self.slug.is_some() && (self.slug == target.slug || self.slug == target.model_config)
     }
 
-    fn model_for(&self, target: &Target) -> Option<String> {
+    pub(super) fn model_for(&self, target: &Target) -> Option<String> {
         match &self.slug {
             Some(slug) if !self.slug_is(target) => {
                 Some(format!("@{slug}/{}", self.model.as_deref().unwrap_or_default()))
@@ -344,6 +354,7 @@ impl Attempt {
         let request = &*request;
         let model = target.model().map(str::to_owned).or_else(|| request.model_for(&target));
         target.check_model(model.as_deref())?;
+        request.check_allowed(&target, model.as_deref())?;
         let query = request.query_for(target.provider, model.as_deref());
         let call = request.call(model.as_deref(), query.as_deref());
         let edited = edited_body(&target, request);
@@ -351,6 +362,7 @@ impl Attempt {
         let mut notes =
             TranslationNotes { warnings: target.config_warnings.to_vec(), ..TranslationNotes::default() };
         notes.warnings.extend_from_slice(&request.warnings);
+        notes.warnings.extend(replaced_model(&target, request));
         let ready = prepare(&target, &call, request, body, &mut notes)?;
         let upstream_call = Call { operation: ready.operation, ..call };
         let other_origin = if request.mode == RequestMode::Api || request.is_own {
@@ -550,7 +562,17 @@ fn edited_body(target: &Target, request: &Request) -> Option<Body> {
     }
 }
 
+/// What is said where a default config has put another model in the place of the requested one.
+fn replaced_model(target: &Target, request: &Request) -> Option<String> {
+    let requested = request.requested_model().filter(|_| request.uses_default_config)?;
+    let model = target.model().filter(|model| *model != requested)?;
+    Some(format!("the default config has replaced the model {requested:?} by {model:?}"))
+}
+
 fn overridden_body(target: &Target, request: &Request, body: &Body) -> Option<Body> {
+    if request.form_model.is_some() {
+        return request.edited_form(target).map(|form| Body::opaque(Bytes::from(form)));
+    }
     let params = &target.policies.override_params;
     if request.operation.dialect() == Dialect::Google {
         // The model is in the path.
@@ -565,7 +587,7 @@ fn overridden_body(target: &Target, request: &Request, body: &Body) -> Option<Bo
         .map(|(name, value)| Edit::Set(name.as_str(), Cow::Borrowed(value.as_ref())))
         .collect();
     let overridden = target.policies.override_params.iter().any(|(name, _)| name == "model");
-    if request.slug_is(target) && !overridden {
+    if request.renames_for(target) && !overridden {
         let model = serde_json::Value::from(request.model.as_deref().unwrap_or_default());
         edits.push(Edit::Set("model", Cow::Owned(model.to_string())));
     }

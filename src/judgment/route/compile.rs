@@ -7,6 +7,7 @@ use super::admission::NamedObject;
 use super::attempt::Request;
 use super::compiled::{CompiledConfig, GroupStrategy, Member, Node, TargetGroup};
 use super::config_hooks::ConfigHooks;
+use super::model_names::{ModelConfig, ModelNaming, NearNames};
 use super::prompt_call::PromptCall;
 use super::provider_ref::{ProviderRef, provider_ref};
 use super::target::Target;
@@ -33,7 +34,7 @@ use words::config::unused_keys;
 use words::config::{Checks, Config};
 use words::error::Error;
 use words::json::write::push_number;
-use words::settings::{AllowedModels, DefaultConfig, Settings};
+use words::settings::{AllowedModels, AllowedNames, DefaultConfig, ModelRoute, Settings};
 
 /// Everything a config is compiled from.
 #[derive(Debug, Clone, Copy)]
@@ -47,40 +48,12 @@ pub struct Sources<'a> {
     pub provider_key: Option<&'a str>,
     /// The `@slug` of the body's model.
     pub model_slug: Option<&'a str>,
-    /// The saved config that the body's model names, where nothing else names a provider or a config.
-    pub model_config: Option<ModelConfig<'a>>,
+    /// What the model names besides.
+    pub names: ModelNaming<'a>,
     /// What the client called, where that was a prompt.
     pub prompt: Option<&'a PromptCall>,
     /// The file or batch that the request is about.
     pub object: Option<NamedObject<'a>>,
-}
-
-/// A saved config that a model names: `@config`, or `@config/model`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ModelConfig<'a> {
-    pub id: &'a str,
-    /// A model follows the config's name.
-    pub has_model: bool,
-}
-
-impl<'a> ModelConfig<'a> {
-    /// The config that the model of `request` names. A stored provider of the same name takes precedence.
-    fn find(
-        directory: Directory<'_>,
-        gateway_headers: &GatewayHeaders<'_>,
-        request: &'a Request,
-    ) -> Option<Self> {
-        let bare = || request.model.as_deref().and_then(|model| model.strip_prefix('@'));
-        let (id, has_model) = match &request.slug {
-            Some(slug) => (slug.as_str(), true),
-            None => (bare()?, false),
-        };
-        let GatewayHeaders { config, provider, virtual_key, custom_host, .. } = gateway_headers;
-        let is_named =
-            config.is_some() || provider.is_some() || virtual_key.is_some() || custom_host.is_some();
-        let is_config = || directory.provider(id).is_none() && directory.config(id).is_some();
-        (!is_named && is_config()).then_some(Self { id, has_model })
-    }
 }
 
 impl<'a> Sources<'a> {
@@ -93,18 +66,25 @@ impl<'a> Sources<'a> {
         workspace: Option<Uuid>,
     ) -> Self {
         let directory = snapshot.directory(workspace);
-        let model_config = ModelConfig::find(directory, gateway_headers, request);
+        let names = ModelNaming::find(directory, gateway_headers, request);
         Self {
             settings: &snapshot.settings,
             hosts: &snapshot.hosts,
             directory,
             gateway_headers,
             provider_key,
-            model_slug: request.slug.as_deref().filter(|_| model_config.is_none()),
-            model_config,
+            model_slug: request.slug.as_deref().filter(|_| names.config.is_none()),
+            names,
             prompt: request.prompt.as_deref(),
             object: NamedObject::of(request),
         }
+    }
+
+    /// The same; an unknown model is refused with names that are near it.
+    #[must_use]
+    pub fn with_near(mut self, near: NearNames<'a>) -> Self {
+        self.names.near = Some(near);
+        self
     }
 
     /// Whether the request's own config may have patterns, whose tables take time to make.
@@ -141,9 +121,12 @@ impl<'a> Sources<'a> {
             key.push_str(part.unwrap_or_default());
             key.push('\n');
         }
-        if let Some(ModelConfig { id, has_model }) = self.model_config {
+        if let Some(ModelConfig { id, has_model }) = self.names.config {
             key.push_str(if has_model { "@/" } else { "@" });
             key.push_str(id);
+        }
+        if let Some(used) = self.names.used {
+            key.push_str(used.entry.name.as_str());
         }
         key.push('\n');
         // Lines of its own, up to an empty one.
@@ -190,6 +173,15 @@ enum Author {
     Client,
 }
 
+impl Author {
+    fn of(defined_in: DefinedIn) -> Self {
+        match defined_in {
+            DefinedIn::Settings => Self::Operator,
+            DefinedIn::Store => Self::Workspace,
+        }
+    }
+}
+
 /// Compiles the config of a request.
 ///
 /// # Errors
@@ -231,8 +223,9 @@ fn fingerprint(sources: &Sources<'_>) -> u64 {
         gateway_headers.custom_host,
         sources.provider_key,
     ];
-    let by_model = sources.model_config.map(|config| (config.id, config.has_model));
-    (parts, sources.model_slug, by_model, sources.directory.workspace).hash(&mut hasher);
+    let by_model = sources.names.config.map(|config| (config.id, config.has_model));
+    let by_name = sources.names.used.map(|used| &used.entry.name);
+    (parts, sources.model_slug, by_model, by_name, sources.directory.workspace).hash(&mut hasher);
     hasher.finish()
 }
 
@@ -352,8 +345,17 @@ fn member_by_name(members: &[Member], name: Option<&str>) -> Result<usize, Error
 /// The config a request contains or names, or else the default config; an empty one when headers name the provider.
 fn config_source<'a>(sources: &Sources<'a>) -> Result<ConfigSource<'a>, Error> {
     let gateway_headers = sources.gateway_headers;
-    if let Some(config) = sources.model_config {
+    if let Some(config) = sources.names.config {
         return saved(sources, config.id);
+    }
+    match sources.names.used.map(|used| (&used.entry.route, used.defined_in)) {
+        Some((ModelRoute::Saved(id), _)) => return saved(sources, id),
+        Some((ModelRoute::Inline(config), defined_in)) => {
+            let by = Author::of(defined_in);
+            let id = sources.names.used.map(|used| format!("models.{}", used.entry.name));
+            return Ok(ConfigSource { config: Cow::Owned((**config).clone()), by, saved: None, id });
+        }
+        Some((ModelRoute::Provider(_), _)) | None => {}
     }
     let Some(text) = gateway_headers.config else {
         let no_provider_named = gateway_headers.provider.is_none()
@@ -389,7 +391,7 @@ fn config_source<'a>(sources: &Sources<'a>) -> Result<ConfigSource<'a>, Error> {
 
 fn saved<'a>(sources: &Sources<'a>, id: &str) -> Result<ConfigSource<'a>, Error> {
     let found = sources.directory.config(id).map(|(config, defined_in)| {
-        let by = if defined_in == DefinedIn::Settings { Author::Operator } else { Author::Workspace };
+        let by = Author::of(defined_in);
         let name = sources.directory.config_name(id);
         ConfigSource { config: Cow::Borrowed(config), by, saved: Some(name), id: Some(id.to_owned()) }
     });
@@ -414,7 +416,7 @@ fn compile_target(
     let by = compiler.by;
     let by_operator = by == Author::Operator;
     let provider_ref = provider_ref(sources, config, &mut policies.override_params, prompt.as_ref())?;
-    let ResolvedProvider { provider, mut account, slug, is_trusted, models } = match provider_ref {
+    let ResolvedProvider { provider, mut account, slug, is_trusted, models, allowed } = match provider_ref {
         ProviderRef::Slug(slug) => {
             stored(sources, &slug, &mut policies).map_err(|error| match path.as_str() {
                 "config" => error,
@@ -457,14 +459,13 @@ fn compile_target(
         ids: slug.as_deref().map(|slug| sources.directory.provider_ids(slug)).unwrap_or_default(),
         slug,
         prompt,
-        model_config: sources
-            .model_config
-            .filter(|config| config.has_model)
-            .map(|config| config.id.to_owned()),
+        by_model_name: sources.names.is_config(),
+        model_config: sources.names.config_before_model(),
         origin,
         hooks,
         account,
         models,
+        allowed,
         operator_account: by_operator_alone,
         series: TargetSeries::default(),
         index_header: OnceLock::new(),
@@ -504,7 +505,7 @@ fn client_host(
 
 /// A config whose name alone stands for a model must name the model of each target.
 fn check_model(sources: &Sources<'_>, policies: &Policies, path: &str) -> Result<(), Error> {
-    let Some(ModelConfig { id, has_model: false }) = sources.model_config else { return Ok(()) };
+    let Some(ModelConfig { id, has_model: false }) = sources.names.config else { return Ok(()) };
     if policies.override_params.iter().any(|(name, _)| name == "model") {
         return Ok(());
     }
@@ -523,6 +524,7 @@ struct ResolvedProvider {
     /// Whether the account may use the identity of the machine: only the operator's.
     is_trusted: bool,
     models: Option<Arc<AllowedModels>>,
+    allowed: Option<AllowedNames>,
 }
 
 /// Resolves a stored provider and its account. Its policies apply where the config sets none.
@@ -543,6 +545,7 @@ fn stored(sources: &Sources<'_>, slug: &str, policies: &mut Policies) -> Result<
         slug: Some(slug.to_owned()),
         is_trusted: defined_in == DefinedIn::Settings,
         models: stored.models.clone(),
+        allowed: stored.allowed.clone(),
     })
 }
 
@@ -557,7 +560,7 @@ fn unstored(sources: &Sources<'_>, config: &Config, name: &str) -> Result<Resolv
     if account.api_key.is_none() {
         account.api_key = config.account.api_key.clone().or_else(|| sources.provider_key.map(Secret::new));
     }
-    Ok(ResolvedProvider { provider, account, slug: None, is_trusted: false, models: None })
+    Ok(ResolvedProvider { provider, account, slug: None, is_trusted: false, models: None, allowed: None })
 }
 
 fn find_provider(name: &str) -> Result<&'static dyn Provider, Error> {

@@ -25,6 +25,7 @@ use super::target::Target;
 use crate::guard::HookView;
 use memory::state::targets::CircuitStatus;
 use serde::Serialize;
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 use view::{NodeView, ViewBuilder};
@@ -43,6 +44,9 @@ pub struct Explanation {
     /// Why the request would be rejected; empty if nothing is wrong.
     pub problems: Vec<Rejection>,
     pub operation: &'static str,
+    /// The model as the client names it. `request.model` is what it becomes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub requested_model: Option<String>,
     /// The name of the config in metrics and on the control port.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub config: Option<String>,
@@ -88,6 +92,9 @@ pub struct FirstChoice {
 #[derive(Debug, Serialize)]
 pub struct AttemptView {
     pub index: String,
+    /// The model that is requested.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model: Option<Arc<str>>,
     /// Path and query, without the values of the client's own query.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
@@ -132,6 +139,7 @@ impl Explanation {
         Self {
             problems: Vec::new(),
             operation: operation.label(),
+            requested_model: None,
             config: None,
             tree: None,
             first: None,
@@ -192,6 +200,7 @@ impl RoutingEnv for FixedChanceEnv<'_> {
 /// Explains what would happen to `request`. Every random number is taken as 0.5.
 pub fn explain(sources: &Sources<'_>, request: &Request, env: &dyn RoutingEnv) -> Explanation {
     let mut explained = Explanation::empty(request.operation);
+    explained.requested_model = request.requested_model().map(Cow::into_owned);
     let config = match compile(sources) {
         Ok(config) => Arc::new(config),
         Err(error) => {
@@ -307,6 +316,7 @@ fn attempt_view(target: &Arc<Target>, config: &CompiledConfig, request: &Request
         Err(error) => {
             return AttemptView {
                 index,
+                model: None,
                 path: None,
                 translated: false,
                 body: "none",
@@ -331,6 +341,7 @@ fn attempt_view(target: &Arc<Target>, config: &CompiledConfig, request: &Request
     };
     AttemptView {
         index,
+        model: attempt.model.clone(),
         path: attempt.local_count.is_none().then(|| without_values(&attempt.path, request.uri.query())),
         translated: attempt.translation.is_some(),
         body,

@@ -21,6 +21,7 @@ pub mod env;
 pub mod explain;
 pub mod facts;
 mod learned_form;
+pub mod model_names;
 pub mod outcome;
 pub mod pick;
 pub mod plan;

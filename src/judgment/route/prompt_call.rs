@@ -90,7 +90,8 @@ impl Request {
         let endpoint = Endpoint::find(&Method::POST, path);
         let request = Self::new(endpoint, Method::POST, uri, Some(body));
         let Self { stream_usage, output_bound, .. } = *self;
-        Ok(Self { warnings: rendered.warnings, stream_usage, output_bound, ..request })
+        let allowed_models = self.allowed_models.clone();
+        Ok(Self { warnings: rendered.warnings, stream_usage, output_bound, allowed_models, ..request })
     }
 
     /// How many bytes of bodies it holds.

@@ -15,7 +15,8 @@ pub(super) enum ProviderRef {
 }
 
 /// # Errors
-/// 400 where neither the config nor the request names a provider; 404 where it is about a file or batch.
+/// 404 where neither the config nor the request names a provider, and it is about a file or batch, or its model is no name; 400 where
+/// there is no model.
 pub(super) fn provider_ref(
     sources: &Sources<'_>,
     config: &Config,
@@ -50,12 +51,28 @@ pub(super) fn provider_ref(
     match (sources.model_slug, sources.object) {
         (Some(slug), _) => Ok(ProviderRef::Slug(slug.to_owned())),
         (None, Some(object)) => Err(object.unknown()),
-        (None, None) => Err(Error::bad_request(
-            "No provider was named. Send x-gateway-provider (a provider's name with its key as bearer, or \
-             @slug), x-gateway-config, or a model written as @slug/model.",
-        )
-        .with_param("x-gateway-provider")),
+        (None, None) => Err(no_provider(sources)),
     }
+}
+
+/// 404 for a model that is unknown, 400 where none is named.
+fn no_provider(sources: &Sources<'_>) -> Error {
+    if let Some(name) = sources.names.plain {
+        let near = sources.names.near.map(|near| near.to(name));
+        return Error::model_not_found(name, &near.unwrap_or_default());
+    }
+    if let Some(used) = sources.names.used {
+        let message = format!(
+            "The config that the model {} stands for names no provider. Have whoever made the name add one.",
+            used.name
+        );
+        return Error::bad_request(message).with_param("model");
+    }
+    Error::bad_request(
+        "No provider was named. Send x-gateway-provider (a provider's name with its key as bearer, or @slug), \
+         x-gateway-config, or a model written as @slug/model.",
+    )
+    .with_param("x-gateway-provider")
 }
 
 /// The slug of an `override_params.model` written as `@slug/model`; it is removed from the model.

@@ -9,12 +9,12 @@ use std::time::SystemTime;
 use words::config::Config;
 use words::config::secret::Secret;
 use words::config::strategy::Mode;
-use words::settings::Settings;
+use words::settings::{ModelRoute, Settings};
 
 /// A key of the settings, and what is wrong with it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SettingProblem {
-    /// The stored provider or saved config it is about: `providers.groq`.
+    /// The stored provider, saved config or name of models it is about: `providers.groq`.
     pub owner: String,
     /// The key, below `owner` or `owner` itself.
     pub path: String,
@@ -32,15 +32,26 @@ pub fn problems(settings: &Settings, now: SystemTime) -> Vec<SettingProblem> {
     }
     for (id, config) in &settings.configs {
         let owner = format!("configs.{id}");
-        Targets { owner: &owner, now, found: &mut found }.check(config, None, &owner);
-        let problems = config_hooks::problems(config);
-        found.extend(problems.into_iter().map(|problem| SettingProblem {
-            owner: owner.clone(),
-            path: format!("{owner}.{}", problem.path),
-            message: problem.message,
-        }));
+        check_config(config, &owner, &owner, now, &mut found);
+    }
+    for entry in settings.models.iter() {
+        if let ModelRoute::Inline(config) = &entry.route {
+            let owner = format!("models.{}", entry.name);
+            check_config(config, &owner, &format!("{owner}.to"), now, &mut found);
+        }
     }
     found
+}
+
+/// What the targets of a config lack, and its hooks.
+fn check_config(config: &Config, owner: &str, path: &str, now: SystemTime, found: &mut Vec<SettingProblem>) {
+    Targets { owner, now, found }.check(config, None, path);
+    let problems = config_hooks::problems(config);
+    found.extend(problems.into_iter().map(|problem| SettingProblem {
+        owner: owner.to_owned(),
+        path: format!("{path}.{}", problem.path),
+        message: problem.message,
+    }));
 }
 
 /// The targets of one saved config.
@@ -134,6 +145,7 @@ mod tests {
                  {provider: azure-openai, api_key: k}]}}",
                 &[],
             ),
+            ("models: {m: {to: {provider: ollama}}}", &["models.m.to.custom_host: "]),
             (
                 "configs: {c: {provider: groq, api_key: k, input_guardrails: [g, {nothing: {}}, {contains: {words: 1}}]}}",
                 &[

@@ -18,7 +18,7 @@ use words::api::operation::Operation;
 use words::config::account::Account;
 use words::config::policies::{Policies, TimeLimits};
 use words::error::Error;
-use words::settings::AllowedModels;
+use words::settings::{AllowedModels, AllowedNames};
 
 /// One callable target.
 #[derive(Debug)]
@@ -39,6 +39,10 @@ pub struct Target {
     pub own_prices: Option<Arc<OwnPrices>>,
     /// The models that may be used through its stored provider; `None`: all.
     pub models: Option<Arc<AllowedModels>>,
+    /// The same by patterns.
+    pub allowed: Option<AllowedNames>,
+    /// The config was chosen by the name of the model: an entry of `models`, or `@config`.
+    pub by_model_name: bool,
     pub origin: Origin,
     /// The hooks and guardrails of its config, compiled.
     pub hooks: TargetHooks,

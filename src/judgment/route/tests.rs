@@ -7,6 +7,7 @@ mod rows;
 use super::compile::{Sources, compile};
 use super::compiled::{CompiledConfig, TargetGroup};
 use super::env::RoutingEnv;
+use super::model_names::ModelNaming;
 use super::outcome::Outcome;
 use super::plan::{Decision, Plan};
 use super::target::Target;
@@ -126,7 +127,7 @@ pub(super) fn with_headers<T>(headers: &HeaderMap, work: impl FnOnce(&Sources<'_
         gateway_headers: &gateway_headers,
         provider_key: None,
         model_slug: None,
-        model_config: None,
+        names: ModelNaming::default(),
         prompt: None,
         object: None,
     };

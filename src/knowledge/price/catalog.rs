@@ -27,6 +27,8 @@ pub struct CatalogModel {
     pub id: Box<str>,
     pub rule: ModelRule,
     pub card: Arc<RateCard>,
+    /// Tokens.
+    pub context_window: Option<u64>,
 }
 
 /// One provider. Models are in the order in which their rules are tried.
@@ -49,6 +51,8 @@ pub struct Found {
     pub card: Arc<RateCard>,
     /// The provider says in the name that it is free, and there is no price.
     pub is_free: bool,
+    /// Tokens.
+    pub context_window: Option<u64>,
 }
 
 impl Catalog {
@@ -85,14 +89,12 @@ impl Catalog {
         let of = |provider: &CatalogProvider| {
             let model = provider.models.iter().find(|model| model.rule.matches(name))?;
             let is_free = model.id.ends_with(":free") && !model.card.has_rates();
-            Some(Found { card: Arc::clone(&model.card), is_free })
+            Some(Found { card: Arc::clone(&model.card), is_free, context_window: model.context_window })
         };
         of(provider).or_else(|| {
             let mut resold = provider.resold.iter().filter_map(|id| self.providers.get(id));
             // Prices for tiers and batch are the other provider's offers.
-            resold
-                .find_map(of)
-                .map(|found| Found { card: Arc::new(found.card.standard()), is_free: found.is_free })
+            resold.find_map(of).map(|found| Found { card: Arc::new(found.card.standard()), ..found })
         })
     }
 

@@ -55,7 +55,8 @@ fn model(json: &Value) -> Result<CatalogModel, String> {
     let variants = json.get("price_variants").and_then(Value::as_array);
     let variants = variants.into_iter().flatten().map(variant).collect::<Result<_, _>>().map_err(at)?;
     let card = RateCard::new(id, PriceSource::Catalogue, periods, variants);
-    Ok(CatalogModel { id: id.into(), rule, card: Arc::new(card) })
+    let context_window = json.get("context_window").and_then(Value::as_u64);
+    Ok(CatalogModel { id: id.into(), rule, card: Arc::new(card), context_window })
 }
 
 fn rule(json: &Value, depth: usize) -> Result<ModelRule, String> {

@@ -5,13 +5,17 @@
 
 use super::catalog::{Catalog, SHIPPED_VERSION};
 use super::cost::Cost;
+use super::money;
 use super::overlay::{Overlay, OverlayPrice};
 use super::own_prices::{OwnPrices, multiplied};
 use super::rate_card::{PriceSource, RateCard, Rating};
 use super::rating_cache::RatingCache;
+use super::unit::Unit;
 use super::vendors::catalogue_provider;
 use jiff::Timestamp;
+use serde_json::Value;
 use std::sync::Arc;
+use words::api::model_facts::ModelFacts;
 use words::api::usage::Usage;
 
 /// How often an overlay entry may refer to another (`like`).
@@ -151,6 +155,29 @@ impl PriceBook {
         }
     }
 
+    /// Adds what is known of a model to what its provider says, whose word counts. Not kept: a list of models is no use of them.
+    pub fn describe(
+        &self,
+        vendor: &str,
+        model: &str,
+        own: Option<&OwnPrices>,
+        at: Timestamp,
+        facts: &mut ModelFacts,
+    ) {
+        let (provider, name) = catalogue_provider(vendor, model);
+        let context_window = || self.catalog().find(&provider, name)?.context_window;
+        facts.context_window = facts.context_window.or_else(context_window);
+        facts.prices = match self.find(vendor, model, own) {
+            Rating::Unknown => None,
+            Rating::Free => {
+                Some([Unit::Input, Unit::Output].into_iter().filter_map(|unit| price(unit, 0)).collect())
+            }
+            Rating::Priced(card) => card
+                .rates(at)
+                .map(|rates| rates.iter().filter_map(|(unit, rate)| price(unit, rate.base)).collect()),
+        };
+    }
+
     fn find(&self, vendor: &str, model: &str, own: Option<&OwnPrices>) -> Rating {
         let Some(own) = own else { return self.listed(vendor, model, 0) };
         match own.model(model) {
@@ -191,6 +218,12 @@ impl PriceBook {
             _ => Rating::Unknown,
         }
     }
+}
+
+/// A price of a kind of token, as a list of models shows it: US dollars per million.
+fn price(unit: Unit, base: u64) -> Option<(String, Value)> {
+    let name = unit.price_key().strip_suffix("_mtok")?;
+    Some((name.to_owned(), money::price_in_dollars(base).into()))
 }
 
 impl Default for PriceBook {

@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 use std::io::Read;
 use std::time::SystemTime;
+use words::api::model_facts::ModelFacts;
 use words::api::usage::Usage;
 
 /// The moments at which prices are compared: before, between and after the dates of the data, at several times of day.
@@ -275,4 +276,22 @@ fn the_overlay_is_before_the_catalogue() {
     assert_eq!(dollars("openai", "nowhere"), None);
     assert!(book.version().starts_with("genai-prices-0.2.1+"));
     assert_eq!(book.rating("openai", "gpt-4o", None).card().unwrap().source, PriceSource::Overlay);
+}
+
+#[test]
+fn a_model_is_described_by_its_provider_then_by_the_catalogue() {
+    let book = PriceBook::default();
+    let at = Timestamp::from_second(MOMENTS[3]).unwrap();
+    let described = |vendor: &str, model: &str, mut facts: ModelFacts| {
+        book.describe(vendor, model, None, at, &mut facts);
+        facts
+    };
+    let found = described("openai", "gpt-4o-mini", ModelFacts::default());
+    assert_eq!(found.context_window, Some(128_000));
+    let prices = found.prices.unwrap();
+    assert_eq!((&prices["input"], &prices["output"]), (&Value::from(0.15), &Value::from(0.6)));
+    let own = ModelFacts { context_window: Some(7), ..ModelFacts::default() };
+    assert_eq!(described("openai", "gpt-4o-mini", own.clone()).context_window, Some(7));
+    assert_eq!(described("openai", "no-such-model", ModelFacts::default()), ModelFacts::default());
+    assert!(book.models_in_use().is_empty(), "a list is no use");
 }

@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use std::sync::Arc;
 use uuid::Uuid;
 use words::error::Error;
+use words::settings::AllowedNames;
 use words::settings::logs::Payloads;
 use words::settings::scopes::{KeyType, Scope, ScopeSet};
 
@@ -57,11 +58,19 @@ pub struct KeyDefaults {
     pub allow_config_override: bool,
     /// Whose bodies are kept in the log, in place of the settings' `logs.payloads`.
     pub log_payloads: Option<Payloads>,
+    /// The models that its requests may use; `None`: all.
+    pub allowed_models: Option<AllowedNames>,
 }
 
 impl Default for KeyDefaults {
     fn default() -> Self {
-        Self { config_id: None, metadata: Vec::new(), allow_config_override: true, log_payloads: None }
+        Self {
+            config_id: None,
+            metadata: Vec::new(),
+            allow_config_override: true,
+            log_payloads: None,
+            allowed_models: None,
+        }
     }
 }
 

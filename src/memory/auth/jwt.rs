@@ -19,6 +19,7 @@ use serde_json::{Map, Value};
 use std::sync::Arc;
 use std::time::Duration;
 use uuid::Uuid;
+use words::settings::AllowedNames;
 use words::settings::Jwt;
 use words::settings::scopes::{KeyType, Scope, ScopeSet};
 
@@ -308,7 +309,9 @@ fn key_defaults(value: &Value) -> KeyDefaults {
     let metadata = metadata.into_iter().flatten();
     let metadata =
         metadata.filter_map(|(name, value)| Some((Arc::from(name.as_str()), Arc::from(value.as_str()?))));
-    KeyDefaults { config_id, metadata: metadata.collect(), allow_config_override: true, log_payloads: None }
+    let allowed = value.get("allowed_models").and_then(Value::as_array);
+    let allowed_models = allowed.map(|names| AllowedNames::new(names.iter().filter_map(Value::as_str)));
+    KeyDefaults { config_id, metadata: metadata.collect(), allowed_models, ..KeyDefaults::default() }
 }
 
 #[cfg(test)]

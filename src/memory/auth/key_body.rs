@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
+use words::settings::AllowedNames;
 use words::settings::scopes::{KeyType, Scope, ScopeSet};
 
 /// A stored service key without its secrets' text.
@@ -26,6 +27,9 @@ pub struct KeyBody {
     pub expires_at: Option<Timestamp>,
     #[serde(default)]
     pub defaults: BodyDefaults,
+    /// The models that its requests may use; `None`: all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub allowed_models: Option<Vec<String>>,
     #[serde(default)]
     pub rate_limits: Value,
     #[serde(default)]
@@ -98,6 +102,7 @@ impl KeyBody {
             secrets: Vec::new(),
             expires_at: None,
             defaults: BodyDefaults::default(),
+            allowed_models: None,
             rate_limits: Value::Null,
             usage_limits: Value::Null,
             usage_resets: 0,
@@ -108,6 +113,12 @@ impl KeyBody {
             created_by: None,
             last_used_at: None,
         }
+    }
+
+    /// As requests are judged by it.
+    pub(super) fn allowed_models(&self) -> Option<AllowedNames> {
+        let names = self.allowed_models.as_ref()?;
+        Some(AllowedNames::new(names.iter().map(String::as_str)))
     }
 
     /// # Errors
@@ -189,10 +200,13 @@ mod tests {
         assert_eq!(secret.hash_bytes(), Some([0x5a; 32]));
         let text = r#"{"name":"k","type":"workspace-user","scopes":["completions.write","of.tomorrow","audit_logs.list"],
             "secrets":[{"hash":"00"},{"hash":"zz","expires_at":"2026-05-03T17:08:55Z"}],"masked":"gk*****abc",
-            "defaults":{"metadata":{"a":"b"}}}"#;
+            "allowed_models":["gpt-4o*"],"defaults":{"metadata":{"a":"b"}}}"#;
         let body = KeyBody::parse(text).unwrap();
         assert!(body.defaults.allow_config_override && body.secrets[0].hash_bytes().is_none());
         assert_eq!(KeyBody::parse(&body.to_json()).unwrap(), body);
+        assert!(
+            body.allowed_models().unwrap().allows("gpt-4o") && !body.allowed_models().unwrap().allows("o9")
+        );
         let scopes: Vec<_> = body.scope_set().iter().map(|scope| scope.as_str()).collect();
         assert_eq!(scopes, ["completions.write"], "neither unknown scopes nor those of another type count");
         let mut administrator = KeyBody::new("administrator", KeyType::OrganisationService);

@@ -155,7 +155,11 @@ fn identity(key: &ServiceKey, stored: &StoredKeys) -> ClientIdentity {
         scopes: key.scopes,
         user: None,
         role: None,
-        defaults: KeyDefaults { log_payloads: key.log_payloads, ..KeyDefaults::default() },
+        defaults: KeyDefaults {
+            log_payloads: key.log_payloads,
+            allowed_models: key.allowed_models.clone(),
+            ..KeyDefaults::default()
+        },
         expires_at: None,
     }
 }

@@ -351,7 +351,10 @@ impl StoredKey {
             scopes: body.scope_set(),
             user: body.user_id.as_deref().map(Arc::from),
             role: None,
-            defaults: KeyDefaults::from(&body.defaults),
+            defaults: KeyDefaults {
+                allowed_models: body.allowed_models(),
+                ..KeyDefaults::from(&body.defaults)
+            },
             expires_at: body.expires_at,
         };
         Some(Self {
@@ -371,6 +374,7 @@ impl From<&BodyDefaults> for KeyDefaults {
             metadata: body.metadata.iter().map(|(name, value)| (text(name), text(value))).collect(),
             allow_config_override: body.allow_config_override,
             log_payloads: body.log_payloads.as_deref().and_then(Payloads::parse),
+            allowed_models: None,
         }
     }
 }

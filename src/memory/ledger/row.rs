@@ -107,6 +107,8 @@ pub struct Row {
     pub target: Option<Text>,
     pub bytes_in: u64,
     pub bytes_out: u64,
+    /// The model as the client named it: a name of `models`, `@slug/model`, or what `model` says.
+    pub requested_model: Option<Text>,
 }
 
 /// The hash of the rates that a cost was computed with. All 64 bits are stored, as a signed number.
@@ -142,7 +144,7 @@ impl RowKind {
 
 /// The columns of rows, in one order for all databases: name in the database, and member. All but the key, which each database makes
 /// of `id` and `created_ms` in its own way. A new one comes last; tables that lack it get it when they are opened.
-pub(super) const COLUMNS: [Column; 54] = [
+pub(super) const COLUMNS: [Column; 55] = [
     Column("id", |row| &row.id, |row| &mut row.id),
     Column("kind", |row| &row.kind, |row| &mut row.kind),
     Column("request", |row| &row.request, |row| &mut row.request),
@@ -197,6 +199,7 @@ pub(super) const COLUMNS: [Column; 54] = [
     Column("target", |row| &row.target, |row| &mut row.target),
     Column("bytes_in", |row| &row.bytes_in, |row| &mut row.bytes_in),
     Column("bytes_out", |row| &row.bytes_out, |row| &mut row.bytes_out),
+    Column("requested_model", |row| &row.requested_model, |row| &mut row.requested_model),
 ];
 
 impl Row {
@@ -248,6 +251,7 @@ impl Row {
             &self.metadata,
             &self.model,
             &self.response_model,
+            &self.requested_model,
             &self.provider,
             &self.span_name,
             &self.error_code,
@@ -317,6 +321,7 @@ pub(crate) fn sample(number: u16) -> Row {
         target: text("config"),
         bytes_in: 10,
         bytes_out: 11,
+        requested_model: text("requested-model"),
     }
 }
 

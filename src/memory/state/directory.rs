@@ -9,7 +9,7 @@ use std::sync::Arc;
 use uuid::Uuid;
 use words::config::Config;
 use words::config::hooks::{Hook, HookPhase};
-use words::settings::{Settings, StoredProvider};
+use words::settings::{ModelEntry, ModelNames, Settings, StoredProvider};
 
 /// What one client may name.
 #[derive(Debug, Clone, Copy)]
@@ -70,6 +70,25 @@ impl<'a> Directory<'a> {
             Some(config) => Some((config, DefinedIn::Settings)),
             None => Some((self.stored.config(self.workspace, id)?, DefinedIn::Store)),
         }
+    }
+
+    /// The entry of `models` that means this name. Whole names count before those with a `*`; then the settings', the workspace's and
+    /// the organisation's, in this order.
+    pub fn model(self, name: &str) -> Option<(&'a Arc<ModelEntry>, DefinedIn)> {
+        let whole = self.model_tables().find_map(|(names, by)| Some((names.whole(name)?, by)));
+        whole.or_else(|| self.model_tables().find_map(|(names, by)| Some((names.pattern(name)?, by))))
+    }
+
+    /// All entries of `models`. One whose name comes a second time means nothing.
+    pub fn models(self) -> impl Iterator<Item = &'a Arc<ModelEntry>> {
+        self.model_tables().flat_map(|(names, _)| names.iter())
+    }
+
+    fn model_tables(self) -> impl Iterator<Item = (&'a ModelNames, DefinedIn)> {
+        let workspace = self.workspace.and_then(|id| self.stored.models(Some(id)));
+        let stored = workspace.into_iter().chain(self.stored.models(None));
+        let stored = stored.map(|names| (&**names, DefinedIn::Store));
+        std::iter::once((&self.settings.models, DefinedIn::Settings)).chain(stored)
     }
 
     /// The saved guardrail with this slug or id.

@@ -7,6 +7,7 @@ use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use uuid::Uuid;
 use words::api::model_list::ProviderModel;
 
 /// How long a list is used.
@@ -68,6 +69,23 @@ impl ModelLists {
         (now < fetched.0).then(|| fetched.1.clone())
     }
 
+    /// The last list that a stored provider gave to clients of a workspace, if it was not long ago.
+    pub fn last_list(
+        &self,
+        workspace: Option<Uuid>,
+        slug: &str,
+        generation: u64,
+    ) -> Option<Arc<[ProviderModel]>> {
+        let kept = self.kept.lock();
+        let slot = kept.slots.get(&Self::key(workspace, slug)).filter(|_| kept.generation == generation)?;
+        slot.last.as_ref().map(|(_, models)| Arc::clone(models))
+    }
+
+    /// Under which the list of a stored provider is kept: workspaces have providers of the same slug.
+    pub fn key(workspace: Option<Uuid>, slug: &str) -> String {
+        workspace.map_or_else(|| slug.to_owned(), |workspace| format!("{workspace}/{slug}"))
+    }
+
     /// Drops the lists whose time is over.
     pub fn drop_expired(&self, now: Instant) {
         for slot in self.kept.lock().slots.values_mut() {
@@ -115,7 +133,7 @@ mod tests {
         let lists = ModelLists::default();
         let start = Instant::now();
         let after = |seconds: u64| start + Duration::from_secs(seconds);
-        let models: Fetched = Ok(Arc::from([ProviderModel { id: "m".into(), created: 0 }]));
+        let models: Fetched = Ok(Arc::from([ProviderModel { id: "m".into(), created: 0, facts: None }]));
         let failure: Fetched = Err(Arc::from("401"));
         assert_eq!(lists.get("a", 3, start), None);
         lists.insert("a", 3, models.clone(), start);
@@ -135,7 +153,8 @@ mod tests {
     fn lists_are_dropped_while_no_request_comes() {
         let lists = ModelLists::default();
         let start = Instant::now();
-        let models: Arc<[ProviderModel]> = Arc::from([ProviderModel { id: "m".into(), created: 0 }]);
+        let models: Arc<[ProviderModel]> =
+            Arc::from([ProviderModel { id: "m".into(), created: 0, facts: None }]);
         let kept = Arc::downgrade(&models);
         lists.insert("a", 1, Ok(models), start);
         lists.drop_expired(start + Duration::from_secs(3599));
@@ -150,7 +169,7 @@ mod tests {
         let start = Instant::now();
         let after = |seconds: u64| start + Duration::from_secs(seconds);
         assert_eq!(lists.insert_unanswered("a", 1, start), Err(Arc::from(UNANSWERED)));
-        let models: Fetched = Ok(Arc::from([ProviderModel { id: "m".into(), created: 0 }]));
+        let models: Fetched = Ok(Arc::from([ProviderModel { id: "m".into(), created: 0, facts: None }]));
         lists.insert("a", 1, models.clone(), start);
         assert_eq!(lists.insert_unanswered("a", 1, after(300)), models);
         assert_eq!(lists.get("a", 1, after(329)), Some(models));

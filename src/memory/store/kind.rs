@@ -57,6 +57,8 @@ kinds! {
     Config = row("config"),
     /// `parent` is the config.
     ConfigVersion = row("config_version").in_database_only(),
+    /// A name that works as `model`.
+    ModelName = row("model_name"),
     Guardrail = row("guardrail"),
     Prompt = row("prompt"),
     /// `parent` is the prompt.

@@ -94,7 +94,7 @@ impl Batches {
         let lines: HeaderMap =
             line_headers(headers).map(|(name, value)| (name.clone(), value.clone())).collect();
         let config = self.planner.offline_config(&uri, &lines, Arc::clone(client)).await?;
-        let target = JobTarget::new(config, provider, uri)?;
+        let target = JobTarget::new(config, provider, uri, client)?;
         let jobs = ProviderJobs::new(provider, job_target::options(body)?);
         target.check(&jobs)?;
         Ok(jobs)

@@ -10,11 +10,13 @@ use judgment::route::attempt::{Attempt, Request};
 use judgment::route::compiled::CompiledConfig;
 use judgment::route::target::Target;
 use knowledge::provider::batch_jobs::{BatchJobs, Job};
+use memory::auth::ClientIdentity;
 use std::sync::Arc;
 use uuid::Uuid;
 use words::api::body::Body;
 use words::api::operation::Operation;
 use words::error::Error;
+use words::settings::AllowedNames;
 
 /// The members of a request for a batch that are OpenAI's; others are the provider's.
 const STANDARD: [&str; 5] =
@@ -30,6 +32,8 @@ pub(super) struct JobTarget {
     config: Arc<CompiledConfig>,
     endpoint: Endpoint,
     uri: Uri,
+    /// The models that the client's key may use.
+    allowed_models: Option<AllowedNames>,
 }
 
 /// A line in the provider's format.
@@ -44,7 +48,12 @@ impl JobTarget {
     ///
     /// # Errors
     /// 400 for a config with several targets, another provider than the file's, or hooks, which are judged before a request is sent.
-    pub fn new(config: Arc<CompiledConfig>, provider: &str, uri: Uri) -> Result<Self, Error> {
+    pub fn new(
+        config: Arc<CompiledConfig>,
+        provider: &str,
+        uri: Uri,
+        client: &ClientIdentity,
+    ) -> Result<Self, Error> {
         let [target] = config.targets() else {
             return Err(Error::bad_request(
                 "Maximum one target is allowed for batch/file/fine_tuning requests. Name one provider, or upload the file without a \
@@ -69,7 +78,8 @@ impl JobTarget {
             return Err(Error::bad_request(message).with_param("config"));
         }
         let endpoint = Endpoint::find(&Method::POST, uri.path());
-        Ok(Self { jobs, target, config, endpoint, uri })
+        let allowed_models = client.defaults.allowed_models.clone();
+        Ok(Self { jobs, target, config, endpoint, uri, allowed_models })
     }
 
     /// Whether the provider can run such a batch.
@@ -122,7 +132,8 @@ impl JobTarget {
     /// What the gateway or the provider's format does not allow.
     pub fn translate(&self, body: Bytes) -> Result<TranslatedLine, Error> {
         let body = Body::parse(body).map_err(|why| Error::bad_request(why.to_string()).with_param("body"))?;
-        let request = Request::new(self.endpoint, Method::POST, self.uri.clone(), Some(body));
+        let mut request = Request::new(self.endpoint, Method::POST, self.uri.clone(), Some(body));
+        request.allowed_models.clone_from(&self.allowed_models);
         request.check(&self.config)?;
         let attempt = Attempt::new(Arc::clone(&self.target), &request)?;
         let model = attempt.model.as_deref().unwrap_or_default().to_owned();

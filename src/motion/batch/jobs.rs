@@ -436,8 +436,8 @@ pub(super) async fn target(run: &Run, batch: &Batch) -> Result<Result<(LineEnv, 
         Ok(client) => client,
         Err(error) => return Ok(Err(error)),
     };
-    let config = planner.offline_config(&env.uri, &env.headers, client).await;
-    let target = config.and_then(|config| JobTarget::new(config, provider, env.uri.clone()));
+    let config = planner.offline_config(&env.uri, &env.headers, Arc::clone(&client)).await;
+    let target = config.and_then(|config| JobTarget::new(config, provider, env.uri.clone(), &client));
     Ok(target.map(|target| (env, target)))
 }
 

@@ -6,15 +6,22 @@ use super::Engine;
 use super::own_request::{OwnError, OwnRequest};
 use super::request_context::RequestContext;
 use futures_util::future::join_all;
+use jiff::Timestamp;
+use judgment::route::model_names::{is_allowed, is_for_client};
 use judgment::route::provider_ref::split_slug;
-use memory::state::model_lists::Fetched;
+use knowledge::price::{OwnPrices, PriceBook};
+use memory::auth::ClientIdentity;
+use memory::state::directory::Directory;
+use memory::state::model_lists::{Fetched, ModelLists};
+use memory::state::snapshot::SettingsSnapshot;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use words::api::chat::ProviderError;
 use words::api::error_names::ErrorNames;
-use words::api::model_list::{self, ListedModel};
+use words::api::model_facts::ModelFacts;
+use words::api::model_list::{self, ListedModel, ProviderModel};
 use words::config::Config;
-use words::settings::StoredProvider;
+use words::settings::{ModelEntry, ModelRoute, StoredProvider};
 
 /// How long a provider may take for its list: clients such as Claude Code give up after three seconds.
 const DEADLINE: Duration = Duration::from_secs(2);
@@ -29,40 +36,140 @@ pub struct GatewayModels {
     pub warnings: Vec<String>,
 }
 
-/// The models that work as `model`: those of every stored provider, and the saved configs that name their models.
-/// `only`: of one stored provider.
+/// The names that work as `model` for the client: those of `models`, the models of every stored provider, and the saved configs that name
+/// their models. `only`: of one stored provider.
 pub async fn gateway_models(engine: &Arc<Engine>, ctx: &RequestContext, only: Option<&str>) -> GatewayModels {
     let directory = ctx.snapshot.directory(ctx.workspace());
+    let client = ctx.record.client.clone().unwrap_or_else(|| ctx.snapshot.service_keys.anonymous());
     let is_wanted = |slug: &str| only.is_none_or(|only| only == slug);
     let wanted: Vec<(&str, &StoredProvider)> =
         directory.providers().filter(|(slug, _)| is_wanted(slug)).collect();
-    let lists = join_all(wanted.iter().map(|(slug, _)| provider_models(engine, ctx, slug))).await;
+    let lists =
+        join_all(wanted.iter().map(|(slug, stored)| provider_models(engine, ctx, slug, stored))).await;
     let mut found = GatewayModels::default();
+    let mut listed = Vec::new();
     for ((slug, stored), list) in wanted.into_iter().zip(lists) {
-        let provider = stored.provider.as_str();
         match list {
-            Ok(models) => {
-                let is_allowed =
-                    |name: &str| stored.models.as_ref().is_none_or(|allowed| allowed.allows(name));
-                let models = models.iter().filter(|model| is_allowed(&model.id));
-                found.models.extend(models.map(|model| ListedModel::of_provider(model, slug, provider)));
-            }
+            Ok(models) => listed.push(ListedProvider { slug, stored, models }),
             Err(why) => found.warnings.push(format!("@{slug}: not listed, {why}")),
         }
     }
     if only.is_none() {
+        found.models = Names {
+            directory,
+            snapshot: &ctx.snapshot,
+            client: &client,
+            listed: &listed,
+            book: &engine.shared.prices.load(),
+        }
+        .all();
+    }
+    for ListedProvider { slug, stored, models } in &listed {
+        let is_usable = |model: &&ProviderModel| {
+            allows(stored, &model.id)
+                && is_allowed(&client, &format!("@{slug}/{}", model.id), Some(slug), Some(&model.id))
+        };
+        let models = models.iter().filter(is_usable);
+        found.models.extend(models.map(|model| ListedModel::of_provider(model, slug, &stored.provider)));
+    }
+    if only.is_none() {
         let is_callable = |id: &&str| directory.provider(id).is_none();
         let named = directory.configs().filter(|(_, config)| names_models(config, false));
-        found.models.extend(named.map(|(id, _)| id).filter(is_callable).map(ListedModel::of_config));
+        let named = named.map(|(id, _)| id).filter(is_callable).map(ListedModel::of_config);
+        found.models.extend(named.filter(|model| is_allowed(&client, &model.id, None, None)));
     }
     found
 }
 
+/// A stored provider and the models that it lists.
+struct ListedProvider<'a> {
+    slug: &'a str,
+    stored: &'a StoredProvider,
+    models: Arc<[ProviderModel]>,
+}
+
+/// The names of `models` that a client may use.
+struct Names<'a> {
+    directory: Directory<'a>,
+    snapshot: &'a SettingsSnapshot,
+    client: &'a ClientIdentity,
+    listed: &'a [ListedProvider<'a>],
+    book: &'a PriceBook,
+}
+
+impl Names<'_> {
+    /// Each with what it stands for. A pattern stands for what its provider lists; one of a config for nothing that could be listed.
+    fn all(&self) -> Vec<ListedModel> {
+        let entries = self.directory.models();
+        let entries = entries.filter(|entry| is_for_client(entry, self.snapshot, self.client));
+        let mut found: Vec<ListedModel> = Vec::new();
+        for entry in entries {
+            match &entry.route {
+                ModelRoute::Provider(slug) => self.of_provider(entry, slug, &mut found),
+                ModelRoute::Saved(_) | ModelRoute::Inline(_) => {
+                    let name = entry.name.as_str();
+                    if entry.name.is_exact()
+                        && self.means(name, entry)
+                        && is_allowed(self.client, name, None, None)
+                    {
+                        found.push(ListedModel::of_config(name).named(name));
+                    }
+                }
+            }
+        }
+        found
+    }
+
+    /// Whether a request with this name means the entry: another one may come first.
+    fn means(&self, name: &str, entry: &Arc<ModelEntry>) -> bool {
+        self.directory.model(name).is_some_and(|(meant, _)| Arc::ptr_eq(meant, entry))
+    }
+
+    fn of_provider(&self, entry: &Arc<ModelEntry>, slug: &str, found: &mut Vec<ListedModel>) {
+        let Some((stored, _)) = self.directory.provider(slug) else { return };
+        let list = self.listed.iter().find(|listed| listed.slug == slug);
+        let mut models = list.into_iter().flat_map(|listed| listed.models.iter());
+        let mut add = |name: &str, model: &ProviderModel| {
+            let is_usable = allows(stored, &model.id) && self.means(name, entry);
+            if is_usable && is_allowed(self.client, name, Some(slug), Some(&model.id)) {
+                found.push(ListedModel::of_provider(model, slug, &stored.provider).named(name));
+            }
+        };
+        if entry.name.is_exact() {
+            let name = entry.name.as_str();
+            let id = entry.model_for(name);
+            let own = self.directory.own_prices(slug).map(|own| &**own);
+            let unlisted = || {
+                let model = ProviderModel { id: id.as_str().into(), created: 0, facts: None };
+                described(self.book, &stored.provider, own, model)
+            };
+            let model = models.find(|model| *model.id == *id).cloned().unwrap_or_else(unlisted);
+            return add(name, &model);
+        }
+        for model in models {
+            if let Some(name) = entry.name_of(&model.id) {
+                add(&name, model);
+            }
+        }
+    }
+}
+
+/// Whether a stored provider may be used for a model.
+fn allows(stored: &StoredProvider, model: &str) -> bool {
+    stored.models.as_ref().is_none_or(|allowed| allowed.allows(model))
+        && stored.allowed.as_ref().is_none_or(|allowed| allowed.allows(model))
+}
+
 /// The models of one stored provider: kept, or asked for now.
-async fn provider_models(engine: &Arc<Engine>, ctx: &RequestContext, slug: &str) -> Fetched {
+async fn provider_models(
+    engine: &Arc<Engine>,
+    ctx: &RequestContext,
+    slug: &str,
+    stored: &StoredProvider,
+) -> Fetched {
     let lists = &engine.shared.model_lists;
     let generation = ctx.snapshot.routing_generation();
-    let key = ctx.workspace().map_or_else(|| slug.to_owned(), |workspace| format!("{workspace}/{slug}"));
+    let key = ModelLists::key(ctx.workspace(), slug);
     if let Some(kept) = lists.get(&key, generation, Instant::now()) {
         return kept;
     }
@@ -71,7 +178,7 @@ async fn provider_models(engine: &Arc<Engine>, ctx: &RequestContext, slug: &str)
     if let Some(kept) = lists.get(&key, generation, Instant::now()) {
         return kept;
     }
-    match tokio::time::timeout(DEADLINE, Box::pin(fetch_models(engine, ctx, slug))).await {
+    match tokio::time::timeout(DEADLINE, Box::pin(fetch_models(engine, ctx, slug, stored))).await {
         Ok(fetched) => {
             lists.insert(&key, generation, fetched.clone(), Instant::now());
             fetched
@@ -81,7 +188,12 @@ async fn provider_models(engine: &Arc<Engine>, ctx: &RequestContext, slug: &str)
 }
 
 /// Asks a stored provider for its list.
-async fn fetch_models(engine: &Arc<Engine>, ctx: &RequestContext, slug: &str) -> Fetched {
+async fn fetch_models(
+    engine: &Arc<Engine>,
+    ctx: &RequestContext,
+    slug: &str,
+    stored: &StoredProvider,
+) -> Fetched {
     let request = OwnRequest {
         snapshot: &ctx.snapshot,
         client: ctx.record.client.as_ref(),
@@ -99,8 +211,21 @@ async fn fetch_models(engine: &Arc<Engine>, ctx: &RequestContext, slug: &str) ->
             reason(status.as_u16(), code.unwrap_or_default())
         }
     })?;
-    let models = model_list::read(&list).ok_or_else(|| Arc::from("no list of models"))?;
-    Ok(models.into())
+    let read = || {
+        let own = ctx.snapshot.directory(ctx.workspace()).own_prices(slug).map(|own| &**own);
+        let book = engine.shared.prices.load_full();
+        let models = model_list::read(&list)?.into_iter();
+        Some(models.map(|model| described(&book, &stored.provider, own, model)).collect::<Vec<_>>())
+    };
+    let models = engine.shared.large_work.run(list.len(), read).await;
+    Ok(models.ok_or_else(|| Arc::from("no list of models"))?.into())
+}
+
+/// A model with what the catalogue knows of it.
+fn described(book: &PriceBook, vendor: &str, own: Option<&OwnPrices>, model: ProviderModel) -> ProviderModel {
+    let mut facts = model.facts.unwrap_or_default();
+    book.describe(vendor, &model.id, own, Timestamp::now(), &mut facts);
+    ProviderModel { facts: Some(facts).filter(|facts| **facts != ModelFacts::default()), ..model }
 }
 
 /// Whether every target of a config names its provider and its model, so that the config's name can stand for a model.

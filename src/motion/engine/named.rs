@@ -17,6 +17,8 @@ pub struct Named {
     /// What it wants of the cache.
     pub cache: Option<Box<CacheHeaders>>,
     pub prompt: Option<FoundPrompt>,
+    /// The model as the client wrote it: a name of `models`, or with a slug.
+    pub requested_model: Option<String>,
     /// The model, of a request that was refused before its first attempt.
     pub model: Option<String>,
 }

@@ -97,8 +97,8 @@ impl Planner {
         let header = header(&request).map_err(|why| Error::bad_request(why.to_string()))?;
         let mut ctx = RequestContext::new(&self.engine.shared);
         ctx.load.in_flight = None;
-        let request = self.read_offline(&mut ctx, request).await?;
-        self.add_to_advance(&header, &mut ctx, &request, sum).await
+        let mut request = self.read_offline(&mut ctx, request).await?;
+        self.add_to_advance(&header, &mut ctx, &mut request, sum).await
     }
 
     async fn send_offline(
@@ -160,8 +160,8 @@ impl Planner {
         ctx.load.in_flight = None;
         ctx.record.client = Some(client);
         let endpoint = Endpoint::find(&Method::POST, uri.path());
-        let request = Request::new(endpoint, Method::POST, uri.clone(), None);
-        self.find_config(&header, &mut ctx, &request).await
+        let mut request = Request::new(endpoint, Method::POST, uri.clone(), None);
+        self.find_config(&header, &mut ctx, &mut request).await
     }
 
     async fn parse(&self, body: Bytes) -> Result<Body, Error> {
@@ -178,7 +178,7 @@ impl Planner {
         offline: OfflineRequest<'_>,
     ) -> Result<Box<Admitted>, Error> {
         let mut request = self.read_offline(ctx, offline).await?;
-        let planned = match self.config(header, ctx, &request).await {
+        let planned = match self.config(header, ctx, &mut request).await {
             Ok(config) => self.plan(header, ctx, &mut request, config, false).await,
             Err(error) => Err(error),
         };

@@ -17,6 +17,7 @@ use judgment::route::attempt::{Attempt, Request};
 use judgment::route::compile::Sources;
 use judgment::route::compiled::CompiledConfig;
 use judgment::route::config_cache::ConfigCache;
+use judgment::route::model_names::{ModelNamer, NearNames};
 use judgment::route::plan::{Plan, Reason};
 use judgment::route::request_snapshot::RequestSnapshot;
 use judgment::route::target::Target;
@@ -25,6 +26,7 @@ use memory::limits::AdvanceEstimate;
 use memory::state::large_work;
 use pingora::http::RequestHeader;
 use serde_json::value::RawValue;
+use std::borrow::Cow;
 use std::sync::Arc;
 use words::config::headers::GatewayHeaders;
 use words::error::Error;
@@ -85,7 +87,7 @@ impl Planner {
         &self,
         header: &RequestHeader,
         ctx: &mut RequestContext,
-        request: &Request,
+        request: &mut Request,
     ) -> Result<Arc<CompiledConfig>, Error> {
         let config = self.find_config(header, ctx, request).await?;
         ctx.api.operation = request.operation;
@@ -132,7 +134,7 @@ impl Planner {
         &self,
         header: &RequestHeader,
         ctx: &mut RequestContext,
-        request: &Request,
+        request: &mut Request,
         sum: &mut AdvanceEstimate,
     ) -> Result<(), Error> {
         let config = self.find_config(header, ctx, request).await?;
@@ -200,27 +202,34 @@ impl Planner {
         }
     }
 
-    /// The compiled config: from the cache, or compiled now. The request is not checked against it.
+    /// The compiled config: from the cache, or compiled now. The request takes what its model names, and is not checked against the config.
     pub async fn find_config(
         &self,
         header: &RequestHeader,
         ctx: &mut RequestContext,
-        request: &Request,
+        request: &mut Request,
     ) -> Result<Arc<CompiledConfig>, Error> {
         let snapshot = &ctx.snapshot;
         let mut gateway_headers = GatewayHeaders::read(&header.headers, &snapshot.settings.header_prefixes)?;
         let client = ctx.record.client.clone().unwrap_or_else(|| snapshot.service_keys.anonymous());
         let rules = KeyRules::new(&client, snapshot);
+        let names_no_config = gateway_headers.config.is_none();
         rules.apply(&mut gateway_headers, |name| {
             snapshot.directory(client.workspace).config(name).is_some()
         })?;
+        let has_key_default = names_no_config && gateway_headers.config.is_some();
+        let namer = ModelNamer { snapshot, client: &client, headers: &gateway_headers, has_key_default };
+        ctx.record.named.requested_model = request.requested_model().map(Cow::into_owned);
+        request.take_names(&namer)?;
         ctx.record.named.metadata =
             rules.metadata(&gateway_headers).and_then(|text| RawValue::from_string(text.into_owned()).ok());
         ctx.record.named.log = LogHeaders::of(&gateway_headers);
         ctx.record.named.cache = CacheHeaders::of(&gateway_headers);
         let provider_key = auth::provider_key(&header.headers, &header.uri, &snapshot.service_keys)?;
+        let near = NearNames { snapshot, client: &client, lists: &self.engine.shared.model_lists };
         let sources =
-            Sources::new(snapshot, &gateway_headers, provider_key.as_deref(), request, ctx.workspace());
+            Sources::new(snapshot, &gateway_headers, provider_key.as_deref(), request, ctx.workspace())
+                .with_near(near);
         let key = sources.key(snapshot.routing_generation());
         if let Some(config) = self.configs.find(key.as_deref()) {
             return Ok(config);

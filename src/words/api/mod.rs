@@ -12,6 +12,7 @@ pub mod error_class;
 pub mod error_names;
 pub mod gemini;
 pub mod messages;
+pub mod model_facts;
 pub mod model_list;
 pub mod operation;
 pub mod output_bounds;

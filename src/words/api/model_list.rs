@@ -3,8 +3,9 @@
 //! Not where the lists come from (`engine::model_list`), and not how long they are kept (`state::model_lists`).
 
 use crate::api::gemini::{GeminiModel, GeminiModels};
-use crate::json::JsonStr;
-use serde::{Deserialize, Serialize};
+use crate::api::model_facts::ModelFacts;
+use serde::Serialize;
+use serde_json::{Map, Value};
 
 /// The most models taken of one provider.
 const MAX_MODELS: usize = 10_000;
@@ -26,12 +27,14 @@ pub struct ProviderModel {
     pub id: Box<str>,
     /// Unix seconds; 0 where the provider does not say.
     pub created: u64,
+    /// What is known of it besides.
+    pub facts: Option<Box<ModelFacts>>,
 }
 
 /// One line of the gateway's list: a name that works as `model`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ListedModel {
-    /// `@slug/model`, or `@config`.
+    /// A name of `models`, `@slug/model`, or `@config`.
     pub id: String,
     object: &'static str,
     created: u64,
@@ -40,31 +43,20 @@ pub struct ListedModel {
     /// The slug of the stored provider; `None` for a saved config.
     #[serde(skip_serializing_if = "Option::is_none")]
     provider: Option<String>,
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    facts: Option<Box<ModelFacts>>,
 }
 
 /// Reads a provider's list; `None` if it is none.
 pub fn read(body: &[u8]) -> Option<Vec<ProviderModel>> {
-    #[derive(Deserialize)]
-    struct List<'a> {
-        #[serde(borrow)]
-        data: Vec<Model<'a>>,
-    }
-    #[derive(Deserialize)]
-    struct Model<'a> {
-        #[serde(borrow)]
-        id: Option<JsonStr<'a>>,
-        #[serde(default)]
-        created: serde_json::Value,
-    }
+    let mut list: Value = serde_json::from_slice(body).ok()?;
     // Together AI sends the bare list.
-    let parsed: Result<Vec<Model<'_>>, _> = if body.trim_ascii_start().starts_with(b"[") {
-        serde_json::from_slice(body)
-    } else {
-        serde_json::from_slice::<List<'_>>(body).map(|list| list.data)
-    };
-    let models = parsed.ok()?.into_iter().filter_map(|model| {
-        let id = model.id.filter(|id| !id.is_empty() && id.len() <= MAX_ID)?;
-        Some(ProviderModel { id: id.0.into(), created: model.created.as_u64().unwrap_or_default() })
+    let data = if list.is_array() { list } else { list.get_mut("data").map(Value::take)? };
+    let Value::Array(models) = data else { return None };
+    let models = models.into_iter().filter_map(|model| {
+        let id = model.get("id")?.as_str().filter(|id| !id.is_empty() && id.len() <= MAX_ID)?;
+        let created = model.get("created").and_then(Value::as_u64).unwrap_or_default();
+        Some(ProviderModel { id: id.into(), created, facts: ModelFacts::read(&model) })
     });
     Some(models.take(MAX_MODELS).collect())
 }
@@ -77,7 +69,14 @@ impl ListedModel {
             created: model.created,
             owned_by: provider.to_owned(),
             provider: Some(slug.to_owned()),
+            facts: model.facts.clone(),
         }
+    }
+
+    /// The same under another name.
+    #[must_use]
+    pub fn named(self, name: &str) -> Self {
+        Self { id: name.to_owned(), ..self }
     }
 
     pub fn of_config(id: &str) -> Self {
@@ -87,6 +86,7 @@ impl ListedModel {
             created: 0,
             owned_by: "config".to_owned(),
             provider: None,
+            facts: None,
         }
     }
 
@@ -100,7 +100,13 @@ impl ListedModel {
             display_name: &self.id,
             created_at: created_at.to_string(),
             provider: self.provider.as_deref(),
+            facts: self.facts.as_ref().map(|facts| facts.anthropic()).unwrap_or_default(),
         }
+    }
+
+    /// Gemini's shape of it.
+    fn gemini(&self) -> GeminiModel<'_> {
+        GeminiModel::new(&self.id).with_facts(self.facts.as_deref())
     }
 
     /// The JSON of one model.
@@ -108,7 +114,7 @@ impl ListedModel {
         match shape {
             ListShape::OpenAi => json(self),
             ListShape::Anthropic => json(&self.anthropic()),
-            ListShape::Gemini => json(&GeminiModel::new(&self.id)),
+            ListShape::Gemini => json(&self.gemini()),
         }
     }
 }
@@ -123,9 +129,7 @@ pub fn list_json(models: &[ListedModel], shape: ListShape) -> Vec<u8> {
             first_id: models.first().map(|model| model.id.as_str()),
             last_id: models.last().map(|model| model.id.as_str()),
         }),
-        ListShape::Gemini => {
-            json(&GeminiModels { models: models.iter().map(|model| GeminiModel::new(&model.id)).collect() })
-        }
+        ListShape::Gemini => json(&GeminiModels { models: models.iter().map(ListedModel::gemini).collect() }),
     }
 }
 
@@ -151,6 +155,8 @@ struct AnthropicModel<'a> {
     created_at: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     provider: Option<&'a str>,
+    #[serde(flatten)]
+    facts: Map<String, Value>,
 }
 
 fn json<T: Serialize>(value: &T) -> Vec<u8> {
@@ -161,7 +167,7 @@ fn json<T: Serialize>(value: &T) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     #[test]
     fn providers_lists_are_read() {
@@ -190,7 +196,7 @@ mod tests {
 
     #[test]
     fn the_list_is_written_in_each_shape() {
-        let model = ProviderModel { id: "m".into(), created: 1_700_000_000 };
+        let model = ProviderModel { id: "m".into(), created: 1_700_000_000, facts: None };
         let models = [ListedModel::of_provider(&model, "s", "openai"), ListedModel::of_config("c")];
         let written = |shape| serde_json::from_slice::<Value>(&list_json(&models, shape)).unwrap();
         assert_eq!(

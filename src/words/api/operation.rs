@@ -234,6 +234,11 @@ impl Operation {
         self.row().label
     }
 
+    /// The names of all operations.
+    pub(crate) fn labels() -> impl Iterator<Item = &'static str> {
+        TABLE.iter().map(|row| row.label)
+    }
+
     /// How the request body travels. A proxied body is read when it is JSON, so that `@slug/model` and
     /// `override_params` work there too; whoever reads it decides by content type.
     pub fn body_kind(self) -> BodyKind {

@@ -321,7 +321,7 @@ impl<'a> ObjectReader<'a> {
 
 /// The candidate nearest to `written`, at an edit distance of at most two.
 pub fn nearest<'k>(candidates: &[&'k str], written: &str) -> Option<&'k str> {
-    let distances = candidates.iter().map(|name| (distance(name, written), *name));
+    let distances = candidates.iter().map(|name| (edit_distance(name, written), *name));
     distances
         .filter(|(distance, _)| *distance <= 2)
         .min_by_key(|(distance, _)| *distance)
@@ -329,8 +329,8 @@ pub fn nearest<'k>(candidates: &[&'k str], written: &str) -> Option<&'k str> {
 }
 
 /// Levenshtein distance, for suggestions only. Long names, and names whose lengths differ too much to be
-/// near, are not compared.
-fn distance(a: &str, b: &str) -> usize {
+/// near, are not compared: they are as far as can be.
+pub fn edit_distance(a: &str, b: &str) -> usize {
     if a.len() > MAX_NAME_LEN || b.len() > MAX_NAME_LEN || a.len().abs_diff(b.len()) > 8 {
         return usize::MAX;
     }

@@ -21,6 +21,9 @@ pub mod key_limits;
 pub mod limits;
 pub mod listen;
 pub mod logs;
+pub mod model_entry;
+pub mod model_names;
+pub mod model_pattern;
 pub mod prices;
 pub mod reference;
 pub mod schema;
@@ -52,6 +55,9 @@ pub use key_limits::KeyLimits;
 pub use limits::Limits;
 pub use listen::{Emulator, Listen, Listener, TlsFiles};
 pub use logs::Logs;
+pub use model_entry::{ModelEntry, ModelRoute};
+pub use model_names::ModelNames;
+pub use model_pattern::{AllowedNames, ModelPattern};
 pub use prices::{CatalogueSource, PriceSettings};
 pub use reference::SecretSources;
 pub use server::{Log, LogFormat, Server, UpstreamTls};
@@ -97,6 +103,8 @@ pub struct Settings {
     /// Saved configs by id.
     pub configs: BTreeMap<String, Config>,
     pub default_config: Option<DefaultConfig>,
+    /// The names that work as `model`.
+    pub models: ModelNames,
     pub custom_hosts: CustomHosts,
     /// Lower-case, each ending in `-`.
     pub header_prefixes: Vec<String>,

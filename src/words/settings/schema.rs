@@ -9,7 +9,7 @@ mod tests;
 
 use super::listen::{AnyListener, UsedAddresses};
 use super::values::ADDRESS;
-use super::{Settings, StoredProvider};
+use super::{ModelEntry, Settings, StoredProvider};
 use crate::config::members::{self, MemberType as _};
 use crate::config::{self, Checks};
 use crate::json::schema;
@@ -36,6 +36,7 @@ fn definitions(providers: &[&str]) -> Map<String, Value> {
         ("address", ADDRESS.schema("IP:PORT, or [IP]:PORT for IPv6.")),
         ("listener", AnyListener(&UsedAddresses::default()).schema("An address with its options.")),
         ("stored_provider", stored_provider),
+        ("model_entry", ModelEntry::schema()),
     ];
     let own = own.into_iter().map(|(name, schema)| (name.to_owned(), schema));
     let mut definitions = config_definitions(providers);

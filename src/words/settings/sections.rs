@@ -6,8 +6,9 @@ use super::listen::UsedAddresses;
 use super::values::{ID, base_url, is_id};
 use super::{
     AccessLog, AlertSettings, Auth, BatchSettings, CacheSettings, Cors, CustomHosts, DefaultConfig, Emulator,
-    GuardrailSettings, Limits, Listen, Log, Logs, NEEDS_POSTGRES, PriceSettings, SemanticCacheSettings,
-    Server, Settings, SharedCounters, StoreSettings, StoredProvider, Telemetry, UpstreamTls, UsageSettings,
+    GuardrailSettings, Limits, Listen, Log, Logs, ModelEntry, ModelNames, ModelRoute, NEEDS_POSTGRES,
+    PriceSettings, SemanticCacheSettings, Server, Settings, SharedCounters, StoreSettings, StoredProvider,
+    Telemetry, UpstreamTls, UsageSettings,
 };
 use crate::config::members::{Form, MemberTable, MemberType, NON_EMPTY, form, object, see};
 use crate::config::node::Kind;
@@ -17,6 +18,7 @@ use crate::config::{Checks, Config};
 use crate::json::schema::{list, pattern};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
 
 impl Settings {
     pub(super) const DOC: &str = "All settings of Turnpike, an AI gateway.";
@@ -28,8 +30,7 @@ impl Settings {
         let listen = object(|table| Listen::members(table, &used));
         let emulator = object(|table| Emulator::members(table, &used));
         let time_limits = "Time limits of targets whose config sets none, in milliseconds; 0 is no limit.";
-        let default_config = "For requests that name no provider, config or custom host: the id of a saved config, or an @slug. Without \
-                              it they are refused.";
+        let models = "Names that work as model: whole ones, or with one * for any text (docs/models.md).";
         let prefixes = "Prefixes of the gateway's own headers. The same headers work under each of them.";
         let default_prefixes = vec!["x-gateway-".to_owned()];
         let settings = Self {
@@ -68,9 +69,10 @@ impl Settings {
                     "Saved configs by id, as named in x-gateway-config.",
                 )
                 .unwrap_or_default(),
-            default_config: table
-                .get("default_config", NON_EMPTY, default_config)
-                .map(|name| DefaultConfig::named(&name, table, &slugs, &ids)),
+            default_config: DefaultConfig::read(table, &slugs, &ids),
+            models: table
+                .get("models", Models { checks, slugs: &slugs, ids: &ids }, models)
+                .unwrap_or_default(),
             custom_hosts: section(table, "custom_hosts", CustomHosts::DOC, CustomHosts::members),
             header_prefixes: table.or("header_prefixes", PREFIXES, default_prefixes, prefixes),
             cors: table.get("cors", object(Cors::members), Cors::DOC),
@@ -178,6 +180,49 @@ impl MemberType for Configs<'_> {
     }
 }
 
+/// Names of models.
+struct Models<'c> {
+    checks: &'c Checks<'c>,
+    /// Those of stored providers.
+    slugs: &'c HashSet<String>,
+    /// Those of saved configs.
+    ids: &'c HashSet<String>,
+}
+
+impl MemberType for Models<'_> {
+    type Value = ModelNames;
+
+    fn read(&self, at: &Cursor<'_>) -> Option<Self::Value> {
+        let checks = Checks { custom_host: &base_url, ..*self.checks };
+        let mut models = Vec::new();
+        for (entry, at) in at.entries()? {
+            let Some(read) = ModelEntry::read(&entry.name, &at, &checks) else { continue };
+            let named = match &read.route {
+                ModelRoute::Provider(slug) => check_slug(slug, self.slugs),
+                ModelRoute::Saved(id) => check_id(id, self.ids),
+                ModelRoute::Inline(_) => Ok(()),
+            };
+            match (named, at.member("to")) {
+                (Err(message), Some(to)) => to.problem(message),
+                (Err(message), None) => at.problem(message),
+                (Ok(()), Some(to)) => check_slugs(&to, self.slugs),
+                (Ok(()), None) => {}
+            }
+            models.push(Arc::new(read));
+        }
+        Some(ModelNames::new(models))
+    }
+
+    fn schema(&self, doc: &str) -> Value {
+        json!({
+            "type": "object",
+            "description": doc,
+            "propertyNames": {"pattern": r"^[^@\s]\S*$", "maxLength": 256},
+            "additionalProperties": {"$ref": "#/$defs/model_entry"},
+        })
+    }
+}
+
 /// Checks the slugs that a saved config and its targets name. The config of a request may name a slug that a
 /// later reload adds, but a saved config is in the same file as its slugs, so a missing slug is a mistake.
 fn check_slugs(at: &Cursor<'_>, slugs: &HashSet<String>) {
@@ -204,7 +249,21 @@ fn check_slug(slug: &str, slugs: &HashSet<String>) -> Result<(), String> {
     Err(format!("names the stored provider @{slug}, but there is no providers.{slug}"))
 }
 
+fn check_id(id: &str, ids: &HashSet<String>) -> Result<(), String> {
+    if ids.contains(id) {
+        return Ok(());
+    }
+    Err(format!("names the saved config {id}, but there is no configs.{id}"))
+}
+
 impl DefaultConfig {
+    fn read(table: &mut MemberTable<'_>, slugs: &HashSet<String>, ids: &HashSet<String>) -> Option<Self> {
+        let doc = "For requests that name no provider, config or custom host: the id of a saved config, or an @slug. Without \
+                   it they are refused.";
+        let name = table.get("default_config", NON_EMPTY, doc)?;
+        Some(Self::named(&name, table, slugs, ids))
+    }
+
     /// What `name` stands for; reported if there is no such thing.
     fn named(name: &str, table: &MemberTable<'_>, slugs: &HashSet<String>, ids: &HashSet<String>) -> Self {
         if let Some(slug) = name.strip_prefix('@') {
@@ -213,8 +272,7 @@ impl DefaultConfig {
             }
             return Self::Slug(slug.to_owned());
         }
-        if !ids.contains(name) {
-            let message = format!("names the saved config {name}, but there is no configs.{name}");
+        if let Err(message) = check_id(name, ids) {
             table.problem("default_config", &message);
         }
         Self::Saved(name.to_owned())

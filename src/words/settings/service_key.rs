@@ -5,6 +5,7 @@
 use super::auth::{Scopes, WORKSPACE};
 use super::key_limits::KeyLimits;
 use super::logs::{PAYLOADS, Payloads};
+use super::model_pattern::{ALLOWED_MODELS, AllowedNames};
 use super::scopes::{KeyType, ScopeSet};
 use crate::config::members::{Form, MemberTable, form, non_empty};
 use crate::config::secret::Secret;
@@ -26,6 +27,8 @@ pub struct ServiceKey {
     pub workspace: Option<String>,
     /// Whose bodies are kept in the log, in place of `logs.payloads`.
     pub log_payloads: Option<Payloads>,
+    /// The models that it may use; `None`: all.
+    pub allowed_models: Option<AllowedNames>,
     /// What it may use.
     pub limits: KeyLimits,
 }
@@ -87,6 +90,9 @@ impl ServiceKey {
             "What the key may do (docs/keys.md). Default: everything.",
         );
         let log_payloads = table.get("log_payloads", PAYLOADS, log_payloads);
+        let allowed = "The models that the key may use, by the names that clients use or as they are sent; * is any text \
+                       (docs/models.md). Default: all.";
+        let allowed_models = table.get("allowed_models", ALLOWED_MODELS, allowed);
         let limits = KeyLimits::members(table);
         if name.as_ref().is_some_and(|name| !used.names.borrow_mut().insert(name.clone())) {
             table.problem("name", "is the name of another key; names must differ");
@@ -96,6 +102,6 @@ impl ServiceKey {
         }
         let everything = if of_workspace { KeyType::WorkspaceService.scopes() } else { ScopeSet::all() };
         let scopes = scopes.unwrap_or(everything);
-        Some(Self { name: name?, key: key?, scopes, workspace, log_payloads, limits })
+        Some(Self { name: name?, key: key?, scopes, workspace, log_payloads, allowed_models, limits })
     }
 }

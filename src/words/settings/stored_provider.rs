@@ -4,6 +4,7 @@
 //! it names (`route`).
 
 use super::allowed_models::AllowedModels;
+use super::model_pattern::{ALLOWED_MODELS, AllowedNames};
 use super::values::base_url;
 use crate::config::Checks;
 use crate::config::account::names::CUSTOM_HOST;
@@ -25,6 +26,8 @@ pub struct StoredProvider {
     pub policies: Policies,
     /// `None`: all models.
     pub models: Option<Arc<AllowedModels>>,
+    /// The names of the models that may be used; `None`: all.
+    pub allowed: Option<AllowedNames>,
 }
 
 impl StoredProvider {
@@ -49,7 +52,10 @@ impl StoredProvider {
             table.problem(CUSTOM_HOST, &message);
         }
         let policies = Policies::members_in_provider(table);
-        let stored = Self { provider: provider.unwrap_or_default(), account, policies, models: None };
+        let doc = "The models that may be used through it; * is any text (docs/models.md). Default: all.";
+        let allowed = table.get("allowed_models", ALLOWED_MODELS, doc);
+        let stored =
+            Self { provider: provider.unwrap_or_default(), account, policies, models: None, allowed };
         // Skipped after a problem, so that a wrong value is reported only once.
         if table.problem_count() == before
             && let Err(error) = (checks.account)(&stored.provider, &stored.account)

@@ -1,24 +1,38 @@
-//! `@slug/model` in the form of an upload (transcriptions, edits of images): the field `model`, wherever it stands.
+//! The model in the form of an upload (transcriptions, edits of images): the field `model`, wherever it stands.
 //!
 //! Forms stream through unread where something else names the provider. Where nothing does, the form is read into memory, as far as
-//! `limits.max_body_bytes` allow, and the slug is taken off. Not here: what else is in a form; the provider judges it.
+//! `limits.max_body_bytes` allow: its model may be `@slug/model` or a name. Not here: what is sent in its place (`model_names`), and
+//! what else is in a form; the provider judges it.
 
 use super::{BodyContent, BodyReading, RequestHead};
-use crate::route::provider_ref::split_slug;
+use crate::route::model_names::is_named;
 use crate::route::request_mode::RequestMode;
-use bytes::Bytes;
 use http::{HeaderMap, header};
 use memchr::memmem;
+use memory::auth::ClientIdentity;
 use std::ops::Range;
 use words::api::operation::Operation;
 use words::config::headers::GatewayHeaders;
 use words::error::Error;
 
-/// How to read a form whose model names the provider; `None`: it streams through.
+/// The model that a form names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FormModel {
+    pub(crate) name: String,
+    /// Where it stands in the form, bytes.
+    pub(crate) place: Range<usize>,
+}
+
+/// How to read a form whose model names the provider, or must be known because the client may use only some; `None`: it streams
+/// through.
 ///
 /// # Errors
 /// 400 for headers of the gateway's own that cannot be read.
-pub(super) fn reading(head: &RequestHead<'_>, limit: usize) -> Result<Option<BodyReading>, Error> {
+pub(super) fn reading(
+    head: &RequestHead<'_>,
+    client: &ClientIdentity,
+    limit: usize,
+) -> Result<Option<BodyReading>, Error> {
     let has_model = matches!(
         head.endpoint.operation,
         Operation::Transcriptions
@@ -26,31 +40,29 @@ pub(super) fn reading(head: &RequestHead<'_>, limit: usize) -> Result<Option<Bod
             | Operation::ImageEdits
             | Operation::ImageVariations
     );
-    let settings = &head.snapshot.settings;
-    if head.endpoint.mode != RequestMode::Api
-        || !has_model
-        || settings.default_config.is_some()
-        || boundary(head.headers).is_none()
-    {
+    if head.endpoint.mode != RequestMode::Api || !has_model || boundary(head.headers).is_none() {
         return Ok(None);
     }
-    let GatewayHeaders { config, provider, virtual_key, custom_host, .. } =
-        &GatewayHeaders::read(head.headers, &settings.header_prefixes)?;
-    if config.is_some() || provider.is_some() || virtual_key.is_some() || custom_host.is_some() {
+    let settings = &head.snapshot.settings;
+    let is_restricted = client.defaults.allowed_models.is_some();
+    let has_names = || head.snapshot.directory(client.workspace).models().next().is_some();
+    if !is_restricted
+        && (is_named(&GatewayHeaders::read(head.headers, &settings.header_prefixes)?)
+            || (settings.default_config.is_some() && !has_names()))
+    {
         return Ok(None);
     }
     let reading = BodyReading::upload(head.headers, limit);
     Ok(reading.map(|reading| BodyReading { content: BodyContent::Form, ..reading }))
 }
 
-/// The model that a form names, and the form without the slug in it.
-pub fn take_slug(headers: &HeaderMap, form: &Bytes) -> Option<(String, Bytes)> {
-    let place = model(form, &boundary(headers)?)?;
-    let named = std::str::from_utf8(form.get(place.clone())?).ok()?;
-    let Some((_, model)) = split_slug(named) else { return Some((named.to_owned(), form.clone())) };
-    let before = form.get(..place.start)?;
-    let after = form.get(place.end..)?;
-    Some((named.to_owned(), Bytes::from([before, model.as_bytes(), after].concat())))
+impl FormModel {
+    /// The model that a form with these headers names.
+    pub fn find(headers: &HeaderMap, form: &[u8]) -> Option<Self> {
+        let place = model(form, &boundary(headers)?)?;
+        let name = std::str::from_utf8(form.get(place.clone())?).ok()?.to_owned();
+        Some(Self { name, place })
+    }
 }
 
 /// What stands before each part of the form.
@@ -105,27 +117,27 @@ mod tests {
     use super::*;
     use http::HeaderValue;
 
-    fn taken(content_type: &'static str, form: &'static str) -> Option<(String, String)> {
+    fn found(content_type: &'static str, form: &str) -> Option<String> {
         let mut headers = HeaderMap::new();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
-        let (model, form) = take_slug(&headers, &Bytes::from_static(form.as_bytes()))?;
-        Some((model, String::from_utf8(form.to_vec()).unwrap()))
+        let FormModel { name, place } = FormModel::find(&headers, form.as_bytes())?;
+        assert_eq!(form[place], name);
+        Some(name)
     }
 
     #[test]
-    fn the_slug_is_taken_off_wherever_the_field_stands() {
+    fn the_model_is_found_wherever_the_field_stands() {
         const FIRST: &str = "--b\r\nContent-Disposition: form-data; name=\"model\"\r\n\r\n@oai/whisper-1\r\n--b\r\n\
             Content-Disposition: form-data; name=\"file\"; filename=\"a\"\r\n\r\nname=\"model\"\r\n--b--\r\n";
         const LAST: &str = "--b\r\nContent-Disposition: form-data; name=\"file\"; filename=\"a\"\r\n\r\nx\r\n--b\r\n\
             content-disposition: form-data; name=model\r\ncontent-type: text/plain\r\n\r\n@oai/whisper-1\r\n--b--\r\n";
         for form in [FIRST, LAST] {
-            let (model, changed) = taken("multipart/form-data; boundary=b", form).unwrap();
-            assert_eq!((model.as_str(), changed), ("@oai/whisper-1", form.replace("@oai/", "")));
+            assert_eq!(found("multipart/form-data; boundary=b", form).unwrap(), "@oai/whisper-1");
         }
         let quoted = "Multipart/Form-Data; charset=utf-8; boundary=\"b\"";
-        assert!(taken(quoted, FIRST).is_some());
+        assert!(found(quoted, FIRST).is_some());
         let plain = "--b\r\ncontent-disposition: form-data; name=\"model\"\r\n\r\nwhisper-1\r\n--b--\r\n";
-        assert_eq!(taken("multipart/form-data; boundary=b", plain), Some(("whisper-1".into(), plain.into())));
+        assert_eq!(found("multipart/form-data; boundary=b", plain).unwrap(), "whisper-1");
         for (content_type, form) in [
             ("multipart/form-data", FIRST),
             ("multipart/form-data; boundary=", FIRST),
@@ -142,7 +154,7 @@ mod tests {
                 "--b\r\ncontent-disposition: form-data; name=\"model\"\r\n\r\n@oai/m",
             ),
         ] {
-            assert_eq!(taken(content_type, form), None, "{content_type} {form}");
+            assert_eq!(found(content_type, form), None, "{content_type} {form}");
         }
     }
 }

@@ -112,6 +112,7 @@ mod tests {
             metadata,
             allow_config_override,
             log_payloads: None,
+            allowed_models: None,
         };
         ClientIdentity { kind, defaults, user: Some("ann".into()), ..ClientIdentity::anonymous(None) }
     }

@@ -2,7 +2,9 @@
 
 use super::endpoint::below_version;
 use super::{PathForm, RequestHead};
+use crate::route::model_names::is_named;
 use http::Method;
+use memory::auth::ClientIdentity;
 use percent_encoding::percent_decode_str;
 use std::borrow::Cow;
 use words::api::model_list::ListShape;
@@ -29,13 +31,15 @@ impl ModelQuery {
         }
     }
 
-    /// `None`: the request is for a provider: it names one, there are no stored providers, or it is no request for models.
+    /// `None`: the request is for a provider: it names one, there are neither stored providers nor names, or it is no request for models.
     ///
     /// # Errors
     /// 400 for headers of the gateway's own that cannot be read.
-    pub(super) fn find(head: &RequestHead<'_>) -> Result<Option<Self>, Error> {
+    pub(super) fn find(head: &RequestHead<'_>, client: &ClientIdentity) -> Result<Option<Self>, Error> {
         let settings = &head.snapshot.settings;
-        if !matches!(*head.method, Method::GET | Method::HEAD) || settings.providers.is_empty() {
+        let directory = head.snapshot.directory(client.workspace);
+        let has_own = || directory.providers().next().is_some() || directory.models().next().is_some();
+        if !matches!(*head.method, Method::GET | Method::HEAD) || !has_own() {
             return Ok(None);
         }
         let (model, shape) = match head.endpoint.form {
@@ -50,12 +54,12 @@ impl ModelQuery {
             }
         };
         let headers = GatewayHeaders::read(head.headers, &settings.header_prefixes)?;
-        let GatewayHeaders { config, provider, virtual_key, custom_host, .. } = &headers;
-        if config.is_some() || provider.is_some() || virtual_key.is_some() || custom_host.is_some() {
+        if is_named(&headers) {
             return Ok(None);
         }
-        // A name without a slug is one of the default provider, which is asked for it.
-        let is_plain = model.as_ref().is_some_and(|model| !model.starts_with('@'));
+        // A name without a slug that is none of `models` is one of the default provider, which is asked for it.
+        let is_plain =
+            model.as_ref().is_some_and(|model| !model.starts_with('@') && directory.model(model).is_none());
         Ok(Some(Self { model, shape }).filter(|_| !is_plain || settings.default_config.is_none()))
     }
 }

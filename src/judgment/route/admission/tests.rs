@@ -42,7 +42,8 @@ fn judged(request: &str, header_lines: &str) -> Result<Plane, Error> {
     let uri: Uri = path.parse().unwrap();
     let headers = headers(header_lines);
     let snapshot = snapshot();
-    RequestHead::new(&method, &uri, &headers, &snapshot, &control_paths()).plane()
+    let client = snapshot.service_keys.anonymous();
+    RequestHead::new(&method, &uri, &headers, &snapshot, &control_paths()).plane(&client)
 }
 
 #[test]

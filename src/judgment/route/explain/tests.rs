@@ -4,6 +4,7 @@ use super::{Explanation, explain, without_values};
 use crate::route::admission::Endpoint;
 use crate::route::attempt::Request;
 use crate::route::compile::Sources;
+use crate::route::model_names::ModelNaming;
 use crate::route::tests::{TestEnv, target};
 use bytes::Bytes;
 use http::{HeaderMap, Method, Uri};
@@ -36,7 +37,7 @@ fn explained(config: &str, body: &str, env: &TestEnv) -> Value {
         gateway_headers: &gateway_headers,
         provider_key: None,
         model_slug: None,
-        model_config: None,
+        names: ModelNaming::default(),
         prompt: None,
         object: None,
     };

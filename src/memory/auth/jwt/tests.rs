@@ -215,12 +215,15 @@ fn claims_are_mapped_by_the_settings() {
     let mut given = claims();
     given.as_object_mut().unwrap().remove("workspace_slug");
     given["person"] = json!({"mail": "ann@example.com"});
-    given["gateway"] = json!({"config_id": "pc-a", "metadata": {"team": "a", "n": 1}});
+    given["gateway"] =
+        json!({"config_id": "pc-a", "metadata": {"team": "a", "n": 1}, "allowed_models": ["gpt-4o*", 5]});
     let bare = tokens.verify(&provider.token(&given), &team, at(NOW)).unwrap();
     assert_eq!(bare.user.as_deref(), Some("ann@example.com"));
     assert_eq!(bare.scopes, [Scope::ConfigsList].into_iter().collect());
     assert_eq!(bare.defaults.config_id.as_deref(), Some("pc-a"));
     assert_eq!(bare.defaults.metadata, [("team".into(), "a".into())]);
+    let allowed = bare.defaults.allowed_models.as_ref().unwrap();
+    assert!(allowed.allows("gpt-4o-mini") && !allowed.allows("o9"));
     given["access"] = json!({"roles": ["configs.read", "logs.read", "audit_logs.list"]});
     given["kind"] = json!("member");
     let mapped = tokens.verify(&provider.token(&given), &team, at(NOW)).unwrap();

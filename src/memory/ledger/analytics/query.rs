@@ -14,6 +14,8 @@ pub enum By {
     Dimension(Dimension),
     /// `_user` of the metadata.
     User,
+    /// The model as the client named it.
+    RequestedModel,
     /// A member of the metadata.
     Metadata(String),
 }

@@ -21,6 +21,7 @@ pub fn samples(query: &Query, range: &Range<i64>, table: &str, dialect: Dialect)
     let mut condition = filter.condition(dialect);
     let group = match &query.by {
         By::User => format!("user_name, {NO_FEEDBACK}"),
+        By::RequestedModel => format!("requested_model, {NO_FEEDBACK}"),
         By::Metadata(name) => {
             let value = member(&mut condition, name);
             let own = condition.workspace_of(&format!("{table}."), filter.default_workspace);
@@ -40,7 +41,7 @@ pub fn samples(query: &Query, range: &Range<i64>, table: &str, dialect: Dialect)
 #[derive(Debug)]
 pub(crate) struct SampleRow<'a> {
     pub sample: Sample<'a>,
-    /// The group's value: a user or a member of the metadata.
+    /// The group's value: a user, a name of a model or a member of the metadata.
     pub value: Option<&'a str>,
     pub feedback: FeedbackSum,
 }

@@ -174,7 +174,7 @@ impl Tally {
                 self.number(Some(decimal(sample.status, &mut text)))
             }
             By::Dimension(dimension) => self.number(sample.values.get(dimension as usize).copied().flatten()),
-            By::User | By::Metadata(_) => self.number(value),
+            By::User | By::RequestedModel | By::Metadata(_) => self.number(value),
         };
         let bucket = self.query.bucket(sample.at);
         let has_percentiles = self.query.has_percentiles;

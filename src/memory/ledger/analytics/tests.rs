@@ -133,6 +133,7 @@ fn from_rows(rows: &[Row], query: &Query) -> Answer {
     for row in rows.iter().filter(|row| is_wanted(query, row)) {
         let value = match &query.by {
             By::User => row.user.as_deref().map(str::to_owned),
+            By::RequestedModel => row.requested_model.as_deref().map(str::to_owned),
             By::Metadata(name) => member(row, name),
             _ => None,
         };
@@ -318,7 +319,7 @@ pub(in crate::ledger) fn check_answers(store: &dyn LogStore, cases: usize) {
             while store.merge_rollups(batch * DAY).unwrap() {}
         }
     }
-    let by = prop_oneof![4 => by(), 1 => Just(By::User), 1 => Just(By::Metadata("te\"am".to_owned()))];
+    let by = prop_oneof![4 => by(), 1 => Just(By::User), 1 => Just(By::RequestedModel), 1 => Just(By::Metadata("te\"am".to_owned()))];
     let filters = prop_oneof![2 => filter(), 1 => row_filter()];
     let widths = proptest::sample::select(vec![
         (DAY, 0),

@@ -18,7 +18,7 @@ use words::config::node::Node;
 use words::config::read::{Cursor, Problems};
 use words::config::{Checks, Config};
 use words::error::Problem;
-use words::settings::{AllowedModels, StoredProvider};
+use words::settings::{AllowedModels, AllowedNames, ModelEntry, StoredProvider};
 
 /// A provider, and when it goes out of use.
 #[derive(Debug, Clone)]
@@ -76,6 +76,11 @@ pub(crate) fn compile_provider(
     }
     let mut provider = read_provider(&members).map_err(|problems| texts(&problems))?;
     provider.models = allowed_models(account).map(Arc::new);
+    let names = |of: &Value| {
+        let names = of.get("allowed_models")?.as_array()?;
+        Some(AllowedNames::new(names.iter().filter_map(Value::as_str)))
+    };
+    provider.allowed = names(&body).or_else(|| names(account)).or_else(|| provider.allowed.take());
     let expires_at = body.get("expires_at").and_then(Value::as_str).and_then(|text| text.parse().ok());
     let access = workspace_access(account).map(Arc::new);
     Ok(Some(SavedProvider { provider: Arc::new(provider), expires_at, own_prices, access }))
@@ -150,6 +155,38 @@ pub(crate) fn compile_config(record: &Record, store: &Store, hosts: &HostRules) 
     let problems = Problems::default();
     let read = Config::read(&Cursor::root(&node, &problems), &checks);
     read.ok_or_else(|| texts(&problems.into_vec()))
+}
+
+/// The record of a name of models: the members of an entry of the settings' `models`, and `name`.
+///
+/// # Errors
+/// Why it cannot be used, without secrets.
+pub(crate) fn compile_model(record: &Record, store: &Store, hosts: &HostRules) -> Result<ModelEntry, String> {
+    let mut members: Map<String, Value> =
+        serde_json::from_str(&record.body).map_err(|why| why.to_string())?;
+    if record.sealed.is_some() {
+        members.extend(store.unseal(record).map_err(|why| why.to_string())?);
+    }
+    read_model(&members, hosts).map_err(|problems| texts(&problems))
+}
+
+/// Reads a name of models as the settings file does.
+///
+/// # Errors
+/// All problems.
+pub fn read_model(members: &Map<String, Value>, hosts: &HostRules) -> Result<ModelEntry, Vec<Problem>> {
+    let name = members.get("name").and_then(Value::as_str).unwrap_or_default();
+    let of_entry = |name: &str| members.get(name).filter(|value| !value.is_null());
+    let entry =
+        ModelEntry::MEMBERS.iter().filter_map(|name| Some(((*name).to_owned(), of_entry(name)?.clone())));
+    let entry: Map<String, Value> = entry.collect();
+    let problems = Problems::default();
+    let node = Node::deserialize(&entry).map_err(|why| vec![problem(&why.to_string())])?;
+    let named = |_: &str| Ok(());
+    let custom_host = |host: &str| hosts.check_name(&Origin::parse(host, false)?);
+    let checks = Checks { provider: &named, account: &provider::check_account, custom_host: &custom_host };
+    let read = ModelEntry::read(name, &Cursor::root(&node, &problems), &checks);
+    read.ok_or_else(|| problems.into_vec())
 }
 
 /// A guardrail's record as a hook: `checks` of its body, or of its sealed members where they have secrets, and `actions`.

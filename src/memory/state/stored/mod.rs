@@ -11,12 +11,15 @@
 
 mod compile;
 pub mod prompts;
+mod saved_models;
 #[cfg(test)]
 mod tests;
 
-pub use compile::{account_members, compile_guardrail, guardrail_hook, read_provider};
+pub use compile::{account_members, compile_guardrail, guardrail_hook, read_model, read_provider};
 
-use compile::{DefaultGuardrails, SavedProvider, compile_config, compile_provider, default_guardrails};
+use compile::{
+    DefaultGuardrails, SavedProvider, compile_config, compile_model, compile_provider, default_guardrails,
+};
 
 use crate::auth::DEFAULT_WORKSPACE;
 use crate::net::outbound::custom_host::HostRules;
@@ -26,13 +29,14 @@ use jiff::Timestamp;
 use knowledge::price::OwnPrices;
 use knowledge::prompt::{PromptLibrary, PromptSet};
 use prompts::PromptCompiler;
+use saved_models::SavedModels;
 use std::collections::BTreeSet;
 use std::ops::Bound;
 use std::sync::Arc;
 use uuid::Uuid;
 use words::config::Config;
 use words::config::hooks::{Hook, HookPhase};
-use words::settings::StoredProvider;
+use words::settings::{ModelNames, StoredProvider};
 
 /// The compiled objects of one moment. A copy shares everything with its original.
 #[derive(Debug, Clone, Default)]
@@ -43,6 +47,7 @@ pub struct Stored {
     /// When providers go out of use.
     expiries: OrdSet<(Timestamp, Uuid)>,
     configs: HashMap<Uuid, Arc<Config>>,
+    models: SavedModels,
     guardrails: HashMap<Uuid, Arc<Hook>>,
     /// By workspace; only of those that have some.
     default_guardrails: HashMap<Uuid, DefaultGuardrails>,
@@ -79,7 +84,7 @@ impl Stored {
                     let children = catalog.children(change.kind, change.id);
                     routing.extend(children.map(|child| (child.kind, child.id)));
                 }
-                Kind::Config | Kind::Guardrail | Kind::Workspace => {
+                Kind::Config | Kind::ModelName | Kind::Guardrail | Kind::Workspace => {
                     routing.insert((change.kind, change.id));
                 }
                 _ => prompts.note(&change),
@@ -126,6 +131,12 @@ impl Stored {
                         }
                         None => self.guardrails.remove(id).is_some(),
                     }
+                }
+                Kind::ModelName => {
+                    let compiled = record.map(|record| compile_model(record, env.store, env.hosts));
+                    let compiled = self.usable_one((*kind, *id), record, compiled);
+                    let workspace = record.and_then(|record| record.workspace);
+                    self.models.set(*id, workspace, compiled)
                 }
                 Kind::Workspace => {
                     let before = self.default_guardrails.remove(id);
@@ -216,6 +227,11 @@ impl Stored {
     /// The config with this slug or id that a client of `workspace` may use.
     pub fn config(&self, workspace: Option<Uuid>, name: &str) -> Option<&Arc<Config>> {
         self.configs.get(&self.record(Kind::Config, workspace, name)?.id)
+    }
+
+    /// The names of models of one workspace, or (`None`) of the organisation.
+    pub fn models(&self, workspace: Option<Uuid>) -> Option<&Arc<ModelNames>> {
+        self.models.of(workspace)
     }
 
     /// The guardrail with this slug or id that a client of `workspace` may use.

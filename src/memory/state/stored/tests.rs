@@ -1,6 +1,7 @@
 //! Tests of the compiled objects, on a store in memory.
 
 use super::*;
+use crate::state::directory::{DefinedIn, Directory};
 use crate::store::{Change, StoreOptions};
 use proptest::prelude::*;
 use serde_json::json;
@@ -110,6 +111,39 @@ async fn a_provider_goes_out_of_use_by_the_clock() {
 }
 
 #[tokio::test]
+async fn a_name_of_models_is_found_in_its_workspace_then_in_the_organisation() {
+    let mut compiled = Compiled::new().await;
+    let name = |slug: &str, workspace, name: &str, to: &str| {
+        record(Kind::ModelName, slug, workspace, &json!({"name": name, "to": to, "model": null}))
+    };
+    let own = name("n1", Some(WORKSPACE), "fast", "@own/m");
+    let before = compiled.stored.routing_generation;
+    compiled.put(own.clone(), None).await;
+    compiled.put(name("n2", None, "fast", "@all/m"), None).await;
+    compiled.put(name("n3", None, "gpt-*", "@all"), None).await;
+    compiled.put(name("n4", None, "no name", "@all"), None).await;
+    assert!(compiled.stored.routing_generation > before);
+    let yaml = words::settings::SecretSources { env: &|_| None, credential: &|_| Err(String::new()) };
+    let checks =
+        words::config::Checks { provider: &|_| Ok(()), account: &|_, _| Ok(()), custom_host: &|_| Ok(()) };
+    let text = "providers: {p: {provider: openai}}\nmodels: {'gpt-4*': '@p'}";
+    let settings = words::settings::Settings::parse(text, &yaml, &checks).unwrap();
+    let found = |compiled: &Compiled, workspace, name: &str| {
+        let directory = Directory { settings: &settings, stored: &compiled.stored, workspace };
+        directory.model(name).map(|(entry, by)| (format!("{:?}", entry.route), by))
+    };
+    let of = |slug: &str| format!("Provider({slug:?})");
+    let store = DefinedIn::Store;
+    assert_eq!(found(&compiled, Some(WORKSPACE), "fast"), Some((of("own"), store)));
+    assert_eq!(found(&compiled, Some(Uuid::from_u128(8)), "fast"), Some((of("all"), store)));
+    assert_eq!(found(&compiled, None, "gpt-3"), Some((of("all"), store)));
+    assert_eq!(found(&compiled, None, "gpt-4o"), Some((of("p"), DefinedIn::Settings)));
+    assert_eq!(found(&compiled, None, "no name"), None);
+    compiled.put(Record { status: Status::Archived, revision: 2, ..own }, None).await;
+    assert_eq!(found(&compiled, Some(WORKSPACE), "fast"), Some((of("all"), store)));
+}
+
+#[tokio::test]
 async fn what_has_not_changed_is_not_compiled_again() {
     let mut compiled = Compiled::new().await;
     compiled.put(provider("a", Some(WORKSPACE), json!({})), Some(json!({"api_key": "k"}))).await;
@@ -157,7 +191,10 @@ fn described(stored: &Stored) -> String {
             prompts.insert(format!("{workspace} partial {}", partial.slug), found);
         }
     }
-    format!("{providers:?} {configs:?} {:?} {:?} {prompts:?}", stored.expiries, stored.broken)
+    let workspaces = [7, 8].map(|number| Some(Uuid::from_u128(number)));
+    let names = workspaces.into_iter().filter_map(|workspace| stored.models(workspace));
+    let names: Vec<Vec<_>> = names.map(|names| names.iter().collect()).collect();
+    format!("{providers:?} {configs:?} {names:?} {:?} {:?} {prompts:?}", stored.expiries, stored.broken)
 }
 
 /// A record of one of a few, with an id and a slug of its own.
@@ -165,6 +202,7 @@ fn any_record() -> impl Strategy<Value = Record> {
     let kinds = [
         Kind::Provider,
         Kind::Config,
+        Kind::ModelName,
         Kind::Prompt,
         Kind::PromptVersion,
         Kind::Partial,
@@ -179,6 +217,8 @@ fn any_record() -> impl Strategy<Value = Record> {
             Kind::Provider => json!({"ai_provider": if form == 3 { "nobody" } else { "openai" }, "is_provider": form != 2,
                 "account": {"custom_host": format!("https://{form}.example.com")}, "expires_at": expiry}),
             Kind::Config => json!({"config": if form == 3 { json!(3) } else { json!({"retry": {"attempts": form + 1}}) }}),
+            // Some have the name of another one.
+            Kind::ModelName => json!({"name": (["a", "b*", "c", "c d"])[form as usize], "to": format!("@p/{id}")}),
             Kind::Prompt => json!({"published": form + 1, "labels": {Uuid::from_u128(600).to_string(): 1, Uuid::from_u128(601).to_string(): 2}}),
             Kind::Partial => json!({"published": form + 1}),
             Kind::PromptVersion | Kind::PartialVersion => json!({"string": if form == 3 { "{{" } else { "text" }, "is_raw_template": false}),

@@ -59,6 +59,8 @@ fn write_line(out: &mut Vec<u8>, stamp: &str, record: &RequestRecord) {
         line.text(key!("prompt_version_id"), &version.id.to_string());
     }
     line.optional_text(key!("model"), name(record.model()));
+    let requested = record.named.requested_model.as_deref().filter(|name| Some(*name) != record.model());
+    line.optional_text(key!("requested_model"), name(requested));
     line.optional_text(key!("response_model"), name(response.model.as_deref()));
     line.number(key!("status"), record.response.status.into());
     line.flag(key!("stream"), record.response.streamed);

@@ -177,6 +177,7 @@ impl LoggedRequest {
             target: target.map(|target| Text::from(target.path.clone())),
             bytes_in: record.request.bytes,
             bytes_out: record.response.bytes,
+            requested_model: record.named.requested_model.as_deref().map(name),
             ..Row::new(id, RowKind::Request, created_ms)
         };
         if let Some(metadata) = &record.named.metadata {

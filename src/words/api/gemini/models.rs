@@ -1,6 +1,7 @@
 //! Lists of models in Gemini's shape: providers' lists in OpenAI's shape rewritten, and the shape itself for the gateway's own.
 
 use crate::api::chat::ProviderError;
+use crate::api::model_facts::ModelFacts;
 use crate::json::JsonStr;
 use serde::{Deserialize, Serialize};
 
@@ -29,6 +30,10 @@ pub struct GeminiModel<'a> {
     name: String,
     display_name: &'a str,
     supported_generation_methods: &'static [&'static str],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    input_token_limit: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    output_token_limit: Option<u64>,
 }
 
 impl<'a> GeminiModel<'a> {
@@ -43,7 +48,17 @@ impl<'a> GeminiModel<'a> {
             } else {
                 &["generateContent", "countTokens"]
             },
+            input_token_limit: None,
+            output_token_limit: None,
         }
+    }
+
+    /// With what is known of the model.
+    #[must_use]
+    pub(crate) fn with_facts(mut self, facts: Option<&ModelFacts>) -> Self {
+        self.input_token_limit = facts.and_then(|facts| facts.context_window);
+        self.output_token_limit = facts.and_then(|facts| facts.max_output_tokens);
+        self
     }
 }
 

@@ -1,0 +1,199 @@
+//! Stored names of models: what works as `model` in a workspace, and what it stands for.
+//!
+//! An entry has the members of one in the settings' `models` (`words::settings::model_entry`), and its name. Those of the settings are
+//! listed, and read-only. What requests make of a name is `route::model_names`.
+
+use super::ORGANISATION;
+use super::call::Call;
+use super::configs::check_object;
+use super::field::{Field, Type, not_null, nullable, optional, required};
+use super::page;
+use super::records::{member, members};
+use super::reply::Reply;
+use super::resource::{
+    Changed, Draft, Item, Resource, create, delete, list, read, stored_items, update, view,
+};
+use super::route::{Route, Shape};
+use memory::state::stored::read_model;
+use memory::store::{Change, Kind, Record, Status};
+use serde_json::{Map, Value, json};
+use std::sync::Arc;
+use words::error::Error;
+use words::settings::scopes::Scope;
+use words::settings::{ModelEntry, ModelRoute};
+
+const NAME: &str = "What requests send as `model`; `*` stands for any text.";
+const TO: Type = Type::AnyOf(&[Type::Name(512), Type::AnyObject]);
+const TO_DOC: &str = "`@slug`, `@slug/model`, the slug of a saved config, or a config or target.";
+const TEXTS: Type = Type::List(&Type::Name(256), 0, 500);
+
+const MODEL: Field = optional(
+    "model",
+    Type::Name(256),
+    "The model that is requested; `*` is what the `*` of the name stands for. The name itself where absent.",
+);
+const OPERATIONS: Field =
+    optional("operations", TEXTS, "What it may be used for (docs/operations.md). Everything where absent.");
+const KEYS: Field =
+    optional("keys", TEXTS, "The names or ids of the keys that may use it. All where absent.");
+const WORKSPACES: Field =
+    optional("workspaces", TEXTS, "The slugs or ids of the workspaces that may use it. All where absent.");
+const DESCRIPTION: Field = optional("description", Type::Text(2048), "For people.");
+
+const CREATE: &[Field] = &[
+    required("name", Type::Name(256), NAME),
+    required("to", TO, TO_DOC),
+    MODEL,
+    OPERATIONS,
+    KEYS,
+    WORKSPACES,
+    DESCRIPTION,
+    optional("slug", Type::Slug(1, 128), "How these routes name it; made of the name where absent."),
+    optional("workspace_id", Type::Name(128), "Id or slug of the workspace."),
+    optional("organisation_id", Type::Text(64), "Taken from the key."),
+];
+
+const UPDATE: &[Field] = &[
+    not_null("name", Type::Name(256), NAME),
+    not_null("to", TO, TO_DOC),
+    MODEL,
+    OPERATIONS,
+    KEYS,
+    WORKSPACES,
+    DESCRIPTION,
+];
+
+const MADE: &[Field] = &[
+    required("id", Type::Uuid, "The entry."),
+    required("slug", Type::Text(128), "How these routes name it."),
+    required("object", Type::Text(20), "`model-name`."),
+];
+
+const ITEM: &[Field] = &[
+    nullable("id", Type::Uuid, "The entry; null for one of the settings."),
+    nullable("slug", Type::Text(128), "How these routes name it; null for one of the settings."),
+    required("name", Type::Text(256), "What requests send as `model`."),
+    required(
+        "to",
+        Type::Any,
+        "What it stands for, secrets masked; null: a config of the settings that is not shown.",
+    ),
+    nullable("model", Type::Text(256), "The model that is requested; null: the name itself."),
+    nullable("operations", TEXTS, "What it may be used for; null: everything."),
+    nullable("keys", TEXTS, "The keys that may use it; null: all."),
+    nullable("workspaces", TEXTS, "The workspaces that may use it; null: all."),
+    nullable("description", Type::Text(2048), "For people."),
+    required("organisation_id", Type::Uuid, "The organisation."),
+    nullable("workspace_id", Type::Uuid, "Where it is used; null for every workspace."),
+    required("status", Type::Text(20), "`active`."),
+    nullable("owner_id", Type::Text(128), "Who made it."),
+    nullable("updated_by", Type::Text(128), "Who changed it last."),
+    nullable("created_at", Type::Time, "When it was made."),
+    nullable("last_updated_at", Type::Time, "When it was changed last."),
+    required("origin", Type::OneOf(&["settings", "store"]), "`settings`: from the settings file, read-only."),
+    required("object", Type::Text(20), "`model-name`."),
+];
+
+pub(super) const ROUTES: &[Route] = &[
+    create::<ModelName>(&[Scope::ConfigsCreate], "Makes a name of models", CREATE, Shape::Object(MADE)),
+    list::<ModelName>(&[Scope::ConfigsList], "Lists names of models", page::WORKSPACE_QUERY, ITEM),
+    read::<ModelName>(&[Scope::ConfigsRead], "Reads a name of models", ITEM).query(page::IN_WORKSPACE),
+    update::<ModelName>(&[Scope::ConfigsUpdate], "Changes a name of models", UPDATE, Shape::Object(MADE))
+        .query(page::IN_WORKSPACE),
+    delete::<ModelName>(&[Scope::ConfigsDelete], "Deletes a name of models").query(page::IN_WORKSPACE),
+];
+
+struct ModelName;
+
+impl Resource for ModelName {
+    const KIND: Kind = Kind::ModelName;
+    const NAME: &'static str = "model-names";
+    const PATHS: [&'static str; 2] = ["/v1/model-names", "/v1/model-names/{slug}"];
+    const PREFIX: &'static str = "mn-";
+    const KEPT: &'static [&'static str] =
+        &["name", "to", "model", "operations", "keys", "workspaces", "description"];
+    const SECRET: &'static [&'static str] = &["to"];
+    const CHANGED: Changed = Changed::Made;
+
+    fn fill(call: &Call, draft: &mut Draft<'_>) -> Result<(), Error> {
+        let entry = check(call, draft)?;
+        let catalog = call.catalog()?;
+        let mut others = catalog.all(Kind::ModelName).filter(|other| {
+            other.workspace == draft.record.workspace
+                && other.id != draft.record.id
+                && other.status == Status::Active
+        });
+        let name = entry.name.as_str();
+        if others.any(|other| member(&members(other), "name") == name) {
+            return Err(Error::conflict(format!("There is a name {name} already.")).with_param("name"));
+        }
+        Ok(())
+    }
+
+    fn made(record: &Record) -> Reply {
+        Reply::from(json!({"id": record.id, "slug": record.slug, "object": "model-name"}))
+    }
+
+    fn items(call: &Call) -> Result<Vec<Item>, Error> {
+        let mut items = stored_items(call.list(Self::KIND)?);
+        items.extend(call.snapshot.settings.models.iter().map(|entry| Item::Unstored(of_settings(entry))));
+        Ok(items)
+    }
+
+    async fn shown(_: &Call, record: &Arc<Record>) -> Result<Value, Error> {
+        Ok(view(ITEM, record, json!({"origin": "store", "object": "model-name"})))
+    }
+
+    /// For good, so that its name is free again.
+    fn removal(_: &Call, record: &Record) -> Result<Vec<Change>, Error> {
+        Ok(vec![Change::Delete { kind: Self::KIND, id: record.id }])
+    }
+}
+
+/// The entry that a draft has become, whose provider or config exists.
+///
+/// # Errors
+/// 400 with all problems.
+fn check(call: &Call, draft: &Draft<'_>) -> Result<ModelEntry, Error> {
+    let entry = read_model(&draft.body, &call.snapshot.hosts).map_err(Error::invalid_body)?;
+    let workspace = draft.record.workspace;
+    let directory = call.snapshot.directory(workspace);
+    let missing = match &entry.route {
+        ModelRoute::Provider(slug) => {
+            directory.provider(slug).is_none().then(|| format!("the stored provider @{slug}"))
+        }
+        ModelRoute::Saved(id) => directory.config(id).is_none().then(|| format!("the saved config {id}")),
+        ModelRoute::Inline(_) => {
+            check_object(call, workspace, &member(&draft.body, "to"), "to")?;
+            None
+        }
+    };
+    match missing {
+        Some(what) => Err(Error::invalid_request("to", format!("to names {what}, which does not exist."))),
+        None => Ok(entry),
+    }
+}
+
+/// An entry of the settings file. A config in it is not shown: it may have secrets that came by reference.
+fn of_settings(entry: &ModelEntry) -> Value {
+    let to = match &entry.route {
+        ModelRoute::Provider(slug) => Some(format!("@{slug}")),
+        ModelRoute::Saved(id) => Some(id.clone()),
+        ModelRoute::Inline(_) => None,
+    };
+    let own = json!({
+        "name": entry.name.as_str(),
+        "to": to,
+        "model": entry.model.as_ref().map(|model| model.as_str()),
+        "operations": entry.operations,
+        "keys": entry.keys,
+        "workspaces": entry.workspaces,
+        "organisation_id": ORGANISATION,
+        "status": "active",
+        "origin": "settings",
+        "object": "model-name",
+    });
+    let mut own = super::records::object(own);
+    let shown = ITEM.iter().map(|field| (field.name.to_owned(), own.remove(field.name).unwrap_or_default()));
+    Value::Object(shown.collect::<Map<String, Value>>())
+}
