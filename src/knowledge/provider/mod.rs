@@ -39,6 +39,7 @@ mod self_hosted;
 pub mod spec;
 mod spelling;
 mod stream_usage;
+mod string_members;
 pub mod success_error;
 pub mod token_exchange;
 pub(crate) mod tool_names;

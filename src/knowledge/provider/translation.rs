@@ -6,6 +6,7 @@
 use super::adapter::{Adapter, CallPlace, CallTarget, ChatAdapter, JsonAdapter, ResponsePatch};
 use super::embeddings::Base64;
 use super::fitting::fit;
+use super::patching::Unpatched;
 use super::rescue;
 use super::reshape::{Inner, Reshape, Reshaped};
 use super::rewriter::{JsonCall, JsonReader, OwnShape, Rewriter};
@@ -317,7 +318,10 @@ impl Preparation<'_> {
         let wants_base64 = call.operation == Operation::Embeddings
             && body.is_some_and(|body| body.text("encoding_format").as_deref() == Some("base64"));
         let patch = if wants_base64 { Some(Base64::before(patch)) } else { patch };
-        let translation = patch.map(|patch| self.translation(Work::Patch(patch), None));
+        let tool_names = notes.tool_names.take().map(Arc::new);
+        let patch = patch.or_else(|| tool_names.as_ref().map(|_| &Unpatched as &'static dyn ResponsePatch));
+        let translation =
+            patch.map(|patch| Translation { tool_names, ..self.translation(Work::Patch(patch), None) });
         Ok(PreparedRequest { hides_usage, ..self.prepared(changed, translation)? })
     }
 }
@@ -406,6 +410,12 @@ impl Translation {
         self.include_usage = false;
     }
 
+    /// The client's names of tools are those of another translation of the same call.
+    #[must_use]
+    pub fn with_names_of(self, other: Option<&Self>) -> Self {
+        Self { tool_names: other.and_then(|other| other.tool_names.clone()), ..self }
+    }
+
     /// The client's request, where the one that is sent is in another format.
     pub fn request(&self) -> Option<&Body> {
         self.request.as_ref()
@@ -465,7 +475,7 @@ impl Translation {
             Work::Reshaped(reshaped) => {
                 Rewriter::json(JsonReader::Reshaped(reshaped), self.json_call(created))
             }
-            Work::Patch(patch) => Rewriter::patch(patch, streamed),
+            Work::Patch(patch) => Rewriter::patch(patch, self.tool_names.clone(), streamed),
             Work::OwnDialect(shape) => Rewriter::own_dialect(shape, streamed, self.streamed),
         }
     }

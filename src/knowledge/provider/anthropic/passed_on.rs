@@ -2,6 +2,7 @@
 //! cloud does not take.
 
 use crate::provider::call_ids::IdRule;
+use crate::provider::string_members::string_members;
 use crate::provider::translation_notes::TranslationNotes;
 use std::borrow::Cow;
 use words::api::body::{Body, Edit};
@@ -33,12 +34,8 @@ pub(in crate::provider) fn edits(
 
 /// A quick check: whether a result names a call by an id that Anthropic would refuse.
 fn has_foreign_id(messages: &[u8]) -> bool {
-    const NAME: &[u8] = b"\"tool_use_id\"";
     let is_sign = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
-    memchr::memmem::find_iter(messages, NAME).any(|at| {
-        let rest = messages.get(at + NAME.len()..).unwrap_or_default().trim_ascii_start();
-        let value = rest.strip_prefix(b":").map(<[u8]>::trim_ascii_start);
-        let Some(text) = value.and_then(|value| value.strip_prefix(b"\"")) else { return false };
+    string_members(messages, "\"tool_use_id\"").any(|text| {
         let id = text.iter().take_while(|byte| is_sign(byte)).count();
         text.get(id) != Some(&b'"')
     })

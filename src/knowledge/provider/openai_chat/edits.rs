@@ -9,7 +9,7 @@ use super::conform::{BREAKPOINT, FunctionCalls, is_function_result};
 use super::mistral_order::MistralOrder;
 use super::parts::PartOut;
 use super::write::{Thinking, schema_prompt};
-use super::{Documents, MaxTokensParam, OpenAiChat, ReasoningField, Rule};
+use super::{Documents, MaxTokensParam, OpenAiChat, ReasoningField, Rule, passed_names};
 use crate::provider::call_ids::IdRule;
 use crate::provider::translation_notes::TranslationNotes;
 use std::borrow::Cow;
@@ -52,6 +52,9 @@ impl OpenAiChat {
         }
         if let Some(messages) = self.messages(body, schema.as_deref(), notes)? {
             edits.push(Edit::Set("messages", Cow::Owned(messages)));
+        }
+        if let Some(rule) = self.passed_names(account) {
+            notes.tool_names = passed_names::shorten(body, rule, &mut edits)?;
         }
         Ok(edits)
     }
