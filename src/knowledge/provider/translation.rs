@@ -4,6 +4,7 @@
 //! [`Rewriter`].
 
 use super::adapter::{Adapter, CallPlace, CallTarget, ChatAdapter, JsonAdapter, ResponsePatch};
+use super::anthropic::beta_host;
 use super::embeddings::Base64;
 use super::fitting::fit;
 use super::patching::Unpatched;
@@ -134,6 +135,7 @@ pub fn prepare(
     let model = call.model.unwrap_or_default();
     let target = CallTarget { call, account, model, client_betas: options.client_betas };
     let preparation = Preparation { provider, target, options };
+    beta_host::warn_of_header(provider, call, options.client_betas, notes);
     if let Some(reshape) = Reshape::find(call.operation)
         && !provider.has_gemini(call.operation, call.model)
     {
