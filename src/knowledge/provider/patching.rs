@@ -1,23 +1,50 @@
 //! Applies a [`ResponsePatch`] to a response: to each stream event, or to the whole body. What the patch
 //! leaves alone keeps every byte, including comments and unusual line ends.
 
-use super::adapter::ResponsePatch;
-use super::openai_chat::restore_names;
+use super::adapter::{CallTarget, ResponsePatch};
+use super::embeddings::Base64;
+use super::openai_chat::{StreamAssembly, restore_names};
 use super::tool_names::ToolNames;
 use std::sync::Arc;
+use words::api::body::Body;
+use words::api::operation::Operation;
 use words::api::sse::{Event, SseParser, write_event};
 
 /// The largest whole response held, in bytes; a larger one passes unpatched.
 const MAX_HELD: usize = 64 << 20;
 
-/// Changes nothing: for a response in which only names of tools are changed back.
+/// For a chat in which only names of tools are changed back, and its calls are numbered.
 #[derive(Debug)]
-pub(super) struct Unpatched;
+struct CallsOnly;
 
-impl ResponsePatch for Unpatched {
+impl ResponsePatch for CallsOnly {
     fn patch(&self, _data: &[u8], _streamed: bool) -> Option<Vec<u8>> {
         None
     }
+
+    fn corrects_calls(&self) -> bool {
+        true
+    }
+}
+
+/// What corrects the response of a call that passes on, given the provider's own patch. `has_names`: names of tools are changed back.
+pub(super) fn choose(
+    patch: Option<&'static dyn ResponsePatch>,
+    target: &CallTarget<'_>,
+    body: Option<&Body>,
+    has_names: bool,
+) -> Option<&'static dyn ResponsePatch> {
+    let call = target.call;
+    let is_base64 = |body: &Body| body.text("encoding_format").as_deref() == Some("base64");
+    if call.operation == Operation::Embeddings && body.is_some_and(is_base64) {
+        return Some(Base64::before(patch));
+    }
+    // Some engine may run at a custom host of a provider whose own responses need no patch.
+    let may_be_engine = call.operation == Operation::ChatCompletions
+        && call.streamed
+        && target.account.custom_host.is_some()
+        && body.is_some_and(|body| body.raw("tools").is_some());
+    patch.or_else(|| (has_names || may_be_engine).then_some(&CallsOnly as &'static dyn ResponsePatch))
 }
 
 /// The patching of one response.
@@ -27,19 +54,26 @@ pub(super) struct Patcher {
     form: Form,
 }
 
-/// What is changed: the provider's deviations, then the names of tools.
+/// What is changed: the provider's deviations, then what its stream is put together by, then the names of tools.
 #[derive(Debug)]
 struct Patches {
     patch: &'static dyn ResponsePatch,
+    /// Of a chat's stream.
+    assembly: Option<StreamAssembly>,
     /// Of a chat.
     tool_names: Option<Arc<ToolNames>>,
 }
 
 impl Patches {
-    fn apply(&self, data: &[u8], streamed: bool) -> Option<Vec<u8>> {
-        let patched = self.patch.patch(data, streamed);
-        let names = self.tool_names.as_deref();
-        names.and_then(|names| restore_names(patched.as_deref().unwrap_or(data), names)).or(patched)
+    fn apply(&mut self, data: &[u8], streamed: bool) -> Option<Vec<u8>> {
+        let mut changed = self.patch.patch(data, streamed);
+        if let Some(assembly) = &mut self.assembly {
+            changed = assembly.correct(changed.as_deref().unwrap_or(data)).or(changed);
+        }
+        if let Some(names) = &self.tool_names {
+            changed = restore_names(changed.as_deref().unwrap_or(data), names).or(changed);
+        }
+        changed
     }
 }
 
@@ -59,7 +93,8 @@ impl Patcher {
         streamed: bool,
     ) -> Self {
         let form = if streamed { Form::Stream(SseParser::default()) } else { Form::Whole(Vec::new()) };
-        Self { patches: Patches { patch, tool_names }, form }
+        let assembly = (streamed && patch.corrects_calls()).then(StreamAssembly::default);
+        Self { patches: Patches { patch, assembly, tool_names }, form }
     }
 
     pub fn push(&mut self, bytes: &[u8], out: &mut Vec<u8>) {
@@ -69,7 +104,7 @@ impl Patcher {
                 if run.is_oversized() {
                     out.extend_from_slice(run.bytes());
                 } else {
-                    run.events().for_each(|event| write(&self.patches, &event, out));
+                    run.events().for_each(|event| write(&mut self.patches, &event, out));
                 }
             }
             Form::Whole(held) => {
@@ -86,7 +121,7 @@ impl Patcher {
     pub fn finish(&mut self, out: &mut Vec<u8>) {
         match &mut self.form {
             Form::Stream(parser) => {
-                parser.finish().events().for_each(|event| write(&self.patches, &event, out));
+                parser.finish().events().for_each(|event| write(&mut self.patches, &event, out));
             }
             Form::Whole(held) => match self.patches.apply(held, false) {
                 Some(patched) => out.extend_from_slice(&patched),
@@ -98,7 +133,7 @@ impl Patcher {
 }
 
 /// Writes one event, patched where the patch changes its data.
-fn write(patches: &Patches, event: &Event<'_>, out: &mut Vec<u8>) {
+fn write(patches: &mut Patches, event: &Event<'_>, out: &mut Vec<u8>) {
     match event.data.as_deref().and_then(|data| patches.apply(data, true)) {
         Some(patched) => write_event(out, event.name, &patched),
         None => out.extend_from_slice(event.raw),

@@ -5,9 +5,8 @@
 
 use super::adapter::{Adapter, CallPlace, CallTarget, ChatAdapter, JsonAdapter, ResponsePatch};
 use super::anthropic::beta_host;
-use super::embeddings::Base64;
 use super::fitting::fit;
-use super::patching::Unpatched;
+use super::patching;
 use super::rescue;
 use super::reshape::{Inner, Reshape, Reshaped};
 use super::rewriter::{JsonCall, JsonReader, OwnShape, Rewriter};
@@ -317,11 +316,8 @@ impl Preparation<'_> {
         let hides_usage =
             wanted && body.filter(body_streams).is_some_and(|body| stream_usage::request(body, &mut edits));
         let changed = body.filter(|_| !edits.is_empty()).map(|body| body.edit(&edits).to_vec());
-        let wants_base64 = call.operation == Operation::Embeddings
-            && body.is_some_and(|body| body.text("encoding_format").as_deref() == Some("base64"));
-        let patch = if wants_base64 { Some(Base64::before(patch)) } else { patch };
         let tool_names = notes.tool_names.take().map(Arc::new);
-        let patch = patch.or_else(|| tool_names.as_ref().map(|_| &Unpatched as &'static dyn ResponsePatch));
+        let patch = patching::choose(patch, &self.target, body, tool_names.is_some());
         let translation =
             patch.map(|patch| Translation { tool_names, ..self.translation(Work::Patch(patch), None) });
         Ok(PreparedRequest { hides_usage, ..self.prepared(changed, translation)? })

@@ -16,6 +16,7 @@ use words::config::account::Account;
 use words::error::Error;
 
 mod cache_marks;
+mod call_identity;
 mod calls;
 mod chunk;
 mod conform;
@@ -30,6 +31,7 @@ mod passed_names;
 mod patch;
 mod provider_error;
 pub(crate) mod quirks;
+mod stream_assembly;
 mod thinking;
 mod transcript;
 mod write;
@@ -39,6 +41,7 @@ pub use deviations::{Documents, MaxTokensParam, ReasoningField, ReasoningParam, 
 pub(super) use passed_names::restore as restore_names;
 pub(crate) use patch::CHAT_PATCH;
 pub(super) use provider_error::{error_in_success, error_instead_of_result};
+pub(super) use stream_assembly::StreamAssembly;
 
 /// How one vendor deviates from OpenAI's chat completions.
 #[derive(Debug, Clone)]

@@ -224,7 +224,7 @@ mod tests {
             assert_eq!(returned(provider, &body, whole, false), whole("fs.read"), "{provider}");
             let events = |name: &str| {
                 let delta = json!({"id": "r", "object": "chat.completion.chunk", "choices": [{"index": 0, "finish_reason": null,
-                    "delta": {"tool_calls": [{"index": 0, "id": "aaaaaaaaa", "type": "function",
+                    "delta": {"role": "assistant", "tool_calls": [{"index": 0, "id": "aaaaaaaaa", "type": "function",
                         "function": {"name": name, "arguments": "{}"}}]}}]});
                 format!("data: {delta}\n\ndata: [DONE]\n\n")
             };
