@@ -3,6 +3,7 @@
 //! One list, so that whoever writes a chat for a provider (a call, a count of tokens, a test) sends the same.
 
 use super::adapter::ChatAdapter;
+use super::claude_code;
 use super::conversation;
 use super::tool_names::ToolNames;
 use super::translation_notes::TranslationNotes;
@@ -21,6 +22,9 @@ pub(super) fn fit(
     model: &str,
     notes: &mut TranslationNotes,
 ) -> Result<Option<ToolNames>, Error> {
+    if operation == Operation::Messages {
+        claude_code::leave_out(&mut request.messages, notes);
+    }
     conversation::repair(&mut request.messages, notes)?;
     chat.turn_order(model).apply(&mut request.messages, operation == Operation::ChatCompletions, notes);
     chat.call_ids().apply(&mut request.messages);

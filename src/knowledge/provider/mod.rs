@@ -15,6 +15,7 @@ pub mod batch_jobs;
 pub mod bedrock;
 mod bounded_body;
 mod call_ids;
+mod claude_code;
 pub mod cohere;
 mod conversation;
 pub mod credential_mask;
@@ -144,6 +145,8 @@ pub fn url(provider: &dyn Provider, call: &Call<'_>, account: &Account) -> Resul
 mod goldens;
 #[cfg(test)]
 mod losses;
+#[cfg(test)]
+mod prefixes;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]

@@ -5,6 +5,7 @@
 
 use super::adapter::{Adapter, CallPlace, CallTarget, ChatAdapter, JsonAdapter, ResponsePatch};
 use super::anthropic::beta_host;
+use super::claude_code;
 use super::fitting::fit;
 use super::patching;
 use super::rescue;
@@ -305,7 +306,11 @@ impl Preparation<'_> {
         notes: &mut TranslationNotes,
     ) -> Result<PreparedRequest, Error> {
         let mut edits = match body {
-            Some(body) => self.provider.edits(body, &self.target, notes)?,
+            Some(body) => {
+                let mut edits = self.provider.edits(body, &self.target, notes)?;
+                edits.extend(claude_code::edit(self.provider, self.target.call, body, notes));
+                edits
+            }
             None => Vec::new(),
         };
         let call = self.target.call;
