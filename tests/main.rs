@@ -134,6 +134,7 @@ mod store_commands;
 mod store_failures;
 mod stored_objects;
 mod streams;
+mod strict_vendors;
 mod systemd;
 mod targets;
 mod telemetry;

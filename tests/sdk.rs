@@ -40,6 +40,16 @@ fn the_openai_sdk_for_node_runs_jobs_at_every_provider() {
 }
 
 #[test]
+fn the_openai_sdk_puts_odd_streams_together() {
+    python("openai", &["openai_deviations.py"], &gateway());
+}
+
+#[test]
+fn the_openai_sdk_for_node_puts_odd_streams_together() {
+    node("node-stable", "deviations.mjs", &gateway());
+}
+
+#[test]
 fn the_anthropic_sdk_works() {
     python("anthropic", &["anthropic_sdk.py"], &gateway());
 }

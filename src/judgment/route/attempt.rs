@@ -359,8 +359,8 @@ impl Attempt {
         let call = request.call(model.as_deref(), query.as_deref());
         let edited = edited_body(&target, request);
         let body = edited.as_ref().or(request.body.as_ref());
-        let mut notes =
-            TranslationNotes { warnings: target.config_warnings.to_vec(), ..TranslationNotes::default() };
+        let mut notes = TranslationNotes::default();
+        notes.warnings.extend_from_slice(&target.config_warnings);
         notes.warnings.extend_from_slice(&request.warnings);
         notes.warnings.extend(replaced_model(&target, request));
         let ready = prepare(&target, &call, request, body, &mut notes)?;
@@ -379,7 +379,7 @@ impl Attempt {
         let token_exchange = target.token_exchange()?;
         let body_changed = has_own_prompt || edited.is_some() || ready.body.is_some();
         let body = ready.body.map(Bytes::from).or_else(|| body.map(|body| body.bytes().clone()));
-        let TranslationNotes { headers, warnings } = notes;
+        let TranslationNotes { headers, warnings, .. } = notes;
         let vendor_headers = VendorHeaders::new(headers, &target.account)?;
         let translation = ready.translation;
         let local_count = ready.local_count;
@@ -489,7 +489,8 @@ impl Attempt {
     }
 
     /// A translation that was made from the body that is sent, for what the client requested.
-    fn own_dialect(&self, mut translation: Translation) -> Translation {
+    fn own_dialect(&self, translation: Translation) -> Translation {
+        let mut translation = translation.with_names_of(self.translation.as_ref());
         if self.hides_usage {
             translation.hide_usage();
         }

@@ -152,4 +152,9 @@ pub trait ResponsePatch: Sync + Debug {
     /// Corrects one whole response, or the `data` of one stream event. `None` leaves it unchanged, byte for
     /// byte, which is the common case.
     fn patch(&self, data: &[u8], streamed: bool) -> Option<Vec<u8>>;
+
+    /// Whether it is for chats, whose streams have tool calls that may be numbered otherwise than OpenAI does.
+    fn corrects_calls(&self) -> bool {
+        false
+    }
 }

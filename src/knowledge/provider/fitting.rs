@@ -3,6 +3,7 @@
 //! One list, so that whoever writes a chat for a provider (a call, a count of tokens, a test) sends the same.
 
 use super::adapter::ChatAdapter;
+use super::claude_code;
 use super::conversation;
 use super::deferred_tools;
 use super::encrypted_thinking;
@@ -25,6 +26,9 @@ pub(super) fn fit(
 ) -> Result<Option<ToolNames>, Error> {
     if !chat.defers_tools() {
         deferred_tools::declare(request, notes);
+    }
+    if operation == Operation::Messages {
+        claude_code::leave_out(&mut request.messages, notes);
     }
     conversation::repair(&mut request.messages, notes)?;
     if chat.operation() != Operation::Responses {

@@ -15,6 +15,7 @@ pub mod batch_jobs;
 pub mod bedrock;
 mod bounded_body;
 mod call_ids;
+mod claude_code;
 pub mod cohere;
 pub mod compaction;
 mod conversation;
@@ -44,6 +45,7 @@ mod self_hosted;
 pub mod spec;
 mod spelling;
 mod stream_usage;
+mod string_members;
 pub mod success_error;
 pub mod token_exchange;
 pub(crate) mod tool_names;
@@ -148,6 +150,8 @@ pub fn url(provider: &dyn Provider, call: &Call<'_>, account: &Account) -> Resul
 mod goldens;
 #[cfg(test)]
 mod losses;
+#[cfg(test)]
+mod prefixes;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]

@@ -3,6 +3,7 @@
 //! Not here: which providers there are (`mod.rs`, `openai_compatible`).
 
 use super::adapter::{Adapter, CallTarget, ChatAdapter};
+use super::anthropic::BetaHost;
 use super::batch_jobs::BatchJobs;
 use super::fine_tuning::training::TrainingFormat;
 use super::rescue::Prefill;
@@ -176,6 +177,12 @@ pub trait Provider: Send + Sync + std::fmt::Debug {
     /// itself. A translated call gets the version that its body is written for.
     fn takes_anthropic_version(&self, operation: Operation) -> bool {
         operation == Operation::Passthrough
+    }
+
+    /// Where the models of Anthropic's are served that a call gets: the betas of the client's header that it takes go along. The
+    /// default is none: the header passes as it is.
+    fn beta_host(&self, _operation: Operation, _model: &str) -> Option<BetaHost> {
+        None
     }
 
     /// Whether betas of Anthropic's go into the body of a call, so that no `anthropic-beta` header is sent.

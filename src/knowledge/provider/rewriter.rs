@@ -98,8 +98,13 @@ impl Rewriter {
         self
     }
 
-    pub fn patch(patch: &'static dyn ResponsePatch, streamed: bool) -> Self {
-        Self { work: Work::Patch(Patcher::new(patch, streamed)), state: State::default() }
+    /// `tool_names`: those of a chat that the client gets back.
+    pub(crate) fn patch(
+        patch: &'static dyn ResponsePatch,
+        tool_names: Option<Arc<ToolNames>>,
+        streamed: bool,
+    ) -> Self {
+        Self { work: Work::Patch(Patcher::new(patch, tool_names, streamed)), state: State::default() }
     }
 
     /// A response that keeps its provider's shape, and whose text is filtered. `streamed`: it is a stream of events;

@@ -31,15 +31,26 @@ impl NameRule {
     /// others.
     pub const GEMINI: NameRule = NameRule { max: 128, also: ".:", has_letter_first: true };
 
+    /// Moonshot: `^[a-zA-Z_][a-zA-Z0-9-_]63$`, as <https://platform.kimi.ai/docs/guide/use-kimi-api-to-complete-tool-calls> writes it.
+    pub(crate) const MOONSHOT: NameRule = NameRule { has_letter_first: true, ..Self::COMMON };
+
     fn is_legal(self, char: char) -> bool {
         char.is_ascii_alphanumeric() || matches!(char, '_' | '-') || self.also.contains(char)
     }
 
+    fn begins_legally(self, name: &str) -> bool {
+        let is_first = |char: char| !self.has_letter_first || char.is_ascii_alphabetic() || char == '_';
+        name.chars().next().is_none_or(is_first)
+    }
+
+    /// Whether a name is legal as it is.
+    pub fn allows(self, name: &str) -> bool {
+        self.begins_legally(name) && name.len() <= self.max && name.chars().all(|char| self.is_legal(char))
+    }
+
     /// The name to send; `None` if it is legal as it is.
     fn legal(self, name: &str) -> Option<String> {
-        let is_first = |char: char| !self.has_letter_first || char.is_ascii_alphabetic() || char == '_';
-        let has_first = name.chars().next().is_none_or(is_first);
-        if has_first && name.len() <= self.max && name.chars().all(|char| self.is_legal(char)) {
+        if self.allows(name) {
             return None;
         }
         // FNV-1a: keeps names apart that differ only in what is cut off or replaced.
@@ -47,7 +58,7 @@ impl NameRule {
             .bytes()
             .fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
         let kept = name.chars().map(|char| if self.is_legal(char) { char } else { '_' });
-        let first = if has_first { "" } else { "_" };
+        let first = if self.begins_legally(name) { "" } else { "_" };
         let kept: String = kept.take(self.max.saturating_sub(9 + first.len())).collect();
         Some(format!("{first}{kept}_{hash:08x}"))
     }
@@ -82,13 +93,24 @@ impl ToolNames {
                 names.change(&mut call.name, rule);
             }
         }
-        (!names.0.is_empty()).then_some(names)
+        (!names.is_empty()).then_some(names)
     }
 
     fn change(&mut self, name: &mut Cow<'_, str>, rule: NameRule) {
-        let Some(legal) = rule.legal(name) else { return };
-        self.0.entry(legal.clone()).or_insert_with(|| name.to_string());
-        *name = Cow::Owned(legal);
+        if let Some(legal) = self.shorten_name(name, rule) {
+            *name = Cow::Owned(legal);
+        }
+    }
+
+    /// The name to send for one of the client's, which is remembered; `None` if it is legal as it is.
+    pub fn shorten_name(&mut self, name: &str, rule: NameRule) -> Option<String> {
+        let legal = rule.legal(name)?;
+        self.0.entry(legal.clone()).or_insert_with(|| name.to_owned());
+        Some(legal)
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
     }
 
     /// The client's name for a name that was sent.

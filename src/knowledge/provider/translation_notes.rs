@@ -1,5 +1,6 @@
 //! What a translation adds besides the body, and what it left out of it.
 
+use super::tool_names::ToolNames;
 use super::vendor_members::VendorMembers;
 use http::HeaderMap;
 use std::fmt::Display;
@@ -15,6 +16,8 @@ pub struct TranslationNotes {
     pub headers: HeaderMap,
     /// What was dropped or changed, for the client: the `x-gateway-warnings` header.
     pub warnings: Vec<String>,
+    /// The tools of a chat that passes on whose names were changed: the response gets the client's names back.
+    pub(crate) tool_names: Option<ToolNames>,
 }
 
 /// The maximum number of warnings: a header must stay small.

@@ -114,9 +114,9 @@ pub const ANTHROPIC: Names = &[
     "anthropic_version",
 ];
 
-/// What Anthropic's own API alone takes, behind a beta of its own: no cloud does
-/// (<https://github.com/experientiallabs/experiential/issues/679>).
-pub(crate) const ANTHROPIC_AT_HOME: Names = &["diagnostics", "speed"];
+/// What Anthropic's own API alone takes, behind betas that no cloud has (`anthropic::beta_host`).
+pub(crate) const ANTHROPIC_AT_HOME: Names =
+    &["diagnostics", "fallback_credit_token", "fallbacks", "mcp_servers", "speed", "thread"];
 
 /// Source: `GenerateContentConfig` and `GenerationConfig` in `types.py` of Google's Python SDK google-genai 3.4,
 /// and the body of `generateContent`: <https://ai.google.dev/api/generate-content>. In both spellings.
@@ -524,6 +524,8 @@ mod tests {
             (VendorMembers::ANTHROPIC, "context_management", false),
             (VendorMembers::ANTHROPIC, "speed", false),
             (VendorMembers::ANTHROPIC_IN_CLOUD, "speed", true),
+            (VendorMembers::ANTHROPIC_IN_CLOUD, "mcp_servers", true),
+            (VendorMembers::ANTHROPIC_IN_CLOUD, "context_management", false),
             (VendorMembers::ANTHROPIC_IN_CLOUD, "top_k", false),
             (VendorMembers::OPEN_MODELS, "client_metadata", true),
             (VendorMembers::ANTHROPIC, "client_metadata", true),

@@ -221,6 +221,11 @@ impl<'a> UpstreamHeaders<'a> {
                 headers.entry(HeaderName::from_static(own)).or_insert(value);
             }
         }
+        let model = attempt.model.as_deref().unwrap_or_default();
+        let host = attempt.target.provider.beta_host(attempt.operation, model);
+        if let Some(host) = host.filter(|_| attempt.mode == RequestMode::Api) {
+            host.filter(headers);
+        }
         // Merged before the provider's defaults are added: only what the client sent counts.
         let vendor_headers = attempt.vendor_headers.merge_over(headers);
         for (name, value) in attempt.auth.iter() {

@@ -10,9 +10,11 @@ use words::json::Json;
 pub(super) const FILES: &str = "files-api-2025-04-14";
 
 /// Members of the body, and what they require.
-const MEMBERS: [(&str, &str); 8] = [
+pub(super) const MEMBERS: [(&str, &str); 9] = [
     ("compaction", "compact-2026-09-04"),
     ("context_management", "context-management-2025-06-27"),
+    // https://github.com/experientiallabs/experiential/issues/679.
+    ("diagnostics", "cache-diagnosis-2026-04-07"),
     ("fallback_credit_token", "fallback-credit-2026-07-01"),
     ("fallbacks", "server-side-fallback-2026-07-01"),
     ("mcp_servers", "mcp-client-2025-11-20"),

@@ -3,6 +3,7 @@
 //! Only the differences between those hosts are described here; the other files of this folder write requests
 //! and decode responses.
 
+use super::beta_host::BetaHost;
 use super::request;
 use super::stream::Stream;
 use super::whole::Whole;
@@ -25,6 +26,8 @@ pub(crate) struct AnthropicChat {
     pub version: Option<&'static str>,
     /// What it takes.
     pub members: VendorMembers,
+    /// Which betas.
+    pub betas: BetaHost,
 }
 
 impl AnthropicChat {
@@ -34,11 +37,13 @@ impl AnthropicChat {
         model_in_body: true,
         version: None,
         members: VendorMembers::ANTHROPIC,
+        betas: BetaHost::Own,
     };
     pub(crate) const VERTEX: AnthropicChat = AnthropicChat {
         model_in_body: false,
         version: Some("vertex-2023-10-16"),
         members: VendorMembers::ANTHROPIC_IN_CLOUD,
+        betas: BetaHost::Vertex,
         ..AnthropicChat::OWN
     };
 }

@@ -4,6 +4,7 @@
 //! through.
 
 mod batch_jobs;
+pub(super) mod beta_host;
 pub mod betas;
 mod blocks;
 pub mod chat;
@@ -21,6 +22,7 @@ pub(super) mod tools;
 mod turns;
 pub mod whole;
 
+pub use beta_host::BetaHost;
 pub(crate) use chat::AnthropicChat;
 pub(super) use event_emitter::provider_error as error_in_success;
 pub(super) use passed_on::edits;
@@ -102,7 +104,7 @@ impl Provider for Anthropic {
         notes: &mut TranslationNotes,
     ) -> Result<Vec<Edit<'static>>, Error> {
         match target.call.operation {
-            Operation::Messages | Operation::CountTokens => edits(body, &[], notes),
+            Operation::Messages | Operation::CountTokens => edits(body, BetaHost::Own, notes),
             _ => Ok(Vec::new()),
         }
     }
@@ -115,6 +117,10 @@ impl Provider for Anthropic {
                 | Operation::Responses
                 | Operation::ResponsesCompact
         ) && operation.dialect() != Dialect::Google
+    }
+
+    fn beta_host(&self, _operation: Operation, _model: &str) -> Option<BetaHost> {
+        Some(BetaHost::Own)
     }
 
     fn batch_jobs(&self) -> Option<&'static dyn BatchJobs> {

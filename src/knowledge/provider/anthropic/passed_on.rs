@@ -1,8 +1,10 @@
 //! What is changed in a request of Anthropic's own dialect that passes on: what another provider made (ids of tool calls, searches,
 //! thinking), and what a cloud does not take.
 
+use super::beta_host::BetaHost;
 use crate::provider::call_ids::IdRule;
 use crate::provider::encrypted_thinking;
+use crate::provider::string_members::string_members;
 use crate::provider::translation_notes::TranslationNotes;
 use std::borrow::Cow;
 use words::api::body::{Body, Edit};
@@ -11,19 +13,23 @@ use words::error::Error;
 use words::json::Json;
 use words::json::splice::{Object, Splice};
 
-/// The changes; usually none. `missing`: members that the host does not take.
+/// The changes; usually none.
 ///
 /// # Errors
 /// 400 for a conversation with too many values to be changed.
 pub(in crate::provider) fn edits(
     body: &Body,
-    missing: &[&'static str],
+    host: BetaHost,
     notes: &mut TranslationNotes,
 ) -> Result<Vec<Edit<'static>>, Error> {
     let mut edits = Vec::new();
-    for name in missing.iter().filter(|name| body.raw(name).is_some()) {
+    for name in host.missing_members().iter().filter(|name| body.raw(name).is_some()) {
         notes.drop_param(name, "this provider");
         edits.push(Edit::Remove(name));
+    }
+    if body.value("tools").is_some_and(|tools| host.may_lack(tools)) {
+        body.check_values("this provider")?;
+        leave_out_tools(body, host, notes, &mut edits);
     }
     let has_searches = body.value("messages").is_some_and(has_foreign_search);
     let has_thinking = body.value("messages").is_some_and(encrypted_thinking::may_be_in);
@@ -44,14 +50,49 @@ pub(in crate::provider) fn edits(
     Ok(edits)
 }
 
+/// Leaves out the tools that the host does not have, and a choice of one of them.
+fn leave_out_tools(
+    body: &Body,
+    host: BetaHost,
+    notes: &mut TranslationNotes,
+    edits: &mut Vec<Edit<'static>>,
+) {
+    let list: Vec<Json<'_>> = body.read("tools").unwrap_or_default();
+    let mut kept = Vec::with_capacity(list.len());
+    let mut left_out = Vec::new();
+    for (index, json) in list.iter().enumerate() {
+        let tool = json.source().and_then(Object::read);
+        let kind = tool.as_ref().and_then(|tool| tool.string("type")).unwrap_or_default();
+        if host.takes_tool(&kind) {
+            kept.push(json.get());
+            continue;
+        }
+        notes.leave_out_tool(index, &kind, "this provider");
+        left_out.extend(tool.as_ref().and_then(|tool| tool.string("name")).map(Cow::into_owned));
+    }
+    if kept.len() == list.len() {
+        return;
+    }
+    let chosen = body.raw("tool_choice").and_then(Object::read);
+    let is_chosen = |choice: Object<'_>| {
+        choice.string("name").is_some_and(|name| left_out.iter().any(|left| *left == name))
+    };
+    let is_free = chosen.is_some_and(is_chosen);
+    if kept.is_empty() {
+        edits.extend([Edit::Remove("tools"), Edit::Remove("tool_choice")]);
+        return;
+    }
+    edits.push(Edit::Set("tools", Cow::Owned(format!("[{}]", kept.join(",")))));
+    if is_free {
+        notes.free_choice("this provider");
+        edits.push(Edit::Set("tool_choice", Cow::Borrowed(r#"{"type":"auto"}"#)));
+    }
+}
+
 /// A quick check: whether a result names a call by an id that Anthropic would refuse.
 fn has_foreign_id(messages: &[u8]) -> bool {
-    const NAME: &[u8] = b"\"tool_use_id\"";
     let is_sign = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
-    memchr::memmem::find_iter(messages, NAME).any(|at| {
-        let rest = messages.get(at + NAME.len()..).unwrap_or_default().trim_ascii_start();
-        let value = rest.strip_prefix(b":").map(<[u8]>::trim_ascii_start);
-        let Some(text) = value.and_then(|value| value.strip_prefix(b"\"")) else { return false };
+    string_members(messages, "\"tool_use_id\"").any(|text| {
         let id = text.iter().take_while(|byte| is_sign(byte)).count();
         text.get(id) != Some(&b'"')
     })
@@ -109,7 +150,7 @@ mod tests {
     fn edited(body: &Value) -> (Value, Vec<String>) {
         let body = Body::parse(body.to_string().into()).unwrap();
         let mut notes = TranslationNotes::default();
-        let edits = edits(&body, &["speed"], &mut notes).unwrap();
+        let edits = edits(&body, BetaHost::Vertex, &mut notes).unwrap();
         (serde_json::from_slice(&body.edit(&edits)).unwrap(), notes.warnings)
     }
 
@@ -135,5 +176,23 @@ mod tests {
         assert_eq!(edited(&search("srvtoolu_other_msg_1")).0, own);
         let (changed, warnings) = edited(&json!({"speed": "fast", "messages": []}));
         assert_eq!((changed, warnings.len()), (json!({"messages": []}), 1));
+    }
+
+    #[test]
+    fn members_and_tools_leave_with_their_betas() {
+        let (changed, warnings) = edited(&json!({"speed": "fast", "messages": [], "context_management": {}}));
+        assert_eq!((changed, warnings.len()), (json!({"messages": [], "context_management": {}}), 1));
+        let search = json!({"type": "web_search_20250305", "name": "web_search"});
+        let fetch = json!({"type": "web_fetch_20250910", "name": "web_fetch"});
+        let servers = json!({"type": "mcp_toolset", "mcp_server_name": "a"});
+        let choice = json!({"type": "tool", "name": "web_fetch"});
+        let (changed, warnings) =
+            edited(&json!({"mcp_servers": [], "tools": [servers, search, fetch], "tool_choice": choice}));
+        assert_eq!(changed, json!({"tools": [search], "tool_choice": {"type": "auto"}}));
+        assert_eq!(warnings.len(), 4, "{warnings:?}");
+        let (changed, _) = edited(&json!({"tools": [fetch], "tool_choice": {"type": "auto"}}));
+        assert_eq!(changed, json!({}));
+        let mentioned = json!({"tools": [{"name": "f", "description": "not web_fetch_20250910"}]});
+        assert_eq!(edited(&mentioned).0, mentioned);
     }
 }

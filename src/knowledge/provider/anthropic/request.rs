@@ -62,7 +62,8 @@ pub(super) fn write(
 
     let search = params.take("web_search_options");
     let max_calls = params.take("max_tool_calls");
-    let mut place_of_tools = ToolPlace { model: generation, provider, notes: &mut *notes, max_calls };
+    let mut place_of_tools =
+        ToolPlace { model: generation, provider, betas: place.betas, notes: &mut *notes, max_calls };
     let mut tools = place_of_tools.offers(request.tools, search)?;
     let tool_choice =
         choose(request.tool_choice, request.parallel_tool_calls, &mut tools, &mut place_of_tools);
@@ -91,8 +92,10 @@ pub(super) fn write(
     let format = format::decide(request.response_format, generation, provider, notes);
     apply_format(format, &mut output_config, &mut turns);
 
-    let mut betas = requested_betas(&mut params)?;
+    let mut betas = place.betas.kept(requested_betas(&mut params)?, provider, notes);
     demanded_betas(uses_files, params.iter().chain(output_config.iter()), &tools, &mut betas);
+    // Members that demand others are left out below.
+    betas.retain(|beta| place.betas.taken(beta).is_some());
     if !betas.is_empty() {
         notes.headers.insert("anthropic-beta", header("betas", &betas.join(","))?);
     }

@@ -4,6 +4,7 @@
 //! Portkey's spelling (`{"type":"computer","computer":{"name":"computer_20250124",...}}`). OpenAI's
 //! web search becomes Anthropic's; OpenAI's other hosted tools do not exist there.
 
+use super::beta_host::BetaHost;
 use super::format::warn_moved;
 use super::generation::Generation;
 use super::schema::fit;
@@ -57,6 +58,7 @@ impl Offer<'_> {
 pub(super) struct Place<'p> {
     pub model: Generation,
     pub provider: &'static str,
+    pub betas: BetaHost,
     pub notes: &'p mut TranslationNotes,
     /// The most calls of the provider's own tools, until a search has taken it over.
     pub max_calls: Option<Json<'p>>,
@@ -128,6 +130,10 @@ impl Place<'_> {
         let members = Json::members(json.get()).unwrap_or_default();
         let inner = members.iter().find(|(name, value)| name == kind && value.is_object());
         match kind {
+            _ if !self.betas.takes_tool(kind) => {
+                self.notes.leave_out_tool(index, kind, self.provider);
+                return Ok(None);
+            }
             "web_search"
             | "web_search_preview"
             | "web_search_preview_2025_03_11"

@@ -6,7 +6,7 @@
 use super::address::{self, PathAndQuery, Version};
 use super::auth::{self, KeyPlacement};
 use crate::provider::adapter::{Adapter, CallTarget};
-use crate::provider::anthropic::{self, AnthropicChat};
+use crate::provider::anthropic::{self, AnthropicChat, BetaHost};
 use crate::provider::openai_chat::{CHAT_PATCH, OPENAI_CHAT, OpenAiChat, quirks};
 use crate::provider::spec::{CustomHost, Host, ProviderSpec, ends_in_version, host_below};
 use crate::provider::token_exchange::TokenExchange;
@@ -252,6 +252,11 @@ impl Provider for AzureAi {
         matches!(operation, Operation::Messages | Operation::CountTokens | Operation::Passthrough)
     }
 
+    fn beta_host(&self, operation: Operation, _model: &str) -> Option<BetaHost> {
+        let is_messages = matches!(operation, Operation::Messages | Operation::CountTokens);
+        is_messages.then_some(BetaHost::Own)
+    }
+
     /// Edits for the model's quirks; also warns about parameters that Azure will drop.
     fn edits(
         &self,
@@ -262,7 +267,9 @@ impl Provider for AzureAi {
         let call = target.call;
         match call.operation {
             Operation::ChatCompletions => {}
-            Operation::Messages | Operation::CountTokens => return anthropic::edits(body, &[], notes),
+            Operation::Messages | Operation::CountTokens => {
+                return anthropic::edits(body, BetaHost::Own, notes);
+            }
             _ => return Ok(Vec::new()),
         }
         let drops = matches!(target.account.cloud_c.extra_parameters.as_deref(), None | Some("drop"));

@@ -9,7 +9,7 @@ use super::conform::{FunctionCalls, is_function_result};
 use super::mistral_order::MistralOrder;
 use super::parts::PartOut;
 use super::write::{Thinking, schema_prompt};
-use super::{Documents, MaxTokensParam, OpenAiChat, ReasoningField, Rule};
+use super::{Documents, MaxTokensParam, OpenAiChat, ReasoningField, Rule, passed_names};
 use crate::provider::call_ids::IdRule;
 use crate::provider::translation_notes::TranslationNotes;
 use std::borrow::Cow;
@@ -54,8 +54,12 @@ impl OpenAiChat {
         if schema.is_some() {
             edits.push(Edit::Set("response_format", Cow::Borrowed(r#"{"type":"json_object"}"#)));
         }
-        if let Some(messages) = self.messages(body, schema.as_deref(), notes)? {
+        let is_mistral = self.answers_results(&body.text("model").unwrap_or_default());
+        if let Some(messages) = self.messages(body, schema.as_deref(), is_mistral, notes)? {
             edits.push(Edit::Set("messages", Cow::Owned(messages)));
+        }
+        if let Some(rule) = self.passed_names(account) {
+            notes.tool_names = passed_names::shorten(body, rule, &mut edits)?;
         }
         Ok(edits)
     }
@@ -82,9 +86,10 @@ impl OpenAiChat {
         &self,
         body: &Body,
         schema: Option<&str>,
+        is_mistral: bool,
         notes: &mut TranslationNotes,
     ) -> Result<Option<String>, Error> {
-        let may_change = |text| schema.is_some() || self.may_change(text);
+        let may_change = |text| schema.is_some() || self.may_change(text, is_mistral);
         if !body.value("messages").is_some_and(may_change) {
             return Ok(None);
         }
@@ -101,7 +106,7 @@ impl OpenAiChat {
         for (index, json) in list.iter().enumerate() {
             let Some(message) = json.source().and_then(Object::read) else { continue };
             calls.has_result = list.get(index + 1).is_some_and(is_function_result);
-            let is_users = self.call_ids == IdRule::Nine && order.next(&message, &mut splice, notes);
+            let is_users = is_mistral && order.next(&message, &mut splice, notes);
             if !is_users && !self.developer && message.string("role").as_deref() == Some("developer") {
                 splice.replace(&message, "role", "\"system\"");
             }
@@ -122,12 +127,11 @@ impl OpenAiChat {
     }
 
     /// A quick check: most conversations contain nothing that needs a change.
-    fn may_change(&self, text: &[u8]) -> bool {
+    fn may_change(&self, text: &[u8], is_mistral: bool) -> bool {
         let has = |needle: &str| memchr::memmem::find(text, needle.as_bytes()).is_some();
         (!self.developer && has("developer"))
             || (self.reasoning_field != ReasoningField::Nowhere && has("reasoning"))
-            || (self.call_ids == IdRule::Nine
-                && (has("tool_call_id") || has("tool_calls") || has("\"system\"")))
+            || (is_mistral && (has("tool_call_id") || has("tool_calls") || has("\"system\"")))
             || (self.documents == Documents::DocumentUrls && (has("\"file\"") || has("input_audio")))
             || (self.flags_prefix && has("assistant"))
             || self.refuses.iter().any(|name| has(name))

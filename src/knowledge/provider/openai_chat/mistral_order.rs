@@ -57,14 +57,15 @@ fn mark<'t>(message: &Object<'t>, splice: &mut Splice<'t>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::provider::openai_chat::quirks::MISTRAL;
+    use crate::provider::openai_chat::OpenAiChat;
+    use crate::provider::openai_chat::quirks::{MISTRAL, TOGETHER, VLLM};
     use serde_json::{Value, json};
     use words::api::body::Body;
     use words::config::account::Account;
 
-    fn sent(messages: &Value) -> Value {
-        let body = Body::parse(json!({"model": "m", "messages": messages}).to_string().into()).unwrap();
-        let edits = MISTRAL.edits(&body, &Account::default(), &mut TranslationNotes::default()).unwrap();
+    fn sent(chat: &OpenAiChat, model: &str, messages: &Value) -> Value {
+        let body = Body::parse(json!({"model": model, "messages": messages}).to_string().into()).unwrap();
+        let edits = chat.edits(&body, &Account::default(), &mut TranslationNotes::default()).unwrap();
         let sent: Value = serde_json::from_slice(&body.edit(&edits)).unwrap();
         sent["messages"].clone()
     }
@@ -81,11 +82,22 @@ mod tests {
             {"role": "developer", "content": "d"},
             {"role": "system", "content": [{"type": "text", "text": "e"}]},
         ]);
-        let sent = sent(&turn);
-        let roles: Vec<&str> =
-            sent.as_array().unwrap().iter().map(|message| message["role"].as_str().unwrap()).collect();
-        assert_eq!(roles, ["system", "user", "assistant", "tool", "assistant", "user", "user"]);
-        assert_eq!(sent[5]["content"], [OPENING, "d", CLOSING].concat());
-        assert_eq!(sent[6]["content"][0]["text"], [OPENING, "e", CLOSING].concat());
+        // Its models have their template wherever they run.
+        for (chat, model) in
+            [(&MISTRAL, "m"), (&VLLM, "mistralai/Devstral-Small"), (&TOGETHER, "mistral-small")]
+        {
+            let sent = sent(chat, model, &turn);
+            let roles: Vec<&str> =
+                sent.as_array().unwrap().iter().map(|message| message["role"].as_str().unwrap()).collect();
+            assert_eq!(roles, ["system", "user", "assistant", "tool", "assistant", "user", "user"]);
+            assert_eq!(sent[5]["content"], [OPENING, "d", CLOSING].concat());
+            assert_eq!(sent[6]["content"][0]["text"], [OPENING, "e", CLOSING].concat());
+        }
+        let kept = sent(
+            &VLLM,
+            "qwen3",
+            &json!([{"role": "user", "content": "b"}, {"role": "system", "content": "d"}]),
+        );
+        assert_eq!(kept[1]["role"], "system", "the client's own order");
     }
 }

@@ -7,6 +7,7 @@
 
 use crate::provider::adapter::{CallTarget, ChatAdapter};
 use crate::provider::call_ids::IdRule;
+use crate::provider::tool_names::NameRule;
 use crate::provider::translation_notes::TranslationNotes;
 use crate::provider::turn_order::{TurnOrder, is_mistral};
 use crate::provider::vendor_members::VendorMembers;
@@ -15,6 +16,7 @@ use words::config::account::Account;
 use words::error::Error;
 
 mod cache_marks;
+mod call_identity;
 mod calls;
 mod chunk;
 mod conform;
@@ -25,9 +27,11 @@ mod event_emitter;
 mod messages;
 mod mistral_order;
 mod parts;
+mod passed_names;
 mod patch;
 mod provider_error;
 pub(crate) mod quirks;
+mod stream_assembly;
 mod thinking;
 mod transcript;
 mod write;
@@ -37,8 +41,10 @@ pub use conform::PublishedTypes;
 pub use deviations::{Documents, MaxTokensParam, ReasoningField, ReasoningParam, Rule};
 use event_emitter::EventEmitter;
 pub(super) use parts::Url;
+pub(super) use passed_names::restore as restore_names;
 pub(crate) use patch::CHAT_PATCH;
 pub(super) use provider_error::{error_in_success, error_instead_of_result};
+pub(super) use stream_assembly::StreamAssembly;
 pub(super) use write::effort;
 
 /// How one vendor deviates from OpenAI's chat completions.
@@ -65,6 +71,8 @@ pub struct OpenAiChat {
     pub documents: Documents,
     /// Which ids of tool calls it takes.
     pub call_ids: IdRule,
+    /// Which names of tools it documents. `None`: any pass on, and translated chats have common ones.
+    pub tool_names: Option<NameRule>,
     /// The last message needs `prefix: true` where it is the assistant's, for the model to continue.
     pub flags_prefix: bool,
     /// Members of messages that it refuses.
@@ -99,6 +107,7 @@ impl OpenAiChat {
         web_search: None,
         documents: Documents::Files,
         call_ids: IdRule::OPENAI,
+        tool_names: Some(NameRule::COMMON),
         flags_prefix: false,
         refuses: &[],
         published: None,
@@ -112,6 +121,12 @@ impl OpenAiChat {
     /// Whether the assistant must speak between a tool's result and the user.
     fn answers_results(&self, model: &str) -> bool {
         self.call_ids == IdRule::Nine || is_mistral(model)
+    }
+
+    /// Which names of tools pass on: an engine at a custom host may take any.
+    fn passed_names(&self, account: &Account) -> Option<NameRule> {
+        let is_engine = self.custom_host_members.is_some() && account.custom_host.is_some();
+        self.tool_names.filter(|_| !is_engine)
     }
 
     /// Whether a member belongs to another vendor's API; then its name as listed.
@@ -134,6 +149,10 @@ impl ChatAdapter for OpenAiChat {
         notes: &mut TranslationNotes,
     ) -> Result<Vec<u8>, Error> {
         write::write(self, request, target, notes)
+    }
+
+    fn tool_names(&self) -> NameRule {
+        self.tool_names.unwrap_or(NameRule::COMMON)
     }
 
     fn call_ids(&self) -> IdRule {

@@ -31,16 +31,27 @@ impl ResponsePatch for ChatPatch {
         if response.inner("error").is_some_and(|error| error.string("message").is_some()) {
             return with_openai_names(text, &read_error(text, None));
         }
-        // A body without choices is no chat.
-        if !response.has("choices") || response.get("error").is_some_and(|error| !error.is_null()) {
+        let has_choices = response.get("choices").is_some_and(|choices| !choices.is_null());
+        // A body without choices is no chat, but for the last chunk of some vendors, which has only the usage.
+        let is_usage = streamed && !has_choices && response.inner("usage").is_some();
+        if !(response.has("choices") || is_usage)
+            || response.get("error").is_some_and(|error| !error.is_null())
+        {
             return None;
         }
         let mut patch = Patch { splice: Splice::new(text), streamed, response };
+        if is_usage {
+            set(&mut patch.splice, &patch.response, "choices", "[]");
+        }
         patch.members();
         for (position, choice) in patch.response.list("choices").iter().enumerate() {
             patch.choice(position, choice);
         }
         patch.splice.finish()
+    }
+
+    fn corrects_calls(&self) -> bool {
+        true
     }
 }
 
@@ -91,8 +102,13 @@ impl<'t> Patch<'t> {
         }
         let message = choice.inner(if self.streamed { "delta" } else { "message" });
         let called = message.as_ref().is_some_and(|message| !message.list("tool_calls").is_empty());
-        if let Some(message) = message {
-            self.message(&message, position);
+        match message {
+            Some(message) => self.message(&message, position),
+            // Azure's chunks of asynchronous filters.
+            None if self.streamed && choice.get("delta").is_none_or(Json::is_null) => {
+                set(&mut self.splice, choice, "delta", "{}");
+            }
+            None => {}
         }
         self.finish(choice, called);
     }
@@ -156,8 +172,12 @@ impl<'t> Patch<'t> {
         {
             set(&mut self.splice, message, "reasoning_content", &thoughts);
         }
-        for (index, call) in message.list("tool_calls").iter().enumerate() {
-            self.tool_call(call, position, index);
+        let calls = message.list("tool_calls");
+        let ids: Vec<_> = calls.iter().map(|call| call.string("id").unwrap_or_default()).collect();
+        for (index, call) in calls.iter().enumerate() {
+            let is_repeated =
+                ids.get(index).is_some_and(|id| ids.iter().take(index).any(|other| other == id));
+            self.tool_call(call, position, index, is_repeated);
         }
         if !streamed {
             for (name, json) in [("role", "\"assistant\""), ("content", "null"), ("refusal", "null")] {
@@ -168,21 +188,19 @@ impl<'t> Patch<'t> {
         }
     }
 
-    fn tool_call(&mut self, call: &Object<'t>, choice: usize, index: usize) {
+    /// `is_repeated`: an earlier call has its id. In a stream `stream_assembly` sees to indices and ids.
+    fn tool_call(&mut self, call: &Object<'t>, choice: usize, index: usize, is_repeated: bool) {
         let streamed = self.streamed;
         let is_null = |name: &str, value: &Json<'t>| {
             value.is_null() && (streamed || name == "type") && matches!(name, "id" | "type" | "index")
         };
         self.splice.remove(call, is_null);
-        if streamed && call.get("index").is_none_or(Json::is_null) {
-            self.splice.append(call, "index", &index.to_string());
-        }
         let function = call.inner("function");
         if !streamed {
             if call.get("type").is_none_or(Json::is_null) && function.is_some() {
                 self.splice.append(call, "type", "\"function\"");
             }
-            if call.string("id").is_none_or(|id| id.is_empty()) {
+            if is_repeated || call.string("id").is_none_or(|id| id.is_empty()) {
                 let response_id = self.response.string("id").unwrap_or_default();
                 let id = format!("call_{response_id}_{choice}_{index}");
                 set(&mut self.splice, call, "id", Json::from_value(&id).get());

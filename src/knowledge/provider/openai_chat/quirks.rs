@@ -7,6 +7,7 @@
 
 use super::{Documents, MaxTokensParam, OpenAiChat, PublishedTypes, ReasoningField, ReasoningParam, Rule};
 use crate::provider::call_ids::IdRule;
+use crate::provider::tool_names::NameRule;
 use crate::provider::vendor_members::VendorMembers;
 
 /// The default for hosts of open models without further documentation.
@@ -15,6 +16,7 @@ pub static PLAIN: OpenAiChat = OpenAiChat {
     max_tokens_param: MaxTokensParam::Both,
     members: VendorMembers::OPEN_MODELS,
     call_ids: IdRule::Any,
+    tool_names: None,
     ..OpenAiChat::OPENAI
 };
 
@@ -26,13 +28,15 @@ pub(crate) static THINKING_HOST: OpenAiChat =
     OpenAiChat { reasoning_field: ReasoningField::Member("reasoning_content"), ..OLD_LIMIT };
 
 /// <https://docs.mistral.ai/api>: unlisted members are refused with 422 (`extra_forbidden`); call ids must be
-/// nine letters and digits; thinking is a part of the content; usage is always sent.
+/// nine letters and digits; thinking is a part of the content; usage is always sent. Names of tools: `^[a-zA-Z0-9_-]{1,64}$`, in
+/// `mistral_common/protocol/instruct/validator.py` of mistral-common.
 pub static MISTRAL: OpenAiChat = OpenAiChat {
     max_tokens_param: MaxTokensParam::MaxTokens,
     reasoning_field: ReasoningField::Parts,
     stream_options: false,
     documents: Documents::DocumentUrls,
     call_ids: IdRule::Nine,
+    tool_names: Some(NameRule::COMMON),
     flags_prefix: true,
     refuses: &[
         "name",
@@ -64,10 +68,12 @@ pub static MISTRAL: OpenAiChat = OpenAiChat {
 
 /// <https://console.groq.com/docs/openai>: `messages[].name` is a 400, as is every unknown member of a
 /// message. Its tiers: <https://console.groq.com/docs/service-tiers>. Parts, efforts and tiers:
-/// `types/chat/chat_completion_content_part_param.py` and `completion_create_params.py` of its Python SDK 1.7.
+/// `types/chat/chat_completion_content_part_param.py` and `completion_create_params.py` of its Python SDK 1.7. Names of tools:
+/// `types/shared_params/function_definition.py`.
 pub(crate) static GROQ: OpenAiChat = OpenAiChat {
     max_tokens_param: MaxTokensParam::MaxCompletionTokens,
     reasoning_field: ReasoningField::Member("reasoning"),
+    tool_names: Some(NameRule::COMMON),
     refuses: &[
         "name",
         "refusal",
@@ -129,6 +135,7 @@ pub(crate) static DEEPSEEK: OpenAiChat = OpenAiChat {
     max_tokens_param: MaxTokensParam::MaxTokens,
     reasoning_field: ReasoningField::Member("reasoning_content"),
     reasoning_param: ReasoningParam::Thinking,
+    tool_names: Some(NameRule::COMMON),
     schemas: false,
     ..PLAIN
 };
@@ -142,6 +149,7 @@ pub(crate) static MOONSHOT: OpenAiChat = OpenAiChat {
     max_tokens_param: MaxTokensParam::Both,
     reasoning_field: ReasoningField::Member("reasoning_content"),
     reasoning_param: ReasoningParam::Switch,
+    tool_names: Some(NameRule::MOONSHOT),
     ..PLAIN
 };
 

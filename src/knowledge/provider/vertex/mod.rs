@@ -15,7 +15,7 @@ mod partner;
 
 use super::adapter::{Adapter, CallTarget};
 use super::anthropic::generation::Generation;
-use super::anthropic::{self, AnthropicChat};
+use super::anthropic::{self, AnthropicChat, BetaHost};
 use super::batch_jobs::BatchJobs;
 use super::fine_tuning::training::TrainingFormat;
 use super::gemini::count::Count;
@@ -26,7 +26,6 @@ use super::rescue::Prefill;
 use super::spec::{CustomHost, Host, ProviderSpec};
 use super::token_exchange::TokenExchange;
 use super::translation_notes::TranslationNotes;
-use super::vendor_members::ANTHROPIC_AT_HOME;
 use super::{Call, Provider};
 use credential_source::CredentialSource;
 use http::HeaderMap;
@@ -130,15 +129,11 @@ impl Provider for Vertex {
         let model = || Edit::Set("model", Cow::Owned(Json::from_value(&named.in_body()).get().to_owned()));
         Ok(match (named.api, target.call.operation) {
             (_, Operation::Passthrough) => Vec::new(),
-            (ModelApi::Anthropic, Operation::CountTokens) => {
-                let mut edits = anthropic::edits(body, ANTHROPIC_AT_HOME, notes)?;
-                edits.push(model());
-                edits
-            }
-            (ModelApi::Anthropic, _) => {
-                let mut edits = anthropic::edits(body, ANTHROPIC_AT_HOME, notes)?;
-                edits.push(Edit::Remove("model"));
-                if body.raw("anthropic_version").is_none() {
+            (ModelApi::Anthropic, operation) => {
+                let mut edits = anthropic::edits(body, BetaHost::at_vertex(operation), notes)?;
+                let counts = operation == Operation::CountTokens;
+                edits.push(if counts { model() } else { Edit::Remove("model") });
+                if !counts && body.raw("anthropic_version").is_none() {
                     edits.push(Edit::Set("anthropic_version", Cow::Borrowed(ANTHROPIC_VERSION)));
                 }
                 edits
@@ -166,6 +161,10 @@ impl Provider for Vertex {
 
     fn sends_cancelled_job(&self) -> bool {
         false
+    }
+
+    fn beta_host(&self, operation: Operation, model: &str) -> Option<BetaHost> {
+        (ModelName::parse(model).api == ModelApi::Anthropic).then(|| BetaHost::at_vertex(operation))
     }
 
     fn prefill(&self, model: &str) -> Prefill {

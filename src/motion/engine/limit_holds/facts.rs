@@ -77,9 +77,13 @@ pub(in crate::engine) fn key(client: Option<&Arc<ClientIdentity>>) -> &str {
     client.and_then(|client| client.id.as_deref()).unwrap_or_default()
 }
 
-/// Whether it reads what is kept at a provider: clients whose limits are spent still may.
+/// Whether no limit is for it: it reads what is kept at a provider, which clients whose limits are spent still may, or counts tokens.
+/// Providers do not charge for counts and limit them apart; agents count before each message, and must have the limits left for it.
 pub(in crate::engine) fn only_reads(request: &Request) -> bool {
     use Operation as O;
+    if matches!(request.operation, O::CountTokens | O::GeminiCountTokens | O::ResponsesInputTokens) {
+        return true;
+    }
     request.method == Method::GET
         && matches!(
             request.operation,

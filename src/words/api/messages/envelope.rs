@@ -4,6 +4,8 @@
 
 use super::vocabulary::{self, UsageOut};
 use crate::api::chat::{EncodeContext, Event, Finish};
+use crate::api::operation::Operation;
+use crate::api::token_estimate::{self, CountText};
 use crate::api::usage::Usage;
 use crate::json::Json;
 use std::borrow::Cow;
@@ -20,6 +22,8 @@ pub(super) struct Envelope {
     id: Option<String>,
     model: Option<String>,
     usage: Usage,
+    /// Tokens; 0 for none.
+    input_estimate: u64,
     finish: Option<&'static str>,
     has_refusal: bool,
     has_tool_call: bool,
@@ -36,6 +40,7 @@ impl Envelope {
             id: None,
             model: None,
             usage: Usage::default(),
+            input_estimate: 0,
             finish: None,
             has_refusal: false,
             has_tool_call: false,
@@ -94,8 +99,17 @@ impl Envelope {
         self.model.as_deref().unwrap_or(&self.context.model)
     }
 
+    /// Estimates the input, for a stream that begins before the provider has sent its count.
+    pub(super) fn estimate_input(&mut self) {
+        if let (0, Some(request)) = (self.usage.input, &self.context.request) {
+            self.input_estimate = token_estimate::input(Operation::Messages, request, &CountText::ByRule);
+        }
+    }
+
+    /// The provider's usage. Its input is the estimate, if there is one, as long as the provider has sent none.
     pub(super) fn usage(&self) -> UsageOut {
-        UsageOut::new(&self.usage, self.service_tier)
+        let input = if self.usage.input == 0 { self.input_estimate } else { self.usage.input };
+        UsageOut::new(&Usage { input, ..self.usage }, self.service_tier)
     }
 
     /// The stop reason; `tool_use` or `end_turn` when the provider sent none.

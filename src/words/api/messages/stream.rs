@@ -44,6 +44,7 @@ impl Stream {
         if std::mem::replace(&mut self.started, true) {
             return;
         }
+        self.envelope.estimate_input();
         let id = self.envelope.id();
         let message = MessageOut {
             id: &id,

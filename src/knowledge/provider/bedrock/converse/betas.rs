@@ -5,6 +5,8 @@
 
 use super::fields::Fields;
 use crate::provider::adapter::CallTarget;
+use crate::provider::anthropic::BetaHost;
+use crate::provider::anthropic::beta_host::{self, items};
 use crate::provider::anthropic::betas::{feature, for_member, for_tool};
 use crate::provider::anthropic::request::{MAX_BETAS, requested_betas};
 use crate::provider::bedrock::model::Family;
@@ -15,23 +17,6 @@ use words::json::Json;
 
 /// The member of the additional fields.
 const MEMBER: &str = "anthropic_beta";
-
-/// The features whose betas Bedrock takes: it refuses a request with any other ("invalid beta flag"), and clients such as
-/// Claude Code name those of Anthropic's own API in every request. Source:
-/// <https://docs.aws.amazon.com/bedrock/latest/userguide/model-parameters-anthropic-claude-messages-request-response.html>.
-const FEATURES: [&str; 11] = [
-    "compact",
-    "computer-use",
-    "context-1m",
-    "context-management",
-    "dev-full-thinking",
-    "effort",
-    "interleaved-thinking",
-    "output-128k",
-    "token-efficient-tools",
-    "tool-examples",
-    "tool-search-tool",
-];
 
 /// The betas that the body names itself.
 ///
@@ -58,13 +43,17 @@ pub fn join(
         return;
     }
     let mut betas = Vec::new();
-    add_list(from_header(target.client_betas.unwrap_or_default(), family, notes), &mut betas);
+    add_list(from_header(target.client_betas, family, notes), &mut betas);
     let own = fields.additional().find(|(name, _)| *name == MEMBER);
     let mut own = own.and_then(|(_, json)| json.read::<Vec<String>>()).unwrap_or_default();
     if own.len() > MAX_BETAS {
         own.truncate(MAX_BETAS);
         notes.warn(MEMBER, format!("only the first {MAX_BETAS} were sent"));
     }
+    let requested = match family {
+        Family::Anthropic => BetaHost::Bedrock.kept(requested, "bedrock", notes),
+        _ => requested,
+    };
     add_list(own.into_iter().chain(requested), &mut betas);
     if family == Family::Anthropic {
         demanded(tools, fields, &mut betas);
@@ -77,17 +66,16 @@ pub fn join(
 }
 
 /// The betas of the client's header that Bedrock has.
-fn from_header(header: &str, family: Family, notes: &mut TranslationNotes) -> Vec<String> {
-    let is_kept = |beta: &&str| family == Family::Anthropic && FEATURES.contains(&feature(beta));
-    let (kept, dropped): (Vec<&str>, Vec<&str>) = items(header).partition(is_kept);
+fn from_header(header: Option<&str>, family: Family, notes: &mut TranslationNotes) -> Vec<String> {
+    if family == Family::Anthropic {
+        return beta_host::from_header(BetaHost::Bedrock, header, "bedrock", notes);
+    }
+    let dropped: Vec<&str> = items(header.unwrap_or_default()).collect();
     if !dropped.is_empty() {
-        let why = match family {
-            Family::Anthropic => "dropped, bedrock has no such betas",
-            _ => "dropped, the model behind this ARN is not known, cloud_a_model_name names it",
-        };
+        let why = "dropped, the model behind this ARN is not known, cloud_a_model_name names it";
         notes.warn("anthropic-beta", format!("{} {why}", dropped.join(" ")));
     }
-    kept.into_iter().map(str::to_owned).collect()
+    Vec::new()
 }
 
 /// What the content demands.
@@ -104,10 +92,6 @@ fn demanded(tools: &[Tool<'_>], fields: &Fields<'_>, betas: &mut Vec<String>) {
             for_tool(kind, betas);
         }
     }
-}
-
-fn items(list: &str) -> impl Iterator<Item = &str> {
-    list.split(',').map(str::trim).filter(|beta| !beta.is_empty())
 }
 
 /// Adds a list to those before it.

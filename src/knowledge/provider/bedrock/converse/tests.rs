@@ -74,24 +74,26 @@ fn betas_of_header_body_content_and_account_are_joined() {
         account: Some("account-1,context-1m-2024-01-01"),
         ..MESSAGES
     };
-    let (fields, warnings) = both.additional(&json!({"betas": ["mine-2025-01-01", "context-1m-2025-01-01"],
+    let (fields, warnings) = both
+        .additional(&json!({"betas": ["compact-2025-01-01", "mine-2025-01-01", "context-1m-2025-01-01"],
         "context_management": {"edits": []}, "tools": [computer]}));
     assert_eq!(
         fields["anthropic_beta"],
         json!([
             "context-1m-2025-08-07",
             "interleaved-thinking-2025-05-14",
-            "mine-2025-01-01",
+            "compact-2025-01-01",
             "context-management-2025-06-27",
             "computer-use-2025-01-24",
             "account-1"
         ])
     );
-    assert_eq!(warnings, ["anthropic-beta: oauth-2025-04-20 dropped, bedrock has no such betas"]);
+    let dropped = |beta: &str| format!("anthropic-beta: {beta} dropped, bedrock has no such betas");
+    assert_eq!(warnings, [dropped("oauth-2025-04-20"), dropped("mine-2025-01-01")]);
 
-    let own = json!({"additional_model_request_fields": {"anthropic_beta": ["own-1"]}, "betas": "b-1, b-2"});
+    let own = json!({"additional_model_request_fields": {"anthropic_beta": ["own-1"]}, "betas": "effort-1, output-128k"});
     let (fields, _) = Case { account: Some("own-1"), ..CHAT }.additional(&own);
-    assert_eq!(fields["anthropic_beta"], json!(["own-1", "b-1", "b-2"]));
+    assert_eq!(fields["anthropic_beta"], json!(["own-1", "output-128k"]));
     let (fields, _) =
         CHAT.additional(&json!({"output_config": {"task_budget": {"type": "tokens", "total": 9}}}));
     assert_eq!(fields["anthropic_beta"], json!(["task-budgets-2026-03-13"]));

@@ -64,6 +64,12 @@ fn call_fragments_are_joined() {
         r#"{"tool_calls":[{"index":0,"id":"b","function":{"name":"f","arguments":"{\"x\":2}"}}]}"#,
     ]);
     assert_eq!(calls(&decoded), [(0, "a", "f", "{\"x\":1}"), (1, "b", "f", "{\"x\":2}")]);
+    // Texts as indices, one id for all.
+    let decoded = deltas(&[
+        r#"{"tool_calls":[{"index":"1","id":"a","function":{"name":"f","arguments":"{"}},{"index":"2","id":"a","function":{"name":"f","arguments":"{"}}]}"#,
+        r#"{"tool_calls":[{"index":"1","function":{"arguments":"}"}},{"index":"2","function":{"arguments":"\"x\":1}"}}]}"#,
+    ]);
+    assert_eq!(calls(&decoded), [(0, "a", "f", "{}"), (1, "", "f", "{\"x\":1}")]);
     // The id first and the name later; neither id nor index; arguments as an object.
     let decoded = deltas(&[
         r#"{"tool_calls":[{"index":0,"id":"a","function":{"arguments":"{"}}]}"#,
@@ -317,7 +323,7 @@ fn deviations_from_openais_shape_are_patched() {
         (
             true,
             r#"{"object":"chat.completion.chunk","choices":[{"delta":{"tool_calls":[{"id":"a","type":"function","function":{"name":"f","arguments":{"x":1.0}}}]},"finish_reason":"model_length"}]}"#,
-            r#"{"object":"chat.completion.chunk","choices":[{"delta":{"tool_calls":[{"id":"a","type":"function","function":{"name":"f","arguments":"{\"x\":1.0}"},"index":0}]},"finish_reason":"length","index":0,"native_finish_reason":"model_length"}]}"#,
+            r#"{"object":"chat.completion.chunk","choices":[{"delta":{"tool_calls":[{"id":"a","type":"function","function":{"name":"f","arguments":"{\"x\":1.0}"}}]},"finish_reason":"length","index":0,"native_finish_reason":"model_length"}]}"#,
         ),
         (
             false,

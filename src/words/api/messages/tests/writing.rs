@@ -1,8 +1,11 @@
 //! Encodes events into messages: both encoders are compared with each other and with the content of the events.
 
 use super::grammar;
+use crate::api::body::Body;
 use crate::api::chat::{EncodeContext, Event, Finish, ProviderError, Start};
 use crate::api::messages::encoder;
+use crate::api::operation::Operation;
+use crate::api::token_estimate::{self, CountText};
 use crate::api::usage::Usage;
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -114,6 +117,38 @@ fn a_whole_response_with_everything() {
     });
     assert_eq!(encode_both_ways(&events, true), wanted);
     assert!(text(&encode(&events, false, true)).contains(r#"{"a":1.0}"#), "digits stay as written");
+}
+
+#[test]
+fn a_stream_begins_with_the_estimate_of_its_input_unless_the_provider_has_sent_it() {
+    let input = |usage: Option<u64>| {
+        let request =
+            json!({"model": "m", "messages": [{"role": "user", "content": "one two three"}]}).to_string();
+        let request = Body::parse(request.into()).unwrap();
+        let estimate = token_estimate::input(Operation::Messages, &request, &CountText::ByRule);
+        let mut encoder = encoder(true, EncodeContext { request: Some(request), ..context(true) });
+        let mut out = Vec::new();
+        encoder.write(&Event::Start(Start::default()), &mut out);
+        if let Some(input) = usage {
+            encoder.write(&Event::Usage(Usage { input, ..Usage::default() }), &mut out);
+        }
+        encoder.write(&text_event("Hi"), &mut out);
+        encoder.write(&Event::Usage(Usage { input: 60, cached: 20, ..Usage::default() }), &mut out);
+        encoder.write(&finish(Finish::Stop, "stop"), &mut out);
+        encoder.close(&mut out);
+        let out = text(&out);
+        let lines = out.lines().filter_map(|line| line.strip_prefix("data: "));
+        let events: Vec<Value> = lines.map(|line| serde_json::from_str(line).unwrap()).collect();
+        let last = &events[events.len() - 2];
+        let first = events[0]["message"]["usage"]["input_tokens"].as_u64().unwrap();
+        assert_eq!(last["usage"]["input_tokens"], 40);
+        (first, estimate)
+    };
+    for usage in [None, Some(0)] {
+        let (first, estimate) = input(usage);
+        assert!(first == estimate && first > 3, "{first} {estimate}");
+    }
+    assert_eq!(input(Some(50)).0, 50);
 }
 
 #[test]
