@@ -32,7 +32,6 @@ pub(super) fn read_chat(body: &Body, compacts: bool) -> Result<ChatRequest<'_>, 
     let mut request = ChatRequest { include_usage: true, ..ChatRequest::default() };
     let client_tools = ClientTools::of(body);
     let mut input = Input::of(body, &client_tools);
-    let mut unknown = UnknownMembers::default();
     let mut instructions = None;
     let mut input_text = None;
     let mut logprobs = false;
@@ -69,34 +68,42 @@ pub(super) fn read_chat(body: &Body, compacts: bool) -> Result<ChatRequest<'_>, 
     }
     request.max_tokens = request.max_tokens.or(max_tokens);
     if logprobs {
-        request.params.set("logprobs", Json::from_value(&true));
-        if let Some(top) = top_logprobs {
-            request.params.set("top_logprobs", top);
-        }
+        request_logprobs(&mut request, top_logprobs);
     }
     if let Some(text) = instructions {
         match parse_string(text) {
             Some(text) => input.push_system(text),
-            None => {
-                input.read(text, "instructions")?;
-                unknown.messages(&PARTS, text, "instructions");
-            }
+            None => input.read(text, "instructions")?,
         }
     }
     let input_text = input_text.ok_or_else(|| missing("input"))?;
     input.read(input_text, "input")?;
-    unknown.messages(&PARTS, input_text, "input");
     let compacts = compacts || input.has_trigger();
     let (messages, found, left_out) = input.finish();
     request.warnings.extend(left_out);
     request.messages = messages;
     add_tools(&mut request.tools, found);
     limit_tool_calls(&mut request, max_tool_calls);
-    request.note_unknown_members(unknown);
+    request.note_unknown_members(unknown_members(input_text, instructions));
     if compacts {
         compaction::request_summary(&mut request);
     }
     Ok(request)
+}
+
+/// The members of parts that are not read; of texts there are none.
+fn unknown_members(input: &str, instructions: Option<&str>) -> UnknownMembers {
+    let mut unknown = UnknownMembers::default();
+    unknown.messages(&PARTS, instructions.unwrap_or_default(), "instructions");
+    unknown.messages(&PARTS, input, "input");
+    unknown
+}
+
+fn request_logprobs<'a>(request: &mut ChatRequest<'a>, top: Option<Json<'a>>) {
+    request.params.set("logprobs", Json::from_value(&true));
+    if let Some(top) = top {
+        request.params.set("top_logprobs", top);
+    }
 }
 
 /// `max_tool_calls` limits the calls of built-in tools.
