@@ -132,7 +132,7 @@ mod tests {
     use serde_json::{Value, json};
 
     const OPTIONS: PrepareOptions<'static> =
-        PrepareOptions { strict: false, stream_usage: false, client_betas: None };
+        PrepareOptions { strict: false, stream_usage: false, client_betas: None, learned: None };
 
     fn call<'a>(operation: Operation, model: &'a str) -> Call<'a> {
         let path = if operation == Operation::Responses { "responses" } else { "responses/compact" };

@@ -214,7 +214,7 @@ fn sent(operation: Operation, target: (&str, &str), mut request: Value) -> Optio
     if provider == "vllm" {
         account.custom_host = Some("http://127.0.0.1:1/v1".into());
     }
-    let options = PrepareOptions { strict: false, stream_usage: false, client_betas: None };
+    let options = PrepareOptions { strict: false, stream_usage: false, client_betas: None, learned: None };
     let mut notes = TranslationNotes::default();
     match prepare(find(provider).unwrap(), &call, &account, Some(&body), options, &mut notes) {
         Ok(prepared) => Some(prepared.body.map_or(body, |sent| Body::parse(sent.into()).unwrap())),

@@ -1,7 +1,7 @@
 //! Gives a stream that passes on what clients put it together by: the role of its message first, an index for each tool call, each
 //! id and name once.
 //!
-//! openai-python joins a `role`, an `id` or a `name` that is repeated to one text, inserts a call at an index that is not the next one
+//! openai-python joins an `id` or a `name` that is repeated to one text, inserts a call at an index that is not the next one
 //! twice, and takes two calls with index 0 for one (`accumulate_delta`); openai-node throws where no delta has the role
 //! (`ChatCompletionStream`). What is as OpenAI sends it keeps every byte. For example, for a second call:
 //!
@@ -26,7 +26,7 @@ impl StreamAssembly {
     /// The data of one event, corrected; `None` if it stays as it is.
     pub fn correct(&mut self, data: &[u8]) -> Option<Vec<u8>> {
         let has = |name: &str| memchr::memmem::find(data, name.as_bytes()).is_some();
-        let concerns_role = if self.0.is_empty() { has("\"delta\"") } else { has("\"role\"") };
+        let concerns_role = self.0.is_empty() && has("\"delta\"");
         let concerns_finish = || self.0.values().any(|calls| !calls.is_empty()) && has("\"stop\"");
         if !concerns_role && !has("\"tool_calls\"") && !concerns_finish() {
             return None;
@@ -41,7 +41,9 @@ impl StreamAssembly {
                 break;
             }
             if let Some(delta) = choice.inner("delta") {
-                correct_role(&delta, !self.0.contains_key(&number), &mut splice);
+                if !self.0.contains_key(&number) && !delta.has("role") {
+                    splice.append(&delta, "role", "\"assistant\"");
+                }
                 let identity = self.0.entry(number).or_default();
                 let calls = delta.list("tool_calls");
                 for (place, call) in calls.iter().enumerate() {
@@ -57,14 +59,6 @@ impl StreamAssembly {
             }
         }
         splice.finish()
-    }
-}
-
-fn correct_role<'t>(delta: &Object<'t>, is_first: bool, splice: &mut Splice<'t>) {
-    if !is_first {
-        splice.remove(delta, |member, _| member == "role");
-    } else if !delta.has("role") {
-        splice.append(delta, "role", "\"assistant\"");
     }
 }
 
@@ -152,8 +146,8 @@ mod tests {
         let wanted = r#"{"choices":[{"index":0,"delta":{"content":"a","role":"assistant"}}]}"#;
         assert_eq!(correct(r#"{"content":"a"}"#).as_deref(), Some(wanted));
         assert_eq!(correct(r#"{"content":"b"}"#), None);
-        let wanted = r#"{"choices":[{"index":0,"delta":{"content":"c"}}]}"#;
-        assert_eq!(correct(r#"{"role":"assistant","content":"c"}"#).as_deref(), Some(wanted));
+        // OpenRouter and Z.ai repeat it, which clients take.
+        assert_eq!(correct(r#"{"role":"assistant","content":"c"}"#), None);
     }
 
     #[test]
