@@ -221,7 +221,11 @@ impl HookCompiler<'_> {
             message: hook.message.as_deref().map(Arc::from),
             checks,
             is_of_workspace: false,
-            selection: Selection::new(hook.scope.unwrap_or_default(), &hook.also),
+            selection: Selection {
+                scope: hook.scope.unwrap_or_default(),
+                tools: hook.judges_tools,
+                files: hook.judges_files,
+            },
             on_fail: hook.on_fail.as_ref().and_then(|action| action.feedback.clone()),
             on_success: hook.on_success.as_ref().and_then(|action| action.feedback.clone()),
         };

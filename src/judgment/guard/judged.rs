@@ -5,7 +5,7 @@
 use super::subject::Text;
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
-use words::config::hooks::{AlsoJudged, JudgedScope};
+use words::config::hooks::JudgedScope;
 
 /// Where a text stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,11 +75,6 @@ impl Part {
 }
 
 impl Selection {
-    pub(crate) fn new(scope: JudgedScope, also: &[AlsoJudged]) -> Self {
-        let has = |part| also.contains(&part);
-        Self { scope, tools: has(AlsoJudged::Tools), files: has(AlsoJudged::Files) }
-    }
-
     /// Whether both need the same parts of a body to be read.
     pub(super) fn reads_as(self, other: Self) -> bool {
         (self.tools, self.files) == (other.tools, other.files)

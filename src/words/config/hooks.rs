@@ -58,8 +58,10 @@ pub struct Hook {
     pub message: Option<String>,
     /// `scope`: how much of a request is judged. `None`: what is new, or all where it is a workspace's own.
     pub scope: Option<JudgedScope>,
-    /// What of a request is judged besides its messages.
-    pub also: Vec<AlsoJudged>,
+    /// `also` has `tools`: what the client declares of its tools and of the form of the response is judged.
+    pub judges_tools: bool,
+    /// `also` has `files`: the names of files are judged.
+    pub judges_files: bool,
 }
 
 /// How much of a request a hook judges. For requests only: of a response all is new.
@@ -83,7 +85,7 @@ impl JudgedScope {
 
 /// What of a request is judged where a hook wants it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum AlsoJudged {
+enum AlsoJudged {
     /// What the client declares of its tools and of the form of the response.
     Tools,
     /// The names of files.
@@ -212,6 +214,7 @@ impl Hook {
         let version = "Accepted, and of no effect: a saved guardrail has one version.";
         // Those who saved a guardrail in Portkey's interface send its version along.
         let _ = table.get("guardrail_version_id", TEXT, version);
+        let also = table.get("also", also, "What is judged besides messages.").unwrap_or_default();
         Self {
             on_fail: table.get("on_fail", HookAction::of(place), "When a check fails."),
             on_success: table.get("on_success", HookAction::of(place), "When all checks pass."),
@@ -236,7 +239,8 @@ impl Hook {
                 scope,
                 "What is judged: what is new since the model's last turn, or all.",
             ),
-            also: table.get("also", also, "What is judged besides messages.").unwrap_or_default(),
+            judges_tools: also.contains(&AlsoJudged::Tools),
+            judges_files: also.contains(&AlsoJudged::Files),
             sequential: table.or("sequential", FLAG, false, "Checks run one after another."),
             deny: table.get("deny", FLAG, "Refuses the message when a check fails."),
             ..Self::default()
