@@ -107,12 +107,11 @@ mod tests {
         let mut messages = messages::read(&body).unwrap().messages;
         let mut notes = TranslationNotes::default();
         leave_out(&mut messages, &mut notes);
-        let thoughts: Vec<_> =
-            messages.iter().flat_map(|message| &message.content).filter_map(|part| match part {
-                Part::Reasoning { text, signature } => Some((text.as_ref(), signature.as_deref())),
-                Part::Redacted { .. } => panic!("left out"),
-                _ => None,
-            });
+        let thoughts = messages.iter().flat_map(|message| &message.content).filter_map(|part| match part {
+            Part::Reasoning { text, signature } => Some((&**text, signature.as_deref())),
+            Part::Redacted { .. } => panic!("left out"),
+            _ => None,
+        });
         assert_eq!(thoughts.collect::<Vec<_>>(), [("hm", None), ("own", Some("EqQB"))]);
         assert_eq!(notes.warnings.len(), 1);
     }

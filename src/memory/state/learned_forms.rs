@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_known_of_one_model_at_one_address_for_a_while() {
+    fn it_counts_for_one_model_at_one_address_for_a_while() {
         let origin = |url: &str| Origin::parse(url, true).unwrap();
         let one = origin("https://one.example/v1");
         let other = origin("https://other.example/v1");

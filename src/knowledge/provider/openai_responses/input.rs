@@ -88,7 +88,7 @@ impl Input<'_, '_> {
         let out = item.name(key!("output"));
         match text {
             Some(text) if message.is_error && !is_error(&text) => {
-                write_string(out, &format!("Error: {text}"))
+                write_string(out, &format!("Error: {text}"));
             }
             Some(text) => write_string(out, &text),
             None => {
