@@ -146,12 +146,16 @@ fn allowed_and_unknown_fields_pass() {
         let body = with(operation, fields);
         assert_eq!(first_error(operation, &body, &[]), None, "{body}");
     }
+    assert_eq!(first_error(Operation::Passthrough, &json!({"temperature": "hot"}), &[]), None);
+}
+
+#[test]
+fn a_stored_conversation_brings_its_model() {
     for source in [json!({"prompt": {"id": "p"}}), json!({"conversation": "conv_1"})] {
         assert_eq!(first_error(Operation::Responses, &source, &[]), None);
     }
     let unnamed = first_error(Operation::Responses, &json!({"conversation": null}), &[]);
     assert_eq!(unnamed.unwrap().0, "model");
-    assert_eq!(first_error(Operation::Passthrough, &json!({"temperature": "hot"}), &[]), None);
 }
 
 /// Fields added to the minimal body, the `param` of the error, and a part of its message.
