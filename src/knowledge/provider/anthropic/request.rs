@@ -96,9 +96,7 @@ pub(super) fn write(
     demanded_betas(uses_files, params.iter().chain(output_config.iter()), &tools, &mut betas);
     // Members that demand others are left out below.
     betas.retain(|beta| place.betas.taken(beta).is_some());
-    if !betas.is_empty() {
-        notes.headers.insert("anthropic-beta", header("betas", &betas.join(","))?);
-    }
+    send_betas(&betas, notes)?;
     let metadata = metadata(&mut params, notes, provider);
     let service_tier = service_tier(&mut params, notes, provider);
     let body = Body {
@@ -117,6 +115,13 @@ pub(super) fn write(
         rest: notes.filter_params(params, provider, &place.members)?,
     };
     serde_json::to_vec(&body).map_err(|error| Error::internal(format!("a body cannot be written: {error}")))
+}
+
+fn send_betas(betas: &[String], notes: &mut TranslationNotes) -> Result<(), Error> {
+    if !betas.is_empty() {
+        notes.headers.insert("anthropic-beta", header("betas", &betas.join(","))?);
+    }
+    Ok(())
 }
 
 /// Puts the format of the response where this model takes it: into `output_config`, or as an instruction.

@@ -222,6 +222,15 @@ mod tests {
                 vec![0, 0, 1],
             ),
             ("the name repeated", vec![(zero, "", "f", "{"), (zero, "", "f", "}")], vec![0, 0]),
+        ] {
+            assert_eq!(calls(&fragments), wanted, "{what}");
+        }
+    }
+
+    #[test]
+    fn calls_without_a_number_of_their_own_are_kept_apart() {
+        let zero = Some(0);
+        for (what, fragments, wanted) in [
             (
                 "one id, other indices",
                 vec![

@@ -122,6 +122,16 @@ fn recorded(response: &Value) -> Observed {
     observed
 }
 
+/// A stream without its last event has not finished; the last event alone has everything.
+fn check_last_event(text: &str, response: &Value, id: &str) {
+    let (before, _) = text.rsplit_once("\"response.completed\"").unwrap();
+    let (cut, _) = before.rsplit_once("data: ").unwrap();
+    assert_eq!(decoded(cut.as_bytes(), true, 100).finish, None, "{id}: cut short");
+    let last = json!({"type": "response.completed", "response": response});
+    let of_last = decoded(format!("data: {last}\n\n").as_bytes(), true, 50);
+    assert_eq!(of_last, recorded(response), "{id}: the last event");
+}
+
 #[test]
 fn recorded_responses_are_decoded_faithfully() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/traffic/recorded.jsonl");
@@ -161,7 +171,6 @@ fn recorded_responses_are_decoded_faithfully() {
             unfinished += 1;
             continue;
         };
-        let of_response = recorded(&response);
         let mut wanted = recorded(&response);
         if is_stream {
             // OpenAI encrypts thinking anew for its last event.
@@ -171,17 +180,7 @@ fn recorded_responses_are_decoded_faithfully() {
             assert_eq!(decoded(&bytes, is_stream, size), wanted, "{id}: chunks of {size}");
         }
         if is_stream {
-            let text = std::str::from_utf8(&bytes).unwrap();
-            let last = text.rfind("\"response.completed\"").unwrap();
-            let cut = text[..last].rfind("data: ").unwrap();
-            assert_eq!(decoded(&bytes[..cut], true, 100).finish, None, "{id}: cut short");
-            // The last event alone has everything.
-            let last = json!({"type": "response.completed", "response": response});
-            assert_eq!(
-                decoded(format!("data: {last}\n\n").as_bytes(), true, 50),
-                of_response,
-                "{id}: the last event"
-            );
+            check_last_event(std::str::from_utf8(&bytes).unwrap(), &response, id);
             streamed += 1;
         } else {
             whole += 1;

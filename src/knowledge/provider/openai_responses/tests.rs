@@ -93,13 +93,8 @@ fn a_chat_is_written_as_a_create_request() {
         "made_up": [1]
     });
     assert_eq!(sent, wanted);
-    assert_eq!(
-        warnings,
-        [
-            "stop: dropped, the Responses API has no such parameter",
-            "seed: dropped, the Responses API has no such parameter"
-        ]
-    );
+    let dropped = |name| format!("{name}: dropped, the Responses API has no such parameter");
+    assert_eq!(warnings, ["stop", "seed"].map(dropped));
 }
 
 #[test]

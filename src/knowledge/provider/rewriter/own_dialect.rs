@@ -39,7 +39,7 @@ pub(super) struct OwnDialect {
 #[derive(Debug)]
 enum Texts {
     Completions,
-    Responses(ResponseText),
+    Responses(Box<ResponseText>),
 }
 
 #[derive(Debug)]
@@ -90,7 +90,7 @@ impl OwnDialect {
     pub fn new(shape: OwnShape, streamed: bool, wants_stream: bool) -> Self {
         let texts = match shape {
             OwnShape::Completions => Texts::Completions,
-            OwnShape::Responses => Texts::Responses(ResponseText::default()),
+            OwnShape::Responses => Texts::Responses(Box::default()),
         };
         let form =
             if streamed { Form::Stream(SseParser::default()) } else { Form::Whole(BoundedBody::default()) };
