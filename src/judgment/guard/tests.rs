@@ -137,7 +137,8 @@ fn of_type(kind: Type) -> Value {
         Type::List | Type::Texts => json!(["a"]),
         Type::OneOf(names) => json!(names[0]),
         Type::SomeOf(names) => json!([names[0]]),
-        Type::Object | Type::Headers => json!({}),
+        Type::RequestTypes => json!(["embed"]),
+        Type::Object | Type::Headers | Type::Schema => json!({}),
     }
 }
 
@@ -152,7 +153,8 @@ fn of_other_types(kind: Type) -> Vec<Value> {
         Type::Texts => vec![json!([7]), json!({"a": "b"}), json!(7)],
         Type::OneOf(names) => vec![json!("nothing"), json!([names[0]]), json!(7)],
         Type::SomeOf(names) => vec![json!(names[0]), json!(["nothing"]), json!(7), json!([7])],
-        Type::Object => vec![json!("a"), json!(["a"]), json!(7)],
+        Type::RequestTypes => vec![json!("nothing"), json!(["nothing"]), json!(7), json!([7])],
+        Type::Object | Type::Schema => vec![json!("a"), json!(["a"]), json!(7)],
         Type::Headers => vec![json!({"a": 1}), json!(7), json!(["a"])],
         Type::Any => Vec::new(),
     }

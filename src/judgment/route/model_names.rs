@@ -109,26 +109,27 @@ impl Request {
         let directory = snapshot.directory(client.workspace);
         let by_prompt = self.prompt.as_ref().is_some_and(|call| call.found.version.virtual_key.is_some());
         let is_open = !is_named(headers) && self.slug.is_none() && !by_prompt;
-        if is_open && let Some(name) = &self.model {
-            if let Some((entry, defined_in)) = directory.model(name) {
-                if !is_for_client(entry, snapshot, client) {
-                    return Err(Error::model_forbidden(format!("This key may not use the model {name}.")));
-                }
-                if !entry.is_for(self.operation) {
-                    let operation = self.operation.label();
-                    let message = format!("The model {name} may not be used for the operation {operation}.");
-                    return Err(Error::model_forbidden(message));
-                }
-                let model = entry.model_for(name);
-                self.slug = match &entry.route {
-                    ModelRoute::Provider(slug) => Some(slug.clone()),
-                    ModelRoute::Saved(_) | ModelRoute::Inline(_) => None,
-                };
-                let name = self.model.replace(model).unwrap_or_default();
-                let entry = Arc::clone(entry);
-                self.used_name = Some(Arc::new(UsedName { name, entry, defined_in }));
-                return Ok(());
+        if is_open
+            && let Some(name) = &self.model
+            && let Some((entry, defined_in)) = directory.model(name)
+        {
+            if !is_for_client(entry, snapshot, client) {
+                return Err(Error::model_forbidden(format!("This key may not use the model {name}.")));
             }
+            if !entry.is_for(self.operation) {
+                let operation = self.operation.label();
+                let message = format!("The model {name} may not be used for the operation {operation}.");
+                return Err(Error::model_forbidden(message));
+            }
+            let model = entry.model_for(name);
+            self.slug = match &entry.route {
+                ModelRoute::Provider(slug) => Some(slug.clone()),
+                ModelRoute::Saved(_) | ModelRoute::Inline(_) => None,
+            };
+            let name = self.model.replace(model).unwrap_or_default();
+            let entry = Arc::clone(entry);
+            self.used_name = Some(Arc::new(UsedName { name, entry, defined_in }));
+            return Ok(());
         }
         let names_config = || ModelConfig::find(directory, headers, self).is_some();
         let by_default = is_open && !names_config() && snapshot.settings.default_config.is_some();

@@ -43,6 +43,17 @@ fn types(list: Option<&Value>) -> Vec<String> {
     list.map(request_types).unwrap_or_default().into_iter().map(str::to_owned).collect()
 }
 
+fn explain(current: &str, verdict: bool, is_blocked: bool, allowed: &[String]) -> String {
+    match (verdict, is_blocked) {
+        (true, _) => format!("Request type \"{current}\" is allowed."),
+        (false, true) => format!("Request type \"{current}\" is blocked."),
+        (false, false) => {
+            let allowed = allowed.join(", ");
+            format!("Request type \"{current}\" is not allowed. Allowed types are: {allowed}")
+        }
+    }
+}
+
 impl LocalCheck for AllowedRequestTypes {
     fn run(&self, subject: &Subject) -> Finding {
         let current = subject.operation.reference_name();
@@ -86,14 +97,7 @@ impl LocalCheck for AllowedRequestTypes {
             (true, false) => "blocklist",
             (false, false) => "combined",
         };
-        let explanation = match (verdict, is_blocked) {
-            (true, _) => format!("Request type \"{current}\" is allowed."),
-            (false, true) => format!("Request type \"{current}\" is blocked."),
-            (false, false) => format!(
-                "Request type \"{current}\" is not allowed. Allowed types are: {}",
-                allowed.join(", ")
-            ),
-        };
+        let explanation = explain(current, verdict, is_blocked, &allowed);
         let shown = if mode == "unrestricted" { vec!["all".to_owned()] } else { allowed };
         Finding::of(
             verdict,

@@ -234,7 +234,7 @@ impl<'s> Reader<'s, '_> {
     fn base_of(&self, schema: &Value, base: Arc<Uri<String>>) -> Result<Arc<Uri<String>>, String> {
         let is_old = matches!(self.draft, Draft::Draft4 | Draft::Draft6 | Draft::Draft7);
         let id = schema.get(self.draft.id_keyword()).and_then(Value::as_str);
-        let id = id.filter(|id| !id.starts_with('#') && !(is_old && schema.get("$ref").is_some()));
+        let id = id.filter(|id| !(id.starts_with('#') || is_old && schema.get("$ref").is_some()));
         match id {
             None => Ok(base),
             Some(id) => {
