@@ -288,14 +288,9 @@ impl ExplainContext<'_> {
         let rules = KeyRules::new(client, self.snapshot);
         self.name_model(&rules, client, &mut gateway_headers, &mut request)?;
         let provider_key = auth::provider_key(&parsed.headers, &parsed.uri, keys)?;
-        let sources = Sources::new(
-            self.snapshot,
-            &gateway_headers,
-            provider_key.as_deref(),
-            &request,
-            client.workspace,
-        )
-        .with_near(NearNames { snapshot: self.snapshot, client, lists: self.model_lists });
+        let key = provider_key.as_deref();
+        let sources = Sources::new(self.snapshot, &gateway_headers, key, &request, client.workspace)
+            .with_near(NearNames { snapshot: self.snapshot, client, lists: self.model_lists });
         let metadata = rules.metadata(&gateway_headers).map(Cow::into_owned);
         let request_snapshot = RequestSnapshot {
             headers: parsed.headers.clone(),

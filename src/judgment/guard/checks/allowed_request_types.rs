@@ -173,6 +173,10 @@ mod tests {
         ] {
             assert_eq!(run(&ALLOWED_REQUEST_TYPES, parameters, &elsewhere).verdict, verdict);
         }
+    }
+
+    #[test]
+    fn streams_are_types_of_their_own() {
         for (is_streamed, parameters, verdict) in [
             (true, json!({"blockedTypes": ["stream-chatComplete"]}), false),
             (false, json!({"blockedTypes": ["stream-chatComplete"]}), true),
@@ -188,6 +192,11 @@ mod tests {
                 "{parameters}"
             );
         }
+    }
+
+    #[test]
+    fn a_type_in_both_lists_is_an_error() {
+        let embed = of_operation(Operation::Embeddings, &json!({"model": "e", "input": "a"}));
         let both = json!({"allowedTypes": ["embed", "messages"], "blockedTypes": "messages"});
         let finding = run(&ALLOWED_REQUEST_TYPES, both, &embed);
         assert!(
