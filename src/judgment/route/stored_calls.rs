@@ -145,7 +145,7 @@ mod tests {
                  {provider: azure-openai, api_key: k}]}}",
                 &[],
             ),
-            ("models: {m: {to: {provider: ollama}}}", &["models.m.to.custom_host: "]),
+            ("models: {m: {to: {provider: azure-openai, api_key: k}}}", &["models.m.to.resource_name: "]),
             (
                 "configs: {c: {provider: groq, api_key: k, input_guardrails: [g, {nothing: {}}, {contains: {words: 1}}]}}",
                 &[
