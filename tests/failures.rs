@@ -240,7 +240,7 @@ async fn client_errors_are_reported_in_its_dialect_with_a_trace_id() {
         let no_json = client().post(&url).header("x-gateway-api-key", KEY).body("{\"model\": ");
         for (call, status, code) in [
             (wrong_key, 401, "invalid_api_key"),
-            (no_provider, 400, "invalid_request"),
+            (no_provider, 404, "model_not_found"),
             (no_json, 400, "invalid_request"),
         ] {
             let response = call.send().await.unwrap();
