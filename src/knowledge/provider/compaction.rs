@@ -7,7 +7,7 @@ use super::adapter::Adapter;
 use super::{Call, Provider};
 use http::Method;
 use words::api::body::{Body, Edit};
-use words::api::chat::{Decoder, Event, EventSink, ProviderError};
+use words::api::chat::{Decoder, Event, EventSink, Finish, ProviderError};
 use words::api::operation::Operation;
 use words::api::responses;
 use words::config::account::Account;
@@ -72,7 +72,8 @@ pub(super) fn decoder(
     decoder: Box<dyn Decoder>,
 ) -> Box<dyn Decoder> {
     if request.is_some_and(|request| responses::compacts(operation, request)) {
-        return Box::new(SummaryDecoder { decoder, state: State::default() });
+        let is_path = operation == Operation::ResponsesCompact;
+        return Box::new(SummaryDecoder { decoder, state: State { is_path, ..State::default() } });
     }
     decoder
 }
@@ -86,6 +87,8 @@ struct SummaryDecoder {
 
 #[derive(Debug, Default)]
 struct State {
+    /// The response is that of the path, which has no status that could say that the summary is incomplete.
+    is_path: bool,
     has_text: bool,
     has_failed: bool,
 }
@@ -95,14 +98,31 @@ impl State {
         match &event {
             _ if self.has_failed => return,
             Event::Text { choice: 0, text } => self.has_text |= !text.trim().is_empty(),
-            Event::Finish { choice: 0, .. } if !self.has_text => {
-                self.has_failed = true;
-                let message = "The model wrote no summary of the conversation. Send the request again.";
-                return sink(Event::Error(&ProviderError::new(502, message)));
+            Event::Finish { choice: 0, reason, .. } => {
+                if let Some(message) = self.failure(*reason) {
+                    self.has_failed = true;
+                    return sink(Event::Error(&ProviderError::new(502, message)));
+                }
             }
             _ => {}
         }
         sink(event);
+    }
+
+    /// Why what was written until the model finished is no summary. A client of the path drops the conversation for what it gets.
+    fn failure(&self, reason: Finish) -> Option<&'static str> {
+        match reason {
+            _ if !self.has_text => {
+                Some("The model wrote no summary of the conversation. Send the request again.")
+            }
+            Finish::Length if self.is_path => Some(
+                "The summary of the conversation was cut off. Send the request again with more max_output_tokens.",
+            ),
+            Finish::ContentFilter if self.is_path => {
+                Some("The summary of the conversation was cut off by the provider's content filter.")
+            }
+            _ => None,
+        }
     }
 }
 
@@ -193,29 +213,35 @@ mod tests {
     }
 
     #[test]
-    fn a_summary_without_text_is_a_failure() {
-        let translation = || {
-            let prepared =
-                prepared(Operation::ResponsesCompact, "anthropic", "claude-sonnet-4-5", json!("tea"));
-            prepared.translation.unwrap()
-        };
-        let message = |content: Value| {
-            json!({"id": "m", "type": "message", "role": "assistant", "model": "c", "stop_reason": "end_turn", "content": content,
-                "usage": {"input_tokens": 1, "output_tokens": 1}})
-            .to_string()
-        };
-        let read = |content: Value| {
-            let mut rewriter = translation().rewriter(false, "1", 0);
+    fn a_summary_without_text_or_end_is_a_failure() {
+        let read = |operation, stop: &str, content: &Value| {
+            let input = match operation {
+                Operation::Responses => json!([{"type": "compaction_trigger"}]),
+                _ => json!("tea"),
+            };
+            let translation = prepared(operation, "anthropic", "claude-sonnet-4-5", input).translation;
+            let message = json!({"id": "m", "type": "message", "role": "assistant", "model": "c", "stop_reason": stop,
+                "content": content, "usage": {"input_tokens": 1, "output_tokens": 1}});
+            let mut rewriter = translation.unwrap().rewriter(false, "1", 0);
             let mut out = Vec::new();
-            rewriter.push(message(content).as_bytes(), &mut out);
+            rewriter.push(message.to_string().as_bytes(), &mut out);
             rewriter.finish(&mut out);
             let error = rewriter.error().map(|error| error.status);
             (serde_json::from_slice::<Value>(&out).unwrap_or_default(), error)
         };
-        let (response, error) = read(json!([{"type": "text", "text": "They want tea."}]));
+        let path = Operation::ResponsesCompact;
+        let text = json!([{"type": "text", "text": "They want tea."}]);
+        let (response, error) = read(path, "end_turn", &text);
         assert_eq!((response["object"].as_str(), error), (Some("response.compaction"), None));
         assert_eq!(response["output"][1]["encrypted_content"], "turnpike:summary:They want tea.");
-        let (_, error) = read(json!([{"type": "tool_use", "id": "t", "name": "f", "input": {}}]));
+        let (_, error) =
+            read(path, "end_turn", &json!([{"type": "tool_use", "id": "t", "name": "f", "input": {}}]));
         assert_eq!(error, Some(502));
+        for stop in ["max_tokens", "refusal"] {
+            assert_eq!(read(path, stop, &text).1, Some(502), "{stop}");
+        }
+        // A response has a status for it.
+        let (response, error) = read(Operation::Responses, "max_tokens", &text);
+        assert_eq!((response["status"].as_str(), error), (Some("incomplete"), None));
     }
 }

@@ -27,7 +27,7 @@ pub(super) fn fit(
     if !chat.defers_tools() {
         deferred_tools::declare(request, notes);
     }
-    if operation == Operation::Messages {
+    if matches!(operation, Operation::Messages | Operation::CountTokens) {
         claude_code::leave_out(&mut request.messages, notes);
     }
     conversation::repair(&mut request.messages, notes)?;

@@ -12,6 +12,10 @@ pub const BREAKPOINT: &str = "prompt_cache_breakpoint";
 /// The most members that warnings name.
 const MAX_NAMED: usize = 16;
 
+/// How deep lists of parts are looked at: those of a message, of the result of a tool, and of a document in it. No dialect nests
+/// them deeper, and a client may nest what it likes.
+const MAX_DEPTH: usize = 4;
+
 /// What is read of one kind of part.
 #[derive(Debug)]
 pub(super) struct PartKind {
@@ -52,31 +56,40 @@ impl UnknownMembers {
     pub fn messages(&mut self, shapes: &'static PartShapes, list: &str, at: &str) {
         let Some(items) = walk::items(list.trim_start().as_bytes()) else { return };
         for (index, item) in items.enumerate() {
-            self.lists(shapes, item, format_args!("{at}[{index}]"));
+            self.lists(shapes, item, format_args!("{at}[{index}]"), MAX_DEPTH);
         }
     }
 
     /// Looks at a list of parts.
     pub fn parts(&mut self, shapes: &'static PartShapes, list: &[u8], at: fmt::Arguments<'_>) {
-        for (index, part) in walk::items(list).into_iter().flatten().enumerate() {
-            self.part(shapes, part, format_args!("{at}[{index}]"));
-        }
+        self.parts_to(shapes, list, at, MAX_DEPTH);
     }
 
     pub fn into_warnings(self) -> Vec<String> {
         self.warnings
     }
 
-    fn lists(&mut self, shapes: &'static PartShapes, object: &[u8], at: fmt::Arguments<'_>) {
+    /// `depth`: how many lists of parts may be looked at from here on, one in the other.
+    fn parts_to(&mut self, shapes: &'static PartShapes, list: &[u8], at: fmt::Arguments<'_>, depth: usize) {
+        let Some(depth) = depth.checked_sub(1) else { return };
+        for (index, part) in walk::items(list).into_iter().flatten().enumerate() {
+            self.part(shapes, part, format_args!("{at}[{index}]"), depth);
+        }
+    }
+
+    fn lists(&mut self, shapes: &'static PartShapes, object: &[u8], at: fmt::Arguments<'_>, depth: usize) {
+        if depth == 0 {
+            return;
+        }
         for (name, value) in walk::members(object).into_iter().flatten() {
             let listed = shapes.lists.iter().find(|list| list.as_bytes() == name);
             if let Some(list) = listed.filter(|_| value.starts_with(b"[")) {
-                self.parts(shapes, value, format_args!("{at}.{list}"));
+                self.parts_to(shapes, value, format_args!("{at}.{list}"), depth);
             }
         }
     }
 
-    fn part(&mut self, shapes: &'static PartShapes, part: &[u8], at: fmt::Arguments<'_>) {
+    fn part(&mut self, shapes: &'static PartShapes, part: &[u8], at: fmt::Arguments<'_>, depth: usize) {
         let mut members = walk::members(part).into_iter().flatten();
         let kind = members.find(|(name, _)| *name == b"type").map_or(&b"\"\""[..], |(_, value)| value);
         let Some(kind) = kind.strip_prefix(b"\"").and_then(|kind| kind.strip_suffix(b"\"")) else { return };
@@ -98,7 +111,7 @@ impl UnknownMembers {
             self.note(listed.kind, name, is_read || value == b"null", at);
         }
         // The result of a tool has parts itself.
-        self.lists(shapes, part, at);
+        self.lists(shapes, part, at, depth);
     }
 
     fn note(&mut self, kind: &'static str, name: &[u8], is_read: bool, at: fmt::Arguments<'_>) {
@@ -229,6 +242,40 @@ mod tests {
                 "{dialect}: {warnings:?}"
             );
         }
+    }
+
+    #[test]
+    fn parts_nested_without_end_are_no_recursion_without_end() {
+        let nested = |list: &str, kind: &str| {
+            let levels = 29_000;
+            let open = format!(r#"{{{kind}"text":"a","{list}":["#).repeat(levels);
+            format!("[{open}{}]", "]}".repeat(levels))
+        };
+        let text = |kind: &str| format!(r#""type":"{kind}","#);
+        for (dialect, list, content) in [
+            ("chat", "messages", nested("content", &text("text"))),
+            ("chat", "messages", nested("content", &text("tool_result"))),
+            ("messages", "messages", nested("content", &text("text"))),
+            ("messages", "messages", nested("content", &text("tool_result"))),
+            ("responses", "input", nested("content", &text("input_text"))),
+            ("responses", "input", nested("output", &text("input_text"))),
+            ("gemini", "contents", nested("parts", "")),
+        ] {
+            let member = if dialect == "gemini" { "parts" } else { "content" };
+            let body = format!(r#"{{"{list}":[{{"role":"user","{member}":{content}}}]}}"#);
+            let body = Body::parse(body.into()).unwrap();
+            // Whether the reader takes it is its business; it must come back.
+            let _ = match dialect {
+                "chat" => chat_completions::read(&body).is_ok(),
+                "responses" => responses::read(&body).is_ok(),
+                "messages" => messages::read(&body).is_ok(),
+                _ => gemini::read(&body).is_ok(),
+            };
+        }
+        let mut found = UnknownMembers::default();
+        let deep = format!(r#"[{{"content":{}}}]"#, nested("content", &text("tool_result")));
+        found.messages(&SHAPES, &deep, "messages");
+        assert_eq!(found.into_warnings().len(), 1);
     }
 
     #[test]

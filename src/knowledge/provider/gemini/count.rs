@@ -2,13 +2,13 @@
 
 use super::{Gemini, request};
 use crate::provider::adapter::{CallTarget, JsonAdapter};
-use crate::provider::conversation;
-use crate::provider::tool_names::{NameRule, ToolNames};
+use crate::provider::fitting::fit;
 use crate::provider::translation_notes::TranslationNotes;
 use serde::Deserialize;
 use words::api::body::Body;
 use words::api::chat::ProviderError;
 use words::api::messages;
+use words::api::operation::Operation;
 use words::error::Error;
 
 /// The token counting adapter for one of Gemini's hosts.
@@ -30,8 +30,7 @@ impl JsonAdapter for Count {
     ) -> Result<Option<Vec<u8>>, Error> {
         let body = body.ok_or_else(|| Error::bad_request("The request body must be a JSON object."))?;
         let mut request = messages::read(body)?;
-        conversation::repair(&mut request.messages, notes)?;
-        ToolNames::shorten(&mut request, NameRule::GEMINI);
+        fit(&mut request, Operation::CountTokens, &self.0, target.model, notes)?;
         request::write_count(request, self.0, target.model, notes).map(Some)
     }
 
@@ -48,7 +47,6 @@ impl JsonAdapter for Count {
 mod tests {
     use super::*;
     use crate::provider::Call;
-    use words::api::operation::Operation;
     use words::config::account::Account;
 
     #[test]
@@ -82,5 +80,35 @@ mod tests {
         let read = |response: &[u8]| Count(Gemini::Studio).read(response, None, "");
         assert_eq!(read(br#"{"totalTokens":12,"x":[]}"#).unwrap(), br#"{"input_tokens":12}"#);
         assert_eq!(read(b"{}").unwrap_err().status, 502);
+    }
+
+    #[test]
+    fn what_is_counted_is_what_the_chat_sends() {
+        let body = serde_json::json!({"model": "gemini-2.5-flash", "max_tokens": 9,
+            "system": [{"type": "text", "text": "x-anthropic-billing-header: cch=1;"}, {"type": "text", "text": "Be brief."}],
+            "tools": [{"name": "read", "input_schema": {"type": "object"}, "defer_loading": true}],
+            "messages": [{"role": "user", "content": "Hi"},
+                {"role": "assistant", "content": [{"type": "tool_use", "id": "a", "name": "ToolSearch", "input": {}}]},
+                {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "a",
+                    "content": [{"type": "tool_reference", "tool_name": "read"}]}]}]});
+        let body = Body::parse(body.to_string().into()).unwrap();
+        let call = Call {
+            operation: Operation::CountTokens,
+            method: &http::Method::POST,
+            path: "messages/count_tokens",
+            query: None,
+            model: Some("gemini-2.5-flash"),
+            streamed: false,
+        };
+        let account = Account::default();
+        let target =
+            CallTarget { call: &call, account: &account, model: "gemini-2.5-flash", client_betas: None };
+        for gemini in [Gemini::Vertex, Gemini::Studio] {
+            let mut notes = TranslationNotes::default();
+            let sent = Count(gemini).write(Some(&body), &target, &mut notes).unwrap().unwrap();
+            let sent = String::from_utf8(sent).unwrap();
+            assert!(sent.contains("Found, and can be called now: read."), "{sent}");
+            assert!(sent.contains("Be brief.") && !sent.contains("billing-header"), "{sent}");
+        }
     }
 }

@@ -140,7 +140,7 @@ impl CallSoFar {
 
 /// Whether a JSON object that arrives in pieces is complete.
 #[derive(Debug, Default)]
-struct Balance {
+pub(in crate::provider) struct Balance {
     has_begun: bool,
     depth: u32,
     is_in_text: bool,
@@ -148,7 +148,7 @@ struct Balance {
 }
 
 impl Balance {
-    fn push(&mut self, piece: &str) {
+    pub fn push(&mut self, piece: &str) {
         for byte in piece.bytes() {
             match byte {
                 _ if self.is_escaped => self.is_escaped = false,
@@ -165,7 +165,7 @@ impl Balance {
         }
     }
 
-    fn is_complete(&self) -> bool {
+    pub fn is_complete(&self) -> bool {
         self.has_begun && self.depth == 0 && !self.is_in_text
     }
 }

@@ -35,8 +35,8 @@ mod stream_assembly;
 mod thinking;
 mod transcript;
 mod write;
-
 pub(super) use cache_marks::NO_CACHE_MARKS;
+pub(super) use call_identity::Balance;
 pub use conform::PublishedTypes;
 pub use deviations::{Documents, MaxTokensParam, ReasoningField, ReasoningParam, Rule};
 use event_emitter::EventEmitter;

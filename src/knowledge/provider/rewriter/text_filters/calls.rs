@@ -3,6 +3,7 @@
 //! Providers may send the arguments of parallel calls in turns, so a call that another one follows is complete only where its arguments
 //! are JSON.
 
+use crate::provider::openai_chat::Balance;
 use serde::de::IgnoredAny;
 use words::error::Error;
 
@@ -12,8 +13,34 @@ const MAX_HELD: usize = 16 << 20;
 /// The calls of one choice whose arguments are held back, in their order.
 #[derive(Debug, Default)]
 pub(super) struct OpenCalls {
-    calls: Vec<(u32, String)>,
+    calls: Vec<OpenCall>,
     bytes: usize,
+}
+
+#[derive(Debug, Default)]
+struct OpenCall {
+    index: u32,
+    arguments: String,
+    /// What of them is open, so that they are parsed once and not at every piece.
+    balance: Balance,
+    /// Nothing in them is open, and they are no JSON: more pieces do not make them any.
+    is_other: bool,
+}
+
+impl OpenCall {
+    fn push(&mut self, fragment: &str) {
+        self.arguments.push_str(fragment);
+        self.balance.push(fragment);
+    }
+
+    /// Whether they are a JSON object or list.
+    fn is_complete(&mut self) -> bool {
+        if self.is_other || !self.balance.is_complete() {
+            return false;
+        }
+        self.is_other = serde_json::from_str::<IgnoredAny>(&self.arguments).is_err();
+        !self.is_other
+    }
 }
 
 impl OpenCalls {
@@ -28,22 +55,24 @@ impl OpenCalls {
                 "The arguments of a call are over 16 MiB, and the guardrails of the config cannot read them.";
             return Err(Error::hooks_failed(Some(message), None));
         }
-        match self.calls.iter_mut().find(|(of, _)| *of == index) {
-            Some((_, arguments)) => arguments.push_str(fragment),
+        match self.calls.iter_mut().find(|call| call.index == index) {
+            Some(call) => call.push(fragment),
             None if fragment.is_empty() => {}
-            None => self.calls.push((index, fragment.to_owned())),
+            None => {
+                let mut call = OpenCall { index, ..OpenCall::default() };
+                call.push(fragment);
+                self.calls.push(call);
+            }
         }
         Ok(())
     }
 
     /// The first call that is complete. `is_end`: all are.
     pub fn take(&mut self, is_end: bool) -> Option<(u32, String)> {
-        let is_complete =
-            |(_, arguments): &(u32, String)| is_end || serde_json::from_str::<IgnoredAny>(arguments).is_ok();
-        let at = self.calls.iter().position(is_complete)?;
-        let call = self.calls.remove(at);
-        self.bytes -= call.1.len();
-        Some(call)
+        let at = self.calls.iter_mut().position(|call| is_end || call.is_complete())?;
+        let OpenCall { index, arguments, .. } = self.calls.remove(at);
+        self.bytes -= arguments.len();
+        Some((index, arguments))
     }
 }
 
@@ -64,7 +93,25 @@ mod tests {
         calls.push(3, "free text").unwrap();
         assert_eq!((calls.take(false), calls.take(true)), (None, Some((3, "free text".to_owned()))));
         assert_eq!((calls.take(true), calls.bytes), (None, 0));
+        calls.push(4, "{}x").unwrap();
+        assert_eq!((calls.take(false), calls.take(true)), (None, Some((4, "{}x".to_owned()))));
         let long = "a".repeat(MAX_HELD);
         assert!(calls.push(0, &long).is_ok() && calls.push(1, "b").is_err());
+    }
+
+    #[test]
+    fn arguments_in_many_pieces_are_parsed_once() {
+        let mut calls = OpenCalls::default();
+        calls.push(0, "[").unwrap();
+        // Parsed at every piece these were 20 GB of text.
+        for _ in 0..100_000 {
+            calls.push(0, "1,1,").unwrap();
+            assert_eq!(calls.take(false), None);
+        }
+        calls.push(0, "1]").unwrap();
+        assert!(calls.take(false).is_some());
+        calls.push(1, "{}x").unwrap();
+        assert_eq!(calls.take(false), None);
+        assert!(calls.calls.iter().all(|call| call.is_other));
     }
 }
