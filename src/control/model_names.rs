@@ -14,6 +14,7 @@ use super::resource::{
     Changed, Draft, Item, Resource, create, delete, list, read, stored_items, update, view,
 };
 use super::route::{Route, Shape};
+use memory::auth::ClientIdentity;
 use memory::state::stored::read_model;
 use memory::store::{Change, Kind, Record, Status};
 use serde_json::{Map, Value, json};
@@ -116,6 +117,7 @@ impl Resource for ModelName {
     const CHANGED: Changed = Changed::Made;
 
     fn fill(call: &Call, draft: &mut Draft<'_>) -> Result<(), Error> {
+        may_change(&call.identity)?;
         let entry = check(call, draft)?;
         let catalog = call.catalog()?;
         let mut others = catalog.all(Kind::ModelName).filter(|other| {
@@ -145,9 +147,20 @@ impl Resource for ModelName {
     }
 
     /// For good, so that its name is free again.
-    fn removal(_: &Call, record: &Record) -> Result<Vec<Change>, Error> {
+    fn removal(call: &Call, record: &Record) -> Result<Vec<Change>, Error> {
+        may_change(&call.identity)?;
         Ok(vec![Change::Delete { kind: Self::KIND, id: record.id }])
     }
+}
+
+/// # Errors
+/// 403 for a key that may use only some models: a name of its list could be made to stand for any other.
+fn may_change(client: &ClientIdentity) -> Result<(), Error> {
+    if client.defaults.allowed_models.is_none() {
+        return Ok(());
+    }
+    let message = "The calling key may use only some models, and cannot say what names of models stand for.";
+    Err(Error::forbidden(message).with_param("name"))
 }
 
 /// The entry that a draft has become, whose provider or config exists.
@@ -196,4 +209,19 @@ fn of_settings(entry: &ModelEntry) -> Value {
     let mut own = super::records::object(own);
     let shown = ITEM.iter().map(|field| (field.name.to_owned(), own.remove(field.name).unwrap_or_default()));
     Value::Object(shown.collect::<Map<String, Value>>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use words::settings::AllowedNames;
+
+    #[test]
+    fn a_key_that_may_use_some_models_changes_no_names() {
+        let mut client = ClientIdentity::anonymous(None);
+        assert!(may_change(&client).is_ok());
+        client.defaults.allowed_models = Some(AllowedNames::new(["gpt-4o*"]));
+        let error = may_change(&client).expect_err("it could allow itself any model");
+        assert_eq!((error.status(), error.param.as_deref()), (403, Some("name")));
+    }
 }
