@@ -304,7 +304,7 @@ async fn stored_names_belong_to_their_workspace() {
     let workspace = async |name: &str| {
         let made = gateway.create("/v1/admin/workspaces", &json!({"name": name, "slug": name})).await;
         let id = made["id"].as_str().unwrap().to_owned();
-        let body = json!({"name": name, "workspace_id": id, "scopes": ["completions.write"], "allowed_models": ["team-*"]});
+        let body = json!({"name": name, "workspace_id": id, "scopes": ["completions.write", "configs.create", "configs.update", "configs.delete"], "allowed_models": ["team-*"]});
         let key = gateway.create("/v1/api-keys/workspace/service", &body).await;
         (id, key["key"].as_str().unwrap().to_owned(), key["id"].as_str().unwrap().to_owned())
     };
@@ -323,6 +323,15 @@ async fn stored_names_belong_to_their_workspace() {
         (status, body.map(|body| body["model"].clone()))
     };
     assert_eq!(model(&red, "team-model").await, (200, Some(json!("demo"))));
+    for (method, path, body) in [
+        (Method::POST, "/v1/model-names".to_owned(), json!({"name": "team-x", "to": "@emulator/o9"})),
+        (Method::PUT, format!("/v1/model-names/{slug}"), json!({"to": "@emulator/o9"})),
+        (Method::DELETE, format!("/v1/model-names/{slug}"), json!({})),
+    ] {
+        let url = format!("{}{path}", gateway.control_url());
+        let call = client().request(method, url).header("x-gateway-api-key", &red).json(&body);
+        assert_eq!(call.send().await.unwrap().status(), 403, "its list would mean nothing: {path}");
+    }
     assert_eq!(model(&blue, "team-model").await, (404, None));
     assert_eq!(model(&red, "fast").await, (403, None), "the key may use its team's names only");
     let names: Vec<Value> = listed(&gateway, &red).await.iter().map(|model| model["id"].clone()).collect();

@@ -14,6 +14,9 @@ use super::resource::{
     Changed, Draft, Item, Resource, create, delete, list, read, stored_items, update, view,
 };
 use super::route::{Route, Shape};
+use judgment::route::model_names::is_for_workspace;
+use memory::auth::ClientIdentity;
+use memory::state::snapshot::SettingsSnapshot;
 use memory::state::stored::read_model;
 use memory::store::{Change, Kind, Record, Status};
 use serde_json::{Map, Value, json};
@@ -80,8 +83,8 @@ const ITEM: &[Field] = &[
     ),
     nullable("model", Type::Text(256), "The model that is requested; null: the name itself."),
     nullable("operations", TEXTS, "What it may be used for; null: everything."),
-    nullable("keys", TEXTS, "The keys that may use it; null: all."),
-    nullable("workspaces", TEXTS, "The workspaces that may use it; null: all."),
+    nullable("keys", TEXTS, "The keys that may use it; null: all, or not to be seen with this key."),
+    nullable("workspaces", TEXTS, "The workspaces that may use it; null: all, or not to be seen."),
     nullable("description", Type::Text(2048), "For people."),
     required("organisation_id", Type::Uuid, "The organisation."),
     nullable("workspace_id", Type::Uuid, "Where it is used; null for every workspace."),
@@ -116,6 +119,7 @@ impl Resource for ModelName {
     const CHANGED: Changed = Changed::Made;
 
     fn fill(call: &Call, draft: &mut Draft<'_>) -> Result<(), Error> {
+        may_change(&call.identity)?;
         let entry = check(call, draft)?;
         let catalog = call.catalog()?;
         let mut others = catalog.all(Kind::ModelName).filter(|other| {
@@ -136,7 +140,8 @@ impl Resource for ModelName {
 
     fn items(call: &Call) -> Result<Vec<Item>, Error> {
         let mut items = stored_items(call.list(Self::KIND)?);
-        items.extend(call.snapshot.settings.models.iter().map(|entry| Item::Unstored(of_settings(entry))));
+        let entries = shown_entries(&call.snapshot, &call.identity);
+        items.extend(entries.into_iter().map(Item::Unstored));
         Ok(items)
     }
 
@@ -145,9 +150,20 @@ impl Resource for ModelName {
     }
 
     /// For good, so that its name is free again.
-    fn removal(_: &Call, record: &Record) -> Result<Vec<Change>, Error> {
+    fn removal(call: &Call, record: &Record) -> Result<Vec<Change>, Error> {
+        may_change(&call.identity)?;
         Ok(vec![Change::Delete { kind: Self::KIND, id: record.id }])
     }
+}
+
+/// # Errors
+/// 403 for a key that may use only some models: a name of its list could be made to stand for any other.
+fn may_change(client: &ClientIdentity) -> Result<(), Error> {
+    if client.defaults.allowed_models.is_none() {
+        return Ok(());
+    }
+    let message = "The calling key may use only some models, and cannot say what names of models stand for.";
+    Err(Error::forbidden(message).with_param("name"))
 }
 
 /// The entry that a draft has become, whose provider or config exists.
@@ -174,8 +190,17 @@ fn check(call: &Call, draft: &Draft<'_>) -> Result<ModelEntry, Error> {
     }
 }
 
-/// An entry of the settings file. A config in it is not shown: it may have secrets that came by reference.
-fn of_settings(entry: &ModelEntry) -> Value {
+/// The entries of the settings file. A client that must stay in its workspace gets those that are for it, and not whom else they are for.
+fn shown_entries(snapshot: &SettingsSnapshot, client: &ClientIdentity) -> Vec<Value> {
+    let entries = snapshot.settings.models.iter();
+    let shown =
+        entries.filter(|entry| !client.is_bound || is_for_workspace(entry, snapshot, client.workspace));
+    shown.map(|entry| of_settings(entry, !client.is_bound)).collect()
+}
+
+/// An entry of the settings file; `with_users`: also whom it is for. A config in it is not shown: it may have secrets that came by
+/// reference.
+fn of_settings(entry: &ModelEntry, with_users: bool) -> Value {
     let to = match &entry.route {
         ModelRoute::Provider(slug) => Some(format!("@{slug}")),
         ModelRoute::Saved(id) => Some(id.clone()),
@@ -186,8 +211,8 @@ fn of_settings(entry: &ModelEntry) -> Value {
         "to": to,
         "model": entry.model.as_ref().map(|model| model.as_str()),
         "operations": entry.operations,
-        "keys": entry.keys,
-        "workspaces": entry.workspaces,
+        "keys": entry.keys.as_ref().filter(|_| with_users),
+        "workspaces": entry.workspaces.as_ref().filter(|_| with_users),
         "organisation_id": ORGANISATION,
         "status": "active",
         "origin": "settings",
@@ -196,4 +221,37 @@ fn of_settings(entry: &ModelEntry) -> Value {
     let mut own = super::records::object(own);
     let shown = ITEM.iter().map(|field| (field.name.to_owned(), own.remove(field.name).unwrap_or_default()));
     Value::Object(shown.collect::<Map<String, Value>>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use words::config::Checks;
+    use words::settings::{AllowedNames, SecretSources, Settings};
+
+    #[test]
+    fn a_key_of_a_workspace_sees_no_entries_for_others_nor_whom_one_is_for() {
+        let yaml = "auth: {keys: [{name: vip, key: tp-vip-0123456789}]}\nproviders: {a: {provider: openai, api_key: k}}\n\
+                    models: {fast: {to: '@a', keys: [vip]}, reserved: {to: '@a', workspaces: [red]}}";
+        let checks = Checks { provider: &|_| Ok(()), account: &|_, _| Ok(()), custom_host: &|_| Ok(()) };
+        let sources = SecretSources { env: &|_| None, credential: &|_| Err(String::new()) };
+        let snapshot = SettingsSnapshot::new(Settings::parse(yaml, &sources, &checks).unwrap(), 0);
+        let seen = |client: &ClientIdentity| -> Vec<(Value, Value)> {
+            let shown = shown_entries(&snapshot, client);
+            shown.iter().map(|entry| (entry["name"].clone(), entry["keys"].clone())).collect()
+        };
+        let mut client = ClientIdentity::anonymous(None);
+        assert_eq!(seen(&client), [(json!("fast"), Value::Null)]);
+        client.is_bound = false;
+        assert_eq!(seen(&client), [(json!("fast"), json!(["vip"])), (json!("reserved"), Value::Null)]);
+    }
+
+    #[test]
+    fn a_key_that_may_use_some_models_changes_no_names() {
+        let mut client = ClientIdentity::anonymous(None);
+        assert!(may_change(&client).is_ok());
+        client.defaults.allowed_models = Some(AllowedNames::new(["gpt-4o*"]));
+        let error = may_change(&client).expect_err("it could allow itself any model");
+        assert_eq!((error.status(), error.param.as_deref()), (403, Some("name")));
+    }
 }

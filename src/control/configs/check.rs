@@ -7,7 +7,7 @@ use super::super::records::members;
 use judgment::route::config_hooks;
 use knowledge::provider;
 use memory::net::outbound::origin::Origin;
-use memory::store::{Kind, Record, Status};
+use memory::store::{Catalog, Kind, Record, Status};
 use serde_json::Value;
 use uuid::Uuid;
 use words::config::hooks::HookPhase;
@@ -138,8 +138,8 @@ pub(super) fn is_unused(call: &Call, config: &Record) -> Result<(), Error> {
             return Err(Error::conflict("The config is the default of a service key. Change the key first."));
         }
     }
-    for name in catalog.all(Kind::ModelName).filter(|name| name.workspace == config.workspace) {
-        if name.status == Status::Active && is_it(members(name).get("to")) {
+    for name in catalog.all(Kind::ModelName).filter(|name| name.status == Status::Active) {
+        if is_to(&catalog, name, config) {
             return Err(Error::conflict("A name of models stands for the config. Change the name first."));
         }
     }
@@ -152,4 +152,43 @@ pub(super) fn is_unused(call: &Call, config: &Record) -> Result<(), Error> {
         }
     }
     Ok(())
+}
+
+/// Whether a name of models stands for this config. One of the organisation is meant in every workspace that has none of that slug.
+fn is_to(catalog: &Catalog, name: &Record, config: &Record) -> bool {
+    let members = members(name);
+    let to = members.get("to").and_then(Value::as_str).unwrap_or_default();
+    let meant = by_id_or_slug(catalog, Kind::Config, name.workspace, to);
+    meant.is_some_and(|meant| meant.id == config.id)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::records::created;
+    use super::*;
+    use jiff::Timestamp;
+    use serde_json::json;
+    use std::sync::Arc;
+
+    #[test]
+    fn a_name_of_a_workspace_may_stand_for_a_config_of_the_organisation() {
+        let [red, blue] = [7, 8].map(|number| Some(Uuid::from_u128(number)));
+        let made = |kind, workspace, slug: &str, body| {
+            Arc::new(created(kind, workspace, slug.to_owned(), &body, Timestamp::UNIX_EPOCH))
+        };
+        let shared = made(Kind::Config, None, "two", json!({}));
+        let own = made(Kind::Config, blue, "two", json!({}));
+        let name = |workspace, to: &str| made(Kind::ModelName, workspace, "n", json!({"to": to}));
+        let catalog = Catalog::new([Arc::clone(&shared), Arc::clone(&own)], 1);
+        for (name, of_shared, of_own) in [
+            (name(red, "two"), true, false),
+            (name(None, "two"), true, false),
+            (name(blue, "two"), false, true),
+            (name(blue, &shared.id.to_string()), true, false),
+            (name(red, "three"), false, false),
+        ] {
+            let found = (is_to(&catalog, &name, &shared), is_to(&catalog, &name, &own));
+            assert_eq!(found, (of_shared, of_own), "{:?} {}", name.workspace, name.body);
+        }
+    }
 }

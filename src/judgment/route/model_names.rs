@@ -16,6 +16,7 @@ use memory::state::model_lists::ModelLists;
 use memory::state::snapshot::SettingsSnapshot;
 use std::borrow::Cow;
 use std::sync::Arc;
+use uuid::Uuid;
 use words::api::operation::{Billing, BodyKind, Operation};
 use words::config::headers::GatewayHeaders;
 use words::config::read::edit_distance;
@@ -76,16 +77,19 @@ pub(crate) fn is_named(headers: &GatewayHeaders<'_>) -> bool {
 
 /// Whether a client is among those that an entry is for.
 pub fn is_for_client(entry: &ModelEntry, snapshot: &SettingsSnapshot, client: &ClientIdentity) -> bool {
-    let has_key = |names: &Vec<String>| {
-        let is_it =
-            |own: &Option<Arc<str>>| own.as_deref().is_some_and(|own| names.iter().any(|name| name == own));
-        is_it(&client.name) || is_it(&client.id)
-    };
-    let has_workspace = |names: &Vec<String>| {
+    // The id of a key of the settings is its name. Other keys and tokens may have that name as well.
+    let has_key =
+        |names: &Vec<String>| client.id.as_deref().is_some_and(|id| names.iter().any(|name| name == id));
+    entry.keys.as_ref().is_none_or(has_key) && is_for_workspace(entry, snapshot, client.workspace)
+}
+
+/// Whether an entry is for the clients of a workspace.
+pub fn is_for_workspace(entry: &ModelEntry, snapshot: &SettingsSnapshot, workspace: Option<Uuid>) -> bool {
+    let has_it = |names: &Vec<String>| {
         let stored = snapshot.service_keys.stored();
-        client.workspace.is_some() && names.iter().any(|name| stored.workspace(name) == client.workspace)
+        workspace.is_some() && names.iter().any(|name| stored.workspace(name) == workspace)
     };
-    entry.keys.as_ref().is_none_or(has_key) && entry.workspaces.as_ref().is_none_or(has_workspace)
+    entry.workspaces.as_ref().is_none_or(has_it)
 }
 
 /// Whether the key of a client lets it use a name, as clients write it, or the model that it stands for.

@@ -235,10 +235,12 @@ impl Tokens {
         let kind = if is_bound { KeyType::WorkspaceUser } else { KeyType::OrganisationService };
         let may_write = role_name.is_some_and(|role| self.settings.write_roles.contains(&role));
         let given = named(&self.settings.claims.scopes, &["scope", "scopes"]);
+        let may_have = |scope: &Scope| scope.is_for_tokens(kind, may_write);
         let scopes = match given {
-            Some(given) => scopes(&given, |scope| scope.is_for_tokens(kind, may_write)),
+            Some(given) => scopes(&given, may_have),
             None if is_bound => self.settings.default_scopes,
-            None => self.settings.default_scopes.and(&kind.scopes()),
+            // They are meant for one workspace: in all of them a token writes by its role alone.
+            None => self.settings.default_scopes.iter().filter(may_have).collect(),
         };
         let scopes = match role {
             Some(role) => scopes.and(&roles::most(role)),

@@ -4,7 +4,7 @@
 use super::super::arguments;
 use super::super::judged::Part;
 use super::super::pieces::Piece;
-use super::Reader;
+use super::{Reader, items, object};
 use words::json::Json;
 use words::json::splice::Object;
 
@@ -39,6 +39,21 @@ impl<'t> Reader<'t> {
         if item.string("type").is_some_and(|kind| kind.ends_with("_call")) {
             OF_ITEM.iter().for_each(|name| self.member_arguments(item, name, is_new));
         }
+    }
+
+    /// What an item of the Responses API has of the results of its call: of a search in files, and of code that has run.
+    pub(super) fn found_by_call(&mut self, item: &Object<'t>, is_new: bool) {
+        if !item.string("type").is_some_and(|kind| kind.ends_with("_call")) {
+            return;
+        }
+        self.in_part(Part::Tool, |reader| {
+            for (list, text) in [("results", "text"), ("outputs", "logs")] {
+                for found in item.every(list).flat_map(items).filter_map(|found| object(&found)) {
+                    reader.member(&found, text, is_new);
+                    reader.file_names(&found, is_new);
+                }
+            }
+        });
     }
 
     /// A part of Google's content, where it is a call.

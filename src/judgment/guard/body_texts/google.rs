@@ -73,6 +73,13 @@ impl<'t> Reader<'t> {
             }
         });
         self.call_of_google(part, is_new);
+        self.in_part(Part::Arguments, |reader| {
+            for name in ["executableCode", "executable_code"] {
+                for code in part.every(name).filter_map(object) {
+                    reader.member(&code, "code", is_new);
+                }
+            }
+        });
         for file in FILES.into_iter().filter_map(|name| part.inner(name)) {
             self.file_names(&file, is_new);
         }

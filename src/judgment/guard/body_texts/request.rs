@@ -249,6 +249,7 @@ impl<'t> Reader<'t> {
         self.summary(message, is_new);
         if !has_role {
             self.call_item(message, is_new);
+            self.found_by_call(message, is_new);
             self.declarations(message, &["tools"]);
         }
         if before == self.found.texts.len() && !reads.contains(&true) && !has_role {

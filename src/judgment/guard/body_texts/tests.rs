@@ -47,6 +47,15 @@ fn requests_of_every_shape_are_read() {
             r#"{"input":[{"type":"compaction","encrypted_content":"gAAAA"},{"type":"compaction","encrypted_content":"turnpike:summary:a"}]}"#,
             &[("turnpike:summary:a", true)],
         ),
+        // What a client says that a model has run, and what came of it.
+        (
+            r#"{"contents":[{"parts":[{"executableCode":{"language":"PYTHON","code":"a"}}]},{"role":"model","parts":[{"executable_code":{"code":"b"}}]}]}"#,
+            &[("a", true), ("b", true)],
+        ),
+        (
+            r#"{"input":[{"type":"file_search_call","queries":["q"],"results":[{"filename":"f","text":"a"}]},{"type":"code_interpreter_call","code":"c","outputs":[{"type":"logs","logs":"b"},{"type":"image","url":"u"}]}]}"#,
+            &[("q", true), ("a", true), ("c", true), ("b", true)],
+        ),
         (r#"[1,2]"#, &[]),
         ("no json", &[]),
     ] {

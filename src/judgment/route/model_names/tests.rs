@@ -64,7 +64,7 @@ const SENT: Sent<'static> = Sent {
 fn attempts(sent: Sent<'_>) -> Result<(Vec<String>, String, Vec<String>), Error> {
     let snapshot = snapshot(sent.settings);
     let mut client = ClientIdentity::anonymous(None);
-    client.name = Some(sent.key.into());
+    client.id = Some(sent.key.into());
     client.defaults.allowed_models = sent.allowed.map(|names| AllowedNames::new(names.iter().copied()));
     let mut headers = HeaderMap::new();
     for (name, value) in sent.headers {
@@ -164,6 +164,18 @@ fn a_name_is_for_its_keys_and_operations() {
     let talk = Sent { model: "talk", ..SENT };
     assert!(refused(talk).1.contains("operation chat"));
     assert_eq!(models(Sent { path: "/v1/embeddings", ..talk }), ["a m"]);
+}
+
+#[test]
+fn the_name_of_a_key_that_need_not_be_unique_opens_no_entry() {
+    let snapshot = snapshot("");
+    let (entry, _) = snapshot.directory(None).model("claude-secret").unwrap();
+    let mut client = ClientIdentity::anonymous(None);
+    client.id = Some("0192f0c1-0000-7000-8000-000000000001".into());
+    client.name = Some("vip".into());
+    assert!(!is_for_client(entry, &snapshot, &client), "a key of any workspace may be named so");
+    client.id = Some("vip".into());
+    assert!(is_for_client(entry, &snapshot, &client));
 }
 
 #[test]
@@ -274,7 +286,7 @@ fn near_names_are_those_that_the_key_may_use() {
     assert_eq!(near(&client, "fsat"), [""; 0]);
     assert_eq!(near(&client, "fasst"), ["fast"]);
     assert_eq!(near(&client, "claude-secrets"), [""; 0], "it is not for this key");
-    client.name = Some("vip".into());
+    client.id = Some("vip".into());
     assert_eq!(near(&client, "claude-secrets"), ["claude-secret"]);
     client.defaults.allowed_models = Some(AllowedNames::new(["@a/gpt-5"]));
     assert_eq!(near(&client, "gpt-4o"), ["@a/gpt-5"]);

@@ -277,6 +277,23 @@ fn a_role_that_the_settings_name_writes_and_acts_for_the_organisation() {
 }
 
 #[test]
+fn default_scopes_let_a_token_of_the_organisation_write_only_by_its_role() {
+    let provider = Provider::new();
+    let mut given = claims();
+    given.as_object_mut().unwrap().retain(|name, _| name != "scope" && name != "workspace_slug");
+    given["role"] = json!("owner");
+    let scopes = "organisation_roles: [owner], default_scopes: [configs.create, configs.list]";
+    for (more, wanted) in [
+        (format!(", {scopes}"), &[Scope::ConfigsList][..]),
+        (format!(", write_roles: [owner], {scopes}"), &[Scope::ConfigsCreate, Scope::ConfigsList]),
+    ] {
+        let found = provider.tokens(&more).verify(&provider.token(&given), &team, at(NOW)).unwrap();
+        assert!(!found.is_bound);
+        assert_eq!(found.scopes, wanted.iter().copied().collect(), "{more}");
+    }
+}
+
+#[test]
 fn the_workspace_of_those_that_name_none_is_not_for_tokens_of_the_organisation() {
     let provider = Provider::new();
     let tokens = provider.tokens(", organisation_roles: [owner], workspace: team");

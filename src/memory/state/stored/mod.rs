@@ -157,6 +157,7 @@ impl Stored {
                 }
             };
         }
+        self.models.renew();
         is_changed
     }
 
