@@ -239,7 +239,11 @@ async fn an_agent_of_messages_works_through_fifty_turns() {
         messages.push(json!({"role": "assistant", "content": blocks}));
         messages.push(json!({"role": "user", "content": results}));
     }
-    let received = provider.received();
+    keeps_its_history(&provider.received());
+}
+
+/// Each turn's input is the turns before it, and begins with the bytes of the input before it.
+fn keeps_its_history(received: &[Message]) {
     assert_eq!(received.len(), TURNS);
     let mut wanted = vec![
         json!({"type": "message", "role": "system", "content": "You are Claude Code."}),
