@@ -41,18 +41,26 @@ const TABLE: [(&str, ResponsesWhen); 15] = [
 /// What the client reads of it, in `x-gateway-warnings`, the log and `explain`.
 pub(super) const WARNING: &str = "sent to /v1/responses, where alone this model takes such a chat";
 
+/// How refusals begin, in small letters, and what they say of the model.
+const REFUSALS: [(&str, ResponsesWhen); 2] = [
+    ("function tools with reasoning_effort are not supported for ", ResponsesWhen::Tools),
+    ("this model is only supported in v1/responses", ResponsesWhen::Always),
+];
+
 /// What a provider's refusal of a chat says of its model; `None` where it is about something else.
 ///
 /// - 400 "Function tools with reasoning_effort are not supported for gpt-5.6-terra in /v1/chat/completions. To use function tools, use
 ///   /v1/responses or set reasoning_effort to 'none'." (the sources of the rows above)
 /// - 404 "This model is only supported in v1/responses and not in v1/chat/completions."
+///
+/// Only how it begins says that: what follows may repeat words of the client's.
 fn of_refusal(status: u16, message: &str) -> Option<ResponsesWhen> {
     let message = message.to_ascii_lowercase();
-    let is_one = matches!(status, 400 | 404)
-        && message.contains("v1/responses")
-        && message.contains("v1/chat/completions");
-    let when = if message.contains("tools") { ResponsesWhen::Tools } else { ResponsesWhen::Always };
-    is_one.then_some(when)
+    REFUSALS
+        .iter()
+        .find(|(start, _)| matches!(status, 400 | 404) && message.starts_with(start))
+        .filter(|_| message.contains("v1/responses"))
+        .map(|(_, when)| *when)
 }
 
 /// The adapter for chats that must go there; `None` where the provider has none, or the call is no chat.
@@ -218,6 +226,8 @@ mod tests {
             (500, only, None),
             (400, "Unsupported parameter: 'stop' is not supported with this model.", None),
             (400, "Use /v1/responses.", None),
+            (400, "Unknown parameter: 'v1/responses v1/chat/completions'.", None),
+            (400, "Unknown parameter: 'This model is only supported in v1/responses'.", None),
         ] {
             assert_eq!(of_refusal(status, message), when, "{message}");
         }
