@@ -41,6 +41,12 @@ const TABLE: [(&str, ResponsesWhen); 15] = [
 /// What the client reads of it, in `x-gateway-warnings`, the log and `explain`.
 pub(super) const WARNING: &str = "sent to /v1/responses, where alone this model takes such a chat";
 
+/// The provider whose custom host may be any engine of its shape.
+const OPENAI: &str = "openai";
+
+/// Members without which a request of any dialect has no functions.
+const FUNCTIONS: [&str; 2] = ["tools", "functions"];
+
 /// How refusals begin, in small letters, and what they say of the model.
 const REFUSALS: [(&str, ResponsesWhen); 2] = [
     ("function tools with reasoning_effort are not supported for ", ResponsesWhen::Tools),
@@ -81,9 +87,10 @@ pub(super) fn find(
     let adapter = adapter(provider, call, account)?;
     let rules = match of_account(account, model) {
         Some(when) => [Some(when), None],
-        None => [learned, of_table(model)],
+        None => [learned, of_table(model).filter(|_| is_vendors(provider, account))],
     };
-    rules.iter().flatten().next()?;
+    // Most chats pass as they are: only where a rule may apply is one read.
+    rules.iter().flatten().find(|when| may_apply(**when, body))?;
     // What cannot be read as a chat passes on: the provider judges it.
     let read = call.operation.translator()?.read;
     let chat = body.check_values(provider.id()).ok().and_then(|()| read(body).ok())?;
@@ -124,6 +131,23 @@ fn of_table(model: &str) -> Option<ResponsesWhen> {
     TABLE.iter().find(|(listed, _)| is_model(listed, model)).map(|(_, when)| *when)
 }
 
+/// Whether a rule may apply to a chat, as far as the names of its members say.
+fn may_apply(when: ResponsesWhen, body: &Body) -> bool {
+    match when {
+        ResponsesWhen::Always => true,
+        ResponsesWhen::Tools | ResponsesWhen::ToolsWithEffort => {
+            FUNCTIONS.iter().any(|name| body.value(name).is_some())
+        }
+        ResponsesWhen::Never => false,
+    }
+}
+
+/// Whether what runs there is known: at a custom host of `openai` anything may, and a refusal teaches what it takes. One of Azure's is a
+/// resource of its own.
+fn is_vendors(provider: &dyn Provider, account: &Account) -> bool {
+    account.custom_host.is_none() || provider.id() != OPENAI
+}
+
 fn applies(when: ResponsesWhen, chat: &ChatRequest<'_>) -> bool {
     let has_functions = || chat.tools.iter().any(|tool| matches!(tool, Tool::Function { .. }));
     match (when, effort(&chat.reasoning)) {
@@ -150,6 +174,21 @@ mod tests {
         learned: Option<ResponsesWhen>,
         rows: &[(&str, ResponsesWhen)],
     ) -> bool {
+        let row = |(model, when): &(&str, ResponsesWhen)| ResponsesModel {
+            model: (*model).to_owned(),
+            when: *when,
+        };
+        let account = Account { responses_models: rows.iter().map(row).collect(), ..Account::default() };
+        goes_there_of(id, model, members, learned, &account)
+    }
+
+    fn goes_there_of(
+        id: &str,
+        model: &str,
+        members: &Value,
+        learned: Option<ResponsesWhen>,
+        account: &Account,
+    ) -> bool {
         let mut body = json!({"model": model, "messages": [{"role": "user", "content": "x"}]});
         body.as_object_mut().unwrap().extend(members.as_object().unwrap().clone());
         let body = Body::parse(body.to_string().into()).unwrap();
@@ -157,12 +196,7 @@ mod tests {
         let path = "chat/completions";
         let call =
             Call { operation, method: &Method::POST, path, query: None, model: Some(model), streamed: false };
-        let row = |(model, when): &(&str, ResponsesWhen)| ResponsesModel {
-            model: (*model).to_owned(),
-            when: *when,
-        };
-        let account = Account { responses_models: rows.iter().map(row).collect(), ..Account::default() };
-        let target = CallTarget { call: &call, account: &account, model, client_betas: None };
+        let target = CallTarget { call: &call, account, model, client_betas: None };
         find(provider(id).unwrap(), &target, &body, learned).is_some()
     }
 
@@ -210,6 +244,34 @@ mod tests {
         assert!(!goes_there("openai", "gpt-5.5", &none, learned, &[]));
         assert!(goes_there("azure-openai", "prod", &tools, None, &[("pr*", ResponsesWhen::Tools)]));
         assert!(!goes_there("openai", "gpt-5.6", &tools, learned, &[("gpt*", ResponsesWhen::Never)]));
+    }
+
+    #[test]
+    fn the_table_says_nothing_of_a_custom_host_of_openai() {
+        let tools = json!({"tools": [{"type": "function", "function": {"name": "f"}}]});
+        let host = Some("https://a.openai.azure.com/openai".to_owned());
+        let hosted = Account { custom_host: host, ..Account::default() };
+        let goes = |id, learned| goes_there_of(id, "gpt-5.6", &tools, learned, &hosted);
+        assert!(!goes("openai", None) && goes("openai", Some(ResponsesWhen::Tools)));
+        assert!(goes("azure-openai", None));
+    }
+
+    #[test]
+    fn a_chat_to_which_no_rule_may_apply_is_not_read() {
+        let plain =
+            Body::parse(r#"{"model":"gpt-5.6","messages":[],"reasoning_effort":"high"}"#.into()).unwrap();
+        let tools = Body::parse(r#"{"model":"gpt-5.6","messages":[],"tools":[]}"#.into()).unwrap();
+        let functions = Body::parse(r#"{"model":"gpt-5.6","messages":[],"functions":[]}"#.into()).unwrap();
+        for (when, plainly, with_functions) in [
+            (ResponsesWhen::Always, true, true),
+            (ResponsesWhen::Tools, false, true),
+            (ResponsesWhen::ToolsWithEffort, false, true),
+            (ResponsesWhen::Never, false, false),
+        ] {
+            assert_eq!(may_apply(when, &plain), plainly, "{when:?}");
+            assert_eq!(may_apply(when, &tools), with_functions, "{when:?}");
+            assert_eq!(may_apply(when, &functions), with_functions, "{when:?}");
+        }
     }
 
     #[test]
