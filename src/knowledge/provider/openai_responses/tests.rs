@@ -191,6 +191,7 @@ fn a_message_keeps_its_thinking_pictures_and_searches() {
     assert_eq!(sent["reasoning"], json!({"effort": "medium", "summary": "auto"}));
     assert_eq!((&sent["tool_choice"], &sent["parallel_tool_calls"]), (&json!("required"), &json!(false)));
     let all = warnings.join("; ");
+    assert!(all.contains("tools[1].max_uses: dropped, the Responses API has no such parameter"), "{all}");
     assert!(all.contains("tools[2]: left out") && all.contains("earlier thinking left out"), "{all}");
 }
 
