@@ -1,9 +1,9 @@
-//! Models that take tools only at `/v1/responses`: requests of other dialects go there, whole and streamed, by the table and by what a
+//! Models that take tools only at `/v1/responses`: requests of other dialects go there, whole and streamed, by rows and by what a
 //! refusal says.
 //!
 //! Not each member of the request and each event of the response: `provider::openai_responses` has those, beside the code.
 
-use crate::support::client::{chat_at, client, new_trace};
+use crate::support::client::{client, new_trace};
 use crate::support::gateway;
 use crate::support::message::Message;
 use crate::support::provider::Provider;
@@ -108,14 +108,18 @@ fn strict(message: &Message, output: &[Value]) -> Vec<u8> {
 
 /// A request to OpenAI, which the provider of the test plays.
 fn request(provider: &Provider, path: &str, trace: &str, body: &Value) -> RequestBuilder {
-    let gateway = gateway();
-    let call = client()
-        .post(format!("{}{path}", gateway.data_url()))
-        .header("x-gateway-api-key", KEY)
-        .bearer_auth("sk-own-0123456789");
-    let call =
-        call.header("x-gateway-provider", "openai").header("x-gateway-custom-host", provider.base_url());
-    call.header("x-gateway-trace-id", trace).json(body)
+    request_at(&provider.base_url(), path, trace, body)
+}
+
+fn request_at(host: &str, path: &str, trace: &str, body: &Value) -> RequestBuilder {
+    let config = json!({"provider": "openai", "api_key": "sk-own-0123456789", "custom_host": host, "responses_models": models()});
+    let call = client().post(format!("{}{path}", gateway().data_url())).header("x-gateway-api-key", KEY);
+    call.header("x-gateway-config", config.to_string()).header("x-gateway-trace-id", trace).json(body)
+}
+
+/// Rows of the table, which does not count at a custom host.
+fn models() -> Value {
+    json!([{"model": "gpt-5.5*", "when": "tools_with_effort"}, {"model": "gpt-5.6*", "when": "tools"}])
 }
 
 /// Status, warnings and body.
@@ -239,7 +243,11 @@ async fn an_agent_of_messages_works_through_fifty_turns() {
         messages.push(json!({"role": "assistant", "content": blocks}));
         messages.push(json!({"role": "user", "content": results}));
     }
-    let received = provider.received();
+    keeps_its_history(&provider.received());
+}
+
+/// Each turn's input is the turns before it, and begins with the bytes of the input before it.
+fn keeps_its_history(received: &[Message]) {
     assert_eq!(received.len(), TURNS);
     let mut wanted = vec![
         json!({"type": "message", "role": "system", "content": "You are Claude Code."}),
@@ -424,7 +432,8 @@ async fn a_stream_that_breaks_ends_with_an_error() {
         })
         .await;
         let body = chat("gpt-5.6", &json!({"stream": true}));
-        let mut response = chat_at(&gateway(), &new_trace(), &upstream.url(), &body).send().await.unwrap();
+        let mut response =
+            request_at(&upstream.url(), "/v1/chat/completions", &new_trace(), &body).send().await.unwrap();
         assert_eq!(response.status(), 200);
         let mut stream = String::new();
         while let Ok(Some(chunk)) = response.chunk().await {
@@ -448,7 +457,8 @@ async fn a_stream_that_breaks_ends_with_an_error() {
 #[tokio::test]
 async fn explain_shows_where_it_goes() {
     let gateway = gateway();
-    let question = json!({"headers": {"x-gateway-api-key": KEY, "x-gateway-provider": "@emulator"}, "body": chat("gpt-5.6", &json!({}))});
+    let config = json!({"provider": "openai", "api_key": "sk-own-0123456789"}).to_string();
+    let question = json!({"headers": {"x-gateway-api-key": KEY, "x-gateway-config": config}, "body": chat("gpt-5.6", &json!({}))});
     let call = gateway.control(reqwest::Method::POST, "/v1/explain");
     let explained: Value = call.body(question.to_string()).send().await.unwrap().json().await.unwrap();
     let request = &explained["request"];

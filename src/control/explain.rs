@@ -282,7 +282,7 @@ impl ExplainContext<'_> {
         request.stream_usage = self.snapshot.settings.usage.stream_usage;
         request.read_headers(&parsed.headers);
         let mut request = request.rendered(self.snapshot.stored.prompts(client.workspace))?;
-        request.learned = Some(Arc::clone(self.learned));
+        request.learned = Some(self.learned.of(client.workspace));
         let settings = &self.snapshot.settings;
         let mut gateway_headers = GatewayHeaders::read(&parsed.headers, &settings.header_prefixes)?;
         let rules = KeyRules::new(client, self.snapshot);

@@ -20,7 +20,7 @@ use knowledge::provider::translation::{self, LocalCount, PrepareOptions, Prepare
 use knowledge::provider::translation_notes::TranslationNotes;
 use knowledge::provider::{Call, Provider};
 use memory::net::outbound::origin::Origin;
-use memory::state::learned_forms::LearnedForms;
+use memory::state::learned_forms::WorkspaceForms;
 use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
@@ -75,7 +75,7 @@ pub struct Request {
     /// What the output was bounded to, in tokens of all choices together: `override_params` cannot exceed it.
     pub output_bound: Option<u64>,
     /// What providers' refusals say of their models; `None` for what is not sent at once, such as the lines of a vendor's batch job.
-    pub learned: Option<Arc<LearnedForms>>,
+    pub learned: Option<WorkspaceForms>,
 }
 
 /// The slug of a model written as `@slug/model`, and the model without it.

@@ -19,7 +19,7 @@ impl Request {
 
 impl Attempt {
     /// Whether a refusal says that the provider takes the chat of `request`, from which this was made, only in another form; that is
-    /// remembered then.
+    /// remembered then. False where it cannot be: sent again, the chat would be the same.
     pub fn learn_form(&self, request: &Request, refusal: &ProviderError) -> bool {
         let (Some(learned), Some(model)) = (&request.learned, self.model.as_deref()) else { return false };
         if self.mode != RequestMode::Api || self.sent_operation != Operation::ChatCompletions {
@@ -28,7 +28,6 @@ impl Attempt {
         let Target { provider, account, origin, .. } = &*self.target;
         let call = request.call(Some(model), request.uri.query());
         let Some(when) = responses_only::learn(*provider, &call, account, refusal) else { return false };
-        learned.insert(provider.id(), origin, model, when);
-        true
+        learned.insert(provider.id(), origin, model, when)
     }
 }

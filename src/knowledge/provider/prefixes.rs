@@ -37,8 +37,10 @@ const IDS: [&str; 4] = [
 const PNG: &str = "iVBORw0KGgo=";
 
 /// Providers to which chats of some dialect are written or passed, besides those with a chat of their own.
-const HOSTS: [(&str, &str); 8] = [
+const HOSTS: [(&str, &str); 9] = [
     ("openai", "gpt-5.2"),
+    // With tools, at the Responses API.
+    ("openai", "gpt-5.6"),
     ("groq", "llama-4"),
     ("together-ai", "mistral-small"),
     ("deepseek", "deepseek-chat"),

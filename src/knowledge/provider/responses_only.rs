@@ -41,18 +41,29 @@ const TABLE: [(&str, ResponsesWhen); 15] = [
 /// What the client reads of it, in `x-gateway-warnings`, the log and `explain`.
 pub(super) const WARNING: &str = "sent to /v1/responses, where alone this model takes such a chat";
 
+/// Members without which a request of any dialect has no functions.
+const FUNCTIONS: [&str; 2] = ["tools", "functions"];
+
+/// How refusals begin, in small letters, and what they say of the model.
+const REFUSALS: [(&str, ResponsesWhen); 2] = [
+    ("function tools with reasoning_effort are not supported for ", ResponsesWhen::Tools),
+    ("this model is only supported in v1/responses", ResponsesWhen::Always),
+];
+
 /// What a provider's refusal of a chat says of its model; `None` where it is about something else.
 ///
 /// - 400 "Function tools with reasoning_effort are not supported for gpt-5.6-terra in /v1/chat/completions. To use function tools, use
 ///   /v1/responses or set reasoning_effort to 'none'." (the sources of the rows above)
 /// - 404 "This model is only supported in v1/responses and not in v1/chat/completions."
+///
+/// Only how it begins says that: what follows may repeat words of the client's.
 fn of_refusal(status: u16, message: &str) -> Option<ResponsesWhen> {
     let message = message.to_ascii_lowercase();
-    let is_one = matches!(status, 400 | 404)
-        && message.contains("v1/responses")
-        && message.contains("v1/chat/completions");
-    let when = if message.contains("tools") { ResponsesWhen::Tools } else { ResponsesWhen::Always };
-    is_one.then_some(when)
+    REFUSALS
+        .iter()
+        .find(|(start, _)| matches!(status, 400 | 404) && message.starts_with(start))
+        .filter(|_| message.contains("v1/responses"))
+        .map(|(_, when)| *when)
 }
 
 /// The adapter for chats that must go there; `None` where the provider has none, or the call is no chat.
@@ -75,7 +86,8 @@ pub(super) fn find(
         Some(when) => [Some(when), None],
         None => [learned, of_table(model)],
     };
-    rules.iter().flatten().next()?;
+    // Most chats pass as they are: only where a rule may apply is one read.
+    rules.iter().flatten().find(|when| may_apply(**when, body))?;
     // What cannot be read as a chat passes on: the provider judges it.
     let read = call.operation.translator()?.read;
     let chat = body.check_values(provider.id()).ok().and_then(|()| read(body).ok())?;
@@ -112,8 +124,26 @@ fn of_account(account: &Account, model: &str) -> Option<ResponsesWhen> {
     account.responses_models.iter().find(|row| is_model(&row.model, model)).map(|row| row.when)
 }
 
+/// As [`is_model`]; where a `*` stands, a name goes on with `-`, as those of sizes and dates do.
+fn is_of_family(listed: &str, model: &str) -> bool {
+    let start = listed.trim_end_matches('*');
+    is_model(listed, model)
+        && model.get(start.len()..).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
+}
+
 fn of_table(model: &str) -> Option<ResponsesWhen> {
-    TABLE.iter().find(|(listed, _)| is_model(listed, model)).map(|(_, when)| *when)
+    TABLE.iter().find(|(listed, _)| is_of_family(listed, model)).map(|(_, when)| *when)
+}
+
+/// Whether a rule may apply to a chat, as far as the names of its members say.
+fn may_apply(when: ResponsesWhen, body: &Body) -> bool {
+    match when {
+        ResponsesWhen::Always => true,
+        ResponsesWhen::Tools | ResponsesWhen::ToolsWithEffort => {
+            FUNCTIONS.iter().any(|name| body.value(name).is_some())
+        }
+        ResponsesWhen::Never => false,
+    }
 }
 
 fn applies(when: ResponsesWhen, chat: &ChatRequest<'_>) -> bool {
@@ -142,6 +172,21 @@ mod tests {
         learned: Option<ResponsesWhen>,
         rows: &[(&str, ResponsesWhen)],
     ) -> bool {
+        let row = |(model, when): &(&str, ResponsesWhen)| ResponsesModel {
+            model: (*model).to_owned(),
+            when: *when,
+        };
+        let account = Account { responses_models: rows.iter().map(row).collect(), ..Account::default() };
+        goes_there_of(id, model, members, learned, &account)
+    }
+
+    fn goes_there_of(
+        id: &str,
+        model: &str,
+        members: &Value,
+        learned: Option<ResponsesWhen>,
+        account: &Account,
+    ) -> bool {
         let mut body = json!({"model": model, "messages": [{"role": "user", "content": "x"}]});
         body.as_object_mut().unwrap().extend(members.as_object().unwrap().clone());
         let body = Body::parse(body.to_string().into()).unwrap();
@@ -149,12 +194,7 @@ mod tests {
         let path = "chat/completions";
         let call =
             Call { operation, method: &Method::POST, path, query: None, model: Some(model), streamed: false };
-        let row = |(model, when): &(&str, ResponsesWhen)| ResponsesModel {
-            model: (*model).to_owned(),
-            when: *when,
-        };
-        let account = Account { responses_models: rows.iter().map(row).collect(), ..Account::default() };
-        let target = CallTarget { call: &call, account: &account, model, client_betas: None };
+        let target = CallTarget { call: &call, account, model, client_betas: None };
         find(provider(id).unwrap(), &target, &body, learned).is_some()
     }
 
@@ -205,6 +245,37 @@ mod tests {
     }
 
     #[test]
+    fn the_table_counts_at_a_custom_host_unless_the_account_says_never() {
+        let tools = json!({"tools": [{"type": "function", "function": {"name": "f"}}]});
+        let host = Some("https://a.openai.azure.com/openai".to_owned());
+        let mut hosted = Account { custom_host: host, ..Account::default() };
+        for id in ["openai", "azure-openai"] {
+            assert!(goes_there_of(id, "gpt-5.6", &tools, None, &hosted), "{id}");
+        }
+        let never = ResponsesModel { model: "gpt-*".to_owned(), when: ResponsesWhen::Never };
+        hosted.responses_models = [never].into_iter().collect();
+        assert!(!goes_there_of("openai", "gpt-5.6", &tools, None, &hosted));
+    }
+
+    #[test]
+    fn a_chat_to_which_no_rule_may_apply_is_not_read() {
+        let plain =
+            Body::parse(r#"{"model":"gpt-5.6","messages":[],"reasoning_effort":"high"}"#.into()).unwrap();
+        let tools = Body::parse(r#"{"model":"gpt-5.6","messages":[],"tools":[]}"#.into()).unwrap();
+        let functions = Body::parse(r#"{"model":"gpt-5.6","messages":[],"functions":[]}"#.into()).unwrap();
+        for (when, plainly, with_functions) in [
+            (ResponsesWhen::Always, true, true),
+            (ResponsesWhen::Tools, false, true),
+            (ResponsesWhen::ToolsWithEffort, false, true),
+            (ResponsesWhen::Never, false, false),
+        ] {
+            assert_eq!(may_apply(when, &plain), plainly, "{when:?}");
+            assert_eq!(may_apply(when, &tools), with_functions, "{when:?}");
+            assert_eq!(may_apply(when, &functions), with_functions, "{when:?}");
+        }
+    }
+
+    #[test]
     fn a_refusal_names_what_the_model_takes() {
         let functions = "Function tools with reasoning_effort are not supported for gpt-5.6-luna in /v1/chat/completions. To \
                          use function tools, use /v1/responses or set reasoning_effort to 'none'.";
@@ -218,6 +289,8 @@ mod tests {
             (500, only, None),
             (400, "Unsupported parameter: 'stop' is not supported with this model.", None),
             (400, "Use /v1/responses.", None),
+            (400, "Unknown parameter: 'v1/responses v1/chat/completions'.", None),
+            (400, "Unknown parameter: 'This model is only supported in v1/responses'.", None),
         ] {
             assert_eq!(of_refusal(status, message), when, "{message}");
         }

@@ -110,7 +110,7 @@ impl Planner {
         config: Arc<CompiledConfig>,
         at_once: bool,
     ) -> Result<Planned, Error> {
-        request.learned = Some(Arc::clone(&self.engine.shared.learned_forms));
+        request.learned = Some(self.engine.shared.learned_forms.of(ctx.workspace()));
         let mut env = self.env(header, ctx, &config, request);
         let mut plan = Plan::new(Arc::clone(&config), request.model.clone());
         let first = self.first_target(&config, &mut plan, &mut env).await?;

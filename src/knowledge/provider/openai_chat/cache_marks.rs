@@ -18,12 +18,12 @@ use words::json::splice::{Object, Splice};
 pub(super) const CACHE_CONTROL: &str = "cache_control";
 
 /// Why it is left out.
-pub(in crate::provider) const NO_CACHE_MARKS: &str = "dropped, this provider caches by itself or not at all";
+const NO_CACHE_MARKS: &str = "dropped, this provider caches by itself or not at all";
 const NOT_HERE: &str =
     "dropped from tools, messages and what the assistant said, this provider takes it on other parts only";
 
 /// OpenAI's mark on a part.
-pub(super) const EXPLICIT: &str = r#"{"mode":"explicit"}"#;
+pub(in crate::provider) const EXPLICIT: &str = r#"{"mode":"explicit"}"#;
 
 /// The first model of a family whose parts may have [`BREAKPOINT`]; later ones may too.
 struct Family {
@@ -37,7 +37,7 @@ struct Family {
 const FAMILIES: &[Family] = &[Family { prefix: "gpt-", major: 5, minor: 6 }];
 
 /// Whether a model's parts may have [`BREAKPOINT`].
-fn takes_breakpoints(model: &str) -> bool {
+pub(in crate::provider) fn takes_breakpoints(model: &str) -> bool {
     let name = model.rsplit('/').next().unwrap_or(model);
     FAMILIES.iter().any(|family| {
         let Some(version) = name.strip_prefix(family.prefix) else { return false };
@@ -58,9 +58,8 @@ impl OpenAiChat {
 
     /// Says which marks of a translated request are not sent.
     pub(super) fn warn_of_lost_marks(&self, request: &ChatRequest<'_>, notes: &mut TranslationNotes) {
-        let is_lost = if self.breakpoints { has_marks_elsewhere(request) } else { !self.cache_control };
-        if is_lost && request.has_cache_marks() {
-            notes.warn(request.mark_name.as_str(), self.no_marks());
+        if !self.cache_control {
+            warn_of_lost(request, self.breakpoints, notes);
         }
     }
 
@@ -125,6 +124,19 @@ impl OpenAiChat {
         };
         edits.retain(|edit| !matches!(edit, Edit::Set("tools", _)));
         edits.push(Edit::Set("tools", Cow::Owned(changed)));
+    }
+}
+
+/// Says which marks of a request are not sent where they must be OpenAI's. `breakpoints`: the model takes those.
+pub(in crate::provider) fn warn_of_lost(
+    request: &ChatRequest<'_>,
+    breakpoints: bool,
+    notes: &mut TranslationNotes,
+) {
+    let is_lost = if breakpoints { has_marks_elsewhere(request) } else { request.has_cache_marks() };
+    if is_lost {
+        let why = if breakpoints { NOT_HERE } else { NO_CACHE_MARKS };
+        notes.warn(request.mark_name.as_str(), why);
     }
 }
 

@@ -15,7 +15,7 @@ use words::api::chat::{ChatRequest, Decoder};
 use words::config::account::Account;
 use words::error::Error;
 
-mod cache_marks;
+pub(super) mod cache_marks;
 mod call_identity;
 mod calls;
 mod chunk;
@@ -35,7 +35,7 @@ mod stream_assembly;
 mod thinking;
 mod transcript;
 mod write;
-pub(super) use cache_marks::NO_CACHE_MARKS;
+
 pub(super) use call_identity::Balance;
 pub use conform::PublishedTypes;
 pub use deviations::{Documents, MaxTokensParam, ReasoningField, ReasoningParam, Rule};

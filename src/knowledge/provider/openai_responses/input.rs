@@ -6,7 +6,7 @@
 //! tool                                 {"type":"function_call_output",..}
 //! ```
 
-use super::parts::PartList;
+use super::parts::{PartList, has_marks, is_marked};
 use crate::provider::translation_notes::TranslationNotes;
 use std::borrow::Cow;
 use words::api::chat::{Message, Part, Place, Role, ToolCall};
@@ -19,19 +19,22 @@ pub(super) struct Input<'o, 'n> {
     out: &'o mut Vec<u8>,
     notes: &'n mut TranslationNotes,
     is_empty: bool,
+    /// The model takes marks of where the prompt's cache may end.
+    marks: bool,
 }
 
-/// Writes all messages, in order.
+/// Writes all messages, in order. `marks`: the model takes marks of where the prompt's cache may end.
 ///
 /// # Errors
 /// 400 for what the API cannot represent.
 pub(super) fn write(
     messages: &[Message<'_>],
+    marks: bool,
     notes: &mut TranslationNotes,
     out: &mut Vec<u8>,
 ) -> Result<(), Error> {
     out.push(b'[');
-    let mut input = Input { out, notes, is_empty: true };
+    let mut input = Input { out, notes, is_empty: true, marks };
     for (index, message) in messages.iter().enumerate() {
         let at = message.place(index);
         if message.name.is_some() && message.role != Role::Tool {
@@ -61,14 +64,18 @@ impl Input<'_, '_> {
     }
 
     fn message(&mut self, role: &str, message: &Message<'_>, at: Place) -> Result<(), Error> {
+        let marks = self.marks;
         let mut item = self.item("message");
         item.text(key!("role"), role);
         let out = item.name(key!("content"));
-        match plain_text(&message.content, "\n\n").filter(|_| role != "user" || message.content.len() < 2) {
+        let may_join = !marks && role != "user";
+        let is_plain = (may_join || message.content.len() < 2) && !(marks && has_marks(message));
+        match plain_text(&message.content, "\n\n").filter(|text| is_plain || text.is_empty()) {
             Some(text) => write_string(out, &text),
             None => {
                 let mut parts = PartList::open(out);
                 for (index, part) in message.content.iter().enumerate() {
+                    parts.marks_next = marks && is_marked(message, index);
                     parts.input(part, false, format_args!("{at}.content[{index}]"))?;
                 }
                 parts.close();
@@ -82,13 +89,21 @@ impl Input<'_, '_> {
     fn result(&mut self, message: &Message<'_>, at: Place) -> Result<(), Error> {
         // A result has no error flag.
         let is_error = |text: &str| text.get(..5).is_some_and(|start| start.eq_ignore_ascii_case("error"));
-        let text = plain_text(&message.content, "\n");
+        let marks = self.marks;
+        let text = plain_text(&message.content, "\n").map(|text| {
+            let is_unsaid = message.is_error && !is_error(&text);
+            if is_unsaid { Cow::Owned(format!("Error: {text}")) } else { text }
+        });
         let mut item = self.item("function_call_output");
         item.text(key!("call_id"), message.tool_call_id.as_deref().unwrap_or_default());
         let out = item.name(key!("output"));
         match text {
-            Some(text) if message.is_error && !is_error(&text) => {
-                write_string(out, &format!("Error: {text}"));
+            // The words are the same with a mark and without, so that they stay in the cache when it moves on.
+            Some(text) if marks && has_marks(message) && !text.is_empty() => {
+                let mut parts = PartList::open(out);
+                parts.marks_next = true;
+                parts.text("input_text", &text);
+                parts.close();
             }
             Some(text) => write_string(out, &text),
             None => {
@@ -97,6 +112,7 @@ impl Input<'_, '_> {
                     parts.text("input_text", "Error:");
                 }
                 for (index, part) in message.content.iter().enumerate() {
+                    parts.marks_next = marks && is_marked(message, index);
                     parts.input(part, true, format_args!("{at}.content[{index}]"))?;
                 }
                 parts.close();

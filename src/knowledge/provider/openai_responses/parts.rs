@@ -1,8 +1,10 @@
 //! The parts of messages and of tools' results in the form of the Responses API.
 
 use crate::provider::openai_chat::Url;
+use crate::provider::openai_chat::cache_marks::EXPLICIT;
 use std::fmt;
-use words::api::chat::{File, Image, Part, Source};
+use words::api::chat::{File, Image, Message, Part, Source};
+use words::api::part_members::BREAKPOINT;
 use words::error::Error;
 use words::json::write::{ObjectWriter, key};
 
@@ -10,12 +12,29 @@ use words::json::write::{ObjectWriter, key};
 pub(super) struct PartList<'o> {
     out: &'o mut Vec<u8>,
     is_empty: bool,
+    /// The prompt's cache may end with the part that is written next.
+    pub marks_next: bool,
+}
+
+/// Whether the prompt's cache may end with this part of a message; its own mark is that of its last part.
+pub(super) fn is_marked(message: &Message<'_>, index: usize) -> bool {
+    let of_part = match message.content.get(index) {
+        Some(Part::Text { cache_control, .. }) => cache_control.is_some(),
+        Some(Part::Image(image)) => image.cache_control.is_some(),
+        Some(Part::File(file)) => file.cache_control.is_some(),
+        _ => false,
+    };
+    of_part || (message.cache_control.is_some() && index + 1 == message.content.len())
+}
+
+pub(super) fn has_marks(message: &Message<'_>) -> bool {
+    (0..message.content.len()).any(|index| is_marked(message, index))
 }
 
 impl<'o> PartList<'o> {
     pub fn open(out: &'o mut Vec<u8>) -> Self {
         out.push(b'[');
-        Self { out, is_empty: true }
+        Self { out, is_empty: true, marks_next: false }
     }
 
     pub fn close(self) {
@@ -27,9 +46,11 @@ impl<'o> PartList<'o> {
         if !std::mem::replace(&mut self.is_empty, false) {
             self.out.push(b',');
         }
+        let mark = std::mem::take(&mut self.marks_next).then_some(EXPLICIT);
         let mut part = ObjectWriter::open(self.out);
         part.text(key!("type"), kind);
         fill(&mut part);
+        part.optional_raw(BREAKPOINT, mark);
         part.close();
     }
 

@@ -14,10 +14,10 @@ use words::config::account::{Account, ResponsesModel, ResponsesWhen};
 
 /// A request of a client, prepared for a provider that takes all chats only there.
 fn prepared(operation: Operation, body: &Value, strict: bool) -> (PreparedRequest, Vec<String>) {
+    let model = body["model"].as_str();
     let body = Body::parse(body.to_string().into()).unwrap();
     let path = if operation == Operation::Messages { "messages" } else { "chat/completions" };
-    let call =
-        Call { operation, method: &Method::POST, path, query: None, model: Some("gpt-x"), streamed: false };
+    let call = Call { operation, method: &Method::POST, path, query: None, model, streamed: false };
     let always = ResponsesModel { model: "*".to_owned(), when: ResponsesWhen::Always };
     let account = Account { responses_models: vec![always], ..Account::default() };
     let options = PrepareOptions { strict, stream_usage: false, client_betas: None, learned: None };
@@ -97,6 +97,48 @@ fn a_chat_is_written_as_a_create_request() {
     assert_eq!(warnings, ["stop", "seed"].map(dropped));
 }
 
+/// Claude Code's marks: on the system's text, a tool, a result and what the assistant said.
+#[test]
+fn cache_marks_become_the_apis_own() {
+    let mark = json!({"type": "ephemeral"});
+    let marked = |model: &str| {
+        json!({"model": model, "max_tokens": 900,
+            "system": [{"type": "text", "text": "s", "cache_control": mark}],
+            "tools": [{"name": "f", "input_schema": {"type": "object"}, "cache_control": mark}],
+            "messages": [
+                {"role": "user", "content": [{"type": "image", "source": {"type": "url", "url": "https://a.example/a.png"}, "cache_control": mark}]},
+                {"role": "assistant", "content": [{"type": "tool_use", "id": "call_1", "name": "f", "input": {}}]},
+                {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "call_1", "content": "one", "cache_control": mark}]}]})
+    };
+    let explicit = json!({"mode": "explicit"});
+    let (sent, warnings) = written(Operation::Messages, &marked("gpt-5.6"));
+    assert_eq!(
+        sent["input"],
+        json!([
+            {"type": "message", "role": "system", "content": [{"type": "input_text", "text": "s", "prompt_cache_breakpoint": explicit}]},
+            {"type": "message", "role": "user", "content": [{"type": "input_image", "image_url": "https://a.example/a.png",
+                "detail": "auto", "prompt_cache_breakpoint": explicit}]},
+            {"type": "function_call", "call_id": "call_1", "name": "f", "arguments": "{}"},
+            {"type": "function_call_output", "call_id": "call_1",
+                "output": [{"type": "input_text", "text": "one", "prompt_cache_breakpoint": explicit}]}
+        ])
+    );
+    assert_eq!(warnings.len(), 1);
+    assert!(warnings[0].starts_with("cache_control: dropped from tools, messages"), "{warnings:?}");
+    let (sent, warnings) = written(Operation::Messages, &marked("gpt-5.5"));
+    assert!(!sent.to_string().contains("prompt_cache_breakpoint"), "{sent}");
+    assert_eq!(warnings, ["cache_control: dropped, this provider caches by itself or not at all"]);
+    let chat = |model: &str| {
+        let text = json!({"type": "text", "text": "x", "prompt_cache_breakpoint": explicit});
+        json!({"model": model, "messages": [{"role": "user", "content": [text]}]})
+    };
+    let (sent, warnings) = written(Operation::ChatCompletions, &chat("gpt-5.6"));
+    assert_eq!(sent["input"][0]["content"][0]["prompt_cache_breakpoint"], explicit);
+    assert_eq!(warnings, [""; 0]);
+    let (_, warnings) = written(Operation::ChatCompletions, &chat("gpt-5.5"));
+    assert_eq!(warnings, ["prompt_cache_breakpoint: dropped, this provider caches by itself or not at all"]);
+}
+
 #[test]
 fn a_message_keeps_its_thinking_pictures_and_searches() {
     let (sent, warnings) = written(
@@ -149,6 +191,7 @@ fn a_message_keeps_its_thinking_pictures_and_searches() {
     assert_eq!(sent["reasoning"], json!({"effort": "medium", "summary": "auto"}));
     assert_eq!((&sent["tool_choice"], &sent["parallel_tool_calls"]), (&json!("required"), &json!(false)));
     let all = warnings.join("; ");
+    assert!(all.contains("tools[1].max_uses: dropped, the Responses API has no such parameter"), "{all}");
     assert!(all.contains("tools[2]: left out") && all.contains("earlier thinking left out"), "{all}");
 }
 

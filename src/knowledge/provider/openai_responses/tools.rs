@@ -1,6 +1,7 @@
 //! Writes the tools of a chat, and which of them may be called, as the Responses API has them.
 
 use crate::provider::translation_notes::TranslationNotes;
+use crate::provider::web_tools::drop_settings;
 use words::api::chat::{Tool, ToolChoice};
 use words::json::Json;
 use words::json::splice::Object;
@@ -28,7 +29,7 @@ pub(super) fn write(
                 functions += 1;
                 list.push(function(tool));
             }
-            Tool::Other { kind, json } => match web_search(kind, json) {
+            Tool::Other { kind, json } => match web_search(index, kind, json, notes) {
                 Search::Is(search) => list.push(search),
                 Search::Unlimited => notes.leave_out_search(index, API),
                 Search::None => notes.leave_out_tool(index, kind, API),
@@ -63,9 +64,13 @@ fn function(tool: &Tool<'_>) -> String {
     String::from_utf8(out).unwrap_or_default()
 }
 
+/// What a search may be restricted to there, whoever's tool it is; `blocked_domains` leaves it out.
+const KEPT: [&str; 5] =
+    ["allowed_domains", "blocked_domains", "filters", "user_location", "search_context_size"];
+
 enum Search {
     Is(String),
-    /// It must keep away from domains, which the API cannot.
+    /// It must keep to domains or away from them in a way that the API cannot.
     Unlimited,
     /// Another tool.
     None,
@@ -73,7 +78,7 @@ enum Search {
 
 /// A web search, whoever's type it is: OpenAI's own, Anthropic's (`web_search_20250305`), Google's.
 /// <https://platform.openai.com/docs/guides/tools-web-search>
-fn web_search(kind: &str, json: &Json<'_>) -> Search {
+fn web_search(index: usize, kind: &str, json: &Json<'_>, notes: &mut TranslationNotes) -> Search {
     if !kind.starts_with("web_search") {
         return Search::None;
     }
@@ -81,6 +86,9 @@ fn web_search(kind: &str, json: &Json<'_>) -> Search {
     let Some(tool) = Object::read(text) else { return Search::None };
     let is_set = |json: &&str| !matches!(*json, "null" | "[]");
     if tool.json_of("blocked_domains").is_some_and(|list| is_set(&list)) {
+        return Search::Unlimited;
+    }
+    if drop_settings(json, &format!("tools[{index}]"), &KEPT, API, notes).is_err() {
         return Search::Unlimited;
     }
     let mut out = Vec::new();

@@ -3,7 +3,7 @@
 use super::input;
 use super::tools::{self, API};
 use crate::provider::adapter::CallTarget;
-use crate::provider::openai_chat::{NO_CACHE_MARKS, effort};
+use crate::provider::openai_chat::{cache_marks, effort};
 use crate::provider::translation_notes::TranslationNotes;
 use crate::provider::vendor_members::VendorMembers;
 use std::borrow::Cow;
@@ -56,9 +56,9 @@ pub(super) fn write(
     target: &CallTarget<'_>,
     notes: &mut TranslationNotes,
 ) -> Result<Vec<u8>, Error> {
-    if request.has_cache_marks() {
-        notes.warn("cache_control", NO_CACHE_MARKS);
-    }
+    // At a custom host nothing is known of the model.
+    let marks = target.account.custom_host.is_none() && cache_marks::takes_breakpoints(target.model);
+    cache_marks::warn_of_lost(&request, marks, notes);
     if request.has_citations() {
         notes.drop_param("citations", API);
     }
@@ -66,7 +66,7 @@ pub(super) fn write(
     let mut out = Vec::with_capacity(1024);
     let mut body = ObjectWriter::open(&mut out);
     body.text(key!("model"), target.model);
-    input::write(&request.messages, notes, body.name(key!("input")))?;
+    input::write(&request.messages, marks, notes, body.name(key!("input")))?;
     let choice = request.tool_choice.as_ref();
     let has_tools = tools::write(&request.tools, choice, moved.search.as_ref(), notes, &mut body);
     if let Some(parallel) = request.parallel_tool_calls.filter(|_| has_tools) {
