@@ -4,7 +4,7 @@
 //! Where a filter looks at calls, deltas are left out and one that has all stands before the event that ends them. Deltas of kinds that are
 //! not known are left out without one: the item has all.
 
-use super::responses::PartKey;
+use super::responses::{ItemKey, PartKey};
 use super::{Refusal, TextFilters, quoted};
 use std::collections::{HashMap, HashSet};
 use words::json::splice::{Object, Splice};
@@ -38,6 +38,9 @@ pub(super) const EVENTS: [CallEvents; 5] = [
     },
 ];
 
+/// What the key of a call costs besides its text, bytes.
+const KEY_COST: usize = 64;
+
 /// The members of an item that have what is called.
 const OF_ITEM: [&str; 7] = ["arguments", "input", "action", "actions", "operation", "code", "queries"];
 
@@ -70,9 +73,17 @@ pub(super) fn is_delta(kind: &str) -> bool {
 }
 
 impl CallTexts {
-    /// Notes that a piece of a call was left out.
-    pub fn begin(&mut self, keys: impl Iterator<Item = PartKey>) {
-        self.begun.extend(keys);
+    /// Notes that a piece of a call was left out; how many bytes are kept for it from now on.
+    pub fn begin(&mut self, keys: impl Iterator<Item = PartKey>) -> usize {
+        let cost = |key: &PartKey| match key {
+            (ItemKey::Id(id), _) => KEY_COST + id.len(),
+            (ItemKey::Index(_), _) => KEY_COST,
+        };
+        let bytes = |key: PartKey| {
+            let bytes = cost(&key);
+            if self.begun.insert(key) { bytes } else { 0 }
+        };
+        keys.map(bytes).sum()
     }
 
     /// Whether pieces of a call were left out, which ends now.
@@ -131,5 +142,20 @@ impl CallTexts {
             kept += self.member(item, name, keys, splice, filters)?.map_or(0, |(_, kept)| kept);
         }
         Ok(kept)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_call_whose_pieces_are_left_out_is_counted_once() {
+        let mut calls = CallTexts::default();
+        let keys = |id: &str| [(ItemKey::Id(id.to_owned()), 0), (ItemKey::Index(0), 0)].into_iter();
+        assert_eq!(calls.begin(keys("abc")), 2 * KEY_COST + 3);
+        assert_eq!(calls.begin(keys("abc")), 0);
+        assert_eq!(calls.begin(keys("other")), KEY_COST + 5);
+        assert!(calls.end(keys("abc")) && !calls.end(keys("abc")));
     }
 }

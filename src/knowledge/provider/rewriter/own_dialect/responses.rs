@@ -41,7 +41,7 @@ pub(super) struct ResponseText {
     calls: CallTexts,
     /// How many events more than the provider sent were written.
     added: i64,
-    /// Bytes kept in `parts`.
+    /// Bytes kept in `parts` and `calls`.
     kept: usize,
 }
 
@@ -129,7 +129,8 @@ impl ResponseText {
         let keeps = match &*kind {
             DELTA => self.delta(event, &names, &mut splice, filters)?,
             kind if filters.reads_calls() && calls::is_delta(kind) => {
-                self.calls.begin(names.keys());
+                let kept = self.calls.begin(names.keys());
+                self.keep(kept)?;
                 false
             }
             "response.output_text.annotation.added" => !self.find(&names).is_some_and(|part| part.changed),
@@ -447,5 +448,53 @@ fn is_text(part: &Object<'_>) -> bool {
 fn clear<'t>(splice: &mut Splice<'t>, object: &Object<'t>, name: &str) {
     if object.json_of(name).is_some_and(|list| list.starts_with('[') && list != "[]") {
         splice.replace(object, name, "[]");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use words::api::chat::{FilterFlow, TextFilter};
+
+    #[derive(Debug)]
+    struct ReadsCalls;
+
+    impl TextFilter for ReadsCalls {
+        fn text(&mut self, _: u32, text: &str, out: &mut String) -> FilterFlow {
+            out.push_str(text);
+            FilterFlow::Continue
+        }
+
+        fn finish(&mut self, _: u32, _: &mut String) -> FilterFlow {
+            FilterFlow::Continue
+        }
+
+        fn held(&self, _: u32) -> usize {
+            0
+        }
+
+        fn follow(&mut self, _: u32, _: u32) {}
+
+        fn reads_calls(&self) -> bool {
+            true
+        }
+    }
+
+    #[test]
+    fn the_names_of_calls_whose_pieces_are_left_out_are_counted() {
+        let mut filters = TextFilters::default();
+        filters.add(Box::new(ReadsCalls));
+        let mut response = ResponseText::default();
+        let mut push = |response: &mut ResponseText, id: &str| {
+            let text = format!(
+                r#"{{"type":"response.function_call_arguments.delta","item_id":"{id}","delta":"{{"}}"#
+            );
+            response.event(&text, &Object::read(&text).unwrap(), &mut filters).is_ok()
+        };
+        assert!(push(&mut response, "a"));
+        let kept = response.kept;
+        assert!(kept > 0 && push(&mut response, "a") && response.kept == kept);
+        response.kept = MAX_KEPT;
+        assert!(push(&mut response, "a") && !push(&mut response, "b"));
     }
 }
