@@ -25,7 +25,7 @@ pub(super) fn fit(
     notes: &mut TranslationNotes,
 ) -> Result<Option<ToolNames>, Error> {
     if !chat.defers_tools() {
-        deferred_tools::declare(request, notes);
+        deferred_tools::declare(request, chat.tool_names(), notes);
     }
     if matches!(operation, Operation::Messages | Operation::CountTokens) {
         claude_code::leave_out(&mut request.messages, notes);

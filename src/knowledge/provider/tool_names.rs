@@ -49,7 +49,7 @@ impl NameRule {
     }
 
     /// The name to send; `None` if it is legal as it is.
-    fn legal(self, name: &str) -> Option<String> {
+    pub(super) fn legal(self, name: &str) -> Option<String> {
         if self.allows(name) {
             return None;
         }
