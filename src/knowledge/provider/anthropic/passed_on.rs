@@ -37,7 +37,7 @@ pub(in crate::provider) fn edits(
     if has_searches || has_thinking || has_ids {
         body.check_values("this provider")?;
         let messages = body.raw("messages").unwrap_or_default();
-        let mut changed = has_searches.then(|| without_foreign_searches(messages)).flatten();
+        let mut changed = has_searches.then(|| without_foreign_searches(messages, notes)).flatten();
         if has_thinking {
             let readable = encrypted_thinking::without_blocks(changed.as_deref().unwrap_or(messages), notes);
             changed = readable.or(changed);
@@ -103,9 +103,11 @@ fn has_foreign_search(messages: &[u8]) -> bool {
     memchr::memmem::find(messages, b"srvtoolu_other_").is_some()
 }
 
-/// The messages without the calls and results of searches that another provider made, which Anthropic has no proof of. A message that
-/// has nothing else stays.
-fn without_foreign_searches(text: &str) -> Option<String> {
+/// What a message says that had nothing but searches of another provider: Anthropic takes none without content.
+const ONLY_SEARCHES: &str = r#"[{"type":"text","text":"(A search of the web.)"}]"#;
+
+/// The messages without the calls and results of searches that another provider made, which Anthropic has no proof of.
+fn without_foreign_searches(text: &str, notes: &mut TranslationNotes) -> Option<String> {
     let is_own = |block: &Json<'_>| {
         let block = block.source().and_then(Object::read);
         let id = block.as_ref().and_then(|block| block.string("id").or_else(|| block.string("tool_use_id")));
@@ -117,9 +119,13 @@ fn without_foreign_searches(text: &str) -> Option<String> {
         let content = message.json_of("content").unwrap_or_default();
         let blocks: Vec<Json<'_>> = serde_json::from_str(content).unwrap_or_default();
         let own: Vec<Json<'_>> = blocks.iter().filter(|block| is_own(block)).cloned().collect();
-        if !own.is_empty() && own.len() < blocks.len() {
-            splice.replace(&message, "content", Json::from_value(&own).get());
+        if own.len() == blocks.len() {
+            continue;
         }
+        notes.warn_once("messages", "searches that another provider made were left out");
+        let own =
+            if own.is_empty() { ONLY_SEARCHES.to_owned() } else { Json::from_value(&own).get().to_owned() };
+        splice.replace(&message, "content", own);
     }
     splice.finish().and_then(|changed| String::from_utf8(changed).ok())
 }
@@ -173,7 +179,13 @@ mod tests {
         };
         assert_eq!(edited(&search("srvtoolu_1")).0, search("srvtoolu_1"));
         let own = json!({"messages": [{"role": "assistant", "content": [{"type": "text", "text": "x"}]}]});
-        assert_eq!(edited(&search("srvtoolu_other_msg_1")).0, own);
+        let (changed, warnings) = edited(&search("srvtoolu_other_msg_1"));
+        assert_eq!((changed, warnings.len()), (own, 1));
+        let only = json!({"messages": [{"role": "assistant", "content": [
+            {"type": "server_tool_use", "id": "srvtoolu_other_1", "name": "web_search", "input": {"query": "q"}}]}]});
+        let (changed, warnings) = edited(&only);
+        assert_eq!(changed.pointer("/messages/0/content/0/type"), Some(&json!("text")));
+        assert_eq!(warnings, ["messages: searches that another provider made were left out"]);
         let (changed, warnings) = edited(&json!({"speed": "fast", "messages": []}));
         assert_eq!((changed, warnings.len()), (json!({"messages": []}), 1));
     }
