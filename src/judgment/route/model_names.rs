@@ -16,6 +16,7 @@ use memory::state::model_lists::ModelLists;
 use memory::state::snapshot::SettingsSnapshot;
 use std::borrow::Cow;
 use std::sync::Arc;
+use words::api::body::Body;
 use words::api::operation::{Billing, BodyKind, Operation};
 use words::config::headers::GatewayHeaders;
 use words::config::read::edit_distance;
@@ -177,13 +178,14 @@ impl Request {
         if self.is_own || (self.allowed_models.is_none() && target.allowed.is_none()) {
             return Ok(());
         }
-        let is_upgrade = self.operation.body_kind() == BodyKind::Upgrade;
-        let is_by_path = is_upgrade || self.mode == RequestMode::Passthrough;
-        let in_path = if is_by_path { meant::model(&self.uri) } else { None };
-        // A form's own model is sent, whatever `override_params` say.
+        if self.switches_unjudged() {
+            let message = "The model of this socket cannot be judged, and only some may be used.";
+            return Err(Error::model_forbidden(message));
+        }
+        // A form that was not read is sent with its own model, whatever `override_params` say.
         let is_form = self.operation.body_kind() == BodyKind::Opaque && self.mode == RequestMode::Api;
         let own = if is_form { self.model_for(target) } else { model.map(str::to_owned) };
-        let sent: Vec<String> = own.into_iter().chain(in_path).collect();
+        let sent = self.sent_models(own.as_deref());
         let slug = target.slug.as_deref();
         if let Some(allowed) = &target.allowed {
             let slug = slug.unwrap_or_default();
@@ -199,15 +201,16 @@ impl Request {
             }
         }
         let Some(allowed) = &self.allowed_models else { return Ok(()) };
-        if target.by_model_name && self.requested_model().is_some_and(|name| allowed.allows(&name)) {
-            return Ok(());
-        }
+        let by_name =
+            target.by_model_name && self.requested_model().is_some_and(|name| allowed.allows(&name));
         let is_allowed = |model: &String| {
-            allowed.allows(model) || slug.is_some_and(|slug| allowed.allows(&format!("@{slug}/{model}")))
+            (by_name && own.as_ref() == Some(model))
+                || allowed.allows(model)
+                || slug.is_some_and(|slug| allowed.allows(&format!("@{slug}/{model}")))
         };
         match sent.iter().find(|model| !is_allowed(model)) {
             Some(model) => Err(Error::model_forbidden(format!("This key may not use the model {model}."))),
-            None if sent.is_empty() && self.calls_model() => {
+            None if sent.is_empty() && self.calls_model() && !(by_name && own.is_none()) => {
                 let message =
                     "The request names no model that can be judged, and this key may use only some.";
                 Err(Error::model_forbidden(message))
@@ -216,13 +219,37 @@ impl Request {
         }
     }
 
+    /// Whether it becomes something in which the model is named later: only a socket of `/v1/realtime` has one model for good. An
+    /// operation whose body was read is none, whatever its `Upgrade` header says: some clients offer HTTP/2 so.
+    fn switches_unjudged(&self) -> bool {
+        let is_read = self.mode == RequestMode::Api && self.body.is_some();
+        self.switches_protocols && self.operation != Operation::Realtime && !is_read
+    }
+
+    /// The models that an attempt is sent with: `own` and those of its path. None where the provider may read another in a body that
+    /// the gateway does not.
+    fn sent_models(&self, own: Option<&str>) -> Vec<String> {
+        let is_upgrade = self.operation.body_kind() == BodyKind::Upgrade;
+        let is_proxied = self.mode == RequestMode::Passthrough;
+        let is_unread = || is_proxied && self.sends() && !self.body.as_ref().is_some_and(Body::is_object);
+        if !is_upgrade && is_unread() {
+            return Vec::new();
+        }
+        let in_query = if is_upgrade { meant::models_in_query(&self.uri) } else { Vec::new() };
+        let in_path = if is_upgrade || is_proxied { meant::model_in_path(&self.uri) } else { None };
+        own.map(str::to_owned).into_iter().chain(in_path).chain(in_query).collect()
+    }
+
+    fn sends(&self) -> bool {
+        self.method == Method::POST || self.method == Method::PUT
+    }
+
     /// Whether a model is called, whether the request names it or not.
     fn calls_model(&self) -> bool {
         let is_upgrade = self.operation.body_kind() == BodyKind::Upgrade;
         // The lines of a batch that its provider runs are in a file there.
         let is_batch = self.operation == Operation::BatchesCreate;
-        let is_sent = self.method == Method::POST || self.method == Method::PUT;
-        is_upgrade || is_batch || (is_sent && self.operation.billing() != Billing::None)
+        is_upgrade || is_batch || (self.sends() && self.operation.billing() != Billing::None)
     }
 }
 

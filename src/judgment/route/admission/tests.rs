@@ -161,7 +161,7 @@ fn bodies_are_objects_where_they_must_be() {
 
 /// In HTTP/2 a body needs no header that shows it.
 #[test]
-fn a_body_is_read_for_hooks_whatever_its_header_shows() {
+fn a_body_is_read_late_whatever_its_header_shows() {
     let reading = |length| Some(BodyReading { limit: LIMIT, length, content: BodyContent::AnyJson });
     for (text, has_body, wanted) in [
         ("", true, reading(None)),
@@ -171,6 +171,6 @@ fn a_body_is_read_for_hooks_whatever_its_header_shows() {
         ("content-type: multipart/form-data", true, None),
         ("content-encoding: gzip", true, None),
     ] {
-        assert_eq!(BodyReading::for_hooks(&headers(text), LIMIT, has_body), wanted, "{text} {has_body}");
+        assert_eq!(BodyReading::late(&headers(text), LIMIT, has_body), wanted, "{text} {has_body}");
     }
 }

@@ -213,37 +213,110 @@ fn paths_below_proxy_are_judged_too() {
     assert_eq!(at("/v1/proxy/v1/deployments/bad/chat/completions", "good"), Err(403));
 }
 
-#[test]
-fn what_names_no_model_is_refused_to_a_key_that_may_use_some() {
+#[derive(Clone, Copy)]
+struct Judged {
+    method: &'static str,
+    uri: &'static str,
+    body: Option<&'static str>,
+    /// `@a` has no list, and the key one of `good`; at `@b` it is the other way round, and `llama*`.
+    provider: &'static str,
+    upgrades: bool,
+}
+
+const JUDGED: Judged = Judged { method: "POST", uri: "", body: None, provider: "@a", upgrades: false };
+
+/// The status of the refusal, if it is one.
+fn refusal(sent: Judged) -> Option<u16> {
     let snapshot = snapshot("");
     let mut client = ClientIdentity::anonymous(None);
-    client.defaults.allowed_models = Some(AllowedNames::new(["good"]));
+    client.defaults.allowed_models = (sent.provider == "@a").then(|| AllowedNames::new(["good", "fast"]));
     let mut headers = HeaderMap::new();
-    headers.insert("x-gateway-provider", "@a".parse().unwrap());
+    if sent.upgrades {
+        headers.insert("upgrade", "websocket".parse().unwrap());
+    }
+    headers.insert("x-gateway-provider", sent.provider.parse().unwrap());
+    let method: Method = sent.method.parse().unwrap();
+    let uri = Uri::from_static(sent.uri);
+    let endpoint = Endpoint::find(&method, uri.path());
+    let is_api = endpoint.mode == RequestMode::Api;
+    let body = sent.body.map(|body| {
+        let bytes = Bytes::from_static(body.as_bytes());
+        Body::parse(bytes.clone()).unwrap_or_else(|_| Body::opaque(bytes))
+    });
+    let at_once = body.clone().filter(|_| is_api);
+    let mut request = Request::new(endpoint, method, uri, at_once);
+    request.read_headers(&headers);
     let headers = GatewayHeaders::read(&headers, &["x-gateway-"]).unwrap();
     let namer =
         ModelNamer { snapshot: &snapshot, client: &client, headers: &headers, has_key_default: false };
-    for (method, uri, is_allowed) in [
-        (Method::GET, "/v1/files", true),
-        (Method::POST, "/v1/files", true),
-        (Method::POST, "/v1/audio/transcriptions", false),
-        (Method::POST, "/v1/batches", false),
-        (Method::POST, "/v1/unlisted", false),
-        (Method::GET, "/v1/unlisted", true),
-        (Method::GET, "/v1/realtime?model=good", true),
-        (Method::GET, "/v1/realtime?model=bad", false),
-    ] {
-        let endpoint = Endpoint::find(&method, Uri::from_static(uri).path());
-        let mut request = Request::new(endpoint, method, Uri::from_static(uri), None);
-        request.take_names(&namer).unwrap();
-        let config = compile(&Sources::new(&snapshot, &headers, None, &request, None)).unwrap();
-        let refused = request.check_allowed(&config.targets()[0], None);
-        assert_eq!(
-            refused.map_err(|error| error.status()),
-            if is_allowed { Ok(()) } else { Err(403) },
-            "{uri}"
-        );
+    request.take_names(&namer).unwrap();
+    let config = compile(&Sources::new(&snapshot, &headers, Some("k"), &request, None)).unwrap();
+    if let Some(body) = body.filter(|_| !is_api) {
+        assert!(request.reads_late(&config), "{}", sent.uri);
+        request.set_late_body(body);
     }
+    Attempt::new(Arc::clone(&config.targets()[0]), &request).err().map(|error| error.status())
+}
+
+#[test]
+fn what_names_no_model_is_refused_to_a_key_that_may_use_some() {
+    for (method, uri, refused) in [
+        ("GET", "/v1/files", None),
+        ("POST", "/v1/files", None),
+        ("POST", "/v1/audio/transcriptions", Some(403)),
+        ("POST", "/v1/batches", Some(403)),
+        ("POST", "/v1/unlisted", Some(403)),
+        ("GET", "/v1/unlisted", None),
+        ("GET", "/v1/realtime?model=good", None),
+        ("GET", "/v1/realtime?model=bad", Some(403)),
+        ("GET", "/v1/realtime?model=bad&model=good", Some(403)),
+    ] {
+        assert_eq!(refusal(Judged { method, uri, ..JUDGED }), refused, "{uri}");
+    }
+}
+
+#[test]
+fn a_model_in_path_or_query_does_not_stand_for_that_of_a_body() {
+    for (provider, good, bad) in [
+        ("@a", r#"{"model":"good"}"#, r#"{"model":"bad"}"#),
+        ("@b", r#"{"model":"llama-3"}"#, r#"{"model":"o1"}"#),
+    ] {
+        for uri in [
+            "/v1/proxy/chat/completions",
+            "/v1/proxy/chat/completions?model=good",
+            "/v1/proxy/chat/completions?model=llama-3",
+            "/v1/unlisted?model=good",
+        ] {
+            let judged = Judged { uri, provider, ..JUDGED };
+            assert_eq!(refusal(Judged { body: Some(good), ..judged }), None, "{uri} {provider}");
+            assert_eq!(refusal(Judged { body: Some(bad), ..judged }), Some(403), "{uri} {provider}");
+            assert_eq!(refusal(Judged { body: Some("no object"), ..judged }), Some(403), "{uri} {provider}");
+            assert_eq!(refusal(judged), Some(403), "{uri} {provider}");
+        }
+    }
+    for uri in ["/v1/proxy/models/good/../../chat/completions", "/v1/proxy/deployments/good/x"] {
+        assert_eq!(refusal(Judged { uri, ..JUDGED }), Some(403), "{uri}");
+        assert_eq!(refusal(Judged { uri, body: Some(r#"{"model":"bad"}"#), ..JUDGED }), Some(403), "{uri}");
+    }
+    let uri = "/v1/proxy/deployments/good/x";
+    assert_eq!(refusal(Judged { uri, body: Some("{}"), ..JUDGED }), None);
+}
+
+#[test]
+fn a_socket_whose_model_is_named_later_is_refused() {
+    for (uri, refused) in [
+        ("/v1/responses", Some(403)),
+        ("/v1/proxy/chat/completions", Some(403)),
+        ("/v1/proxy/ws/google.ai.generativelanguage.v1beta.GenerativeService.BidiGenerateContent", Some(403)),
+        ("/v1/realtime?model=good", None),
+    ] {
+        let judged = Judged { method: "GET", uri, ..JUDGED };
+        assert_eq!(refusal(Judged { upgrades: true, ..judged }), refused, "{uri}");
+        assert_eq!(refusal(Judged { upgrades: false, ..judged }), None, "{uri}");
+    }
+    let body = Some(r#"{"model":"good","messages":[{"role":"user","content":"Hi"}]}"#);
+    let chat = Judged { uri: "/v1/chat/completions", body, upgrades: true, ..JUDGED };
+    assert_eq!(refusal(chat), None, "an offer of HTTP/2");
 }
 
 #[test]
