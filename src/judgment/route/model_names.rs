@@ -232,7 +232,8 @@ impl Request {
         let is_upgrade = self.operation.body_kind() == BodyKind::Upgrade;
         let is_proxied = self.mode == RequestMode::Passthrough;
         let is_unread = || is_proxied && self.sends() && !self.body.as_ref().is_some_and(Body::is_object);
-        if !is_upgrade && is_unread() {
+        // The lines of a batch that its provider runs are in a file there, whatever the request names.
+        if self.operation == Operation::BatchesCreate || (!is_upgrade && is_unread()) {
             return Vec::new();
         }
         let in_query = if is_upgrade { meant::models_in_query(&self.uri) } else { Vec::new() };
@@ -247,7 +248,6 @@ impl Request {
     /// Whether a model is called, whether the request names it or not.
     fn calls_model(&self) -> bool {
         let is_upgrade = self.operation.body_kind() == BodyKind::Upgrade;
-        // The lines of a batch that its provider runs are in a file there.
         let is_batch = self.operation == Operation::BatchesCreate;
         is_upgrade || is_batch || (self.sends() && self.operation.billing() != Billing::None)
     }

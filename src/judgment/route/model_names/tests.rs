@@ -303,6 +303,16 @@ fn a_model_in_path_or_query_does_not_stand_for_that_of_a_body() {
 }
 
 #[test]
+fn a_batch_of_a_file_of_its_provider_names_no_model() {
+    const BODY: &str = r#"{"model":"MODEL","input_file_id":"f","endpoint":"/v1/chat/completions","completion_window":"24h"}"#;
+    for (provider, model) in [("@a", "good"), ("@a", "fast"), ("@b", "llama-3")] {
+        let body: &'static str = BODY.replace("MODEL", model).leak();
+        let batch = Judged { uri: "/v1/batches", body: Some(body), provider, ..JUDGED };
+        assert_eq!(refusal(batch), Some(403), "{provider} {model}");
+    }
+}
+
+#[test]
 fn a_socket_whose_model_is_named_later_is_refused() {
     for (uri, refused) in [
         ("/v1/responses", Some(403)),
