@@ -149,22 +149,22 @@ impl Request {
         }
     }
 
-    /// Takes the model that a form names. One in the path counts before it.
+    /// Takes the model that a form names. One in the path counts before it, and is written into the form.
     pub fn set_form_model(&mut self, found: Option<FormModel>) {
-        if let Some(FormModel { name, place }) = found
-            && self.slug.is_none()
-        {
+        let Some(FormModel { name, place }) = found else { return };
+        if self.model.is_none() {
             self.name_model(Some(name));
-            self.form_model = Some(place);
         }
+        self.form_model = Some(place);
     }
 
     /// The form with the model that `target` is sent; `None`: it is no form, or its model stays as it is.
     pub(super) fn edited_form(&self, target: &Target) -> Option<Vec<u8>> {
-        let place = self.form_model.clone().filter(|_| self.renames_for(target))?;
+        let place = self.form_model.clone()?;
         let form = self.body.as_ref()?.bytes();
-        let model = self.model.as_deref()?.as_bytes();
-        Some([form.get(..place.start)?, model, form.get(place.end..)?].concat())
+        let model = target.model().map(str::to_owned).or_else(|| self.model_for(target))?;
+        let edited = || Some([form.get(..place.start)?, model.as_bytes(), form.get(place.end..)?].concat());
+        if form.get(place.clone()) == Some(model.as_bytes()) { None } else { edited() }
     }
 
     /// Whether the model of the body that `target` is sent is another than the client's: without its slug, or what a name stands for.
@@ -184,7 +184,11 @@ impl Request {
         }
         // A form that was not read is sent with its own model, whatever `override_params` say.
         let is_form = self.operation.body_kind() == BodyKind::Opaque && self.mode == RequestMode::Api;
-        let own = if is_form { self.model_for(target) } else { model.map(str::to_owned) };
+        let own = if is_form && self.form_model.is_none() {
+            self.model_for(target)
+        } else {
+            model.map(str::to_owned)
+        };
         let sent = self.sent_models(own.as_deref());
         let slug = target.slug.as_deref();
         if let Some(allowed) = &target.allowed {

@@ -312,6 +312,52 @@ fn a_batch_of_a_file_of_its_provider_names_no_model() {
     }
 }
 
+/// The path and body that `@a` is sent for a form with `bad` as its model.
+fn form_sent(path: &'static str, config: &str) -> (String, String) {
+    const FORM: &str = "--b\r\nContent-Disposition: form-data; name=model\r\n\r\nbad\r\n--b--\r\n";
+    let snapshot = snapshot("");
+    let mut form_headers = HeaderMap::new();
+    form_headers.insert("content-type", "multipart/form-data; boundary=b".parse().unwrap());
+    let mut client = ClientIdentity::anonymous(None);
+    client.defaults.allowed_models = Some(AllowedNames::new(["good"]));
+    let mut headers = HeaderMap::new();
+    headers.insert("x-gateway-config", config.parse().unwrap());
+    let headers = GatewayHeaders::read(&headers, &["x-gateway-"]).unwrap();
+    let uri = Uri::from_static(path);
+    let endpoint = Endpoint::find(&Method::POST, uri.path());
+    let body = Body::opaque(Bytes::from_static(FORM.as_bytes()));
+    let mut request = Request::new(endpoint, Method::POST, uri, Some(body));
+    request.set_form_model(FormModel::find(&form_headers, FORM.as_bytes()));
+    let namer =
+        ModelNamer { snapshot: &snapshot, client: &client, headers: &headers, has_key_default: false };
+    request.take_names(&namer).unwrap();
+    let config = compile(&Sources::new(&snapshot, &headers, Some("k"), &request, None)).unwrap();
+    match Attempt::new(Arc::clone(&config.targets()[0]), &request) {
+        Ok(attempt) => {
+            let body = String::from_utf8(attempt.body.unwrap().to_vec()).unwrap();
+            (attempt.model.unwrap().to_string(), body)
+        }
+        Err(error) => (error.status().to_string(), String::new()),
+    }
+}
+
+#[test]
+fn the_model_of_a_form_is_that_which_is_judged() {
+    const PLAIN: &str = r#"{"provider":"@a"}"#;
+    const FIXED: &str = r#"{"provider":"@a","override_params":{"model":"good"}}"#;
+    let path = "/v1/audio/transcriptions";
+    assert_eq!(form_sent(path, PLAIN).0, "403");
+    for (path, config) in [
+        (path, FIXED),
+        ("/openai/deployments/@a/good/audio/transcriptions", PLAIN),
+        ("/openai/deployments/good/audio/transcriptions", PLAIN),
+    ] {
+        let (model, body) = form_sent(path, config);
+        assert_eq!(model, "good", "{path}");
+        assert!(body.contains("\r\n\r\ngood\r\n") && !body.contains("bad"), "{path} {body}");
+    }
+}
+
 #[test]
 fn a_socket_whose_model_is_named_later_is_refused() {
     for (uri, refused) in [
