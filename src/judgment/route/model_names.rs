@@ -10,7 +10,7 @@ use super::request_mode::RequestMode;
 use super::target::Target;
 use crate::route::admission::{FormModel, meant};
 use http::Method;
-use memory::auth::ClientIdentity;
+use memory::auth::{ClientIdentity, IdentityKind};
 use memory::state::directory::{DefinedIn, Directory};
 use memory::state::model_lists::ModelLists;
 use memory::state::snapshot::SettingsSnapshot;
@@ -80,7 +80,8 @@ pub fn is_for_client(entry: &ModelEntry, snapshot: &SettingsSnapshot, client: &C
     let has_key = |names: &Vec<String>| {
         let is_it =
             |own: &Option<Arc<str>>| own.as_deref().is_some_and(|own| names.iter().any(|name| name == own));
-        is_it(&client.name) || is_it(&client.id)
+        // Names of other keys and of tokens need not be unique.
+        (client.kind == IdentityKind::Settings && is_it(&client.name)) || is_it(&client.id)
     };
     let has_workspace = |names: &Vec<String>| {
         let stored = snapshot.service_keys.stored();

@@ -46,6 +46,7 @@ struct Sent<'a> {
     model: &'a str,
     headers: &'a [(&'static str, &'a str)],
     key: &'a str,
+    kind: IdentityKind,
     allowed: Option<&'a [&'a str]>,
     path: &'static str,
     settings: &'a str,
@@ -55,6 +56,7 @@ const SENT: Sent<'static> = Sent {
     model: "fast",
     headers: &[],
     key: "other",
+    kind: IdentityKind::Settings,
     allowed: None,
     path: "/v1/chat/completions",
     settings: "",
@@ -65,6 +67,7 @@ fn attempts(sent: Sent<'_>) -> Result<(Vec<String>, String, Vec<String>), Error>
     let snapshot = snapshot(sent.settings);
     let mut client = ClientIdentity::anonymous(None);
     client.name = Some(sent.key.into());
+    client.kind = sent.kind;
     client.defaults.allowed_models = sent.allowed.map(|names| AllowedNames::new(names.iter().copied()));
     let mut headers = HeaderMap::new();
     for (name, value) in sent.headers {
@@ -152,6 +155,11 @@ fn a_default_config_that_replaces_the_model_is_warned_of() {
 fn a_name_is_for_its_keys_and_operations() {
     let secret = Sent { model: "claude-secret", ..SENT };
     assert_eq!(models(Sent { key: "vip", ..secret }), ["a x"]);
+    assert_eq!(
+        refused(Sent { key: "vip", kind: IdentityKind::Jwt, ..secret }).0,
+        403,
+        "anyone may be named so"
+    );
     let (status, message) = refused(secret);
     assert!(
         status == 403 && message.contains("claude-secret"),
@@ -400,6 +408,7 @@ fn near_names_are_those_that_the_key_may_use() {
     assert_eq!(near(&client, "fasst"), ["fast"]);
     assert_eq!(near(&client, "claude-secrets"), [""; 0], "it is not for this key");
     client.name = Some("vip".into());
+    client.kind = IdentityKind::Settings;
     assert_eq!(near(&client, "claude-secrets"), ["claude-secret"]);
     client.defaults.allowed_models = Some(AllowedNames::new(["@a/gpt-5"]));
     assert_eq!(near(&client, "gpt-4o"), ["@a/gpt-5"]);
