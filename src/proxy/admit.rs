@@ -159,11 +159,11 @@ async fn plan(
 ) -> std::result::Result<Planned, Error> {
     let planner = &gateway.planner;
     let config = planner.config(session.req_header(), ctx, request).await?;
-    if request.reads_late() && config.has_deciding_hooks() && !session.is_upgrade_req() {
-        // A body that streams through is read for hooks that could not judge it otherwise.
+    if request.reads_late(&config) && !session.is_upgrade_req() {
+        // What judges the request could not see its body otherwise.
         let limit = ctx.snapshot.settings.limits.max_body_bytes;
         let has_body = !session.is_body_done();
-        if let Some(reading) = BodyReading::for_hooks(&session.req_header().headers, limit, has_body) {
+        if let Some(reading) = BodyReading::late(&session.req_header().headers, limit, has_body) {
             request.set_late_body(read_body(gateway, session, ctx, reading).await?);
         }
     }

@@ -11,6 +11,7 @@ use super::request_mode::RequestMode;
 use super::target::Target;
 use super::vendor_headers::VendorHeaders;
 use bytes::Bytes;
+use http::header::UPGRADE;
 use http::{HeaderMap, Method, Uri};
 use knowledge::provider::compaction;
 use knowledge::provider::credential_mask::CredentialMask;
@@ -25,7 +26,7 @@ use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
 use words::api::body::{Body, Edit};
-use words::api::operation::{BodyKind, Operation};
+use words::api::operation::Operation;
 use words::api::output_bounds;
 use words::api::rules;
 use words::api::trace::TraceParent;
@@ -61,6 +62,8 @@ pub struct Request {
     pub allowed_models: Option<AllowedNames>,
     /// The config is one that stands in for none: `default_config`, or that of the client's key.
     pub uses_default_config: bool,
+    /// It asks for another protocol, as the handshake of a websocket does: what follows is not read.
+    pub switches_protocols: bool,
     /// What it was rendered from, if it was sent to a prompt.
     pub prompt: Option<Arc<PromptCall>>,
     /// What of the client's request is not used.
@@ -99,9 +102,6 @@ impl Request {
         let full_model =
             path_model.or_else(|| body.as_ref().and_then(|body| body.text("model")).map(Cow::into_owned));
         let (slug, model) = slug_and_model(full_model);
-        let prompt = None;
-        let warnings = Vec::new();
-        let stream_usage = true;
         Self {
             operation,
             mode,
@@ -116,9 +116,10 @@ impl Request {
             form_model: None,
             allowed_models: None,
             uses_default_config: false,
-            prompt,
-            warnings,
-            stream_usage,
+            switches_protocols: false,
+            prompt: None,
+            warnings: Vec::new(),
+            stream_usage: true,
             betas: None,
             output_bound: None,
             is_own: false,
@@ -135,21 +136,7 @@ impl Request {
     pub fn read_headers(&mut self, headers: &HeaderMap) {
         let values = headers.get_all("anthropic-beta").iter().filter_map(|value| value.to_str().ok());
         self.betas = values.map(str::to_owned).reduce(|all, value| format!("{all},{value}"));
-    }
-
-    /// Whether its body streams through unread, and may be JSON nevertheless.
-    pub fn reads_late(&self) -> bool {
-        let may_be_json =
-            || self.operation == Operation::Passthrough || self.operation.body_kind() == BodyKind::Json;
-        self.body.is_none() && self.mode == RequestMode::Passthrough && may_be_json()
-    }
-
-    /// Takes a body that was to stream through. The config was chosen without it, so a slug in its model is none.
-    pub fn set_late_body(&mut self, body: Body) {
-        if self.model.is_none() {
-            self.model = body.text("model").map(Cow::into_owned);
-        }
-        self.body = Some(body);
+        self.switches_protocols = headers.contains_key(UPGRADE);
     }
 
     /// Checks the request against the rules of its operation. In passthrough mode nothing is checked.
@@ -503,7 +490,6 @@ impl Attempt {
     }
 }
 
-/// Prepares the upstream request. In passthrough mode nothing is translated.
 /// The host of a call that the provider has elsewhere. An account with a host of its own has all calls there.
 fn other_origin(target: &Target, call: &Call<'_>) -> Result<Option<Arc<Origin>>, Error> {
     if target.account.custom_host.is_some() {
@@ -514,6 +500,7 @@ fn other_origin(target: &Target, call: &Call<'_>) -> Result<Option<Arc<Origin>>,
     Ok(Some(Arc::new(origin)))
 }
 
+/// Prepares the upstream request. In passthrough mode nothing is translated.
 fn prepare(
     target: &Target,
     call: &Call<'_>,

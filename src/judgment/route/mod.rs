@@ -20,6 +20,7 @@ pub mod deadlines;
 pub mod env;
 pub mod explain;
 pub mod facts;
+mod late_body;
 mod learned_form;
 pub mod model_names;
 pub mod outcome;

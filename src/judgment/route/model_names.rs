@@ -10,13 +10,14 @@ use super::request_mode::RequestMode;
 use super::target::Target;
 use crate::route::admission::{FormModel, meant};
 use http::Method;
-use memory::auth::ClientIdentity;
+use memory::auth::{ClientIdentity, IdentityKind};
 use memory::state::directory::{DefinedIn, Directory};
 use memory::state::model_lists::ModelLists;
 use memory::state::snapshot::SettingsSnapshot;
 use std::borrow::Cow;
 use std::sync::Arc;
 use uuid::Uuid;
+use words::api::body::Body;
 use words::api::operation::{Billing, BodyKind, Operation};
 use words::config::headers::GatewayHeaders;
 use words::config::read::edit_distance;
@@ -152,22 +153,22 @@ impl Request {
         }
     }
 
-    /// Takes the model that a form names. One in the path counts before it.
+    /// Takes the model that a form names. One in the path counts before it, and is written into the form.
     pub fn set_form_model(&mut self, found: Option<FormModel>) {
-        if let Some(FormModel { name, place }) = found
-            && self.slug.is_none()
-        {
+        let Some(FormModel { name, place }) = found else { return };
+        if self.model.is_none() {
             self.name_model(Some(name));
-            self.form_model = Some(place);
         }
+        self.form_model = Some(place);
     }
 
     /// The form with the model that `target` is sent; `None`: it is no form, or its model stays as it is.
     pub(super) fn edited_form(&self, target: &Target) -> Option<Vec<u8>> {
-        let place = self.form_model.clone().filter(|_| self.renames_for(target))?;
+        let place = self.form_model.clone()?;
         let form = self.body.as_ref()?.bytes();
-        let model = self.model.as_deref()?.as_bytes();
-        Some([form.get(..place.start)?, model, form.get(place.end..)?].concat())
+        let model = target.model().map(str::to_owned).or_else(|| self.model_for(target))?;
+        let edited = || Some([form.get(..place.start)?, model.as_bytes(), form.get(place.end..)?].concat());
+        if form.get(place.clone()) == Some(model.as_bytes()) { None } else { edited() }
     }
 
     /// Whether the model of the body that `target` is sent is another than the client's: without its slug, or what a name stands for.
@@ -181,13 +182,18 @@ impl Request {
         if self.is_own || (self.allowed_models.is_none() && target.allowed.is_none()) {
             return Ok(());
         }
-        let is_upgrade = self.operation.body_kind() == BodyKind::Upgrade;
-        let is_by_path = is_upgrade || self.mode == RequestMode::Passthrough;
-        let in_path = if is_by_path { meant::model(&self.uri) } else { None };
-        // A form's own model is sent, whatever `override_params` say.
+        if self.switches_unjudged() {
+            let message = "The model of this socket cannot be judged, and only some may be used.";
+            return Err(Error::model_forbidden(message));
+        }
+        // A form that was not read is sent with its own model, whatever `override_params` say.
         let is_form = self.operation.body_kind() == BodyKind::Opaque && self.mode == RequestMode::Api;
-        let own = if is_form { self.model_for(target) } else { model.map(str::to_owned) };
-        let sent: Vec<String> = own.into_iter().chain(in_path).collect();
+        let own = if is_form && self.form_model.is_none() {
+            self.model_for(target)
+        } else {
+            model.map(str::to_owned)
+        };
+        let sent = self.sent_models(own.as_deref());
         let slug = target.slug.as_deref();
         if let Some(allowed) = &target.allowed {
             let slug = slug.unwrap_or_default();
@@ -203,15 +209,16 @@ impl Request {
             }
         }
         let Some(allowed) = &self.allowed_models else { return Ok(()) };
-        if target.by_model_name && self.requested_model().is_some_and(|name| allowed.allows(&name)) {
-            return Ok(());
-        }
+        let by_name =
+            target.by_model_name && self.requested_model().is_some_and(|name| allowed.allows(&name));
         let is_allowed = |model: &String| {
-            allowed.allows(model) || slug.is_some_and(|slug| allowed.allows(&format!("@{slug}/{model}")))
+            (by_name && own.as_ref() == Some(model))
+                || allowed.allows(model)
+                || slug.is_some_and(|slug| allowed.allows(&format!("@{slug}/{model}")))
         };
         match sent.iter().find(|model| !is_allowed(model)) {
             Some(model) => Err(Error::model_forbidden(format!("This key may not use the model {model}."))),
-            None if sent.is_empty() && self.calls_model() => {
+            None if sent.is_empty() && self.calls_model() && !(by_name && own.is_none()) => {
                 let message =
                     "The request names no model that can be judged, and this key may use only some.";
                 Err(Error::model_forbidden(message))
@@ -220,13 +227,37 @@ impl Request {
         }
     }
 
+    /// Whether it becomes something in which the model is named later: only a socket of `/v1/realtime` has one model for good. An
+    /// operation whose body was read is none, whatever its `Upgrade` header says: some clients offer HTTP/2 so.
+    fn switches_unjudged(&self) -> bool {
+        let is_read = self.mode == RequestMode::Api && self.body.is_some();
+        self.switches_protocols && self.operation != Operation::Realtime && !is_read
+    }
+
+    /// The models that an attempt is sent with: `own` and those of its path. None where the provider may read another in a body that
+    /// the gateway does not.
+    fn sent_models(&self, own: Option<&str>) -> Vec<String> {
+        let is_upgrade = self.operation.body_kind() == BodyKind::Upgrade;
+        let is_proxied = self.mode == RequestMode::Passthrough;
+        let is_unread = || is_proxied && self.sends() && !self.body.as_ref().is_some_and(Body::is_object);
+        // The lines of a batch that its provider runs are in a file there, whatever the request names.
+        if self.operation == Operation::BatchesCreate || (!is_upgrade && is_unread()) {
+            return Vec::new();
+        }
+        let in_query = if is_upgrade { meant::models_in_query(&self.uri) } else { Vec::new() };
+        let in_path = if is_upgrade || is_proxied { meant::model_in_path(&self.uri) } else { None };
+        own.map(str::to_owned).into_iter().chain(in_path).chain(in_query).collect()
+    }
+
+    fn sends(&self) -> bool {
+        self.method == Method::POST || self.method == Method::PUT
+    }
+
     /// Whether a model is called, whether the request names it or not.
     fn calls_model(&self) -> bool {
         let is_upgrade = self.operation.body_kind() == BodyKind::Upgrade;
-        // The lines of a batch that its provider runs are in a file there.
         let is_batch = self.operation == Operation::BatchesCreate;
-        let is_sent = self.method == Method::POST || self.method == Method::PUT;
-        is_upgrade || is_batch || (is_sent && self.operation.billing() != Billing::None)
+        is_upgrade || is_batch || (self.sends() && self.operation.billing() != Billing::None)
     }
 }
 
@@ -265,6 +296,9 @@ impl<'a> ModelNaming<'a> {
     }
 }
 
+/// Longer names, in bytes, are near to none.
+const MAX_WANTED: usize = 256;
+
 /// The names that a client may use.
 #[derive(Debug, Clone, Copy)]
 pub struct NearNames<'a> {
@@ -277,6 +311,10 @@ pub struct NearNames<'a> {
 impl NearNames<'_> {
     /// At most three names that might have been meant, the nearest first.
     pub(super) fn to(self, wanted: &str) -> Vec<String> {
+        // No model has so long a name, and a client may send one of megabytes.
+        if wanted.len() > MAX_WANTED {
+            return Vec::new();
+        }
         let wanted = wanted.trim_start_matches('@').to_lowercase();
         let mut found: Vec<(usize, String)> =
             self.all().into_iter().filter_map(|name| Some((distance(&wanted, &name)?, name))).collect();

@@ -52,6 +52,7 @@ pub(crate) mod tool_names;
 pub mod translation;
 pub mod translation_notes;
 mod turn_order;
+mod vendor_host;
 mod vendor_members;
 pub mod vertex;
 mod web_tools;

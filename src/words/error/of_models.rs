@@ -2,6 +2,9 @@
 
 use super::{Error, Kind};
 
+/// How much of a name that nobody knows is repeated, in bytes: a client may send one of megabytes.
+const MAX_SHOWN: usize = 256;
+
 impl Error {
     /// 412: the operator has not allowed this model for the integration that `slug` uses.
     pub fn model_not_allowed(model: &str, slug: &str) -> Self {
@@ -23,10 +26,11 @@ impl Error {
             [one] => format!(" Did you mean {one}?"),
             [before @ .., last] => format!(" Did you mean {} or {last}?", before.join(", ")),
         };
+        let clipped = name.get(..name.floor_char_boundary(MAX_SHOWN)).unwrap_or_default();
         let message = format!(
-            "There is no model {name:?} here.{hint} GET /v1/models lists the names that work; @slug/model names a model of a stored \
+            "There is no model {clipped:?} here.{hint} GET /v1/models lists the names that work; @slug/model names a model of a stored \
              provider, and x-gateway-provider or x-gateway-config a provider for any model."
         );
-        Self::new(Kind::ModelNotFound, message).with_param("model").with_unknown_name(name)
+        Self::new(Kind::ModelNotFound, message).with_param("model").with_unknown_name(clipped)
     }
 }

@@ -66,10 +66,10 @@ impl BodyReading {
         Some(Self { limit, length: Some(length), content: BodyContent::Opaque })
     }
 
-    /// How to read a body that would stream through, for hooks that decide over it: whatever its type and length are, it may be a JSON
+    /// How to read a body that would stream through, for what judges the request by it: whatever its type and length are, it may be a JSON
     /// object. `None` for a form, and for one that is compressed or too long. `has_body`: the connection has more to read of the request; in
     /// HTTP/2 its header need not show it.
-    pub fn for_hooks(headers: &HeaderMap, limit: usize, has_body: bool) -> Option<Self> {
+    pub fn late(headers: &HeaderMap, limit: usize, has_body: bool) -> Option<Self> {
         let length = content_length(headers);
         let media =
             headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();

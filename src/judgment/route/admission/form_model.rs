@@ -10,6 +10,7 @@ use crate::route::request_mode::RequestMode;
 use http::{HeaderMap, header};
 use memchr::memmem;
 use memory::auth::ClientIdentity;
+use percent_encoding::percent_decode_str;
 use std::ops::Range;
 use words::api::operation::Operation;
 use words::config::headers::GatewayHeaders;
@@ -23,7 +24,7 @@ pub struct FormModel {
     pub(crate) place: Range<usize>,
 }
 
-/// How to read a form whose model names the provider, or must be known because the client may use only some; `None`: it streams
+/// How to read a form whose model names the provider, or must be known because the client or a provider may use only some; `None`: it streams
 /// through.
 ///
 /// # Errors
@@ -44,8 +45,10 @@ pub(super) fn reading(
         return Ok(None);
     }
     let settings = &head.snapshot.settings;
-    let is_restricted = client.defaults.allowed_models.is_some();
-    let has_names = || head.snapshot.directory(client.workspace).models().next().is_some();
+    let directory = head.snapshot.directory(client.workspace);
+    let is_restricted = client.defaults.allowed_models.is_some()
+        || directory.providers().any(|(_, provider)| provider.allowed.is_some());
+    let has_names = || directory.models().next().is_some();
     if !is_restricted
         && (is_named(&GatewayHeaders::read(head.headers, &settings.header_prefixes)?)
             || (settings.default_config.is_some() && !has_names()))
@@ -101,14 +104,20 @@ fn model(form: &[u8], boundary: &str) -> Option<Range<usize>> {
     found
 }
 
-/// Whether the head of a part is that of the field `model`.
+/// Whether the head of a part is that of the field `model`, as any server may read it: a spelling that only some read so must count
+/// as a second one.
 fn is_model(head: &[u8]) -> bool {
     let head = String::from_utf8_lossy(head);
     let mut lines = head.lines().filter_map(|line| line.split_once(':'));
     let disposition = lines.find(|(name, _)| name.trim().eq_ignore_ascii_case("content-disposition"));
     disposition.is_some_and(|(_, value)| {
-        let mut parameters = value.split(';').map(str::trim);
-        parameters.any(|parameter| matches!(parameter, "name=\"model\"" | "name=model"))
+        value.split(';').filter_map(|parameter| parameter.split_once('=')).any(|(name, value)| {
+            let value = value.trim().trim_matches(['"', '\'']);
+            // `name*=UTF-8''model` (RFC 8187).
+            let value = value.rsplit('\'').next().unwrap_or_default();
+            let name = name.trim().trim_end_matches('*').trim_end();
+            name.eq_ignore_ascii_case("name") && percent_decode_str(value).decode_utf8_lossy() == "model"
+        })
     })
 }
 
@@ -116,6 +125,22 @@ fn is_model(head: &[u8]) -> bool {
 mod tests {
     use super::*;
     use http::HeaderValue;
+
+    #[test]
+    fn each_spelling_of_the_field_counts() {
+        for name in [
+            "NAME=\"model\"",
+            "name = \"model\"",
+            "name*=UTF-8''model",
+            "name*=utf-8''m%6Fdel",
+            "name=\"model",
+        ] {
+            assert!(is_model(format!("Content-Disposition: form-data; {name}").as_bytes()), "{name}");
+        }
+        for name in ["name=models", "filename=model", "name=\"\""] {
+            assert!(!is_model(format!("Content-Disposition: form-data; {name}").as_bytes()), "{name}");
+        }
+    }
 
     fn found(content_type: &'static str, form: &str) -> Option<String> {
         let mut headers = HeaderMap::new();

@@ -37,6 +37,11 @@ fn is_listed(operation: &Operation) -> bool {
 /// The model in a path that the table of operations does not have: behind `deployments`, `engines`, `models` or `model`; else the one in
 /// the query.
 pub fn model(uri: &Uri) -> Option<String> {
+    model_in_path(uri).or_else(|| models_in_query(uri).pop())
+}
+
+/// The model in a path that the table of operations does not have.
+pub fn model_in_path(uri: &Uri) -> Option<String> {
     let decoded = decoded(uri.path());
     let mut rest = decoded.as_str();
     let segments = std::iter::from_fn(|| {
@@ -54,12 +59,14 @@ pub fn model(uri: &Uri) -> Option<String> {
         let end = last_colon.or_else(|| behind.find('/')).unwrap_or(behind.len());
         behind.get(..end).unwrap_or_default().trim_matches('/').to_owned()
     });
-    let in_query = || {
-        let pairs = uri.query()?.split('&').filter_map(|pair| pair.split_once('='));
-        let value = pairs.filter(|(name, _)| *name == "model").map(|(_, value)| value).next_back()?;
-        Some(percent_decode_str(value).decode_utf8_lossy().into_owned())
-    };
-    in_path.filter(|model| !model.is_empty()).or_else(in_query)
+    in_path.filter(|model| !model.is_empty())
+}
+
+/// Each model that the query names: servers differ in which of two they take.
+pub fn models_in_query(uri: &Uri) -> Vec<String> {
+    let pairs = uri.query().unwrap_or_default().split('&').filter_map(|pair| pair.split_once('='));
+    let text = |escaped: &str| percent_decode_str(escaped).decode_utf8_lossy().into_owned();
+    pairs.filter(|(name, _)| text(name) == "model").map(|(_, value)| text(value)).collect()
 }
 
 fn decoded(path: &str) -> String {
@@ -128,6 +135,13 @@ mod tests {
         ] {
             assert_eq!(operation(&Method::POST, path), wanted, "{path}");
         }
+    }
+
+    #[test]
+    fn each_model_of_a_query_is_found() {
+        let uri = Uri::from_static("/v1/realtime?model=a&mod%65l=b%2D1&models=c&model");
+        assert_eq!(models_in_query(&uri), ["a", "b-1"]);
+        assert_eq!(model_in_path(&uri), None);
     }
 
     #[test]

@@ -18,10 +18,14 @@ fn control_paths() -> ControlPaths {
 }
 
 fn snapshot() -> SettingsSnapshot {
+    snapshot_with("")
+}
+
+fn snapshot_with(more: &str) -> SettingsSnapshot {
     let checks = Checks { provider: &|_| Ok(()), account: &|_, _| Ok(()), custom_host: &|_| Ok(()) };
     let sources = SecretSources { env: &|_| None, credential: &|_| Err(String::new()) };
     let yaml = format!(
-        "auth: {{keys: [{{name: tests, key: tp-tests-0123456789}}]}}\nlimits: {{max_body_bytes: {LIMIT}}}\n"
+        "auth: {{keys: [{{name: tests, key: tp-tests-0123456789}}]}}\nlimits: {{max_body_bytes: {LIMIT}}}\n{more}"
     );
     SettingsSnapshot::new(Settings::parse(&yaml, &sources, &checks).unwrap(), 0)
 }
@@ -161,7 +165,7 @@ fn bodies_are_objects_where_they_must_be() {
 
 /// In HTTP/2 a body needs no header that shows it.
 #[test]
-fn a_body_is_read_for_hooks_whatever_its_header_shows() {
+fn a_body_is_read_late_whatever_its_header_shows() {
     let reading = |length| Some(BodyReading { limit: LIMIT, length, content: BodyContent::AnyJson });
     for (text, has_body, wanted) in [
         ("", true, reading(None)),
@@ -171,6 +175,22 @@ fn a_body_is_read_for_hooks_whatever_its_header_shows() {
         ("content-type: multipart/form-data", true, None),
         ("content-encoding: gzip", true, None),
     ] {
-        assert_eq!(BodyReading::for_hooks(&headers(text), LIMIT, has_body), wanted, "{text} {has_body}");
+        assert_eq!(BodyReading::late(&headers(text), LIMIT, has_body), wanted, "{text} {has_body}");
+    }
+}
+
+#[test]
+fn a_form_is_read_where_a_provider_has_a_list_of_models() {
+    let form = "content-type: multipart/form-data; boundary=b\ncontent-length: 7\nx-gateway-provider: @a";
+    let uri = Uri::from_static("/v1/audio/transcriptions");
+    for (list, is_read) in [("", false), (", allowed_models: [whisper-1]", true)] {
+        let snapshot = snapshot_with(&format!("providers: {{a: {{provider: openai, api_key: k{list}}}}}\n"));
+        let client = snapshot.service_keys.anonymous();
+        let headers = headers(form);
+        let plane =
+            RequestHead::new(&Method::POST, &uri, &headers, &snapshot, &control_paths()).plane(&client);
+        let content = BodyContent::Form;
+        let body = is_read.then_some(BodyReading { limit: LIMIT, length: Some(7), content });
+        assert_eq!(plane.unwrap(), Plane::Data { body }, "{list}");
     }
 }

@@ -46,6 +46,7 @@ struct Sent<'a> {
     model: &'a str,
     headers: &'a [(&'static str, &'a str)],
     key: &'a str,
+    kind: IdentityKind,
     allowed: Option<&'a [&'a str]>,
     path: &'static str,
     settings: &'a str,
@@ -55,6 +56,7 @@ const SENT: Sent<'static> = Sent {
     model: "fast",
     headers: &[],
     key: "other",
+    kind: IdentityKind::Settings,
     allowed: None,
     path: "/v1/chat/completions",
     settings: "",
@@ -64,7 +66,10 @@ const SENT: Sent<'static> = Sent {
 fn attempts(sent: Sent<'_>) -> Result<(Vec<String>, String, Vec<String>), Error> {
     let snapshot = snapshot(sent.settings);
     let mut client = ClientIdentity::anonymous(None);
-    client.id = Some(sent.key.into());
+    client.name = Some(sent.key.into());
+    client.kind = sent.kind;
+    // Only a key of the settings has its name as its id.
+    client.id = (sent.kind == IdentityKind::Settings).then(|| sent.key.into());
     client.defaults.allowed_models = sent.allowed.map(|names| AllowedNames::new(names.iter().copied()));
     let mut headers = HeaderMap::new();
     for (name, value) in sent.headers {
@@ -156,6 +161,11 @@ fn a_default_config_that_replaces_the_model_is_warned_of() {
 fn a_name_is_for_its_keys_and_operations() {
     let secret = Sent { model: "claude-secret", ..SENT };
     assert_eq!(models(Sent { key: "vip", ..secret }), ["a x"]);
+    assert_eq!(
+        refused(Sent { key: "vip", kind: IdentityKind::Jwt, ..secret }).0,
+        403,
+        "anyone may be named so"
+    );
     let (status, message) = refused(secret);
     assert!(
         status == 403 && message.contains("claude-secret"),
@@ -229,37 +239,166 @@ fn paths_below_proxy_are_judged_too() {
     assert_eq!(at("/v1/proxy/v1/deployments/bad/chat/completions", "good"), Err(403));
 }
 
-#[test]
-fn what_names_no_model_is_refused_to_a_key_that_may_use_some() {
+#[derive(Clone, Copy)]
+struct Judged {
+    method: &'static str,
+    uri: &'static str,
+    body: Option<&'static str>,
+    /// `@a` has no list, and the key one of `good`; at `@b` it is the other way round, and `llama*`.
+    provider: &'static str,
+    upgrades: bool,
+}
+
+const JUDGED: Judged = Judged { method: "POST", uri: "", body: None, provider: "@a", upgrades: false };
+
+/// The status of the refusal, if it is one.
+fn refusal(sent: Judged) -> Option<u16> {
     let snapshot = snapshot("");
     let mut client = ClientIdentity::anonymous(None);
-    client.defaults.allowed_models = Some(AllowedNames::new(["good"]));
+    client.defaults.allowed_models = (sent.provider == "@a").then(|| AllowedNames::new(["good", "fast"]));
     let mut headers = HeaderMap::new();
-    headers.insert("x-gateway-provider", "@a".parse().unwrap());
+    if sent.upgrades {
+        headers.insert("upgrade", "websocket".parse().unwrap());
+    }
+    headers.insert("x-gateway-provider", sent.provider.parse().unwrap());
+    let method: Method = sent.method.parse().unwrap();
+    let uri = Uri::from_static(sent.uri);
+    let endpoint = Endpoint::find(&method, uri.path());
+    let is_api = endpoint.mode == RequestMode::Api;
+    let body = sent.body.map(|body| {
+        let bytes = Bytes::from_static(body.as_bytes());
+        Body::parse(bytes.clone()).unwrap_or_else(|_| Body::opaque(bytes))
+    });
+    let at_once = body.clone().filter(|_| is_api);
+    let mut request = Request::new(endpoint, method, uri, at_once);
+    request.read_headers(&headers);
     let headers = GatewayHeaders::read(&headers, &["x-gateway-"]).unwrap();
     let namer =
         ModelNamer { snapshot: &snapshot, client: &client, headers: &headers, has_key_default: false };
-    for (method, uri, is_allowed) in [
-        (Method::GET, "/v1/files", true),
-        (Method::POST, "/v1/files", true),
-        (Method::POST, "/v1/audio/transcriptions", false),
-        (Method::POST, "/v1/batches", false),
-        (Method::POST, "/v1/unlisted", false),
-        (Method::GET, "/v1/unlisted", true),
-        (Method::GET, "/v1/realtime?model=good", true),
-        (Method::GET, "/v1/realtime?model=bad", false),
-    ] {
-        let endpoint = Endpoint::find(&method, Uri::from_static(uri).path());
-        let mut request = Request::new(endpoint, method, Uri::from_static(uri), None);
-        request.take_names(&namer).unwrap();
-        let config = compile(&Sources::new(&snapshot, &headers, None, &request, None)).unwrap();
-        let refused = request.check_allowed(&config.targets()[0], None);
-        assert_eq!(
-            refused.map_err(|error| error.status()),
-            if is_allowed { Ok(()) } else { Err(403) },
-            "{uri}"
-        );
+    request.take_names(&namer).unwrap();
+    let config = compile(&Sources::new(&snapshot, &headers, Some("k"), &request, None)).unwrap();
+    if let Some(body) = body.filter(|_| !is_api) {
+        assert!(request.reads_late(&config), "{}", sent.uri);
+        request.set_late_body(body);
     }
+    Attempt::new(Arc::clone(&config.targets()[0]), &request).err().map(|error| error.status())
+}
+
+#[test]
+fn what_names_no_model_is_refused_to_a_key_that_may_use_some() {
+    for (method, uri, refused) in [
+        ("GET", "/v1/files", None),
+        ("POST", "/v1/files", None),
+        ("POST", "/v1/audio/transcriptions", Some(403)),
+        ("POST", "/v1/batches", Some(403)),
+        ("POST", "/v1/unlisted", Some(403)),
+        ("GET", "/v1/unlisted", None),
+        ("GET", "/v1/realtime?model=good", None),
+        ("GET", "/v1/realtime?model=bad", Some(403)),
+        ("GET", "/v1/realtime?model=bad&model=good", Some(403)),
+    ] {
+        assert_eq!(refusal(Judged { method, uri, ..JUDGED }), refused, "{uri}");
+    }
+}
+
+#[test]
+fn a_model_in_path_or_query_does_not_stand_for_that_of_a_body() {
+    for (provider, good, bad) in [
+        ("@a", r#"{"model":"good"}"#, r#"{"model":"bad"}"#),
+        ("@b", r#"{"model":"llama-3"}"#, r#"{"model":"o1"}"#),
+    ] {
+        for uri in [
+            "/v1/proxy/chat/completions",
+            "/v1/proxy/chat/completions?model=good",
+            "/v1/proxy/chat/completions?model=llama-3",
+            "/v1/unlisted?model=good",
+        ] {
+            let judged = Judged { uri, provider, ..JUDGED };
+            assert_eq!(refusal(Judged { body: Some(good), ..judged }), None, "{uri} {provider}");
+            assert_eq!(refusal(Judged { body: Some(bad), ..judged }), Some(403), "{uri} {provider}");
+            assert_eq!(refusal(Judged { body: Some("no object"), ..judged }), Some(403), "{uri} {provider}");
+            assert_eq!(refusal(judged), Some(403), "{uri} {provider}");
+        }
+    }
+    for uri in ["/v1/proxy/models/good/../../chat/completions", "/v1/proxy/deployments/good/x"] {
+        assert_eq!(refusal(Judged { uri, ..JUDGED }), Some(403), "{uri}");
+        assert_eq!(refusal(Judged { uri, body: Some(r#"{"model":"bad"}"#), ..JUDGED }), Some(403), "{uri}");
+    }
+    let uri = "/v1/proxy/deployments/good/x";
+    assert_eq!(refusal(Judged { uri, body: Some("{}"), ..JUDGED }), None);
+}
+
+#[test]
+fn a_batch_of_a_file_of_its_provider_names_no_model() {
+    const BODY: &str = r#"{"model":"MODEL","input_file_id":"f","endpoint":"/v1/chat/completions","completion_window":"24h"}"#;
+    for (provider, model) in [("@a", "good"), ("@a", "fast"), ("@b", "llama-3")] {
+        let body: &'static str = BODY.replace("MODEL", model).leak();
+        let batch = Judged { uri: "/v1/batches", body: Some(body), provider, ..JUDGED };
+        assert_eq!(refusal(batch), Some(403), "{provider} {model}");
+    }
+}
+
+/// The path and body that `@a` is sent for a form with `bad` as its model.
+fn form_sent(path: &'static str, config: &str) -> (String, String) {
+    const FORM: &str = "--b\r\nContent-Disposition: form-data; name=model\r\n\r\nbad\r\n--b--\r\n";
+    let snapshot = snapshot("");
+    let mut form_headers = HeaderMap::new();
+    form_headers.insert("content-type", "multipart/form-data; boundary=b".parse().unwrap());
+    let mut client = ClientIdentity::anonymous(None);
+    client.defaults.allowed_models = Some(AllowedNames::new(["good"]));
+    let mut headers = HeaderMap::new();
+    headers.insert("x-gateway-config", config.parse().unwrap());
+    let headers = GatewayHeaders::read(&headers, &["x-gateway-"]).unwrap();
+    let uri = Uri::from_static(path);
+    let endpoint = Endpoint::find(&Method::POST, uri.path());
+    let body = Body::opaque(Bytes::from_static(FORM.as_bytes()));
+    let mut request = Request::new(endpoint, Method::POST, uri, Some(body));
+    request.set_form_model(FormModel::find(&form_headers, FORM.as_bytes()));
+    let namer =
+        ModelNamer { snapshot: &snapshot, client: &client, headers: &headers, has_key_default: false };
+    request.take_names(&namer).unwrap();
+    let config = compile(&Sources::new(&snapshot, &headers, Some("k"), &request, None)).unwrap();
+    match Attempt::new(Arc::clone(&config.targets()[0]), &request) {
+        Ok(attempt) => {
+            let body = String::from_utf8(attempt.body.unwrap().to_vec()).unwrap();
+            (attempt.model.unwrap().to_string(), body)
+        }
+        Err(error) => (error.status().to_string(), String::new()),
+    }
+}
+
+#[test]
+fn the_model_of_a_form_is_that_which_is_judged() {
+    const PLAIN: &str = r#"{"provider":"@a"}"#;
+    const FIXED: &str = r#"{"provider":"@a","override_params":{"model":"good"}}"#;
+    let path = "/v1/audio/transcriptions";
+    assert_eq!(form_sent(path, PLAIN).0, "403");
+    for (path, config) in [
+        (path, FIXED),
+        ("/openai/deployments/@a/good/audio/transcriptions", PLAIN),
+        ("/openai/deployments/good/audio/transcriptions", PLAIN),
+    ] {
+        let (model, body) = form_sent(path, config);
+        assert_eq!(model, "good", "{path}");
+        assert!(body.contains("\r\n\r\ngood\r\n") && !body.contains("bad"), "{path} {body}");
+    }
+}
+
+#[test]
+fn a_socket_whose_model_is_named_later_is_refused() {
+    for (uri, refused) in [
+        ("/v1/responses", Some(403)),
+        ("/v1/proxy/chat/completions", Some(403)),
+        ("/v1/proxy/ws/google.ai.generativelanguage.v1beta.GenerativeService.BidiGenerateContent", Some(403)),
+        ("/v1/realtime?model=good", None),
+    ] {
+        let judged = Judged { method: "GET", uri, ..JUDGED };
+        assert_eq!(refusal(Judged { upgrades: true, ..judged }), refused, "{uri}");
+        assert_eq!(refusal(Judged { upgrades: false, ..judged }), None, "{uri}");
+    }
+    let body = Some(r#"{"model":"good","messages":[{"role":"user","content":"Hi"}]}"#);
+    let chat = Judged { uri: "/v1/chat/completions", body, upgrades: true, ..JUDGED };
+    assert_eq!(refusal(chat), None, "an offer of HTTP/2");
 }
 
 #[test]
@@ -284,6 +423,7 @@ fn near_names_are_those_that_the_key_may_use() {
     };
     assert_eq!(near(&client, "gpt-4o"), ["@a/gpt-4o", "@a/gpt-4o-mini", "@a/gpt-4.1"]);
     assert_eq!(near(&client, "fsat"), [""; 0]);
+    assert_eq!(near(&client, &format!("gpt-4o{}", "o".repeat(300))), [""; 0]);
     assert_eq!(near(&client, "fasst"), ["fast"]);
     assert_eq!(near(&client, "claude-secrets"), [""; 0], "it is not for this key");
     client.id = Some("vip".into());

@@ -119,10 +119,13 @@ impl RequestView<'_> {
             )));
         }
         let in_path = meant::model(&self.request.uri).filter(|_| self.operation == Operation::Passthrough);
+        let is_same = |in_path: &str| self.request.requested_model().as_deref() == Some(in_path);
         match (in_path, &self.request.model) {
-            (Some(in_path), Some(in_body)) if in_path != *in_body => Err(Error::bad_request(format!(
-                "The guardrails of the config cannot check a request with two models: {in_path:?} in its path and {in_body:?} in its body."
-            ))),
+            (Some(in_path), Some(in_body)) if in_path != *in_body && !is_same(&in_path) => {
+                Err(Error::bad_request(format!(
+                    "The guardrails of the config cannot check a request with two models: {in_path:?} in its path and {in_body:?} in its body."
+                )))
+            }
             _ => Ok(()),
         }
     }
