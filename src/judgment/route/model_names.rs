@@ -10,7 +10,7 @@ use super::request_mode::RequestMode;
 use super::target::Target;
 use crate::route::admission::{FormModel, meant};
 use http::Method;
-use memory::auth::{ClientIdentity, IdentityKind};
+use memory::auth::ClientIdentity;
 use memory::state::directory::{DefinedIn, Directory};
 use memory::state::model_lists::ModelLists;
 use memory::state::snapshot::SettingsSnapshot;

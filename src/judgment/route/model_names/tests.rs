@@ -7,6 +7,7 @@ use crate::route::compile::{Sources, compile};
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, Uri};
 use knowledge::provider;
+use memory::auth::IdentityKind;
 use serde_json::{Value, json};
 use std::time::Instant;
 use words::api::body::Body;
