@@ -236,14 +236,14 @@ mod tests {
         let checks = Checks { provider: &|_| Ok(()), account: &|_, _| Ok(()), custom_host: &|_| Ok(()) };
         let sources = SecretSources { env: &|_| None, credential: &|_| Err(String::new()) };
         let snapshot = SettingsSnapshot::new(Settings::parse(yaml, &sources, &checks).unwrap(), 0);
-        let seen = |client: &ClientIdentity| -> Vec<(Value, Value)> {
+        let visible = |client: &ClientIdentity| -> Vec<(Value, Value)> {
             let shown = shown_entries(&snapshot, client);
             shown.iter().map(|entry| (entry["name"].clone(), entry["keys"].clone())).collect()
         };
         let mut client = ClientIdentity::anonymous(None);
-        assert_eq!(seen(&client), [(json!("fast"), Value::Null)]);
+        assert_eq!(visible(&client), [(json!("fast"), Value::Null)]);
         client.is_bound = false;
-        assert_eq!(seen(&client), [(json!("fast"), json!(["vip"])), (json!("reserved"), Value::Null)]);
+        assert_eq!(visible(&client), [(json!("fast"), json!(["vip"])), (json!("reserved"), Value::Null)]);
     }
 
     #[test]

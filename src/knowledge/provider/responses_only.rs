@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn the_table_counts_at_a_custom_host_unless_the_account_says_never() {
+    fn the_table_counts_at_a_custom_host_unless_the_account_rules_it_out() {
         let tools = json!({"tools": [{"type": "function", "function": {"name": "f"}}]});
         let host = Some("https://a.openai.azure.com/openai".to_owned());
         let mut hosted = Account { custom_host: host, ..Account::default() };
