@@ -1,7 +1,7 @@
 //! The lists of models of stored providers, kept for a few minutes.
 //!
-//! Not how a list is fetched (`engine::model_list`). Bounded by the stored providers of the settings; another generation of
-//! settings starts anew.
+//! Not how a list is fetched (`engine::model_list`). Bounded by the stored providers, one list for each workspace and slug; another
+//! generation of settings or of the store starts anew.
 
 use parking_lot::Mutex;
 use std::collections::HashMap;
