@@ -363,7 +363,7 @@ impl NearNames<'_> {
 fn distance(wanted: &str, name: &str) -> Option<usize> {
     let full = name.trim_start_matches('@').to_lowercase();
     let bare = full.rsplit('/').next().unwrap_or_default();
-    let most = (wanted.chars().count() / 3).clamp(1, 4);
+    let most = wanted.chars().count().div_ceil(3).clamp(1, 4);
     let edits = edit_distance(&full, wanted).min(edit_distance(bare, wanted));
     let is_long = |text: &str| text.len() >= MIN_PREFIX;
     let begins = |other: &str| {

@@ -423,7 +423,8 @@ fn near_names_are_those_that_the_key_may_use() {
         NearNames { snapshot: &snapshot, client, lists: &lists }.to(name)
     };
     assert_eq!(near(&client, "gpt-4o"), ["@a/gpt-4o", "@a/gpt-4o-mini", "@a/gpt-4.1"]);
-    assert_eq!(near(&client, "fsat"), [""; 0]);
+    assert_eq!(near(&client, "fsat"), ["fast"], "two letters in the wrong order");
+    assert_eq!(near(&client, "nome"), [""; 0]);
     assert_eq!(near(&client, &format!("gpt-4o{}", "o".repeat(300))), [""; 0]);
     assert_eq!(near(&client, "fasst"), ["fast"]);
     assert_eq!(near(&client, "claude-secrets"), [""; 0], "it is not for this key");

@@ -49,11 +49,10 @@ pub(in crate::provider) fn takes_breakpoints(model: &str) -> bool {
 }
 
 impl OpenAiChat {
-    /// For a model of OpenAI's that takes its mark. At a custom host nothing is known of the model.
-    pub(super) fn with_breakpoints(&self, account: &Account, model: &str) -> Option<Self> {
+    /// For a model of OpenAI's that takes its mark.
+    pub(super) fn with_breakpoints(&self, model: &str) -> Option<Self> {
         let may_take = self.accepts_all_openai_members() && !self.cache_control && !self.breakpoints;
-        (may_take && account.custom_host.is_none() && takes_breakpoints(model))
-            .then(|| Self { breakpoints: true, ..self.clone() })
+        (may_take && takes_breakpoints(model)).then(|| Self { breakpoints: true, ..self.clone() })
     }
 
     /// Says which marks of a translated request are not sent.

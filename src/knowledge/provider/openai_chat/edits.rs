@@ -34,7 +34,7 @@ impl OpenAiChat {
         if let Some(engine) = self.with_cache_marks(account) {
             return engine.edits(body, account, notes);
         }
-        if let Some(newer) = self.with_breakpoints(account, &body.text("model").unwrap_or_default()) {
+        if let Some(newer) = self.with_breakpoints(&body.text("model").unwrap_or_default()) {
             return newer.edits(body, account, notes);
         }
         if !self.accepts_all_openai_members() {

@@ -72,7 +72,7 @@ pub(super) fn write(
     target: &CallTarget<'_>,
     notes: &mut TranslationNotes,
 ) -> Result<Vec<u8>, Error> {
-    let newer = chat.with_breakpoints(target.account, target.model);
+    let newer = chat.with_breakpoints(target.model);
     let chat = newer.as_ref().unwrap_or(chat);
     chat.warn_of_lost_marks(&request, notes);
     if request.has_citations() {

@@ -56,8 +56,7 @@ pub(super) fn write(
     target: &CallTarget<'_>,
     notes: &mut TranslationNotes,
 ) -> Result<Vec<u8>, Error> {
-    // At a custom host nothing is known of the model.
-    let marks = target.account.custom_host.is_none() && cache_marks::takes_breakpoints(target.model);
+    let marks = cache_marks::takes_breakpoints(target.model);
     cache_marks::warn_of_lost(&request, marks, notes);
     if request.has_citations() {
         notes.drop_param("citations", API);
