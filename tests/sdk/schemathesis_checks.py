@@ -52,8 +52,8 @@ BEYOND_A_SCHEMA = [
     ("slugs", "is no model of this integration|is not a custom model"),
     (r"workspaces\[\d+\]\.id", "there is no workspace"),
     ("name", "It is not the name of this workspace"),
-    # A config and an account have languages of their own, with conditions between their members.
-    (r"config(\..*)?", ""),
+    # A config (what a name of models stands for is one too) and an account have languages of their own, with conditions between members.
+    (r"(config|to)(\..*)?", ""),
     (r"configurations(\..*)?|customHost|.*ServiceAccountJson|azureAuthMode|deploymentConfig.*", ""),
     # Which checks there are, and what each takes: docs/guardrails.md. Some keys of actions do not go together.
     (r"checks\[\d+\](\..*)?", "there is no check|is no parameter|must be|is missing|pattern|schema|issing|nvalid"),
