@@ -7,7 +7,6 @@ mod fields;
 
 use super::ORGANISATION;
 use super::call::{Call, by_id_or_slug};
-use super::credential::check_allowed_models;
 use super::limits;
 use super::page::{self, Page};
 use super::records::{changed, members, put, time};
@@ -258,7 +257,6 @@ fn defaults(call: &Call, workspace: Option<Uuid>) -> Result<BodyDefaults, Error>
 
 /// The models that the request lets a key use; `None`: all.
 fn allowed_models(call: &Call) -> Result<Option<Vec<String>>, Error> {
-    check_allowed_models(&call.body)?;
     let is_list = call.body.get("allowed_models").is_some_and(Value::is_array);
     let wanted = is_list.then(|| texts(&call.body, "allowed_models"));
     check_models(call, wanted.as_deref())?;

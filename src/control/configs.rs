@@ -23,10 +23,12 @@ use words::settings::scopes::Scope;
 
 /// The member of a body that may have secrets in it.
 const SECRET: &[&str] = &["config"];
+/// As text at most 1 MiB of characters.
+const CONFIG: Type = Type::AnyOf(&[Type::ConfigObject, Type::Text(1 << 20)]);
 
 const CREATE: &[Field] = &[
     required("name", Type::Name(255), "For people; the slug begins with it."),
-    required("config", Type::Config, "The config object, or its JSON text."),
+    required("config", CONFIG, "The config object, or its JSON text."),
     optional("isDefault", Type::Flag, "Whether it is the workspace's default config."),
     optional("is_default", Type::Flag, "The same as `isDefault`."),
     optional("slug", Type::Slug(2, 128), "How requests name it; made of the name where absent."),
@@ -40,7 +42,7 @@ const CREATE: &[Field] = &[
 
 const UPDATE: &[Field] = &[
     not_null("name", Type::Name(255), "For people."),
-    optional("config", Type::Config, "The config object, or its JSON text: a new version."),
+    optional("config", CONFIG, "The config object, or its JSON text: a new version."),
     optional("status", Type::OneOf(&["active", "archived"]), "`archived` takes it out of use."),
     optional("isDefault", Type::Flag, "Whether it is the workspace's default config."),
     optional("is_default", Type::Flag, "The same as `isDefault`."),

@@ -21,7 +21,6 @@ use std::sync::Arc;
 use words::config::account::names;
 use words::config::read::Problems;
 use words::error::{Error, Problem};
-use words::settings::model_pattern::{self, ModelPattern};
 
 /// Members of the virtual-keys API that are not spelled as the account's with another case.
 const OTHER_NAMES: [(&str, &str); 5] = [
@@ -67,7 +66,7 @@ pub(super) const USAGE: Field = USAGE_LIMITS;
 pub(super) const RATES: Field = RATE_LIMITS;
 pub(super) const ALLOWED_MODELS: Field = optional(
     "allowed_models",
-    Type::List(&Type::Name(256), 0, 500),
+    Type::List(&Type::ModelName, 0, 500),
     "The models that may be used; `*` is any text (docs/models.md). All where absent or null.",
 );
 pub(super) const CONFIGURATIONS: Field = optional(
@@ -75,20 +74,6 @@ pub(super) const CONFIGURATIONS: Field = optional(
     Type::AnyObject,
     "What else the account has, named as in `providers.<slug>` of the settings (docs/providers.md): `aws_region`, `custom_host`, `resource_name` …",
 );
-
-/// # Errors
-/// 400 for an item of `allowed_models` that is no name of models.
-pub(super) fn check_allowed_models(body: &Map<String, Value>) -> Result<(), Error> {
-    let names = body.get("allowed_models").and_then(Value::as_array).into_iter().flatten();
-    for (place, name) in names.enumerate() {
-        if name.as_str().and_then(ModelPattern::parse).is_none() {
-            let param = format!("allowed_models[{place}]");
-            let message = format!("{param} {}.", model_pattern::RULE);
-            return Err(Error::invalid_request(param, message));
-        }
-    }
-    Ok(())
-}
 
 /// What a request says of an account.
 #[derive(Debug, Default)]
@@ -254,7 +239,6 @@ fn deployments(value: &Value) -> Value {
 /// # Errors
 /// 400 for limits that do not go together, and for an expiry that is over.
 pub(super) fn set_common(call: &Call, body: &mut Map<String, Value>, role: LimitedAs) -> Result<(), Error> {
-    check_allowed_models(&call.body)?;
     let mut update = call.body.clone();
     let problems = Problems::default();
     let prefix = role.prefix();

@@ -54,8 +54,12 @@ pub(super) enum Type {
     PolicyKey,
     /// The name of a scope (docs/keys.md).
     Scope,
-    /// A config object, or its JSON text. What is in it is checked by the resource.
-    Config,
+    /// A name of models, whole or with one `*` (docs/models.md).
+    ModelName,
+    /// The name of an operation (docs/operations.md).
+    Operation,
+    /// A config object. What is in it is checked by the resource.
+    ConfigObject,
     /// A list of a type, with the least and the largest number of items.
     List(&'static Type, usize, usize),
     /// An object with free names and values of one type, at most so many.

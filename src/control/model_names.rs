@@ -26,17 +26,20 @@ use words::settings::scopes::Scope;
 use words::settings::{ModelEntry, ModelRoute};
 
 const NAME: &str = "What requests send as `model`; `*` stands for any text.";
-const TO: Type = Type::AnyOf(&[Type::Name(512), Type::AnyObject]);
+const TO: Type = Type::AnyOf(&[Type::Name(512), Type::ConfigObject]);
 const TO_DOC: &str = "`@slug`, `@slug/model`, the slug of a saved config, or a config or target.";
 const TEXTS: Type = Type::List(&Type::Name(256), 0, 500);
 
 const MODEL: Field = optional(
     "model",
-    Type::Name(256),
+    Type::ModelName,
     "The model that is requested; `*` is what the `*` of the name stands for. The name itself where absent.",
 );
-const OPERATIONS: Field =
-    optional("operations", TEXTS, "What it may be used for (docs/operations.md). Everything where absent.");
+const OPERATIONS: Field = optional(
+    "operations",
+    Type::List(&Type::Operation, 0, 500),
+    "What it may be used for (docs/operations.md). Everything where absent.",
+);
 const KEYS: Field =
     optional("keys", TEXTS, "The names or ids of the keys that may use it. All where absent.");
 const WORKSPACES: Field =
@@ -44,7 +47,7 @@ const WORKSPACES: Field =
 const DESCRIPTION: Field = optional("description", Type::Text(2048), "For people.");
 
 const CREATE: &[Field] = &[
-    required("name", Type::Name(256), NAME),
+    required("name", Type::ModelName, NAME),
     required("to", TO, TO_DOC),
     MODEL,
     OPERATIONS,
@@ -57,7 +60,7 @@ const CREATE: &[Field] = &[
 ];
 
 const UPDATE: &[Field] = &[
-    not_null("name", Type::Name(256), NAME),
+    not_null("name", Type::ModelName, NAME),
     not_null("to", TO, TO_DOC),
     MODEL,
     OPERATIONS,

@@ -55,9 +55,8 @@ BEYOND_A_SCHEMA = [
     # A config (what a name of models stands for is one too) and an account have languages of their own, with conditions between members.
     (r"(config|to)(\..*)?", ""),
     (r"configurations(\..*)?|customHost|.*ServiceAccountJson|azureAuthMode|deploymentConfig.*", ""),
-    # Which operations there are: docs/operations.md. What a name of models may look like: docs/models.md.
-    (r"operations\[\d+\]", "is no operation"),
-    (r"name|model|allowed_models\[\d+\]", "must be a name of models|names the model twice|names a model that|nothing that it stands for"),
+    # What a name of models and its model say of each other: docs/models.md.
+    ("", "names the model twice|nothing that it stands for"),
     # Which checks there are, and what each takes: docs/guardrails.md. Some keys of actions do not go together.
     (r"checks\[\d+\](\..*)?", "there is no check|is no parameter|must be|is missing|pattern|schema|issing|nvalid"),
     (r"actions\.(parallel|async|stream|type)", "is not possible|cannot be"),

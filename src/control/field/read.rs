@@ -5,12 +5,11 @@ use jiff::Timestamp;
 use knowledge::provider;
 use serde_json::{Map, Number, Value};
 use uuid::Uuid;
+use words::api::operation::Operation;
 use words::config::node::{Entry, Kind, Node};
 use words::config::read::{Problems, nearest};
+use words::settings::model_pattern::{self, ModelPattern};
 use words::settings::scopes::Scope;
-
-/// The longest config as text, characters.
-pub(in super::super) const MAX_CONFIG: usize = 1 << 20;
 
 /// Reads an object. Members that are null are kept as null, absent ones are absent. Flags become booleans, times UTC.
 ///
@@ -85,7 +84,7 @@ fn read_value(of: &Type, node: &Node, path: &str, problems: &Problems) -> Option
             Some(of) => return read_value(of, node, path, problems),
             None => Err(wrong_type(&types.iter().map(kind_name).collect::<Vec<_>>().join(" or "), node)),
         },
-        (Type::AnyObject | Type::Config, Kind::Map(_)) | (Type::Any, _) => {
+        (Type::AnyObject | Type::ConfigObject, Kind::Map(_)) | (Type::Any, _) => {
             serde_json::from_str(&node.to_json()).map_err(|_| wrong_type("a JSON value", node))
         }
         (Type::Object(fields), Kind::Map(_)) => Ok(Value::Object(read_object(fields, node, path, problems))),
@@ -121,9 +120,6 @@ fn wrong_type(wanted: &str, node: &Node) -> String {
 /// A value of one of the types that are written as strings.
 fn string(of: &Type, text: &str) -> Result<Value, String> {
     let value = match of {
-        Type::Config if text.chars().count() > MAX_CONFIG => {
-            return Err(format!("must have at most {MAX_CONFIG} characters"));
-        }
         Type::Text(max) | Type::Name(max) if text.chars().count() > *max => {
             return Err(format!("must have at most {max} characters"));
         }
@@ -160,6 +156,10 @@ fn string(of: &Type, text: &str) -> Result<Value, String> {
         Type::Email if !is_email(text) => return Err("must be an address such as ann@example.com".to_owned()),
         Type::Scope if Scope::parse(text).is_none() => {
             return Err(format!("{text:?} is no scope; docs/keys.md lists them"));
+        }
+        Type::ModelName if ModelPattern::parse(text).is_none() => return Err(model_pattern::RULE.to_owned()),
+        Type::Operation if !Operation::labels().any(|label| label == text) => {
+            return Err(format!("{text:?} is no operation; docs/operations.md lists them"));
         }
         Type::Vendor if provider::find(text).is_none() => return Err(provider::unknown(text)),
         _ => text.to_owned(),
@@ -225,6 +225,8 @@ fn is_text(of: &Type) -> bool {
             | Type::Vendor
             | Type::PolicyKey
             | Type::Scope
+            | Type::ModelName
+            | Type::Operation
     )
 }
 
@@ -235,8 +237,9 @@ fn fits(of: &Type, kind: &Kind) -> bool {
         Type::Flag | Type::Bit => matches!(kind, Kind::Bool(_)),
         Type::Integer(..) | Type::Number(..) => matches!(kind, Kind::Number(_)),
         Type::List(..) => matches!(kind, Kind::List(_)),
-        Type::Map(..) | Type::Object(_) | Type::AnyObject => matches!(kind, Kind::Map(_)),
-        Type::Config => matches!(kind, Kind::Map(_) | Kind::Text(_)),
+        Type::Map(..) | Type::Object(_) | Type::AnyObject | Type::ConfigObject => {
+            matches!(kind, Kind::Map(_))
+        }
         Type::AnyOf(types) => types.iter().any(|of| fits(of, kind)),
         _ => true,
     }
@@ -249,8 +252,7 @@ fn kind_name(of: &Type) -> &'static str {
         Type::Integer(..) => "an integer",
         Type::Number(..) => "a number",
         Type::List(..) => "an array",
-        Type::Map(..) | Type::Object(_) | Type::AnyObject => "an object",
-        Type::Config => "an object or a string",
+        Type::Map(..) | Type::Object(_) | Type::AnyObject | Type::ConfigObject => "an object",
         _ => "a value",
     }
 }

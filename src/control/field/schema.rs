@@ -1,10 +1,11 @@
 //! Writes a table of fields as JSON Schema, for the OpenAPI document.
 
-use super::read::MAX_CONFIG;
 use super::{Field, Type};
 use knowledge::provider;
 use memory::limits::FactKey;
 use serde_json::{Map, Value, json};
+use words::api::operation::Operation;
+use words::settings::model_pattern;
 use words::settings::scopes::Scope;
 
 /// The schema of an object with these members. `is_closed`: whether it has no others.
@@ -66,10 +67,9 @@ pub(in super::super) fn type_schema(of: &Type, is_closed: bool) -> Value {
                 Scope::ALL.iter().map(|scope| scope.as_str()).chain(["logs.read"]).collect();
             json!({"type": "string", "enum": names})
         }
-        Type::Config => json!({"anyOf": [
-            {"$ref": "#/components/schemas/config"},
-            {"type": "string", "maxLength": MAX_CONFIG},
-        ]}),
+        Type::ModelName => model_pattern::schema(),
+        Type::Operation => json!({"type": "string", "enum": Operation::labels().collect::<Vec<_>>()}),
+        Type::ConfigObject => json!({"$ref": "#/components/schemas/config"}),
         Type::List(of, min, max) => {
             json!({"type": "array", "items": type_schema(of, is_closed), "minItems": min, "maxItems": max})
         }

@@ -235,7 +235,7 @@ impl Operation {
     }
 
     /// The names of all operations.
-    pub(crate) fn labels() -> impl Iterator<Item = &'static str> {
+    pub fn labels() -> impl Iterator<Item = &'static str> {
         TABLE.iter().map(|row| row.label)
     }
 

@@ -4,15 +4,21 @@
 
 use crate::config::members::{Form, form};
 use crate::config::read::Cursor;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::fmt;
 use std::sync::Arc;
 
-/// The longest name, bytes.
+/// The longest name, characters.
 const MAX_NAME: usize = 256;
 
 /// What a name must be.
 pub const RULE: &str = "must be a name of models: 1 to 256 characters without spaces, with at most one *";
+
+/// [`RULE`] as a schema.
+pub fn schema() -> Value {
+    let plain = r"[^\s\x00-\x1f\x7f-\x9f*]*";
+    json!({"type": "string", "minLength": 1, "maxLength": MAX_NAME, "pattern": format!(r"^{plain}\*?{plain}$")})
+}
 
 /// A name of one model, or of all whose names have this beginning and end. Letter case counts.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -26,7 +32,7 @@ impl ModelPattern {
     /// `None`: it is no name of models.
     pub fn parse(text: &str) -> Option<Self> {
         let is_plain = |c: char| !c.is_whitespace() && !c.is_control();
-        let is_name = !text.is_empty() && text.len() <= MAX_NAME && text.chars().all(is_plain);
+        let is_name = !text.is_empty() && text.chars().count() <= MAX_NAME && text.chars().all(is_plain);
         let mut stars = text.match_indices('*').map(|(at, _)| at);
         let star = stars.next();
         (is_name && stars.next().is_none()).then(|| Self { text: text.into(), star })
@@ -99,10 +105,7 @@ impl AllowedNames {
 /// `allowed_models`. An empty list allows none.
 pub(super) const ALLOWED_MODELS: Form<AllowedNames> = form(
     |at| Some(AllowedNames(at.list()?.iter().filter_map(ModelPattern::read).collect())),
-    |doc| {
-        let name = json!({"type": "string", "minLength": 1, "maxLength": MAX_NAME, "pattern": r"^[^\s*]*\*?[^\s*]*$"});
-        json!({"type": "array", "items": name, "description": doc, "examples": [["gpt-4o*", "@anthropic/*"]]})
-    },
+    |doc| json!({"type": "array", "items": schema(), "description": doc, "examples": [["gpt-4o*", "@anthropic/*"]]}),
 );
 
 #[cfg(test)]
@@ -129,9 +132,10 @@ mod tests {
 
     #[test]
     fn what_is_no_name_is_refused() {
-        for text in ["", "a b", "a\n", "**", "a*b*", &"x".repeat(257)] {
+        for text in ["", "a b", "a\n", "**", "a*b*", &"é".repeat(257)] {
             assert_eq!(ModelPattern::parse(text), None, "{text:?}");
         }
+        assert!(ModelPattern::parse(&"é".repeat(256)).is_some());
         let allowed = AllowedNames::new(["gpt-*", "a b"]);
         assert!(allowed.allows("gpt-4o") && !allowed.allows("a b"));
         assert!(!AllowedNames::new([]).allows("gpt-4o"), "an empty list allows none");
