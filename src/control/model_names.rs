@@ -40,8 +40,11 @@ const OPERATIONS: Field = optional(
     Type::List(&Type::Operation, 0, 500),
     "What it may be used for (docs/operations.md). Everything where absent.",
 );
-const KEYS: Field =
-    optional("keys", TEXTS, "The names or ids of the keys that may use it. All where absent.");
+const KEYS: Field = optional(
+    "keys",
+    TEXTS,
+    "The keys that may use it: those of the settings by name, others by id. All where absent.",
+);
 const WORKSPACES: Field =
     optional("workspaces", TEXTS, "The slugs or ids of the workspaces that may use it. All where absent.");
 const DESCRIPTION: Field = optional("description", Type::Text(2048), "For people.");

@@ -115,7 +115,7 @@ impl Request {
         let by_prompt = self.prompt.as_ref().is_some_and(|call| call.found.version.virtual_key.is_some());
         let is_open = !is_named(headers) && self.slug.is_none() && !by_prompt;
         if is_open
-            && let Some(name) = &self.model
+            && let Some(name) = self.model.as_ref().filter(|name| !name.starts_with('@'))
             && let Some((entry, defined_in)) = directory.model(name)
         {
             if !is_for_client(entry, snapshot, client) {

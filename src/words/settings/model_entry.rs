@@ -21,7 +21,7 @@ pub struct ModelEntry {
     pub model: Option<ModelPattern>,
     /// The labels of the operations that it may be used for; `None`: all.
     pub operations: Option<Vec<&'static str>>,
-    /// The names or ids of the keys that may use it; `None`: all.
+    /// The keys that may use it, those of the settings by name, others by id; `None`: all.
     pub keys: Option<Vec<String>>,
     /// The slugs or ids of the workspaces whose keys may use it; `None`: all.
     pub workspaces: Option<Vec<String>>,
@@ -104,7 +104,7 @@ struct Parts {
 impl Parts {
     fn members(table: &mut MemberTable<'_>, checks: &Checks<'_>) -> Option<Self> {
         let model = "The model that is requested; * is what the * of the name stands for. Default: the name that the client used.";
-        let keys = "The names or ids of the keys that may use it. Default: all.";
+        let keys = "The keys that may use it: those of the settings by name, others by id. Default: all.";
         let workspaces = "The slugs or ids of the workspaces whose keys may use it. Default: all.";
         let operations = "What it may be used for, by the names of docs/operations.md. Default: everything.";
         Some(Self {

@@ -124,6 +124,10 @@ fn a_name_is_sent_as_what_it_stands_for() {
     ] {
         assert_eq!(models(Sent { model, ..SENT }), wanted, "{model}");
     }
+    // What begins with `@` means what it says, also beside a name for anything.
+    let any = Sent { settings: "  '*': '@b'\n", ..SENT };
+    assert_eq!(models(Sent { model: "llama-9", ..any }), ["b llama-9"]);
+    assert_eq!(models(Sent { model: "@two", ..any }), ["a big", "b llama-3"]);
     let config = |model| attempts(Sent { model, ..SENT }).unwrap().1;
     assert_eq!(config("smart"), "two");
     assert_eq!(config("own"), "models.own");
