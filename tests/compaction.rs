@@ -166,7 +166,7 @@ async fn a_trigger_is_answered_with_exactly_one_item() {
     }
 }
 
-/// A failed summary is no summary: whole it is a failing status, which a fallback sees, streamed it is the failure that Codex reads.
+/// A model that writes nothing has made no summary: a failing status, which a fallback sees.
 #[tokio::test]
 async fn a_model_that_writes_nothing_has_compacted_nothing() {
     let silent = writing("").await;

@@ -2,24 +2,17 @@
 //!
 //! In every dialect, whole and streamed. Where texts are in a body has tests beside the code (`guard::body_texts`).
 
-use crate::guardrails::{Answer, CHAT, none_of, send, send_to, with};
+use crate::guarded_texts::{GEMINI, GEMINI_EVENTS, MESSAGES, body, both_ways, events, is_denied, speaking};
+use crate::guardrails::{CHAT, none_of, send, send_to, with};
 use crate::stages::{RESPONSES, WHOLE_CHAT, provider};
 use crate::support::Gateway;
 use crate::support::client::client;
-use crate::support::provider::Provider;
 use crate::support::settings::STANDARD;
 use crate::support::wait::until;
 use reqwest::Method;
 use serde_json::{Value, json};
 
-const MESSAGES: &str = "/v1/messages";
-const GEMINI: &str = "/v1beta/models/m:generateContent";
-const GEMINI_EVENTS: &str = "/v1beta/models/m:streamGenerateContent?alt=sse";
 const SECRET: &str = "KESTREL";
-
-fn events(list: &[Value]) -> String {
-    list.iter().map(|event| format!("data: {event}\n\n")).collect()
-}
 
 fn usage() -> Value {
     json!({"input_tokens": 1, "output_tokens": 1, "total_tokens": 2})
@@ -120,28 +113,6 @@ fn response_stream(kind: &str, member: &str, item: &Value) -> String {
     events(&list)
 }
 
-async fn speaking(vendor: &str, sent: &str) -> (Provider, Value) {
-    let provider = provider(sent).await;
-    let host = format!("http://127.0.0.1:{}{}", provider.port, if vendor == "google" { "" } else { "/v1" });
-    (provider, json!({"provider": vendor, "api_key": "k", "custom_host": host}))
-}
-
-fn body(path: &str, stream: bool) -> Value {
-    let mut body = match path {
-        GEMINI | GEMINI_EVENTS => return json!({"contents": [{"role": "user", "parts": [{"text": "hi"}]}]}),
-        RESPONSES => json!({"model": "m", "input": "hi"}),
-        _ => json!({"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": "hi"}]}),
-    };
-    if stream {
-        body["stream"] = true.into();
-    }
-    body
-}
-
-fn is_denied(answer: &Answer) -> bool {
-    answer.text.contains("guardrail checks")
-}
-
 /// Every answer with a call that has this text in its arguments: vendor, path, whether it streams, what the provider sends.
 fn answers(text: &str) -> Vec<(&'static str, &'static str, bool, String)> {
     let arguments = json!({"deep": [{"to": text}], "n": 7}).to_string();
@@ -162,13 +133,6 @@ fn answers(text: &str) -> Vec<(&'static str, &'static str, bool, String)> {
         ("openai", RESPONSES, false, whole_response(&custom).to_string()),
         ("openai", RESPONSES, true, response_stream("custom_tool_call_input", "input", &custom)),
     ]
-}
-
-/// The same guardrails through windows and held back.
-fn both_ways(guardrails: &Value) -> [Value; 2] {
-    let mut held = guardrails.clone();
-    held[0]["stream"] = "buffer".into();
-    [guardrails.clone(), held]
 }
 
 #[tokio::test]

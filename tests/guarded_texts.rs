@@ -10,9 +10,9 @@ use crate::support::settings::STANDARD;
 use crate::support::wait::until;
 use serde_json::{Value, json};
 
-const MESSAGES: &str = "/v1/messages";
-const GEMINI: &str = "/v1beta/models/m:generateContent";
-const GEMINI_EVENTS: &str = "/v1beta/models/m:streamGenerateContent?alt=sse";
+pub(crate) const MESSAGES: &str = "/v1/messages";
+pub(crate) const GEMINI: &str = "/v1beta/models/m:generateContent";
+pub(crate) const GEMINI_EVENTS: &str = "/v1beta/models/m:streamGenerateContent?alt=sse";
 const GENERIC: &str = "/v1/proxy/v1/something/new";
 
 /// One piece of a response.
@@ -26,7 +26,7 @@ enum Piece {
 }
 use Piece::{Call, Other, Reasoning, Text};
 
-fn events(list: &[Value]) -> String {
+pub(crate) fn events(list: &[Value]) -> String {
     list.iter().map(|event| format!("data: {event}\n\n")).collect()
 }
 
@@ -120,13 +120,13 @@ fn response_stream(pieces: &[Piece]) -> String {
 }
 
 /// A provider of this vendor that responds with `sent`, and the target that is it.
-async fn speaking(vendor: &str, sent: &str) -> (Provider, Value) {
+pub(crate) async fn speaking(vendor: &str, sent: &str) -> (Provider, Value) {
     let provider = provider(sent).await;
     let host = format!("http://127.0.0.1:{}{}", provider.port, if vendor == "google" { "" } else { "/v1" });
     (provider, json!({"provider": vendor, "api_key": "k", "custom_host": host}))
 }
 
-fn body(path: &str, stream: bool) -> Value {
+pub(crate) fn body(path: &str, stream: bool) -> Value {
     let mut body = match path {
         GEMINI | GEMINI_EVENTS => return json!({"contents": [{"role": "user", "parts": [{"text": "hi"}]}]}),
         RESPONSES => json!({"model": "m", "input": "hi"}),
@@ -139,12 +139,12 @@ fn body(path: &str, stream: bool) -> Value {
     body
 }
 
-fn is_denied(answer: &Answer) -> bool {
+pub(crate) fn is_denied(answer: &Answer) -> bool {
     answer.text.contains("guardrail checks")
 }
 
 /// The same checks through windows and held back.
-fn both_ways(guardrails: &Value) -> [Value; 2] {
+pub(crate) fn both_ways(guardrails: &Value) -> [Value; 2] {
     let mut held = guardrails.clone();
     held[0]["stream"] = "buffer".into();
     [guardrails.clone(), held]

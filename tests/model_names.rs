@@ -179,11 +179,7 @@ async fn who_may_not_use_a_model_sends_nothing() {
             .fold(call, |call, config| call.header("x-gateway-config", config.replace('\n', "")));
         let (got, body, requests) = sent(gateway, call).await;
         assert_eq!(requests.len(), count, "{model} {config:?} {body}");
-        if config == Some(second) {
-            assert!(got == status || got == 403, "{got} {body}");
-        } else {
-            assert_eq!(got, status, "{model} {config:?} {body}");
-        }
+        assert_eq!(got, status, "{model} {config:?} {body}");
         if got == 403 {
             assert_eq!(body["error"]["code"], "model_forbidden", "{body}");
         }
@@ -338,17 +334,17 @@ async fn stored_names_belong_to_their_workspace() {
     assert_eq!(names, [json!("team-model")]);
     let again = gateway.control(Method::POST, "/v1/model-names").json(&entry).send().await.unwrap();
     assert_eq!(again.status(), 409);
-    for (body, param) in [
-        (json!({"name": "a b", "to": "@emulator/m"}), ""),
+    for (body, wanted) in [
+        (json!({"name": "a b", "to": "@emulator/m"}), "without spaces"),
         (json!({"name": "a", "to": "@nobody/m"}), "to"),
         (json!({"name": "a", "to": "no-config"}), "to"),
         (json!({"name": "a", "to": {"provider": "@nobody"}}), "to.provider"),
-        (json!({"name": "a", "to": "@emulator/*"}), ""),
+        (json!({"name": "a", "to": "@emulator/*"}), "nothing that it stands for"),
     ] {
         let refused = gateway.control(Method::POST, "/v1/model-names").json(&body).send().await.unwrap();
         assert_eq!(refused.status(), 400, "{body}");
         let text = refused.text().await.unwrap();
-        assert!(text.contains(param), "{body} {text}");
+        assert!(text.contains(wanted), "{body} {text}");
     }
     let change = gateway.control(Method::PUT, &format!("/v1/model-names/{slug}?workspace_id={red_id}"));
     assert_eq!(change.json(&json!({"to": "@emulator/gpt-4o-mini"})).send().await.unwrap().status(), 200);

@@ -1,5 +1,5 @@
-//! Models that take tools only at `/v1/responses`: requests of other dialects go there, whole and streamed, by rows and by what a
-//! refusal says.
+//! Models that take tools only at `/v1/responses`: requests of other dialects go there, whole and streamed, by the table and by
+//! what a refusal says.
 //!
 //! Not each member of the request and each event of the response: `provider::openai_responses` has those, beside the code.
 
@@ -112,14 +112,9 @@ fn request(provider: &Provider, path: &str, trace: &str, body: &Value) -> Reques
 }
 
 fn request_at(host: &str, path: &str, trace: &str, body: &Value) -> RequestBuilder {
-    let config = json!({"provider": "openai", "api_key": "sk-own-0123456789", "custom_host": host, "responses_models": models()});
+    let config = json!({"provider": "openai", "api_key": "sk-own-0123456789", "custom_host": host});
     let call = client().post(format!("{}{path}", gateway().data_url())).header("x-gateway-api-key", KEY);
     call.header("x-gateway-config", config.to_string()).header("x-gateway-trace-id", trace).json(body)
-}
-
-/// Rows of the table, which does not count at a custom host.
-fn models() -> Value {
-    json!([{"model": "gpt-5.5*", "when": "tools_with_effort"}, {"model": "gpt-5.6*", "when": "tools"}])
 }
 
 /// Status, warnings and body.

@@ -202,11 +202,10 @@ impl MemberType for Models<'_> {
                 ModelRoute::Saved(id) => check_id(id, self.ids),
                 ModelRoute::Inline(_) => Ok(()),
             };
-            match (named, at.member("to")) {
-                (Err(message), Some(to)) => to.problem(message),
-                (Err(message), None) => at.problem(message),
-                (Ok(()), Some(to)) => check_slugs(&to, self.slugs),
-                (Ok(()), None) => {}
+            let to = at.member("to").unwrap_or(at);
+            match named {
+                Ok(()) => check_slugs(&to, self.slugs),
+                Err(message) => to.problem(message),
             }
             models.push(Arc::new(read));
         }

@@ -2,9 +2,9 @@
 //! tools.
 //!
 //! Each becomes a function. A tool of a namespace gets a name that holds both (`read` of `mcp__files`: `mcp__files__read`), a
-//! freeform tool (`type: custom`) is a function of one text, a search (`type: tool_search`, `execution: client`) is a function. The table is made from the request alone: what is written from the
-//! tools of a request and what is read from the calls of its response therefore agree, and no two tools get one name. Not here:
-//! names that a provider does not allow (`provider::tool_names`).
+//! freeform tool (`type: custom`) is a function of one text, a search (`type: tool_search`, `execution: client`) is a function. The
+//! table is made from the request alone: what is written from the tools of a request and what is read from the calls of its response
+//! therefore agree, and no two tools get one name. Not here: names that a provider does not allow (`provider::tool_names`).
 
 use crate::api::body::Body;
 use crate::json::{Json, JsonStr};
