@@ -329,3 +329,28 @@ async fn logs_keep_what_is_denied_only_where_the_settings_want_it() {
         }
     }
 }
+
+/// What one choice of several is denied for reaches no webhook of a config with any of them, whichever of them it is.
+#[tokio::test]
+async fn a_response_of_several_choices_that_the_workspace_denies_is_sent_to_no_webhook() {
+    let gateway = Gateway::start(STANDARD);
+    let key = guarded_workspace(&gateway).await;
+    let hooks = provider(r#"{"verdict":true}"#).await;
+    let webhook = json!({"default.webhook": {"webhookURL": format!("http://127.0.0.1:{}/", hooks.port)}});
+    let choice = |index: usize, text: &str| {
+        let message = json!({"role": "assistant", "content": text});
+        json!({"index": index, "message": message, "finish_reason": "stop"})
+    };
+    for (texts, wanted) in [(["fine", "well"], 200), ([SECRET, "fine"], 446), (["fine", SECRET], 446)] {
+        let mut sent: Value = serde_json::from_str(WHOLE_CHAT).unwrap();
+        sent["choices"] = texts.iter().enumerate().map(|(index, text)| choice(index, text)).collect();
+        let (_upstream, target) = speaking("openai", &sent.to_string()).await;
+        let config = with(&target, json!({"output_guardrails": [webhook]}));
+        let before = hooks.received().len();
+        let call = client().post(format!("{}{CHAT}", gateway.data_url())).header("x-gateway-api-key", &key);
+        let call = call.header("x-gateway-config", config.to_string()).json(&body(CHAT, false));
+        let answer = call.send().await.unwrap();
+        assert_eq!(answer.status(), wanted, "{texts:?}");
+        assert_eq!(hooks.received().len() > before, wanted == 200, "{texts:?}");
+    }
+}

@@ -561,3 +561,26 @@ async fn a_text_of_a_stream_that_cannot_be_read_does_not_pass() {
         assert!(!is_sent, "{sent}: {}", answer.text);
     }
 }
+
+/// A request that a hook beside the call denies is sent to no server of a hook that nothing waits for.
+#[tokio::test]
+async fn what_a_hook_beside_the_call_denies_reaches_no_asynchronous_webhook() {
+    let hooks = provider(r#"{"verdict":true}"#).await;
+    let url = format!("http://127.0.0.1:{}/", hooks.port);
+    for (streamed, sent) in [(false, WHOLE_CHAT.to_owned()), (true, chat_events(&["hello", " world"]))] {
+        let (_upstream, target) = speaking("openai", &sent).await;
+        let denies = with(&none_of("hi", true)[0], json!({"parallel": true}));
+        let log = json!({"default.log": {"logURL": url}, "async": true});
+        let more = json!({"input_guardrails": [denies, log], "output_guardrails": [log]});
+        let before = hooks.received().len();
+        let answer = send(CHAT, &with(&target, more), &body(CHAT, streamed)).await;
+        assert_eq!(answer.status, 446, "{streamed}: {}", answer.text);
+        until("the log", async || (hooks.received().len() > before).then_some(())).await;
+        tokio::time::sleep(std::time::Duration::from_millis(200)).await;
+        let received = hooks.received();
+        let calls = received.get(before..).unwrap_or_default();
+        assert_eq!(calls.len(), 1, "the response was not looked at");
+        let got = String::from_utf8_lossy(&calls[0].body).into_owned();
+        assert!(got.contains("\"withheld\"") && !got.contains("\"hi\""), "{streamed}: {got}");
+    }
+}

@@ -383,13 +383,8 @@ async fn own(call: Call) -> Result<Reply, Error> {
 fn changed_limits(call: &Call, before: &Map<String, Value>) -> Result<Map<String, Value>, Error> {
     let mut update = call.body.clone();
     let problems = Problems::default();
-    limits::merge(&mut update, before);
-    limits::normalise(&mut update, false, &problems);
-    if !problems.is_empty() {
-        return Err(Error::invalid_body(problems.into_vec()));
-    }
-    limits::set_first_days(&mut update, before, &limits::Today::of(call));
-    Ok(update)
+    limits::update(&mut update, before, false, &limits::Today::of(call), &problems);
+    if problems.is_empty() { Ok(update) } else { Err(Error::invalid_body(problems.into_vec())) }
 }
 
 async fn update(mut call: Call) -> Result<Reply, Error> {

@@ -246,8 +246,7 @@ pub(super) fn set_common(call: &Call, body: &mut Map<String, Value>, role: Limit
     let limits_before = ["usage_limits", "rate_limits"]
         .map(|name| (name.to_owned(), body.get(&own(name)).cloned().unwrap_or_default()));
     let before = Map::from_iter(limits_before);
-    limits::merge(&mut update, &before);
-    limits::normalise(&mut update, false, &problems);
+    limits::update(&mut update, &before, false, &limits::Today::of(call), &problems);
     let expiry = update.get("expires_at").and_then(Value::as_str).and_then(|text| text.parse().ok());
     if expiry.is_some_and(|expiry: jiff::Timestamp| expiry <= call.now) {
         problems.push("expires_at", None, "must be in the future");
@@ -256,7 +255,6 @@ pub(super) fn set_common(call: &Call, body: &mut Map<String, Value>, role: Limit
         return Err(Error::invalid_body(problems.into_vec()));
     }
     overlay(body, &update, &COMMON);
-    limits::set_first_days(&mut update, &before, &limits::Today::of(call));
     for name in ["usage_limits", "rate_limits"] {
         match update.remove(name) {
             Some(Value::Null) => drop(body.remove(&own(name))),

@@ -235,7 +235,7 @@ impl ExplainContext<'_> {
     }
 
     /// Puts in place what the client's key and the model of the request name.
-    fn name_model<'h>(
+    fn take_names<'h>(
         &self,
         rules: &KeyRules<'h>,
         client: &ClientIdentity,
@@ -243,9 +243,7 @@ impl ExplainContext<'_> {
         request: &mut Request,
     ) -> Result<(), Error> {
         let directory = self.snapshot.directory(client.workspace);
-        let names_no_config = headers.config.is_none();
-        rules.apply(headers, |name| directory.config(name).is_some())?;
-        let has_key_default = names_no_config && headers.config.is_some();
+        let has_key_default = rules.apply(headers, |name| directory.config(name).is_some())?;
         request.take_names(&ModelNamer { snapshot: self.snapshot, client, headers, has_key_default })
     }
 
@@ -286,7 +284,7 @@ impl ExplainContext<'_> {
         let settings = &self.snapshot.settings;
         let mut gateway_headers = GatewayHeaders::read(&parsed.headers, &settings.header_prefixes)?;
         let rules = KeyRules::new(client, self.snapshot);
-        self.name_model(&rules, client, &mut gateway_headers, &mut request)?;
+        self.take_names(&rules, client, &mut gateway_headers, &mut request)?;
         let provider_key = auth::provider_key(&parsed.headers, &parsed.uri, keys)?;
         let key = provider_key.as_deref();
         let sources = Sources::new(self.snapshot, &gateway_headers, key, &request, client.workspace)

@@ -11,8 +11,7 @@ use jiff::civil::{Date, Time};
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, ToSpan};
 use memory::limits::from_records::{LAST_RESET, RESETS, USAGE_NUMBERS, usage_numbers};
-use merge::USAGE_FOUND_BY;
-pub(super) use merge::merge;
+use merge::{USAGE_FOUND_BY, merge};
 use serde_json::{Map, Value};
 use std::collections::HashMap;
 use words::config::read::Problems;
@@ -96,6 +95,20 @@ pub(super) const RATE_LIMITS: Field = optional(
 );
 pub(super) const RESET_USAGE: Field =
     optional("reset_usage", Type::Flag, "Whether what was used counts from 0 again.");
+
+/// Brings the limits of an update to what they are from then on: with what the limits before have and the update does not name, in their
+/// normal form, and with the days from which they count. `is_list`: as for [`normalise`].
+pub(super) fn update(
+    update: &mut Map<String, Value>,
+    before: &Map<String, Value>,
+    is_list: bool,
+    today: &Today,
+    problems: &Problems,
+) {
+    merge(update, before);
+    normalise(update, is_list, problems);
+    set_first_days(update, before, today);
+}
 
 /// Checks the limits of a body and brings them to their normal form. `is_list`: whether the resource has a list of usage limits, or
 /// one.

@@ -143,8 +143,7 @@ impl Resource for Workspace {
     const CHANGED: Changed = Changed::Shown;
 
     fn fill(call: &Call, draft: &mut Draft<'_>) -> Result<(), Error> {
-        let mut update = checked(call, draft.before.map(|before| before.id), &draft.body)?;
-        limits::set_first_days(&mut update, &draft.body, &limits::Today::of(call));
+        let update = checked(call, draft.before.map(|before| before.id), &draft.body)?;
         overlay(
             &mut draft.body,
             &update,
@@ -282,8 +281,7 @@ fn checked(
 ) -> Result<Map<String, Value>, Error> {
     let mut body = call.body.clone();
     let problems = Problems::default();
-    limits::merge(&mut body, before);
-    limits::normalise(&mut body, true, &problems);
+    limits::update(&mut body, before, true, &limits::Today::of(call), &problems);
     let config = body.get("defaults").and_then(|defaults| defaults.get("user_api_key_config")?.as_str());
     if let Some(config) = config {
         let catalog = call.catalog()?;

@@ -249,15 +249,13 @@ fn made(
 fn limited(call: &Call, entry: Value, old: &Map<String, Value>, path: &str, problems: &Problems) -> Value {
     let Value::Object(mut entry) = entry else { return entry };
     let own = Problems::default();
-    limits::merge(&mut entry, old);
-    limits::normalise(&mut entry, true, &own);
+    limits::update(&mut entry, old, true, &limits::Today::of(call), &own);
     for problem in own.into_vec() {
         problems.push(format!("{path}.{}", problem.path), None, problem.message);
     }
     if entry.get("usage_limits").and_then(Value::as_array).is_some_and(|limits| limits.len() > 1) {
         problems.push(format!("{path}.usage_limits"), None, "takes one limit");
     }
-    limits::set_first_days(&mut entry, old, &limits::Today::of(call));
     Value::Object(entry)
 }
 

@@ -29,7 +29,7 @@ const MEMBERS: [Member; 2] = [
 
 /// Gives each limit of `update` the members that it does not name and the one before had. A limit that is no list changes the only one
 /// there is; one of a list that of its type and period, or type and unit. Those that a list does not have are gone.
-pub(in super::super) fn merge(update: &mut Map<String, Value>, before: &Map<String, Value>) {
+pub(super) fn merge(update: &mut Map<String, Value>, before: &Map<String, Value>) {
     for member in &MEMBERS {
         let Some(value) = update.get_mut(member.name).filter(|value| !value.is_null()) else { continue };
         let before = listed(before.get(member.name).cloned().unwrap_or_default());

@@ -126,8 +126,8 @@ pub(super) fn joined<'t>(texts: impl Iterator<Item = &'t Text>) -> Option<String
 /// The JSON string of arguments some of whose texts have changed, with its place in the source.
 fn changed_arguments(source: &str, changed: &[(&Piece, &str)]) -> Option<(Range<usize>, String)> {
     let place = &changed.first()?.0.place;
-    let source = surrogates::replaced(source);
-    let string = Json::parse(source.get(place.clone())?)?;
+    let string = surrogates::replaced(source.get(place.clone())?);
+    let string = Json::parse(&string)?;
     let changes: Vec<(Range<usize>, &str)> =
         changed.iter().filter_map(|(piece, new)| Some((piece.inner.clone()?, *new))).collect();
     let new = arguments::replaced(&string.text()?, &changes);

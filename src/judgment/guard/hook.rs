@@ -407,6 +407,11 @@ impl Hook {
         self.checks.iter().any(|check| matches!(check.prepared, Ok(Prepared::Remote(_))))
     }
 
+    /// Whether it sends what it looks at to a server that a config names.
+    pub fn sends_outside_for_config(&self) -> bool {
+        !self.is_of_workspace && self.calls_outside()
+    }
+
     /// Whether nothing waits for it.
     pub fn is_asynchronous(&self) -> bool {
         self.asynchronous

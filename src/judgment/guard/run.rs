@@ -245,8 +245,7 @@ impl Run<'_> {
 /// The hooks with their places, in stages that run one after the other. Of a response the workspace's hooks, which stand first, come before
 /// those of a config where these call another server.
 fn stages<'h>(hooks: &[&'h Hook], phase: HookPhase) -> [Vec<(usize, &'h Hook)>; 2] {
-    let calls = |hook: &&Hook| !hook.is_of_workspace && hook.calls_outside();
-    let is_staged = phase == HookPhase::After && hooks.iter().any(calls);
+    let is_staged = phase == HookPhase::After && hooks.iter().any(|hook| hook.sends_outside_for_config());
     let placed = hooks.iter().copied().enumerate();
     let (first, second) = placed.partition(|(_, hook)| !is_staged || hook.is_of_workspace);
     [first, second]

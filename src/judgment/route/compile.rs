@@ -7,7 +7,7 @@ use super::admission::NamedObject;
 use super::attempt::Request;
 use super::compiled::{CompiledConfig, GroupStrategy, Member, Node, TargetGroup};
 use super::config_hooks::ConfigHooks;
-use super::model_names::{ModelConfig, ModelNaming, NearNames};
+use super::model_names::{ModelConfig, ModelNaming, NearNames, is_named};
 use super::prompt_call::PromptCall;
 use super::provider_ref::{ProviderRef, provider_ref};
 use super::target::Target;
@@ -348,20 +348,19 @@ fn config_source<'a>(sources: &Sources<'a>) -> Result<ConfigSource<'a>, Error> {
     if let Some(config) = sources.names.config {
         return saved(sources, config.id);
     }
-    match sources.names.used.map(|used| (&used.entry.route, used.defined_in)) {
-        Some((ModelRoute::Saved(id), _)) => return saved(sources, id),
-        Some((ModelRoute::Inline(config), defined_in)) => {
-            let by = Author::of(defined_in);
-            let id = sources.names.used.map(|used| format!("models.{}", used.entry.name));
-            return Ok(ConfigSource { config: Cow::Owned((**config).clone()), by, saved: None, id });
+    if let Some(used) = sources.names.used {
+        match &used.entry.route {
+            ModelRoute::Saved(id) => return saved(sources, id),
+            ModelRoute::Inline(config) => {
+                let id = Some(format!("models.{}", used.entry.name));
+                let by = Author::of(used.defined_in);
+                return Ok(ConfigSource { config: Cow::Borrowed(config), by, saved: None, id });
+            }
+            ModelRoute::Provider(_) => {}
         }
-        Some((ModelRoute::Provider(_), _)) | None => {}
     }
     let Some(text) = gateway_headers.config else {
-        let no_provider_named = gateway_headers.provider.is_none()
-            && gateway_headers.virtual_key.is_none()
-            && gateway_headers.custom_host.is_none()
-            && sources.model_slug.is_none();
+        let no_provider_named = !is_named(gateway_headers) && sources.model_slug.is_none();
         let prompt_names_one = || sources.prompt.is_some_and(|call| call.found.version.virtual_key.is_some());
         return match &sources.settings.default_config {
             Some(DefaultConfig::Saved(id)) if no_provider_named => saved(sources, id),

@@ -346,10 +346,8 @@ impl NearNames<'_> {
                 .iter()
                 .flat_map(|list| list.iter())
             {
-                let is_stored = stored.models.as_ref().is_none_or(|models| models.allows(&model.id))
-                    && stored.allowed.as_ref().is_none_or(|allowed| allowed.allows(&model.id));
                 let name = format!("@{slug}/{}", model.id);
-                if is_stored && is_allowed(client, &name, Some(slug), Some(&model.id)) {
+                if stored.allows(&model.id) && is_allowed(client, &name, Some(slug), Some(&model.id)) {
                     names.push(name);
                 }
             }

@@ -311,9 +311,14 @@ fn key_defaults(value: &Value) -> KeyDefaults {
     let metadata = metadata.into_iter().flatten();
     let metadata =
         metadata.filter_map(|(name, value)| Some((Arc::from(name.as_str()), Arc::from(value.as_str()?))));
-    let allowed = value.get("allowed_models").and_then(Value::as_array);
-    let allowed_models = allowed.map(|names| AllowedNames::new(names.iter().filter_map(Value::as_str)));
+    let allowed_models = value.get("allowed_models").filter(|value| !value.is_null()).map(allowed_names);
     KeyDefaults { config_id, metadata: metadata.collect(), allowed_models, ..KeyDefaults::default() }
+}
+
+/// The models of a claim: a list of names, or one name. What is neither allows none.
+fn allowed_names(value: &Value) -> AllowedNames {
+    let names = value.as_array().map_or(std::slice::from_ref(value), Vec::as_slice);
+    AllowedNames::new(names.iter().filter_map(Value::as_str))
 }
 
 #[cfg(test)]

@@ -66,7 +66,7 @@ pub async fn gateway_models(engine: &Arc<Engine>, ctx: &RequestContext, only: Op
     }
     for ListedProvider { slug, stored, models } in &listed {
         let is_usable = |model: &&ProviderModel| {
-            allows(stored, &model.id)
+            stored.allows(&model.id)
                 && is_allowed(&client, &format!("@{slug}/{}", model.id), Some(slug), Some(&model.id))
         };
         let models = models.iter().filter(is_usable);
@@ -130,7 +130,7 @@ impl Names<'_> {
         let list = self.listed.iter().find(|listed| listed.slug == slug);
         let mut models = list.into_iter().flat_map(|listed| listed.models.iter());
         let mut add = |name: &str, model: &ProviderModel| {
-            let is_usable = allows(stored, &model.id) && self.means(name, entry);
+            let is_usable = stored.allows(&model.id) && self.means(name, entry);
             if is_usable && is_allowed(self.client, name, Some(slug), Some(&model.id)) {
                 found.push(ListedModel::of_provider(model, slug, &stored.provider).named(name));
             }
@@ -152,12 +152,6 @@ impl Names<'_> {
             }
         }
     }
-}
-
-/// Whether a stored provider may be used for a model.
-fn allows(stored: &StoredProvider, model: &str) -> bool {
-    stored.models.as_ref().is_none_or(|allowed| allowed.allows(model))
-        && stored.allowed.as_ref().is_none_or(|allowed| allowed.allows(model))
 }
 
 /// The models of one stored provider: kept, or asked for now.

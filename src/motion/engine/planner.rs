@@ -213,11 +213,9 @@ impl Planner {
         let mut gateway_headers = GatewayHeaders::read(&header.headers, &snapshot.settings.header_prefixes)?;
         let client = ctx.record.client.clone().unwrap_or_else(|| snapshot.service_keys.anonymous());
         let rules = KeyRules::new(&client, snapshot);
-        let names_no_config = gateway_headers.config.is_none();
-        rules.apply(&mut gateway_headers, |name| {
+        let has_key_default = rules.apply(&mut gateway_headers, |name| {
             snapshot.directory(client.workspace).config(name).is_some()
         })?;
-        let has_key_default = names_no_config && gateway_headers.config.is_some();
         let namer = ModelNamer { snapshot, client: &client, headers: &gateway_headers, has_key_default };
         ctx.record.named.requested_model = request.requested_model().map(Cow::into_owned);
         request.take_names(&namer)?;

@@ -23,6 +23,7 @@ use words::api::service_tier::ServiceTier;
 use words::api::tap::ResponseSummary;
 use words::api::usage::Usage;
 use words::error::{Error, Kind};
+use words::settings::GuardrailSettings;
 
 /// One finished request.
 #[derive(Debug)]
@@ -46,11 +47,16 @@ pub struct RequestRecord {
 }
 
 impl RequestRecord {
+    /// Whether logs and spans leave a side out because it was denied.
+    pub(super) fn is_withheld(&self, side: HookSide, settings: &GuardrailSettings) -> bool {
+        !settings.keep_denied && self.is_denied(side)
+    }
+
     /// Whether its hooks have denied the request, or the response, and the client got that denial.
-    pub(super) fn is_denied(&self, side: HookSide) -> bool {
+    fn is_denied(&self, side: HookSide) -> bool {
         let is_denial = self.response.error.as_ref().is_some_and(|error| error.kind == Kind::HooksFailed);
         let has_denied = |side: HookSide| self.hooks.iter().any(|note| note.is_denied && note.side == side);
-        // Notes are bounded in number, and a response may be denied because it cannot be read.
+        // Every denial has a note, but that of a response that cannot be read.
         is_denial && (has_denied(side) || (side == HookSide::Response && !has_denied(HookSide::Request)))
     }
 }

@@ -31,6 +31,12 @@ pub struct StoredProvider {
 }
 
 impl StoredProvider {
+    /// Whether it may be used for a model.
+    pub fn allows(&self, model: &str) -> bool {
+        self.models.as_ref().is_none_or(|models| models.allows(model))
+            && self.allowed.as_ref().is_none_or(|allowed| allowed.allows(model))
+    }
+
     /// Reads a stored provider, of the file or of the store. `None` when it is not an object; all problems are recorded in `at`.
     pub fn read_members(at: &Cursor<'_>, checks: &Checks<'_>) -> Option<Self> {
         members::read(at, |table| Self::members(table, checks, &[]))

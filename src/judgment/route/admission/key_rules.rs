@@ -31,7 +31,7 @@ impl<'a> KeyRules<'a> {
     }
 
     /// Puts the key's default config in the place of the config that the request does not name; for keys of users, else that of
-    /// the workspace.
+    /// the workspace. Returns whether it did.
     ///
     /// `is_config`: whether there is a config of this name. A token may speak of one that is gone: that is logged and passed over.
     ///
@@ -41,26 +41,29 @@ impl<'a> KeyRules<'a> {
         &self,
         headers: &mut GatewayHeaders<'a>,
         is_config: impl Fn(&str) -> bool,
-    ) -> Result<(), Error> {
+    ) -> Result<bool, Error> {
         if self.auth.saved_only {
             check_saved(headers)?;
         }
         let defaults = &self.client.defaults;
         let is_user = self.client.kind == IdentityKind::Stored(KeyType::WorkspaceUser);
         let of_workspace = || self.workspace.filter(|_| is_user)?.user_api_key_config.as_deref();
-        let Some(default) = defaults.config_id.as_deref().or_else(of_workspace) else { return Ok(()) };
+        let Some(default) = defaults.config_id.as_deref().or_else(of_workspace) else { return Ok(false) };
         match headers.config {
             None if self.client.kind == IdentityKind::Jwt && !is_config(default) => {
                 log::warn!(target: "turnpike", "a token names a default config that is not there; the request goes on without it");
+                Ok(false)
             }
-            None => headers.config = Some(default),
+            None => {
+                headers.config = Some(default);
+                Ok(true)
+            }
             Some(named) if !defaults.allow_config_override && named != default => {
                 let message = "Cannot override default config set for this API key. Leave the config out of the request.";
-                return Err(Error::invalid_request("x-gateway-config", message));
+                Err(Error::invalid_request("x-gateway-config", message))
             }
-            Some(_) => {}
+            Some(_) => Ok(false),
         }
-        Ok(())
     }
 
     /// The metadata of a request: the workspace's members before the key's, those before the request's, and a token's user before
@@ -133,7 +136,9 @@ mod tests {
             WorkspaceDefaults { user_api_key_config: Some("pc-users".into()), ..Default::default() };
         let rules = KeyRules { client, auth: &auth, workspace: Some(&workspace) };
         let done = rules.apply(&mut read, |name| name != "gone");
-        done.map(|()| read.config.map(str::to_owned))
+        let is_sent = GatewayHeaders::read(&headers, &["x-gateway-"]).unwrap().config.is_some();
+        assert_eq!(done.as_ref().is_ok_and(|done| *done), !is_sent && read.config.is_some());
+        done.map(|_| read.config.map(str::to_owned))
             .map_err(|error| (error.status(), error.kind.row().code.to_owned()))
     }
 

@@ -232,6 +232,29 @@ fn claims_are_mapped_by_the_settings() {
     assert_eq!(bare.id, mapped.id, "another token of the same person is the same client");
 }
 
+#[test]
+fn the_models_of_a_claim_are_a_list_or_one_name_and_anything_else_allows_none() {
+    let provider = Provider::new();
+    let tokens = provider.tokens(", workspace: team, claims: {defaults: gateway}");
+    for (allowed_models, wanted) in [
+        (json!(["gpt-4o*"]), [true, false]),
+        (json!("gpt-4o*"), [true, false]),
+        (json!(""), [false, false]),
+        (json!([]), [false, false]),
+        (json!({"gpt-4o": true}), [false, false]),
+        (json!(5), [false, false]),
+        (json!(null), [true, true]),
+    ] {
+        let mut given = claims();
+        given.as_object_mut().unwrap().remove("workspace_slug");
+        given["gateway"] = json!({"allowed_models": allowed_models});
+        let client = tokens.verify(&provider.token(&given), &team, at(NOW)).unwrap();
+        let allowed = client.defaults.allowed_models.as_ref();
+        let found = ["gpt-4o-mini", "o9"].map(|model| allowed.is_none_or(|allowed| allowed.allows(model)));
+        assert_eq!(found, wanted, "{allowed_models}");
+    }
+}
+
 const WANTED: &str = "policies.create policies.list workspaces.create workspaces.list configs.create completions.write audit_logs.list";
 
 /// The role of a token that names this one, and what it holds of `WANTED`; `None`: it is refused. `more`: of the settings.

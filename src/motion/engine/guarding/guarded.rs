@@ -15,6 +15,7 @@ use knowledge::provider::rewriter::TextFilters;
 use knowledge::provider::translation::Translation;
 use serde_json::Value;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::task::JoinHandle;
 
 /// The most that is kept of a stream for hooks that look at it when it has ended, bytes.
@@ -29,6 +30,15 @@ pub(in crate::engine) struct CheckedRequest {
     /// The request to send in place of the client's, if they have changed it.
     pub(super) request: Option<Arc<Request>>,
     pub(super) run: PhaseRun,
+    /// A hook that ran during the call has denied it.
+    pub(super) is_denied_during_call: AtomicBool,
+}
+
+impl CheckedRequest {
+    /// Whether a hook has denied the request, before the call or during it.
+    pub(super) fn is_denied(&self) -> bool {
+        self.run.denies() || self.is_denied_during_call.load(Ordering::Relaxed)
+    }
 }
 
 /// The hooks of one attempt.

@@ -12,6 +12,7 @@ use judgment::guard::{Hook, HookResult, HookSet, PhaseRun, Placeholders, Subject
 use memory::state::large_work::translation;
 use serde_json::json;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use words::api::Dialect;
 use words::api::sse::write_event;
 use words::error::Error;
@@ -39,6 +40,9 @@ impl Guarded {
             self.parallel = None;
             self.before.extend(passed.results.iter().cloned());
             if passed.denies() {
+                self.checked.is_denied_during_call.store(true, Ordering::Relaxed);
+                // No hook looks at a stream of which the client gets nothing.
+                self.reader = None;
                 return Judged::Denied(denial(&passed, &self.before, &[]));
             }
         }
@@ -106,32 +110,36 @@ impl Guarded {
         subject: &Subject,
     ) -> PhaseRun {
         let others = subject.other_choices();
-        if let Some(denied) = self.denied_by_workspace(after, &which, &others).await {
+        let choices: Vec<&Subject> = std::iter::once(subject).chain(&others).collect();
+        // One choice is kept from there by the order of the hooks themselves.
+        if !others.is_empty()
+            && let Some(denied) = self.denied_by_workspace(after, &which, &choices).await
+        {
             return denied;
         }
-        let choices = std::iter::once(subject).chain(&others);
         // At the same time, so that many choices take no longer than a check may.
-        let runs = join_all(choices.map(|choice| self.env.run(after.waiting().filter(&which), choice))).await;
+        let runs =
+            join_all(choices.into_iter().map(|choice| self.env.run(after.waiting().filter(&which), choice)))
+                .await;
         let mut runs = runs.into_iter();
         let mut passed = runs.next().unwrap_or_default();
         runs.for_each(|run| passed.take_failures(run));
         passed
     }
 
-    /// What the workspace's hooks deny in another choice than the first, where a hook of the config would send the whole response to another
-    /// server: it is not sent there.
+    /// What the workspace's hooks deny in any of several choices, where a hook of the config would send the whole response to another server:
+    /// it is not sent there.
     async fn denied_by_workspace(
         &self,
         after: &HookSet,
         which: &impl Fn(&&Hook) -> bool,
-        others: &[Subject],
+        choices: &[&Subject],
     ) -> Option<PhaseRun> {
-        let leaves = |hook: &&Hook| !hook.is_of_workspace && hook.calls_outside();
-        if others.is_empty() || !after.waiting().filter(which).any(|hook| leaves(&hook)) {
+        if !after.waiting().filter(which).any(Hook::sends_outside_for_config) {
             return None;
         }
         let own = |hook: &&Hook| which(hook) && hook.is_of_workspace;
-        let runs = join_all(others.iter().map(|choice| self.env.run(after.waiting().filter(own), choice)));
+        let runs = join_all(choices.iter().map(|choice| self.env.run(after.waiting().filter(own), choice)));
         runs.await.into_iter().find(PhaseRun::denies)
     }
 

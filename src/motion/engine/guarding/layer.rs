@@ -21,6 +21,7 @@ use judgment::route::target::Target;
 use memory::state::large_work::translation;
 use std::borrow::Cow;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use words::api::body::{Body, Edit};
 use words::api::operation::Operation;
 use words::error::{Error, Kind};
@@ -144,8 +145,10 @@ async fn check_request(
     let subject = engine.shared.large_work.run(translation(view.bytes()), read).await;
     let subject = Subject { streamed: incoming.streamed, ..subject };
     let target = Arc::clone(target);
+    let is_denied_during_call = AtomicBool::new(false);
     let Some(hooks) = hooks else {
-        return Ok(CheckedRequest { target, subject, request: None, run: PhaseRun::default() });
+        let run = PhaseRun::default();
+        return Ok(CheckedRequest { target, subject, request: None, run, is_denied_during_call });
     };
     view.check(&subject, hooks)?;
     let waits = |hook: &&Hook| !during_call(hook, operation);
@@ -155,7 +158,7 @@ async fn check_request(
     let request = changed.as_ref().and_then(|changed| changed_request(&request, &changed.source));
     let request = request.map(Arc::new);
     let subject = changed.unwrap_or(subject);
-    Ok(CheckedRequest { target, subject, request, run })
+    Ok(CheckedRequest { target, subject, request, run, is_denied_during_call })
 }
 
 /// Runs the hooks that nothing waits for, when the request is done. `checked`: as the hooks of its last target left it.
@@ -168,7 +171,7 @@ pub(in crate::engine) fn finish(
     let Some(hooks) = checked.target.hooks.request.clone() else { return };
     if hooks.hooks.iter().any(|hook| hook.asynchronous) {
         let env = Arc::new(GuardEnv::new(engine, ctx));
-        let is_denied = checked.run.denies();
+        let is_denied = checked.is_denied();
         background::run(env, hooks, Hook::is_asynchronous, checked.subject.clone(), is_denied);
     }
 }

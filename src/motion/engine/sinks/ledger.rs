@@ -202,7 +202,7 @@ impl LoggedRequest {
 /// The bodies to keep, without our own credentials.
 fn bodies(record: &RequestRecord, is_success: bool, settings: &Settings) -> Option<Box<Bodies>> {
     let logs = &settings.logs;
-    let is_withheld = |side| !settings.guardrails.keep_denied && record.is_denied(side);
+    let is_withheld = |side| record.is_withheld(side, &settings.guardrails);
     let capture = record.capture.as_deref()?;
     let of_key = record.client.as_ref().and_then(|client| client.defaults.log_payloads);
     let wanted = of_key.unwrap_or(logs.payloads);

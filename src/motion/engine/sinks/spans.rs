@@ -18,6 +18,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 use words::api::usage::Usage;
+use words::settings::GuardrailSettings;
 
 /// The sink that makes spans.
 pub(super) struct SpanSink(pub Arc<Shared>);
@@ -41,8 +42,7 @@ impl SpanSink {
         let mut spans = spans(record, queue)?;
         let max_bytes = queue.max_payload_bytes().filter(|_| record.capture.is_some());
         let held = max_bytes.zip(spans.first_mut()).and_then(|(max_bytes, span)| {
-            let keeps_denied = self.0.settings_arc().settings.guardrails.keep_denied;
-            let bodies = bodies(record, max_bytes, keeps_denied);
+            let bodies = bodies(record, max_bytes, &self.0.settings_arc().settings.guardrails);
             let mut held = self.0.held_bytes.holder();
             // Where the process holds too much already, the trace goes without them.
             held.set(bodies.iter().map(|(_, text)| text.len()).sum()).ok()?;
@@ -55,9 +55,13 @@ impl SpanSink {
 }
 
 /// The beginnings of request and response, without our own credentials.
-fn bodies(record: &RequestRecord, max_bytes: usize, keeps_denied: bool) -> Vec<(&'static str, String)> {
+fn bodies(
+    record: &RequestRecord,
+    max_bytes: usize,
+    settings: &GuardrailSettings,
+) -> Vec<(&'static str, String)> {
     let Some(capture) = &record.capture else { return Vec::new() };
-    let is_withheld = !keeps_denied && record.is_denied(HookSide::Request);
+    let is_withheld = record.is_withheld(HookSide::Request, settings);
     let mask = record.routed.attempt.as_ref().map(|attempt| attempt.credential_mask());
     let text = |body: &[u8]| {
         let body = Bytes::copy_from_slice(body);
