@@ -1,4 +1,4 @@
-//! What is changed in a chat before a provider's adapter writes it: what no provider takes, and what this one does not.
+//! How a client's chat is read, and what is changed in it before a provider's adapter writes it: what no provider takes, and what this one does not.
 //!
 //! One list, so that whoever writes a chat for a provider (a call, a count of tokens, a test) sends the same.
 
@@ -9,9 +9,30 @@ use super::deferred_tools;
 use super::encrypted_thinking;
 use super::tool_names::ToolNames;
 use super::translation_notes::TranslationNotes;
+use words::api::body::Body;
 use words::api::chat::ChatRequest;
 use words::api::operation::Operation;
 use words::error::Error;
+
+/// Reads a client's chat as it is judged and written; `None` for an operation that is no chat.
+///
+/// # Errors
+/// 400 for a body that is no chat, or has too many values.
+pub(super) fn read<'b>(
+    operation: Operation,
+    body: &'b Body,
+    provider: &str,
+    strict: bool,
+) -> Option<Result<ChatRequest<'b>, Error>> {
+    let read = operation.translator()?.read;
+    Some(body.check_values(provider).and_then(|()| read(body)).map(|mut request| {
+        // Thinking requires `strict_std_compliance` false (`docs/translation.md`).
+        if strict && operation == Operation::ChatCompletions && request.reasoning.thinking.take().is_some() {
+            request.warnings.push("thinking: dropped, it requires strict_std_compliance false".to_owned());
+        }
+        request
+    }))
+}
 
 /// Fits a request of the client's operation for the adapter and the model. Returns the names of tools that were changed.
 ///

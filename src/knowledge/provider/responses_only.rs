@@ -6,6 +6,7 @@
 
 use super::adapter::{Adapter, CallTarget, ChatAdapter};
 use super::compaction;
+use super::fitting;
 use super::openai_chat::effort;
 use super::{Call, Provider};
 use std::borrow::Cow;
@@ -44,6 +45,9 @@ pub(super) const WARNING: &str = "sent to /v1/responses, where alone this model 
 /// Members without which a request of any dialect has no functions.
 const FUNCTIONS: [&str; 2] = ["tools", "functions"];
 
+/// Members without which a chat completion has no effort.
+const EFFORT: [&str; 2] = ["reasoning_effort", "thinking"];
+
 /// How refusals begin, in small letters, and what they say of the model.
 const REFUSALS: [(&str, ResponsesWhen); 2] = [
     ("function tools with reasoning_effort are not supported for ", ResponsesWhen::Tools),
@@ -73,25 +77,53 @@ fn adapter(provider: &dyn Provider, call: &Call<'_>, account: &Account) -> Optio
     provider.responses_chat(call, account).filter(|_| is_chat)
 }
 
-/// The adapter that a call must have instead of its usual one. `learned`: what the provider's refusals say of the model.
-pub(super) fn find(
+/// A chat to which a rule may apply.
+struct Candidate {
+    adapter: &'static dyn ChatAdapter,
+    rules: [Option<ResponsesWhen>; 2],
+}
+
+impl Candidate {
+    /// `None` where no rule may apply, as far as can be said without reading the chat. `learned`: what the provider's refusals say
+    /// of the model.
+    fn of(
+        provider: &dyn Provider,
+        target: &CallTarget<'_>,
+        body: &Body,
+        learned: Option<ResponsesWhen>,
+    ) -> Option<Self> {
+        let CallTarget { call, account, model, .. } = *target;
+        let adapter = adapter(provider, call, account)?;
+        let rules = match of_account(account, model) {
+            Some(when) => [Some(when), None],
+            None => [learned, of_table(model)],
+        };
+        let mut present = rules.iter().flatten();
+        present.any(|when| may_apply(*when, call.operation, body)).then_some(Self { adapter, rules })
+    }
+}
+
+/// A chat that was read to be judged.
+pub(super) struct Judged<'b> {
+    /// As [`fitting::read`].
+    pub request: ChatRequest<'b>,
+    /// The adapter that it must have instead of its usual one.
+    pub adapter: Option<&'static dyn ChatAdapter>,
+}
+
+/// Judges a chat. Most pass as they are: only where a rule may apply is one read. What cannot be read as a chat passes on: the
+/// provider judges it.
+pub(super) fn judge<'b>(
     provider: &dyn Provider,
     target: &CallTarget<'_>,
-    body: &Body,
+    body: &'b Body,
     learned: Option<ResponsesWhen>,
-) -> Option<&'static dyn ChatAdapter> {
-    let CallTarget { call, account, model, .. } = *target;
-    let adapter = adapter(provider, call, account)?;
-    let rules = match of_account(account, model) {
-        Some(when) => [Some(when), None],
-        None => [learned, of_table(model)],
-    };
-    // Most chats pass as they are: only where a rule may apply is one read.
-    rules.iter().flatten().find(|when| may_apply(**when, body))?;
-    // What cannot be read as a chat passes on: the provider judges it.
-    let read = call.operation.translator()?.read;
-    let chat = body.check_values(provider.id()).ok().and_then(|()| read(body).ok())?;
-    rules.into_iter().flatten().any(|when| applies(when, &chat)).then_some(adapter)
+    strict: bool,
+) -> Option<Judged<'b>> {
+    let candidate = Candidate::of(provider, target, body, learned)?;
+    let request = fitting::read(target.call.operation, body, provider.id(), strict)?.ok()?;
+    let is_there = candidate.rules.into_iter().flatten().any(|when| applies(when, &request));
+    Some(Judged { request, adapter: is_there.then_some(candidate.adapter) })
 }
 
 /// What a refusal of a chat says of the model, where that could not be read from the account.
@@ -106,7 +138,7 @@ pub fn learn(
     adapter(provider, call, account).map(|_| when)
 }
 
-/// Whether a call's body is translated, and not only edited in places.
+/// Whether a call's body may be translated, and not only edited in places. It is not read for that.
 pub fn is_translated(
     provider: &dyn Provider,
     call: &Call<'_>,
@@ -117,7 +149,7 @@ pub fn is_translated(
     let model = call.model.unwrap_or_default();
     let target = CallTarget { call, account, model, client_betas: None };
     !matches!(compaction::adapter(provider, call, account, body), Ok(Adapter::Passthrough(_)))
-        || body.is_some_and(|body| find(provider, &target, body, learned).is_some())
+        || body.is_some_and(|body| Candidate::of(provider, &target, body, learned).is_some())
 }
 
 fn of_account(account: &Account, model: &str) -> Option<ResponsesWhen> {
@@ -136,11 +168,13 @@ fn of_table(model: &str) -> Option<ResponsesWhen> {
 }
 
 /// Whether a rule may apply to a chat, as far as the names of its members say.
-fn may_apply(when: ResponsesWhen, body: &Body) -> bool {
+fn may_apply(when: ResponsesWhen, operation: Operation, body: &Body) -> bool {
+    let has_one = |names: &[&str]| names.iter().any(|name| body.value(name).is_some());
     match when {
         ResponsesWhen::Always => true,
-        ResponsesWhen::Tools | ResponsesWhen::ToolsWithEffort => {
-            FUNCTIONS.iter().any(|name| body.value(name).is_some())
+        ResponsesWhen::Tools => has_one(&FUNCTIONS),
+        ResponsesWhen::ToolsWithEffort => {
+            has_one(&FUNCTIONS) && (operation != Operation::ChatCompletions || has_one(&EFFORT))
         }
         ResponsesWhen::Never => false,
     }
@@ -160,6 +194,8 @@ fn applies(when: ResponsesWhen, chat: &ChatRequest<'_>) -> bool {
 mod tests {
     use super::*;
     use crate::provider::find as provider;
+    use crate::provider::translation::{PrepareOptions, prepare};
+    use crate::provider::translation_notes::TranslationNotes;
     use http::Method;
     use serde_json::{Value, json};
     use words::config::account::ResponsesModel;
@@ -195,7 +231,45 @@ mod tests {
         let call =
             Call { operation, method: &Method::POST, path, query: None, model: Some(model), streamed: false };
         let target = CallTarget { call: &call, account, model, client_betas: None };
-        find(provider(id).unwrap(), &target, &body, learned).is_some()
+        let judged = judge(provider(id).unwrap(), &target, &body, learned, false);
+        judged.is_some_and(|judged| judged.adapter.is_some())
+    }
+
+    #[test]
+    fn thinking_that_is_dropped_is_no_effort() {
+        let body = json!({"model": "gpt-5.5", "messages": [{"role": "user", "content": "x"}],
+            "thinking": {"type": "enabled", "budget_tokens": 5000},
+            "tools": [{"type": "function", "function": {"name": "f"}}]});
+        let body = Body::parse(body.to_string().into()).unwrap();
+        let (operation, path, model) = (Operation::ChatCompletions, "chat/completions", "gpt-5.5");
+        let call =
+            Call { operation, method: &Method::POST, path, query: None, model: Some(model), streamed: false };
+        let account = Account::default();
+        let openai = provider("openai").unwrap();
+        for (strict, sent_as) in [(true, operation), (false, Operation::Responses)] {
+            let options = PrepareOptions { strict, stream_usage: false, client_betas: None, learned: None };
+            let notes = &mut TranslationNotes::default();
+            let prepared = prepare(openai, &call, &account, Some(&body), options, notes).unwrap();
+            assert_eq!(prepared.operation, sent_as, "strict: {strict}");
+        }
+    }
+
+    #[test]
+    fn whether_a_chat_is_translated_is_judged_without_reading_it() {
+        let (operation, path, model) = (Operation::ChatCompletions, "chat/completions", "gpt-5.6");
+        let call =
+            Call { operation, method: &Method::POST, path, query: None, model: Some(model), streamed: false };
+        let openai = provider("openai").unwrap();
+        for (members, may_be) in
+            [(r#""tools":"no list""#, true), (r#""functions":[]"#, true), (r#""n":1"#, false)]
+        {
+            let body = Body::parse(format!(r#"{{"messages":[],{members}}}"#).into()).unwrap();
+            assert_eq!(
+                is_translated(openai, &call, &Account::default(), Some(&body), None),
+                may_be,
+                "{members}"
+            );
+        }
     }
 
     #[test]
@@ -263,16 +337,22 @@ mod tests {
             Body::parse(r#"{"model":"gpt-5.6","messages":[],"reasoning_effort":"high"}"#.into()).unwrap();
         let tools = Body::parse(r#"{"model":"gpt-5.6","messages":[],"tools":[]}"#.into()).unwrap();
         let functions = Body::parse(r#"{"model":"gpt-5.6","messages":[],"functions":[]}"#.into()).unwrap();
-        for (when, plainly, with_functions) in [
-            (ResponsesWhen::Always, true, true),
-            (ResponsesWhen::Tools, false, true),
-            (ResponsesWhen::ToolsWithEffort, false, true),
-            (ResponsesWhen::Never, false, false),
+        let both =
+            Body::parse(r#"{"model":"gpt-5.6","messages":[],"tools":[],"thinking":{}}"#.into()).unwrap();
+        for (when, plainly, with_functions, with_both) in [
+            (ResponsesWhen::Always, true, true, true),
+            (ResponsesWhen::Tools, false, true, true),
+            (ResponsesWhen::ToolsWithEffort, false, false, true),
+            (ResponsesWhen::Never, false, false, false),
         ] {
-            assert_eq!(may_apply(when, &plain), plainly, "{when:?}");
-            assert_eq!(may_apply(when, &tools), with_functions, "{when:?}");
-            assert_eq!(may_apply(when, &functions), with_functions, "{when:?}");
+            let may_apply = |body| may_apply(when, Operation::ChatCompletions, body);
+            assert_eq!(may_apply(&plain), plainly, "{when:?}");
+            assert_eq!(may_apply(&tools), with_functions, "{when:?}");
+            assert_eq!(may_apply(&functions), with_functions, "{when:?}");
+            assert_eq!(may_apply(&both), with_both, "{when:?}");
         }
+        // Elsewhere an effort has other names.
+        assert!(super::may_apply(ResponsesWhen::ToolsWithEffort, Operation::Messages, &tools));
     }
 
     #[test]

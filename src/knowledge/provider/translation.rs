@@ -7,7 +7,7 @@ use super::adapter::{Adapter, CallPlace, CallTarget, ChatAdapter, JsonAdapter, R
 use super::anthropic::beta_host;
 use super::claude_code;
 use super::compaction;
-use super::fitting::fit;
+use super::fitting;
 use super::patching;
 use super::rescue;
 use super::reshape::{Inner, Reshape, Reshaped};
@@ -19,7 +19,7 @@ use super::translation_notes::TranslationNotes;
 use super::{Call, Provider};
 use std::sync::Arc;
 use words::api::body::{Body, MAX_VALUES};
-use words::api::chat::{Decoder, EncodeContext};
+use words::api::chat::{ChatRequest, Decoder, EncodeContext};
 use words::api::operation::{ChatTranslator, Operation, StreamShape};
 use words::api::token_estimate::{self, CountText};
 use words::api::{gemini, messages, responses};
@@ -150,7 +150,9 @@ pub fn prepare(
         return Ok(preparation.estimate(body, Operation::Responses, responses::count_response, notes));
     }
     let usual = compaction::adapter(provider, call, account, body)?;
-    let responses = body.and_then(|body| responses_only::find(provider, &target, body, options.learned));
+    let judged =
+        body.and_then(|body| responses_only::judge(provider, &target, body, options.learned, options.strict));
+    let responses = judged.as_ref().and_then(|judged| judged.adapter);
     if responses.is_some() {
         notes.warn("model", responses_only::WARNING);
     }
@@ -158,7 +160,9 @@ pub fn prepare(
         (Adapter::Chat(_), Some(body)) if call.operation == Operation::CountTokens => {
             Ok(preparation.estimate(body, Operation::Messages, messages::count_response, notes))
         }
-        (Adapter::Chat(chat), Some(body)) => preparation.chat(chat, body, notes),
+        (Adapter::Chat(chat), Some(body)) => {
+            preparation.chat(chat, body, judged.map(|judged| judged.request), notes)
+        }
         (Adapter::Chat(_), None) => Err(Error::bad_request("The request body must be a JSON object.")),
         (Adapter::Json(adapter), body) => preparation.json(adapter, body, notes),
         (Adapter::Passthrough(patch), body) => preparation.passthrough(patch, body, notes),
@@ -258,33 +262,30 @@ impl Preparation<'_> {
         }
     }
 
+    /// `read`: what the body says, where that was read already.
     fn chat(
         &self,
         chat: &'static dyn ChatAdapter,
         body: &Body,
+        read: Option<ChatRequest<'_>>,
         notes: &mut TranslationNotes,
     ) -> Result<PreparedRequest, Error> {
         let operation = self.target.call.operation;
-        let Some(translator) = operation.translator() else {
+        let read_now = || fitting::read(operation, body, self.provider.id(), self.options.strict);
+        let read = read.map(Ok).or_else(read_now);
+        let (Some(translator), Some(read)) = (operation.translator(), read) else {
             // A provider chooses this adapter for chats only.
             let message = format!("{} cannot serve {}.", self.provider.id(), operation.label());
             return Err(Error::not_implemented(message).with_provider(self.provider.id()));
         };
-        body.check_values(self.provider.id())?;
-        let mut request = (translator.read)(body)?;
+        let mut request = read?;
         notes.warnings.append(&mut request.warnings);
         request.stream = operation.streams_by_path().unwrap_or(request.stream);
-        // Thinking requires `strict_std_compliance` false (`docs/translation.md`).
-        if self.options.strict
-            && operation == Operation::ChatCompletions
-            && request.reasoning.thinking.take().is_some()
-        {
-            notes.warn("thinking", "dropped, it requires strict_std_compliance false");
-        }
         let mut translation = self.translation(Work::Chat(chat, translator), Some(body));
         translation.streamed = request.stream;
         translation.include_usage = request.include_usage;
-        translation.tool_names = fit(&mut request, operation, chat, self.target.model, notes)?.map(Arc::new);
+        translation.tool_names =
+            fitting::fit(&mut request, operation, chat, self.target.model, notes)?.map(Arc::new);
         let operation = chat.operation();
         let path = if operation == Operation::Responses { "responses" } else { "chat/completions" };
         let call = Call { operation, path, ..*self.target.call };

@@ -10,6 +10,7 @@
 
 use super::Json;
 use std::borrow::Cow;
+use std::collections::HashSet;
 use std::ops::Range;
 
 /// The changes of one text, collected first and applied together by [`Splice::finish`].
@@ -17,6 +18,18 @@ use std::ops::Range;
 pub struct Splice<'t> {
     text: &'t str,
     changes: Vec<(Range<usize>, String)>,
+    /// The added members: the change, and where its object begins.
+    added: Vec<Added>,
+    /// Where objects begin that lost all their members.
+    emptied: HashSet<usize>,
+}
+
+#[derive(Debug)]
+struct Added {
+    change: usize,
+    object: usize,
+    /// The object had no members before.
+    was_empty: bool,
 }
 
 /// A JSON object inside the text.
@@ -85,7 +98,7 @@ impl<'t> Object<'t> {
 
 impl<'t> Splice<'t> {
     pub fn new(text: &'t str) -> Self {
-        Self { text, changes: Vec::new() }
+        Self { text, changes: Vec::new(), added: Vec::new(), emptied: HashSet::new() }
     }
 
     /// The position of a slice of the text.
@@ -112,11 +125,11 @@ impl<'t> Splice<'t> {
     /// Adds a member at the end of the object.
     pub fn append(&mut self, object: &Object<'t>, name: &str, json: &str) {
         let place = self.place(object.text);
-        let (at, comma) = match object.members.last().and_then(|(_, value)| value.source()) {
-            Some(value) => (self.place(value).end, ","),
-            None => (place.start + 1, ""),
-        };
-        self.changes.push((at..at, format!("{comma}{}:{json}", Json::from_value(name).get())));
+        let last = object.members.last().and_then(|(_, value)| value.source());
+        let at = last.map_or(place.start + 1, |value| self.place(value).end);
+        let was_empty = object.members.is_empty();
+        self.added.push(Added { change: self.changes.len(), object: place.start, was_empty });
+        self.changes.push((at..at, format!(",{}:{json}", Json::from_value(name).get())));
     }
 
     /// Inserts `json` before the object, for example `{..},` between two objects of a list.
@@ -139,6 +152,9 @@ impl<'t> Splice<'t> {
             };
             self.changes.push((range, String::new()));
         }
+        if kept == 0 {
+            self.emptied.insert(self.place(object.text).start);
+        }
     }
 
     /// The range to remove; `None` where it is unknown because of escapes in a name.
@@ -155,11 +171,25 @@ impl<'t> Splice<'t> {
         Some(removal(member, before, after, kept))
     }
 
+    /// The first member added to an object without members follows no other one.
+    fn remove_first_commas(&mut self) {
+        let mut filled = HashSet::new();
+        for added in &self.added {
+            if (added.was_empty || self.emptied.contains(&added.object))
+                && filled.insert(added.object)
+                && let Some((_, text)) = self.changes.get_mut(added.change)
+            {
+                text.remove(0);
+            }
+        }
+    }
+
     /// The text with all changes applied; `None` if there are none.
     pub fn finish(mut self) -> Option<Vec<u8>> {
         if self.changes.is_empty() {
             return None;
         }
+        self.remove_first_commas();
         self.changes.sort_by_key(|(range, _)| range.start);
         Some(apply(self.text.as_bytes(), &self.changes))
     }
@@ -225,5 +255,36 @@ mod tests {
         let wanted = r#"{ "a" : 2, "b":{ "d":"x","h":"new" } , "f":[{"g":1,"i":2},2,{"i":2}] }"#;
         assert_eq!(String::from_utf8(splice.finish().unwrap()).unwrap(), wanted);
         assert!(Splice::new(text).finish().is_none());
+    }
+
+    #[test]
+    fn what_is_added_has_its_commas_whatever_was_there() {
+        for (text, removed, wanted) in [
+            ("{}", "", r#"{"x":1,"y":2}"#),
+            ("{ }", "", r#"{"x":1,"y":2 }"#),
+            (r#"{"a":0}"#, "", r#"{"a":0,"x":1,"y":2}"#),
+            (r#"{"a":0}"#, "a", r#"{"x":1,"y":2}"#),
+            (r#"{"a":0,"b":1}"#, "ab", r#"{"x":1,"y":2}"#),
+            (r#"{"a":0,"b":1}"#, "b", r#"{"a":0,"x":1,"y":2}"#),
+        ] {
+            // Members are removed before the others are added, or in between.
+            for is_between in [false, true] {
+                let object = Object::read(text).unwrap();
+                let mut splice = Splice::new(text);
+                let remove = |splice: &mut Splice<'static>| {
+                    splice.remove(&object, |name, _| removed.contains(name));
+                };
+                if !is_between {
+                    remove(&mut splice);
+                }
+                splice.append(&object, "x", "1");
+                if is_between {
+                    remove(&mut splice);
+                }
+                splice.append(&object, "y", "2");
+                let changed = String::from_utf8(splice.finish().unwrap()).unwrap();
+                assert_eq!(changed, wanted, "{text} without {removed:?}");
+            }
+        }
     }
 }

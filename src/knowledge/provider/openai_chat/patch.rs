@@ -12,6 +12,7 @@
 use super::event_emitter;
 use super::provider_error::{Ending, ending, read_error};
 use crate::provider::adapter::ResponsePatch;
+use std::collections::HashSet;
 use words::api::chat::Event;
 use words::api::error_names::{ErrorNames, provider_code, with_openai_names};
 use words::json::Json;
@@ -173,10 +174,9 @@ impl<'t> Patch<'t> {
             set(&mut self.splice, message, "reasoning_content", &thoughts);
         }
         let calls = message.list("tool_calls");
-        let ids: Vec<_> = calls.iter().map(|call| call.string("id").unwrap_or_default()).collect();
+        let mut ids = HashSet::new();
         for (index, call) in calls.iter().enumerate() {
-            let is_repeated =
-                ids.get(index).is_some_and(|id| ids.iter().take(index).any(|other| other == id));
+            let is_repeated = !streamed && !ids.insert(call.string("id").unwrap_or_default());
             self.tool_call(call, position, index, is_repeated);
         }
         if !streamed {

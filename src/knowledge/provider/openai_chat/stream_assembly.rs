@@ -12,6 +12,7 @@
 
 use super::call_identity::{CallIdentity, Fragment, key};
 use std::collections::BTreeMap;
+use std::fmt::Arguments;
 use words::json::Json;
 use words::json::splice::{Object, Splice};
 
@@ -48,8 +49,8 @@ impl StreamAssembly {
                 let calls = delta.list("tool_calls");
                 for (place, call) in calls.iter().enumerate() {
                     let place = (calls.len() > 1).then_some(place);
-                    let id_base = format!("call_{response_id}_{number}");
-                    correct_call(call, place, &id_base, identity, &mut splice);
+                    let id_base = format_args!("call_{response_id}_{number}");
+                    correct_call(call, place, id_base, identity, &mut splice);
                 }
             }
             let has_calls = self.0.get(&number).is_some_and(|calls| !calls.is_empty());
@@ -66,7 +67,7 @@ impl StreamAssembly {
 fn correct_call<'t>(
     call: &Object<'t>,
     place: Option<usize>,
-    id_base: &str,
+    id_base: Arguments<'_>,
     identity: &mut CallIdentity,
     splice: &mut Splice<'t>,
 ) {
@@ -102,6 +103,8 @@ fn set<'t>(splice: &mut Splice<'t>, object: &Object<'t>, name: &str, json: &str)
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::provider::adapter::ResponsePatch;
+    use crate::provider::openai_chat::CHAT_PATCH;
 
     fn corrected(calls: &[&str]) -> Vec<String> {
         let mut stream = StreamAssembly::default();
@@ -210,6 +213,56 @@ mod tests {
             ),
         ] {
             assert_eq!(corrected(&sent), wanted);
+        }
+    }
+
+    #[test]
+    fn objects_that_are_empty_or_become_so_are_completed() {
+        for (streamed, choice) in [
+            (true, "{}"),
+            (true, r#"{"delta":{"tool_calls":null}}"#),
+            (false, "{}"),
+            (false, r#"{"message":{}}"#),
+            (false, r#"{"message":{"tool_calls":null}}"#),
+            (false, r#"{"message":{"tool_calls":[{"type":null},{}]}}"#),
+        ] {
+            let sent = format!(r#"{{"id":"r","choices":[{choice}]}}"#);
+            let mut patched = CHAT_PATCH.patch(sent.as_bytes(), streamed).unwrap();
+            if streamed {
+                patched = StreamAssembly::default().correct(&patched).unwrap_or(patched);
+            }
+            let read = serde_json::from_slice::<serde_json::Value>(&patched);
+            assert!(read.is_ok(), "{sent} became {}", String::from_utf8_lossy(&patched));
+        }
+    }
+
+    #[test]
+    fn every_correction_is_json() {
+        assert_eq!(
+            corrected(&["{}", r#"{"id":"a"}"#]),
+            [r#"{"index":0,"id":"call_r_0_0"}"#, r#"{"index":0}"#]
+        );
+        let mut fragments = vec![String::new()];
+        for values in [
+            ["", r#""index":null"#, r#""index":0"#],
+            ["", r#""id":"""#, r#""id":"a""#],
+            ["", r#""function":{"name":"f"}"#, r#""function":{"name":"f","arguments":"{}"}"#],
+        ] {
+            let joined = |before: &String, value: &str| {
+                let comma = if before.is_empty() || value.is_empty() { "" } else { "," };
+                format!("{before}{comma}{value}")
+            };
+            let longer = |before: &String| values.map(|value| joined(before, value));
+            fragments = fragments.iter().flat_map(longer).collect();
+        }
+        let fragments: Vec<String> = fragments.iter().map(|members| format!("{{{members}}}")).collect();
+        for first in &fragments {
+            for second in &fragments {
+                for calls in corrected(&[first, second]) {
+                    let read = serde_json::from_str::<serde_json::Value>(&calls);
+                    assert!(read.is_ok(), "{first} {second} became {calls}");
+                }
+            }
         }
     }
 }

@@ -7,8 +7,6 @@ use words::json::splice::Object;
 
 /// More items than any response has.
 const MAX_ITEMS: usize = 4096;
-/// The most text of freeform calls that is held at a time, bytes.
-const MAX_HELD: usize = 16 << 20;
 
 /// The items so far.
 #[derive(Debug, Default)]
@@ -174,7 +172,7 @@ impl Items {
         if state.has_content {
             return Ok(());
         }
-        let arguments = match item.string("input").filter(|input| input.len() <= MAX_HELD) {
+        let arguments = match item.string("input") {
             Some(input) => Some(Cow::Owned(Json::object_with("input", &*input).get().to_owned())),
             None => item.string("arguments").filter(|arguments| !arguments.is_empty()),
         };

@@ -364,6 +364,15 @@ fn interleaved_calls_refusals_and_parts_of_a_summary_are_kept_apart() {
     assert_eq!(text.len(), 18, "usage, finish and end: {text:?}");
 }
 
+#[test]
+fn the_input_of_a_whole_freeform_call_has_any_length() {
+    let input = "x".repeat((16 << 20) + 1);
+    let call = json!({"type": "custom_tool_call", "call_id": "c", "name": "p", "input": input});
+    let log = events(&json!({"id": "r", "status": "completed", "output": [call]}).to_string(), false);
+    let arguments = log.iter().find(|event| event.starts_with("Arguments")).unwrap();
+    assert!(arguments.len() > input.len());
+}
+
 /// A turn as the provider answers it, with its thinking encrypted, and as the client of each dialect sends it back.
 #[test]
 fn encrypted_thinking_goes_to_the_client_and_comes_back() {
