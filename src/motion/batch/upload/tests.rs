@@ -223,6 +223,8 @@ proptest! {
         content in r"(\r|\n|-|X|yZ|--XyX|\r\n--Xy|a){0,40}",
         size in 1usize..70,
     ) {
+        // A file with the boundary in it cannot be sent with that boundary.
+        prop_assume!(!content.contains("--XyZ"));
         let form = form(&[PURPOSE, (FILE.0, &content)]);
         let received = receive_body(TYPE, stream::iter(pieces(&form, size)), 1000);
         prop_assert_eq!(received.result.unwrap().bytes, content.len() as u64);
