@@ -5,6 +5,7 @@
 use super::compact_date;
 use super::model_rule::ModelRule;
 use super::rate_card::RateCard;
+use serde_json::value::RawValue;
 use std::collections::HashMap;
 use std::io::Read;
 use std::sync::{Arc, OnceLock};
@@ -40,9 +41,33 @@ pub struct CatalogProvider {
     pub resold: Vec<Box<str>>,
 }
 
+/// The providers, each as its JSON until something of it is looked up: two or three are in use, and all of them decoded would be
+/// most of the memory of an idle gateway.
 #[derive(Debug, Default)]
 pub struct Catalog {
-    providers: HashMap<Box<str>, CatalogProvider>,
+    providers: HashMap<Box<str>, Entry>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    json: Box<RawValue>,
+    /// `None`: it cannot be read. Of a catalogue that was read with [`Catalog::read`] all can.
+    decoded: OnceLock<Option<Arc<CatalogProvider>>>,
+}
+
+impl Entry {
+    fn new(json: Box<RawValue>) -> Self {
+        Self { json, decoded: OnceLock::new() }
+    }
+
+    /// Decoded now, and kept.
+    fn provider(&self) -> Option<&CatalogProvider> {
+        self.decoded.get_or_init(|| self.decode()).as_deref()
+    }
+
+    fn decode(&self) -> Option<Arc<CatalogProvider>> {
+        super::decode::provider(&self.json).ok().map(Arc::new)
+    }
 }
 
 /// What a name stands for.
@@ -56,11 +81,12 @@ pub struct Found {
 }
 
 impl Catalog {
-    pub fn new(providers: Vec<CatalogProvider>) -> Self {
-        Self { providers: providers.into_iter().map(|provider| (provider.id.clone(), provider)).collect() }
+    /// `providers`: ids, and the JSON of each.
+    pub(super) fn new(providers: impl Iterator<Item = (Box<str>, Box<RawValue>)>) -> Self {
+        Self { providers: providers.map(|(id, json)| (id, Entry::new(json))).collect() }
     }
 
-    /// The one in the binary, the same for all. It is read by the first call, which takes tens of milliseconds: the process makes
+    /// The one in the binary, the same for all. It is read by the first call, which takes some milliseconds: the process makes
     /// that call on a thread of its own when it starts.
     pub fn shipped() -> &'static Self {
         static CATALOG: OnceLock<Catalog> = OnceLock::new();
@@ -72,13 +98,13 @@ impl Catalog {
         let mut text = Vec::new();
         let mut reader = flate2::read::GzDecoder::new(SHIPPED).take(MAX_BYTES as u64);
         reader.read_to_end(&mut text).map_err(|error| error.to_string())?;
-        Self::read(&text)
+        Self::read_trusted(&text)
     }
 
     /// A provider's model by the name that a client or a response used. The case of letters does not matter.
     pub fn find(&self, provider: &str, model: &str) -> Option<Found> {
         let name = model.trim().to_lowercase();
-        let provider = self.providers.get(provider)?;
+        let provider = self.providers.get(provider)?.provider()?;
         self.find_spelled(provider, &name).or_else(|| {
             let name = compact_date::with_hyphens(&name)?;
             self.find_spelled(provider, &name)
@@ -92,18 +118,21 @@ impl Catalog {
             Some(Found { card: Arc::clone(&model.card), is_free, context_window: model.context_window })
         };
         of(provider).or_else(|| {
-            let mut resold = provider.resold.iter().filter_map(|id| self.providers.get(id));
+            let mut resold = provider.resold.iter().filter_map(|id| self.providers.get(id)?.provider());
             // Prices for tiers and batch are the other provider's offers.
             resold.find_map(of).map(|found| Found { card: Arc::new(found.card.standard()), ..found })
         })
     }
 
-    pub fn providers(&self) -> impl Iterator<Item = &CatalogProvider> {
-        self.providers.values()
+    /// All providers. Those of which nothing was looked up are decoded for the caller alone.
+    pub fn providers(&self) -> impl Iterator<Item = Arc<CatalogProvider>> {
+        self.providers
+            .values()
+            .filter_map(|entry| entry.decoded.get().cloned().unwrap_or_else(|| entry.decode()))
     }
 
     pub fn models(&self) -> usize {
-        self.providers.values().map(|provider| provider.models.len()).sum()
+        self.providers().map(|provider| provider.models.len()).sum()
     }
 }
 
@@ -113,8 +142,11 @@ mod tests {
 
     #[test]
     fn the_shipped_data_can_be_read() {
-        let read = Catalog::read_shipped().unwrap();
-        assert_eq!(read.models(), Catalog::shipped().models());
-        assert!(read.models() > 2_000);
+        let shipped = Catalog::read_shipped().unwrap();
+        assert_eq!(shipped.providers.len(), shipped.providers().count(), "one cannot be decoded");
+        assert!(shipped.models() > 2_000);
+        assert!(shipped.providers.values().all(|entry| entry.decoded.get().is_none()));
+        assert!(shipped.find("openai", "gpt-4o").is_some());
+        assert_eq!(shipped.providers.values().filter(|entry| entry.decoded.get().is_some()).count(), 1);
     }
 }

@@ -11,6 +11,8 @@ use super::rates::{Rate, Rates, Tier};
 use super::unit::Unit;
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
+use serde::Deserialize;
+use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use std::sync::Arc;
 
@@ -24,17 +26,45 @@ impl Catalog {
     /// # Errors
     /// What is wrong, with the provider and model where it stands.
     pub fn read(text: &[u8]) -> Result<Self, String> {
-        let json: Value = serde_json::from_slice(text).map_err(|error| format!("is no JSON: {error}"))?;
-        let list = json.as_array().ok_or("must be a list of providers")?;
-        let providers: Vec<_> = list.iter().map(provider).collect::<Result<_, _>>()?;
+        let list = list(text)?;
+        let providers: Vec<_> =
+            list.into_iter().map(|json| Ok((provider(&json)?.id, json))).collect::<Result<_, String>>()?;
         if providers.is_empty() {
             return Err("has no providers".to_owned());
         }
-        Ok(Self::new(providers))
+        Ok(Self::new(providers.into_iter()))
+    }
+
+    /// Reads one whose providers and models are not checked now, but left out where they cannot be decoded later.
+    ///
+    /// # Errors
+    /// It is no list of providers with ids.
+    pub(super) fn read_trusted(text: &[u8]) -> Result<Self, String> {
+        #[derive(Deserialize)]
+        struct Provider {
+            id: Box<str>,
+        }
+        let with_id = |json: Box<RawValue>| {
+            let provider: Provider = serde_json::from_str(json.get()).map_err(|error| error.to_string())?;
+            Ok((provider.id, json))
+        };
+        let providers: Vec<_> = list(text)?.into_iter().map(with_id).collect::<Result<_, String>>()?;
+        Ok(Self::new(providers.into_iter()))
     }
 }
 
-fn provider(json: &Value) -> Result<CatalogProvider, String> {
+fn list(text: &[u8]) -> Result<Vec<Box<RawValue>>, String> {
+    serde_json::from_slice(text).map_err(|error| {
+        if error.is_data() {
+            "must be a list of providers".to_owned()
+        } else {
+            format!("is no JSON: {error}")
+        }
+    })
+}
+
+pub(super) fn provider(json: &RawValue) -> Result<CatalogProvider, String> {
+    let json: Value = serde_json::from_str(json.get()).map_err(|error| format!("is no JSON: {error}"))?;
     let id = json.get("id").and_then(Value::as_str).filter(|id| !id.is_empty());
     let id = id.ok_or("has a provider without an id")?;
     let at = |message: String| format!("provider {id}: {message}");

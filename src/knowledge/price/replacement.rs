@@ -2,7 +2,7 @@
 //!
 //! A file or URL can be wrong in ways that parse: empty, cut, prices in another unit. Not here: fetching it (`state::price_feed`).
 
-use super::catalog::Catalog;
+use super::catalog::{Catalog, CatalogModel};
 use super::price_book::PriceBook;
 use super::rate_card::{Condition, Constraint, RateCard};
 use super::unit::Unit;
@@ -95,13 +95,14 @@ struct Ceilings([u64; Unit::COUNT]);
 impl Ceilings {
     fn of(catalog: &Catalog) -> Self {
         let mut highest = [0; Unit::COUNT];
-        for model in catalog.providers().flat_map(|provider| &provider.models) {
+        let mut raise = |model: &CatalogModel| {
             for (unit, rate) in model.card.all_periods().flat_map(|(_, period)| period.rates.iter()) {
                 if let Some(place) = highest.get_mut(unit as usize) {
                     *place = rate.up_to(u64::MAX).max(*place);
                 }
             }
-        }
+        };
+        catalog.providers().for_each(|provider| provider.models.iter().for_each(&mut raise));
         Self(highest)
     }
 
@@ -224,10 +225,13 @@ pub fn changes(before: &Catalog, after: &Catalog, at: Timestamp) -> BTreeMap<Str
 }
 
 fn by_name(catalog: &Catalog) -> BTreeMap<String, Arc<RateCard>> {
-    let models = catalog.providers().flat_map(|provider| {
-        provider.models.iter().map(|model| (format!("{}/{}", provider.id, model.id), Arc::clone(&model.card)))
-    });
-    models.collect()
+    let mut cards = BTreeMap::new();
+    for provider in catalog.providers() {
+        let named =
+            provider.models.iter().map(|model| (format!("{}/{}", provider.id, model.id), &model.card));
+        cards.extend(named.map(|(name, card)| (name, Arc::clone(card))));
+    }
+    cards
 }
 
 fn card_changes(before: &RateCard, after: &RateCard, at: Timestamp) -> Vec<Change> {

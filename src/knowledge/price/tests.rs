@@ -184,7 +184,7 @@ fn names_mean_what_they_mean_to_the_crate() {
 #[test]
 fn every_vendor_of_the_map_is_in_the_catalogue() {
     let book = PriceBook::default();
-    let ids: Vec<&str> = book.catalog().providers().map(|provider| &*provider.id).collect();
+    let ids: Vec<Box<str>> = book.catalog().providers().map(|provider| provider.id.clone()).collect();
     for vendor in [
         "openai",
         "anthropic",
@@ -214,7 +214,7 @@ fn every_vendor_of_the_map_is_in_the_catalogue() {
         "databricks",
     ] {
         let (provider, _) = catalogue_provider(vendor, "m");
-        assert!(ids.contains(&&*provider), "{vendor}");
+        assert!(ids.iter().any(|id| **id == *provider), "{vendor}");
     }
     assert_eq!((book.catalog().models(), ids.len()), (2_267, 47));
     assert!(LICENCE.contains("MIT License"));
